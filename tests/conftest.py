@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Callable
@@ -16,6 +17,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # torch's threads burn the cores 
 # Tests start Python hundreds of times: no start compiles again what an earlier one compiled.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+# Collecting makes millions of objects that stay: looking for garbage among them doubles its time.
+gc.disable()
 
 # A slow or busy machine fails no test.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -36,6 +40,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left:
         config.hook.pytest_deselected(items=left)
         items[:] = [item for item in items if item not in left]
+
+
+def pytest_collection_finish() -> None:
+    """Look for garbage again, and not among what was there before the tests."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session")

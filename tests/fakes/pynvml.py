@@ -1,7 +1,8 @@
 """Stands in for the binding in whole-program tests: put this folder on PYTHONPATH.
 
 GPUTOP_FAKE_NVML says what goes wrong: "fine", "block-init" (the first call blocks), "block-later"
-(calls block from the third second on), "lost" (GPU 1 vanishes in the third second), "absent".
+(calls block from the moment on when the file GPUTOP_FAKE_LATER exists), "lost" (GPU 1 vanishes at
+that moment), "absent".
 Blocking calls release the GIL, as ctypes does for the real library.
 """
 
@@ -19,7 +20,7 @@ from tests.support import nvml_fake
 
 NVMLError = nvml_fake.NVMLError
 _MODE = os.environ.get("GPUTOP_FAKE_NVML", "fine")
-_STARTED = time.monotonic()
+_LATER = os.environ.get("GPUTOP_FAKE_LATER", "")
 _BINDING = nvml_fake.Binding(gpus=2)
 _NAME = os.environ.get("GPUTOP_FAKE_NAME", "NVIDIA Fake GPU")
 _BINDING.answers["nvmlDeviceGetName"] = lambda handle: _NAME
@@ -29,12 +30,12 @@ if _MODE == "absent":
 
 
 def _late() -> bool:
-    return time.monotonic() - _STARTED > 2
+    return os.path.exists(_LATER)
 
 
 def _act() -> None:
     if _MODE == "block-init" or (_MODE == "block-later" and _late()):
-        time.sleep(30)
+        time.sleep(300)
     if _MODE == "lost" and _late():
         _BINDING.lost.add(1)
 

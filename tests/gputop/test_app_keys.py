@@ -153,7 +153,10 @@ async def test_palette_finds_screens_and_measures() -> None:
         assert "Measure: Latency" in titles
         await press(pilot, "ctrl+p")
         await press(pilot, *"latency")
-        await pilot.pause(0.3)
+        async for _ in rounds(pilot):
+            found = picture(pilot)
+            if "Measure: Latency" in found and "Probe all pairs" not in found:
+                break
         await press(pilot, "enter")
         assert "Latency" in text(pilot, "#measure")
 

@@ -147,7 +147,7 @@ def test_ctrl_c_ends_the_worker_and_says_so() -> None:
         below = seen.children(recursive=True)
     assert below
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=20)
+    _, said = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "Cancelled" in said
     assert "Traceback" not in said

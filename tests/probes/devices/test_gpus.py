@@ -232,7 +232,7 @@ def test_release_gives_everything_back(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_contexts_are_created_at_the_same_time() -> None:
     driver = Driver(False)
-    meeting = threading.Barrier(3, timeout=20)
+    meeting = threading.Barrier(3, timeout=60)
     opened: list[int] = []
 
     def retain(place: Any, handle: int) -> int:

@@ -24,7 +24,7 @@ def workers() -> set[int]:
 
 
 def gone(pids: set[int]) -> bool:
-    until = time.monotonic() + 30
+    until = time.monotonic() + 60
     while time.monotonic() < until:
         if not {p for p in pids if psutil.pid_exists(p)}:
             return True

@@ -20,7 +20,7 @@ from tests.support.places import TESTS
 from tests.support.probe_runs import run_probe
 
 RANKS = TESTS / "probe_ranks"
-GONE_SECONDS = 30.0
+GONE_SECONDS = 60.0
 MARK = f"{os.getpid()}x"
 """Part of the names that ranks of this process give their files."""
 

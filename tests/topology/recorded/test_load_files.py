@@ -44,7 +44,7 @@ def test_a_file_of_proc_that_waits_for_news_is_refused_at_once() -> None:
 
     thread = threading.Thread(target=ask, daemon=True)
     thread.start()
-    thread.join(10)
+    thread.join(60)
     assert refused
 
 

@@ -225,7 +225,7 @@ async def test_a_slow_prediction_does_not_hold_the_keys(monkeypatch: pytest.Monk
 
     def slow(study: Any, name: str, changes: Any) -> flag_work.FlagDetails:
         asked.append(name)
-        held.wait(20)
+        held.wait(60)
         return flag_work.FlagDetails(name=name)
 
     async with GpuTop().run_test(size=(100, 30)) as pilot:

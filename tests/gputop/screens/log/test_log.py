@@ -128,14 +128,14 @@ async def test_reading_can_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     def slow(path: Path, heard: Any = None) -> LogReport:
         heard(1 << 20)
         at.set()
-        go.wait(20)
+        go.wait(60)
         return real(path, heard)
 
     monkeypatch.setattr("gputop.live.log_thread.read_path", slow)
     async with GpuTop().run_test(size=(80, 24)) as pilot:
         screen = await show(pilot, None)
         screen.open_path(str(LOG))
-        assert at.wait(20)
+        assert at.wait(60)
         await settle(pilot)
         assert "1.0 MiB" in text(pilot, "#log-head")
         assert "Esc stops" in text(pilot, "#log-head")

@@ -25,9 +25,9 @@ class FakeDist:
 
     def meet(self, given: Any) -> list[Any]:
         self.given[self.rank.number] = given.clone()
-        self.barrier.wait(20)
+        self.barrier.wait(60)
         found = [self.given[rank].clone() for rank in range(self.ranks)]
-        self.barrier.wait(20)
+        self.barrier.wait(60)
         return found
 
     def all_reduce(self, data: Any) -> None:

@@ -131,7 +131,7 @@ def test_the_fresh_interpreter_dies_with_its_parent(tmp_path: Path) -> None:
         while str(script) not in " ".join(below[0].cmdline()) and time.monotonic() < until:
             time.sleep(0.01)
         parent.send_signal(signal.SIGKILL)
-    _, alive = psutil.wait_procs(below, timeout=10)
+    _, alive = psutil.wait_procs(below, timeout=60)
     assert not alive
 
 

@@ -250,18 +250,18 @@ def test_a_call_that_blocks_holds_nothing_but_its_own_thread() -> None:
 
     def block(handle: int) -> str:
         entered.set()
-        release.wait(10)
+        release.wait(60)
         return "serial"
 
     binding.answers["nvmlDeviceGetSerial"] = block
     answers: list[Any] = []
     thread = threading.Thread(target=lambda: answers.append(asking(binding)()), daemon=True)
     thread.start()
-    assert entered.wait(10)
+    assert entered.wait(60)
     assert parse_moving(moving_reader(binding)()).gpu_readings[0].utilization_percent == 7
     assert answers == []
     release.set()
-    thread.join(10)
+    thread.join(60)
     assert parse(answers[0]).gpus[0].serial == "serial"
 
 
