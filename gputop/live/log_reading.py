@@ -12,7 +12,7 @@ import msgspec
 
 from gputop import __version__
 from gputop.topology.diagnosis.finding import Finding
-from gputop.topology.diagnosis.symptoms.explain import SEVERITY_OF
+from gputop.topology.diagnosis.symptoms.explain import SEVERITY_OF, known_signs
 from gputop.topology.diagnosis.symptoms.log import ReadLog
 from gputop.topology.logs.reading.lines import LogUnreadable, Readable
 from gputop.topology.logs.reading.read import read_log
@@ -22,7 +22,9 @@ from gputop.topology.recorded.plain_file import open_plain
 SCHEMA = "gputop.log/1"
 WORDS = {severity: word for word, severity in SEVERITY_OF.items()}
 """Severity -> its word in the document."""
-NO_LINES = "no line of NCCL or RCCL in it; a job writes them with NCCL_DEBUG=INFO"
+NO_LINES = "no line of NCCL or RCCL in it"
+FETCH = "a job writes them with NCCL_DEBUG=INFO"
+MOST_QUOTED = 3
 
 
 class ReadError(ValueError):
@@ -55,14 +57,22 @@ def read_stream(
 ) -> LogReport:
     """Read an open file or stdin; raises ReadError when nothing in it is the library's."""
     try:
-        log = read_log(stream, name=name, heard=heard)
+        log = read_log(stream, name=name, heard=heard, signs=known_signs())
     except (LogUnreadable, gzip.BadGzipFile) as error:
         raise ReadError(f"{name}: {error}") from error
     if log.empty:
-        unread = [what for what in log.more if what.startswith("rest of the log")]
-        seen = f"in its first {log.bytes >> 20} MiB; not read: {unread[0]}" if unread else ""
-        raise ReadError(f"{name}: {f'no line of NCCL or RCCL {seen}' if seen else NO_LINES}")
+        raise ReadError(f"{name}: {_nothing(log)}")
     return log
+
+
+def _nothing(log: LogReport) -> str:
+    """Say that nothing was understood: where the reading ended, some lines, what to fetch."""
+    unread = [what for what in log.more if what.startswith("rest of the log")]
+    if unread:
+        return f"no line of NCCL or RCCL in its first {log.bytes >> 20} MiB; not read: {unread[0]}"
+    lines = (log.suspects or log.openings)[:MOST_QUOTED]
+    quoted = "; ".join(f"line {note.line}: {note.text[:80]}" for note in lines)
+    return f"{NO_LINES}{f' ({quoted})' if quoted else ''}; {FETCH}"
 
 
 def document(read: ReadLog) -> dict[str, Any]:
@@ -91,6 +101,7 @@ def document(read: ReadLog) -> dict[str, Any]:
         "communicators": [msgspec.to_builtins(communicator) for communicator in log.communicators],
         "notes": [msgspec.to_builtins(note) for note in log.notes],
         "findings": [_finding(finding) for finding in read.findings],
+        "next": read.next or None,
         "unexplained": [msgspec.to_builtins(note) for note in read.unexplained],
         "node": read.overlay.node or None,
         "agreement": {
@@ -108,6 +119,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "severity": WORDS[finding.severity],
         "title": finding.title,
         "cause": finding.cause,
+        "sureness": finding.sureness,
         "proof": [{"line": proof.line, "text": proof.value} for proof in finding.evidence],
         "count": finding.count,
         "look": finding.look,

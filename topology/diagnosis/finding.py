@@ -7,7 +7,7 @@ import msgspec
 from ..model.page import Evidence, Fix
 
 __all__ = [
-    "BROKEN", "BY_DESIGN", "CANNOT_TELL", "NOTICE", "SEVERITIES", "SLOW",
+    "BROKEN", "BY_DESIGN", "CANNOT_TELL", "NOTICE", "SEVERITIES", "SLOW", "SURENESS",
     "Evidence", "Finding", "Fix",
 ]  # fmt: skip
 
@@ -17,6 +17,9 @@ SEVERITIES = (BROKEN, SLOW, CANNOT_TELL, NOTICE, BY_DESIGN)
 """The most harmful first. broken: a job hangs, crashes or computes wrong; slow: it takes longer
 than this hardware needs; cannot-tell: something that decides could not be examined; notice: worth
 knowing, harmless by itself; by-design: looks odd and is right."""
+SURENESS = ("certain", "likely", "possible")
+"""How sure a cause is. certain: the lines say it; likely: it is their usual cause; possible: it is
+one of several."""
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,6 +46,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """The likely cause; only symptoms of logs have it, as rules say it in the title."""
     look: tuple[str, ...] = ()
     """Where to look for more, without root: only for symptoms of logs."""
+    sureness: str = ""
+    """One of SURENESS, for symptoms of logs; empty for rules, which say only what was read."""
     count: int = 0
     """How many lines of a log show it; `evidence` quotes the first few."""
 

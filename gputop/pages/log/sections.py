@@ -98,7 +98,10 @@ def _findings(read: ReadLog, width: int) -> tuple[Line, ...]:
         lines += _plain(f"? line {note.line}: {text}", width, 3)
     if len(read.unexplained) > MOST_NOTES:
         lines += [((f"and {len(read.unexplained) - MOST_NOTES} more", ""),)]
-    return tuple(lines) or (((NO_FINDINGS, ""),),)
+    lines = lines or [((NO_FINDINGS, ""),)]
+    if read.next:
+        lines += [EMPTY, *_plain(f"Next: {read.next}", width, 6)]
+    return tuple(lines)
 
 
 def _finding_lines(finding: Finding, width: int) -> list[Line]:

@@ -83,8 +83,8 @@ def explained(entry: LogEntry, read: ReadLog) -> Page:
         fact = _line(what.line, what.text)
         said = Fact(question="said", answer=times, because=", ".join(who), source=what.where or "")
         return Page(
-            title="A warning of the library",
-            claim="The table of known symptoms has nothing about this warning.",
+            title="A line about a failure" if what.level == "OTHER" else "A warning of the library",
+            claim="The table of known symptoms has nothing about this line.",
             facts=(fact, said),
         )
     return _difference(what, read)

@@ -22,7 +22,7 @@ def once(proofs: Iterable[Proof]) -> list[Proof]:
 
 
 def _shown(variable: Variable) -> Proof:
-    return Proof(variable.line, f"{variable.name} set by environment to {variable.value}")
+    return Proof(variable.line, variable.said)
 
 
 def _said(transport: Transport) -> Proof:

@@ -42,7 +42,7 @@ def nvls_off(log: LogReport) -> Iterator[Proof]:
     switch = _switched(log)
     for variable in log.environment:
         if variable.name == "NCCL_NVLS_ENABLE" and variable.value == "0" and switch is not None:
-            yield Proof(variable.line, f"{variable.name} set by environment to {variable.value}")
+            yield Proof(variable.line, variable.said)
             yield switch
 
 
@@ -117,7 +117,9 @@ def environment_differs(log: LogReport) -> Iterator[Proof]:
     """One variable with several values."""
     values: dict[str, list[Variable]] = defaultdict(list)
     for variable in log.environment:
-        values[variable.name].append(variable)
+        # A pasted script shows what somebody tried, not that two ranks differ.
+        if not variable.pasted:
+            values[variable.name].append(variable)
     for name, seen in values.items():
         if len(seen) > 1 and name not in MAY_DIFFER:
             for variable in seen:

@@ -13,6 +13,7 @@ from importlib.resources import files
 
 import msgspec
 
+from ...logs.reading.signs import Signs
 from ...logs.report.communicator import Proof
 from ...logs.report.report import LogNote, LogReport
 from ..finding import BROKEN, NOTICE, SEVERITIES, SLOW, Evidence, Finding, Fix
@@ -21,6 +22,12 @@ from . import checks, checks_node
 SEVERITY_OF = {"error": BROKEN, "warning": SLOW, "notice": NOTICE}
 """Word of table.toml -> the severity of a finding, the most harmful first."""
 MAX_PROOFS = 6
+REPORTED = "reported-by-framework"
+SILENT = ", and this log does not say why"
+UNCERTAIN = "; no line that is known here names the cause"
+ECHOES = (REPORTED, "peer-gone", "proxy-echo", "watchdog-timeout")
+"""Rows that say that something failed, but not what."""
+TABLES = ("outside.toml", "table.toml")
 
 
 class Symptom(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -38,6 +45,8 @@ class Symptom(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     levels: tuple[str, ...] = ("WARN", "INFO", "OTHER")
     check: str | None = None
     """Name of a function in checks.py that gives the proof."""
+    sureness: str = "certain"
+    """One of finding.SURENESS: how sure the cause is where the row's lines are seen."""
     after: tuple[str, ...] = ()
     """Rows of which this one is an echo: it is dropped when one of them is found. "errors": all
     rows of severity error that have no `after` themselves."""
@@ -45,9 +54,16 @@ class Symptom(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 @cache
 def table() -> tuple[Symptom, ...]:
-    """The symptoms in the order of the file."""
-    text = files(__package__).joinpath("table.toml").read_bytes().decode()
-    return tuple(msgspec.convert(row, Symptom) for row in tomllib.loads(text)["symptom"])
+    """The symptoms in the order of the files."""
+    texts = [files(__package__).joinpath(name).read_bytes().decode() for name in TABLES]
+    rows = [row for text in texts for row in tomllib.loads(text)["symptom"]]
+    return tuple(msgspec.convert(row, Symptom) for row in rows)
+
+
+@cache
+def known_signs() -> Signs:
+    """All patterns that may match a line which the library did not mark as its own."""
+    return Signs(pattern for row in table() if "OTHER" in row.levels for pattern in row.any)
 
 
 @cache
@@ -68,6 +84,12 @@ def explain(log: LogReport) -> tuple[Finding, ...]:
     if any(seen[row.id].severity == BROKEN for row in table() if _is_cause(row, seen)):
         names.add("errors")
     shown = [seen[row.id] for row in table() if row.id in seen and not names & set(row.after)]
+    reported = seen.get(REPORTED)
+    if reported in shown:
+        # Only where nothing else was found and no line is left over, the log is silent.
+        silent = len(shown) == 1 and not _left_over(shown, log)
+        title = reported.title + (SILENT if silent else UNCERTAIN)
+        shown[shown.index(reported)] = msgspec.structs.replace(reported, title=title)
     return tuple(sorted(shown, key=lambda finding: SEVERITIES.index(finding.severity)))
 
 
@@ -76,9 +98,21 @@ def _is_cause(row: Symptom, seen: Mapping[str, Finding]) -> bool:
 
 
 def unexplained(log: LogReport) -> tuple[LogNote, ...]:
-    """List the warnings and last words that no row of the table knows."""
+    """List the warnings and last words that no row of the table knows.
+
+    Where no row names a cause, lines that speak of a failure in unknown words are added.
+    """
+    found = explain(log)
+    left = _left_over(found, log)
+    if found and all(finding.id in ECHOES for finding in found if finding.severity == BROKEN):
+        lines = {note.line for note in left}
+        left += tuple(note for note in log.suspects if note.line not in lines)
+    return left
+
+
+def _left_over(found: Iterable[Finding], log: LogReport) -> tuple[LogNote, ...]:
     rows = [symptom for symptom in table() if symptom.any]
-    shown = {proof.line for finding in explain(log) for proof in finding.evidence}
+    shown = {proof.line for finding in found for proof in finding.evidence}
     return tuple(
         note
         for note in log.notes
@@ -120,6 +154,7 @@ def _look(symptom: Symptom, log: LogReport) -> Finding | None:
         look=symptom.look,
         fix=tuple(Fix(text=text) for text in symptom.fix),
         sources=symptom.sources,
+        sureness=symptom.sureness,
     )
 
 

@@ -10,6 +10,7 @@ from ...logs.report.report import LogNote, LogReport
 from ...model.snapshot import NodeSnapshot
 from ..finding import Finding
 from .explain import explain, unexplained
+from .next_step import next_step
 
 
 class ReadLog(msgspec.Struct, frozen=True, kw_only=True):
@@ -18,6 +19,8 @@ class ReadLog(msgspec.Struct, frozen=True, kw_only=True):
     log: LogReport
     findings: tuple[Finding, ...]
     unexplained: tuple[LogNote, ...]
+    next: str
+    """What to fetch where no finding names a cause; may be empty."""
     overlay: Overlay
 
 
@@ -32,9 +35,11 @@ def examine(
     log: LogReport, snapshot: NodeSnapshot | None, *, library: str | None = None
 ) -> ReadLog:
     """Explain a log and compare it with a node; without one, with that of its own System block."""
+    found, left = explain(log), unexplained(log)
     return ReadLog(
         log=log,
-        findings=explain(log),
-        unexplained=unexplained(log),
+        findings=found,
+        unexplained=left,
+        next=next_step(log, found, left),
         overlay=lay(log, snapshot, library=library),
     )

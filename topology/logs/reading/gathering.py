@@ -76,6 +76,12 @@ class GatheredLog:
         self._unknown: dict[bytes, _Seen] = {}
         self._variables: dict[tuple[str, str], _Seen] = {}
         self._remarks: dict[tuple[str, str], str] = {}
+        self._pasted: set[tuple[str, str]] = set()
+        """Variables that stand in the text and that no line of the library confirms."""
+        self.openings: list[tuple[int, bytes]] = []
+        """The first lines that speak of nothing known, with their numbers."""
+        self.suspects: list[tuple[int, bytes]] = []
+        """The first lines that speak of a failure in words that no pattern knows."""
         self.nobody = Process(host="", pid=0, cuda_dev=None)
         """Lines without a readable head."""
         self.transports = 0
@@ -156,8 +162,16 @@ class GatheredLog:
         key = (plain(name, 80), plain(value, 200))
         limit = MAX_VARIABLES
         _see(self._variables, key, value, line, process, self, limit, "variables")
+        self._pasted.discard(key)
         if remark is not None and key in self._variables:
             self._remarks[key] = remark
+
+    def pasted(self, name: bytes, value: bytes, line: int) -> None:
+        """Keep a variable that the text sets, in a script or in the output of `env`."""
+        key = (plain(name, 80), plain(value, 200))
+        if key not in self._variables:
+            self._pasted.add(key)
+        _see(self._variables, key, value, line, None, self, MAX_VARIABLES, "variables")
 
     def notes(self) -> tuple[LogNote, ...]:
         """Warnings and remarks, in order of appearance."""
@@ -182,6 +196,7 @@ class GatheredLog:
                 count=seen.count,
                 hosts=tuple(seen.hosts),
                 remark=self._remarks.get((name, value)),
+                pasted=(name, value) in self._pasted,
             )
             for (name, value), seen in self._variables.items()
         ]
@@ -191,6 +206,13 @@ class GatheredLog:
     def hosts(self) -> tuple[str, ...]:
         """Every host that speaks, in order of appearance."""
         return tuple(dict.fromkeys(process.host for process in self._processes.values()))
+
+
+def numbered(lines: list[tuple[int, bytes]]) -> tuple[LogNote, ...]:
+    """Lines with their numbers as notes."""
+    return tuple(
+        LogNote(level="OTHER", text=plain(text.strip()), line=number) for number, text in lines
+    )
 
 
 def _see(

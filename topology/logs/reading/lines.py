@@ -101,6 +101,13 @@ class Batch(NamedTuple):
 
     lines: list[bytes]
     unmarked: int = 0
+    chunk: bytes = b""
+    """What the lines are made of, but for the start of the first one."""
+
+    def present(self, marks: tuple[bytes, ...]) -> tuple[bytes, ...]:
+        """Those of `marks` that stand in the lines; much faster than looking into each line."""
+        first = self.lines[0] if self.lines else b""
+        return tuple(mark for mark in marks if mark in self.chunk or mark in first)
 
 
 class LineReader:
@@ -134,7 +141,9 @@ class LineReader:
             self.bytes += len(chunk)
             if self._heard is not None:
                 self._heard(self.bytes)
-            lines, unmarked, tail = self._split(chunk)
+            # The first lines are wanted even where they say nothing: an answer quotes them.
+            whole = self.bytes == len(chunk) or any(mark in chunk for mark in self._marks)
+            lines, unmarked, tail = self._split(chunk, whole=whole)
             if skipping:
                 if not lines:
                     continue
@@ -148,12 +157,12 @@ class LineReader:
             if len(rest) > LONGEST_LINE:
                 # With lines in between, the open line is not the one after `lines`.
                 if unmarked:
-                    yield Batch(self._cut(lines), unmarked)
+                    yield Batch(self._cut(lines), unmarked, chunk)
                     lines, unmarked = [], 0
                 lines.append(rest)
                 rest = b""
                 skipping = True
-            yield Batch(self._cut(lines), unmarked)
+            yield Batch(self._cut(lines), unmarked, chunk)
             if self.bytes > LARGEST_LOG:
                 self.stopped = "it is too large"
                 return
@@ -167,12 +176,12 @@ class LineReader:
         except _UnpacksTooFar:
             self.stopped = f"it unpacks to over {MOST_UNPACKED} times its size"
 
-    def _split(self, chunk: bytes) -> tuple[list[bytes], int, bytes]:
+    def _split(self, chunk: bytes, *, whole: bool) -> tuple[list[bytes], int, bytes]:
         """Ended lines, how many unmarked ones follow, and the line that is still open.
 
         The first line belongs to the one that was open before, so it is always given.
         """
-        if not any(mark in chunk for mark in self._marks) and (ends := chunk.count(b"\n")):
+        if not whole and (ends := chunk.count(b"\n")):
             first, last = chunk.find(b"\n"), chunk.rfind(b"\n")
             return [chunk[:first]], ends - 1, chunk[last + 1 :]
         lines = chunk.split(b"\n")

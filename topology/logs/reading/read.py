@@ -6,18 +6,17 @@ read once, line by line; what repeats per channel or rank is held once.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from ..report.report import LogReport, Variable
-from ..report.text import plain
 from .building import Process
-from .gathering import GatheredLog
+from .gathering import GatheredLog, numbered
 from .kinds import WORDS, Reader, family
 from .lines import Batch, LineReader, Readable
 from .prefix import MARK, Heads, Speaker, source_of, unfolded, unwrapped, without_colour
-from .setting_lines import on_version
+from .signs import ABOUT, NONE, Signs
+from .unmarked import MOST_OPENINGS, Unmarked, marked
 
 _LEVELS = {
     b"INFO ": "INFO",
@@ -26,14 +25,8 @@ _LEVELS = {
     b"CALL ": "CALL",
     b"ABORT": "WARN",
 }
-_LAST_WORDS = re.compile(
-    rb"NCCL (?:error|Error)|nccl\w+Error|Watchdog caught collective|Cuda failure|Last error:"
-    rb"|ProcessGroupNCCL.*(?:[Tt]imeout|[Ee]xception|abort|got stuck|timed out)"
-)
-_UNMARKED_VERSION = re.compile(rb"[NR]CCL version ?:? ?\d+\.\d+")
-_ITS_VERSION = re.compile(rb", NCCL version (\d{1,3}\.\d{1,3}\.\d{1,3})\b")
-_ANY_OF = (b"CCL", b"Cuda failure", b"nccl")
-"""A line without any of these is not the library's, nor is it about it."""
+MANY_OTHERS = 50
+"""Lines without the library's head in one chunk from which on it pays to search it as a whole."""
 _WORD_CACHE = 20_000
 
 
@@ -42,13 +35,15 @@ def read_log(
     *,
     name: str = "",
     heard: Callable[[int], None] | None = None,
+    signs: Signs = NONE,
 ) -> LogReport:
     """Read a log from a binary file, a stream or lines; gzip data is unpacked.
 
-    `heard` is called with the number of bytes read so far, about once a megabyte. A damaged or cut
-    log gives what could be read; raises LogUnreadable for gzip data that cannot be unpacked at all.
+    `heard` is called with the number of bytes read so far, about once a megabyte; `signs` say
+    which lines without the library's head are kept. A damaged or cut log gives what could be read;
+    raises LogUnreadable for gzip data that cannot be unpacked at all.
     """
-    return _Reading(LineReader(source, heard, _ANY_OF)).report(name)
+    return _Reading(LineReader(source, heard, ABOUT), signs).report(name)
 
 
 def read_file(path: Path, heard: Callable[[int], None] | None = None) -> LogReport:
@@ -58,9 +53,10 @@ def read_file(path: Path, heard: Callable[[int], None] | None = None) -> LogRepo
 
 
 class _Reading:
-    def __init__(self, lines: LineReader) -> None:
+    def __init__(self, lines: LineReader, signs: Signs) -> None:
         self._lines = lines
         self._log = GatheredLog()
+        self._unmarked = Unmarked(self._log, signs)
         self._heads = Heads()
         self._by_head: dict[bytes, tuple[Process, str | None]] = {}
         self._by_word: dict[bytes, str | Reader | None] = dict(WORDS)
@@ -98,6 +94,8 @@ class _Reading:
             unread=log.unread_notes(),
             cut=log.cut,
             unknown=log.unknown_notes(),
+            openings=numbered(log.openings),
+            suspects=numbered(log.suspects),
             more={what: count for what, count in log.more.items() if count},
         )
 
@@ -107,14 +105,26 @@ class _Reading:
         elsewhere, ours = batch.unmarked, 0
         counts: dict[str, int] = {}
         words, by_head, log = self._by_word, self._by_head, self._log
+        others = 0
+        present: tuple[bytes, ...] = ABOUT
         for raw in batch.lines:
             number += 1
-            if b"CCL" not in raw and b"Cuda failure" not in raw and b"nccl" not in raw:
-                elsewhere += 1
-                continue
+            at = raw.find(MARK)
+            if at < 0 and not self._unmarked.awaits:
+                others += 1
+                if others == MANY_OTHERS:
+                    present = batch.present(ABOUT)
+                for mark in present:
+                    if mark in raw:
+                        break
+                else:
+                    elsewhere += 1
+                    if len(log.openings) < MOST_OPENINGS and raw.strip():
+                        log.openings.append((number, raw[:1600]))
+                    continue
             if raw[:1] == b"{":
                 raw = unwrapped(raw)
-            at = raw.find(MARK)
+                at = raw.find(MARK)
             if at < 0 or b"\x1b" in raw or raw.find(MARK, at + 6) >= 0:
                 ours += self._odd(raw, number)
                 continue
@@ -134,6 +144,8 @@ class _Reading:
             reader = words.get(first[0])
             if reader.__class__ is str:
                 counts[reader] = counts.get(reader, 0) + 1
+                if b"ailed" in text or b"rror" in text:
+                    log.note("INFO", process, text, number)
                 continue
             kind = self._understand(process, text, first[0], reader, number)  # type: ignore[arg-type]
             counts[kind] = counts.get(kind, 0) + 1
@@ -209,18 +221,25 @@ class _Reading:
         for index, part in enumerate(parts):
             at = part.find(MARK)
             ours += (
-                self._foreign(part, number)
+                self._elsewhere(part, number)
                 if at < 0
                 else self._uncommon(part, at, number, cut=index + 1 < len(parts))
             )
         return ours
+
+    def _elsewhere(self, raw: bytes, number: int) -> int:
+        """Read a line in which the mark is not found where it is expected."""
+        named = marked(raw)
+        if named is None:
+            return self._unmarked.read(raw, number)
+        return self._uncommon(named, named.find(MARK), number)
 
     def _uncommon(self, raw: bytes, at: int, number: int, *, cut: bool = False) -> int:
         """Read a marked line of any level; 1 when it is the library's."""
         log = self._log
         level = _LEVELS.get(raw[at + 6 : at + 11])
         if level is None:
-            return self._foreign(raw, number)
+            return self._unmarked.read(raw, number)
         process, log.where = self._process(raw[:at])
         text = raw[at + 11 :].lstrip(b" ") if level != "INFO" else raw[at + 11 :]
         first = text.split(None, 1)
@@ -239,25 +258,6 @@ class _Reading:
         log.where = None
         log.kinds[kind] += 1
         return 1
-
-    def _foreign(self, raw: bytes, number: int) -> int:
-        """Read a line without a mark: the version, a framework's last words, or other output."""
-        log = self._log
-        text = raw.rstrip(b"\r")
-        version = _UNMARKED_VERSION.search(text)
-        if version is not None and _LAST_WORDS.search(text) is None:
-            if on_version(log, None, text[version.start() :], number) is not None:
-                log.kinds["version"] += 1
-                return 1
-        elif _LAST_WORDS.search(text) is not None:
-            log.note("OTHER", None, text, number)
-            log.kinds["framework"] += 1
-            named = _ITS_VERSION.search(text)
-            if named is not None and log.versions.version is None:
-                log.framework_version(plain(named[1], 20), number)
-            return 1
-        log.kinds["elsewhere"] += 1
-        return 0
 
 
 def settings_from(log: LogReport) -> dict[str, str]:

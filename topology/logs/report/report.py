@@ -34,6 +34,15 @@ class Variable(msgspec.Struct, frozen=True, kw_only=True):
     hosts: tuple[str, ...] = ()
     remark: str | None = None
     """The library's remark: "invalid, the default 0 is used"."""
+    pasted: bool = False
+    """It stands in the text as `NAME=VALUE`; the library does not say that it read it."""
+
+    @property
+    def said(self) -> str:
+        """The line that shows it, as it reads."""
+        if self.pasted:
+            return f"{self.name}={self.value}"
+        return f"{self.name} set by environment to {self.value}"
 
 
 class LoggedVersions(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,13 +85,17 @@ class LogReport(msgspec.Struct, frozen=True, kw_only=True):
     """Lines that end in the middle, or into which another line was written."""
     unknown: tuple[LogNote, ...] = ()
     """Examples of lines in unknown forms, a few of each form."""
+    openings: tuple[LogNote, ...] = ()
+    """The first lines that speak of nothing known."""
+    suspects: tuple[LogNote, ...] = ()
+    """The first lines without the library's head that speak of a failure in unknown words."""
     more: dict[str, int] = {}
     """What -> how much of it was left out to keep memory bounded."""
 
     @property
     def empty(self) -> bool:
-        """Whether no line comes from NCCL or RCCL."""
-        return self.library_lines == 0
+        """Whether nothing in it comes from NCCL or RCCL or is known to concern them."""
+        return self.library_lines == 0 and not self.notes and not self.environment
 
     @property
     def main(self) -> Communicator | None:

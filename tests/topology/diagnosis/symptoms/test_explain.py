@@ -4,10 +4,17 @@ import gzip
 
 import pytest
 
-from gputop.topology.diagnosis.symptoms.explain import check_of, explain, table, unexplained
+from gputop.topology.diagnosis.symptoms.explain import (
+    check_of,
+    explain,
+    known_signs,
+    table,
+    unexplained,
+)
 from gputop.topology.logs.reading.read import read_log
 from tests.support.nccl.logs import lines_of, recorded
 from tests.topology.diagnosis.symptoms.log_examples import EXAMPLES
+from tests.topology.diagnosis.symptoms.outside_examples import OUTSIDE
 
 A = "node1:11:11 [0] NCCL INFO "
 B = "node1:12:12 [1] NCCL INFO "
@@ -184,13 +191,14 @@ SHOWN = {
     "library-hint": [A + "HINT: In many cases this error occurs when ACS is enabled which would"],
     "nvls-off-by-flag": [line.decode() for line in lines_of("h200-default")],
     **EXAMPLES,
+    **OUTSIDE,
 }
 
 
 @pytest.mark.parametrize("ident", SHOWN)
 def test_a_symptom_is_found_and_proven(ident: str) -> None:
     lines = [line.encode() for line in SHOWN[ident]]
-    log = read_log(lines)
+    log = read_log(lines, signs=known_signs())
     found = {finding.id: finding for finding in explain(log)}
     assert ident in found
     assert found[ident].evidence
@@ -216,7 +224,8 @@ def test_every_row_has_a_test_and_its_parts() -> None:
 
 def test_nothing_is_alarming_about_a_healthy_log() -> None:
     for path in recorded():
-        log = read_log(gzip.decompress(path.read_bytes()).splitlines())
+        lines = gzip.decompress(path.read_bytes()).splitlines()
+        log = read_log(lines, signs=known_signs())
         alarms = {finding.id for finding in explain(log) if finding.severity != "notice"}
         flagged = "P2P_DISABLE" in path.name or path.name in ("h200-p2pdis", "h200-net")
         if not (flagged or "p2pdis" in path.name or "net" in path.name):

@@ -1,0 +1,62 @@
+"""Lines without the head of a debug log, one or a few for each row of outside.toml."""
+
+from __future__ import annotations
+
+XID = "[ 9181.2] NVRM: Xid (PCI:0000:9b:00): "
+
+OUTSIDE: dict[str, list[str]] = {
+    "xid-bus": [XID + "79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."],
+    "xid-nvlink": [XID + "145, RLW_RXPIPE Nonfatal XC0 i0 Link 13 (0x0409a0c2 0x00000008)"],
+    "xid-memory": [XID + "94, pid=1234, name=python3, Contained ECC error"],
+    "xid-gsp": [XID + "119, pid=10200, name=NvmlTaskRunner, Timeout after 45s of waiting for RPC"],
+    "xid-program": [XID + "31, pid=77, name=python, Ch 00000008, MMU Fault: ENGINE GRAPHICS"],
+    "xid-other": [XID + "154, GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset)"],
+    "xid-cleanup": [XID + "45, pid=1818990, name=python3, Ch 00000001"],
+    "diag-p2p": ["NCCL DIAG [INFO] p2p: only 52/56 GPU-to-GPU peer accesses passed verification"],
+    "diag-nvlink": ["[INFO] NVLink: inactive link(s) on rank(s) {2} across 4 ranks in comm 0x5fa3"],
+    "diag-ecc": [
+        "[INFO] ECC: uncorrected volatile errors on rank(s) {1} (worst=3) across 8 ranks in comm "
+        "0x5fa3"
+    ],
+    "diag-differs": [
+        "[INFO] NCCL environment: mismatch across 8 ranks in comm 0x5fa3 for NCCL_ALGO"
+    ],
+    "symbol-missing": ["ImportError: libtorch_cuda.so: undefined symbol: ncclCommRegister"],
+    "nccl-library-missing": [
+        "ImportError: libnccl.so.2: cannot open shared object file: No such file or directory"
+    ],
+    "cuda-205": ["RuntimeError: CUDA error: mapping of buffer object failed"],
+    "cuda-500": ["n1: failed call to cuInit: CUDA_ERROR_NOT_FOUND: named symbol not found"],
+    "nvlink-uncorrectable": [
+        "RuntimeError: CUDA error: uncorrectable NVLink error detected during the execution"
+    ],
+    "program-out-of-memory": [
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total"
+    ],
+    "store-timeout": [
+        "torch.distributed.DistBackendError: [3] is setting up NCCL communicator and retrieving "
+        "ncclUniqueId from [0] via c10d key-value store by key '0', but store->get('0') got error: "
+        "Socket Timeout"
+    ],
+    "rendezvous-failed": [
+        "[E socket.cpp:957] [c10d] The client socket has timed out after 60s while trying to "
+        "connect to (10.0.0.1, 29500)."
+    ],
+    "rendezvous-port-taken": [
+        "[W socket.cpp:426] [c10d] The server socket has failed to listen on any local network "
+        "address."
+    ],
+    "barrier-device-unknown": [
+        "[rank0]:[W ProcessGroupNCCL.cpp:1850] [PG 0 Rank 0] using GPU 0 to perform barrier as "
+        "devices used by this process are currently unknown."
+    ],
+    "socket-wrong-type": ["misc/socket.cc:441 NCCL WARN socketFinalizeAccept: wrong type 4 != 3"],
+    "hip-no-code": ["hipErrorNoBinaryForGpu: Unable to find code object for all current devices!"],
+    "hip-crashed": [
+        "Memory access fault by GPU node-1 (Agent handle: 0x55) on address 0x7f. Reason: Unknown."
+    ],
+    "cuda-unknown": ["Test CUDA failure common.cu:730 'unknown error'"],
+    "cuda-invalid-argument": [
+        "n1:1:2 [0] transport.cc:154 NCCL WARN Cuda failure 'invalid argument'"
+    ],
+}

@@ -1,0 +1,89 @@
+"""Text without the head of a debug log, as people post it, is answered by what it says."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from gputop.topology.diagnosis.symptoms.explain import known_signs, table, unexplained
+from gputop.topology.diagnosis.symptoms.log import ReadLog, examine
+from gputop.topology.logs.reading.read import read_log
+from tests.topology.diagnosis.symptoms.threads import INNOCENT, THREADS, Thread
+
+
+def read(text: str) -> ReadLog:
+    return examine(
+        read_log([line.encode() for line in text.splitlines()], signs=known_signs()), None
+    )
+
+
+@pytest.mark.parametrize("thread", THREADS, ids=lambda thread: thread.source)
+def test_the_cause_is_named_with_its_lines(thread: Thread) -> None:
+    answer = read(thread.text)
+    found = {finding.id: finding for finding in answer.findings}
+    assert thread.row in found
+    lines = thread.text.splitlines()
+    proven = {proof.line for proof in found[thread.row].evidence}
+    assert proven == set(thread.proof)
+    for proof in found[thread.row].evidence:
+        assert proof.line is not None
+        assert proof.value.split()[-1] in lines[proof.line - 1]
+    assert found[thread.row].sureness in ("certain", "likely", "possible")
+    assert "does not say why" not in str([finding.title for finding in answer.findings])
+
+
+@pytest.mark.parametrize("name", INNOCENT)
+def test_the_same_words_in_innocent_text_say_nothing(name: str) -> None:
+    answer = read(INNOCENT[name])
+    assert not answer.findings
+    assert not answer.unexplained
+
+
+def test_at_least_fifteen_threads_and_many_rows() -> None:
+    assert len({thread.source for thread in THREADS}) >= 15
+    assert len({thread.row for thread in THREADS}) >= 15
+
+
+def test_the_log_is_called_silent_only_where_nothing_else_is_said() -> None:
+    bare = "Test NCCL failure common.cu:1204 'unhandled cuda error'"
+    (alone,) = read(bare).findings
+    assert "does not say why" in alone.title
+    assert "NCCL_DEBUG=INFO" in read(bare).next
+    unknown = read(
+        f"{bare}\nncclSystemError: System call failed.\nLast error:\nthe frobnicator is off"
+    )
+    (finding,) = unknown.findings
+    assert "does not say why" not in finding.title
+    assert [(note.line, note.text) for note in unknown.unexplained] == [
+        (4, "the frobnicator is off")
+    ]
+    refused = "socketPollConnect: Connect to 10.0.0.1<4> failed: Connection refused"
+    named = read(f"{bare}\nLast error:\n\n{refused}")
+    assert [finding.id for finding in named.findings] == ["peer-unreachable"]
+    assert named.next == ""
+
+
+def test_a_failure_in_unknown_words_is_quoted() -> None:
+    answer = read("torch: gpu 7 exploded, aborting\nncclInternalError: Internal check failed.")
+    assert [note.line for note in unexplained(answer.log)] == [1]
+
+
+def test_patterns_match_the_same_lines_with_and_without_the_look_for_texts() -> None:
+    # The texts that are looked for first are only a short cut.
+    signs = known_signs()
+    rows = [row for row in table() if "OTHER" in row.levels and row.any]
+    for thread in THREADS:
+        for line in thread.text.splitlines():
+            slow = any(_matches(row.any, line.strip()) for row in rows)
+            assert (signs.excerpt(line.encode()) is not None) == slow, line
+
+
+def _matches(patterns: tuple[str, ...], line: str) -> bool:
+    return any(re.search(pattern, line) for pattern in patterns)
+
+
+def test_a_long_line_shows_the_part_that_says_it() -> None:
+    text = "x" * 3000 + " RuntimeError: CUDA error: mapping of buffer object failed " + "y" * 3000
+    (finding,) = read(f"torch {text}").findings
+    assert "mapping of buffer object failed" in finding.evidence[0].value

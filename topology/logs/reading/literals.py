@@ -1,0 +1,74 @@
+"""Texts that a line must hold for a pattern to match it: looked for first, because that is fast."""
+
+from __future__ import annotations
+
+import re
+
+_TOKEN = re.compile(
+    r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\(\?<?[=!]|\(\?:|\(|\)|\||[.^$]|[?*+]\??|\{[\d,]+\}\??|.",
+    re.DOTALL,
+)
+_CLASSES = "dDwWsSbBAZ"
+ANY_TEXT = (".", "^", "$", "+", "+?")
+"""Pieces of a pattern that stand for no certain text, or end one."""
+_MANY = ("?", "*", "{")
+
+_Branch = list["str | _Group"]
+"""Pieces of text and groups in order; "" separates texts."""
+
+
+class _Group:
+    def __init__(self, *, asserts: bool) -> None:
+        self.asserts = asserts
+        """A look-ahead or look-behind: it may forbid, so its text is not needed."""
+        self.branches: list[_Branch] = [[]]
+
+
+def literals(pattern: str) -> frozenset[str]:
+    """Texts of which each match of the pattern holds at least one; empty where none is certain."""
+    stack = [_Group(asserts=False)]
+    for token in _TOKEN.findall(pattern):
+        branch = stack[-1].branches[-1]
+        if token.startswith("("):
+            stack.append(_Group(asserts=token not in ("(", "(?:")))
+        elif token == ")":
+            closed = stack.pop()
+            stack[-1].branches[-1].append(closed)
+        elif token == "|":
+            stack[-1].branches.append([])
+        elif token.startswith(_MANY) and branch:
+            # What stood before may be left out, and what follows does not join it.
+            branch[-1] = ""
+        elif token in ANY_TEXT or token[0] == "[" or (token[0] == "\\" and token[1] in _CLASSES):
+            branch.append("")
+        else:
+            branch.append(token[-1])
+    return _needed(stack[0])
+
+
+def _needed(group: _Group) -> frozenset[str]:
+    found: set[str] = set()
+    for branch in group.branches:
+        best = max(_choices(branch), key=_worth, default=frozenset())
+        if not best:
+            return frozenset()
+        found |= best
+    return frozenset(found)
+
+
+def _choices(branch: _Branch) -> list[frozenset[str]]:
+    runs, run = [], ""
+    for piece in [*branch, ""]:
+        if isinstance(piece, str) and piece:
+            run += piece
+            continue
+        if run:
+            runs.append(frozenset((run,)))
+        run = ""
+        if isinstance(piece, _Group) and not piece.asserts:
+            runs.append(_needed(piece))
+    return runs
+
+
+def _worth(texts: frozenset[str]) -> tuple[int, int]:
+    return min((len(text) for text in texts), default=0), -len(texts)

@@ -1,0 +1,103 @@
+"""Lines without the library's head: versions, last words of frameworks, settings, known signs."""
+
+from __future__ import annotations
+
+import re
+
+from ..report.text import plain
+from .gathering import GatheredLog
+from .pasted_settings import settings_in
+from .setting_lines import on_version
+from .signs import Signs
+
+_LAST_WORDS = re.compile(
+    rb"NCCL (?:error|Error)|nccl\w+Error|Watchdog caught collective|Cuda failure|Last error:"
+    rb"|ProcessGroupNCCL.*(?:[Tt]imeout|[Ee]xception|abort|got stuck|timed out)"
+)
+_VERSION = re.compile(rb"[NR]CCL version ?:? ?\d+\.\d+")
+_ITS_VERSION = re.compile(rb", NCCL version (\d{1,3}\.\d{1,3}\.\d{1,3})\b")
+_BARE = re.compile(rb"(?:^|[\s>:|\])])(NCCL (?:INFO|WARN) )")
+_OLD = re.compile(
+    rb"(?:\w:\d+:\d+ |^[> ]*)\[\d+\] (?:[\w./]+\.cc?u?:\d+ )?((?:INFO|WARN) )"
+    rb"|(?:^|[\s>:])[\w./]+\.c[cu]:\d+ (WARN )"
+)
+"""NCCL 2.0 to 2.2 do not name themselves: "[0] INFO NET : ..", "init.cu:99 WARN ..."."""
+_OLD_WORDS = re.compile(
+    rb"INFO (?:NET[/ :]|Ring \d|Channel \d|Trees \[|comm 0x|Using |Cuda failure|CUDA Dev |rank \d"
+    rb"|[\w./]+\.c[cu]:\d+ ->|Bootstrap|NCCL_\w+ |Launch mode|Connected all)|WARN "
+)
+_SUSPECT = re.compile(
+    rb"[Ee]rror|ERROR|[Ff]ail|FATAL|Exception|[Aa]bort|[Tt]imed? ?out|TIMEOUT|[Kk]illed"
+    rb"|Segmentation|[Hh]ang|[Ss]tuck"
+)
+_EMPTY_WORDS = re.compile(rb"Last error:\s*$")
+MOST_SUSPECTS = 5
+MOST_OPENINGS = 3
+
+
+def marked(raw: bytes) -> bytes | None:
+    """The line with the library's name where its mark is expected, None where it is not its own."""
+    found = _BARE.search(raw)
+    if found is not None:
+        return raw[: found.start(1)] + b" " + raw[found.start(1) :]
+    if b"INFO " not in raw and b"WARN " not in raw:
+        return None
+    old = _OLD.search(raw)
+    if old is None:
+        return None
+    at = old.start(1) if old[1] is not None else old.start(2)
+    return raw[:at] + b" NCCL " + raw[at:] if _OLD_WORDS.match(raw, at) else None
+
+
+class Unmarked:
+    """Reads lines that no head marks as the library's."""
+
+    def __init__(self, log: GatheredLog, signs: Signs) -> None:
+        self._log = log
+        self._signs = signs
+        self._awaited = False
+        """The line before ended in "Last error:", so this one says what it is."""
+
+    @property
+    def awaits(self) -> bool:
+        """Whether the next line belongs to the one before."""
+        return self._awaited
+
+    def read(self, raw: bytes, number: int) -> int:
+        """Read one line; 1 when it is the library's or about it."""
+        log = self._log
+        text = raw.rstrip(b"\r")
+        awaited, self._awaited = self._awaited, False
+        if awaited and not text.strip():
+            self._awaited = True
+            return 0
+        last_words = _LAST_WORDS.search(text)
+        if _VERSION.search(text) is not None and last_words is None:
+            version = _VERSION.search(text)
+            if version and on_version(log, None, text[version.start() :], number) is not None:
+                log.kinds["version"] += 1
+                return 1
+        if last_words is not None or awaited:
+            self._awaited = _EMPTY_WORDS.search(text) is not None
+            excerpt = self._signs.excerpt(text)
+            log.note("OTHER", None, text if excerpt is None else excerpt.encode(), number)
+            log.kinds["framework"] += 1
+            named = _ITS_VERSION.search(text)
+            if named is not None and log.versions.version is None:
+                log.framework_version(plain(named[1], 20), number)
+            return 1
+        settings = settings_in(text)
+        for name, value in settings:
+            log.pasted(name, value, number)
+        if settings:
+            log.kinds["setting"] += 1
+            return 0
+        excerpt = self._signs.excerpt(text)
+        if excerpt is not None:
+            log.note("OTHER", None, excerpt.encode(), number)
+            log.kinds["sign"] += 1
+            return 0
+        if len(log.suspects) < MOST_SUSPECTS and _SUSPECT.search(text):
+            log.suspects.append((number, text[:1600]))
+        log.kinds["elsewhere"] += 1
+        return 0
