@@ -43,6 +43,9 @@ def test_an_import_that_goes_astray_is_found(tmp_path: Path) -> None:
         "topology/wiring/lists.py": "import_module('.' + NAMES[0], __package__)",
         "topology/model/__init__.py": "",
         "topology/model/late.py": "importlib.import_module('gputop.topology.wiring.paths')",
+        "topology/model/renamed.py": "from importlib import import_module as load\n"
+        "load('gputop.topology.wiring.paths')",
+        "topology/model/builtin.py": "__import__('gputop.topology.wiring.paths')",
         "topology/model/lists.py": "import_module(f'{__package__}.{name}')",
         "topology/model/any.py": "import_module(name + '.paths')",
         "topology/model/machine.py": "def late():\n    from ..wiring.paths import path",
@@ -69,6 +72,8 @@ def test_an_import_that_goes_astray_is_found(tmp_path: Path) -> None:
     assert set(breaches(tmp_path, known)) == {
         ("topology/model/machine.py", "topology/wiring/paths.py"),
         ("topology/model/late.py", "topology/wiring/paths.py"),
+        ("topology/model/renamed.py", "topology/wiring/paths.py"),
+        ("topology/model/builtin.py", "topology/wiring/paths.py"),
         ("topology/model/any.py", "topology/wiring/paths.py"),
         ("topology/amd/parts.py", "topology/nvidia/nvml.py"),
         ("topology/nvidia/nvml.py", "gputop/commands/__init__.py"),

@@ -62,11 +62,18 @@ def loaded(root: Path, path: Path) -> Iterator[Path]:
     What is not written out in the call counts as any text: a list of names stands for all modules
     in its place.
     """
+    importers = {"import_module", "__import__"} | {
+        alias.asname
+        for node in ast.walk(_tree(root / path))
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+        if alias.name == "import_module" and alias.asname
+    }
     for node in ast.walk(_tree(root / path)):
         if not isinstance(node, ast.Call) or not node.args:
             continue
-        called = node.func.attr if isinstance(node.func, ast.Attribute) else node.func
-        if called == "import_module" or getattr(called, "id", None) == "import_module":
+        func = node.func
+        if (func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")) in importers:
             name, *within = (_pattern(argument, path) for argument in node.args)
             if name.startswith("."):
                 name = (within[0] if within else "*") + name
