@@ -26,6 +26,13 @@ class Needed(msgspec.Struct, frozen=True, kw_only=True):
     another one does in its place only where nobody asked for the first."""
 
 
+LEAST = (
+    Needed(id=DRIVER, what="an answer of the driver", fields=("gpu.uuid",)),
+    Needed(id=MEMORY, what="its memory", fields=("gpu.memory_bytes",)),
+)
+"""What every vendor's driver says of a GPU."""
+
+
 class Vendor(msgspec.Struct, frozen=True, kw_only=True):
     """The maker of a GPU. The defaults are those of a vendor without a record."""
 
@@ -73,7 +80,7 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
     """What stands between the vendor's name and `Gpu.compute_capability`."""
     parts_are_devices: bool = False
     """Whether its tools list a part of a package like a GPU of its own."""
-    evidence: tuple[Needed, ...] = ()
+    evidence: tuple[Needed, ...] = LEAST
     """The least that has to be known of each of its GPUs before one is called healthy."""
     stream_share: float | None = None
     """Share of the memory bandwidth that large streaming copies reach: the middle of the known
@@ -83,4 +90,4 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
 def unknown(name: str) -> Vendor:
     """The record of a vendor that has none; its name comes from a file."""
     plain = printable(name)[:40] or "no name"
-    return Vendor(id=name, name=plain, known=False, label=plain.upper())
+    return Vendor(id=name, name=plain, known=False, label=plain.upper(), evidence=())

@@ -10,7 +10,7 @@ VENDOR, NAMES = (
     "topology/hardware/vendors/__init__.py",
 )
 SOURCE = '''\
-"""Acme's GPUs, as libacme tells of them."""
+"""Acme's GPUs, as libacme lists them."""
 
 from ...model.machine import Gpu
 from ...model.readings import GpuReading
@@ -32,7 +32,7 @@ def parse(raw: Raw) -> Part:
         for index, address in enumerate(raw)
     ]
     return Part(gpus=tuple(gpus), gpu_readings=tuple(
-        GpuReading(address=one, clock_graphics_mhz=1200) for one in raw
+        GpuReading(address=address, clock_graphics_mhz=1200) for address in raw
     ))
 
 
@@ -96,6 +96,11 @@ def test_a_vendor_is_one_file_and_one_line(checkout: CopiedCheckout) -> None:
     words = " ".join(checked.stdout.split())
     assert "ACCL may find no fast path between them." in words
     assert "one name in acme-smi" in words
+
+    checkout.write("bare.json", taken.stdout.replace(str(2**36), "null"))
+    bare = checkout.gputop("check", "--from", "bare.json")
+    assert bare.returncode == 3
+    assert "not known of GPU0 and GPU1: its memory" in bare.stdout
 
     screen = checkout.python("look.py", "node.json").stdout
     assert "1 × Acme A1" in screen
