@@ -75,9 +75,9 @@ class MutatedInput:
 
 def mutated_input(seed: int, number: int, only: str = "") -> MutatedInput:
     """The same for the same numbers, on every machine."""
-    rolls = Random(f"{seed}:{number}")
     forms = [form for form in formats() if only in form]
     form = forms[number % len(forms)]
+    rolls = Random(f"{seed}:{number}:{form}")
     original = rolls.choice(originals(form))
     mutated, files = _mutated(form, original, rolls)
     command = _command(form, original, files, rolls)

@@ -12,6 +12,8 @@ from .text_mutations import MOST_BYTES, octets
 _DEPTHS = (10, 500, 20_000)
 _WHOLE = (0, -1, 1, 3, 64, 255, 10**6, 2**31, 2**53 + 1, 2**63 - 1, -(2**63))
 _FRACTIONS = (0.0, -1.0, 0.5, 1e-320, 1e300)
+_KEPT = 0.6
+"""The share of changes that keep the type."""
 _MARK = "\ue0aa"
 """Stands where text is put that `json` cannot write: depth, doubled keys, huge numbers."""
 
@@ -33,16 +35,15 @@ def of_json(data: bytes, rolls: Random) -> bytes:
 
 
 def _changed(document: Any, rolls: Random, raw: dict[str, bytes]) -> Any:
-    """Change one place; shallow and deep ones have the same chance."""
-    path: list[tuple[Any, Any]] = []
-    here = document
-    while isinstance(here, dict | list) and here and (not path or rolls.random() < 0.85):
-        key = rolls.choice(list(here)) if isinstance(here, dict) else rolls.randrange(len(here))
-        path.append((here, key))
-        here = here[key]
+    """Change one place."""
+    path = _path(document, rolls) if isinstance(document, dict | list) else []
     if not path:
         return _value(document, rolls, raw)
     holder, key = path[-1]
+    here = holder[key]
+    if rolls.random() < _KEPT and isinstance(here, str | int | float):
+        holder[key] = _edge(here, rolls)
+        return document
     action = rolls.randrange(12)
     if action == 0:
         del holder[key]
@@ -68,16 +69,44 @@ def _changed(document: Any, rolls: Random, raw: dict[str, bytes]) -> Any:
     return document
 
 
+def _path(document: Any, rolls: Random) -> list[tuple[Any, Any]]:
+    """Where to change: any place alike, or a way down that chooses at every level."""
+    if rolls.random() < 0.5:
+        places = _places(document)
+        return [rolls.choice(places)] if places else []
+    path: list[tuple[Any, Any]] = []
+    here = document
+    while isinstance(here, dict | list) and here and (not path or rolls.random() < 0.95):
+        key = rolls.choice(list(here)) if isinstance(here, dict) else rolls.randrange(len(here))
+        path.append((here, key))
+        here = here[key]
+    return path
+
+
+def _places(document: Any) -> list[tuple[Any, Any]]:
+    """Every value, as what holds it and its key."""
+    found: list[tuple[Any, Any]] = []
+    waiting = [document]
+    while waiting and len(found) < 100_000:
+        here = waiting.pop()
+        keys = here if isinstance(here, dict) else range(len(here))
+        found += [(here, key) for key in keys]
+        waiting += [here[key] for key in keys if isinstance(here[key], dict | list)]
+    return found
+
+
+def _edge(here: Any, rolls: Random) -> Any:
+    """A value of the same type: what has a schema takes it, and has to live with it."""
+    if isinstance(here, str):
+        return hostile.number(rolls) if rolls.random() < 0.2 else hostile.text(rolls)
+    if isinstance(here, bool):
+        return not here
+    edges = _WHOLE if isinstance(here, int) else _FRACTIONS
+    return rolls.choice((*edges, here - 1, here + 1, here * 2))
+
+
 def _value(here: Any, rolls: Random, raw: dict[str, bytes]) -> Any:
-    """Another value: of the same type and at an edge, or of another type."""
-    if rolls.random() < 0.7:
-        if isinstance(here, str):
-            return hostile.text(rolls)
-        if isinstance(here, bool):
-            return not here
-        if isinstance(here, int | float):
-            edges = _WHOLE if isinstance(here, int) else _FRACTIONS
-            return rolls.choice((*edges, here - 1, here + 1, here * 2))
+    """Another value, mostly of another type."""
     match rolls.randrange(10):
         case 0 | 1:
             return _put(hostile.number(rolls).encode(), raw)

@@ -32,7 +32,7 @@ def of_xml(data: bytes, rolls: Random) -> bytes:
     """Change one to four places, or the prolog; what is no XML stays as it is."""
     try:
         root = ElementTree.fromstring(data)
-    except ElementTree.ParseError:
+    except (ElementTree.ParseError, ValueError, LookupError):  # some of an unknown encoding
         return data
     if rolls.random() < 0.08:
         return rolls.choice(_PROLOGS) + ElementTree.tostring(root)
