@@ -89,7 +89,7 @@ def _mutated(form: str, original: Original, rolls: Random) -> tuple[str, dict[st
     files = dict(original.files)
     kinds: list[str] = []
     for name in rolls.sample(list(files), min(len(files), rolls.choice((1, 1, 2)))):
-        for _ in range(rolls.choice((1, 1, 1, 2, 5))):
+        for _ in range(rolls.choice((1, 1, 1, 1, 2, 4))):
             kind, change = rolls.choice(_changes(form, name, files[name]))
             with suppress(RecursionError):  # one change nested it deeper than the next can follow
                 files[name] = change(files[name], rolls)

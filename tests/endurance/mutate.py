@@ -20,8 +20,8 @@ from .judging import Limits, breaches
 from .originals import formats, originals
 from .running import Ended, ended
 
-SLOWEST = 3
-"""How many inputs are named for their time."""
+NAMED = 3
+"""How many inputs are named for their time, and for their memory."""
 
 
 @dataclass(frozen=True)
@@ -65,8 +65,10 @@ def mutate(trial: Trial, numbers: Iterable[int], processes: int) -> int:
             shown = time.monotonic()
             print(f"{len(tried)} inputs after {shown - started:.0f} s", flush=True)
     print("\n".join(_table(tried)))
-    for result in sorted(tried, key=lambda result: -result.cpu_seconds)[:SLOWEST]:
+    for result in sorted(tried, key=lambda result: -result.cpu_seconds)[:NAMED]:
         print(f"slow: {result.cpu_seconds:.1f} s for {result.number} {result.form}")
+    for result in sorted(tried, key=lambda result: -result.memory_bytes)[:NAMED]:
+        print(f"large: {result.memory_bytes / 1e6:.0f} MB for {result.number} {result.form}")
     failed = sum(bool(result.breaches) for result in tried)
     print(f"{failed} of {len(tried)} inputs break the contract")
     if failed:

@@ -51,7 +51,7 @@ def _change(root: ElementTree.Element, rolls: Random) -> None:
     element = rolls.choice(list(parent))
     match rolls.randrange(10):
         case 0 | 1 | 2 | 3:
-            _edge(rolls.choice(list(root.iter())), rolls)
+            _edge(root, rolls.choice(list(root.iter())), rolls)
         case 4:
             parent.remove(element)
         case 5:
@@ -70,8 +70,15 @@ def _change(root: ElementTree.Element, rolls: Random) -> None:
             element.text, other.text = other.text, element.text
 
 
-def _edge(element: ElementTree.Element, rolls: Random) -> None:
-    """Another value of an attribute, or another text."""
+def _edge(root: ElementTree.Element, element: ElementTree.Element, rolls: Random) -> None:
+    """Another value of an attribute or another text: that of another element, or a hostile one."""
+    others = [other for other in root.iter(element.tag) if other is not element]
+    if others and rolls.random() < 0.4:
+        other = rolls.choice(others)
+        element.text = other.text
+        for name in rolls.sample(list(element.attrib), min(1, len(element.attrib))):
+            element.set(name, other.get(name, ""))
+        return
     made = rolls.choice((hostile.number(rolls), hostile.number(rolls), hostile.text(rolls), _MARK))
     made = "".join(character for character in made if _writable(character))
     if not element.attrib or rolls.random() < 0.1:
