@@ -35,11 +35,11 @@ def of_tar(data: bytes, rolls: Random) -> bytes:
     except (tarfile.TarError, OSError, EOFError, ValueError, zlib.error):
         return of_bytes(data, rolls)
     if rolls.random() < 0.15:
-        return gzip.compress(of_bytes(_packed(members), rolls), 1)
+        return gzip.compress(of_bytes(_packed(members), rolls), 1, mtime=0)
     for _ in range(rolls.choice((1, 4, 30))):
         _change(members, rolls)
     made = _packed(members)
-    return gzip.compress(made, 1) if rolls.random() < 0.7 else made
+    return gzip.compress(made, 1, mtime=0) if rolls.random() < 0.7 else made
 
 
 @lru_cache(maxsize=16)
