@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,14 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
     recognises: Callable[[bytes, Path], bool]
     """Given the first 64 KiB and the path: is it this format? Content decides, not the name."""
     parse: Callable[[bytes, Path], Part]
-    """The whole file to a part. Raises FormatError."""
+    """The whole file, or the section of a text, to a part. Raises FormatError."""
+    starts: re.Pattern[str] | None = None
+    """Where the output begins in a text that holds other things too, at the start of a line. None:
+    it fills a file."""
+    goes_on: re.Pattern[str] | None = None
+    """A line that belongs to the output, below its first; empty lines do between such lines."""
+    repeats: bool = False
+    """Whether a second output adds to the first. Else it is another moment, or another machine."""
 
 
 def recording(data: bytes, library: str) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from ..sources.files.tree import FolderTree
 from .formats import NAMES
 from .formats.sysfs_tar import looks_like_sysfs, part_from_tree
 from .plain_file import read_plain
+from .sections import read_sections
 
 HEAD_BYTES = 64 * 1024
 MOST_GPUS = 128
@@ -54,22 +55,6 @@ NOT_READ = (
     (
         re.compile(rb"\A(?:BZh[1-9]|\xfd7zXZ|\x28\xb5\x2f\xfd|PK\x03\x04)"),
         "packed in a way that --from does not read; pack it with gzip, or not at all",
-    ),
-    (
-        re.compile(rb"(?m)^=+NVSMI LOG=+\s*$"),
-        "text of nvidia-smi -q, which --from does not read; print the same with -x",
-    ),
-    (
-        re.compile(rb"(?m)^\| NVIDIA-SMI \d"),
-        "the table of nvidia-smi, which --from does not read; see nvidia-smi -q -x and topo -m",
-    ),
-    (
-        re.compile(rb"(?m)^[ \t]{0,8}Link \d{1,3}: (?:<inactive>|[\d.]{1,9} GB/s|.{0,80}Remote)"),
-        "text of nvidia-smi nvlink, which --from does not read; see nvidia-smi topo -m",
-    ),
-    (
-        re.compile(rb"(?m)^[ \t]{0,8}GPU\d{1,4}[ \t]+X[ \t].{0,4000}\b(?:OK|CNS|GNS|TNS|NS|DR)\b"),
-        "text of nvidia-smi topo -p2p, which --from does not read; see nvidia-smi topo -m",
     ),
     (
         re.compile(
@@ -139,7 +124,9 @@ def _load(paths: Sequence[str], version: str) -> LoadedSnapshot:
         path = Path(text)
         for file, named in _files(path):
             try:
-                found.append(_read(file))
+                read, unread = _read(file)
+                found += read
+                skipped += unread
             except LoadError as error:
                 if named:
                     raise
@@ -158,7 +145,7 @@ def _load(paths: Sequence[str], version: str) -> LoadedSnapshot:
         snapshot=merge(
             [entry.part for entry in found],
             taken_at=max(entry.taken_at for entry in found),
-            source=tuple(entry.name for entry in found),
+            source=tuple(dict.fromkeys(entry.name for entry in found)),
             gputop=version,
         ),
         skipped=tuple(skipped),
@@ -197,9 +184,10 @@ def _files(path: Path) -> Iterator[tuple[Path, bool]]:
             yield name, False
 
 
-def _read(path: Path) -> _Found:
+def _read(path: Path) -> tuple[list[_Found], list[tuple[str, str]]]:
+    """What one file says, and the lines of it that are not used, with the reason."""
     if path.is_dir():
-        return _read_tree(path)
+        return [_read_tree(path)], []
     try:
         status = path.stat()
         if status.st_size > LIMIT_BYTES:
@@ -214,16 +202,27 @@ def _read(path: Path) -> _Found:
         raise LoadError(f"{path}: empty")
     head = data[:HEAD_BYTES]
     if SNAPSHOT_SIGN.search(head):
-        return _read_snapshot(path, data)
-    for order, form in enumerate(_formats()):
-        if not form.recognises(head, path):
+        return [_read_snapshot(path, data)], []
+    forms = _formats()
+    for order, form in enumerate(forms):
+        if form.starts is not None or not form.recognises(head, path):
             continue
         try:
             part = form.parse(data, path)
         except FormatError as error:
             where = f"{path}:{error.line}" if error.line else f"{path}"
             raise LoadError(f"{where}: broken {form.id}: {error}") from error
-        return _Found(order + 1, path.name, part, status.st_mtime)
+        return [_Found(order + 1, path.name, part, status.st_mtime)], []
+    try:
+        text = read_sections(data, forms, path)
+    except FormatError as error:
+        raise LoadError(f"{path}:{error.line}: {error}") from error
+    if text is not None:
+        found = [
+            _Found(forms.index(form) + 1, path.name, part, status.st_mtime)
+            for form, part in text.parts
+        ]
+        return found, [(f"{path.name}, {lines}", why) for lines, why in text.passed_over]
     for sign, what in NOT_READ:
         if sign.search(head):
             raise LoadError(f"{path}: {what}")

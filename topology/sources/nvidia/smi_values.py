@@ -28,7 +28,8 @@ NVIDIA_SMI = PrintedDialect(
     find=_find,
     nothing=re.compile(
         r"\A\[?(n/?a|not supported|unknown error|insufficient permissions|requested functionality "
-        r"has been deprecated|gpu access blocked by the operating system|no data|error|none)\]?\Z",
+        r"has been deprecated|gpu access blocked by the operating system|no data|error|err!|none|"
+        r"gpu is lost)\]?\Z",
         re.IGNORECASE,
     ),
     number=re.compile(r"\A(-?\d{1,18}(?:\.\d{1,9})?)\s*(x|[A-Za-z%/]{0,12})\Z"),

@@ -13,7 +13,7 @@ from ....model.format import Format, FormatError
 from ....model.machine import Gpu, GpuPair, RdmaDevice, ReportedRelation
 from ....model.part import Part
 from ....model.record import PCIE_ALONE, Gap
-from .topo_table import GPU, HEAD_SIGN, NAME, TopoTable, TopoTableError
+from .topo_table import GOES_ON, GPU, HEAD_SIGN, NAME, STARTS, TopoTable, TopoTableError
 
 WHY = "not in nvidia-smi topo -m"
 _NIC = re.compile(r"\ANIC\d{1,4}\Z")
@@ -130,4 +130,10 @@ def _nic(name: str) -> RdmaDevice:
     return RdmaDevice(name=name, gaps=tuple(gaps))
 
 
-FORMAT = Format(id="nvidia-smi topo -m", recognises=_recognises, parse=_parse)
+FORMAT = Format(
+    id="nvidia-smi topo -m",
+    recognises=_recognises,
+    parse=_parse,
+    starts=STARTS,
+    goes_on=GOES_ON,
+)

@@ -14,12 +14,30 @@ GPU = re.compile(r"\AGPU(\d{1,4})\Z")
 HEAD_SIGN = re.compile(
     rb"(?m)^[ \t|]*(?:\x1b?\[[0-9;]{1,8}m[ \t]*)?GPU\d{1,4}[^\n]{0,8000}?\bCPU[ \t]+Affinity"
 )
+_LETTERS = r"(?:X|NV\d{1,2}|PIX|PXB|PHB|NODE|SYS|SOC|C2C)"
+_CELLS = rf"[ \t|]+(?:{_LETTERS}(?![A-Z])|{_LETTERS}{{2}})"
+_GRANTS = r"(?![^\n]{0,4000}[ \t|](?:OK|CNS|GNS|TNS|NS|DR|U)(?![A-Z]))"
+STARTS = re.compile(
+    # The command may stand before the head, in its line. Without affinities, the first row tells.
+    r"(?m)^(?:[^\n]{0,200}\btopo (?:-mp?|--matrix)[ \t]+(?=GPU))?[ \t|]*GPU\d{1,4}"
+    r"(?:[^\n]{0,8000}?\bCPU[ \t]+Affinity|"
+    rf"[^\n]{{0,8000}}\n(?:[ \t|:-]*\n){{0,4}}{_GRANTS}[ \t|]*GPU\d{{1,4}}{_CELLS})"
+)
+GOES_ON = re.compile(
+    rf"{_GRANTS}[ \t|]*[A-Za-z][\w.:-]{{0,63}}{_CELLS}|"
+    r"[ \t]*(?:NIC )?Legend:|[ \t]*(?:X|SYS|NODE|PHB|PXB|PIX|NV#|C2C|SOC|PSB)[ \t]+=|"
+    r"[ \t]*NIC\d{1,4}[ \t]*:|[ \t|:-]+\Z"
+)
+"""A row, an explanation below it, or the rule of a Markdown table."""
 # A page that shows what a terminal printed often drops the escape byte and keeps the rest.
 _ANSI = re.compile(r"\x1b\[[0-9;]{0,20}[A-Za-z]|\[[0-9;]{1,8}m")
 _HEADER = re.compile(r"\A\s*GPU\d{1,4}(.*\s)?CPU\s+Affinity\b")
 _GLUED = re.compile(r"(?<=\S)(?=GPU\d)|(?<=\d)(?=NIC\d)|(?<=GPU\d)(?=[a-z])|(?<=GPU\d\d)(?=[a-z])")
 _TITLE = re.compile(r"\b(?:CPU|NUMA)\s+Affinity\b|\bGPU\s+NUMA\s+ID\b")
+_COMMAND = re.compile(r"(?m)^[^\n]{0,200}\btopo (?:-mp?|--matrix)[ \t]+(?=GPU\d)")
 _LEGEND = re.compile(r"\A\s*(NIC\d{1,4})\s*:\s*(\S{1,64})\s*\Z")
+_GLUED_CELLS = re.compile(rf"\A{_LETTERS}{{2,256}}\Z")
+_BARE_HEADER = re.compile(r"\A\s*GPU\d{1,4}(?:\s+[A-Za-z][\w.:-]{0,63})*\s*\Z")
 _CELL = re.compile(r"\A(X|NV\d{1,3}|PIX|PXB|PHB|NODE|SYS|SOC|C2C)\Z")
 _TAB_TAIL = 4
 """Fields behind the cells in a line with all its tabs: the heading NUMA Affinity takes two."""
@@ -48,11 +66,13 @@ class TopoTable:
         self._titles = 0
         explained: set[str] = set()
         apart = ended = False
-        for number, line in enumerate(_ANSI.sub("", text).splitlines(), start=1):
-            line = line.replace("|", " ")  # a table of a page, or what is left of its border
+        # A table of a page has pipes, or what is left of its border.
+        lines = _COMMAND.sub("", _ANSI.sub("", text)).replace("|", " ").splitlines()
+        bare = not any(map(_HEADER.match, lines))
+        for number, line in enumerate(lines, start=1):
             words = line.split()
             if not self.columns:
-                if _HEADER.match(line):
+                if (_BARE_HEADER if bare else _HEADER).match(line):
                     self._header(line, number)
             elif not ended and words and words[0] in self.columns:
                 if words[0] in self.rows:
@@ -70,14 +90,14 @@ class TopoTable:
                     explained.add(words[0])
         self.pcie_alone = "PIX" in explained and "NV#" not in explained
         if not self.columns:
-            raise TopoTableError("no header line with GPU0 and CPU Affinity in it")
+            raise TopoTableError("no header line with GPU0 in it")
         missing = [name for name in self.columns if GPU.match(name) and name not in self.rows]
         if missing:
             raise TopoTableError(f"{missing[0]} has a column but no row: the text is cut short")
 
     def _header(self, line: str, number: int) -> None:
         titles = list(_TITLE.finditer(line))
-        names = _GLUED.sub(" ", line[: titles[0].start()]).split()
+        names = _GLUED.sub(" ", line[: titles[0].start()] if titles else line).split()
         if len(names) > MAX_DEVICES:
             raise TopoTableError(f"{len(names)} devices; the limit is {MAX_DEVICES}", number)
         for name in names:
@@ -89,6 +109,7 @@ class TopoTable:
 
     def _row(self, line: str, words: list[str], number: int) -> None:
         count = len(self.columns)
+        words = [part for word in words for part in _apart(word)]
         name, cells = words[0], words[1 : count + 1]
         if len(cells) < count:
             raise TopoTableError(f"{name} has {len(cells)} of {count} cells", number)
@@ -100,6 +121,8 @@ class TopoTable:
 
     def _tail(self, line: str, words: list[str]) -> tuple[str, str, str]:
         # Before the name there is only the indent that a page or a list adds.
+        if not self._titles:
+            return "", "", ""
         parts = line.lstrip().split("\t")
         fields = [field.strip() for field in parts][len(self.columns) + 1 :]
         if len(fields) >= _TAB_TAIL:  # all tabs are there, so an empty field is recognised
@@ -108,3 +131,8 @@ class TopoTable:
             return "", "", ""  # one of them is empty, and nothing shows which
         cpus, near, own = [*words, "", "", ""][:3]
         return cpus, near, own
+
+
+def _apart(word: str) -> list[str]:
+    """The cells that a word consists of where blanks are lost, as in NODENODE; or the word."""
+    return re.findall(_LETTERS, word) if _GLUED_CELLS.match(word) else [word]

@@ -1,0 +1,64 @@
+"""`nvidia-smi -L`: numbers, names and UUIDs of GPUs and of their MIG devices, without addresses."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from xml.etree.ElementTree import SubElement
+
+import msgspec
+
+from ....model.format import Format, FormatError
+from ....model.machine import Gpu
+from ....model.part import Part
+from .smi.document import PrintedGpu, element_of, part_of, put, text_lines
+
+_GPU = re.compile(r"\A\s*GPU (\d{1,4}): (\S[^\n]{0,120}?) \(UUID: (GPU-[\w-]{1,60})\)\s*\Z")
+_MIG = re.compile(r"\A\s*MIG (\S{1,30})\s+Device\s+(\d{1,4}): \(UUID: (MIG-[\w/-]{1,100})\)\s*\Z")
+
+
+def _recognises(head: bytes, path: Path) -> bool:
+    return _STARTS.search(head.decode("utf-8", "replace")) is not None
+
+
+def _parse(data: bytes, path: Path) -> Part:
+    gpus: dict[int, PrintedGpu] = {}
+    profiles: dict[int, list[str]] = {}
+    number: int | None = None
+    for line in text_lines(data):
+        if gpu := _GPU.match(line):
+            number = int(gpu[1])
+            if number in gpus:
+                break  # the list of another moment
+            values = {"product_name": gpu[2], "uuid": gpu[3]}
+            gpus[number] = PrintedGpu(element_of(values), number)
+        elif (mig := _MIG.match(line)) and number is not None:
+            device = SubElement(put(gpus[number].element, "mig_devices", ""), "mig_device")
+            put(device, "index", mig[2])
+            put(device, "uuid", mig[3])
+            put(gpus[number].element, "mig_mode/current_mig", "Enabled")
+            profiles.setdefault(number, []).append(f"MIG {mig[1]}")
+    if not gpus:
+        raise FormatError("no line of a GPU in it")
+    part = part_of(gpus.values(), "nvidia-smi -L")
+    named = tuple(_named(gpu, profiles.get(gpu.index or 0, [])) for gpu in part.gpus)
+    return msgspec.structs.replace(part, gpus=named, gpu_readings=())
+
+
+def _named(gpu: Gpu, profiles: list[str]) -> Gpu:
+    """The GPU with the profiles of its MIG devices as their names."""
+    devices = tuple(
+        msgspec.structs.replace(device, name=profile)
+        for device, profile in zip(gpu.mig_instances, profiles, strict=True)
+    )
+    return msgspec.structs.replace(gpu, mig_instances=devices)
+
+
+_STARTS = re.compile(r"(?m)^[ \t]*GPU \d{1,4}: [^\n]{1,120} \(UUID: GPU-")
+FORMAT = Format(
+    id="nvidia-smi -L",
+    recognises=_recognises,
+    parse=_parse,
+    starts=_STARTS,
+    goes_on=re.compile(r"[ \t]*(?:GPU \d{1,4}: |MIG \S{1,30}[ \t]+Device )"),
+)

@@ -1,0 +1,121 @@
+"""`nvidia-smi nvlink -s` and `-e`: state and errors of each NVLink, by number of the GPU."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import msgspec
+
+from ....model.format import Format, FormatError
+from ....model.machine import Gpu, NvLink
+from ....model.part import Part
+from ....model.readings import GpuReading, NvLinkReading
+from ....model.record import Gap
+from .smi.document import PrintedGpu, element_of, part_of, text_lines
+
+TOOL = "nvidia-smi nvlink"
+_GPU = re.compile(
+    r"\A\s*GPU (\d{1,4}):\s*(\S.{0,120}?)?\s*(?:\(UUID: (?:(GPU-[\w-]{1,60})|.{0,60})\))?\s*\Z"
+)
+_STATE = re.compile(r"\A\s*Link (\d{1,3}): (?:(\d{1,6}(?:\.\d{1,6})?) GB/s|<?(inactive)>?)\s*\Z")
+_COUNT = re.compile(
+    r"\A\s*Link (\d{1,3}): (Replay|Recovery|CRC)(?: Error)?s?(?: Errors)?\s*:\s*(\d{1,18})\s*\Z",
+    re.IGNORECASE,
+)
+_REFUSED = re.compile(r"\A\s*((?:NvLink|Nvlink|NVLink|Device|NVML)\b.{0,120}?)\s*\Z")
+_COUNTERS = {"replay": "replay_errors", "recovery": "recovery_errors", "crc": "crc_errors"}
+_UNTOLD = ("version", "remote_address", "remote_kind", "remote_link", "p2p_capable")
+
+
+class _Shown(msgspec.Struct):
+    """What the lines say of one GPU."""
+
+    gpu: PrintedGpu
+    states: dict[int, float | None] = {}
+    """GB/s by link; None for one that is inactive."""
+    counts: dict[int, dict[str, int]] = {}
+    refused: str = ""
+
+
+def _recognises(head: bytes, path: Path) -> bool:
+    return _STARTS.search(head.decode("utf-8", "replace")) is not None
+
+
+def _parse(data: bytes, path: Path) -> Part:
+    shown: dict[int, _Shown] = {}
+    now: _Shown | None = None
+    for line in text_lines(data):
+        if gpu := _GPU.match(line):
+            number = int(gpu[1])
+            values = {"product_name": gpu[2] or "", "uuid": gpu[3] or ""}
+            printed = PrintedGpu(element_of({k: v for k, v in values.items() if v}), number)
+            now = shown.setdefault(number, _Shown(printed))
+        elif now is None:
+            continue
+        elif state := _STATE.match(line):
+            now.states.setdefault(int(state[1]), float(state[2]) if state[2] else None)
+        elif count := _COUNT.match(line):
+            of_link = now.counts.setdefault(int(count[1]), {})
+            of_link.setdefault(_COUNTERS[count[2].lower()], int(count[3]))
+        elif refused := _REFUSED.match(line):
+            now.refused = now.refused or refused[1]
+    if not shown:
+        raise FormatError("no line of a GPU in it")
+    part = part_of((item.gpu for item in shown.values()), TOOL)
+    found = list(zip(part.gpus, shown.values(), strict=True))
+    readings = tuple(_reading(gpu, item) for gpu, item in found if item.counts)
+    return msgspec.structs.replace(
+        part, gpus=tuple(_linked(gpu, item) for gpu, item in found), gpu_readings=readings
+    )
+
+
+def _linked(gpu: Gpu, shown: _Shown) -> Gpu:
+    gaps = tuple(gap for gap in gpu.gaps if gap.field != "nvlinks")
+    if not shown.states:
+        why = f"nvidia-smi prints {shown.refused}" if shown.refused else f"not in {TOOL}"
+        return msgspec.structs.replace(gpu, gaps=(*gaps, Gap("nvlinks", why)))
+    unsaid = tuple(Gap(field, f"not in {TOOL} -s") for field in _UNTOLD)
+    links = tuple(
+        NvLink(
+            link=number,
+            active=rate is not None,
+            raw_gbs=rate,
+            gaps=unsaid if rate is not None else (Gap("raw_gbs", "the link is inactive"), *unsaid),
+        )
+        for number, rate in sorted(shown.states.items())
+    )
+    return msgspec.structs.replace(gpu, gaps=gaps, nvlinks=links)
+
+
+def _reading(gpu: Gpu, shown: _Shown) -> GpuReading:
+    links = tuple(
+        NvLinkReading(
+            link=number,
+            gaps=tuple(
+                Gap(field, f"not in {TOOL} -e")
+                for field in (*_COUNTERS.values(), "tx_bytes", "rx_bytes")
+                if field not in counts
+            ),
+            **counts,
+        )
+        for number, counts in sorted(shown.counts.items())
+    )
+    return GpuReading(address=gpu.address, nvlinks=links)
+
+
+_STARTS = re.compile(
+    r"(?m)^[ \t]*GPU \d{1,4}:[^\n]{0,200}\n(?:[ \t]*\n){0,3}"
+    r"[ \t]*(?:Link \d{1,3}: (?:[\d.]{1,12} GB/s|<inactive>|(?:Replay|Recovery|CRC)\b)|"
+    r"(?:Nv|NV)[Ll]ink quer|Device does not have or support N)"
+)
+FORMAT = Format(
+    id="nvidia-smi nvlink",
+    recognises=_recognises,
+    parse=_parse,
+    starts=_STARTS,
+    goes_on=re.compile(
+        r"[ \t]*(?:GPU \d{1,4}:|Link \d{1,3}[:,]|Device does not|N[vV][lL]ink quer|NVML: )"
+    ),
+    repeats=True,
+)

@@ -1,0 +1,122 @@
+"""`nvidia-smi topo -p2p r|w|n|a|p`: which pairs of GPUs are granted what, by their numbers."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from ....model.format import Format, FormatError
+from ....model.machine import Gpu, GpuPair
+from ....model.part import Part
+from ....model.record import Gap
+from .smi.document import MAX_GPUS, text_lines
+
+TOOL = "nvidia-smi topo -p2p"
+_FIELDS = {
+    "r": "p2p_read",
+    "w": "p2p_write",
+    "n": "p2p_nvlink",
+    "a": "p2p_atomics",
+    "p": "p2p_pci",
+}
+_WORDS = {
+    "OK": "ok",
+    "CNS": "chipset not supported",
+    "GNS": "gpu not supported",
+    "TNS": "topology not supported",
+    "DR": "disabled by registry key",
+    "NS": "not supported",
+}
+_COMMAND = re.compile(r"\btopo\s+(?:-p2p|--p2pstatus)[ =]+([rwnap]{1,5})\b")
+_NAME = re.compile(r"\AGPU\d{1,4}\Z")
+_CELL = r"(?:X|OK|CNS|GNS|TNS|NS|DR|U)"
+_NO_COMMAND = (
+    "a matrix of nvidia-smi topo -p2p stands without its command: what it grants is not known"
+)
+
+
+def _recognises(head: bytes, path: Path) -> bool:
+    return _STARTS.search(head.decode("utf-8", "replace")) is not None
+
+
+def _parse(data: bytes, path: Path) -> Part:
+    letters = ""
+    columns: list[str] = []
+    rows: dict[str, list[str]] = {}
+    for number, line in enumerate(text_lines(data), start=1):
+        if command := _COMMAND.search(line):
+            letters = letters or command[1]
+        words = line.replace("|", " ").split()
+        if not columns:
+            if words and all(map(_NAME.match, words)):
+                columns = words
+            continue
+        if not words or words[0] not in columns or words[0] in rows:
+            continue
+        cells = words[1:]
+        if len(cells) < len(columns):
+            raise FormatError(f"{words[0]} has {len(cells)} of {len(columns)} cells", number)
+        rows[words[0]] = cells[: len(columns)]
+    _check(columns, rows)
+    fields = [_FIELDS[letter] for letter in dict.fromkeys(letters)]
+    pairs = tuple(
+        _pair(row, column, cell, fields)
+        for row, cells in rows.items()
+        for column, cell in zip(columns, cells, strict=True)
+        if row != column
+    )
+    why = Gap("uuid", f"not in {TOOL}")
+    gpus = tuple(
+        Gpu(
+            address=f"topo:{name}",
+            vendor="nvidia",
+            index=int(name.removeprefix("GPU")),
+            gaps=(why, Gap("name", why.why), Gap("memory_bytes", why.why)),
+        )
+        for name in columns
+    )
+    return Part(gpus=gpus, pairs=pairs, assumptions=() if fields else (_NO_COMMAND,))
+
+
+def _check(columns: list[str], rows: dict[str, list[str]]) -> None:
+    if not columns or len(columns) > MAX_GPUS or len(set(columns)) != len(columns):
+        raise FormatError("no usable head with GPU0 in it")
+    missing = [name for name in columns if name not in rows]
+    if missing:
+        raise FormatError(f"{missing[0]} has a column but no row: the text is cut short")
+    for row, cells in rows.items():
+        for column, cell in zip(columns, cells, strict=True):
+            if not re.fullmatch(_CELL, cell) or (cell == "X") != (row == column):
+                raise FormatError(f"cell {cell[:20]!r} of {row} and {column}")
+
+
+def _pair(row: str, column: str, cell: str, fields: list[str]) -> GpuPair:
+    word = _WORDS.get(cell)
+    known: dict[str, Any] = dict.fromkeys(fields, word) if word is not None else {}
+    prints = f"nvidia-smi prints {cell}"
+    gaps = [
+        Gap(field, prints if field in fields else f"not in this {TOOL}")
+        for field in _FIELDS.values()
+        if field not in known
+    ]
+    gaps.append(Gap("ancestor", f"not in {TOOL}"))
+    return GpuPair(src=f"topo:{row}", dst=f"topo:{column}", gaps=tuple(gaps), **known)
+
+
+_STARTS = re.compile(
+    r"(?m)^(?:[^\n]{0,200}\btopo[ \t]+(?:-p2p|--p2pstatus)[ =]+[rwnap]{1,5}\b[^\n]{0,200}\n"
+    r"(?:[ \t=#`~-]*\n){0,4})?"
+    r"[ \t|]*GPU\d{1,4}(?:[ \t|]{1,40}GPU\d{1,4}){0,255}[ \t|]*\n(?:[ \t|:-]*\n){0,4}"
+    rf"[ \t|]*GPU\d{{1,4}}[ \t|]+(?=[^\n]{{0,4000}}?\b(?:OK|CNS|GNS|TNS|NS|DR|U)\b){_CELL}\b"
+)
+FORMAT = Format(
+    id=TOOL,
+    recognises=_recognises,
+    parse=_parse,
+    starts=_STARTS,
+    goes_on=re.compile(
+        rf"[ \t|]*GPU\d{{1,4}}[ \t|]+{_CELL}\b|[ \t]*Legend:|[ \t]*{_CELL}[ \t]+=|[ \t|:-]+\Z"
+    ),
+    repeats=True,
+)

@@ -1,0 +1,176 @@
+"""The outputs of tools in a text that people paste, and the lines between that nobody reads."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from ..model.format import Format, FormatError
+from ..model.part import Part
+
+MOST_SECTIONS = 256
+_MOST_RANGES = 6
+_NO_BREAK = str.maketrans(dict.fromkeys("\xa0\u2007\u202f", " ") | dict.fromkeys("\u200b\ufeff"))
+# A page that shows what a terminal printed often drops the escape byte and keeps the rest.
+_ANSI = re.compile(r"\x1b\[[0-9;]{0,20}[A-Za-z]|\[[0-9;]{1,8}m")
+_QUOTED = re.compile(r"(?m)^ {0,3}(?:> ?)+")
+_ENTITIES = (("&nbsp;", " "), ("&lt;", "<"), ("&gt;", ">"))
+_SHAPES = re.compile(r"[\W_]*\Z")
+"""Empty lines, rules, and the [...] of who left something out."""
+_SAYS_NOTHING = re.compile(
+    r"\A(?:[\W_]*\Z|[ \t]*(?:```|~~~|</?[a-z])|.{0,200}\bnvidia-smi\b|"
+    r"[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d )"
+)
+"""Fences, tags, rules, the command itself and the date that nvidia-smi prints first."""
+
+
+class TextSection(msgspec.Struct, frozen=True):
+    """One output of one tool."""
+
+    form: Format
+    text: str
+    first: int
+    """Number of its first line, from 1."""
+    last: int
+
+
+class Sections(msgspec.Struct, frozen=True):
+    """What was read of a text."""
+
+    parts: tuple[tuple[Format, Part], ...]
+    passed_over: tuple[tuple[str, str], ...]
+    """Lines, as "lines 3-8, 12", and why they are not used."""
+
+
+def read_sections(data: bytes, forms: Sequence[Format], path: Path) -> Sections | None:
+    """Every output of these formats in a text; None where there is none.
+
+    Raises FormatError where none of them can be read, with the line of the file.
+    """
+    text = plain(data)
+    sections = split(text, forms)
+    if not sections:
+        return None
+    parts: list[tuple[Format, Part]] = []
+    passed_over: list[tuple[str, str]] = []
+    first_error: FormatError | None = None
+    for section in sections:
+        where = _lines([(section.first, section.last)])
+        form = section.form
+        if not form.repeats and any(other is form for other, _ in parts):
+            passed_over.append((where, f"another output of {form.id}; the first one is used"))
+            continue
+        try:
+            part = form.parse(section.text.encode("utf-8", "replace"), path)
+            if _of_others(part, [before for other, before in parts if other is form]):
+                passed_over.append((where, f"an output of {form.id} that shows other GPUs"))
+            else:
+                parts.append((form, part))
+        except FormatError as error:
+            line = section.first - 1 + (error.line or 1)
+            located = FormatError(f"broken {form.id}: {error}", line)
+            first_error = first_error or located
+            passed_over.append((where, str(located)))
+    if not parts:
+        raise first_error or FormatError("nothing in it can be read")
+    if doubt := _doubt(parts):
+        parts.append((parts[0][0], Part(assumptions=(doubt,))))
+    between = _between(text, sections)
+    if between:
+        passed_over.append((_lines(between), "text that --from does not read"))
+    return Sections(tuple(parts), tuple(passed_over))
+
+
+def _of_others(part: Part, before: Sequence[Part]) -> bool:
+    """Whether a matrix shows other GPUs than the one before it: those of another machine."""
+    gpus = {gpu.address for gpu in part.gpus}
+    return bool(part.pairs) and any(gpus != {gpu.address for gpu in one.gpus} for one in before)
+
+
+def _doubt(parts: Sequence[tuple[Format, Part]]) -> str:
+    """A sentence where the outputs may be of two machines, else ""."""
+    counts = {form.id: len(part.gpus) for form, part in parts if not form.repeats}
+    if len(set(counts.values())) < 2:
+        return ""
+    said = ", ".join(f"{name}: {count}" for name, count in counts.items())
+    return f"the outputs in the text show different numbers of GPUs ({said})"
+
+
+def plain(data: bytes) -> str:
+    """The text without colours, quoting marks and no-break spaces; its lines stay its lines."""
+    text = data.decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")
+    if not text.isascii():
+        text = text.translate(_NO_BREAK)
+    for entity, character in _ENTITIES:
+        text = text.replace(entity, character)
+    return _QUOTED.sub("", _ANSI.sub("", text))
+
+
+def split(text: str, forms: Sequence[Format]) -> list[TextSection]:
+    """The sections in the order of the text. Where two formats start, the earlier one has it."""
+    found: list[tuple[int, int, Format]] = []
+    for order, form in enumerate(forms):
+        if form.starts is None:
+            continue
+        for count, match in enumerate(form.starts.finditer(text)):
+            if count < MOST_SECTIONS * 64:
+                found.append((match.start(), order, form))
+    lines = [0, *(match.end() for match in re.finditer("\n", text))] if found else []
+    sections: list[TextSection] = []
+    end = 0
+    for start, _, form in sorted(found, key=lambda item: item[:2]):
+        if start < end or len(sections) == MOST_SECTIONS:
+            continue
+        first = bisect_right(lines, start)
+        last = _last(text, lines, first, form)
+        end = lines[last] if last < len(lines) else len(text)
+        sections.append(TextSection(form, text[start:end], first, last))
+    return sections
+
+
+def _last(text: str, lines: Sequence[int], first: int, form: Format) -> int:
+    """The number of the last line that belongs to a section."""
+    assert form.starts is not None
+    assert form.goes_on is not None
+    match = form.starts.match(text, lines[first - 1])
+    last = first
+    if match is not None:  # it may take several lines to be sure
+        last = max(first, bisect_right(lines, max(match.start(), match.end() - 1)))
+    number = last
+    while number < len(lines):
+        start = lines[number]
+        stop = lines[number + 1] - 1 if number + 1 < len(lines) else len(text)
+        line = text[start:stop]
+        number += 1
+        if form.goes_on.match(line):
+            last = number
+        elif not _SHAPES.match(line):
+            break
+    return last
+
+
+def _between(text: str, sections: Sequence[TextSection]) -> list[tuple[int, int]]:
+    """Ranges of lines that are in no section and say something."""
+    ranges: list[tuple[int, int]] = []
+    taken = iter(sections)
+    section = next(taken, None)
+    for number, line in enumerate(text.split("\n"), start=1):
+        while section is not None and number > section.last:
+            section = next(taken, None)
+        if (section is not None and number >= section.first) or _SAYS_NOTHING.match(line):
+            continue
+        if ranges and ranges[-1][1] == number - 1:
+            ranges[-1] = (ranges[-1][0], number)
+        else:
+            ranges.append((number, number))
+    return ranges
+
+
+def _lines(ranges: Sequence[tuple[int, int]]) -> str:
+    named = [f"{a}" if a == b else f"{a}-{b}" for a, b in ranges[:_MOST_RANGES]]
+    more = f" and {len(ranges) - _MOST_RANGES} more" if len(ranges) > _MOST_RANGES else ""
+    return f"line{'s' * (len(ranges) > 1 or '-' in named[0])} {', '.join(named)}{more}"
