@@ -40,7 +40,7 @@ def json_option(command: Callable[..., Any]) -> Callable[..., Any]:
     )(command)
 
 
-def tell_problems(snapshot: NodeSnapshot) -> None:
+def say_problems(snapshot: NodeSnapshot) -> None:
     """Print on stderr what could not be read; a reason of several sources appears once."""
     by_text: dict[str, list[str]] = {}
     for problem in snapshot.problems:

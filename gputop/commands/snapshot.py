@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from gputop.commands.options import json_option, source_options, tell_problems
+from gputop.commands.options import json_option, say_problems, source_options
 from gputop.exits import Exit
 from gputop.reading import read_snapshot
 from gputop.terminal.lines import print_json, say
@@ -37,7 +37,7 @@ def command(
     snapshot = read_snapshot(sources, demo, with_args=with_args)
     if redact:
         snapshot = redacted(snapshot)
-    tell_problems(snapshot)
+    say_problems(snapshot)
     if output is None:
         print_json(snapshot)
         return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from gputop.commands.options import json_option, source_options, tell_problems
+from gputop.commands.options import json_option, say_problems, source_options
 from gputop.reading import read_snapshot
 from gputop.terminal.lines import say
 from gputop.terminal.output import print_document
@@ -34,7 +34,7 @@ def command(
 ) -> None:
     """Print how the devices of the node hang together."""
     snapshot = read_snapshot(sources, demo)
-    tell_problems(snapshot)
+    say_problems(snapshot)
     written = exported(form or ("json" if as_json else "matrix"), Node(snapshot))
     for sentence in (*remarks(snapshot.machine.gpus), *written.assumptions):
         say(sentence)

@@ -42,7 +42,7 @@ class Outlet(io.TextIOBase):
         return len(text)
 
     def document(self, text: str) -> None:
-        """Write a document for programs: as UTF-8, whatever the terminal has."""
+        """Write a document for programs: in UTF-8, whatever the encoding of the terminal."""
         self._put(harmless(text), "utf-8")
         self.flush()
 

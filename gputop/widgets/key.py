@@ -74,7 +74,7 @@ def select_keys(meaning: str, written: str = "↑ ↓  Home End") -> tuple[Key, 
 
 
 def scroll_keys(action: str, lines: int, meaning: str, label: str = "") -> tuple[Key, ...]:
-    """The keys that scroll a text by so many lines, by an action with one argument."""
+    """The keys that scroll a text; the argument of the action is the number of lines."""
     down = f"{action}({lines})"
     return (
         Key("pageup", f"{action}(-{lines})"),
@@ -83,7 +83,7 @@ def scroll_keys(action: str, lines: int, meaning: str, label: str = "") -> tuple
 
 
 def bindings(keys: Iterable[Key]) -> list[BindingType]:
-    """What Textual is told about these keys."""
+    """The bindings of these keys, for Textual."""
     return [Binding(key.key, key.action, show=False) for key in keys if key.key]
 
 

@@ -1,4 +1,4 @@
-"""What a measure of pairs is: values of all cells, worked out at once, and their heat."""
+"""A measure of pairs: the values of all cells, computed together, and their heat."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Pair = tuple[str, str]
 
 
 class Measure(msgspec.Struct, frozen=True):
-    """One thing to show of every ordered pair; `values` works out all cells at once."""
+    """One property of every ordered pair; `values` computes all cells together."""
 
     id: str
     title: str
@@ -41,7 +41,7 @@ class Measure(msgspec.Struct, frozen=True):
     """"nccl" when the library's questions come first beside it."""
     width: int = 5
     quantity: str = ""
-    """What was measured, for the patterns in it; "" for what was not measured."""
+    """The measured quantity in which patterns are looked for; "" if nothing was measured."""
 
 
 def pairs_of(addresses: tuple[str, ...]) -> list[Pair]:
@@ -68,7 +68,7 @@ def measured(
 
 
 def heats(values: dict[Pair, Value], less_is_better: bool) -> dict[Pair, str]:
-    """Ink of the ground for every number: the best value gets the brightest of the theme."""
+    """The background of every number: the best value gets the theme's brightest one."""
     numbers = [value.number for value in values.values() if value.number is not None]
     if not numbers:
         return {}

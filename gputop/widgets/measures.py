@@ -1,4 +1,4 @@
-"""What a cell of the pair matrix can show. Each measure says its alphabet or its unit."""
+"""The measures that the pair matrix can show, each with its alphabet or unit."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _number(value: float | None) -> Value:
 def measured_cells(
     quantity: str, variant: str | None = None, *, signs: bool = False
 ) -> Callable[[Report, tuple[str, ...]], dict[Pair, Value]]:
-    """What works out the cells of one measured quantity; `signs` adds that of the verdict."""
+    """A function that gives the cells of a measured quantity; `signs`: with the verdict's sign."""
 
     def values(report: Report, addresses: tuple[str, ...]) -> dict[Pair, Value]:
         found = measured(report.snapshot, quantity, variant)

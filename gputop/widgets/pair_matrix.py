@@ -42,7 +42,7 @@ class PairMatrix(Board):
     mark_ink = "pick"
 
     class PairPicked(Message):
-        """Another pair was selected; twice means: tell me why."""
+        """Another pair was selected; selecting it twice asks why."""
 
         def __init__(self, pair: Pair, twice: bool = False) -> None:
             super().__init__()

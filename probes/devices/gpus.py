@@ -132,7 +132,7 @@ class Gpus:
         for index in indices:
             with torch.cuda.device(index):
                 words = torch.empty(buffer_bytes // 8, dtype=torch.int64, device=f"cuda:{index}")
-                # Without seeds the generators of all devices start alike, and so would the data.
+                # Without seeds all devices would generate the same data.
                 generator = torch.Generator(device=f"cuda:{index}")
                 generator.manual_seed(int.from_bytes(os.urandom(7), "little"))
                 self._out[index] = words.random_(generator=generator).view(torch.uint8)

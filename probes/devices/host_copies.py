@@ -40,7 +40,7 @@ class Copier(Protocol):
         """Allocate bytes on a device."""
 
     def ends(self, copies: Sequence[Copy], times: int) -> "tuple[tuple[float, ...], ...]":
-        """Run each copy so often, all at once: see HeldStreams.seconds."""
+        """Run each copy that many times, all at once: see HeldStreams.seconds."""
 
     def waited_seconds(self, copy: Copy, times: int) -> float:
         """Time a copy that keeps the host busy, by the host's clock."""

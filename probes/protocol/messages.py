@@ -128,7 +128,7 @@ class MeasuredValue:
     counted: str = ""
     """What `value` counts: "bytes copied, once", "bytes read + bytes written", ..."""
     details: Mapping[str, Any] = field(default_factory=dict)
-    """Further observations, as clocks, PCIe generation, shapes; JSON, units in the keys."""
+    """Further observations, such as clocks, PCIe generation, shapes; JSON, units in the keys."""
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ These are the private folder of a run and NCCL's files in /dev/shm. NCCL creates
 as `nccl-XXXXXX` and removes each when the last peer has attached (misc/shmutils.cc), so a kill in
 between leaves them. Their creator keeps them open or mapped as long as it lives. So a file of that
 name and of this user, newer than the run and open in no process, is garbage. An attempt to lease
-the file tells whether any process has it open, even in another container (fcntl(2), F_SETLEASE: a
+the file shows whether any process has it open, even in another container (fcntl(2), F_SETLEASE: a
 write lease is refused while another process has the file open).
 
 The keeper loads this file by its path: standard library only, no relative import.

@@ -77,7 +77,7 @@ def diagnose(case: Case, rules: Sequence[Rule] | None = None) -> Diagnosis:
         try:
             answer = rule.check(case)
             said = None if answer is None else tuple(answer)
-        except Exception as error:  # noqa: BLE001 - the rules' border: a bug is told, not hidden
+        except Exception as error:  # noqa: BLE001 - the rules' border: a bug is reported, not hidden
             failed.append(_failed(case, rule, error))
             continue
         (unexamined if said is None else examined).append(rule.id)

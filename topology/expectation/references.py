@@ -39,7 +39,7 @@ def published(sku_name: str, quantity: str) -> Share | None:
 
 
 def entries(sku: Sku, quantity: str) -> Iterable[PublishedFigure]:
-    """Figures to expect of a quantity, typical ones first; pass lines are none."""
+    """Figures to expect of a quantity, typical ones first; a pass line is not one of them."""
     for kind in (TYPICAL, BEST):
         for figure in sku.figures:
             if figure.quantity == quantity and figure.kind == kind:

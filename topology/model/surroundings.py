@@ -59,7 +59,7 @@ class DriverGpu(Record, frozen=True, kw_only=True):
     minor: int | None = None
     """The N of its device node, /dev/nvidiaN."""
     excluded: bool | None = None
-    """Whether the module was told to ignore it (NVreg_ExcludedGpus)."""
+    """Whether the module is set to ignore it (NVreg_ExcludedGpus)."""
 
 
 class CacheFolder(Record, frozen=True, kw_only=True):

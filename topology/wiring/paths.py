@@ -142,7 +142,7 @@ def _sum(wires: Sequence[Wire], value: Callable[[Wire], float | None]) -> float 
 
 
 def _through_tree(graph: Graph, a: str, b: str) -> Path | None:
-    """Go by PCIe and the host: the shortest way, where devices are only ends, never in between."""
+    """The shortest way over PCIe and the host; devices are its ends, never in between."""
     nodes = _shortest(graph, a, b)
     if nodes is None:
         return None

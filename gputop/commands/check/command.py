@@ -13,7 +13,7 @@ from gputop.checking.check import Wanted, check
 from gputop.checking.policy import site
 from gputop.checking.rules import RULES
 from gputop.commands.check.text import lines
-from gputop.commands.options import json_option, source_options, tell_problems
+from gputop.commands.options import json_option, say_problems, source_options
 from gputop.exits import CANNOT_TELL, USAGE, Exit
 from gputop.terminal.clean import clean
 from gputop.terminal.lines import print_json, say
@@ -131,7 +131,7 @@ def command(
 
 def _print(answer: Answer, *, as_json: bool, verbose: bool) -> None:
     """Print the verdict on stdout and further notes on stderr."""
-    tell_problems(answer.node)
+    say_problems(answer.node)
     for note in answer.assumptions:
         say(f"note: {note}")
     if as_json:

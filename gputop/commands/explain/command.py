@@ -11,7 +11,7 @@ from gputop.commands.explain.advice import advice
 from gputop.commands.explain.advice import lines as advice_lines
 from gputop.commands.explain.document import document
 from gputop.commands.explain.text import lines
-from gputop.commands.options import json_option, source_options, tell_problems
+from gputop.commands.options import json_option, say_problems, source_options
 from gputop.commands.predicting import changes_of, pair_of, predicting_options, selected
 from gputop.exits import CANNOT_TELL, USAGE, Exit
 from gputop.pages.terminal import section_lines
@@ -60,7 +60,7 @@ def command(
     """
     changes = changes_of(settings)
     snapshot = read_snapshot(sources, demo)
-    tell_problems(snapshot)
+    say_problems(snapshot)
     addresses = selected(gpus, snapshot.machine)
     try:
         baseline = predict_with_flags(snapshot, library=library, gpus=addresses)

@@ -8,7 +8,7 @@ import click
 
 from gputop.commands.flags.document import catalogue_document, document
 from gputop.commands.flags.text import overview_lines
-from gputop.commands.options import json_option, source_options, tell_problems
+from gputop.commands.options import json_option, say_problems, source_options
 from gputop.commands.predicting import changes_of, predicting_options, selected
 from gputop.exits import CANNOT_TELL, USAGE, Exit
 from gputop.pages.terminal import section_lines
@@ -68,7 +68,7 @@ def command(
     process = _process(pid, sources, demo)
     changes = changes_of(settings)
     snapshot = read_snapshot(sources, demo)
-    tell_problems(snapshot)
+    say_problems(snapshot)
     study, origins = _study(snapshot, process, library, selected(gpus, snapshot.machine))
     trouble = study.trouble()
     if as_json:

@@ -94,7 +94,7 @@ class Below:
     def _corner(
         self, plane: Plane, boxes: dict[str, Box], columns: list[int], top: int
     ) -> tuple[int, int, int]:
-        """Row, width and rows of further words of the box.
+        """Row and width of the box, and the rows of further words in it.
 
         In the free corner below the first rows of the grid where that is wide enough, else below.
         """

@@ -151,7 +151,7 @@ def _mesh(graph: nx.Graph[str], gpus: list[str], links: list[FabricLane]) -> Pla
     vendors = {_vendor(graph, end) for lane in links for end in (lane.a, lane.b)}
     gpus = [gpu for gpu in gpus if _vendor(graph, gpu) in vendors]
     pairs = len(gpus) * (len(gpus) - 1) // 2
-    # Between two packages all parts share what wires there are.
+    # All parts of two packages share the wires between them.
     parted = any(graph.nodes[gpu].get("package") is not None for gpu in gpus)
     kinds = Counter((lane.wire.count, lane.wire.payload_gbs) for lane in links)
     (count, payload), usual = kinds.most_common(1)[0]

@@ -32,7 +32,7 @@ class Merged:
     dies: tuple[Package, ...]
     """Packages whose two dies stay GPUs of their own."""
     parts: int
-    """Parts of the package that has most; 0 where nothing is drawn as parts."""
+    """How many parts the largest package has; 0 where nothing is drawn as parts."""
 
     def expanded(self, drawing: Drawing) -> Drawing:
         """The drawing with the real graph's edges on its lines."""

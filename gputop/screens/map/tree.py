@@ -47,7 +47,7 @@ class Item:
 
 
 def forest(graph: nx.Graph[str]) -> list[Item]:
-    """Trees of items, sockets first by number, then whatever hangs from no socket."""
+    """Trees of items: sockets by number, then what belongs to no socket."""
     parents = _parents(graph)
     below: dict[str, list[str]] = {}
     for node, parent in parents.items():

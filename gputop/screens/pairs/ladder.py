@@ -19,7 +19,7 @@ MOST_FINDINGS = 3
 
 
 def ladder_lines(report: Report, src: str, dst: str, width: int) -> tuple[Line, ...]:
-    """Questions above answers, and why the first no is one; () for what is no pair of GPUs."""
+    """Questions above their answers, and the reason of the first no; () unless both are GPUs."""
     rungs = ladder(report.node, src, dst)
     if not rungs:
         return ()
@@ -42,7 +42,7 @@ def ladder_lines(report: Report, src: str, dst: str, width: int) -> tuple[Line, 
 
 
 def _columns(needed: list[int], width: int) -> list[int]:
-    """Widths for texts of that length and a blank each: alike where they fit, else as needed."""
+    """Widths for texts of these lengths and a blank each: equal where they fit, else as needed."""
     alike = width // len(needed)
     if alike > max(needed):
         return [alike] * len(needed)

@@ -119,7 +119,7 @@ class PairsScreen(View):
             matrix.show_measure(report, measures()[self._measure], self.shown)
 
     def _draw_pattern(self, report: Report, board: Board) -> None:
-        """What the shape of the measured matrix says, where it says something."""
+        """Show what the pattern of the measured matrix means; hide the board if there is none."""
         quantity = measures()[self._measure].quantity
         text = ""
         if quantity and report.snapshot.measurements:

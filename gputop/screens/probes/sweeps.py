@@ -23,7 +23,7 @@ LARGE_BYTES = 64 << 20
 """The size from which an estimate for large messages is drawn."""
 MOST_BYTES = 1 << 50
 MOST = 1e15
-"""Limits of the axes: no message is larger, and no figure of a link or GPU."""
+"""Limits of the axes: no message is larger, and no link or GPU is faster."""
 APART = 0.05
 """A pair of GPUs that is this far below the median gets its own series."""
 

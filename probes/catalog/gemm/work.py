@@ -181,7 +181,7 @@ class Multiplier:
 
 
 def judged(dtype: str, error: float) -> "tuple[str, Optional[str]]":
-    """The verdict on the numbers, and why they are no figure of this type if so."""
+    """The verdict on the numbers, and why they do not count for this type if they do not."""
     if dtype == "tf32" and error < FULL_PRECISION:
         return "", "the numbers have full precision: this runs as fp32, not as TF32"
     if dtype == "fp32" and FULL_PRECISION <= error <= TOLERANCE["tf32"]:

@@ -244,7 +244,7 @@ class _Taken:
     schedule: Optional[str]
     """How "all to all" runs: all at once or in phases."""
     how: str
-    """The end of a pair's `direction`."""
+    """What a pair's `direction` ends with."""
     found: "list[list[float]]"
     """One for each pair in each sample."""
     totals: "list[float]"

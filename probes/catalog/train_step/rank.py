@@ -54,7 +54,7 @@ class TrainMember(Member):
         super().__init__(*arguments)
         self._torch: Any = importlib.import_module("torch")
         self._cpu = self.here.device == "cpu"
-        # gloo adds up no bf16 in older versions of torch.
+        # gloo cannot add bf16 in older versions of torch.
         self._dtype = self._torch.float32 if self._cpu else self._torch.bfloat16
         self._level = level_of(self.params)
         self._key = self.devices[self.rank].key

@@ -201,7 +201,7 @@ def _with_figures(
         else:
             note = ""
         basis = "; ".join(filter(None, (basis, note)))
-        # For a node that is no better with P2P (all by PCIe) there is nothing to compare with.
+        # On a node that gains nothing from P2P (all pairs over PCIe) there is nothing to compare.
         if before is not None and after is not None and after >= WORSE * before:
             after = None
     elif before is not None:

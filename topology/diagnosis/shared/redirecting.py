@@ -25,5 +25,5 @@ def redirects(device: PciDevice) -> bool:
 
 
 def may_redirect(device: PciDevice) -> bool:
-    """Whether one of a bridge's ACS controls sends packets up at all."""
+    """Whether any ACS control of a bridge sends packets up."""
     return any(control in REDIRECTS for control in device.acs or ())

@@ -75,11 +75,11 @@ class Attempt:
                 continue
             walk.starts[channel] = net
             self._latency_us = self._field.nets[net].latency_us
-            for one in nics.sharing[net]:
-                nics.speeds_gbs[one] -= whole_gbs
+            for shared in nics.sharing[net]:
+                nics.speeds_gbs[shared] -= whole_gbs
             done = self._from_nic(net, state, hops, len(listed))
-            for one in nics.sharing[net]:
-                nics.speeds_gbs[one] += whole_gbs
+            for shared in nics.sharing[net]:
+                nics.speeds_gbs[shared] += whole_gbs
             # The first channel goes on without steps: its tries by index have their own.
             if done or (channel and walk.left <= 0):
                 break

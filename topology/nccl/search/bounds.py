@@ -39,7 +39,7 @@ class Bounds:
     def _fitting(self, room: list[int], most: int, *, closed: bool) -> int:
         if closed and not self._field.inter:
             return min(most, *room)
-        while most and sum(min(one, most) for one in room) < most * (len(room) - 1):
+        while most and sum(min(channels, most) for channels in room) < most * (len(room) - 1):
             most -= 1
         return most
 

@@ -70,7 +70,7 @@ class Nics:
 
     def _select(self, farthest: int, gpu: int) -> list[int]:
         gpus = range(len(self._gpus)) if gpu == EVERY else (gpu,)
-        preferred = [self._local.nets(one) for one in gpus]
+        preferred = [self._local.nets(index) for index in gpus]
         if not all(preferred):
             return []  # the library gives up on NICs when one GPU reaches none
         found: dict[int, None] = {}
@@ -83,8 +83,8 @@ class Nics:
         if len(found) >= limit:
             return list(found)
         for kind in range(farthest + 1):
-            for one in gpus:
-                for net, path in enumerate(self._gpus[one].paths["NET"][:MOST_LISTED]):
+            for index in gpus:
+                for net, path in enumerate(self._gpus[index].paths["NET"][:MOST_LISTED]):
                     if path.type == kind:
                         found[net] = None
                         if len(found) >= limit:

@@ -43,7 +43,7 @@ class Orders:
         if self._only_neighbours:
             paths = self._gpus[gpu].paths["GPU"]
             wanted = reversed(self._neighbours(gpu, pattern))
-            return [one for one in wanted if not used >> one & 1 and paths[one].links]
+            return [other for other in wanted if not used >> other & 1 and paths[other].links]
         ranks = self._ranks(gpu, net if towards != FREE else -1)
         found = [(rank, other) for rank, other in ranks if not used >> other & 1]
         if towards != FREE:

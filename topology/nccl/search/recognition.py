@@ -180,7 +180,7 @@ def _hives(system: System, shape: RcclShape, steps: _Steps) -> Match | None:
     nets = {place: net for net, place in enumerate(beside)}
     if None in nets or len(nets) != 16:
         return None
-    model = next(one for one in models() if one.name == "rome_model_68")
+    model = next(known for known in models() if known.name == "rome_model_68")
     return Match(model, tuple(gpus), tuple(nets[place] for place in range(16)))
 
 
@@ -214,15 +214,15 @@ def _gpus(
         mine = order[at]
         if not ignore_numa and model.gpu_numa[at] != shape.gpu_numa[mine]:
             return False
-        for one in range(at):
-            other = order[one]
-            if rows[at][one] != shape.links[mine][other]:
+        for before in range(at):
+            other = order[before]
+            if rows[at][before] != shape.links[mine][other]:
                 return False
-            if rows[one][at] != shape.links[other][mine]:
+            if rows[before][at] != shape.links[other][mine]:
                 return False
-            if (theirs[at] - theirs[one]) * (ours[mine] - ours[other]) < 0:
+            if (theirs[at] - theirs[before]) * (ours[mine] - ours[other]) < 0:
                 return False
-            if domains and _group(theirs[at], theirs[one]) != _group(ours[mine], ours[other]):
+            if domains and _group(theirs[at], theirs[before]) != _group(ours[mine], ours[other]):
                 return False
         return True
 
@@ -248,7 +248,7 @@ def _net_fits(
 ) -> bool:
     theirs = model.gdr[at].split()
     ours = [shape.gdr[net][gpu] for gpu in gpus]
-    # PXN stands over whatever the path was before.
+    # PXN replaces the type that the path had before.
     return all(
         here in ("PXN", there) or (alike and {here, there} == NEAR)
         for here, there in zip(ours, theirs, strict=True)

@@ -164,4 +164,4 @@ def label_of(draft: GraphDraft) -> Label:
 
 def nearest_below(types: list[int], limit: int) -> int:
     """The farthest type that is within a limit, -1 when none is."""
-    return max((one for one in types if one <= limit), default=-1)
+    return max((kind for kind in types if kind <= limit), default=-1)

@@ -1,4 +1,4 @@
-"""`gpu`, `nvlink`, `xgmi` and `c2c` elements from what a driver told of a GPU.
+"""`gpu`, `nvlink`, `xgmi` and `c2c` elements from what a driver says of a GPU.
 
 As graph/xml.cc:ncclTopoGetXmlFromGpu of NCCL 2.28.9 and RCCL 2.21.5 does it.
 """

@@ -1,6 +1,6 @@
 """A topology XML as the parts of a machine; what the file does not say stays unknown.
 
-The Element itself goes along, for NCCL's own reading of it is not the same: a width of 0 means 16
+The Element itself goes along, because NCCL reads it differently: a width of 0 means 16
 to NCCL and nothing here, and its `pci` elements stand for whole switches, of which only the
 upper port is named (graph/xml.cc:ncclTopoGetXmlFromSys).
 """

@@ -179,7 +179,7 @@ def _sockets(machine: Machine, settings: Settings, rccl: bool, notes: list[str])
 
 
 def _slingshot(machine: Machine) -> str:
-    """What is assumed of NICs that RCCL uses as they are meant to be by a plugin alone."""
+    """What the prediction assumes of Slingshot NICs, which only a plugin uses at full speed."""
     found = machine.software.nccl_plugins if machine.software is not None else None
     if found is None:
         why = "whether the plugin aws-ofi-rccl is installed, which uses them better, is not known"

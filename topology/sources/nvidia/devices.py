@@ -48,7 +48,7 @@ class NvmlDevice:
 
 
 class NvmlDevices:
-    """Starts NVML when needed and keeps the list of GPUs; never shuts NVML down to leave."""
+    """Starts NVML when needed and keeps the list of GPUs; leaves NVML running at the end."""
 
     def __init__(self, start: Callable[[], NvmlLibrary]) -> None:
         self._start = start

@@ -29,7 +29,7 @@ from .words import (
 )
 
 MAX_DEVICES = 256
-"""More GPUs than any node has; a recording is cut after so many."""
+"""More GPUs than any node has; a recording is cut after this many."""
 _MAX_C2C_LINKS, _MAX_C2C_MBS = 64, 10**7
 _P2P = ("p2p_read", "p2p_write", "p2p_nvlink", "p2p_atomics", "p2p_pci")
 """Fields of GpuPair in the order of NVML_P2P_CAPS_INDEX_*."""

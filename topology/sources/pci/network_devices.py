@@ -16,7 +16,7 @@ IFF_UP = RTF_UP = 1
 ROUTES = "proc/net/route"
 AMAZON = 0x1D0F
 LIMIT_MBPS = 10_000_000
-"""Ethernet ends at 1.6 Tbit/s; "unknown" comes as -1 or 4294967295."""
+"""The fastest Ethernet has 1.6 Tbit/s; "unknown" is reported as -1 or 4294967295."""
 _DEVTYPE = re.compile(r"^DEVTYPE=(\w{1,30})$", re.MULTILINE)
 _RATE = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,3})?) Gb/sec")
 _STATE = re.compile(r"\d+: *(.{1,40})")

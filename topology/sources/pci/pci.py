@@ -40,7 +40,7 @@ FILES = (
 MOVING = ("current_link_speed", "current_link_width")
 LIMIT_DEVICES = 16_384
 FULL_READS = 6
-"""Drivers and virtual functions come and go: every device is read again after so many reads."""
+"""After this many reads every device is read again: drivers and virtual functions come and go."""
 ASLEEP = "the device sleeps, and asking would wake it"
 CAPABILITY_POINTER = 0x34
 """Registers as in the PCI Express Base Specification, with the names of Linux pci_regs.h."""

@@ -40,7 +40,7 @@ def _lost(case: Case) -> Iterable[Finding] | None:
         for gpu, reading in readings
         if reading is not None and reading.lost
     ]
-    gone += _named(case, {one.device for one in gone})
+    gone += _named(case, {gpu.device for gpu in gone})
     nameless: list[Evidence] = []
     if len(case.gpus) == len(case.machine.gpus):  # some were chosen: the others do not count
         nameless = [
@@ -80,10 +80,10 @@ def _named(case: Case, known: set[str]) -> list[_Gone]:
 
 
 def _finding(case: Case, gone: list[_Gone], nameless: list[Evidence]) -> Finding:
-    devices = list(dict.fromkeys(one.device for one in gone))
+    devices = list(dict.fromkeys(gpu.device for gpu in gone))
     addresses = [device for device in devices if not device.startswith(NUMBERED)]
     names = named(case, devices)
-    evidence = {one.evidence: None for one in gone} | dict.fromkeys(nameless)
+    evidence = {gpu.evidence: None for gpu in gone} | dict.fromkeys(nameless)
     return LOST.finding(
         BROKEN,
         f"fallen off the bus: {names or 'a GPU'}",

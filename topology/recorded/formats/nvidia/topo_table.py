@@ -120,7 +120,7 @@ class TopoTable:
         self.tails[name] = self._tail(line, words[count + 1 :])
 
     def _tail(self, line: str, words: list[str]) -> tuple[str, str, str]:
-        # Before the name there is only the indent that a page or a list adds.
+        # Only the indent of a web page or a list may stand before the name.
         if not self._titles:
             return "", "", ""
         parts = line.lstrip().split("\t")
