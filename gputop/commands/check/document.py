@@ -11,7 +11,7 @@ from gputop.checking.answer import Answer
 from gputop.topology.diagnosis.finding import Finding
 
 SCHEMA = "gputop.check/1"
-ONLY_OF_LOGS = ("cause", "look", "count")
+ONLY_OF_LOGS = ("cause", "look", "sureness", "count")
 """Fields of a finding that rules do not fill."""
 
 
