@@ -207,7 +207,7 @@ async def test_an_explanation_that_fails_is_a_note_and_not_a_crash(
         assert any("made to fail" in note.message for note in app_of(pilot)._notifications)
 
 
-async def test_a_report_that_could_not_be_made_is_said() -> None:
+async def test_a_report_that_could_not_be_made_is_reported() -> None:
     async with GpuTop().run_test(size=(80, 24)) as pilot:
         pilot.app.post_message(RefreshFailed("KeyError: 'x'"))
         await settle(pilot)
@@ -248,7 +248,7 @@ async def test_live_feed_through_the_refresh_thread() -> None:
     assert feed.closed
 
 
-async def test_a_long_reason_of_a_probe_is_told_in_full_beside_the_line() -> None:
+async def test_a_long_reason_of_a_probe_is_reported_in_full_beside_the_line() -> None:
     reason = "GPU0 is in use by process 4242; " * 4 + "Nothing was measured."
     async with GpuTop().run_test(size=(80, 24)) as pilot:
         await give(pilot, demo_report("dgx-1v"))

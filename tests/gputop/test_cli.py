@@ -114,7 +114,7 @@ def test_the_selftest_goes_through_the_real_worker() -> None:
     }
 
 
-def test_a_python_without_torch_is_said(tmp_path: Path) -> None:
+def test_a_python_without_torch_is_reported(tmp_path: Path) -> None:
     python = tmp_path / "python"
     python.write_text(f'#!/bin/sh\nexec {sys.executable} -S -E "$@"\n')
     python.chmod(0o755)
@@ -197,7 +197,7 @@ def test_an_output_that_cannot_be_written_is_no_fault_of_ours(
     assert "Traceback" not in done.stderr
 
 
-def test_a_reason_of_two_sources_is_said_once() -> None:
+def test_a_reason_of_two_sources_is_reported_once() -> None:
     if Path("/dev/nvidiactl").exists():
         pytest.skip("a driver answers here")
     lines = gputop("snapshot").stderr.splitlines()

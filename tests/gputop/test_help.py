@@ -15,7 +15,7 @@ from tests.support.app import demo_report, give, press
 
 
 @pytest.mark.parametrize("number", range(1, len(NAMES) + 1))
-async def test_each_key_is_told_once(number: int) -> None:
+async def test_each_key_is_shown_once(number: int) -> None:
     async with GpuTop().run_test(size=(80, 24)) as pilot:
         await give(pilot, demo_report("hgx-h100-8"))
         await press(pilot, str(number), "question_mark")

@@ -44,7 +44,7 @@ def test_a_command_gets_along_with_a_limit(megabytes: int) -> None:
         assert "memory" not in done.stderr
 
 
-def test_too_little_memory_is_said_in_a_line() -> None:
+def test_too_little_memory_is_reported_in_a_line() -> None:
     done = limited(70, "snapshot")
     assert (done.returncode, done.stdout) == (CANNOT_TELL, "")
     said = "gputop: the limit of 70 MB on memory (ulimit -v, -d) is too low for gputop\n"

@@ -71,7 +71,7 @@ def test_a_user_without_a_home_has_no_themes(monkeypatch: pytest.MonkeyPatch) ->
     assert theming.load_user(theming.user_folder(), BUILTIN[0]) == ((), ())
 
 
-async def test_user_themes_are_offered_and_a_broken_one_is_said_once(
+async def test_user_themes_are_offered_and_a_broken_one_is_reported_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "a.toml").write_text("nonsense")

@@ -13,7 +13,7 @@ from tests.support.app import give, gpu, picture, press, report_of
 UNREAD = tuple(Gpu(address=f"0000:{bus}:00.0", vendor="nvidia") for bus in ("10", "11"))
 
 
-def test_gpus_that_nothing_is_known_of_are_not_said_to_be_joined() -> None:
+def test_gpus_of_which_nothing_is_known_are_not_called_joined() -> None:
     report = report_of(UNREAD, ())
     pair = UNREAD[0].address, UNREAD[1].address
     assert {(rung.state, rung.answer) for rung in ladder(report.node, *pair)[:1]} == {

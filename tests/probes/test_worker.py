@@ -110,7 +110,7 @@ def test_no_gpu_is_no_figure() -> None:
         (Request("p2p", (), {"device": "cpu", "count": "many"}), "refused", "count"),
     ],
 )
-def test_what_cannot_be_done_is_said(request_: Request, status: str, word: str) -> None:
+def test_what_cannot_be_done_is_reported(request_: Request, status: str, word: str) -> None:
     outcome = run(request_)
     assert outcome.status == status
     assert word in outcome.message
@@ -158,7 +158,7 @@ def test_what_c_code_prints_stays_out_of_the_answers(tmp_path: Path) -> None:
         assert text in answer.stderr
 
 
-def test_a_broken_torch_is_told_from_none(tmp_path: Path) -> None:
+def test_a_broken_torch_is_not_taken_for_a_missing_one(tmp_path: Path) -> None:
     (tmp_path / "torch.py").write_text("raise OSError('libcudart.so.12: cannot open\\x1b[1m')\n")
     answer = speak(
         [sys.executable, str(WORKER)], encode(SELF_TEST), env={"PYTHONPATH": str(tmp_path)}

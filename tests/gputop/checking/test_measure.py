@@ -238,7 +238,7 @@ def test_counters_of_before_are_the_earlier_reading(monkeypatch: pytest.MonkeyPa
     assert answer.mode == "default"
 
 
-def test_ctrl_c_tells_what_was_found_and_is_130(
+def test_ctrl_c_reports_what_was_found_and_exits_with_130(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("gputop.checking.node.read_snapshot", lambda *asked: LIVE)

@@ -138,7 +138,7 @@ def test_a_gputop_that_is_missing_drains_no_node(launcher: dict[str, str], scrip
 
 @pytest.mark.parametrize("script", ["prolog.sh", "epilog.sh"])
 @pytest.mark.parametrize(("code", "answer"), [(0, 0), (2, 1), (64, 0)])
-def test_where_a_gpu_of_the_job_is_gone_the_whole_node_tells(
+def test_where_a_gpu_of_the_job_is_gone_the_whole_node_is_examined(
     launcher: dict[str, str], script: str, code: int, answer: int
 ) -> None:
     done = run(script, launcher | {"FAKE_OF_GPUS": "64", "FAKE_CODE": str(code)})

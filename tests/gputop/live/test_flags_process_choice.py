@@ -130,7 +130,7 @@ async def test_a_new_reading_keeps_the_process() -> None:
     ("typed", "answer"),
     [("12", "no permission to read the environment of process 12"), ("0", "no number")],
 )
-async def test_a_process_that_cannot_be_read_is_said(typed: str, answer: str) -> None:
+async def test_a_process_that_cannot_be_read_is_reported(typed: str, answer: str) -> None:
     async with GpuTop().run_test(size=(80, 24)) as pilot:
         await open_flags(pilot, busy_report())
         await choose(pilot, 2)

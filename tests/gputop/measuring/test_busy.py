@@ -93,6 +93,6 @@ def test_utilisation_that_stays_is_work() -> None:
     assert "90 % utilisation" in verdict.busy[0]
 
 
-def test_what_cannot_be_seen_is_said_and_is_no_proof_of_idleness() -> None:
+def test_what_cannot_be_seen_is_reported_and_is_no_proof_of_idleness() -> None:
     assert judge([[reading(processes=None)]] * 3, [ADDRESS]).blind
     assert judge([[]], [ADDRESS]).blind

@@ -130,7 +130,7 @@ def test_two_writers_lose_nothing(tmp_path: Path) -> None:
     assert sorted(run.taken_at for run in runs(KEY, tmp_path)) == [float(n) for n in range(12)]
 
 
-def test_a_node_is_its_devices_and_tells_none_of_them() -> None:
+def test_a_node_is_identified_by_its_devices_and_names_none() -> None:
     key = node_key(MACHINE)
     assert node_key(Machine(gpus=tuple(reversed(MACHINE.gpus)))) == key
     assert node_key(Machine(gpus=MACHINE.gpus[:1])) != key

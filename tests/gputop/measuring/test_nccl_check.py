@@ -168,7 +168,9 @@ def test_a_self_test_predicts_nothing() -> None:
         ("failed", None, CANNOT_TELL),
     ],
 )
-def test_exit_codes_tell_an_answer_from_none(status: str, verdict: str | None, code: int) -> None:
+def test_exit_codes_distinguish_an_answer_from_none(
+    status: str, verdict: str | None, code: int
+) -> None:
     figures = [] if verdict is None else [said("collective_finishes", verdict=verdict)]
     assert probe_document.exit_code(result(b"", *figures, status=status)) == code
 

@@ -26,7 +26,7 @@ def test_ranks_follow_the_pci_order() -> None:
     assert [d.torch_index for d in in_rank_order([device(None, 1), device(None, 0)])] == [0, 1]
 
 
-def test_the_cause_is_told_in_the_words_of_the_library() -> None:
+def test_the_cause_is_reported_in_the_words_of_the_library() -> None:
     said = reason(TORCH_ERROR)
     assert said.startswith("ncclSystemError: System call")
     assert said.endswith("error: No space left")

@@ -44,7 +44,7 @@ KNOWN: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("quantity", JUDGED)
 @pytest.mark.parametrize("known", KNOWN)
 @pytest.mark.parametrize("one_gpu", [False, True])
-def test_a_low_figure_is_told(quantity: str, known: str, *, one_gpu: bool) -> None:
+def test_a_low_figure_is_reported(quantity: str, known: str, *, one_gpu: bool) -> None:
     whole = with_figures(base(LIVE), KINDS)
     where = f"measurements[quantity={quantity}"
     if one_gpu and "busbw" not in quantity:

@@ -96,7 +96,7 @@ def test_flipping_a_rule_s_evidence_makes_it_fire_and_nothing_else() -> None:
     assert [name for name, found in alone.items() if not found] == []
 
 
-def test_a_rule_that_raises_is_told() -> None:
+def test_a_rule_that_raises_is_reported() -> None:
     def bad(case: Case) -> Iterable[Finding]:
         raise ZeroDivisionError("by purpose")
 

@@ -200,7 +200,7 @@ def test_a_high_figure_is_asked_what_fits_its_kind(item: Measurement, words: str
     assert words in found.note
 
 
-def test_a_ring_over_half_of_the_links_is_told_beside_the_links() -> None:
+def test_a_ring_over_half_of_the_links_is_reported_beside_the_links() -> None:
     """190 of 466 GB/s: less than half of NVLS, and what Ring gives over nine of eighteen links."""
     snapshot = demo("hgx-h100-8")
     snapshot = change_gpu(snapshot, 3, **links_up(snapshot.machine.gpus[3], 9))

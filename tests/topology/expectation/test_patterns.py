@@ -144,7 +144,7 @@ def test_a_gpu_with_fewer_links_is_named_among_its_siblings() -> None:
     assert (one.kind, places(snapshot, one)) == ("gpu", [3])
 
 
-def test_scattered_cells_are_told_in_one_sentence() -> None:
+def test_scattered_cells_are_reported_in_one_sentence() -> None:
     snapshot, value = healthy("hgx-h100-8")
     bad = {(0, 1), (2, 5), (7, 3), (4, 6), (6, 0)}
     (one,) = found(snapshot, lambda i, j: value(i, j) * (0.5 if (i, j) in bad else 1))
@@ -152,7 +152,7 @@ def test_scattered_cells_are_told_in_one_sentence() -> None:
     assert one.text.startswith("5 of 56 pairs are low")
 
 
-def test_a_pattern_is_told_once_for_several_quantities() -> None:
+def test_a_pattern_is_reported_once_for_several_quantities() -> None:
     snapshot, value = healthy("hgx-h100-8")
 
     def sick(i: int, j: int) -> float:

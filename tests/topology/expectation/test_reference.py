@@ -94,7 +94,7 @@ def test_another_model_in_a_mixed_box_is_named() -> None:
     assert "NVIDIA H200" in finding.evidence[0].value
 
 
-def test_who_picks_gpus_is_not_told_that_others_are_missing() -> None:
+def test_gpus_that_were_not_picked_are_not_reported_as_missing() -> None:
     from gputop.topology.diagnosis.case import Case
     from gputop.topology.node import Node
 

@@ -108,7 +108,7 @@ def test_pass_lines_are_never_expected() -> None:
             assert found is None or found.basis == "estimate"
 
 
-def test_pairs_over_pcie_are_told_by_relation() -> None:
+def test_pairs_over_pcie_are_reported_by_relation() -> None:
     for item in pcie_pairs():
         assert (item.gen, item.width) == (4, 16)
         assert item.figure.source

@@ -135,7 +135,7 @@ def test_a_figure_refutes_an_old_reading_of_its_link() -> None:
     assert (both.verdict, both.cause) == ("healthy", "")
 
 
-def test_a_poor_slot_is_told_where_only_an_estimate_is_known() -> None:
+def test_a_poor_slot_is_reported_where_only_an_estimate_is_known() -> None:
     snapshot = demo("pcie-l40s-8")
     details = {"pcie_generation": 4, "pcie_width": 8}
     found = one(snapshot, figure("h2d_bandwidth", 13.0, addresses(snapshot)[0], details=details))
@@ -157,7 +157,7 @@ def test_senseless_values_make_no_senseless_text(value: float) -> None:
         assert numbers is None or (numbers.measured is None) == (not 0 < value < float("inf"))
 
 
-def test_clocks_and_heat_are_told_of_a_link_and_do_not_account_for_it() -> None:
+def test_clocks_and_heat_are_named_beside_a_link_and_do_not_account_for_it() -> None:
     snapshot = h200()
     details = {"throttle": ["application-clocks"]}
     found = one(snapshot, figure("h2d_bandwidth", 30.0, addresses(snapshot)[0], details=details))

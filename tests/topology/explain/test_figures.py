@@ -34,7 +34,7 @@ def why_measured(name: str, **facts: Any) -> Page:
         (200.0, "44 %", "low (53 % of the reference)"),
     ],
 )
-def test_a_figure_is_held_against_payload_and_the_healthy_one(
+def test_a_figure_is_compared_with_payload_and_the_healthy_one(
     value: float, share: str, word: str
 ) -> None:
     why = why_measured(

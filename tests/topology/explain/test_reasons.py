@@ -184,7 +184,7 @@ def test_memory_errors_count_when_they_ask_for_something() -> None:
     assert "Replace the GPU" in failed.fix_text
 
 
-def test_a_lost_gpu_is_told_first() -> None:
+def test_a_lost_gpu_is_reported_first() -> None:
     why = read(GpuReading(address=A, lost=True, gaps=(Gap("lost", "GPU is lost"),)), gpu(0, A))
     assert "gone: GPU is lost" in why.claim
     assert "What holds its clocks?" not in asked(why)

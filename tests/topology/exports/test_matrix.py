@@ -146,7 +146,7 @@ def test_two_hives_of_mi210_over_pcie() -> None:
     assert numbers(text, "Link Type between two GPUs")[4] == [*["PCIE"] * 4, "0", *["XGMI"] * 3]
 
 
-def test_what_no_driver_told_is_not_made_up() -> None:
+def test_what_no_driver_reports_is_not_made_up() -> None:
     gpus = tuple(Gpu(address=f"0000:0{n}:00.0", vendor="amd", index=n) for n in range(3))
     pair = GpuPair(src="0000:00:00.0", dst="0000:01:00.0", link_type="pcie", weight=40, hops=2)
     machine = Machine(gpus=gpus, pairs=(pair,))

@@ -84,7 +84,7 @@ def test_a_process_that_the_system_does_not_show_is_a_job_without_facts() -> Non
     assert job.processes[0].reading == ProcessReading(pid=5)
 
 
-def test_memory_that_is_not_told_is_not_zero_and_not_counted_twice() -> None:
+def test_unknown_memory_is_not_zero_and_not_counted_twice() -> None:
     graphics = GpuProcess(pid=5, kind="graphics", memory_bytes=10)
     reading = GpuReading(address="a", processes=(graphics, replace(graphics, kind="compute")))
     other = GpuReading(address="b", processes=(GpuProcess(pid=6, kind="compute"),))

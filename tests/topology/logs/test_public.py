@@ -42,7 +42,7 @@ def test_the_table_of_nccl_tests_runs_into_no_name() -> None:
     assert {rank.host for rank in comm.ranks} == {"a1"}
 
 
-def test_a_link_that_is_narrow_at_one_end_is_told() -> None:
+def test_a_link_that_is_narrow_at_one_end_is_reported() -> None:
     found = {finding.id: finding for finding in examined("a100-2-one-link", by_file=False).findings}
     assert (
         "NVL[20.0] - GPU/0-65000, where others have 240.0"

@@ -152,7 +152,7 @@ def test_a_value_without_effect_changes_nothing(name: str, value: str, version: 
 
 @settings(max_examples=40, deadline=None)
 @given(st.from_regex(r"NCCL_[A-Z]{3,12}_[A-Z]{3,9}", fullmatch=True), VALUES)
-def test_an_unknown_name_is_said_and_changes_nothing(name: str, value: str) -> None:
+def test_an_unknown_name_is_reported_and_changes_nothing(name: str, value: str) -> None:
     found = decide(PLAIN, {name: value})
     if catalogue().flag(name) is None and not elsewhere(name):
         assert decisions(found) == decisions(BEFORE["nccl-2.28.9"])

@@ -48,7 +48,7 @@ def test_a_file_of_proc_that_waits_for_news_is_refused_at_once() -> None:
     assert refused
 
 
-def test_a_folder_of_other_things_is_told_in_few_words(tmp_path: Path) -> None:
+def test_a_folder_of_other_things_is_reported_in_few_words(tmp_path: Path) -> None:
     for number in range(300):
         (tmp_path / f"note-{number:03}").write_text("call Bob about GPU 3")
     (tmp_path / "node.json").write_bytes(b'{"schema": "gputop.snapshot/1", "taken_at": 1}')

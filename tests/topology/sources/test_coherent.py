@@ -74,7 +74,7 @@ def test_a_c2c_without_a_rate_is_taken_from_the_data_sheet(tmp_path: Path, c2c: 
     ("count", "rate", "gbs"),
     [(10, 44712, 447.12), (5, 44712, 223.56), (0, 44712, None), (5, 10**9, None), ("5", 1, None)],
 )
-def test_the_driver_tells_links_and_rate(count: Any, rate: Any, gbs: float | None) -> None:
+def test_the_driver_gives_links_and_rate(count: Any, rate: Any, gbs: float | None) -> None:
     device = {
         "nvmlDeviceGetPciInfo": {"busId": "00000009:01:00.0"},
         "fields": {

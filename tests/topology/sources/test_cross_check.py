@@ -37,7 +37,7 @@ def test_one_alone_says_nothing(kernel: Part) -> None:
     assert differences([library(kernel)]) == ()
 
 
-def test_a_pair_is_told_once_though_both_directions_differ(kernel: Part) -> None:
+def test_a_pair_is_reported_once_though_both_directions_differ(kernel: Part) -> None:
     ends = {"0000:0c:00.0", "0000:22:00.0"}
     pairs = tuple(
         msgspec.structs.replace(pair, weight=72, link_type="pcie")

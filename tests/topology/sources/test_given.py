@@ -71,7 +71,7 @@ def test_nodes_say_why_they_are_closed() -> None:
     )
 
 
-def test_the_module_tells_of_gpus_that_nvml_hides(tmp_path: Path) -> None:
+def test_the_module_lists_gpus_that_nvml_hides(tmp_path: Path) -> None:
     for address, minor, excluded in ((A, 0, "No"), (B.upper(), 1, "Yes")):
         folder = tmp_path / "proc/driver/nvidia/gpus" / address
         folder.mkdir(parents=True)

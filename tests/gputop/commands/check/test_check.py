@@ -85,7 +85,7 @@ def test_a_sick_machine_gives_its_exit_code(
             assert set(item) == {"what", "value", "source"}
 
 
-def test_the_sick_demo_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_sick_demo_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     done = checked(capsys, "--quick", "--json", "--demo", "sick-h100-8", "--expect", "dgx-h100")
     assert done.code in (1, 2)
     assert done.document["expect"] == "DGX H100"
@@ -111,7 +111,7 @@ def test_a_machine_without_a_driver_is_3(level: tuple[str, ...]) -> None:
     assert "nothing measured" in done.stdout
 
 
-def test_whoever_picks_gpus_of_a_machine_without_is_told() -> None:
+def test_picking_gpus_on_a_machine_without_any_is_an_error() -> None:
     done = gputop("check", "--gpus", "0", PYTHONPATH=FAKES, GPUTOP_FAKE_NVML="absent")
     assert done.returncode == 3
     assert done.stdout == ""
@@ -197,7 +197,7 @@ def test_default_on_a_recording_measures_nothing_and_says_so(
     assert "not-measured" not in done.document["examined"]
 
 
-def test_a_prediction_that_fails_is_told_and_the_rest_goes_on(
+def test_a_prediction_that_fails_is_reported_and_the_rest_goes_on(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*arguments: object, **named: object) -> None:

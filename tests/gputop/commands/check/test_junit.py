@@ -180,7 +180,7 @@ def test_what_ran_is_a_property() -> None:
     assert found["expect"] == "DGX H100"
 
 
-def test_a_path_that_cannot_be_written_is_said() -> None:
+def test_a_path_that_cannot_be_written_is_reported() -> None:
     for path in ("/nowhere/x.xml", "/", "a\x00b"):
         with pytest.raises(Exit):
             write(answer(Diagnosis()), load(), path)

@@ -29,7 +29,7 @@ def document(*words: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("demo", "gpus"), [("mi300x-8", 2), ("mi300x-8", 4), ("mi355x-8", 2)])
-def test_a_part_of_a_mesh_is_told_what_check_tells(demo: str, gpus: int) -> None:
+def test_advice_for_a_part_of_a_mesh_agrees_with_check(demo: str, gpus: int) -> None:
     chosen = ",".join(map(str, range(gpus)))
     snapshot = demo_node(demo).snapshot
     addresses = [gpu.address for gpu in snapshot.machine.gpus[:gpus]]
@@ -54,12 +54,12 @@ def test_a_part_of_a_mesh_is_told_what_check_tells(demo: str, gpus: int) -> None
         ("--demo", "hgx-h100-8", "--gpus", "0,1"),
     ],
 )
-def test_others_are_told_nothing(words: tuple[str, ...]) -> None:
+def test_other_jobs_get_no_advice(words: tuple[str, ...]) -> None:
     assert document(*words)["advice"] == []
     assert EXPORT not in explained(*words)
 
 
-def test_one_who_follows_it_is_not_told_again() -> None:
+def test_advice_that_is_followed_is_not_repeated() -> None:
     words = ("--demo", "mi300x-8", "--gpus", "0,1", "--set", "NCCL_MIN_NCHANNELS=32")
     (remark,) = document(*words)["advice"]
     assert (remark["text"], remark["command"]) == ("", "")

@@ -151,7 +151,7 @@ def test_the_self_test_is_not_judged() -> None:
     assert known.pairs() == [(figures[0], None)]
 
 
-def test_the_best_of_each_main_kind_is_told() -> None:
+def test_the_best_of_each_main_kind_is_reported() -> None:
     figures = [
         figure("write_bandwidth", 100.0, src="a", dst="b"),
         figure("write_bandwidth", 200.0, src="b", dst="a"),

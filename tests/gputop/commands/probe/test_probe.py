@@ -136,7 +136,7 @@ def test_wrong_usage(arguments: tuple[str, ...], word: str) -> None:
     assert done.stdout == ""
 
 
-def test_a_python_that_is_none_is_said_once() -> None:
+def test_a_path_that_is_no_python_is_reported_once() -> None:
     done = gputop("probe", "p2p", "nccl", "--selftest", "--python", "/nowhere/python")
     assert done.returncode == 3
     assert done.stderr.count("/nowhere/python") == 1

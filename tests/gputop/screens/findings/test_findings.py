@@ -56,7 +56,7 @@ def test_picture(snap_compare: Any, size: tuple[int, int], view: str) -> None:
 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
-async def test_the_list_goes_by_harm_and_the_first_is_told(size: tuple[int, int]) -> None:
+async def test_the_list_goes_by_harm_and_the_first_is_reported(size: tuple[int, int]) -> None:
     async with GpuTop().run_test(size=size) as pilot:
         await give(pilot, sick_report(silenced=True))
         await press(pilot, KEY)
@@ -137,7 +137,7 @@ async def test_what_the_site_silenced_stays_silent_here() -> None:
         assert app_of(pilot).findings.quiet == frozenset()
 
 
-async def test_a_policy_that_cannot_be_used_is_told() -> None:
+async def test_a_policy_that_cannot_be_used_is_reported() -> None:
     async with GpuTop().run_test(size=(80, 24)) as pilot:
         pilot.app.post_message(PolicyFailed("/etc/gputop/check.toml: [b]not TOML[/b]"))
         await settle(pilot)
@@ -268,7 +268,7 @@ def test_hostile_words_stay_words() -> None:
             assert text_of(line).isprintable()
 
 
-def test_each_rule_can_be_told_as_an_explanation() -> None:
+def test_each_rule_has_an_explanation() -> None:
     for rule in load():
         made = rule.finding(BROKEN, "it is so", evidence=(), consequence="c")
         why = explanation(made, words_of(()))

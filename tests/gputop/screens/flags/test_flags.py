@@ -245,7 +245,7 @@ async def test_a_slow_prediction_does_not_hold_the_keys(monkeypatch: pytest.Monk
         await calm(pilot)
 
 
-async def test_a_mistake_of_ours_is_said_and_the_screen_stays(
+async def test_a_defect_of_gputop_is_reported_and_the_screen_stays(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def broken(study: Any, name: str, changes: Any) -> None:
@@ -290,7 +290,7 @@ def test_picture(snap_compare: Any, size: tuple[int, int], case: str) -> None:
     assert snap_compare(GpuTop(), terminal_size=size, run_before=draw)
 
 
-def test_a_name_that_nobody_knows_is_told_without_gpus_too() -> None:
+def test_a_name_that_nobody_knows_is_reported_without_gpus_too() -> None:
     details = flag_work.work_out(Study(snapshot_of(())), "NCCL_P2P_LVL", {})
     assert details is not None
     assert "NCCL_P2P_LEVEL" in str(details.flag)

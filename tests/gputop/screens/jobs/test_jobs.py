@@ -99,7 +99,7 @@ async def test_variables_are_explained_for_the_gpus_of_the_job() -> None:
         assert "by the rules of nccl-2.28.9" in panel
 
 
-async def test_a_process_at_the_wrong_node_is_told_with_the_command() -> None:
+async def test_a_process_at_the_wrong_node_is_reported_with_the_command() -> None:
     far = {"cpu_affinity": "56-111", "memory_nodes": "1"}
     async with GpuTop().run_test(size=(160, 50)) as pilot:
         await open_jobs(pilot, snapshot_with(p41001=far), "down", "down")
@@ -126,7 +126,7 @@ async def test_a_well_bound_job_has_nothing_to_mend() -> None:
         assert (why.claim, why.fix) == ("None runs far from its GPU.", ())
 
 
-async def test_what_may_not_be_read_is_said_so() -> None:
+async def test_what_may_not_be_read_is_reported() -> None:
     fields = ("variables", "rank", "world_size", "namespaces", "shm_device", "hostname")
     denied: dict[str, Any] = dict.fromkeys(fields)
     denied["gaps"] = tuple(Gap(field, "no permission") for field in fields)

@@ -157,7 +157,7 @@ async def test_only_lines_that_changed_are_drawn_again(monkeypatch: pytest.Monke
         assert "90 %" in diagram.text()
 
 
-async def test_a_lost_gpu_is_said_in_words() -> None:
+async def test_a_lost_gpu_is_reported_in_words() -> None:
     first = gpu(0)
     async with GpuTop().run_test(size=(100, 30)) as pilot:
         diagram = await show(pilot, report_of((first,), (reading(first, lost=True),)))

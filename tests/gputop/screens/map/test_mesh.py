@@ -53,7 +53,7 @@ def test_dense_mesh_has_a_knot_for_every_pair(size: tuple[int, int]) -> None:
         assert mesh.lines[1] == "448 to all 7; a job on 2 GPUs has 64, on 4 GPUs 192"
 
 
-def test_dense_mesh_is_told_in_words_where_the_grid_has_no_room() -> None:
+def test_dense_mesh_is_reported_in_words_where_the_grid_has_no_room() -> None:
     drawing = fitting(graphs.complete().graph, 80, 11)
     mesh = drawing.box("mesh")
     assert mesh is not None

@@ -53,7 +53,7 @@ def test_an_l2_of_several_xcds_says_whose_it_is() -> None:
     }
 
 
-def test_what_nobody_told_is_left_out() -> None:
+def test_unknown_values_are_left_out() -> None:
     assert facts(Gpu(address="a", vendor="amd")) == {}
     bank = MemoryBank(kind="private", size_bytes=16 * 1024 * MIB)
     gpu = Gpu(address="a", vendor="amd", memory_banks=(bank,))

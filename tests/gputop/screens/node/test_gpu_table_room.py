@@ -39,7 +39,7 @@ async def test_the_heading_over_a_jobs_variables_is_whole() -> None:
         assert max(map(width_of, board.lines)) <= board.scrollable_content_region.width
 
 
-def test_why_no_link_was_read_is_said_once() -> None:
+def test_why_no_link_was_read_is_reported_once() -> None:
     card = gpu(0, nvlinks=(), gaps=(Gap("nvlinks", "Invalid Argument"), Gap("vbios", "no answer")))
     lines = [text_of(line) for line in detail_lines(Row(card, None, {}), 80)]
     assert sum("Invalid Argument" in line for line in lines) == 1

@@ -80,7 +80,7 @@ def test_the_self_test_and_other_gpus_prove_nothing() -> None:
     assert states(others[0])[3] == (YES, "finishes")
 
 
-def test_mig_and_refusals_are_told_with_a_reason() -> None:
+def test_mig_and_refusals_are_reported_with_a_reason() -> None:
     parted = gpu(0, mig_enabled=True)
     report = report_of((parted, B))
     first = ladder(report.node, parted.address, B.address)[0]

@@ -249,7 +249,7 @@ async def test_a_refusal_that_force_cannot_help_offers_no_force() -> None:
 
 
 @pytest.mark.parametrize("size", [(80, 24), (160, 50)])
-async def test_the_pattern_is_told_beside_every_measure(size: tuple[int, int]) -> None:
+async def test_the_pattern_is_reported_beside_every_measure(size: tuple[int, int]) -> None:
     healthy = demo_report("hgx-h100-8")
     addresses = [gpu.address for gpu in healthy.snapshot.machine.gpus]
     figures = [

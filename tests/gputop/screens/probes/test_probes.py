@@ -126,7 +126,7 @@ async def test_bars_verdicts_and_four_numbers() -> None:
         assert "from " in why
 
 
-async def test_a_pattern_is_told_once_and_a_cause_beside_the_low_ones() -> None:
+async def test_a_pattern_is_reported_once_and_a_cause_beside_the_low_ones() -> None:
     async with GpuTop().run_test(size=(160, 50)) as pilot:
         await show(pilot, sick())
         said = text(pilot, "#probe-figures")

@@ -29,7 +29,7 @@ def run(count: int, level: str) -> list[Message]:
     return said
 
 
-def test_a_type_that_a_device_lacks_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_type_that_a_device_lacks_is_reported_once(monkeypatch: pytest.MonkeyPatch) -> None:
     def scaled_mm(*operands: Any, **more: Any) -> Any:
         raise RuntimeError("only on devices of tomorrow")
 

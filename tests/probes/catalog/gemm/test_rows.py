@@ -105,7 +105,7 @@ def test_no_gpu_waits_for_another_nor_for_the_main_thread(
     assert steps[-1] == (24, 24)
 
 
-def test_the_results_are_told_while_others_still_run(
+def test_the_results_are_reported_while_others_still_run(
     monkeypatch: pytest.MonkeyPatch, benches: list[ActingBench]
 ) -> None:
     reported = threading.Event()

@@ -159,7 +159,7 @@ def test_without_kernels_of_our_own_the_rest_stands(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize(("direct", "noted"), [(11.0, True), (50.0, False)])
-def test_staging_that_wins_is_said(
+def test_staging_that_wins_is_reported(
     monkeypatch: pytest.MonkeyPatch, direct: float, noted: bool
 ) -> None:
     gpus = ScriptedGpus(2)
@@ -187,7 +187,7 @@ def test_a_pair_without_access_never_arrives(monkeypatch: pytest.MonkeyPatch) ->
     assert found(said, "kernel_latency").keys() == {("1", "0")}
 
 
-def test_lost_bytes_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lost_bytes_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     gpus = ScriptedGpus(2)
     gpus.broken = {(1, 0)}
     said = run(monkeypatch, gpus)

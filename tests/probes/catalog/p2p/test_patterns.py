@@ -79,7 +79,7 @@ def across(*group: int) -> dict[tuple[int, int], float]:
     return {(a, b): 0.5 for a, b in pairs if (a in group) != (b in group)}
 
 
-def test_groups_are_told_only_where_every_pair_agrees() -> None:
+def test_groups_are_reported_only_where_every_pair_agrees() -> None:
     whole = across(0, 1)
     assert "G0 G1 | G2 G3 fall behind" in read(4, whole)
     for ends in whole:

@@ -97,7 +97,7 @@ def test_the_source_of_a_warning_is_read_without_a_host() -> None:
     assert symptoms(line) == ["shm-failed"]
 
 
-def test_a_narrow_end_is_told_in_the_words_of_its_log_and_a_start_by_where_it_was() -> None:
+def test_a_narrow_end_is_reported_in_the_words_of_its_log_and_a_start_by_where_it_was() -> None:
     lines = [line.replace("NVL[", "XGMI[") for line in EXAMPLES["nvlink-unequal"]]
     lines = [line.replace("NVS/0-0", "GPU/0-70", 1) for line in lines[:5]] + [
         line.replace("NVS/0-0", "GPU/0-60") for line in lines[5:]

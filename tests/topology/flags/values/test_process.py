@@ -81,14 +81,14 @@ def test_a_link_in_a_container_is_not_followed_to_our_files(tmp_path: Path) -> N
     assert any("is a link" in note for note in found.notes)
 
 
-def test_rccl_is_told_from_nccl(tmp_path: Path) -> None:
+def test_rccl_is_distinguished_from_nccl(tmp_path: Path) -> None:
     made(tmp_path, "1-2 r-xp 0 0:0 1 /opt/rocm/lib/librccl.so.1.0\n")
     found = process.read(77, proc=tmp_path)
     assert found.library_name == "rccl"
     assert found.library_version is None
 
 
-def test_a_process_that_is_not_there_is_said_so(tmp_path: Path) -> None:
+def test_a_missing_process_is_reported(tmp_path: Path) -> None:
     with pytest.raises(process.ProcessError, match="no process 12") as caught:
         process.read(12, proc=tmp_path)
     assert caught.value.missing

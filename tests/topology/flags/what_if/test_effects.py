@@ -161,7 +161,7 @@ def test_pairs_in_words(pairs: list[tuple[int, int]], words: str) -> None:
         (range(62, -1, -1), "62-61-60-59-58-57-56-55-54-53-52-51-50-49-48-47-... (63 ranks)"),
     ],
 )
-def test_the_order_of_many_ranks_is_told_by_runs(order: Sequence[int], words: str) -> None:
+def test_the_order_of_many_ranks_is_reported_by_runs(order: Sequence[int], words: str) -> None:
     assert order_in_words(order) == words
 
 
@@ -237,7 +237,7 @@ def test_what_is_not_predicted_is_not_called_without_effect(
     assert (f"{name}: what it does is not predicted" in text) is not known
 
 
-def test_fewer_gpus_are_said_and_no_longer_counted() -> None:
+def test_fewer_gpus_are_reported_and_no_longer_counted() -> None:
     one = Study(DemoFeed("hgx-h100-8", version="0").at(0)).change({"CUDA_VISIBLE_DEVICES": "0,1,2"})
     text = " ".join(" ".join(section_lines(sections(one), 80)).split())
     assert "3 GPUs take part instead of 8" in text

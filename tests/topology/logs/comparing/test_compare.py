@@ -87,7 +87,7 @@ def test_another_environment_is_named_as_the_reason() -> None:
     assert any("NCCL_P2P_DISABLE=1 was predicted with" in reason for reason in back.reasons)
 
 
-def test_the_p2p_line_tells_policy_from_capability() -> None:
+def test_the_p2p_line_distinguishes_policy_from_capability() -> None:
     hidden = [line for line in lines_of("h200-p2pdis") if b"P2P_DISABLE" not in line]
     agreement = lay(read_log(hidden), None).agreement
     assert any("although CUDA would allow it" in reason for reason in agreement.reasons)

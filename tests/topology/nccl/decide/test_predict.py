@@ -54,7 +54,7 @@ def test_labels_of_a_pair_on_one_host_bridge(env: dict[str, str], label: str) ->
     assert pair(decide(PHB, env)).label == label
 
 
-def test_an_ignored_level_is_said_and_changes_nothing() -> None:
+def test_an_ignored_level_is_reported_and_changes_nothing() -> None:
     found = decide(PHB, {"NCCL_P2P_LEVEL": "nvl", "NCCL_P2P_DISABLE": "yes"})
     assert {name for name, _, _ in found.ignored} == {"NCCL_P2P_LEVEL", "NCCL_P2P_DISABLE"}
     assert transports(found) == transports(decide(PHB))

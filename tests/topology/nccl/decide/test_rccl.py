@@ -99,7 +99,7 @@ def test_a_probe_beats_what_the_bar_lets_expect() -> None:
     assert step.basis == "measured"
 
 
-def test_the_iommu_is_told_and_decides_nothing() -> None:
+def test_the_iommu_is_reported_and_decides_nothing() -> None:
     for kind, answer in (("identity", "yes"), ("DMA-FQ", "no")):
         pair = decided(changed(node(), iommu=kind))
         step = asked(pair, "IOMMU")

@@ -99,13 +99,13 @@ def test_nvls_without_multicast_leaves_nothing() -> None:
         ("NCCL_ALGO", "allreduce:ring:tree"),
     ],
 )
-def test_what_has_no_effect_is_told(name: str, value: str) -> None:
+def test_what_has_no_effect_is_reported(name: str, value: str) -> None:
     found = ignored(changed(H200, **{name: value}))
     assert [(one, text) for one, text, _ in found] == [(name, value)]
     assert all(why for _, _, why in found)
 
 
-def test_what_has_its_effect_is_not_told() -> None:
+def test_what_has_its_effect_is_not_reported() -> None:
     fine = {
         "NCCL_MIN_NCHANNELS": "8",
         "NCCL_MAX_NCHANNELS": "16",
@@ -126,12 +126,12 @@ def test_what_has_its_effect_is_not_told() -> None:
     assert [name for name, _, _ in ignored(twice)] == ["NCCL_MAX_NRINGS"]
 
 
-def test_variables_of_later_versions_are_told() -> None:
+def test_variables_of_later_versions_are_reported() -> None:
     old = changed(replace(H200, number="2.20.5"), NCCL_PAT_ENABLE="1", NCCL_LL128_C2C="0")
     assert {name for name, _, _ in ignored(old)} == {"NCCL_PAT_ENABLE", "NCCL_LL128_C2C"}
 
 
-def test_a_tuner_plugin_is_told() -> None:
+def test_a_tuner_plugin_is_reported() -> None:
     assert assumptions(H200) == ()
     assert "plugin" in assumptions(changed(H200, NCCL_TUNER_PLUGIN="libnccl-ofi-tuner.so"))[0]
     assert assumptions(changed(H200, NCCL_TUNER_PLUGIN="none")) == ()

@@ -82,7 +82,7 @@ def test_the_base_is_read_on_a_live_node_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [None, "<system", "<graphs/>", '<system version="7"/>'])
-def test_a_base_that_cannot_be_used_is_told(tmp_path: Path, content: str | None) -> None:
+def test_a_base_that_cannot_be_used_is_reported(tmp_path: Path, content: str | None) -> None:
     path = tmp_path / "base.xml"
     if content is not None:
         path.write_text(content)

@@ -149,7 +149,7 @@ def test_why_a_gpu_of_amds_names_what_its_own_tools_name() -> None:
     assert nvidias["What does its memory protection say?"].endswith("; 0 rows remapped")
 
 
-def test_why_a_part_that_kfd_alone_tells_of_gives_its_model_and_no_dashes() -> None:
+def test_why_of_a_part_that_only_kfd_lists_gives_its_model_and_no_dashes() -> None:
     report = Report(Node(load_files(["tests/recordings/kfd/mi308x-8-cpx.tar.gz"]).snapshot))
     why = why_device(report.node, report.snapshot.machine.gpus[0].address)
     answers = {fact.question: fact.answer for fact in why.facts}
@@ -159,7 +159,7 @@ def test_why_a_part_that_kfd_alone_tells_of_gives_its_model_and_no_dashes() -> N
     assert answers["Which CPUs are near?"] == "not known"
 
 
-def test_no_job_over_gpus_of_two_vendors_is_spoken_of_as_a_slow_one() -> None:
+def test_no_job_over_gpus_of_two_vendors_is_called_slow() -> None:
     (mixed,) = (
         finding
         for finding in diagnose(Case(mixed_report().node)).findings

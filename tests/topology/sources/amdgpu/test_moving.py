@@ -87,7 +87,7 @@ def test_numbers_of_another_pid_namespace_name_nobody(tmp_path: Path) -> None:
     assert "50 % of its memory is held by a process that the driver does not list" in busy
 
 
-def test_utilisation_alone_tells_that_a_gpu_works(tmp_path: Path) -> None:
+def test_utilisation_alone_shows_that_a_gpu_works(tmp_path: Path) -> None:
     machine(tmp_path, busy="97")
     sample = readings(tmp_path)
     assert judge([sample] * 3, [ONE]).busy == (f"{ONE} works: 97 % utilisation",)

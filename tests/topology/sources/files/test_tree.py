@@ -103,7 +103,7 @@ def test_bytes_that_are_no_text_become_text(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_no_permission_is_told_from_absence(tmp_path: Path) -> None:
+def test_no_permission_is_distinguished_from_absence(tmp_path: Path) -> None:
     (tmp_path / "proc").mkdir()
     (tmp_path / "proc/secret").write_text("x")
     (tmp_path / "proc/secret").chmod(0)

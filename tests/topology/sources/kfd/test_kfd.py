@@ -155,7 +155,7 @@ def test_the_drivers_own_count_of_links_fills_what_kfd_leaves_out(tmp_path: Path
     assert links == {"0000:05:00.1": (None, 13), "0000:27:00.0": (1, 41), "0000:27:00.1": (1, 41)}
 
 
-def test_a_mesh_that_sysfs_alone_tells(tmp_path: Path) -> None:
+def test_a_mesh_is_read_from_sysfs_alone(tmp_path: Path) -> None:
     tree = kfd_trees.Tree(tmp_path, cpus=0)
     for place, bus in enumerate(("05", "27", "47")):
         hops = ["00" if n == place else "02" if n + place == 3 else "41" for n in range(3)]
@@ -211,7 +211,7 @@ def test_flags_of_a_link_say_what_it_cannot(tmp_path: Path) -> None:
     assert (back.p2p_atomics, back.p2p_dma) == ("ok", "ok")
 
 
-def test_a_node_that_a_container_may_not_see_is_told(tmp_path: Path) -> None:
+def test_a_node_that_a_container_may_not_see_is_reported(tmp_path: Path) -> None:
     kfd_trees.mi300x(tmp_path)
     raw = kfd.read(FolderTree(tmp_path))
     raw["nodes"]["9"]["properties"] = {"error": "no permission"}

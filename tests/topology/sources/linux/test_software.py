@@ -78,7 +78,7 @@ def test_the_systems_nccl_by_the_name_of_its_file() -> None:
     assert (found.nccl, found.nccl_path) == ("2.28.9", "/usr/lib64/libnccl.so.2")
 
 
-def test_nothing_found_is_said() -> None:
+def test_nothing_found_is_reported() -> None:
     found = parsed()
     assert (found.torch, found.nccl) == (None, None)
     assert found.why("torch") == "not in the active environment nor beside gputop"

@@ -154,7 +154,7 @@ def test_mig_instances_are_listed_past_a_hole() -> None:
     assert gpu.mig_instances[0].compute_instance is None
 
 
-def test_a_gpu_lost_between_two_readings_is_said_and_the_others_go_on() -> None:
+def test_a_gpu_lost_between_two_readings_is_reported_and_the_others_go_on() -> None:
     binding = fake.Binding(gpus=3)
     stays, moves = asking(binding), moving_reader(binding)
     assert parse_moving(moves()).problems == ()

@@ -118,7 +118,7 @@ def test_each_action_has_its_own_harm(action: str, harm: str, words: str) -> Non
                       action == "reset" else [])  # fmt: skip
 
 
-def test_the_number_of_two_meanings_is_told_by_the_driver() -> None:
+def test_the_number_of_two_meanings_is_reported_by_the_driver() -> None:
     both = recovery.ACTIONS[5]
     assert "PCIe bus" in about(RULE, asking(both, "580.95.05"))[0].title
     assert "IMEX" in about(RULE, asking(both, "610.10"))[0].title

@@ -31,7 +31,7 @@ def about(rule: str, case: Case) -> list[Finding]:
 
 
 @pytest.mark.parametrize(("file", "gpus"), [("mi300x-8-cpx", 63), ("mi308x-8-cpx", 32)])
-def test_parts_are_told_as_parts_of_their_packages(file: str, gpus: int) -> None:
+def test_parts_are_reported_as_parts_of_their_packages(file: str, gpus: int) -> None:
     snapshot = load([str(KFD / f"{file}.tar.gz")]).snapshot
     (one,) = about("amd-partition", Case(Node(snapshot)))
     assert one.severity == BY_DESIGN
@@ -122,7 +122,7 @@ def partitioned(**modes: tuple[str | None, ...]) -> Case:
     return Case(Node(msgspec.structs.replace(snapshot, machine=machine)))
 
 
-def test_a_mode_that_was_not_told_is_no_other_mode() -> None:
+def test_an_unknown_mode_is_not_a_different_mode() -> None:
     assert not about("amd-partition", partitioned(memory_partition=(None, None)))
     assert not about("amd-partition", partitioned(compute_partition=(None,) * 3))
     (one,) = about(

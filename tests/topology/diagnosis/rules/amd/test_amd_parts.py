@@ -61,7 +61,7 @@ def split(root: Path, parts: dict[str, int], mode: str = "CPX", *, cores: int = 
     return FolderTree(root)
 
 
-def test_the_last_part_of_a_public_tree_is_missing_and_the_proof_is_told() -> None:
+def test_the_last_part_of_a_public_tree_is_missing_and_the_proof_is_reported() -> None:
     (one,) = found(snapshot_of(read("mi300x-8-cpx")))
     assert one.severity == SLOW
     assert one.title == "1 part of 0000:e5:00.0 is missing"

@@ -87,7 +87,7 @@ def test_a_gpu_that_vanished_since_the_earlier_reading_is_lost() -> None:
     assert about("gpu-lost", unread, earlier=whole) == []
 
 
-def test_a_lost_gpu_is_told_once() -> None:
+def test_a_lost_gpu_is_reported_once() -> None:
     address = base(H100).machine.gpus[3].address
     snapshot = at(
         H100,

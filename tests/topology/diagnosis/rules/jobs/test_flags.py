@@ -94,7 +94,7 @@ def test_what_keeps_nccl_from_starting_is_broken() -> None:
     assert "does not start" in found.title
 
 
-def test_figures_of_sockets_are_not_told_of_rdma() -> None:
+def test_figures_of_sockets_are_not_reported_for_rdma() -> None:
     found = finding(with_variables(H100, NCCL_P2P_DISABLE="1", NCCL_NVLS_ENABLE="0"), "flag-costs")
     assert found.severity == SLOW
     assert "4.2" not in found.title

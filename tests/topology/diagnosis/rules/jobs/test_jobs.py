@@ -97,7 +97,7 @@ def test_parts_of_a_gpu_and_mps_are_no_accident(how: str) -> None:
     assert "ranks-share-gpu" not in ids(diagnosed(shared))
 
 
-def test_differing_variables_are_told_with_the_ranks() -> None:
+def test_differing_variables_are_reported_with_the_ranks() -> None:
     (item,) = one(sick("job-ranks-differ"), "ranks-differ").evidence
     assert item.value == "not set on rank 0, 1, 2, 4, 5; Tree on rank 3"
 

@@ -138,7 +138,7 @@ def test_who_shares_a_gpu() -> None:
     assert not shared({"job": "slurm 1"})
 
 
-def test_clients_of_mps_are_told_of_without_its_daemon() -> None:
+def test_clients_of_mps_are_reported_without_its_daemon() -> None:
     process = GpuProcess(pid=9, kind="mps")
     snapshot = at(H200, ("readings.gpus[1].processes", [msgspec.to_builtins(process)]))
     (found,) = about("mps-daemon", snapshot)

@@ -134,7 +134,7 @@ def test_what_a_figure_is_said_to_show(name: str, rule: str, words: str) -> None
     assert words in the(of(name), rule).title
 
 
-def test_two_gpus_are_told_without_a_pattern() -> None:
+def test_two_gpus_are_reported_without_a_pattern() -> None:
     src, dst = addresses(LIVE)[:2]
     low = [
         measured.one("p2p", "write_bandwidth", 90.0, "GB/s", src=a, dst=b, bytes_per_copy=512 << 20)

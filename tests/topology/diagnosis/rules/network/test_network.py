@@ -145,7 +145,7 @@ def test_the_interface_that_nccl_takes(
     assert (found.name if found is not None else None) == name
 
 
-def test_a_wrong_interface_is_told_only_where_the_order_is_known() -> None:
+def test_a_wrong_interface_is_reported_only_where_the_order_is_known() -> None:
     bridge = running("br-1", 1, "172.18.0.1/16", kind="bridge")
     severity = [s for s, _ in findings(sockets.INTERFACE, case(interfaces=(ETH, bridge)))]
     assert severity == [BROKEN]
@@ -167,7 +167,7 @@ def test_a_wrong_interface_is_told_only_where_the_order_is_known() -> None:
         running("br-4", 1, kind="bridge"),
     ],
 )
-def test_interfaces_that_may_well_be_right_are_not_told(other: Interface) -> None:
+def test_interfaces_that_may_well_be_right_are_not_reported(other: Interface) -> None:
     assert findings(sockets.INTERFACE, case(interfaces=(ETH, other))) == []
 
 

@@ -15,7 +15,7 @@ def test_a_fabric_that_is_up_or_unknown_is_well(state: str | None) -> None:
     assert about("fabric-state", snapshot) == []
 
 
-def test_a_summary_alone_tells_of_the_fabric() -> None:
+def test_a_summary_alone_shows_the_fabric() -> None:
     def severity(word: str, *more: list[str]) -> list[str]:
         health = [["summary", word], *more]
         found = about("fabric-health", at(H100, ("machine.gpus[0].fabric.health", health)))

@@ -199,7 +199,7 @@ def test_what_a_real_mi210_printed() -> None:
          [(2, 4096, 1), (3, 65_536, 1)]),
     ],
 )  # fmt: skip
-def test_what_the_binding_told_on_real_gpus(
+def test_answers_of_the_binding_on_real_gpus(
     listed: list[tuple[int, int, int]], expected: list[tuple[int, int, int]]
 ) -> None:
     answer = [

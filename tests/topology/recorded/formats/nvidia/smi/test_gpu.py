@@ -25,7 +25,7 @@ def snapshot(name: str) -> NodeSnapshot:
     return load([str(FOLDER / name)]).snapshot
 
 
-def test_the_health_of_a_fabric_reads_as_nvml_tells_it() -> None:
+def test_the_health_of_a_fabric_reads_as_in_nvml() -> None:
     text = (FOLDER / "rubin-4.xml").read_text()
     fabric = snapshot("rubin-4.xml").machine.gpus[0].fabric
     assert fabric is not None
