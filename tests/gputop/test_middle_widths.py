@@ -1,4 +1,4 @@
-"""Widths between narrow and wide: what is told beside a list has the room that it needs."""
+"""Widths between narrow and wide: what stands beside a list has the room that it needs."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ class ScriptedGpus:
 
 
 def found(said: Sequence[Message], name: str) -> dict[tuple[str, str], MeasuredValue]:
-    """The last figure of a name for each pair of the told GPUs, by their digits."""
+    """The last figure of a name for each pair of the scripted GPUs, by their digits."""
     return {
         (m.src[6:7], m.dst[6:7]): m for m in said if isinstance(m, MeasuredValue) and m.name == name
     }

@@ -20,7 +20,7 @@ def give(table: NamedList, *names: str) -> None:
 
 
 class Holder(App[None]):
-    """A list and what it told."""
+    """A list and the messages that it posted."""
 
     def __init__(self, table: NamedList) -> None:
         super().__init__()

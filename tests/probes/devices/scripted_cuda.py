@@ -127,7 +127,7 @@ class ScriptedCuda:
 
 
 class ScriptedTorch:
-    """torch with told GPUs: their tensors lie in host memory."""
+    """torch with scripted GPUs: their tensors lie in host memory."""
 
     def __init__(self, cuda: ScriptedCuda) -> None:
         self.cuda = cuda
@@ -150,7 +150,7 @@ class ScriptedTorch:
 
 
 def copy_call(bytes_per_second: float) -> Any:
-    """cuMemcpyAsync at a told speed; the bytes arrive at once."""
+    """cuMemcpyAsync at a given speed; the bytes arrive at once."""
 
     def copy(to: int, source: int, count: int, stream: int) -> None:
         ctypes.memmove(to, source, count)

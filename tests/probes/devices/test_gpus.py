@@ -1,4 +1,4 @@
-"""Copies on held streams: what is counted, on streams that run on a told clock."""
+"""Copies on held streams: what is counted, on streams that run on a scripted clock."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_without_the_drivers_call_torch_copies() -> None:
 
 
 class Kernels:
-    """Kernels of our own, on the told clock."""
+    """Kernels of our own, on the scripted clock."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, int]] = []

@@ -1,4 +1,4 @@
-"""What is read of a GPU while it works; the library and the files answer as told."""
+"""What is read of a GPU while it works; the answers of library and files are scripted."""
 
 # ruff: noqa: N802 - NVML has its own way with names
 
@@ -17,7 +17,7 @@ GPU = "0000:06:00.0"
 
 
 class ScriptedNvml:
-    """NVML's functions as ctypes shows them; what is not told is not there, like in an old one."""
+    """NVML's functions as ctypes shows them; what is not given is missing, as in an old one."""
 
     def __init__(self, **answers: int) -> None:
         self.answers = answers

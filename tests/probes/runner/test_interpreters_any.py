@@ -64,7 +64,7 @@ def test_what_answers_nothing_sensible_is_no_python(said: str, tmp_path: Path) -
 def test_what_writes_without_end_is_read_to_a_bound_and_killed(what: str, tmp_path: Path) -> None:
     began = time.monotonic()
     assert inspect(program(tmp_path, what), "a test").why_not == "is no Python that answers"
-    assert time.monotonic() - began < 30
+    assert time.monotonic() - began < 60
     assert group_is_gone(tmp_path)
 
 
@@ -79,7 +79,7 @@ def test_as_much_as_the_bound_is_read_and_not_a_byte_more(tmp_path: Path) -> Non
 def test_an_answer_is_not_waited_for_while_another_holds_the_pipe(tmp_path: Path) -> None:
     began = time.monotonic()
     assert ask([program(tmp_path, "sleep 60 & echo here")], 10.0, 100) == b"here\n"
-    assert time.monotonic() - began < 30
+    assert time.monotonic() - began < 60
     assert group_is_gone(tmp_path)
 
 

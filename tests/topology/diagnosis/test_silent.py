@@ -182,7 +182,7 @@ def before(snapshot: NodeSnapshot) -> NodeSnapshot:
 
 
 def test_links_that_mig_took_away_stay_silent() -> None:
-    """The sixth again: MIG itself is told, by design, and nothing of NVLink."""
+    """The sixth again: MIG itself is reported, by design, and nothing of NVLink."""
     edits = sets(
         **{"machine.gpus[*].mig_enabled": True, "machine.gpus[*].nvlinks[*].active": False}
     )

@@ -1,4 +1,4 @@
-"""Machines that nobody here has: what only looks sick there stays silent, what is sick is told.
+"""Machines that nobody here has: what only looks sick there stays silent, what is sick is reported.
 
 Each is a demo or a recording with what was read of such a machine put in its place.
 """

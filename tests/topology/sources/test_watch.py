@@ -62,7 +62,7 @@ def test_a_hanging_source_delays_only_itself(feeds: list[LiveFeed]) -> None:
     started = time.perf_counter()
     feed.snapshot()
     feed.close()
-    assert time.perf_counter() - started < 30
+    assert time.perf_counter() - started < 60
     release.set()
 
 

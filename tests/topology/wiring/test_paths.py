@@ -122,7 +122,7 @@ def test_the_most_that_pcie_could_reach_is_no_rate() -> None:
 
 
 def test_xgmi_over_other_gpus_takes_no_pcie_and_promises_no_more_than_its_best_way() -> None:
-    """The driver maps all memory of a hive over xGMI; which GPUs pass the bytes on is not told."""
+    """The driver maps all memory of a hive over xGMI; which GPUs pass the bytes on is unknown."""
     report = demo_node("mi250x-8")
     gpus = gpus_of(report)
     path, back = (

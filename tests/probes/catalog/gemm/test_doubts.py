@@ -26,7 +26,7 @@ TINY = Multiplication("fp32", 48, 40, 24, "matmul")
 
 
 def last(said: list[Message]) -> list[MeasuredValue]:
-    """The last figure of each device and case: a time is told first, the verdict later."""
+    """The last figure of each device and case: the time comes first, the verdict later."""
     figures = [m for m in said if isinstance(m, MeasuredValue)]
     return list({(m.src, m.variant): m for m in figures}.values())
 

@@ -247,7 +247,7 @@ def test_the_numbers_say_which_precision_ran() -> None:
 
 
 def last(said: list[Message]) -> list[MeasuredValue]:
-    """The last figure of each device and case: a time is told first, the verdict later."""
+    """The last figure of each device and case: the time comes first, the verdict later."""
     figures = [m for m in said if isinstance(m, MeasuredValue)]
     return list({(m.src, m.variant): m for m in figures}.values())
 

@@ -1,4 +1,4 @@
-"""The walk over all pairs, on devices that answer as told."""
+"""The walk over all pairs, on devices with scripted answers."""
 
 from __future__ import annotations
 

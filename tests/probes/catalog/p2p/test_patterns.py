@@ -56,7 +56,7 @@ def test_in_a_phase_nobody_is_written_to_twice(count: int) -> None:
 def ran(
     count: int, kept: dict[tuple[int, int], float], schedule: str = IN_PHASES
 ) -> list[PatternResult]:
-    """One port for each; all to all as told, and 100 GB/s for a pair alone."""
+    """One port for each; all to all as given, and 100 GB/s for a pair alone."""
     found = []
     for pattern in patterns(count, "quick"):
         whole = pattern.name == "all to all"

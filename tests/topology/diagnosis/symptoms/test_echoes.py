@@ -1,4 +1,4 @@
-"""Which of several lines is the cause: an echo is told only where nothing else is."""
+"""Which of several lines is the cause: an echo is reported only where nothing else is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parts of a package have the same names whichever source told of them."""
+"""Parts of a package have the same names whichever source lists them."""
 
 from __future__ import annotations
 

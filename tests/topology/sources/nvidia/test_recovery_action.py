@@ -1,4 +1,4 @@
-"""What the driver asks for to clear a fault: read rarely, named rightly, told with its harm."""
+"""What the driver asks for to clear a fault: read rarely, named rightly, reported with its harm."""
 
 from __future__ import annotations
 
