@@ -43,6 +43,8 @@ class Symptom(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     any: tuple[str, ...] = ()
     """Patterns, one of which a kept line must match."""
     levels: tuple[str, ...] = ("WARN", "INFO", "OTHER")
+    general: bool = False
+    """Other programs say the same: without the library's head a line must name the library."""
     check: str | None = None
     """Name of a function in checks.py that gives the proof."""
     sureness: str = "certain"
@@ -63,7 +65,11 @@ def table() -> tuple[Symptom, ...]:
 @cache
 def known_signs() -> Signs:
     """All patterns that may match a line which the library did not mark as its own."""
-    return Signs(pattern for row in table() if "OTHER" in row.levels for pattern in row.any)
+    rows = [row for row in table() if "OTHER" in row.levels]
+    return Signs(
+        (pattern for row in rows if not row.general for pattern in row.any),
+        (pattern for row in rows if row.general for pattern in row.any),
+    )
 
 
 @cache

@@ -7,7 +7,7 @@ import re
 _NAME = rb"(?:(?:TORCH_|OFI_)?[NR]CCL|CUDA|HIP|ROCR|HSA|NVIDIA|FI|GLOO|UCX)_[A-Z0-9_]+"
 _VALUE = rb"(?:\"([^\"]*)\"|'([^']*)'|([^\s;\"']*))"
 _LEADING = re.compile(
-    rb"^[\s>]*(?:\[\d+(?:,\d+)?\](?:<\w+>)?:? ?|\d+: )?(?:[$#] (?=\w))?"
+    rb"^[\s>]*(?:\[\d+(?:,\d+)?\](?:<\w+>)?:? ?|\d+: )?(?:(?:\$|\S+[$#]) )?"
     rb"(?:export |declare -x |setenv |env |ENV |set )?\s*(" + _NAME + rb")=" + _VALUE
 )
 _FURTHER = re.compile(rb"[\s;]+(" + _NAME + rb")=" + _VALUE)
@@ -15,6 +15,7 @@ _OPTION = re.compile(
     rb"(?:\s-x |\s-e |\s-env |--env[ =]|\sexport |os\.environ\[[\"'])"
     rb"(" + _NAME + rb")(?:[\"']\])?\s?=\s?" + _VALUE
 )
+_JSON = re.compile(rb"^\W*[\"'](" + _NAME + rb")[\"']\s?: ?[\"']([^\"']*)[\"'],?\s*$")
 _MARKS = (b"-x ", b"-e ", b"-env ", b"--env", b"export ", b"environ[")
 LONGEST = 8192
 Setting = tuple[bytes, bytes]
@@ -23,8 +24,11 @@ Setting = tuple[bytes, bytes]
 def settings_in(line: bytes) -> list[Setting]:
     """The variables that a line sets, with their values; nothing for a mention in a sentence."""
     line = line[:LONGEST]
-    if b"_" not in line or b"=" not in line:
+    if line.lstrip(b" >\t")[:1] == b"#":
         return []
+    if b"=" not in line:
+        entry = _JSON.match(line)
+        return [] if entry is None else [(entry[1], entry[2])]
     first = _LEADING.match(line)
     found = []
     if first is not None:

@@ -114,6 +114,7 @@ class _Reading:
                 others += 1
                 if others == MANY_OTHERS:
                     present = batch.present(ABOUT)
+                    self._unmarked.narrow(batch.chunk)
                 for mark in present:
                     if mark in raw:
                         break
@@ -149,6 +150,8 @@ class _Reading:
                 continue
             kind = self._understand(process, text, first[0], reader, number)  # type: ignore[arg-type]
             counts[kind] = counts.get(kind, 0) + 1
+        if others >= MANY_OTHERS:
+            self._unmarked.narrow(None)
         self._number = number + batch.unmarked
         self._library_lines += ours
         log.kinds.update(counts)

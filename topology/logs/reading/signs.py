@@ -15,37 +15,75 @@ ABOUT = (
     b"CCL", b"nccl", b"CUDA", b"Cuda", b"cuda", b"HIP", b"hipE", b"hipI", b"NVRM", b"NVML",
     b"nvml", b"NVLink", b"GPU", b"NET/", b"ibv_", b"IBV_", b"mlx", b"c10d", b"ProcessGroup",
     b"Last error:", b"torch", b"ROCm", b"amdgpu", b".cc:", b".cu:", b"/dev/shm",
-    b" in comm 0x", b"[INFO] ",
+    b" in comm 0x", b"[INFO] ", b"] INFO NET", b"] INFO Ring", b"] INFO Channel",
+    b"] INFO Tree", b"] INFO Using", b"] INFO comm",
 )  # fmt: skip
 """A line without any of these speaks of nothing that the patterns mean."""
+_LIBRARY = re.compile(
+    rb"[NR]CCL|nccl|ProcessGroup|c10d|NET/|ibv_|IBV_|mlx5|\w\.(?:cc|cu):\d|socket(?:Poll|Start|Prog)"
+)
+"""What a line names that comes from the library or from what carries its messages."""
 LONGEST_EXCERPT = 360
+DIGITS = b"0123456789.,:"
+_WORD = re.compile(rb"\w+")
+_INNER_WORD = re.compile(rb"(?<=\W)\w+(?=\W)")
 
 
 class Signs:
     """Patterns for lines that the library did not mark as its own."""
 
-    def __init__(self, patterns: Iterable[str] = ()) -> None:
+    def __init__(self, patterns: Iterable[str] = (), general: Iterable[str] = ()) -> None:
+        """`general` patterns count only in lines that name the library or its network."""
+        self._general = frozenset(general)
         self._by_text: dict[bytes, list[re.Pattern[str]]] = {}
+        self._by_word: dict[bytes, list[bytes]] = {}
+        """Texts by a word that stands whole in them: one split finds many at once."""
+        self._wordless: list[bytes] = []
         self._always: list[re.Pattern[str]] = []
         """Patterns of which no text is certain."""
-        for pattern in dict.fromkeys(patterns):
+        for pattern in dict.fromkeys((*patterns, *self._general)):
             compiled = re.compile(pattern)
             for text in (needed := literals(pattern)):
                 self._by_text.setdefault(text.encode(), []).append(compiled)
             if not needed:
                 self._always.append(compiled)
-
-    def excerpt(self, line: bytes) -> str | None:
-        """The part of the line that a pattern matches, None where none does."""
-        tried = [
-            pattern
-            for text, patterns in self._by_text.items()
-            if text in line
-            for pattern in patterns
+        for text in self._by_text:
+            words = _INNER_WORD.findall(text)
+            if words:
+                self._by_word.setdefault(max(words, key=len), []).append(text)
+            else:
+                self._wordless.append(text)
+        self._numbered = [
+            bare for text in self._by_text if (bare := text.translate(None, DIGITS)) != text
         ]
-        decoded = ""
+
+    def wordless_in(self, chunk: bytes | None) -> list[bytes]:
+        """The texts to look for in each line of this chunk; all of them for None."""
+        texts = self._wordless
+        return texts if chunk is None else [text for text in texts if text in chunk]
+
+    def dull(self, texts: list[bytes], shape: bytes) -> bool:
+        """Whether a line says nothing whatever its digits are; `shape` is the line without them."""
+        return not texts and not self._always and not any(text in shape for text in self._numbered)
+
+    def texts_in(self, line: bytes, wordless: list[bytes]) -> list[bytes]:
+        """The texts that patterns need and that the line holds."""
+        found = [text for text in wordless if text in line]
+        for word in self._by_word.keys() & set(_WORD.findall(line)):
+            found += [text for text in self._by_word[word] if text in line]
+        return found
+
+    def excerpt(self, line: bytes, texts: list[bytes] | None = None) -> str | None:
+        """The part of the line that a pattern matches, None where none does."""
+        texts = self.texts_in(line, self._wordless) if texts is None else texts
+        if not texts and not self._always:
+            return None
+        decoded = line.decode("utf-8", "replace").strip()
+        named = _LIBRARY.search(line) is not None
+        tried = (pattern for text in texts for pattern in self._by_text[text])
         for pattern in (*tried, *self._always):
-            decoded = decoded or line.decode("utf-8", "replace").strip()
+            if not named and pattern.pattern in self._general:
+                continue
             match = pattern.search(decoded)
             if match is not None:
                 start = 0 if match.end() <= LONGEST_EXCERPT else max(match.start() - 80, 0)

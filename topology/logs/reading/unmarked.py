@@ -8,7 +8,7 @@ from ..report.text import plain
 from .gathering import GatheredLog
 from .pasted_settings import settings_in
 from .setting_lines import on_version
-from .signs import Signs
+from .signs import DIGITS, Signs
 
 _LAST_WORDS = re.compile(
     rb"NCCL (?:error|Error)|nccl\w+Error|Watchdog caught collective|Cuda failure|Last error:"
@@ -30,14 +30,17 @@ _SUSPECT = re.compile(
     rb"[Ee]rror|ERROR|[Ff]ail|FATAL|Exception|[Aa]bort|[Tt]imed? ?out|TIMEOUT|[Kk]illed"
     rb"|Segmentation|[Hh]ang|[Ss]tuck"
 )
+_FRAME = re.compile(rb"^\W*(?:\[?\w+\]?: *)?(?:File \"|frame #\d)")
+"""A place in a trace: its path may hold the same words."""
 _EMPTY_WORDS = re.compile(rb"Last error:\s*$")
+_MOST_DULL = 5000
 MOST_SUSPECTS = 5
 MOST_OPENINGS = 3
 
 
 def marked(raw: bytes) -> bytes | None:
     """The line with the library's name where its mark is expected, None where it is not its own."""
-    found = _BARE.search(raw)
+    found = _BARE.search(raw) if b"NCCL " in raw else None
     if found is not None:
         return raw[: found.start(1)] + b" " + raw[found.start(1) :]
     if b"INFO " not in raw and b"WARN " not in raw:
@@ -55,6 +58,9 @@ class Unmarked:
     def __init__(self, log: GatheredLog, signs: Signs) -> None:
         self._log = log
         self._signs = signs
+        self._wordless = signs.wordless_in(None)
+        self._dull: set[bytes] = set()
+        """Lines without their digits that say nothing, whatever the digits are."""
         self._awaited = False
         """The line before ended in "Last error:", so this one says what it is."""
 
@@ -62,6 +68,10 @@ class Unmarked:
     def awaits(self) -> bool:
         """Whether the next line belongs to the one before."""
         return self._awaited
+
+    def narrow(self, chunk: bytes | None) -> None:
+        """Say what the lines to come are made of; None where that is not worth while."""
+        self._wordless = self._signs.wordless_in(chunk)
 
     def read(self, raw: bytes, number: int) -> int:
         """Read one line; 1 when it is the library's or about it."""
@@ -71,8 +81,12 @@ class Unmarked:
         if awaited and not text.strip():
             self._awaited = True
             return 0
+        shape = text.translate(None, DIGITS)
+        if shape in self._dull and not awaited:
+            log.kinds["elsewhere"] += 1
+            return 0
         last_words = _LAST_WORDS.search(text)
-        if _VERSION.search(text) is not None and last_words is None:
+        if b"CCL version" in text and last_words is None:
             version = _VERSION.search(text)
             if version and on_version(log, None, text[version.start() :], number) is not None:
                 log.kinds["version"] += 1
@@ -92,12 +106,17 @@ class Unmarked:
         if settings:
             log.kinds["setting"] += 1
             return 0
-        excerpt = self._signs.excerpt(text)
+        texts = self._signs.texts_in(text, self._wordless)
+        excerpt = self._signs.excerpt(text, texts)
         if excerpt is not None:
             log.note("OTHER", None, excerpt.encode(), number)
             log.kinds["sign"] += 1
             return 0
-        if len(log.suspects) < MOST_SUSPECTS and _SUSPECT.search(text):
+        if b"version" not in text and self._signs.dull(texts, shape):
+            if len(self._dull) >= _MOST_DULL:
+                self._dull.clear()
+            self._dull.add(shape)
+        if len(log.suspects) < MOST_SUSPECTS and _SUSPECT.search(text) and not _FRAME.search(text):
             log.suspects.append((number, text[:1600]))
         log.kinds["elsewhere"] += 1
         return 0
