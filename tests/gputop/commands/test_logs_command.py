@@ -67,6 +67,50 @@ def test_a_node_with_other_gpus_is_not_compared(capsys: pytest.CaptureFixture[st
     assert "not compared: the GPUs of the log are not those of this node" in capsys.readouterr().out
 
 
+def pasted(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    class Stdin:
+        buffer = io.BytesIO(text.encode())
+
+    monkeypatch.setattr("sys.stdin", Stdin)
+
+
+def test_text_without_the_librarys_head_is_answered_with_cause_proof_and_cure(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "export NCCL_DEBUG=INFO\nRuntimeError: CUDA error: mapping of buffer object failed\n"
+    pasted(monkeypatch, text)
+    assert run(["log", "-", "--json"]) == ANSWERED
+    document = json.loads(capsys.readouterr().out)
+    (finding,) = document["findings"]
+    assert finding["proof"] == [{"line": 2, "text": text.splitlines()[1]}]
+    assert finding["sureness"] == "likely"
+    assert "BAR1" in finding["cause"]
+    assert finding["fix"]
+    assert document["next"] is None
+    (variable,) = document["environment"]
+    assert (variable["name"], variable["pasted"]) == ("NCCL_DEBUG", True)
+
+
+def test_where_no_cause_is_named_the_next_step_is(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pasted(monkeypatch, "n1: Test NCCL failure common.cu:1204 'unhandled cuda error'\n")
+    assert run(["log", "-"]) == ANSWERED
+    out = capsys.readouterr().out
+    assert "this log does not say why" in out
+    assert "Next: the same run with NCCL_DEBUG=INFO" in out
+
+
+def test_what_is_not_understood_is_quoted(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pasted(monkeypatch, "hello\n\nthe coffee machine failed\n")
+    assert run(["log", "-"]) == CANNOT_TELL
+    said = capsys.readouterr().err
+    assert "line 1: hello; line 3: the coffee machine failed" in said
+    assert "NCCL_DEBUG=INFO" in said
+
+
 def test_exit_codes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bare = tmp_path / "bare.txt"
     bare.write_bytes(b"epoch 1 loss 0.3\n")

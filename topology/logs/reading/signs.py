@@ -47,12 +47,12 @@ class Signs:
                 self._by_text.setdefault(text.encode(), []).append(compiled)
             if not needed:
                 self._always.append(compiled)
-        for text in self._by_text:
-            words = _INNER_WORD.findall(text)
+        for known in self._by_text:
+            words = _INNER_WORD.findall(known)
             if words:
-                self._by_word.setdefault(max(words, key=len), []).append(text)
+                self._by_word.setdefault(max(words, key=len), []).append(known)
             else:
-                self._wordless.append(text)
+                self._wordless.append(known)
         self._numbered = [
             bare for text in self._by_text if (bare := text.translate(None, DIGITS)) != text
         ]
