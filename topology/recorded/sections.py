@@ -114,7 +114,7 @@ def split(text: str, forms: Sequence[Format]) -> list[TextSection]:
     """The sections in the order of the text. Where two formats start, the earlier one has it."""
     found: list[tuple[int, int, Format]] = []
     for order, form in enumerate(forms):
-        if form.starts is None:
+        if form.starts is None or form.needs not in text:
             continue
         for count, match in enumerate(form.starts.finditer(text)):
             if count < MOST_SECTIONS * 64:
