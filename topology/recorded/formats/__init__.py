@@ -11,6 +11,7 @@ NAMES = (
     "nvidia.smi_nvlink",
     "nvidia.smi_list",
     "nvidia.smi_table",
+    "nvidia.smi_lost",
     "amd.amd_smi",
     "amd.amd_smi_text",
     "amd.rocm_smi",

@@ -1,0 +1,67 @@
+"""The line that nvidia-smi prints in place of an output: the driver has no handle for a GPU."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from ....model.format import Format, FormatError
+from ....model.machine import Gpu
+from ....model.part import Part
+from ....model.readings import GpuReading
+from ....model.record import Gap
+from ....sources.files.failures import ERROR, Unanswered, problems
+from ....sources.pci.address import pci_address
+from .smi.document import MAX_GPUS, text_lines
+
+_LINE = re.compile(
+    r"[^\n]{0,80}?Unable to determine the device handle for (?:GPU\d{0,4}:? ?)"
+    r"([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7]): ([^\n.]{1,80})"
+)
+_UNKNOWN = ("uuid", "name", "memory_bytes")
+
+
+def _recognises(head: bytes, path: Path) -> bool:
+    return _LINE.search(head.decode("utf-8", "replace")) is not None
+
+
+def _parse(data: bytes, path: Path) -> Part:
+    said: dict[str, str] = {}
+    for line in text_lines(data):
+        found = _LINE.match(line)
+        if found and (own := pci_address(found[1])):
+            said.setdefault(own, found[2].strip())
+    if not said or len(said) > MAX_GPUS:
+        raise FormatError("no usable PCI address in it")
+    failed = [Unanswered(ERROR, why, "handle", own) for own, why in said.items() if not _lost(why)]
+    return Part(
+        gpus=tuple(
+            Gpu(
+                address=own,
+                vendor="nvidia",
+                gaps=tuple(Gap(field, f"nvidia-smi prints {why}") for field in _UNKNOWN),
+            )
+            for own, why in said.items()
+        ),
+        gpu_readings=tuple(
+            GpuReading(address=own, lost=True, gaps=(Gap("lost", why),))
+            for own, why in said.items()
+            if _lost(why)
+        ),
+        problems=problems("nvidia-smi", failed),
+    )
+
+
+def _lost(why: str) -> bool:
+    return "lost" in why.lower()
+
+
+FORMAT = Format(
+    id="an error of nvidia-smi",
+    recognises=_recognises,
+    parse=_parse,
+    starts=re.compile(rf"(?m)^{_LINE.pattern}"),
+    needs="Unable to determine the device handle",
+    goes_on=_LINE,
+    repeats=True,
+)
