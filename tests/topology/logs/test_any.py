@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from gputop.live.log_reading import document
 from gputop.pages.log.sections import plain_text
 from gputop.screens.log.entries import entries
+from gputop.topology.diagnosis.symptoms.explain import known_signs
 from gputop.topology.diagnosis.symptoms.log import examine
 from gputop.topology.logs.reading.lines import LogUnreadable
 from gputop.topology.logs.reading.read import read_log
@@ -67,7 +68,7 @@ WORDS = [
 
 
 def check(data: bytes) -> None:
-    log = read_log(io.BytesIO(data))
+    log = read_log(io.BytesIO(data), signs=known_signs())
     msgspec.json.encode(log)
     assert sum(log.kinds.values()) >= log.library_lines
     for note in (*log.notes, *log.unread, *log.unknown):

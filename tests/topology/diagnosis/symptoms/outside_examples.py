@@ -8,6 +8,7 @@ OUTSIDE: dict[str, list[str]] = {
     "xid-bus": [XID + "79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."],
     "xid-nvlink": [XID + "145, RLW_RXPIPE Nonfatal XC0 i0 Link 13 (0x0409a0c2 0x00000008)"],
     "xid-memory": [XID + "94, pid=1234, name=python3, Contained ECC error"],
+    "xid-remap": [XID + "63, pid=1, name=python, Row Remapper: New row marked for remapping"],
     "xid-gsp": [XID + "119, pid=10200, name=NvmlTaskRunner, Timeout after 45s of waiting for RPC"],
     "xid-program": [XID + "31, pid=77, name=python, Ch 00000008, MMU Fault: ENGINE GRAPHICS"],
     "xid-other": [XID + "154, GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset)"],
