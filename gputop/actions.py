@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from gputop.screens import NAMES
+from gputop.screens.key_line import COMMON
 from gputop.terminal.writing import write_whole
 from gputop.topology.model.characters import json_text
 from gputop.topology.recorded.demos import demo
 from gputop.topology.recorded.feeds import DemoFeed
+from gputop.widgets.key import commands
+from gputop.widgets.palette import Palette
 from gputop.widgets.panels import ChoicePanel
 
 if TYPE_CHECKING:
-    from textual.app import App
+    from textual.app import App, SystemCommand
 
+    from gputop.app import GpuTop
     from gputop.topology.model.snapshot import NodeSnapshot
     from gputop.topology.report import Report
     from gputop.topology.sources.feed import Feed
@@ -40,6 +45,25 @@ def offers_demos(report: Report | None) -> bool:
         return False
     answers = any(gpu.uuid is not None for gpu in report.snapshot.machine.gpus)
     return not answers or report.snapshot.source[0].startswith("demo ")
+
+
+def open_palette(app: App[Any]) -> None:
+    """Open the palette of commands, unless it is open."""
+    if not Palette.is_open(app):
+        app.push_screen(Palette(id="--command-palette"))
+
+
+def palette_commands(app: GpuTop) -> Iterator[SystemCommand]:
+    """Commands of the palette: the screens, what the shown one offers, what all offer."""
+    common = [
+        command._replace(title=app.words.say(command.title), help=app.words.say(command.help))
+        for command in commands(COMMON, app.run_action)
+        if offers_demos(app.report) or command.title != "Demo nodes"
+    ]
+    yield from common[: len(NAMES)]
+    if app.view is not None:
+        yield from app.view.commands()
+    yield from common[len(NAMES) :]
 
 
 class Follower(Protocol):

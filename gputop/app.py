@@ -28,8 +28,8 @@ from gputop.screens.view import View
 from gputop.terminal import hangup, job_control
 from gputop.terminal.clean import clean, clean_block
 from gputop.topology.hardware.words import Words, words_for
-from gputop.widgets.key import bindings, commands, help_rows
-from gputop.widgets.style_cache import release_closed_screens
+from gputop.widgets.key import bindings, help_rows
+from gputop.widgets.style_cache import release_old_lines
 
 if TYPE_CHECKING:
     from gputop.measuring.nccl_check import NcclCheck
@@ -102,7 +102,7 @@ class GpuTop(App[int]):
         if not self.is_headless and self.console.color_system in {"standard", "windows"}:
             self.register_theme(theming.for_few_colours())
             self.theme = theming.SIXTEEN
-        self.screen_change_signal.subscribe(self, release_closed_screens)
+        self.screen_change_signal.subscribe(self, release_old_lines)
         early = self._inbox.open()
         if isinstance(early, messages.ReportReady):
             self.report = early.report
@@ -286,15 +286,13 @@ class GpuTop(App[int]):
         self.say(f"written to {paths[0].parent}: {' and '.join(path.name for path in paths)}")
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
-        """Commands of the palette: the screens, what the shown one offers, what all offer."""
-        from gputop.actions import offers_demos
+        """Give the commands of the palette."""
+        from gputop.actions import palette_commands
 
-        common = [
-            command._replace(title=self.words.say(command.title), help=self.words.say(command.help))
-            for command in commands(COMMON, self.run_action)
-            if offers_demos(self.report) or command.title != "Demo nodes"
-        ]
-        yield from common[: len(NAMES)]
-        if self.view is not None:
-            yield from self.view.commands()
-        yield from common[len(NAMES) :]
+        return palette_commands(self)
+
+    def action_command_palette(self) -> None:
+        """Open the palette of commands."""
+        from gputop.actions import open_palette
+
+        open_palette(self)

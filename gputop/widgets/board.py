@@ -149,6 +149,10 @@ class Board(ScrollView):
         self._forget_styles()
         super().notify_style_update()
 
+    def release_lines(self) -> None:
+        """Let go of the rendered lines; each is rendered again when it is drawn next."""
+        self._strips.clear()
+
     def render_line(self, y: int) -> Strip:
         """Draw one row of the widget."""
         width = self.size.width
