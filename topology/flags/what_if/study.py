@@ -46,6 +46,8 @@ class Study:
         self.overtaken: Callable[[], bool] = lambda: False
         self._lock = threading.Lock()
         self._made: dict[tuple[tuple[str, str], ...], Prediction] = {}
+        self._tried: tuple[Flag, tuple[Comparison, ...]] | None = None
+        """The last answer of `tries`: one page asks for it several times."""
         if made is not None:
             self._made[tuple(sorted(self.values.items()))] = made
 
@@ -121,6 +123,8 @@ class Study:
 
     def tries(self, flag: Flag) -> tuple[Comparison, ...]:
         """Compare the node without the variable with each value worth trying."""
+        if self._tried is not None and self._tried[0] == flag:
+            return self._tried[1]
         without = self.without(flag)
         found = []
         values = _values(flag, without)
@@ -129,7 +133,8 @@ class Study:
             changes = {flag.name: value}
             after = self.predict({**dict.fromkeys(flag.aliases), **changes})
             found.append(compare(without, after, changes))
-        return tuple(found)
+        self._tried = flag, tuple(found)
+        return self._tried[1]
 
 
 def _values(flag: Flag, without: Prediction) -> tuple[str, ...]:

@@ -30,6 +30,7 @@ class Ends:
         self._firsts: dict[tuple[int, int], list[End]] = {}
         self._lasts: dict[tuple[int, int, int, int], list[End]] = {}
         self._fit: dict[tuple[int, int, int], frozenset[int]] = {}
+        self._listed: dict[int, frozenset[int]] = {}
 
     def listed(self) -> tuple[int, ...]:
         """The NICs to start from, in order."""
@@ -66,33 +67,41 @@ class Ends:
         found = self._lasts.get(key)
         if found is None:
             fitting = self._fitting(*key[1:])
+            listed = self._field.nics.to_try(self._draft.type_inter, gpu)
+            if len(fitting) < 2:
+                listed = tuple(fitting & self._listed_for(gpu))
             found = self._lasts[key] = [
                 (net, *way)
-                for net in self._field.nics.to_try(self._draft.type_inter, gpu)
+                for net in listed
                 if net in fitting and (way := self._out.leave(gpu, net)) is not None
             ]
         return found
+
+    def _listed_for(self, gpu: int) -> frozenset[int]:
+        known = self._listed.get(gpu)
+        if known is None:
+            listed = self._field.nics.to_try(self._draft.type_inter, gpu)
+            known = self._listed[gpu] = frozenset(listed)
+        return known
 
     def _fitting(self, start: int, last_start: int, left_by: int) -> frozenset[int]:
         """The NICs that fit, whichever GPU is the last."""
         key = (start, last_start, left_by)
         found = self._fit.get(key)
         if found is None:
-            nets = range(len(self._field.nets))
-            found = self._fit[key] = frozenset(net for net in nets if self._fits(net, *key))
+            found = self._fit[key] = frozenset(self._fits(*key))
         return found
 
-    def _fits(self, net: int, start: int, last_start: int, left_by: int) -> bool:
+    def _fits(self, start: int, last_start: int, left_by: int) -> set[int]:
         """search.cc:ncclTopoSearchCheckNet."""
-        draft = self._draft
-        if draft.pattern == TREE and net != start:
-            return False
-        if last_start != NOWHERE and net != last_start:
-            return False
-        crosses = self._ring_crosses() or draft.cross_nic
-        if not crosses and not self._field.nics.same_rail(net, start):
-            return False
-        return left_by in (NOWHERE, net)
+        field, crosses = self._field, self._ring_crosses() or self._draft.cross_nic
+        found = set(range(len(field.nets)) if crosses else field.nics.rail(start))
+        if self._draft.pattern == TREE:
+            found &= {start}
+        for only in (last_start, left_by):
+            if only != NOWHERE:
+                found &= {only}
+        return found
 
     def _ring_crosses(self) -> bool:
         return self._draft.pattern == RING and self._draft.cross_nic == 2

@@ -25,6 +25,7 @@ class Nics:
         policy, limit = netdevs_policy(settings) if version.netdevs_policy else ("AUTO", 0)
         self._limit = limit if policy == "MAX" else None
         self._lists: dict[tuple[int, int], tuple[int, ...]] = {}
+        self._rails: dict[int, tuple[int, ...]] = {}
         self._near = [nearest(net, "GPU") for net in self._nets]
         self.speeds_gbs = [net.speed_gbs for net in self._nets]
         """What channels leave of each NIC, in whole GB/s."""
@@ -61,8 +62,16 @@ class Nics:
         turned = [(first + step) % count for step in range(count)]
         return [g for g in turned if (paths[g].bandwidth_gbs, paths[g].hops) == (widest, hops)]
 
-    def same_rail(self, net: int, start: int) -> bool:
-        """Whether a channel may use both NICs without crossing from one to another."""
+    def rail(self, start: int) -> tuple[int, ...]:
+        """The NICs that a channel may use with this one without crossing from one to another."""
+        known = self._rails.get(start)
+        if known is None:
+            every = range(len(self._nets))
+            known = tuple(net for net in every if self._same_rail(net, start))
+            self._rails[start] = known
+        return known
+
+    def _same_rail(self, net: int, start: int) -> bool:
         one, other = self._nets[net], self._nets[start]
         if self._rail_per_host and one.host != other.host:
             return (one.pci_ident, one.port) == (other.pci_ident, other.port)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from ..nodes import (
     KINDS,
     LOCAL_GBS,
@@ -45,6 +47,19 @@ def set_all_paths(system: System, version: Version, settings: Settings) -> None:
         gpu.cpu = local_cpu(gpu, version)
 
 
+class _Onward(NamedTuple):
+    """A link out of a node, with what a walk asks of it."""
+
+    to: SystemNode
+    bandwidth_gbs: float
+    step: PathType
+    """The type of the way over this link alone."""
+    back: SystemLink | None
+    """The first link of the same kind the other way."""
+    joins_gpus: bool
+    """NVLink or xGMI to a GPU."""
+
+
 class _Walk:
     """Search breadth-first from one node for the ways back to it."""
 
@@ -53,11 +68,25 @@ class _Walk:
         self.relays = version.relays and not settings.integer("NCCL_NVB_DISABLE", 0)
         self.rccl = version.library == "rccl"
         self.nearest_first = version.path_preference == "type"
-        self.back: dict[tuple[int, int, LinkKind], SystemLink] = {}
+        back: dict[tuple[int, int, LinkKind], SystemLink] = {}
         for nodes in system.nodes.values():
             for node in nodes:
                 for link in node.links:
-                    self.back.setdefault((id(node), id(link.to), link.kind), link)
+                    back.setdefault((id(node), id(link.to), link.kind), link)
+        self.onward = {
+            id(node): [
+                _Onward(
+                    link.to,
+                    link.bandwidth_gbs,
+                    _step(node, link),
+                    back.get((id(link.to), id(node), link.kind)),
+                    link.kind == "NVL" and link.to.kind == "GPU",
+                )
+                for link in node.links
+            ]
+            for nodes in system.nodes.values()
+            for node in nodes
+        }
         joins = (link for gpu in system.nodes["GPU"] for link in gpu.links if link.kind == "NVL")
         self.most_gbs = max((link.bandwidth_gbs for link in joins), default=0.0)
         """Of one NVLink or xGMI joint."""
@@ -66,6 +95,7 @@ class _Walk:
         kind, index = base.kind, base.index
         start = base.paths[kind][index]
         start.type, start.bandwidth_gbs, start.links = PathType.LOC, LOCAL_GBS, ()
+        ends_at_gpus = self.rccl and not self.relays
         frontier = [base]
         while frontier:
             reached: dict[int, SystemNode] = {}
@@ -81,16 +111,16 @@ class _Walk:
                         least_gbs = self.least_gbs(kind, index)
                     if min(width, self.most_gbs) <= least_gbs:
                         continue  # no GPU behind this one gains by it
-                for link in node.links:
-                    far = link.to
-                    if passes and not (link.kind == "NVL" and far.kind == "GPU"):
+                for onward in self.onward[id(node)]:
+                    far, link_gbs, _, _, joins_gpus = onward
+                    if passes and not joins_gpus:
                         continue
                     found = far.paths[kind][index]
-                    wider = found.bandwidth_gbs < width and found.bandwidth_gbs < link.bandwidth_gbs
-                    if not wider and not self.nearest_first:
+                    known_gbs = found.bandwidth_gbs
+                    if not self.nearest_first and (known_gbs >= width or known_gbs >= link_gbs):
                         continue
-                    if self.improves(found, path, node, link) and not (
-                        self.rccl and far.kind == "GPU" and not self.relays
+                    if self.improves(found, path, node, onward) and not (
+                        ends_at_gpus and far.kind == "GPU"
                     ):
                         reached.setdefault(id(far), far)
             frontier = list(reached.values())
@@ -107,23 +137,26 @@ class _Walk:
         return self.relays and path.hops <= 1
 
     def improves(
-        self, found: SystemPath, path: SystemPath, node: SystemNode, link: SystemLink
+        self, found: SystemPath, path: SystemPath, node: SystemNode, onward: _Onward
     ) -> bool:
         """Take the way through `node` when it is better than what is known."""
-        width = min(path.bandwidth_gbs, link.bandwidth_gbs)
-        kind = self.type_of(path, node, link)
+        to, width, step, back, _ = onward
+        width = min(path.bandwidth_gbs, width)
+        if step is PathType.NVL is path.type and node.kind == "GPU" and path.links:
+            step = step if self.rccl else PathType.NVB
+        kind = max(path.type, step)
+        hops = len(path.links)
         if self.nearest_first:
-            better = (kind, -width, path.hops + 1) < (found.type, -found.bandwidth_gbs, found.hops)
-            if not better:
+            known = found.type, -found.bandwidth_gbs, len(found.links)
+            if (kind, -width, hops + 1) >= known:
                 return False
         # The type plays no part: the wider way wins if it is not longer.
-        elif found.bandwidth_gbs and found.hops <= path.hops:
+        elif found.bandwidth_gbs and len(found.links) <= hops:
             return False
-        back = self.back.get((id(link.to), id(node), link.kind))
         if back is None:
             # The library keeps the first link of the path it replaces, and gives up without one.
             if not found.links:
-                self.system.refuse(_one_way(node, link.to))
+                self.system.refuse(_one_way(node, to))
                 return False
             back = found.links[0]
         found.links = (back, *path.links)
@@ -131,21 +164,14 @@ class _Walk:
         found.type = kind
         return True
 
-    def type_of(self, path: SystemPath, node: SystemNode, link: SystemLink) -> PathType:
-        step = LINK_TYPES[link.kind]
-        if node.kind == "PCI" and link.to.kind == "PCI":
-            step = PathType.PXB
-        if link.kind == "PCI" and (node.kind == "CPU" or link.to.kind == "CPU"):
-            step = PathType.PHB
-        if (
-            node.kind == "GPU"
-            and path.type is PathType.NVL
-            and step is PathType.NVL
-            and path.links
-            and not self.rccl
-        ):
-            step = PathType.NVB
-        return max(path.type, step)
+
+def _step(node: SystemNode, link: SystemLink) -> PathType:
+    """The type of the way over one link out of a node."""
+    if link.kind == "PCI" and "CPU" in (node.kind, link.to.kind):
+        return PathType.PHB
+    if node.kind == "PCI" and link.to.kind == "PCI":
+        return PathType.PXB
+    return LINK_TYPES[link.kind]
 
 
 def _one_way(node: SystemNode, to: SystemNode) -> str:
