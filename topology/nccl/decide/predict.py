@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ...model.element import Element
 from ...model.snapshot import NodeSnapshot
@@ -18,10 +18,11 @@ from ..xml.base import Base, base_topology
 from ..xml.detect import detect
 from .communicator import NodeCommunicator, communicator
 from .grants import grants_of, mig_remark
+from .ground import Ground, NotedSettings, keep_ground, known_ground
 from .left_out import remarks
 from .netviews import local_nets, net_decisions
 from .steps import CAN_REACH
-from .timing import Timing, timing_of
+from .timing import hardware_of, timing_of
 from .transports import Domain, decide_pairs
 from .unserved import unserved_gpus, without
 from .viewsteps import (
@@ -62,10 +63,59 @@ def predict(
     Raises NoGpusError, UnknownVersionError.
     """
     settings = Settings.of(snapshot) if settings is None else settings
-    return _Prediction(snapshot, settings, library, gpus, nodes).make()
+    key = library, None if gpus is None else tuple(gpus), nodes
+    ground = known_ground(snapshot, key, settings)
+    if ground is None:
+        noted = NotedSettings(settings.values)
+        ground = _Groundwork(snapshot, noted, library, gpus, nodes).make()
+        keep_ground(snapshot, key, noted.asked, ground)
+    return _predicted(ground, settings, nodes)
 
 
-class _Prediction:
+def _predicted(ground: Ground, settings: Settings, nodes: int) -> Prediction:
+    timing = timing_of(
+        ground.hardware,
+        ground.all_graphs,
+        ground.version,
+        settings,
+        asked=ground.library,
+        ranks=ground.ranks * nodes,
+        nodes=len(ground.views) * nodes,
+    )
+    assumptions = dict.fromkeys(ground.assumptions)
+    for text in (*timing.assumptions, *_standing_assumptions(ground.pairs, settings)):
+        assumptions.setdefault(text.removesuffix("."))
+    assumptions.pop("", None)
+    return Prediction(
+        library=Library(name=ground.version.library, version=ground.library.rpartition("-")[2]),
+        environment=dict(sorted(settings.values.items())),
+        pairs=ground.pairs,
+        views=ground.views,
+        graphs=ground.graphs,
+        choices=timing.choices,
+        tuning=timing.tuning,
+        coll_channels=timing.coll_channels,
+        nodes=len(ground.views) * nodes,
+        ignored=timing.ignored,
+        failure=ground.failure or timing.failure,
+        assumptions=tuple(assumptions),
+    )
+
+
+def _standing_assumptions(pairs: tuple[PairDecision, ...], settings: Settings) -> Iterator[str]:
+    if any(
+        step.basis == "assumed" and step.question == CAN_REACH
+        for pair in pairs
+        for step in pair.steps
+    ):
+        yield "peer access granted: not asked of a driver"
+    yield "one process per GPU, all in one container with one /dev/shm"
+    for name, text in NOT_FOLLOWED:
+        if settings.text(name):
+            yield f"{name}: {text}"
+
+
+class _Groundwork:
     def __init__(
         self,
         snapshot: NodeSnapshot,
@@ -127,7 +177,7 @@ class _Prediction:
             found = views(self.root, version, settings, self.grants, ranks=ranks, more_nodes=more)
         return found
 
-    def make(self) -> Prediction:
+    def make(self) -> Ground:
         found = self.computed()
         all_graphs = [self.search(view) for view in found]
         domains = [
@@ -144,31 +194,17 @@ class _Prediction:
         for graphs in all_graphs:
             self.assume(graphs.ring.estimate if graphs.ring is not None else None)
         first = next(i for i, view in enumerate(shown) if min(devs) in view.ranks)
-        timing = timing_of(
-            [view.system for view in found],
-            all_graphs,
-            self.version,
-            self.settings,
-            asked=self.asked,
-            ranks=len(devs) * self.nodes,
-            nodes=len(found) * self.nodes,
-        )
-        self.assume(*timing.assumptions)
-        self.standing_assumptions(pairs)
-        library = Library(name=self.version.library, version=self.asked.rpartition("-")[2])
-        return Prediction(
-            library=library,
-            environment=dict(sorted(self.settings.values.items())),
+        return Ground(
+            version=self.version,
+            library=self.asked,
+            assumptions=tuple(self.assumptions),
             pairs=pairs,
             views=tuple(shown),
+            all_graphs=tuple(all_graphs),
             graphs=all_graphs[first],
-            choices=timing.choices,
-            tuning=timing.tuning,
-            coll_channels=timing.coll_channels,
-            nodes=len(found) * self.nodes,
-            ignored=timing.ignored,
-            failure=self.failure(found, pairs, timing),
-            assumptions=tuple(self.assumptions),
+            hardware=hardware_of([view.system for view in found]),
+            ranks=len(devs),
+            failure=self.failure(found, pairs),
         )
 
     def search(self, computed: Computed) -> Graphs:
@@ -198,9 +234,7 @@ class _Prediction:
             steps=steps,
         )
 
-    def failure(
-        self, found: list[Computed], pairs: tuple[PairDecision, ...], timing: Timing
-    ) -> str | None:
+    def failure(self, found: list[Computed], pairs: tuple[PairDecision, ...]) -> str | None:
         title = self.version.library.upper()
         for view in found:
             if view.system.refusals:
@@ -216,16 +250,4 @@ class _Prediction:
         lost = next((pair for pair in pairs if pair.transport == "none"), None)
         if lost is not None:
             return f"{title} would stop: no transport from rank {lost.src} to rank {lost.dst}"
-        return timing.failure
-
-    def standing_assumptions(self, pairs: tuple[PairDecision, ...]) -> None:
-        if any(
-            step.basis == "assumed" and step.question == CAN_REACH
-            for pair in pairs
-            for step in pair.steps
-        ):
-            self.assume("peer access granted: not asked of a driver")
-        self.assume("one process per GPU, all in one container with one /dev/shm")
-        for name, text in NOT_FOLLOWED:
-            if self.settings.text(name):
-                self.assume(f"{name}: {text}")
+        return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -30,8 +31,35 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     assumptions: tuple[str, ...] = ()
 
 
+class Hardware(NamedTuple):
+    """What the tuning model asks of the systems of all views."""
+
+    cpu_arch: str
+    cpu_vendor: str
+    net_gbs: float | None
+    """Of the slowest NIC."""
+    min_sm: int
+    max_sm: int
+    local_ranks: int
+    """Most GPUs of one view."""
+
+
+def hardware_of(systems: Sequence[System]) -> Hardware:
+    """Collect the figures; the first CPU counts."""
+    cpu = systems[0].nodes["CPU"][0] if systems[0].nodes["CPU"] else None
+    speeds = [net.speed_gbs for system in systems for net in system.nodes["NET"]]
+    return Hardware(
+        cpu_arch=cpu.arch if cpu is not None else "x86",
+        cpu_vendor=cpu.vendor if cpu is not None else "",
+        net_gbs=min(speeds, default=None),
+        min_sm=min(system.min_sm for system in systems),
+        max_sm=max(system.max_sm for system in systems),
+        local_ranks=max(len(system.nodes["GPU"]) for system in systems),
+    )
+
+
 def timing_of(
-    systems: Sequence[System],
+    hardware: Hardware,
     graphs: Sequence[Graphs],
     version: Version,
     settings: Settings,
@@ -44,21 +72,19 @@ def timing_of(
     number = asked.rpartition("-")[2]
     if version.library != "nccl":
         return Timing(assumptions=tuple(filter(None, (assumption(version.library, number),))))
-    cpu = systems[0].nodes["CPU"][0] if systems[0].nodes["CPU"] else None
     merged = merge(graphs)
-    speeds = [net.speed_gbs for system in systems for net in system.nodes["NET"]]
     comm = TuningInput(
         graphs=merged,
         ranks=ranks,
         nodes=nodes,
-        min_sm=min(system.min_sm for system in systems),
-        max_sm=max(system.max_sm for system in systems),
-        cpu_arch=cpu.arch if cpu is not None else "x86",
-        cpu_vendor=cpu.vendor if cpu is not None else "",
-        net_gbs=min(speeds, default=None),
+        min_sm=hardware.min_sm,
+        max_sm=hardware.max_sm,
+        cpu_arch=hardware.cpu_arch,
+        cpu_vendor=hardware.cpu_vendor,
+        net_gbs=hardware.net_gbs,
         nvls=merged.nvls is not None,
         tree_patterns=tuple(graph.tree.pattern for graph in graphs if graph.tree is not None),
-        local_ranks=max(len(system.nodes["GPU"]) for system in systems),
+        local_ranks=hardware.local_ranks,
         number=number,
         settings=settings,
     )

@@ -1,0 +1,75 @@
+"""What a prediction decides before its tuning, kept for predictions that would decide the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from dataclasses import field as field_of
+
+from ...model.snapshot import NodeSnapshot
+from ..prediction import DomainView, Graphs, PairDecision
+from ..settings import Settings
+from ..versions import Version
+from .timing import Hardware
+
+KEPT = 2
+
+
+@dataclass(frozen=True)
+class NotedSettings(Settings):
+    """Settings that note which variables were asked for."""
+
+    asked: dict[str, str | None] = field_of(default_factory=dict)
+    """Name -> value; None where the variable is not set."""
+
+    def text(self, name: str) -> str | None:
+        """The value as written, noted."""
+        self.asked[name] = self.values.get(name)
+        return super().text(name)
+
+    def integer(self, name: str, default: int) -> int:
+        """The value as a number, noted."""
+        self.asked[name] = self.values.get(name)
+        return super().integer(name, default)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ground:
+    """Pairs, views and graphs of one communicator."""
+
+    version: Version
+    library: str
+    """As it was named, "nccl-2.28.9"."""
+    assumptions: tuple[str, ...]
+    pairs: tuple[PairDecision, ...]
+    views: tuple[DomainView, ...]
+    all_graphs: tuple[Graphs, ...]
+    """Of each view."""
+    graphs: Graphs
+    """Those of rank 0's view."""
+    hardware: Hardware
+    ranks: int
+    """On one host."""
+    failure: str | None
+
+
+Key = tuple[str | None, tuple[str, ...] | None, int]
+"""Library, GPUs and hosts that were asked for."""
+_kept: list[tuple[NodeSnapshot, Key, Mapping[str, str | None], Ground]] = []
+"""The last ones, with the variables that were asked for on the way."""
+
+
+def known_ground(snapshot: NodeSnapshot, key: Key, settings: Settings) -> Ground | None:
+    """The ground for the same snapshot, if all variables asked for have the values of then."""
+    for node, what, asked, ground in tuple(_kept):
+        same = node is snapshot and what == key
+        if same and all(settings.values.get(name) == value for name, value in asked.items()):
+            return ground
+    return None
+
+
+def keep_ground(
+    snapshot: NodeSnapshot, key: Key, asked: Mapping[str, str | None], ground: Ground
+) -> None:
+    """Keep a ground in place of the oldest."""
+    _kept[:] = [(snapshot, key, asked, ground), *_kept[: KEPT - 1]]
