@@ -178,8 +178,12 @@ class Case:
 
     def way_up(self, address: str) -> tuple[PciDevice, ...]:
         """The device and the bridges above it, up to its root port; () where no tree was read."""
-        steps = (address, *climb(self._parents, address))
-        return tuple(found for step in steps if (found := self._pci.get(step)))
+        known = self._ways_up.get(address)
+        if known is None:
+            steps = (address, *climb(self._parents, address))
+            known = tuple(found for step in steps if (found := self._pci.get(step)))
+            self._ways_up[address] = known
+        return known
 
     def figures(self, quantity: str, variant: str | None = None) -> tuple[Measurement, ...]:
         """Figures of one kind that were measured on the examined GPUs."""
@@ -259,6 +263,10 @@ class Case:
     @cached_property
     def _parents(self) -> dict[str, str]:
         return {device.address: device.parent for device in self.machine.pci}
+
+    @cached_property
+    def _ways_up(self) -> dict[str, tuple[PciDevice, ...]]:
+        return {}
 
     @cached_property
     def _skus(self) -> dict[str, Sku | None]:

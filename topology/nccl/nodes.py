@@ -149,6 +149,13 @@ class System:
                 node.links = [link for link in node.links if link.to.kind != "NET"]
                 node.paths["NET"] = []
 
+    def let_go(self) -> None:
+        """Drop links and paths: nodes lead to each other, and would stay until they are swept."""
+        for nodes in self.nodes.values():
+            for node in nodes:
+                node.links.clear()
+                node.paths.clear()
+
     def refuse(self, text: str) -> None:
         """Record once what the library would refuse; the first reasons are enough."""
         if len(self.refusals) < 20 and text not in self.refusals:

@@ -45,10 +45,11 @@ def _granted(
 ) -> str:
     """Say what the driver grants these pairs."""
     address = {pair.src: pair.src_bus_id for pair in prediction.pairs}
+    said = {(pair.src, pair.dst): pair for pair in snapshot.machine.pairs}
     refused: dict[str, list[tuple[int, int]]] = defaultdict(list)
     unknown = 0
     for src, dst in pairs:
-        pair = snapshot.machine.pair(address.get(src, ""), address.get(dst, ""))
+        pair = said.get((address.get(src, ""), address.get(dst, "")))
         words = {pair.p2p_read, pair.p2p_write} if pair is not None else {None}
         if None in words:
             unknown += 1

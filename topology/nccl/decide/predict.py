@@ -194,7 +194,7 @@ class _Groundwork:
         for graphs in all_graphs:
             self.assume(graphs.ring.estimate if graphs.ring is not None else None)
         first = next(i for i, view in enumerate(shown) if min(devs) in view.ranks)
-        return Ground(
+        made = Ground(
             version=self.version,
             library=self.asked,
             assumptions=tuple(self.assumptions),
@@ -206,6 +206,9 @@ class _Groundwork:
             ranks=len(devs),
             failure=self.failure(found, pairs),
         )
+        for view in found:
+            view.system.let_go()
+        return made
 
     def search(self, computed: Computed) -> Graphs:
         wanted = self.settings.integer("NCCL_NVLS_ENABLE", 2) != 0

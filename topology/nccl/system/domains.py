@@ -53,6 +53,7 @@ def views(
     groups = domains(whole) if version.domains else [[g.rank for g in whole.nodes["GPU"]]]
     if len(groups) <= 1:
         return [_finish(computed, total, more_nodes, version, settings, grants)]
+    whole.let_go()
     found = []
     for group in groups:
         part = build_system(root, version, ranks)
