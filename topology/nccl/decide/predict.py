@@ -185,6 +185,8 @@ class _Groundwork:
             for number, (view, graphs) in enumerate(zip(found, all_graphs, strict=True))
         ]
         devs = {gpu.rank: gpu for view in found for gpu in view.system.nodes["GPU"]}
+        if not devs:
+            raise NoGpusError("no GPU takes part; the topology has none below a CPU")
         bus_ids = {rank: self.group.addresses[gpu.bus_id] for rank, gpu in devs.items()}
         pairs = decide_pairs(domains, self.network, devs, bus_ids)
         shown = [

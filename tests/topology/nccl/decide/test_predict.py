@@ -202,3 +202,8 @@ def test_a_view_explains_nvls_domain_and_nics() -> None:
     assert off.graphs.nvls is None
     assert off.views[0].steps["nvls"][-1].because == "NCCL_NVLS_ENABLE=0"
     assert decide(PIX).views[0].steps["nvls"][-1].question == "is there an NVSwitch?"
+
+
+def test_gpus_below_no_cpu_take_no_part() -> None:
+    with pytest.raises(NoGpusError, match="none below a CPU"):
+        decide(NVSWITCH.replace("<cpu ", "<nic ").replace("</cpu>", "</nic>"))
