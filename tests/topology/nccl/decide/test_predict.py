@@ -204,6 +204,6 @@ def test_a_view_explains_nvls_domain_and_nics() -> None:
     assert decide(PIX).views[0].steps["nvls"][-1].question == "is there an NVSwitch?"
 
 
-def test_gpus_below_no_cpu_take_no_part() -> None:
+def test_gpus_where_no_library_looks_for_them_take_no_part() -> None:
     with pytest.raises(NoGpusError, match="none below a CPU"):
-        decide(NVSWITCH.replace("<cpu ", "<nic ").replace("</cpu>", "</nic>"))
+        decide(system(cpu(0, "<net>", gpu(3, 0), gpu(4, 1), "</net>")))
