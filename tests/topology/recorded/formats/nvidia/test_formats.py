@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from gputop.topology.model.format import FormatError
 from gputop.topology.model.part import Part
-from gputop.topology.recorded.formats.nvidia import smi_topo, smi_xml
+from gputop.topology.recorded.formats.nvidia.smi import full_xml as smi_xml
+from gputop.topology.recorded.formats.nvidia.smi import topo as smi_topo
 from tests.support.places import RECORDINGS
 
 FOLDER = RECORDINGS / "hgx-h200-4gpu-vm"

@@ -6,7 +6,7 @@ from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.engine import diagnose
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.node import Node
-from gputop.topology.recorded.formats.nvidia import smi_xml
+from gputop.topology.recorded.formats.nvidia.smi import full_xml as smi_xml
 from gputop.topology.recorded.load import load
 from gputop.topology.sources.collect import merge
 from gputop.topology.sources.nvidia.words import fabric_health

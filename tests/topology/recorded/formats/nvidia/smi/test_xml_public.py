@@ -14,7 +14,7 @@ from gputop.topology.model.readings import GpuReading, Readings
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.nccl.decide.predict import predict
 from gputop.topology.node import Node
-from gputop.topology.recorded.formats.nvidia import smi_xml
+from gputop.topology.recorded.formats.nvidia.smi import full_xml as smi_xml
 from gputop.topology.recorded.load import load
 from tests.support.places import RECORDINGS
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import msgspec
 
-from ....model.format import Format, FormatError
-from ....model.part import Part
-from .smi.document import MAX_GPUS, PrintedGpu, element_of, part_of, text_lines
+from .....model.format import Format, FormatError
+from .....model.part import Part
+from .document import MAX_GPUS, PrintedGpu, element_of, part_of, text_lines
 
 TOOL = "nvidia-smi --query-gpu"
 _PATHS = {

@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 from xml.etree.ElementTree import SubElement
 
-from ....model.format import Format, FormatError
-from ....model.part import Part
-from .smi.document import PrintedGpu, element_of, part_of, put, text_lines
+from .....model.format import Format, FormatError
+from .....model.part import Part
+from .document import PrintedGpu, element_of, part_of, put, text_lines
 
 TOOL = "the table of nvidia-smi"
 _HEAD = re.compile(

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import msgspec
 
-from ....model.format import Format, FormatError
-from ....model.machine import Gpu, NvLink
-from ....model.part import Part
-from ....model.readings import GpuReading, NvLinkReading
-from ....model.record import Gap
-from .smi.document import PrintedGpu, element_of, part_of, text_lines
+from .....model.format import Format, FormatError
+from .....model.machine import Gpu, NvLink
+from .....model.part import Part
+from .....model.readings import GpuReading, NvLinkReading
+from .....model.record import Gap
+from .document import PrintedGpu, element_of, part_of, text_lines
 
 TOOL = "nvidia-smi nvlink"
 _GPU = re.compile(

@@ -10,17 +10,17 @@ from xml.etree.ElementTree import Element, ParseError, TreeBuilder
 from defusedxml.common import DefusedXmlException
 from defusedxml.ElementTree import DefusedXMLParser
 
-from ....model.format import Format, FormatError
-from ....model.machine import Gpu, Software
-from ....model.part import Part
-from ....model.readings import GpuReading
-from ....model.snapshot import Problem
-from ....sources.files.failures import Unanswered
-from ....sources.files.failures import problems as failed
-from ....sources.files.printed import Printed
-from ....sources.nvidia.smi_values import NVIDIA_SMI
-from .smi import gpu as smi_gpu
-from .smi.failures import failures as unanswered
+from .....model.format import Format, FormatError
+from .....model.machine import Gpu, Software
+from .....model.part import Part
+from .....model.readings import GpuReading
+from .....model.snapshot import Problem
+from .....sources.files.failures import Unanswered
+from .....sources.files.failures import problems as failed
+from .....sources.files.printed import Printed
+from .....sources.nvidia.smi_values import NVIDIA_SMI
+from . import gpu as smi_gpu
+from .failures import failures as unanswered
 
 _ROOT = "nvidia_smi_log"
 _PROLOG = re.compile(rb"<\?xml[ \t]")

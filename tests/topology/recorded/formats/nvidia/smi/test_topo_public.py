@@ -15,7 +15,7 @@ from gputop.topology.diagnosis.engine import diagnose
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.nccl.decide.predict import predict
 from gputop.topology.node import Node
-from gputop.topology.recorded.formats.nvidia import smi_topo
+from gputop.topology.recorded.formats.nvidia.smi import topo as smi_topo
 from gputop.topology.recorded.load import LoadError, load
 from gputop.topology.sources.collect import merge
 from gputop.topology.wiring.relations import format_matrix, matrix

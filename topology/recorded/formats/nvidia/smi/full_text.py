@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 from xml.etree.ElementTree import SubElement
 
-from ....model.format import Format, FormatError
-from ....model.part import Part
-from .smi.document import MAX_GPUS, PrintedGpu, element_of, part_of, put, text_lines
-from .smi.query_names import PATHS
+from .....model.format import Format, FormatError
+from .....model.part import Part
+from .document import MAX_GPUS, PrintedGpu, element_of, part_of, put, text_lines
+from .query_names import PATHS
 
 TOOL = "nvidia-smi -q"
 _GPU = re.compile(r"\A\s*GPU ([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{1,2}:[0-9A-Fa-f]{1,2}\.[0-7])\s*\Z")

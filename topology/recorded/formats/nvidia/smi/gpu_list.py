@@ -8,10 +8,10 @@ from xml.etree.ElementTree import SubElement
 
 import msgspec
 
-from ....model.format import Format, FormatError
-from ....model.machine import Gpu
-from ....model.part import Part
-from .smi.document import PrintedGpu, element_of, part_of, put, text_lines
+from .....model.format import Format, FormatError
+from .....model.machine import Gpu
+from .....model.part import Part
+from .document import PrintedGpu, element_of, part_of, put, text_lines
 
 _GPU = re.compile(r"\A\s*GPU (\d{1,4}): (\S[^\n]{0,120}?) \(UUID: (GPU-[\w-]{1,60})\)\s*\Z")
 _MIG = re.compile(r"\A\s*MIG (\S{1,30})\s+Device\s+(\d{1,4}): \(UUID: (MIG-[\w/-]{1,100})\)\s*\Z")

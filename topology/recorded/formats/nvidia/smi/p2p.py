@@ -6,11 +6,11 @@ import re
 from pathlib import Path
 from typing import Any
 
-from ....model.format import Format, FormatError
-from ....model.machine import Gpu, GpuPair
-from ....model.part import Part
-from ....model.record import Gap
-from .smi.document import MAX_GPUS, text_lines
+from .....model.format import Format, FormatError
+from .....model.machine import Gpu, GpuPair
+from .....model.part import Part
+from .....model.record import Gap
+from .document import MAX_GPUS, text_lines
 
 TOOL = "nvidia-smi topo -p2p"
 _FIELDS = {

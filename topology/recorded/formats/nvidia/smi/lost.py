@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from ....model.format import Format, FormatError
-from ....model.machine import Gpu
-from ....model.part import Part
-from ....model.readings import GpuReading
-from ....model.record import Gap
-from ....sources.files.failures import ERROR, Unanswered, problems
-from ....sources.pci.address import pci_address
-from .smi.document import MAX_GPUS, text_lines
+from .....model.format import Format, FormatError
+from .....model.machine import Gpu
+from .....model.part import Part
+from .....model.readings import GpuReading
+from .....model.record import Gap
+from .....sources.files.failures import ERROR, Unanswered, problems
+from .....sources.pci.address import pci_address
+from .document import MAX_GPUS, text_lines
 
 _LINE = re.compile(
     r"[^\n]{0,80}?Unable to determine the device handle for (?:GPU\d{0,4}:? ?)"
