@@ -1,5 +1,6 @@
 """Chooses the backend of a request: imports torch and looks for GPUs."""
 
+import gc
 import importlib
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -37,6 +38,8 @@ def open_backend(
 
 def _import_torch() -> Any:
     try:
+        # An import makes a million objects that stay: looking for garbage takes a sixth of it.
+        gc.disable()
         torch = importlib.import_module("torch")
     except ModuleNotFoundError as error:
         if error.name == "torch":
@@ -44,6 +47,8 @@ def _import_torch() -> Any:
         raise ProbeStopped("no-torch", f"torch does not import: {one_line(str(error))}") from error
     except (ImportError, OSError) as error:
         raise ProbeStopped("no-torch", f"torch does not import: {one_line(str(error))}") from error
+    finally:
+        gc.enable()
     version = str(getattr(torch, "__version__", ""))
     numbers = tuple(int(part) for part in version.split("+")[0].split(".")[:2] if part.isdigit())
     if len(numbers) < 2:

@@ -12,7 +12,10 @@ import pytest
 from tests.house.promises.worked_examples import example, paths
 from tests.support.places import ROOT
 
-DOCUMENTS = ("README.md", "CONTRIBUTING.md", "probes/README.md", "tests/recordings/README.md")
+DOCUMENTS = (
+    "README.md", "CONTRIBUTING.md", "docs/promises.md", "probes/README.md",
+    "tests/recordings/README.md",
+)  # fmt: skip
 FOREIGN = {
     "__init__.py": "every folder has one",
     "before.json": "a reader writes it",
