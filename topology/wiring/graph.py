@@ -17,6 +17,7 @@ from ..hardware.vendor import GPU
 from ..hardware.vendors import vendor_of
 from ..model.element import NOT_IN_XML
 from ..model.machine import Gpu, Interface, Machine, PciDevice, RdmaDevice
+from .freezing import freeze_attributes
 from .links import add_links
 from .wires import PCIE_GTS, Wire, pcie_wire
 
@@ -43,6 +44,7 @@ def build_graph(machine: Machine) -> Graph:
 
     graph: Graph = nx.Graph()
     _Builder(machine, graph).build()
+    freeze_attributes(graph)
     frozen: Graph = nx.freeze(graph)
     return frozen
 

@@ -35,6 +35,14 @@ def test_the_graph_is_frozen() -> None:
         graph.add_node("more")
 
 
+def test_the_attributes_of_nodes_and_edges_are_frozen() -> None:
+    graph = demo_node("hgx-h100-8").graph
+    a, b = next(iter(graph.edges))
+    for attributes in (graph.nodes[a], graph.edges[a, b], graph[a][b], graph.adj[b][a]):
+        with pytest.raises(TypeError):
+            attributes["kind"] = "changed"
+
+
 def test_the_h200_recording_gives_the_rates_that_its_makers_print() -> None:
     raw = json.loads((RECORDINGS / "hgx-h200-4gpu-vm" / "nvml.json").read_text())
     graph = build_graph(merge_machine([nvml.SOURCE.parse(raw)]))
