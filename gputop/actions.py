@@ -50,7 +50,8 @@ def offers_demos(report: Report | None) -> bool:
 def open_palette(app: App[Any]) -> None:
     """Open the palette of commands, unless it is open."""
     if not Palette.is_open(app):
-        app.push_screen(Palette(id="--command-palette"))
+        # Without an id: the palette before it may not have left the list of screens yet.
+        app.push_screen(Palette())
 
 
 def palette_commands(app: GpuTop) -> Iterator[SystemCommand]:

@@ -96,8 +96,8 @@ def _round(terminal: Terminal, number: int) -> bool:
     _press(terminal, screen, _DOWN, *_OWN_KEYS.get(screen, ()))
     for dialog in _DIALOGS:
         _press(terminal, *dialog)
-    if number % 16 == 15:
-        terminal.resize(*_SIZES[number // 16 % len(_SIZES)])
+    if number % 8 == 7:
+        terminal.resize(*_SIZES[number // 8 % len(_SIZES)])
     return terminal.process.poll() is None
 
 

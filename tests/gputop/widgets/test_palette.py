@@ -27,3 +27,17 @@ async def test_a_cursor_beyond_the_end_of_the_list_is_no_reason_to_end() -> None
             palette._action_command_list(action)
         await pilot.press("escape", "escape")
         assert pilot.app.is_running
+
+
+async def test_a_palette_opens_while_the_last_one_is_still_on_its_way_out() -> None:
+    app = GpuTop()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("ctrl+p")
+        await pilot.pause()
+        assert isinstance(app.screen, Palette)
+        # Both before Textual has removed the first: a busy machine, quick fingers.
+        app.pop_screen()
+        app.action_command_palette()
+        await pilot.pause()
+        assert isinstance(app.screen, Palette)
+        assert len(app.screen_stack) == 2
