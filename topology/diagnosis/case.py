@@ -96,6 +96,19 @@ class Case:
         """What NCCL or RCCL will do, where it was predicted."""
         return self._prediction or self.node.prediction
 
+    @cached_property
+    def on_node(self) -> bool:
+        """Whether gputop itself asked the node; texts of other programs tell what they print."""
+        source = self.snapshot.source
+        demo = bool(source) and source[0].startswith("demo ")
+        return source == ("live",) or demo or bool(self.snapshot.states)
+
+    @property
+    def variables_read(self) -> bool:
+        """Whether somebody looked for variables: the output of a tool has none."""
+        with_variables = any(process.variables for process in self.readings.processes)
+        return self.on_node or bool(self.snapshot.environment) or with_variables
+
     @property
     def chosen(self) -> bool:
         """Whether the user picked some of the GPUs."""

@@ -85,12 +85,13 @@ def diagnose(case: Case, rules: Sequence[Rule] | None = None) -> Diagnosis:
     kept = tuple(finding for rule, finding in found if not _implied(rule, finding, found))
     failed += [_stranger(case, vendor, gpus) for vendor, gpus in strangers(case.gpus)]
     lacks = lacking(case)
+    missing: list[Finding] = []
     if (unexamined and not examined) or _blind(case):
         # Every rule about the GPUs lacked its evidence: that is no proof of health.
         failed.append(_nothing(case))
     else:
-        failed += unproven(case, lacks, (*failed, *kept), len(examined))
-    diagnosis = _verdict((*failed, *kept), tuple(examined), tuple(unexamined), case)
+        missing = unproven(case, lacks, (*failed, *kept))
+    diagnosis = _verdict((*failed, *kept, *missing), tuple(examined), tuple(unexamined), case)
     return msgspec.structs.replace(diagnosis, elsewhere=tuple(elsewhere), lacking=lacks)
 
 

@@ -11,13 +11,14 @@ from collections.abc import Sequence
 
 import msgspec
 
-from ..hardware.vendor import DRIVER, ERRORS, LINKS, MEMORY, Needed
+from ..hardware.vendor import BUS, DRIVER, ERRORS, LINKS, MEMORY, Needed
 from ..hardware.vendors import vendor_of
 from ..model.machine import Fabric, Gpu
 from ..model.record import NOT_ASKED, Record
 from ..sources.collect import ONLY_PCI
 from .case import Case
 from .finding import BROKEN, CANNOT_TELL, SLOW, Evidence, Finding, Fix
+from .inventory import read_of
 
 LACKING = "evidence-missing"
 """Id of the finding that too little is known of some GPUs to call them healthy."""
@@ -34,6 +35,9 @@ _THERE = Fix(
     text="Take a snapshot on the node itself, and check that.",
     command="gputop snapshot -o node.json",
 )
+_PRINT = "Without gputop on the node: give --from this too."
+_MANY = 3
+"""More GPUs than these are counted, not named."""
 _HARMFUL = (BROKEN, SLOW, CANNOT_TELL)
 _LACKS = re.compile(r"not supported|does not know this function|prints \[?n/?a|deprecated", re.I)
 """How drivers and tools say that a product does not have something."""
@@ -51,19 +55,27 @@ class Lack(msgspec.Struct, frozen=True, kw_only=True):
     why: str
     devices: tuple[str, ...]
     """PCI addresses."""
+    printed_by: str = ""
+    """The command whose output would have it."""
 
 
 def lacking(case: Case) -> tuple[Lack, ...]:
     """What is not known and has to be, by kind and reason."""
-    found: dict[tuple[str, str, str], list[str]] = {}
+    found: dict[tuple[Needed, str], list[str]] = {}
     for gpu in _judged(case.gpus):
         for needed in vendor_of(gpu).evidence:
             why = _missing(case, gpu, needed)
             if why is not None:
-                found.setdefault((needed.id, needed.what, why), []).append(gpu.address)
+                found.setdefault((needed, why), []).append(gpu.address)
     return tuple(
-        Lack(id=kind, what=what, why=why, devices=tuple(devices))
-        for (kind, what, why), devices in found.items()
+        Lack(
+            id=needed.id,
+            what=needed.what,
+            why=why,
+            devices=tuple(devices),
+            printed_by=needed.printed_by,
+        )
+        for (needed, why), devices in found.items()
     )
 
 
@@ -77,6 +89,9 @@ def _missing(case: Case, gpu: Gpu, needed: Needed) -> str | None:
     """Why the evidence is missing; None where it is there, or the product does not have it."""
     if needed.id == LINKS and not _linked(case, gpu):
         return None
+    if needed.id == BUS:
+        on_bus = case.on_node or case.pci(gpu.address) or case.pci(gpu.parent or "")
+        return None if on_bus else NOT_ASKED
     reasons = []
     for path in needed.fields:
         known, why = _look(case, gpu, path)
@@ -107,7 +122,8 @@ def _look(case: Case, gpu: Gpu, path: str) -> tuple[bool, str]:
     if isinstance(value, Fabric):
         known = value.state == _REGISTERED
     elif field == "nvlinks":
-        known = known and all(link.active is not None for link in gpu.nvlinks)
+        cut = record.why(field) is not None
+        known = known and not cut and all(link.active is not None for link in gpu.nvlinks)
     return known, record.why(field) or NOT_ASKED
 
 
@@ -139,13 +155,8 @@ def _may_lack(case: Case, gpu: Gpu, needed: Needed) -> bool:
     return needed.id == MEMORY and case.sku(gpu) is None
 
 
-def unproven(
-    case: Case, lacks: Sequence[Lack], findings: Sequence[Finding], examined: int
-) -> list[Finding]:
-    """The finding about what is missing, where no other one says already why it is.
-
-    `examined`: how many rules had their evidence.
-    """
+def unproven(case: Case, lacks: Sequence[Lack], findings: Sequence[Finding]) -> list[Finding]:
+    """The finding about what is missing, where no other one says already why it is."""
     heard = [finding for finding in findings if finding.id not in case.policy.ignored]
     explained = {
         device for finding in heard if finding.id in _EXPLAIN for device in finding.devices
@@ -157,7 +168,10 @@ def unproven(
     ]
     if not open_lacks:
         return []
-    well = f"nothing wrong in the {examined} things that this can show; "
+    shown = read_of(case)
+    this = "this" if case.on_node else "this text"
+    count = f"{len(shown)} thing{'s' * (len(shown) != 1)}"
+    well = f"nothing wrong in the {count} that {this} can show; "
     harmful = any(finding.severity in _HARMFUL for finding in heard)
     devices = tuple(dict.fromkeys(device for lack in open_lacks for device in lack.devices))
     what = ", ".join(dict.fromkeys(lack.what for lack in open_lacks))
@@ -166,16 +180,36 @@ def unproven(
         Finding(
             id=LACKING,
             severity=CANNOT_TELL,
-            title=f"{'' if harmful else well}not known of {case.names(devices)}: {what}",
+            title=f"{'' if harmful else well}not known of {_whose(case, devices)}: {what}",
             devices=devices,
-            evidence=tuple(
-                Evidence(
-                    what=f"{lack.what} ({case.names(lack.devices)})", value=lack.why, source=source
-                )
-                for lack in open_lacks
+            evidence=(
+                Evidence(what=f"read: {count}", value=", ".join(shown), source=source),
+                *(
+                    Evidence(
+                        what=f"{lack.what} ({_whose(case, lack.devices)})",
+                        value=lack.why,
+                        source=source,
+                    )
+                    for lack in open_lacks
+                ),
             ),
             disproof="a source that has them, and shows nothing wrong",
             consequence="Without them nothing is called healthy: a fault there would not be seen.",
-            fix=(_HERE if case.snapshot.source == ("live",) else _THERE,),
+            fix=_fetch(case, open_lacks),
         )
     ]
+
+
+def _whose(case: Case, devices: Sequence[str]) -> str:
+    """The GPUs by name, or their number where it is all of many."""
+    if len(devices) > _MANY and len(devices) == len(case.gpus):
+        return f"any of the {len(devices)} GPUs"
+    return case.names(devices)
+
+
+def _fetch(case: Case, lacks: Sequence[Lack]) -> tuple[Fix, ...]:
+    """Where to get what is missing."""
+    if case.snapshot.source == ("live",):
+        return (_HERE,)
+    commands = dict.fromkeys(lack.printed_by for lack in lacks if lack.printed_by)
+    return (_THERE, *(Fix(text=_PRINT, command=command) for command in commands))

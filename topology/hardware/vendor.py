@@ -10,7 +10,7 @@ GPU = "GPU"
 """Label of a GPU whose vendor needs no label of its own."""
 
 
-DRIVER, MEMORY, ERRORS, LINKS = "driver", "memory", "errors", "links"
+DRIVER, MEMORY, ERRORS, LINKS, BUS = "driver", "memory", "errors", "links", "bus"
 """What has to be known of a GPU before a node with it may be called healthy."""
 
 
@@ -18,17 +18,27 @@ class Needed(msgspec.Struct, frozen=True, kw_only=True):
     """One kind of evidence of a vendor's GPUs."""
 
     id: str
-    """DRIVER, MEMORY, ERRORS or LINKS."""
+    """DRIVER, MEMORY, ERRORS, LINKS or BUS."""
     what: str
     """In words: "the state of its NVLinks"."""
     fields: tuple[str, ...]
-    """Where it is: a record ("gpu", "reading" or "ecc") and its field. The first is the evidence;
-    another one does in its place only where nobody asked for the first."""
+    """Where it is: a record ("gpu", "reading", "ecc" or "pci") and its field. The first is the
+    evidence; another one does in its place only where nobody asked for the first."""
+    printed_by: str = ""
+    """The command whose output --from reads, and that has it."""
 
 
+ON_BUS = Needed(
+    id=BUS,
+    what="what the PCI bus shows",
+    fields=("pci.address",),
+    printed_by="tar czf sysfs.tar.gz --ignore-failed-read /sys/bus/pci /sys/devices/pci*",
+)
+"""A driver lists the GPUs that it has: one that fell off the bus is in no output of its tool."""
 LEAST = (
     Needed(id=DRIVER, what="an answer of the driver", fields=("gpu.uuid",)),
     Needed(id=MEMORY, what="its memory", fields=("gpu.memory_bytes",)),
+    ON_BUS,
 )
 """What every vendor's driver says of a GPU."""
 

@@ -1,7 +1,8 @@
 """AMD."""
 
-from ..vendor import DRIVER, ERRORS, LINKS, MEMORY, Needed, Vendor
+from ..vendor import DRIVER, ERRORS, LINKS, MEMORY, ON_BUS, Needed, Vendor
 
+_STATIC = "amd-smi static --json"
 VENDOR = Vendor(
     id="amd",
     name="AMD",
@@ -19,14 +20,26 @@ VENDOR = Vendor(
     clock="GFX",
     parts_are_devices=True,
     evidence=(
-        Needed(id=DRIVER, what="an answer of the driver", fields=("gpu.uuid", "gpu.kfd_node")),
-        Needed(id=MEMORY, what="its memory", fields=("gpu.memory_bytes",)),
+        Needed(
+            id=DRIVER,
+            what="an answer of the driver",
+            fields=("gpu.uuid", "gpu.kfd_node"),
+            printed_by=_STATIC,
+        ),
+        Needed(id=MEMORY, what="its memory", fields=("gpu.memory_bytes",), printed_by=_STATIC),
         Needed(
             id=ERRORS,
             what="its memory errors",
             fields=("ecc.uncorrected_volatile", "reading.ecc_blocks"),
+            printed_by="amd-smi metric --json",
         ),
-        Needed(id=LINKS, what="its xGMI links", fields=("gpu.xgmi",)),
+        Needed(
+            id=LINKS,
+            what="its xGMI links",
+            fields=("gpu.xgmi",),
+            printed_by="amd-smi topology --json",
+        ),
+        ON_BUS,
     ),
     stream_share=0.815,
 )

@@ -1,7 +1,8 @@
 """NVIDIA."""
 
-from ..vendor import DRIVER, ERRORS, LINKS, MEMORY, Needed, Vendor
+from ..vendor import DRIVER, ERRORS, LINKS, MEMORY, ON_BUS, Needed, Vendor
 
+_ALL = "nvidia-smi -q"
 VENDOR = Vendor(
     id="nvidia",
     name="NVIDIA",
@@ -23,14 +24,21 @@ VENDOR = Vendor(
     clock_field="sm",
     capability=", capability",
     evidence=(
-        Needed(id=DRIVER, what="an answer of the driver", fields=("gpu.uuid",)),
-        Needed(id=MEMORY, what="its memory", fields=("gpu.memory_bytes",)),
+        Needed(id=DRIVER, what="an answer of the driver", fields=("gpu.uuid",), printed_by=_ALL),
+        Needed(id=MEMORY, what="its memory", fields=("gpu.memory_bytes",), printed_by=_ALL),
         Needed(
             id=ERRORS,
             what="its memory errors",
             fields=("ecc.uncorrected_volatile", "ecc.remap_failed"),
+            printed_by=_ALL,
         ),
-        Needed(id=LINKS, what="its NVLinks", fields=("gpu.nvlinks", "gpu.fabric")),
+        Needed(
+            id=LINKS,
+            what="its NVLinks",
+            fields=("gpu.nvlinks", "gpu.fabric"),
+            printed_by="nvidia-smi nvlink -s",
+        ),
+        ON_BUS,
     ),
     stream_share=0.885,
 )

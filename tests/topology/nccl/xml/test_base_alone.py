@@ -73,7 +73,7 @@ def test_letters_of_pcie_are_not_taken_for_the_whole_truth(tmp_path: Path) -> No
 def test_places_alone_prove_no_health(tmp_path: Path) -> None:
     found = diagnose(Case(Node(snapshot(tmp_path)))).findings
     assert [(finding.id, finding.severity) for finding in found] == [
-        ("driver-not-answering", "cannot-tell")
+        ("evidence-missing", "cannot-tell")
     ]
 
 

@@ -113,7 +113,8 @@ def _not_answering(case: Case) -> Iterable[Finding] | None:
             found.append(_silence(case, vendor, _mute(case, gpus, silent), evidence))
             continue
         hidden = [gpu for gpu in unmanaged(case) if gpu.vendor == vendor.id]
-        if hidden and len(hidden) == len(gpus):
+        # Of a copy of /sys alone nobody asked a driver.
+        if case.on_node and hidden and len(hidden) == len(gpus):
             evidence = [
                 Evidence(
                     what=f"GPUs of {vendor.name} that anything but PCI describes",
@@ -122,7 +123,8 @@ def _not_answering(case: Case) -> Iterable[Finding] | None:
                 )
             ]
             found.append(_silence(case, vendor, [gpu.address for gpu in hidden], evidence))
-    return found
+    asked = case.on_node or any(gpu.uuid is not None for gpu in case.gpus)
+    return found if found or asked else None
 
 
 def _silent(case: Case, vendor: Vendor) -> list[Problem]:

@@ -29,7 +29,10 @@ def _problems(case: Case, kind: str) -> list[Problem] | None:
         if problem.kind == kind
         and (not problem.devices or not examined.isdisjoint(problem.devices))
     ]
-    asked = any(gpu.uuid is not None or gpu.index is not None for gpu in case.gpus)
+    asked = any(
+        gpu.uuid is not None or (gpu.index is not None and not gpu.address.startswith("topo:"))
+        for gpu in case.gpus
+    )
     return found if found or asked else None
 
 

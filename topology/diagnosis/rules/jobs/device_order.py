@@ -17,6 +17,8 @@ LIMIT_SHOWN = 8
 
 def _check(case: Case) -> Iterable[Finding] | None:
     served = served_gpus(case)
+    if not case.variables_read:
+        return None
     if not served or any(gpu.vendor != NVIDIA.id or gpu.mig_enabled for gpu in served):
         return None
     listed = case.variables.get(VISIBLE)

@@ -18,7 +18,7 @@ LIMIT_JOBS = 4
 
 
 def _costs(case: Case) -> Iterable[Finding] | None:
-    if case.prediction is None:
+    if case.prediction is None or not case.variables_read:
         return None
     here = {name: value for name, (value, _) in case.variables.items()}
     origins = {name: origin for name, (_, origin) in case.variables.items()}

@@ -34,7 +34,7 @@ DEBUG: Mapping[str, tuple[tuple[str, ...], str]] = {
 
 def _ignored(case: Case) -> Iterable[Finding] | None:
     prediction = case.prediction
-    if prediction is None:
+    if prediction is None or not case.variables_read:
         return None
     found = [entry for entry in prediction.ignored if entry[0] in case.variables]
     if not found:

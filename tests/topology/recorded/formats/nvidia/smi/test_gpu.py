@@ -37,7 +37,10 @@ def test_the_health_of_a_fabric_reads_as_in_nvml() -> None:
     part = smi_xml.FORMAT.parse(bad.encode(), FOLDER)
     node = merge([part], taken_at=0.0, source=("text",), gputop="")
     found = diagnose(Case(Node(node))).findings
-    assert [(one.id, one.severity) for one in found] == [("fabric-health", "slow")]
+    assert [(one.id, one.severity) for one in found] == [
+        ("fabric-health", "slow"),
+        ("evidence-missing", "cannot-tell"),
+    ]
 
 
 def test_a_reason_for_slow_clocks_that_is_new_is_not_lost() -> None:
