@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from textual import on
-from textual.app import App, SystemCommand
+from textual.app import SystemCommand
 from textual.binding import BindingType
 from textual.reactive import reactive
 from textual.screen import Screen
@@ -29,6 +29,7 @@ from gputop.terminal import hangup, job_control
 from gputop.terminal.clean import clean, clean_block
 from gputop.topology.hardware.words import Words, words_for
 from gputop.widgets.key import bindings, help_rows
+from gputop.widgets.quick_keys import QuickKeysApp
 from gputop.widgets.style_cache import release_old_lines
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ log = logging.getLogger(__name__)
 log.addHandler(logging.NullHandler())
 
 
-class GpuTop(App[int]):
+class GpuTop(QuickKeysApp[int]):
     """Explores one node. `feed` gives snapshots; without one, reports come as messages."""
 
     TITLE = "gputop"

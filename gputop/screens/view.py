@@ -116,7 +116,8 @@ class View(Screen[None]):
         line = Input(value, placeholder=clean(placeholder, 200), classes=kind or None, id="filter")
         line.cursor_blink = False
         await self.mount(line, before="#status")
-        line.focus()
+        # At once: `focus` does it after the keys that wait already, which are meant for the line.
+        self.set_focus(line)
 
     def probe_targets(self) -> tuple[str, ...]:
         """PCI addresses of the GPUs that `p` measures; () for all."""

@@ -6,8 +6,10 @@ from contextlib import suppress
 
 from textual.command import CommandPalette
 
+from gputop.widgets.quick_keys import ClosesOnce
 
-class Palette(CommandPalette):
+
+class Palette(CommandPalette, ClosesOnce[None]):
     """Textual's palette, made safe for keys that come while its list changes."""
 
     def _action_command_list(self, action: str) -> None:

@@ -16,6 +16,7 @@ from textual.widgets import OptionList
 from gputop.pages.screen import page_lines, page_text
 from gputop.terminal.clean import clean
 from gputop.widgets.board import Board
+from gputop.widgets.quick_keys import ClosesOnce
 from gputop.widgets.spans import Line, left, wrapped
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class PanelHost(Protocol):
         """Put one of these commands on the clipboard; called again, the next one."""
 
 
-class Panel(ModalScreen[str | None]):
+class Panel(ModalScreen[str | None], ClosesOnce[str | None]):
     """A framed text that scrolls; Esc closes it."""
 
     AUTO_FOCUS = ""
@@ -158,7 +159,7 @@ class HelpPanel(Panel):
         return lines
 
 
-class ChoicePanel(ModalScreen[str | None]):
+class ChoicePanel(ModalScreen[str | None], ClosesOnce[str | None]):
     """A list to choose from; gives the chosen id, or None."""
 
     AUTO_FOCUS = "OptionList"

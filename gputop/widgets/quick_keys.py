@@ -1,0 +1,40 @@
+"""Keys that come faster than screens change: quick fingers, a slow line, a busy machine."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from textual import events
+from textual.app import App
+from textual.await_complete import AwaitComplete
+from textual.screen import Screen
+from textual.widgets import Input
+
+T = TypeVar("T")
+
+
+class QuickKeysApp(App[T]):
+    """Gives what is typed to the line that was opened for it."""
+
+    def on_key(self, event: events.Key) -> None:
+        """Keep letters from being commands: "/P2P" would start a probe and go to another screen.
+
+        Textual gave them to the screen, as the line was not there yet. A line with the focus lets
+        no letter get here.
+        """
+        if isinstance(self.focused, Input) and event.is_printable and event.character:
+            event.stop().prevent_default()
+            self.focused.insert_text_at_cursor(event.character)
+
+
+class ClosesOnce(Screen[T]):
+    """A panel that takes only itself away, whatever it is told after it was closed.
+
+    It stands last among the bases of a class: Textual takes the style of a widget from the first.
+    """
+
+    def dismiss(self, result: T | None = None) -> AwaitComplete:
+        """Close the panel, unless another screen is shown already."""
+        if self.app.screen is not self:
+            return AwaitComplete.nothing()
+        return super().dismiss(result)

@@ -1,0 +1,48 @@
+"""Keys that come faster than screens change."""
+
+from __future__ import annotations
+
+from textual import events
+from textual.widgets import Input, OptionList
+
+from gputop.app import GpuTop
+from gputop.messages import ReportReady
+from gputop.widgets.panels import ChoicePanel, HelpPanel
+from tests.support.app import demo_report
+
+
+async def test_what_is_typed_behind_a_slash_is_no_command() -> None:
+    app = GpuTop()
+    async with app.run_test(size=(80, 24)) as pilot:
+        app.post_message(ReportReady(demo_report("sick-h100-8")))
+        await pilot.press("5")
+        await pilot.pause()
+        shown = app.screen
+        for key, character in (("slash", "/"), ("upper_p", "P"), ("2", "2"), ("q", "q")):
+            app.post_message(events.Key(key, character))
+        await pilot.pause()
+        await pilot.pause()
+        assert app.screen is shown
+        assert shown.query_one(Input).value == "P2q"
+
+
+async def test_a_closed_panel_closes_nothing_else() -> None:
+    app = GpuTop()
+    async with app.run_test(size=(80, 24)) as pilot:
+        given: list[str | None] = []
+        choice = ChoicePanel("One", [("a", "a"), ("b", "b")])
+        keys = HelpPanel("Two", [], [("a", "b")], app)
+        app.push_screen(choice, given.append)
+        await pilot.pause()
+        options = choice.query_one(OptionList)
+        app.pop_screen()
+        late = OptionList.OptionSelected(options, options.get_option_at_index(1), 1)
+        choice.on_option_list_option_selected(late)
+        await app.push_screen(keys)
+        choice.action_close()
+        assert app.screen is keys
+        await pilot.press("escape")
+        assert len(app.screen_stack) == 1
+        keys.action_close()
+        assert len(app.screen_stack) == 1
+    assert given == []
