@@ -36,5 +36,5 @@ class ClosesOnce(Screen[T]):
     def dismiss(self, result: T | None = None) -> AwaitComplete:
         """Close the panel, unless another screen is shown already."""
         if self.app.screen is not self:
-            return AwaitComplete.nothing()
+            return AwaitComplete()
         return super().dismiss(result)

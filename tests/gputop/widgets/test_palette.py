@@ -41,3 +41,18 @@ async def test_a_palette_opens_while_the_last_one_is_still_on_its_way_out() -> N
         await pilot.pause()
         assert isinstance(app.screen, Palette)
         assert len(app.screen_stack) == 2
+
+
+async def test_a_letter_that_comes_when_the_palette_is_closed_is_no_reason_to_end() -> None:
+    app = GpuTop()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("ctrl+p")
+        await pilot.pause()
+        palette = app.screen
+        assert isinstance(palette, Palette)
+        palette._gather_commands("m")
+        await palette.dismiss()
+        palette._gather_commands("ma")
+        await app.workers.wait_for_complete()
+        await pilot.pause()
+        assert app.is_running
