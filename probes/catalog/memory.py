@@ -58,7 +58,7 @@ _SIZES = {
     "full": (512 * MIB, 2 * GIB, 8 * GIB),
 }
 _SMALLER = (256 * MIB, 128 * MIB)
-_CPU_SIZES = (16 * MIB,)
+_CPU_SIZES = (MIB,)
 _MOST_COPIES, _FEWEST_COPIES, _SAMPLE_BYTES = 16, 4, 16 * GIB
 _WARM_SECONDS = 0.25
 _Figure = tuple[MemoryOperation, int, Sampled]

@@ -19,7 +19,7 @@ import secrets
 from collections.abc import Mapping
 from typing import Any, Callable, Optional
 
-from ..devices.opening import open_backend
+from ..devices.opening import open_backend, self_test_devices
 from ..protocol.messages import ASKING, MeasuredValue, Message, Note, Progress, Request
 from ..protocol.spec import ProbeSpec, ProbeStopped, level_of
 from .crew import Crew, Trouble
@@ -90,14 +90,21 @@ def run_crew(
 
 
 def _ranks(request: Request, spec: ProbeSpec, emit: Emit) -> "tuple[int, bool]":
-    """The number of ranks, and whether this is the self-test on the CPU."""
+    """The number of ranks, and whether this is the self-test on the CPU.
+
+    torch is imported only to count GPUs that nobody named; the ranks import it themselves.
+    """
+    made_up = self_test_devices(request.params)
     if request.devices:
-        return len(request.devices), request.params.get("device") == "cpu"
-    backend = open_backend(request.params, lambda: emit(Progress(0, 1, ASKING)))
-    found = len(backend.devices())
+        return len(request.devices), made_up is not None
+    if made_up is not None:
+        found = made_up
+    else:
+        backend = open_backend(request.params, lambda: emit(Progress(0, 1, ASKING)))
+        found = len(backend.devices())
     if found < spec.minimum_gpus:
         raise ProbeStopped("refused", f"{spec.minimum_gpus} GPUs are needed, and {found} is here.")
-    return found, backend.kind == "cpu"
+    return found, made_up is not None
 
 
 def _seconds(params: Mapping[str, Any], spec: ProbeSpec, ranks: int) -> float:

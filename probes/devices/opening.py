@@ -3,7 +3,7 @@
 import gc
 import importlib
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Optional
 
 from ..protocol.plaintext import one_line
 from ..protocol.spec import ProbeStopped
@@ -19,21 +19,30 @@ def open_backend(
 ) -> Backend:
     """The devices of this worker; ProbeStopped with the reason if there are none.
 
-    `device`: "gpu" (default) or "cpu" for the self-test of `count` made-up devices. `selftest`:
-    fall back to that if torch sees no GPU. `imported` is called after the import, which only waits
-    for file systems, and before the first question to the driver.
+    `imported` is called after the import of torch, which only waits for file systems, and before
+    the first question to the driver.
     """
+    made_up = self_test_devices(params)
     torch = _import_torch()
     imported()
-    wants_cpu = params.get("device") == "cpu"
-    if not wants_cpu and torch.cuda.is_available():
+    if made_up is not None:
+        return Cpus(torch, made_up)
+    if torch.cuda.is_available():
         return Gpus(torch)
-    if wants_cpu or params.get("selftest") is True:
-        count = params.get("count", 3)
-        if type(count) is not int or not 1 <= count <= 16:
-            raise ProbeStopped("refused", "The self-test takes a count of 1 to 16 devices.")
-        return Cpus(torch, count)
     raise ProbeStopped("refused", _why_no_gpu(torch))
+
+
+def self_test_devices(params: Mapping[str, Any]) -> Optional[int]:
+    """How many devices the self-test makes up; None if real GPUs are asked for.
+
+    `selftest` or `device` "cpu" ask for it, whatever GPUs there are; `count` is their number.
+    """
+    if params.get("device") != "cpu" and params.get("selftest") is not True:
+        return None
+    count = params.get("count", 3)
+    if type(count) is not int or not 1 <= count <= 16:
+        raise ProbeStopped("refused", "The self-test takes a count of 1 to 16 devices.")
+    return count
 
 
 def _import_torch() -> Any:

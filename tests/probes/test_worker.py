@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import ast
-import dataclasses
+import io
 import json
-import os
 import shutil
-import signal
 import subprocess
 import sys
 import threading
 from pathlib import Path
 
-import psutil
 import pytest
 
 from gputop.probes import catalog
+from gputop.probes.answering import answer
 from gputop.probes.protocol.messages import (
     Failure,
     Hello,
@@ -54,6 +52,8 @@ def test_the_self_test_measures_every_pair() -> None:
     assert (outcome.status, outcome.exit_code) == ("finished", 0), outcome
     assert outcome.hello is not None
     assert outcome.hello.device_kind == "cpu"
+    assert outcome.hello.python.split(".")[0] == "3"
+    assert outcome.hello.torch
     assert [d.key for d in outcome.hello.devices] == ["cpu:0", "cpu:1", "cpu:2"]
     latest = {(m.name, m.src, m.dst): m for m in outcome.latest()}
     assert len(latest) == 6 * 9 + 3 + 2, "of each pair; of two at once; by the host and by size"
@@ -70,51 +70,55 @@ def test_the_self_test_measures_every_pair() -> None:
     assert any(isinstance(m, MeasuredValue) for m in seen[: len(seen) // 2]), "not streamed"
 
 
-def test_the_real_worker_killed_in_the_middle() -> None:
-    killed: list[int] = []
-
-    def on_event(message: Message) -> None:
-        if isinstance(message, MeasuredValue) and not killed:
-            for child in psutil.Process().children(recursive=True):
-                if str(WORKER) in child.cmdline() and "keeper" not in " ".join(child.cmdline()):
-                    killed.append(child.pid)
-                    os.kill(child.pid, signal.SIGKILL)
-
-    many = dataclasses.replace(SELF_TEST, params={"device": "cpu", "count": 8, "samples": 25})
-    outcome = run_probe(many, sys.executable, on_event, 90.0, threading.Event())
-    assert killed
-    assert (outcome.status, outcome.signal_name) == ("died", "SIGKILL")
-    assert outcome.measurements, "what was measured before stands"
-
-
 def test_a_python_without_torch(bare_python: str) -> None:
     outcome = run(SELF_TEST, bare_python)
     assert outcome.status == "no-torch"
     assert outcome.message == "This Python has no torch."
 
 
-def test_no_gpu_is_no_figure() -> None:
-    outcome = run(Request("p2p"))
-    if outcome.hello is not None and outcome.hello.device_kind == "gpu":
-        pytest.skip("there are GPUs here")
-    assert outcome.status == "refused"
-    assert outcome.measurements == ()
+def answered(request: Request) -> list[Message]:
+    """What the worker answers, in this process: torch is imported once for all."""
+    replies = io.BytesIO()
+    answer(encode(request), replies, 0.0)
+    return [decode(line) for line in replies.getvalue().splitlines()]
+
+
+def test_no_gpu_is_no_figure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    said = answered(Request("p2p"))
+    assert isinstance(said[-1], Failure)
+    assert said[-1].error == "refused"
+    assert said[-1].text.startswith("No GPU")
+    assert not any(isinstance(message, MeasuredValue) for message in said)
+
+
+def test_the_self_test_takes_no_gpu_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    said = answered(Request("memory", params={"selftest": True, "level": "quick", "count": 1}))
+    (hello,) = (message for message in said if isinstance(message, Hello))
+    assert (hello.device_kind, [d.key for d in hello.devices]) == ("cpu", ["cpu:0"])
+
+
+def test_an_unknown_probe_is_reported() -> None:
+    outcome = run(Request("nonsense\x1b[2J"))
+    assert outcome.status == "failed"
+    assert "nonsense" in outcome.message
+    assert "\x1b" not in outcome.message
 
 
 @pytest.mark.parametrize(
-    ("request_", "status", "word"),
+    ("request_", "word"),
     [
-        (Request("nonsense\x1b[2J"), "failed", "nonsense"),
-        (Request("p2p", ("0000:99:00.0",), {"device": "cpu"}), "refused", "0000:99:00.0"),
-        (Request("p2p", (), {"device": "cpu", "count": 1}), "refused", "2 GPUs"),
-        (Request("p2p", (), {"device": "cpu", "count": "many"}), "refused", "count"),
+        (Request("p2p", ("0000:99:00.0",), {"device": "cpu"}), "0000:99:00.0"),
+        (Request("p2p", (), {"device": "cpu", "count": 1}), "2 GPUs"),
+        (Request("p2p", (), {"device": "cpu", "count": "many"}), "count"),
     ],
 )
-def test_what_cannot_be_done_is_reported(request_: Request, status: str, word: str) -> None:
-    outcome = run(request_)
-    assert outcome.status == status
-    assert word in outcome.message
-    assert "\x1b" not in outcome.message
+def test_what_cannot_be_done_is_refused(request_: Request, word: str) -> None:
+    last = answered(request_)[-1]
+    assert isinstance(last, Failure)
+    assert last.error == "refused"
+    assert word in last.text
 
 
 def speak(command: list[str], line: bytes, **more: object) -> subprocess.CompletedProcess[bytes]:
@@ -283,10 +287,3 @@ def test_a_probe_says_what_it_costs() -> None:
         assert spec.deadline_seconds(8) > 5 * spec.estimate_seconds(8)
     with pytest.raises(KeyError):
         catalog.load("os")
-
-
-def test_hello_carries_versions() -> None:
-    outcome = run(dataclasses.replace(SELF_TEST, params={**SELF_TEST.params, "count": 2}))
-    assert isinstance(outcome.hello, Hello)
-    assert outcome.hello.python.split(".")[0] == "3"
-    assert outcome.hello.torch

@@ -55,6 +55,11 @@ def gputop(
         or any(name.startswith("PYTHON") for name in environment)
     ):
         return gputop_process(*arguments, seconds=seconds, **environment)
+    return gputop_here(*arguments, **environment)
+
+
+def gputop_here(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """The same in this process, whatever the arguments."""
     out, err = Captured(), Captured()
     before = dict(os.environ)
     os.environ.update({"COLUMNS": "80", **environment})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from types import ModuleType
 from typing import Any
 
 import msgspec
@@ -44,14 +45,14 @@ def playing(plan: Plan, **scripts: Script) -> Plan:
 
 
 class SkippingClock:
-    """The clock of the conversation with a worker, which the test sets forward.
+    """The clock of a module, by default the conversation with a worker; the test sets it forward.
 
     So a deadline passes after a certain message, however slow the machine is.
     """
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, module: ModuleType = conversation) -> None:
         self._ahead = 0.0
-        monkeypatch.setattr(conversation, "time", self)
+        monkeypatch.setattr(module, "time", self)
 
     def monotonic(self) -> float:
         return time.monotonic() + self._ahead

@@ -102,6 +102,10 @@ class Repeats:
     """Whether a slow transport cuts the repeats."""
 
 
+SELF_TEST = Repeats(samples=_FEWEST_SAMPLES, calls=_FEWEST_CALLS, held=True, cut=False)
+"""Of the self-test: its figures say nothing, however often they are taken."""
+
+
 def repeats(level: str, call_seconds: float, allowed_seconds: float) -> Repeats:
     """As many samples and calls as fit into the time; at least three samples of one call."""
     samples = (_SAMPLES if call_seconds < _LONG_SECONDS else _SAMPLES_OF_LONG)[level]

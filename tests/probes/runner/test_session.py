@@ -11,8 +11,9 @@ import time
 import psutil
 import pytest
 
-from gputop.probes.protocol.messages import Hello, Message, Progress, Request
+from gputop.probes.protocol.messages import Message, Progress, Request
 from gputop.probes.runner.client import Session
+from tests.support.worker_scripts import HANGS, WORKER, Step
 
 CPU = Request("p2p", params={"device": "cpu", "count": 2, "level": "quick"})
 SECONDS = 60.0
@@ -46,31 +47,40 @@ def test_two_requests_share_a_worker() -> None:
     assert gone(seen[0])
 
 
+def asked(*script: Step) -> Request:
+    """What the made-up worker does; one that is not told finishes."""
+    return Request("x", params={"script": script} if script else {})
+
+
+def made_session(cancel: threading.Event | None = None) -> Session:
+    return Session(sys.executable, cancel or threading.Event(), worker=WORKER)
+
+
 def test_after_a_kill_the_next_request_gets_another_worker() -> None:
     pids: set[int] = set()
 
     def kill(message: Message) -> None:
-        if isinstance(message, Hello):
+        if isinstance(message, Progress):
             mine = psutil.Process().children()[-1].children()[0].pid
             pids.add(mine)
             os.kill(mine, signal.SIGKILL)
 
-    with Session(sys.executable, threading.Event()) as session:
-        died = session.run(CPU, kill, SECONDS)
+    with made_session() as session:
+        died = session.run(asked(*HANGS), kill, SECONDS)
         assert died.status == "died"
         assert died.signal_name == "SIGKILL"
         assert not session.alive
-        assert session.run(CPU, lambda message: None, SECONDS).status == "finished"
+        assert session.run(asked(), lambda message: None, SECONDS).status == "finished"
     assert gone(pids)
 
 
 def test_a_refusal_ends_the_worker_and_not_the_session() -> None:
-    with Session(sys.executable, threading.Event()) as session:
-        refused = session.run(
-            Request("p2p", params={"device": "cpu", "count": 99}), lambda message: None, SECONDS
-        )
+    refuse = ("say", {"kind": "failure", "error": "refused", "text": "99 are too many"})
+    with made_session() as session:
+        refused = session.run(asked(refuse, ("exit", 1)), lambda message: None, SECONDS)
         assert refused.status == "refused"
-        assert session.run(CPU, lambda message: None, SECONDS).status == "finished"
+        assert not session.alive
+        assert session.run(asked(), lambda message: None, SECONDS).status == "finished"
 
 
 def test_what_the_listener_raises_takes_the_worker_along() -> None:
@@ -79,15 +89,15 @@ def test_what_the_listener_raises_takes_the_worker_along() -> None:
             raise KeyError("ours")
 
     before = workers()
-    session = Session(sys.executable, threading.Event())
+    session = made_session()
     with pytest.raises(KeyError):
-        session.run(CPU, stumble, SECONDS)
+        session.run(asked(*HANGS), stumble, SECONDS)
     assert gone(workers() - before)
 
 
 def test_cancel_between_requests_ends_the_next_one() -> None:
     cancel = threading.Event()
-    with Session(sys.executable, cancel) as session:
-        session.run(CPU, lambda message: None, SECONDS)
+    with made_session(cancel) as session:
+        session.run(asked(), lambda message: None, SECONDS)
         cancel.set()
-        assert session.run(CPU, lambda message: None, SECONDS).status == "cancelled"
+        assert session.run(asked(), lambda message: None, SECONDS).status == "cancelled"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import sys
@@ -12,14 +13,18 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import pytest
 
+from gputop.probes import catalog
 from gputop.probes.protocol.messages import MeasuredValue, Message, Request
 from gputop.probes.protocol.outcome import Outcome
+from gputop.probes.protocol.spec import ProbeStopped
 from gputop.probes.runner import leftovers
 from tests.support.places import TESTS
 from tests.support.probe_runs import run_probe
 
 RANKS = TESTS / "probe_ranks"
+MADE_TORCH = TESTS / "fakes" / "made_library"
 GONE_SECONDS = 60.0
 MARK = f"{os.getpid()}x"
 """Part of the names that ranks of this process give their files."""
@@ -50,6 +55,11 @@ def fake(**wish: Any) -> dict[str, str]:
     return {"PYTHONPATH": str(RANKS), "FAKE_RANK": json.dumps(wish)}
 
 
+def made_up(**wish: Any) -> dict[str, str]:
+    """The same with a made-up torch, for what is about processes and not about a library."""
+    return {**fake(**wish), "PYTHONPATH": f"{RANKS}{os.pathsep}{MADE_TORCH}"}
+
+
 def run(
     asked: Request,
     on_event: Callable[[Message], None] = lambda message: None,
@@ -64,6 +74,23 @@ def run(
     assert shared_files() == []
     assert not rank_processes()
     return outcome
+
+
+def run_here(
+    asked: Request, folder: Path, on_event: Callable[[Message], None]
+) -> tuple[ProbeStopped, list[MeasuredValue]]:
+    """Why a run without worker and keeper stopped: its ranks are children of this process."""
+    heard: list[Message] = []
+
+    def emit(message: Message) -> None:
+        heard.append(message)
+        on_event(message)
+
+    params = {**asked.params, "folder": str(folder)}
+    with pytest.raises(ProbeStopped) as caught:
+        catalog.load(asked.probe).run(dataclasses.replace(asked, params=params), emit)
+    assert not rank_processes()
+    return caught.value, [message for message in heard if isinstance(message, MeasuredValue)]
 
 
 def rank_processes() -> list[psutil.Process]:

@@ -7,12 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command import gputop
+from tests.support.command import gputop, gputop_here
+from tests.support.nccl.rank_runs import made_up
 
 
-def test_the_selftest_goes_through_real_ranks(tmp_path: Path) -> None:
+def assigned(changes: dict[str, str]) -> list[str]:
+    return [word for name, value in changes.items() for word in ("--set", f"{name}={value}")]
+
+
+def test_the_selftest_goes_through_ranks(tmp_path: Path) -> None:
     logs = tmp_path / "logs"
-    done = gputop("probe", "nccl", "--selftest", "--json", "--set", "A=b=c", "--logs", str(logs))
+    changes = {"A": "b=c", **made_up()}
+    done = gputop("probe", "nccl", "--selftest", "--json", *assigned(changes), "--logs", str(logs))
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     assert document["status"] == "finished"
@@ -22,9 +28,9 @@ def test_the_selftest_goes_through_real_ranks(tmp_path: Path) -> None:
     assert {"communicator_init", "all_reduce_algbw", "all_reduce_busbw"} <= words.keys()
     assert [rank["device"] for rank in document["ranks"]] == ["cpu:0", "cpu:1", "cpu:2"]
     assert document["check"]["finished"] == "finished"
-    assert document["check"]["changes"] == {"A": "b=c"}
+    assert document["check"]["changes"] == changes
     (note,) = (note for note in document["notes"] if note["topic"] == "environment")
-    assert note["details"]["set"] == {"A": "b=c"}
+    assert note["details"]["set"] == changes
     assert {path.name for path in logs.iterdir()} == {f"rank{rank}.log" for rank in range(3)}
     assert "Set for this run: A=b=c" in done.stderr
 
@@ -40,14 +46,15 @@ def test_the_selftest_goes_through_real_ranks(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_usage(arguments: tuple[str, ...], word: str) -> None:
-    done = gputop("probe", *arguments, "--selftest")
+    done = gputop_here("probe", *arguments, "--selftest")
     assert done.returncode == 64
     assert word in done.stderr
     assert done.stdout == ""
 
 
 def test_a_collective_that_fails_is_exit_code_2() -> None:
-    done = gputop("probe", "nccl", "--selftest", "--set", "GLOO_SOCKET_IFNAME=no-such-interface")
+    changes = made_up(fails="Unable to find address for: no-such-interface")
+    done = gputop("probe", "nccl", "--selftest", *assigned(changes))
     assert done.returncode == 2
     assert "FAILED" in done.stdout
     assert max(len(line) for line in done.stdout.splitlines()) <= 80

@@ -25,7 +25,8 @@ from gputop.probes.protocol.messages import Request
 from gputop.probes.runner.client import Session
 from gputop.topology.model.machine import Gpu, Machine
 from gputop.topology.model.snapshot import Measurement, NodeSnapshot
-from tests.support.command import gputop
+from tests.support.command import gputop, gputop_here
+from tests.support.nccl.rank_runs import made_up
 from tests.support.places import ROOT
 
 TWO = Machine(
@@ -54,13 +55,14 @@ def check_run(run: dict[str, Any]) -> None:
 
 
 def test_a_probe_alone_gives_its_own_document(tmp_path: Path) -> None:
+    changes = [f"{name}={value}" for name, value in made_up().items()]
     done = gputop(
-        "probe", "launch", "--selftest", "--quick", "--json",
-        XDG_STATE_HOME=str(tmp_path),
+        "probe", "nccl", "--selftest", "--quick", "--json", "--set", changes[0], "--set",
+        changes[1], XDG_STATE_HOME=str(tmp_path),
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     run = json.loads(done.stdout)
-    assert (run["probe"], run["level"]) == ("launch", "quick")
+    assert (run["probe"], run["level"]) == ("nccl", "quick")
     check_run(run)
     assert not any(tmp_path.iterdir()), "a self-test is not kept in the history"
 
@@ -71,8 +73,8 @@ def test_without_a_name_all_probes_are_planned() -> None:
 
 
 def test_many_probes_give_one_document(tmp_path: Path) -> None:
-    """The command runs nccl in test_nccl.py; train-step differs from collectives by its steps."""
-    names = [name for name in catalog.NAMES if name not in ("nccl", "train-step")]
+    """The command runs ranks in test_nccl.py; these probes differ from nccl by their steps."""
+    names = [name for name in catalog.NAMES if not catalog.load(name).SPEC.private_folder]
     done = gputop("probe", *names, "--selftest", "--quick", "--json", XDG_STATE_HOME=str(tmp_path))
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
@@ -94,11 +96,11 @@ def test_people_get_at_most_80_columns_and_need_not_read_the_messages() -> None:
 
 
 def test_the_list_fits_and_names_every_probe() -> None:
-    done = gputop("probe", "--list")
+    done = gputop_here("probe", "--list")
     assert done.returncode == 0
     assert all(name in done.stdout for name in catalog.NAMES)
     assert max(len(line) for line in done.stdout.splitlines()) <= 80
-    document = json.loads(gputop("probe", "--list", "--json").stdout)
+    document = json.loads(gputop_here("probe", "--list", "--json").stdout)
     assert {spec["name"] for spec in document["probes"]} == set(catalog.NAMES)
     assert all(entry["seconds"]["quick"] > 0 for entry in document["estimates"])
 
@@ -137,7 +139,7 @@ def test_a_list_says_which_machine_its_costs_are_for(
     ],
 )
 def test_wrong_usage(arguments: tuple[str, ...], word: str) -> None:
-    done = gputop("probe", *arguments, "--selftest")
+    done = gputop_here("probe", *arguments, "--selftest")
     assert done.returncode == 64
     assert word in done.stderr
     assert done.stdout == ""

@@ -27,7 +27,7 @@ from gputop.probes.protocol.outcome import Outcome
 from gputop.probes.protocol.spec import ProbeStopped
 from gputop.probes.runner.client import Session
 from tests.probes.catalog.collectives.made import made
-from tests.support.nccl.rank_runs import rank_processes
+from tests.support.nccl.rank_runs import made_up, rank_processes
 from tests.support.places import SHARED
 from tests.support.probe_runs import run_probe
 
@@ -254,12 +254,14 @@ def test_a_rank_that_is_killed_is_named_and_nothing_stays() -> None:
     killed: list[int] = []
 
     def on_event(message: Message) -> None:
-        if isinstance(message, Progress) and "all-gather" in message.what and not killed:
+        if isinstance(message, Progress) and "broadcast" in message.what and not killed:
             process = next(p for p in rank_processes() if p.environ()["NCCL_DEBUG_FILE"][-5] == "1")
             killed.append(process.pid)
             process.kill()
 
-    outcome = run(2, on_event)
+    changes = made_up(holds="broadcast of 16384")
+    params = {"level": "quick", "operations": ["all_reduce", "broadcast"], "set": changes}
+    outcome = run(2, on_event, **params)
     assert killed
     assert outcome.status == "failed"
     assert "rank 1" in outcome.message
@@ -267,12 +269,16 @@ def test_a_rank_that_is_killed_is_named_and_nothing_stays() -> None:
     assert [m for m in outcome.measurements if m.name == "all_reduce_busbw" and m.value]
     last = outcome.measurements[-1]
     assert isinstance(last, MeasuredValue)
+    assert last.name == "broadcast_busbw"
     assert (last.verdict, last.value, last.why) == ("failed", None, outcome.message)
 
 
 def test_two_runs_in_one_worker_do_not_meet() -> None:
     """The folder is that of the worker: neither ranks nor logs of the first run are in the next."""
-    params = {"device": "cpu", "count": 2, "level": "quick", "operations": ["broadcast"]}
+    params = {
+        "device": "cpu", "count": 2, "level": "quick", "operations": ["broadcast"],
+        "set": made_up(),
+    }  # fmt: skip
     heard: list[Message] = []
     with Session(sys.executable, threading.Event(), private_folder=True) as session:
         first = session.run(Request("nccl", params=params), heard.append, 60)

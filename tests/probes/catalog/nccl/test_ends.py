@@ -16,6 +16,7 @@ from tests.support.nccl.rank_runs import (
     GONE_SECONDS,
     MARK,
     fake,
+    made_up,
     on_event_once,
     private_folders,
     rank_processes,
@@ -105,12 +106,20 @@ def test_the_app_is_killed_and_nothing_stays(number: signal.Signals) -> None:
         wait_until(lambda: shared_files() == [] and private_folders() == [], GONE_SECONDS)
 
 
-@pytest.mark.parametrize(
-    ("ranks", "place"),
-    [(2, 1), (2, 2), (2, 3), (2, 4), (3, 5)],
-    ids=["connecting", "first all-reduce", "all-reduce", "transfer", "transfer beside a third"],
-)
-def test_kill_9_of_the_worker_at_every_kind_of_step(ranks: int, place: int) -> None:
+KINDS_OF_STEP = {
+    "connecting": (2, 1, made_up(shared_memory=MARK, holds="connect")),
+    "first all-reduce": (2, 2, made_up(shared_memory=MARK, holds="all-reduce of 262144")),
+    "all-reduce": (2, 3, made_up(shared_memory=MARK, holds="all-reduce of 524288")),
+    "transfer": (2, 4, made_up(shared_memory=MARK, holds="send to 1")),
+    "transfer beside a third": (3, 5, made_up(shared_memory=MARK, holds="send to 2")),
+    "first all-reduce of the real library": (2, 2, fake(shared_memory=MARK)),
+}
+"""Ranks, the step, and what makes them stop there; the real library has a second of work left."""
+
+
+@pytest.mark.parametrize("kind", KINDS_OF_STEP)
+def test_kill_9_of_the_worker_at_every_kind_of_step(kind: str) -> None:
+    ranks, place, changes = KINDS_OF_STEP[kind]
     killed: list[int] = []
 
     def on_event(message: Message) -> None:
@@ -120,7 +129,7 @@ def test_kill_9_of_the_worker_at_every_kind_of_step(ranks: int, place: int) -> N
             killed.append(worker.pid)
             worker.kill()
 
-    changes = fake(shared_memory=MARK)
     outcome = run(request(ranks, changes=changes), on_event)
     assert killed
-    assert outcome.status == "died"
+    assert (outcome.status, outcome.signal_name) == ("died", "SIGKILL")
+    assert bool(outcome.measurements) == (place > 1), "what was measured before stands"

@@ -6,21 +6,24 @@ import sys
 import threading
 from pathlib import Path
 
-import psutil
 import pytest
 
+from gputop.probes.crew import crew
 from gputop.probes.crew.logs import HEAD_BYTES, TAIL_BYTES
-from gputop.probes.protocol.messages import Log, Message, Note, Progress
+from gputop.probes.crew.steps import OPEN
+from gputop.probes.protocol.messages import Log, Message, Note
 from tests.support.nccl.rank_runs import (
     MARK,
     fake,
     figures,
+    made_up,
     private_folders,
-    rank_processes,
     request,
     run,
+    run_here,
 )
 from tests.support.probe_runs import run_probe
+from tests.support.worker_scripts import SkippingClock
 
 pytestmark = pytest.mark.usefixtures("own_temporary_folder")
 
@@ -80,15 +83,20 @@ def test_a_library_that_fails_is_an_answer(tmp_path: Path) -> None:
     assert text.endswith("interface\n")
 
 
-def test_a_rank_that_hangs_meets_the_deadline() -> None:
-    outcome = run(request(seconds=8.0, changes=fake(pauses=1, shared_memory=MARK)))
-    assert outcome.status == "failed", "it never got as far as a GPU"
-    assert "rank 1" in outcome.message
-    assert figures(outcome, "collective_finishes") == [], "the library was never asked"
+def test_a_rank_that_hangs_meets_the_deadline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = SkippingClock(monkeypatch, crew)
+    asked = request(seconds=500.0, changes=made_up(pauses=1))
+    skip = clock.skipping({OPEN.what: 600.0})
+    stopped, measured = run_here(asked, tmp_path, skip)
+    assert stopped.error == "failed", "it never got as far as a GPU"
+    assert "rank 1" in str(stopped)
+    assert measured == [], "the library was never asked"
 
 
 def test_an_answer_that_is_none_is_named() -> None:
-    outcome = run(request(changes=fake(prints=1)))
+    outcome = run(request(changes=made_up(prints=1)))
     assert outcome.status == "failed"
     assert "rank 1" in outcome.message
     assert "its answer is none" in outcome.message
@@ -107,27 +115,23 @@ def test_without_a_private_folder_nothing_starts() -> None:
     assert "private folder" in outcome.message
 
 
-def test_a_rank_that_stops_in_a_transfer_is_found_with_its_pair() -> None:
-    stopped: list[psutil.Process] = []
-
-    def on_event(message: Message) -> None:
-        if isinstance(message, Progress) and "rank 1 sends, rank 0" in message.what and not stopped:
-            found = [p for p in rank_processes() if p.environ()["NCCL_DEBUG_FILE"][-5] == "1"]
-            stopped.extend(found)
-            found[0].suspend()
-
-    outcome = run(request(seconds=30.0), on_event)
-    assert stopped
-    assert outcome.status == "timed-out"
-    (collective,) = figures(outcome, "collective_finishes")
+def test_a_rank_that_stops_in_a_transfer_is_found_with_its_pair(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = SkippingClock(monkeypatch, crew)
+    asked = request(seconds=500.0, changes=made_up(holds="send to 0"))
+    skip = clock.skipping({"rank 1 sends, rank 0 receives": 600.0})
+    stopped, measured = run_here(asked, tmp_path, skip)
+    assert stopped.error == "timed-out"
+    (collective,) = (m for m in measured if m.name == "collective_finishes")
     assert collective.verdict == "finished"
-    late = [m for m in figures(outcome, "send_receive") if m.verdict == "timed-out"]
+    late = [m for m in measured if m.name == "send_receive" and m.verdict == "timed-out"]
     # Rank 0 goes on while rank 1 still looks at what it received, so either may be the late one.
     assert [{m.src, m.dst} for m in late] == [{"cpu:0", "cpu:1"}]
 
 
 def test_four_ranks_exchange_in_every_direction() -> None:
-    outcome = run(request(4))
+    outcome = run(request(4, changes=made_up()))
     assert outcome.status == "finished", outcome
     assert len(figures(outcome, "send_receive")) == 12
     assert not [note for note in outcome.notes if isinstance(note, Note) and "wrong" in note.text]
