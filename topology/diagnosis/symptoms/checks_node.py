@@ -1,22 +1,13 @@
-"""Further checks: NVLS, PCIe links, variables, and how far initialisation came."""
+"""Further checks: NVLS, PCIe links, refused values, and how far initialisation came."""
 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Iterator
 
 from ...logs.report.communicator import Communicator, LoggedSystem, Proof
-from ...logs.report.report import LogReport, Variable
+from ...logs.report.report import LogReport
 
-MAY_DIFFER = {
-    "NCCL_DEBUG_FILE", "NCCL_HOSTID", "NCCL_SOCKET_IFNAME", "NCCL_IB_HCA", "NCCL_COMM_ID",
-    "NCCL_TOPO_FILE", "NCCL_TOPO_DUMP_FILE", "NCCL_GRAPH_DUMP_FILE", "NCCL_OOB_NET_IFNAME",
-    "NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_TIMESTAMP_FORMAT", "NCCL_PROXY_CPUSET",
-    "NCCL_RAS_ADDR", "NCCL_RAS_ENABLE", "NCCL_PROFILE_DUMP_FILE", "NCCL_INSPECTOR_DUMP_DIR",
-    "NCCL_TOPO_DUMP_FILE_RANK", "NCCL_GRAPH_DUMP_FILE_RANK", "NCCL_SET_THREAD_NAME",
-}  # fmt: skip
-"""Variables that may differ: they name devices of one host or rank, or only change the output."""
 _ATTRIBUTE = re.compile(r"Attribute .* of node .* not found")
 CRIPPLED_GBS = 1.0
 """GB/s of the slowest real link, generation 1 with four lanes (constants of graph/topo.h)."""
@@ -111,20 +102,6 @@ def nvlink_unequal(log: LogReport) -> Iterator[Proof]:
             if gbs < full and not name.startswith("NVS/"):
                 text = f"{name} + {kind}[{gbs}] - {to}, where others have {full}"
                 yield Proof(line, text)
-
-
-def environment_differs(log: LogReport) -> Iterator[Proof]:
-    """One variable with several values."""
-    values: dict[str, list[Variable]] = defaultdict(list)
-    for variable in log.environment:
-        # A pasted script shows what somebody tried, not that two ranks differ.
-        if not variable.pasted:
-            values[variable.name].append(variable)
-    for name, seen in values.items():
-        if len(seen) > 1 and name not in MAY_DIFFER:
-            for variable in seen:
-                where = f" on {', '.join(variable.hosts)}" if variable.hosts else ""
-                yield Proof(variable.line, f"{name} set by environment to {variable.value}{where}")
 
 
 def topology_attribute_missing(log: LogReport) -> Iterator[Proof]:

@@ -15,9 +15,9 @@ import msgspec
 
 from ...logs.reading.signs import Signs
 from ...logs.report.communicator import Proof
-from ...logs.report.report import LogNote, LogReport
+from ...logs.report.report import LogNote, LogReport, Variable
 from ..finding import BROKEN, NOTICE, SEVERITIES, SLOW, Evidence, Finding, Fix
-from . import checks, checks_node
+from . import checks, checks_node, checks_ranks
 
 SEVERITY_OF = {"error": BROKEN, "warning": SLOW, "notice": NOTICE}
 """Word of table.toml -> the severity of a finding, the most harmful first."""
@@ -49,6 +49,8 @@ class Symptom(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Name of a function in checks.py that gives the proof."""
     sureness: str = "certain"
     """One of finding.SURENESS: how sure the cause is where the row's lines are seen."""
+    forced_by: tuple[str, ...] = ()
+    """Variables, "NAME=VALUE" or "NAME" for any value, that lead to the way which fails."""
     after: tuple[str, ...] = ()
     """Rows of which this one is an echo: it is dropped when one of them is found. "errors": all
     rows of severity error that have no `after` themselves."""
@@ -79,7 +81,8 @@ def _pattern(symptom: Symptom) -> re.Pattern[str]:
 
 def check_of(name: str) -> checks.Check:
     """The function of that name."""
-    found: checks.Check = getattr(checks, name, None) or getattr(checks_node, name)
+    modules = (checks, checks_node, checks_ranks)
+    found: checks.Check = next(getattr(home, name) for home in modules if hasattr(home, name))
     return found
 
 
@@ -150,18 +153,31 @@ def _look(symptom: Symptom, log: LogReport) -> Finding | None:
         count += len(shown)
     if not proof:
         return None
+    forcing = _forcing(symptom, log)
+    proof += [Proof(variable.line, variable.said) for variable in forcing]
+    settings = dict.fromkeys(f"{variable.name}={variable.value}" for variable in forcing)
+    named, verb = " and ".join(settings), "leads" if len(settings) == 1 else "lead"
     return Finding(
         id=symptom.id,
         severity=SEVERITY_OF[symptom.severity],
-        title=symptom.title,
+        title=f"{symptom.title}; {named} {verb} there" if forcing else symptom.title,
         evidence=tuple(_quoted(line, log.name) for line in _few(proof)),
-        cause=symptom.cause,
+        cause=f"This text sets {named}. {symptom.cause}" if forcing else symptom.cause,
         count=count,
         look=symptom.look,
         fix=tuple(Fix(text=text) for text in symptom.fix),
         sources=symptom.sources,
         sureness=symptom.sureness,
     )
+
+
+def _forcing(symptom: Symptom, log: LogReport) -> list[Variable]:
+    """The variables of this text that lead to the way which fails."""
+    return [
+        variable
+        for variable in log.environment
+        if {variable.name, f"{variable.name}={variable.value}"} & set(symptom.forced_by)
+    ]
 
 
 def _quoted(line: Proof, source: str) -> Evidence:

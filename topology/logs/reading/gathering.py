@@ -11,6 +11,8 @@ from ..report.report import LoggedVersions, LogNote, Variable
 from ..report.text import plain, shape
 from .building import MAX_COMMUNICATORS, CommBuilder, Process
 from .prefix import Speaker
+from .speakers import Speakers
+from .torch_progress import TorchProgress
 
 MAX_NOTES = 500
 MAX_PROCESSES = 20_000
@@ -82,6 +84,8 @@ class GatheredLog:
         """The first lines that speak of nothing known, with their numbers."""
         self.suspects: list[tuple[int, bytes]] = []
         """The first lines that speak of a failure in words that no pattern knows."""
+        self.speakers = Speakers()
+        self.progress = TorchProgress()
         self.nobody = Process(host="", pid=0, cuda_dev=None)
         """Lines without a readable head."""
         self.transports = 0
@@ -163,6 +167,7 @@ class GatheredLog:
         limit = MAX_VARIABLES
         _see(self._variables, key, value, line, process, self, limit, "variables")
         self._pasted.discard(key)
+        self.speakers.said(key, process)
         if remark is not None and key in self._variables:
             self._remarks[key] = remark
 
@@ -188,6 +193,7 @@ class GatheredLog:
 
     def variables(self) -> tuple[Variable, ...]:
         """Variables by name; a variable appears once for each value that ranks read."""
+        largest = max(self._comms.values(), key=lambda comm: comm.nranks, default=None)
         found = [
             Variable(
                 name=name,
@@ -197,6 +203,8 @@ class GatheredLog:
                 hosts=tuple(seen.hosts),
                 remark=self._remarks.get((name, value)),
                 pasted=(name, value) in self._pasted,
+                ranks=self.speakers.ranks((name, value), largest),
+                unread_by=self.speakers.silent(name, largest),
             )
             for (name, value), seen in self._variables.items()
         ]

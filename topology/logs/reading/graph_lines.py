@@ -170,6 +170,7 @@ def on_tree(log: GatheredLog, process: Process, text: bytes, line: int) -> str |
 
 def on_trees(log: GatheredLog, process: Process, text: bytes, line: int) -> str | None:
     """Read `Trees [0] 1/-1/-1->0->-1 [1] ..`: children, rank, parent; until 2.4 in reverse."""
+    log.speakers.planned(process)
     found = False
     for match in _TREES.finditer(text):
         found = True

@@ -96,6 +96,7 @@ class _Reading:
             unknown=log.unknown_notes(),
             openings=numbered(log.openings),
             suspects=numbered(log.suspects),
+            progress=log.progress.built(),
             more={what: count for what, count in log.more.items() if count},
         )
 

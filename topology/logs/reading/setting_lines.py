@@ -102,6 +102,7 @@ def on_bootstrap(log: GatheredLog, process: Process, text: bytes, line: int) -> 
     """Read `Bootstrap: Using eth0:192.0.2.2<0>`."""
     _, found, rest = text.partition(b"Using ")
     if found:
+        log.speakers.began(process)
         if len(log.bootstrap) < 64:
             log.bootstrap[plain(rest.strip(), 80)] = None
         return "bootstrap"

@@ -9,6 +9,7 @@ from .gathering import GatheredLog
 from .pasted_settings import settings_in
 from .setting_lines import on_version
 from .signs import DIGITS, Signs
+from .torch_progress import MARKS
 
 _LAST_WORDS = re.compile(
     rb"NCCL (?:error|Error)|nccl\w+Error|Watchdog caught collective|Cuda failure|Last error:"
@@ -86,6 +87,8 @@ class Unmarked:
             log.kinds["elsewhere"] += 1
             return 0
         last_words = _LAST_WORDS.search(text)
+        if b"ProcessGroupNCCL" in text and any(mark in text for mark in MARKS):
+            log.progress.read(text, number)
         if b"CCL version" in text and last_words is None:
             version = _VERSION.search(text)
             if version and on_version(log, None, text[version.start() :], number) is not None:

@@ -36,6 +36,10 @@ class Variable(msgspec.Struct, frozen=True, kw_only=True):
     """The library's remark: "invalid, the default 0 is used"."""
     pasted: bool = False
     """It stands in the text as `NAME=VALUE`; the library does not say that it read it."""
+    ranks: tuple[int, ...] = ()
+    """Ranks of the largest communicator that read this value, where known, at most 64."""
+    unread_by: tuple[int, ...] = ()
+    """Ranks that are ready, whose lines are all there, and that never say that they read it."""
 
     @property
     def said(self) -> str:
@@ -43,6 +47,26 @@ class Variable(msgspec.Struct, frozen=True, kw_only=True):
         if self.pasted:
             return f"{self.name}={self.value}"
         return f"{self.name} set by environment to {self.value}"
+
+
+class RankProgress(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a rank came, as PyTorch's watchdog says when a collective does not end."""
+
+    group: str = ""
+    """Identity of the process group ("PG GUID"); empty where the line does not name it."""
+    rank: int
+    enqueued: int | None = None
+    """Number of the last collective that the rank called."""
+    completed: int | None = None
+    """Number of the last one that ended there."""
+    work: int | None = None
+    """Number of the collective that did not end."""
+    operation: str | None = None
+    """Its kind: "ALLREDUCE"."""
+    elements: tuple[int, int] | None = None
+    """Elements that go in and that come out."""
+    line: int
+    text: str
 
 
 class LoggedVersions(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,6 +113,8 @@ class LogReport(msgspec.Struct, frozen=True, kw_only=True):
     """The first lines that speak of nothing known."""
     suspects: tuple[LogNote, ...] = ()
     """The first lines without the library's head that speak of a failure in unknown words."""
+    progress: tuple[RankProgress, ...] = ()
+    """How far ranks came, by line; only where PyTorch's watchdog says it."""
     more: dict[str, int] = {}
     """What -> how much of it was left out to keep memory bounded."""
 

@@ -15,6 +15,7 @@ from gputop.topology.logs.reading.read import read_log
 from tests.support.nccl.logs import lines_of, recorded
 from tests.topology.diagnosis.symptoms.log_examples import EXAMPLES
 from tests.topology.diagnosis.symptoms.outside_examples import OUTSIDE
+from tests.topology.diagnosis.symptoms.ranks_examples import DIFFERENT
 
 A = "node1:11:11 [0] NCCL INFO "
 B = "node1:12:12 [1] NCCL INFO "
@@ -192,6 +193,7 @@ SHOWN = {
     "nvls-off-by-flag": [line.decode() for line in lines_of("h200-default")],
     **EXAMPLES,
     **OUTSIDE,
+    **DIFFERENT,
 }
 
 

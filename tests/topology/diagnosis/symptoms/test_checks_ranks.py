@@ -1,0 +1,33 @@
+"""Ranks and hosts that differ are told from those that only look so."""
+
+from __future__ import annotations
+
+import pytest
+
+from gputop.topology.diagnosis.symptoms.explain import explain, known_signs
+from gputop.topology.logs.reading.read import read_log
+from tests.topology.diagnosis.symptoms.ranks_examples import DIFFERENT, INNOCENT
+
+
+@pytest.mark.parametrize("what", INNOCENT)
+def test_what_looks_alike_is_innocent(what: str) -> None:
+    row, lines = INNOCENT[what]
+    assert row in DIFFERENT or row == "environment-differs"
+    log = read_log([line.encode() for line in lines], signs=known_signs())
+    assert row not in {finding.id for finding in explain(log)}
+
+
+def test_variables_that_split_the_ranks_stand_before_what_follows_from_them() -> None:
+    log = read_log([line.encode() for line in DIFFERENT["ranks-disagree"]], signs=known_signs())
+    assert [finding.id for finding in explain(log)] == ["ranks-disagree"]
+
+
+def test_the_variable_that_leads_to_a_failure_is_named_with_it() -> None:
+    lines = [*DIFFERENT["shm-read-only"], "export NCCL_P2P_DISABLE=1"]
+    (finding,) = explain(read_log([line.encode() for line in lines], signs=known_signs()))
+    assert "NCCL_P2P_DISABLE=1 leads there" in finding.title
+    assert finding.cause.startswith("This text sets NCCL_P2P_DISABLE=1.")
+    assert [proof.line for proof in finding.evidence] == [1, 2]
+    other = [*DIFFERENT["shm-read-only"], "export NCCL_P2P_DISABLE=0"]
+    (finding,) = explain(read_log([line.encode() for line in other], signs=known_signs()))
+    assert "NCCL_P2P_DISABLE" not in finding.title

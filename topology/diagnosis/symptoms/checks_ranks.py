@@ -1,0 +1,207 @@
+"""Checks that hold ranks and hosts against each other."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+
+from ...logs.report.communicator import Proof
+from ...logs.report.report import LogNote, LogReport, RankProgress, Variable
+from .checks import p2p_flags
+
+MAY_DIFFER = {
+    "NCCL_DEBUG_FILE", "NCCL_HOSTID", "NCCL_SOCKET_IFNAME", "NCCL_IB_HCA", "NCCL_COMM_ID",
+    "NCCL_TOPO_FILE", "NCCL_TOPO_DUMP_FILE", "NCCL_GRAPH_DUMP_FILE", "NCCL_OOB_NET_IFNAME",
+    "NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_TIMESTAMP_FORMAT", "NCCL_PROXY_CPUSET",
+    "NCCL_RAS_ADDR", "NCCL_RAS_ENABLE", "NCCL_PROFILE_DUMP_FILE", "NCCL_INSPECTOR_DUMP_DIR",
+    "NCCL_TOPO_DUMP_FILE_RANK", "NCCL_GRAPH_DUMP_FILE_RANK", "NCCL_SET_THREAD_NAME",
+}  # fmt: skip
+"""Variables that may differ: they name devices of one host or rank, or only change the output."""
+MUST_AGREE = {
+    "NCCL_ALGO", "NCCL_PROTO", "NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL", "NCCL_BUFFSIZE",
+    "NCCL_LL_BUFFSIZE", "NCCL_LL128_BUFFSIZE", "NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS",
+    "NCCL_MIN_CTAS", "NCCL_MAX_CTAS", "NCCL_NTHREADS", "NCCL_CUMEM_ENABLE", "NCCL_NVLS_ENABLE",
+    "NCCL_COLLNET_ENABLE", "NCCL_CROSS_NIC", "NCCL_P2P_NET_CHUNKSIZE", "NCCL_P2P_PCI_CHUNKSIZE",
+    "NCCL_P2P_NVL_CHUNKSIZE", "NCCL_MIN_P2P_NCHANNELS", "NCCL_MAX_P2P_NCHANNELS",
+}  # fmt: skip
+"""Variables by which each rank plans for itself what it then does together with the others."""
+MAX_RANKS_NAMED = 8
+MAX_RANKS = 4096
+_GDR = re.compile(r"GPU Direct RDMA (Enabled|Disabled) for HCA")
+
+
+def variables_split_ranks(log: LogReport) -> Iterator[Proof]:
+    """Ranks that plan with different values, in a log that also tells of a failure."""
+    if _failed(log):
+        yield from _different(log, MUST_AGREE)
+
+
+def environment_differs(log: LogReport) -> Iterator[Proof]:
+    """One variable with several values, or read by some ranks alone."""
+    names = {variable.name for variable in log.environment} - MAY_DIFFER
+    yield from _different(log, names)
+
+
+def _different(log: LogReport, names: Iterable[str]) -> Iterator[Proof]:
+    values: dict[str, list[Variable]] = defaultdict(list)
+    for variable in log.environment:
+        # A pasted script shows what somebody tried, not that two ranks differ.
+        if not variable.pasted and variable.name in names:
+            values[variable.name].append(variable)
+    for name, seen in values.items():
+        alone = seen[0].unread_by
+        if len(seen) < 2 and not alone:
+            continue
+        for variable in seen:
+            yield Proof(variable.line, f"{variable.said}{_by(variable.ranks, variable.hosts)}")
+        if alone:
+            text = f"{name} is not set{_by(seen[0].unread_by, ())}"
+            yield Proof(seen[0].line, text)
+
+
+def _by(ranks: tuple[int, ...], hosts: tuple[str, ...]) -> str:
+    if ranks:
+        more = "" if len(ranks) <= MAX_RANKS_NAMED else " and more"
+        named = ", ".join(str(rank) for rank in ranks[:MAX_RANKS_NAMED])
+        return f" on rank{'s' * (len(ranks) > 1)} {named}{more}"
+    return f" on {', '.join(hosts)}" if hosts else ""
+
+
+def _failed(log: LogReport) -> bool:
+    """Whether the library warned, a framework gave up, or a communicator was aborted."""
+    aborted = any(rank.state == "aborted" for comm in log.communicators for rank in comm.ranks)
+    return aborted or any(note.level != "INFO" for note in log.notes)
+
+
+def rank_behind(log: LogReport) -> Iterator[Proof]:
+    """Ranks that called fewer collectives of a group than another one, which waits for them."""
+    groups: dict[str, list[RankProgress]] = defaultdict(list)
+    for progress in log.progress:
+        if progress.enqueued is not None:
+            groups[progress.group].append(progress)
+    for seen in groups.values():
+        most = max(progress.enqueued or 0 for progress in seen)
+        late = [progress for progress in seen if (progress.enqueued or 0) < most]
+        for progress in late:
+            text = f"rank {progress.rank} called {progress.enqueued} collectives: {progress.text}"
+            yield Proof(progress.line, text)
+        if late:
+            first = next(progress for progress in seen if progress.enqueued == most)
+            yield Proof(first.line, f"rank {first.rank} called {most} collectives: {first.text}")
+
+
+def watchdog_silent(log: LogReport) -> Iterator[Proof]:
+    """Ranks of the largest communicator of which no watchdog speaks while that of others does."""
+    comm, spoken = log.main, {progress.rank for progress in log.progress}
+    if comm is None or not spoken:
+        return
+    silent = [rank for rank in range(min(comm.nranks, MAX_RANKS)) if rank not in spoken]
+    if silent and max(spoken) < comm.nranks:
+        named = _by(tuple(silent), ()).replace(" on ", "", 1)
+        text = f"no such line from {named} of {comm.nranks}: in another call, or gone"
+        yield Proof(log.progress[0].line, text)
+
+
+def rank_left(log: LogReport) -> Iterator[Proof]:
+    """A rank destroyed its communicator in order while another one waits in a collective of it."""
+    waiting = {
+        progress.rank: progress
+        for progress in log.progress
+        if (progress.enqueued or 0) > (progress.completed or 0)
+    }
+    for comm in log.communicators:
+        states = {rank.rank: rank for rank in comm.ranks}
+        left = [rank for rank in comm.ranks if rank.state == "destroyed"]
+        late = [waiting[number] for number in sorted(waiting) if number in states]
+        late = [progress for progress in late if states[progress.rank].state == "aborted"]
+        if not (left and late):
+            continue
+        for rank in left[:MAX_RANKS_NAMED]:
+            text = f"rank {rank.rank} of {comm.nranks}: destroyed its communicator in order"
+            yield Proof(rank.line or comm.line, text)
+        yield Proof(late[0].line, late[0].text)
+        return
+
+
+def operations_differ(log: LogReport) -> Iterator[Proof]:
+    """Two ranks whose collective with the same number is of another kind or size."""
+    works: dict[tuple[str, int], list[RankProgress]] = defaultdict(list)
+    for progress in log.progress:
+        if progress.work is not None:
+            works[progress.group, progress.work].append(progress)
+    for seen in works.values():
+        kinds = {(progress.operation, progress.elements) for progress in seen}
+        if len(kinds) > 1 and all(elements is not None for _, elements in kinds):
+            yield from (Proof(progress.line, progress.text) for progress in seen[:MAX_RANKS_NAMED])
+
+
+def gdr_on_some_hosts(log: LogReport) -> Iterator[Proof]:
+    """GPUDirect RDMA is there on one host and not on another."""
+    said: dict[str, list[LogNote]] = {"Enabled": [], "Disabled": []}
+    for note in log.notes:
+        found = _GDR.search(note.text)
+        if found is not None and note.hosts:
+            said[found[1]].append(note)
+    on = {host for note in said["Enabled"] for host in note.hosts}
+    off = {host for note in said["Disabled"] for host in note.hosts} - on
+    if not (on and off):
+        return
+    for word, hosts in (("Enabled", on), ("Disabled", off)):
+        note = next(note for note in said[word] if hosts & set(note.hosts))
+        where = ", ".join(sorted(hosts)[:MAX_RANKS_NAMED])
+        yield Proof(note.line, f"{note.text} on {where}")
+
+
+def networks_differ(log: LogReport) -> Iterator[Proof]:
+    """One host uses another network than the rest."""
+    by_network: dict[str, LogNote] = {}
+    for note in log.notes:
+        if note.text.startswith("Using network ") and note.hosts:
+            by_network.setdefault(note.text, note)
+    hosts = [host for note in by_network.values() for host in note.hosts]
+    # A host with two networks has communicators of two kinds.
+    if len(by_network) > 1 and len(hosts) == len(set(hosts)):
+        for note in by_network.values():
+            yield Proof(note.line, f"{note.text} on {', '.join(note.hosts[:MAX_RANKS_NAMED])}")
+
+
+def host_ids_split(log: LogReport) -> Iterator[Proof]:
+    """Ranks of one host are given different host ids, so they take each other for far away."""
+    ids = [variable for variable in log.environment if variable.name == "NCCL_HOSTID"]
+    hosts = [set(variable.hosts) for variable in ids]
+    if any(a & b for at, a in enumerate(hosts) for b in hosts[at + 1 :]):
+        yield from (
+            Proof(variable.line, f"{variable.said}{_by(variable.ranks, variable.hosts)}")
+            for variable in ids
+            if not variable.pasted
+        )
+
+
+def host_id_shared(log: LogReport) -> Iterator[Proof]:
+    """Several hosts are given one host id, so their ranks look for each other's memory."""
+    for variable in log.environment:
+        if variable.name == "NCCL_HOSTID" and len(variable.hosts) > 1:
+            yield Proof(variable.line, f"{variable.said}{_by((), variable.hosts)}")
+
+
+def p2p_off_by_flag(log: LogReport) -> Iterator[Proof]:
+    """P2P is switched off by a variable, and ranks of one host use shared memory."""
+    flags = p2p_flags(log)
+    for comm in log.communicators if flags else ():
+        for transport in comm.transports:
+            if transport.label.startswith("SHM"):
+                yield from (*flags, Proof(transport.line, transport.text))
+                return
+
+
+def plugin_not_loaded(log: LogReport) -> Iterator[Proof]:
+    """A plugin that a variable names by its path, and the line that says it is not there."""
+    for variable in log.environment:
+        path = variable.value
+        if not variable.name.endswith("_PLUGIN") or "/" not in path:
+            continue
+        for note in log.notes:
+            if "/Plugin: " in note.text and path in note.text and "oaded" not in note.text:
+                yield Proof(variable.line, variable.said)
+                yield Proof(note.line, note.text)
