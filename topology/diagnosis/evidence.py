@@ -17,7 +17,7 @@ from ..model.machine import Fabric, Gpu
 from ..model.record import NOT_ASKED, Record
 from ..sources.collect import ONLY_PCI
 from .case import Case
-from .finding import BROKEN, CANNOT_TELL, SLOW, Evidence, Finding, Fix
+from .finding import BROKEN, CANNOT_TELL, NOTICE, SLOW, Evidence, Finding, Fix
 from .inventory import read_of
 
 LACKING = "evidence-missing"
@@ -122,8 +122,7 @@ def _look(case: Case, gpu: Gpu, path: str) -> tuple[bool, str]:
     if isinstance(value, Fabric):
         known = value.state == _REGISTERED
     elif field == "nvlinks":
-        cut = record.why(field) is not None
-        known = known and not cut and all(link.active is not None for link in gpu.nvlinks)
+        known = known and all(link.active is not None for link in gpu.nvlinks)
     return known, record.why(field) or NOT_ASKED
 
 
@@ -171,8 +170,10 @@ def unproven(case: Case, lacks: Sequence[Lack], findings: Sequence[Finding]) -> 
     shown = read_of(case)
     this = "this" if case.on_node else "this text"
     count = f"{len(shown)} thing{'s' * (len(shown) != 1)}"
-    well = f"nothing wrong in the {count} that {this} can show; "
-    harmful = any(finding.severity in _HARMFUL for finding in heard)
+    heard_of = {finding.severity for finding in heard}
+    wrong = "broken or slow" if NOTICE in heard_of else "wrong"
+    well = f"nothing {wrong} in the {count} that {this} can show; "
+    harmful = not heard_of.isdisjoint(_HARMFUL)
     devices = tuple(dict.fromkeys(device for lack in open_lacks for device in lack.devices))
     what = ", ".join(dict.fromkeys(lack.what for lack in open_lacks))
     source = ", ".join(case.snapshot.source)

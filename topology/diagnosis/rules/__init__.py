@@ -16,6 +16,8 @@ NAMES: tuple[str, ...] = (
     "pcie.p2p_refused",
     "pcie.p2p_forced",
     "nvlink.down",
+    "nvlink.outside",
+    "nvlink.inactive",
     "nvlink.rate",
     "nvlink.errors",
     "pcie.acs",

@@ -6,7 +6,7 @@ import io
 import tarfile
 import zlib
 
-from .tree import LIMIT_BYTES, LIMIT_NAMES, Unreadable, clean, resolve
+from .tree import LIMIT_BYTES, LIMIT_NAMES, Unreadable, clean, plain, resolve
 
 LIMIT_MEMBERS = 200_000
 LIMIT_UNPACKED_BYTES = 128 * 1024 * 1024
@@ -52,7 +52,7 @@ class TarTree:
     def text(self, path: str, limit: int = LIMIT_BYTES) -> str | Unreadable:
         """The first `limit` bytes of a file as text without blanks at its ends."""
         data = self.octets(path, 0, limit)
-        return clean(data).strip() if isinstance(data, bytes) else data
+        return plain(data) if isinstance(data, bytes) else data
 
     def octets(self, path: str, offset: int, count: int) -> bytes | Unreadable:
         """At most `count` bytes from `offset`."""

@@ -100,6 +100,14 @@ def clean(data: bytes | str) -> str:
     return data.decode("utf-8", "replace")
 
 
+def plain(data: bytes) -> str:
+    """The text of a file without blanks at its ends.
+
+    tar fills a file of sysfs up to the size that the kernel states, a page, with zero bytes.
+    """
+    return clean(data.rstrip(b"\0")).strip()
+
+
 def answers(tree: Tree, folder: str, names: Iterable[str]) -> dict[str, Raw]:
     """Read files of one folder: name -> text or {"error": why}; absent ones are left out."""
     found: dict[str, Raw] = {}
@@ -125,7 +133,7 @@ class FolderTree:
     def text(self, path: str, limit: int = LIMIT_BYTES) -> str | Unreadable:
         """The first `limit` bytes of a file as text without blanks at its ends."""
         data = self.octets(path, 0, limit)
-        return clean(data).strip() if isinstance(data, bytes) else data
+        return plain(data) if isinstance(data, bytes) else data
 
     def octets(self, path: str, offset: int, count: int) -> bytes | Unreadable:
         """At most `count` bytes from `offset`; fewer where the file or the permission ends."""

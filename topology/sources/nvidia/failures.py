@@ -72,6 +72,11 @@ def _of_device(address: str, device: dict[str, Raw]) -> Iterator[Unanswered]:
             yield from _failure(_CALLS.get(key, key), answer, address)
     for key in (FIELDS, RECOVERY_FIELDS):
         yield from _of_fields(device.get(key), address)
+    # NVML gives the end of the registration as a code of its own: a lost GPU is no fabric fault.
+    registration = device.get("fabric")
+    code = registration.get("status") if isinstance(registration, dict) else None
+    if isinstance(code, int) and code in _CODES:
+        yield Unanswered(_CODES[code], word(RETURNS, code), _CALLS["fabric"], address)
     for link in dicts(device.get("links")):
         yield from _of_link(link, address)
     for pair in dicts(device.get("pairs")):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import io
 import tarfile
 from pathlib import Path
 
@@ -99,3 +100,23 @@ def test_a_copied_folder_says_the_same_as_its_tar(tmp_path: Path) -> None:
     whole = sysfs_tar.parse(RECORDING.read_bytes(), RECORDING)
     assert sysfs_tar.part_from_tree(FolderTree(tmp_path)) == whole
     assert sysfs_tar.part_from_tree(FolderTree(tmp_path / "sys")).pci == whole.pci
+
+
+def test_files_that_tar_filled_with_zero_bytes_read_as_they_were(tmp_path: Path) -> None:
+    """GNU tar states a page for each file of sysfs, and fills what is not there."""
+    filled = io.BytesIO()
+    with tarfile.open(fileobj=io.BytesIO(gzip.decompress(RECORDING.read_bytes()))) as old:
+        with tarfile.open(fileobj=filled, mode="w") as new:
+            for item in old:
+                content = old.extractfile(item)
+                data = content.read() if content is not None else b""
+                if item.isreg() and not item.name.endswith("/config"):
+                    data = data.ljust(4096, b"\0")
+                    item.size = len(data)
+                new.addfile(item, io.BytesIO(data))
+    whole = sysfs_tar.parse(RECORDING.read_bytes(), RECORDING)
+    assert sysfs_tar.parse(filled.getvalue(), RECORDING) == whole
+    folder = tmp_path / "copy"
+    (folder / "sys").mkdir(parents=True)
+    (folder / "sys/answer").write_bytes(b"0x10de\n".ljust(4096, b"\0"))
+    assert FolderTree(folder).text("sys/answer") == "0x10de"

@@ -12,6 +12,7 @@ from ....sources.files.failures import LOST as KIND
 from ...case import Case
 from ...finding import BROKEN, Evidence, Finding, Fix
 from ...rule import Rule
+from ...shared.fabric_words import GONE
 from ...shared.numbered import NUMBERED, named, places_of
 from .presence import given_away
 
@@ -26,7 +27,9 @@ class _Gone(msgspec.Struct, frozen=True):
 def _lost(case: Case) -> Iterable[Finding] | None:
     readings = [(gpu, case.reading(gpu)) for gpu in case.gpus]
     problems = [problem for problem in case.snapshot.problems if problem.kind == KIND]
-    if not problems and case.earlier is None and all(reading is None for _, reading in readings):
+    told = any(gpu.fabric is not None and gpu.fabric.status == GONE for gpu in case.gpus)
+    unasked = case.earlier is None and all(reading is None for _, reading in readings)
+    if not problems and not told and unasked:
         return None
     gone = [
         _Gone(
@@ -39,6 +42,18 @@ def _lost(case: Case) -> Iterable[Finding] | None:
         )
         for gpu, reading in readings
         if reading is not None and reading.lost
+    ]
+    gone += [
+        _Gone(
+            gpu.address,
+            Evidence(
+                what=f"end of the registration of {case.name(gpu.address)} with the fabric",
+                value=gpu.fabric.status,
+                source="NVML nvmlDeviceGetGpuFabricInfoV",
+            ),
+        )
+        for gpu in case.gpus
+        if gpu.fabric is not None and gpu.fabric.status == GONE
     ]
     gone += _named(case, {gpu.device for gpu in gone})
     nameless: list[Evidence] = []

@@ -61,7 +61,7 @@ def links_read(case: Case) -> list[Gpu]:
 def _most(case: Case, gpu: Gpu) -> tuple[int, str]:
     """How many links should be up, by the same model in this node, else by the table."""
     sku = case.sku(gpu)
-    if _part_of_a_mesh(case, gpu):
+    if part_of_a_mesh(case, gpu):
         return 0, "a part of a mesh"
     beside = max((up(other) for other in alike(case, gpu)), default=0)
     counted = sku is not None and sku.fabric in WIRED and "link_count" not in sku.unconfirmed
@@ -71,7 +71,7 @@ def _most(case: Case, gpu: Gpu) -> tuple[int, str]:
     return of_model, "the model's data sheet"
 
 
-def _part_of_a_mesh(case: Case, gpu: Gpu) -> bool:
+def part_of_a_mesh(case: Case, gpu: Gpu) -> bool:
     """Whether a guest has some GPUs of a mesh: its links to the others are down."""
     sku = case.sku(gpu)
     if sku is None or sku.fabric != "point_to_point" or case.in_vm is False:
@@ -169,12 +169,12 @@ def _down(case: Case, sick: Sequence[tuple[Gpu, int, str]]) -> Finding:
             )
             for gpu, most, by in sick
         ],
-        consequence=_price(case, sick),
+        consequence=price(case, sick),
         fix=REPAIR,
     )
 
 
-def _price(case: Case, sick: Sequence[tuple[Gpu, int, str]]) -> str:
+def price(case: Case, sick: Sequence[tuple[Gpu, int, str]]) -> str:
     """What is left, in figures of the model."""
     gpu, most, _ = min(sick, key=lambda entry: up(entry[0]) / entry[1])
     sku = case.sku(gpu)
@@ -237,7 +237,7 @@ def _check_missing(case: Case) -> Iterable[Finding] | None:
                 )
                 for gpu, most, by in sick
             ],
-            consequence=_price(case, sick),
+            consequence=price(case, sick),
             fix=REPAIR,
         )
     ]

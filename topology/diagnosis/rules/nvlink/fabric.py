@@ -9,6 +9,7 @@ from ....model.machine import Gpu
 from ...case import Case
 from ...finding import BROKEN, SLOW, Evidence, Finding, Fix
 from ...rule import Rule
+from ...shared.fabric_words import GONE
 from .fabric_manager import RESTART
 
 _UNREADY = ("not started", "in progress")
@@ -79,8 +80,8 @@ def _fifth(case: Case) -> list[Fix]:
 def _unready(gpu: Gpu) -> str | None:
     """The problem of the registration; None where there is none."""
     fabric = gpu.fabric
-    if fabric is None:
-        return None
+    if fabric is None or fabric.status == GONE:
+        return None  # the fabric is not at fault: see gpu-lost
     if fabric.state in _UNREADY:
         return fabric.state
     if fabric.state == UP and fabric.status not in (None, _WELL):
@@ -160,7 +161,7 @@ STATE = Rule(
     ),
     sources=("pytorch/pytorch#35710", "Azure/azhpc-images#506", "nvml.h NVML_GPU_FABRIC_STATE_*"),
     check=_state,
-    implied_by=("fabric-manager",),
+    implied_by=("fabric-manager", "gpu-reset-required"),
 )
 
 HEALTH = Rule(

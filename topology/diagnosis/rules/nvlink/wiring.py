@@ -120,7 +120,7 @@ ISLANDS = Rule(
     disproof_by=((AMD.id, "XGMI between every pair in `rocm-smi --showtopotype`"),),
     sources=("NVIDIA/nccl-tests#178", "deepspeedai/DeepSpeed#1444"),
     check=_check_islands,
-    implied_by=("nvlink-down", "nvlink-missing", "nvlink-p2p-refused"),
+    implied_by=("nvlink-down", "nvlink-missing", "nvlink-p2p-refused", "gpu-outside-island"),
 )
 
 PCIE_ONLY = Rule(

@@ -6,13 +6,14 @@ from typing import Any
 from xml.etree.ElementTree import Element
 
 from .....model.machine import Fabric, Gpu, MigInstance
-from .....model.readings import EccCounts, GpuReading
+from .....model.readings import GpuReading
 from .....model.record import Gap
 from .....sources.files.printed import Printed
 from .....sources.nvidia import recovery
 from .....sources.nvidia.smi_values import CELSIUS, LANES, MAX_ITEMS, MEGAHERTZ, NVIDIA_SMI, PERCENT
 from .....sources.nvidia.words import HEALTH_AS_PRINTED
 from .....sources.pci.address import pci_address
+from .ecc import ecc_counts
 from .processes import processes
 
 NOT_PRINTED = "not in nvidia-smi -q -x"
@@ -139,7 +140,7 @@ def reading(element: Element, own: str) -> GpuReading:
         "pcie_gen": v.whole("pcie_gen", f"{link}/pcie_gen/current_link_gen"),
         "pcie_width": v.whole("pcie_width", f"{link}/link_widths/current_link_width", units=LANES),
         "pcie_replays": v.whole("pcie_replays", "pci/replay_counter"),
-        "ecc": _ecc(element),
+        "ecc": ecc_counts(element),
         "processes": processes(v),
         "recovery_action": recovery.printed(v, element),
     }
@@ -246,51 +247,3 @@ def _performance_state(v: Printed) -> int | None:
         v.miss("performance_state", f"not understood: {text[:40]}")
         return None
     return int(digits)
-
-
-def _ecc(element: Element) -> EccCounts:
-    v = Printed(element, NVIDIA_SMI)
-    values: dict[str, Any] = {}
-    for ours, theirs in (("volatile", "volatile"), ("aggregate", "aggregate")):
-        root = f"ecc_errors/{theirs}"
-        values[f"corrected_{ours}"] = _sum(
-            v,
-            f"corrected_{ours}",
-            (f"{root}/sram_correctable", f"{root}/dram_correctable"),
-            f"{root}/single_bit/total",
-        )
-        parity, secded = f"{root}/sram_uncorrectable_parity", f"{root}/sram_uncorrectable_secded"
-        split = element.find(parity) is not None
-        sram = (parity, secded) if split else (f"{root}/sram_uncorrectable",)
-        values[f"uncorrected_{ours}"] = _sum(
-            v,
-            f"uncorrected_{ours}",
-            (*sram, f"{root}/dram_uncorrectable"),
-            f"{root}/double_bit/total",
-        )
-    rows, pages = "remapped_rows", "retired_pages"
-    values |= {
-        "rows_remapped_corrected": v.whole("rows_remapped_corrected", f"{rows}/remapped_row_corr"),
-        "rows_remapped_uncorrected": v.whole(
-            "rows_remapped_uncorrected", f"{rows}/remapped_row_unc"
-        ),
-        "remap_pending": v.flag("remap_pending", f"{rows}/remapped_row_pending"),
-        "remap_failed": v.flag("remap_failed", f"{rows}/remapped_row_failure"),
-        "pages_retired_single": v.whole(
-            "pages_retired_single", f"{pages}/multiple_single_bit_retirement/retired_count"
-        ),
-        "pages_retired_double": v.whole(
-            "pages_retired_double", f"{pages}/double_bit_retirement/retired_count"
-        ),
-        "retirement_pending": v.flag("retirement_pending", f"{pages}/pending_retirement"),
-    }
-    return EccCounts(gaps=v.gaps, **values)
-
-
-def _sum(v: Printed, field: str, paths: tuple[str, ...], total: str) -> int | None:
-    """Sum of the places that this driver lists; an older one prints a total."""
-    if v.raw.find(total) is not None:
-        return v.whole(field, total)
-    counts = [v.whole(field, path) for path in paths]
-    known = [count for count in counts if count is not None]
-    return sum(known) if len(known) == len(counts) else None

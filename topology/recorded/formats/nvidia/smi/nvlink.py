@@ -15,6 +15,9 @@ from .....model.record import Gap
 from .document import PrintedGpu, element_of, part_of, text_lines
 
 TOOL = "nvidia-smi nvlink"
+CUT = "left out of the text"
+_MOST_LINKS = 64
+"""More than any GPU has; a higher number is no count of links."""
 _GPU = re.compile(
     r"\A\s*GPU (\d{1,4}):\s*(\S.{0,120}?)?\s*(?:\(UUID: (?:(GPU-[\w-]{1,60})|.{0,60})\))?\s*\Z"
 )
@@ -24,6 +27,9 @@ _COUNT = re.compile(
     re.IGNORECASE,
 )
 _REFUSED = re.compile(r"\A\s*((?:NvLink|Nvlink|NVLink|Device|NVML)\b.{0,120}?)\s*\Z")
+_LEFT_OUT = re.compile(
+    r"\A\s*[\[(<]?(?:\.{3,}|\u2026|snip|output omitted|truncated)[\])>]?\s*\Z", re.I
+)
 _COUNTERS = {"replay": "replay_errors", "recovery": "recovery_errors", "crc": "crc_errors"}
 _UNTOLD = ("version", "remote_address", "remote_kind", "remote_link", "p2p_capable")
 
@@ -36,6 +42,8 @@ class _Shown(msgspec.Struct):
     """GB/s by link; None for one that is inactive."""
     counts: dict[int, dict[str, int]] = {}
     refused: str = ""
+    cut: bool = False
+    """Whether somebody left lines out."""
 
 
 def _recognises(head: bytes, path: Path) -> bool:
@@ -54,10 +62,13 @@ def _parse(data: bytes, path: Path) -> Part:
         elif now is None:
             continue
         elif state := _STATE.match(line):
-            now.states.setdefault(int(state[1]), float(state[2]) if state[2] else None)
+            if int(state[1]) < _MOST_LINKS:
+                now.states.setdefault(int(state[1]), float(state[2]) if state[2] else None)
         elif count := _COUNT.match(line):
             of_link = now.counts.setdefault(int(count[1]), {})
             of_link.setdefault(_COUNTERS[count[2].lower()], int(count[3]))
+        elif _LEFT_OUT.match(line):
+            now.cut = True
         elif refused := _REFUSED.match(line):
             now.refused = now.refused or refused[1]
     if not shown:
@@ -85,6 +96,11 @@ def _linked(gpu: Gpu, shown: _Shown) -> Gpu:
         )
         for number, rate in sorted(shown.states.items())
     )
+    # nvidia-smi numbers them without a hole; else what is left out is behind the last one.
+    last = max(shown.states)
+    unseen = set(range(last)) - set(shown.states) or ({last + 1} if shown.cut else set())
+    links += tuple(NvLink(link=number, gaps=(Gap("active", CUT), *unsaid)) for number in unseen)
+    links = tuple(sorted(links, key=lambda link: link.link))
     return msgspec.structs.replace(gpu, gaps=gaps, nvlinks=links)
 
 
@@ -115,7 +131,8 @@ FORMAT = Format(
     parse=_parse,
     starts=_STARTS,
     goes_on=re.compile(
-        r"[ \t]*(?:GPU \d{1,4}:|Link \d{1,3}[:,]|Device does not|N[vV][lL]ink quer|NVML: )"
+        r"[ \t]*(?:GPU \d{1,4}:|Link \d{1,3}[:,]|Device does not|N[vV][lL]ink quer|NVML: |"
+        r"[\[(<]?(?:\.{3}|\u2026|snip))"
     ),
     repeats=True,
 )

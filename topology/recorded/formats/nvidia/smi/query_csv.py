@@ -53,6 +53,12 @@ _PATHS = {
     "ecc.errors.corrected.aggregate.total": "ecc_errors/aggregate/single_bit/total",
     "ecc.errors.uncorrected.volatile.total": "ecc_errors/volatile/double_bit/total",
     "ecc.errors.uncorrected.aggregate.total": "ecc_errors/aggregate/double_bit/total",
+    **{
+        f"ecc.errors.{kind}ed.{time}.{place}": f"ecc_errors/{time}/{ours}_{kind}able"
+        for kind in ("correct", "uncorrect")
+        for time in ("volatile", "aggregate")
+        for place, ours in (("sram", "sram"), ("dram", "dram"), ("device_memory", "dram"))
+    },
     "retired_pages.single_bit_ecc.count": (
         "retired_pages/multiple_single_bit_retirement/retired_count"
     ),

@@ -212,7 +212,9 @@ def test_states_and_errors_of_links() -> None:
     assert [link.link for link in gpu.nvlinks if not link.active] == [3, 5]
     assert gpu.nvlinks[3].raw_gbs is None
     gpu, now = first("h100-nvlink-errors.md")
-    assert [link.link for link in gpu.nvlinks] == [0, 17]
+    assert [link.link for link in gpu.nvlinks] == list(range(18))
+    assert [link.link for link in gpu.nvlinks if link.active] == [0, 17]
+    assert {link.why("active") for link in gpu.nvlinks[1:17]} == {"left out of the text"}
     assert [link.link for link in now.nvlinks] == [0, 1, 17]
     assert {(e.replay_errors, e.recovery_errors, e.crc_errors) for e in now.nvlinks} == {(0, 0, 0)}
     assert len(snapshot("h200-nvlink.txt").machine.gpus[0].nvlinks) == 18
