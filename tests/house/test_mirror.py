@@ -22,6 +22,7 @@ APART = {
     "recordings": "nodes and logs as they were recorded, with where each is from",
     "rule_cases": "a sick or a healthy machine in each file, with what the rules say of it",
     "support": "what tests of several folders share",
+    "threads": "what users posted in public, scored by what gputop answers",
 }
 """Folders of tests/ that mirror none of the source, and what each is for."""
 

@@ -1,0 +1,102 @@
+"""Give each thread's material to gputop and score the answer."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from tests.support.command import gputop
+
+HERE = Path(__file__).parent
+BROKEN = "broken"
+UNKNOWN = "cannot-tell"
+"""Severity of what could not be read: it names no cause."""
+
+
+class Thread(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One thread; README.md says what the fields are."""
+
+    source: str
+    title: str
+    cause: str
+    cure: str
+    sure: Literal["confirmed", "likely"]
+    command: Literal["log", "check"] = "log"
+    finding: tuple[str, ...]
+    words: tuple[str, ...]
+    also: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Score:
+    """What an answer is worth."""
+
+    points: int
+    why: str
+
+
+@cache
+def threads() -> dict[str, Thread]:
+    """All threads by the name of their folder."""
+    found = sorted(HERE.glob("*/thread.toml"))
+    return {
+        path.parent.name: msgspec.convert(tomllib.loads(path.read_text()), Thread) for path in found
+    }
+
+
+def materials(name: str) -> list[Path]:
+    """The files that the asker pasted."""
+    return sorted((HERE / name).glob("material*.txt"))
+
+
+def answer(command: str, files: list[Path]) -> list[dict[str, Any]] | None:
+    """The findings of gputop, worst first; None where it refuses the text."""
+    if command == "log":
+        ran = gputop("log", str(files[0]), "--json")
+    else:
+        sources = [part for file in files for part in ("--from", str(file))]
+        ran = gputop("check", "--quick", *sources, "--json")
+    if not ran.stdout.strip():
+        return None
+    findings: list[dict[str, Any]] = json.loads(ran.stdout)["findings"]
+    return findings
+
+
+def score(name: str) -> Score:
+    """Score the answer to one thread."""
+    thread = threads()[name]
+    found = answer(thread.command, materials(name))
+    if found is None:
+        return Score(0, "refused")
+    said = [finding for finding in found if finding["severity"] != UNKNOWN]
+    named = next((finding for finding in said if finding["id"] in thread.finding), None)
+    first = next((finding for finding in said if finding["severity"] == BROKEN), None)
+    if first is not None and first["id"] not in (*thread.finding, *thread.also):
+        return Score(-1, f"misled by {first['id']}")
+    if named is None:
+        return Score(0, "missed")
+    text = json.dumps([named.get(part) for part in ("title", "cause", "fix", "look")])
+    cured = any(word in text for word in thread.words)
+    return Score(2, "cause and cure") if cured else Score(1, "cause, no cure")
+
+
+def table() -> str:
+    """All scores as text, with the share of all points."""
+    scores = {name: score(name) for name in threads()}
+    width = max(map(len, scores), default=0)
+    rows = [
+        f"{name:{width}}  {result.points:2}  {result.why:24}  {threads()[name].source}"
+        for name, result in scores.items()
+    ]
+    return "\n".join([*rows, f"{100 * share(scores):.0f} % of {2 * len(scores)} points"])
+
+
+def share(scores: dict[str, Score]) -> float:
+    """The share of all points that could be had."""
+    return sum(result.points for result in scores.values()) / (2 * len(scores))
