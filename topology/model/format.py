@@ -42,6 +42,10 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
     """A line that belongs to the output, below its first; empty lines do between such lines."""
     repeats: bool = False
     """Whether a second output adds to the first. Else it is another moment, or another machine."""
+    together: bool = False
+    """Whether all its outputs in a text are read as one: each holds a part of the same picture."""
+    yields: bool = False
+    """Whether the first line of another format ends it, because any indented line goes on."""
 
 
 def recording(data: bytes, library: str) -> dict[str, Any]:

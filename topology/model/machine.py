@@ -201,7 +201,7 @@ class PciDevice(Record, frozen=True, kw_only=True):
     address: str
     parent: str
     """Address of the bridge above, or the name of the root complex, "pci0000:00"; "cpu 0" where
-    only the NUMA node at the end of the path is known."""
+    only the NUMA node at the end of the path is known; "" where nothing is."""
     class_code: int | None = None
     """24 bits, 0x030200 for a 3D controller."""
     kind: str = "other"

@@ -8,6 +8,8 @@ from .record import Record
 class NumaNode(Record, frozen=True, kw_only=True):
     """One NUMA node of the host."""
 
+    identity = ("node",)
+
     node: int
     cpus: str | None = None
     memory_bytes: int | None = None
@@ -25,6 +27,8 @@ class NumaNode(Record, frozen=True, kw_only=True):
 
 class Socket(Record, frozen=True, kw_only=True):
     """One CPU package."""
+
+    identity = ("socket",)
 
     socket: int
     cores: int | None = None
@@ -162,6 +166,8 @@ class Interface(Record, frozen=True, kw_only=True):
 
 class RdmaPort(Record, frozen=True, kw_only=True):
     """One port of an RDMA device."""
+
+    identity = ("port",)
 
     port: int
     state: str | None = None

@@ -23,6 +23,9 @@ _SHAPES = re.compile(r"[\W_]*\Z")
 """Empty lines, rules, and the [...] of who left something out."""
 _SAYS_NOTHING = re.compile(
     r"\A(?:[\W_]*\Z|[ \t]*(?:```|~~~|</?[a-z])|.{0,200}\bnvidia-smi\b|"
+    r"(?:[^\n$#>]{0,80}[$#>] ?)?(?:sudo )?(?:[\w./-]{0,80}/)?(?:lspci|lscpu|numactl|lstopo|ibstat|"
+    r"ibstatus|ibdev2netdev|show_gids|rdma link|rocminfo|rocm-smi|nvbandwidth|env|hwloc-ls|"
+    r"p2pBandwidthLatencyTest|\w{3,20}_perf)\b[^:=\n]{0,200}\Z|lspci: |"
     r"[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d )"
 )
 """Fences, tags, rules, the command itself and the date that nvidia-smi prints first."""
@@ -58,7 +61,7 @@ def read_sections(data: bytes, forms: Sequence[Format], path: Path) -> Sections 
     parts: list[tuple[Format, Part]] = []
     passed_over: list[tuple[str, str]] = []
     first_error: FormatError | None = None
-    for section in sections:
+    for section in _joined(sections):
         where = _lines([(section.first, section.last)])
         form = section.form
         if not form.repeats and any(other is form for other, _ in parts):
@@ -83,6 +86,21 @@ def read_sections(data: bytes, forms: Sequence[Format], path: Path) -> Sections 
     if between:
         passed_over.append((_lines(between), "text that --from does not read"))
     return Sections(tuple(parts), tuple(passed_over))
+
+
+def _joined(sections: Sequence[TextSection]) -> list[TextSection]:
+    """The sections, with those of a format that is read together as one, where the first stands."""
+    found: list[TextSection] = []
+    first: dict[str, int] = {}
+    for section in sections:
+        place = first.get(section.form.id)
+        if place is None or not section.form.together:
+            first.setdefault(section.form.id, len(found))
+            found.append(section)
+        else:
+            text = f"{found[place].text.rstrip()}\n{section.text}"
+            found[place] = msgspec.structs.replace(found[place], text=text)
+    return found
 
 
 def _of_others(part: Part, before: Sequence[Part]) -> bool:
@@ -122,11 +140,16 @@ def split(text: str, forms: Sequence[Format]) -> list[TextSection]:
     lines = [0, *(match.end() for match in re.finditer("\n", text))] if found else []
     sections: list[TextSection] = []
     end = 0
-    for start, _, form in sorted(found, key=lambda item: item[:2]):
+    found.sort(key=lambda item: item[:2])
+    for index, (start, order, form) in enumerate(found):
         if start < end or len(sections) == MOST_SECTIONS:
             continue
         first = bisect_right(lines, start)
         last = _last(text, lines, first, form)
+        if form.yields:
+            others = (other for other, of, _ in found[index + 1 :] if of != order)
+            stop = bisect_right(lines, next(others, len(text)))
+            last = min(last, stop - 1) if first < stop <= last else last
         end = lines[last] if last < len(lines) else len(text)
         sections.append(TextSection(form, text[start:end], first, last))
     return sections

@@ -2,39 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from operator import is_not
+from collections.abc import Sequence
 
 import msgspec
 
 from ..hardware.amd_parts import numbered
 from ..hardware.vendor import GPU
-from ..hardware.vendors import AMD, BY_PCI_ID, VENDORS, vendor_of
+from ..hardware.vendors import AMD, BY_PCI_ID, vendor_of
 from ..model.machine import Gpu, Machine, PciDevice
 from ..model.part import OF_MACHINE, OF_READINGS, OF_SNAPSHOT, Part, merge_fields
 from ..model.readings import Readings
-from ..model.record import Gap, Record
+from ..model.record import Gap
 from ..model.snapshot import NodeSnapshot
 from .cross_check import differences
+from .numbers import addressed, in_order, named_in
 
 ONLY_PCI = "only PCI shows this GPU; no management library answered for it"
 """Why such a GPU has no UUID, no index and no memory size."""
-NUMBERED = {f"topo:{vendor.label}": vendor.id for vendor in VENDORS}
-"""The prefix of GPU numbers in texts without addresses, and the vendor whose numbers they are."""
-ADDRESSED = ("gpus", "pairs", "relations", "gpu_readings")
-"""Fields of a part whose records may name GPUs by number."""
 
 
 def merge_machine(parts: Sequence[Part]) -> Machine:
     """The machine from parts in order of precedence."""
-    merged = merge_fields(_addressed(parts, OF_MACHINE), OF_MACHINE)
+    merged = merge_fields(addressed(parts, OF_MACHINE), OF_MACHINE)
     merged["gpus"] = _named(_gpus(merged.get("gpus", ()), merged.get("pci", ())))
     return Machine(**merged)
 
 
 def merge_readings(parts: Sequence[Part]) -> Readings:
     """The readings from parts in order of precedence."""
-    merged = merge_fields(_addressed(parts, OF_READINGS), tuple(OF_READINGS))
+    merged = merge_fields(addressed(parts, OF_READINGS), tuple(OF_READINGS))
     return Readings(**{OF_READINGS[name]: value for name, value in merged.items()})
 
 
@@ -47,7 +43,8 @@ def merge(
     machine: Machine | None = None,
 ) -> NodeSnapshot:
     """One snapshot; `machine` is given when it is known not to have changed."""
-    crossed = Part(problems=differences(parts))
+    crossed = Part(problems=differences(parts), assumptions=in_order(parts))
+    parts = named_in(parts)
     return NodeSnapshot(
         gputop=gputop,
         taken_at=taken_at,
@@ -151,57 +148,3 @@ def _unmanaged(device: PciDevice) -> Gpu:
         pcie_width_max=device.link_width_max,
         gaps=tuple(Gap(field, ONLY_PCI) for field in ("uuid", "memory_bytes", "index")),
     )
-
-
-def _addressed(parts: Sequence[Part], names: Collection[str]) -> list[Part]:
-    """The parts with PCI addresses in these fields instead of names such as `topo:GPU3`.
-
-    The number is that of the management library; each vendor counts from 0.
-    """
-    known: dict[tuple[str, int], str] = {}
-    for part in parts:
-        for gpu in part.gpus:
-            if gpu.index is not None and not gpu.address.startswith("topo:"):
-                known.setdefault((gpu.vendor, gpu.index), gpu.address)
-    fields = [name for name in ADDRESSED if name in names]
-    found = []
-    for part in parts:
-        changed = {}
-        for name in fields:
-            records = getattr(part, name)
-            if (named := _all_readdressed(records, known)) is not records:
-                changed[name] = named
-        found.append(msgspec.structs.replace(part, **changed) if changed else part)
-    return found
-
-
-def _all_readdressed(
-    records: tuple[Record, ...], known: Mapping[tuple[str, int], str]
-) -> tuple[Record, ...]:
-    """Records, and the xGMI links in them, with the addresses of their GPUs."""
-    found = [_readdressed(record, known) for record in records]
-    return tuple(found) if any(map(is_not, found, records)) else records
-
-
-def _readdressed(record: Record, known: Mapping[tuple[str, int], str]) -> Record:
-    changed: dict[str, object] = {}
-    for name in record.identity or ():
-        said = getattr(record, name)
-        if (address := _address(said, known)) != said:
-            changed[name] = address
-    if links := getattr(record, "xgmi", None):
-        named = _all_readdressed(links, known)
-        if named is not links:
-            changed["xgmi"] = named
-    return msgspec.structs.replace(record, **changed) if changed else record
-
-
-def _address(name: str, known: Mapping[tuple[str, int], str]) -> str:
-    """The address of a GPU that is named by its number; any other name unchanged."""
-    if not name.startswith("topo:"):
-        return name
-    for sign, vendor in NUMBERED.items():
-        digits = name.removeprefix(sign)
-        if digits != name and digits.isdecimal() and len(digits) < 10:
-            return known.get((vendor, int(digits)), name)
-    return name

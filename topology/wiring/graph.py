@@ -83,8 +83,8 @@ def chain(machine: Machine, address: str) -> tuple[str, ...]:
 def climb(parents: dict[str, str], address: str) -> tuple[str, ...]:
     """List what is above `address` when `parents` says what is above each PCI function."""
     above: dict[str, None] = {}
-    while len(above) < DEEPEST and address in parents and parents[address] not in above:
-        address = parents[address]
+    while len(above) < DEEPEST and (parent := parents.get(address)) and parent not in above:
+        address = parent
         above[address] = None
     return tuple(above)
 
@@ -188,8 +188,8 @@ class _Builder:
             done = device.parent in self.graph
             if parent is not None:
                 self._add(parent.address, parent.kind, _port_label(parent), parent)
-            elif device.parent.startswith(CPU_ROOT):
-                numa = self._numa(self.numa_of_root.get(device.parent))
+            elif not device.parent or device.parent.startswith(CPU_ROOT):
+                numa = self._numa(self.numa_of_root.get(device.parent, device.numa_node))
                 self.graph.add_edge(device.address, numa, wire=self._wire(device, None))
                 return
             else:
@@ -269,8 +269,8 @@ def _numa_of_roots(machine: Machine) -> dict[str, int]:
     parents = {device.address: device.parent for device in machine.pci}
     found: dict[str, int] = {}
     for device in machine.pci:
-        if device.numa_node is not None:
-            found.setdefault(climb(parents, device.address)[-1], device.numa_node)
+        if device.numa_node is not None and (above := climb(parents, device.address)):
+            found.setdefault(above[-1], device.numa_node)
     return found
 
 

@@ -70,8 +70,9 @@ class Bus:
                 self.assumptions.append(NO_NUMA)
             return "cpu", self._numa(gpu.numa_node if gpu is not None else None)
         way = climb(self._parents, address)
-        # A way that ends in no root complex is a ring: no recording of a machine.
-        whole = len(way) <= MOST_BRIDGES and way[-1] not in self._devices
+        # A way that ends in no root complex is a ring: no recording of a machine. A text may show
+        # a function and not its place.
+        whole = 0 < len(way) <= MOST_BRIDGES and way[-1] not in self._devices
         if not whole or len(way) < 2 or way[1] not in self._devices:
             return "cpu", self._numa(device.numa_node)
         return "pci", way[1]

@@ -1,0 +1,101 @@
+"""Text of `lscpu`: model, sockets, NUMA nodes with their CPUs, and whether this is a guest."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from ....model.cpulist import members
+from ....model.format import Format, FormatError
+from ....model.machine import NumaNode, Socket
+from ....model.part import Part
+from ....model.record import Gap
+from ....sources.files.answers import whole
+from .said import host_of, lines_of
+
+TOOL = "lscpu"
+_VALUE = re.compile(r"\s*([A-Z][A-Za-z0-9 ()/-]{1,40}?):\s{0,60}(.{0,4000}?)\s*\Z")
+_NODE = re.compile(r"NUMA node(\d{1,4}) CPU\(s\)\Z")
+_CPUS = re.compile(r"\A\d{1,5}(-\d{1,5})?(,\d{1,5}(-\d{1,5})?)*\Z")
+_MOST_SOCKETS = 64
+_MOST_NODES = 1024
+
+
+def _recognises(head: bytes, path: Path) -> bool:
+    return _STARTS.search(head.decode("utf-8", "replace")) is not None
+
+
+def _parse(data: bytes, path: Path) -> Part:
+    said: dict[str, str] = {}
+    for line in lines_of(data):
+        if value := _VALUE.match(line):
+            said.setdefault(value[1], value[2])
+    cpus = whole(said.get("CPU(s)"))
+    if cpus is None or cpus <= 0:
+        raise FormatError("no number of CPUs in it")
+    known: dict[str, object] = {"architecture": said.get("Architecture")}
+    known |= {
+        field: said[name]
+        for field, name in (("cpu_vendor", "Vendor ID"), ("cpu_model_name", "Model name"))
+        if said.get(name)
+    }
+    known |= {
+        field: number
+        for field, name in (("cpu_family", "CPU family"), ("cpu_model", "Model"))
+        if (number := whole(said.get(name))) is not None
+    }
+    if guest := _hypervisor(said):
+        known["hypervisor"] = guest
+    elif "Flags" in said or "Virtualization" in said:
+        known["hypervisor"] = None  # a guest of x86 shows its hypervisor here, or in its flags
+    nodes = _nodes(said)
+    return Part(host=host_of(TOOL, sockets=_sockets(said), numa=nodes, **known))
+
+
+def _hypervisor(said: dict[str, str]) -> str | None:
+    vendor = said.get("Hypervisor vendor")
+    if vendor:
+        return vendor[:60]
+    if "hypervisor" in said.get("Flags", "").split():
+        return "unknown hypervisor"
+    return said.get("Virtualization type") or None
+
+
+def _sockets(said: dict[str, str]) -> tuple[Socket, ...]:
+    count, cores = whole(said.get("Socket(s)")), whole(said.get("Core(s) per socket"))
+    threads = whole(said.get("Thread(s) per core"))
+    if count is None or not 0 < count <= _MOST_SOCKETS:
+        return ()
+    each = cores * threads if cores and threads else None
+    return tuple(Socket(socket=number, cores=cores, threads=each) for number in range(count))
+
+
+def _nodes(said: dict[str, str]) -> tuple[NumaNode, ...]:
+    found: list[NumaNode] = []
+    for name, text in said.items():
+        node = _NODE.match(name)
+        if node is None or len(found) >= _MOST_NODES or (text and not _CPUS.match(text)):
+            continue
+        cpus = text.replace(" ", "")
+        gaps = [Gap("memory_bytes", f"not in {TOOL}"), Gap("distances", f"not in {TOOL}")]
+        own = False if cpus and members(cpus) else None
+        if own is None:
+            gaps.append(Gap("gpu_memory", "memory without CPUs may also be an expander's"))
+        found.append(NumaNode(node=int(node[1]), cpus=cpus, gpu_memory=own, gaps=tuple(gaps)))
+    return tuple(sorted(found, key=lambda node: node.node))
+
+
+_STARTS = re.compile(
+    r"(?m)^[ \t]*Architecture:[ \t]+\S+[ \t]*\n(?:[^\n]{0,200}\n){0,4}[ \t]*CPU\(s\):"
+)
+FORMAT = Format(
+    id=TOOL,
+    recognises=_recognises,
+    parse=_parse,
+    starts=_STARTS,
+    needs="CPU(s):",
+    goes_on=re.compile(
+        r"[ \t]*[A-Z][A-Za-z0-9 ()/-]{1,40}:[ \t]{1,60}\S|[ \t]*NUMA node\d{1,4} |"
+        r"(?:Virtualization features|Caches[^\n]{0,30}|NUMA|Vulnerabilities):[ \t]*\Z"
+    ),
+)

@@ -1,0 +1,89 @@
+"""Text of `numactl -H`: NUMA nodes with CPUs, memory and distances."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from ....model.format import Format, FormatError
+from ....model.machine import NumaNode
+from ....model.part import Part
+from ....model.record import Gap
+from .said import host_of, lines_of
+
+TOOL = "numactl -H"
+_CPUS = re.compile(r"\s*node (\d{1,4}) cpus:((?:\s+\d{1,5}){0,8192})\s*\Z")
+_SIZE = re.compile(r"\s*node (\d{1,4}) size:\s+(\d{1,12}) MB\s*\Z")
+_DISTANCES = re.compile(r"\s*(\d{1,4}):((?:\s+\d{1,4}){1,1024})\s*\Z")
+_MOST_NODES = 1024
+
+
+def _recognises(head: bytes, path: Path) -> bool:
+    return _STARTS.search(head.decode("utf-8", "replace")) is not None
+
+
+def _parse(data: bytes, path: Path) -> Part:
+    cpus: dict[int, str] = {}
+    sizes: dict[int, int] = {}
+    distances: dict[int, tuple[int, ...]] = {}
+    for line in lines_of(data):
+        if found := _CPUS.match(line):
+            cpus.setdefault(int(found[1]), _ranges(sorted({int(cpu) for cpu in found[2].split()})))
+        elif found := _SIZE.match(line):
+            sizes.setdefault(int(found[1]), int(found[2]) << 20)
+        elif found := _DISTANCES.match(line):
+            row = tuple(int(number) for number in found[2].split())
+            distances.setdefault(int(found[1]), row)
+    numbers = sorted({*cpus, *sizes})
+    if not numbers or len(numbers) > _MOST_NODES:
+        raise FormatError("no NUMA node in it")
+    nodes = tuple(
+        _node(number, cpus.get(number), sizes.get(number), distances.get(number))
+        for number in numbers
+    )
+    total = sum(sizes.values())
+    known = {"memory_bytes": total} if total and len(sizes) == len(numbers) else {}
+    return Part(host=host_of(TOOL, numa=nodes, **known))
+
+
+def _node(
+    number: int, cpus: str | None, size: int | None, distances: tuple[int, ...] | None
+) -> NumaNode:
+    values = {"cpus": cpus, "memory_bytes": size, "distances": distances}
+    gaps = [Gap(field, f"not in {TOOL}") for field, value in values.items() if value is None]
+    own = False if cpus else None
+    if own is None:
+        gaps.append(Gap("gpu_memory", "memory without CPUs may also be an expander's"))
+    return NumaNode(
+        node=number,
+        cpus=cpus,
+        memory_bytes=size,
+        distances=distances,
+        gpu_memory=own,
+        gaps=tuple(gaps),
+    )
+
+
+def _ranges(numbers: list[int]) -> str:
+    """Numbers as the kernel lists CPUs: "0-31,64-95"."""
+    parts: list[list[int]] = []
+    for number in numbers:
+        if parts and parts[-1][1] == number - 1:
+            parts[-1][1] = number
+        else:
+            parts.append([number, number])
+    return ",".join(f"{a}" if a == b else f"{a}-{b}" for a, b in parts)
+
+
+_STARTS = re.compile(r"(?m)^[ \t]*(?:available: \d{1,4} nodes? \(|node \d{1,4} cpus:)")
+FORMAT = Format(
+    id=TOOL,
+    recognises=_recognises,
+    parse=_parse,
+    starts=_STARTS,
+    needs="node ",
+    goes_on=re.compile(
+        r"[ \t]*(?:node \d{1,4} (?:cpus|size|free):|node distances:|node(?:[ \t]+\d{1,4})+[ \t]*\Z|"
+        r"\d{1,4}:(?:[ \t]+\d{1,4})+[ \t]*\Z|available: )"
+    ),
+)

@@ -1,0 +1,1 @@
+"""Outputs of programs that measure bandwidths, as people paste them."""

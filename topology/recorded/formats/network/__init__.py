@@ -1,0 +1,1 @@
+"""Outputs of tools about RDMA devices, as people paste them."""
