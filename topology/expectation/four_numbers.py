@@ -133,7 +133,7 @@ def _measured(figure: Measurement, value: float, whole: float) -> Number:
     return Number(
         value=value,
         what="measured",
-        source=f"probe {figure.probe}" + (f" ({', '.join(how)})" if how else ""),
+        source=figure.source + (f" ({', '.join(how)})" if how else ""),
         share=value / whole,
         text=f"{value:.4g} measured ({percent(value / whole)})",
     )

@@ -58,6 +58,9 @@ def proven(link: LinkRates, one_way_gbs: float | None) -> LinkRates:
 def link_of_pair(node: JudgedNode, one: Gpu, other: Gpu, sku: Sku) -> LinkRates | None:
     """The link of two GPUs of one model; None where no rate is known."""
     path = node.path(one, other)
+    rated = path is not None and path.kind in FAST and path.payload_gbs is not None
+    if not rated and (told := _told(node, one, other, sku)):
+        return told
     if path is None or path.relayed:
         return None
     if path.kind in FAST:
@@ -84,6 +87,27 @@ def link_of_pair(node: JudgedNode, one: Gpu, other: Gpu, sku: Sku) -> LinkRates 
         narrow,
         design_gbs=min(side.design_gbs for side in known),
         missing=tuple(text for side in known for text in side.missing),
+    )
+
+
+def _told(node: JudgedNode, one: Gpu, other: Gpu, sku: Sku) -> LinkRates | None:
+    """The NVLinks that a matrix of letters tells of (NV18), at the rate of the model's links."""
+    pair = node.machine.pair(one.address, other.address)
+    count = None if pair is None else pair.nvlinks_reported
+    if not count or not sku.link_gbs or sku.link_kind.startswith("xgmi"):
+        return None
+    now = count * sku.link_gbs
+    switched = sku.fabric == "switched"
+    design = sku.pair_gbs if switched and sku.pair_gbs else now
+    few = now < SAME * design
+    said = f"{gpu_label(one)} and {gpu_label(other)} are joined by {count} NVLinks"
+    return LinkRates(
+        kind="nvlink",
+        name=f"{count} NVLinks",
+        design_gbs=design,
+        now_gbs=now,
+        missing=(f"{said}, {three(design)} GB/s need more",) if few else (),
+        switched=switched,
     )
 
 

@@ -99,7 +99,14 @@ class Measurement(Record, frozen=True, kw_only=True):
     counted: str | None = None
     """What the value counts: "bytes copied, once", "bytes read + bytes written", ..."""
     details: dict[str, Any] = msgspec.field(default_factory=dict)
-    """Other observations: clocks, PCIe generation, shapes; the unit is in the key."""
+    """Other observations: clocks, PCIe generation, shapes; the unit is in the key. "pasted": the
+    program whose output somebody pasted, where no probe measured it."""
+
+    @property
+    def source(self) -> str:
+        """Where it is from, for evidence."""
+        pasted = self.details.get("pasted")
+        return f"pasted output of {pasted}" if isinstance(pasted, str) else f"probe {self.probe}"
 
     @property
     def key(self) -> tuple[str | int | None, ...]:

@@ -25,7 +25,7 @@ _SAYS_NOTHING = re.compile(
     r"\A(?:[\W_]*\Z|[ \t]*(?:```|~~~|</?[a-z])|.{0,200}\bnvidia-smi\b|"
     r"(?:[^\n$#>]{0,80}[$#>] ?)?(?:sudo )?(?:[\w./-]{0,80}/)?(?:lspci|lscpu|numactl|lstopo|ibstat|"
     r"ibstatus|ibdev2netdev|show_gids|rdma link|rocminfo|rocm-smi|nvbandwidth|env|hwloc-ls|"
-    r"p2pBandwidthLatencyTest|\w{3,20}_perf)\b[^:=\n]{0,200}\Z|lspci: |"
+    r"p2pBandwidthLatencyTest|\w{3,20}_perf)\b[^:=\n]{0,200}\Z|lspci: |#[ \t]{4,}|"
     r"[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d )"
 )
 """Fences, tags, rules, the command itself and the date that nvidia-smi prints first."""

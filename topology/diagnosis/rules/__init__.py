@@ -11,6 +11,7 @@ NAMES: tuple[str, ...] = (
     "nvlink.imex",
     "memory.errors",
     "measured.results",
+    "measured.launch",
     "measured.arrival",
     "nvlink.p2p",
     "pcie.p2p_refused",

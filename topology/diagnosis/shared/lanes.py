@@ -114,7 +114,7 @@ def under_load(case: Case, known: set[str]) -> list[Narrow]:
         if now >= most or (whole is not None and (figure.value or 0.0) >= LEAST_SHARE * whole):
             continue
         said = vendors.source([gpu], "NVML")
-        source = f"probe {figure.probe}, {said} during the copy; x{most} by {beside}"
+        source = f"{figure.source}, {said} during the copy; x{most} by {beside}"
         found.append(Narrow(gpu.address, gpu.address, now, most, source))
     return found
 

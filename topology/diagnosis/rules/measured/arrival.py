@@ -91,7 +91,7 @@ def _seen(case: Case, figure: Measurement) -> Evidence:
         value=(figure.verdict or "")
         + (f", {wrong} bytes differ" if counted else "")
         + (f": {figure.why_none[:200]}" if figure.why_none else ""),
-        source=f"probe {figure.probe}, compared by the owner of the memory",
+        source=f"{figure.source}, compared by the owner of the memory",
     )
 
 

@@ -58,7 +58,7 @@ def evidence_of(
     parts = [figure.quantity.replace("_", " "), ends, figure.variant or ""]
     unit = figure.unit or ""
     value = f"{three(figure.value)} {unit}"
-    source = f"probe {figure.probe}"
+    source = figure.source
     if judgement.band is not None and judgement.verdict == LOW:
         value += f", about {three(judgement.band.healthy)} {unit} expected"
         value += f" ({percent(judgement.share)})" if judgement.share is not None else ""

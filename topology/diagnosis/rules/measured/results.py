@@ -58,7 +58,7 @@ def _failure(case: Case, figure: Measurement) -> Evidence:
     ends = " to ".join(case.name(end) for end in (figure.src, figure.dst) if end)
     what = ", ".join(filter(None, (figure.quantity.replace("_", " "), ends, figure.variant or "")))
     why = f": {figure.why_none[:200]}" if figure.why_none else ""
-    return Evidence(what=what, value=f"{figure.verdict}{why}", source=f"probe {figure.probe}")
+    return Evidence(what=what, value=f"{figure.verdict}{why}", source=figure.source)
 
 
 def _check_wrong(case: Case) -> Iterable[Finding] | None:

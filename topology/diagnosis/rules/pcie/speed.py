@@ -58,7 +58,7 @@ def _check_generation(case: Case) -> Iterable[Finding] | None:
                     what=f"PCIe of {case.name(gpu.address)} while a copy ran",
                     value=f"gen{figure.details['pcie_generation']} of gen{best}, "
                     f"{gbs(figure.value)} of {gbs(rate_)}",
-                    source=f"probe {figure.probe}, {vendors.source([gpu], 'NVML')} during the copy",
+                    source=f"{figure.source}, {vendors.source([gpu], 'NVML')} during the copy",
                 )
                 for gpu, figure, best, rate_ in slow.values()
             ],

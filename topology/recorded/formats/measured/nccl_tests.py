@@ -1,0 +1,223 @@
+"""Output of nccl-tests or rccl-tests: ranks and their GPUs, busbw by size, wrong results.
+
+Lines of the library or of other programs may stand between its own, and several runs may follow
+each other. GPUs of the first host alone become those of the node.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from ....model import quantities
+from ....model.format import Format, FormatError
+from ....model.machine import Gpu
+from ....model.part import Part
+from ....model.snapshot import Measurement
+from .figures import ListedGpu, address_of, figure, gpus_of, lines_of, names_of
+from .nccl_rows import (
+    BOUNDS,
+    FAILURE,
+    HEAD,
+    NAME,
+    OPTIONS,
+    SIGN,
+    TestDevice,
+    TestRow,
+    TestRun,
+    device_of,
+    row_of,
+)
+
+TOOL = "nccl-tests"
+MOST_RUNS = 64
+MOST_ROWS = 256
+_OF_NAME = {
+    "all_reduce": quantities.ALL_REDUCE,
+    "all_gather": quantities.ALL_GATHER,
+    "reduce_scatter": quantities.REDUCE_SCATTER,
+    "alltoall": quantities.ALL_TO_ALL,
+    "sendrecv": quantities.SEND_RECEIVE_ALL,
+    "broadcast": quantities.BROADCAST,
+}
+_WHOLE = 1.0
+_NEAR = 0.04
+"""How far a printed busbw / algbw may be from the factor of a collective."""
+
+
+def _recognises(head: bytes, path: Path) -> bool:
+    return SIGN.search(head.decode("utf-8", "replace")) is not None
+
+
+def _parse(data: bytes, path: Path) -> Part:
+    runs = [run for run in _runs(lines_of(data)) if run.rows or run.devices]
+    if not runs:
+        raise FormatError("no rank and no row of a table in it")
+    gpus: dict[str, Gpu] = {}
+    figures: list[Measurement] = []
+    for place, run in enumerate(runs):
+        shown = _shown(run, runs[0].hosts[:1])
+        names = names_of(shown)
+        for gpu in gpus_of(shown, TOOL):
+            gpus.setdefault(gpu.address, gpu)
+        figures += _figures(run, names, place)
+    return Part(gpus=tuple(gpus.values()), measurements=tuple(figures))
+
+
+def _runs(lines: Iterable[str]) -> list[TestRun]:
+    runs: list[TestRun] = []
+    now = TestRun()
+    named = ""
+    for line in lines:
+        if device := device_of(line):
+            again = any(known.rank == device.rank for known in now.devices)
+            same = again and any(known.pid == device.pid for known in now.devices)
+            if now.rows or same:
+                now = _next(runs, now, named)
+            elif again:
+                now.copies += device.rank == 0
+                now.devices.append(device)
+                continue
+            now.devices.append(device)
+        elif options := OPTIONS.match(line):
+            if now.rows:
+                now = _next(runs, now, named)
+            now.threads, now.gpus_per_thread = int(options[1]), int(options[2])
+        elif row := row_of(line):
+            if len(now.rows) < MOST_ROWS:
+                now.rows.append(row)
+        elif HEAD.match(line):
+            if now.rows and now.copies == 1:
+                now = _next(runs, now, named)
+        elif bounds := BOUNDS.match(line):
+            now.wrong = max(now.wrong, int(bounds[1]))
+        elif name := NAME.search(line):
+            if "concluded" in line:
+                now.name = now.name or name[1]
+            else:
+                named = name[1]
+                if now.rows:
+                    now = _next(runs, now, named)
+                now.name = named
+        if len(runs) >= MOST_RUNS:
+            break
+    runs.append(now)
+    return runs
+
+
+def _next(runs: list[TestRun], now: TestRun, named: str) -> TestRun:
+    runs.append(now)
+    return TestRun(name=named)
+
+
+def _shown(run: TestRun, hosts: tuple[str, ...]) -> dict[int, ListedGpu]:
+    found: dict[int, ListedGpu] = {}
+    for device in run.devices:
+        if device.host in hosts:
+            own = address_of(device.bus)
+            found.setdefault(device.number, ListedGpu(device.number, device.name, own))
+    return found
+
+
+def _figures(run: TestRun, names: dict[int, str], place: int) -> list[Measurement]:
+    ranks = len({(device.host, device.rank) for device in run.devices}) or None
+    details: dict[str, Any] = {"hosts": len(run.hosts) or None, "copies": run.copies}
+    if ranks is not None:
+        details["ranks"] = ranks
+    if len(run.hosts) == 1 and run.copies == 1:
+        own = [names[device.number] for device in run.devices]
+        if len(set(own)) == len(own):
+            details["devices"] = own
+    details["gpus_per_process"] = (run.gpus_per_thread or 1) * (run.threads or 1)
+    details |= _twice(run.devices)
+    details = {name: value for name, value in details.items() if value is not None}
+    variant = None if place == 0 else f"run {place + 1}"
+    if not run.rows or (ranks == 1 and not run.wrong):
+        # One rank sends nothing, and its busbw is 0 whatever the links are.
+        return [_verdict(run, details, variant)] if ranks == 1 or _odd(details) else []
+    quantity = _quantity(run, ranks)
+    found = [_row(run, row, quantity, details, variant) for row in run.rows]
+    if run.wrong and not any(row.wrong for row in run.rows):
+        found.append(_verdict(run, details, variant))
+    return found
+
+
+def _odd(details: dict[str, Any]) -> bool:
+    return details.get("copies", 1) > 1 or "twice" in details
+
+
+def _twice(devices: list[TestDevice]) -> dict[str, Any]:
+    """The GPUs that several ranks of one host use."""
+    counts = Counter((device.host, device.number, device.bus) for device in devices)
+    twice = [
+        f"device {number} of {host}" for (host, number, _), count in counts.items() if count > 1
+    ]
+    return {"twice": twice} if twice else {}
+
+
+def _row(
+    run: TestRun, row: TestRow, quantity: str, details: dict[str, Any], variant: str | None
+) -> Measurement:
+    both = [row.busbw, *([] if row.in_place is None else [row.in_place])]
+    return figure(
+        TOOL,
+        "collectives",
+        quantity,
+        row.busbw,
+        low=min(both),
+        high=max(both),
+        bytes_per_copy=row.size,
+        engine="NCCL",
+        variant=variant,
+        verdict="wrong-data" if row.wrong else None,
+        why_none=f"{row.wrong} wrong values at {row.size} bytes" if row.wrong else None,
+        details=details,
+    )
+
+
+def _verdict(run: TestRun, details: dict[str, Any], variant: str | None) -> Measurement:
+    """A run without a usable table."""
+    return Measurement(
+        probe="collectives",
+        quantity=quantities.COLLECTIVE_FINISHES,
+        verdict="wrong-data" if run.wrong else None,
+        why_none=f"{run.wrong} values out of bounds" if run.wrong else "nothing was sent",
+        device_kind="gpu",
+        engine="NCCL",
+        variant=variant,
+        details={**details, "pasted": TOOL},
+    )
+
+
+def _quantity(run: TestRun, ranks: int | None) -> str:
+    """The collective: by the name of the program, else by the factor between algbw and busbw."""
+    if run.name in _OF_NAME:
+        return _OF_NAME[run.name]
+    row = max(run.rows, key=lambda row: row.algbw)
+    ratio = row.busbw / row.algbw if row.algbw else 0.0
+    if row.op != "none":
+        if row.root not in (None, -1):
+            return "reduce_busbw"
+        whole = ratio >= _WHOLE - _NEAR
+        return quantities.ALL_REDUCE if whole else quantities.REDUCE_SCATTER
+    if row.root not in (None, -1):
+        return quantities.BROADCAST
+    return "unnamed_busbw"
+
+
+FORMAT = Format(
+    id=TOOL,
+    recognises=_recognises,
+    parse=_parse,
+    starts=SIGN,
+    needs="#",
+    goes_on=re.compile(
+        rf"{SIGN.pattern.replace('(?m)', '')}|[ \t]*#|[^\n]{{0,200}}{FAILURE.pattern}"
+    ),
+    repeats=True,
+    together=True,
+    yields=True,
+)

@@ -1,0 +1,124 @@
+"""Output of nvbandwidth: GB/s between host and GPUs and between pairs of GPUs, by test.
+
+The GPU of the row does the work: in its "write" tests it writes into the one of the column, in its
+"read" tests it reads from there (its source code; the arrows of versions differ). Tests of both
+directions and of all GPUs at once are counted in ways that versions change, and are passed over.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from ....model import quantities
+from ....model.format import Format, FormatError
+from ....model.machine import Software
+from ....model.part import Part
+from ....model.record import Gap
+from ....model.snapshot import Measurement
+from .figures import MAX_GPUS, ListedGpu, address_of, figure, gpus_of, lines_of, names_of, value_of
+
+TOOL = "nvbandwidth"
+PAIRS = {
+    "device_to_device_memcpy_write_ce": (quantities.WRITE, "copy engine"),
+    "device_to_device_memcpy_read_ce": (quantities.READ, "copy engine"),
+    "device_to_device_memcpy_write_sm": (quantities.KERNEL_WRITE, "kernel store"),
+    "device_to_device_memcpy_read_sm": (quantities.KERNEL_READ, "kernel load"),
+}
+HOST = {
+    "host_to_device_memcpy_ce": quantities.HOST_TO_DEVICE,
+    "device_to_host_memcpy_ce": quantities.DEVICE_TO_HOST,
+}
+_DEVICE = re.compile(
+    r"\s*Device (\d{1,3}): (\S.{0,100}?)"
+    r"(?: \(([0-9a-fA-F:.]{7,16})\)(?:: ?\(?[\w.:() -]{0,60})?)?\s*\Z"
+)
+_RUNNING = re.compile(r"\s*Running ([a-z_]{4,60})\.\s*\Z")
+_HEAD = re.compile(r"\s+(\d{1,3}(?:\s+\d{1,3}){0,127})\s*\Z")
+_ROW = re.compile(r"\s*(\d{1,3})((?:\s+(?:\d{1,9}(?:\.\d{1,4})?|N/A)){1,128})\s*\Z")
+_DRIVER = re.compile(r"\s*Driver Version: (\d{3}\.[\d.]{1,12})\s*\Z")
+
+
+def _recognises(head: bytes, path: Path) -> bool:
+    return _STARTS.search(head.decode("utf-8", "replace")) is not None
+
+
+def _parse(data: bytes, path: Path) -> Part:
+    shown: dict[int, ListedGpu] = {}
+    cells: dict[str, dict[tuple[int, int], float]] = {}
+    test, columns, driver = "", list[int](), None
+    for number, line in enumerate(lines_of(data), start=1):
+        if device := _DEVICE.match(line):
+            own = address_of(device[3]) if device[3] else None
+            shown.setdefault(int(device[1]), ListedGpu(int(device[1]), device[2], own))
+        elif running := _RUNNING.match(line):
+            test, columns = running[1], []
+            if test in cells:
+                test = ""  # run once more: the first one counts
+        elif said := _DRIVER.match(line):
+            driver = driver or said[1]
+        elif test and not columns and (head := _HEAD.match(line)):
+            columns = [int(word) for word in head[1].split()]
+        elif test and columns and (row := _ROW.match(line)):
+            words = row[2].split()
+            if len(words) != len(columns):
+                raise FormatError(f"row {row[1]} has {len(words)} of {len(columns)} cells", number)
+            for column, word in zip(columns, words, strict=True):
+                if (value := value_of(word)) is not None:
+                    cells.setdefault(test, {})[int(row[1]), column] = value
+    wanted = {name: found for name, found in cells.items() if name in PAIRS or name in HOST}
+    if not wanted:
+        raise FormatError(
+            "no test in it that can be compared; run nvbandwidth "
+            "-t device_to_device_memcpy_write_ce -t host_to_device_memcpy_ce"
+        )
+    for name, found in wanted.items():
+        for row_number, column in found:
+            for place in (column,) if name in HOST else (row_number, column):
+                shown.setdefault(place, ListedGpu(place, ""))
+    if len(shown) > MAX_GPUS:
+        raise FormatError(f"more than {MAX_GPUS} GPUs")
+    names = names_of(shown)
+    figures = [
+        made
+        for name, found in wanted.items()
+        for ends, value in found.items()
+        if (made := _figure(name, names, ends, value)) is not None
+    ]
+    gaps = tuple(Gap(field, f"not in {TOOL}") for field in ("nvml", "nccl", "torch"))
+    software = None if driver is None else Software(nvidia_driver=driver, gaps=gaps)
+    return Part(gpus=gpus_of(shown, TOOL), measurements=tuple(figures), software=software)
+
+
+def _figure(
+    test: str, names: dict[int, str], ends: tuple[int, int], value: float
+) -> Measurement | None:
+    row, column = ends
+    if test in HOST:
+        return figure(
+            TOOL, "host", HOST[test], value, src=names[column], variant="pinned",
+            engine="copy engine",
+        )  # fmt: skip
+    if row == column or not value:
+        return None
+    quantity, engine = PAIRS[test]
+    return figure(TOOL, "p2p", quantity, value, src=names[row], dst=names[column], engine=engine)
+
+
+_STARTS = re.compile(
+    r"(?m)^[ \t]*(?:nvbandwidth Version: |Running (?:host|device|all|one)_[a-z_]{4,50}\.[ \t]*$)"
+)
+FORMAT = Format(
+    id=TOOL,
+    recognises=_recognises,
+    parse=_parse,
+    starts=_STARTS,
+    goes_on=re.compile(
+        r"[ \t]*(?:nvbandwidth Version|Built from Git|NOTE: This tool|Additional system|"
+        r"CUDA (?:Runtime|Driver) Version|Driver Version: |Device \d{1,3}: |Running [a-z_]+\.|"
+        r"memcpy |SUM |COEFFICIENT_|WAIVED |Reason: |Device to Device Latency|Process \d|"
+        r"\d{1,3}(?:\s+(?:\d{1,9}(?:\.\d{1,4})?|N/A))*\s*\Z)"
+    ),
+    repeats=True,
+    together=True,
+)

@@ -1,0 +1,172 @@
+"""Output of p2pBandwidthLatencyTest of the CUDA samples: who may access whom, and GB/s by pair.
+
+Row i and column j: GPU i writes into GPU j, or reads from it with --p2p_read (its source code).
+Both ways at once counts both directions together. Where the driver refuses, "P2P=Enabled" is a copy
+through the host. Its diagonal is a copy inside a GPU by one engine: nothing to compare with.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from ....model import quantities
+from ....model.format import Format, FormatError
+from ....model.part import Part
+from ....model.snapshot import Measurement
+from ....sources.pci.address import pci_address
+from .figures import MAX_GPUS, ListedGpu, figure, gpus_of, lines_of, names_of, value_of
+
+TOOL = "p2pBandwidthLatencyTest"
+COPY_BYTES = 160_000_000
+"""40 million integers, the size of its copies."""
+_DEVICE = re.compile(
+    r"\s*Device: (\d{1,3}), (\S.{0,100}?), pciBusID: ([0-9a-f]{1,2}), "
+    r"pciDeviceID: ([0-9a-f]{1,2}), pciDomainID: ?([0-9a-f]{1,8})\s*\Z"
+)
+_ACCESS = re.compile(r"\s*Device=(\d{1,3}) (CAN|CANNOT) Access Peer Device=(\d{1,3})\s*\Z")
+_TITLE = re.compile(
+    r"\s*(?:(Unidirectional|Bidirectional) P2P=(Enabled|Disabled) Bandwidth"
+    r"(?: \(P2P (Writes|Reads)\))? Matrix \(GB/s\)|P2P (Connectivity) Matrix|"
+    r"P2P=(Enabled|Disabled) (Latency)(?: \(P2P \w+\))? Matrix \(us\))\s*\Z"
+)
+_HEAD = re.compile(r"\s*(D\\D|GPU|CPU)((?:\s+\d{1,3}){1,128})\s*\Z")
+_ROW = re.compile(r"\s*(\d{1,3})((?:\s+\d{1,9}(?:\.\d{1,4})?){1,128})\s*\Z")
+
+
+class _Table:
+    """One matrix: its title and the cells by row and column."""
+
+    def __init__(self, title: re.Match[str]) -> None:
+        self.way, self.peers, self.method = title[1], title[2] or title[5], title[3]
+        self.connectivity = title[4] is not None
+        self.latency = title[6] is not None
+        self.columns: list[int] = []
+        self.cells: dict[tuple[int, int], float] = {}
+
+
+def _recognises(head: bytes, path: Path) -> bool:
+    return _STARTS.search(head.decode("utf-8", "replace")) is not None
+
+
+def _parse(data: bytes, path: Path) -> Part:
+    shown: dict[int, ListedGpu] = {}
+    access: dict[tuple[int, int], bool] = {}
+    tables: list[_Table] = []
+    open_table: _Table | None = None
+    for number, line in enumerate(lines_of(data), start=1):
+        if device := _DEVICE.match(line):
+            own = f"{device[5]}:{device[3]}:{device[4]}.0"
+            shown.setdefault(int(device[1]), ListedGpu(int(device[1]), device[2], pci_address(own)))
+        elif granted := _ACCESS.match(line):
+            access.setdefault((int(granted[1]), int(granted[3])), granted[2] == "CAN")
+        elif title := _TITLE.match(line):
+            open_table = _Table(title)
+            tables.append(open_table)
+        elif open_table is not None and (head := _HEAD.match(line)):
+            # Below the latencies of the GPUs stand those that the CPU takes to ask for a copy.
+            open_table.columns = [] if head[1] == "CPU" else [int(n) for n in head[2].split()]
+        elif open_table is not None and open_table.columns and (row := _ROW.match(line)):
+            _row(open_table, row, number)
+    if not tables and not access:
+        raise FormatError("no matrix in it")
+    for table in tables:
+        if table.connectivity:
+            for ends, value in table.cells.items():
+                access.setdefault(ends, value == 1.0)
+    numbers = sorted({*shown, *(end for table in tables for ends in table.cells for end in ends)})
+    if len(numbers) > MAX_GPUS:
+        raise FormatError(f"more than {MAX_GPUS} GPUs")
+    for number in numbers:
+        shown.setdefault(number, ListedGpu(number, ""))
+    names = names_of(shown)
+    figures = [
+        _access(names, ends, granted)
+        for ends, granted in access.items()
+        if ends[0] != ends[1] and set(ends) <= names.keys()
+    ]
+    for table in tables:
+        figures += _figures(table, names, access)
+    return Part(gpus=gpus_of(shown, TOOL), measurements=tuple(figures))
+
+
+def _row(table: _Table, row: re.Match[str], number: int) -> None:
+    words = row[2].split()
+    if len(words) != len(table.columns):
+        raise FormatError(f"row {row[1]} has {len(words)} of {len(table.columns)} cells", number)
+    for column, word in zip(table.columns, words, strict=True):
+        value = value_of(word)
+        if value is not None:
+            table.cells.setdefault((int(row[1]), column), value)
+
+
+def _access(names: dict[int, str], ends: tuple[int, int], granted: bool) -> Measurement:
+    return Measurement(
+        probe="p2p",
+        quantity=quantities.CAN_ACCESS,
+        src=names[ends[0]],
+        dst=names[ends[1]],
+        verdict="granted" if granted else "not-granted",
+        device_kind="gpu",
+        details={"pasted": TOOL},
+    )
+
+
+def _figures(
+    table: _Table, names: dict[int, str], access: dict[tuple[int, int], bool]
+) -> list[Measurement]:
+    found = []
+    for (row, column), value in table.cells.items():
+        granted = access.get((row, column))
+        quantity = _quantity(table, granted=granted)
+        if row == column or quantity is None:
+            continue
+        staged = table.peers == "Disabled" or granted is not True
+        found.append(
+            figure(
+                TOOL,
+                "p2p",
+                quantity,
+                value,
+                src=names[row],
+                dst=names[column],
+                unit="us" if table.latency else "GB/s",
+                bytes_per_copy=None if table.latency else COPY_BYTES,
+                engine="copy, maybe staged through the host" if staged else "copy engine",
+            )
+        )
+    return found
+
+
+def _quantity(table: _Table, *, granted: bool | None) -> str | None:
+    """The quantity of a table's cells; None for those that no screen and no rule asks for."""
+    if table.connectivity:
+        return None
+    if table.latency:
+        return quantities.LATENCY if table.peers == "Enabled" else None
+    if table.peers == "Disabled" or granted is False:
+        return quantities.STAGED if table.way == "Unidirectional" else None
+    if table.way == "Bidirectional":
+        return quantities.TOGETHER
+    return quantities.READ if table.method == "Reads" else quantities.WRITE
+
+
+_STARTS = re.compile(
+    r"(?m)^[ \t]*(?:\[P2P \(Peer-to-Peer\) GPU Bandwidth Latency Test\]|"
+    r"Device: \d{1,3}, [^\n]{1,100}, pciBusID: |P2P Connectivity Matrix|"
+    r"(?:Uni|Bi)directional P2P=(?:Enabled|Disabled) Bandwidth|P2P=(?:Enabled|Disabled) Latency)"
+)
+FORMAT = Format(
+    id=TOOL,
+    recognises=_recognises,
+    parse=_parse,
+    starts=_STARTS,
+    needs="P2P",
+    goes_on=re.compile(
+        r"[ \t]*(?:\[P2P \(|Device: \d|Device=\d|\*\*\*NOTE|So you can see|P2P |P2P=|"
+        r"(?:Uni|Bi)directional |D\\D\s|GPU\s+\d|CPU\s+\d|NOTE: The CUDA Samples|"
+        r"\d{1,3}(?:\s+\d{1,9}(?:\.\d{1,4})?)+\s*\Z)"
+    ),
+    repeats=True,
+    together=True,
+)
