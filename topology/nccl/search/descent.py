@@ -135,7 +135,7 @@ class Descent:
         bounded = self.field.bounded_by_nets
         farthest = now.type_inter if bounded else self._farthest
         if now.type_intra < farthest and (not best.channels or now.type_intra < best.type_intra):
-            now.type_intra += 1
+            now.type_intra = self._next(now.type_intra)
             if now.type_intra < PathType.DIS:
                 return True
         now.type_intra = self._nearest
@@ -148,11 +148,15 @@ class Descent:
                 or now.type_inter < PathType.PXN
             )
         ):
-            now.type_inter += 1
+            now.type_inter = self._next(now.type_inter)
             if now.type_inter < PathType.DIS:
                 return True
         now.type_inter = self._nearest_net
         return False
+
+    def _next(self, kind: int) -> int:
+        """The next farther type."""
+        return next((other for other in self.field.path_types if other > kind), PathType.DIS)
 
     def _cross_nics(self) -> bool:
         now = self.now

@@ -37,6 +37,10 @@ class Field:
         self.system, self.settings = system, settings
         self.version: SearchVersion = search_version(version)
         self.rccl = version.library == "rccl"
+        known = {*version.path_types, PathType.NVB.name}
+        self.path_types = tuple(kind for kind in PathType if kind.name in known)
+        """The types that this version counts through, nearest first: each one more takes steps of
+        the whole search's budget. RCCL counts NVB too, though it makes no such path."""
         has_nets = bool(system.nodes["NET"])
         follows_inter = version.library == "nccl" and version.at_least("2.28.7")
         self.inter = system.inter if follows_inter else system.inter and has_nets

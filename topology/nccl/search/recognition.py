@@ -175,7 +175,7 @@ def _hives(system: System, shape: RcclShape, steps: _Steps) -> Match | None:
         return None
     gpus = [gpu for hive in hives for gpu in hive]
     beside = [
-        next((i for i, gpu in enumerate(gpus) if row[gpu] == "PXB"), None) for row in shape.gdr
+        next((i for i, gpu in enumerate(gpus) if row[gpu] == "PIX"), None) for row in shape.gdr
     ]
     nets = {place: net for net, place in enumerate(beside)}
     if None in nets or len(nets) != 16:

@@ -10,7 +10,7 @@ from gputop.topology.nccl.prediction import DecisionStep, Prediction
 from gputop.topology.nccl.search.rccl_models import models
 from gputop.topology.nccl.settings import Settings
 from gputop.topology.recorded.feeds import DemoFeed
-from tests.topology.nccl.made import AMD, cpu, gpu, system
+from tests.topology.nccl.made import AMD, cpu, decide, gpu, nic, switch, system
 
 
 def model_step(found: Prediction) -> DecisionStep:
@@ -39,7 +39,7 @@ def test_all_of_an_mi300x_node_is_known_and_parts_of_it_are_not() -> None:
 
 @pytest.mark.parametrize(
     ("library", "answer", "channels"),
-    [("rccl-2.21.5", "no", 8), ("rccl-2.26.6", "yes: rome_model_81", 64),
+    [("rccl-2.21.5", "no", 16), ("rccl-2.26.6", "yes: rome_model_81", 64),
      ("rccl-2.30.4", "yes: rome_model_81", 64)],
 )  # fmt: skip
 def test_a_nic_one_switch_away_fits_the_model_of_two_hosts_since_2_26(
@@ -110,3 +110,66 @@ def test_a_file_made_to_be_slow_ends_soon() -> None:
     from gputop.topology.nccl.versions import version_for
 
     assert match(built, version_for("rccl-2.21.5")[0]) is None
+
+
+def package(bus: int, dev: int, rank: int, others: list[int], gcn: str, inside: str = "") -> str:
+    """An AMD GPU with an xGMI link to each of the others, and what hangs beside it."""
+    links = "".join(
+        f'<xgmi target="0000:{other:02x}:00.0" count="1" tclass="0x038000"/>' for other in others
+    )
+    return (
+        f'<pci busid="0000:{bus:02x}:00.0" class="0x038000" link_speed="32.0 GT/s PCIe" '
+        f'link_width="16"><gpu dev="{dev}" sm="304" gcn="{gcn}" arch="38911" rank="{rank}" '
+        f'gdr="1">{links}</gpu></pci>{inside}'
+    )
+
+
+def test_a_guest_with_all_mi300x_counts_through_the_path_types_that_rccl_has() -> None:
+    """RCCL 2.21.5 makes 14 rings of 18 GB/s on two hosts of its model topo_8p_940vm.
+
+    With more types its search would be at the end of its steps before it came to 20 and 18 GB/s.
+    """
+    buses = [0x11, 0x21, 0x31, 0x41, 0x51, 0x61, 0x71, 0x81]
+    # Device numbers and ranks in the order of the model's file, which names the ranks of a VM.
+    homes = ([(1, 0), (0, 1), (2, 2), (3, 5)], [(6, 3), (5, 4), (4, 6), (7, 7)])
+    ports = ([(0x20, 0), (0x30, 1), (0x10, 2), (0x40, 3)],
+             [(0x60, 4), (0x50, 5), (0x70, 6), (0x80, 7)])  # fmt: skip
+    cpus = [
+        cpu(
+            numa,
+            *(
+                package(
+                    buses[dev], dev, rank, [bus for bus in buses if bus != buses[dev]], "gfx942"
+                )
+                for dev, rank in homes[numa]
+            ),
+            *(nic(bus, dev) for bus, dev in ports[numa]),
+        )
+        for numa in range(2)
+    ]
+    found = decide(system(*cpus, version="2"), library="rccl-2.21.5", nodes=2)
+    assert found.graphs.ring is not None
+    assert found.graphs.ring.model is None
+    assert (found.graphs.ring.channels, found.graphs.ring.bw_intra) == (14, 18.0)
+
+
+ROME = 'arch="x86_64" vendor="AuthenticAMD" familyid="143" modelid="49"'
+
+
+def test_four_hives_of_four_gpus_with_a_nic_beside_each() -> None:
+    """RCCL looks for the NIC at distance 3 (parse4H4P), which is PIX in its list of types."""
+    hives = [[0x10 + 8 * hive + place for place in range(4)] for hive in range(4)]
+    boards = []
+    for hive, buses in enumerate(hives):
+        for place, bus in enumerate(buses):
+            dev = 4 * hive + place
+            others = [other for other in buses if other != bus]
+            inside = package(bus, dev, dev, others, "gfx908", nic(0x60 + dev, dev))
+            boards.append(switch(0x80 + dev, inside))
+    node = system(cpu(0, *boards[:8], kind=ROME), cpu(1, *boards[8:], kind=ROME), version="2")
+    for nodes in (1, 2):
+        found = decide(node, library="rccl-2.21.5", nodes=nodes)
+        assert model_step(found).answer == "yes: rome_model_68"
+        assert found.graphs.ring is not None
+        assert found.graphs.ring.channels == 8
+        assert found.graphs.ring.type_intra == "XGMI"

@@ -114,7 +114,9 @@ class TopoTable:
         if len(cells) < count:
             raise TopoTableError(f"{name} has {len(cells)} of {count} cells", number)
         for column, cell in zip(self.columns, cells, strict=True):
-            if not _CELL.match(cell) or (cell == "X") != (column == name):
+            # Two ports of one NIC are one device too.
+            same = column == name or (cell == "X" and not GPU.match(column) and not GPU.match(name))
+            if not _CELL.match(cell) or (cell == "X") != same:
                 raise TopoTableError(f"cell {cell[:20]!r} of {name} and {column}", number)
         self.rows[name] = ["SYS" if cell == "SOC" else cell for cell in cells]
         self.tails[name] = self._tail(line, words[count + 1 :])

@@ -12,6 +12,7 @@ import pytest
 
 from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.engine import diagnose
+from gputop.topology.model.format import FormatError
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.nccl.decide.predict import predict
 from gputop.topology.node import Node
@@ -190,3 +191,19 @@ def test_another_packing_is_named(tmp_path: Path, pack: Callable[[bytes], bytes]
     file.write_bytes(pack(b"sys/" * 1000))
     with pytest.raises(LoadError, match="pack it with gzip"):
         load([str(file)])
+
+
+def test_two_ports_of_one_nic_are_the_same_device() -> None:
+    text = (
+        "\tGPU0\tNIC0\tNIC1\tCPU Affinity\tNUMA Affinity\n"
+        "GPU0\t X \tPIX\tPIX\t0-31\t0\n"
+        "NIC0\tPIX\t X \tX\t\t\nNIC1\tPIX\tX\t X \t\t\n"
+    )
+    rows = matrix(of_text(text).machine).rows
+    assert [cell.letters for cell in rows[1].cells] == ["PIX", "X", "X"]
+    for wrong in (
+        text.replace("PIX\tX\t X", "X\tX\t X"),
+        text.replace("NIC0\tPIX\t X ", "NIC0\tPIX\tPIX"),
+    ):
+        with pytest.raises(FormatError, match="cell"):
+            of_text(wrong)
