@@ -24,7 +24,6 @@ against; with "sister" it is the base itself, edited by what says `sister = true
 
 from __future__ import annotations
 
-import copy
 import re
 import tomllib
 from functools import cache
@@ -157,7 +156,7 @@ def with_figures(snapshot: NodeSnapshot, kinds: tuple[str, ...]) -> NodeSnapshot
 
 def edited(snapshot: NodeSnapshot, edits: list[dict[str, Any]]) -> NodeSnapshot:
     """The same node with these changes; KeyError where a path leads nowhere."""
-    document = copy.deepcopy(msgspec.json.decode(msgspec.json.encode(snapshot)))
+    document = msgspec.json.decode(msgspec.json.encode(snapshot))
     for edit in edits:
         _apply(document, edit)
     return msgspec.convert(document, NodeSnapshot)

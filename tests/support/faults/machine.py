@@ -8,6 +8,8 @@ import sys
 import types
 from collections.abc import Callable, Sequence
 from functools import cache, partial
+from importlib.abc import InspectLoader
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
 
@@ -46,16 +48,25 @@ def field_numbers(binding: Any) -> dict[str, int]:
     }
 
 
-def _binding() -> types.ModuleType:
-    """A copy of the real binding of its own: it keeps the library that it loads."""
+@cache
+def _compiled() -> tuple[ModuleSpec, types.CodeType]:
+    """Where the real binding is, and its code: reading it takes as long as running it."""
     spec = importlib.util.find_spec(BINDING)
     assert spec is not None
-    assert spec.loader is not None
+    assert isinstance(spec.loader, InspectLoader)
+    code = spec.loader.get_code(BINDING)
+    assert code is not None
+    return spec, code
+
+
+def _binding() -> types.ModuleType:
+    """A copy of the real binding of its own: it keeps the library that it loads."""
+    spec, code = _compiled()
     binding = importlib.util.module_from_spec(spec)
     before = sys.modules.get(BINDING)
     sys.modules[BINDING] = binding  # it looks itself up while it is executed
     try:
-        spec.loader.exec_module(binding)
+        exec(code, vars(binding))
     finally:
         if before is None:
             del sys.modules[BINDING]

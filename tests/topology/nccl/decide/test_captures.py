@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from gputop.topology.nccl.prediction import DomainView, NetDecision, Prediction
+from gputop.topology.nccl.decide.timing import Timing
+from gputop.topology.nccl.prediction import DomainView, Graphs, NetDecision, Prediction
 from tests.support.nccl.captures import emulated, expected, names, predicted, topology_of
 from tests.support.places import CAPTURES
 
@@ -86,14 +87,11 @@ def test_every_recorded_view(folder: str, name: str, monkeypatch: pytest.MonkeyP
 
 def skip_search(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave the search out, which has tests of its own and takes most of the time."""
-    from gputop.topology.nccl.decide import timing
-    from gputop.topology.nccl.prediction import Graphs
-    from gputop.topology.nccl.search import graphs
-
-    monkeypatch.setattr(graphs, "search_graphs", lambda *_args, **_kw: Graphs())
-    monkeypatch.setattr(
-        "gputop.topology.nccl.decide.predict.timing_of", lambda *_args, **_kw: timing.Timing()
-    )
+    here = "gputop.topology.nccl.decide.predict"
+    monkeypatch.setattr(f"{here}.search_graphs", lambda *_args, **_kw: Graphs())
+    monkeypatch.setattr(f"{here}.timing_of", lambda *_args, **_kw: Timing())
+    # What has no graphs is kept for nobody else.
+    monkeypatch.setattr(f"{here}.keep_ground", lambda *_args: None)
 
 
 @pytest.mark.skipif(not emulated(), reason="the recorded runs are not here")

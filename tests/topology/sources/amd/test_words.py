@@ -56,9 +56,14 @@ async def everything(pilot: Pilot[Any]) -> list[str]:
     return seen
 
 
-@pytest.mark.parametrize("demo", ["mi300x-8", "mi250x-8", "sick-mi300x-8"])
-@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
-async def test_screens_of_a_node_of_amds(size: tuple[int, int], demo: str) -> None:
+SMALL, LARGE = SIZES
+
+
+@pytest.mark.parametrize(
+    ("demo", "size"),
+    [("mi300x-8", SMALL), ("mi300x-8", LARGE), ("mi250x-8", LARGE), ("sick-mi300x-8", SMALL)],
+)
+async def test_screens_of_a_node_of_amds(demo: str, size: tuple[int, int]) -> None:
     async with GpuTop().run_test(size=size) as pilot:
         await give(pilot, examined(demo))
         seen = await everything(pilot)

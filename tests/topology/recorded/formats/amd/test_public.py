@@ -250,9 +250,16 @@ def settings(log: LogReport) -> dict[str, str]:
     return {variable.name: variable.value for variable in log.environment}
 
 
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("name", ["mi355x-8-topology.txt", "rx7900xtx-2-topology.txt",
-                                  "mi300a-tpx-showtoponuma.txt", "780m-rocm-smi.json"])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [
+        ("mi355x-8-topology.txt", SIZES[0]),
+        ("rx7900xtx-2-topology.txt", SIZES[1]),
+        ("mi300a-tpx-showtoponuma.txt", SIZES[0]),
+        ("mi300a-tpx-showtoponuma.txt", SIZES[1]),
+        ("780m-rocm-smi.json", SIZES[1]),
+    ],
+)
 async def test_every_screen_bears_such_a_machine(name: str, size: tuple[int, int]) -> None:
     async with GpuTop().run_test(size=size) as pilot:
         await give(pilot, report(name))
