@@ -27,10 +27,10 @@ from gputop.screens.key_line import COMMON
 from gputop.screens.view import View
 from gputop.terminal import hangup, job_control
 from gputop.terminal.clean import clean, clean_block
+from gputop.tidying import Tidying
 from gputop.topology.hardware.words import Words, words_for
 from gputop.widgets.key import bindings, help_rows
 from gputop.widgets.quick_keys import QuickKeysApp
-from gputop.widgets.style_cache import release_old_lines
 
 if TYPE_CHECKING:
     from gputop.measuring.nccl_check import NcclCheck
@@ -103,7 +103,7 @@ class GpuTop(QuickKeysApp[int]):
         if not self.is_headless and self.console.color_system in {"standard", "windows"}:
             self.register_theme(theming.for_few_colours())
             self.theme = theming.SIXTEEN
-        self.screen_change_signal.subscribe(self, release_old_lines)
+        self.screen_change_signal.subscribe(self, Tidying(self).screen_changed)
         early = self._inbox.open()
         if isinstance(early, messages.ReportReady):
             self.report = early.report
