@@ -17,11 +17,16 @@ class Below:
     """Boxes and lines below a row of GPUs."""
 
     def __init__(
-        self, graph: nx.Graph[str], gpus: Sequence[Box], metrics: Metrics, width: int, *, grid: bool
+        self, graph: nx.Graph[str], gpus: Sequence[Box], metrics: Metrics, width: int, *, grid: int
     ) -> None:
-        """`grid`: a mesh too dense for lanes is drawn as a grid, else described in words."""
+        """`grid`: a mesh too dense for lanes is drawn as a grid of so many rows at most.
+
+        One that needs more of them is described in words.
+        """
         self.graph, self.metrics, self.width, self.grid = graph, metrics, width, grid
         self.gpus = {box.id: box for box in gpus}
+        self.has_grid = False
+        """Whether a mesh was drawn as a grid."""
         self.boxes: list[Box] = []
         self.lines: list[Line] = []
         self.y = max((box.base for box in gpus), default=0)
@@ -36,8 +41,9 @@ class Below:
             self.lines += [self._lane(lane, found.lanes) for lane in found.lanes]
             self.y += rows
         for plane in found.planes:
-            if self.grid and found.dense and not plane.members:
-                self._grid(plane, found.dense)
+            ends = set[str]() if plane.members else {x for d in found.dense for x in (d.a, d.b)}
+            if ends and len(ends) - 1 <= self.grid:
+                self._grid(plane, found.dense, ends)
             elif self.gpus:
                 self._plane(plane)
 
@@ -66,10 +72,10 @@ class Below:
         edges = frozenset([frozenset((lane.a, lane.b))])
         return Line((lane.a, lane.b), points, wire.kind, edges, labels, None, weak)
 
-    def _grid(self, plane: Plane, lanes: list[FabricLane]) -> None:
+    def _grid(self, plane: Plane, lanes: list[FabricLane], ends: set[str]) -> None:
         """Draw a knot for every pair, the sum of each GPU beside its trunk, and the words below."""
         m = self.metrics
-        ends = {end for lane in lanes for end in (lane.a, lane.b)}
+        self.has_grid = True
         boxes = {gpu: box for gpu, box in self.gpus.items() if gpu in ends}
         trunks = {gpu: box.x + m.port for gpu, box in boxes.items()}
         for spoke in plane.spokes:

@@ -7,7 +7,10 @@ same row when they do not overlap.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import combinations
 from typing import Any
 
 import networkx as nx
@@ -16,6 +19,8 @@ from gputop.screens.map.drawing import Edge
 from gputop.screens.map.names import short
 
 LINKS = ("nvlink", "xgmi")
+_Link = tuple[str, str, Any]
+"""Two GPUs and the wire between them."""
 _DRAWN_EDGES = 20
 """More links than this are described in words: nobody follows 28 lines."""
 
@@ -82,23 +87,36 @@ def fabric(graph: nx.Graph[str], gpus: list[str], ports: int) -> Interconnect:
     `ports`: lanes that have room at one GPU; a mesh that needs more is described in words.
     """
     found = Interconnect()
-    switches = [n for n, kind in graph.nodes(data="kind") if str(kind).startswith("nvswitch")]
-    if switches:
-        found.planes.append(_switch_plane(graph, gpus, sorted(switches)))
-    links = [
-        FabricLane(a, b, graph.edges[a, b]["wire"])
-        for i, a in enumerate(gpus)
-        for b in gpus[i + 1 :]
-        if graph.has_edge(a, b) and getattr(graph.edges[a, b].get("wire"), "kind", "") in LINKS
-    ]
-    found.lanes = links
-    if len(links) > _DRAWN_EDGES or any(found.ports(gpu) > ports for gpu in gpus):
-        found.lanes, found.dense = [], links
-        found.planes.append(_mesh(graph, gpus, links))
+    planes, links, mesh = _joined(graph, tuple(gpus))
+    found.planes += planes
+    lanes = [FabricLane(*link) for link in links]
+    found.lanes = lanes
+    if len(lanes) > _DRAWN_EDGES or any(found.ports(gpu) > ports for gpu in gpus):
+        found.lanes, found.dense = [], lanes
+        found.planes += mesh
     return found
 
 
-def _switch_plane(graph: nx.Graph[str], gpus: list[str], switches: list[str]) -> Plane:
+@lru_cache(maxsize=1)
+def _joined(
+    graph: nx.Graph[str], gpus: tuple[str, ...]
+) -> tuple[tuple[Plane, ...], tuple[_Link, ...], tuple[Plane, ...]]:
+    """The plane of switches, the links, and these in words; a node is drawn in several tries."""
+    switches = [n for n, kind in graph.nodes(data="kind") if str(kind).startswith("nvswitch")]
+    wires = (
+        (a, b, graph.edges[a, b].get("wire"))
+        for a, b in combinations(gpus, 2)
+        if graph.has_edge(a, b)
+    )
+    links = tuple(link for link in wires if getattr(link[2], "kind", "") in LINKS)
+    return (
+        (_switch_plane(graph, gpus, sorted(switches)),) if switches else (),
+        links,
+        (_mesh(graph, gpus, links),) if links else (),
+    )
+
+
+def _switch_plane(graph: nx.Graph[str], gpus: Sequence[str], switches: list[str]) -> Plane:
     spokes = []
     for gpu in gpus:
         ends = [s for s in switches if graph.has_edge(gpu, s)]
@@ -139,21 +157,25 @@ def _spoke(gpu: str, edges: frozenset[Edge], wires: list[Any]) -> Spoke:
     )
 
 
-def _mesh(graph: nx.Graph[str], gpus: list[str], links: list[FabricLane]) -> Plane:
-    spokes = []
-    for gpu in gpus:
-        own = [lane for lane in links if gpu in (lane.a, lane.b)]
-        if own:
-            edges = frozenset(frozenset((lane.a, lane.b)) for lane in own)
-            spokes.append(_spoke(gpu, edges, [lane.wire for lane in own]))
-    name = "xGMI" if links[0].wire.kind == "xgmi" else "NVLink"
+def _mesh(graph: nx.Graph[str], gpus: Sequence[str], links: Sequence[_Link]) -> Plane:
+    joined = {frozenset((a, b)): wire for a, b, wire in links}
+    own: dict[str, list[Edge]] = {gpu: [] for gpu in gpus}
+    for edge in joined:
+        for gpu in edge:
+            own[gpu].append(edge)
+    spokes = [
+        _spoke(gpu, frozenset(edges), [joined[edge] for edge in edges])
+        for gpu, edges in own.items()
+        if edges
+    ]
+    name = "xGMI" if links[0][2].kind == "xgmi" else "NVLink"
     # A card of another vendor is no part of the mesh; one of the same without a link is missed.
-    vendors = {_vendor(graph, end) for lane in links for end in (lane.a, lane.b)}
+    vendors = {_vendor(graph, gpu) for gpu, edges in own.items() if edges}
     gpus = [gpu for gpu in gpus if _vendor(graph, gpu) in vendors]
     pairs = len(gpus) * (len(gpus) - 1) // 2
     # All parts of two packages share the wires between them.
     parted = any(graph.nodes[gpu].get("package") is not None for gpu in gpus)
-    kinds = Counter((lane.wire.count, lane.wire.payload_gbs) for lane in links)
+    kinds = Counter((wire.count, wire.payload_gbs) for _, _, wire in links)
     (count, payload), usual = kinds.most_common(1)[0]
     links_word = "1 link" if count == 1 else f"{_word(count)} links"
     rate = f", {short(payload)} GB/s" if payload is not None else ""
@@ -161,9 +183,8 @@ def _mesh(graph: nx.Graph[str], gpus: list[str], links: list[FabricLane]) -> Pla
     if len(links) < pairs:
         missing = next(
             f"{graph.nodes[a].get('label', a)}-{graph.nodes[b].get('label', b)}"
-            for i, a in enumerate(gpus)
-            for b in gpus[i + 1 :]
-            if frozenset((a, b)) not in {frozenset((lane.a, lane.b)) for lane in links}
+            for a, b in combinations(gpus, 2)
+            if frozenset((a, b)) not in joined
         )
         more = pairs - len(links) - 1
         rest = f"; no link {missing}" + (f" and {more} more" if more else "") + " !"

@@ -23,12 +23,12 @@ def grid_lines(
 
     `gpus`: boxes from left to right; `trunks`: the column of each GPU's trunk; `y`: the first row.
     """
-    order = list(gpus)
+    rows = {gpu: y + place for place, gpu in enumerate(gpus)}
     usual = Counter(lane.wire.count for lane in lanes).most_common(1)[0][0]
     lines = []
     joined: set[Edge] = set()
     for lane in lanes:
-        row = y + order.index(lane.a)
+        row = rows[lane.a]
         a_x, b_x = trunks[lane.a], trunks[lane.b]
         edge = frozenset((lane.a, lane.b))
         joined.add(edge)

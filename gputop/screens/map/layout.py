@@ -69,14 +69,16 @@ def layout(graph: nx.Graph[str], width: int, height: int, compact: bool) -> Draw
     room = metrics.gpu_width - (2 * metrics.inset(metrics.gpu_width) if metrics.framed else 1)
     places = [cells(whole.parts, room, roomy=roomy) for roomy in (not compact, False)]
     heading = (2 if metrics.framed else 1) if whole.dies else 0
-    for grid, place, (wire_rows, gpu_lines) in product(
-        (True, False), places if whole.parts else places[:1], rows
-    ):
-        gpu_lines = gpu_lines if has_gpu else min(gpu_lines, 2)
-        part_rows = place.rows if whole.parts else 0
-        sized = with_rows(metrics, wire_rows, gpu_lines, part_rows, heading)
-        drawing = _Layout(graph, whole, block, sized, place).draw(width, grid=grid)
-        if drawing.height <= height:
+    tries = list(product(places if whole.parts else places[:1], rows))
+    for grid in (height, 0):
+        for place, (wire_rows, gpu_lines) in tries:
+            lines = gpu_lines if has_gpu else min(gpu_lines, 2)
+            sized = with_rows(metrics, wire_rows, lines, place.rows * bool(whole.parts), heading)
+            made = _Layout(graph, whole, block, sized, place)
+            drawing = made.draw(width, grid=grid)
+            if drawing.height <= height:
+                break
+        if drawing.height <= height or not made.has_grid:
             break
     drawing = whole.expanded(drawing)
     return drawing.moved(max(0, width - drawing.width) // 2, max(0, height - drawing.height) // 3)
@@ -98,8 +100,9 @@ class _Layout:
         self.lines: list[Line] = []
         self.box_of: dict[int, Box] = {}
         """id() of a block -> its box."""
+        self.has_grid = False
 
-    def draw(self, width: int, *, grid: bool) -> Drawing:
+    def draw(self, width: int, *, grid: int) -> Drawing:
         levels, leaf_y = self._rows()
         for block, parent, depth in self.block.walk():
             above = self.box_of.get(id(parent))
@@ -114,6 +117,7 @@ class _Layout:
         gpus = sorted((box for box in self.leaves if box.kind != "nic"), key=lambda box: box.x)
         below = Below(self.graph, gpus, self.metrics, max(width, self.block.width), grid=grid)
         below.draw()
+        self.has_grid = below.has_grid
         boxes, lines = (*self.boxes, *below.boxes), (*self.lines, *below.lines)
         points = [point for line in lines for point in line.points]
         right = max([*(box.right for box in boxes), *(x + 1 for x, _ in points)], default=0)

@@ -105,7 +105,10 @@ _SCROLLING = {True: FULL[-1], False: Metrics(False, 9, 6, False, 1, 1, 2)}
 
 def arrange(items: list[Item], width: int, *, framed: bool) -> tuple[Block, Metrics]:
     """The roomiest blocks that fit into a width, placed from column 0; else ones that scroll."""
+    gpus = sum(leaf.kind == "gpu" for item in items for leaf in item.walk())
     for metrics in FULL if framed else COMPACT:
+        if gpus * metrics.gpu_width > width:
+            continue
         block = _blocks(items, metrics)
         if block.width <= width:
             break
