@@ -7,6 +7,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import NamedTuple
 
 import psutil
@@ -16,6 +18,8 @@ from tests.support.terminal import Terminal
 
 QUIET_SHARE = 0.2
 """Share of a core below which the app counts as done with what it was asked."""
+WAITING_SHARE = 0.5
+"""Share of a second that its threads may wait for a core meanwhile: a starved app is not quiet."""
 LONGEST_SECONDS = 120.0
 
 
@@ -78,9 +82,10 @@ def _until_quiet(terminal: Terminal, process: psutil.Process, before: float) -> 
     """Wait until a second goes by in which it did next to nothing."""
     end = time.monotonic() + LONGEST_SECONDS
     while time.monotonic() < end:
-        now = _seconds(process)
+        now, waited = _seconds(process), _waited(process.pid)
         _watch(terminal, 1.0)
-        if _seconds(process) - now < QUIET_SHARE:
+        took, waited = _seconds(process) - now, _waited(process.pid) - waited
+        if took < QUIET_SHARE and waited < WAITING_SHARE:
             break
     return Cost(_seconds(process) - before, _most_mib(process.pid))
 
@@ -94,6 +99,15 @@ def _watch(terminal: Terminal, seconds: float) -> None:
 def _seconds(process: psutil.Process) -> float:
     times = process.cpu_times()
     return float(times.user + times.system)
+
+
+def _waited(pid: int) -> float:
+    """Seconds that its threads have waited for a core (proc(5), schedstat)."""
+    nanoseconds = 0
+    for path in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+        with suppress(OSError):
+            nanoseconds += int(path.read_text(encoding="ascii").split()[1])
+    return nanoseconds / 1e9
 
 
 def _most_mib(pid: int) -> float:
