@@ -15,7 +15,7 @@ import psutil
 from tests.support.terminal import Terminal
 
 SETTLED_MINUTES = 2.0
-"""From here on memory must not grow: every screen and dialog was open by then."""
+"""From here on memory must not grow: every screen and dialog was open by then, in each size."""
 MOST_GROWTH_BYTES = 5 * 10**6
 
 _ESCAPE, _DOWN, _PAGE_DOWN, _PALETTE = "\x1b", "\x1b[B", "\x1b[6~", "\x10"
@@ -27,8 +27,14 @@ _DIALOGS = (
 )
 _OWN_KEYS = {"2": (" ", _DOWN, "z", "z"), "4": ("m", "\t", "m"), "5": ("v", "u", "/P2P\r", _ESCAPE)}
 """What else is pressed on some screens: marks, views, a filter. Nothing is measured."""
-_SIZES = ((160, 50), (80, 24), (200, 60))
+_SIZES = ((80, 24), (200, 60), (160, 50))
+_SCREENS = 8
+_ALL_ROUNDS = _SCREENS * len(_SIZES)
+"""Rounds until every screen was shown in every size; a busy machine may take longer for them."""
 _PAUSE_SECONDS = 0.15
+"""Between two keys, counted from the end of what the first one made the app write."""
+_ANSWER_SECONDS = 1.0
+"""Most that is waited for the app to write something; not every key changes the screen."""
 _KEPT_BYTES = 20_000
 """Of what the app wrote, so that its last words are there where it ends."""
 
@@ -69,7 +75,7 @@ def soak(minutes: float, demo: str) -> int:
                 sample = _sample(process, passed)
                 print(sample, flush=True)
                 printed = int(passed)
-                if settled is None and passed >= SETTLED_MINUTES:
+                if settled is None and passed >= SETTLED_MINUTES and pressed >= _ALL_ROUNDS:
                     settled = sample
             if passed >= minutes:
                 break
@@ -79,7 +85,7 @@ def soak(minutes: float, demo: str) -> int:
             print(f"the app ended with {terminal.process.returncode}")
             return 1
     if settled is None:
-        print(f"nothing is judged before {SETTLED_MINUTES:.0f} minutes")
+        print(f"nothing is judged before {SETTLED_MINUTES:.0f} minutes and {_ALL_ROUNDS} rounds")
         return 0
     growth = sample.memory_bytes - settled.memory_bytes
     print(f"{pressed + 1} rounds; memory since {settled.minutes:.1f} min: {growth / 1e6:+.1f} MB")
@@ -92,21 +98,25 @@ def _round(terminal: Terminal, number: int) -> bool:
     False where the app has ended.
     """
     terminal.written = terminal.written[-_KEPT_BYTES:]
-    screen = str(number % 8 + 1)
+    screen = str(number % _SCREENS + 1)
     _press(terminal, screen, _DOWN, *_OWN_KEYS.get(screen, ()))
     for dialog in _DIALOGS:
         _press(terminal, *dialog)
-    if number % 8 == 7:
-        terminal.resize(*_SIZES[number // 8 % len(_SIZES)])
+    if number % _SCREENS == _SCREENS - 1:
+        terminal.resize(*_SIZES[number // _SCREENS % len(_SIZES)])
     return terminal.process.poll() is None
 
 
 def _press(terminal: Terminal, *keys: str) -> None:
     for key in keys:
+        before = len(terminal.written)
         terminal.send(key)
-        end = time.monotonic() + _PAUSE_SECONDS
-        while (left := end - time.monotonic()) > 0:
-            terminal.read(left)
+        end = time.monotonic() + _ANSWER_SECONDS
+        while len(terminal.written) == before and time.monotonic() < end:
+            terminal.read(_PAUSE_SECONDS)
+        while len(terminal.written) != before and time.monotonic() < end:
+            before = len(terminal.written)
+            terminal.read(_PAUSE_SECONDS)
 
 
 def _sample(process: psutil.Process, minutes: float) -> Sample:
