@@ -172,20 +172,26 @@ def _xgmi(a: Answers, peers: set[str]) -> tuple[XgmiReading, ...]:
     found = []
     for peer, numbers in link_ends(a.raw, peers).items():
         own = [Answers(links[number], AMDSMI) for number in numbers]
-        counts = {
-            field: [link.number(field, (name,)) for link in own]
-            for field, name in (("tx_bytes", "write"), ("rx_bytes", "read"))
-        }
-        sums = {
-            field: None if None in values else _KB * sum(v for v in values if v is not None)
-            for field, values in counts.items()
-        }
-        gaps = next((link.gaps for link in own if link.gaps), ())
-        found.append(XgmiReading(remote_address=peer, gaps=gaps, **sums))
+        sent = [link.number("tx_bytes", "write") for link in own]
+        received = [link.number("rx_bytes", "read") for link in own]
+        found.append(
+            XgmiReading(
+                remote_address=peer,
+                tx_bytes=_kilobytes(sent),
+                rx_bytes=_kilobytes(received),
+                gaps=next((link.gaps for link in own if link.gaps), ()),
+            )
+        )
     if not found:
         _, why = a.look((_LINKS, "links"))
         a.miss("xgmi", why or "the driver does not tell which link leads where")
     return tuple(found)
+
+
+def _kilobytes(counts: list[int | None]) -> int | None:
+    """Their sum in bytes; None where one of them is not known."""
+    known = [count for count in counts if count is not None]
+    return _KB * sum(known) if len(known) == len(counts) else None
 
 
 def _xgmi_rate(a: Answers, way: str, name: str) -> float | None:

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
+_LONGEST = 40
+"""Longer than any address; a file may hold other texts where one should be."""
+
 
 def pci_address(text: object) -> str | None:
     """Write "00000000:00:06.0" as the kernel does, "0000:00:06.0"; None for anything else."""
     if not isinstance(text, str):
         return None
-    domain, _, rest = text.strip().lower().partition(":")
+    text = text.strip()
+    return _as_the_kernel(text) if len(text) <= _LONGEST else None
+
+
+@lru_cache(2048)
+def _as_the_kernel(text: str) -> str | None:
+    # A reading names the same addresses each second, one for each link.
+    domain, _, rest = text.lower().partition(":")
     bus, _, slot = rest.partition(":")
     device, _, function = slot.partition(".")
     parts = (domain, bus, device, function or "0")
