@@ -54,10 +54,10 @@ def read_snapshot(
     return settle(watch.LiveFeed(version=__version__, with_args=with_args, thorough=True))
 
 
-def settle(feed: LiveFeed) -> NodeSnapshot:
-    """Wait until all sources answered, at most SETTLE_SECONDS, and close the feed."""
+def settle(feed: LiveFeed, seconds: float = SETTLE_SECONDS) -> NodeSnapshot:
+    """Wait until all sources answered, so many seconds at most, and close the feed."""
     try:
-        deadline = time.monotonic() + SETTLE_SECONDS
+        deadline = time.monotonic() + seconds
         while not feed.settled() and time.monotonic() < deadline:
             feed.wait(0.05)
             feed.snapshot()

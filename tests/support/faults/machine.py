@@ -13,6 +13,7 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
 
+from gputop.reading import SETTLE_SECONDS, settle
 from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.engine import Diagnosis, diagnose
 from gputop.topology.model.snapshot import NodeSnapshot
@@ -20,15 +21,22 @@ from gputop.topology.model.source import Source, SourceAbsent
 from gputop.topology.node import Node
 from gputop.topology.sources import NAMES
 from gputop.topology.sources import load as load_source
+from gputop.topology.sources.amd.amdsmi import AmdsmiReader
+from gputop.topology.sources.amd.amdsmi_readings import AmdsmiReadingsReader
 from gputop.topology.sources.live import LiveFeed
 from gputop.topology.sources.nvidia.library import NvmlLibrary, open_library
 from gputop.topology.sources.nvidia.nvml import NvmlReader
 from gputop.topology.sources.nvidia.nvml_readings import NvmlReadingsReader
+from tests.support.faults import amdsmi_library
+from tests.support.faults.amdsmi import AmdsmiMachine
 from tests.support.faults.nvml import FILE, NvmlStandIn
 from tests.support.faults.plan import VARIABLE, Fault, Plan
 from tests.support.faults.profiles import PROFILES
 
 BINDING = "pynvml"
+LIBRARIES = ("nvml", "nvml_readings", "amdsmi", "amdsmi_readings")
+"""Sources that ask a vendor's library."""
+Readers = dict[str, Callable[[], Callable[[], Any]]]
 SITE = str(Path(__file__).parent / "site")
 """Folder for PYTHONPATH: the stand-in for a process of its own."""
 
@@ -92,22 +100,33 @@ def stand_in(profile: str, faults: Sequence[Fault] = ()) -> types.ModuleType:
     return binding
 
 
+def _nvidia(profile: str, faults: Sequence[Fault]) -> Readers:
+    binding = stand_in(profile, faults)
+    start: Callable[[], NvmlLibrary] = partial(open_library, lambda: binding)
+    return {
+        "nvml": partial(NvmlReader, start),
+        "nvml_readings": partial(NvmlReadingsReader, start),
+    }
+
+
+def _amd(profile: str, faults: Sequence[Fault]) -> Readers:
+    """The readers as they are: the library of this process is another machine's from now on."""
+    stand_in = amdsmi_library.LOADED
+    assert stand_in is not None, "tests.support.faults.amdsmi_library has to be loaded"
+    stand_in.machine = AmdsmiMachine(answers(profile)["amdsmi"], faults)
+    return {"amdsmi": AmdsmiReader, "amdsmi_readings": AmdsmiReadingsReader}
+
+
 def sources(
     profile: str, faults: Sequence[Fault] = (), *, bare: bool = False, deadline: float | None = None
 ) -> tuple[Source, ...]:
     """The sources of a machine. `bare`: its /sys and /proc are empty."""
-    binding = stand_in(profile, faults)
-    start: Callable[[], NvmlLibrary] = partial(open_library, lambda: binding)
+    readers = _amd(profile, faults) if "amdsmi" in answers(profile) else _nvidia(profile, faults)
     found = []
     for name in NAMES:
         source = load_source(name)
-        if name == "nvml":
-            reader: Callable[[], Callable[[], Any]] = partial(NvmlReader, start)
-        elif name == "nvml_readings":
-            reader = partial(NvmlReadingsReader, start)
-        else:
-            given = None if bare else answers(profile).get(name)
-            reader = _absent if given is None else partial(_given, given)
+        given = None if bare or name in LIBRARIES else answers(profile).get(name)
+        reader = readers.get(name) or (_absent if given is None else partial(_given, given))
         found.append(
             Source(
                 id=name,
@@ -139,6 +158,19 @@ def read(profile: str, faults: Sequence[Fault] = (), *, bare: bool = False) -> N
         return feed.snapshot()
     finally:
         feed.close()
+
+
+def settled(
+    profile: str,
+    faults: Sequence[Fault] = (),
+    *,
+    bare: bool = False,
+    deadline: float | None = None,
+    seconds: float = SETTLE_SECONDS,
+) -> NodeSnapshot:
+    """What a plain command reads of a machine that may block: it waits so long at most."""
+    feed = LiveFeed(sources(profile, faults, bare=bare, deadline=deadline), thorough=True)
+    return settle(feed, seconds)
 
 
 def diagnosed(profile: str, faults: Sequence[Fault] = (), *, bare: bool = False) -> Diagnosis:

@@ -1,114 +1,135 @@
-"""Every function of NVML that is asked, each with every error, on one GPU and on all of them.
+"""Every function of NVML and amdsmi that is asked, with all that can go wrong, as a table.
 
-`python -m tests.support.faults.matrix [PROFILE]` prints the whole table of verdicts.
+`python -m tests.support.faults.matrix` prints the verdicts. It needs a C compiler and the wheel of
+amdsmi for `--library amdsmi`: `--wheel FILE`, or one that pip can fetch.
 """
 
 from __future__ import annotations
 
+import argparse
+import asyncio
+import multiprocessing
 import sys
-from collections import Counter, defaultdict
-from collections.abc import Iterator
-from functools import cache
+import tempfile
+import time
+from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
 
-import msgspec
+from gputop.app import GpuTop
+from gputop.topology.diagnosis.case import Case
+from gputop.topology.diagnosis.engine import diagnose
+from gputop.topology.node import Node
+from gputop.topology.sources.live import LiveFeed
+from tests.support.amdsmi.wheels import Shelf
+from tests.support.app import picture
+from tests.support.faults import amdsmi_library
+from tests.support.faults.amdsmi_cells import AMDSMI
+from tests.support.faults.cells import BLOCKS, KINDS, Cell, Said, faulty, lines, totals
+from tests.support.faults.machine import settled, sources
+from tests.support.faults.nvml_cells import NVML
 
-from gputop.topology.diagnosis.engine import HEALTHY
-from tests.support.faults.machine import diagnosed
-from tests.support.faults.nvml import GETTERS, OPENING
-from tests.support.faults.plan import Fault
-
-PROFILE = "h200-2"
-CODES = {
-    "uninitialized": 1, "invalid argument": 2, "not supported": 3, "no permission": 4,
-    "not found": 6, "insufficient size": 7, "insufficient power": 8, "driver not loaded": 9,
-    "timeout": 10, "irq issue": 11, "library not found": 12, "function not found": 13,
-    "corrupted inforom": 14, "gpu is lost": 15, "reset required": 16, "blocked by the system": 17,
-    "version mismatch": 18, "in use": 19, "no memory": 20, "no data": 21,
-    "insufficient resources": 23, "not ready": 27, "gpu not found": 28, "invalid state": 29,
-    "unknown": 999,
-}  # fmt: skip
-"""NVML's errors, nvml.h nvmlReturn_t."""
-ANSWERS = ("not supported", "no permission", "function not found")
-"""Errors that answer a question: the product, the user or the driver does not have it."""
-MINIMUM = (
-    "nvmlDeviceGetUUID", "nvmlDeviceGetMemoryInfo", "nvmlDeviceGetTotalEccErrors",
-    "nvmlDeviceGetNvLinkState",
-)  # fmt: skip
-"""Functions that give the least that has to be known before a node is called healthy."""
-LENGTH = ("nvmlDeviceGetRetiredPages", *(name for name in GETTERS if name.endswith("Processes_v3")))
-"""Functions that are told a length by this error, and are asked again."""
-LENGTH_IS_TOLD = "insufficient size"
-SPARE = ("nvmlDeviceGetPowerUsage", "nvmlDeviceGetGpuFabricInfo", "nvmlDeviceGetTemperature")
-"""Functions that are asked only where a newer one is missing."""
-GPU = 1
-"""The index of the one GPU that is faulty."""
+TABLES = {"nvml": NVML, "amdsmi": AMDSMI}
+AMDSMI_VERSION = "7.0.2"
+LIMIT_SECONDS = 13.0
+"""What a plain command may take on a machine whose driver never answers."""
+AT_ONCE = 12
+"""How many machines that block wait at the same time."""
+DEADLINE_SECONDS = 0.2
+PATIENCE_SECONDS = 60.0
+SCREEN = "screen"
+"""What the app is asked while a function blocks; it is no cell of a verdict."""
 
 
-class Cell(msgspec.Struct, frozen=True):
-    """One function with one error."""
-
-    function: str
-    error: str
-    one: bool
-    """Whether only one GPU has it."""
-    bare: bool = False
-    """Whether /sys and /proc are empty."""
-
-    @property
-    def harmless(self) -> bool:
-        """Whether the node may be called healthy all the same."""
-        if self.function in SPARE or (self.function in LENGTH and self.error == LENGTH_IS_TOLD):
-            return True
-        return self.error in ANSWERS and self.function not in (*MINIMUM, *OPENING)
+def _judged(library: str, cell: Cell) -> Said:
+    table = TABLES[library]
+    diagnosis = table.diagnose(cell)
+    return Said(cell, diagnosis.verdict, _broken() or table.wrong(cell, diagnosis))
 
 
-def cells() -> Iterator[Cell]:
-    """Every cell of the table."""
-    for function in (*OPENING, *GETTERS):
-        of_gpu = function.startswith("nvmlDevice") and "Count" not in function
-        for error in CODES:
-            for one in (True, False) if of_gpu else (False,):
-                for bare in (False, True):
-                    yield Cell(function, error, one, bare)
+def _blocked(library: str, cell: Cell) -> Said:
+    """What a plain command says, and after how long; in a process that ends with its threads."""
+    table = TABLES[library]
+    began = time.monotonic()
+    diagnosis = diagnose(Case(Node(settled(table.profile, [table.fault(cell)], bare=cell.bare))))
+    seconds = time.monotonic() - began
+    wrong = _broken() or table.wrong(cell, diagnosis)
+    if seconds > LIMIT_SECONDS:
+        wrong = wrong or f"{seconds:.1f} s"
+    return Said(cell, diagnosis.verdict, wrong, seconds)
 
 
-@cache
-def verdict(cell: Cell, profile: str = PROFILE) -> str:
-    """What a check says."""
-    gpus = (GPU,) if cell.one else None
-    fault = Fault(function=cell.function, code=CODES[cell.error], gpus=gpus)
-    return diagnosed(profile, [fault], bare=cell.bare).verdict
+def _shown(library: str, cell: Cell) -> Said:
+    """Whether the app answers its keys."""
+    table = TABLES[library]
+    feed = LiveFeed(
+        sources(table.profile, [table.fault(cell)], bare=cell.bare, deadline=DEADLINE_SECONDS)
+    )
+    wrong = asyncio.run(_keys(feed))
+    return Said(cell, "dead" if wrong else "alive", _broken() or wrong)
 
 
-def main(profile: str) -> int:
-    """Print the table: a line for each function, with its errors by verdict."""
+async def _keys(feed: LiveFeed) -> str:
+    app = GpuTop(feed)
+    async with app.run_test(size=(160, 50)) as pilot:
+        for key, shows in (("?", "keys"), ("escape", ""), ("2", "map"), ("1", "")):
+            give_up = time.monotonic() + PATIENCE_SECONDS
+            await pilot.press(key)
+            while shows not in picture(pilot).lower():
+                if time.monotonic() > give_up:
+                    return f"no answer to {key}"
+                await pilot.pause(0.05)
+    return ""
+
+
+def _broken() -> str:
+    library = amdsmi_library.LOADED
+    return library.broken[0] if library is not None and library.broken else ""
+
+
+def _asked(library: str, kind: str, processes: int) -> Iterable[Said]:
+    table = TABLES[library]
+    blocks = kind in (BLOCKS, SCREEN)
+    cells = list(table.cells(BLOCKS if blocks else kind))
+    ask = {BLOCKS: _blocked, SCREEN: _shown}.get(kind, _judged)
+    context = multiprocessing.get_context("fork")
+    # A thread that is blocked, and the locks that it holds, end with the process.
+    with context.Pool(
+        AT_ONCE if kind == BLOCKS else processes, maxtasksperchild=1 if blocks else None
+    ) as pool:
+        yield from pool.imap(partial(ask, library), cells, chunksize=1 if blocks else 20)
+
+
+def main() -> int:
+    """Print a table for each library and kind."""
+    parser = argparse.ArgumentParser(prog="python -m tests.support.faults.matrix")
+    parser.add_argument("--library", choices=sorted(TABLES), action="append")
+    parser.add_argument("--kind", choices=(*KINDS, SCREEN), action="append")
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--wheel", type=Path, help="a wheel of amdsmi")
+    options = parser.parse_args()
+    libraries = options.library or sorted(TABLES, reverse=True)
     wrong = 0
-    table: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
-    totals: Counter[str] = Counter()
-    for cell in cells():
-        said = verdict(cell, profile)
-        totals[said] += 1
-        where = f"{'one' if cell.one else 'all'}{', bare' if cell.bare else ''}"
-        if said == HEALTHY and not cell.harmless:
-            wrong += 1
-            where += " !"
-        table[cell.function][said].append(f"{cell.error} ({where})")
-    for function, verdicts in table.items():
-        print(function)  # noqa: T201 - a script
-        for said, errors in verdicts.items():
-            grouped: dict[str, list[str]] = defaultdict(list)
-            for error in errors:
-                name, _, where = error.partition(" (")
-                grouped[name].append(where.rstrip(")"))
-            everywhere = max(len(places) for places in grouped.values())
-            texts = [
-                name if len(places) == everywhere else f"{name} ({'; '.join(places)})"
-                for name, places in grouped.items()
-            ]
-            print(f"    {said}: {', '.join(texts)}")  # noqa: T201
-    print(f"{profile}: {dict(totals)}; {wrong} that must not be healthy")  # noqa: T201
+    with tempfile.TemporaryDirectory() as folder:
+        if "amdsmi" in libraries:
+            wheel = options.wheel or Shelf(Path(folder)).wheel(AMDSMI_VERSION)
+            amdsmi_library.load(amdsmi_library.build(wheel, Path(folder)))
+        for library in libraries:
+            for kind in options.kind or (*KINDS, SCREEN):
+                answers = list(_asked(library, kind, options.processes))
+                bad = [said for said in answers if said.wrong]
+                wrong += len(bad)
+                print(f"\n{library}, {kind}")  # noqa: T201 - a script
+                print("\n".join((*lines(answers), *faulty(answers))))  # noqa: T201
+                slowest = max(said.seconds for said in answers)
+                after = f", the slowest after {slowest:.1f} s" if slowest else ""
+                print(  # noqa: T201
+                    f"{library}, {kind}: {len(answers)} cells, {totals(answers)}, "
+                    f"{len(bad)} wrong{after}",
+                    flush=True,
+                )
     return 1 if wrong else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1] if len(sys.argv) > 1 else PROFILE))
+    sys.exit(main())

@@ -11,6 +11,14 @@ import ctypes
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tests.support.faults.lies import MANY, fill, fill_all
+from tests.support.faults.nvml_functions import (
+    EXPORTED,
+    LINK_ANSWERS,
+    LISTED,
+    NUMBERED,
+    RENAMED,
+)
 from tests.support.faults.plan import Fault, fault_of
 
 FILE = "libnvidia-ml.so.1"
@@ -29,66 +37,6 @@ CODES = {
     "GpuIsLost": 15,
 }
 """NVML codes of the refusals that demos and recordings hold, by the names of the binding."""
-LINK_ANSWERS = {
-    "nvmlDeviceGetNvLinkState": "state",
-    "nvmlDeviceGetNvLinkVersion": "version",
-    "nvmlDeviceGetNvLinkRemotePciInfo_v2": "remote_pci",
-    "nvmlDeviceGetNvLinkRemoteDeviceType": "remote_type",
-    "nvmlDeviceGetNvLinkCapability": "cap0",
-}
-"""Function: the key of its answer in one of a device's links."""
-NUMBERED = {
-    "nvmlDeviceGetMaxClockInfo": "maxclock{}",
-    "nvmlDeviceGetTemperatureThreshold": "threshold{}",
-    "nvmlDeviceGetClockInfo": "clock{}",
-    "nvmlDeviceGetTotalEccErrors": "ecc{}{}",
-    "nvmlDeviceGetRetiredPages": "retired{}",
-}
-"""Function: the key of its answer, with the numbers that it is asked with."""
-RENAMED = {
-    "nvmlDeviceGetCpuAffinity": "cpu_affinity",
-    "nvmlDeviceGetMemoryAffinity": "mem_affinity",
-    "nvmlDeviceGetTemperature": "temp",
-    "nvmlDeviceGetTemperatureV": "temp",
-    "nvmlDeviceGetGpuFabricInfoV": "fabric",
-    "nvmlDeviceGetGpuFabricInfo": "fabric",
-}
-LISTS = (
-    "nvmlDeviceGetComputeRunningProcesses_v3",
-    "nvmlDeviceGetGraphicsRunningProcesses_v3",
-    "nvmlDeviceGetMPSComputeRunningProcesses_v3",
-)
-DEVICE = (
-    "nvmlDeviceGetName", "nvmlDeviceGetUUID", "nvmlDeviceGetSerial", "nvmlDeviceGetVbiosVersion",
-    "nvmlDeviceGetIndex", "nvmlDeviceGetMinorNumber", "nvmlDeviceGetBoardId",
-    "nvmlDeviceGetBoardPartNumber", "nvmlDeviceGetModuleId", "nvmlDeviceGetArchitecture",
-    "nvmlDeviceGetCudaComputeCapability", "nvmlDeviceGetNumGpuCores",
-    "nvmlDeviceGetMemoryBusWidth", "nvmlDeviceGetMaxPcieLinkGeneration",
-    "nvmlDeviceGetGpuMaxPcieLinkGeneration", "nvmlDeviceGetMaxPcieLinkWidth",
-    "nvmlDeviceGetPowerManagementDefaultLimit", "nvmlDeviceGetPowerManagementLimitConstraints",
-    "nvmlDeviceGetVirtualizationMode", "nvmlDeviceGetGspFirmwareVersion",
-    "nvmlDeviceGetNumaNodeId", "nvmlDeviceGetC2cModeInfoV", "nvmlDeviceGetMemoryInfo",
-    "nvmlDeviceGetMemoryInfo_v2", "nvmlDeviceGetBAR1MemoryInfo", "nvmlDeviceGetEnforcedPowerLimit",
-    "nvmlDeviceGetEccMode", "nvmlDeviceGetMigMode", "nvmlDeviceGetPersistenceMode",
-    "nvmlDeviceGetComputeMode", "nvmlDeviceGetUtilizationRates", "nvmlDeviceGetPerformanceState",
-    "nvmlDeviceGetCurrPcieLinkGeneration", "nvmlDeviceGetCurrPcieLinkWidth",
-    "nvmlDeviceGetPcieReplayCounter", "nvmlDeviceGetRemappedRows",
-    "nvmlDeviceGetRetiredPagesPendingStatus", "nvmlDeviceGetCurrentClocksEventReasons",
-    "nvmlDeviceGetPowerUsage", *NUMBERED, *RENAMED, *LINK_ANSWERS, *LISTS,
-    "nvmlDeviceGetP2PStatus", "nvmlDeviceGetTopologyCommonAncestor", "nvmlDeviceGetFieldValues",
-)  # fmt: skip
-"""Functions about one GPU."""
-SYSTEM = (
-    "nvmlSystemGetDriverVersion", "nvmlSystemGetNVMLVersion", "nvmlSystemGetCudaDriverVersion_v2",
-    "nvmlSystemGetConfComputeState",
-)  # fmt: skip
-OPENING = (
-    "nvmlInitWithFlags", "nvmlDeviceGetCount_v2", "nvmlDeviceGetHandleByIndex_v2",
-    "nvmlDeviceGetPciInfo_v3",
-)  # fmt: skip
-"""Functions that find the GPUs: what fails here leaves no GPU to ask."""
-GETTERS = (*DEVICE, *SYSTEM)
-EXPORTED = frozenset((*OPENING, *GETTERS, "nvmlShutdown", "nvmlErrorString"))
 
 
 class Function:
@@ -131,6 +79,8 @@ class NvmlStandIn:
         fault = fault_of(self.faults, name, gpu)
         if fault is not None and fault.code:
             return fault.code
+        if fault is not None and fault.fills:
+            return _nonsense(name, arguments, fault.fills)
         lie = fault.answer if fault is not None else None
         if name == "nvmlDeviceGetHandleByIndex_v2":
             if gpu is None or gpu >= len(self._devices):
@@ -139,10 +89,12 @@ class NvmlStandIn:
             return SUCCESS
         if gpu is None:
             return self._of_system(name, arguments, lie)
+        if not 0 <= gpu < len(self._devices):
+            return INVALID_ARGUMENT
         device = self._devices[gpu]
         if name == "nvmlDeviceGetFieldValues":
             return self._field_values(device, arguments, lie)
-        if name in LISTS or name == "nvmlDeviceGetRetiredPages":
+        if name in LISTED:
             return _listed(self._answer(name, device, arguments, lie), arguments)
         if name == "nvmlDeviceGetMemoryInfo_v2":
             return NOT_SUPPORTED if lie is None else _filled([arguments[1]], lie)
@@ -165,7 +117,9 @@ class NvmlStandIn:
             return device.get(NUMBERED[name].format(*numbers))
         if name in ("nvmlDeviceGetP2PStatus", "nvmlDeviceGetTopologyCommonAncestor"):
             peer = _index(arguments[1])
-            pair = next(pair for pair in device["pairs"] if pair["peer"] == peer)
+            pair = next((pair for pair in device["pairs"] if pair["peer"] == peer), None)
+            if pair is None:
+                return {"error": "NVMLError_InvalidArgument"}
             return pair["p2p"][str(numbers[0])] if "P2P" in name else pair["ancestor"]
         key = RENAMED.get(name, name.removesuffix("_v3"))
         return device.get(name, device.get(key))
@@ -268,6 +222,22 @@ def _fill_structure(structure: ctypes.Structure, answer: Any) -> None:
                 target[place] = item
         else:
             setattr(structure, name, value.encode() if isinstance(value, str) else value)
+
+
+def _nonsense(name: str, arguments: Sequence[Any], pattern: str) -> int:
+    """Succeed, with nonsense in everything that is written."""
+    if name == "nvmlDeviceGetFieldValues":
+        for value in arguments[2]._obj:
+            value.nvmlReturn, value.valueType = SUCCESS, UNSIGNED_LONG_LONG
+            fill(value.value, pattern)
+    elif name in LISTED and arguments[-1] is None:
+        next(item._obj for item in arguments if hasattr(item, "_obj")).value = MANY
+        return INSUFFICIENT_SIZE
+    elif name in LISTED:
+        fill(arguments[-1], pattern)
+    else:
+        fill_all(arguments, pattern)
+    return SUCCESS
 
 
 def _listed(answer: Any, arguments: Sequence[Any]) -> int:

@@ -12,7 +12,7 @@ import msgspec
 
 VARIABLE = "GPUTOP_FAULTS"
 """Environment variable with a Plan as JSON, for a program that runs as a process of its own."""
-_FOR_EVER = threading.Event()
+_blocked = threading.Event()
 
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,7 +27,9 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
     code: int = 0
     """What it returns instead of success."""
     blocks: bool = False
-    """Whether it never returns."""
+    """Whether it does not return before `release` is called."""
+    fills: str = ""
+    """Bytes in hexadecimal that it writes over and over into everything it has to write."""
     answer: Any = None
     """What it answers instead of the truth, as the profile writes answers."""
 
@@ -61,5 +63,12 @@ def fault_of(faults: Sequence[Fault], function: str, gpu: int | None) -> Fault |
     """The first fault of a call; one that blocks does so here."""
     found = next((fault for fault in faults if fault.hits(function, gpu)), None)
     if found is not None and found.blocks:
-        _FOR_EVER.wait()
+        _blocked.wait()
     return found
+
+
+def release() -> None:
+    """Let all calls go on that are blocked, so that their threads can end."""
+    global _blocked
+    before, _blocked = _blocked, threading.Event()
+    before.set()

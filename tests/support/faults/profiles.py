@@ -6,11 +6,13 @@ Most are demos, cut to some GPUs; the rest differ from a demo in what this modul
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Callable
 from typing import Any
 
 from gputop.topology.recorded.demos import demo
 from gputop.topology.recorded.demos.nvml import NOT_SUPPORTED
+from tests.support.places import RECORDINGS
 
 Raw = dict[str, Any]
 _LAPTOP_LACKS = (
@@ -45,12 +47,47 @@ def _demo(name: str, gpus: int) -> Raw:
         device["pairs"] = [pair for pair in device["pairs"] if pair["peer"] < gpus]
     nvml["devices"] = devices
     answers.pop("processes", None)
-    dropped = {_address(device) for device in demo.raw(name, 0)["nvml"]["devices"][gpus:]}
+    _drop(answers, {_address(device) for device in demo.raw(name, 0)["nvml"]["devices"][gpus:]})
+    return answers
+
+
+def _drop(answers: Raw, addresses: set[str]) -> None:
+    devices = answers["pci"]["devices"]
     answers["pci"]["devices"] = {
-        address: device
-        for address, device in answers["pci"]["devices"].items()
-        if address not in dropped
+        address: device for address, device in devices.items() if address not in addresses
     }
+
+
+def _amd(gpus: int) -> Raw:
+    """A demo of MI300X with its first GPUs, idle; what it leaves out is from a recording."""
+    answers = copy.deepcopy(demo.raw("mi300x-8", 0))
+    whole = json.loads((RECORDINGS / "mi300x-amdsmi-7/amdsmi.json").read_text())
+    moving = answers.pop("amdsmi_readings")["devices"]
+    bdf = "amdsmi_get_gpu_device_bdf"
+    dropped = {str(device[bdf]) for device in answers["amdsmi"]["devices"][gpus:]}
+    devices = []
+    for place in range(gpus):
+        device = whole["devices"][place]
+        for more in (answers["amdsmi"]["devices"][place], moving[place]):
+            for key, answer in more.items():
+                both = isinstance(answer, dict) and isinstance(device.get(key), dict)
+                device[key] = device[key] | answer if both else answer
+        for key in ("residencies", "xgmi_kb"):
+            device.pop(key, None)
+        for part in ("pcie_static", "pcie_metric"):
+            told = whole["devices"][place]["amdsmi_get_pcie_info"].get(part, {})
+            asked = answers["amdsmi"]["devices"][place]["amdsmi_get_pcie_info"].get(part, {})
+            device["amdsmi_get_pcie_info"][part] = asked | told
+        device["pairs"] = [pair for pair in device["pairs"] if pair["peer"] < gpus]
+        device["amdsmi_get_gpu_process_list"] = []
+        device["amdsmi_get_gpu_activity"] = {"gfx_activity": 0, "umc_activity": 0}
+        device["amdsmi_get_gpu_memory_usage(VRAM)"] = 300 << 20
+        violations = device["amdsmi_get_violation_status"]
+        violations |= {key: False for key in violations if key.startswith("active_")}
+        devices.append(device)
+    answers["amdsmi"] = {"system": whole["system"], "devices": devices}
+    answers.pop("processes", None)
+    _drop(answers, dropped)
     return answers
 
 
@@ -136,5 +173,7 @@ PROFILES: dict[str, Callable[[], Raw]] = {
     "b200-8-vm": lambda: _named("NVIDIA B200", _guest(_demo("hgx-h100-8", 8))),
     "b200-8-vm-dark": lambda: _named("NVIDIA B200", _guest(_without_links(_demo("hgx-h100-8", 8)))),
     "laptop": _laptop,
+    "mi300x-2": lambda: _amd(2),
+    "mi300x-8": lambda: _amd(8),
     "cards-128": lambda: _many(128),
 }

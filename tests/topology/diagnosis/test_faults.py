@@ -1,4 +1,4 @@
-"""A driver that fails, loses GPUs or hangs: the real binding over a library that stands in.
+"""A driver that fails, lies, loses GPUs or hangs: the real binding over a library that stands in.
 
 The matrix as a whole is printed by tests/support/faults/matrix.py; here is a share of it.
 """
@@ -14,12 +14,14 @@ from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.engine import HEALTHY, Diagnosis, diagnose
 from gputop.topology.node import Node
 from gputop.topology.sources.live import LiveFeed
-from tests.support.faults.machine import diagnosed, read, sources
-from tests.support.faults.matrix import ANSWERS, CODES, MINIMUM, Cell, cells, verdict
-from tests.support.faults.plan import Fault
+from tests.support.faults.cells import BLOCKS, Cell
+from tests.support.faults.machine import diagnosed, read, settled, sources
+from tests.support.faults.nvml_cells import ANSWERS, CODES, MINIMUM, NVML
+from tests.support.faults.plan import Fault, release
 
-SHARE = 50
+SHARES = {"errors": 50, "lies": 25}
 """One in so many cells of the matrix is tried."""
+BLOCKED_SHARE = 20
 OPEN = ("nvmlDeviceGetCount_v2", "nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetPciInfo_v3")
 WELL = ("h100-8", "h100-1", "h200-2", "a100-8", "v100-8", "l40s-2", "l40s-8", "laptop")
 DEADLINE_SECONDS = 0.05
@@ -41,17 +43,37 @@ def test_a_machine_without_a_fault_is_healthy(profile: str) -> None:
     assert diagnosed(profile, bare=True).verdict == HEALTHY
 
 
-def test_a_share_of_the_matrix_has_no_false_all_clear() -> None:
-    picked = [cell for cell in cells() if crc32(repr(cell).encode()) % SHARE == 0]
+def share(kind: str, one_in: int) -> list[Cell]:
+    """Some cells of a kind, the same ones each time."""
+    return [cell for cell in NVML.cells(kind) if crc32(repr(cell).encode()) % one_in == 0]
+
+
+@pytest.mark.parametrize("kind", SHARES)
+def test_a_share_of_the_matrix_has_no_false_all_clear(kind: str) -> None:
+    picked = share(kind, SHARES[kind])
     assert len(picked) > 40
-    assert [cell for cell in picked if not cell.harmless and verdict(cell) == HEALTHY] == []
+    assert [cell for cell in picked if NVML.wrong(cell, NVML.diagnose(cell))] == []
+
+
+def test_a_share_of_the_calls_that_block_ends_in_time_and_proves_nothing() -> None:
+    picked = share(BLOCKS, BLOCKED_SHARE)
+    assert len(picked) > 8
+    for cell in picked:
+        fault = NVML.fault(cell)
+        seconds = 4 * DEADLINE_SECONDS
+        snapshot = settled(
+            NVML.profile, [fault], bare=cell.bare, deadline=DEADLINE_SECONDS, seconds=seconds
+        )
+        release()
+        answer = diagnose(Case(Node(snapshot)))
+        assert not NVML.wrong(cell, answer), cell
 
 
 @pytest.mark.parametrize("function", MINIMUM)
 @pytest.mark.parametrize("error", ANSWERS)
 @pytest.mark.parametrize("one", [True, False])
 def test_the_least_that_has_to_be_known_is_missed(function: str, error: str, one: bool) -> None:
-    said = verdict(Cell(function, error, one))
+    said = NVML.diagnose(Cell(function, error, one)).verdict
     # Links that one GPU lacks and its siblings have are a fault of their own.
     assert said == "cannot tell" or (said == "slow" and function == "nvmlDeviceGetNvLinkState")
 
@@ -144,5 +166,6 @@ def test_a_call_that_never_returns_leaves_what_is_known(
             feed.wait(0.05)
     finally:
         feed.close()
+        release()
     assert answer.verdict == "cannot tell"
     assert "nothing-to-examine" not in found(answer)

@@ -9,12 +9,15 @@ from ...model.snapshot import Problem
 from ..files.failures import ERROR, Unanswered, problems
 from ..files.library_answers import dicts
 from .answers import reason
+from .possible import LIMITS
 
 _ANSWERS = ("NOT_SUPPORTED", "NOT_YET_IMPLEMENTED", "NO_PERM", "NO_DATA")
 """Statuses for what a product, a driver or a user does not have."""
 _OF_LIBRARY = "AmdSmi"
 """How the names of the binding's exceptions begin; others are the binding's own troubles."""
 _OF_BINDING = "AmdSmiParameterException"
+_NONSENSE = ("KeyError", "IndexError", "OverflowError")
+"""How the binding fails over an answer that is in no enumeration and no list."""
 _CALL = "amdsmi_"
 _ECC = "amdsmi_get_gpu_ecc_count"
 
@@ -46,5 +49,7 @@ def _failure(question: str, answer: Raw, address: str) -> Iterator[Unanswered]:
         return
     text = str(answer["error"])
     known = any(f"STATUS_{word}" in text for word in _ANSWERS)
+    if text.startswith(_NONSENSE) and question.partition("(")[0] in LIMITS:
+        yield Unanswered(ERROR, "an answer that the binding does not understand", question, address)
     if text.startswith(_OF_LIBRARY) and not text.startswith(_OF_BINDING) and not known:
         yield Unanswered(ERROR, reason(text), question, address)

@@ -9,6 +9,9 @@ from ...model.source import SourceAbsent
 from .library import AmdsmiLibrary, refusal_text
 
 _BDF = "amdsmi_get_gpu_device_bdf"
+_MOST_DEVICES = 1024
+"""Far more parts of GPUs than any node has: a library that lists more than these is not believed.
+"""
 _ALL_REFUSED_CALLS = 30
 """Where no GPU gives its address, the library is started again after so many calls."""
 
@@ -64,6 +67,9 @@ class AmdsmiDevices:
             if not handles:
                 self._restart_later()
                 raise SourceAbsent("amdsmi works but shows no GPU to this process")
+            if len(handles) > _MOST_DEVICES:
+                self._restart_later()
+                raise RuntimeError(f"amdsmi lists {len(handles)} GPUs, which no node has")
             self._devices = [
                 AmdsmiDevice(index, handle, library.ask(_BDF, handle))
                 for index, handle in enumerate(handles)

@@ -16,6 +16,7 @@ from .answers import AMDSMI, reason, refusal
 from .caches import caches_of
 from .failures import failed
 from .links import seen_pairs, xgmi_of
+from .possible import believed
 from .versions import firmware, software
 from .words import (
     ARCHITECTURES,
@@ -43,7 +44,7 @@ _MODES = re.compile(r"(SPX|DPX|TPX|QPX|CPX)|(NPS[1248])")
 def parse(raw: Raw) -> Part:
     """Parse what the reader of `amdsmi` (or a recording) holds: GPUs, pairs, versions."""
     top = raw if isinstance(raw, dict) else {}
-    devices = dicts(top.get("devices"))[:MAX_DEVICES]
+    devices = [believed(device) for device in dicts(top.get("devices"))[:MAX_DEVICES]]
     known = [(_index(device, place), address(device)) for place, device in enumerate(devices)]
     addresses = {index: own for index, own in known if own is not None}
     gpus: dict[str, Gpu] = {}
@@ -66,14 +67,12 @@ def parse(raw: Raw) -> Part:
             pairs += [peer.pair for peer in seen]
             if _all_refused(device):
                 mute.setdefault(_first_reason(device), []).append(f"GPU {own}")
-    problems += [
-        _problem(f"{_listed(who)}: amdsmi does not tell the PCI address ({why})", why)
-        for why, who in nameless.items()
-    ]
-    problems += [
-        _problem(f"{_listed(who)}: amdsmi refuses every question ({why})", why)
-        for why, who in mute.items()
-    ]
+    for said, silent in (
+        ("does not tell the PCI address", nameless),
+        ("refuses every question", mute),
+    ):
+        for why, who in silent.items():
+            problems.append(_problem(f"{_listed(who)}: amdsmi {said} ({why})", why))
     described = zip((own for _, own in known), devices, strict=True)
     return Part(
         gpus=tuple(gpus.values()),
@@ -152,7 +151,7 @@ def _gpu(
         "power_limit_max_watts": _watts(a, "power_limit_max_watts", "max_power_cap"),
         "temperature_slowdown_c": _limit(a, "temperature_slowdown_c", "CRITICAL"),
         "temperature_shutdown_c": _limit(a, "temperature_shutdown_c", "EMERGENCY"),
-        "temperature_memory_max_c": _degrees(
+        "temperature_memory_max_c": _positive(
             a, "temperature_memory_max_c", "amdsmi_get_temp_metric(VRAM,CRITICAL)"
         ),
         "clock_graphics_max_mhz": _clock(a, "clock_graphics_max_mhz", "GFX"),
@@ -244,19 +243,20 @@ def _watts(a: Answers, field: str, name: str) -> float | None:
 def _limit(a: Answers, field: str, limit: str) -> int | None:
     """Limit of the junction (hot spot), the sensor by which MI GPUs throttle."""
     sensors = ("HOTSPOT", "EDGE")
-    return _degrees(a, field, *(f"amdsmi_get_temp_metric({s},{limit})" for s in sensors))
+    return _positive(a, field, *(f"amdsmi_get_temp_metric({s},{limit})" for s in sensors))
 
 
-def _degrees(a: Answers, field: str, *names: str) -> int | None:
-    degrees = a.number(field, *((name,) for name in names))
-    if degrees == 0:
+def _positive(a: Answers, field: str, *paths: Path) -> int | None:
+    """Take a number of which there is always some: a 0 says nothing."""
+    number = a.number(field, *paths)
+    if number == 0:
         a.miss(field, "the driver says 0")
         return None
-    return degrees
+    return number
 
 
 def _clock(a: Answers, field: str, kind: str) -> int | None:
-    return a.number(field, (f"amdsmi_get_clock_info({kind})", "max_clk"))
+    return _positive(a, field, (f"amdsmi_get_clock_info({kind})", "max_clk"))
 
 
 def _ecc(a: Answers) -> bool | None:

@@ -11,6 +11,7 @@ from .answers import AMDSMI, refusal
 from .failures import failed
 from .links import MAX_LINKS, link_ends
 from .machine import MAX_DEVICES, address, generation
+from .possible import believed
 from .words import ECC_BLOCKS, PAGE_PENDING, THROTTLED, THROTTLES
 
 _METRICS = "amdsmi_get_gpu_metrics_info"
@@ -32,7 +33,7 @@ XGMI_KILOBYTE = "xGMI counters: the driver's kilobyte is taken for 1024 bytes"
 def parse(raw: Raw) -> Part:
     """Parse what the reader of `amdsmi_readings` (or a recording) holds."""
     top = raw if isinstance(raw, dict) else {}
-    devices = dicts(top.get("devices"))[:MAX_DEVICES]
+    devices = [believed(device) for device in dicts(top.get("devices"))[:MAX_DEVICES]]
     addresses = [address(device) for device in devices]
     known = {own for own in addresses if own is not None}
     readings: dict[str, GpuReading] = {}

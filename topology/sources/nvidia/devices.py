@@ -11,6 +11,8 @@ from .library import GpuLost, NvmlLibrary
 
 T = TypeVar("T")
 
+_MOST_DEVICES = 4096
+"""Far more than any node has: a driver that counts more than these is not believed."""
 _RETRY_CALLS = 30
 """A lost GPU that the driver still counts is opened again after so many calls (after a reset)."""
 
@@ -80,6 +82,9 @@ class NvmlDevices:
         if not isinstance(count, int):
             self._restart_later()
             raise RuntimeError(f"NVML does not count the GPUs: {_error(count)}")
+        if not 0 <= count <= _MOST_DEVICES:
+            self._restart_later()
+            raise RuntimeError(f"NVML counts {count} GPUs, which no node has")
         if count == 0 and not self._devices:
             self._restart_later()
             raise SourceAbsent("NVML works but shows no GPU to this process")

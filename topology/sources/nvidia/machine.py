@@ -15,6 +15,7 @@ from ..pci.address import pci_address
 from .answers import FIELDS, NVML, reason, refusal
 from .failures import failed
 from .links import fabric, nvlinks
+from .possible import believed
 from .words import (
     ANCESTORS,
     ARCHITECTURES,
@@ -38,8 +39,7 @@ _P2P = ("p2p_read", "p2p_write", "p2p_nvlink", "p2p_atomics", "p2p_pci")
 def parse(raw: Raw) -> Part:
     """Parse what the reader of `nvml` (or nvml.json) holds: GPUs, pairs, versions."""
     top = raw if isinstance(raw, dict) else {}
-    devices = dicts(top.get("devices"))[:MAX_DEVICES]
-    described = [(address(device), device) for device in devices]
+    described = [(address(d), d) for d in map(believed, dicts(top.get("devices"))[:MAX_DEVICES])]
     addresses = {_index(device, place): own for place, (own, device) in enumerate(described)}
     gpus: dict[str, Gpu] = {}
     pairs: list[GpuPair] = []
@@ -101,9 +101,9 @@ def _unknown_device(device: dict[str, Raw], index: int) -> Problem:
     if "lost" in device:
         text = f"GPU {index}: the driver has lost it ({reason(str(device['lost']))})"
         return Problem(source="nvml", kind="lost", text=text, devices=(f"nvml:{index}",))
-    refused = str(device.get("refused") or refusal(device.get("nvmlDeviceGetPciInfo")))
-    kind = "denied" if "NoPermission" in refused else "failed"
-    text = f"GPU {index}: the driver does not open it ({reason(refused)})"
+    why = str(device.get("refused") or refusal(device.get("nvmlDeviceGetPciInfo")) or "no address")
+    kind = "denied" if "NoPermission" in why else "failed"
+    text = f"GPU {index}: the driver does not open it ({reason(why)})"
     return Problem(source="nvml", kind=kind, text=text, devices=(f"nvml:{index}",))
 
 

@@ -13,6 +13,7 @@ from . import recovery
 from .answers import FIELDS, NVML, reason, refusal
 from .failures import failed
 from .machine import MAX_DEVICES, address
+from .possible import believed
 from .words import throttle_reasons
 
 PCIE_WINDOW_SECONDS = 0.025
@@ -36,7 +37,7 @@ def parse(raw: Raw) -> Part:
     top = raw if isinstance(raw, dict) else {}
     readings: dict[str, GpuReading] = {}
     problems: list[Problem] = []
-    devices = dicts(top.get("devices"))[:MAX_DEVICES]
+    devices = [believed(device) for device in dicts(top.get("devices"))[:MAX_DEVICES]]
     for device in devices:
         own = address(device)
         if own is None or own in readings or "refused" in device:

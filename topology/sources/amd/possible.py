@@ -1,0 +1,96 @@
+"""Answers of amdsmi that no GPU can give: a broken driver's nonsense is taken for a refusal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...model.part import Raw
+from ..files.library_answers import dicts
+from ..files.limits import BYTES, CODE, COUNT, DEGREES, LANES, MEGAHERTZ, PAGES, possible
+from .words import ECC_BLOCKS
+
+IMPOSSIBLE = {"error": "AmdSmiImpossible: an answer that no GPU can give"}
+"""Stands for nonsense. The name is that of an error of the library, so it counts as a failure."""
+_ZERO = {"error": "the driver says 0"}
+"""Stands for a 0 where there is always more: that is how a driver says nothing."""
+_MICROWATTS = (0, 10**12)
+_WATTS = (0, 10**5)
+_MEGATRANSFERS = (0, 10**6)
+_MEGABYTES = (0, 10**9)
+_TICKS = (0, 2**56)
+_CLOCK = {"clk": MEGAHERTZ, "cur_clk": MEGAHERTZ, "max_clk": MEGAHERTZ}
+_ERRORS = {"correctable_count": COUNT, "uncorrectable_count": COUNT, "deferred_count": COUNT}
+_BDF = "amdsmi_get_gpu_device_bdf"
+_NOWHERE = "0000:00:00.0"
+"""An answer that nobody wrote: the root of the first PCI domain is no GPU."""
+_PAGES = "amdsmi_get_gpu_bad_page_info"
+_SIZES = ("amdsmi_get_gpu_memory_total(VRAM)", "amdsmi_get_gpu_memory_total(VIS_VRAM)")
+LIMITS: dict[str, Any] = {
+    "amdsmi_get_gpu_asic_info": {"num_compute_units": (0, 10**6), "oam_id": CODE},
+    "amdsmi_get_gpu_vram_info": {"vram_size": (0, 2**34), "vram_bit_width": (0, 10**6)},
+    "amdsmi_get_power_cap_info": dict.fromkeys(
+        ("power_cap", "default_power_cap", "min_power_cap", "max_power_cap"), _MICROWATTS
+    ),
+    "amdsmi_get_gpu_kfd_info": {"node_id": (0, 10**5), "current_partition_id": CODE},
+    "amdsmi_get_gpu_topo_numa_affinity": (-1, 10**5),
+    "amdsmi_get_gpu_memory_total": BYTES,
+    "amdsmi_get_gpu_memory_usage": BYTES,
+    "amdsmi_get_clock_info": _CLOCK,
+    "amdsmi_get_temp_metric": DEGREES,
+    "amdsmi_get_gpu_ecc_enabled": (0, 2**40),
+    "amdsmi_get_pcie_info": {
+        "pcie_static": {"max_pcie_width": LANES, "max_pcie_speed": _MEGATRANSFERS},
+        "pcie_metric": {"pcie_width": LANES, "pcie_speed": _MEGATRANSFERS},
+    },
+    "amdsmi_get_gpu_xgmi_link_status": {"total_links": LANES},
+    "amdsmi_get_gpu_metrics_info": {
+        "temperature_hotspot": DEGREES, "temperature_mem": DEGREES, "temperature_edge": DEGREES,
+        "xgmi_link_speed": CODE, "xgmi_link_width": CODE, "accumulation_counter": _TICKS,
+    },
+    "amdsmi_get_gpu_activity": {"gfx_activity": (0, 100), "umc_activity": (0, 100)},
+    "amdsmi_get_power_info": dict.fromkeys(
+        ("socket_power", "current_socket_power", "average_socket_power"), _WATTS
+    ),
+    "amdsmi_get_gpu_total_ecc_count": _ERRORS,
+    "amdsmi_get_gpu_ecc_count": _ERRORS,
+    "amdsmi_get_violation_status": {"acc_counter": _TICKS},
+    "amdsmi_topo_get_link_type": {"hops": CODE, "type": CODE},
+    "amdsmi_topo_get_link_weight": (0, 10**6),
+    "amdsmi_get_minmax_bandwidth_between_processors": {
+        "min_bandwidth": _MEGABYTES, "max_bandwidth": _MEGABYTES,
+    },
+    "amdsmi_topo_get_p2p_status": {"type": CODE},
+}  # fmt: skip
+"""Function: the least and the most that it can answer, whole or by its parts."""
+
+
+def believed(device: dict[str, Raw]) -> dict[str, Raw]:
+    """A device's raw answer with refusals in place of what no GPU can answer."""
+    changed = _wrong(device)
+    for key in _SIZES:
+        if device.get(key) == 0:
+            changed[key] = _ZERO
+    if device.get(_BDF) == _NOWHERE:
+        changed[_BDF] = IMPOSSIBLE
+    pages = device.get(_PAGES)
+    if isinstance(pages, list) and len(pages) >= PAGES:
+        changed[_PAGES] = IMPOSSIBLE
+    blocks = device.get("ecc")
+    if isinstance(blocks, dict):
+        wrong = [name for name in ECC_BLOCKS if not possible(blocks.get(name), _ERRORS)]
+        if wrong:
+            changed["ecc"] = blocks | dict.fromkeys(wrong, IMPOSSIBLE)
+    pairs = device.get("pairs")
+    if any(map(_wrong, dicts(pairs))):
+        changed["pairs"] = [
+            pair | _wrong(pair) if isinstance(pair, dict) else pair for pair in pairs
+        ]
+    return device | changed if changed else device
+
+
+def _wrong(answers: dict[str, Raw]) -> dict[str, Raw]:
+    return {
+        key: IMPOSSIBLE
+        for key, answer in answers.items()
+        if not possible(answer, LIMITS.get(key.partition("(")[0]))
+    }

@@ -1,0 +1,37 @@
+"""Whether an answer of a vendor's library can be true: a broken driver answers with nonsense.
+
+Limits are far outside of what is built: they tell nonsense from a value, not good from bad.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...model.part import Raw
+from .library_answers import is_whole
+
+FLAG = (0, 1)
+BYTES = (0, 2**50)
+DEGREES = (-100, 1000)
+MEGAHERTZ = (0, 10**5)
+COUNT = (0, 2**48)
+LANES = (0, 64)
+CODE = (0, 1000)
+"""Return codes and enumerations, the unknown ones of drivers to come among them."""
+PAGES = 4096
+"""The longest list of bad pages: a board retires some hundred."""
+_UNKNOWN = (0xFFFF, 0xFFFFFFFF, 2**64 - 1)
+"""All ones: how libraries say that they do not know."""
+
+
+def possible(answer: Raw, limits: Any) -> bool:
+    """Whether a number, or each part of an answer, is within its limits; other things are."""
+    if isinstance(limits, dict):
+        if isinstance(answer, list):
+            return all(possible(item, limits.get(place)) for place, item in enumerate(answer))
+        if not isinstance(answer, dict):
+            return True
+        return all(possible(answer.get(part), within) for part, within in limits.items())
+    if limits is None or not is_whole(answer) or answer in _UNKNOWN:
+        return True
+    return bool(limits[0] <= answer <= limits[1])

@@ -1,0 +1,140 @@
+"""Answers of NVML that no GPU can give: a broken driver's nonsense is taken for a refusal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...model.part import Raw
+from ..files.library_answers import dicts
+from ..files.limits import (
+    BYTES,
+    CODE,
+    COUNT,
+    DEGREES,
+    FLAG,
+    LANES,
+    MEGAHERTZ,
+    PAGES,
+    possible,
+)
+from .answers import FIELDS, RECOVERY_FIELDS
+
+IMPOSSIBLE = {"error": "NVMLError_Impossible: an answer that no GPU can give"}
+"""Stands for nonsense. The name is that of an error of the library, so it counts as a failure."""
+_ZERO = {"error": "the driver says 0"}
+"""Stands for a 0 where there is always more: that is how a driver says nothing."""
+_MILLIWATTS = (0, 10**8)
+_GENERATION = (0, 15)
+_MEMORY = {"total": BYTES, "free": BYTES, "used": BYTES}
+_BAR1 = {"bar1Total": BYTES, "bar1Free": BYTES, "bar1Used": BYTES}
+_ANSWERS: dict[str, Any] = {
+    "nvmlDeviceGetMemoryInfo": _MEMORY,
+    "nvmlDeviceGetMemoryInfo_v2": _MEMORY,
+    "nvmlDeviceGetBAR1MemoryInfo": _BAR1,
+    "nvmlDeviceGetMemoryBusWidth": (0, 10**6),
+    "nvmlDeviceGetNumGpuCores": (0, 10**7),
+    "nvmlDeviceGetMaxPcieLinkGeneration": _GENERATION,
+    "nvmlDeviceGetGpuMaxPcieLinkGeneration": _GENERATION,
+    "nvmlDeviceGetCurrPcieLinkGeneration": _GENERATION,
+    "nvmlDeviceGetMaxPcieLinkWidth": LANES,
+    "nvmlDeviceGetCurrPcieLinkWidth": LANES,
+    "nvmlDeviceGetPowerManagementDefaultLimit": _MILLIWATTS,
+    "nvmlDeviceGetPowerManagementLimitConstraints": {0: _MILLIWATTS, 1: _MILLIWATTS},
+    "nvmlDeviceGetEnforcedPowerLimit": _MILLIWATTS,
+    "nvmlDeviceGetPowerUsage": _MILLIWATTS,
+    "nvmlDeviceGetVirtualizationMode": CODE,
+    "nvmlDeviceGetEccMode": {0: FLAG, 1: FLAG},
+    "nvmlDeviceGetMigMode": {0: FLAG, 1: FLAG},
+    "nvmlDeviceGetPersistenceMode": FLAG,
+    "nvmlDeviceGetComputeMode": CODE,
+    "nvmlDeviceGetUtilizationRates": {"gpu": (0, 100), "memory": (0, 100)},
+    "nvmlDeviceGetPerformanceState": (0, 32),
+    "nvmlDeviceGetRemappedRows": {0: COUNT, 1: COUNT, 2: FLAG, 3: FLAG},
+    "nvmlDeviceGetRetiredPagesPendingStatus": FLAG,
+    "nvmlDeviceGetCurrentClocksEventReasons": (0, 2**32),
+    "fabric": {"state": CODE, "status": CODE, "healthMask": (0, 2**32), "healthSummary": CODE},
+    "temp": DEGREES,
+    **{f"maxclock{kind}": MEGAHERTZ for kind in range(4)},
+    **{f"clock{kind}": MEGAHERTZ for kind in range(4)},
+    **{f"threshold{kind}": DEGREES for kind in range(4)},
+    **{f"ecc{error}{counter}": COUNT for error in "01" for counter in "01"},
+}
+"""Key of a device's raw answer: the least and the most that it can be, whole or by its parts."""
+_LINK = {"state": FLAG, "version": CODE, "remote_type": CODE, "cap0": FLAG}
+_PAIR = {"ancestor": CODE, "p2p": {str(what): CODE for what in range(5)}}
+_FIELDS = {
+    "NVML_FI_DEV_NVLINK_GET_STATE": FLAG,
+    "NVML_FI_DEV_NVLINK_GET_SPEED": (0, 10**7),
+    "NVML_FI_DEV_NVLINK_GET_VERSION": CODE,
+    "NVML_FI_DEV_NVLINK_LINK_COUNT": CODE,
+    "NVML_FI_DEV_NVLINK_ERROR_DL_REPLAY": COUNT,
+    "NVML_FI_DEV_NVLINK_ERROR_DL_RECOVERY": COUNT,
+    "NVML_FI_DEV_NVLINK_ERROR_DL_CRC": COUNT,
+    "NVML_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS": COUNT,
+    "NVML_FI_DEV_GET_GPU_RECOVERY_ACTION": CODE,
+    "NVML_FI_DEV_POWER_INSTANT": _MILLIWATTS,
+    "NVML_FI_DEV_MEMORY_TEMP": DEGREES,
+}
+_UNREAD = frozenset(map(chr, (*range(32), *range(127, 160)))) | {"\ufffd"}
+_UUID = "nvmlDeviceGetUUID"
+_NEVER_ZERO = (
+    "nvmlDeviceGetPowerManagementDefaultLimit", "nvmlDeviceGetEnforcedPowerLimit",
+    "maxclock0", "maxclock1", "maxclock2",
+)  # fmt: skip
+_PAGES = ("retired0", "retired1")
+
+
+def believed(device: dict[str, Raw]) -> dict[str, Raw]:
+    """A device's raw answer with refusals in place of what no GPU can answer."""
+    changed: dict[str, Raw] = {}
+    for key, limits in _ANSWERS.items():
+        if key in device and not possible(device[key], limits):
+            changed[key] = IMPOSSIBLE
+    for key in _NEVER_ZERO:
+        if device.get(key) == 0:
+            changed[key] = _ZERO
+    for key in _PAGES:
+        if isinstance(pages := device.get(key), list) and len(pages) >= PAGES:
+            changed[key] = IMPOSSIBLE
+    for key in ("nvmlDeviceGetMemoryInfo", "nvmlDeviceGetMemoryInfo_v2"):
+        memory = device.get(key)
+        if isinstance(memory, dict) and memory.get("total") == 0:
+            changed[key] = _ZERO
+    if isinstance(uuid := device.get(_UUID), str) and not _UNREAD.isdisjoint(uuid):
+        changed[_UUID] = IMPOSSIBLE
+    for key in (FIELDS, RECOVERY_FIELDS):
+        _take(changed, key, device.get(key), _fields(device.get(key)))
+    for key, limits in (("links", _LINK), ("pairs", _PAIR)):
+        listed = device.get(key)
+        if dicts(listed):
+            _take(changed, key, listed, [_record(item, limits) for item in listed])
+    return device | changed if changed else device
+
+
+def _take(changed: dict[str, Raw], key: str, before: Raw, after: Raw) -> None:
+    if after != before:
+        changed[key] = after
+
+
+def _record(item: Raw, limits: dict[str, Any]) -> Raw:
+    """A link or a pair with refusals in place of nonsense."""
+    if not isinstance(item, dict):
+        return item
+    wrong = {key: IMPOSSIBLE for key in limits if not possible(item.get(key), limits[key])}
+    if "p2p" in wrong:
+        wrong["p2p"] = dict.fromkeys(item["p2p"], IMPOSSIBLE)
+    fields = _fields(item.get(FIELDS))
+    return item | wrong if fields == item.get(FIELDS) else item | wrong | {FIELDS: fields}
+
+
+def _fields(table: Raw) -> Raw:
+    if not isinstance(table, dict):
+        return table
+    wrong = {
+        name: IMPOSSIBLE
+        for name, answer in table.items()
+        if name in _FIELDS
+        and isinstance(answer, dict)
+        and not possible(answer.get("value", answer.get("ull")), _FIELDS[name])
+    }
+    return table | wrong if wrong else table
