@@ -77,7 +77,7 @@ class AmdsmiMachine:
         fault = fault_of(self.faults, name, gpu)
         if fault is not None and (fault.code or fault.blocks):
             return fault.code or UNKNOWN_ERROR
-        targets = [
+        targets: list[Any] = [
             ctypes.cast(value, kind).contents if value else None
             for value, kind in zip(arguments, types, strict=True)
             if issubclass(kind, ctypes._Pointer)
@@ -110,8 +110,7 @@ class AmdsmiMachine:
         device = self._devices[gpu]
         if name in PAIRS:
             peer = (arguments[1] or 0) - FIRST_HANDLE
-            found = next((pair for pair in device["pairs"] if pair["peer"] == peer), {})
-            return found.get(name)
+            return next((pair[name] for pair in device["pairs"] if pair["peer"] == peer), None)
         if name not in MEMBERS:
             return device.get(name)
         keys = [""]
@@ -149,8 +148,10 @@ class AmdsmiMachine:
 
 def _handles(array: int | None, count: Any, handles: list[int]) -> int:
     count.value = len(handles)
-    for place, handle in enumerate(handles if array else ()):
-        ctypes.c_void_p.from_address(array + place * ctypes.sizeof(ctypes.c_void_p)).value = handle
+    if array is not None:
+        for place, handle in enumerate(handles):
+            address = array + place * ctypes.sizeof(ctypes.c_void_p)
+            ctypes.c_void_p.from_address(address).value = handle
     return SUCCESS
 
 
@@ -159,7 +160,7 @@ def _written(
 ) -> int:
     if name in (PAGES, PROCESSES):
         targets[0].value = len(answer)
-        array = arguments[2]
+        array = arguments[2] or 0
         for place, item in enumerate(answer if array else ()):
             entry = types[2]._type_
             write(binding, entry.from_address(array + place * ctypes.sizeof(entry)), item)
@@ -168,12 +169,12 @@ def _written(
         targets[0].as_uint = bdf(answer)
     elif isinstance(answer, str):
         text = answer.encode() + b"\0"
-        place = next(
+        buffer = next(
             value
             for value, kind in zip(arguments, types, strict=True)
             if issubclass(kind, ctypes._Pointer) and kind._type_ is ctypes.c_char
         )
-        ctypes.memmove(place, text, len(text))
+        ctypes.memmove(buffer or 0, text, len(text))
     elif isinstance(answer, dict) and name in (PAIRS[0], PAIRS[2]):
         for target, value in zip(targets, answer.values(), strict=True):
             target.value = value

@@ -83,8 +83,9 @@ class AmdsmiStandIn:
 
     def _answer(self, number: int, *arguments: int | None) -> int:
         name = self._names[number]
-        binding = sys.modules["amdsmi"]
-        assert self.machine is not None
+        binding = sys.modules.get("amdsmi")
+        if self.machine is None or binding is None:
+            return UNKNOWN_ERROR
         types = getattr(binding.amdsmi_wrapper, name).argtypes
         try:
             return self.machine.call(binding, name, arguments[: len(types)], types)
@@ -95,6 +96,8 @@ class AmdsmiStandIn:
 
 LOADED: AmdsmiStandIn | None = None
 """The library of this process."""
+_KEPT: list[AmdsmiStandIn] = []
+"""What C may still call: a library is never unloaded."""
 
 
 def load(folder: Path) -> None:
@@ -103,3 +106,4 @@ def load(folder: Path) -> None:
     os.environ["ROCM_PATH"] = str(folder)
     sys.path.insert(0, str(folder))
     LOADED = AmdsmiStandIn(folder)
+    _KEPT.append(LOADED)

@@ -1,6 +1,7 @@
 """AMD's driver fails: the stand-in for the amdsmi binding refuses one question after the other.
 
-It stands in at the level of the module: the binding itself is not imported without ROCm's library.
+It stands in at the level of the module, so that it runs everywhere; test_amdsmi_library.py has the
+real binding, where there is one and a C compiler.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ def believed(device: dict[str, Raw]) -> dict[str, Raw]:
         if wrong:
             changed["ecc"] = blocks | dict.fromkeys(wrong, IMPOSSIBLE)
     pairs = device.get("pairs")
-    if any(map(_wrong, dicts(pairs))):
+    if isinstance(pairs, list) and any(map(_wrong, dicts(pairs))):
         changed["pairs"] = [
             pair | _wrong(pair) if isinstance(pair, dict) else pair for pair in pairs
         ]

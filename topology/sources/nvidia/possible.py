@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from ...model.part import Raw
-from ..files.library_answers import dicts
 from ..files.limits import (
     BYTES,
     CODE,
@@ -106,7 +105,7 @@ def believed(device: dict[str, Raw]) -> dict[str, Raw]:
         _take(changed, key, device.get(key), _fields(device.get(key)))
     for key, limits in (("links", _LINK), ("pairs", _PAIR)):
         listed = device.get(key)
-        if dicts(listed):
+        if isinstance(listed, list):
             _take(changed, key, listed, [_record(item, limits) for item in listed])
     return device | changed if changed else device
 
@@ -120,7 +119,9 @@ def _record(item: Raw, limits: dict[str, Any]) -> Raw:
     """A link or a pair with refusals in place of nonsense."""
     if not isinstance(item, dict):
         return item
-    wrong = {key: IMPOSSIBLE for key in limits if not possible(item.get(key), limits[key])}
+    wrong: dict[str, Raw] = {
+        key: IMPOSSIBLE for key in limits if not possible(item.get(key), limits[key])
+    }
     if "p2p" in wrong:
         wrong["p2p"] = dict.fromkeys(item["p2p"], IMPOSSIBLE)
     fields = _fields(item.get(FIELDS))
