@@ -14,6 +14,7 @@ import pytest
 
 from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.engine import HEALTHY, Diagnosis, diagnose
+from gputop.topology.diagnosis.finding import CANNOT_TELL
 from gputop.topology.node import Node
 from gputop.topology.sources import load
 from gputop.topology.sources.collect import merge
@@ -81,3 +82,21 @@ def test_no_question_that_fails_leaves_a_node_healthy(status: str) -> None:
 @pytest.mark.parametrize("status", ["NO_PERM", "NOT_SUPPORTED", "UNKNOWN_ERROR"])
 def test_a_driver_that_only_lists_the_gpus_proves_nothing(status: str) -> None:
     assert diagnosed("*", status).verdict == "cannot tell"
+
+
+@pytest.mark.parametrize("status", ["NO_PERM", "IO"])
+def test_a_gpu_whose_address_is_kept_back_is_missed(status: str) -> None:
+    binding = fake.Binding("7")
+
+    def answer(key: str, given: Any) -> Any:
+        if key == "amdsmi_get_gpu_device_bdf" and given == binding.raw["devices"][7][key]:
+            raise fake.AmdSmiLibraryException(f"AMDSMI_STATUS_{status} - no words")
+        return given
+
+    binding.answering = answer
+    parts = [load("amdsmi").parse(fake.asked(binding))]
+    snapshot = merge(parts, taken_at=0.0, source=("live",), gputop="0")
+    (finding,) = [
+        one for one in diagnose(Case(Node(snapshot))).findings if one.id == "driver-not-answering"
+    ]
+    assert finding.severity == CANNOT_TELL

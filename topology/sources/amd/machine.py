@@ -67,12 +67,12 @@ def parse(raw: Raw) -> Part:
             pairs += [peer.pair for peer in seen]
             if _all_refused(device):
                 mute.setdefault(_first_reason(device), []).append(f"GPU {own}")
-    for said, silent in (
-        ("does not tell the PCI address", nameless),
-        ("refuses every question", mute),
-    ):
-        for why, who in silent.items():
-            problems.append(_problem(f"{_listed(who)}: amdsmi {said} ({why})", why))
+    for why, who in nameless.items():
+        text = f"{_listed(who)}: amdsmi does not tell the PCI address ({why})"
+        # Beside GPUs that answer, one without an address is a driver that fails.
+        problems.append(_problem(text, "" if addresses else why))
+    for why, who in mute.items():
+        problems.append(_problem(f"{_listed(who)}: amdsmi refuses every question ({why})", why))
     described = zip((own for _, own in known), devices, strict=True)
     return Part(
         gpus=tuple(gpus.values()),
