@@ -15,7 +15,7 @@ ABOUT = (
     b"CCL", b"nccl", b"CUDA", b"Cuda", b"cuda", b"HIP", b"hipE", b"hipI", b"NVRM", b"NVML",
     b"nvml", b"NVLink", b"GPU", b"NET/", b"ibv_", b"IBV_", b"mlx", b"c10d", b"ProcessGroup",
     b"Last error:", b"torch", b"[rank", b"oom", b"Killed process", b"Signal ", b"signal ",
-    b"srun: ", b"slurmstepd", b"ROCm", b"amdgpu", b".cc:", b".cu:", b"/dev/shm",
+    b"srun: ", b"slurmstepd", b"system not yet", b"ROCm", b"amdgpu", b".cc:", b".cu:", b"/dev/shm",
     b" in comm 0x", b"[INFO] ", b"] INFO NET", b"] INFO Ring", b"] INFO Channel",
     b"] INFO Tree", b"] INFO Using", b"] INFO comm",
 )  # fmt: skip
