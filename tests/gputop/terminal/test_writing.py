@@ -26,6 +26,7 @@ from tests.support.places import ROOT
 SNAPSHOT = ("snapshot", "--demo", "hgx-h100-8", "-o")
 LIMITED = """
 import resource, sys
+sys.dont_write_bytecode = True  # Python would leave half of it behind, for all later starts
 size = int(sys.argv.pop(1))
 resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 from gputop.__main__ import main
@@ -37,11 +38,14 @@ main()
 def full_after(size_bytes: int) -> Iterator[None]:
     """Let no file grow beyond this: the same way as a disk that fills up while one writes."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    # Of a module that is imported first here Python would leave half of the byte code behind.
+    before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, hard))
     try:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        sys.dont_write_bytecode = before
 
 
 def test_a_snapshot_that_does_not_fit_leaves_nothing(
