@@ -3,7 +3,8 @@
 GPUTOP_FAKE_NVML says what goes wrong: "fine", "block-init" (the first call blocks), "block-later"
 (calls block from the moment on when the file GPUTOP_FAKE_LATER exists), "lost" (GPU 1 vanishes at
 that moment), "absent".
-Blocking calls release the GIL, as ctypes does for the real library.
+Blocking calls release the GIL, as ctypes does for the real library. The stand-in library
+(tests/support/faults) is a machine whose faults are there from the start; here they come later.
 """
 
 from __future__ import annotations

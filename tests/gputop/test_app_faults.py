@@ -12,7 +12,7 @@ from gputop.app import GpuTop
 from gputop.topology.sources.live import LiveFeed
 from tests.support.app import picture
 from tests.support.faults.machine import sources
-from tests.support.faults.plan import Fault
+from tests.support.faults.plan import Fault, release
 
 DEADLINE_SECONDS = 0.05
 
@@ -43,4 +43,5 @@ async def test_a_driver_that_never_answers_freezes_nothing(function: str) -> Non
             await seen(pilot, "GPU0")
     finally:
         feed.close()
+        release()
     assert app.return_code in (0, None)

@@ -1,4 +1,8 @@
-"""A stand-in for pynvml: the functions that a test gives it, NVML's errors, nothing else."""
+"""A stand-in for pynvml: the functions that a test gives it, NVML's errors, nothing else.
+
+The stand-in library (tests/support/faults) is behind the real binding of one version; here a test
+says which functions a binding lacks, and gives single answers without a whole machine.
+"""
 
 # ruff: noqa: N802 - NVML has its own way with names
 

@@ -10,10 +10,11 @@ from zlib import crc32
 
 import pytest
 
+from gputop.reading import SETTLE_SECONDS
 from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.engine import HEALTHY, Diagnosis, diagnose
 from gputop.topology.node import Node
-from gputop.topology.sources.live import LiveFeed
+from gputop.topology.sources.live import LiveFeed, load_sources
 from tests.support.faults.cells import BLOCKS, Cell
 from tests.support.faults.machine import diagnosed, read, settled, sources
 from tests.support.faults.nvml_cells import ANSWERS, CODES, MINIMUM, NVML
@@ -22,6 +23,11 @@ from tests.support.faults.plan import Fault, release
 SHARES = {"errors": 50, "lies": 25}
 """One in so many cells of the matrix is tried."""
 BLOCKED_SHARE = 20
+LIMIT_SECONDS = 13
+"""Promised for a plain command on a machine whose driver never answers."""
+PATIENCE_SECONDS = 2.0
+"""How long a machine with a source that blocks is waited for."""
+START_AND_RULES_SECONDS = 3
 OPEN = ("nvmlDeviceGetCount_v2", "nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetPciInfo_v3")
 WELL = ("h100-8", "h100-1", "h200-2", "a100-8", "v100-8", "l40s-2", "l40s-8", "laptop")
 DEADLINE_SECONDS = 0.05
@@ -53,6 +59,11 @@ def test_a_share_of_the_matrix_has_no_false_all_clear(kind: str) -> None:
     picked = share(kind, SHARES[kind])
     assert len(picked) > 40
     assert [cell for cell in picked if NVML.wrong(cell, NVML.diagnose(cell))] == []
+
+
+def test_a_source_that_blocks_is_named_before_a_plain_command_gives_up() -> None:
+    assert all(source.deadline_seconds < SETTLE_SECONDS for source in load_sources())
+    assert SETTLE_SECONDS + START_AND_RULES_SECONDS <= LIMIT_SECONDS
 
 
 def test_a_share_of_the_calls_that_block_ends_in_time_and_proves_nothing() -> None:
@@ -169,3 +180,13 @@ def test_a_call_that_never_returns_leaves_what_is_known(
         release()
     assert answer.verdict == "cannot tell"
     assert "nothing-to-examine" not in found(answer)
+
+
+@pytest.mark.parametrize("function", OPEN[1:])
+def test_a_gpu_that_the_driver_hangs_over_is_not_called_without_driver(function: str) -> None:
+    fault = Fault(function=function, gpus=(1,), blocks=True)
+    snapshot = settled("h200-2", [fault], deadline=DEADLINE_SECONDS, seconds=PATIENCE_SECONDS)
+    release()
+    answer = diagnose(Case(Node(snapshot)))
+    assert "gpu-without-driver" not in found(answer)
+    assert answer.verdict == "cannot tell"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ....hardware.vendors import AMD, NVIDIA
+from ....hardware.vendors import AMD, NVIDIA, VENDORS
 from ....model.machine import Gpu, PciDevice
 from ....sources.collect import ONLY_PCI
 from ...case import Case
@@ -14,6 +14,8 @@ from ...rule import Rule
 
 _GIVEN_AWAY = ("vfio", "pciback", "pci-stub", "nvgrace")
 """Parts of the names of drivers that hold a GPU for a virtual machine."""
+_HANGS = "not answering"
+"""Kind of the problem that a source is past its deadline."""
 _NO_DRIVER = "no driver is bound"
 """The gap of a PCI function without a driver; other gaps mean that nobody could look."""
 COMPUTE_CLASSES = (0x0302, 0x0380, 0x1200)
@@ -65,13 +67,19 @@ def _without_driver(case: Case) -> Iterable[Finding] | None:
     left_out = [gpu for gpu in hidden if excluded(case.host, gpu)]
     # Where the node's permissions are in the way, device-node-denied says so.
     hidden = [gpu for gpu in hidden if gpu not in left_out and reach[gpu.address] != DENIED]
-    served = {gpu.vendor for gpu in case.gpus if gpu.why("uuid") != ONLY_PCI}
+    served = {gpu.vendor for gpu in case.gpus if gpu.why("uuid") != ONLY_PCI} - _hanging(case)
     found = [gpu for gpu in hidden if _lacks(gpu, case.pci(gpu.address), served)]
     screens = [gpu for gpu in found if _may_draw(case, gpu)]
     rest = [gpu for gpu in found if gpu not in screens]
     findings = [_without_driver_finding(case, rest)] if rest else []
     findings += [_screen(case, screens)] if screens else []
     return [*findings, *([_excluded(case, left_out)] if left_out else [])]
+
+
+def _hanging(case: Case) -> set[str]:
+    """The vendors whose driver has not answered for all its GPUs yet, and may never."""
+    silent = {problem.source for problem in case.snapshot.problems if problem.kind == _HANGS}
+    return {vendor.id for vendor in VENDORS if silent.intersection(vendor.sources[:1])}
 
 
 def _may_draw(case: Case, gpu: Gpu) -> bool:
