@@ -14,7 +14,8 @@ import msgspec
 from tests.support.command import gputop
 
 HERE = Path(__file__).parent
-BROKEN = "broken"
+BROKEN = {"broken", "error"}
+"""The worst severity, as `check` and as `log` call it."""
 UNKNOWN = "cannot-tell"
 """Severity of what could not be read: it names no cause."""
 
@@ -31,6 +32,8 @@ class Thread(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     finding: tuple[str, ...]
     words: tuple[str, ...]
     also: tuple[str, ...] = ()
+    proof: tuple[int, ...] = ()
+    """Numbers of the lines that prove the finding; empty where nobody counted them."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +79,7 @@ def score(name: str) -> Score:
         return Score(0, "refused")
     said = [finding for finding in found if finding["severity"] != UNKNOWN]
     named = next((finding for finding in said if finding["id"] in thread.finding), None)
-    first = next((finding for finding in said if finding["severity"] == BROKEN), None)
+    first = next((finding for finding in said if finding["severity"] in BROKEN), None)
     if first is not None and first["id"] not in (*thread.finding, *thread.also):
         return Score(-1, f"misled by {first['id']}")
     if named is None:

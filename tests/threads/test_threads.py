@@ -35,3 +35,16 @@ def test_a_thread_has_its_parts(name: str) -> None:
     assert materials(name), "no material"
     assert threads()[name].finding
     assert threads()[name].words
+
+
+@pytest.mark.parametrize("name", [name for name, thread in threads().items() if thread.proof])
+def test_the_finding_quotes_the_lines_that_prove_it(name: str) -> None:
+    thread, (file, *_) = threads()[name], materials(name)
+    lines = file.read_text().splitlines()
+    (found,) = (
+        finding for finding in answer("log", [file]) or () if finding["id"] in thread.finding
+    )
+    assert {proof["line"] for proof in found["proof"]} == set(thread.proof)
+    for proof in found["proof"]:
+        assert proof["text"].split()[-1] in lines[proof["line"] - 1]
+    assert found["sureness"] in ("certain", "likely", "possible")
