@@ -8,7 +8,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from gputop.widgets.style_cache import release_lines, release_old_lines
+from gputop.widgets.style_cache import forget_results, release_lines, release_old_lines
 
 if TYPE_CHECKING:
     from textual.app import App
@@ -47,6 +47,7 @@ class Tidying:
         """
         self._due = None
         begun = time.thread_time()
+        forget_results()
         gc.collect()
         trim()
         self._cost = time.thread_time() - begun

@@ -23,6 +23,7 @@ from gputop.widgets.board import Board
 from gputop.widgets.key import Key, bindings, commands
 from gputop.widgets.spans import Line, width_of
 from gputop.widgets.status import news_line, source_line, status_line, tabs
+from gputop.widgets.typed_line import TypedLine
 
 if TYPE_CHECKING:
     from gputop.live.findings import Shown
@@ -113,7 +114,9 @@ class View(Screen[None]):
     async def open_line(self, placeholder: str, value: str = "", kind: str = "") -> None:
         """Open the line above the status where something is typed; `kind` is its class."""
         await self.query(Input).remove()
-        line = Input(value, placeholder=clean(placeholder, 200), classes=kind or None, id="filter")
+        line = TypedLine(
+            value, placeholder=clean(placeholder, 200), classes=kind or None, id="filter"
+        )
         line.cursor_blink = False
         await self.mount(line, before="#status")
         # At once: `focus` does it after the keys that wait already, which are meant for the line.

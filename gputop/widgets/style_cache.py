@@ -2,29 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
+from rich.color import Color as RichColor
 from rich.segment import Segment
+from rich.style import Style as RichStyle
 from textual._styles_cache import StylesCache
 from textual.app import App
+from textual.color import Color
+from textual.css.scalar import Scalar
+from textual.geometry import Region
 from textual.screen import Screen
 from textual.strip import Strip
+from textual.style import Style
 from textual.widget import Widget
 from textual.widgets import OptionList
 
 from gputop.widgets.board import Board
 
-_UNTIL_FULL = (
-    (Strip, "render_ansi"),
-    (Segment, "_split_cells"),
-    (StylesCache, "get_inner_outer"),
-)
-"""Functions with an `lru_cache` that fills over hours: Textual 8.2 and rich 15 allow 16,384 entries
-for the first two, a kilobyte each, and cells that a mouse could select have styles of their own.
-
-Each entry of the third holds the style cache of a widget, closed ones included, with its rendered
-lines, 0.85 MB for each panel opened.
+_OWNERS = (Strip, Segment, StylesCache, Region, Scalar, Color, Style, RichColor, RichStyle)
+"""Classes of Textual and rich whose methods have an `lru_cache`, with room for up to 16,384 results
+of half a kilobyte: hours pass until all are full.
 """
+
+
+def _caches() -> Iterator[Any]:
+    for owner in _OWNERS:
+        for value in vars(owner).values():
+            function = getattr(value, "__func__", value)
+            if hasattr(function, "cache_clear"):
+                yield function
+
+
+_CACHES = tuple(_caches())
+
+
+def forget_results() -> None:
+    """Empty the caches of Textual and rich; what is used still is soon in them again."""
+    for function in _CACHES:
+        function.cache_clear()
 
 
 def release_old_lines(app: App[Any]) -> None:
@@ -33,10 +50,10 @@ def release_old_lines(app: App[Any]) -> None:
     Each line keeps the pieces into which panels ever cut it and the colours that themes ever gave
     it, and a screen that is not shown draws all of its lines when it is shown next.
     """
-    for owner, name in _UNTIL_FULL:
-        clear = getattr(getattr(owner, name, None), "cache_clear", None)
-        if clear is not None:  # a Textual that caches otherwise needs nothing of us
-            clear()
+    # Each of its entries holds the style cache of a widget, closed ones included, with its lines.
+    clear = getattr(StylesCache.get_inner_outer, "cache_clear", None)
+    if clear is not None:  # a Textual that caches otherwise needs nothing of us
+        clear()
     for stack in app._screen_stacks.values():
         for screen in stack:
             release_lines(screen)
