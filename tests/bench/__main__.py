@@ -107,6 +107,7 @@ class _Bench:
                 command = [sys.executable, "-m", "tests.bench.app", wiring, str(size)]
             costs[size] = of_app(command, SCREENS, self._idle_seconds)
         sizes = list(costs)
+        self._row(f"{name}: first figures", sizes, [cost.figures for cost in costs.values()], name)
         self._row(f"{name}: first screen", sizes, [cost.first for cost in costs.values()], name)
         for screen in SCREENS:
             shown = [cost.screens[screen] for cost in costs.values()]

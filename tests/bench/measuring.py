@@ -21,6 +21,8 @@ QUIET_SHARE = 0.2
 WAITING_SHARE = 0.5
 """Share of a second that its threads may wait for a core meanwhile: a starved app is not quiet."""
 LONGEST_SECONDS = 120.0
+FIGURES = r"[━─]{3} +\d+ %"
+"""How busy a GPU is, as the first screen draws it."""
 
 
 class Cost(NamedTuple):
@@ -37,7 +39,10 @@ class Cost(NamedTuple):
 class AppCost(NamedTuple):
     """What the app took until it was quiet on each screen, and then while nobody pressed a key."""
 
+    figures: Cost
+    """Until the first figures of a GPU are on screen."""
     first: Cost
+    """Until the first screen is quiet: the wiring, the prediction and the findings are there."""
     screens: dict[str, Cost]
     idle_percent: float
     """Of a core."""
@@ -61,7 +66,8 @@ def of_app(command: Sequence[str], screens: dict[str, str], idle_seconds: float)
     """Open the app, go to each screen by its key, then leave it alone on the first one."""
     with Terminal([], command=command) as terminal:
         process = psutil.Process(terminal.process.pid)
-        terminal.wait_for("GPU")
+        terminal.wait_for(FIGURES, LONGEST_SECONDS)
+        figures = Cost(_seconds(process), _most_mib(process.pid))
         first = _until_quiet(terminal, process, 0.0)
         shown = {}
         for name, key in screens.items():
@@ -75,7 +81,7 @@ def of_app(command: Sequence[str], screens: dict[str, str], idle_seconds: float)
         idle = (_seconds(process) - before) / (time.monotonic() - began)
         terminal.send("q")
         terminal.wait_end()
-    return AppCost(first, shown, 100 * idle)
+    return AppCost(figures, first, shown, 100 * idle)
 
 
 def _until_quiet(terminal: Terminal, process: psutil.Process, before: float) -> Cost:
