@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from .crowd import CrowdWalk
 from .draft import NVLS, GraphDraft, times
 from .ends import Ends
 from .field import Field
@@ -26,7 +27,11 @@ class Attempt:
     def __init__(self, field: Field, draft: GraphDraft, best: GraphDraft) -> None:
         self._field, self._draft, self._best = field, draft, best
         self._nic_ends = Ends(field, draft)
-        self._walk = ChannelWalk(field, draft, self._nic_ends, self._complete)
+        self._walk: ChannelWalk | CrowdWalk
+        if field.by_rank:
+            self._walk = CrowdWalk(field, draft, self._complete)
+        else:
+            self._walk = ChannelWalk(field, draft, self._nic_ends, self._complete)
         self._latency_us = draft.latency_us
         self._values = [times(count, draft.speed_intra) for count in range(draft.most + 1)]
         self._best_value = times(best.channels, best.speed_intra)
@@ -142,11 +147,9 @@ class Attempt:
             if channels == self._draft.most:
                 walk.left = FOUND_ALL
         if channels < self._draft.most:
-            walk.channel, spent = channels, walk.spent
-            # What is spent stays so in the channels that follow, but not after going back.
-            walk.spent = None if spent is None else spent[:]
+            walk.channel = channels
             self._next_channel(state, hops)
-            walk.channel, walk.spent = channels - 1, spent
+            walk.channel = channels - 1
 
     def _better(self, channels: int, hops: int) -> bool:
         """search.cc:ncclTopoCompareGraphs."""

@@ -1,13 +1,15 @@
 """How many channels there can be at most, which spares attempts that cannot matter.
 
 Every channel leaves and enters each GPU once (but for its ends) over a first and a last link;
-what these can carry bounds the count, whatever lies between.
+what these can carry bounds the count, whatever lies between. So do links that several GPUs share.
+There is no channel at all where the allowed ways leave the GPUs in several groups.
 """
 
 from __future__ import annotations
 
+from ..nodes import SystemLink
 from .draft import RING, GraphDraft
-from .field import Carriers, Field
+from .field import Carriers, Field, Narrow
 from .ledger import is_dear
 
 
@@ -21,6 +23,8 @@ class Bounds:
         """No attempt with this draft completes more channels."""
         if self._field.count == 1:
             return draft.most
+        if not self._joined(draft):
+            return 0
         out, into, _ = self._carriers(draft.type_intra)
         most = draft.most
         if self._field.inter:
@@ -28,6 +32,14 @@ class Bounds:
         for carriers in (out, into):
             room = [_room(links, draft.speed_intra) for links in carriers]
             most = self._fitting(room, most, closed=draft.pattern == RING)
+        closes = draft.pattern == RING and not self._field.inter
+        for narrows in self._narrows(draft.type_intra):
+            lanes = [(len(one.gpus), _room([one.link], draft.speed_intra)) for one in narrows]
+            # Only the last GPU of a channel has no way out, and only the first no way in.
+            while most and sum(max(0, most * gpus - room) for gpus, room in lanes) > (
+                0 if closes else most
+            ):
+                most -= 1
         return most
 
     def hops(self, draft: GraphDraft, channels: int) -> int:
@@ -35,6 +47,86 @@ class Bounds:
         closes = draft.pattern == RING and not self._field.inter
         steps = self._field.count - (0 if closes else 1)
         return draft.hops + channels * steps * self._carriers(draft.type_intra)[2]
+
+    def _joined(self, draft: GraphDraft) -> bool:
+        """Whether ways that carry one channel lead from any GPU to any other, over others."""
+        field, speed = self._field, draft.speed_intra
+        near = self._near(draft.type_intra)
+        known = field.joined.get((near, speed))
+        if known is None:
+            reached, apart = [0], set(range(1, field.count))
+            while reached and apart:
+                gpu = reached.pop()
+                found = [
+                    other
+                    for other in apart
+                    if self._carries(gpu, other, near, speed)
+                    or self._carries(other, gpu, near, speed)
+                ]
+                reached += found
+                apart.difference_update(found)
+            known = field.joined[near, speed] = not apart
+        return known
+
+    def _carries(self, gpu: int, other: int, near: int, speed: int) -> bool:
+        """Whether the links of a way between GPUs have room for one channel, when all is free."""
+        path = self._field.gpus[gpu].paths["GPU"][other]
+        return path.type <= near and all(
+            round(link.bandwidth_gbs * 1000) >= speed for link in path.links
+        )
+
+    def _near(self, farthest: int) -> int:
+        return max((kind for kind in self._field.gpu_types if kind <= farthest), default=-1)
+
+    def _narrows(self, farthest: int) -> tuple[list[Narrow], list[Narrow]]:
+        """Links that all ways out of several GPUs share, and links that all ways in share."""
+        near = self._near(farthest)
+        known = self._field.narrows.get(near)
+        if known is None:
+            count = range(self._field.count)
+            known = self._field.narrows[near] = (
+                self._shared([[(gpu, other) for other in count] for gpu in count], near),
+                self._shared([[(other, gpu) for other in count] for gpu in count], near),
+            )
+        return known
+
+    def _shared(self, sides: list[list[tuple[int, int]]], near: int) -> list[Narrow]:
+        """The narrowest shared links, of which no two are shared by one GPU."""
+        gpus = self._field.gpus
+        links: dict[int, SystemLink] = {}
+        plain: set[int] = set()
+        shared: dict[int, set[int]] = {}
+        for gpu, ways in enumerate(sides):
+            common: set[SystemLink] | None = None
+            cheap = False
+            for start, end in ways:
+                path = gpus[start].paths["GPU"][end]
+                if start == end or path.type > near or not path.links:
+                    continue
+                cheap = cheap or not is_dear(path, gpus[start])
+                if common is None:
+                    common = set(path.links)
+                else:
+                    common.intersection_update(path.links)
+                if not common:
+                    break
+            for link in common or ():
+                links[id(link)] = link
+                shared.setdefault(id(link), set()).add(gpu)
+                if cheap or link.kind != "PCI":
+                    plain.add(id(link))
+        found = [
+            Narrow(frozenset(users), (round(links[key].bandwidth_gbs * 1000), key not in plain))
+            for key, users in shared.items()
+            if len(users) > 1
+        ]
+        taken: set[int] = set()
+        chosen = []
+        for one in sorted(found, key=lambda one: one.link[0] / len(one.gpus)):
+            if taken.isdisjoint(one.gpus):
+                taken |= one.gpus
+                chosen.append(one)
+        return chosen
 
     def _fitting(self, room: list[int], most: int, *, closed: bool) -> int:
         if closed and not self._field.inter:
@@ -59,7 +151,7 @@ class Bounds:
         return min(draft.most, starts, sum(link // speed for link in links))
 
     def _carriers(self, farthest: int) -> tuple[Carriers, Carriers, int]:
-        near = max((kind for kind in self._field.gpu_types if kind <= farthest), default=-1)
+        near = self._near(farthest)
         known = self._field.carriers.get(near)
         if known is None:
             known = self._field.carriers[near] = self._collect(near)

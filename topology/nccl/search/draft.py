@@ -10,6 +10,11 @@ from ..nodes import PathType
 BALANCED_TREE, TREE, RING, NVLS = 1, 3, 4, 5
 """NCCL's numbers of the patterns (include/graph.h)."""
 
+STEPS_SAME = 1 << 8
+"""Budget of an attempt whose channels must be alike (search.cc:NCCL_SEARCH_TIMEOUT_*)."""
+STEPS = 1 << 14
+"""Budget of any other attempt."""
+
 
 def single(value: float) -> float:
     """The nearest number that a 32-bit float holds, as the library keeps it."""
@@ -68,3 +73,8 @@ class GraphDraft:
         self.speed_intra //= share
         self.speed_inter //= share
         self.channels = wanted
+
+
+def budget(draft: GraphDraft) -> int:
+    """Steps that one attempt may take."""
+    return STEPS_SAME if draft.same else STEPS

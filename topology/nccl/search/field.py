@@ -4,30 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
+from typing import NamedTuple
 
 from ..nodes import Kind, PathType, System, SystemPath
 from ..settings import Settings
 from ..versions import Version
 from .draft import RING
-from .ledger import Ledger, Route
+from .ledger import Lanes, Ledger, Route
 from .nics import Nics
 from .orders import FREE, Orders
 from .version import SearchVersion, search_version
 
 Hop = list[int]
-"""[GPU, its bit, what the way takes of the ledger or UNKNOWN, links crossed, links or UNKNOWN]."""
+"""[GPU, its bit, what the way takes of the ledger or UNKNOWN, links crossed]."""
 UNKNOWN = -1
 """In place of what a hop takes: `Ways.need` says it."""
 LONG = 1 << 8 * 1024
 """Longer numbers are made whenever they are needed: kept for each hop they would take gigabytes."""
 Way = tuple[int, int]
 """(what the way takes of the ledger, links crossed)."""
+LaneWay = tuple[tuple[tuple[int, int], ...], int]
+"""(what the way takes as (number of a link, MB/s), links crossed)."""
 Key = tuple[int, int]
 """(what the order depends on of the ledger, GPUs used << 10 | GPU)."""
 Carriers = list[list[tuple[int, bool]]]
 """By GPU: the links a channel may use there, as (MB/s, whether every use is a dear one)."""
 MANY = 16
 """GPUs; with fewer, every order is computed once and kept."""
+
+
+class Narrow(NamedTuple):
+    """A link that several GPUs cannot do without."""
+
+    gpus: frozenset[int]
+    link: tuple[int, bool]
+    """MB/s, and whether every use is a dear one."""
 
 
 class Field:
@@ -59,9 +70,13 @@ class Field:
         self.carriers: dict[int, tuple[Carriers, Carriers, int]] = {}
         """By farthest path type: links out of GPUs, links into them, fewest hops of a path. Kept
         here for all graphs of the system; bounds.py works them out."""
+        self.narrows: dict[int, tuple[list[Narrow], list[Narrow]]] = {}
+        self.joined: dict[tuple[int, int], bool] = {}
+        """By farthest path type and speed: whether the ways between GPUs join all of them. Kept as
+        the carriers are."""
         self._routes: dict[int, Route] = {}
         self._ways: dict[tuple[int, int, int, bool], Ways] = {}
-        self._ranked: dict[tuple[int, int, bool], tuple[tuple[int, ...], int]] = {}
+        self._ranked: dict[tuple[int, int, bool], tuple[tuple[int, ...], tuple[int, ...]]] = {}
 
     def route(self, path: SystemPath, kind: Kind, start: int) -> Route:
         """A path as numbers, computed once."""
@@ -79,8 +94,15 @@ class Field:
             known = self._ways[key] = Ways(self, *key)
         return known
 
-    def ranked(self, gpu: int, farthest: int, *, mutual: bool) -> tuple[tuple[int, ...], int]:
-        """All GPUs to try after one, in order, and a unit of each link that all these ways share.
+    @cached_property
+    def lanes(self) -> Lanes:
+        """The links by number, for many GPUs."""
+        return Lanes(self.system, self.ledger)
+
+    def ranked(
+        self, gpu: int, farthest: int, *, mutual: bool
+    ) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """All GPUs to try after one, in order, and the links (by number) that all ways share.
 
         Only where the order depends on nothing else (`by_rank`).
         """
@@ -97,7 +119,7 @@ class Field:
             )
             links = [ways[other].links for other in others]
             common = set(links[0]).intersection(*links[1:]) if links else set()
-            known = self._ranked[gpu, near, mutual] = others, self.ledger.units(common)
+            known = self._ranked[gpu, near, mutual] = others, self.lanes.numbers(common)
         return known
 
     @cached_property
@@ -131,7 +153,7 @@ class Ways:
         self._farthest, self._speed, self._mutual = farthest, speed, mutual
         self._hops: dict[int, Hop | None] = {}
         self._next: dict[tuple[int, int], dict[Key, tuple[Hop, ...]]] = {}
-        self._ranked: dict[int, tuple[tuple[int, ...], int]] = {}
+        self._lanes: dict[int, LaneWay | None] = {}
         self._leave: dict[tuple[int, int], Way | None] = {}
         self._enter: dict[tuple[int, int], Way | None] = {}
         self._heads: dict[int, Way | None] = {}
@@ -143,30 +165,30 @@ class Ways:
             there = self._field.gpus[gpu].paths["GPU"][other]
             back = self._field.gpus[other].paths["GPU"][gpu]
             allowed = self._allowed(there, back)
-            self._hops[key] = [other, 1 << other, UNKNOWN, there.hops, UNKNOWN] if allowed else None
+            self._hops[key] = [other, 1 << other, UNKNOWN, there.hops] if allowed else None
         return self._hops[key]
 
     def need(self, gpu: int, hop: Hop) -> int:
         """What a hop from a GPU takes of the ledger, noted in the hop if it is not long."""
         need = hop[2]
         if need == UNKNOWN:
-            need = self._route(gpu, hop).need(self._speed)
+            path = self._field.gpus[gpu].paths["GPU"][hop[0]]
+            need = self._field.route(path, "GPU", gpu).need(self._speed)
             if need < LONG:
                 hop[2] = need
         return need
 
-    def links(self, gpu: int, hop: Hop) -> int:
-        """The links of a hop from a GPU as bits, noted in the hop."""
-        if hop[4] == UNKNOWN:
-            hop[4] = self._field.ledger.numbers(self._route(gpu, hop))
-        return hop[4]
-
-    def dry(self, gpu: int, hop: Hop, taken: int) -> int:
-        """The links of a hop, as bits, that carry no other channel once so much is taken."""
-        return self._field.ledger.dry(taken, self._route(gpu, hop), self._speed)
-
-    def _route(self, gpu: int, hop: Hop) -> Route:
-        return self._field.route(self._field.gpus[gpu].paths["GPU"][hop[0]], "GPU", gpu)
+    def lanes(self, gpu: int, other: int) -> LaneWay | None:
+        """From a GPU to another among many; None when the type forbids it."""
+        key = gpu * self._field.count + other
+        if key not in self._lanes:
+            node = self._field.gpus[gpu]
+            there, back = node.paths["GPU"][other], self._field.gpus[other].paths["GPU"][gpu]
+            way = None
+            if self._allowed(there, back):
+                way = self._field.lanes.need(there, node, self._speed), there.hops
+            self._lanes[key] = way
+        return self._lanes[key]
 
     def next_of(self, towards: int, net: int) -> dict[Key, tuple[Hop, ...]]:
         """Hops already computed; `fill` adds the missing ones."""
@@ -188,21 +210,16 @@ class Ways:
         known[key] = found
         return found
 
-    def unused(self, gpu: int, used: int, state: int) -> Iterator[Hop]:
-        """The hops to try after a GPU, in order, where that depends on nothing else.
+    def unused(self, gpu: int, used: int, free: list[int]) -> Iterator[int]:
+        """The GPUs to try after one among many, in order; `free`: what is left of each link.
 
-        There are none where all lead over one link, such as that of the GPU, with too little left.
+        There are none where all ways lead over one link, such as that of the GPU, with too little
+        left.
         """
-        known = self._ranked.get(gpu)
-        if known is None:
-            others, units = self._field.ranked(gpu, self._farthest, mutual=self._mutual)
-            known = self._ranked[gpu] = others, units * self._speed
-        others, shared = known
-        if shared and not self._field.ledger.fits(state + shared):
+        others, shared = self._field.ranked(gpu, self._farthest, mutual=self._mutual)
+        if any(free[link] < self._speed for link in shared):
             return iter(())
-        hop = self.hop
-        tried = (hop(gpu, other) for other in others if not used >> other & 1)
-        return (found for found in tried if found is not None)
+        return (other for other in others if not used >> other & 1)
 
     def leave(self, gpu: int, net: int) -> Way | None:
         """From a GPU to a NIC."""

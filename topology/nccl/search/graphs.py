@@ -2,49 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+import msgspec
 
 from ...hardware.words import library_words
 from ...model.versions import numbers
-from ..nodes import Kind, PathType, System, SystemLink, SystemNode, SystemPath
+from ..nodes import PathType, System
 from ..prediction import Graphs, SearchGraph
 from ..settings import Settings
 from ..versions import Version
 from .descent import Descent
 from .draft import BALANCED_TREE, NVLS, RING, GraphDraft
 from .field import Field
+from .inputs import Inputs
 from .limits import limits
 from .rccl_models import is_rome_like
 from .ready_made import ReadyMade, ready_made
 
 REMEMBERED = 128
-LARGE, LARGE_REMEMBERED = 16, 8
-"""Systems with more GPUs than this are kept in small numbers: one of 64 GPUs takes megabytes."""
 MOST_ON_ROME = 2
 """Rings that RCCL searches for where GPUs have xGMI and it knows no model of the node."""
 
-VARIABLES = (
-    "NCCL_CROSS_NIC",
-    "NCCL_NETDEVS_POLICY",
-    "NCCL_MNNVL_SCATTER_NETS_ENABLE",
-    "NCCL_MNNVL_RAIL_PER_HOST",
-)
-"""The variables that the search itself reads; others act through paths."""
-
-WAYS: tuple[tuple[Kind, Kind], ...] = (
-    ("GPU", "GPU"),
-    ("GPU", "NET"),
-    ("NET", "GPU"),
-    ("GPU", "NVS"),
-    ("NVS", "GPU"),
-)
-
 Found = tuple[Graphs, float, float]
-"""Graphs, and the best bandwidths of the system."""
-_remembered: dict[Hashable, Found] = {}
-"""Graphs by input: what-if questions often leave a system as it is."""
-_large: dict[Hashable, Found] = {}
-"""The same for systems with many GPUs."""
+"""Graphs, and the best bandwidths of the system; GPUs by index, NICs by number in the inputs."""
+_remembered: dict[bytes, Found] = {}
+"""Graphs by the inputs of their search: what-if questions often leave a system as it is, and the
+domains of a node are often alike."""
 
 
 def search_graphs(system: System, version: Version, settings: Settings, *, nvls: bool) -> Graphs:
@@ -61,16 +43,37 @@ def search_graphs(system: System, version: Version, settings: Settings, *, nvls:
         known_node = known_to_rccl(system, version, settings)
         if known_node is not None:
             return known_node.graphs
-    kept, most = (_large, LARGE_REMEMBERED) if count > LARGE else (_remembered, REMEMBERED)
-    key = search_inputs(system, version, settings, nvls=nvls)
-    found = kept.get(key)
+    field = Field(system, version, settings, nvls=nvls)
+    inputs = Inputs(field, version, settings, nvls=nvls)
+    found = _remembered.get(inputs.digest)
     if found is None:
-        found = _search(system, version, settings, nvls=nvls)
-        if len(kept) >= most:
-            kept.clear()
-        kept[key] = found
+        found = _search(field, version, inputs.nets, nvls=nvls)
+        if len(_remembered) >= REMEMBERED:
+            _remembered.clear()
+        _remembered[inputs.digest] = found
     graphs, system.max_bandwidth_gbs, system.total_bandwidth_gbs = found
-    return graphs
+    nets = [system.nodes["NET"][net].dev for net in inputs.nets]
+    ranks = [gpu.rank for gpu in system.nodes["GPU"]]
+    return Graphs(
+        ring=_named(graphs.ring, ranks, nets),
+        tree=_named(graphs.tree, ranks, nets),
+        nvls=_named(graphs.nvls, ranks, nets),
+    )
+
+
+def _named(graph: SearchGraph | None, ranks: list[int], nets: list[int]) -> SearchGraph | None:
+    """A graph with ranks and device numbers."""
+    if graph is None:
+        return None
+    known: dict[tuple[int, ...], tuple[int, ...]] = {}
+    for order in graph.orders:
+        if order not in known:
+            known[order] = tuple(ranks[gpu] for gpu in order)
+    return msgspec.structs.replace(
+        graph,
+        orders=tuple(known[order] for order in graph.orders),
+        nets=tuple((nets[start], nets[end]) for start, end in graph.nets),
+    )
 
 
 def known_to_rccl(system: System, version: Version, settings: Settings) -> ReadyMade | None:
@@ -82,17 +85,17 @@ def known_to_rccl(system: System, version: Version, settings: Settings) -> Ready
     return found
 
 
-def _search(system: System, version: Version, settings: Settings, *, nvls: bool) -> Found:
-    search = _Search(system, version, settings, nvls=nvls)
+def _search(field: Field, version: Version, nets: list[int], *, nvls: bool) -> Found:
+    search = _Search(field, version, nets)
     return search.graphs(nvls=nvls), search.widest_gbs, search.total_gbs
 
 
 class _Search:
-    def __init__(self, system: System, version: Version, settings: Settings, *, nvls: bool) -> None:
-        self.version = version
-        self.field = Field(system, version, settings, nvls=nvls)
-        self.widest_gbs, self.total_gbs = limits(system, nets=self.field.bounded_by_nets)
-        self.estimate = why_estimate(system, version, self.field)
+    def __init__(self, field: Field, version: Version, nets: list[int]) -> None:
+        self.field, self.version = field, version
+        self.places = {net: place for place, net in enumerate(nets)}
+        self.widest_gbs, self.total_gbs = limits(field.system, nets=field.bounded_by_nets)
+        self.estimate = why_estimate(field.system, version, field)
 
     def graphs(self, *, nvls: bool) -> Graphs:
         most = self.field.version.max_channels // 2
@@ -114,7 +117,7 @@ class _Search:
         return Descent(self.field, wanted, self.widest_gbs, self.total_gbs).run()
 
     def result(self, found: GraphDraft) -> SearchGraph:
-        gpus, nets = self.field.gpus, self.field.nets
+        places = self.places
         heads = found.pattern == NVLS
         return SearchGraph(
             pattern=found.pattern,
@@ -125,12 +128,9 @@ class _Search:
             type_inter=self.version.name_of(PathType(found.type_inter)),
             same_channels=found.same,
             cross_nic=found.cross_nic,
-            orders=tuple(
-                tuple(gpus[gpu].rank for gpu in (order[:1] if heads else order))
-                for order in found.orders
-            ),
+            orders=tuple(tuple(order[:1] if heads else order) for order in found.orders),
             nets=tuple(
-                (nets[start].dev, nets[end].dev)
+                (places[start], places[end])
                 for start, end in (found.nets if self.field.inter else ())
             ),
             latency_inter_us=found.latency_us,
@@ -149,42 +149,3 @@ def why_estimate(system: System, version: Version, field: Field) -> str | None:
             "which is newer"
         )
     return None
-
-
-def search_inputs(
-    system: System, version: Version, settings: Settings, *, nvls: bool
-) -> tuple[Hashable, ...]:
-    """All that a search reads, free of object identity: equal inputs give equal graphs."""
-    place: dict[int, int] = {}
-    links: list[Hashable] = []
-    for nodes in system.nodes.values():
-        for node in nodes:
-            for link in node.links:
-                place[id(link)] = len(links)
-                links.append(_link(node, link))
-    return (
-        (version.library, version.number, nvls, system.inter, system.hosts),
-        tuple(settings.text(name) for name in VARIABLES),
-        tuple(_node(node) for nodes in system.nodes.values() for node in nodes),
-        tuple(links),
-        tuple(
-            _path(path, place)
-            for start, end in WAYS
-            for node in system.nodes[start]
-            for path in node.paths.get(end, ())
-        ),
-    )
-
-
-def _node(node: SystemNode) -> Hashable:
-    who = (node.kind, node.ident, node.rank, node.dev, node.sm, node.arch, node.vendor)
-    nic = (node.asic, node.port, node.speed_gbs, node.latency_us, node.pci_ident, node.local_gpu)
-    return who, nic
-
-
-def _link(node: SystemNode, link: SystemLink) -> Hashable:
-    return node.kind, node.index, link.kind, link.bandwidth_gbs, link.to.kind, link.to.index
-
-
-def _path(path: SystemPath, place: dict[int, int]) -> Hashable:
-    return int(path.type), path.bandwidth_gbs, tuple(place[id(link)] for link in path.links)

@@ -3,8 +3,7 @@
 Every link that a search has looked at has a field of bits in the number, in MB/s, with a guard bit
 on top. A path is a number too: the speed in the fields of its links. When what is taken is
 subtracted from what there is, a cleared guard bit says that a link has too little. As numbers do
-not change, going back is free. A link gets its field when it is first needed: in a mesh of many
-GPUs there are as many links as pairs, and a search goes over few of them.
+not change, going back is free. A link gets its field when it is first needed.
 
 NCCL keeps 32-bit floats and rounds them to MB/s after each step (search.cc:SUB_ROUND). Whole
 MB/s give the same answers: every speed it tries is one, also halved, doubled, an eighth or
@@ -18,6 +17,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ..nodes import PathType, System, SystemLink, SystemNode, SystemPath
+
+Carried = tuple[list[SystemLink], list[SystemLink], list[SystemLink]]
+"""Links as they stand in a Route."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -34,11 +36,7 @@ class Route:
     def need(self, speed: int) -> int:
         """What the path takes at a speed in MB/s."""
         need = 0
-        for places, share in (
-            (self.plain, speed),
-            (self.dear, speed * 6 // 5),
-            (self.eighth, speed // 8),
-        ):
+        for places, share in zip((self.plain, self.dear, self.eighth), shares(speed), strict=True):
             for place in places:
                 need += share << place
         return need
@@ -74,44 +72,33 @@ class Ledger:
         most = self._guard_bit - 1
         return sum(most << self._place(link) for link in links)
 
-    def units(self, links: Iterable[SystemLink]) -> int:
-        """A unit in the field of each of these links."""
-        return sum(1 << self._place(link) for link in links)
-
     def whole_gbs(self, taken: int, link: SystemLink) -> int:
         """What is left of a link, in whole GB/s."""
         left = (self.full - taken) >> self._place(link)
         return (left & self._guard_bit - 1) // 1000
 
-    def numbers(self, route: Route) -> int:
-        """The links of a route that carry the speed or more, as bits."""
-        return sum({1 << place // self._width for place in (*route.plain, *route.dear)})
-
-    def dry(self, taken: int, route: Route, speed: int) -> int:
-        """The links of a route, as bits, that have less left than a speed in MB/s."""
-        left, most, found = self.full - taken, self._guard_bit - 1, 0
-        for place in (*route.plain, *route.dear):
-            if left >> place & most < speed:
-                found |= 1 << place // self._width
-        return found
-
     def route(self, path: SystemPath, start: SystemNode) -> Route:
-        """A path out of `start` (search.cc:followPath)."""
-        plain: list[int] = []
-        dear: list[int] = []
-        eighth: list[int] = []
+        """A path out of `start`."""
+        plain, dear, eighth = self.carried(path, start)
+        place = self._place
+        return Route(tuple(map(place, plain)), tuple(map(place, dear)), tuple(map(place, eighth)))
+
+    def carried(self, path: SystemPath, start: SystemNode) -> Carried:
+        """The links that a path out of `start` takes of (search.cc:followPath)."""
+        plain: list[SystemLink] = []
+        dear: list[SystemLink] = []
+        eighth: list[SystemLink] = []
         overhead = is_dear(path, start)
         for link in path.links:
-            carried = dear if overhead and link.kind == "PCI" else plain
-            carried.append(self._place(link))
-            back = self._backs.get(id(link))
+            (dear if overhead and link.kind == "PCI" else plain).append(link)
+            back = self.backs.get(id(link))
             if back is None:
                 continue
             if link.to.kind == "GPU" and link.to.sm < 80 and start.kind != "GPU":
-                eighth.append(self._place(back))
+                eighth.append(back)
             if link.to.kind == "CPU" and link.to.arch == "power" and link.kind == "NVL":
-                plain.append(self._place(back))
-        return Route(tuple(plain), tuple(dear), tuple(eighth))
+                plain.append(back)
+        return plain, dear, eighth
 
     def _place(self, link: SystemLink) -> int:
         place = self._places.get(id(link))
@@ -122,7 +109,7 @@ class Ledger:
         return place
 
     @cached_property
-    def _backs(self) -> dict[int, SystemLink]:
+    def backs(self) -> dict[int, SystemLink]:
         """The other direction of each link where it counts: same ends, same kind (findRevLink)."""
         system = self._system
         if system.min_sm >= 80 and all(cpu.arch != "power" for cpu in system.nodes["CPU"]):
@@ -141,6 +128,11 @@ class Ledger:
         return found
 
 
+def shares(speed: int) -> tuple[int, int, int]:
+    """What plain, dear and eighth links carry at a speed."""
+    return speed, speed * 6 // 5, speed // 8
+
+
 def is_dear(path: SystemPath, start: SystemNode) -> bool:
     """Whether the PCI links of a path carry six fifths: of GPUs that meet inside an Intel CPU."""
     return start.kind == "GPU" and path.type is PathType.PHB and _meets_intel(path)
@@ -151,3 +143,28 @@ def _meets_intel(path: SystemPath) -> bool:
         link.to.kind == "CPU" and link.to.arch == "x86" and link.to.vendor == "intel"
         for link in path.links
     )
+
+
+class Lanes:
+    """All links of a system by number: of many GPUs there are too many for one whole number."""
+
+    def __init__(self, system: System, ledger: Ledger) -> None:
+        self._ledger = ledger
+        every = [link for nodes in system.nodes.values() for node in nodes for link in node.links]
+        self._numbers = {id(link): number for number, link in enumerate(every)}
+        self.full = [round(link.bandwidth_gbs * 1000) for link in every]
+        """What there is of each link, in MB/s."""
+
+    def need(self, path: SystemPath, start: SystemNode, speed: int) -> tuple[tuple[int, int], ...]:
+        """What a path out of `start` takes at a speed, as (link, MB/s)."""
+        found: dict[int, int] = {}
+        carried = self._ledger.carried(path, start)
+        for links, share in zip(carried, shares(speed), strict=True):
+            for link in links:
+                number = self._numbers[id(link)]
+                found[number] = found.get(number, 0) + share
+        return tuple(found.items())
+
+    def numbers(self, links: Iterable[SystemLink]) -> tuple[int, ...]:
+        """The numbers of these links."""
+        return tuple(self._numbers[id(link)] for link in links)

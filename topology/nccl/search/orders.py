@@ -24,11 +24,12 @@ class Orders:
         self._switched = bool(system.nodes["NVS"])
         self._only_neighbours = self._switched and neighbours_only
         self._ledger = ledger
-        self._pci = [_pci_links(gpu) for gpu in self._gpus]
+        self.pci = [_pci_links(gpu) for gpu in self._gpus]
+        """Both directions of each GPU's PCI link."""
         self._ranked: dict[tuple[int, int], list[tuple[int, int]]] = {}
         self._shapes: dict[int, list[tuple[int, int]]] = {}
         self._left: dict[int, list[int]] = {}
-        watched = () if self._only_neighbours else (link for pair in self._pci for link in pair)
+        watched = () if self._only_neighbours else (link for pair in self.pci for link in pair)
         self.pci_mask = ledger.mask(watched)
         """The part of a state that the order depends on where NICs matter."""
 
@@ -92,7 +93,7 @@ class Orders:
         if found is None:
             found = self._left[key] = [
                 min((self._ledger.whole_gbs(state, link) for link in links), default=-1)
-                for links in self._pci
+                for links in self.pci
             ]
         return found
 

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 
 from .attempt import FOUND_ALL, Attempt
 from .bounds import Bounds
-from .draft import BALANCED_TREE, NVLS, TREE, GraphDraft, times
+from .draft import BALANCED_TREE, NVLS, TREE, GraphDraft, budget, times
 from .field import Field
-from .walk import STEPS, STEPS_SAME
 
 ALL_STEPS = 1 << 19
 """Budget of the whole search for one graph (search.cc:NCCL_SEARCH_GLOBAL_TIMEOUT)."""
@@ -23,11 +22,6 @@ OUT_OF_STEPS = -2
 
 Label = tuple[int, int]
 """(pattern, NIC crossing): what a graph must share with the best to win by fewer hops."""
-
-
-def budget(draft: GraphDraft) -> int:
-    """Steps that one attempt may take."""
-    return STEPS_SAME if draft.same else STEPS
 
 
 @dataclass(slots=True)
@@ -114,7 +108,9 @@ class Tried:
             return False
         steps = self._doubt
         while 0 <= steps < sum(budget(draft) for draft in self._owed):
-            draft = self._owed.pop()
+            # Those with the nearest ways end soonest, and often settle it.
+            draft = min(self._owed, key=lambda owed: owed.type_intra)
+            self._owed.remove(draft)
             used = budget(draft) - self._count(draft)
             steps -= used
             self._steps -= used

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from .draft import BALANCED_TREE, NVLS, RING, TREE, GraphDraft
+from .draft import BALANCED_TREE, NVLS, RING, TREE, GraphDraft, budget
 from .ends import NOWHERE, Ends
 from .field import UNKNOWN, Field, Hop
 from .orders import AWAY, FREE, TOWARDS_NIC
-
-STEPS_SAME = 1 << 8
-"""Budget of an attempt whose channels must be alike (search.cc:NCCL_SEARCH_TIMEOUT_*)."""
-STEPS = 1 << 14
-"""Budget of any other attempt."""
 
 
 class ChannelWalk:
@@ -31,7 +26,7 @@ class ChannelWalk:
     ) -> None:
         self._field, self._draft, self._nic_ends = field, draft, nic_ends
         self._complete = complete
-        self.left = STEPS_SAME if draft.same else STEPS
+        self.left = budget(draft)
         """Steps left."""
         self._ledger = field.ledger
         self._last = field.count - 1
@@ -41,11 +36,6 @@ class ChannelWalk:
         """The GPUs of each channel, in order."""
         self.starts, self.ends = [0] * draft.most, [0] * draft.most
         """The NICs that each channel comes in and leaves by."""
-        self.spent: list[int] | None = [0] * field.count if field.by_rank else None
-        """Hops by GPU, as bits, that the channels before this one left too little for: with many
-        GPUs most tries are of such, and a number of all links takes long to subtract from."""
-        self._dry = 0
-        """Links, as bits, known to have too little left for any further hop, of many GPUs."""
         ring = draft.pattern == RING
         self._closes = ring and not field.inter
         self._back = (self._last if ring else 0) if field.inter else NOWHERE
@@ -58,12 +48,10 @@ class ChannelWalk:
             return
         self.left -= 1
         self.orders[self.channel][0] = gpu
-        dry = self._dry
         if self._back == 0:
             self._to_nics(gpu, 0, state, 1 << gpu, hops, forced)
         else:
             self._go_on(gpu, 0, state, 1 << gpu, hops, self._back, forced)
-        self._dry = dry
 
     def _go_on(
         self,
@@ -105,8 +93,6 @@ class ChannelWalk:
             state += ways.need(gpu, hop)
             if not self._ledger.fits(state) or self.left <= 0:
                 return
-            if self.spent is not None:
-                self._dry |= ways.dry(gpu, hop, state)
             gpu = hop[0]
             self.left -= 1
             order[step] = gpu
@@ -119,49 +105,33 @@ class ChannelWalk:
 
     def _walk(self, gpu: int, step: int, state: int, used: int, hops: int, back: int) -> None:
         """Visit the GPUs in every order, preferred ones first."""
-        begun, spent, dry = state, self.spent, self._dry
-        begun_dry = dry
         ledger, last, ways, closes = self._ledger, self._last, self._inside, self._closes
         order, net = self.orders[self.channel], self.starts[self.channel]
         mask = 0 if back < 0 else self._field.orders.pci_mask
         on_the_way = FREE if back < 0 else AWAY
         away, home = ways.next_of(on_the_way, net), ways.next_of(TOWARDS_NIC, net)
-        stack: list[tuple[Iterator[Hop], Hop, int, int, int]] = []
+        stack: list[tuple[Iterator[Hop], Hop, int, int]] = []
         step += 1
         while True:
-            if spent is not None:
-                untried = ways.unused(gpu, used | spent[gpu], state)
-            else:
-                known, towards = (home, TOWARDS_NIC) if step == back else (away, on_the_way)
-                key = (state & mask, used << 10 | gpu)
-                tries = known.get(key)
-                if tries is None:
-                    tries = ways.fill(known, key, gpu, used, towards, net, state)
-                untried = iter(tries)
+            known, towards = (home, TOWARDS_NIC) if step == back else (away, on_the_way)
+            key = (state & mask, used << 10 | gpu)
+            tries = known.get(key)
+            if tries is None:
+                tries = ways.fill(known, key, gpu, used, towards, net, state)
+            untried = iter(tries)
             while True:
                 for hop in untried:
-                    other, bit, need, crossed, links = hop
-                    if dry:
-                        if links == UNKNOWN:
-                            links = ways.links(order[step - 1], hop)
-                        if links & dry:
-                            if spent is not None and links & begun_dry:
-                                spent[order[step - 1]] |= bit
-                            continue
+                    other, bit, need, crossed = hop
                     if need == UNKNOWN:
                         need = ways.need(order[step - 1], hop)
                     after = state + need
                     guard = ledger.guard
                     if (ledger.full - after) & guard != guard:
-                        if spent is not None and not ledger.fits(begun + need):
-                            spent[order[step - 1]] |= bit
                         continue
                     if self.left <= 0:
                         return
                     self.left -= 1
                     order[step] = other
-                    if spent is not None:
-                        self._dry = dry | ways.dry(order[step - 1], hop, after)
                     if step == back:
                         self._to_nics(other, step, after, used | bit, hops + crossed, None)
                     elif step != last:
@@ -173,13 +143,12 @@ class ChannelWalk:
                 else:
                     if not stack:
                         return
-                    untried, hop, used, hops, dry = stack.pop()
+                    untried, hop, used, hops = stack.pop()
                     step -= 1
                     state -= ways.need(order[step - 1], hop)
                     continue
                 break
-            stack.append((untried, hop, used, hops, dry))
-            dry = self._dry
+            stack.append((untried, hop, used, hops))
             state, used, hops, gpu = after, used | bit, hops + crossed, other
             step += 1
 

@@ -1,0 +1,60 @@
+"""Attempts that cannot find a channel are not made."""
+
+from __future__ import annotations
+
+import pytest
+
+from gputop.topology.nccl.nodes import PathType
+from gputop.topology.nccl.search import graphs as remembering
+from gputop.topology.nccl.search.attempt import Attempt
+from gputop.topology.nccl.search.bounds import Bounds
+from gputop.topology.nccl.search.draft import RING, GraphDraft
+from gputop.topology.nccl.search.field import Field
+from gputop.topology.nccl.search.graphs import search_graphs
+from gputop.topology.nccl.settings import Settings
+from gputop.topology.nccl.system.domains import views
+from gputop.topology.nccl.versions import version_for
+from gputop.topology.nccl.xml.read import read_topology
+
+from ..made import AMD, cpu, gpu, switch, system
+from ..nodes import GEN4, SAPPHIRE, made, pcie
+
+
+def test_paths_that_leave_gpus_apart_are_not_walked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two sockets: what is no farther than a host bridge joins no ring, at any speed."""
+    tried = []
+    run = Attempt.run
+
+    def counted(self: Attempt) -> int:
+        tried.append(self._draft.copy())
+        return run(self)
+
+    monkeypatch.setattr(Attempt, "run", counted)
+    monkeypatch.setattr(remembering, "_remembered", {})
+    version, _ = version_for("nccl-2.28.9")
+    one = made(pcie(8, SAPPHIRE, GEN4, sockets=2))
+    found = search_graphs(one, version, Settings({}), nvls=False)
+    assert found.ring is not None
+    assert found.ring.type_intra == "SYS"
+    assert {draft.type_intra for draft in tried} == {PathType.SYS}
+
+
+def test_a_link_that_all_share_bounds_the_channels() -> None:
+    """Four GPUs under a switch on one side of a host and four on the other."""
+    version, _ = version_for("nccl-2.28.9")
+    halves = [
+        switch(
+            0x90 + side,
+            *(gpu(0x10 + rank, rank, speed=GEN4) for rank in range(4 * side, 4 * side + 4)),
+        )
+        for side in range(2)
+    ]
+    off = Settings({"NCCL_P2P_DISABLE": "1"})
+    root = read_topology(system(cpu(0, *halves, kind=AMD)).encode(), "made")
+    one = views(root, version, off)[0].system
+    bounds = Bounds(Field(one, version, off, nvls=False))
+    # Gen 5 towards the host: 48 GB/s for the four of a side, whose ways all lead over it.
+    ring = GraphDraft(RING, least=1, most=8, type_intra=PathType.SYS)
+    for speed, channels in ((20000, 0), (12000, 1), (6000, 2)):
+        ring.speed_intra = ring.speed_inter = speed
+        assert bounds.channels(ring) == channels

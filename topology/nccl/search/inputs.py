@@ -1,0 +1,166 @@
+"""All that a search reads of a system, with numbers in place of names.
+
+Two systems with equal inputs have equal graphs, up to the names of GPUs and NICs: a search reads
+nothing but what stands here. GPUs keep their order, which decides between equals. NICs are taken
+in the order in which the search tries them, links in the order in which paths cross them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Hashable, Iterable, Iterator
+
+import msgspec
+
+from ..nodes import Kind, SystemLink, SystemPath
+from ..settings import Settings
+from ..versions import Version
+from .field import Field
+from .nics import EVERY
+from .rccl_models import is_rome_like
+
+VARIABLES = (
+    "NCCL_CROSS_NIC",
+    "NCCL_NETDEVS_POLICY",
+    "NCCL_MNNVL_SCATTER_NETS_ENABLE",
+    "NCCL_MNNVL_RAIL_PER_HOST",
+)
+"""The variables that the search itself reads; others act through paths."""
+
+ANYWHERE = -1
+"""A path type nearer than all: only the preferred NICs are within it."""
+
+
+class Inputs:
+    """The inputs of one search."""
+
+    def __init__(self, field: Field, version: Version, settings: Settings, *, nvls: bool) -> None:
+        self._field = field
+        self._numbers: dict[int, int] = {}
+        self._links: list[SystemLink] = []
+        self.nets = self._nets_in_order()
+        """NICs by index in `System.nodes`, in the order in which they are numbered here."""
+        self._places = {net: place for place, net in enumerate(self.nets)}
+        paths = self._path_figures()
+        every = (
+            self._head(version, settings, nvls=nvls),
+            [self._gpu(index) for index in range(field.count)],
+            self._net_figures(),
+            list(self._lists()),
+            paths,
+            self._link_figures(),
+        )
+        self.digest = hashlib.blake2b(msgspec.msgpack.encode(every), digest_size=32).digest()
+        """Equal where all inputs are; they themselves would take megabytes."""
+
+    def _head(self, version: Version, settings: Settings, *, nvls: bool) -> list[object]:
+        field, system = self._field, self._field.system
+        cpu = system.nodes["CPU"][:1]
+        return [
+            version.library,
+            version.number,
+            nvls,
+            system.inter,
+            system.hosts,
+            field.count,
+            field.min_sm,
+            field.switched,
+            is_rome_like(system),
+            [(one.arch, one.vendor) == ("x86", "amd") for one in cpu],
+            [repr(settings.text(name)) for name in VARIABLES],
+        ]
+
+    def _nets_in_order(self) -> list[int]:
+        field = self._field
+        tried = field.nics.to_try(max(field.net_types), EVERY) if self._tries_nics else ()
+        return [*dict.fromkeys((*tried, *range(len(field.nets))))]
+
+    @property
+    def _tries_nics(self) -> bool:
+        return self._field.inter and bool(self._field.nets) and bool(self._field.net_types)
+
+    def _gpu(self, index: int) -> list[object]:
+        gpu = self._field.gpus[index]
+        # limits.py sums them up in this order, and what is rounded depends on it.
+        sums = [(link.kind, link.bandwidth_gbs) for link in gpu.links]
+        return [sums, [self._number(link) for link in self._field.orders.pci[index]]]
+
+    def _net_figures(self) -> list[object]:
+        nets, nics = self._field.nets, self._field.nics
+        found: list[object] = []
+        same: dict[Hashable, int] = {}
+        for index in self.nets:
+            net = nets[index]
+            names: Iterable[Hashable]
+            names = (net.asic, net.port), ("pci", net.pci_ident, net.port), ("host", net.host)
+            found.append(
+                (
+                    net.speed_gbs,
+                    net.latency_us,
+                    nics.owner(index),
+                    [same.setdefault(name, len(same)) for name in names],
+                    [link.bandwidth_gbs for link in net.links],
+                )
+            )
+        return found
+
+    def _lists(self) -> Iterator[list[int]]:
+        """The NICs to try within each path type that exists, by GPU."""
+        field = self._field
+        if not field.nets:
+            return
+        farthest, gpus = [ANYWHERE], [0, field.count - 1]
+        if self._tries_nics:
+            farthest += field.net_types
+            gpus = [EVERY, *range(field.count)]
+        for kind in farthest:
+            for gpu in gpus:
+                yield [self._places[net] for net in field.nics.to_try(kind, gpu)]
+
+    def _paths(self) -> Iterator[SystemPath]:
+        nodes = self._field.system.nodes
+        switches: tuple[tuple[Kind, Kind], ...] = (("GPU", "NVS"), ("NVS", "GPU"))
+        for gpu in self._field.gpus:
+            yield from gpu.paths["GPU"]
+        for gpu in self._field.gpus:
+            ways = gpu.paths.get("NET", ())
+            yield from (ways[net] for net in self.nets if net < len(ways))
+        for net in self.nets:
+            yield from self._field.nets[net].paths.get("GPU", ())
+        for start, end in switches:
+            for node in nodes[start]:
+                yield from node.paths.get(end, ())
+
+    def _path_figures(self) -> list[float]:
+        """Type, bandwidth and links of each path, in one row: of many GPUs there are thousands."""
+        numbers, found = self._numbers, []
+        for path in self._paths():
+            found += [path.type, path.bandwidth_gbs, len(path.links)]
+            for link in path.links:
+                number = numbers.get(id(link))
+                found.append(self._number(link) if number is None else number)
+        return found
+
+    def _number(self, link: SystemLink) -> int:
+        number = self._numbers.get(id(link))
+        if number is None:
+            number = self._numbers[id(link)] = len(self._links)
+            self._links.append(link)
+        return number
+
+    def _link_figures(self) -> list[object]:
+        backs = self._field.ledger.backs
+        found: list[object] = []
+        # Numbering what leads back makes the list longer while it is read.
+        for link in self._links:
+            to, back = link.to, backs.get(id(link))
+            found.append(
+                (
+                    link.kind,
+                    link.bandwidth_gbs,
+                    (to.kind, to.sm < 80, to.arch == "power"),
+                    (to.arch, to.vendor) == ("x86", "intel"),
+                    None if back is None else self._number(back),
+                )
+            )
+        return found
