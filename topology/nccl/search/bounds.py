@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ..nodes import SystemLink
 from .draft import RING, GraphDraft
-from .field import Carriers, Field, Narrow
+from .field import Carriers, Field, SharedLink
 from .ledger import is_dear
 
 
@@ -78,7 +78,7 @@ class Bounds:
     def _near(self, farthest: int) -> int:
         return max((kind for kind in self._field.gpu_types if kind <= farthest), default=-1)
 
-    def _narrows(self, farthest: int) -> tuple[list[Narrow], list[Narrow]]:
+    def _narrows(self, farthest: int) -> tuple[list[SharedLink], list[SharedLink]]:
         """Links that all ways out of several GPUs share, and links that all ways in share."""
         near = self._near(farthest)
         known = self._field.narrows.get(near)
@@ -90,7 +90,7 @@ class Bounds:
             )
         return known
 
-    def _shared(self, sides: list[list[tuple[int, int]]], near: int) -> list[Narrow]:
+    def _shared(self, sides: list[list[tuple[int, int]]], near: int) -> list[SharedLink]:
         """The narrowest shared links, of which no two are shared by one GPU."""
         gpus = self._field.gpus
         links: dict[int, SystemLink] = {}
@@ -116,7 +116,7 @@ class Bounds:
                 if cheap or link.kind != "PCI":
                     plain.add(id(link))
         found = [
-            Narrow(frozenset(users), (round(links[key].bandwidth_gbs * 1000), key not in plain))
+            SharedLink(frozenset(users), (round(links[key].bandwidth_gbs * 1000), key not in plain))
             for key, users in shared.items()
             if len(users) > 1
         ]

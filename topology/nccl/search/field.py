@@ -33,7 +33,7 @@ MANY = 16
 """GPUs; with fewer, every order is computed once and kept."""
 
 
-class Narrow(NamedTuple):
+class SharedLink(NamedTuple):
     """A link that several GPUs cannot do without."""
 
     gpus: frozenset[int]
@@ -70,7 +70,7 @@ class Field:
         self.carriers: dict[int, tuple[Carriers, Carriers, int]] = {}
         """By farthest path type: links out of GPUs, links into them, fewest hops of a path. Kept
         here for all graphs of the system; bounds.py works them out."""
-        self.narrows: dict[int, tuple[list[Narrow], list[Narrow]]] = {}
+        self.narrows: dict[int, tuple[list[SharedLink], list[SharedLink]]] = {}
         self.joined: dict[tuple[int, int], bool] = {}
         """By farthest path type and speed: whether the ways between GPUs join all of them. Kept as
         the carriers are."""

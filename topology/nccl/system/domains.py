@@ -5,14 +5,17 @@ RCCL trims its graph in its own way (its graph/paths.cc).
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ...model.element import Element
-from ..nodes import PathType, System, SystemNode
+from ..nodes import Kind, PathType, System, SystemNode, SystemPath
 from ..settings import Settings
 from ..versions import Version
 from .build import build_system
 from .compute import Computed
 from .gdr import check_gdr
 from .nets import LocalNets
+from .paths import set_all_paths
 from .peers import Grants, not_asked
 from .ranks import Place
 
@@ -53,25 +56,72 @@ def views(
     groups = domains(whole) if version.domains else [[g.rank for g in whole.nodes["GPU"]]]
     if len(groups) <= 1:
         return [_finish(computed, total, more_nodes, version, settings, grants)]
-    whole.let_go()
-    found = []
-    for group in groups:
-        part = build_system(root, version, ranks)
-        for refusal in whole.refusals:
-            part.refuse(refusal)
-        for gpu in [gpu for gpu in part.nodes["GPU"] if gpu.rank not in group]:
-            part.remove(gpu)
-        found.append(
-            _finish(
-                Computed(part, version, settings, grants),
-                total,
-                more_nodes,
-                version,
-                settings,
-                grants,
-            )
-        )
-    return found
+    if _apart(whole):
+        set_all_paths(whole, version, settings)
+        parts = [
+            Computed(_part(whole, group), version, settings, grants, paths_set=True)
+            for group in groups
+        ]
+    else:
+        parts = [
+            Computed(_trimmed(whole, root, group, version, ranks), version, settings, grants)
+            for group in groups
+        ]
+        whole.let_go()
+    return [_finish(part, total, more_nodes, version, settings, grants) for part in parts]
+
+
+def _apart(system: System) -> bool:
+    """Whether no link joins two GPUs: then no path leads over a GPU, and none needs another."""
+    return not any(link.to.kind == "GPU" for gpu in system.nodes["GPU"] for link in gpu.links)
+
+
+def _part(whole: System, group: list[int]) -> System:
+    """The system of some ranks, with the paths of the whole, which lead over no other GPU.
+
+    GPUs are in one part each, and so are the paths that lead from them and to them. Switches have
+    no paths that anybody asks for, and stand in every part.
+    """
+    places = [gpu.index for gpu in whole.nodes["GPU"] if gpu.rank in group]
+    part = System(hosts=whole.hosts, refusals=[*whole.refusals])
+    for kind, nodes in whole.nodes.items():
+        if kind == "GPU":
+            part.nodes[kind] = [nodes[place] for place in places]
+            for node in part.nodes[kind]:
+                node.paths = _paths_to(places, node)
+        elif kind in ("CPU", "NVS", "NET"):
+            part.nodes[kind] = [
+                replace(node, paths=_paths_to(places, node), local_gpu=-1) for node in nodes
+            ]
+        else:
+            part.nodes[kind] = nodes
+    for index, gpu in enumerate(part.nodes["GPU"]):
+        gpu.index = index
+    return part
+
+
+def _paths_to(places: list[int], node: SystemNode) -> dict[Kind, list[SystemPath]]:
+    """The paths of a node, of those to GPUs only the ones to these places."""
+    return {
+        kind: [paths[place] for place in places] if kind == "GPU" and paths else paths
+        for kind, paths in node.paths.items()
+    }
+
+
+def _trimmed(
+    whole: System,
+    root: Element,
+    group: list[int],
+    version: Version,
+    ranks: dict[Place, int] | None,
+) -> System:
+    """The system made anew, without the other GPUs."""
+    part = build_system(root, version, ranks)
+    for refusal in whole.refusals:
+        part.refuse(refusal)
+    for gpu in [gpu for gpu in part.nodes["GPU"] if gpu.rank not in group]:
+        part.remove(gpu)
+    return part
 
 
 def _finish(
