@@ -7,7 +7,7 @@ same row when they do not overlap.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import combinations
@@ -144,6 +144,14 @@ def _switch_plane(graph: nx.Graph[str], gpus: Sequence[str], switches: list[str]
         spokes,
         (text + rate + less, text + rate, text, seen, "NVSwitch"),
     )
+
+
+def edges_between(
+    graph: nx.Graph[str], here: Sequence[str], there: Iterable[Sequence[str]]
+) -> set[Edge]:
+    """The edges from some nodes to others."""
+    ends = ((a, b) for a in here for group in there for b in group)
+    return {frozenset(end) for end in ends if graph.has_edge(*end)}
 
 
 def _spoke(gpu: str, edges: frozenset[Edge], wires: list[Any]) -> Spoke:

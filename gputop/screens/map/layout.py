@@ -14,7 +14,8 @@ import networkx as nx
 
 from gputop.screens.map import names as text
 from gputop.screens.map.below import Below
-from gputop.screens.map.drawing import TRAFFIC_CELLS, Box, Drawing, Label, Line, Slot
+from gputop.screens.map.drawing import TRAFFIC_CELLS, Box, Drawing, Edge, Label, Line, Slot
+from gputop.screens.map.fabric import edges_between
 from gputop.screens.map.metrics import Block, Metrics, arrange, with_rows
 from gputop.screens.map.packages import (
     Merged,
@@ -285,15 +286,11 @@ class _Layout:
         """A line from each host box to its neighbour, for all edges that cross the gap."""
         tops = [self.box_of[id(b)] for b in self.block.blocks if id(b) in self.box_of]
         hosts = [box for box in tops if box.kind == "host"]
+        members = [host.members for host in hosts]
+        edges: frozenset[Edge] = frozenset()
         for i, (left, right) in enumerate(pairwise(hosts)):
-            edges = frozenset(
-                frozenset((a, b))
-                for host in hosts[: i + 1]
-                for other in hosts[i + 1 :]
-                for a in host.members
-                for b in other.members
-                if self.graph.has_edge(a, b)
-            )
+            edges -= edges_between(self.graph, left.members, members[:i])
+            edges |= edges_between(self.graph, left.members, members[i + 1 :])
             if edges and tops.index(right) == tops.index(left) + 1:
                 y = left.y + left.height // 2
                 points = ((left.right - 1, y), (right.x, y))

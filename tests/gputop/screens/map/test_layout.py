@@ -149,6 +149,20 @@ def test_numa_nodes_without_devices_share_a_box() -> None:
     assert shared == [("numa:0", "numa:2"), ("numa:4", "numa:6")]
 
 
+def test_a_gap_between_sockets_is_crossed_by_all_that_runs_from_left_to_right() -> None:
+    maker = Maker()
+    for numa in maker.host(sockets=4):
+        maker.device(maker.root(numa), "gpu")
+    drawing = layout(maker.graph, 160, 50, compact=False)
+    crossed = [line.edges for line in drawing.lines if line.points[0][1] == line.points[-1][1]]
+    numbers = [sorted(sorted(end[-1] for end in edge) for edge in edges) for edges in crossed]
+    assert numbers == [
+        [["0", "1"], ["0", "2"], ["0", "3"]],
+        [["0", "2"], ["0", "3"], ["1", "2"], ["1", "3"]],
+        [["0", "3"], ["1", "3"], ["2", "3"]],
+    ]
+
+
 def test_walking_through_a_wide_box_goes_on_where_it_began() -> None:
     maker = graphs.switched()
     drawing = fitting(maker.graph, 160, 43)
