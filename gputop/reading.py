@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from typing import TYPE_CHECKING
 
@@ -68,13 +69,17 @@ def settle(feed: LiveFeed, seconds: float = SETTLE_SECONDS) -> NodeSnapshot:
 
 def load_snapshot(sources: tuple[str, ...]) -> NodeSnapshot:
     """Read files; those that are skipped are named on stderr."""
+    from gputop.topology.model.format import LIMIT_BYTES
     from gputop.topology.recorded import load
 
     if "" in sources:
         # An unset variable of a script would otherwise mean the current folder.
         raise Exit("--from: no file or folder is named", USAGE)
+    if sources.count(load.STDIN) > 1:
+        raise Exit("--from: stdin can be read once only", USAGE)
+    text = sys.stdin.buffer.read(LIMIT_BYTES + 1) if load.STDIN in sources else b""
     try:
-        loaded = load.load(sources, version=__version__)
+        loaded = load.load(sources, version=__version__, stdin=text)
     except load.LoadError as error:
         raise Exit(str(error), USAGE if error.unreadable else CANNOT_TELL) from error
     by_reason: dict[str, list[str]] = {}

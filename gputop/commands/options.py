@@ -19,9 +19,9 @@ def source_options(command: Callable[..., Any]) -> Callable[..., Any]:
         "sources",
         multiple=True,
         metavar="SOURCE",
-        help="Read a snapshot, nvml.json, `nvidia-smi -q -x`, `nvidia-smi topo -m`, a topology XML "
-        "of NCCL or RCCL, a sysfs tree or tar, or a folder of these, instead of this machine. May "
-        "be repeated.",
+        help="Read a snapshot, nvml.json, what nvidia-smi, amd-smi, lspci, ibstat, lscpu, "
+        "nccl-tests and the like print, a topology XML of NCCL or RCCL, a sysfs tree or tar, or a "
+        "folder of these, instead of this machine; - reads stdin. May be repeated.",
     )(command)
     return click.option(
         "--demo",

@@ -57,7 +57,7 @@ def read_stream(
 ) -> LogReport:
     """Read an open file or stdin; raises ReadError when nothing in it is the library's."""
     try:
-        log = read_log(stream, name=name, heard=heard, signs=known_signs())
+        log = read_log(stream, name=name, heard=heard, signs=known_signs(), outputs=True)
     except (LogUnreadable, gzip.BadGzipFile) as error:
         raise ReadError(f"{name}: {error}") from error
     if log.empty:
@@ -100,6 +100,10 @@ def document(read: ReadLog) -> dict[str, Any]:
         "environment": [msgspec.to_builtins(variable) for variable in log.environment],
         "communicators": [msgspec.to_builtins(communicator) for communicator in log.communicators],
         "notes": [msgspec.to_builtins(note) for note in log.notes],
+        "outputs": [
+            {"tool": section.tool, "line": section.first, "lines": len(section.lines)}
+            for section in (log.pasted.sections if log.pasted is not None else ())
+        ],
         "findings": [_finding(finding) for finding in read.findings],
         "next": read.next or None,
         "unexplained": [msgspec.to_builtins(note) for note in read.unexplained],
@@ -120,7 +124,11 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "title": finding.title,
         "cause": finding.cause,
         "sureness": finding.sureness,
-        "proof": [{"line": proof.line, "text": proof.value} for proof in finding.evidence],
+        "proof": [
+            {"line": proof.line, "text": proof.value}
+            for proof in finding.evidence
+            if proof.line is not None
+        ],
         "count": finding.count,
         "look": finding.look,
         "fix": [fix.text for fix in finding.fix],

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from textual.message import Message
 
-from gputop.live.log_reading import ReadError, read_path
+from gputop.live.log_reading import ReadError, read_path, read_stream
 from gputop.topology.diagnosis.symptoms.log import examine, fits
 
 if TYPE_CHECKING:
@@ -50,12 +51,18 @@ class _Cancelled(Exception):  # noqa: N818 - nobody wants the answer any more
 
 
 class LogThread:
-    """Reads one file; posts its progress and then the result."""
+    """Reads one file, or a pasted text; posts its progress and then the result."""
 
     def __init__(
-        self, path: Path, snapshot: NodeSnapshot | None, post: Callable[[Message], object]
+        self,
+        path: Path,
+        snapshot: NodeSnapshot | None,
+        post: Callable[[Message], object],
+        text: str | None = None,
     ) -> None:
+        """`text` is read instead of the file; `path` is then only a name."""
         self.path = path
+        self._text = text
         self._snapshot = snapshot
         self._post = post
         self._stop = threading.Event()
@@ -77,9 +84,13 @@ class LogThread:
     def _run(self) -> None:
         try:
             # The full size of a compressed file is not known, so no share is either.
-            if self.path.suffix != ".gz" and self.path.is_file():
-                self._total = self.path.stat().st_size
-            log = read_path(self.path, self._heard)
+            if self._text is not None:
+                data = self._text.encode("utf-8", "replace")
+                log = read_stream(BytesIO(data), self.path.name, self._heard)
+            else:
+                if self.path.suffix != ".gz" and self.path.is_file():
+                    self._total = self.path.stat().st_size
+                log = read_path(self.path, self._heard)
             node = self._snapshot
             if node is not None and not fits(log, node):
                 node = None

@@ -111,12 +111,12 @@ class View(Screen[None]):
         """Commands of this screen for the palette."""
         return commands(self.KEYS, partial(self.app.run_action, default_namespace=self))
 
-    async def open_line(self, placeholder: str, value: str = "", kind: str = "") -> None:
+    async def open_line(
+        self, placeholder: str, value: str = "", kind: str = "", of: type[TypedLine] = TypedLine
+    ) -> None:
         """Open the line above the status where something is typed; `kind` is its class."""
         await self.query(Input).remove()
-        line = TypedLine(
-            value, placeholder=clean(placeholder, 200), classes=kind or None, id="filter"
-        )
+        line = of(value, placeholder=clean(placeholder, 200), classes=kind or None, id="filter")
         line.cursor_blink = False
         await self.mount(line, before="#status")
         # At once: `focus` does it after the keys that wait already, which are meant for the line.

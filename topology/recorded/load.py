@@ -19,15 +19,21 @@ from ..sources.files.tree import FolderTree
 from .formats import NAMES
 from .formats.sysfs_tar import looks_like_sysfs, part_from_tree
 from .plain_file import read_plain
-from .sections import read_sections
+from .sections import plain, read_sections
 
 HEAD_BYTES = 64 * 1024
+STDIN = "-"
+"""Stands for what was read from stdin, in place of a path."""
 MOST_GPUS = 128
 """GPUs of a node with 16 packages in 8 parts; the work for all pairs grows with their square."""
 
 SNAPSHOT_SIGN = re.compile(rb'"schema"\s*:\s*"gputop\.snapshot/')
 
 WITH_JSON = "which --from does not read; print the same with --json"
+HELPS = (
+    "what helps: nvidia-smi topo -m, nvidia-smi -q, sudo lspci -vvv, ibstat, lscpu, or amd-smi's "
+    "JSON; a log goes to `gputop log`"
+)
 NOT_READ = (
     (
         re.compile(
@@ -55,12 +61,6 @@ NOT_READ = (
     (
         re.compile(rb"\A(?:BZh[1-9]|\xfd7zXZ|\x28\xb5\x2f\xfd|PK\x03\x04)"),
         "packed in a way that --from does not read; pack it with gzip, or not at all",
-    ),
-    (
-        re.compile(
-            rb"(?m)^-(?:\+-)?\[[0-9a-f]{4,8}(?::[0-9a-f]{2})?\]-|^[0-9a-f:]{5,12}\.[0-7] [A-Z]"
-        ),
-        "text of lspci, which --from does not read; see a copy of /sys/bus/pci and /sys/devices",
     ),
     (
         re.compile(rb"<!DOCTYPE topology SYSTEM \"hwloc|^Machine \(.{0,200}total"),
@@ -105,22 +105,27 @@ class _Found(msgspec.Struct):
     """The snapshot itself, when the file is one."""
 
 
-def load(paths: Sequence[str], version: str = "") -> LoadedSnapshot:
-    """Read every path; a folder gives all files in it that are recognised.
+def load(paths: Sequence[str], version: str = "", stdin: bytes = b"") -> LoadedSnapshot:
+    """Read every path; a folder gives all files in it that are recognised, "-" is `stdin`.
 
     A file named by the caller must be usable. Raises LoadError with one line otherwise.
     """
-    loaded = _load(paths, version)
+    loaded = _load(paths, version, stdin)
     count = len(loaded.snapshot.machine.gpus)
     if count > MOST_GPUS:
         raise LoadError(f"{', '.join(paths)}: {count} GPUs; the limit of one node is {MOST_GPUS}")
     return loaded
 
 
-def _load(paths: Sequence[str], version: str) -> LoadedSnapshot:
+def _load(paths: Sequence[str], version: str, stdin: bytes) -> LoadedSnapshot:
     found: list[_Found] = []
     skipped: list[tuple[str, str]] = []
     for text in paths:
+        if text == STDIN:
+            read, unread = _understood(Path("stdin"), stdin, 0.0)
+            found += read
+            skipped += unread
+            continue
         path = Path(text)
         for file, named in _files(path):
             try:
@@ -193,10 +198,17 @@ def _read(path: Path) -> tuple[list[_Found], list[tuple[str, str]]]:
         if status.st_size > LIMIT_BYTES:
             raise LoadError(f"{path}: {status.st_size} bytes; the limit is {LIMIT_BYTES}")
         data = read_plain(path, LIMIT_BYTES)
-        if len(data) > LIMIT_BYTES:
-            raise LoadError(f"{path}: longer than the limit of {LIMIT_BYTES} bytes")
     except OSError as error:
         raise LoadError(f"{path}: {error.strerror}", unreadable=True) from error
+    return _understood(path, data, status.st_mtime)
+
+
+def _understood(
+    path: Path, data: bytes, taken_at: float
+) -> tuple[list[_Found], list[tuple[str, str]]]:
+    """What the content of a file says."""
+    if len(data) > LIMIT_BYTES:
+        raise LoadError(f"{path}: longer than the limit of {LIMIT_BYTES} bytes")
     data = _as_utf8(data)
     if not data.strip():
         raise LoadError(f"{path}: empty")
@@ -212,21 +224,30 @@ def _read(path: Path) -> tuple[list[_Found], list[tuple[str, str]]]:
         except FormatError as error:
             where = f"{path}:{error.line}" if error.line else f"{path}"
             raise LoadError(f"{where}: broken {form.id}: {error}") from error
-        return [_Found(order + 1, path.name, part, status.st_mtime)], []
+        return [_Found(order + 1, path.name, part, taken_at)], []
     try:
         text = read_sections(data, forms, path)
     except FormatError as error:
         raise LoadError(f"{path}:{error.line}: {error}") from error
     if text is not None:
         found = [
-            _Found(forms.index(form) + 1, path.name, part, status.st_mtime)
-            for form, part in text.parts
+            _Found(forms.index(form) + 1, path.name, part, taken_at) for form, part in text.parts
         ]
         return found, [(f"{path.name}, {lines}", why) for lines, why in text.passed_over]
     for sign, what in NOT_READ:
         if sign.search(head):
             raise LoadError(f"{path}: {what}")
-    raise LoadError(f"{path}: not a format that gputop knows")
+    raise LoadError(f"{path}: not a format that gputop knows{_quoted(data)}")
+
+
+def _quoted(data: bytes) -> str:
+    """The first lines of a text that nobody understood, with their numbers, and what would help."""
+    if b"\0" in data[:HEAD_BYTES]:
+        return ""
+    lines = plain(data[:HEAD_BYTES]).split("\n")
+    first = [(number, line.strip()) for number, line in enumerate(lines, 1) if line.strip()][:2]
+    said = "; ".join(f"line {number}: {line[:60]}" for number, line in first)
+    return f" ({said}); {HELPS}"
 
 
 def _as_utf8(data: bytes) -> bytes:

@@ -47,6 +47,8 @@ class Sections(msgspec.Struct, frozen=True):
     parts: tuple[tuple[Format, Part], ...]
     passed_over: tuple[tuple[str, str], ...]
     """Lines, as "lines 3-8, 12", and why they are not used."""
+    sections: tuple[TextSection, ...] = ()
+    """Every output of the text, read or not, in its order."""
 
 
 def read_sections(data: bytes, forms: Sequence[Format], path: Path) -> Sections | None:
@@ -85,7 +87,7 @@ def read_sections(data: bytes, forms: Sequence[Format], path: Path) -> Sections 
     between = _between(text, sections)
     if between:
         passed_over.append((_lines(between), "text that --from does not read"))
-    return Sections(tuple(parts), tuple(passed_over))
+    return Sections(tuple(parts), tuple(passed_over), tuple(sections))
 
 
 def _joined(sections: Sequence[TextSection]) -> list[TextSection]:

@@ -57,6 +57,23 @@ def gap_lines(log: LogReport, width: int) -> tuple[Line, ...]:
     )
 
 
+def output_lines(log: LogReport, width: int) -> tuple[Line, ...]:
+    """The outputs of other tools that stand in the same text, and those that cannot be read."""
+    if log.pasted is None:
+        return ()
+    places: dict[str, list[str]] = {}
+    for section in log.pasted.sections:
+        places.setdefault(section.tool, []).append(section.where)
+    named = []
+    for tool, found in places.items():
+        more = f" and {len(found) - 3} more" if len(found) > 3 else ""
+        named.append(f"{tool} ({', '.join(found[:3])}{more})")
+    lines = [*wrapped((("· ", "muted"), (f"also read: {'; '.join(named)}", "")), width, 2)]
+    for where, why in log.pasted.broken[:MOST_ROWS]:
+        lines += wrapped((("! ", "warn"), (f"{where}: {clean(why, 200)}", "")), width, 2)
+    return tuple(lines)
+
+
 def _cuda(version: int) -> str:
     return f"{version // 1000}.{version % 1000 // 10}"
 

@@ -15,6 +15,7 @@ from gputop.pages.log.lines import (
     graph_lines,
     item_lines,
     mark,
+    output_lines,
     rank_lines,
     version_spans,
 )
@@ -84,7 +85,7 @@ def _head_lines(read: ReadLog, width: int) -> tuple[Line, ...]:
     if agreement.comparable and agreement.agree + len(agreement.differing):
         sign = (mark(not agreement.differing)[0] + " ", mark(not agreement.differing)[1])
     lines += wrapped((sign, (clean(compared(read), 400), "")), width, 2)
-    return (*lines, *gap_lines(read.log, width))
+    return (*lines, *output_lines(read.log, width), *gap_lines(read.log, width))
 
 
 def _findings(read: ReadLog, width: int) -> tuple[Line, ...]:
@@ -111,7 +112,7 @@ def _finding_lines(finding: Finding, width: int) -> list[Line]:
     for proof in finding.evidence:
         lines += _plain(f"   {proof.what}: {clean(proof.value, 300)}", width, 6)
     lines += _plain(f"   {clean(finding.cause, 600)}", width, 3)
-    fixes = tuple(fix.text for fix in finding.fix)
+    fixes = tuple(f"{fix.text} {fix.command or ''}".rstrip() for fix in finding.fix)
     for title, texts in (("Look: ", finding.look), ("Fix: ", fixes)):
         for index, text in enumerate(texts):
             lead = title if index == 0 else " " * len(title)

@@ -12,10 +12,11 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from gputop.live.log_thread import LogFailed, LogProgress, LogReady, LogThread
-from gputop.pages.log.lines import gap_lines, version_spans
 from gputop.pages.log.sections import sections
 from gputop.pages.screen import page_lines, page_text
 from gputop.screens.log.entries import entries, entry_lines, explained
+from gputop.screens.log.head import HOW_TO, PASTED, head_lines
+from gputop.screens.log.paste import PathLine, TextPasted, is_text
 from gputop.screens.view import View
 from gputop.terminal.clean import clean
 from gputop.topology.model import units
@@ -30,18 +31,6 @@ if TYPE_CHECKING:
     from gputop.topology.model.page import Page
     from gputop.topology.report import Report
 
-HOW_TO = (
-    "No log is open: press o and name a file, compressed or not.",
-    "",
-    "A job writes one when it is started with",
-    "  NCCL_DEBUG=INFO",
-    "  NCCL_DEBUG_SUBSYS=INIT,ENV,GRAPH,P2P,SHM,NET,TUNING",
-    "  NCCL_DEBUG_FILE=nccl.%h.%p.log",
-    "Without NCCL_DEBUG_FILE the lines are in the job's own output, which will do as well.",
-    "",
-    "Or press n: {libraries} runs on all GPUs of this machine, and its log is compared.",
-)
-
 
 class LogScreen(View):
     """The list of findings and differences beside the summary of the log."""
@@ -52,7 +41,7 @@ class LogScreen(View):
             "o",
             "open",
             "open",
-            "open a debug log: a path, compressed or not",
+            "open a debug log: a path, compressed or not, or paste a text",
             command="Open a log",
             about="Read a debug log of NCCL or RCCL",
         ),
@@ -98,7 +87,9 @@ class LogScreen(View):
         head = self.query_one("#log-head", Board)
         self.query_one("#log").set_class(self._read is None, "-empty")
         head.draw_once(
-            lambda: head.show(self._head_lines()),
+            lambda: head.show(
+                head_lines(self._read, self._progress, self._failure, max(width - 1, 20))
+            ),
             id(self._read),
             self._progress,
             self._failure,
@@ -147,27 +138,14 @@ class LogScreen(View):
             return width - 1, width - 1
         return width * 2 // 5 - 2, width * 3 // 5 - 2
 
-    def _head_lines(self) -> tuple[Line, ...]:
-        width = max(self.app.size.width - 1, 20)
-        lines: list[Line] = []
-        if self._read is not None:
-            log = self._read.log
-            name = (f" {clean(log.name, 60)}  ", "key bold")
-            lines += wrapped((name, *version_spans(log)), width, 1)
-            lines += [((" ", ""), *line) for line in gap_lines(log, width - 2)]
-        if self._progress:
-            lines += wrapped(((f" {self._progress}", "warn"),), width, 1)
-        if self._failure:
-            lines += wrapped(((f" ! {clean(self._failure, 300)}", "bad"),), width, 3)
-        return tuple(lines)
-
     async def action_open(self) -> None:
         """Open the line where a path is typed."""
         found = self.query(Input)
         if found:
             found.first().focus()
             return
-        await self.open_line("path of a debug log, compressed or not", self._path)
+        placeholder = "path of a debug log, compressed or not; or paste a text"
+        await self.open_line(placeholder, self._path, of=PathLine)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Read that file."""
@@ -178,6 +156,33 @@ class LogScreen(View):
         self.set_focus(None)
         if path:
             self.open_path(path)
+
+    def on_paste(self, event: events.Paste) -> None:
+        """Read a pasted text where no line is open."""
+        if is_text(event.text):
+            event.stop()
+            self._open_text(event.text)
+
+    def on_text_pasted(self, event: TextPasted) -> None:
+        """Read a text that was pasted into the line for the path."""
+        event.stop()
+        for line in self.query(Input):
+            line.remove()
+        self.set_focus(None)
+        self._open_text(event.text)
+
+    def _open_text(self, text: str) -> None:
+        if self._reading is not None:
+            self._reading.cancel()
+        self._failure = ""
+        self._start(Path(PASTED), text)
+
+    def _start(self, path: Path, text: str | None = None) -> None:
+        snapshot = None if self.report is None else self.report.snapshot
+        self._progress = f"reading {clean(path.name, 60)} …"
+        self._reading = LogThread(path, snapshot, self.post_message, text)
+        self._reading.start()
+        self.redraw()
 
     def open_path(self, text: str) -> None:
         """Begin to read a file; the old log stays until the new one is ready."""
@@ -190,11 +195,7 @@ class LogScreen(View):
             self._failure = f"{text}: {error}"
             self.redraw()
             return
-        snapshot = None if self.report is None else self.report.snapshot
-        self._progress = f"reading {clean(path.name, 60)} …"
-        self._reading = LogThread(path, snapshot, self.post_message)
-        self._reading.start()
-        self.redraw()
+        self._start(path)
 
     def on_log_progress(self, message: LogProgress) -> None:
         """Show the progress."""

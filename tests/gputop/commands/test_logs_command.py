@@ -12,7 +12,7 @@ import pytest
 from gputop.__main__ import run
 from gputop.exits import ANSWERED, CANNOT_TELL, USAGE
 from tests.support.nccl.logs import RECORDED, lines_of
-from tests.support.places import CAPTURES
+from tests.support.places import CAPTURES, RECORDINGS
 
 LOG = str(RECORDED / "h200-p2pdis.log.gz")
 TOPOLOGY = CAPTURES / "hgx-h200-4gpu-vm" / "nccl-topo.xml"
@@ -43,6 +43,41 @@ def test_json_has_the_schema(capsys: pytest.CaptureFixture[str]) -> None:
     (comm,) = found["communicators"]
     assert comm["transports"][0]["label"] == "SHM/direct/direct"
     assert {row["id"] for row in found["findings"]} == {"nvlink-unused-by-flag", "nvls-off-by-flag"}
+
+
+def test_a_mixed_paste_on_stdin(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mixed = (RECORDINGS / "pasted" / "mixed.txt").read_bytes()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(mixed)))
+    assert run(["log", "-"]) == ANSWERED
+    out = capsys.readouterr().out
+    assert "also read: lspci (lines 8-87); nvidia-smi topo -m" in out
+    places = [out.index(title) for title in ("lost a message", "does not do its work", "ACS sends")]
+    assert places == sorted(places)
+    assert "line 48: ACSCtl: SrcValid+ TransBlk- ReqRedir+" in out
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(mixed)))
+    assert run(["log", "-", "--json"]) == ANSWERED
+    found = json.loads(capsys.readouterr().out)
+    acs = next(row for row in found["findings"] if row["id"] == "acs-redirect")
+    assert [proof["line"] for proof in acs["proof"]] == [48, 62]
+    assert acs["cause"]
+    assert [row["tool"] for row in found["outputs"]][:2] == ["lspci", "nvidia-smi topo -m"]
+
+
+def test_a_node_on_stdin(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = (RECORDINGS / "pasted" / "a100-switch-tree.txt").read_bytes()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text)))
+    assert run(["topo", "--from", "-"]) == ANSWERED
+    assert "GPU0\t X \tPIX\tPHB" in capsys.readouterr().out
+    assert run(["topo", "--from", "-", "--from", "-"]) == USAGE
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"hello\n\nworld\n")))
+    assert run(["topo", "--from", "-"]) == CANNOT_TELL
+    assert (
+        "(line 1: hello; line 3: world); what helps: nvidia-smi topo -m" in capsys.readouterr().err
+    )
 
 
 def test_stdin_and_the_rules_of_another_version(

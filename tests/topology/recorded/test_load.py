@@ -54,7 +54,9 @@ def test_what_is_not_known_is_named(tmp_path: Path) -> None:
     loaded = load([str(tmp_path)])
     assert loaded.snapshot.source == ("nvml.json",)
     reasons = dict(loaded.skipped)
-    assert reasons["notes.txt"] == "not a format that gputop knows"
+    known, _, helps = reasons["notes.txt"].partition("; ")
+    assert known == "not a format that gputop knows (line 1: call Bob about GPU 3)"
+    assert helps.startswith("what helps: nvidia-smi topo -m")
     assert "graph XML" in reasons["topo.xml"]
     assert "not JSON" in reasons["broken.json"]
 

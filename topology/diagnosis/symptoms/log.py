@@ -8,9 +8,10 @@ from ...logs.comparing.overlay import Overlay, lay
 from ...logs.report.places import gpus_from, normal
 from ...logs.report.report import LogNote, LogReport
 from ...model.snapshot import NodeSnapshot
-from ..finding import Finding
-from .explain import explain, unexplained
+from ..finding import SEVERITIES, Finding
+from .explain import ECHOES, explain, unexplained
 from .next_step import next_step
+from .pasted import pasted_findings
 
 
 class ReadLog(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,12 +35,25 @@ def fits(log: LogReport, snapshot: NodeSnapshot) -> bool:
 def examine(
     log: LogReport, snapshot: NodeSnapshot | None, *, library: str | None = None
 ) -> ReadLog:
-    """Explain a log and compare it with a node; without one, with that of its own System block."""
-    found, left = explain(log), unexplained(log)
+    """Explain a log and compare it with a node; without one, with that of its own System block.
+
+    What outputs of other tools in the same text show is among the findings.
+    """
+    said, left = (*explain(log), *pasted_findings(log.pasted)), unexplained(log)
+    found = tuple(sorted(said, key=_harm))
+    overlay = lay(log, snapshot, library=library)
+    beside = None if log.pasted is None else log.pasted.snapshot
+    if snapshot is None and not overlay.node and beside is not None and fits(log, beside):
+        overlay = lay(log, beside, library=library)
     return ReadLog(
         log=log,
         findings=found,
         unexplained=left,
         next=next_step(log, found, left),
-        overlay=lay(log, snapshot, library=library),
+        overlay=overlay,
     )
+
+
+def _harm(finding: Finding) -> tuple[int, bool]:
+    """The most harmful first; among equals those that say more than that something failed."""
+    return SEVERITIES.index(finding.severity), finding.id in ECHOES

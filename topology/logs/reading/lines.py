@@ -121,8 +121,12 @@ class LineReader:
         source: Readable | Iterable[bytes],
         heard: Callable[[int], None] | None = None,
         marks: tuple[bytes, ...] = (b"",),
+        keep: int = 0,
     ) -> None:
+        """`keep`: how many bytes of the beginning are kept as `head`."""
         self.bytes = 0
+        self.head = b""
+        self._keep = keep
         self.shortened = 0
         """Lines longer than LONGEST_LINE."""
         self.open_end = False
@@ -138,6 +142,8 @@ class LineReader:
         rest = b""
         skipping = False
         for chunk in self._chunks():
+            if self.bytes < self._keep:
+                self.head += chunk[: self._keep - self.bytes]
             self.bytes += len(chunk)
             if self._heard is not None:
                 self._heard(self.bytes)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from ...recorded.pasted import KEPT_BYTES, read_pasted
 from ..report.report import LogReport, Variable
 from .building import Process
 from .gathering import GatheredLog, numbered
@@ -36,14 +37,17 @@ def read_log(
     name: str = "",
     heard: Callable[[int], None] | None = None,
     signs: Signs = NONE,
+    outputs: bool = False,
 ) -> LogReport:
     """Read a log from a binary file, a stream or lines; gzip data is unpacked.
 
     `heard` is called with the number of bytes read so far, about once a megabyte; `signs` say
-    which lines without the library's head are kept. A damaged or cut log gives what could be read;
+    which lines without the library's head are kept; `outputs`: whether those of other tools in it
+    are read too. A damaged or cut log gives what could be read;
     raises LogUnreadable for gzip data that cannot be unpacked at all.
     """
-    return _Reading(LineReader(source, heard, ABOUT), signs).report(name)
+    keep = KEPT_BYTES if outputs else 0
+    return _Reading(LineReader(source, heard, ABOUT, keep), signs).report(name)
 
 
 def read_file(path: Path, heard: Callable[[int], None] | None = None) -> LogReport:
@@ -97,6 +101,7 @@ class _Reading:
             openings=numbered(log.openings),
             suspects=numbered(log.suspects),
             progress=log.progress.built(),
+            pasted=read_pasted(self._lines.head, name) if self._lines.head else None,
             more={what: count for what, count in log.more.items() if count},
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from ...recorded.pasted import PastedText
 from .communicator import Communicator, Proof
 
 
@@ -115,13 +116,16 @@ class LogReport(msgspec.Struct, frozen=True, kw_only=True):
     """The first lines without the library's head that speak of a failure in unknown words."""
     progress: tuple[RankProgress, ...] = ()
     """How far ranks came, by line; only where PyTorch's watchdog says it."""
+    pasted: PastedText | None = None
+    """What outputs of other tools in the same text say of the node."""
     more: dict[str, int] = {}
     """What -> how much of it was left out to keep memory bounded."""
 
     @property
     def empty(self) -> bool:
         """Whether nothing in it comes from NCCL or RCCL or is known to concern them."""
-        return self.library_lines == 0 and not self.notes and not self.environment
+        said = self.library_lines or self.notes or self.environment or self.pasted
+        return not said
 
     @property
     def main(self) -> Communicator | None:

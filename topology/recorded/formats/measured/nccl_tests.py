@@ -58,8 +58,9 @@ def _parse(data: bytes, path: Path) -> Part:
         raise FormatError("no rank and no row of a table in it")
     gpus: dict[str, Gpu] = {}
     figures: list[Measurement] = []
+    hosts = tuple(dict.fromkeys(host for run in runs for host in run.hosts))[:1]
     for place, run in enumerate(runs):
-        shown = _shown(run, runs[0].hosts[:1])
+        shown = _shown(run, hosts)
         names = names_of(shown)
         for gpu in gpus_of(shown, TOOL):
             gpus.setdefault(gpu.address, gpu)
@@ -128,8 +129,8 @@ def _figures(run: TestRun, names: dict[int, str], place: int) -> list[Measuremen
     if ranks is not None:
         details["ranks"] = ranks
     if len(run.hosts) == 1 and run.copies == 1:
-        own = [names[device.number] for device in run.devices]
-        if len(set(own)) == len(own):
+        own = [names[device.number] for device in run.devices if device.number in names]
+        if len(set(own)) == len(own) == len(run.devices):
             details["devices"] = own
     details["gpus_per_process"] = (run.gpus_per_thread or 1) * (run.threads or 1)
     details |= _twice(run.devices)

@@ -141,8 +141,7 @@ def test_what_windows_writes(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("-+-[0000:c0]-+-00.0\n |           +-01.1-[c1]--+-00.0\n", "lspci"),
-        ("00:00.0 Host bridge: Intel Corporation Device 09a2\n", "lspci"),
+        ("        ACSCtl: SrcValid+ TransBlk- ReqRedir+\n", "lspci"),
         ("Machine (504GB total)\n  Package L#0\n", "hwloc"),
     ],
 )

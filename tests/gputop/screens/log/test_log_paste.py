@@ -1,0 +1,48 @@
+"""A text that is pasted into the Log screen: the same findings as from a file."""
+
+from __future__ import annotations
+
+import pytest
+from textual import events
+from textual.widgets import Input
+
+from gputop.app import GpuTop
+from gputop.screens.log.paste import is_text
+from tests.support.app import press, text
+from tests.support.places import RECORDINGS
+
+from .test_log import finished, show
+
+MIXED = (RECORDINGS / "pasted" / "mixed.txt").read_text()
+
+
+@pytest.mark.parametrize("opened", [True, False], ids=["into-the-line", "without-a-line"])
+async def test_a_pasted_text_is_read_whole(opened: bool) -> None:
+    async with GpuTop().run_test(size=(160, 50)) as pilot:
+        screen = await show(pilot, None)
+        if opened:
+            await press(pilot, "o")
+        where = screen.query_one(Input) if opened else screen
+        where.post_message(events.Paste(MIXED))
+        await pilot.pause()
+        await finished(pilot, screen)
+        assert not screen.query(Input)
+        head, entries = text(pilot, "#log-head"), text(pilot, "#log-entries")
+        assert "pasted text" in head
+        assert "also read: lspci (lines 8-87)" in head
+        for title in ("ACS sends P2P", "PCIe of GPU1 has x8", "a collective does not do its work"):
+            assert title in entries
+
+
+async def test_a_pasted_path_is_typed() -> None:
+    async with GpuTop().run_test(size=(100, 30)) as pilot:
+        screen = await show(pilot, None)
+        await press(pilot, "o")
+        screen.query_one(Input).post_message(events.Paste("/var/log/job.log\n"))
+        await pilot.pause()
+        assert screen.query_one(Input).value == "/var/log/job.log"
+
+
+def test_one_line_is_no_text() -> None:
+    assert not is_text("a\n\n")
+    assert is_text("a\nb")

@@ -1,0 +1,96 @@
+"""One text with a log and outputs of tools: one list of findings, each with its lines."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from gputop.topology.diagnosis.finding import SEVERITIES
+from gputop.topology.diagnosis.symptoms.explain import known_signs
+from gputop.topology.diagnosis.symptoms.log import ReadLog, examine
+from gputop.topology.logs.reading.read import read_log
+from gputop.topology.node import Node
+from gputop.topology.recorded.pasted import KEPT_BYTES, read_pasted
+from tests.support.places import RECORDINGS
+
+FOLDER = RECORDINGS / "pasted"
+MIXED = (FOLDER / "mixed.txt").read_bytes()
+
+
+def read(text: bytes) -> ReadLog:
+    log = read_log(io.BytesIO(text), name="mixed.txt", signs=known_signs(), outputs=True)
+    return examine(log, None)
+
+
+def test_a_mixed_text_gives_one_report_with_its_lines() -> None:
+    found = read(MIXED)
+    lines = MIXED.decode().split("\n")
+    ids = [finding.id for finding in found.findings]
+    assert ids[1] == "collective-fails"
+    assert {"acs-redirect", "pcie-width", "collective-fails"} <= set(ids)
+    harm = [SEVERITIES.index(finding.severity) for finding in found.findings]
+    assert harm == sorted(harm)
+    for finding in found.findings:
+        quoted = [proof for proof in finding.evidence if proof.line is not None]
+        assert quoted, finding.id
+        for proof in quoted:
+            said = " ".join(lines[(proof.line or 0) - 1].split())
+            assert said.endswith(" ".join(proof.value.split())[-40:]), finding.id
+    proofs = {finding.id: finding.evidence for finding in found.findings}
+    assert "ACSCtl" in proofs["acs-redirect"][0].value
+    assert "x8 (downgraded)" in proofs["pcie-width"][1].value
+    assert proofs["collective-fails"][0].value.endswith("21.01 21.01 3")
+
+
+def test_a_healthy_twin_gives_no_finding() -> None:
+    text = MIXED.decode()
+    for control in ("ReqRedir", "CmpltRedir", "UpstreamFwd"):
+        text = text.replace(f"{control}+ ", f"{control}- ")
+    text = text.replace("Width x8 (downgraded)", "Width x16 (ok)")
+    text = text.replace("21.01      3", "21.01      0").replace("3 FAILED", "0 OK")
+    text = "\n".join(line for line in text.split("\n") if "NCCL WARN" not in line)
+    harm = [f.id for f in read(text.encode()).findings if f.severity in ("broken", "slow")]
+    assert harm == []
+
+
+def test_outputs_alone_are_enough() -> None:
+    log = read((FOLDER / "p100-plx-vvv.txt").read_bytes())
+    assert not log.log.empty
+    assert [finding.id for finding in log.findings] == ["acs-redirect", "pcie-width"]
+
+
+def test_nothing_is_looked_for_where_nobody_asked() -> None:
+    log = read_log(io.BytesIO(MIXED), signs=known_signs())
+    assert log.pasted is None
+
+
+def test_outputs_far_behind_the_beginning_are_not_looked_for() -> None:
+    far = b"x" * 999 + b"\n"
+    far = far * (KEPT_BYTES // len(far) + 1) + MIXED
+    assert read(far).log.pasted is None
+
+
+def test_a_broken_output_is_named_beside_the_others() -> None:
+    cut = MIXED.replace(b"GPU1\tPIX\t X ", b"GPU1\tPIX\t ZZ ")
+    pasted = read(cut).log.pasted
+    assert pasted is not None
+    assert "broken nvidia-smi topo -m" in pasted.broken[0][1]
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.iterdir()), ids=lambda path: path.stem)
+@settings(max_examples=3, deadline=None, derandomize=True, phases=[Phase.generate])
+@given(st.data())
+def test_cut_and_shuffled_texts_are_read_or_left(path: Path, data: st.DataObject) -> None:
+    text = path.read_bytes()
+    start = data.draw(st.integers(0, len(text)))
+    end = data.draw(st.integers(start, len(text)))
+    junk = data.draw(st.binary(max_size=30))
+    lines = data.draw(st.permutations(text.split(b"\n")[:40]))
+    for hostile in (text[start:end], text[:start] + junk + text[start:], b"\n".join(lines)):
+        pasted = read_pasted(hostile, "hostile")
+        if pasted is not None:
+            Node(pasted.snapshot).matrix  # noqa: B018 - made without an error

@@ -1,0 +1,45 @@
+"""What the rules find in outputs of tools that stand in a log or in any other text."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ...node import Node
+from ...recorded.pasted import PastedText
+from ..case import Case
+from ..engine import diagnose
+from ..finding import BROKEN, NOTICE, SLOW, Finding
+from .quoting import Quoter
+
+SAID = (BROKEN, SLOW, NOTICE)
+"""Severities that are told: that a text cannot show a thing is no finding of this report."""
+
+
+def pasted_findings(pasted: PastedText | None) -> tuple[Finding, ...]:
+    """Findings of the rules, each with the lines of the text first, then what was read off them."""
+    if pasted is None or not _has_devices(pasted):
+        return ()
+    case = Case(Node(pasted.snapshot).decide())
+    quoter = Quoter(pasted)
+    found = []
+    for finding in diagnose(case).findings:
+        if finding.severity not in SAID:
+            continue
+        lines = quoter.quoted(finding)
+        if not lines:
+            continue  # nothing in the text shows it: it follows from what is not there
+        found.append(
+            msgspec.structs.replace(
+                finding,
+                evidence=(*lines, *finding.evidence),
+                cause=finding.consequence,
+                count=len(lines),
+                sureness="certain",
+            )
+        )
+    return tuple(found)
+
+
+def _has_devices(pasted: PastedText) -> bool:
+    snapshot = pasted.snapshot
+    return bool(snapshot.machine.gpus or snapshot.machine.rdma or snapshot.measurements)

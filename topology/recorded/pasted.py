@@ -1,0 +1,82 @@
+"""Outputs of tools in a text that is more than that: a node, and where each output stands."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+
+import msgspec
+
+from ..model.format import Format, FormatError
+from ..model.part import Part
+from ..model.snapshot import NodeSnapshot
+from ..sources.collect import merge
+from .formats import NAMES
+from .sections import read_sections
+
+KEPT_BYTES = 4 * 1024 * 1024
+"""How much of a text is looked through for outputs of tools; what people paste is far smaller."""
+MOST_GPUS = 128
+
+
+class PastedSection(msgspec.Struct, frozen=True):
+    """One output of one tool."""
+
+    tool: str
+    first: int
+    """Number of its first line, from 1."""
+    lines: tuple[str, ...]
+
+    @property
+    def where(self) -> str:
+        """Its place: "lines 3-8"."""
+        last = self.first + len(self.lines) - 1
+        return f"line {last}" if last == self.first else f"lines {self.first}-{last}"
+
+
+class PastedText(msgspec.Struct, frozen=True):
+    """What a text says of a node."""
+
+    snapshot: NodeSnapshot
+    sections: tuple[PastedSection, ...]
+    broken: tuple[tuple[str, str], ...] = ()
+    """Lines of outputs that could not be read, and why."""
+
+
+def read_pasted(data: bytes, name: str) -> PastedText | None:
+    """The node of all outputs in a text; None where there is none that can be read.
+
+    An output that cannot be read is named among those that can.
+    """
+    forms = text_formats()
+    path = Path(name or "text")
+    try:
+        found = read_sections(data[:KEPT_BYTES], forms, path)
+    except FormatError:
+        return None
+    if found is None:
+        return None
+    order = {form.id: place for place, form in enumerate(forms)}
+    parts = sorted(found.parts, key=lambda item: order[item[0].id])
+    said: list[Part] = [part for _, part in parts]
+    if sum(len(part.gpus) for part in said) > MOST_GPUS * len(said):
+        return None
+    snapshot = merge(said, taken_at=0.0, source=(name or "text",), gputop="")
+    if len(snapshot.machine.gpus) > MOST_GPUS:
+        return None
+    return PastedText(
+        snapshot=snapshot,
+        sections=tuple(
+            PastedSection(
+                section.form.id, section.first, tuple(section.text.rstrip("\n").split("\n"))
+            )
+            for section in found.sections
+        ),
+        broken=tuple((lines, why) for lines, why in found.passed_over if why.startswith("broken")),
+    )
+
+
+def text_formats() -> tuple[Format, ...]:
+    """The formats that may be parts of a text, in the order of precedence."""
+    forms = (import_module(f"{__package__}.formats.{name}").FORMAT for name in NAMES)
+    return tuple(form for form in forms if form.starts is not None)
