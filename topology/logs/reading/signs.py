@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from .literals import literals
 
@@ -28,6 +29,14 @@ LONGEST_EXCERPT = 360
 DIGITS = b"0123456789.,:"
 _WORD = re.compile(rb"\w+")
 _INNER_WORD = re.compile(rb"(?<=\W)\w+(?=\W)")
+
+
+class Present(NamedTuple):
+    """The texts that stand somewhere in the lines of one chunk."""
+
+    texts: list[bytes]
+    numbered: list[bytes]
+    """Those with digits, without them, that stand in the chunk without its digits."""
 
 
 class Signs:
@@ -58,25 +67,36 @@ class Signs:
             bare for text in self._by_text if (bare := text.translate(None, DIGITS)) != text
         ]
 
-    def wordless_in(self, chunk: bytes | None) -> list[bytes]:
-        """The texts to look for in each line of this chunk; all of them for None."""
-        texts = self._wordless
-        return texts if chunk is None else [text for text in texts if text in chunk]
+    def present(self, chunk: bytes | None) -> Present | None:
+        """What of the texts stands in the lines of this chunk; None, for all, without a chunk.
 
-    def dull(self, texts: list[bytes], shape: bytes) -> bool:
+        Few do, so that a line is then compared with few.
+        """
+        if chunk is None:
+            return None
+        texts = [text for text in self._wordless if text in chunk]
+        for word in self._by_word.keys() & set(_WORD.findall(chunk)):
+            texts += [text for text in self._by_word[word] if text in chunk]
+        bare = chunk.translate(None, DIGITS)
+        return Present(texts, [text for text in self._numbered if text in bare])
+
+    def dull(self, texts: list[bytes], shape: bytes, present: Present | None = None) -> bool:
         """Whether a line says nothing whatever its digits are; `shape` is the line without them."""
-        return not texts and not self._always and not any(text in shape for text in self._numbered)
+        numbered = self._numbered if present is None else present.numbered
+        return not texts and not self._always and not any(text in shape for text in numbered)
 
-    def texts_in(self, line: bytes, wordless: list[bytes]) -> list[bytes]:
+    def texts_in(self, line: bytes, present: Present | None = None) -> list[bytes]:
         """The texts that patterns need and that the line holds."""
-        found = [text for text in wordless if text in line]
+        if present is not None:
+            return [text for text in present.texts if text in line] if present.texts else []
+        found = [text for text in self._wordless if text in line]
         for word in self._by_word.keys() & set(_WORD.findall(line)):
             found += [text for text in self._by_word[word] if text in line]
         return found
 
     def excerpt(self, line: bytes, texts: list[bytes] | None = None) -> str | None:
         """The part of the line that a pattern matches, None where none does."""
-        texts = self.texts_in(line, self._wordless) if texts is None else texts
+        texts = self.texts_in(line) if texts is None else texts
         if not texts and not self._always:
             return None
         decoded = line.decode("utf-8", "replace").strip()

@@ -8,13 +8,18 @@ from ..report.text import plain
 from .gathering import GatheredLog
 from .pasted_settings import settings_in
 from .setting_lines import on_version
-from .signs import DIGITS, Signs
+from .signs import DIGITS, Present, Signs
 from .torch_progress import MARKS
 
 _LAST_WORDS = re.compile(
     rb"NCCL (?:error|Error)|nccl\w+Error|Watchdog caught collective|Cuda failure|Last error:"
     rb"|ProcessGroupNCCL.*(?:[Tt]imeout|[Ee]xception|abort|got stuck|timed out)"
 )
+_LAST_MARKS = (
+    b"NCCL error", b"NCCL Error", b"Error", b"Watchdog caught", b"Cuda failure", b"Last error:",
+    b"ProcessGroupNCCL",
+)  # fmt: skip
+"""Each of the last words holds one of these."""
 _VERSION = re.compile(rb"[NR]CCL version ?:? ?\d+\.\d+")
 _ITS_VERSION = re.compile(rb", NCCL version (\d{1,3}\.\d{1,3}\.\d{1,3})\b")
 _BARE = re.compile(rb"(?:^|[\s>:|\])])(NCCL (?:INFO|WARN) )")
@@ -31,6 +36,11 @@ _SUSPECT = re.compile(
     rb"[Ee]rror|ERROR|[Ff]ail|FATAL|Exception|[Aa]bort|[Tt]imed? ?out|TIMEOUT|[Kk]illed"
     rb"|Segmentation|[Hh]ang|[Ss]tuck"
 )
+_SUSPECT_MARKS = (
+    b"rror", b"ERROR", b"ail", b"FATAL", b"Exception", b"bort", b"imed", b"imeout", b"TIMEOUT",
+    b"illed", b"Segmentation", b"ang", b"tuck",
+)  # fmt: skip
+"""Each suspect holds one of these: to look for them is quicker."""
 _FRAME = re.compile(rb"^\W*(?:\[?\w+\]?: *)?(?:File \"|frame #\d)")
 """A place in a trace: its path may hold the same words."""
 _EMPTY_WORDS = re.compile(rb"Last error:\s*$")
@@ -59,7 +69,9 @@ class Unmarked:
     def __init__(self, log: GatheredLog, signs: Signs) -> None:
         self._log = log
         self._signs = signs
-        self._wordless = signs.wordless_in(None)
+        self._present: Present | None = None
+        self._last_words = self._suspects = True
+        """Whether lines like those may stand in the chunk."""
         self._dull: set[bytes] = set()
         """Lines without their digits that say nothing, whatever the digits are."""
         self._awaited = False
@@ -72,7 +84,9 @@ class Unmarked:
 
     def narrow(self, chunk: bytes | None) -> None:
         """Say what the lines to come are made of; None where that is not worth while."""
-        self._wordless = self._signs.wordless_in(chunk)
+        self._present = self._signs.present(chunk)
+        self._last_words = chunk is None or any(mark in chunk for mark in _LAST_MARKS)
+        self._suspects = chunk is None or any(mark in chunk for mark in _SUSPECT_MARKS)
 
     def read(self, raw: bytes, number: int) -> int:
         """Read one line; 1 when it is the library's or about it."""
@@ -86,7 +100,7 @@ class Unmarked:
         if shape in self._dull and not awaited:
             log.kinds["elsewhere"] += 1
             return 0
-        last_words = _LAST_WORDS.search(text)
+        last_words = _LAST_WORDS.search(text) if self._last_words else None
         if b"ProcessGroupNCCL" in text and any(mark in text for mark in MARKS):
             log.progress.read(text, number)
         if b"CCL version" in text and last_words is None:
@@ -109,17 +123,18 @@ class Unmarked:
         if settings:
             log.kinds["setting"] += 1
             return 0
-        texts = self._signs.texts_in(text, self._wordless)
+        texts = self._signs.texts_in(text, self._present)
         excerpt = self._signs.excerpt(text, texts)
         if excerpt is not None:
             log.note("OTHER", None, excerpt.encode(), number)
             log.kinds["sign"] += 1
             return 0
-        if b"version" not in text and self._signs.dull(texts, shape):
+        if b"version" not in text and self._signs.dull(texts, shape, self._present):
             if len(self._dull) >= _MOST_DULL:
                 self._dull.clear()
             self._dull.add(shape)
-        if len(log.suspects) < MOST_SUSPECTS and _SUSPECT.search(text) and not _FRAME.search(text):
+        wanted = self._suspects and len(log.suspects) < MOST_SUSPECTS
+        if wanted and _SUSPECT.search(text) and not _FRAME.search(text):
             log.suspects.append((number, text[:1600]))
         log.kinds["elsewhere"] += 1
         return 0
