@@ -69,7 +69,6 @@ def settle(feed: LiveFeed, seconds: float = SETTLE_SECONDS) -> NodeSnapshot:
 
 def load_snapshot(sources: tuple[str, ...]) -> NodeSnapshot:
     """Read files; those that are skipped are named on stderr."""
-    from gputop.topology.model.format import LIMIT_BYTES
     from gputop.topology.recorded import load
 
     if "" in sources:
@@ -77,7 +76,7 @@ def load_snapshot(sources: tuple[str, ...]) -> NodeSnapshot:
         raise Exit("--from: no file or folder is named", USAGE)
     if sources.count(load.STDIN) > 1:
         raise Exit("--from: stdin can be read once only", USAGE)
-    text = sys.stdin.buffer.read(LIMIT_BYTES + 1) if load.STDIN in sources else b""
+    text = sys.stdin.buffer.read(load.MOST_BYTES + 1) if load.STDIN in sources else b""
     try:
         loaded = load.load(sources, version=__version__, stdin=text)
     except load.LoadError as error:

@@ -22,6 +22,7 @@ from .plain_file import read_plain
 from .sections import plain, read_sections
 
 HEAD_BYTES = 64 * 1024
+MOST_BYTES = LIMIT_BYTES
 STDIN = "-"
 """Stands for what was read from stdin, in place of a path."""
 MOST_GPUS = 128
@@ -55,16 +56,8 @@ NOT_READ = (
         "text of amd-smi, of which --from reads `topology` alone; print the same with --json",
     ),
     (
-        re.compile(rb"(?m)^HSA (?:Agents|System Attributes)\s*$"),
-        "text of rocminfo, which --from does not read; see rocm-smi --showtopo or amd-smi's JSON",
-    ),
-    (
         re.compile(rb"\A(?:BZh[1-9]|\xfd7zXZ|\x28\xb5\x2f\xfd|PK\x03\x04)"),
         "packed in a way that --from does not read; pack it with gzip, or not at all",
-    ),
-    (
-        re.compile(rb"<!DOCTYPE topology SYSTEM \"hwloc|^Machine \(.{0,200}total"),
-        "a topology of hwloc, which --from does not read; see a copy of /sys",
     ),
     (
         re.compile(rb"<graphs[^>]{0,400}\bversion="),

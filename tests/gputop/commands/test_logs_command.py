@@ -52,7 +52,7 @@ def test_a_mixed_paste_on_stdin(
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(mixed)))
     assert run(["log", "-"]) == ANSWERED
     out = capsys.readouterr().out
-    assert "also read: lspci (lines 8-87); nvidia-smi topo -m" in out
+    assert "also read: NAME=VALUE (lines 4-5); lspci (lines 8-87); nvidia-smi topo -m" in out
     places = [out.index(title) for title in ("lost a message", "does not do its work", "ACS sends")]
     assert places == sorted(places)
     assert "line 48: ACSCtl: SrcValid+ TransBlk- ReqRedir+" in out
@@ -62,7 +62,7 @@ def test_a_mixed_paste_on_stdin(
     acs = next(row for row in found["findings"] if row["id"] == "acs-redirect")
     assert [proof["line"] for proof in acs["proof"]] == [48, 62]
     assert acs["cause"]
-    assert [row["tool"] for row in found["outputs"]][:2] == ["lspci", "nvidia-smi topo -m"]
+    assert [row["tool"] for row in found["outputs"]][:2] == ["NAME=VALUE", "lspci"]
 
 
 def test_a_node_on_stdin(

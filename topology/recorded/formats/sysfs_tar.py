@@ -1,9 +1,8 @@
-"""A tar (plain or gzip) or a copied folder of a machine's /sys and /proc."""
+"""A tar (plain, gzip, bzip2 or xz) or a copied folder of a machine's /sys and /proc."""
 
 from __future__ import annotations
 
 import re
-import zlib
 from pathlib import Path
 
 import msgspec
@@ -11,8 +10,9 @@ import msgspec
 from ...model.format import Format, FormatError
 from ...model.part import Part
 from ...model.source import SourceAbsent
-from ...sources.files.archive import ArchiveError, TarTree
+from ...sources.files.archive import TarTree
 from ...sources.files.tree import Tree
+from ...sources.files.unpacking import BZIP2, XZ, ArchiveError, beginning
 from ...sources.kfd import amdgpu_readings, kfd
 from ...sources.linux import host, software
 from ...sources.pci import network, pci
@@ -20,6 +20,7 @@ from ...sources.pci import network, pci
 _MEMBER = re.compile(
     rb"(?:[^\0]{0,80}/)?(?:sys/(?:bus|class|devices|kernel|module)|proc/(?:cpuinfo|driver|self|sys))\b"
 )
+_NAME = re.compile(r"\.(?:tar\.\w{2,4}|t[bx]z2?)\Z", re.IGNORECASE)
 _MAGIC = b"ustar"
 """At byte 257 of each header, in every kind of tar since 1988."""
 _UNPACKED_BYTES = 512 * 1024
@@ -33,12 +34,14 @@ _SIGNS = (
 
 
 def recognises(head: bytes, path: Path) -> bool:
-    """Whether this is a tar with parts of /sys or /proc among its first members."""
-    if head[:2] == b"\x1f\x8b":
-        try:
-            head = zlib.decompressobj(wbits=31).decompress(head, _UNPACKED_BYTES)
-        except zlib.error:
-            return False
+    """Whether this is a tar with parts of /sys or /proc among its first members.
+
+    bzip2 gives nothing before the end of its first block, which may be far: its name then decides.
+    """
+    unpacked = beginning(head, _UNPACKED_BYTES)
+    if unpacked is None:
+        return head.startswith((BZIP2, XZ)) and _NAME.search(path.name) is not None
+    head = unpacked
     return any(
         head[start + 257 : start + 262] == _MAGIC
         and (

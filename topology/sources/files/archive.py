@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import tarfile
-import zlib
 
 from .tree import LIMIT_BYTES, LIMIT_NAMES, Unreadable, clean, plain, resolve
+from .unpacking import ArchiveError, Unpacked
 
 LIMIT_MEMBERS = 200_000
-LIMIT_UNPACKED_BYTES = 128 * 1024 * 1024
-"""Most bytes that a compressed tar may unpack to; /sys of a large node has less than 50 MB."""
 LIMIT_DEPTH = 64
-_CHUNK_BYTES = 64 * 1024
-
-
-class ArchiveError(ValueError):
-    """The tar is broken, or too large to be an honest one; the text says which."""
 
 
 class TarTree:
@@ -31,13 +23,12 @@ class TarTree:
         self._sizes: dict[str, int] = {}
         self._links: dict[str, str] = {}
         self._folders: dict[str, set[str]] = {"": set()}
-        source = _Unpacked(data)
+        source = Unpacked(data)
         try:
             with tarfile.open(fileobj=source, mode="r|") as archive:
                 self._load(archive)
         except (
             tarfile.TarError,
-            zlib.error,
             EOFError,
             OSError,
             ValueError,
@@ -134,47 +125,3 @@ class TarTree:
         # Links are relative, or absolute from the machine's root: both stay below the prefix.
         inner = resolve(path, lambda name: self._links.get(self._prefix + name))
         return None if inner is None else (self._prefix + inner).rstrip("/")
-
-
-class _Unpacked(io.RawIOBase):
-    """The tar's bytes, unpacked as they are asked for, up to a limit."""
-
-    def __init__(self, data: bytes) -> None:
-        super().__init__()
-        self.refusal: str | None = None
-        self._data = memoryview(data)
-        self._inflate = zlib.decompressobj(wbits=31) if data[:2] == b"\x1f\x8b" else None
-        self._buffer = bytearray()
-        self._given = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def read(self, size: int = -1) -> bytes:
-        """Up to `size` bytes; fewer at the end. Raises ArchiveError past the limit."""
-        if size < 0 or self._given + size > LIMIT_UNPACKED_BYTES:
-            self.refusal = f"unpacks to more than {LIMIT_UNPACKED_BYTES} bytes"
-            raise ArchiveError(self.refusal)
-        while len(self._buffer) < size and self._fill():
-            pass
-        piece = bytes(self._buffer[:size])
-        del self._buffer[:size]
-        self._given += len(piece)
-        return piece
-
-    def _fill(self) -> bool:
-        if self._inflate is None:
-            self._buffer += self._data[:_CHUNK_BYTES]
-            empty = not len(self._data)
-            self._data = self._data[_CHUNK_BYTES:]
-            return not empty
-        if self._inflate.eof:
-            return False
-        packed = self._inflate.unconsumed_tail or bytes(self._data[:_CHUNK_BYTES])
-        if packed and not self._inflate.unconsumed_tail:
-            self._data = self._data[_CHUNK_BYTES:]
-        if not packed:
-            self.refusal = "ends in the middle: the file was cut off"
-            raise ArchiveError(self.refusal)
-        self._buffer += self._inflate.decompress(packed, _CHUNK_BYTES)
-        return True

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import bz2
 import contextlib
 import gzip
+import lzma
 import tarfile
+from typing import Protocol
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gputop.topology.sources.files import archive
-from gputop.topology.sources.files.archive import ArchiveError, TarTree
+from gputop.topology.sources.files import archive, unpacking
+from gputop.topology.sources.files.archive import TarTree
 from gputop.topology.sources.files.tree import LIMIT_BYTES, Unreadable
+from gputop.topology.sources.files.unpacking import ArchiveError
 from tests.support.tars import member, packed
+
+
+class Packer(Protocol):
+    __name__: str
+
+    def compress(self, data: bytes) -> bytes: ...
 
 
 def test_files_links_and_folders_are_found() -> None:
@@ -84,12 +94,39 @@ def test_a_large_member_is_cut() -> None:
     assert tree.size("sys/large") == LIMIT_BYTES * 2
 
 
-def test_a_tar_that_unpacks_to_too_much_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archive, "LIMIT_UNPACKED_BYTES", 1024 * 1024)
-    data = gzip.compress(packed((member("sys/zeros"), bytes(4 * 1024 * 1024))))
+@pytest.mark.parametrize("packer", [gzip, bz2, lzma], ids=lambda packer: packer.__name__)
+def test_a_tar_that_unpacks_to_too_much_is_refused(
+    packer: Packer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unpacking, "LIMIT_UNPACKED_BYTES", 1024 * 1024)
+    data = packer.compress(packed((member("sys/zeros"), bytes(4 * 1024 * 1024))))
     assert len(data) < 10_000
     with pytest.raises(ArchiveError, match="unpacks to more than"):
         TarTree(data)
+
+
+@pytest.mark.parametrize("packer", [gzip, bz2, lzma], ids=lambda packer: packer.__name__)
+def test_a_packed_tar_is_read_and_a_cut_one_refused(packer: Packer) -> None:
+    plain = packed((member("sys/class/net/eth0/mtu"), b"1500\n"))
+    data = packer.compress(plain)
+    assert TarTree(data).text("sys/class/net/eth0/mtu") == "1500"
+    with pytest.raises(ArchiveError):
+        TarTree(data[: len(data) // 2])
+    damaged = data[: len(data) // 2] + bytes(20) + data[len(data) // 2 + 20 :]
+    with pytest.raises(ArchiveError):
+        TarTree(damaged)
+
+
+def test_streams_that_follow_each_other_are_one_tar() -> None:
+    plain = packed((member("sys/class/net/eth0/mtu"), b"1500\n"))
+    data = bz2.compress(plain[:700]) + bz2.compress(plain[700:])
+    assert TarTree(data).text("sys/class/net/eth0/mtu") == "1500"
+
+
+def test_xz_that_wants_much_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unpacking, "LIMIT_MEMORY_BYTES", 1024)
+    with pytest.raises(ArchiveError, match="broken"):
+        TarTree(lzma.compress(packed((member("sys/y"), b"y"))))
 
 
 def test_too_many_members_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,6 +147,7 @@ def test_a_negative_size_is_refused() -> None:
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.binary(max_size=2000))
 def test_any_bytes_end_with_a_tree_or_one_error(data: bytes) -> None:
-    for content in (data, b"\x1f\x8b\x08" + data, gzip.compress(data)):
+    heads = (b"", b"\x1f\x8b\x08", b"BZh9", b"\xfd7zXZ\0")
+    for content in (*(head + data for head in heads), gzip.compress(data), bz2.compress(data)):
         with contextlib.suppress(ArchiveError):
             TarTree(content)

@@ -1,7 +1,8 @@
-"""Text of `rocm-smi`: lines of cards ("GPU[0] : PCI Bus: ...") and the tables of --showtopo."""
+"""Text of `rocm-smi`: its table, lines of cards ("GPU[0] : PCI Bus: ..."), --showtopo."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from ....model.format import Format, FormatError
@@ -21,4 +22,16 @@ def _parse(data: bytes, path: Path) -> Part:
         raise FormatError(str(error), error.line) from error
 
 
-FORMAT = Format(id="text of rocm-smi", recognises=_recognises, parse=_parse)
+FORMAT = Format(
+    id="text of rocm-smi",
+    recognises=_recognises,
+    parse=_parse,
+    starts=ROCM_SIGN,
+    needs="=",
+    goes_on=re.compile(
+        r"=|[ \t]*GPU[ \t]?\[?\d|[ \t]*GPU[ \t]+Temp|Device[ \t]|[ \t]+(?:GPU\d|\(DID|\[)|"
+        r"[ \t]*\d{1,3}[ \t]+\S.{0,200}%|WARNING|ERROR|PIDs?\b"
+    ),
+    repeats=True,
+    together=True,
+)

@@ -9,7 +9,7 @@ from ....model.format import Format, FormatError
 from ....model.machine import NumaNode
 from ....model.part import Part
 from ....model.record import Gap
-from .said import host_of, lines_of
+from .said import host_of, lines_of, ranges
 
 TOOL = "numactl -H"
 _CPUS = re.compile(r"\s*node (\d{1,4}) cpus:((?:\s+\d{1,5}){0,8192})\s*\Z")
@@ -28,7 +28,7 @@ def _parse(data: bytes, path: Path) -> Part:
     distances: dict[int, tuple[int, ...]] = {}
     for line in lines_of(data):
         if found := _CPUS.match(line):
-            cpus.setdefault(int(found[1]), _ranges(sorted({int(cpu) for cpu in found[2].split()})))
+            cpus.setdefault(int(found[1]), ranges(sorted({int(cpu) for cpu in found[2].split()})))
         elif found := _SIZE.match(line):
             sizes.setdefault(int(found[1]), int(found[2]) << 20)
         elif found := _DISTANCES.match(line):
@@ -62,17 +62,6 @@ def _node(
         gpu_memory=own,
         gaps=tuple(gaps),
     )
-
-
-def _ranges(numbers: list[int]) -> str:
-    """Numbers as the kernel lists CPUs: "0-31,64-95"."""
-    parts: list[list[int]] = []
-    for number in numbers:
-        if parts and parts[-1][1] == number - 1:
-            parts[-1][1] = number
-        else:
-            parts.append([number, number])
-    return ",".join(f"{a}" if a == b else f"{a}-{b}" for a, b in parts)
 
 
 _STARTS = re.compile(r"(?m)^[ \t]*(?:available: \d{1,4} nodes? \(|node \d{1,4} cpus:)")

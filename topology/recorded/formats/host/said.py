@@ -26,3 +26,14 @@ def lines_of(data: bytes) -> list[str]:
     if len(data) > MAX_BYTES:
         raise FormatError(f"{len(data)} bytes; the limit is {MAX_BYTES}")
     return data.decode("utf-8", "replace").split("\n")
+
+
+def ranges(numbers: list[int]) -> str:
+    """Numbers as the kernel lists CPUs: "0-31,64-95"."""
+    parts: list[list[int]] = []
+    for number in numbers:
+        if parts and parts[-1][1] == number - 1:
+            parts[-1][1] = number
+        else:
+            parts.append([number, number])
+    return ",".join(f"{a}" if a == b else f"{a}-{b}" for a, b in parts)

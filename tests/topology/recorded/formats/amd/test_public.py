@@ -170,12 +170,12 @@ def test_the_number_of_a_board_is_not_taken_for_that_of_the_device(
     assert (gpu.pci_id, gpu.name) == (pci_id, name)
 
 
-def test_a_short_table_of_rocm_smi_and_rocminfo_are_refused_in_one_line(tmp_path: Path) -> None:
+def test_a_cut_table_of_rocm_smi_and_of_rocminfo_are_refused_in_one_line(tmp_path: Path) -> None:
     """Syllo/nvtop issue 341."""
     row = "0       2     0x74a1,   32700  39.0°C      134.0W    NPS1, SPX, 0        132Mhz  900Mhz"
     for text, line in (
         (f"{BAR} ROCm System Management Interface {BAR}\n{row}\n", "rocm-smi -a and --showtopo"),
-        ("==========\nHSA Agents               \n==========\n", "text of rocminfo"),
+        ("==========\nHSA Agents               \n==========\n", "no GPU among its agents"),
     ):
         (tmp_path / "it").write_text(text)
         with pytest.raises(LoadError, match=line):

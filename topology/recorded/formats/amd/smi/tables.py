@@ -28,7 +28,30 @@ ROCM_TITLES = {
     "Link accessibility between two GPUs": "Link accessibility",
 }
 AMD_SIGN = re.compile(rf"(?m)^({'|'.join(AMD_TITLES)}):\s*$")
-_AROUND = ("ROCm System Management Interface", "Numa Nodes", "End of ROCm SMI Log")
+_AROUND = (
+    "ROCm System Management Interface", "Numa Nodes", "Concise Info", "End of ROCm SMI Log",
+)  # fmt: skip
+_CONCISE = re.compile(
+    r"\A\s*(?P<card>\d{1,3})\s+(?:(?P<node>\d{1,4})\s+(?P<did>0x[0-9a-f]{4}|N/A),\s+\d{1,6}\s+)?"
+    r"(?P<temp>[\d.]{1,6}\W{0,2}[cC]|N/A)\s+(?P<power>[\d.]{1,7}W|N/A)\s+"
+    r"(?:(?P<memory>\w{1,5}(?:/A)?), (?P<compute>\w{1,5}(?:/A)?), \d{1,3}\s+)?"
+    r"(?P<sclk>\d{1,5}Mhz|None|N/A)\s+(?P<mclk>\d{1,5}Mhz|None|N/A)\s+\S{1,8}\s+\S{1,12}\s+"
+    r"(?P<cap>[\d.]{1,7}W|N/A)\s+\d{1,3}%\s+(?P<use>\d{1,3}%|N/A)\s*\Z"
+)
+"""A row of the table that rocm-smi prints without options, in the forms of ROCm 4 to 7."""
+_CONCISE_NAMES = {
+    "node": "Node ID",
+    "did": "Device ID",
+    "temp": "Temperature (Sensor junction) (C)",
+    "power": "Average Graphics Package Power (W)",
+    "memory": "Memory Partition",
+    "compute": "Compute Partition",
+    "sclk": "sclk clock speed",
+    "mclk": "mclk clock speed",
+    "cap": "Max Graphics Package Power (W)",
+    "use": "GPU use (%)",
+}
+"""Group of such a row -> the name that `rocm-smi --json` has for it."""
 ROCM_SIGN = re.compile(rf"(?m)^=+ ({'|'.join((*_AROUND, *ROCM_TITLES))}) =+\s*$")
 _BANNER = re.compile(r"\A=+ (\S.{0,80}?) =+\s*\Z")
 _CARD_LINE = re.compile(r"\AGPU ?\[?(\d{1,3})\]?\s*:\s*([^:]{1,80}):\s*(.{0,512})\Z")
@@ -121,6 +144,11 @@ def rocm_document(text: str) -> dict[str, dict[str, str]]:
         match = _CARD_LINE.match(line.strip())
         if match is not None:
             found.setdefault(f"card{int(match[1])}", {})[match[2].strip()] = match[3].strip()
+        elif (said := _CONCISE.match(line)) is not None:
+            card = found.setdefault(f"card{int(said['card'])}", {})
+            for group, name in _CONCISE_NAMES.items():
+                if said[group] is not None and said[group] not in ("N/A", "None"):
+                    card.setdefault(name, said[group].rstrip("W%Cc\u00b0\ufffd "))
     system: dict[str, str] = {}
     for table in _tables(text, ROCM_TITLES, banner=True):
         for row, cells in table.rows.items():

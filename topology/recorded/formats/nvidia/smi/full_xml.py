@@ -5,18 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from xml.etree.ElementTree import Element, ParseError, TreeBuilder
+from xml.etree.ElementTree import Element
 
-from defusedxml.common import DefusedXmlException
-from defusedxml.ElementTree import DefusedXMLParser
-
-from .....model.format import Format, FormatError
+from .....model.format import Format
 from .....model.machine import Gpu, Software
 from .....model.part import Part
 from .....model.readings import GpuReading
 from .....model.snapshot import Problem
 from .....sources.files.failures import Unanswered
 from .....sources.files.failures import problems as failed
+from .....sources.files.limited_xml import read_xml
 from .....sources.files.printed import Printed
 from .....sources.nvidia.smi_values import NVIDIA_SMI
 from . import gpu as smi_gpu
@@ -25,31 +23,7 @@ from .failures import failures as unanswered
 _ROOT = "nvidia_smi_log"
 _PROLOG = re.compile(rb"<\?xml[ \t]")
 _END = b"</" + _ROOT.encode() + b">"
-_MAX_BYTES = 16 * 1024 * 1024
-_MAX_DEPTH = 32
-_MAX_ELEMENTS = 500_000
 _MAX_GPUS = 256
-
-
-class _Limited(TreeBuilder):
-    """A reader that stops at a depth and a number of elements that no real output reaches."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._depth = self._count = 0
-
-    def start(self, tag: str, attrs: dict[str, str], /) -> Element:
-        self._depth += 1
-        self._count += 1
-        if self._depth > _MAX_DEPTH:
-            raise FormatError(f"XML nested deeper than {_MAX_DEPTH}")
-        if self._count > _MAX_ELEMENTS:
-            raise FormatError(f"more than {_MAX_ELEMENTS} XML elements")
-        return super().start(tag, attrs)
-
-    def end(self, tag: str, /) -> Element:
-        self._depth -= 1
-        return super().end(tag)
 
 
 def _recognises(head: bytes, path: Path) -> bool:
@@ -100,24 +74,7 @@ def _last(data: bytes) -> tuple[Element, tuple[str, ...]]:
 
 
 def _document(data: bytes) -> Element:
-    if len(data) > _MAX_BYTES:
-        raise FormatError(f"{len(data)} bytes; the limit for this XML is {_MAX_BYTES}")
-    # The real file names a DTD without bringing one; entities and fetching stay forbidden.
-    parser = DefusedXMLParser(target=_Limited(), forbid_entities=True, forbid_external=True)
-    try:
-        parser.feed(data)
-        root = parser.close()
-    except ParseError as error:
-        raise FormatError(f"not XML: {error.msg}", line=error.position[0]) from error
-    except DefusedXmlException as error:
-        raise FormatError(f"XML that declares {type(error).__name__}: refused") from error
-    except (ValueError, LookupError) as error:
-        if isinstance(error, FormatError):
-            raise
-        raise FormatError(f"not XML: {error}"[:200]) from error
-    if not isinstance(root, Element) or root.tag != _ROOT:
-        raise FormatError(f"no <{_ROOT}> at the top")
-    return root
+    return read_xml(data, _ROOT)
 
 
 def _software(root: Element, gpus: Sequence[Element]) -> Software | None:

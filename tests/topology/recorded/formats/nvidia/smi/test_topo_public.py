@@ -142,7 +142,7 @@ def test_what_windows_writes(tmp_path: Path, name: str) -> None:
     ("text", "words"),
     [
         ("        ACSCtl: SrcValid+ TransBlk- ReqRedir+\n", "lspci"),
-        ("Machine (504GB total)\n  Package L#0\n", "hwloc"),
+        ("a log line\n[0] NCCL INFO comm 0x1 rank 0\n", "gputop log"),
     ],
 )
 def test_other_outputs_are_named_with_what_to_bring_instead(
