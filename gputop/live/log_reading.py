@@ -104,6 +104,7 @@ def document(read: ReadLog) -> dict[str, Any]:
             {"tool": section.tool, "line": section.first, "lines": len(section.lines)}
             for section in (log.pasted.sections if log.pasted is not None else ())
         ],
+        "measured": [msgspec.to_builtins(figure) for figure in read.measured],
         "findings": [_finding(finding) for finding in read.findings],
         "next": read.next or None,
         "unexplained": [msgspec.to_builtins(note) for note in read.unexplained],

@@ -135,6 +135,8 @@ def _command(
         case "log" | "log-gz":
             node = rolls.choice((("--demo", "hgx-h100-8"), ("--demo", "mi250x-8"), (), ()))
             return (*rolls.choice(_LOG_READERS), PLACE, *node)
+        case "pasted" if rolls.random() < 0.5:
+            return (*rolls.choice(_LOG_READERS), PLACE)
         case "policy":
             return (*check, *judged, "--config", PLACE)
         case "reference":

@@ -136,6 +136,7 @@ _FINDERS: dict[str, Callable[[], Iterator[Original]]] = {
     "amd-smi-json": _recorded("amd-smi-*/*.json", "amd-public/*static.json"),
     "rocm-smi-json": _recorded("rocm-smi-*/*.json", "amd-public/*-rocm-smi.json"),
     "amd-text": _recorded("amd-smi-mi300x/*.txt", "amd-public/*.txt"),
+    "pasted": _recorded("pasted/*"),
     "sysfs-tar": _recorded("kfd/*.tar.gz", "hgx-h200-4gpu-vm/*.tar.gz"),
     "folder": _folders,
     "log": _unpacked_logs,

@@ -12,11 +12,13 @@ from gputop.widgets.spans import Line, Span, left, right, wrapped
 
 if TYPE_CHECKING:
     from gputop.topology.diagnosis.symptoms.log import ReadLog
+    from gputop.topology.diagnosis.symptoms.pasted_figures import PastedFigure
     from gputop.topology.logs.comparing.agreement import ComparedItem
     from gputop.topology.logs.report.communicator import Communicator, LoggedGraph
     from gputop.topology.logs.report.report import LogReport
 
 SIGNS = {BROKEN: ("!!", "bad"), SLOW: ("! ", "warn"), NOTICE: ("· ", "muted")}
+VERDICTS = {"healthy": "good", "low": "bad", "high": "warn"}
 PATTERNS = {1: "Tree", 2: "Tree", 3: "Tree", 4: "Ring", 5: "NVLS", 6: "CollNet"}
 MOST_RANKS = 64
 MOST_ROWS = 24
@@ -71,6 +73,21 @@ def output_lines(log: LogReport, width: int) -> tuple[Line, ...]:
     lines = [*wrapped((("· ", "muted"), (f"also read: {'; '.join(named)}", "")), width, 2)]
     for where, why in log.pasted.broken[:MOST_ROWS]:
         lines += wrapped((("! ", "warn"), (f"{where}: {clean(why, 200)}", "")), width, 2)
+    return tuple(lines)
+
+
+def measured_lines(figures: Iterable[PastedFigure], width: int) -> tuple[Line, ...]:
+    """Figures of other programs: what, how much, and how that is for this hardware."""
+    lines: list[Line] = []
+    for shown in figures:
+        ink = VERDICTS.get(shown.verdict, "muted")
+        spans: list[Span] = [
+            (f"{clean(shown.tool, 40)}: {clean(shown.what, 80)} ", ""),
+            (clean(shown.value, 60), "strong"),
+            (f"  {shown.verdict}", ink),
+            (f": {clean(shown.against, 200)}" if shown.against else "", "muted"),
+        ]
+        lines += wrapped(spans, width, 4)
     return tuple(lines)
 
 

@@ -15,6 +15,7 @@ from gputop.pages.log.lines import (
     graph_lines,
     item_lines,
     mark,
+    measured_lines,
     output_lines,
     rank_lines,
     version_spans,
@@ -73,6 +74,8 @@ def sections(read: ReadLog, width: int) -> list[LogSection]:
         ]
     else:
         found.append(LogSection("Environment", environment_lines(read.log, width)))
+    if read.measured:
+        found.append(LogSection("Measured, as pasted", measured_lines(read.measured, width)))
     found.append(LogSection("Prediction", _prediction(read, width)))
     return found
 

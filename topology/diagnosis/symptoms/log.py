@@ -12,6 +12,7 @@ from ..finding import SEVERITIES, Finding
 from .explain import ECHOES, explain, unexplained
 from .next_step import next_step
 from .pasted import pasted_findings
+from .pasted_figures import PastedFigure, pasted_figures
 
 
 class ReadLog(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,6 +24,8 @@ class ReadLog(msgspec.Struct, frozen=True, kw_only=True):
     next: str
     """What to fetch where no finding names a cause; may be empty."""
     overlay: Overlay
+    measured: tuple[PastedFigure, ...] = ()
+    """Figures of other programs in the same text."""
 
 
 def fits(log: LogReport, snapshot: NodeSnapshot) -> bool:
@@ -51,6 +54,7 @@ def examine(
         unexplained=left,
         next=next_step(log, found, left),
         overlay=overlay,
+        measured=pasted_figures(log.pasted),
     )
 
 

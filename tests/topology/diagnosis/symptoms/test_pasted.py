@@ -46,6 +46,19 @@ def test_a_mixed_text_gives_one_report_with_its_lines() -> None:
     assert proofs["collective-fails"][0].value.endswith("21.01 21.01 3")
 
 
+def test_figures_are_held_against_the_hardware() -> None:
+    matrix = b"\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X \tNV18\t0-7\nGPU1\tNV18\t X \t0-7\n\n"
+    found = read(matrix + (FOLDER / "h100-2-p2p.txt").read_bytes()).measured
+    shown = {figure.what: figure for figure in found}
+    write = shown["write bandwidth, 2 pairs"]
+    assert (write.tool, write.verdict) == ("p2pBandwidthLatencyTest", "low")
+    assert write.value.startswith("120 to 371 GB/s at ")
+    assert "expected by" in write.against
+    (two,) = read((FOLDER / "two-hosts-nccl-tests.txt").read_bytes()).measured
+    assert two.what == "all gather busbw, 4 ranks on 2 hosts"
+    assert (two.verdict, two.against) == ("no reference", "which GPUs took part is not known")
+
+
 def test_a_healthy_twin_gives_no_finding() -> None:
     text = MIXED.decode()
     for control in ("ReqRedir", "CmpltRedir", "UpstreamFwd"):
