@@ -8,6 +8,7 @@ from copy import copy
 
 from ...model.snapshot import NodeSnapshot
 from ...nccl.decide.predict import NoGpusError, predict
+from ...nccl.decide.standing import Standing
 from ...nccl.prediction import Library, Prediction
 from ...nccl.settings import Settings
 from ...nccl.versions import preferred, version_for
@@ -45,6 +46,7 @@ class Study:
         self.values = dict(Settings.of(snapshot).values if values is None else values)
         self.overtaken: Callable[[], bool] = lambda: False
         self._lock = threading.Lock()
+        self._standing = Standing()
         self._made: dict[tuple[tuple[str, str], ...], Prediction] = {}
         self._tried: tuple[Flag, tuple[Comparison, ...]] | None = None
         """The last answer of `tries`: one page asks for it several times."""
@@ -80,6 +82,7 @@ class Study:
                 library=self.library,
                 gpus=self.gpus,
                 nodes=self.nodes,
+                standing=self._standing,
             )
             with self._lock:
                 if len(self._made) >= LIMIT_KEPT:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ...model.element import Element
 from ...model.snapshot import NodeSnapshot
 from ..prediction import DomainView, Graphs, Library, PairDecision, Prediction
 from ..search.graphs import search_graphs
@@ -13,14 +12,13 @@ from ..system.compute import Computed
 from ..system.domains import views
 from ..system.networks import Network, nets_of, network_of, with_socket_nic, without_other_nics
 from ..system.peers import Grants
+from ..system.prepared import PreparedSystem
 from ..versions import Version, preferred, version_for
-from ..xml.base import Base, base_topology
-from ..xml.detect import detect
-from .communicator import NodeCommunicator, communicator
 from .grants import grants_of, mig_remark
 from .ground import Ground, NotedSettings, keep_ground, known_ground
 from .left_out import remarks
 from .netviews import local_nets, net_decisions
+from .standing import Standing, footing_of
 from .steps import CAN_REACH
 from .timing import hardware_of, timing_of
 from .transports import Domain, decide_pairs
@@ -55,11 +53,13 @@ def predict(
     library: str | None = None,
     gpus: Sequence[str] | None = None,
     nodes: int = 1,
+    standing: Standing | None = None,
 ) -> Prediction:
     """What the library decides on this node.
 
     `library`: "nccl-2.28.9"; without it, what the node has. `gpus`: PCI addresses of the
-    communicator; without it, all that are visible. `nodes`: number of identical hosts.
+    communicator; without it, all that are visible. `nodes`: number of identical hosts. `standing`:
+    what is kept between predictions that differ in nothing but settings.
     Raises NoGpusError, UnknownVersionError.
     """
     settings = Settings.of(snapshot) if settings is None else settings
@@ -67,7 +67,7 @@ def predict(
     ground = known_ground(snapshot, key, settings)
     if ground is None:
         noted = NotedSettings(settings.values)
-        ground = _Groundwork(snapshot, noted, library, gpus, nodes).make()
+        ground = _Groundwork(snapshot, noted, library, gpus, nodes, standing).make()
         keep_ground(snapshot, key, noted.asked, ground)
     return _predicted(ground, settings, nodes)
 
@@ -119,10 +119,11 @@ class _Groundwork:
     def __init__(
         self,
         snapshot: NodeSnapshot,
-        settings: Settings,
+        settings: NotedSettings,
         library: str | None,
         gpus: Sequence[str] | None,
         nodes: int,
+        standing: Standing | None = None,
     ) -> None:
         unserved, remark = unserved_gpus(snapshot.machine)
         if unserved:
@@ -134,8 +135,12 @@ class _Groundwork:
         self.version, near = version_for(name)
         self.asked = name
         self.assume(guess, near, remark)
-        self.root = self.topology()
-        self.group: NodeCommunicator = communicator(self.root, snapshot.machine, settings, gpus)
+        self.standing = standing
+        make = footing_of if standing is None else standing.footing
+        footing = make(snapshot, settings.values, gpus)
+        settings.asked.update(footing.asked)
+        self.assume(*footing.assumptions)
+        self.root, self.group = footing.root, footing.group
         left_out = remarks(snapshot.machine.gpus)
         self.assume(*self.group.assumptions, mig_remark(snapshot), *left_out)
         if not self.group.ranks:
@@ -144,6 +149,7 @@ class _Groundwork:
         self.network: Network = network_of(self.root, settings)
         self.root = without_other_nics(self.root, self.network)
         self.nic_assumed = False
+        self.lent: PreparedSystem | None = None
 
     def assume(self, *texts: str | None) -> None:
         for text in texts:
@@ -151,21 +157,21 @@ class _Groundwork:
             if plain and plain not in self.assumptions:
                 self.assumptions.append(plain)
 
-    def topology(self) -> Element:
-        """The XML that the snapshot came from, else the XML that NCCL would detect."""
-        known = self.snapshot.machine.nccl_topology
-        if known is not None and known.has("gpu"):
-            return known
-        base = Base(known) if known is not None else base_topology(self.snapshot, self.settings)
-        found = detect(self.snapshot.machine, self.settings, base.element)
-        self.assume(base.remark, *found.assumptions)
-        return found.element
-
     def computed(self) -> list[Computed]:
         more = self.nodes > 1
         ranks = self.group.ranks
         version, settings = self.version, self.settings
-        found = views(self.root, version, settings, self.grants, ranks=ranks, more_nodes=more)
+        if self.standing is not None:
+            self.lent = self.standing.lend(self.root, version, settings, ranks)
+        found = views(
+            self.root,
+            version,
+            settings,
+            self.grants,
+            ranks=ranks,
+            more_nodes=more,
+            prepared=self.lent,
+        )
         if found[0].system.inter and not nets_of(self.root):
             # A real run always has the socket interface in its topology.
             self.nic_assumed = True
@@ -210,6 +216,8 @@ class _Groundwork:
         )
         for view in found:
             view.system.let_go()
+        if self.standing is not None and self.lent is not None:
+            self.standing.take_back(self.lent)
         return made
 
     def search(self, computed: Computed) -> Graphs:

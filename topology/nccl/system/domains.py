@@ -17,6 +17,7 @@ from .gdr import check_gdr
 from .nets import LocalNets
 from .paths import set_all_paths
 from .peers import Grants, not_asked
+from .prepared import PreparedSystem
 from .ranks import Place
 
 MOST_BETWEEN = 4
@@ -45,21 +46,27 @@ def views(
     *,
     ranks: dict[Place, int] | None = None,
     more_nodes: bool = False,
+    prepared: PreparedSystem | None = None,
 ) -> list[Computed]:
     """The system of each domain, ordered as its first GPU stands in the XML.
 
-    `more_nodes`: the communicator has ranks on other hosts too.
+    `more_nodes`: the communicator has ranks on other hosts too. `prepared`: the system of the XML,
+    where it was made before.
     """
-    whole = build_system(root, version, ranks)
+    whole = build_system(root, version, ranks) if prepared is None else prepared.system()
     total = len(whole.nodes["GPU"])
-    computed = Computed(whole, version, settings, grants)
+    computed = Computed(whole, version, settings, grants, paths_set=prepared is not None)
     groups = domains(whole) if version.domains else [[g.rank for g in whole.nodes["GPU"]]]
     if len(groups) <= 1:
         return [_finish(computed, total, more_nodes, version, settings, grants)]
     if _apart(whole):
-        set_all_paths(whole, version, settings)
+        refusals = whole.refusals
+        if prepared is None:
+            set_all_paths(whole, version, settings)
+        else:
+            whole = prepared.system()
         parts = [
-            Computed(_part(whole, group), version, settings, grants, paths_set=True)
+            Computed(_part(whole, group, refusals), version, settings, grants, paths_set=True)
             for group in groups
         ]
     else:
@@ -76,14 +83,14 @@ def _apart(system: System) -> bool:
     return not any(link.to.kind == "GPU" for gpu in system.nodes["GPU"] for link in gpu.links)
 
 
-def _part(whole: System, group: list[int]) -> System:
+def _part(whole: System, group: list[int], refusals: list[str]) -> System:
     """The system of some ranks, with the paths of the whole, which lead over no other GPU.
 
     GPUs are in one part each, and so are the paths that lead from them and to them. Switches have
     no paths that anybody asks for, and stand in every part.
     """
     places = [gpu.index for gpu in whole.nodes["GPU"] if gpu.rank in group]
-    part = System(hosts=whole.hosts, refusals=[*whole.refusals])
+    part = System(hosts=whole.hosts, refusals=[*refusals])
     for kind, nodes in whole.nodes.items():
         if kind == "GPU":
             part.nodes[kind] = [nodes[place] for place in places]

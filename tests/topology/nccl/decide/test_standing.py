@@ -1,0 +1,56 @@
+"""What predictions share leaves no trace in any of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from gputop.topology.nccl.decide import ground, standing
+from gputop.topology.nccl.decide.predict import predict
+from gputop.topology.nccl.decide.standing import Standing
+from gputop.topology.nccl.settings import Settings
+from gputop.topology.nccl.system.prepared import PreparedSystem
+from gputop.topology.recorded.feeds import DemoFeed
+
+APART = {"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1"}
+CHANGES: tuple[dict[str, str], ...] = (
+    {},
+    {"NCCL_P2P_LEVEL": "LOC"},
+    APART,
+    {"NCCL_P2P_LEVEL": "SYS"},
+    {"NCCL_NET_GDR_LEVEL": "SYS"},
+    {"NCCL_NVB_DISABLE": "1"},
+    {"NCCL_IB_DISABLE": "1", **APART},
+    {"CUDA_VISIBLE_DEVICES": "0,1,2"},
+    {},
+)
+
+
+@pytest.mark.parametrize("nodes", [1, 2])
+@pytest.mark.parametrize("demo", ["hgx-h100-8", "pcie-l40s-8", "dgx-1v", "mi300x-8"])
+def test_predictions_in_a_row_equal_each_alone(
+    monkeypatch: pytest.MonkeyPatch, demo: str, nodes: int
+) -> None:
+    node, shared = DemoFeed(demo).at(7), Standing()
+    for changes in CHANGES:
+        monkeypatch.setattr(ground, "_kept", [])
+        after = predict(node, Settings(changes), nodes=nodes, standing=shared)
+        monkeypatch.setattr(ground, "_kept", [])
+        assert after == predict(node, Settings(changes), nodes=nodes), changes
+
+
+def test_one_system_serves_all_levels(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+
+    class Counted(PreparedSystem):
+        def __init__(self, *given: object) -> None:
+            made.append(given)
+            super().__init__(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(standing, "PreparedSystem", Counted)
+    monkeypatch.setattr(ground, "_kept", [])
+    node, shared = DemoFeed("hgx-h100-8").at(7), Standing()
+    for level in ("LOC", "PHB", "SYS"):
+        predict(node, Settings({"NCCL_P2P_LEVEL": level}), standing=shared)
+    assert len(made) == 1
+    predict(node, Settings({"NCCL_NVB_DISABLE": "1"}), standing=shared)
+    assert len(made) == 2

@@ -1,0 +1,83 @@
+"""What predictions for one node have in common while the variables change that they ask for."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from ...model.element import Element
+from ...model.snapshot import NodeSnapshot
+from ..settings import Settings
+from ..system.prepared import PreparedSystem
+from ..system.ranks import Place
+from ..versions import Version
+from ..xml.base import Base, base_topology
+from ..xml.detect import detect
+from .communicator import NodeCommunicator, communicator
+from .ground import NotedSettings
+
+
+class Footing(NamedTuple):
+    """The topology of a node and who takes part."""
+
+    root: Element
+    """The XML that the snapshot came from, else the XML that the library would detect."""
+    group: NodeCommunicator
+    assumptions: tuple[str | None, ...]
+    """Of the topology."""
+    asked: Mapping[str, str | None]
+    """The variables that were asked for on the way."""
+
+
+def footing_of(
+    snapshot: NodeSnapshot, values: Mapping[str, str], gpus: Sequence[str] | None
+) -> Footing:
+    """Read or detect the topology."""
+    settings = NotedSettings(values)
+    known = snapshot.machine.nccl_topology
+    remarks: tuple[str | None, ...] = ()
+    if known is not None and known.has("gpu"):
+        root = known
+    else:
+        base = Base(known) if known is not None else base_topology(snapshot, settings)
+        found = detect(snapshot.machine, settings, base.element)
+        root, remarks = found.element, (base.remark, *found.assumptions)
+    group = communicator(root, snapshot.machine, settings, gpus)
+    return Footing(root, group, remarks, settings.asked)
+
+
+class Standing:
+    """Kept from one prediction to the next, for one node, library and choice of GPUs.
+
+    Several threads may ask: a system is lent to one at a time, and another is made meanwhile.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._footing: Footing | None = None
+        self._prepared: PreparedSystem | None = None
+
+    def footing(
+        self, snapshot: NodeSnapshot, values: Mapping[str, str], gpus: Sequence[str] | None
+    ) -> Footing:
+        """The footing of before, if all variables that it asked for have the values of then."""
+        found = self._footing
+        if found is None or any(values.get(name) != value for name, value in found.asked.items()):
+            found = self._footing = footing_of(snapshot, values, gpus)
+        return found
+
+    def lend(
+        self, root: Element, version: Version, settings: Settings, ranks: dict[Place, int]
+    ) -> PreparedSystem:
+        """The system for these, made before or now."""
+        with self._lock:
+            found, self._prepared = self._prepared, None
+        if found is None or not found.is_for(root, version, settings, ranks):
+            found = PreparedSystem(root, version, settings, ranks)
+        return found
+
+    def take_back(self, prepared: PreparedSystem) -> None:
+        """Keep a system for the next prediction."""
+        with self._lock:
+            self._prepared = prepared
