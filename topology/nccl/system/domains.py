@@ -79,7 +79,13 @@ def views(
 
 
 def _apart(system: System) -> bool:
-    """Whether no link joins two GPUs: then no path leads over a GPU, and none needs another."""
+    """Whether no link joins two GPUs: then no path leads over a GPU, and none needs another.
+
+    Of older GPUs and of POWER the search asks which link leads back, by the nodes at its ends; a
+    part has other nodes than its links lead to.
+    """
+    if system.min_sm < 80 or any(cpu.arch == "power" for cpu in system.nodes["CPU"]):
+        return False
     return not any(link.to.kind == "GPU" for gpu in system.nodes["GPU"] for link in gpu.links)
 
 
