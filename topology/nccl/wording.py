@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from ..hardware.words import library_words
-from .nodes import PathType, SystemNode, SystemPath
+from .nodes import LinkKind, PathType, SystemNode, SystemPath
 from .versions import Version
 
 MEANINGS = {
@@ -51,18 +51,43 @@ def name(node: SystemNode, version: Version) -> str:
     return {"PCI": "PCIe switch", "NVS": "NVSwitch", "NIC": "NIC"}[node.kind]
 
 
-def way(src: SystemNode, path: SystemPath, version: Version) -> str:
-    """The nodes of a path: "GPU 0 - PCIe switch - GPU 1"."""
-    return " - ".join([name(src, version), *(name(link.to, version) for link in path.links)])
+class PathWords:
+    """Puts the paths of one system in words; keeps the words that many paths share."""
 
+    def __init__(self, version: Version) -> None:
+        self._version = version
+        self.types = [version.name_of(kind) for kind in PathType]
+        """By path type, as the library prints it."""
+        self._names: dict[int, str] = {}
+        self._links: dict[tuple[LinkKind, float], str] = {}
 
-def narrowest(path: SystemPath, version: Version) -> str:
-    """The link that sets the bandwidth: "PCI 24 GB/s"."""
-    if not path.links:
-        return ""
-    link = min(path.links, key=lambda link: link.bandwidth_gbs)
-    kind = version.path_names.get(link.kind, link.kind)
-    return f"{kind} {gbs(link.bandwidth_gbs)} GB/s"
+    def way(self, src: SystemNode, path: SystemPath) -> str:
+        """The nodes of a path: "GPU 0 - PCIe switch - GPU 1"."""
+        known = self._names
+        words = [known.get(id(src)) or self._named(src)]
+        for link in path.links:
+            node = link.to
+            words.append(known.get(id(node)) or self._named(node))
+        return " - ".join(words)
+
+    def _named(self, node: SystemNode) -> str:
+        found = self._names[id(node)] = name(node, self._version)
+        return found
+
+    def narrowest(self, path: SystemPath) -> str:
+        """The link that sets the bandwidth: "PCI 24 GB/s"."""
+        if not path.links:
+            return ""
+        least = path.links[0]
+        for link in path.links:
+            if link.bandwidth_gbs < least.bandwidth_gbs:
+                least = link
+        key = least.kind, least.bandwidth_gbs
+        words = self._links.get(key)
+        if words is None:
+            kind = self._version.path_names.get(least.kind, least.kind)
+            words = self._links[key] = f"{kind} {gbs(least.bandwidth_gbs)} GB/s"
+        return words
 
 
 def _numa(cpu: SystemNode) -> int:

@@ -34,23 +34,29 @@ def grants_of(snapshot: NodeSnapshot, addresses: dict[str, str], settings: Setti
     amd = {gpu.address: gpu for gpu in snapshot.machine.gpus if vendor_of(gpu) is AMD}
     joined = {address: joined_to(gpu) for address, gpu in amd.items()}
 
+    plain = cache(Grant)
+    alike: dict[Grant, Grant] = {}
+
+    @cache
+    def linked(word: str | None, probed: bool | None) -> Grant:
+        one = next(iter(amd.values()))  # any two: where a link joins them only the words count
+        return amd_grant(snapshot.machine, settings, one, one, word, probed, joined=True)
+
     @cache
     def grant(src: str, dst: str) -> Grant:
         key = addresses.get(src, src), addresses.get(dst, dst)
-        if parted & {*key}:
+        if parted and parted & {*key}:
             # The parts of a GPU get no peer access, whatever the links of the board are.
             return Grant(None, False, "MIG is on, and its instances get no peer access")
         if key[0] in amd and key[1] in amd:
             ends = amd[key[0]], amd[key[1]]
-            return amd_grant(
-                snapshot.machine,
-                settings,
-                *ends,
-                said.get(key),
-                cuda.get(key),
-                joined=key[1] in joined[key[0]],
+            if key[1] in joined[key[0]]:
+                return linked(said.get(key), cuda.get(key))
+            found = amd_grant(
+                snapshot.machine, settings, *ends, said.get(key), cuda.get(key), joined=False
             )
-        return Grant(said.get(key), cuda.get(key))
+            return alike.setdefault(found, found)
+        return plain(said.get(key), cuda.get(key))
 
     return grant
 

@@ -8,7 +8,7 @@ from ..nodes import PathType, SystemNode
 from ..prediction import SearchGraph
 from ..settings import Settings
 from ..system.compute import Computed
-from ..system.gdr import check_gdr, relay_of
+from ..system.gdr import relay_of
 from ..system.nets import MAX_CHANNELS, LocalNets
 from ..versions import Version
 
@@ -57,8 +57,7 @@ class NetUse(NamedTuple):
 
 def net_label(computed: Computed, name: str, src: SystemNode, use: NetUse, *, shared: bool) -> str:
     """`NET/IB/0(3)/GDRDMA/Shared` for a send."""
-    version, settings = computed.version, computed.settings
-    gdr = check_gdr(computed.system, version, settings, src, use.net, send=True).mode
+    gdr = computed.gdr.check(src, use.net, send=True).mode
     proxy = f"({use.proxy.rank})" if use.proxy is not src else ""
     direct = {"Disabled": "", "Default": "/GDRDMA", "PCI": "/GDRDMA(PCI)"}[gdr]
     return f"NET/{name}/{use.net.dev}{proxy}{direct}{'/Shared' if shared else ''}"
@@ -117,9 +116,7 @@ def _send_use(
         return NetUse(net, relay_of(src, net))
     if level == 2 and net.local_gpu >= 0:
         near = gpus[net.local_gpu]
-        wide = settings.integer("NCCL_PXN_C2C", version.pxn_c2c)
-        farthest = PathType[version.pxn_type_c2c if wide else version.pxn_type]
         linked = near.paths["GPU"][src.index].type <= PathType.NVL
-        if linked and near.paths["NET"][theirs].type <= farthest:
+        if linked and near.paths["NET"][theirs].type <= computed.farthest_relay:
             return NetUse(net, near)
     return use

@@ -5,8 +5,8 @@ from __future__ import annotations
 from ..nodes import PathType, SystemNode, SystemPath
 from ..prediction import DecisionStep, NetDecision
 from ..system.compute import Computed
-from ..system.gdr import GdrCheck, check_gdr, relay_of
-from ..wording import name, way
+from ..system.gdr import GdrCheck, relay_of
+from ..wording import PathWords, name
 from .transports import Domain
 
 CHECK_GDR = "graph/paths.cc:ncclTopoCheckGdr"
@@ -15,9 +15,9 @@ CHECK_GDR = "graph/paths.cc:ncclTopoCheckGdr"
 def net_decisions(computed: Computed) -> tuple[NetDecision, ...]:
     """One entry for each GPU and NIC, by rank and NIC."""
     system = computed.system
-    known: dict[tuple[str, GdrCheck], DecisionStep] = {}
+    view = _NetView(computed)
     return tuple(
-        _decide(computed, gpu, net, known)
+        view.decide(gpu, net)
         for gpu in sorted(system.nodes["GPU"], key=lambda gpu: gpu.rank)
         for net in system.nodes["NET"]
     )
@@ -34,62 +34,74 @@ def local_nets(domain: Domain) -> dict[str, tuple[int, ...]]:
     }
 
 
-def _decide(
-    computed: Computed,
-    gpu: SystemNode,
-    net: SystemNode,
-    known: dict[tuple[str, GdrCheck], DecisionStep],
-) -> NetDecision:
-    system, version, settings = computed.system, computed.version, computed.settings
-    there, back = gpu.paths["NET"][net.index], net.paths["GPU"][gpu.index]
-    send = check_gdr(system, version, settings, gpu, net, send=True)
-    receive = check_gdr(system, version, settings, gpu, net, send=False)
-    linked = "xGMI" if version.library == "rccl" else "NVLink"
-    relay = relay_of(gpu, net) if there.type is PathType.PXN else None
-    steps = [
-        DecisionStep(
+class _NetView:
+    """GPUs and NICs of one view; steps that many pairs share are made once."""
+
+    def __init__(self, computed: Computed) -> None:
+        self._computed, self._version = computed, computed.version
+        self._ways = PathWords(computed.version)
+        self._shared: dict[tuple[str, GdrCheck], DecisionStep] = {}
+        self._relays: dict[int, DecisionStep] = {}
+        self._rates: dict[float, float] = {}
+
+    def decide(self, gpu: SystemNode, net: SystemNode) -> NetDecision:
+        gdr = self._computed.gdr
+        there, back = gpu.paths["NET"][net.index], net.paths["GPU"][gpu.index]
+        send, receive = gdr.check(gpu, net, send=True), gdr.check(gpu, net, send=False)
+        relay = relay_of(gpu, net) if there.type is PathType.PXN else None
+        far = DecisionStep(
             question="how far is the NIC?",
-            answer=version.name_of(there.type),
-            because=way(gpu, there, version),
+            answer=self._ways.types[there.type],
+            because=self._ways.way(gpu, there),
             flag="NCCL_PXN_DISABLE" if relay is not None else "NCCL_TOPO_FILE",
             source="graph/paths.cc:ncclTopoComputePaths",
         )
-    ]
-    if relay is not None:
-        steps.append(
-            DecisionStep(
+        asked = (
+            self._asked("GPUDirect RDMA for sends?", send),
+            self._asked("GPUDirect RDMA for receives?", receive),
+        )
+        return NetDecision(
+            rank=gpu.rank,
+            net=net.dev,
+            to=self._shown(there),
+            back=self._shown(back),
+            gdr_send=send.mode,
+            gdr_recv=receive.mode,
+            pxn_rank=relay.rank if relay is not None else -1,
+            name=net.name,
+            steps=(far, *asked) if relay is None else (far, self._relayed(relay), *asked),
+        )
+
+    def _asked(self, question: str, check: GdrCheck) -> DecisionStep:
+        step = self._shared.get((question, check))
+        if step is None:
+            step = self._shared[question, check] = _gdr_step(self._computed, question, check)
+        return step
+
+    def _relayed(self, relay: SystemNode) -> DecisionStep:
+        step = self._relays.get(relay.index)
+        if step is None:
+            linked = "xGMI" if self._version.library == "rccl" else "NVLink"
+            step = self._relays[relay.index] = DecisionStep(
                 question="does another GPU hand the bytes over (PXN)?",
-                answer=f"yes, {name(relay, version)}",
+                answer=f"yes, {name(relay, self._version)}",
                 because=f"it sits next to the NIC and is an {linked} neighbour",
                 decides=True,
                 flag="NCCL_PXN_DISABLE",
                 source="graph/paths.cc:ncclTopoComputePaths",
             )
-        )
-    for asked in (("GPUDirect RDMA for sends?", send), ("GPUDirect RDMA for receives?", receive)):
-        step = known.get(asked)
-        if step is None:
-            step = known[asked] = _gdr_step(computed, *asked)
-        steps.append(step)
-    return NetDecision(
-        rank=gpu.rank,
-        net=net.dev,
-        to=_shown(computed, there),
-        back=_shown(computed, back),
-        gdr_send=send.mode,
-        gdr_recv=receive.mode,
-        pxn_rank=relay.rank if relay is not None else -1,
-        name=net.name,
-        steps=tuple(steps),
-    )
+        return step
 
-
-def _shown(computed: Computed, path: SystemPath) -> tuple[int, float, str]:
-    hops = path.hops
-    if computed.version.device_nodes and path.links:
-        # A device node beside the GPU, and for a relay two more on the NVLink.
-        hops += 3 if path.type is PathType.PXN else 1
-    return hops, round(path.bandwidth_gbs, 3), computed.version.name_of(path.type)
+    def _shown(self, path: SystemPath) -> tuple[int, float, str]:
+        hops = len(path.links)
+        if hops and self._version.device_nodes:
+            # A device node beside the GPU, and for a relay two more on the NVLink.
+            hops += 3 if path.type is PathType.PXN else 1
+        gbs = path.bandwidth_gbs
+        rate = self._rates.get(gbs)
+        if rate is None:
+            rate = self._rates[gbs] = round(gbs, 3)
+        return hops, rate, self._ways.types[path.type]
 
 
 def _gdr_step(computed: Computed, question: str, check: GdrCheck) -> DecisionStep:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from functools import cache
 
-from ..nodes import PathType, SystemNode
+from ..nodes import PathType, SystemNode, SystemPath
 from ..prediction import DecisionStep
 from ..settings import Settings
 from ..system.compute import Computed
 from ..system.networks import Network
 from ..system.peers import Grant, NetCheck, P2pCheck
 from ..versions import Version
-from ..wording import gbs, meaning, narrowest, way
+from ..wording import PathWords, gbs, meaning
 from .labels import reads, uses_cumem
 
 HASH = "misc/utils.cc:getHostHash"
@@ -58,18 +58,24 @@ def same_shm() -> DecisionStep:
     )
 
 
-def how_far(computed: Computed, src: SystemNode, dst: SystemNode) -> DecisionStep:
-    """The path, before any diversion."""
-    version = computed.version
-    path = computed.direct[src.index][dst.index]
-    return DecisionStep(
-        question="how far apart?",
-        answer=f"{version.name_of(path.type)}: {meaning(version, path.type)}",
-        because=f"{way(src, path, version)}; narrowest link {narrowest(path, version)}, a constant "
-        f"of {version.library.upper()}'s table",
-        flag="NCCL_TOPO_FILE",
-        source="graph/paths.cc:ncclTopoSetPaths",
-    )
+class Distances:
+    """How far apart two GPUs are, before any diversion."""
+
+    def __init__(self, version: Version) -> None:
+        self.ways = PathWords(version)
+        self._answers = [f"{version.name_of(kind)}: {meaning(version, kind)}" for kind in PathType]
+        self._table = f", a constant of {version.library.upper()}'s table"
+
+    def step(self, src: SystemNode, path: SystemPath) -> DecisionStep:
+        """The path from one GPU to another."""
+        ways = self.ways
+        return DecisionStep(
+            question="how far apart?",
+            answer=self._answers[path.type],
+            because=f"{ways.way(src, path)}; narrowest link {ways.narrowest(path)}{self._table}",
+            flag="NCCL_TOPO_FILE",
+            source="graph/paths.cc:ncclTopoSetPaths",
+        )
 
 
 def near_enough(

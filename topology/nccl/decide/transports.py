@@ -10,7 +10,7 @@ from ..prediction import DecisionStep, PairDecision, SearchGraph
 from ..system.compute import Computed
 from ..system.nets import LocalNets
 from ..system.networks import Network
-from ..system.peers import NetCheck, P2pCheck
+from ..system.peers import Grant, NetCheck, P2pCheck
 from . import steps
 from .labels import net_label, p2p_label, reads, ring_uses, send_uses, shm_label
 
@@ -35,8 +35,6 @@ class Domain:
     ring: SearchGraph | None
     number: int
     local: LocalNets = field(init=False)
-    answers: dict[tuple[object, ...], PairAnswer] = field(default_factory=dict)
-    """By what they depend on."""
 
     def __post_init__(self) -> None:
         view = self.computed
@@ -53,67 +51,91 @@ def decide_pairs(
 ) -> tuple[PairDecision, ...]:
     """Every ordered pair of all ranks, by rank; `bus_ids` are the PCI addresses."""
     home = {gpu.rank: domain for domain in domains for gpu in domain.computed.system.nodes["GPU"]}
+    inside = {domain.number: _Inside(domain, network, bus_ids) for domain in domains}
     found = []
-    for src in sorted(devs):
-        for dst in sorted(devs):
+    ranks = sorted(devs)
+    for src in ranks:
+        decide = inside[home[src].number].decide
+        for dst in ranks:
             if src == dst:
                 continue
             if home[src] is home[dst]:
-                pair = _inside(home[src], devs[src], devs[dst], network, bus_ids)
+                pair = decide(devs[src], devs[dst])
             else:
                 pair = _across(home[src], home[dst], devs[dst], src, dst, network, bus_ids, domains)
             found.append(pair)
     return tuple(found)
 
 
-def _inside(
-    domain: Domain, one: SystemNode, other: SystemNode, network: Network, bus_ids: dict[int, str]
-) -> PairDecision:
-    computed = domain.computed
-    version = computed.version
-    src, dst = one.rank, other.rank
-    path = one.paths["GPU"][other.index]
-    mnnvl = one.host != other.host
-    check, net = computed.peers.p2p(one, other), computed.peers.net(one, other)
-    first = computed.first_p2p[one.index][other.index]
-    grant = computed.grant(one, other)
-    direct = computed.direct[one.index][other.index].type
-    # Checks that are equal are the same object.
-    alike = (mnnvl, direct, id(first), id(check), net, grant)
-    answer = domain.answers.get(alike)
-    if answer is None:
-        answer = domain.answers[alike] = _answer(computed, one, other, check, net)
-    asked: list[DecisionStep] = [steps.same_host(mnnvl)]
-    if not mnnvl:
-        asked.append(steps.same_shm())
-    asked.append(steps.how_far(computed, one, other))
-    asked.extend(answer.steps)
-    transport, label = answer.transport, answer.label
-    labels: tuple[str, ...] = (label,)
-    if not transport:
-        closed = net.switched_off and not version.net_always
-        labels = () if closed else _net_labels(domain, one, other.dev, network)
-        transport, label = "none", ""
-        if not closed:
-            transport, label = "NET", labels[0] if labels else f"NET/{network.name}"
-            labels = labels or (label,)
-        doubtful = not (net.faster or mnnvl or version.net_always)
-        asked.append(steps.network(network, label or None, doubtful=doubtful))
-    return PairDecision(
-        src=src,
-        dst=dst,
-        src_bus_id=bus_ids[src],
-        dst_bus_id=bus_ids[dst],
-        path=version.name_of(path.type),
-        hops=path.hops + (2 if version.device_nodes else 0),
-        bandwidth_gbs=round(path.bandwidth_gbs, 3),
-        transport=transport,
-        label=label,
-        labels=labels,
-        read=int(answer.read),
-        via=answer.via,
-        steps=tuple(asked),
-    )
+class _Inside:
+    """The pairs inside one domain; what many of them share is made once."""
+
+    def __init__(self, domain: Domain, network: Network, bus_ids: dict[int, str]) -> None:
+        self._domain, self._network, self._bus_ids = domain, network, bus_ids
+        self._computed = domain.computed
+        version = self._version = domain.computed.version
+        self._distances = steps.Distances(version)
+        self._first_steps = {
+            False: (steps.same_host(False), steps.same_shm()),
+            True: (steps.same_host(True),),
+        }
+        """By whether the GPUs are on different hosts."""
+        self._more_hops = 2 if version.device_nodes else 0
+        self._rates: dict[float, float] = {}
+        self._answers: dict[tuple[object, ...], tuple[PairAnswer, Grant]] = {}
+        """By what they depend on; the grants stay, so that no other gets the place of one."""
+
+    def decide(self, one: SystemNode, other: SystemNode) -> PairDecision:
+        computed, distances = self._computed, self._distances
+        there = other.index
+        path, direct = one.paths["GPU"][there], computed.direct[one.index][there]
+        mnnvl = one.host != other.host
+        check, net = computed.peers.p2p(one, other), computed.peers.net(one, other)
+        first = computed.first_p2p[one.index][there]
+        grant = computed.grant(one, other)
+        # Checks that are equal are the same object.
+        alike = (mnnvl, direct.type, id(first), id(check), net, id(grant))
+        known = self._answers.get(alike)
+        if known is None:
+            known = _answer(computed, one, other, check, net), grant
+            self._answers[alike] = known
+        answer = known[0]
+        asked = (*self._first_steps[mnnvl], distances.step(one, direct), *answer.steps)
+        transport, label = answer.transport, answer.label
+        labels: tuple[str, ...] = (label,)
+        if not transport:
+            doubtful = not (net.faster or mnnvl or self._version.net_always)
+            closed = net.switched_off and not self._version.net_always
+            transport, label, labels = self._by_network(one, other, closed=closed)
+            asked += (steps.network(self._network, label or None, doubtful=doubtful),)
+        gbs = path.bandwidth_gbs
+        rate = self._rates.get(gbs)
+        if rate is None:
+            rate = self._rates[gbs] = round(gbs, 3)
+        return PairDecision(
+            src=one.rank,
+            dst=other.rank,
+            src_bus_id=self._bus_ids[one.rank],
+            dst_bus_id=self._bus_ids[other.rank],
+            path=distances.ways.types[path.type],
+            hops=len(path.links) + self._more_hops,
+            bandwidth_gbs=rate,
+            transport=transport,
+            label=label,
+            labels=labels,
+            read=int(answer.read),
+            via=answer.via,
+            steps=asked,
+        )
+
+    def _by_network(
+        self, one: SystemNode, other: SystemNode, *, closed: bool
+    ) -> tuple[str, str, tuple[str, ...]]:
+        if closed:
+            return "none", "", ()
+        labels = _net_labels(self._domain, one, other.dev, self._network)
+        label = labels[0] if labels else f"NET/{self._network.name}"
+        return "NET", label, labels or (label,)
 
 
 def _answer(

@@ -6,10 +6,12 @@ looks at paths that the steps before may have changed.
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from ..nodes import PathType, System, SystemNode, SystemPath
 from ..settings import Settings
 from ..versions import Version
-from .gdr import check_gdr, relay_of
+from .gdr import GdrRules, relay_of
 from .nets import LocalNets, nearest
 from .paths import divert, merged, set_all_paths
 from .peers import Grant, Grants, P2pCheck, Peers, not_asked
@@ -34,13 +36,11 @@ class Computed:
         if not paths_set:
             set_all_paths(system, version, settings)
         gpus = system.nodes["GPU"]
-        self.direct = [
-            [SystemPath(path.type, path.bandwidth_gbs, path.links) for path in gpu.paths["GPU"]]
-            for gpu in gpus
-        ]
+        self.direct = [list(gpu.paths["GPU"]) for gpu in gpus]
         """Paths between GPUs before any diversion, by index."""
         self.first_p2p = [[self.peers.p2p(src, dst) for dst in gpus] for src in gpus]
         """The P2P check over those paths, by index."""
+        self.gdr = GdrRules(system, version, settings)
         self._between_gpus()
         if version.p2c != "none":
             self._through_c2c()
@@ -61,7 +61,7 @@ class Computed:
             cpu = self.system.nodes["CPU"][dst.cpu] if dst.cpu is not None else None
             for src in gpus:
                 if cpu is not None and not self.first_p2p[src.index][dst.index].allowed:
-                    divert(self.system, cpu, src, dst)
+                    divert(cpu, src, dst)
             for src in gpus:
                 if src is dst:
                     continue
@@ -70,7 +70,9 @@ class Computed:
                 if self.p2p_connects(src, dst, first if first.allowed else None):
                     continue
                 if shm_off or src.host != dst.host or self.peers.net(src, dst).faster:
-                    src.paths["GPU"][dst.index].type = PathType.NET
+                    ways = src.paths["GPU"]
+                    way = ways[dst.index]
+                    ways[dst.index] = SystemPath(PathType.NET, way.bandwidth_gbs, way.links)
 
     def p2p_connects(self, src: SystemNode, dst: SystemNode, check: P2pCheck | None = None) -> bool:
         """transport/p2p.cc:p2pCanConnect, with access granted where nobody was asked.
@@ -118,27 +120,33 @@ class Computed:
             net.local_gpu = local.gpu(net.index)
         self.peers.forget_nics()
 
+    @cached_property
+    def farthest_relay(self) -> PathType:
+        """How far a relay of PXN may be from the NIC."""
+        wide = self.settings.integer("NCCL_PXN_C2C", self.version.pxn_c2c)
+        return PathType[self.version.pxn_type_c2c if wide else self.version.pxn_type]
+
+    @cached_property
+    def _beyond(self) -> PathType:
+        return PathType[self.version.pxn_beyond]
+
     def _relay(self, gpu: SystemNode, net: SystemNode, local: LocalNets) -> None:
         """PXN: send to the NIC through the NVLink peer that sits next to it."""
         index = local.gpu(net.index)
         if index in (-1, gpu.index):
             return
         peer = self.system.nodes["GPU"][index]
-        wide = self.settings.integer("NCCL_PXN_C2C", self.version.pxn_c2c)
-        farthest = PathType[self.version.pxn_type_c2c if wide else self.version.pxn_type]
         near, own = peer.paths["NET"][net.index], gpu.paths["NET"][net.index]
-        if near.type > farthest or peer.paths["GPU"][gpu.index].type > PathType.NVL:
+        if near.type > self.farthest_relay or peer.paths["GPU"][gpu.index].type > PathType.NVL:
             return
         if peer.host != gpu.host:
             return
         if self.version.pxn_needs_gdr:
-            gdr = check_gdr(self.system, self.version, self.settings, peer, net, send=True)
+            gdr = self.gdr.check(peer, net, send=True)
             if gdr.mode == "Disabled":
                 return
-        beyond = PathType[self.version.pxn_beyond]
-        if near.bandwidth_gbs > own.bandwidth_gbs or own.type > beyond:
-            divert(self.system, peer, gpu, net)
-            local.forget(gpu)
+        if near.bandwidth_gbs > own.bandwidth_gbs or own.type > self._beyond:
+            local.changed(gpu, divert(peer, gpu, net), net.index)
 
     def _without_gdr(self, gpu: SystemNode, net: SystemNode, local: LocalNets) -> None:
         relayed = gpu.paths["NET"][net.index].type is PathType.PXN
@@ -147,9 +155,8 @@ class Computed:
                 f"the path from rank {gpu.rank} to NIC {net.dev} runs through another GPU (PXN), "
                 "which NVLink reaches by way of a CPU only (NCCL_PXN_DISABLE=1 avoids it)"
             )
-        gdr = check_gdr(self.system, self.version, self.settings, gpu, net, send=False)
+        gdr = self.gdr.check(gpu, net, send=False)
         if gdr.mode == "Disabled" and gpu.cpu is not None:
             cpu = self.system.nodes["CPU"][gpu.cpu]
-            divert(self.system, cpu, net, gpu)
-            divert(self.system, cpu, gpu, net)
-            local.forget(net, gpu)
+            local.changed(net, divert(cpu, net, gpu), gpu.index)
+            local.changed(gpu, divert(cpu, gpu, net), net.index)

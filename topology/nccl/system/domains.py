@@ -13,7 +13,7 @@ from ..settings import Settings
 from ..versions import Version
 from .build import build_system
 from .compute import Computed
-from .gdr import check_gdr
+from .gdr import GdrRules
 from .nets import LocalNets
 from .paths import set_all_paths
 from .peers import Grants, not_asked
@@ -176,12 +176,13 @@ def keeps_nets(system: System, version: Version, settings: Settings) -> bool:
         return False
     gpus = system.nodes["GPU"]
     local = LocalNets(system, version, settings)
+    gdr = GdrRules(system, version, settings)
     for gpu in gpus:
         index = local.net(gpu.index, 0)
         if index is None:
             return False
         net = system.nodes["NET"][index]
-        if check_gdr(system, version, settings, gpu, net, send=True).mode == "Disabled":
+        if gdr.check(gpu, net, send=True).mode == "Disabled":
             return False
     return True
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ..nodes import Kind, PathType, System, SystemNode
+from ..nodes import Kind, PathType, System, SystemNode, SystemPath
 from ..settings import Settings
 from ..versions import Version
 
@@ -61,15 +61,21 @@ class LocalNets:
         self._system, self._version, self._settings = system, version, settings
         self._start: dict[int, tuple[list[int], int, int]] = {}
         self._owners: dict[int, int] = {}
-        self._near: dict[int, list[int]] = {}
-        """By node: the nearest of the other kind."""
+        self._near: dict[int, tuple[list[int], float, PathType]] = {}
+        """By node: the nearest of the other kind, their bandwidth and their type."""
 
-    def forget(self, *nodes: SystemNode) -> None:
-        """The ways from these nodes to NICs or GPUs have changed."""
+    def changed(self, node: SystemNode, path: SystemPath, index: int) -> None:
+        """The way from a NIC to the GPU of that index, or from a GPU to a NIC, is another one."""
+        known = self._near.get(id(node))
+        if known is None:
+            return
+        indices, gbs, kind = known
+        worse = path.bandwidth_gbs < gbs or (path.bandwidth_gbs == gbs and path.type > kind)
+        if worse and index not in indices:
+            return
         self._start.clear()
         self._owners.clear()
-        for node in nodes:
-            self._near.pop(id(node), None)
+        del self._near[id(node)]
 
     def net(self, gpu: int, channel: int) -> int | None:
         """Index of the NIC that a GPU (by index) uses for a channel; None without any."""
@@ -139,5 +145,7 @@ class LocalNets:
     def _nearest(self, node: SystemNode, kind: Kind) -> list[int]:
         known = self._near.get(id(node))
         if known is None:
-            known = self._near[id(node)] = nearest(node, kind)[0]
-        return known
+            found, near = nearest(node, kind)
+            gbs = node.paths[kind][found[0]].bandwidth_gbs if found else 0.0
+            known = self._near[id(node)] = found, gbs, near
+        return known[0]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..nodes import (
-    KINDS,
     LOCAL_GBS,
     Kind,
     LinkKind,
@@ -32,13 +31,20 @@ LINK_TYPES: dict[LinkKind, PathType] = {
 }
 
 
+LEADS: dict[Kind, tuple[Kind, ...]] = {
+    "GPU": ("GPU", "NVS", "CPU", "NET"),
+    "NVS": ("GPU",),
+    "CPU": ("GPU", "NET"),
+    "NET": ("GPU", "CPU"),
+}
+"""The kinds that a path is kept to, by the kind that it begins at: those that are asked for."""
+
+
 def set_all_paths(system: System, version: Version, settings: Settings) -> None:
     """Forget all paths and compute them again."""
     for nodes in system.nodes.values():
         for node in nodes:
-            node.paths = {
-                kind: [SystemPath() for _ in system.nodes[kind]] for kind in KINDS if kind in BASES
-            }
+            node.paths = {kind: [] for kind in LEADS.get(node.kind, ())}
     walk = _Walk(system, version, settings)
     for kind in BASES:
         for base in system.nodes[kind]:
@@ -50,119 +56,147 @@ def set_all_paths(system: System, version: Version, settings: Settings) -> None:
 class _Onward(NamedTuple):
     """A link out of a node, with what a walk asks of it."""
 
-    to: SystemNode
+    to: int
+    """Number of the node at its end."""
     bandwidth_gbs: float
     step: PathType
     """The type of the way over this link alone."""
     back: SystemLink | None
     """The first link of the same kind the other way."""
-    joins_gpus: bool
-    """NVLink or xGMI to a GPU."""
 
 
 class _Walk:
-    """Search breadth-first from one node for the ways back to it."""
+    """Search breadth-first from one node for the ways back to it; nodes are numbered."""
 
     def __init__(self, system: System, version: Version, settings: Settings) -> None:
         self.system = system
         self.relays = version.relays and not settings.integer("NCCL_NVB_DISABLE", 0)
+        """A path may pass through a GPU by one NVLink or xGMI link to another GPU, once."""
         self.rccl = version.library == "rccl"
         self.nearest_first = version.path_preference == "type"
+        self.nodes = [node for nodes in system.nodes.values() for node in nodes]
+        self.number = {id(node): number for number, node in enumerate(self.nodes)}
+        self.gpus = [self.number[id(gpu)] for gpu in system.nodes["GPU"]]
+        self.is_gpu = [node.kind == "GPU" for node in self.nodes]
         back: dict[tuple[int, int, LinkKind], SystemLink] = {}
-        for nodes in system.nodes.values():
-            for node in nodes:
-                for link in node.links:
-                    back.setdefault((id(node), id(link.to), link.kind), link)
-        self.onward = {
-            id(node): [
+        for node in self.nodes:
+            for link in node.links:
+                back.setdefault((id(node), id(link.to), link.kind), link)
+        self.onward = [
+            [
                 _Onward(
-                    link.to,
+                    self.number[id(link.to)],
                     link.bandwidth_gbs,
                     _step(node, link),
                     back.get((id(link.to), id(node), link.kind)),
-                    link.kind == "NVL" and link.to.kind == "GPU",
                 )
                 for link in node.links
             ]
-            for nodes in system.nodes.values()
-            for node in nodes
+            for node in self.nodes
+        ]
+        self.to_gpus = {
+            gpu: [
+                onward
+                for onward, link in zip(self.onward[gpu], self.nodes[gpu].links, strict=True)
+                if link.kind == "NVL" and link.to.kind == "GPU"
+            ]
+            for gpu in self.gpus
         }
+        """NVLink or xGMI from each GPU to others."""
         joins = (link for gpu in system.nodes["GPU"] for link in gpu.links if link.kind == "NVL")
         self.most_gbs = max((link.bandwidth_gbs for link in joins), default=0.0)
         """Of one NVLink or xGMI joint."""
+        self.past_nets = self.without_nets()
+
+    def without_nets(self) -> list[list[_Onward]]:
+        """The links without those to NICs: behind them are only NICs, and no path joins two."""
+        leaves = {
+            number
+            for number, node in enumerate(self.nodes)
+            if node.kind == "NET"
+            or (node.kind == "NIC" and sum(link.to.kind != "NET" for link in node.links) <= 1)
+        }
+        return [
+            onward
+            if node.kind == "NET"
+            else [one for one in onward if one.to not in leaves or one.back is None]
+            for node, onward in zip(self.nodes, self.onward, strict=True)
+        ]
 
     def run(self, base: SystemNode) -> None:
-        kind, index = base.kind, base.index
-        start = base.paths[kind][index]
-        start.type, start.bandwidth_gbs, start.links = PathType.LOC, LOCAL_GBS, ()
+        """Find the ways of all nodes to `base`, and keep those that are asked for."""
+        onward = self.past_nets if base.kind == "NET" else self.onward
+        types, rates, ways = self.walk(self.number[id(base)], onward)
+        kind = base.kind
+        for number, node in enumerate(self.nodes):
+            kept = node.paths.get(kind)
+            if kept is not None:
+                kept.append(SystemPath(types[number], rates[number], ways[number]))
+
+    def walk(
+        self, start: int, onward: list[list[_Onward]]
+    ) -> tuple[list[PathType], list[float], list[tuple[SystemLink, ...]]]:
+        """Type, bandwidth and links of the way from each node to `start`."""
+        count = len(self.nodes)
+        types, rates = [PathType.DIS] * count, [0.0] * count
+        ways: list[tuple[SystemLink, ...]] = [()] * count
+        types[start], rates[start] = PathType.LOC, LOCAL_GBS
+        is_gpu, nearest_first = self.is_gpu, self.nearest_first
         ends_at_gpus = self.rccl and not self.relays
-        frontier = [base]
+        frontier = [start]
         while frontier:
-            reached: dict[int, SystemNode] = {}
+            reached: dict[int, None] = {}
             least_gbs: float | None = None
             for node in frontier:
-                path = node.paths[kind][index]
-                width = path.bandwidth_gbs
-                passes = node.kind == "GPU" and node is not base
-                if passes:
-                    if not self.may_pass(path):
+                kind, width, links = types[node], rates[node], ways[node]
+                hops = len(links)
+                found = onward[node]
+                joint = PathType.NVL
+                if links and is_gpu[node]:
+                    if not self.relays or hops > 1:
                         continue
                     if least_gbs is None:
-                        least_gbs = self.least_gbs(kind, index)
+                        least_gbs = self.least_gbs(rates)
                     if min(width, self.most_gbs) <= least_gbs:
                         continue  # no GPU behind this one gains by it
-                for onward in self.onward[id(node)]:
-                    far, link_gbs, _, _, joins_gpus = onward
-                    if passes and not joins_gpus:
+                    found = self.to_gpus[node]
+                    if kind is PathType.NVL and not self.rccl:
+                        joint = PathType.NVB
+                for far, gbs, step, back in found:
+                    known = rates[far]
+                    if gbs > width:
+                        gbs = width
+                    if known >= gbs and not nearest_first:
                         continue
-                    found = far.paths[kind][index]
-                    known_gbs = found.bandwidth_gbs
-                    if not self.nearest_first and (known_gbs >= width or known_gbs >= link_gbs):
+                    if step is PathType.NVL:
+                        step = joint
+                    if step < kind:
+                        step = kind
+                    if nearest_first:
+                        if (step, -gbs, hops + 1) >= (types[far], -known, len(ways[far])):
+                            continue
+                    # The type plays no part: the wider way wins if it is not longer.
+                    elif known and len(ways[far]) <= hops:
                         continue
-                    if self.improves(found, path, node, onward) and not (
-                        ends_at_gpus and far.kind == "GPU"
-                    ):
-                        reached.setdefault(id(far), far)
-            frontier = list(reached.values())
+                    if back is None:
+                        # The library keeps the first link of the path it replaces, and gives up
+                        # without one.
+                        if not ways[far]:
+                            self.system.refuse(_one_way(self.nodes[node], self.nodes[far]))
+                            continue
+                        back = ways[far][0]
+                    ways[far] = (back, *links)
+                    rates[far], types[far] = gbs, step
+                    if not (ends_at_gpus and is_gpu[far]):
+                        reached[far] = None
+            frontier = list(reached)
+        return types, rates, ways
 
-    def least_gbs(self, kind: Kind, index: int) -> float:
-        """The narrowest way from a GPU to the base so far; below all where type comes first."""
+    def least_gbs(self, rates: list[float]) -> float:
+        """The narrowest way from a GPU so far; below all where type comes first."""
         if self.nearest_first:
             return -1.0
-        ways = (gpu.paths[kind][index] for gpu in self.system.nodes["GPU"])
-        return min((path.bandwidth_gbs for path in ways), default=0.0)
-
-    def may_pass(self, path: SystemPath) -> bool:
-        """A path may pass through a GPU by one NVLink or xGMI link to another GPU, once."""
-        return self.relays and path.hops <= 1
-
-    def improves(
-        self, found: SystemPath, path: SystemPath, node: SystemNode, onward: _Onward
-    ) -> bool:
-        """Take the way through `node` when it is better than what is known."""
-        to, width, step, back, _ = onward
-        width = min(path.bandwidth_gbs, width)
-        if step is PathType.NVL is path.type and node.kind == "GPU" and path.links:
-            step = step if self.rccl else PathType.NVB
-        kind = max(path.type, step)
-        hops = len(path.links)
-        if self.nearest_first:
-            known = found.type, -found.bandwidth_gbs, len(found.links)
-            if (kind, -width, hops + 1) >= known:
-                return False
-        # The type plays no part: the wider way wins if it is not longer.
-        elif found.bandwidth_gbs and len(found.links) <= hops:
-            return False
-        if back is None:
-            # The library keeps the first link of the path it replaces, and gives up without one.
-            if not found.links:
-                self.system.refuse(_one_way(node, to))
-                return False
-            back = found.links[0]
-        found.links = (back, *path.links)
-        found.bandwidth_gbs = width
-        found.type = kind
-        return True
+        return min((rates[gpu] for gpu in self.gpus), default=0.0)
 
 
 def _step(node: SystemNode, link: SystemLink) -> PathType:
@@ -191,14 +225,17 @@ def local_cpu(gpu: SystemNode, version: Version) -> int | None:
     return min(near, key=lambda index: ways[index].hops, default=None)
 
 
-def divert(system: System, via: SystemNode, src: SystemNode, dst: SystemNode) -> None:
+def divert(via: SystemNode, src: SystemNode, dst: SystemNode) -> SystemPath:
     """Replace a path by the one through a third node (graph/paths.cc:addInterStep)."""
     first = src.paths[via.kind][via.index]
     second = via.paths[dst.kind][dst.index]
-    path = src.paths[dst.kind][dst.index]
-    path.links = first.links + second.links
-    path.bandwidth_gbs = min(first.bandwidth_gbs, second.bandwidth_gbs)
-    path.type = PathType.PXN if via.kind == "GPU" else merged(first.type, second.type)
+    path = SystemPath(
+        PathType.PXN if via.kind == "GPU" else merged(first.type, second.type),
+        min(first.bandwidth_gbs, second.bandwidth_gbs),
+        first.links + second.links,
+    )
+    src.paths[dst.kind][dst.index] = path
+    return path
 
 
 def merged(one: PathType, other: PathType) -> PathType:

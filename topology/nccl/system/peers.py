@@ -94,13 +94,15 @@ class Peers:
     ) -> None:
         self._system, self._version, self._grants = system, version, grants
         self._level = level(settings, version, "NCCL_P2P_LEVEL", "NCCL_P2P_DISABLE")
-        self._limit = self._level.path
+        self._nccl, self._nvml_check = version.library == "nccl", version.nvml_check
         default = default_limit(system, version)
-        if self._limit is None:
-            self._limit = default
-        elif version.p2p_default == "by-cpu-last" and default is PathType.PXB:
-            self._limit = default
+        limit = default if self._level.path is None else self._level.path
+        by_cpu = version.p2p_default == "by-cpu-last" and default is PathType.PXB
+        if self._level.path is not None and by_cpu:
+            limit = default
             self._level = self._level._replace(path=None, ignored=CPU_DECIDES)
+        self.limit: PathType = limit
+        """The farthest path that P2P may take."""
         self._ignore = settings.integer("NCCL_IGNORE_DISABLED_P2P", 0)
         self._joined = version.mnnvl and settings.integer("NCCL_MNNVL_ENABLE", 2) != 0
         self._known: dict[tuple[bool, PathType, int, bool, Grant | None], P2pCheck] = {}
@@ -109,25 +111,21 @@ class Peers:
         """By index of a GPU: the highest bandwidth to a NIC at PXB or nearer."""
         self._no_net = settings.integer("NCCL_NET_DISABLE_INTRA", version.net_disable_intra) == 1
 
-    @property
-    def limit(self) -> PathType:
-        """The farthest path that P2P may take."""
-        assert self._limit is not None
-        return self._limit
-
     def p2p(self, src: SystemNode, dst: SystemNode) -> P2pCheck:
         """graph/paths.cc:ncclTopoCheckP2p for GPUs of this system, over their present path."""
         path = src.paths["GPU"][dst.index]
+        kind = path.type
+        middle = None
         # AMD's GPUs pass on what is not for them: RCCL lets none copy it (graph/paths.cc).
-        middle = relay_between(path) if self._version.library == "nccl" else None
-        relay = middle.rank if middle is not None else -1
-        reachable = src.host == dst.host or self._joined
-        within = path.type <= self.limit and reachable
-        same_sm = src.sm == dst.sm == 80
-        read = path.type is PathType.NVL and same_sm
-        asked = within and src is not dst and self._version.nvml_check and src.host == dst.host
-        grant = self._worst_grant([src, *([middle] if middle else []), dst]) if asked else None
-        key = (within, path.type, relay, read, grant)
+        if len(path.links) == 2 and self._nccl:
+            middle = relay_between(path)
+        here = src.host == dst.host
+        within = kind <= self.limit and (here or self._joined)
+        read = kind is PathType.NVL and src.sm == dst.sm == 80
+        grant = None
+        if within and here and self._nvml_check and src is not dst:
+            grant = self._worst_grant([src, *([middle] if middle else []), dst])
+        key = (within, kind, middle.rank if middle is not None else -1, read, grant)
         check = self._known.get(key)
         if check is None:
             check = self._known[key] = self._check(*key)
@@ -145,6 +143,8 @@ class Peers:
         return check._replace(allowed=False, grant=grant, refused=True, fatal=fatal)
 
     def _worst_grant(self, way: list[SystemNode]) -> Grant:
+        if len(way) == 2:
+            return self._grants(way[0].bus_id, way[1].bus_id)
         grants = [self._grants(one.bus_id, other.bus_id) for one, other in pairwise(way)]
         bad = next((grant for grant in grants if grant.nvml not in (None, "ok")), None)
         return bad or grants[0]

@@ -25,11 +25,12 @@ def _check_few(case: Case) -> Iterable[Finding] | None:
         or not sku.world_size
     ):
         return None
-    # Cards with bridges, or without any, are no board.
-    wired = sku.fabric == "point_to_point" and all(pair.fast for pair in case.pairs)
     # With packages of two dies, some pairs have no link and others have several.
-    full = wired and sku.link_count + 1 == sku.world_size and sku.devices == 1
+    full = sku.link_count + 1 == sku.world_size and sku.devices == 1
     if not full or not 1 < len(gpus) < sku.world_size:
+        return []
+    # Cards with bridges, or without any, are no board.
+    if sku.fabric != "point_to_point" or not all(pair.fast for pair in case.pairs):
         return []
     count = len(gpus)
     paper = (count - 1) * sku.pair_gbs
