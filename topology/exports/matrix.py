@@ -68,7 +68,8 @@ def format_showtopo(machine: Machine) -> str:
         lines += [_bar(title), *_table(gpus, pairs, cell), ""]
     lines += [_bar(" Numa Nodes "), *_numa(gpus)]
     if any(link.bandwidth_max_gbs is not None for gpu in gpus for link in gpu.xgmi):
-        lines += ["", _bar(" Bandwidth "), *_table(gpus, pairs, _bandwidth, NOT_TOLD), *RATES]
+        rates = _Rates(gpus)
+        lines += ["", _bar(" Bandwidth "), *_table(gpus, pairs, rates.cell, NOT_TOLD), *RATES]
     lines.append(_bar(" End of ROCm SMI Log "))
     return "\n".join([*lines, *_notes(gpus, pairs)]) + "\n"
 
@@ -117,13 +118,24 @@ def _type(_src: Gpu, _dst: Gpu, pair: GpuPair | None) -> str:
     return NOT_TOLD if pair is None or pair.link_type is None else pair.link_type.upper()
 
 
-def _bandwidth(src: Gpu, dst: Gpu, pair: GpuPair | None) -> str:
-    for link in src.xgmi:
-        least, most = link.bandwidth_min_gbs, link.bandwidth_max_gbs
-        if link.remote_address == dst.address and least is not None and most is not None:
-            return f"{least * 1000:.0f}-{most * 1000:.0f}"
-    far = pair is not None and pair.link_type == "xgmi" and _over_others(pair)
-    return "0-0" if far else NOT_TOLD
+class _Rates:
+    """What each xGMI link carries, by the addresses of its ends."""
+
+    def __init__(self, gpus: Sequence[Gpu]) -> None:
+        self._known: dict[tuple[str, str], str] = {}
+        for gpu in gpus:
+            for link in gpu.xgmi:
+                least, most = link.bandwidth_min_gbs, link.bandwidth_max_gbs
+                if least is not None and most is not None:
+                    words = f"{least * 1000:.0f}-{most * 1000:.0f}"
+                    self._known.setdefault((gpu.address, link.remote_address), words)
+
+    def cell(self, src: Gpu, dst: Gpu, pair: GpuPair | None) -> str:
+        known = self._known.get((src.address, dst.address))
+        if known is not None:
+            return known
+        far = pair is not None and pair.link_type == "xgmi" and _over_others(pair)
+        return "0-0" if far else NOT_TOLD
 
 
 def _over_others(pair: GpuPair) -> bool:

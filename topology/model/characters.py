@@ -31,6 +31,8 @@ def harmless(text: str) -> str:
 
 def printable(value: str) -> str:
     """Leave out what terminals and XML cannot bear, and what has no shape."""
+    if value.isprintable():
+        return value
     return "".join(char for char in value if char.isprintable())
 
 

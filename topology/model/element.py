@@ -26,7 +26,10 @@ class Element(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     def get(self, name: str) -> str | None:
         """The value of an attribute; None when the element does not have it."""
-        return next((value for key, value in self.attributes if key == name), None)
+        for key, value in self.attributes:
+            if key == name:
+                return value
+        return None
 
     def each(self, tag: str) -> Iterator[Element]:
         """The direct children with this tag, in order."""
@@ -40,4 +43,4 @@ class Element(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     def has(self, tag: str) -> bool:
         """Whether an element of this tag is anywhere below."""
-        return any(element.tag == tag for element in self.walk())
+        return self.tag == tag or any(child.has(tag) for child in self.children)

@@ -6,6 +6,8 @@ xGMI read XGMI, as rocm-smi prints it. "?" = the machine does not say enough.
 
 from __future__ import annotations
 
+from collections import Counter
+
 import msgspec
 
 from ..hardware.vendors import vendor_of
@@ -61,13 +63,12 @@ def has_a_row(gpu: Gpu) -> bool:
     return gpu.partition is None or vendor_of(gpu).parts_are_devices
 
 
-def _joins(one: Gpu, other: Gpu) -> str:
-    """Say what the driver calls an xGMI link between two GPUs."""
+def _joins(one: Gpu, other: Gpu, count: int | None) -> str:
+    """Say what the driver calls the `count` xGMI links between two GPUs."""
     if one.partition is not None and one.parent is not None and one.parent == other.parent:
         return f"parts of one package, {one.parent}, which it lists as joined by xGMI"
-    counts = [link.links for link in one.xgmi if link.remote_address == other.address]
-    many = counts[0] if counts and counts[0] is not None and counts[0] > 1 else None
-    what = "an xGMI link joins" if many is None else f"{many} xGMI links join"
+    many = count is not None and count > 1
+    what = f"{count} xGMI links join" if many else "an xGMI link joins"
     return f"{what} {one.address} and {other.address}"
 
 
@@ -94,6 +95,9 @@ class Relations:
         drawn = all(device.why("driver") == NOT_IN_XML for device in machine.pci)
         self.tree_source = "topology XML" if machine.pci and drawn else "sysfs"
         self.names = {device.address: device.name for device in machine.rdma if device.address}
+        self._ends = {address: _Ends(gpu) for address, gpu in self.gpus.items()}
+        self._above: dict[str, dict[str, int]] = {}
+        """By device: what is above it, with its height."""
 
     def between(self, a: str, b: str) -> Relation:
         """Find the relation of two devices by PCI address."""
@@ -128,8 +132,9 @@ class Relations:
         return self._reported(a, b) or self._tree(a, b)
 
     def _gpu_links(self, one: Gpu, other: Gpu) -> Relation | None:
-        source = _link_source(one)
-        direct = joined_links(one, other)
+        mine, theirs = self._ends[one.address], self._ends[other.address]
+        source = mine.source
+        direct = _both_ways(mine.direct.get(other.address, 0), theirs.direct.get(one.address, 0))
         if direct:
             return Relation(
                 letters=f"NV{direct}",
@@ -137,17 +142,15 @@ class Relations:
                     f"{source}: {nvlinks(direct)} of {one.address} to {other.address} active",
                 ),
             )
-        mine, theirs = switch_links(one), switch_links(other)
-        if mine and theirs and same_fabric(one, other):
-            evidence = (
-                f"{source}: {nvlinks(mine)} of {one.address} to NVSwitches active",
-                f"{_link_source(other)}: {nvlinks(theirs)} of {other.address} to NVSwitches active",
+        if mine.to_switches and theirs.to_switches and same_fabric(one, other):
+            return Relation(
+                letters=f"NV{min(mine.to_switches, theirs.to_switches)}",
+                evidence=(mine.switched, theirs.switched),
             )
-            return Relation(letters=f"NV{min(mine, theirs)}", evidence=evidence)
-        if any(x.remote_address == other.address and x.active is not False for x in one.xgmi):
+        if other.address in mine.xgmi:
             return Relation(
                 letters="XGMI",
-                evidence=(f"{source}: {_joins(one, other)}",),
+                evidence=(f"{source}: {_joins(one, other, mine.xgmi_links.get(other.address))}",),
             )
         pair = self._pair(one.address, other.address)
         if pair is not None and pair.link_type == "xgmi":
@@ -175,6 +178,8 @@ class Relations:
         return Relation(letters=letters, evidence=(f"NVML common ancestor: {pair.ancestor}",))
 
     def _reported(self, a: str, b: str) -> Relation | None:
+        if not self.reported:
+            return None
         for left in (a, self.names.get(a)):
             for right in (b, self.names.get(b)):
                 letters = self.reported.get(frozenset((left or "", right or "")))
@@ -183,7 +188,7 @@ class Relations:
         return None
 
     def _tree(self, a: str, b: str) -> Relation:
-        mine, theirs = climb(self.parents, a), climb(self.parents, b)
+        mine, theirs = self._way_up(a), self._way_up(b)
         if not mine or not theirs:
             lost = a if not mine else b
             return Relation(
@@ -193,7 +198,7 @@ class Relations:
             )
         shared = next((node for node in mine if node in theirs), None)
         if shared is None:
-            return self._across(a, b, mine[-1], theirs[-1])
+            return self._across(a, b, next(reversed(mine)), next(reversed(theirs)))
         if shared.startswith(CPU_ROOT):
             return _below_cpu(shared)
         if shared not in self.parents:
@@ -201,7 +206,7 @@ class Relations:
                 letters="PHB",
                 evidence=(f"{self.tree_source}: both are below the root complex {shared}",),
             )
-        depth = max(mine.index(shared), theirs.index(shared))
+        depth = max(mine[shared], theirs[shared])
         # A switch consists of an upstream port and a downstream port per device: it counts as one.
         single = depth == 0 or (depth == 1 and self._is_upstream(shared))
         what = "one PCIe switch or bridge" if single else "several bridges"
@@ -209,6 +214,14 @@ class Relations:
             letters="PIX" if single else "PXB",
             evidence=(f"{self.tree_source}: both are below {shared}, {what} between them",),
         )
+
+    def _way_up(self, address: str) -> dict[str, int]:
+        """What is above a device, nearest first, with its height."""
+        known = self._above.get(address)
+        if known is None:
+            way = climb(self.parents, address)
+            known = self._above[address] = {node: height for height, node in enumerate(way)}
+        return known
 
     def _is_upstream(self, address: str) -> bool:
         device = self.devices.get(address)
@@ -269,10 +282,25 @@ def _without_links(found: Relation, links: str) -> Relation:
     return msgspec.structs.replace(found, evidence=(*found.evidence, unasked), basis="assumed")
 
 
-def joined_links(one: Gpu, other: Gpu) -> int:
-    """Count the active NVLinks that run directly between two GPUs."""
-    forth = sum(1 for x in one.nvlinks if x.active and link_end(x) == other.address)
-    back = sum(1 for x in other.nvlinks if x.active and link_end(x) == one.address)
+class _Ends:
+    """Where the links of one GPU lead."""
+
+    def __init__(self, gpu: Gpu) -> None:
+        self.source = _link_source(gpu)
+        self.direct = Counter(link_end(link) for link in gpu.nvlinks if link.active)
+        """Active NVLinks by the address at their other end."""
+        self.to_switches = switch_links(gpu)
+        self.switched = (
+            f"{self.source}: {nvlinks(self.to_switches)} of {gpu.address} to NVSwitches active"
+        )
+        self.xgmi = {link.remote_address for link in gpu.xgmi if link.active is not False}
+        self.xgmi_links: dict[str, int | None] = {}
+        """How many links the driver counts in the first entry for each address."""
+        for link in gpu.xgmi:
+            self.xgmi_links.setdefault(link.remote_address, link.links)
+
+
+def _both_ways(forth: int, back: int) -> int:
     # Where one end could not be read the other one counts alone.
     return min(forth, back) if forth and back else max(forth, back)
 

@@ -105,14 +105,15 @@ def matrix(machine: Machine) -> RelationMatrix:
     names = [(label, gpu.address, "gpu") for label, gpu in zip(labels, gpus, strict=True)]
     names += [(f"NIC{i}", address, "nic") for i, (_, address) in enumerate(nics)]
     find = Relations(machine)
-    known: dict[tuple[str, str], Relation] = {}
-    for index, (_, a, _) in enumerate(names):
-        for _, b, _ in names[index:]:
-            known[a, b] = known[b, a] = find.between(a, b)
-    rows = tuple(
-        _row(machine, label, address, kind, tuple(known[address, other] for _, other, _ in names))
-        for label, address, kind in names
-    )
+    addresses = [address for _, address, _ in names]
+    cells: list[list[Relation]] = [[] for _ in names]
+    for index, address in enumerate(addresses):
+        for other in range(index, len(addresses)):
+            cell = find.between(address, addresses[other])
+            cells[index].append(cell)
+            if other != index:
+                cells[other].append(cell)
+    rows = tuple(_row(machine, *name, tuple(row)) for name, row in zip(names, cells, strict=True))
     legend = tuple((f"NIC{i}", name) for i, (name, _) in enumerate(nics))
     amd = bool(gpus) and all(gpu.vendor == AMD.id for gpu in gpus)
     return RelationMatrix(rows=rows, nics=legend, nvlinks=not amd)

@@ -90,8 +90,8 @@ class _Inside:
         there = other.index
         path, direct = one.paths["GPU"][there], computed.direct[one.index][there]
         mnnvl = one.host != other.host
-        check, net = computed.peers.p2p(one, other), computed.peers.net(one, other)
-        first = computed.first_p2p[one.index][there]
+        first, net = computed.first_p2p[one.index][there], computed.peers.net(one, other)
+        check = first if path is direct else computed.peers.p2p(one, other)
         grant = computed.grant(one, other)
         # Checks that are equal are the same object.
         alike = (mnnvl, direct.type, id(first), id(check), net, id(grant))

@@ -46,6 +46,8 @@ class _Builder:
         self.system = System()
         self.by_ident: dict[tuple[Kind, int], SystemNode] = {}
         """The first node of each id."""
+        self.joined: set[tuple[int, int]] = set()
+        """Nodes between which there is an NVLink or xGMI link, by id()."""
         self.hosts: list[int] = []
         self.host_text = ""
 
@@ -229,9 +231,15 @@ class _Builder:
         if remote is None or count <= 0:
             return
         gbs = count * nvlink_gbs(self.version, gpu)
-        connect(gpu, remote, "NVL", gbs)
+        self.connect_nvlink(gpu, remote, gbs)
         if remote.kind != "GPU":
-            connect(remote, gpu, "NVL", gbs)
+            self.connect_nvlink(remote, gpu, gbs)
+
+    def connect_nvlink(self, node: SystemNode, to: SystemNode, gbs: float) -> None:
+        """Of a mesh there are as many links as pairs: only a second one looks for the first."""
+        ends = id(node), id(to)
+        connect(node, to, "NVL", gbs, first=ends not in self.joined)
+        self.joined.add(ends)
 
     def add_c2c(self, element: Element, bus: str, host: int) -> None:
         gpu = self.node("GPU", host << 56 | bus_number(bus))

@@ -27,18 +27,22 @@ class Computed:
         settings: Settings,
         grants: Grants = not_asked,
         *,
-        paths_set: bool = False,
+        with_nets: Computed | None = None,
     ) -> None:
-        """`paths_set`: the paths of the system are as `set_all_paths` leaves them."""
+        """`with_nets`: the same before its NICs went; paths between GPUs are direct again."""
         self.system, self.version, self.settings = system, version, settings
         self.peers = Peers(system, version, settings, grants)
         self._grants = grants
-        if not paths_set:
+        if with_nets is None:
             set_all_paths(system, version, settings)
         gpus = system.nodes["GPU"]
         self.direct = [list(gpu.paths["GPU"]) for gpu in gpus]
         """Paths between GPUs before any diversion, by index."""
-        self.first_p2p = [[self.peers.p2p(src, dst) for dst in gpus] for src in gpus]
+        self.first_p2p = (
+            [[self.peers.p2p(src, dst) for dst in gpus] for src in gpus]
+            if with_nets is None
+            else with_nets.first_p2p
+        )
         """The P2P check over those paths, by index."""
         self.gdr = GdrRules(system, version, settings)
         self._between_gpus()
@@ -52,7 +56,7 @@ class Computed:
         system.remove_nets()
         for gpu, ways in zip(system.nodes["GPU"], self.direct, strict=True):
             gpu.paths["GPU"] = ways
-        return Computed(system, self.version, self.settings, self._grants, paths_set=True)
+        return Computed(system, self.version, self.settings, self._grants, with_nets=self)
 
     def _between_gpus(self) -> None:
         gpus = self.system.nodes["GPU"]

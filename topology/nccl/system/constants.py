@@ -25,6 +25,9 @@ PCI_SPEEDS = (
 
 UNKNOWN_SPEED = 60
 
+KEPT = 1024
+"""Answers about texts of a topology that are kept: a mesh repeats them for every pair."""
+
 CLASSES: tuple[tuple[str, Kind], ...] = (
     ("0x060400", "PCI"),
     ("0x080100", "PCI"),
@@ -42,7 +45,7 @@ VENDORS = (
 )
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(KEPT)
 def bus_number(bus: str) -> int:
     """A bus id as the library's integer: its hexadecimal digits without separators."""
     digits = ""
@@ -57,7 +60,12 @@ def bus_number(bus: str) -> int:
 
 def kind_of_class(klass: str, version: Version) -> Kind:
     """The kind of node behind a PCI class; anything unknown counts as a switch."""
-    if version.library == "rccl" and klass.startswith("0x120000"):
+    return _kind_of_class(klass, version.library)
+
+
+@lru_cache(KEPT)
+def _kind_of_class(klass: str, library: str) -> Kind:
+    if library == "rccl" and klass.startswith("0x120000"):
         return "GPU"
     return next((kind for start, kind in CLASSES if klass.startswith(start)), "PCI")
 

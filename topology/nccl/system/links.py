@@ -5,11 +5,18 @@ from __future__ import annotations
 from ..nodes import LinkKind, SystemLink, SystemNode
 
 
-def connect(node: SystemNode, to: SystemNode, kind: LinkKind, gbs: float) -> None:
-    """Add a one-way link, or add bandwidth to an existing one; the widest links come first."""
+def connect(
+    node: SystemNode, to: SystemNode, kind: LinkKind, gbs: float, *, first: bool = False
+) -> None:
+    """Add a one-way link, or add bandwidth to an existing one; the widest links come first.
+
+    `first`: there is none of this kind yet.
+    """
     links = node.links
-    known = (i for i, link in enumerate(links) if link.to is to and link.kind == kind)
-    place = next(known, len(links))
+    place = len(links)
+    if not first:
+        known = (i for i, link in enumerate(links) if link.to is to and link.kind == kind)
+        place = next(known, place)
     if place == len(links):
         links.append(SystemLink(kind, 0.0, to))
     link = links[place]

@@ -77,6 +77,11 @@ class _Walk:
         self.nodes = [node for nodes in system.nodes.values() for node in nodes]
         self.number = {id(node): number for number, node in enumerate(self.nodes)}
         self.gpus = [self.number[id(gpu)] for gpu in system.nodes["GPU"]]
+        self.asking = {
+            kind: [at for at, node in enumerate(self.nodes) if kind in LEADS.get(node.kind, ())]
+            for kind in BASES
+        }
+        """Numbers of the nodes whose paths to a kind are kept."""
         self.is_gpu = [node.kind == "GPU" for node in self.nodes]
         back: dict[tuple[int, int, LinkKind], SystemLink] = {}
         for node in self.nodes:
@@ -128,10 +133,9 @@ class _Walk:
         onward = self.past_nets if base.kind == "NET" else self.onward
         types, rates, ways = self.walk(self.number[id(base)], onward)
         kind = base.kind
-        for number, node in enumerate(self.nodes):
-            kept = node.paths.get(kind)
-            if kept is not None:
-                kept.append(SystemPath(types[number], rates[number], ways[number]))
+        for number in self.asking[kind]:
+            path = SystemPath(types[number], rates[number], ways[number])
+            self.nodes[number].paths[kind].append(path)
 
     def walk(
         self, start: int, onward: list[list[_Onward]]
@@ -240,7 +244,7 @@ def divert(via: SystemNode, src: SystemNode, dst: SystemNode) -> SystemPath:
 
 def merged(one: PathType, other: PathType) -> PathType:
     """The type of two paths in a row: PHB after C2C is P2C, else the farther one."""
-    low, high = sorted((one, other))
+    low, high = (one, other) if one < other else (other, one)
     if high is PathType.PHB and low is PathType.C2C:
         return PathType.P2C
     return high

@@ -69,6 +69,9 @@ class NetCheck(NamedTuple):
     switched_off: bool = False
 
 
+SWITCHED_OFF = NetCheck(False, switched_off=True)
+
+
 def default_limit(system: System, version: Version) -> PathType:
     """The farthest path for P2P when no variable says otherwise."""
     cpus = system.nodes["CPU"]
@@ -152,7 +155,7 @@ class Peers:
     def net(self, src: SystemNode, dst: SystemNode) -> NetCheck:
         """graph/paths.cc:ncclTopoCheckNet for GPUs of this system."""
         if self._no_net:
-            return NetCheck(False, switched_off=True)
+            return SWITCHED_OFF
         between = src.paths["GPU"][dst.index].bandwidth_gbs
         one, other = self._fastest_near(src), self._fastest_near(dst)
         return NetCheck(one > between and other > between, between, one, other)

@@ -31,6 +31,7 @@ class Bus:
         self._devices = {device.address: device for device in machine.pci}
         self._parents = {device.address: device.parent for device in machine.pci}
         self._gpus = {gpu.address: gpu for gpu in machine.gpus}
+        self._classes: dict[str, str | None] = {}
         self.assumptions: list[str] = []
 
     def shows(self, address: str) -> bool:
@@ -39,9 +40,11 @@ class Bus:
 
     def pci_class(self, address: str) -> str | None:
         """The class as sysfs writes it, "0x030200"."""
-        device = self._devices.get(address)
-        known = device is not None and device.class_code is not None
-        return f"0x{device.class_code:06x}" if device is not None and known else None
+        if address not in self._classes:
+            device = self._devices.get(address)
+            code = device.class_code if device is not None else None
+            self._classes[address] = None if code is None else f"0x{code:06x}"
+        return self._classes[address]
 
     def attributes(self, address: str) -> dict[str, str]:
         """Ids, link_speed and link_width of a `pci` element, in NCCL's order."""

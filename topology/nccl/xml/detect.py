@@ -135,7 +135,7 @@ class _Rank:
             if tag not in there:
                 element.add(tag, **attributes)
         for link in element.children:
-            if link.tag in ("nvlink", "xgmi"):
+            if link.tag in ("nvlink", "xgmi") and "tclass" not in link.attributes:
                 target = link.attributes.get("target", "")
                 link.default("tclass", self._bus.pci_class(target) or NVSWITCH)
 
