@@ -198,6 +198,14 @@ class Case:
             self._ways_up[address] = known
         return known
 
+    def above(self, address: str) -> frozenset[str]:
+        """Addresses of the bridges above a device."""
+        known = self._above.get(address)
+        if known is None:
+            known = frozenset(device.address for device in self.way_up(address)[1:])
+            self._above[address] = known
+        return known
+
     def figures(self, quantity: str, variant: str | None = None) -> tuple[Measurement, ...]:
         """Figures of one kind that were measured on the examined GPUs."""
         counted = {gpu.address for gpu in self.gpus}
@@ -276,6 +284,10 @@ class Case:
     @cached_property
     def _parents(self) -> dict[str, str]:
         return {device.address: device.parent for device in self.machine.pci}
+
+    @cached_property
+    def _above(self) -> dict[str, frozenset[str]]:
+        return {}
 
     @cached_property
     def _ways_up(self) -> dict[str, tuple[PciDevice, ...]]:

@@ -35,6 +35,8 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True):
     """The driver's answer for one or both directions."""
     asked: tuple[str, ...] = ()
     """The runtime's answer to a probe, in the same words."""
+    words: tuple[str, ...] = ()
+    """All these answers for reading and writing, both ways, as far as they are known."""
     transports: tuple[str, ...] = ()
     """What NCCL or RCCL will use, by direction; () without a prediction."""
 
@@ -61,12 +63,6 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True):
             return False
         return True if words else None
 
-    @property
-    def words(self) -> tuple[str, ...]:
-        """The driver's words for reading and writing, both ways, as far as they are known."""
-        said = ((grant.p2p_read, grant.p2p_write) for grant in self.grants)
-        return (*(word for words in said for word in words if word is not None), *self.asked)
-
 
 def pairs_of(case: Case) -> tuple[Pair, ...]:
     """Every pair of examined GPUs that are whole."""
@@ -84,14 +80,19 @@ def pairs_of(case: Case) -> tuple[Pair, ...]:
     found = []
     for one, other in combinations([gpu for gpu in case.gpus if gpu.address in place], 2):
         a, b = one.address, other.address
+        ends = ((a, b), (b, a))
+        grants = tuple([asked[way] for way in ends if way in asked])
+        probed = tuple([seen[way] for way in ends if way in seen]) if seen else ()
+        said = [word for grant in grants for word in (grant.p2p_read, grant.p2p_write)]
         found.append(
             Pair(
                 one=one,
                 other=other,
                 letters=matrix.rows[place[a]].cells[place[b]].letters,
-                grants=tuple(asked[ends] for ends in ((a, b), (b, a)) if ends in asked),
-                asked=tuple(seen[ends] for ends in ((a, b), (b, a)) if ends in seen),
-                transports=tuple(chosen[ends] for ends in ((a, b), (b, a)) if ends in chosen),
+                grants=grants,
+                asked=probed,
+                words=(*(word for word in said if word is not None), *probed),
+                transports=tuple([chosen[way] for way in ends if way in chosen]),
             )
         )
     return tuple(found)
@@ -115,17 +116,16 @@ def way(case: Case, a: str, b: str) -> tuple[PciDevice, ...] | None:
     Those below the place where both ways up meet; where they meet in the host alone, all of them,
     root ports included. None where the tree was not read.
     """
-    one, other = case.way_up(a)[1:], case.way_up(b)[1:]
-    if not case.way_up(a) or not case.way_up(b):
+    one, other = case.way_up(a), case.way_up(b)
+    if not one or not other:
         return None
-    met = {device.address for device in one} & {device.address for device in other}
-    return tuple(device for device in (*one, *other) if device.address not in met)
+    met = case.above(a) & case.above(b)
+    return tuple([device for device in (*one[1:], *other[1:]) if device.address not in met])
 
 
 def meet_in_switch(case: Case, a: str, b: str) -> bool:
     """Whether two devices share a PCIe switch."""
-    above = [{device.address for device in case.way_up(end)[1:]} for end in (a, b)]
-    both = above[0] & above[1]
+    both = case.above(a) & case.above(b)
     return any(
         device is not None and device.kind.startswith("switch") for device in map(case.pci, both)
     )

@@ -8,8 +8,9 @@ from functools import cached_property
 from ..hardware.specs import Sku, sku_for
 from ..model.machine import Gpu
 from ..model.snapshot import Measurement, NodeSnapshot
+from ..wiring.ends import switch_links
 from ..wiring.graph import Graph, build_graph, gpu_label
-from ..wiring.letters import UNKNOWN, Relations, switch_links
+from ..wiring.letters import UNKNOWN, Relations
 from ..wiring.likeness import likeness
 from ..wiring.paths import Path, path_between
 

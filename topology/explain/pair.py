@@ -7,7 +7,8 @@ from ..model.machine import Gpu, GpuPair
 from ..model.page import ASSUMED, READ, Fact, Fix, Page
 from ..model.units import gbs
 from ..node import Node
-from ..wiring.letters import Relation, switch_links
+from ..wiring.ends import switch_links
+from ..wiring.letters import Relation
 from ..wiring.links import same_fabric
 from ..wiring.packages import packages
 from ..wiring.paths import Path, path_between

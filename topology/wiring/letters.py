@@ -6,16 +6,15 @@ xGMI read XGMI, as rocm-smi prints it. "?" = the machine does not say enough.
 
 from __future__ import annotations
 
-from collections import Counter
-
 import msgspec
 
 from ..hardware.vendors import vendor_of
 from ..model.element import BASE_FILE, NOT_IN_XML
 from ..model.machine import Gpu, GpuPair, Machine
 from ..model.record import NOT_ASKED, PCIE_ALONE, REFUSED
+from .ends import LinkEnds, nvlinks
 from .graph import CPU_ROOT, climb
-from .links import link_end, same_fabric
+from .links import same_fabric
 
 UNKNOWN = "?"
 SELF = "X"
@@ -72,11 +71,6 @@ def _joins(one: Gpu, other: Gpu, count: int | None) -> str:
     return f"{what} {one.address} and {other.address}"
 
 
-def nvlinks(count: int | str) -> str:
-    """Say how many: "1 NVLink", "18 NVLinks"."""
-    return f"{count} NVLink{'' if str(count) == '1' else 's'}"
-
-
 class Relations:
     """Finds relations in one machine; keeps what every pair needs."""
 
@@ -95,9 +89,11 @@ class Relations:
         drawn = all(device.why("driver") == NOT_IN_XML for device in machine.pci)
         self.tree_source = "topology XML" if machine.pci and drawn else "sysfs"
         self.names = {device.address: device.name for device in machine.rdma if device.address}
-        self._ends = {address: _Ends(gpu) for address, gpu in self.gpus.items()}
+        self._ends = {address: LinkEnds(gpu) for address, gpu in self.gpus.items()}
         self._above: dict[str, dict[str, int]] = {}
         """By device: what is above it, with its height."""
+        self._apart: dict[tuple[str, str, int | None, int | None], Relation] = {}
+        """Relations by the root complexes and NUMA nodes that both ends are below."""
 
     def between(self, a: str, b: str) -> Relation:
         """Find the relation of two devices by PCI address."""
@@ -228,10 +224,17 @@ class Relations:
         return device is not None and device.kind == "switch upstream"
 
     def _across(self, a: str, b: str, root_a: str, root_b: str) -> Relation:
+        here, there = self.numa(a), self.numa(b)
+        key = root_a, root_b, here, there
+        known = self._apart.get(key)
+        if known is None:
+            known = self._apart[key] = self._far(*key)
+        return known
+
+    def _far(self, root_a: str, root_b: str, here: int | None, there: int | None) -> Relation:
         roots = f"{self.tree_source}: root complexes {root_a} and {root_b}"
         if root_a.startswith(CPU_ROOT) or root_b.startswith(CPU_ROOT):
             roots = f"{self.tree_source}: one is below {root_a}, the other below {root_b}"
-        here, there = self.numa(a), self.numa(b)
         if here is not None and there is not None:
             letters = "NODE" if here == there else "SYS"
             return Relation(letters=letters, evidence=(roots, f"NUMA nodes {here} and {there}"))
@@ -260,13 +263,6 @@ def _below_cpu(name: str) -> Relation:
     return Relation(letters="NODE", evidence=(said,), basis="assumed")
 
 
-def _link_source(gpu: Gpu) -> str:
-    """Where a GPU's links are known from: its driver, or a topology XML alone."""
-    if gpu.why("uuid") == NOT_IN_XML:
-        return "topology XML"
-    return vendor_of(gpu).link_source
-
-
 def _unasked(gpu: Gpu) -> bool:
     """Whether the driver knows this GPU and was not asked for its links: PCIe would mislead."""
     return gpu.uuid is not None and gpu.why("nvlinks") == NOT_ASKED
@@ -282,32 +278,9 @@ def _without_links(found: Relation, links: str) -> Relation:
     return msgspec.structs.replace(found, evidence=(*found.evidence, unasked), basis="assumed")
 
 
-class _Ends:
-    """Where the links of one GPU lead."""
-
-    def __init__(self, gpu: Gpu) -> None:
-        self.source = _link_source(gpu)
-        self.direct = Counter(link_end(link) for link in gpu.nvlinks if link.active)
-        """Active NVLinks by the address at their other end."""
-        self.to_switches = switch_links(gpu)
-        self.switched = (
-            f"{self.source}: {nvlinks(self.to_switches)} of {gpu.address} to NVSwitches active"
-        )
-        self.xgmi = {link.remote_address for link in gpu.xgmi if link.active is not False}
-        self.xgmi_links: dict[str, int | None] = {}
-        """How many links the driver counts in the first entry for each address."""
-        for link in gpu.xgmi:
-            self.xgmi_links.setdefault(link.remote_address, link.links)
-
-
 def _both_ways(forth: int, back: int) -> int:
     # Where one end could not be read the other one counts alone.
     return min(forth, back) if forth and back else max(forth, back)
-
-
-def switch_links(gpu: Gpu) -> int:
-    """Count the active NVLinks of a GPU that lead to NVSwitches, seen or hidden."""
-    return sum(1 for link in gpu.nvlinks if link.active and link.remote_kind == "nvswitch")
 
 
 def _denied(gpu: Gpu) -> bool:

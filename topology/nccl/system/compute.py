@@ -38,7 +38,7 @@ class Computed:
         gpus = system.nodes["GPU"]
         self.direct = [list(gpu.paths["GPU"]) for gpu in gpus]
         """Paths between GPUs before any diversion, by index."""
-        self.first_p2p = (
+        self.first_p2p: list[list[P2pCheck]] = (
             [[self.peers.p2p(src, dst) for dst in gpus] for src in gpus]
             if with_nets is None
             else with_nets.first_p2p

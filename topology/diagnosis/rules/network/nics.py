@@ -157,11 +157,11 @@ def _slow(case: Case) -> Iterable[Finding] | None:
 
 def near_nics(case: Case, gpu: Gpu) -> list[RdmaDevice]:
     """NICs that a GPU reaches without crossing a host bridge, by the PCI tree."""
-    above = {device.address for device in case.way_up(gpu.address)[1:]}
+    above = case.above(gpu.address)
     return [
         nic
         for nic in case.machine.rdma
-        if nic.address and above & {device.address for device in case.way_up(nic.address)[1:]}
+        if nic.address and not above.isdisjoint(case.above(nic.address))
     ]
 
 
@@ -172,11 +172,8 @@ def _beside(case: Case, nic: RdmaDevice) -> bool:
     """
     if case.in_vm is not False or not nic.address or case.pci(nic.address) is None:
         return True
-    above = {device.address for device in case.way_up(nic.address)[1:]}
-    return any(
-        above & {device.address for device in case.way_up(gpu.address)[1:]}
-        for gpu in case.machine.gpus
-    )
+    above = case.above(nic.address)
+    return any(not above.isdisjoint(case.above(gpu.address)) for gpu in case.machine.gpus)
 
 
 def _far(case: Case) -> Iterable[Finding] | None:
