@@ -27,22 +27,23 @@ class Computed:
         settings: Settings,
         grants: Grants = not_asked,
         *,
-        with_nets: Computed | None = None,
+        paths_set: bool = False,
+        first_p2p: list[list[P2pCheck]] | None = None,
     ) -> None:
-        """`with_nets`: the same before its NICs went; paths between GPUs are direct again."""
+        """Compute the paths, or take them as they are.
+
+        `paths_set`: they are as `set_all_paths` leaves them; `first_p2p`: the checks over them,
+        where they were made already.
+        """
         self.system, self.version, self.settings = system, version, settings
         self.peers = Peers(system, version, settings, grants)
         self._grants = grants
-        if with_nets is None:
+        if not paths_set:
             set_all_paths(system, version, settings)
         gpus = system.nodes["GPU"]
         self.direct = [list(gpu.paths["GPU"]) for gpu in gpus]
         """Paths between GPUs before any diversion, by index."""
-        self.first_p2p: list[list[P2pCheck]] = (
-            [[self.peers.p2p(src, dst) for dst in gpus] for src in gpus]
-            if with_nets is None
-            else with_nets.first_p2p
-        )
+        self.first_p2p = first_p2p or [[self.peers.p2p(src, dst) for dst in gpus] for src in gpus]
         """The P2P check over those paths, by index."""
         self.gdr = GdrRules(system, version, settings)
         self._between_gpus()
@@ -56,7 +57,14 @@ class Computed:
         system.remove_nets()
         for gpu, ways in zip(system.nodes["GPU"], self.direct, strict=True):
             gpu.paths["GPU"] = ways
-        return Computed(system, self.version, self.settings, self._grants, with_nets=self)
+        return Computed(
+            system,
+            self.version,
+            self.settings,
+            self._grants,
+            paths_set=True,
+            first_p2p=self.first_p2p,
+        )
 
     def _between_gpus(self) -> None:
         gpus = self.system.nodes["GPU"]
