@@ -137,20 +137,35 @@ def operations_differ(log: LogReport) -> Iterator[Proof]:
 
 
 def gdr_on_some_hosts(log: LogReport) -> Iterator[Proof]:
-    """GPUDirect RDMA is there on one host and not on another."""
-    said: dict[str, list[LogNote]] = {"Enabled": [], "Disabled": []}
+    """GPUDirect RDMA is there on one host and not on another, as lines of adapters or of use say.
+
+    Each end of a connection says for itself whether the NIC reaches its GPU.
+    """
+    on: dict[str, Proof] = {}
+    off: dict[str, Proof] = {}
     for note in log.notes:
         found = _GDR.search(note.text)
-        if found is not None and note.hosts:
-            said[found[1]].append(note)
-    on = {host for note in said["Enabled"] for host in note.hosts}
-    off = {host for note in said["Disabled"] for host in note.hosts} - on
-    if not (on and off):
-        return
-    for word, hosts in (("Enabled", on), ("Disabled", off)):
-        note = next(note for note in said[word] if hosts & set(note.hosts))
-        where = ", ".join(sorted(hosts)[:MAX_RANKS_NAMED])
-        yield Proof(note.line, f"{note.text} on {where}")
+        for host in note.hosts if found is not None else ():
+            side = on if found is not None and found[1] == "Enabled" else off
+            side.setdefault(host, Proof(note.line, f"{note.text} on {host}"))
+    for comm in log.communicators:
+        for transport in comm.transports:
+            label = transport.label
+            if transport.host and label.startswith("NET/") and not label.startswith("NET/Socket"):
+                side = on if "/GDRDMA" in label else off
+                proof = Proof(transport.line, f"{transport.text} on {transport.host}")
+                side.setdefault(transport.host, proof)
+    without = [proof for host, proof in off.items() if host not in on]
+    if on and without:
+        yield from (*list(on.values())[:MAX_RANKS_NAMED], *without[:MAX_RANKS_NAMED])
+
+
+def gdr_disabled(log: LogReport) -> Iterator[Proof]:
+    """Every adapter says that GPUDirect RDMA is off, in a text that shows no connection."""
+    said = [note for note in log.notes if _GDR.search(note.text)]
+    shown = any(comm.transports for comm in log.communicators)
+    if not shown and all("Disabled" in note.text for note in said):
+        yield from (Proof(note.line, note.text) for note in said)
 
 
 def networks_differ(log: LogReport) -> Iterator[Proof]:

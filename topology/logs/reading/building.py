@@ -114,6 +114,8 @@ class CommBuilder:
     """(src, dst, label, connection, direction) -> [channels as bits, line]."""
     texts: dict[int, bytes] = field(default_factory=dict)
     """Line number -> text, of the first line of each transport."""
+    speakers: dict[int, str] = field(default_factory=dict)
+    """Line number -> the host that printed it, of the same lines."""
     systems: Blocks = field(default_factory=Blocks)
     graphs: Blocks = field(default_factory=Blocks)
     rings: dict[int, tuple[int, list[int]]] = field(default_factory=dict)
@@ -197,6 +199,7 @@ class CommBuilder:
                 channels=channels_of(mask),
                 line=line,
                 text=plain(self.texts[line]),
+                host=self.speakers[line] or None,
             )
             for (src, dst, label, connection, direction), (mask, line) in self.transports.items()
         ]

@@ -81,6 +81,7 @@ def on_channel(log: GatheredLog, process: Process, text: bytes, line: int) -> st
     log.transports += 1
     comm.transports[key] = [bit(int(channel)), line]
     comm.texts[line] = text
+    comm.speakers[line] = process.host
     return "transport"
 
 

@@ -49,6 +49,8 @@ class Transport(msgspec.Struct, frozen=True, kw_only=True):
     channels: tuple[int, ...] = ()
     line: int
     text: str
+    host: str | None = None
+    """The host that printed the line, where it names one."""
 
 
 class LoggedGraph(msgspec.Struct, frozen=True, kw_only=True):

@@ -62,6 +62,7 @@ DIFFERENT: dict[str, list[str]] = {
         B + "comm 0x1a rank 1 nranks 2 cudaDev 1 busId 70 - Destroy COMPLETE",
     ],
     "gdr-on-some-hosts": [A + GDR.format("Enabled", 0, 0), C + GDR.format("Disabled", 0, 0)],
+    "gdr-disabled": [A + GDR.format("Disabled", 0, 0), A + GDR.format("Disabled", 1, 1)],
     "networks-differ": [A + "Using network IB", C + "Using network Socket"],
     "host-ids-split": [
         A + "NCCL_HOSTID set by environment to one",
@@ -173,6 +174,17 @@ INNOCENT: dict[str, tuple[str, list[str]]] = {
             A + GDR.format("Disabled", 1, 1),
             C + GDR.format("Enabled", 0, 0),
         ],
+    ),
+    "a connection that both hosts use with GPUDirect": (
+        "gdr-on-some-hosts",
+        [
+            A + "Channel 00 : 0[7000] -> 8[7000] [send] via NET/IB/1/GDRDMA",
+            C + "Channel 00 : 0[7000] -> 8[7000] [receive] via NET/IB/0/GDRDMA",
+        ],
+    ),
+    "a job that uses no adapter": (
+        "gdr-disabled",
+        [A + GDR.format("Disabled", 0, 0), A + "Channel 00 : 0[0] -> 1[1] via P2P/CUMEM"],
     ),
     "one network everywhere": ("networks-differ", [A + "Using network IB", C + "Using network IB"]),
     "two networks on both hosts": (
