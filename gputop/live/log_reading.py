@@ -23,7 +23,10 @@ SCHEMA = "gputop.log/1"
 WORDS = {severity: word for word, severity in SEVERITY_OF.items()}
 """Severity -> its word in the document."""
 NO_LINES = "no line of NCCL or RCCL in it"
-FETCH = "a job writes them with NCCL_DEBUG=INFO"
+FETCH = (
+    "a job writes them with NCCL_DEBUG=INFO; outputs of nvidia-smi, lspci -vvv, ibstat, nccl-tests "
+    "and the like are read too"
+)
 MOST_QUOTED = 3
 
 
@@ -70,6 +73,9 @@ def _nothing(log: LogReport) -> str:
     unread = [what for what in log.more if what.startswith("rest of the log")]
     if unread:
         return f"no line of NCCL or RCCL in its first {log.bytes >> 20} MiB; not read: {unread[0]}"
+    if log.pasted is not None and log.pasted.broken:
+        where, why = log.pasted.broken[0]
+        return f"{where}: {why}"
     lines = (log.suspects or log.openings)[:MOST_QUOTED]
     quoted = "; ".join(f"line {note.line}: {note.text[:80]}" for note in lines)
     return f"{NO_LINES}{f' ({quoted})' if quoted else ''}; {FETCH}"

@@ -24,6 +24,10 @@ class FormatError(ValueError):
         self.line = line
 
 
+class ProvesNothingError(FormatError):
+    """The content is sound and shows nothing; the text says what to bring instead."""
+
+
 class Format(msgspec.Struct, frozen=True, kw_only=True):
     """One kind of recorded answer."""
 

@@ -23,6 +23,9 @@ from .sections import plain, read_sections
 
 HEAD_BYTES = 64 * 1024
 MOST_BYTES = LIMIT_BYTES
+SECTION_BYTES = 8 * 1024 * 1024
+"""How much of a text is looked through for outputs of tools."""
+FAR = f"only the first {SECTION_BYTES >> 20} MiB of a text are looked through"
 STDIN = "-"
 """Stands for what was read from stdin, in place of a path."""
 MOST_GPUS = 128
@@ -219,14 +222,18 @@ def _understood(
             raise LoadError(f"{where}: broken {form.id}: {error}") from error
         return [_Found(order + 1, path.name, part, taken_at)], []
     try:
-        text = read_sections(data, forms, path)
+        text = read_sections(data[:SECTION_BYTES], forms, path)
     except FormatError as error:
         raise LoadError(f"{path}:{error.line}: {error}") from error
     if text is not None:
         found = [
             _Found(forms.index(form) + 1, path.name, part, taken_at) for form, part in text.parts
         ]
-        return found, [(f"{path.name}, {lines}", why) for lines, why in text.passed_over]
+        unread = [(f"{path.name}, {lines}", why) for lines, why in text.passed_over]
+        if len(data) > SECTION_BYTES:
+            rest = data.count(b"\n", 0, SECTION_BYTES) + 1
+            unread.append((f"{path.name}, from line {rest} on", FAR))
+        return found, unread
     for sign, what in NOT_READ:
         if sign.search(head):
             raise LoadError(f"{path}: {what}")

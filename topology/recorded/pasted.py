@@ -12,7 +12,7 @@ from ..model.part import Part
 from ..model.snapshot import NodeSnapshot
 from ..sources.collect import merge
 from .formats import NAMES
-from .sections import read_sections
+from .sections import BROKEN, PROVES_NOTHING, read_sections
 
 KEPT_BYTES = 4 * 1024 * 1024
 """How much of a text is looked through for outputs of tools; what people paste is far smaller."""
@@ -46,14 +46,15 @@ class PastedText(msgspec.Struct, frozen=True):
 def read_pasted(data: bytes, name: str) -> PastedText | None:
     """The node of all outputs in a text; None where there is none that can be read.
 
-    An output that cannot be read is named among those that can.
+    An output that cannot be read is named, among those that can if there are any.
     """
     forms = text_formats()
     path = Path(name or "text")
     try:
         found = read_sections(data[:KEPT_BYTES], forms, path)
-    except FormatError:
-        return None
+    except FormatError as error:
+        nothing = NodeSnapshot(taken_at=0.0, source=(name or "text",))
+        return PastedText(nothing, (), ((f"line {error.line}", str(error)),))
     if found is None:
         return None
     order = {form.id: place for place, form in enumerate(forms)}
@@ -72,7 +73,11 @@ def read_pasted(data: bytes, name: str) -> PastedText | None:
             )
             for section in found.sections
         ),
-        broken=tuple((lines, why) for lines, why in found.passed_over if why.startswith("broken")),
+        broken=tuple(
+            (lines, why)
+            for lines, why in found.passed_over
+            if why.startswith(BROKEN) or PROVES_NOTHING in why
+        ),
     )
 
 

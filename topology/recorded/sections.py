@@ -9,10 +9,12 @@ from pathlib import Path
 
 import msgspec
 
-from ..model.format import Format, FormatError
+from ..model.format import Format, FormatError, ProvesNothingError
 from ..model.part import Part
 
 MOST_SECTIONS = 256
+BROKEN, PROVES_NOTHING = "broken", "proves nothing here"
+"""How the reason begins, or goes on behind the tool, for an output that gives nothing."""
 _MOST_RANGES = 6
 _NO_BREAK = str.maketrans(dict.fromkeys("\xa0\u2007\u202f", " ") | dict.fromkeys("\u200b\ufeff"))
 # A page that shows what a terminal printed often drops the escape byte and keeps the rest.
@@ -77,7 +79,7 @@ def read_sections(data: bytes, forms: Sequence[Format], path: Path) -> Sections 
                 parts.append((form, part))
         except FormatError as error:
             line = section.first - 1 + (error.line or 1)
-            located = FormatError(f"broken {form.id}: {error}", line)
+            located = FormatError(f"{_failed(form, error)}: {error}", line)
             first_error = first_error or located
             passed_over.append((where, str(located)))
     if not parts:
@@ -88,6 +90,11 @@ def read_sections(data: bytes, forms: Sequence[Format], path: Path) -> Sections 
     if between:
         passed_over.append((_lines(between), "text that --from does not read"))
     return Sections(tuple(parts), tuple(passed_over), tuple(sections))
+
+
+def _failed(form: Format, error: FormatError) -> str:
+    sound = isinstance(error, ProvesNothingError)
+    return f"{form.id} {PROVES_NOTHING}" if sound else f"{BROKEN} {form.id}"
 
 
 def _joined(sections: Sequence[TextSection]) -> list[TextSection]:

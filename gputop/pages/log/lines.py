@@ -70,7 +70,9 @@ def output_lines(log: LogReport, width: int) -> tuple[Line, ...]:
     for tool, found in places.items():
         more = f" and {len(found) - 3} more" if len(found) > 3 else ""
         named.append(f"{tool} ({', '.join(found[:3])}{more})")
-    lines = [*wrapped((("· ", "muted"), (f"also read: {'; '.join(named)}", "")), width, 2)]
+    lines: list[Line] = []
+    if named:
+        lines += wrapped((("· ", "muted"), (f"also read: {'; '.join(named)}", "")), width, 2)
     for where, why in log.pasted.broken[:MOST_ROWS]:
         lines += wrapped((("! ", "warn"), (f"{where}: {clean(why, 200)}", "")), width, 2)
     return tuple(lines)

@@ -65,6 +65,15 @@ def test_a_mixed_paste_on_stdin(
     assert [row["tool"] for row in found["outputs"]][:2] == ["NAME=VALUE", "lspci"]
 
 
+def test_outputs_that_prove_nothing_say_what_to_paste(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(["log", str(RECORDINGS / "pasted" / "acs-grep.txt")]) == CANNOT_TELL
+    said = capsys.readouterr().err
+    assert "line 2: lspci proves nothing here" in said
+    assert "paste all of `sudo lspci -vvv`, without grep" in said
+
+
 def test_a_node_on_stdin(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

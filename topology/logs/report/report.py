@@ -124,8 +124,8 @@ class LogReport(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def empty(self) -> bool:
         """Whether nothing in it comes from NCCL or RCCL or is known to concern them."""
-        said = self.library_lines or self.notes or self.environment or self.pasted
-        return not said
+        outputs = self.pasted is not None and self.pasted.sections
+        return not (self.library_lines or self.notes or self.environment or outputs)
 
     @property
     def main(self) -> Communicator | None:

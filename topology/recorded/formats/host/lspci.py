@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from ....model.format import Format, FormatError
+from ....model.format import Format, FormatError, ProvesNothingError
 from ....model.machine import Host, PciDevice
 from ....model.part import Part, Raw
 from ....model.record import Gap
@@ -48,7 +48,9 @@ def _parse(data: bytes, path: Path) -> Part:
     tree = read_tree(lines)
     blocks = read_blocks(line for line in lines if not _IN_TREE.match(line))
     if not tree and not blocks:
-        raise FormatError(NO_ADDRESSES if _ACS_ALONE.search(text) else "no device in it")
+        if _ACS_ALONE.search(text):
+            raise ProvesNothingError(NO_ADDRESSES)
+        raise FormatError("no device in it")
     raw = _raw(tree, blocks)
     found = parse_devices(raw)
     names = [name for device in raw["devices"].values() if (name := device.get("text"))]

@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 
 from ....model import quantities
-from ....model.format import Format, FormatError
+from ....model.format import Format, FormatError, ProvesNothingError
 from ....model.machine import Software
 from ....model.part import Part
 from ....model.record import Gap
@@ -68,7 +68,7 @@ def _parse(data: bytes, path: Path) -> Part:
                     cells.setdefault(test, {})[int(row[1]), column] = value
     wanted = {name: found for name, found in cells.items() if name in PAIRS or name in HOST}
     if not wanted:
-        raise FormatError(
+        raise ProvesNothingError(
             "no test in it that can be compared; run nvbandwidth "
             "-t device_to_device_memcpy_write_ce -t host_to_device_memcpy_ce"
         )

@@ -119,7 +119,8 @@ def test_links_below_bare_addresses() -> None:
 
 
 def test_controls_without_addresses_say_what_to_paste_instead() -> None:
-    with pytest.raises(LoadError, match=r"acs-grep\.txt:2: .* paste all of `sudo lspci -vvv`"):
+    why = r"acs-grep\.txt:2: lspci proves nothing here: .* paste all of `sudo lspci -vvv`"
+    with pytest.raises(LoadError, match=why):
         machine("acs-grep.txt")
 
 
