@@ -141,7 +141,8 @@ class FlagsScreen(ListedView):
         ready = details is not None and details.name == name
         board.caption(name if ready else f"{name} …")
         width = (board.scrollable_content_region.width or 60) - 1
-        board.show(flag_lines(details, name, width, changed=changed))
+        library = None if self.flags.study is None else self.flags.study.whose()
+        board.show(flag_lines(details, name, width, changed=changed, library=library))
 
     def on_flags_controller_loaded(self) -> None:
         """Draw with the catalogue at hand."""

@@ -10,11 +10,12 @@ from gputop.screens.flags.work import FlagDetails
 from gputop.terminal.clean import clean
 from gputop.topology.flags.account.account import plain
 from gputop.topology.flags.catalogue.catalogue import catalogue
+from gputop.topology.model.versions import Library
 from gputop.widgets.spans import Line, wrapped
 
 
 def flag_lines(
-    details: FlagDetails | None, name: str, width: int, *, changed: bool
+    details: FlagDetails | None, name: str, width: int, *, changed: bool, library: Library | None
 ) -> tuple[Line, ...]:
     """The what-if, then the selected flag; only the catalogue's text until more is worked out."""
     lines: list[Line] = []
@@ -26,8 +27,9 @@ def flag_lines(
             lines += [*wrapped(((why, "warn"),), width), ()]
         return (*lines, *section_lines(details.flag, width))
     flag = catalogue().flag(name)
+    text = plain(flag, library) if flag is not None else ()
     wait: Line = (("working out what it does here …", "muted"),)
-    return (*lines, wait, (), *section_lines(plain(flag) if flag is not None else (), width))
+    return (*lines, wait, (), *section_lines(text, width))
 
 
 def setting_lines(

@@ -32,7 +32,7 @@ def work_out(study: Study, name: str, changes: Mapping[str, str | None]) -> Flag
     try:
         trouble = study.trouble()
         if trouble:
-            text = plain(flag) if flag is not None else _stranger(name)
+            text = plain(flag, study.whose()) if flag is not None else _stranger(name)
             return FlagDetails(name=name, flag=text, trouble=trouble)
         what_if: tuple[Section, ...] = ()
         summary = ""

@@ -46,9 +46,9 @@ def account(flag: Flag, study: Study) -> tuple[Section, ...]:
     return tuple(section for section in sections if not section.empty)
 
 
-def plain(flag: Flag) -> tuple[Section, ...]:
-    """Describe a flag from the catalogue alone, without a node."""
-    flag = for_library(flag, None)
+def plain(flag: Flag, library: Library | None = None) -> tuple[Section, ...]:
+    """Describe a flag from the catalogue alone, in the words of a library: NCCL's without one."""
+    flag = for_library(flag, library)
     sections = [
         Section(title="What it does", paragraphs=(flag.changes, *_standing(flag, None))),
         Section(title="When to set it", paragraphs=(flag.set_when,) if flag.set_when else ()),
