@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import sys
@@ -9,9 +10,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import textual.app
+import textual.pilot
+from _pytest.pathlib import import_path
 from hypothesis import HealthCheck, settings
 
+from tests.idle import wait_for_idle
 from tests.support.amdsmi.wheels import NoWheel, Shelf
+from tests.support.places import TESTS
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # torch's threads burn the cores that tests share
 # Tests start Python hundreds of times: no start compiles again what an earlier one compiled.
@@ -25,8 +31,32 @@ gc.disable()
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
 
+# Both import it by name: whatever drives an app waits for what the app does, not for the clock.
+for driving in (textual.app, textual.pilot):
+    assert hasattr(driving, "wait_for_idle")
+    vars(driving)["wait_for_idle"] = wait_for_idle
+
 ASKED_FOR = ("captures", "timing")
 """Markers of tests that run only where `-m` names the marker."""
+
+
+def pytest_collectstart(collector: pytest.Collector) -> None:
+    """Begin at another file in each of several processes, so that each compiles other files.
+
+    In the order of pytest all of them would compile every file at the same time, which doubles what
+    collecting costs.
+    """
+    processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    if processes == 1 or collector.path != TESTS:
+        return
+    root = collector.config.rootpath
+    asked = [root / name.split("::")[0] for name in collector.config.args]
+    files = sorted(path for place in asked for path in place.rglob("test_*.py"))
+    first = len(files) * int(os.environ["PYTEST_XDIST_WORKER"].removeprefix("gw")) // processes
+    for path in files[first:] + files[:first]:
+        # What cannot be imported is reported where it is collected.
+        with contextlib.suppress(Exception, pytest.skip.Exception):
+            import_path(path, mode="importlib", root=root, consider_namespace_packages=False)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -46,6 +76,8 @@ def pytest_collection_finish() -> None:
     """Look for garbage again, and not among what was there before the tests."""
     gc.freeze()
     gc.enable()
+    # The app freezes too, once: from app to app that would keep whatever the last ones left.
+    vars(gc)["freeze"] = lambda: None
 
 
 def pytest_sessionfinish() -> None:

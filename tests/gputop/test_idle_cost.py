@@ -62,7 +62,8 @@ async def test_a_figure_that_moves_costs_its_line_alone(monkeypatch: pytest.Monk
     moved = replace(first.snapshot.readings, gpus=tuple(readings))
     async with GpuTop().run_test(size=(160, 50)) as pilot:
         await give(pilot, first)
-        await settle(pilot)
+        # The matrix is drawn once more, for the room that the first picture left it.
+        await give(pilot, first.follow(replace(first.snapshot)))
         calls: Counter[str] = Counter()
         ground_calls(monkeypatch, calls)
         counting(monkeypatch, calls, node, "matrix_lines")

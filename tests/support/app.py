@@ -108,9 +108,7 @@ async def give(pilot: Pilot[Any], report: Report) -> None:
 
 
 async def settle(pilot: Pilot[Any]) -> None:
-    """Wait until nothing is left to do; switching screens holds the picture for 50 ms."""
-    await pilot.pause()
-    await pilot.pause(0.06)
+    """Wait until nothing is left to do and the picture is drawn."""
     await pilot.pause()
 
 
