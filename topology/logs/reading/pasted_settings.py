@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import re
 
+NAMES = (
+    b"NCCL_", b"RCCL_", b"CUDA_", b"HIP_", b"ROCR_", b"HSA_", b"NVIDIA_", b"FI_", b"GLOO_", b"UCX_",
+)  # fmt: skip
+"""Each name that is read holds one of these."""
 _NAME = rb"(?:(?:TORCH_|OFI_)?[NR]CCL|CUDA|HIP|ROCR|HSA|NVIDIA|FI|GLOO|UCX)_[A-Z0-9_]+"
 _VALUE = rb"(?:\"([^\"]*)\"|'([^']*)'|([^\s;\"']*))"
 _LEADING = re.compile(

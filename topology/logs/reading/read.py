@@ -121,6 +121,11 @@ class _Reading:
                 if others == MANY_OTHERS:
                     present = batch.present(ABOUT)
                     self._unmarked.narrow(batch.chunk)
+                    if MARK not in batch.chunk and self._unmarked.silent(batch.chunk):
+                        rest = len(batch.lines) - (number - self._number) + 1
+                        elsewhere += rest
+                        number += rest - 1
+                        break
                 for mark in present:
                     if mark in raw:
                         break

@@ -80,6 +80,11 @@ class Signs:
         bare = chunk.translate(None, DIGITS)
         return Present(texts, [text for text in self._numbered if text in bare])
 
+    @property
+    def always(self) -> bool:
+        """Whether some pattern needs no text, so that any line may match it."""
+        return bool(self._always)
+
     def dull(self, texts: list[bytes], shape: bytes, present: Present | None = None) -> bool:
         """Whether a line says nothing whatever its digits are; `shape` is the line without them."""
         numbered = self._numbered if present is None else present.numbered

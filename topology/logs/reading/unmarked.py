@@ -6,7 +6,7 @@ import re
 
 from ..report.text import plain
 from .gathering import GatheredLog
-from .pasted_settings import settings_in
+from .pasted_settings import NAMES, settings_in
 from .setting_lines import on_version
 from .signs import DIGITS, Present, Signs
 from .torch_progress import MARKS
@@ -20,6 +20,8 @@ _LAST_MARKS = (
     b"ProcessGroupNCCL",
 )  # fmt: skip
 """Each of the last words holds one of these."""
+_SPOKEN = (b"CCL version", b"NCCL ", b"INFO ", b"WARN ", *MARKS, *NAMES)
+"""Without any of these there is neither a version nor a head, nor progress nor a setting."""
 _VERSION = re.compile(rb"[NR]CCL version ?:? ?\d+\.\d+")
 _ITS_VERSION = re.compile(rb", NCCL version (\d{1,3}\.\d{1,3}\.\d{1,3})\b")
 _BARE = re.compile(rb"(?:^|[\s>:|\])])(NCCL (?:INFO|WARN) )")
@@ -87,6 +89,12 @@ class Unmarked:
         self._present = self._signs.present(chunk)
         self._last_words = chunk is None or any(mark in chunk for mark in _LAST_MARKS)
         self._suspects = chunk is None or any(mark in chunk for mark in _SUSPECT_MARKS)
+
+    def silent(self, chunk: bytes) -> bool:
+        """Whether no line of the chunk that `narrow` looked at can say anything."""
+        found = self._present is not None and not self._present.texts and not self._signs.always
+        heard = self._last_words or (self._suspects and len(self._log.suspects) < MOST_SUSPECTS)
+        return found and not heard and not any(mark in chunk for mark in _SPOKEN)
 
     def read(self, raw: bytes, number: int) -> int:
         """Read one line; 1 when it is the library's or about it."""
