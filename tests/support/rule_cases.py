@@ -2,7 +2,8 @@
 
 A file names its base, what is edited, and every finding that the rules then make:
 
-    base = "hgx-h200-4gpu-live"          # or "demo hgx-h100-8", "kfd mi308x-8-cpx"
+    base = "hgx-h200-4gpu-live"          # or "demo hgx-h100-8", "kfd mi308x-8-cpx", or a file of
+                                         # the recordings: "text nvidia-public/b300-8-topo.txt"
     title = "one GPU has not joined the fabric"
     expect = ["fabric-state"]            # every id that its base does not give already
     gone = ["gpu-busy"]                  # ids that the base gives and this one does not; optional
@@ -103,6 +104,8 @@ def base(name: str) -> NodeSnapshot:
         return DemoFeed(name.removeprefix("demo "), version="0").at(0)
     if name.startswith("kfd "):
         return load([str(RECORDINGS / f"kfd/{name.removeprefix('kfd ')}.tar.gz")]).snapshot
+    if name.startswith("text "):
+        return load([str(RECORDINGS / name.removeprefix("text "))]).snapshot
     return decode((RECORDINGS / name / "snapshot.json").read_bytes())
 
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from gputop.topology.diagnosis.engine import Diagnosis
 from gputop.topology.diagnosis.evidence import LACKING
 from gputop.topology.diagnosis.finding import Finding
+from gputop.topology.expectation.reference import named
+from gputop.topology.nccl.decide.predict import predict
+from gputop.topology.node import Node
 from gputop.topology.recorded.load import load
 from tests.support.places import RECORDINGS
 
@@ -80,3 +85,59 @@ def test_a_text_without_variables_says_nothing_of_variables() -> None:
     silent = {"flag-costs", "flag-ignored", "device-order", "driver-not-answering", "driver-fails"}
     assert silent <= set(diagnosis("nvidia-public/b300-8-topo.txt").unexamined)
     assert silent <= set(diagnosis("hgx-h200-4gpu-live/snapshot.json").examined)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("nvidia-public/b300-8-topo.txt", "dgx-b300"),
+        ("hgx-h200-4gpu-vm/nvidia-smi-q.xml", "dgx-h200"),
+        ("nvidia-public/h100-8-topo-mp.txt", "dgx-h100"),
+    ],
+)
+def test_what_was_not_read_is_held_against_no_reference(name: str, expected: str) -> None:
+    """A matrix names NICs without their rates; an address says nothing of what it is joined to."""
+    found = diagnosed(load([str(RECORDINGS / name)]).snapshot, reference=named(expected))
+    assert not {"unexpected-network", "unexpected-wiring", "unexpected-links"} & {
+        finding.id for finding in found.findings
+    }
+    assert "unexpected-network" in found.unexamined
+
+
+def test_a_template_that_names_places_alone_is_no_fault(tmp_path: Path) -> None:
+    """Clouds hand out such files for NCCL_TOPO_FILE: the driver was not asked, nor were links."""
+    ids = 'vendor="0x10de" device="0x20b2" subsystem_vendor="0x10de" subsystem_device="0x1463"'
+    gpus = "".join(
+        f'<pci busid="ffff:ff:0{place}.0" class="0x060400" link_speed="16 GT/s" link_width="16">'
+        f'<pci busid="000{place}:00:00.0" class="0x030200" {ids} link_speed="16 GT/s" '
+        'link_width="16"/></pci>'
+        for place in range(1, 9)
+    )
+    file = tmp_path / "topo.xml"
+    file.write_text(
+        '<system version="1"><cpu numaid="0" affinity="f" arch="x86_64" vendor="AuthenticAMD" '
+        f'familyid="23" modelid="49">{gpus}</cpu></system>'
+    )
+    found = diagnosed(load([str(file)]).snapshot, reference=named("dgx-a100"))
+    assert [finding.id for finding in found.findings] == [LACKING]
+
+
+def test_explain_says_that_it_takes_a_place_for_granted_where_topo_does_not_know_it(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "gpus.csv"
+    file.write_text(
+        "index, name, uuid, pci.bus_id\n"
+        "0, NVIDIA H100 PCIe, GPU-00000000-0000-0000-0000-000000000000, 00000000:21:00.0\n"
+        "1, NVIDIA H100 PCIe, GPU-00000001-0000-0000-0000-000000000000, 00000000:81:00.0\n"
+    )
+    snapshot = load([str(file)]).snapshot
+    assert Node(snapshot).matrix.rows[0].cells[1].letters == "?"
+    (step,) = (
+        step for step in predict(snapshot).pairs[0].steps if step.question == "how far apart?"
+    )
+    assert step.basis == "assumed"
+    assert "not read" in step.because
+    whole = load([str(RECORDINGS / "hgx-h200-4gpu-live/snapshot.json")]).snapshot
+    steps = predict(whole).pairs[0].steps
+    assert {step.basis for step in steps if step.question == "how far apart?"} == {"read"}

@@ -14,6 +14,7 @@ from ..system.networks import Network, nets_of, network_of, with_socket_nic, wit
 from ..system.peers import Grants
 from ..system.prepared import PreparedSystem
 from ..versions import Version, preferred, version_for
+from ..xml.bus import NO_TREE
 from .grants import grants_of, mig_remark
 from .ground import Ground, NotedSettings, keep_ground, known_ground
 from .left_out import remarks
@@ -183,11 +184,17 @@ class _Groundwork:
             found = views(self.root, version, settings, self.grants, ranks=ranks, more_nodes=more)
         return found
 
+    def placed(self) -> bool:
+        """Whether the source tells where the GPUs hang, by a tree or by their relations."""
+        pairs = self.snapshot.machine.pairs
+        stated = any(pair.ancestor is not None for pair in pairs)
+        return stated or NO_TREE.removesuffix(".") not in self.assumptions
+
     def make(self) -> Ground:
         found = self.computed()
         all_graphs = [self.search(view) for view in found]
         domains = [
-            Domain(view, graphs.ring, number)
+            Domain(view, graphs.ring, number, placed=self.placed())
             for number, (view, graphs) in enumerate(zip(found, all_graphs, strict=True))
         ]
         devs = {gpu.rank: gpu for view in found for gpu in view.system.nodes["GPU"]}

@@ -59,9 +59,10 @@ def same_shm() -> DecisionStep:
 
 
 class Distances:
-    """How far apart two GPUs are, before any diversion."""
+    """How far apart two GPUs are, before any diversion; `placed`: it was read where they hang."""
 
-    def __init__(self, version: Version) -> None:
+    def __init__(self, version: Version, *, placed: bool) -> None:
+        self._placed = placed
         self.ways = PathWords(version)
         self._answers = [f"{version.name_of(kind)}: {meaning(version, kind)}" for kind in PathType]
         self._table = f", a constant of {version.library.upper()}'s table"
@@ -69,12 +70,16 @@ class Distances:
     def step(self, src: SystemNode, path: SystemPath) -> DecisionStep:
         """The path from one GPU to another."""
         ways = self.ways
+        guessed = not self._placed and path.type > PathType.NVB
+        unread = "; where they hang was not read (? in the matrix of gputop topo)"
         return DecisionStep(
             question="how far apart?",
             answer=self._answers[path.type],
-            because=f"{ways.way(src, path)}; narrowest link {ways.narrowest(path)}{self._table}",
+            because=f"{ways.way(src, path)}; narrowest link {ways.narrowest(path)}{self._table}"
+            + (unread if guessed else ""),
             flag="NCCL_TOPO_FILE",
             source="graph/paths.cc:ncclTopoSetPaths",
+            basis="assumed" if guessed else "read",
         )
 
 

@@ -34,6 +34,8 @@ class Domain:
     computed: Computed
     ring: SearchGraph | None
     number: int
+    placed: bool = True
+    """Whether it was read where the GPUs hang."""
     local: LocalNets = field(init=False)
 
     def __post_init__(self) -> None:
@@ -74,7 +76,7 @@ class _Inside:
         self._domain, self._network, self._bus_ids = domain, network, bus_ids
         self._computed = domain.computed
         version = self._version = domain.computed.version
-        self._distances = steps.Distances(version)
+        self._distances = steps.Distances(version, placed=domain.placed)
         self._first_steps = {
             False: (steps.same_host(False), steps.same_shm()),
             True: (steps.same_host(True),),

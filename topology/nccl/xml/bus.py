@@ -20,6 +20,7 @@ _SAID = re.compile(r"([0-9]{1,3}):")
 MOST_BRIDGES = 64
 """Limit of bridges above one device; real trees have eight at most."""
 NO_NUMA = "The NUMA nodes of the GPUs are not known: all are taken to be on one."
+NO_TREE = "The PCI tree is not known: GPUs hang directly on the CPU of their NUMA node."
 _ARCHITECTURES = {"x86_64": "x86_64", "aarch64": "arm64", "ppc64le": "ppc64", "ppc64": "ppc64"}
 
 
@@ -134,9 +135,7 @@ class Bus:
     def _unseen(self, address: str) -> dict[str, str]:
         gpu = self._gpus.get(address)
         if gpu is not None:
-            self.assumptions.append(
-                "The PCI tree is not known: GPUs hang directly on the CPU of their NUMA node."
-            )
+            self.assumptions.append(NO_TREE)
         gts = PCIE_GTS.get(gpu.pcie_gen_max or 0) if gpu is not None else None
         lanes = gpu.pcie_width_max if gpu is not None else None
         return {

@@ -25,7 +25,7 @@ def _check_flat(case: Case) -> Iterable[Finding] | None:
     if not all(ways.values()):
         return None
     switch = any(device.kind.startswith("switch") for way in ways.values() for device in way)
-    board = [gpu for gpu in case.gpus if _on_a_board(case, gpu.address)]
+    board = [gpu for gpu in case.gpus if on_a_board(case, gpu.address)]
     asked = [pair for pair in case.machine.pairs if pair.ancestor is not None]
     near = any(pair.ancestor in ("internal", "single", "multiple") for pair in asked)
     if switch or near or len(board) < len(case.gpus):
@@ -74,7 +74,7 @@ def _check_flat(case: Case) -> Iterable[Finding] | None:
     ]
 
 
-def _on_a_board(case: Case, address: str) -> bool:
+def on_a_board(case: Case, address: str) -> bool:
     """Whether the model sits on a board that has PCIe switches in a real server.
 
     A GPU that NVLink-C2C joins to its CPU is at a root port there too.

@@ -1,0 +1,66 @@
+"""Links that lead back to the GPU that they start from: a topology XML can say so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ....model.machine import Gpu
+from ...case import Case
+from ...finding import SLOW, Evidence, Finding, Fix
+from ...rule import Rule
+
+
+def _check(case: Case) -> Iterable[Finding] | None:
+    ends = {gpu.address: _ends(gpu) for gpu in case.gpus}
+    if not any(ends.values()):
+        return None
+    loops = {own: found.count(own) for own, found in ends.items() if own in found}
+    if not loops:
+        return []
+    who = list(loops)
+    return [
+        ITSELF.finding(
+            SLOW,
+            f"links of {case.names(who)} lead back to the GPU itself",
+            devices=who,
+            evidence=[
+                Evidence(
+                    what=f"links of {case.name(own)}",
+                    value=f"{count} of {len(ends[own])} to {own}, its own address",
+                    source=", ".join(case.snapshot.source),
+                )
+                for own, count in loops.items()
+            ],
+            consequence=f"{case.words.library} counts them and can send nothing over them: where "
+            "they really lead it uses PCIe or the network.",
+            fix=[
+                Fix(
+                    text="Let the library write the file anew on this machine, without "
+                    "NCCL_TOPO_FILE set.",
+                    command="export NCCL_TOPO_DUMP_FILE=system.xml",
+                ),
+                Fix(
+                    text="See where each link leads.",
+                    command="nvidia-smi nvlink -p",
+                ),
+            ],
+        )
+    ]
+
+
+def _ends(gpu: Gpu) -> list[str]:
+    ends = [link.remote_address for link in gpu.nvlinks]
+    ends += [link.remote_address for link in gpu.xgmi]
+    return [end for end in ends if end is not None]
+
+
+ITSELF = Rule(
+    id="link-to-itself",
+    peers="D12",
+    title="links that lead back to the GPU that they start from",
+    evidence="the other end of each link",
+    disproof="another address at the other end in `nvidia-smi nvlink -p`",
+    sources=("NCCL graph/xml.cc: ncclTopoGetXmlFromGpu writes a link's target as it is read",),
+    check=_check,
+)
+RULES = (ITSELF,)

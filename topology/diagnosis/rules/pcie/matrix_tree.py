@@ -1,0 +1,120 @@
+"""The PCIe tree as a matrix shows it: a flat one of a guest, and switches that GPUs share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ...case import Case
+from ...finding import BY_DESIGN, NOTICE, Evidence, Finding, Fix
+from ...pairs import BELOW_SWITCH
+from ...rule import Rule
+from .vm_tree import TOPOLOGY_VARIABLE, on_a_board
+
+_BOARD = 4
+"""GPUs that are more than one host bridge of any CPU has beside NICs."""
+_FLAT = "PHB"
+
+
+def _check_flat(case: Case) -> Iterable[Finding] | None:
+    relations = case.machine.relations
+    gpus = {gpu.address for gpu in case.gpus}
+    if case.in_vm is not None:
+        return None
+    if case.machine.nccl_topology is not None:
+        return [_flat(case, "PCIe switches above the GPUs", "none")] if _bare(case) else []
+    if case.machine.pci or not relations:
+        return None
+    far = {item.letters for item in relations if not {item.a, item.b} <= gpus}
+    near = {item.letters for item in relations if {item.a, item.b} <= gpus}
+    letters = {item for item in near | far if not item.startswith("NV") and item != "X"}
+    # NVLink between them makes it a board: then PCIe switches belong above the GPUs.
+    joined = any(item.startswith("NV") for item in near)
+    if len(gpus) < _BOARD or not joined or not far:
+        return []
+    if letters != {_FLAT}:
+        return []
+    return [_flat(case, "relations over PCIe", f"{_FLAT} everywhere, PIX or PXB nowhere")]
+
+
+def _bare(case: Case) -> bool:
+    """Whether a topology XML shows a large board and no bridge above any of its GPUs.
+
+    Boards of four hang on the CPUs themselves in many servers.
+    """
+    ways = [case.way_up(gpu.address) for gpu in case.gpus]
+    whole = len(ways) > _BOARD and all(len(way) == 1 for way in ways)
+    return whole and all(on_a_board(case, gpu.address) for gpu in case.gpus)
+
+
+def _flat(case: Case, what: str, value: str) -> Finding:
+    return FLAT.finding(
+        NOTICE,
+        f"all {len(case.gpus)} GPUs hang without a PCIe switch: the flat tree of a virtual machine",
+        devices=[gpu.address for gpu in case.gpus],
+        evidence=[Evidence(what=what, value=value, source=", ".join(case.snapshot.source))],
+        consequence="A board of this kind has PCIe switches between its GPUs and NICs; a "
+        f"hypervisor hides them. {case.words.library} then takes every NIC for equally far: it "
+        "may pick a far one, or none for GPUDirect RDMA, unless a topology file tells it.",
+        fix=[
+            Fix(
+                text="Name the topology file of this machine type, which its operator writes.",
+                command=f"export {TOPOLOGY_VARIABLE}=/etc/nccl-topology.xml",
+            ),
+            Fix(text="Ask whether this is a guest.", command="systemd-detect-virt"),
+        ],
+    )
+
+
+def _check_shared(case: Case) -> Iterable[Finding] | None:
+    pairs = case.pairs
+    if case.machine.host is not None or not pairs or any(pair.letters == "?" for pair in pairs):
+        return None
+    below: dict[str, set[str]] = {}
+    for pair in pairs:
+        if pair.letters in BELOW_SWITCH:
+            group = set(pair.ends).union(*(below.get(end, ()) for end in pair.ends))
+            below |= dict.fromkeys(group, group)
+    groups = sorted({tuple(sorted(group)) for group in below.values()})
+    if not groups:
+        return []
+    shown = " ".join("{" + ", ".join(map(case.name, group)) + "}" for group in groups)
+    most = max(map(len, groups))
+    return [
+        SHARED.finding(
+            BY_DESIGN,
+            f"GPUs share the uplink of a PCIe switch: {shown}",
+            devices=sorted(below),
+            evidence=[
+                Evidence(
+                    what="GPUs with PIX or PXB between them",
+                    value=shown,
+                    source=", ".join(case.snapshot.source),
+                )
+            ],
+            consequence=f"Up to {most} GPUs divide one link to the host's memory and to the GPUs "
+            "of other switches: copies of all of them at once run at a part of their rate.",
+        )
+    ]
+
+
+FLAT = Rule(
+    id="flat-tree-of-a-guest",
+    peers="D06",
+    title="a flat PCIe tree, as hypervisors show it, in a matrix or a topology XML",
+    evidence="relations of GPUs and NICs or a topology XML, where nobody looked for a hypervisor",
+    disproof="PCIe switches in `lspci -t` of this machine",
+    sources=("NVIDIA/nccl#1843", "NVIDIA/nccl-tests#256"),
+    check=_check_flat,
+    implied_by=("vm-flat-tree",),
+)
+SHARED = Rule(
+    id="shared-switch",
+    peers="D39",
+    title="PCIe switches that several GPUs share, by a matrix or a topology XML",
+    evidence="relations of all pairs of GPUs, in a text that says nothing of the host",
+    disproof="PHB, NODE or SYS between them in `nvidia-smi topo -m`",
+    sources=("NVIDIA/nccl#44", "nvidia-smi topo -m: legend"),
+    check=_check_shared,
+    implied_by=("shared-uplink",),
+)
+RULES = (FLAT, SHARED)
