@@ -14,7 +14,7 @@ from ..recorded.demos import shape
 
 LINK_LETTERS = ("NV", "XGMI")
 """Prefixes of letters that mean links between GPUs; all others mean PCIe."""
-_CLOUDS = ("aws", "gcp", "azure", "oci")
+_CLOUDS = ("aws", "gcp", "azure", "oci", "coreweave")
 """Prefix of names in nodes.toml, which users leave out."""
 _RDMA = re.compile(r"InfiniBand|ConnectX|\bEFA v|RoCE|BlueField|Thor|Pollara")
 """Kinds of NIC in nodes.toml that the kernel's RDMA layer names."""

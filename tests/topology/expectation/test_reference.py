@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from gputop.topology.diagnosis.engine import diagnose
 from gputop.topology.expectation.reference import UnknownReferenceError, named, names, of_snapshot
 from gputop.topology.hardware.specs import table
 from gputop.topology.recorded.demos import demo
+from gputop.topology.recorded.load import load
 
 from ...support.rule_cases import base, diagnosed, edited, ids
 
@@ -37,6 +41,15 @@ def test_every_alias_is_the_node_or_a_node_of_that_name(node: str) -> None:
         ("hgx-h100-8", "DGX H100"),
         ("mi300x-8", "MI300X UBB8"),
         ("ND96amsr_A100_v4", "Azure ND96asr_v4"),
+        ("g6e.24xlarge", "AWS g6e.24xlarge"),
+        ("g5.12xlarge", "AWS g5.24xlarge"),
+        ("p3dn.24xlarge", "AWS p3dn.24xlarge"),
+        ("ND GB200 v6", "Azure ND128isr_NDR_GB200_v6"),
+        ("ND GB300 v6", "Azure ND128isr_GB300_v6"),
+        ("NC H100 v5", "Azure NC80adis_H100_v5"),
+        ("A4X Max", "GCP a4x-maxgpu-4g-metal"),
+        ("A2 Ultra", "GCP a2-ultragpu-8g"),
+        ("gb200-4x", "CoreWeave gb200-4x"),
     ],
 )
 def test_names_as_people_type_them(typed: str, node: str) -> None:
@@ -133,3 +146,48 @@ def test_a_name_out_of_a_list_of_pci_ids_is_no_other_model() -> None:
     sister = of_snapshot(edited(node, unnamed), "topology.xml")
     assert sister.names == ()
     assert "unexpected-gpus" not in ids(diagnosed(node, reference=sister))
+
+
+SIZE = re.compile(r"\((\d+) GPUs?\)")
+
+
+@pytest.mark.parametrize("node", NODES)
+def test_an_alias_names_no_size_with_another_number_of_gpus(node: str) -> None:
+    """Else half a node is reported as a whole one that lost GPUs."""
+    for alias in NODES[node].get("aliases", ()):
+        said = SIZE.search(alias)
+        assert said is None or int(said[1]) == NODES[node]["gpus"]
+
+
+def board(count: int, links: str) -> str:
+    head = "\t".join(["", *(f"GPU{number}" for number in range(count)), "CPU Affinity"])
+    rows = [
+        "\t".join(
+            [f"GPU{row}", *(" X " if row == column else links for column in range(count)), "0-31"]
+        )
+        for row in range(count)
+    ]
+    return "\n".join([head, *rows]) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "count", "links", "expected"),
+    [
+        ("HGX A100 4-GPU", 4, "NV4", ()),
+        ("HGX H100 4-GPU", 4, "NV6", ()),
+        ("HGX H100 4-GPU", 4, "SYS", ("unexpected-wiring",)),
+        ("g6e.24xlarge", 4, "SYS", ()),
+        ("g6e.48xlarge", 4, "SYS", ("unexpected-gpus",)),
+        ("p6e-gb200.36xlarge", 4, "NV18", ()),
+        ("NC80adis_H100_v5", 2, "SYS", ()),  # whether it has the bridge is not published
+        ("g6.48xlarge", 8, "PHB", ()),
+        ("RTX PRO server", 8, "NODE", ()),
+    ],
+)
+def test_nodes_by_their_matrix(
+    tmp_path: Path, name: str, count: int, links: str, expected: tuple[str, ...]
+) -> None:
+    file = tmp_path / "topo.txt"
+    file.write_text(board(count, links))
+    found = diagnosed(load([str(file)]).snapshot, reference=named(name)).findings
+    assert tuple(one.id for one in found if one.id.startswith("unexpected")) == expected

@@ -32,6 +32,8 @@ _DEFAULTS = {
     "RmNvlinkBandwidth": "",
 }
 """Parameters of the NVIDIA module that affect P2P, and their defaults in release 580."""
+_COHERENT = ("aarch64", "ppc64le")
+"""Architectures whose CPUs NVIDIA's GPUs share an address space with: Grace and Power9."""
 _LOCKED = re.compile(r"^Max locked memory\s+(\w+)", re.MULTILINE)
 _NAME = re.compile(r'^PRETTY_NAME="?([^"\n]{1,200})', re.MULTILINE)
 _MEMORY = re.compile(r"^(MemTotal|MemAvailable):\s+(\d{1,15}) kB", re.MULTILINE)
@@ -90,7 +92,7 @@ def _host(raw: Raw, files: Fields, absent: str) -> Host:
         files.miss("architecture", absent)
     driver = files.text("proc/driver/nvidia/version", "nvidia_module")
     container = _container(raw, files, absent)
-    coherent = architecture == "aarch64" and driver is not None
+    coherent = architecture in _COHERENT and driver is not None
     return Host(
         hostname=files.text("proc/sys/kernel/hostname") or files.text("etc/hostname", "hostname"),
         kernel=_kernel(files),

@@ -151,6 +151,9 @@ def test_a_node_with_memory_alone() -> None:
     driver = {"proc/driver/nvidia/version": "NVIDIA UNIX Open Kernel Module for aarch64  570.1 "}
     grace = parsed(numa=numa, files={"proc/cpuinfo": ARM, **driver})
     assert [node.gpu_memory for node in grace.numa] == [False, True]
+    module = "NVIDIA UNIX ppc64le Kernel Module  418.87.00"
+    power = {"proc/driver/nvidia/version": module, "proc/sys/kernel/arch": "ppc64le"}
+    assert [node.gpu_memory for node in parsed(numa=numa, files=power).numa] == [False, True]
     assert grace.numa[1].memory_bytes == 96 * 1024
     other = parsed(numa=numa, files={"proc/cpuinfo": INTEL, **driver})
     assert other.numa[1].gpu_memory is None

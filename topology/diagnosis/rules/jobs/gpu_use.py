@@ -198,9 +198,12 @@ def under_windows(case: Case) -> bool:
 def _coherent(case: Case, gpu: Gpu) -> bool:
     """Whether the kernel uses the GPU's memory as its own too: its page cache may lie there.
 
-    This is so on Grace, where the memory is a NUMA node of the host (NVML's GPU NUMA id).
+    This is so on Grace, where the memory is a NUMA node of the host (NVML's GPU NUMA id), and on
+    Power9, where NVLink joins the V100 to its CPU.
     """
     sku = case.sku(gpu)
+    if any(node.gpu_memory for node in case.host.numa):
+        return True
     return gpu.gpu_numa_id is not None or bool(sku is not None and sku.c2c_gbs)
 
 
