@@ -62,21 +62,18 @@ class Distances:
     """How far apart two GPUs are, before any diversion; `placed`: it was read where they hang."""
 
     def __init__(self, version: Version, *, placed: bool) -> None:
-        self._placed = placed
-        self.ways = PathWords(version)
+        self.ways, self._placed = PathWords(version), placed
         self._answers = [f"{version.name_of(kind)}: {meaning(version, kind)}" for kind in PathType]
         self._table = f", a constant of {version.library.upper()}'s table"
 
     def step(self, src: SystemNode, path: SystemPath) -> DecisionStep:
         """The path from one GPU to another."""
-        ways = self.ways
-        guessed = not self._placed and path.type > PathType.NVB
-        unread = "; where they hang was not read (? in the matrix of gputop topo)"
+        ways, guessed = self.ways, not self._placed and path.type > PathType.NVB
+        way = f"{ways.way(src, path)}; narrowest link {ways.narrowest(path)}{self._table}"
         return DecisionStep(
             question="how far apart?",
             answer=self._answers[path.type],
-            because=f"{ways.way(src, path)}; narrowest link {ways.narrowest(path)}{self._table}"
-            + (unread if guessed else ""),
+            because=f"{way}; where they hang was not read (`gputop topo`: ?)" if guessed else way,
             flag="NCCL_TOPO_FILE",
             source="graph/paths.cc:ncclTopoSetPaths",
             basis="assumed" if guessed else "read",
