@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ....model import quantities
-from ....model.format import Format, FormatError
+from ....model.format import Format, ProvesNothingError
 from ....model.machine import Gpu
 from ....model.part import Part
 from ....model.snapshot import Measurement
@@ -55,7 +55,7 @@ def _recognises(head: bytes, path: Path) -> bool:
 def _parse(data: bytes, path: Path) -> Part:
     runs = [run for run in _runs(lines_of(data)) if run.rows or run.devices]
     if not runs:
-        raise FormatError("no rank and no row of a table in it")
+        raise ProvesNothingError("no rank and no row of a table in it; paste its whole output")
     gpus: dict[str, Gpu] = {}
     figures: list[Measurement] = []
     hosts = tuple(dict.fromkeys(host for run in runs for host in run.hosts))[:1]

@@ -123,6 +123,11 @@ def test_ranks_that_share_a_gpu_and_their_twin(tmp_path: Path) -> None:
     assert LAUNCH.check(Case(Node(written(tmp_path, text)))) == []
 
 
+def test_a_command_alone_says_what_to_paste(tmp_path: Path) -> None:
+    with pytest.raises(LoadError, match=r"nccl-tests proves nothing here: .* whole output"):
+        written(tmp_path, "$ ./build/all_reduce_perf -b 8 -e 128M -f 2 -g 8\n# Using devices\n")
+
+
 def test_buses_that_repeat_name_no_gpu(tmp_path: Path) -> None:
     text = (FOLDER / "a100-2-nccl-tests.txt").read_text()
     node = written(tmp_path, text.replace("[0x07]", "[0x00]").replace("[0x0f]", "[0x00]"))
