@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 MOST_NOTES = 20
 NO_FINDINGS = "nothing in the table of symptoms applies to this log"
+NOTHING_SHOWN = "no rule finds a fault in what these outputs show; what they leave out is not known"
 MOST_RANKS = 16
 INKS = {"P2P": "link-nvlink", "SHM": "link-socket", "NET": "link-pcie", "COLLNET": "link-pcie"}
 CELL = 6
@@ -102,7 +103,8 @@ def _findings(read: ReadLog, width: int) -> tuple[Line, ...]:
         lines += _plain(f"? line {note.line}: {text}", width, 3)
     if len(read.unexplained) > MOST_NOTES:
         lines += [((f"and {len(read.unexplained) - MOST_NOTES} more", ""),)]
-    lines = lines or [((NO_FINDINGS, ""),)]
+    outputs_alone = read.log.pasted is not None and not read.log.library_lines
+    lines = lines or [((NOTHING_SHOWN if outputs_alone else NO_FINDINGS, ""),)]
     if read.next:
         lines += [EMPTY, *_plain(f"Next: {read.next}", width, 6)]
     return tuple(lines)

@@ -65,6 +65,12 @@ def test_a_mixed_paste_on_stdin(
     assert [row["tool"] for row in found["outputs"]][:2] == ["NAME=VALUE", "lspci"]
 
 
+def test_outputs_without_a_finding_are_no_all_clear(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["log", str(RECORDINGS / "pasted" / "a100-switch-tree.txt")]) == ANSWERED
+    out = capsys.readouterr().out
+    assert "no rule finds a fault in what these outputs show; what they leave out is not" in out
+
+
 def test_outputs_that_prove_nothing_say_what_to_paste(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
