@@ -17,7 +17,6 @@ from textual.screen import Screen
 from textual.strip import Strip
 from textual.style import Style
 from textual.widget import Widget
-from textual.widgets import OptionList
 
 from gputop.widgets.board import Board
 
@@ -54,16 +53,20 @@ def release_old_lines(app: App[Any]) -> None:
     clear = getattr(StylesCache.get_inner_outer, "cache_clear", None)
     if clear is not None:  # a Textual that caches otherwise needs nothing of us
         clear()
-    for stack in app._screen_stacks.values():
+    for stack in getattr(app, "_screen_stacks", {}).values():
         for screen in stack:
             release_lines(screen)
 
 
 def release_lines(screen: Screen[Any]) -> None:
-    """Forget the lines of one screen, 2 KB each, before it is collected or drawn again."""
+    """Forget the lines of one screen, 2 KB each, before it is collected or drawn again.
+
+    And the sixteen sizes that Textual remembers of each widget: other screens need other ones.
+    """
     for widget in screen.walk_children(Widget):
-        widget._styles_cache.clear()
+        for name in ("_styles_cache", "_box_model_cache", "_option_render_cache"):
+            cache = getattr(widget, name, None)
+            if cache is not None:  # not of every widget, nor of every Textual
+                cache.clear()
         if isinstance(widget, Board):
             widget.release_lines()
-        elif isinstance(widget, OptionList):
-            widget._option_render_cache.clear()
