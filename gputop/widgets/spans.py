@@ -95,7 +95,7 @@ def wrapped(spans: Iterable[Span], width: int, indent: int = 0) -> tuple[Line, .
     return _wrapped(tuple(spans), max(width, indent + 4), indent)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=256)
 def _wrapped(spans: Line, width: int, indent: int) -> tuple[Line, ...]:
     # Of a screen that is drawn each second most lines are as they were.
     lines: list[list[Span]] = [[]]
