@@ -194,6 +194,8 @@ class RdmaDevice(Record, frozen=True, kw_only=True):
     guid: str | None = None
     firmware: str | None = None
     board_id: str | None = None
+    model: str | None = None
+    """The chip as its maker numbers it, "MT4129"; ibstat and ibdev2netdev print it."""
     numa_node: int | None = None
     interfaces: tuple[str, ...] = ()
     ports: tuple[RdmaPort, ...] = ()

@@ -20,15 +20,16 @@ WORDS = {
     "acs-redirect": r"ACSCtl:",
     "pcie-width": r"Lnk(?:Sta|Cap):|\bWidth\b",
     "pcie-generation": r"Lnk(?:Sta|Cap):|Link Gen|\bGen\b",
-    "nic-down": r"[Ss]tate:|state |\((?:Up|Down)\)|Rate:|rate:",
-    "rdma-port-down": r"[Ss]tate:|state |Rate:|rate:",
-    "rdma-slow-port": r"Rate:|rate:",
+    "nic-port-down": r"[Ss]tate:|state |\((?:Up|Down)\)",
+    "nic-port-slow": r"Rate:|rate:",
     "nvlink-down": r"inactive",
     "gpu-lost": r"lost|Unable to determine|ERR!",
     "collective-fails": r"FAILED|\s[1-9]\d*\s*$",
     "test-launch": r"Rank\s+\d",
 }
 """Rule -> the words in the lines that it reads; for other rules the line with the name."""
+_BEFORE = ("", "CA", "link", "Infiniband device")
+"""What tools print before the name of the device that a block is about."""
 _PASTED = "pasted output of "
 _NUMBER = re.compile(r"\d{1,15}(?:\.\d{1,6})?")
 _LEADING = re.compile(r"(\d[\d,.]*)(?: k?B| [KMG]i?B|\s)")
@@ -100,7 +101,8 @@ def _blocks(section: PastedSection, name: re.Pattern[str]) -> Iterator[tuple[int
     lines = section.lines
     for start, text in enumerate(lines):
         found = name.search(text[:80])
-        if found is None or (text[: found.start()].strip(" \t'\"|-+\\") and ":" not in text[:40]):
+        before = "" if found is None else text[: found.start()].strip(" \t'\"|-+\\")
+        if found is None or (before not in _BEFORE and ":" not in text[:40]):
             continue
         depth = len(text) - len(text.lstrip())
         end = start + 1

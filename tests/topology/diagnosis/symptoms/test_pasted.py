@@ -31,7 +31,7 @@ def test_a_mixed_text_gives_one_report_with_its_lines() -> None:
     lines = MIXED.decode().split("\n")
     ids = [finding.id for finding in found.findings]
     assert ids[1] == "collective-fails"
-    assert {"acs-redirect", "pcie-width", "collective-fails"} <= set(ids)
+    assert {"acs-redirect", "pcie-width", "collective-fails", "nic-port-down"} <= set(ids)
     harm = [SEVERITIES.index(finding.severity) for finding in found.findings]
     assert harm == sorted(harm)
     for finding in found.findings:
@@ -41,6 +41,10 @@ def test_a_mixed_text_gives_one_report_with_its_lines() -> None:
             said = " ".join(lines[(proof.line or 0) - 1].split())
             assert said.endswith(" ".join(proof.value.split())[-40:]), finding.id
     proofs = {finding.id: finding.evidence for finding in found.findings}
+    assert [p.value for p in proofs["nic-port-down"] if p.line] == [
+        "State: Down",
+        "Physical state: Disabled",
+    ]
     assert "ACSCtl" in proofs["acs-redirect"][0].value
     assert "x8 (downgraded)" in proofs["pcie-width"][1].value
     assert proofs["collective-fails"][0].value.endswith("21.01 21.01 3")

@@ -26,13 +26,13 @@ def _groups(case: Case) -> list[Group]:
     found: dict[tuple[object, ...], Group] = defaultdict(list)
     for device in case.machine.rdma:
         pci = case.pci(device.address) if device.address else None
-        if device.board_id is None and device.driver is None:
+        if device.board_id is None and device.driver is None and device.model is None:
             continue
         if pci is not None and pci.physical_function is not None:
             continue  # a virtual function waits for a guest, which may never come
         place = (device.address or ".0").rpartition(".")[2]
         for port in device.ports:
-            key = (device.kind, device.driver, device.board_id, place, port.port)
+            key = (device.kind, device.driver, device.board_id, device.model, place, port.port)
             found[key].append((device, port))
     return list(found.values())
 

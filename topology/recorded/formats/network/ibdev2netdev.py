@@ -35,8 +35,8 @@ def _parse(data: bytes, path: Path) -> Part:
         match = _LINE.match(line)
         if match is None:
             continue
-        address, name, _, firmware, port, state, netdev, up = match.groups()
-        if not said.device(name, address=address_of(address), firmware=firmware):
+        address, name, model, firmware, port, state, netdev, up = match.groups()
+        if not said.device(name, address=address_of(address), firmware=firmware, model=model):
             continue
         said.port(name, int(port), state=state_of(state) if state else None)
         links.setdefault(name, []).append(netdev)

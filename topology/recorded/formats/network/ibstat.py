@@ -44,7 +44,7 @@ def _keep(said: SaidPorts, name: str, port: int, key: str, text: str) -> None:
     if key == "Firmware version":
         said.device(name, firmware=text)
     elif key == "CA type":
-        said.device(name, kind="efa" if text.lower().startswith("efa") else None)
+        said.device(name, kind="efa" if text.lower().startswith("efa") else None, model=text)
     elif key == "Node GUID":
         said.device(name, guid=text)
     elif not port:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from gputop.topology.diagnosis.case import Case
+from gputop.topology.diagnosis.rules.network.nics import PORT_DOWN
 from gputop.topology.model.machine import Machine, RdmaDevice
+from gputop.topology.node import Node
 from gputop.topology.recorded.load import load
 from tests.support.places import RECORDINGS
 
@@ -116,3 +119,17 @@ def test_texts_about_one_device_are_joined_with_a_matrix(tmp_path: Path) -> None
     )
     first = found.relations[0]
     assert (first.a, first.b, first.letters) == ("topo:GPU0", "mlx5_0", "PIX")
+
+
+def test_a_port_that_is_down_beside_others_of_its_chip(tmp_path: Path) -> None:
+    lspci = "18:00.0 3D controller: NVIDIA Corporation GH100 [H100 SXM5 80GB]\n"
+    path = tmp_path / "paste.txt"
+    text = (FOLDER / "a100-ibstat.txt").read_text()
+    third = "CA 'mlx5_3'" + text.split("CA 'mlx5_0'")[1].split("CA 'mlx5_1'")[0]
+    path.write_text(lspci + text + third)
+    (finding,) = PORT_DOWN.check(Case(Node(load([str(path)]).snapshot))) or ()
+    assert finding.title == "port of mlx5_1 is down, and 2 like it are up"
+    assert finding.evidence[0].value == "DOWN, Disabled"
+    path.write_text(lspci + text + third.replace("4123", "1"))
+    (finding,) = PORT_DOWN.check(Case(Node(load([str(path)]).snapshot))) or ()
+    assert finding.severity == "notice"  # one of two: nobody knows that it should be up
