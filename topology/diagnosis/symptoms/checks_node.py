@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ...logs.report.communicator import Communicator, LoggedSystem, Proof
+from ...logs.report.communicator import Communicator, LoggedNode, LoggedSystem, Proof
 from ...logs.report.report import LogReport
 
 _ATTRIBUTE = re.compile(r"Attribute .* of node .* not found")
@@ -62,11 +62,31 @@ def _gpu_links(system: LoggedSystem) -> dict[str, tuple[float, Proof]]:
 
 
 def pci_crippled(log: LogReport) -> Iterator[Proof]:
-    """A GPU whose link is slower than any real one."""
+    """A link between a GPU and its CPU that is slower than any real one."""
     for system in _systems(log):
-        for gbs, proof in _gpu_links(system).values():
-            if gbs < CRIPPLED_GBS:
-                yield proof
+        nodes = {node.name: node for node in system.nodes}
+        on_the_way = {
+            (above.name, below.name): above
+            for gpu in system.nodes
+            if gpu.name.startswith("GPU/")
+            for above, below in _way_up(gpu, nodes)
+        }
+        for (_, below), above in on_the_way.items():
+            for link in above.links:
+                if link.kind == "PCI" and link.to == below and link.gbs < CRIPPLED_GBS:
+                    text = f"{above.name} + PCI[{link.gbs}] - {below}"
+                    yield Proof(nodes[below].line, text)
+
+
+def _way_up(
+    node: LoggedNode, nodes: dict[str, LoggedNode]
+) -> Iterator[tuple[LoggedNode, LoggedNode]]:
+    """Each pair of a node and what hangs under it, from this node up to its CPU."""
+    seen = set()
+    while node.name not in seen and (above := nodes.get(node.parent or "")) is not None:
+        seen.add(node.name)
+        yield above, node
+        node = above
 
 
 def pci_unequal(log: LogReport) -> Iterator[Proof]:

@@ -157,7 +157,9 @@ WORDS: dict[bytes, str | Reader] = {
     **dict.fromkeys((b"Topology", b"TOPO/NET", b"ncclTopoPopulateNics", b"Loading"), _topology),
     **dict.fromkeys((b"GPU", b"GDR", b"DMA-BUF", b"GDRCOPY", b"PXN"), _gdr),
     **dict.fromkeys((b"Could", b"Unable", b"Did", b"KV", b"CPUs", b"Widening"), _could_not),
-    **dict.fromkeys((b"Failed", b"fallocate:", b"mkstemp:", b"Legacy", b"peer"), _failed),
+    **dict.fromkeys(
+        (b"Failed", b"fallocate:", b"mkstemp:", b"Legacy", b"peer", b"ncclMaxSharedMem"), _failed
+    ),
     **dict.fromkeys((b"Cuda", b"Call", b"cuMem", b"CUDA", b"HIP"), _failed),
     **dict.fromkeys((b"Initialized", b"Assigned", b"Successfully", b"External"), remark),
     **dict.fromkeys((b"Unloading", b"Disabling", b"Enabled", b"Net", b"Communicator"), remark),

@@ -18,7 +18,8 @@ ABOUT = (
     b"Last error:", b"torch", b"[rank", b"oom", b"Killed process", b"Signal ", b"signal ",
     b"srun: ", b"slurmstepd", b"system not yet", b"ROCm", b"amdgpu", b".cc:", b".cu:", b"/dev/shm",
     b" in comm 0x", b"[INFO] ", b"] INFO NET", b"] INFO Ring", b"] INFO Channel",
-    b"] INFO Tree", b"] INFO Using", b"] INFO comm",
+    b"] INFO Tree", b"] INFO Using", b"] INFO comm", b"DataLoader worker", b"bus error", b"Imex",
+    b"NVSwitch", b"loo connect", b"client socket", b"Static function",
 )  # fmt: skip
 """A line without any of these speaks of nothing that the patterns mean."""
 _LIBRARY = re.compile(

@@ -60,4 +60,28 @@ OUTSIDE: dict[str, list[str]] = {
     "cuda-invalid-argument": [
         "n1:1:2 [0] transport.cc:154 NCCL WARN Cuda failure 'invalid argument'"
     ],
+    "imex-session-taken": ["Failed to allocate Imex session on GPU 0: NV_ERR_IN_USE"],
+    "fabric-manager-version": [
+        "n1 nv-fabricmanager[4230]: fabric manager NVIDIA GPU driver interface version 550.127.05 "
+        "don't match with driver version 550.120. Please update with matching NVIDIA driver."
+    ],
+    "fabric-manager-idle": [
+        "request to query NVSwitch device information from NVSwitch driver failed with error:"
+        "WARNING Nothing to do [NV_WARN_NOTHING_TO_DO]"
+    ],
+    "loader-shm-full": [
+        "RuntimeError: DataLoader worker (pid(s) 325) is killed by signal: Bus error. It is "
+        "possible that dataloader's workers are out of shared memory."
+    ],
+    "loader-killed": ["RuntimeError: DataLoader worker (pid 8439) is killed by signal: Killed."],
+    "gloo-unreachable": [
+        "RuntimeError: Gloo connectFullMesh failed with [transport/tcp/pair.cc:144] no error"
+    ],
+    "peer-access-missing": [
+        "Failed: Cuda error /workspace/csrc/custom_all_reduce.cuh:307 'peer access is not "
+        "supported between these two devices'"
+    ],
+    "kernel-needs-too-much": [
+        "n1:1:2 [0] NCCL INFO ncclMaxSharedMem 82240 exceeds device/fn maxSharedMem 79856"
+    ],
 }

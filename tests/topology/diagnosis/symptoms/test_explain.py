@@ -235,6 +235,23 @@ def test_nothing_is_alarming_about_a_healthy_log() -> None:
         assert not unexplained(log)
 
 
+@pytest.mark.parametrize(("gbs", "found"), [("0.2", True), ("24.0", False)])
+def test_a_slow_link_above_a_bridge_is_found_and_one_without_gpus_is_not(
+    gbs: str, found: bool
+) -> None:
+    lines = [
+        init(A, 0),
+        A + "=== System : maxBw 48.0 totalBw 48.0 ===",
+        A + "CPU/0-0 (1/1/3)",
+        A + f"+ PCI[{gbs}] - PCI/0-65000 (104c823200000000)",
+        A + "             + PCI[48.0] - GPU/0-68000 (0)",
+        A + "+ PCI[0.2] - NIC/0-6c000",
+    ]
+    (*said,) = explain(read_log([line.encode() for line in lines]))
+    proofs = [proof.line for each in said if each.id == "pci-crippled" for proof in each.evidence]
+    assert proofs == ([4] if found else [])
+
+
 def test_worst_first_and_unknown_warnings_stay() -> None:
     log = read_log(
         [
