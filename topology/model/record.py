@@ -10,6 +10,8 @@ NOT_ASKED = "not asked"
 """The reason of a gap that a later reading or another tool would fill."""
 REFUSED = "though others of its model have some"
 """The end of a gap's reason where the driver denies something that exists."""
+GRANTED = "though P2P over NVLink is granted"
+"""The same, where another answer of the driver shows the link."""
 PCIE_ALONE = "nvidia-smi topo -mp shows PCIe alone: NVLinks are not in it"
 
 

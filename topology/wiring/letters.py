@@ -11,7 +11,7 @@ import msgspec
 from ..hardware.vendors import vendor_of
 from ..model.element import BASE_FILE, NOT_IN_XML
 from ..model.machine import Gpu, GpuPair, Machine
-from ..model.record import NOT_ASKED, PCIE_ALONE, REFUSED
+from ..model.record import GRANTED, NOT_ASKED, PCIE_ALONE, REFUSED
 from .ends import LinkEnds, nvlinks
 from .graph import CPU_ROOT, climb
 from .links import same_fabric
@@ -284,5 +284,5 @@ def _both_ways(forth: int, back: int) -> int:
 
 
 def _denied(gpu: Gpu) -> bool:
-    """Whether the driver reports no link of this GPU but some of others of its model."""
-    return (gpu.why("nvlinks") or "").endswith(REFUSED)
+    """Whether the driver reports no link of this GPU, and something else shows that it has some."""
+    return (gpu.why("nvlinks") or "").endswith((REFUSED, GRANTED))

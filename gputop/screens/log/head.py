@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 PASTED = "pasted text"
 HOW_TO = (
     "No log is open: press o and name a file, compressed or not; or paste the text itself, with",
-    "outputs of nvidia-smi, lspci -vvv, ibstat, nccl-tests or env around it.",
+    "outputs of the GPU tools, lspci -vvv, ibstat, nccl-tests or env around it.",
     "",
     "A job writes one when it is started with",
     "  NCCL_DEBUG=INFO",

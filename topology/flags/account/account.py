@@ -53,7 +53,7 @@ def plain(flag: Flag, library: Library | None = None) -> tuple[Section, ...]:
         Section(title="What it does", paragraphs=(flag.changes, *_standing(flag, None))),
         Section(title="When to set it", paragraphs=(flag.set_when,) if flag.set_when else ()),
         Section(title="What to watch for", paragraphs=(flag.trap,) if flag.trap else ()),
-        Section(title="Source", paragraphs=(_source(flag, None),)),
+        Section(title="Source", paragraphs=(_source(flag, library),)),
     ]
     return tuple(section for section in sections if not section.empty)
 

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
 from ...model.machine import Gpu, GpuPair, MigInstance, Software
 from ...model.part import Part, Raw
-from ...model.record import REFUSED, Gap
 from ...model.snapshot import Problem
 from ..files.library_answers import Answers, dicts, is_whole, odd
 from ..pci.address import pci_address
@@ -16,6 +13,7 @@ from .answers import FIELDS, NVML, reason, refusal
 from .failures import failed
 from .links import fabric, nvlinks
 from .possible import believed
+from .refusals import with_refusals
 from .words import (
     ANCESTORS,
     ARCHITECTURES,
@@ -55,28 +53,11 @@ def parse(raw: Raw) -> Part:
             gpus[own] = _gpu(device, own, index, assumptions)
             pairs += _pairs(device, own, addresses)
     return Part(
-        gpus=_with_refusals(tuple(gpus.values())),
+        gpus=with_refusals(tuple(gpus.values()), pairs),
         pairs=tuple({(pair.src, pair.dst): pair for pair in pairs}.values()),
         software=_software(top.get("system")),
         problems=(*problems, *failed("nvml", top.get("system"), described)),
         assumptions=tuple(dict.fromkeys(assumptions)),
-    )
-
-
-def _with_refusals(gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
-    """Mark a "Not Supported" as doubtful where another GPU of the model has links."""
-    linked = {gpu.name for gpu in gpus if gpu.nvlinks and gpu.name is not None}
-    return tuple(
-        msgspec.structs.replace(
-            gpu,
-            gaps=tuple(
-                Gap(gap.field, f"{gap.why}, {REFUSED}") if gap.field == "nvlinks" else gap
-                for gap in gpu.gaps
-            ),
-        )
-        if gpu.name in linked and not gpu.nvlinks and not gpu.mig_enabled
-        else gpu
-        for gpu in gpus
     )
 
 

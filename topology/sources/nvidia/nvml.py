@@ -49,6 +49,8 @@ _FABRIC_STRUCTURES = ("c_nvmlGpuFabricInfo_v3_t", "c_nvmlGpuFabricInfo_v2_t")
 _WORDS = 64
 """Room for 4096 CPUs or NUMA nodes; the driver refuses a set that is too small."""
 _MAX_LINKS = _MAX_MIG = 64
+_P2P_NVLINK = "2"
+"""NVML_P2P_CAPS_INDEX_NVLINK, as a key of "p2p"; its answer 0 is NVML_P2P_STATUS_OK."""
 _TRIES, _AGAIN_SECONDS = 10, 0.05
 """Pauses before refused links are asked again: half a second in all, for a single reading."""
 _AT_ONCE = 2
@@ -108,19 +110,26 @@ class NvmlReader:
         return {(self._rounds.done * _AT_ONCE + step) % count for step in range(_AT_ONCE)}
 
     def _ask_links_again(self, library: NvmlLibrary, devices: list[NvmlDevice]) -> None:
-        """Ask for links once more where another GPU of the same model has more.
+        """Ask for links once more where the driver counts more, or a GPU of the same model has.
 
-        Seen once beside a running job: for some seconds the driver refused the links of one of four
-        H200 with the words for a GPU that has none (driver 580.159).
+        Seen beside a running job: for some seconds the driver refused the links of one of four
+        H200 with the words for a GPU that has none; and seen once, at the first call after a boot,
+        for both of two H200 (driver 580.159).
         """
-        most: dict[str, int] = {}
-        for device in devices:
-            most[_model(device)] = max(most.get(_model(device), 0), _reported(device))
-        for device in devices:
-            for _ in range(_TRIES if self.thorough else 1):
-                if device.lost or _parted(device) or _reported(device) >= most[_model(device)]:
-                    break
-                time.sleep(_AGAIN_SECONDS)
+        for _ in range(_TRIES if self.thorough else 1):
+            most: dict[str, int] = {}
+            for device in devices:
+                here = max(most.get(_model(device), 0), _reported(device), _counted(device))
+                most[_model(device)] = here
+            late = [
+                device
+                for device in devices
+                if not (device.lost or _parted(device)) and _reported(device) < most[_model(device)]
+            ]
+            if not late:
+                return
+            time.sleep(_AGAIN_SECONDS)
+            for device in late:
                 found = device.guarded(partial(_links, library, device, {}))
                 if found and len(found) > _reported(device):
                     device.answers = device.answers | {"links": found}
@@ -141,6 +150,18 @@ def _reported(device: NvmlDevice) -> int:
     """How many links the driver reported."""
     links = device.answers.get("links")
     return sum("state" in link for link in links) if isinstance(links, list) else 0
+
+
+def _counted(device: NvmlDevice) -> int:
+    """How many links the GPU must have: the driver's count, or one that P2P over NVLink needs."""
+    lasting = device.lasting or {}
+    fields, pairs = lasting.get("fields"), lasting.get("pairs")
+    count = fields.get(_FIELDS[0]) if isinstance(fields, dict) else None
+    value = count.get("value") if isinstance(count, dict) else None
+    if isinstance(value, int) and 0 < value <= _MAX_LINKS:
+        return value
+    granted = [pair.get("p2p") for pair in pairs or () if isinstance(pair, dict)]
+    return int(any(isinstance(p2p, dict) and p2p.get(_P2P_NVLINK) == 0 for p2p in granted))
 
 
 def _parted(device: NvmlDevice) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gputop.topology.model.machine import Machine
-from gputop.topology.model.record import REFUSED
+from gputop.topology.model.record import GRANTED, REFUSED
 from gputop.topology.sources.nvidia import nvml
 from gputop.topology.sources.nvidia.library import open_library
 from gputop.topology.sources.nvidia.machine import parse
@@ -84,6 +84,37 @@ def test_a_model_without_links_is_asked_once() -> None:
     assert {gpu.why("nvlinks") for gpu in part.gpus} == {"Not Supported"}
     assert binding.calls.count("nvmlDeviceGetNvLinkState") == 3
     assert relation(Machine(gpus=part.gpus, pairs=part.pairs), ONE, OTHER).letters == "PHB"
+
+
+class Booting(Busy):
+    """Both GPUs of a node deny their links for some calls, and grant P2P over NVLink."""
+
+    def __init__(self, refusals: int) -> None:
+        super().__init__(0)
+        self.left = refusals
+        self.answers["nvmlDeviceGetNvLinkState"] = self.starting
+        self.answers["nvmlDeviceGetP2PStatus"] = lambda handle, peer, what: 0
+
+    def starting(self, handle: int, link: int) -> int:
+        if link >= LINKS:
+            raise fake.InvalidArgument
+        if self.left > 0:
+            self.left -= 1
+            raise fake.NotSupported
+        return 1
+
+
+@pytest.mark.parametrize("refusals", [3, 9])
+def test_links_that_all_gpus_deny_are_asked_again_where_p2p_needs_them(refusals: int) -> None:
+    gpus = parse(read(Booting(refusals))).gpus
+    assert [len(gpu.nvlinks) for gpu in gpus] == [LINKS] * 3
+
+
+def test_links_that_all_gpus_deny_for_good_are_unknown_where_p2p_needs_them() -> None:
+    part = parse(read(Booting(10_000)))
+    assert {gpu.why("nvlinks") for gpu in part.gpus} == {f"Not Supported, {GRANTED}"}
+    machine = Machine(gpus=part.gpus, pairs=part.pairs)
+    assert relation(machine, ONE, OTHER).letters == UNKNOWN
 
 
 def test_mig_hides_links_for_good() -> None:

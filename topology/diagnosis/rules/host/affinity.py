@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ....hardware.vendors import AMD, NVIDIA
 from ....model.cpulist import members
 from ...case import Case
 from ...finding import NOTICE, Evidence, Finding, Fix
@@ -77,7 +78,8 @@ AFFINITY = Rule(
     peers="D11",
     title="CPU affinities of GPUs that repeat or overlap across NUMA nodes",
     evidence="relations of all pairs of GPUs, and the CPUs near each by the driver",
-    disproof="one NUMA node for the GPUs in sysfs, or separate lists in `nvidia-smi topo -m`",
+    disproof="one NUMA node for the GPUs in sysfs, or separate lists in {asked}",
+    asked=((NVIDIA.id, "`nvidia-smi topo -m`"), (AMD.id, "`amd-smi topology`")),
     sources=("nvidia-smi topo -m: CPU Affinity and NUMA Affinity", "NVIDIA/nccl-tests#57"),
     check=_check,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ....hardware.vendors import AMD, NVIDIA
 from ....model.machine import Gpu
 from ...case import Case
 from ...finding import SLOW, Evidence, Finding, Fix
@@ -59,7 +60,8 @@ ITSELF = Rule(
     peers="D12",
     title="links that lead back to the GPU that they start from",
     evidence="the other end of each link",
-    disproof="another address at the other end in `nvidia-smi nvlink -p`",
+    disproof="another address at the other end in {asked}",
+    asked=((NVIDIA.id, "`nvidia-smi nvlink -p`"), (AMD.id, "`amd-smi xgmi`")),
     sources=("NCCL graph/xml.cc: ncclTopoGetXmlFromGpu writes a link's target as it is read",),
     check=_check,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ....hardware.vendors import AMD, NVIDIA
 from ...case import Case
 from ...finding import BY_DESIGN, NOTICE, Evidence, Finding, Fix
 from ...pairs import BELOW_SWITCH
@@ -112,7 +113,8 @@ SHARED = Rule(
     peers="D39",
     title="PCIe switches that several GPUs share, by a matrix or a topology XML",
     evidence="relations of all pairs of GPUs, in a text that says nothing of the host",
-    disproof="PHB, NODE or SYS between them in `nvidia-smi topo -m`",
+    disproof="a way over the host bridge between them in {asked}",
+    asked=((NVIDIA.id, "`nvidia-smi topo -m`"), (AMD.id, "`lspci -t`")),
     sources=("NVIDIA/nccl#44", "nvidia-smi topo -m: legend"),
     check=_check_shared,
     implied_by=("shared-uplink",),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ....hardware.vendors import AMD, NVIDIA
 from ....model.element import NOT_IN_XML
 from ....sources.collect import ONLY_PCI
 from ...case import Case
@@ -68,7 +69,11 @@ OTHER = Rule(
     peers="D06",
     title="a topology file that was made for another machine",
     evidence="a topology XML, and the addresses of the GPUs by their driver",
-    disproof="an address of `nvidia-smi -L` and `nvidia-smi --query-gpu=pci.bus_id` in the file",
+    disproof="an address of {asked} in the file",
+    asked=(
+        (NVIDIA.id, "`nvidia-smi --query-gpu=pci.bus_id --format=csv`"),
+        (AMD.id, "`amd-smi list`"),
+    ),
     sources=("NCCL graph/topo.cc: ncclTopoGetSystem", "NVIDIA/nccl#1843"),
     check=_check,
 )
