@@ -12,6 +12,8 @@ def net_changes(before: Prediction, after: Prediction) -> tuple[tuple[str, int],
 
     A GPU that takes part in only one of the predictions does not count.
     """
+    if before.views is after.views:
+        return ()
     old, new = _decided(before), _decided(after)
     both = {rank for rank, *_ in old} & {rank for rank, *_ in new}
     counted: Counter[str] = Counter()

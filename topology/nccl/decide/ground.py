@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from dataclasses import field as field_of
+from typing import NamedTuple
 
 from ...model.snapshot import NodeSnapshot
-from ..prediction import DomainView, Graphs, PairDecision
+from ..nodes import PathType
+from ..prediction import DecisionStep, DomainView, Graphs, PairDecision
 from ..settings import Settings
 from ..versions import Version
 from .timing import Hardware
@@ -33,6 +35,18 @@ class NotedSettings(Settings):
         return super().integer(name, default)
 
 
+class Reach(NamedTuple):
+    """How far P2P may go, and all paths between GPUs that were compared with it."""
+
+    limit: PathType
+    default: PathType
+    asked: frozenset[PathType]
+    near: Mapping[DecisionStep, PathType]
+    """The answers of the comparison, with the path that each is about."""
+    vendor: str
+    """Of the CPU."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Ground:
     """Pairs, views and graphs of one communicator."""
@@ -51,6 +65,9 @@ class Ground:
     ranks: int
     """On one host."""
     failure: str | None
+    reach: Reach | None = None
+    """What P2P levels were compared with; None where that does not tell whether others decide the
+    same."""
 
 
 Key = tuple[str | None, tuple[str, ...] | None, int]

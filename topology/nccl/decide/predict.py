@@ -18,6 +18,7 @@ from ..xml.bus import NO_TREE
 from .grants import grants_of, mig_remark
 from .ground import Ground, NotedSettings, keep_ground, known_ground
 from .left_out import remarks
+from .levels_alike import reach_of
 from .netviews import local_nets, net_decisions
 from .standing import Standing, footing_of
 from .steps import CAN_REACH
@@ -66,10 +67,14 @@ def predict(
     settings = Settings.of(snapshot) if settings is None else settings
     key = library, None if gpus is None else tuple(gpus), nodes
     ground = known_ground(snapshot, key, settings)
+    if ground is None and standing is not None:
+        ground = standing.ground(key, settings)
     if ground is None:
         noted = NotedSettings(settings.values)
         ground = _Groundwork(snapshot, noted, library, gpus, nodes, standing).make()
         keep_ground(snapshot, key, noted.asked, ground)
+        if standing is not None:
+            standing.keep(key, noted.asked, ground)
     return _predicted(ground, settings, nodes)
 
 
@@ -220,6 +225,7 @@ class _Groundwork:
             hardware=hardware_of([view.system for view in found]),
             ranks=len(devs),
             failure=self.failure(found, pairs),
+            reach=None if self.nic_assumed else reach_of(found, pairs),
         )
         for view in found:
             view.system.let_go()

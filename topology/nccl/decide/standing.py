@@ -15,7 +15,10 @@ from ..versions import Version
 from ..xml.base import Base, base_topology
 from ..xml.detect import detect
 from .communicator import NodeCommunicator, communicator
-from .ground import NotedSettings
+from .ground import Ground, Key, NotedSettings
+from .levels_alike import for_level
+
+GROUNDS = 4
 
 
 class Footing(NamedTuple):
@@ -57,6 +60,19 @@ class Standing:
         self._lock = threading.Lock()
         self._footing: Footing | None = None
         self._prepared: PreparedSystem | None = None
+        self._grounds: tuple[tuple[Key, Mapping[str, str | None], Ground], ...] = ()
+
+    def ground(self, key: Key, settings: Settings) -> Ground | None:
+        """A ground of before that differs in the words about the P2P level alone."""
+        for what, asked, ground in self._grounds:
+            found = for_level(ground, asked, settings) if what == key else None
+            if found is not None:
+                return found[0]
+        return None
+
+    def keep(self, key: Key, asked: Mapping[str, str | None], ground: Ground) -> None:
+        """Keep a ground that was made, in place of the oldest."""
+        self._grounds = ((key, asked, ground), *self._grounds[: GROUNDS - 1])
 
     def footing(
         self, snapshot: NodeSnapshot, values: Mapping[str, str], gpus: Sequence[str] | None

@@ -8,12 +8,14 @@ from ..nodes import PathType, SystemNode, SystemPath
 from ..prediction import DecisionStep
 from ..settings import Settings
 from ..system.compute import Computed
+from ..system.levels import PathLevel
 from ..system.networks import Network
 from ..system.peers import Grant, NetCheck, P2pCheck
 from ..versions import Version
 from ..wording import PathWords, gbs, meaning
 from .labels import reads, uses_cumem
 
+NEAR_ENOUGH = "near enough for P2P?"
 HASH = "misc/utils.cc:getHostHash"
 CHECK_P2P = "graph/paths.cc:ncclTopoCheckP2p"
 CHECK_NET = "graph/paths.cc:ncclTopoCheckNet"
@@ -81,21 +83,20 @@ class Distances:
 
 
 def near_enough(
-    version: Version, check: P2pCheck, computed: Computed, direct: PathType
+    version: Version, farthest: PathType, level: PathLevel, vendor: str, direct: PathType
 ) -> DecisionStep:
-    """Path type against the level."""
-    limit = version.name_of(check.limit)
-    level = check.level
+    """Path type against the level; `vendor`: of the CPU."""
+    limit = version.name_of(farthest)
     if level.path is not None:
         why = f"{level.name}={level.value[:40]} allows up to {limit}"
     else:
-        why = f"{limit} is the default{_default_words(version, computed)}"
+        why = f"{limit} is the default{_default_words(version, farthest, vendor)}"
         if level.ignored:
             why += f"; {level.name}={level.value[:40]} is ignored: {level.ignored}"
-    within = direct <= check.limit
+    within = direct <= farthest
     verb = "is no farther than" if within else "is farther than"
     return DecisionStep(
-        question="near enough for P2P?",
+        question=NEAR_ENOUGH,
         answer="yes" if within else "no",
         because=f"{version.name_of(direct)} {verb} {limit}; {why}",
         decides=not within,
@@ -104,12 +105,10 @@ def near_enough(
     )
 
 
-def _default_words(version: Version, computed: Computed) -> str:
-    cpus = computed.system.nodes["CPU"]
-    vendor = cpus[0].vendor if cpus else ""
+def _default_words(version: Version, farthest: PathType, vendor: str) -> str:
     if version.p2p_default != "pxb":
         return f" on this CPU ({vendor or 'neither Intel, Zhaoxin nor ARM'})"
-    if computed.peers.limit is PathType.SYS:
+    if farthest is PathType.SYS:
         return " for at most two GPUs on AMD CPUs"
     return ""
 

@@ -164,13 +164,20 @@ def _answer(
     return PairAnswer("SHM" if shm else "", label, False, None, tuple(asked))
 
 
+def vendor_of_cpu(computed: Computed) -> str:
+    """The vendor of the first CPU; "" where none is known."""
+    cpus = computed.system.nodes["CPU"]
+    return cpus[0].vendor if cpus else ""
+
+
 def _p2p_steps(
     computed: Computed, one: SystemNode, other: SystemNode, check: P2pCheck, net: NetCheck
 ) -> list[DecisionStep]:
     """The questions that decide whether a pair may use P2P, after the distance."""
     version, mnnvl = computed.version, one.host != other.host
     direct = computed.direct[one.index][other.index].type
-    asked = [steps.near_enough(version, check, computed, direct)]
+    vendor = vendor_of_cpu(computed)
+    asked = [steps.near_enough(version, check.limit, check.level, vendor, direct)]
     first = computed.first_p2p[one.index][other.index]
     if first.within:
         answer = steps.granted(version, first, computed.settings)

@@ -57,7 +57,7 @@ class Computed:
         system.remove_nets()
         for gpu, ways in zip(system.nodes["GPU"], self.direct, strict=True):
             gpu.paths["GPU"] = ways
-        return Computed(
+        made = Computed(
             system,
             self.version,
             self.settings,
@@ -65,6 +65,8 @@ class Computed:
             paths_set=True,
             first_p2p=self.first_p2p,
         )
+        made.peers.asked |= self.peers.asked
+        return made
 
     def _between_gpus(self) -> None:
         gpus = self.system.nodes["GPU"]

@@ -83,6 +83,16 @@ def default_limit(system: System, version: Version) -> PathType:
     return PathType.SYS if pair_on_amd else PathType.PXB
 
 
+def limit_of(settings: Settings, version: Version, default: PathType) -> tuple[PathType, PathLevel]:
+    """The farthest path for P2P, and what the environment says of it."""
+    found = level(settings, version, "NCCL_P2P_LEVEL", "NCCL_P2P_DISABLE")
+    if found.path is None:
+        return default, found
+    if version.p2p_default == "by-cpu-last" and default is PathType.PXB:
+        return default, found._replace(path=None, ignored=CPU_DECIDES)
+    return found.path, found
+
+
 def relay_between(path: SystemPath) -> SystemNode | None:
     """The GPU that a path of two hops goes through; None when it goes through none."""
     middle = path.links[0].to if path.hops == 2 else None
@@ -96,16 +106,12 @@ class Peers:
         self, system: System, version: Version, settings: Settings, grants: Grants = not_asked
     ) -> None:
         self._system, self._version, self._grants = system, version, grants
-        self._level = level(settings, version, "NCCL_P2P_LEVEL", "NCCL_P2P_DISABLE")
         self._nccl, self._nvml_check = version.library == "nccl", version.nvml_check
-        default = default_limit(system, version)
-        limit = default if self._level.path is None else self._level.path
-        by_cpu = version.p2p_default == "by-cpu-last" and default is PathType.PXB
-        if self._level.path is not None and by_cpu:
-            limit = default
-            self._level = self._level._replace(path=None, ignored=CPU_DECIDES)
-        self.limit: PathType = limit
-        """The farthest path that P2P may take."""
+        self.default = default_limit(system, version)
+        self.limit, self._level = limit_of(settings, version, self.default)
+        """The farthest path that P2P may take, and the variable that says so."""
+        self.asked: set[PathType] = set()
+        """The paths that were compared with the limit."""
         self._ignore = settings.integer("NCCL_IGNORE_DISABLED_P2P", 0)
         self._joined = version.mnnvl and settings.integer("NCCL_MNNVL_ENABLE", 2) != 0
         self._known: dict[tuple[bool, PathType, int, bool, Grant | None], P2pCheck] = {}
@@ -137,6 +143,7 @@ class Peers:
     def _check(
         self, within: bool, path: PathType, relay: int, read: bool, grant: Grant | None
     ) -> P2pCheck:
+        self.asked.add(path)
         check = P2pCheck(within, path, self.limit, self._level, within, relay, read=read)
         if grant is None:
             return check

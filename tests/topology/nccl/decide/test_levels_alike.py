@@ -1,0 +1,59 @@
+"""A level that allows the same paths decides the same, in other words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gputop.topology.nccl.decide import ground, predict
+from gputop.topology.nccl.decide.standing import Standing
+from gputop.topology.nccl.nodes import System
+from gputop.topology.nccl.prediction import Graphs
+from gputop.topology.nccl.search.graphs import search_graphs
+from gputop.topology.nccl.settings import Settings
+from gputop.topology.recorded.feeds import DemoFeed
+
+CHANGES: tuple[dict[str, str], ...] = (
+    {},
+    *(
+        {"NCCL_P2P_LEVEL": name}
+        for name in ["LOC", "NVL", "XGMI", "NVB", "PIX", "PXB", "PHB", "SYS", "3", "bad"]
+    ),
+    {"NCCL_P2P_DISABLE": "1"},
+    {"NCCL_P2P_DISABLE": "1", "NCCL_P2P_LEVEL": "SYS"},
+    {"NCCL_P2P_LEVEL": "SYS", "NCCL_SHM_DISABLE": "1"},
+    {"NCCL_P2P_LEVEL": "PHB", "NCCL_SHM_DISABLE": "1"},
+)
+
+
+@pytest.mark.parametrize("library", [None, "nccl-2.18.3"])
+@pytest.mark.parametrize("demo", ["hgx-h100-8", "pcie-l40s-8", "dgx-1v", "mi300x-8"])
+def test_every_level_equals_what_is_predicted_alone(
+    monkeypatch: pytest.MonkeyPatch, demo: str, library: str | None
+) -> None:
+    node, shared = DemoFeed(demo).at(7), Standing()
+    for changes in CHANGES:
+        monkeypatch.setattr(ground, "_kept", [])
+        after = predict.predict(node, Settings(changes), library=library, standing=shared)
+        monkeypatch.setattr(ground, "_kept", [])
+        assert after == predict.predict(node, Settings(changes), library=library), changes
+
+
+def test_nothing_is_searched_again_for_a_level_that_allows_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    searched: list[System] = []
+
+    def search(system: System, *given: Any, **more: Any) -> Graphs:
+        searched.append(system)
+        return search_graphs(system, *given, **more)
+
+    monkeypatch.setattr(predict, "search_graphs", search)
+    monkeypatch.setattr(ground, "_kept", [])
+    node, shared = DemoFeed("hgx-h100-8").at(7), Standing()
+    for level in ("NVL", "PIX", "SYS"):
+        predict.predict(node, Settings({"NCCL_P2P_LEVEL": level}), standing=shared)
+    assert len(searched) == 1
+    predict.predict(node, Settings({"NCCL_P2P_LEVEL": "LOC"}), standing=shared)
+    assert len(searched) > 1
