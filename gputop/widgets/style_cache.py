@@ -59,12 +59,10 @@ def release_old_lines(app: App[Any]) -> None:
 
 
 def release_lines(screen: Screen[Any]) -> None:
-    """Forget the lines of one screen, 2 KB each, before it is collected or drawn again.
-
-    And the sixteen sizes that Textual remembers of each widget: other screens need other ones.
-    """
+    """Forget the lines of one screen, 2 KB each, before it is collected or drawn again."""
     for widget in screen.walk_children(Widget):
-        for name in ("_styles_cache", "_box_model_cache", "_option_render_cache"):
+        # Not their sizes (`_box_model_cache`): without them a picture is laid out otherwise.
+        for name in ("_styles_cache", "_option_render_cache"):
             cache = getattr(widget, name, None)
             if cache is not None:  # not of every widget, nor of every Textual
                 cache.clear()

@@ -28,10 +28,9 @@ class Lone:
 
 
 def lines_kept(widgets: list[Widget]) -> int:
-    """Lines that these widgets have rendered and sizes that they had, as far as remembered."""
+    """Lines that these widgets have rendered and remember."""
     boards = [widget for widget in widgets if isinstance(widget, Board)]
     kept: list[Any] = [widget._styles_cache._cache for widget in widgets]
-    kept += [widget._box_model_cache for widget in widgets]
     return sum(map(len, (*kept, *(board._strips for board in boards))))
 
 
