@@ -18,6 +18,7 @@ APART = {
     "fakes": "programs and modules that stand in for real ones in processes that tests start",
     "house": "what holds for the repository as a whole, its documents and packages included",
     "outputs": "records what every command prints, so that two states can be compared",
+    "pictures": "draws every screen for docs, by hand",
     "probe_ranks": "is put before the imports of every rank of a probe, to make ranks misbehave",
     "recordings": "nodes and logs as they were recorded, with where each is from",
     "rule_cases": "a sick or a healthy machine in each file, with what the rules say of it",

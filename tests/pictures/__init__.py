@@ -1,0 +1,1 @@
+"""Pictures of every screen for docs/, drawn by a script: `python -m tests.pictures`."""
