@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
 from gputop import __version__
 from gputop.exits import CANNOT_TELL, USAGE, Exit
@@ -35,6 +36,9 @@ def check_sources(sources: tuple[str, ...], demo: str | None) -> None:
     if demo == LIST_DEMOS:
         for name in demos.names():
             click.echo(f"{name:<16} {demos.title(name)}")
+            doubt = demos.unconfirmed(name)
+            if doubt:
+                click.echo(f"{'':<16} {doubt}")
         raise click.exceptions.Exit(0)
     if demo not in demos.names():
         raise Exit(f"no demo {demo!r}; there are: {', '.join(demos.names())}", USAGE)
@@ -51,8 +55,20 @@ def read_snapshot(
     from gputop.topology.sources import live as watch
 
     if demo:
-        return feeds.DemoFeed(demo, version=__version__).at(0)
+        return _doubted(feeds.DemoFeed(demo, version=__version__).at(0), demo)
     return settle(watch.LiveFeed(version=__version__, with_args=with_args, thorough=True))
+
+
+def _doubted(snapshot: NodeSnapshot, demo: str) -> NodeSnapshot:
+    """A demo's snapshot that says what no source confirms about its kind of node."""
+    from gputop.topology.recorded.demos.demo import unconfirmed
+
+    doubt = unconfirmed(demo)
+    if not doubt:
+        return snapshot
+    return msgspec.structs.replace(
+        snapshot, assumptions=(*snapshot.assumptions, f"{demo}: {doubt}")
+    )
 
 
 def settle(feed: LiveFeed, seconds: float = SETTLE_SECONDS) -> NodeSnapshot:

@@ -23,6 +23,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """PCI addresses of the examined GPUs."""
     measured: Measured = Measured()
     expect: str = ""
+    unconfirmed: tuple[str, ...] = ()
+    """What no source confirms about that reference node, in words."""
     policy: tuple[str, ...] = ()
     """Policy files that were read."""
     assumptions: tuple[str, ...] = ()

@@ -18,6 +18,7 @@ from gputop.topology.diagnosis.finding import Finding
 from gputop.topology.diagnosis.policy import Policy
 from gputop.topology.diagnosis.rule import Rule
 from gputop.topology.flags.values.predicting import predict_with_flags
+from gputop.topology.hardware.unconfirmed import sentence
 from gputop.topology.nccl.decide.predict import NoGpusError
 from gputop.topology.nccl.prediction import Prediction
 from gputop.topology.node import Node
@@ -60,6 +61,10 @@ def check(wanted: Wanted, started: float) -> Answer:
         gpus=addresses,
         prediction=prediction,
     )
+    doubts = () if held_against is None else held_against.unconfirmed
+    notes = [*wanted.notes, *found.notes, *measured.notes, *found.node.assumptions]
+    if held_against is not None and doubts:
+        notes.append(f"{held_against.name}: {sentence(doubts)}; not compared")
     return Answer(
         diagnosis=diagnose(case, (*rules, *failed)),
         node=found.node,
@@ -67,10 +72,9 @@ def check(wanted: Wanted, started: float) -> Answer:
         gpus=tuple(gpu.address for gpu in case.gpus),
         measured=measured,
         expect="" if held_against is None else held_against.name,
+        unconfirmed=doubts,
         policy=wanted.files,
-        assumptions=tuple(
-            dict.fromkeys((*wanted.notes, *found.notes, *measured.notes, *found.node.assumptions))
-        ),
+        assumptions=tuple(dict.fromkeys(notes)),
         elapsed_seconds=time.monotonic() - started,
     )
 

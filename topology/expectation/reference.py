@@ -8,13 +8,14 @@ from functools import cache, cached_property
 from typing import Any
 
 from ..hardware.specs import skus, table
+from ..hardware.unconfirmed import unconfirmed
 from ..model.snapshot import NodeSnapshot
 from ..node import Node
 from ..recorded.demos import shape
 
 LINK_LETTERS = ("NV", "XGMI")
 """Prefixes of letters that mean links between GPUs; all others mean PCIe."""
-_CLOUDS = ("aws", "gcp", "azure", "oci", "coreweave")
+_CLOUDS = ("aws", "gcp", "azure", "oci", "coreweave", "lambda", "nebius")
 """Prefix of names in nodes.toml, which users leave out."""
 _RDMA = re.compile(r"InfiniBand|ConnectX|\bEFA v|RoCE|BlueField|Thor|Pollara")
 """Kinds of NIC in nodes.toml that the kernel's RDMA layer names."""
@@ -43,6 +44,11 @@ class Reference:
     def source(self) -> str:
         """Its origin, for evidence."""
         return "nodes.toml" if self.sister is None else f"snapshot {self.name}"
+
+    @property
+    def unconfirmed(self) -> tuple[str, ...]:
+        """What no source confirms, in words; () of a sister, which was read."""
+        return () if self.sister is not None else unconfirmed(self.name)
 
     @property
     def gpus(self) -> int | None:

@@ -28,6 +28,7 @@ def document(answer: Answer) -> dict[str, Any]:
         "taken_at": answer.node.taken_at,
         "mode": answer.mode,
         "expect": answer.expect or None,
+        "expect_unconfirmed": list(answer.unconfirmed),
         "policy": list(answer.policy),
         "gpus": list(answer.gpus),
         "measured": [msgspec.to_builtins(run) for run in answer.measured.runs],

@@ -70,6 +70,14 @@ def test_what_no_source_confirms_is_not_compared() -> None:
     assert named("aws-p3.16xlarge").letters(0, 1, 8) is None
 
 
+@pytest.mark.parametrize("node", NODES)
+def test_what_no_source_confirms_is_said_in_words(node: str) -> None:
+    keys = NODES[node].get("unconfirmed", ())
+    assert set(keys) <= NODES[node].keys()
+    assert bool(named(node).unconfirmed) == bool(keys)
+    assert "recalled" not in NODES[node]["source"] or keys
+
+
 def test_letters_of_a_mesh() -> None:
     mesh = named("dgx-1v")
     assert mesh.letters(0, 1, 8) == "NV1"

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ...hardware.unconfirmed import sentence
+from ...hardware.unconfirmed import unconfirmed as of_node
 from ...hardware.vendors import AMD
 from ...model.part import Part
 from ...sources import load as load_source
@@ -16,7 +18,7 @@ from . import nvml as nvml_answers
 from . import pci_tree, readings
 from .shape import DemoError, DemoShape, load, names
 
-__all__ = ["DemoError", "moving", "names", "parts", "raw", "title"]
+__all__ = ["DemoError", "moving", "names", "parts", "raw", "title", "unconfirmed"]
 
 _FUNCTIONS: dict[str, tuple[pci_tree.Function, ...]] = {}
 
@@ -24,6 +26,11 @@ _FUNCTIONS: dict[str, tuple[pci_tree.Function, ...]] = {}
 def title(name: str) -> str:
     """One line on what a demo shows."""
     return load(name).title
+
+
+def unconfirmed(name: str) -> str:
+    """What no source confirms about the node that a demo is like, as a phrase; "" for nothing."""
+    return sentence(of_node(load(name).like))
 
 
 def raw(name: str, tick: int) -> dict[str, Any]:

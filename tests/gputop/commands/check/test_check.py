@@ -20,7 +20,8 @@ from ....support.rule_cases import SickCase, base, cases, edited, smoke
 FAKES = str(TESTS / "fakes")
 LIVE = str(RECORDINGS / "hgx-h200-4gpu-live" / "snapshot.json")
 KEYS = {
-    "schema", "gputop", "source", "assumptions", "node", "taken_at", "mode", "expect", "policy",
+    "schema", "gputop", "source", "assumptions", "node", "taken_at", "mode", "expect",
+    "expect_unconfirmed", "policy",
     "gpus", "measured", "verdict", "exit_code", "findings", "silenced", "examined",
     "not_examined", "elapsed_seconds", "counts", "evidence_missing",
 }  # fmt: skip
