@@ -1,6 +1,8 @@
-"""Compares the NUMA nodes of a process's CPUs and memory with the node of its GPU."""
+"""Compares the CPUs and the memory of a process with its GPU's NUMA node, and with other ranks."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 import msgspec
 
@@ -54,6 +56,21 @@ def together(parts: tuple[Binding, ...]) -> str | None:
     if not words or None in words:
         return None
     return words.pop() if len(words) == 1 else PARTLY
+
+
+def crowded(processes: Iterable[ProcessReading]) -> frozenset[int]:
+    """PIDs of the processes that cannot all run at once: they have fewer CPUs than they are.
+
+    These are all whose CPUs lie in a set that has fewer CPUs than processes bound to it.
+    """
+    allowed = {process.pid: members(process.cpu_affinity) for process in processes}
+    bound = {pid: cpus for pid, cpus in allowed.items() if cpus}
+    found: set[int] = set()
+    for cpus in set(bound.values()):
+        inside = [pid for pid, own in bound.items() if own <= cpus]
+        if len(inside) > len(cpus):
+            found.update(inside)
+    return frozenset(found)
 
 
 def _word(own: frozenset[int] | None, near: frozenset[int] | None) -> str | None:

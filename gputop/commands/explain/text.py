@@ -44,7 +44,7 @@ def _head(prediction: Prediction) -> str:
     if prediction.hosts > 1:
         words += f" on {prediction.hosts} hosts; pairs and NICs are those of one"
     if len(prediction.views) > 1:
-        words += f", {prediction.nodes} nodes as it counts"
+        words += f", on {prediction.nodes} nodes by its count"
     return words
 
 

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from gputop.terminal.clean import clean
-from gputop.topology.diagnosis.finding import BROKEN, NOTICE, SLOW
 from gputop.topology.model import units
 from gputop.widgets.spans import Line, Span, left, right, wrapped
 
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from gputop.topology.logs.report.communicator import Communicator, LoggedGraph
     from gputop.topology.logs.report.report import LogReport
 
-SIGNS = {BROKEN: ("!!", "bad"), SLOW: ("! ", "warn"), NOTICE: ("· ", "muted")}
 VERDICTS = {"healthy": "good", "low": "bad", "high": "warn"}
 PATTERNS = {1: "Tree", 2: "Tree", 3: "Tree", 4: "Ring", 5: "NVLS", 6: "CollNet"}
 MOST_RANKS = 64
@@ -117,7 +115,7 @@ def _gaps(log: LogReport) -> Iterator[str]:
 def rank_lines(comm: Communicator, width: int, library: str | None = None) -> tuple[Line, ...]:
     """Ranks and their devices; RCCL numbers devices the way HIP and rocm-smi do."""
     runtime, driver = ("hip", "smi") if library == "rccl" else ("cuda", "nvml")
-    nodes = "" if comm.nodes is None else f", {_count(comm.nodes, 'node')} as it counts"
+    nodes = "" if comm.nodes is None else f" on {_count(comm.nodes, 'node')}"
     least = "at least " if comm.size_seen_only else ""
     text = f"{least}{_count(comm.nranks, 'rank')}{nodes}"
     if comm.network:

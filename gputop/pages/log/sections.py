@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gputop.pages.log.lines import (
     MOST_ROWS,
-    SIGNS,
     choice_lines,
     compared,
     environment_lines,
@@ -20,6 +19,7 @@ from gputop.pages.log.lines import (
     rank_lines,
     version_spans,
 )
+from gputop.pages.severity import SIGNS
 from gputop.terminal.clean import clean
 from gputop.widgets.spans import EMPTY, Line, Span, left, right, text_of, wrapped
 
@@ -103,17 +103,22 @@ def _findings(read: ReadLog, width: int) -> tuple[Line, ...]:
         lines += _plain(f"? line {note.line}: {text}", width, 3)
     if len(read.unexplained) > MOST_NOTES:
         lines += [((f"and {len(read.unexplained) - MOST_NOTES} more", ""),)]
-    outputs_alone = read.log.pasted is not None and not read.log.library_lines
-    lines = lines or [((NOTHING_SHOWN if outputs_alone else NO_FINDINGS, ""),)]
+    lines = lines or [((nothing_found(read), ""),)]
     if read.next:
         lines += [EMPTY, *_plain(f"Next: {read.next}", width, 6)]
     return tuple(lines)
 
 
+def nothing_found(read: ReadLog) -> str:
+    """What a log without findings proves, and what it does not."""
+    outputs_alone = read.log.pasted is not None and not read.log.library_lines
+    return NOTHING_SHOWN if outputs_alone else NO_FINDINGS
+
+
 def _finding_lines(finding: Finding, width: int) -> list[Line]:
     """A finding: title, the lines that prove it, the cause, where to look, the fix."""
-    sign, _ = SIGNS[finding.severity]
-    lines = [*_plain(f"{sign} {clean(finding.title, 200)}", width, 3)]
+    sign = SIGNS[finding.severity][0]
+    lines = [*_plain(f"{sign}  {clean(finding.title, 200)}", width, 3)]
     for proof in finding.evidence:
         lines += _plain(f"   {proof.what}: {clean(proof.value, 300)}", width, 6)
     lines += _plain(f"   {clean(finding.cause, 600)}", width, 3)

@@ -137,7 +137,7 @@ def _places(ranks: Sequence[int]) -> str:
 
 def _ranks(job: Job) -> Iterator[Fact]:
     for what, value in (
-        ("Meet at", {user.reading.rendezvous for user in job.processes}),
+        ("Rendezvous", {user.reading.rendezvous for user in job.processes}),
         ("Host name", {user.reading.hostname for user in job.processes}),
         ("/dev/shm", {_device(user.reading) for user in job.processes}),
     ):

@@ -10,28 +10,30 @@ import msgspec
 from gputop.terminal.clean import clean
 from gputop.topology.hardware.vendor import GPU
 from gputop.topology.hardware.vendors import vendor_of
-from gputop.topology.jobs.binding import FAR, NEAR, ONE_NODE, PARTLY, binding, together
+from gputop.topology.jobs.binding import FAR, NEAR, ONE_NODE, PARTLY, binding, crowded, together
 from gputop.topology.jobs.grouping import GpuUser, Job
 from gputop.topology.model.cpulist import written
 from gputop.topology.model.machine import Machine
 from gputop.topology.model.snapshot import NodeSnapshot
-from gputop.topology.model.units import UNKNOWN, percent, seconds, size
-from gputop.topology.wiring.graph import gpu_label
+from gputop.topology.model.units import UNKNOWN, percent, seconds, size, whole
+from gputop.topology.wiring.graph import gpu_label, gpu_numa
 from gputop.widgets.named_list import NamedList
 from gputop.widgets.spans import Line, left, right
 
 COLUMNS = (
+    ("rank", 5),
     ("pid", 8),
-    ("rank", 7),
-    ("program", 14),
-    ("GPUs", 9),
+    ("program", 11),
+    ("GPUs", 7),
+    ("busy", 5),
+    ("CPUs", 14),
+    ("bound", 8),
+    ("NUMA", 4),
     ("memory", 9),
-    ("GPU", 5),
-    ("CPUs", 8),
     ("age", 7),
 )
 """Head and width; what does not fit is left out from the right."""
-NUMBERS = ("memory", "GPU", "age")
+NUMBERS = ("busy", "NUMA", "memory", "age")
 INDENT = 3
 UUID = re.compile(r"\b([0-9a-f]{8})(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 """torchrun generates an id for a run without a name; its beginning is enough in a list."""
@@ -43,6 +45,8 @@ BOUND = {
     None: (UNKNOWN, "muted"),
 }
 """How CPUs are bound against the GPU's NUMA node: word and ink."""
+CROWDED = ("✗ shared", "bad")
+"""Where several ranks are bound to fewer CPUs than they are, which is worse than far."""
 STATES = {"zombie": "bad", "stopped": "warn", "disk sleep": "warn"}
 """States that are worth showing."""
 
@@ -61,13 +65,14 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True):
 def rows_of(jobs: Sequence[Job], snapshot: NodeSnapshot) -> tuple[JobRow, ...]:
     """A line for each job, and one below it for each of its processes."""
     busy = {gpu.address: gpu.utilization_percent for gpu in snapshot.readings.gpus}
+    shared = crowded(user.reading for job in jobs for user in job.processes)
     rows: list[JobRow] = []
     for job in jobs:
         rows.append(
             JobRow(name=f"job:{job.key}", job=job, cells=((_summary(job, snapshot), "strong"),))
         )
         for user in job.processes:
-            cells = _cells(user, snapshot, busy)
+            cells = _cells(user, snapshot, busy, crowded=user.pid in shared)
             rows.append(JobRow(name=f"pid:{user.pid}", job=job, user=user, cells=cells))
     return tuple(rows)
 
@@ -117,28 +122,27 @@ def _summary(job: Job, snapshot: NodeSnapshot) -> str:
 
 
 def _cells(
-    user: GpuUser, snapshot: NodeSnapshot, busy: dict[str, float | None]
+    user: GpuUser, snapshot: NodeSnapshot, busy: dict[str, float | None], *, crowded: bool
 ) -> tuple[tuple[str, str], ...]:
     process = user.reading
     gpus = [gpu for address in user.gpus if (gpu := snapshot.machine.gpu(address)) is not None]
     shares = [share for address in user.gpus if (share := busy.get(address)) is not None]
     bound = together(tuple(binding(snapshot.machine, process, gpu) for gpu in gpus))
-    rank = UNKNOWN if process.rank is None else str(process.rank)
-    whole = (
-        f"{rank}/{process.world_size}" if process.rank is not None and process.world_size else rank
-    )
+    numa = written({node for gpu in gpus if (node := gpu_numa(gpu)) is not None})
     odd = STATES.get(process.state or "")
     return (
+        (whole(process.rank), _ink(process.rank)),
         (str(user.pid), ""),
-        (whole, "muted" if process.rank is None else ""),
         (
             f"{process.state}!" if odd else process.command or "not readable",
             odd or _ink(process.command),
         ),
         (gpu_names(user.gpus, snapshot.machine), ""),
-        (size(user.memory_bytes), _ink(user.memory_bytes)),
         (percent(sum(shares) / len(shares)) if shares else UNKNOWN, ""),
-        BOUND[bound],
+        (process.cpu_affinity or UNKNOWN, "bad" if crowded else _ink(process.cpu_affinity)),
+        CROWDED if crowded else BOUND[bound],
+        (numa or UNKNOWN, "" if numa else "muted"),
+        (size(user.memory_bytes), _ink(user.memory_bytes)),
         (_short(age(process.started_at, snapshot)), _ink(process.started_at)),
     )
 

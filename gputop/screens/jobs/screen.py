@@ -12,6 +12,7 @@ from textual.widget import Widget
 from textual.worker import get_current_worker
 
 from gputop.screens.jobs.details import detail_lines, heading
+from gputop.screens.jobs.head import head_lines
 from gputop.screens.jobs.list import JobList, JobRow, rows_of
 from gputop.screens.jobs.variables import VariableDetails, process_with_variables, work_out
 from gputop.screens.jobs.why import why_job
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from gputop.live.findings import Shown
     from gputop.screens.host import ScreenHost
     from gputop.topology.diagnosis.finding import Finding
-    from gputop.topology.jobs.grouping import GpuUser
+    from gputop.topology.jobs.grouping import GpuUser, Job
     from gputop.topology.model.page import Page
     from gputop.topology.model.snapshot import NodeSnapshot
     from gputop.topology.report import Report
@@ -69,7 +70,10 @@ class JobsScreen(ListedView):
     DETAILS = "#job"
     KEYS = (
         *select_keys("select a job or one of its processes"),
-        note("CPUs", "near: at the GPU's NUMA node; partly; ✗ far: none of them is"),
+        note(
+            "bound",
+            "near: CPUs at the GPU's NUMA node; partly; ✗ far; ✗ shared: more ranks than CPUs",
+        ),
         note("variables", "* acts here, ! without effect, ? unknown name"),
         note("y", "copy what is known of it"),
         note("p", "probe its GPUs"),
@@ -94,6 +98,7 @@ class JobsScreen(ListedView):
 
     def body(self) -> Iterable[Widget]:
         """The list beside the panel."""
+        yield Board(id="job-head")
         with Container(id="jobs"):
             yield JobList(id="job-list", classes="titled")
             yield Board(id="job", classes="titled")
@@ -103,7 +108,9 @@ class JobsScreen(ListedView):
         snapshot = report.snapshot
         table, board = self._list, self.query_one("#job", Board)
         listed = (snapshot.readings.gpus, snapshot.readings.processes, snapshot.machine)
-        table.draw_once(lambda: self._draw_list(snapshot), *listed)
+        found = jobs(snapshot)
+        table.draw_once(lambda: self._draw_list(found, snapshot), *listed)
+        self._draw_head(found, report, *listed)
         board.draw_once(
             lambda: self._draw_details(report, board),
             *listed,
@@ -114,8 +121,19 @@ class JobsScreen(ListedView):
             table.selected,
         )
 
-    def _draw_list(self, snapshot: NodeSnapshot) -> None:
-        found = jobs(snapshot)
+    def _draw_head(self, found: tuple[Job, ...], report: Report, *listed: object) -> None:
+        head, width = self.query_one("#job-head", Board), max(self.app.size.width - 2, 20)
+        shown = self.shown
+        findings = () if shown is None else about_jobs(shown.findings)
+
+        def draw() -> None:
+            lines = head_lines(found, report.snapshot, findings, width)
+            head.show([((" ", ""), *line) for line in lines])
+
+        quiet = self.gputop.findings.quiet
+        head.draw_once(draw, *listed, report.diagnosis, quiet, width)
+
+    def _draw_list(self, found: tuple[Job, ...], snapshot: NodeSnapshot) -> None:
         count = sum(len(job.processes) for job in found)
         self._list.caption(
             f"{len(found)} job{'s' * (len(found) != 1)}, {count} process{'es' * (count != 1)} "
@@ -200,15 +218,16 @@ class JobsScreen(ListedView):
         return why_job(row, report.snapshot, about(row, self.shown))
 
 
+def about_jobs(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Those of the findings that are about running jobs."""
+    return tuple(finding for finding in findings if finding.id in ABOUT_JOBS)
+
+
 def about(row: JobRow, shown: Shown | None) -> tuple[Finding, ...]:
     """Findings on running jobs that name a GPU of this job, without silenced ones."""
     mine = set(row.job.gpus if row.user is None else row.user.gpus)
-    findings = () if shown is None else shown.findings
-    return tuple(
-        finding
-        for finding in findings
-        if finding.id in ABOUT_JOBS and not mine.isdisjoint(finding.devices)
-    )
+    findings = () if shown is None else about_jobs(shown.findings)
+    return tuple(finding for finding in findings if not mine.isdisjoint(finding.devices))
 
 
 def nothing(snapshot: NodeSnapshot) -> str:

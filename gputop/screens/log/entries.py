@@ -1,10 +1,11 @@
-"""What can be selected on the Log screen: the comparison, findings, warnings, differences."""
+"""What can be selected on the Log screen: findings, warnings, differences, the comparison."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from gputop.pages.log.lines import DIFFERS, SIGNS, compared, mark
+from gputop.pages.log.lines import DIFFERS, compared, mark
+from gputop.pages.severity import SIGNS
 from gputop.terminal.clean import clean
 from gputop.topology.diagnosis.finding import Finding
 from gputop.topology.explain.nccl import fact_of
@@ -28,16 +29,12 @@ class LogEntry(NamedTuple):
 
 
 def entries(read: ReadLog) -> list[LogEntry]:
-    """The comparison, findings, worst first, what the table does not know, differences."""
-    agreement = read.overlay.agreement
-    agrees = None if not agreement.comparable else not agreement.differing
-    found = [LogEntry(mark(agrees), compared(read))]
-    for finding in read.findings:
-        sign, ink = SIGNS[finding.severity]
-        found.append(LogEntry((sign.strip(), ink), finding.title, finding))
+    """Findings, worst first, what the table does not know, differences, at last the comparison."""
+    found = [LogEntry(SIGNS[one.severity][:2], one.title, one) for one in read.findings]
     found += [
         LogEntry(("?", "warn"), f"line {note.line}: {note.text}", note) for note in read.unexplained
     ]
+    agreement = read.overlay.agreement
     for different in agreement.differing:
         if isinstance(different, PairAgreement):
             labels = " and ".join(different.logged)
@@ -45,7 +42,8 @@ def entries(read: ReadLog) -> list[LogEntry]:
         else:
             title = f"{different.subject}: {different.logged}, not as predicted"
         found.append(LogEntry(DIFFERS, title, different))
-    return found[:MOST]
+    agrees = None if not agreement.comparable else not agreement.differing
+    return [*found[: MOST - 1], LogEntry(mark(agrees), compared(read))]
 
 
 def entry_lines(found: list[LogEntry], selected: int, width: int) -> tuple[Line, ...]:

@@ -1,12 +1,20 @@
-"""The lines above a log: what it is, what is read, what failed; without one, how to get it."""
+"""The lines above a log: what went wrong and what to do, then what it is; or how to get one."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gputop.pages.log.lines import gap_lines, output_lines, version_spans
+from gputop.pages.log.lines import (
+    compared,
+    gap_lines,
+    mark,
+    output_lines,
+    version_spans,
+)
+from gputop.pages.log.sections import nothing_found
+from gputop.pages.severity import SIGNS
 from gputop.terminal.clean import clean
-from gputop.widgets.spans import Line, wrapped
+from gputop.widgets.spans import Line, left, wrapped
 
 if TYPE_CHECKING:
     from gputop.topology.diagnosis.symptoms.log import ReadLog
@@ -27,10 +35,11 @@ HOW_TO = (
 
 
 def head_lines(read: ReadLog | None, progress: str, failure: str, width: int) -> tuple[Line, ...]:
-    """Name and version of the log, other outputs in it, gaps, progress and failure."""
+    """What the log says, then its name and version, gaps, progress and failure."""
     lines: list[Line] = []
     if read is not None:
         log = read.log
+        lines += _answer(read, width)
         name = (f" {clean(log.name, 60)}  ", "key bold")
         lines += wrapped((name, *version_spans(log)), width, 1)
         told = (*output_lines(log, width - 2), *gap_lines(log, width - 2))
@@ -40,3 +49,32 @@ def head_lines(read: ReadLog | None, progress: str, failure: str, width: int) ->
     if failure:
         lines += wrapped(((f" ! {clean(failure, 300)}", "bad"),), width, 3)
     return tuple(lines)
+
+
+def _answer(read: ReadLog, width: int) -> list[Line]:
+    """The worst finding and its cure in two lines; without one, how the prediction fares."""
+    if not read.findings:
+        agreement = read.overlay.agreement
+        sign, ink = mark(None if not agreement.comparable else not agreement.differing)
+        nothing = nothing_found(read)
+        return [
+            ((f" {sign} ", ink), (left(clean(compared(read), 300), width - 3), "strong")),
+            ((left(f"   {nothing}", width), "muted"),),
+        ]
+    worst = read.findings[0]
+    sign, ink, _ = SIGNS[worst.severity]
+    more = f" · {len(read.findings) - 1} more" if len(read.findings) > 1 else ""
+    room = width - len(more) - 3
+    lines: list[Line] = [
+        (
+            (f" {sign} ", ink),
+            (left(clean(worst.title, 300), room).rstrip(), f"{ink} bold"),
+            (more, "muted"),
+        )
+    ]
+    cure = " ".join(f"{fix.text} {fix.command or ''}".rstrip() for fix in worst.fix[:1])
+    if cure:
+        lines.append((("   Do  ", "key bold"), (left(clean(cure, 400), width - 7), "")))
+    else:
+        lines.append(((left(f"   {clean(worst.cause, 400)}", width), ""),))
+    return lines

@@ -76,9 +76,13 @@ async def test_a_job_is_shown_with_its_ranks(size: tuple[int, int]) -> None:
         lines = text(pilot, "#job-list").splitlines()
         assert lines[0] == "1 job, 6 processes on the GPUs"
         assert "torchrun demo · demo · 6 ranks · GPU0-5 · 407 GiB · 3 h 5 min" in lines[2]
-        assert lines[3].split() == ["41000", "0/6", "python3", "GPU0", "67.9", "GiB", "99", "%",
-                                    "near", "3", "h"]  # fmt: skip
-        assert "Meet at localhost:29500" in said(pilot)
+        assert lines[3].split()[:9] == ["0", "41000", "python3", "GPU0", "99", "%",
+                                    "0-55,112-167", "near", "0"]  # fmt: skip
+        assert text(pilot, "#job-head").splitlines()[1:] == [
+            " torchrun demo: 6 ranks on GPU0-5, 3 h 5 min · GPU6-7 free",
+            " CPUs of the processes: 6 near their GPU",
+        ]
+        assert "Rendezvous localhost:29500" in said(pilot)
         await press(pilot, "down", "down")
         assert text(pilot, "#job").startswith("python3 41001, rank 1\n")
         assert "started by 40999 torchrun" in said(pilot)
@@ -118,6 +122,15 @@ async def test_a_process_at_the_wrong_node_is_reported_with_the_command() -> Non
         assert whole.claim == "1 of 6 run far from a GPU of theirs."
 
 
+async def test_ranks_on_one_core_stand_out() -> None:
+    pinned = {"cpu_affinity": "0"}
+    async with GpuTop().run_test(size=(160, 50)) as pilot:
+        await open_jobs(pilot, snapshot_with(p41001=pinned, p41002=pinned))
+        lines = text(pilot, "#job-list").splitlines()
+        assert ["✗ shared" in line for line in lines[3:9]] == [False, True, True, *[False] * 3]
+        assert "2 processes are bound to fewer CPUs than they are" in text(pilot, "#job-head")
+
+
 async def test_a_well_bound_job_has_nothing_to_mend() -> None:
     async with GpuTop().run_test(size=(120, 40)) as pilot:
         await open_jobs(pilot, snapshot_with())
@@ -145,7 +158,7 @@ async def test_a_process_of_another_namespace_has_no_facts_and_no_zeros() -> Non
         await open_jobs(pilot, snapshot, "down")
         lines = text(pilot, "#job-list").splitlines()
         assert lines[0] == "6 jobs, 6 processes on the GPUs"
-        assert lines[3].split()[:4] == ["›", "41000", "–", "not"]
+        assert lines[3].split()[:4] == ["›", "–", "41000", "not"]
         assert "the system shows no process of this number" in said(pilot)
 
 

@@ -78,12 +78,14 @@ async def test_a_path_is_typed_and_the_log_shown() -> None:
 async def test_entries_are_selected_and_explained() -> None:
     async with GpuTop().run_test(size=(160, 50)) as pilot:
         screen = await show(pilot, LOG)
-        await press(pilot, "down")
+        head = text(pilot, "#log-head").splitlines()
+        assert head[1].startswith(" ▼ NVLink is there and a flag keeps NCCL from using it")
+        assert head[2].startswith("   Do  unset NCCL_P2P_DISABLE")
         assert "line 77 NCCL_P2P_DISABLE set by environment to 1" in text(pilot, "#log-why")
         assert "NVLink is there" in screen.selected_text()
         await press(pilot, "w")
         assert "unset NCCL_P2P_DISABLE" in picture(pilot)
-        await press(pilot, "escape", "end", "home")
+        await press(pilot, "escape", "home", "end")
         assert "taken for granted" in text(pilot, "#log-why")
         await press(pilot, "y")
 
@@ -96,10 +98,10 @@ async def test_differences_are_marked_and_reasoned(tmp_path: Path) -> None:
         assert "✗" in found
         assert "Something that nobody knows" in found
         assert "SHM✗" in text(pilot, "#log-text")
-        await press(pilot, "end")
+        await press(pilot, "end", "up")
         assert "predicted was" in text(pilot, "#log-why")
         pair = next(i for i, one in enumerate(screen._entries) if " to " in one.title[:7])
-        screen.action_move(pair - len(screen._entries) + 1)
+        screen.action_move(pair - screen._selected)
         await settle(pilot)
         shown = text(pilot, "#log-why")
         assert "near enough for P2P?" in shown
@@ -171,6 +173,5 @@ async def test_hostile_text_stays_text(tmp_path: Path) -> None:
 def test_picture(snap_compare: Any, tmp_path: Path, what: str, size: tuple[int, int]) -> None:
     async def draw(pilot: Pilot[Any]) -> None:
         await show(pilot, LOG if what == "agrees" else differing(tmp_path))
-        await press(pilot, "down")
 
     assert snap_compare(GpuTop(), terminal_size=size, run_before=draw)
