@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gputop.screens.map.drawing import Drawing, Line, Slot
-from gputop.screens.map.names import fit, short
+from gputop.screens.map.sketch.drawing import Drawing, Line, Slot
+from gputop.screens.map.sketch.names import fit, short
 from gputop.topology.model import units
 from gputop.topology.wiring.packages import PREFIX
 from gputop.widgets.gpu_cells import fast_traffic

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from gputop.screens.map.canvas import Cell
-from gputop.screens.map.drawing import Box, Drawing
+from gputop.screens.map.sketch.canvas import Cell
+from gputop.screens.map.sketch.drawing import Box, Drawing
 from gputop.terminal.clean import clean
 from gputop.widgets.spans import Line, Span
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from gputop.screens.map.names import short
+from gputop.screens.map.sketch.names import short
 from gputop.topology.model.machine import Gpu
 from gputop.topology.wiring.packages import Package, packages
 

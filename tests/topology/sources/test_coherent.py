@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from gputop.screens.map.tree import forest
+from gputop.screens.map.sketch.tree import forest
 from gputop.screens.node.detail import detail_lines
 from gputop.topology.expectation.links import host_link
 from gputop.topology.expectation.node import JudgedNode

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from gputop.screens.map.canvas import Canvas, Marks, runs
-from gputop.screens.map.drawing import Box, Drawing, Line
-from gputop.screens.map.layout import fitting
-from tests.gputop.screens.map import graphs
+from gputop.screens.map.sketch.canvas import Canvas, Marks, runs
+from gputop.screens.map.sketch.drawing import Box, Drawing, Line
+from gputop.screens.map.sketch.layout import fitting
+from tests.gputop.screens.map.sketch import graphs
 
 
 def test_a_bridged_pair_as_text() -> None:

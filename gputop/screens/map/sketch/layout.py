@@ -12,12 +12,12 @@ from typing import Any
 
 import networkx as nx
 
-from gputop.screens.map import names as text
-from gputop.screens.map.below import Below
-from gputop.screens.map.drawing import TRAFFIC_CELLS, Box, Drawing, Edge, Label, Line, Slot
-from gputop.screens.map.fabric import edges_between
-from gputop.screens.map.metrics import Block, Metrics, arrange, with_rows
-from gputop.screens.map.packages import (
+from gputop.screens.map.sketch import names as text
+from gputop.screens.map.sketch.below import Below
+from gputop.screens.map.sketch.drawing import TRAFFIC_CELLS, Box, Drawing, Edge, Label, Line, Slot
+from gputop.screens.map.sketch.fabric import edges_between
+from gputop.screens.map.sketch.metrics import Block, Metrics, arrange, with_rows
+from gputop.screens.map.sketch.packages import (
     Merged,
     PartGrid,
     cells,
@@ -29,7 +29,7 @@ from gputop.screens.map.packages import (
     plain_names,
     side_by_side,
 )
-from gputop.screens.map.tree import Item, forest
+from gputop.screens.map.sketch.tree import Item, forest
 from gputop.topology.wiring.packages import PREFIX, Package
 
 _FULL_ROWS = ((3, 3), (2, 3), (2, 2))

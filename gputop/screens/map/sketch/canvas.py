@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from rich.cells import cell_len
 
-from gputop.screens.map.drawing import Box, Drawing, Edge, Line, Point
+from gputop.screens.map.sketch.drawing import Box, Drawing, Edge, Line, Point
 from gputop.terminal.clean import clean
 
 Cell: TypeAlias = tuple[str, str]

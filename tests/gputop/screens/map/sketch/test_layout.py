@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gputop.screens.map import walk as wiring_walk
-from gputop.screens.map.drawing import Drawing
-from gputop.screens.map.layout import fitting, layout
+from gputop.screens.map.sketch.drawing import Drawing
+from gputop.screens.map.sketch.layout import fitting, layout
 from gputop.topology.wiring.wires import pcie_wire
-from tests.gputop.screens.map import graphs
-from tests.gputop.screens.map.checked import check
-from tests.gputop.screens.map.graphs import Graph, Maker
+from tests.gputop.screens.map.sketch import graphs
+from tests.gputop.screens.map.sketch.checked import check
+from tests.gputop.screens.map.sketch.graphs import Graph, Maker
 
 SHAPES: dict[str, Callable[[], Maker]] = {
     "switched": graphs.switched,

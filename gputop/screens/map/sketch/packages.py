@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 import networkx as nx
 
-from gputop.screens.map.drawing import Box, Drawing, Edge, Slot
-from gputop.screens.map.names import fit, gpu_model, is_weak, short_address
+from gputop.screens.map.sketch.drawing import Box, Drawing, Edge, Slot
+from gputop.screens.map.sketch.names import fit, gpu_model, is_weak, short_address
 from gputop.topology.hardware.specs import sku_for
 from gputop.topology.wiring.packages import Package, packages
 

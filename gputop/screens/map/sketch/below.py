@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import networkx as nx
 
-from gputop.screens.map import names as text
-from gputop.screens.map.drawing import TRAFFIC_CELLS, Box, Label, Line, Slot
-from gputop.screens.map.fabric import FabricLane, Plane, Spoke, fabric, place_lanes
-from gputop.screens.map.grid import grid_lines
-from gputop.screens.map.metrics import Metrics
+from gputop.screens.map.sketch import names as text
+from gputop.screens.map.sketch.drawing import TRAFFIC_CELLS, Box, Label, Line, Slot
+from gputop.screens.map.sketch.fabric import FabricLane, Plane, Spoke, fabric, place_lanes
+from gputop.screens.map.sketch.grid import grid_lines
+from gputop.screens.map.sketch.metrics import Metrics
 
 
 class Below:

@@ -1,0 +1,1 @@
+"""What a person would draw of a node on a whiteboard: boxes, lines, and the cells they take."""
