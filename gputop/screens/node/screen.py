@@ -12,6 +12,7 @@ from textual.widgets import Input
 
 from gputop.screens import NAMES
 from gputop.screens.node.detail import detail_lines
+from gputop.screens.node.gpu_lines import rows_of
 from gputop.screens.node.identity import (
     DEMOS,
     absence_lines,
@@ -21,7 +22,7 @@ from gputop.screens.node.identity import (
     problem_lines,
     reason_lines,
 )
-from gputop.screens.node.table import GpuTable, rows_of
+from gputop.screens.node.table import GpuTable
 from gputop.screens.view import View
 from gputop.terminal.clean import clean
 from gputop.topology.model.units import UNKNOWN, seconds

@@ -6,7 +6,8 @@ import pytest
 from textual.widgets import Input
 
 from gputop.app import GpuTop
-from gputop.screens.node.table import GpuTable, fitting, matching, rows_of, table
+from gputop.screens.node.gpu_lines import fitting, matching, rows_of, table
+from gputop.screens.node.table import GpuTable
 from gputop.topology.model.machine import Host, NvLink, PciDevice, Socket
 from gputop.topology.model.part import Part
 from gputop.topology.model.readings import GpuProcess
