@@ -134,6 +134,10 @@ class Node:
             return self.undecidable(str(error))
         return self._with(self._snapshot, self._wiring, decision)
 
+    def deciding(self, prediction: Prediction) -> Node:
+        """The same node with this prediction, which somebody made already."""
+        return self._with(self._snapshot, self._wiring, _Decision(prediction))
+
     def undecidable(self, why: str) -> Node:
         """The same node without a prediction, with the reason."""
         return self._with(self._snapshot, self._wiring, _Decision(None, why))

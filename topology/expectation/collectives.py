@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import math
-from itertools import pairwise
-
 import msgspec
 
-from ..hardware.specs import PublishedFigure, Sku, skus
+from ..hardware.specs import Sku
 from ..model import quantities
 from ..model.machine import Gpu
 from ..model.snapshot import Measurement
-from .judgement import BEST, ESTIMATE, TOO_HIGH, TYPICAL, Band, Expected, band
-from .links import SAME, LinkRates, link_of_pair, proven
+from .collective_figures import LARGE_BYTES, estimated, published
+from .judgement import ESTIMATE, TOO_HIGH, Band, Expected, band
+from .links import SAME, LinkRates, link_of_pair, mesh_links_down, proven
+from .modelled import modelled, rings_left
 from .node import JudgedNode
 from .variables import Variables, choice_at
 
@@ -29,8 +28,6 @@ PLATEAU_BYTES = 256 << 20
 """Curves are judged from this size on; smaller messages show latency too."""
 CURVE_BYTES = 16 << 20
 """Below this size, two correct ways of timing differ by more than a tenth."""
-LARGE_BYTES = 1 << 30
-"""Without a curve the published figure is that of a very large message."""
 
 
 class Participants(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,9 +86,9 @@ def expected(node: JudgedNode, variables: Variables, figure: Measurement) -> Exp
     size = figure.bytes_per_copy
     algorithm, model_gbs = _chosen(variables, figure, group, collective, size)
     link = narrowest(node, group, sku)
-    found = _published(sku, quantity, group.count, algorithm, size)
+    found = published(sku, quantity, group.count, algorithm, size)
     if found is None:
-        found = _estimate(sku, quantity, group.count, algorithm, size, link)
+        found = estimated(sku, quantity, group.count, algorithm, size, link)
     # The model's figure is the one of large messages.
     if found is None and model_gbs and (size is None or size >= PLATEAU_BYTES):
         found = (model_gbs, ESTIMATE, "the library's own model of this topology", "")
@@ -103,7 +100,13 @@ def expected(node: JudgedNode, variables: Variables, figure: Measurement) -> Exp
     missing = link.missing if link is not None and link.kind != "pcie" else ()
     reach = None
     gone = link is not None and link.gone
-    if link is not None and missing and not gone:
+    if not gone:
+        reach = _reach(variables, figure, group, collective, healthy)
+    if reach is not None and figure.value is not None and figure.value > TOO_HIGH * reach:
+        reach = None  # too fast for the fault that was read
+    elif reach is not None and not missing:
+        missing = mesh_links_down(group.gpus)
+    if reach is None and link is not None and missing and not gone:
         reach = healthy * link.now_gbs / link.design_gbs
     scaled = tuple(text for text in (what, *missing) if text)
     made = band(healthy, "GB/s", basis, source, scaled=scaled, reach=reach)
@@ -138,7 +141,7 @@ def _chosen(
     """The algorithm without variables that decide, and the model's bus bandwidth of it, GB/s."""
     if not collective:
         return "P2P", None
-    made = variables.without(variables.had(figure), group.addresses)
+    made = variables.healthy(variables.had(figure), group.addresses)
     if made is None or made.failure:
         return None, None
     choice = choice_at(made, "AllReduce", size)
@@ -150,6 +153,33 @@ def _chosen(
     n = group.count
     factor = {"AllReduce": 2 * (n - 1) / n, "Broadcast": 1.0}.get(collective, (n - 1) / n)
     return algorithm, best * factor or None
+
+
+def _reach(
+    variables: Variables,
+    figure: Measurement,
+    group: Participants,
+    collective: str,
+    healthy: float,
+) -> float | None:
+    """What the library's own model leaves of an all-reduce with the links that are up.
+
+    None where the model does not say. A missing link costs more than its share, because the search
+    settles for fewer or slower channels.
+    """
+    if collective != "AllReduce":
+        return None
+    values = variables.had(figure)
+    whole = variables.healthy(values, group.addresses)
+    here = variables.without(values, group.addresses)
+    if whole is None or here is None:
+        return None
+    size = figure.bytes_per_copy or LARGE_BYTES
+    before, after = modelled(whole, size), modelled(here, size)
+    if before is not None and after is not None:
+        return min(after, healthy) if after < SAME * before else None
+    share = rings_left(whole, here)
+    return None if share is None else healthy * share
 
 
 def narrowest(node: JudgedNode, group: Participants, sku: Sku) -> LinkRates | None:
@@ -203,96 +233,5 @@ def _joined(node: JudgedNode, group: Participants, sku: Sku) -> bool:
 def ring_gbs(sku: Sku, figure: Measurement, count: int) -> float | None:
     """What a ring reaches in this collective on this model; None where it was not measured."""
     quantity, _ = COLLECTIVES[figure.quantity]
-    found = _published(sku, quantity, count, "RING", figure.bytes_per_copy)
+    found = published(sku, quantity, count, "RING", figure.bytes_per_copy)
     return None if found is None else found[0]
-
-
-def _published(
-    sku: Sku, quantity: str, count: int, algorithm: str | None, size: int | None
-) -> tuple[float, str, str, str] | None:
-    """Healthy figure, basis, source and description, from the model's own entries."""
-    fit = [
-        figure
-        for figure in sku.figures
-        if figure.quantity == quantity
-        and figure.gpus == count
-        and figure.kind in (TYPICAL, BEST)
-        and _same(figure.algorithm, algorithm)
-    ]
-    # Typical before best; within each, a curve is worth more than one figure.
-    fit.sort(key=lambda figure: (figure.kind == BEST, not figure.curve))
-    for figure in fit:
-        value = _at(figure, size)
-        if value is not None:
-            what = f"{_named(figure.algorithm)}, {count} GPUs"
-            return value, figure.kind, figure.source, what
-    return None
-
-
-def _named(algorithm: str) -> str:
-    names = {"RING": "Ring", "P2P": "send and receive", "": "measured"}
-    return names.get(algorithm, algorithm)
-
-
-def _same(of_entry: str, algorithm: str | None) -> bool:
-    """Whether an entry is of this algorithm; trees and rings reach the same plateau on a node."""
-    if not of_entry or algorithm is None:
-        return not of_entry
-    ring = ("RING", "TREE")
-    return of_entry == algorithm or (of_entry in ring and algorithm in ring)
-
-
-def _at(figure: PublishedFigure, size: int | None) -> float | None:
-    """The published figure at a message size; None where it does not cover that size."""
-    if not figure.curve:
-        least = figure.from_bytes or LARGE_BYTES
-        return figure.measured if size is None or size >= least else None
-    if size is None or size >= figure.curve[-1][0]:
-        return figure.curve[-1][1]
-    for (low, below), (high, above) in pairwise(figure.curve):
-        if low <= size <= high:
-            part = math.log(size / low) / math.log(high / low)
-            return below + part * (above - below)
-    return None
-
-
-def _estimate(
-    sku: Sku,
-    quantity: str,
-    count: int,
-    algorithm: str | None,
-    size: int | None,
-    link: LinkRates | None,
-) -> tuple[float, str, str, str] | None:
-    """An estimate from another number of GPUs on a mesh, or another model with the same links."""
-    if link is None or link.kind == "pcie" or not sku.total_gbs:
-        return None
-    if sku.fabric == "point_to_point" and sku.pair_gbs and sku.world_size:
-        return _mesh(sku, quantity, count, size)
-    for other in (sku, *skus().values()):
-        if (other.link_kind, other.fabric) != (sku.link_kind, sku.fabric) or not other.total_gbs:
-            continue
-        for figure in other.figures:
-            near = figure.gpus == count or other is sku
-            fits = figure.quantity == quantity and figure.kind in (TYPICAL, BEST) and near
-            if fits and figure.fraction and _same(figure.algorithm, algorithm) and figure.algorithm:
-                value = _at(figure, size)
-                if value is not None:
-                    share = value / other.total_gbs
-                    where = f"{_named(figure.algorithm)}, {figure.gpus} GPUs on {other.name}"
-                    return share * sku.total_gbs, ESTIMATE, figure.source, where
-    return None
-
-
-def _mesh(
-    sku: Sku, quantity: str, count: int, size: int | None
-) -> tuple[float, str, str, str] | None:
-    """On a full mesh n GPUs can use n - 1 links each (ROCm/rccl pull request 1270)."""
-    assert sku.pair_gbs is not None
-    for figure in sku.figures:
-        fits = figure.quantity == quantity and figure.kind in (TYPICAL, BEST) and figure.gpus
-        if fits and figure.fraction and _at(figure, size) is not None:
-            healthy = figure.fraction * (count - 1) * sku.pair_gbs
-            what = f"{count - 1} link{'s' * (count != 2)} of {sku.pair_gbs:g} GB/s"
-            return healthy, ESTIMATE, f"{figure.source}, {figure.gpus} GPUs", what
-    return None

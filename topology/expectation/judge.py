@@ -21,6 +21,7 @@ from .judgement import (
     HIGH,
     LOW,
     NO_REFERENCE,
+    TIMES,
     TOO_HIGH,
     Band,
     Expected,
@@ -86,6 +87,12 @@ class Judge:
             if index in behind:
                 note = "; ".join(filter(None, (judgement.note, behind[index])))
                 judgement = msgspec.structs.replace(judgement, note=note)
+                if judgement.verdict == HEALTHY and (figure.unit or "") not in TIMES:
+                    # Good enough by the table, and yet its siblings show what it should be.
+                    cause = "; ".join(expected.causes)
+                    judgement = msgspec.structs.replace(
+                        judgement, verdict=LOW, cause=cause, explained=bool(cause)
+                    )
             found.append(judgement)
         return tuple(found)
 
@@ -196,8 +203,9 @@ class Judge:
         ring = collectives.ring_gbs(sku, figure, group.count)
         if ring is None:
             return []
-        if made.reach is not None:
-            ring *= made.reach / made.healthy
+        link = collectives.narrowest(self.node, group, sku)
+        if made.reach is not None and link is not None:
+            ring *= link.now_gbs / link.design_gbs
         if not ring or not LOOK <= figure.value / ring <= TOO_HIGH:
             return []
         return [

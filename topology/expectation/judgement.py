@@ -13,6 +13,8 @@ TOO_HIGH = 1.15
 _TOO_HIGH_TFLOPS = 1.3
 """A GPU at its power limit is that much faster in its first tenths of a second: do_bench on four
 idle H200 found 811 TFLOP/s, where 700 are sustained."""
+TIMES = ("us", "ms", "s")
+"""Units of which less is better."""
 TYPICAL, BEST, ESTIMATE = "typical", "best", "estimate"
 
 
@@ -56,7 +58,7 @@ def band(
 ) -> Band:
     """A band round a healthy figure, by the shares that hold for every figure."""
     low, high = healthy * LOOK, healthy * too_high(unit)
-    if unit in ("us", "ms", "s"):
+    if unit in TIMES:
         low, high = healthy / LOOK, healthy / TOO_HIGH
     return Band(
         healthy=healthy,

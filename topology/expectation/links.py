@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
+from itertools import combinations
 
 import msgspec
 
@@ -83,6 +85,15 @@ def link_of_pair(node: JudgedNode, one: Gpu, other: Gpu, sku: Sku) -> LinkRates 
             switched=True,
             gone=True,
         )
+    if sku.full_mesh and sku.pair_gbs and _xgmi_down(one, other):
+        return LinkRates(
+            kind="xgmi",
+            name=narrow.name,
+            design_gbs=sku.pair_gbs,
+            now_gbs=narrow.now_gbs,
+            missing=mesh_links_down((one, other)),
+            gone=True,
+        )
     return msgspec.structs.replace(
         narrow,
         design_gbs=min(side.design_gbs for side in known),
@@ -122,6 +133,24 @@ def _down(node: JudgedNode, ends: tuple[Gpu, Gpu], sku: Sku) -> tuple[str, ...]:
         f"{gpu_label(gpu)} has 0 of {sku.link_count or len(gpu.nvlinks)} NVLinks up"
         for gpu in ends
         if gpu.nvlinks and all(link.active is False for link in gpu.nvlinks)
+    )
+
+
+def mesh_links_down(gpus: Sequence[Gpu]) -> tuple[str, ...]:
+    """The pairs of a mesh that have lost their xGMI link, as clauses."""
+    return tuple(
+        f"the xGMI link of {gpu_label(one)} and {gpu_label(other)} is down"
+        for one, other in combinations(gpus, 2)
+        if _xgmi_down(one, other)
+    )
+
+
+def _xgmi_down(one: Gpu, other: Gpu) -> bool:
+    """Whether an end says that the link of a pair is down, while others of that end are up."""
+    return any(
+        any(link.active is False and link.remote_address == far for link in near.xgmi)
+        and any(link.active for link in near.xgmi)
+        for near, far in ((one, other.address), (other, one.address))
     )
 
 

@@ -165,7 +165,7 @@ def hub_links(node: JudgedNode, figure: Measurement) -> tuple[Sku, list[LinkRate
     if any(node.sku(other) != sku for other in others):
         return None
     links = [link_of_pair(node, hub, other, sku) for other in others]
-    found = [link for link in links if link is not None and link.kind != "pcie"]
+    found = [link for link in links if link is not None and link.kind != "pcie" and not link.gone]
     if len(found) < len(others) or any(link.switched for link in found):
         return None
     return sku, found

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from statistics import median
 
 from ..model.snapshot import Measurement
+from .judgement import TIMES
 from .node import JudgedNode
 
 BEHIND = 0.92
@@ -43,7 +44,7 @@ def behind(node: JudgedNode, figures: Sequence[Measurement]) -> dict[int, str]:
 
 
 def _is_time(unit: str) -> bool:
-    return unit in ("us", "ms", "s")
+    return unit in TIMES
 
 
 def _key(node: JudgedNode, figure: Measurement) -> tuple[object, ...] | None:

@@ -13,6 +13,7 @@ from ..nccl.decide.predict import predict
 from ..nccl.decide.summary import algorithm, message_size
 from ..nccl.prediction import AlgorithmChoice, Prediction
 from ..nccl.settings import Settings
+from .repaired import repaired
 
 GOES_BY = {
     "P2P": "P2P",
@@ -46,6 +47,7 @@ class Variables:
         self.snapshot = snapshot
         self.here = {variable.name: variable.value for variable in snapshot.environment}
         self._made: dict[tuple[object, ...], Prediction | None] = {}
+        self._repaired: Variables | None = None
         if prediction is not None:
             self._made[self._key(prediction.environment, None)] = prediction
 
@@ -63,6 +65,21 @@ class Variables:
         """The prediction without the variables that decide; None where it is not known."""
         deciding = self._deciding(values)
         return self._predict({k: v for k, v in values.items() if k not in deciding}, gpus)
+
+    def healthy(self, values: Mapping[str, str], gpus: tuple[str, ...] | None) -> Prediction | None:
+        """The prediction for the repaired machine without the variables that decide."""
+        if self._repaired is None:
+            machine = repaired(self.snapshot.machine)
+            self._repaired = (
+                self
+                if machine is None
+                else Variables(msgspec.structs.replace(self.snapshot, machine=machine))
+            )
+        return self._repaired.without(values, gpus)
+
+    def with_more(self, changes: Mapping[str, str]) -> Prediction | None:
+        """The prediction for the node as it is set up and with these variables set too."""
+        return self._predict({**self.here, **changes}, None)
 
     def effect(
         self,

@@ -7,6 +7,7 @@ import msgspec
 from ..model.versions import Library
 
 __all__ = [
+    "NO_NVLS",
     "AlgorithmChoice",
     "DecisionStep",
     "DomainView",
@@ -18,6 +19,10 @@ __all__ = [
     "SearchGraph",
     "Tuning",
 ]
+
+
+NO_NVLS = {"NCCL_NVLS_ENABLE": "0"}
+"""The variable that takes NVLS away."""
 
 
 class DecisionStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
@@ -174,6 +179,16 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True):
     def ranks(self) -> int:
         """Ranks on all hosts."""
         return self.hosts * sum(len(view.ranks) for view in self.views)
+
+    @property
+    def by_nvls_alone(self) -> bool:
+        """Whether NVLS is chosen although no pair uses P2P: nobody knows whether such a job runs.
+
+        With `NO_NVLS` the same is predicted without it.
+        """
+        chosen = any(choice.algorithm.startswith("NVLS") for choice in self.choices)
+        p2p = any(pair.transport == "P2P" for pair in self.pairs)
+        return chosen and bool(self.pairs) and not p2p
 
     def pair(self, src: int, dst: int) -> PairDecision | None:
         """The decision for one ordered pair of ranks."""

@@ -19,14 +19,18 @@ from gputop.reading import read_snapshot
 from gputop.terminal.clean import clean
 from gputop.terminal.lines import print_json
 from gputop.terminal.size import text_width
+from gputop.topology.expectation.cost.costs import costs_of
 from gputop.topology.flags.account.whatif_text import sections
 from gputop.topology.flags.values.predicting import predict_with_flags
 from gputop.topology.flags.what_if.whatif import compare
 from gputop.topology.nccl.decide.predict import NoGpusError
+from gputop.topology.nccl.prediction import NO_NVLS
 from gputop.topology.nccl.settings import Settings
 from gputop.topology.nccl.versions import UnknownVersionError
+from gputop.topology.node import Node
 
 if TYPE_CHECKING:
+    from gputop.topology.expectation.cost.cost import Cost
     from gputop.topology.nccl.prediction import Prediction
 
 
@@ -90,14 +94,20 @@ def command(
             shown.two_node = document(two, gputop=__version__, source=snapshot.source, pair=pair)
         print_json(shown)
         return
-    _print(prediction, pair)
+    known = costs_of(Node(snapshot).deciding(baseline)).all_reduce
+    whole = not changes and addresses is None and library is None
+    _print(prediction, pair, known if whole and pair is None else None)
     if suggestions:
         click.echo()
     for line in advice_lines(suggestions, text_width()):
         click.echo(clean(line, 400))
     if changes:
         click.echo()
-        comparison = compare(baseline, prediction, changes)
+        slower = None
+        if prediction.by_nvls_alone:
+            changed = Settings.of(snapshot, {**changes, **NO_NVLS})
+            slower = predict_with_flags(snapshot, changed, library=library, gpus=addresses)
+        comparison = compare(baseline, prediction, changes, slower)
         for line in section_lines(sections(comparison), text_width()):
             click.echo(clean(line, 400))
     if two is not None:
@@ -105,6 +115,6 @@ def command(
         _print(two, pair)
 
 
-def _print(prediction: Prediction, pair: tuple[int, int] | None) -> None:
-    for line in lines(prediction, text_width(), pair):
+def _print(prediction: Prediction, pair: tuple[int, int] | None, cost: Cost | None = None) -> None:
+    for line in lines(prediction, text_width(), pair, "" if cost is None else cost.text):
         click.echo(clean(line, 400))

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from gputop.pages.terminal import fact_lines, wrapped
 from gputop.topology.explain.nccl import fact_of
+from gputop.topology.model.units import sentence
 from gputop.topology.nccl.decide.summary import choice_line, graph_line, groups, library_name
 from gputop.topology.nccl.prediction import DecisionStep, NetDecision, PairDecision, Prediction
 from gputop.topology.nccl.wording import gbs
@@ -14,10 +15,14 @@ MATRIX_RANKS = 16
 """With more ranks than this only groups are shown."""
 
 
-def lines(prediction: Prediction, width: int, pair: tuple[int, int] | None = None) -> Iterator[str]:
-    """The lines of a prediction, or of one ordered pair of ranks."""
+def lines(
+    prediction: Prediction, width: int, pair: tuple[int, int] | None = None, cost: str = ""
+) -> Iterator[str]:
+    """The lines of a prediction, or of one ordered pair of ranks; `cost`: what is lost here."""
     ranks = sorted(rank for view in prediction.views for rank in view.ranks)
     yield _head(prediction)
+    if cost:
+        yield from wrapped(sentence(cost).removesuffix("."), width, 2)
     for name, value in prediction.environment.items():
         yield f"  {name}={value}"
     for name, value, why in prediction.ignored:

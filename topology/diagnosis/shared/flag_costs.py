@@ -7,11 +7,11 @@ from collections.abc import Mapping
 import msgspec
 
 from ...expectation.collectives import ring_gbs
+from ...expectation.cost.all_reduce import staged_gbs
+from ...expectation.cost.cost import PREDICTED
 from ...expectation.judge import Judge
-from ...expectation.references import pcie_practical
+from ...expectation.modelled import modelled
 from ...expectation.variables import VariableEffect
-from ...hardware.specs import Sku
-from ...hardware.vendors import NVIDIA
 from ...model.quantities import ALL_REDUCE
 from ...model.snapshot import Measurement
 from ...nccl.decide.predict import predict
@@ -26,16 +26,12 @@ WORSE = 0.9
 ORDER = ("P2P", "SHM", "NET", "none")
 FAST = ("NVL", "NVB", "C2C", "XGMI")
 LIBRARY = ("NCCL_", "RCCL_")
-SHM_MEASURED_GBS = 25.5
-"""All-reduce over four H200 (PCIe 5.0 x16), 1 GiB, NCCL 2.28.9 with NCCL_P2P_DISABLE=1."""
-NET_MEASURED_GBS = 4.2
-"""The same with NCCL_SHM_DISABLE=1 as well, by sockets."""
 KEPT = 4
 MANY = 24
 """With more variables than this, none is blamed for a start that fails."""
 
 
-class Cost(msgspec.Struct, frozen=True, kw_only=True):
+class VariableCost(msgspec.Struct, frozen=True, kw_only=True):
     """The effect of all variables on an all-reduce over all GPUs; bandwidths GB/s busbw."""
 
     names: tuple[tuple[str, str], ...]
@@ -67,11 +63,11 @@ class Moves(msgspec.Struct, frozen=True):
 
 
 Key = tuple[Prediction, tuple[str, ...], tuple[tuple[str, str], ...]]
-_kept: list[tuple[Key, Cost | None]] = []
+_kept: list[tuple[Key, VariableCost | None]] = []
 """Answers of the last predictions: an app asks again every few seconds about the same one."""
 
 
-def cost_of(case: Case, values: Mapping[str, str], gpus: tuple[str, ...]) -> Cost | None:
+def cost_of(case: Case, values: Mapping[str, str], gpus: tuple[str, ...]) -> VariableCost | None:
     """What variables cost a job on these GPUs; None where they cost nothing or nobody knows.
 
     Makes some predictions the first time, each some hundredths of a second.
@@ -90,7 +86,7 @@ def cost_of(case: Case, values: Mapping[str, str], gpus: tuple[str, ...]) -> Cos
     return cost
 
 
-def _cost(case: Case, values: dict[str, str], gpus: tuple[str, ...] | None) -> Cost | None:
+def _cost(case: Case, values: dict[str, str], gpus: tuple[str, ...] | None) -> VariableCost | None:
     prediction = None if gpus else case.node.prediction
     judge = Judge(case.snapshot, prediction, lambda: case.node.graph)
     variables = judge.variables
@@ -106,7 +102,9 @@ def _cost(case: Case, values: dict[str, str], gpus: tuple[str, ...] | None) -> C
         if not names:
             return None
         settings = " and ".join(f"{name}={value}" for name, value in names)
-        return Cost(names=names, text=f"with {settings} the start fails", fails=after.failure)
+        return VariableCost(
+            names=names, text=f"with {settings} the start fails", fails=after.failure
+        )
     moves = _moves(before, after)
     if moves.gains:
         return None  # some pairs gain: only a measurement shows whether the job loses
@@ -126,8 +124,8 @@ def _cost(case: Case, values: dict[str, str], gpus: tuple[str, ...] | None) -> C
     effect, size = found[0]
     if size != LARGE_BYTES and not moves.worst:
         # Large messages lose nothing, and the tables hold no others.
-        return Cost(names=effect.variables, text=effect.text)
-    return _with_figures(case, judge, figure, effect, moves, len(gpus or case.machine.gpus))
+        return VariableCost(names=effect.variables, text=effect.text)
+    return _with_figures(case, judge, figure, effect, moves, after, gpus)
 
 
 def _predicted(
@@ -172,43 +170,51 @@ def _moves(before: Prediction, after: Prediction) -> Moves:
     return Moves(worst=worst, gains=gains, sure=sure, sockets=sockets)
 
 
-def _like_measured(sku: Sku | None) -> bool:
-    """Whether staging through host memory was measured on such a GPU: NCCL, PCIe 5.0."""
-    return sku is not None and sku.vendor == NVIDIA.name and sku.pcie_gen == 5
-
-
 def _ring(effect: VariableEffect) -> bool:
     """Whether a ring of full speed takes the place of NVLS; LL has half the bandwidth or less."""
     return any(f"by Ring {proto} instead of NVLS" in effect.text for proto in ("Simple", "LL128"))
 
 
 def _with_figures(
-    case: Case, judge: Judge, figure: Measurement, effect: VariableEffect, moves: Moves, count: int
-) -> Cost:
-    """The two bandwidths, as far as a table, the model or a measurement gives them."""
+    case: Case,
+    judge: Judge,
+    figure: Measurement,
+    effect: VariableEffect,
+    moves: Moves,
+    there: Prediction,
+    gpus: tuple[str, ...] | None,
+) -> VariableCost:
+    """The two bandwidths, as far as the model, a table or a measurement gives them.
+
+    `there`: the prediction with the variables.
+    """
+    count = len(gpus or case.machine.gpus)
     made = judge.expected(figure).band
     before = made.healthy if made is not None else None
     after: float | None = None
     basis = f"{made.basis}: {made.source}" if made is not None else ""
+    whole = judge.variables.healthy(there.environment, gpus)
+    by_model = None if whole is None else modelled(whole, LARGE_BYTES)
+    if by_model is not None:
+        before, basis = by_model, f"{PREDICTED}: the library's own model"
     sku = case.sku(case.gpus[0])
     worst = moves.worst
     if worst:
-        lanes = pcie_practical(sku.pcie_gen) if sku is not None else None
-        if moves.sockets:
-            after, note = NET_MEASURED_GBS, "measured by sockets on four H200"
-        elif worst == "SHM" and _like_measured(sku) and lanes is not None:
-            after, note = SHM_MEASURED_GBS, "measured through SHM on four H200, PCIe 5.0"
-        else:
-            note = ""
+        if moves.sockets or worst == "SHM":
+            after = staged_gbs(sku, sockets=moves.sockets)
+        way = "by sockets" if moves.sockets else "through SHM"
+        note = f"measured {way} on four H200, PCIe 5.0" if after is not None else ""
         basis = "; ".join(filter(None, (basis, note)))
         # On a node that gains nothing from P2P (all pairs over PCIe) there is nothing to compare.
         if before is not None and after is not None and after >= WORSE * before:
             after = None
+    elif by_model is not None:
+        after = modelled(there, LARGE_BYTES)
     elif before is not None:
         ring = ring_gbs(sku, figure, count) if sku is not None and _ring(effect) else None
         after = ring if ring is not None else before * (effect.share or 1.0)
         basis += "; ring of the table" if ring is not None else "; the library's own model"
-    return Cost(
+    return VariableCost(
         names=effect.variables,
         text=effect.text,
         before_gbs=before,

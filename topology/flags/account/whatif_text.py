@@ -7,10 +7,10 @@ from ...model.page import Section
 from ...nccl.decide.summary import duration, message_size
 from ..catalogue.catalogue import catalogue
 from ..what_if.effects import Effect, choice_of, named
-from ..what_if.in_words import change, pairs_in_words
+from ..what_if.in_words import pairs_in_words
 from ..what_if.net_changes import nets_in_words
 from ..what_if.nothing import verdict
-from ..what_if.outcomes import group_in_words, taking_part
+from ..what_if.outcomes import NVLS_UNSURE, group_in_words, taking_part, took
 from ..what_if.whatif import Change, Comparison
 
 
@@ -29,7 +29,10 @@ def sections(comparison: Comparison) -> tuple[Section, ...]:
         )
     ]
     if _has_times(effect):
-        found.append(Section(title="Predicted all-reduce", table=_times(comparison)))
+        unsure = (NVLS_UNSURE,) if comparison.without_nvls is not None else ()
+        found.append(
+            Section(title="Predicted all-reduce", table=_times(comparison), paragraphs=unsure)
+        )
     if comparison.export:
         found.append(Section(title="To set it up", paragraphs=(comparison.export,)))
     return tuple(found)
@@ -111,12 +114,13 @@ def _times(comparison: Comparison) -> tuple[tuple[str, ...], ...]:
     for time in comparison.effect.times:
         old = named(choice_of(comparison.baseline, time.bytes))
         new = named(choice_of(comparison.changed, time.bytes))
+        after, longer = took(comparison, time.bytes)
         rows.append(
             (
                 message_size(time.bytes),
                 duration(time.before_us),
-                duration(time.after_us),
-                change(time.share) if time.after_us is not None else "fails",
+                after,
+                longer.strip("()") if time.after_us is not None else "fails",
                 new if old == new else f"{old} -> {new}",
             )
         )

@@ -17,6 +17,12 @@ SMALL, BIG = MIB, 256 * MIB
 """Sizes whose times are in the table; training sends messages of about the second size."""
 
 
+NVLS_UNSURE = (
+    "The first time holds if NVLS comes up without P2P, which is not known; the second holds if it "
+    "does not, and with NCCL_NVLS_ENABLE=0."
+)
+
+
 def outcomes(flag: Flag, study: Study, without: Prediction) -> Section:
     """Write the section on what each value does."""
     found = study.tries(flag)
@@ -37,7 +43,7 @@ def outcomes(flag: Flag, study: Study, without: Prediction) -> Section:
             else clause_of(flag, comparison)
         )
         rendered.setdefault(clauses, value)
-        row = _row(value, what, comparison.changed, comparison.effect, third)
+        row = _row(value, what, comparison.changed, comparison, third)
         if rows[-1][1:] == row[1:]:
             row = (f"{rows.pop()[0]} {value}", *row[1:])
         rows.append(row)
@@ -126,29 +132,47 @@ def group_in_words(group: PairGroup) -> str:
 
 
 def _row(
-    value: str, what: str, prediction: Prediction, effect: Effect | None, third: str
+    value: str, what: str, prediction: Prediction, of: Comparison | None, third: str
 ) -> tuple[str, ...]:
     hops = ring_hops(prediction)
     p2p = sum(count for (_, transport), count in hops.items() if transport == "P2P")
     cells = {
-        "P2P hops": f"{p2p} of {hops.total()}" + " a node" * (prediction.nodes > 1),
+        "P2P hops": f"{p2p} of {hops.total()}" + " per node" * (prediction.nodes > 1),
         "ring": described(prediction.graphs.ring),
-        message_size(SMALL): _took(prediction, effect, SMALL),
+        message_size(SMALL): _took(prediction, of, SMALL),
     }
-    return (value, what or "as above", cells[third], _took(prediction, effect, BIG))
+    return (value, what or "as above", cells[third], _took(prediction, of, BIG))
 
 
-def _took(prediction: Prediction, effect: Effect | None, bytes_: int) -> str:
+def _took(prediction: Prediction, of: Comparison | None, bytes_: int) -> str:
     if prediction.failure:
         return "fails"
     value = time_of(prediction, bytes_)
-    took = duration(value)
-    if effect is None:
-        return took
+    if of is None:
+        return duration(value)
     if value is None:
-        return "fails" if any(c.bytes == bytes_ for c in effect.choices) else took
-    share = next(time for time in effect.times if time.bytes == bytes_).share
-    return f"{took} ({change(share)})"
+        lost = any(choice.bytes == bytes_ for choice in of.effect.choices)
+        return "fails" if lost else duration(value)
+    return " ".join(took(of, bytes_))
+
+
+def took(comparison: Comparison, bytes_: int) -> tuple[str, str]:
+    """Time after the change, and how much longer that is: "8.18 to 47.1 ms", "(2.1 to 12 x)".
+
+    A range where the first figure holds only if NVLS comes up without P2P.
+    """
+    time = next(time for time in comparison.effect.times if time.bytes == bytes_)
+    other = comparison.without_nvls
+    slow = None if other is None else next(time for time in other.times if time.bytes == bytes_)
+    if slow is None or slow.after_us is None or slow.share is None or time.share is None:
+        return duration(time.after_us), f"({change(time.share)})"
+    first, last = duration(time.after_us), duration(slow.after_us)
+    if first.split()[-1] == last.split()[-1]:
+        first = first.split()[0]
+    low, high = change(time.share), change(slow.share)
+    if low.endswith(" x longer") and high.endswith(" x longer"):
+        low = low.removesuffix(" x longer")
+    return f"{first} to {last}", f"({low} to {high})"
 
 
 def remarks(flag: Flag, found: tuple[Comparison, ...], without: Prediction) -> list[str]:
@@ -163,11 +187,8 @@ def remarks(flag: Flag, found: tuple[Comparison, ...], without: Prediction) -> l
         for comparison in found
         if any(_moves(group) for group in comparison.effect.pairs)
     ]
-    if any(_only_nvls(comparison.changed) for comparison in moved):
-        return [
-            "Without P2P the search still finds NVLS, and the model prefers it. Whether such a job "
-            "runs is not known: set NCCL_NVLS_ENABLE=0 as well where no NVLink is wanted."
-        ]
+    if any(comparison.without_nvls is not None for comparison in moved):
+        return [NVLS_UNSURE]
     silent = [comparison for comparison in moved if not comparison.effect.times_changed]
     return _transport_remarks(title, moved, silent, without) if silent else []
 
@@ -240,12 +261,6 @@ def _pcie(group: PairGroup) -> bool:
     """Whether pairs on PCIe change between P2P and shared memory."""
     ways = {group.before.transport, group.after.transport}
     return ways == {"P2P", "SHM"} and group.before.path in ("PIX", "PXB", "PHB", "SYS")
-
-
-def _only_nvls(prediction: Prediction) -> bool:
-    """Whether NVLS is chosen although no pair uses P2P."""
-    chosen = any(choice.algorithm.startswith("NVLS") for choice in prediction.choices)
-    return chosen and bool(prediction.pairs) and _p2p(prediction) == 0
 
 
 def _p2p(prediction: Prediction) -> int:

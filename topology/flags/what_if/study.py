@@ -9,7 +9,7 @@ from copy import copy
 from ...model.snapshot import NodeSnapshot
 from ...nccl.decide.predict import NoGpusError, predict
 from ...nccl.decide.standing import Standing
-from ...nccl.prediction import Library, Prediction
+from ...nccl.prediction import NO_NVLS, Library, Prediction
 from ...nccl.settings import Settings
 from ...nccl.versions import preferred, version_for
 from ..catalogue.catalogue import Flag
@@ -113,7 +113,12 @@ class Study:
 
     def change(self, changes: Changes) -> Comparison:
         """Compare the node as it is set up with the node after these changes."""
-        return compare(self.baseline(), self.predict(changes), changes)
+        after = self.predict(changes)
+        return compare(self.baseline(), after, changes, self._without_nvls(after, changes))
+
+    def _without_nvls(self, after: Prediction, changes: Changes) -> Prediction | None:
+        """The same prediction without NVLS, where it rests on NVLS alone."""
+        return self.predict({**changes, **NO_NVLS}) if after.by_nvls_alone else None
 
     def without(self, flag: Flag) -> Prediction:
         """Predict for the node with this flag unset under all its names."""
@@ -134,8 +139,9 @@ class Study:
         now = self.values.get(flag.name)
         for value in values if now is None or now in values else (*values, now):
             changes = {flag.name: value}
-            after = self.predict({**dict.fromkeys(flag.aliases), **changes})
-            found.append(compare(without, after, changes))
+            whole = {**dict.fromkeys(flag.aliases), **changes}
+            after = self.predict(whole)
+            found.append(compare(without, after, changes, self._without_nvls(after, whole)))
         self._tried = flag, tuple(found)
         return self._tried[1]
 

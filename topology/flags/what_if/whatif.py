@@ -37,10 +37,20 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     effect: Effect
     export: str
     """A line for a shell that makes these changes."""
+    without_nvls: Effect | None = None
+    """The differences if NVLS does not come up, where the changed prediction rests on it alone."""
 
 
-def compare(baseline: Prediction, changed: Prediction, changes: Changes) -> Comparison:
-    """Compare two predictions; `changes` led from the first to the second."""
+def compare(
+    baseline: Prediction,
+    changed: Prediction,
+    changes: Changes,
+    without_nvls: Prediction | None = None,
+) -> Comparison:
+    """Compare two predictions; `changes` led from the first to the second.
+
+    `without_nvls`: the second without NVLS, for one that is by NVLS alone.
+    """
     void = overridden(changed.environment)
     known = catalogue()
     return Comparison(
@@ -57,6 +67,7 @@ def compare(baseline: Prediction, changed: Prediction, changes: Changes) -> Comp
         changed=changed,
         effect=effect_of(baseline, changed),
         export=export_line(changes),
+        without_nvls=None if without_nvls is None else effect_of(baseline, without_nvls),
     )
 
 

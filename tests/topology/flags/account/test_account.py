@@ -89,7 +89,7 @@ def test_on_a_cube_mesh_pairs_through_a_relay_stand_together() -> None:
         ("hgx-h100-8", "NCCL_MAX_CTAS", ("With fewer of them the links are not filled",)),
         ("hgx-h100-8", "NCCL_MIN_CTAS", ("More channels than that go over the same links",)),
         ("pcie-l40s-8", "NCCL_ALGO", ("nothing is left to choose, the call fails fails fails",)),
-        ("pcie-l40s-8", "NCCL_SHM_DISABLE", ("2 of 2 a node",)),
+        ("pcie-l40s-8", "NCCL_SHM_DISABLE", ("2 of 2 per node",)),
         ("mi300x-8", "NCCL_NVLS_ENABLE", ("nothing: RCCL has no NVLS",)),
         ("dgx-1v", "NCCL_P2P_LEVEL", ("no pair is farther apart than NVB",)),
     ],

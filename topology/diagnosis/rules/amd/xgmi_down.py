@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ....expectation.cost.costs import costs_of
 from ....hardware.vendors import AMD
 from ....model.machine import Gpu
 from ....model.units import gbs
@@ -50,7 +51,7 @@ def _check_xgmi(case: Case) -> Iterable[Finding] | None:
                 for a, b in lost[:8]
             ],
             consequence=f"Each of these pairs loses its own link{rate} one way and goes over PCIe; "
-            "RCCL finds no full mesh and builds fewer rings.",
+            f"RCCL finds no full mesh and builds fewer rings{_all_reduce(case)}.",
             fix=[
                 Fix(text="Read the links.", command="amd-smi xgmi -l"),
                 Fix(
@@ -61,6 +62,11 @@ def _check_xgmi(case: Case) -> Iterable[Finding] | None:
             ],
         )
     ]
+
+
+def _all_reduce(case: Case) -> str:
+    cost = costs_of(case.node).all_reduce
+    return f": {cost.text}" if cost is not None and cost.lost else ""
 
 
 def _gone(case: Case, gpus: list[Gpu]) -> list[tuple[str, str]]:

@@ -10,7 +10,7 @@ from ....nccl.settings import strtoll
 from ...case import ENVIRONMENT, Case
 from ...finding import BROKEN, NOTICE, SLOW, Evidence, Finding, Fix
 from ...rule import Rule
-from ...shared.flag_costs import LARGE_BYTES, LIBRARY, Cost, cost_of
+from ...shared.flag_costs import LARGE_BYTES, LIBRARY, VariableCost, cost_of
 from ...shared.near import called, jobs
 
 LIMIT_JOBS = 4
@@ -63,7 +63,7 @@ def _running(
 
 
 def _finding(
-    case: Case, cost: Cost, origins: Mapping[str, str], count: int, who: str = ""
+    case: Case, cost: VariableCost, origins: Mapping[str, str], count: int, who: str = ""
 ) -> Finding:
     given = " and ".join(f"{name}={value}" for name, value in cost.names)
     measured = None if who else _measured(case)
@@ -119,7 +119,7 @@ def _finding(
     )
 
 
-def _verb(cost: Cost) -> str:
+def _verb(cost: VariableCost) -> str:
     if not cost.sure:
         return "may cost"
     return "costs" if len(cost.names) == 1 else "cost"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from ....expectation.cost.costs import costs_of, worst_copy
 from ....hardware.vendors import NVIDIA
 from ....model.element import NOT_IN_XML
 from ....model.machine import Gpu
-from ....model.units import gbs
+from ....model.units import figure, gbs, sentence
 from ...case import Case
 from ...finding import NOTICE, SLOW, Evidence, Finding, Fix
 from ...rule import Rule
-from ...shared.price import all_reduce
 
 STATE = "NVML nvmlDeviceGetNvLinkState"
 WIRED = ("switched", "point_to_point")
@@ -187,14 +187,12 @@ def price(case: Case, sick: Sequence[tuple[Gpu, int, str]]) -> str:
     text = f"{case.name(gpu.address)} has {share:.0%} of its NVLink bandwidth".replace("%", " %")
     if sku is not None and sku.link_gbs:
         whole = most * sku.link_gbs
-        text += f": {gbs(whole * share)} instead of {gbs(whole)} of payload one way"
-        known = sku.figure("p2p_uni")
-        if known is not None and known.fraction and sku.fabric == "switched":
-            reach = known.fraction * whole
-            text += f", a copy about {gbs(reach * share)} instead of {gbs(reach)}"
-    cost = all_reduce(case, share)
+        text += f" ({figure(whole * share)} of {gbs(whole)} payload one way)"
+    costs = costs_of(case.node)
+    known = (costs.all_reduce, worst_copy(case.node, gpu))
+    told = [cost.text for cost in known if cost is not None and cost.lost]
     tail = "a collective runs at the pace of its slowest GPU"
-    return f"{text}; {cost or tail}."
+    return f"{text}. {sentence('; '.join((*told, tail)))}"
 
 
 def _check_missing(case: Case) -> Iterable[Finding] | None:

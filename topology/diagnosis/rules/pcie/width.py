@@ -5,6 +5,10 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Sequence
 
+from msgspec.structs import replace
+
+from ....expectation.cost.cost import MEASURED
+from ....expectation.cost.costs import costs_of
 from ....expectation.links import pcie_gbs
 from ....model.units import gbs
 from ...case import Case
@@ -100,11 +104,12 @@ def _price(case: Case, link: Narrow) -> str:
     if now is None or whole is None:
         return f"Host copies and PCIe traffic get {link.now} of {link.most} lanes."
     text = f"The link carries {gbs(now)} instead of {gbs(whole)} one way"
-    sku = case.sku(gpu) if gpu is not None else None
-    known = sku.figure("h2d") if sku is not None else None
-    if known is not None and known.fraction:
-        reach = known.fraction * now
-        text += f"; a host copy reaches about {gbs(reach)} instead of {gbs(known.fraction * whole)}"
+    cost = costs_of(case.node).host(link.device)
+    if cost is not None and cost.healthy is not None and not cost.lost and cost.basis != MEASURED:
+        # Lanes that only a copy showed, or of a link further up.
+        cost = replace(cost, here=cost.healthy * now / whole)
+    if cost is not None and cost.lost:
+        text += f"; {cost.text}"
     return text + "."
 
 

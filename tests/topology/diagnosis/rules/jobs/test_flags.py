@@ -42,7 +42,7 @@ def test_p2p_off_says_what_it_costs_in_busbw() -> None:
     found = finding(with_variables(H200, NCCL_P2P_DISABLE="1"), "flag-costs")
     assert found.severity == SLOW
     assert found.title == (
-        "NCCL_P2P_DISABLE=1: all-reduce over 4 GPUs drops from about 363 to about 25.5 GB/s busbw"
+        "NCCL_P2P_DISABLE=1: all-reduce over 4 GPUs drops from about 358 to about 25.5 GB/s busbw"
     )
     assert "all 12 pairs go through shared memory (SHM)" in found.consequence
     assert found.fix[0].command == "unset NCCL_P2P_DISABLE"

@@ -62,8 +62,9 @@ def test_links_that_are_down_say_what_is_left() -> None:
     assert "2 NVLinks of GPU2 are down" in found.title
     assert "down: 4, 11" in found.evidence[0].value
     # 16 of 18 links of 25 GB/s.
-    assert "400 GB/s instead of 450 GB/s" in found.consequence
-    assert "all-reduce over 4 GPUs drops from about 363 to about 323 GB/s" in found.consequence
+    assert "400 of 450 GB/s payload" in found.consequence
+    assert "All-reduce 1 GiB: healthy 358 → here 318 GB/s (predicted)" in found.consequence
+    assert "copy GPU2 to GPU0: healthy 396 → here 352 GB/s (typical)" in found.consequence
 
 
 def test_the_sick_demo_has_its_two_faults_and_no_third() -> None:

@@ -1,0 +1,104 @@
+"""What a collective reached on a model, from its published figures, and what that lets estimate."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+from ..hardware.specs import PublishedFigure, Sku, skus
+from .judgement import BEST, ESTIMATE, TYPICAL
+from .links import LinkRates
+
+LARGE_BYTES = 1 << 30
+"""Without a curve the published figure is that of a very large message."""
+
+
+def published(
+    sku: Sku, quantity: str, count: int, algorithm: str | None, size: int | None
+) -> tuple[float, str, str, str] | None:
+    """Healthy figure, basis, source and description, from the model's own entries."""
+    fit = [
+        figure
+        for figure in sku.figures
+        if figure.quantity == quantity
+        and figure.gpus == count
+        and figure.kind in (TYPICAL, BEST)
+        and _same(figure.algorithm, algorithm)
+    ]
+    # Typical before best; within each, a curve is worth more than one figure.
+    fit.sort(key=lambda figure: (figure.kind == BEST, not figure.curve))
+    for figure in fit:
+        value = _at(figure, size)
+        if value is not None:
+            what = f"{_named(figure.algorithm)}, {count} GPUs"
+            return value, figure.kind, figure.source, what
+    return None
+
+
+def _named(algorithm: str) -> str:
+    names = {"RING": "Ring", "P2P": "send and receive", "": "measured"}
+    return names.get(algorithm, algorithm)
+
+
+def _same(of_entry: str, algorithm: str | None) -> bool:
+    """Whether an entry is of this algorithm; trees and rings reach the same plateau on a node."""
+    if not of_entry or algorithm is None:
+        return not of_entry
+    ring = ("RING", "TREE")
+    return of_entry == algorithm or (of_entry in ring and algorithm in ring)
+
+
+def _at(figure: PublishedFigure, size: int | None) -> float | None:
+    """The published figure at a message size; None where it does not cover that size."""
+    if not figure.curve:
+        least = figure.from_bytes or LARGE_BYTES
+        return figure.measured if size is None or size >= least else None
+    if size is None or size >= figure.curve[-1][0]:
+        return figure.curve[-1][1]
+    for (low, below), (high, above) in pairwise(figure.curve):
+        if low <= size <= high:
+            part = math.log(size / low) / math.log(high / low)
+            return below + part * (above - below)
+    return None
+
+
+def estimated(
+    sku: Sku,
+    quantity: str,
+    count: int,
+    algorithm: str | None,
+    size: int | None,
+    link: LinkRates | None,
+) -> tuple[float, str, str, str] | None:
+    """An estimate from another number of GPUs on a mesh, or another model with the same links."""
+    if link is None or link.kind == "pcie" or not sku.total_gbs:
+        return None
+    if sku.fabric == "point_to_point" and sku.pair_gbs and sku.world_size:
+        return _mesh(sku, quantity, count, size)
+    for other in (sku, *skus().values()):
+        if (other.link_kind, other.fabric) != (sku.link_kind, sku.fabric) or not other.total_gbs:
+            continue
+        for figure in other.figures:
+            near = figure.gpus == count or other is sku
+            fits = figure.quantity == quantity and figure.kind in (TYPICAL, BEST) and near
+            if fits and figure.fraction and _same(figure.algorithm, algorithm) and figure.algorithm:
+                value = _at(figure, size)
+                if value is not None:
+                    share = value / other.total_gbs
+                    where = f"{_named(figure.algorithm)}, {figure.gpus} GPUs on {other.name}"
+                    return share * sku.total_gbs, ESTIMATE, figure.source, where
+    return None
+
+
+def _mesh(
+    sku: Sku, quantity: str, count: int, size: int | None
+) -> tuple[float, str, str, str] | None:
+    """On a full mesh n GPUs can use n - 1 links each (ROCm/rccl pull request 1270)."""
+    assert sku.pair_gbs is not None
+    for figure in sku.figures:
+        fits = figure.quantity == quantity and figure.kind in (TYPICAL, BEST) and figure.gpus
+        if fits and figure.fraction and _at(figure, size) is not None:
+            healthy = figure.fraction * (count - 1) * sku.pair_gbs
+            what = f"{count - 1} link{'s' * (count != 2)} of {sku.pair_gbs:g} GB/s"
+            return healthy, ESTIMATE, f"{figure.source}, {figure.gpus} GPUs", what
+    return None

@@ -1,0 +1,175 @@
+"""What an all-reduce over all GPUs reaches: on a healthy node of this kind, and here."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ...hardware.specs import Sku
+from ...hardware.vendors import NVIDIA
+from ...model import quantities
+from ...model.snapshot import Measurement
+from ...nccl.prediction import NO_NVLS, Prediction
+from ...node import Node
+from .. import collectives
+from ..judge import Judge
+from ..judgement import ESTIMATE, TYPICAL, Band
+from ..modelled import modelled, ring_gbs, rings_left
+from .cost import MEASURED, PREDICTED, Cost
+
+WHAT = "all-reduce 1 GiB"
+LARGE_BYTES = 1 << 30
+SHM_MEASURED_GBS = 25.5
+"""All-reduce over four H200 (PCIe 5.0 x16), 1 GiB, NCCL 2.28.9 with NCCL_P2P_DISABLE=1."""
+NET_MEASURED_GBS = 4.2
+"""The same with NCCL_SHM_DISABLE=1 as well, by sockets."""
+
+
+_MODEL = "the library's own model of this topology"
+_RINGS = "rings by the library's own count"
+_STAGED = "measured with these transports on four H200"
+
+
+class _Figures(msgspec.Struct, frozen=True):
+    """What is known without a measurement, and from where."""
+
+    healthy: float | None = None
+    here: float | None = None
+    basis: str = ESTIMATE
+    source: str = ""
+    least: float | None = None
+
+
+def all_reduce_cost(node: Node, judge: Judge) -> Cost | None:
+    """The cost of 1 GiB over all GPUs; None where nothing is known, or nothing is predicted."""
+    prediction = node.prediction
+    if prediction is None or prediction.failure or prediction.ranks < 2:
+        return None
+    like = Measurement(
+        probe="collectives",
+        quantity=quantities.ALL_REDUCE,
+        bytes_per_copy=LARGE_BYTES,
+        details={"variables": {}},
+    )
+    expected = judge.expected(like)
+    found = _figures(prediction, judge, expected.band)
+    measured = _measured(node, judge)
+    if measured is not None:
+        sure = expected.band is not None and expected.band.basis != ESTIMATE
+        return Cost(
+            what=WHAT,
+            healthy=expected.band.healthy if expected.band and sure else found.healthy,
+            here=measured.value,
+            basis=MEASURED,
+            sources=sources_of(expected.band if sure else None, measured),
+            missing=expected.causes,
+        )
+    if found.healthy is None and found.here is None:
+        return None
+    return Cost(
+        what=WHAT,
+        healthy=found.healthy,
+        here=found.here,
+        least=found.least,
+        basis=found.basis,
+        sources=(found.source,) if found.source else (),
+        missing=expected.causes,
+    )
+
+
+def _figures(here: Prediction, judge: Judge, made: Band | None) -> _Figures:
+    whole = judge.variables.healthy(judge.variables.here, None)
+    now = modelled(here, LARGE_BYTES)
+    if whole is None or whole.failure:
+        return _Figures(here=now, basis=PREDICTED, source=_MODEL)
+    healthy = modelled(whole, LARGE_BYTES)
+    if healthy is None or now is None:
+        return _by_rings(whole, here, made)
+    if _moved(whole, here):
+        return _without_p2p(healthy, now, here, judge)
+    narrow = _narrow(judge)
+    ring = here.graphs.ring
+    guess = narrow < 1 or (ring is not None and ring.estimate is not None)
+    return _Figures(healthy, now * narrow, ESTIMATE if guess else PREDICTED, _MODEL)
+
+
+def _without_p2p(healthy: float, now: float, here: Prediction, judge: Judge) -> _Figures:
+    """The model does not ask by which transport bytes go, nor whether NVLS comes up so."""
+    if here.by_nvls_alone:
+        slow = judge.variables.with_more(NO_NVLS)
+        least = None if slow is None else modelled(slow, LARGE_BYTES)
+        return _Figures(healthy, now, PREDICTED, _MODEL, least)
+    sockets = any("Socket" in pair.label for pair in here.pairs)
+    if sockets or all(pair.transport != "NET" for pair in here.pairs):
+        return _Figures(healthy, staged_gbs(_sku(judge), sockets=sockets), ESTIMATE, _STAGED)
+    return _Figures(healthy)
+
+
+def _by_rings(whole: Prediction, here: Prediction, made: Band | None) -> _Figures:
+    """RCCL's choices are not modelled: its rings say what is left of what others measured."""
+    rings = ring_gbs(whole)
+    if rings is None:
+        return _Figures()
+    healthy = rings if made is None else made.healthy
+    if _moved(whole, here):
+        return _Figures(healthy)
+    share = rings_left(whole, here) or 1.0
+    sure = made is not None and share == 1.0 and made.basis != ESTIMATE
+    source = _RINGS if made is None else made.source if sure else f"{made.source}; {_RINGS}"
+    return _Figures(healthy, healthy * share, TYPICAL if sure else ESTIMATE, source)
+
+
+def _sku(judge: Judge) -> Sku | None:
+    gpus = judge.node.machine.gpus
+    return judge.node.sku(gpus[0]) if gpus else None
+
+
+def _narrow(judge: Judge) -> float:
+    """What is left of the narrowest link where PCIe joins the GPUs: NCCL reads what it could be."""
+    gpus, sku = judge.node.machine.gpus, _sku(judge)
+    if sku is None or len(gpus) < 2:
+        return 1.0
+    group = collectives.Participants(count=len(gpus), gpus=gpus, addresses=None)
+    link = collectives.narrowest(judge.node, group, sku)
+    if link is None or link.kind != "pcie" or not link.missing:
+        return 1.0
+    return link.now_gbs / link.design_gbs
+
+
+def _measured(node: Node, judge: Judge) -> Measurement | None:
+    """The all-reduce of 1 GiB over all GPUs that was measured here."""
+    everyone = node.snapshot.machine.gpus
+    found = [
+        figure
+        for figure in node.snapshot.measurements
+        if figure.quantity == quantities.ALL_REDUCE
+        and figure.value is not None
+        and figure.verdict != "wrong-data"
+        and figure.device_kind != "cpu"
+        and figure.bytes_per_copy == LARGE_BYTES
+        and (group := collectives.group_of(judge.node, figure)) is not None
+        and group.count == len(everyone)
+    ]
+    return found[-1] if found else None
+
+
+def sources_of(made: Band | None, measured: Measurement | None) -> tuple[str, ...]:
+    """Where the healthy figure and the measured one come from."""
+    found = () if made is None else (made.source,)
+    return found if measured is None else (*found, measured.source)
+
+
+def _moved(whole: Prediction, here: Prediction) -> bool:
+    """Whether pairs lose P2P that they would have on a healthy node with the defaults."""
+    then = {(pair.src_bus_id, pair.dst_bus_id): pair.transport for pair in here.pairs}
+    return any(
+        pair.transport == "P2P" and then.get((pair.src_bus_id, pair.dst_bus_id), "P2P") != "P2P"
+        for pair in whole.pairs
+    )
+
+
+def staged_gbs(sku: Sku | None, *, sockets: bool) -> float | None:
+    """Measured bus bandwidth of an all-reduce without P2P on such a GPU: NCCL, PCIe 5.0."""
+    if sockets:
+        return NET_MEASURED_GBS
+    like = sku is not None and sku.vendor == NVIDIA.name and sku.pcie_gen == 5
+    return SHM_MEASURED_GBS if like else None

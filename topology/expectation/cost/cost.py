@@ -1,0 +1,55 @@
+"""One pair of figures: "healthy 473 → here 355 GB/s (predicted)".
+
+GB/s of payload, one way; of an all-reduce busbw.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from ...model.units import figure as three
+from ..links import SAME
+
+MEASURED, PREDICTED = "measured", "predicted"
+"""Bases of a cost besides "typical" (published figures) and "estimate"."""
+
+
+class Cost(msgspec.Struct, frozen=True, kw_only=True):
+    """One figure of communication: on a healthy node of this kind, and here."""
+
+    what: str
+    """"all-reduce 1 GiB", "copy GPU0 to GPU3", "host copy GPU3"."""
+    healthy: float | None
+    here: float | None
+    least: float | None = None
+    """What is left here at worst, where that depends on something that nobody knows."""
+    basis: str
+    """"measured" (the figure here), "predicted" (both by the library's own model), "typical"
+    (published figures, scaled to what is up) or "estimate"."""
+    sources: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    """What is not as it should be, as clauses."""
+
+    @property
+    def lost(self) -> bool:
+        """Whether less is left than a healthy node has."""
+        return (
+            self.healthy is not None and self.here is not None and self.here < SAME * self.healthy
+        )
+
+    @property
+    def pair(self) -> str:
+        """Both figures: "healthy 473 → here 355 GB/s (predicted)"; one where nothing is lost."""
+        if self.healthy is None and self.here is None:
+            return ""
+        if self.here is None:
+            return f"healthy {three(self.healthy)} → here not known"
+        if self.healthy is None or not (self.lost or self.basis == MEASURED):
+            return f"{three(self.here)} GB/s ({self.basis})"
+        low = "" if self.least is None else f"{three(self.least)} to "
+        return f"healthy {three(self.healthy)} → here {low}{three(self.here)} GB/s ({self.basis})"
+
+    @property
+    def text(self) -> str:
+        """The pair with what it is of: "all-reduce 1 GiB: healthy 473 → here 355 GB/s (...)"."""
+        return f"{self.what}: {self.pair}" if self.pair else ""
