@@ -85,7 +85,8 @@ def _answer(arguments: list[str]) -> tuple[int, str]:
 
 
 def _dispatch(arguments: list[str]) -> int:
-    if not arguments:
+    asked = os.environ.get("_GPUTOP_COMPLETE")
+    if not arguments and not asked:
         # The plain case is the one that has to be quick: it needs no command line library.
         from gputop.session import open_app
 
@@ -99,7 +100,13 @@ def _dispatch(arguments: list[str]) -> int:
     gc.set_threshold(20_000, 10, 10)
     from gputop.commands.root import root
     from gputop.exits import ANSWERED, INTERRUPTED, USAGE, Exit
+    from gputop.terminal.clean import clean
+    from gputop.terminal.nearest import meant
 
+    if asked:
+        from gputop.commands.completion import answer
+
+        return answer(root, asked)
     try:
         code = root.main(arguments, prog_name="gputop", standalone_mode=False)
     except click.exceptions.Abort:
@@ -107,6 +114,11 @@ def _dispatch(arguments: list[str]) -> int:
     except SystemExit:
         # click exits with 1 when the reader of our output has gone.
         return ANSWERED
+    except click.NoSuchOption as error:
+        # Click's own text has two styles, and neither is that of our other questions.
+        name = error.ctx.command_path if error.ctx is not None else "gputop"
+        hint = meant(error.possibilities or ()) or f"; `{name} --help` lists them"
+        raise Exit(f"no option {clean(error.option_name, 60)}{hint}", USAGE) from error
     except click.ClickException as error:
         # With nobody there to read it, it stays a wrong usage.
         with suppress(OSError, Exit):

@@ -12,6 +12,7 @@ import msgspec
 from gputop import __version__
 from gputop.exits import CANNOT_TELL, USAGE, Exit
 from gputop.terminal.clean import clean
+from gputop.terminal.nearest import did_you_mean
 from gputop.topology.model.snapshot import NodeSnapshot
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ SETTLE_SECONDS = 10.0
 """How long a plain command waits for sources that do not answer. Far past their deadlines: a
 driver without persistence mode takes seconds to wake eight GPUs."""
 LIST_DEMOS = "?"
+_LISTED = "--demo alone lists them"
 NAMED = 20
 """How many skipped files are named for one reason; a folder may hold thousands."""
 
@@ -41,7 +43,10 @@ def check_sources(sources: tuple[str, ...], demo: str | None) -> None:
                 click.echo(f"{'':<16} {doubt}")
         raise click.exceptions.Exit(0)
     if demo not in demos.names():
-        raise Exit(f"no demo {demo!r}; there are: {', '.join(demos.names())}", USAGE)
+        known = demos.names()
+        raise Exit(
+            f"no demo {clean(demo, 60)!r}{did_you_mean(demo, known) or f'; {_LISTED}'}", USAGE
+        )
 
 
 def read_snapshot(

@@ -10,9 +10,11 @@ from gputop.exits import CANNOT_TELL, USAGE, Exit
 from gputop.measuring.selection import SelectionError, select
 from gputop.reading import load_snapshot, read_snapshot
 from gputop.terminal.clean import clean
+from gputop.terminal.nearest import did_you_mean
 from gputop.topology.expectation.reference import (
     Reference,
     UnknownReferenceError,
+    every_name,
     named,
     of_snapshot,
 )
@@ -101,7 +103,8 @@ def reference(expect: str) -> Reference:
             return named(expect)
         except UnknownReferenceError as error:
             if not _is_file(expect):
-                raise Exit(f"{clean(error, 300)}, nor a file of that name", USAGE) from error
+                hint = did_you_mean(expect, every_name(), cutoff=0.5)
+                raise Exit(f"--expect: {clean(error, 300)}{hint}", USAGE) from error
     snapshot = load_snapshot((expect,))
     if not snapshot.machine.gpus:
         raise Exit(f"{clean(expect, 200)}: a node without a GPU, to expect", CANNOT_TELL)

@@ -14,7 +14,6 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated
 
@@ -23,6 +22,7 @@ import platformdirs
 
 from gputop.exits import CANNOT_TELL, USAGE, Exit
 from gputop.terminal.clean import clean
+from gputop.terminal.nearest import did_you_mean
 from gputop.topology.diagnosis.policy import Policy
 from gputop.topology.diagnosis.rule import Rule
 
@@ -151,7 +151,7 @@ def _read(path: Path, *, must_be: bool) -> SiteFile | None:
 def _strange(found: SiteFile, known: Mapping[str, set[str]]) -> list[str]:
     """Notes on entries that name no rule, or no limit of a rule."""
     notes = [
-        f"this gputop has no rule {clean(rule, 60)}{_like(rule, known)}"
+        f"this gputop has no rule {clean(rule, 60)}{did_you_mean(rule, known)}"
         for rule in (*found.ignore, *found.thresholds)
         if rule not in known
     ]
@@ -169,11 +169,6 @@ def _typed(ignored: Sequence[str], known: Mapping[str, set[str]]) -> dict[str, s
     for text in ignored:
         id_, _, reason = text.partition("=")
         if id_ not in known:
-            raise Exit(f"--ignore {clean(id_, 60)}: no such rule{_like(id_, known)}", USAGE)
+            raise Exit(f"--ignore {clean(id_, 60)}: no such rule{did_you_mean(id_, known)}", USAGE)
         found[id_] = reason[:LONGEST_REASON]
     return found
-
-
-def _like(id_: str, known: Mapping[str, set[str]]) -> str:
-    near = get_close_matches(id_, known, n=3, cutoff=0.6)
-    return f"; like it: {', '.join(near)}" if near else ""

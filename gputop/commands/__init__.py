@@ -8,6 +8,7 @@ SUMMARIES = {
     "log": "What a debug log of NCCL or RCCL says.",
     "probe.command": "Measure GPUs and what connects them.",
     "check.command": "Is this node fit? Findings, and an exit code.",
+    "completion": "The script that completes gputop in bash, zsh or fish.",
 }
 """Module -> its line in `gputop --help`, which then imports none of them."""
 MODULES = tuple(SUMMARIES)

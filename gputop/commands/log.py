@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gputop.commands.options import json_option, source_options
+from gputop.commands.options import completing, json_option, source_options
 from gputop.exits import CANNOT_TELL, USAGE, Exit
 from gputop.live.log_reading import ReadError, document, read_path, read_stream
 from gputop.pages.log.sections import plain_text
@@ -25,12 +25,13 @@ if TYPE_CHECKING:
 
 
 @click.command("log")
-@click.argument("file", metavar="FILE|-")
+@click.argument("file", metavar="FILE|-", shell_complete=completing("files"))
 @source_options
 @click.option(
     "--nccl",
     "library",
     metavar="VERSION",
+    shell_complete=completing("versions"),
     default=None,
     help="Whose rules to predict with: 2.28.9, nccl-2.28.9 or rccl-2.21.5; default is the log's.",
 )

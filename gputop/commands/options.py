@@ -3,13 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from gputop.reading import LIST_DEMOS
 from gputop.terminal.lines import say
 from gputop.topology.model.snapshot import NodeSnapshot
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+    Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem[str]]]
+
+
+def completing(what: str) -> Completer:
+    """What a shell offers for a value: a function of `completing.py`, imported when one asks."""
+
+    def complete(
+        context: click.Context, _: click.Parameter, typed: str
+    ) -> list[CompletionItem[str]]:
+        found = getattr(import_module("gputop.commands.completing"), what)(context, typed)
+        return list(found)
+
+    return complete
 
 
 def source_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -19,6 +37,7 @@ def source_options(command: Callable[..., Any]) -> Callable[..., Any]:
         "sources",
         multiple=True,
         metavar="SOURCE",
+        shell_complete=completing("files"),
         help="Read a snapshot, nvml.json, what nvidia-smi, amd-smi, lspci, ibstat, lscpu, "
         "nccl-tests and the like print, a topology XML of NCCL or RCCL, a sysfs tree or tar, or a "
         "folder of these, instead of this machine; - reads stdin. May be repeated.",
@@ -29,6 +48,7 @@ def source_options(command: Callable[..., Any]) -> Callable[..., Any]:
         flag_value=LIST_DEMOS,
         default=None,
         metavar="[SHAPE]",
+        shell_complete=completing("demos"),
         help="Use an embedded reference node; alone, list them.",
     )(command)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gputop.commands.options import completing
 from gputop.exits import CANNOT_TELL, USAGE, Exit
 from gputop.measuring.selection import SelectionError, select
 from gputop.terminal.clean import clean
@@ -27,18 +28,21 @@ def predicting_options(command: Callable[..., Any]) -> Callable[..., Any]:
         "settings",
         multiple=True,
         metavar="NAME=VALUE",
+        shell_complete=completing("settings"),
         help="Predict as if this variable were set; NAME= sets it to nothing. May be repeated.",
     )(command)
     command = click.option(
         "--nccl",
         "library",
         metavar="VERSION",
+        shell_complete=completing("versions"),
         default=None,
         help="Whose rules: 2.28.9, nccl-2.28.9 or rccl-2.21.5; default is what is installed.",
     )(command)
     return click.option(
         "--gpus",
         metavar="LIST",
+        shell_complete=completing("ranks"),
         default=None,
         help="The communicator: ranks, PCI addresses, UUIDs, nvml:N or cuda:N; default all.",
     )(command)

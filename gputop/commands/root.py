@@ -12,6 +12,8 @@ from gputop.commands.options import source_options
 from gputop.exits import USAGE, Exit
 from gputop.reading import check_sources, load_snapshot
 from gputop.session import open_app
+from gputop.terminal.clean import clean
+from gputop.terminal.nearest import did_you_mean
 
 
 class LazyGroup(click.Group):
@@ -28,6 +30,16 @@ class LazyGroup(click.Group):
             return None
         found = import_module(f"gputop.commands.{module}").command
         return found if isinstance(found, click.Command) else None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; an unknown one ends in a question that names what is like it."""
+        name = args[0]
+        if self.get_command(ctx, name) is None and not ctx.resilient_parsing:
+            hint = did_you_mean(name, NAMES) or f"; there are: {', '.join(NAMES)}"
+            raise Exit(f"no command {clean(name, 60)!r}{hint}", USAGE)
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands with the summaries from the registry."""

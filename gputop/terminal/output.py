@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import TextIO
 
 from gputop.exits import CANNOT_TELL, Exit
-from gputop.terminal import signs
+from gputop.terminal import colour, signs
 from gputop.terminal.clean import clean
 from gputop.topology.model.characters import harmless
 
@@ -29,6 +29,7 @@ class Outlet(io.TextIOBase):
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
+        self._coloured = colour.wanted(stream)
         signs.fit(stream)
 
     @property
@@ -37,8 +38,12 @@ class Outlet(io.TextIOBase):
         return getattr(self._stream, "encoding", None) or "utf-8"
 
     def write(self, text: str) -> int:
-        """Write text for people; what a terminal would obey becomes a replacement mark."""
-        self._put(harmless(text))
+        """Write text for people; what a terminal would obey becomes a replacement mark.
+
+        Colour is added behind that, on a terminal that shows it.
+        """
+        shown = harmless(text)
+        self._put(colour.painted(shown) if self._coloured else shown)
         return len(text)
 
     def document(self, text: str) -> None:

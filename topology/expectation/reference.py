@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from difflib import get_close_matches
 from functools import cache, cached_property
 from typing import Any
 
@@ -22,7 +21,7 @@ _RDMA = re.compile(r"InfiniBand|ConnectX|\bEFA v|RoCE|BlueField|Thor|Pollara")
 
 
 class UnknownReferenceError(ValueError):
-    """No reference node has that name; the text names similar ones in one line."""
+    """No reference node has that name."""
 
 
 class Reference:
@@ -162,10 +161,13 @@ def named(name: str) -> Reference:
             (known[f"{cloud}-{key}"] for cloud in _CLOUDS if f"{cloud}-{key}" in known), None
         )
     if found is None:
-        near = get_close_matches(key, known, n=3, cutoff=0.5)
-        hint = f"; like it: {', '.join(near)}" if near else ""
-        raise UnknownReferenceError(f"no reference node {name[:60]!r}{hint}")
+        raise UnknownReferenceError(f"no reference node {name[:60]!r}")
     return Reference(found, facts=table("nodes")["node"][found])
+
+
+def every_name() -> tuple[str, ...]:
+    """All names that `named` takes, as they are typed, aliases and demos too."""
+    return tuple(_keys())
 
 
 def names() -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from gputop.checking.check import Wanted, check
 from gputop.checking.policy import site
 from gputop.checking.rules import RULES
 from gputop.commands.check.text import lines
-from gputop.commands.options import json_option, say_problems, source_options
+from gputop.commands.options import completing, json_option, say_problems, source_options
 from gputop.exits import CANNOT_TELL, USAGE, Exit
 from gputop.terminal.clean import clean
 from gputop.terminal.lines import print_json, say
@@ -32,22 +32,38 @@ _RECORDED = "nothing was measured: a recording is read, as with --quick"
 @click.option("--quick", is_flag=True, help="Read only: no load on any GPU, under a second.")
 @click.option("--full", is_flag=True, help="Measure everything, at every size: minutes.")
 @click.option(
-    "--gpus", metavar="LIST", help="Indices of nvidia-smi or amd-smi, addresses or UUIDs."
+    "--gpus",
+    metavar="LIST",
+    shell_complete=completing("gpus"),
+    help="Indices of nvidia-smi or amd-smi, addresses or UUIDs.",
 )
 @click.option("--force", is_flag=True, help="Measure GPUs that are in use too.")
-@click.option("--python", "python", metavar="PATH", help="Measure with the torch of this Python.")
+@click.option(
+    "--python",
+    "python",
+    metavar="PATH",
+    shell_complete=completing("files"),
+    help="Measure with the torch of this Python.",
+)
 @click.option(
     "--expect",
     metavar="SHAPE",
+    shell_complete=completing("references"),
     help="Hold the node against a reference node (dgx-h100, aws-p5.48xlarge, ...) or the snapshot "
     "of a healthy one.",
 )
-@click.option("--since", metavar="FILE", help="An earlier snapshot: what its counters added since.")
+@click.option(
+    "--since",
+    metavar="FILE",
+    shell_complete=completing("files"),
+    help="An earlier snapshot: what its counters added since.",
+)
 @click.option(
     "--ignore",
     "ignored",
     multiple=True,
     metavar="ID[=REASON]",
+    shell_complete=completing("rules"),
     help="Silence a rule; it is shown as silenced. May be repeated.",
 )
 @click.option(
@@ -56,7 +72,12 @@ _RECORDED = "nothing was measured: a recording is read, as with --quick"
     metavar="FILE",
     help="Site policy; else /etc/gputop/check.toml and check.toml of your configuration folder.",
 )
-@click.option("--junit", metavar="FILE", help="Write a JUnit file too, one test case a rule.")
+@click.option(
+    "--junit",
+    metavar="FILE",
+    shell_complete=completing("files"),
+    help="Write a JUnit file too, one test case a rule.",
+)
 @click.option("-v", "--verbose", is_flag=True, help="With evidence, consequence and what to do.")
 @click.pass_context
 def command(

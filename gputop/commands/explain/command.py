@@ -11,7 +11,7 @@ from gputop.commands.explain.advice import advice
 from gputop.commands.explain.advice import lines as advice_lines
 from gputop.commands.explain.document import document
 from gputop.commands.explain.text import lines
-from gputop.commands.options import json_option, say_problems, source_options
+from gputop.commands.options import completing, json_option, say_problems, source_options
 from gputop.commands.predicting import changes_of, pair_of, predicting_options, selected
 from gputop.exits import CANNOT_TELL, USAGE, Exit
 from gputop.pages.terminal import section_lines
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 
 @click.command("explain")
-@click.argument("src", required=False)
-@click.argument("dst", required=False)
+@click.argument("src", required=False, shell_complete=completing("ranks"))
+@click.argument("dst", required=False, shell_complete=completing("ranks"))
 @source_options
 @predicting_options
 @click.option(

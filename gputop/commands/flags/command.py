@@ -8,13 +8,14 @@ import click
 
 from gputop.commands.flags.document import catalogue_document, document
 from gputop.commands.flags.text import overview_lines
-from gputop.commands.options import json_option, say_problems, source_options
+from gputop.commands.options import completing, json_option, say_problems, source_options
 from gputop.commands.predicting import changes_of, predicting_options, selected
 from gputop.exits import CANNOT_TELL, USAGE, Exit
 from gputop.pages.terminal import section_lines
 from gputop.reading import read_snapshot
 from gputop.terminal.clean import clean
 from gputop.terminal.lines import print_json, say
+from gputop.terminal.nearest import meant
 from gputop.terminal.size import text_width
 from gputop.topology.flags.account.account import account, plain
 from gputop.topology.flags.account.whatif_text import sections as change_sections
@@ -36,7 +37,7 @@ WIDEST = 120
 
 
 @click.command("flags")
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=completing("variables"))
 @source_options
 @predicting_options
 @click.option("--pid", type=click.IntRange(1), default=None, help="The flags this process has.")
@@ -89,9 +90,9 @@ def _flag(name: str | None) -> Flag | None:
         return flag
     if elsewhere(name):
         raise Exit(f"{clean(name, 60)} is not in the catalogue: it is {elsewhere(name)}", USAGE)
-    near = catalogue().closest(name)
-    hint = f"did you mean {' or '.join(near)}?" if near else "gputop flags --search TEXT looks"
-    raise Exit(f"{clean(name, 60)!r} is not in the catalogue; {hint}", USAGE)
+    near = catalogue().closest(name) or catalogue().closest(f"NCCL_{name}")
+    hint = meant(near) or "; gputop flags --search TEXT looks for words"
+    raise Exit(f"no variable {clean(name, 60)!r}{hint}", USAGE)
 
 
 def _process(pid: int | None, sources: tuple[str, ...], demo: str | None) -> ProcessFlags | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from gputop.commands.options import json_option
+from gputop.commands.options import completing, json_option
 from gputop.commands.predicting import changes_of
 from gputop.commands.probe.history import print_history
 from gputop.commands.probe.list import print_list
@@ -17,6 +17,8 @@ from gputop.commands.probe.run import ProbeRun
 from gputop.exits import USAGE, Exit
 from gputop.measuring.planning import plan
 from gputop.probes import catalog
+from gputop.terminal.clean import clean
+from gputop.terminal.nearest import did_you_mean
 from gputop.topology.model.machine import Machine
 from gputop.topology.nccl.versions import UnknownVersionError, version_for
 
@@ -25,17 +27,26 @@ RANKED = ("nccl", "collectives", "train-step")
 
 
 @click.command("probe")
-@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=completing("probes"))
 @json_option
 @click.option("--list", "listing", is_flag=True, help="Say what can be measured and what it costs.")
 @click.option("--history", is_flag=True, help="Compare the last runs on this node with earlier.")
 @click.option(
-    "--gpus", metavar="LIST", help="Indices of nvidia-smi or amd-smi, addresses or UUIDs."
+    "--gpus",
+    metavar="LIST",
+    shell_complete=completing("gpus"),
+    help="Indices of nvidia-smi or amd-smi, addresses or UUIDs.",
 )
 @click.option("--quick", is_flag=True, help="The useful minimum: under a minute on four GPUs.")
 @click.option("--full", is_flag=True, help="Every size, shape and NUMA node.")
 @click.option("--large", is_flag=True, help="collectives: messages above 1 GiB too.")
-@click.option("--python", "python", metavar="PATH", help="Measure with the torch of this Python.")
+@click.option(
+    "--python",
+    "python",
+    metavar="PATH",
+    shell_complete=completing("files"),
+    help="Measure with the torch of this Python.",
+)
 @click.option("--force", is_flag=True, help="Measure although a GPU is in use.")
 @click.option("--selftest", is_flag=True, help="Try the machinery on the CPU; measures no GPU.")
 @click.option("--trace", is_flag=True, help="p2p: name the kernels that ran (profiles one pair).")
@@ -44,10 +55,17 @@ RANKED = ("nccl", "collectives", "train-step")
     "assignments",
     multiple=True,
     metavar="NAME=VALUE",
+    shell_complete=completing("settings"),
     help="nccl, collectives, train-step: set a variable for the run. May be repeated.",
 )
 @click.option("--loopback", is_flag=True, help="The same: meet on lo, not on the job's interface.")
-@click.option("--nccl", "version", metavar="VERSION", help="nccl: predict by these rules.")
+@click.option(
+    "--nccl",
+    "version",
+    metavar="VERSION",
+    shell_complete=completing("versions"),
+    help="nccl: predict by these rules.",
+)
 @click.option(
     "--logs",
     type=click.Path(file_okay=False, path_type=Path),
@@ -84,7 +102,9 @@ def command(
     """Measure GPUs and what joins them. Without a name, everything that can be measured here."""
     unknown = [name for name in names if name not in catalog.NAMES]
     if unknown:
-        raise Exit(f"no probe {unknown[0]!r}; there are: {', '.join(catalog.NAMES)}", USAGE)
+        name = unknown[0]
+        hint = did_you_mean(name, catalog.NAMES) or f"; there are: {', '.join(catalog.NAMES)}"
+        raise Exit(f"no probe {clean(name, 60)!r}{hint}", USAGE)
     if quick and full:
         raise Exit("--quick and --full exclude each other", USAGE)
     if listing and history:

@@ -87,7 +87,7 @@ def test_what_this_version_does_not_know_is_a_note(places: tuple[Path, Path]) ->
     found = decided()
     assert found.policy.ignored == {}
     assert len(found.notes) == 4
-    assert "like it: bar1-small" in found.notes[0]
+    assert "did you mean bar1-small" in found.notes[0]
     assert "has no limit minimum" in "".join(found.notes)
     assert "\x1b" not in "".join(found.notes)
 

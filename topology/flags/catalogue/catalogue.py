@@ -130,6 +130,9 @@ class Catalogue:
             bare = typed, known
             if typed.startswith("NCCL_") and known.startswith("NCCL_"):
                 bare = typed[5:], known[5:]
+            if _swapped(*bare):
+                scored.append((1.0, known))
+                continue
             matcher = SequenceMatcher(None, *bare, autojunk=False)
             if matcher.real_quick_ratio() >= NEAR and matcher.quick_ratio() >= NEAR:
                 ratio = matcher.ratio()
@@ -160,3 +163,11 @@ def catalogue() -> Catalogue:
     """The catalogue of the program, read at first use, which takes about 60 ms."""
     with FILE.open("rb") as file:
         return Catalogue(tuple(msgspec.convert(tomllib.load(file)["flag"], list[Flag])))
+
+
+def _swapped(typed: str, known: str) -> bool:
+    """Whether two neighbouring letters changed places: AGLO for ALGO."""
+    if len(typed) != len(known):
+        return False
+    other = [place for place, (a, b) in enumerate(zip(typed, known, strict=True)) if a != b]
+    return len(other) == 2 and other[1] == other[0] + 1 and sorted(typed) == sorted(known)

@@ -170,7 +170,7 @@ def test_chosen_gpus_alone_are_examined(capsys: pytest.CaptureFixture[str], tmp_
         (("--demo", "hgx-h100-8", "--expect", "x" * 5000), "no reference node"),
         (("--demo", "hgx-h100-8", "--expect", "/nowhere/node.json"), "no such file"),
         (("--demo", "hgx-h100-8", "--since", "/nowhere/node.json"), "no such file"),
-        (("--demo", "hgx-h100-8", "--ignore", "bar1-smal"), "like it: bar1-small"),
+        (("--demo", "hgx-h100-8", "--ignore", "bar1-smal"), "did you mean bar1-small"),
         (("--demo", "hgx-h100-8", "--config", "/nowhere.toml"), "no such file"),
         (("--demo", "hgx-h100-8", "--gpus", "9"), "no GPU"),
         (("--demo", "hgx-h100-8", "--junit", "/nowhere/x.xml"), "No such file"),

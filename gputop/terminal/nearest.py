@@ -1,0 +1,31 @@
+"""Names that somebody may have meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+MOST = 3
+
+
+def nearest(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> tuple[str, ...]:
+    """The known names most like a word, best first; those that begin with it before all others."""
+    names = list(dict.fromkeys(known))
+    word = word.lower()
+    begun = [name for name in names if word and name.lower().startswith(word)]
+    by_plain = {name.lower(): name for name in reversed(names)}
+    close = [by_plain[name] for name in get_close_matches(word, by_plain, n=MOST, cutoff=cutoff)]
+    return tuple(dict.fromkeys((*begun, *close)))[:MOST]
+
+
+def did_you_mean(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
+    """A question that ends a sentence about an unknown name: "; did you mean a or b?"; else ""."""
+    return meant(nearest(word, known, cutoff=cutoff))
+
+
+def meant(names: Iterable[str]) -> str:
+    """The same for names that were found already."""
+    *first, last = tuple(names) or ("",)
+    if not last:
+        return ""
+    return f"; did you mean {', '.join(first)}{' or ' if first else ''}{last}?"

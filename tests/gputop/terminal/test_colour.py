@@ -1,0 +1,98 @@
+"""Colour follows signs and words, on terminals that show it, and says nothing by itself."""
+
+from __future__ import annotations
+
+import io
+import re
+
+import pytest
+
+from gputop.pages.severity import SIGNS, VERDICT_SIGNS
+from gputop.terminal import colour
+from gputop.terminal.colour import BAD, GOOD, HEAD, MUTED, WARN, painted
+from gputop.terminal.output import Outlet
+
+INKS = {"good": GOOD, "bad": BAD, "warn": WARN, "muted": MUTED}
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        """Yes."""
+        return True
+
+
+@pytest.fixture
+def coloured(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    return monkeypatch
+
+
+@pytest.mark.parametrize(
+    ("line", "part", "how"),
+    [
+        ("✓ healthy; 66 of 107", "✓ healthy", GOOD),
+        ("▼ slow        2 NVLinks of GPU3", "▼ slow", WARN),
+        ("✗ broken      GPU5 is lost", "✗ broken", BAD),
+        ("▼ 2 low, 10 healthy", "▼ 2 low", WARN),
+        ("    Do: read the state", "Do:", HEAD),
+        ("note: nothing was measured", "note: nothing was measured", MUTED),
+        ("gputop: no demo 'x'", "gputop:", BAD),
+        ("▼ slow  2 are down [nvlink-down]", "[nvlink-down]", MUTED),
+        ("cell ✗ of a table", "✗", BAD),
+    ],
+)
+def test_a_part_is_coloured(line: str, part: str, how: str) -> None:
+    assert f"\x1b[{how}m{part}\x1b[0m" in painted(line)
+
+
+@pytest.mark.parametrize(
+    "line", ["plain text", "", "a [note] inside", "slow and healthy words", "x=1 - 2", "do: it"]
+)
+def test_other_text_stays_plain(line: str) -> None:
+    assert painted(line) == line
+
+
+def test_the_text_itself_never_changes() -> None:
+    text = "▼ slow: a-b\n  Impact: x ✓\n✗ broken [gpu-lost] (reason)\nnote: y\n"
+    assert re.sub(r"\x1b\[[0-9;]*m", "", painted(text)) == text
+
+
+def test_signs_have_the_colours_of_the_app() -> None:
+    for sign, ink, word in SIGNS.values():
+        assert colour.SIGNS[sign] == INKS[ink]
+        assert word in colour.WORDS
+    for verdict, (sign, ink) in VERDICT_SIGNS.items():
+        assert colour.SIGNS[sign] == INKS[ink]
+        assert verdict in colour.WORDS
+
+
+def test_a_terminal_gets_colour_and_a_document_never(coloured: pytest.MonkeyPatch) -> None:
+    stream = Terminal()
+    outlet = Outlet(stream)
+    assert outlet.write("✓ healthy\n") == len("✓ healthy\n")
+    outlet.document('{"text": "✓ healthy"}\n')
+    assert stream.getvalue() == '\x1b[32m✓ healthy\x1b[0m\n{"text": "✓ healthy"}\n'
+
+
+@pytest.mark.parametrize(("name", "value"), [("NO_COLOR", "1"), ("TERM", "dumb"), ("TERM", "")])
+def test_whoever_wants_none_gets_none(coloured: pytest.MonkeyPatch, name: str, value: str) -> None:
+    coloured.setenv(name, value)
+    stream = Terminal()
+    Outlet(stream).write("✗ broken\n")
+    assert stream.getvalue() == "✗ broken\n"
+
+
+def test_a_file_gets_none(coloured: pytest.MonkeyPatch) -> None:
+    stream = io.StringIO()
+    Outlet(stream).write("✗ broken\n")
+    assert stream.getvalue() == "✗ broken\n"
+
+
+def test_hostile_text_brings_no_colour_of_its_own(coloured: pytest.MonkeyPatch) -> None:
+    stream = Terminal()
+    Outlet(stream).write("\x1b[31m✗ broken\x1b]0;x\x07\n")
+    assert re.sub(r"\x1b\[[0-9;]*m", "", stream.getvalue()).count("\x1b") == 0
+    assert "\x1b[31m" not in stream.getvalue()
