@@ -44,7 +44,7 @@ def offers_demos(report: Report | None) -> bool:
     if report is None:
         return False
     answers = any(gpu.uuid is not None for gpu in report.snapshot.machine.gpus)
-    return not answers or report.snapshot.source[0].startswith("demo ")
+    return not answers or report.snapshot.is_demo
 
 
 def open_palette(app: App[Any]) -> None:

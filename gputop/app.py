@@ -126,6 +126,7 @@ class GpuTop(QuickKeysApp[int]):
         """Show another node from here on."""
         if self.refresher is not None:
             self.refresher.close()
+            self.probing.forget()
         self.feed = feed
         self.findings.forget_silenced()
         self.refresher = Refresher(feed, self._inbox.take, self.interval)

@@ -45,6 +45,9 @@ class PolicyFailed(Message):
 class ProbeMessage(Message):
     """A message of the measuring thread; the app hands it to its ProbeController."""
 
+    run = 0
+    """Which runs it belongs to: those of an earlier node count no more."""
+
 
 @dataclass
 class ProbeStarted(ProbeMessage):

@@ -42,6 +42,11 @@ def source_options(command: Callable[..., Any]) -> Callable[..., Any]:
         "nccl-tests and the like print, a topology XML of NCCL or RCCL, a sysfs tree or tar, or a "
         "folder of these, instead of this machine; - reads stdin. May be repeated.",
     )(command)
+    return demo_option(command)
+
+
+def demo_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --demo."""
     return click.option(
         "--demo",
         is_flag=False,

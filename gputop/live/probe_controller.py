@@ -52,6 +52,8 @@ class ProbeController:
     def __init__(self, host: ProbeHost) -> None:
         self._host = host
         self._thread: Probing | None = None
+        self._run = 1
+        """Counts the nodes that were followed."""
         self.nccl_log: ReadLog | None = None
         """The log of the last run of the probe nccl, explained and compared."""
         self.notes: dict[str, tuple[str, ...]] = {}
@@ -106,8 +108,8 @@ class ProbeController:
         report = self._host.report
         if report is None or not report.snapshot.machine.gpus:
             why = "there is no GPU to measure"
-        elif report.snapshot.source != ("live",):
-            why = "only the live node can be measured, not a demo or a file"
+        elif report.snapshot.source != ("live",) and not report.snapshot.is_demo:
+            why = "a file cannot be measured; the live node can, and a demo is simulated"
         elif self.running:
             why = "a probe runs already; Esc cancels it"
         else:
@@ -119,8 +121,21 @@ class ProbeController:
         if self._thread is None:
             from gputop.live.probing import Probing
 
-            self._thread = Probing(self._host.post_message)
+            run = self._run
+
+            def post(message: messages.ProbeMessage) -> bool:
+                message.run = run
+                return self._host.post_message(message)
+
+            self._thread = Probing(post)
         return self._thread
+
+    def forget(self) -> None:
+        """Another node is shown: end what runs, and forget what ran."""
+        self.close()
+        self._thread, self.nccl_log, self.notes = None, None, {}
+        self._run += 1
+        self._host.probe = self._host.suite = self._host.nccl_check = None
 
     def cancel(self) -> None:
         """Cancel a running probe; the note of one that ended is taken away."""
@@ -131,6 +146,8 @@ class ProbeController:
 
     def take(self, message: messages.ProbeMessage) -> None:
         """Take what a probe has posted."""
+        if message.run not in (0, self._run):
+            return
         match message:
             case messages.ProbeStarted():
                 self._host.probe = ProbeState(

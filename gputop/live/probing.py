@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from gputop import messages
 from gputop.measuring import history, planning, running
 from gputop.measuring.nccl_check import check_run, log_of, transports
+from gputop.simulating.suite import simulated_plan, simulated_suite
 from gputop.topology.diagnosis.symptoms.log import examine
 from gputop.topology.model.snapshot import NodeSnapshot
 
@@ -79,7 +80,10 @@ class Probing:
         posting = _Posting(self._post, snapshot)
         try:
             plan = planning.plan(names, snapshot.machine, addresses, level=level, force=force)
-            running.Suite(plan, posting, cancel).run()
+            make: running.MakeSuite = running.Suite
+            if snapshot.is_demo:
+                plan, make = simulated_plan(plan), simulated_suite(snapshot)
+            make(plan, posting, cancel).run()
         except Exception as error:  # noqa: BLE001 - the worker border: the screen gets a sentence
             posting.broke(f"{type(error).__name__}: {error}")
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from gputop.measuring import running
-from gputop.measuring.running import Suite
+from gputop.measuring.running import MakeSuite, Suite
 from gputop.terminal.clean import clean
 from gputop.terminal.lines import say
 from gputop.terminal.output import overwrite
@@ -32,8 +32,14 @@ _TICK_SECONDS = 0.1
 class Attended:
     """Runs a suite in a thread and answers to the person at the terminal."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        make: MakeSuite = Suite,
+    ) -> None:
+        """`make`: makes the suite of the plan."""
         self._plan = plan
+        self._make = make
         self._cancel = threading.Event()
         self._events: queue.SimpleQueue[Event | BaseException | None] = queue.SimpleQueue()
         self._line = _Line()
@@ -64,7 +70,8 @@ class Attended:
             if isinstance(event, BaseException):
                 raise event
             if isinstance(event, running.Began):
-                self._say(*event.choice.sentences())
+                if not self._plan.simulated:
+                    self._say(*event.choice.sentences())
             elif isinstance(event, running.Changed):
                 self.state = event.state
                 self._line.show(event.state)
@@ -102,7 +109,7 @@ class Attended:
 
     def _run(self) -> None:
         try:
-            Suite(self._plan, self._events.put, self._cancel).run()
+            self._make(self._plan, self._events.put, self._cancel).run()
         except BaseException as error:  # noqa: BLE001 - handed to the main thread
             self._events.put(error)
         finally:

@@ -116,12 +116,14 @@ def keep_result(
 ) -> str:
     """Keep a finished run on real GPUs; returns "", or a note when that fails.
 
+    What the self-test ran and what a demo simulated is never kept.
+
     `judged`: a verdict word for each measurement; None judges them here.
     """
     if snapshot is None or request.selftest or result.outcome.status != "finished":
         return ""
     figures = result.measurements
-    if not figures or any(figure.device_kind == "cpu" for figure in figures):
+    if not figures or any(figure.device_kind != "gpu" for figure in figures):
         return ""
     words = judged if judged is not None else _judge(snapshot, figures)
     run = KeptRun(

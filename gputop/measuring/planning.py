@@ -52,6 +52,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     force: bool = False
     selftest: bool = False
     python: str | None = None
+    simulated: bool = False
+    """Whether it belongs to a demo, on which nothing is measured."""
 
     @property
     def runs(self) -> tuple[Planned, ...]:
@@ -83,6 +85,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         if host:
             needs += f" and {units.size(host)} of the host"
         single = len(self.runs) == 1
+        if self.simulated:
+            return (
+                f"{len(self.runs)} probe{'' if single else 's'} on {gpus} {what} at the level "
+                f"{self.level}, simulated: about {self.estimate_seconds:.0f} s, no GPU is measured"
+            )
         how = "" if single else ", one after the other, since they load the same links and memory"
         return (
             f"{len(self.runs)} probe{'' if single else 's'} on {gpus} {what} at the level "
@@ -95,6 +102,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             steps=tuple(planned.step for planned in self.steps),
             level=self.level,
             estimate_seconds=self.estimate_seconds,
+            simulated=self.simulated,
         )
 
 

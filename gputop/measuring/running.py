@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 from gputop.measuring import busy
 from gputop.measuring.guard import Guard
@@ -27,6 +27,7 @@ from gputop.probes.protocol import messages as protocol
 from gputop.probes.protocol.outcome import Outcome
 from gputop.probes.runner.client import Session
 from gputop.probes.runner.interpreters import InterpreterChoice, find_interpreter
+from gputop.topology.model.page import SIMULATED
 from gputop.topology.model.snapshot import Measurement
 
 
@@ -71,6 +72,16 @@ class SuiteResult:
     """One for each step, in order."""
 
 
+class Guards(Protocol):
+    """What a suite asks before it loads a GPU."""
+
+    def begin(self, *, patient: bool = True) -> Callable[[], busy.Verdict]:
+        """Start the check before the suite; the returned function waits for the verdict."""
+
+    def again(self) -> busy.Verdict:
+        """Check whether another process has come meanwhile."""
+
+
 class Suite:
     """One run of a plan; `run` calls `on_event` in its own thread."""
 
@@ -81,15 +92,17 @@ class Suite:
         cancel: threading.Event,
         *,
         session: Callable[..., Any] = Session,
-        guard: Guard | None = None,
+        guard: Guards | None = None,
+        find: Callable[..., InterpreterChoice] | None = None,
     ) -> None:
         self._plan = plan
         self._on_event = on_event
         self._cancel = cancel
         self._make_session = session
+        self._find = find or find_interpreter
         names = self._names = dict(plan.steps[0].request.names) if plan.steps else {}
         watched = () if plan.selftest else plan.addresses
-        self._guard = guard or Guard(watched, names, cancel)
+        self._guard: Guards = guard or Guard(watched, names, cancel)
         self._ends: list[Ended] = []
         self._blind: tuple[str, ...] = ()
         self._busy: tuple[str, ...] = ()
@@ -123,7 +136,7 @@ class Suite:
         self._change(
             running=False,
             elapsed_seconds=elapsed,
-            text=summary(self._state.steps, elapsed),
+            text=summary(self._state.steps, elapsed, simulated=self._plan.simulated),
             forcible=any(end.result.forcible for end in self._ends),
         )
         return SuiteResult(self._state, tuple(self._ends))
@@ -131,7 +144,7 @@ class Suite:
     def _prepare(self) -> ProbeResult | None:
         """Check the GPUs and find a Python; returns the result of all steps if either fails."""
         verdict_of = self._guard.begin(patient=not self._plan.force)
-        choice = find_interpreter(self._plan.python, self._cancel)
+        choice = self._find(self._plan.python, self._cancel)
         verdict = verdict_of()
         self._blind, self._busy, self._choice = verdict.blind, verdict.busy, choice
         elapsed = round(time.monotonic() - self._started, 3)
@@ -144,7 +157,7 @@ class Suite:
             outcome = Outcome("no-torch", " ".join(choice.sentences()), elapsed)
             return ProbeResult(outcome=outcome, choice=choice)
         self._on_event(Began(choice))
-        self._change(text=choice.sentences()[0])
+        self._change(text=SIMULATED if self._plan.simulated else choice.sentences()[0])
         return None
 
     def _run_step(self, planned: Planned) -> ProbeResult:
@@ -232,6 +245,10 @@ class Suite:
             self._step(planned, notes=said(hearing.notes, self._names))
 
 
+MakeSuite = Callable[[Plan, Callable[[Event], None], threading.Event], Suite]
+"""Makes the suite of a plan: a real one, or that of a demo."""
+
+
 class _Hearing:
     """Collects the messages of one probe."""
 
@@ -258,7 +275,9 @@ def _fair(outcome: Outcome, planned: Planned) -> Outcome:
     return replace(outcome, status="failed", message=text, measurements=kept)
 
 
-def summary(steps: tuple[ProbeStep, ...], elapsed_seconds: float) -> str:
+def summary(
+    steps: tuple[ProbeStep, ...], elapsed_seconds: float, *, simulated: bool = False
+) -> str:
     """Summarise a suite in one sentence."""
     if len(steps) == 1:
         return steps[0].text
@@ -266,6 +285,7 @@ def summary(steps: tuple[ProbeStep, ...], elapsed_seconds: float) -> str:
     for step in steps:
         by_state.setdefault(step.state, []).append(step.name)
     finished = len(by_state.pop("finished", ()))
-    parts = [f"{finished} of {len(steps)} probes finished in {elapsed_seconds:.0f} s"]
+    done = SIMULATED if simulated else "finished"
+    parts = [f"{finished} of {len(steps)} probes {done} in {elapsed_seconds:.0f} s"]
     parts += [f"{state}: {', '.join(names)}" for state, names in by_state.items()]
     return "; ".join(parts) + "."

@@ -68,6 +68,8 @@ class SuiteState:
     """None until the suite is over."""
     forcible: bool = False
     """Whether the same request would run with `force`."""
+    simulated: bool = False
+    """Whether it belongs to a demo, on which nothing is measured."""
 
     @property
     def status(self) -> str:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from gputop.topology.diagnosis.finding import Finding
     from gputop.topology.model.page import Fact, Page, Section
 
-_BASIS = {"measured": "good", "read": "muted", "assumed": "warn"}
+_BASIS = {"measured": "good", "read": "muted", "assumed": "warn", "simulated": "warn"}
 
 
 def section_lines(sections: Iterable[Section], width: int) -> tuple[Line, ...]:

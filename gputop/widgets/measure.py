@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from gputop.topology.model.page import SIMULATED
+
 if TYPE_CHECKING:
     from gputop.topology.model.snapshot import Measurement, NodeSnapshot
     from gputop.topology.report import Report
@@ -42,6 +44,12 @@ class Measure(msgspec.Struct, frozen=True):
     width: int = 5
     quantity: str = ""
     """The measured quantity in which patterns are looked for; "" if nothing was measured."""
+    probed: bool = False
+    """Whether its cells are figures of a probe, which a demo simulates."""
+
+    def made_up(self, snapshot: NodeSnapshot) -> str:
+        """What a caption says of simulated cells; "" where they were measured."""
+        return f" · {SIMULATED}" if self.probed and snapshot.simulated else ""
 
 
 def pairs_of(addresses: tuple[str, ...]) -> list[Pair]:

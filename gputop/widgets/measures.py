@@ -179,6 +179,7 @@ def _measure(declared: Quantity, shown: OnPairs) -> Measure:
         less_is_better=not declared.more_is_better,
         width=6,
         quantity=declared.key if declared.key in PATTERNED else "",
+        probed=True,
     )
 
 
@@ -223,6 +224,7 @@ _SHARES = (
         _healthy_share,
         width=6,
         quantity=p2p.WRITE.key,
+        probed=True,
     ),
     Measure(
         "share",
@@ -230,6 +232,7 @@ _SHARES = (
         "% of the path's payload rate, measured one way",
         _share,
         width=6,
+        probed=True,
     ),
 )
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 INVENTED = "invented figures "
 """What has to stay in sight beside the tabs of a demo."""
+PROBED = "probes simulated "
+"""The same once its probes ran; no longer, for the tabs leave just that room."""
 
 
 def tabs(names: Sequence[str], shown: str, width: int = 1000) -> Line:
@@ -59,9 +61,16 @@ def source_line(snapshot: NodeSnapshot | None, room: int) -> Line:
         return (("● ", "good"), ("live ", "muted"))
     name = clean(", ".join(snapshot.source), max(room - 6, 8))
     if any(source.startswith("demo ") for source in snapshot.source):
-        if len(name) + 3 + len(INVENTED) > room:
-            return ((INVENTED, "warn"),)
-        return ((name, "warn"), (f" · {INVENTED}", "muted"))
+        whole = f"{INVENTED.strip()}, {PROBED}" if snapshot.simulated else INVENTED
+        short = PROBED if snapshot.simulated else INVENTED
+        for said in (whole, short):
+            if len(name) + 3 + len(said) <= room:
+                return ((name, "warn"), (f" · {said}", "muted"))
+        return ((short, "warn"),)
+    if snapshot.simulated:
+        if len(name) + len("from  · ") + len(PROBED) > room:
+            return ((PROBED, "warn"),)
+        return (("from ", "muted"), (name, "strong"), (f" · {PROBED}", "warn"))
     return (("from ", "muted"), (f"{name} ", "strong"))
 
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator
 from typing import Any
 
+import msgspec
 from textual.pilot import Pilot
 from textual.widget import Widget
 
@@ -30,6 +31,11 @@ TICK = 7
 def demo_report(name: str, tick: int = TICK) -> Report:
     """A demo node at one tick, with what NCCL will do there."""
     return Report(Node(DemoFeed(name).at(tick)).decide())
+
+
+def of_a_file(report: Report) -> Report:
+    """The same node, as if it was read from a file."""
+    return report.follow(msgspec.structs.replace(report.snapshot, source=("node.json",)))
 
 
 def gpu(number: int, **fields: Any) -> Gpu:

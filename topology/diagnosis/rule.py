@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ..hardware.vendors import NVIDIA, only
+from ..model.page import SIMULATED
 from .finding import Evidence, Finding, Fix
 
 if TYPE_CHECKING:
@@ -78,6 +79,10 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
         disproof: str = "",
     ) -> Finding:
         """Make a finding of this rule; without a disproof of its own it gets the rule's."""
+        if evidence and all(proof.source.startswith(SIMULATED) for proof in evidence):
+            # Where something was read as well, the evidence tells the two apart.
+            title = title if SIMULATED in title else f"{title.rstrip('.')} ({SIMULATED})"
+            consequence = f"{SIMULATED.capitalize()}: {consequence}"
         return Finding(
             id=self.id,
             peers=self.peers,

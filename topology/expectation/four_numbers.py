@@ -132,10 +132,10 @@ def _measured(figure: Measurement, value: float, whole: float) -> Number:
     how = [text for text in (figure.engine, figure.method) if text]
     return Number(
         value=value,
-        what="measured",
+        what=figure.basis,
         source=figure.source + (f" ({', '.join(how)})" if how else ""),
         share=value / whole,
-        text=f"{value:.4g} measured ({percent(value / whole)})",
+        text=f"{value:.4g} {figure.basis} ({percent(value / whole)})",
     )
 
 

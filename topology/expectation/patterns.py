@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from ..model import quantities
+from ..model.page import SIMULATED
 from ..model.snapshot import Measurement, NodeSnapshot
 from ..model.units import figure as three
 from ..nccl.prediction import Prediction
@@ -46,7 +47,7 @@ class FigurePattern(msgspec.Struct, frozen=True, kw_only=True):
     devices: tuple[str, ...]
     """Addresses of the GPUs that it is about."""
     text: str
-    """A sentence for people."""
+    """A sentence for people; it says where figures are simulated."""
     quantity: str = ""
 
 
@@ -123,15 +124,20 @@ def _of_matrix(
         low |= {edge for edge in edges if values[edge] < BEHIND * good}
     shapes = read(set(values), low, kinds, blocks=node is not None)
     quantity = figures[indices[0]].quantity
+    made_up = any(figures[index].simulated for index in indices)
     return [
         FigurePattern(
             kind=shape.kind,
             devices=shape.devices,
-            text=_text(shape, names, values, low, node),
+            text=_marked(_text(shape, names, values, low, node), made_up),
             quantity=quantity,
         )
         for shape in shapes
     ]
+
+
+def _marked(text: str, made_up: bool) -> str:
+    return f"{text.rstrip('.')} ({SIMULATED})." if made_up else text
 
 
 def _text(

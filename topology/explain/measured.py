@@ -7,7 +7,7 @@ from ..expectation.judgement import ESTIMATE, Expected, Judgement, percent
 from ..expectation.pairs import OF_PAIRS, QUANTITIES
 from ..model import quantities
 from ..model.machine import Gpu
-from ..model.page import ASSUMED, MEASURED, READ, Fact
+from ..model.page import ASSUMED, READ, Fact
 from ..model.snapshot import Measurement
 from ..model.units import figure, gbs
 from ..node import Node
@@ -88,7 +88,7 @@ def _measured(item: Measurement, path: Path | None, judgement: Judgement) -> Fac
         answer = item.verdict or "no figure"
         because = item.why_none or item.why("value") or _verdict(item)
         return Fact(
-            question=question, answer=answer, because=because, source=source, basis=MEASURED
+            question=question, answer=answer, because=because, source=source, basis=item.basis
         )
     answer = f"{figure(item.value)} {item.unit or ''}".strip()
     if item.low is not None and item.high is not None:
@@ -103,7 +103,7 @@ def _measured(item: Measurement, path: Path | None, judgement: Judgement) -> Fac
             parts.append(f"{percent(item.value / payload)} of {gbs(payload)} payload")
         parts.append(_judged(judgement))
     return Fact(
-        question=question, answer=answer, because="; ".join(parts), source=source, basis=MEASURED
+        question=question, answer=answer, because="; ".join(parts), source=source, basis=item.basis
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-READ, MEASURED, ASSUMED = "read", "measured", "assumed"
+READ, MEASURED, ASSUMED, SIMULATED = "read", "measured", "assumed", "simulated"
 
 
 class Fact(msgspec.Struct, frozen=True, kw_only=True):
@@ -19,7 +19,7 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True):
     because: str = ""
     source: str = ""
     basis: str = READ
-    """"measured", "read" or "assumed"; "" where it goes without saying."""
+    """"measured", "simulated", "read" or "assumed"; "" where it goes without saying."""
     flag: str = ""
     """Variable that would change the answer."""
     decides: bool = False

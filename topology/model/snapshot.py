@@ -8,6 +8,7 @@ import msgspec
 
 from .characters import json_text
 from .machine import Machine
+from .page import MEASURED, SIMULATED
 from .readings import Readings
 from .record import Record
 
@@ -86,7 +87,8 @@ class Measurement(Record, frozen=True, kw_only=True):
     why_none: str | None = None
     """Why there is no figure, or what is unusual about it."""
     device_kind: str | None = None
-    """"gpu", or "cpu" for the self-test, whose figures say nothing about any GPU."""
+    """"gpu"; "cpu" for the self-test, whose figures say nothing about any GPU; "simulated" for a
+    demo, whose figures are what this hardware should give."""
     method: str | None = None
     """Name and version of the method."""
     taken_at: float | None = None
@@ -106,7 +108,19 @@ class Measurement(Record, frozen=True, kw_only=True):
     def source(self) -> str:
         """Where it is from, for evidence."""
         pasted = self.details.get("pasted")
-        return f"pasted output of {pasted}" if isinstance(pasted, str) else f"probe {self.probe}"
+        if isinstance(pasted, str):
+            return f"pasted output of {pasted}"
+        return f"{SIMULATED} probe {self.probe}" if self.simulated else f"probe {self.probe}"
+
+    @property
+    def basis(self) -> str:
+        """How it is known, for people: "measured" or "simulated"."""
+        return SIMULATED if self.simulated else MEASURED
+
+    @property
+    def simulated(self) -> bool:
+        """Whether nobody measured it: it belongs to a demo."""
+        return self.device_kind == SIMULATED
 
     @property
     def key(self) -> tuple[str | int | None, ...]:
@@ -139,6 +153,16 @@ class NodeSnapshot(Record, frozen=True, kw_only=True):
     states: tuple[SourceState, ...] = ()
     problems: tuple[Problem, ...] = ()
     assumptions: tuple[str, ...] = ()
+
+    @property
+    def is_demo(self) -> bool:
+        """Whether this is a demo alone: its probes are simulated, those of a file never."""
+        return len(self.source) == 1 and self.source[0].startswith("demo ")
+
+    @property
+    def simulated(self) -> bool:
+        """Whether it holds simulated figures, even if it was read from a file since."""
+        return any(figure.simulated for figure in self.measurements)
 
 
 def encode(snapshot: NodeSnapshot) -> bytes:

@@ -8,15 +8,17 @@ from typing import Any
 
 import click
 
-from gputop.commands.options import completing, json_option
+from gputop.commands.options import completing, demo_option, json_option
 from gputop.commands.predicting import changes_of
 from gputop.commands.probe.history import print_history
 from gputop.commands.probe.list import print_list
-from gputop.commands.probe.node import chosen, live_snapshot
+from gputop.commands.probe.node import chosen, demo_snapshot, live_snapshot
 from gputop.commands.probe.run import ProbeRun
 from gputop.exits import USAGE, Exit
 from gputop.measuring.planning import plan
 from gputop.probes import catalog
+from gputop.reading import check_sources
+from gputop.simulating.suite import simulated_plan
 from gputop.terminal.clean import clean
 from gputop.terminal.nearest import did_you_mean
 from gputop.topology.model.machine import Machine
@@ -78,6 +80,7 @@ RANKED = ("nccl", "collectives", "train-step")
     metavar="SECONDS",
     help="Give a probe up after this.",
 )
+@demo_option
 @click.pass_context
 def command(
     context: click.Context,
@@ -98,6 +101,7 @@ def command(
     version: str | None,
     logs: Path | None,
     deadline: float | None,
+    demo: str | None,
 ) -> None:
     """Measure GPUs and what joins them. Without a name, everything that can be measured here."""
     unknown = [name for name in names if name not in catalog.NAMES]
@@ -109,6 +113,11 @@ def command(
         raise Exit("--quick and --full exclude each other", USAGE)
     if listing and history:
         raise Exit("--list and --history exclude each other", USAGE)
+    check_sources((), demo)
+    if selftest and demo:
+        raise Exit("--selftest and --demo exclude each other", USAGE)
+    if demo and history:
+        raise Exit("a demo has no history: what is simulated is not kept", USAGE)
     if selftest and gpus is not None:
         raise Exit("--selftest measures no GPU: leave --gpus out", USAGE)
     if python == "":
@@ -125,7 +134,7 @@ def command(
     changes = _changes(assignments, loopback=loopback)
     _check_version(version)
     _check_options(names or catalog.NAMES, changes, version, logs, large=large, trace=trace)
-    snapshot = None if selftest else live_snapshot()
+    snapshot = None if selftest else demo_snapshot(demo) if demo else live_snapshot()
     machine = Machine() if snapshot is None else snapshot.machine
     planned = plan(
         names,
@@ -138,6 +147,8 @@ def command(
         deadline_seconds=deadline,
         params=_params(changes, large=large, trace=trace, loopback=loopback),
     )
+    if demo:
+        planned = simulated_plan(planned)
     probe_run = ProbeRun(planned, snapshot, changes, version, logs, as_json=as_json)
     context.exit(probe_run.run())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping, Sequence
 
-from gputop.commands.probe.table import table, wrapped
+from gputop.commands.probe.table import made_up, table, wrapped
 from gputop.commands.probe.verdict_text import Pairs, healthy, verdict
 from gputop.measuring.quantities import quantity_of
 from gputop.probes.protocol.quantity import Quantity
@@ -99,11 +99,9 @@ def _short(word: str) -> str:
 
 
 def _unit(columns: Mapping[Column, Pairs]) -> str:
-    return ", ".join(
-        dict.fromkeys(
-            figure.unit for column in columns.values() for figure, _ in column if figure.unit
-        )
-    )
+    figures = [figure for column in columns.values() for figure, _ in column]
+    units_ = dict.fromkeys(figure.unit for figure in figures if figure.unit)
+    return ", ".join(units_) + made_up(figures)
 
 
 def _head(key: Column) -> str:

@@ -24,6 +24,7 @@ EXIT_CODES = {
     "cancelled": INTERRUPTED,
 }
 """Status -> exit code; every other status leaves the question open."""
+LIVE = ("live",)
 _GRAVITY = (ANSWERED, WARNINGS, CANNOT_TELL, FAILURES, INTERRUPTED)
 
 
@@ -52,9 +53,11 @@ def document(
     result: ProbeResult,
     check: NcclCheck | None,
     expectations: Expectations | None = None,
+    source: Sequence[str] = LIVE,
 ) -> dict[str, Any]:
     """The answer of one probe as one JSON object, schema gputop.probe/1.
 
+    `source`: that of the node. "simulated" is true for a demo, where nothing is measured.
     "expected" of each measurement is its reference, null where nothing was judged.
     """
     known = expectations or Expectations(result.measurements)
@@ -63,7 +66,8 @@ def document(
     answer: dict[str, Any] = {
         "schema": SCHEMA,
         "gputop": __version__,
-        "source": ["live"],
+        "source": list(source),
+        "simulated": _simulated(source),
         "assumptions": [*result.blind, *(check.assumptions if check is not None else ())],
         "probe": request.probe,
         "level": request.level,
@@ -72,7 +76,7 @@ def document(
         "message": outcome.message,
         "elapsed_seconds": outcome.elapsed_seconds,
         "interpreter": None
-        if chosen is None
+        if chosen is None or _simulated(source)
         else {"path": chosen.path, "how_found": chosen.how_found},
         "versions": dict(result.measurements[0].versions) if result.measurements else {},
         "measurements": [
@@ -92,6 +96,10 @@ def document(
     return answer
 
 
+def _simulated(source: Sequence[str]) -> bool:
+    return tuple(source) != LIVE
+
+
 def _ranks(result: ProbeResult) -> list[dict[str, Any]]:
     """The device of each rank and the size of its log."""
     outcome = result.outcome
@@ -108,14 +116,15 @@ def _ranks(result: ProbeResult) -> list[dict[str, Any]]:
     ]
 
 
-def several(documents: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def several(documents: Sequence[dict[str, Any]], source: Sequence[str] = LIVE) -> dict[str, Any]:
     """The answers of several probes as one JSON object; a single answer stays unchanged."""
     if len(documents) == 1:
         return documents[0]
     return {
         "schema": SCHEMA,
         "gputop": __version__,
-        "source": ["live"],
+        "source": list(source),
+        "simulated": _simulated(source),
         "assumptions": [],
         "runs": list(documents),
     }

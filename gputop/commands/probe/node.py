@@ -5,7 +5,7 @@ from __future__ import annotations
 from gputop import __version__
 from gputop.exits import CANNOT_TELL, USAGE, Exit
 from gputop.measuring.selection import SelectionError, select
-from gputop.reading import settle
+from gputop.reading import read_snapshot, settle
 from gputop.topology.model.machine import Machine
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.sources.live import LiveFeed
@@ -18,6 +18,11 @@ def live_snapshot() -> NodeSnapshot:
         reasons = "; ".join(dict.fromkeys(problem.text for problem in snapshot.problems))
         raise Exit(f"no GPU to measure{': ' + reasons if reasons else ''}", CANNOT_TELL)
     return snapshot
+
+
+def demo_snapshot(name: str) -> NodeSnapshot:
+    """Read a demo; its probes are simulated."""
+    return read_snapshot((), name)
 
 
 def chosen(gpus: str | None, machine: Machine) -> tuple[str, ...]:

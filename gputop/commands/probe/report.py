@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from gputop.commands.probe.device_tables import device_tables, first_use
 from gputop.commands.probe.size_tables import at_once, sweep, tables_of_ranks
-from gputop.commands.probe.table import table, wrapped
+from gputop.commands.probe.table import made_up, table, wrapped
 from gputop.commands.probe.verdict_text import (
     Pair,
     Pairs,
@@ -21,6 +21,7 @@ from gputop.measuring.quantities import UNDECLARED, in_declared_order, quantity_
 from gputop.probes.protocol.quantity import DEVICE, PAIR, RANKS, Quantity
 from gputop.terminal.clean import clean
 from gputop.topology.model import units
+from gputop.topology.model.page import SIMULATED
 from gputop.topology.model.snapshot import Measurement
 
 Kind = TypeVar("Kind", bound=Hashable)
@@ -43,7 +44,7 @@ def report(known: Expectations, names: Mapping[str, str]) -> str:
     matrices, totals = kinds.get("matrix", []), kinds.get("total", [])
     blocks = _matrices(matrices, names)
     for quantity, swept in _grouped(kinds.get("sweep", ()), _quantity).items():
-        blocks.append(sweep(swept, _heading(quantity)))
+        blocks.append(sweep(swept, _heading(quantity) + made_up([figure for figure, _ in swept])))
     for key in sorted(_added_up()):
         copies = [pair for pair in matrices if pair[0].quantity == key]
         added = [figure for figure, _ in totals if quantity_of(figure).total_of == key]
@@ -183,6 +184,7 @@ def _method(figures: Sequence[Measurement]) -> str:
         if figure.value and figure.low is not None and figure.high is not None
     ]
     about = [", ".join(clean(engine) for engine in engines)] if engines else []
+    about += [SIMULATED] if any(figure.simulated for figure in figures) else []
     if spreads:
         about.append(f"widest spread {100 * max(spreads):.1f} %")
     return f" ({'; '.join(about)})" if about else ""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from gputop.commands.probe import nccl_text
-from gputop.commands.probe.document import document, exit_code, several, worst
+from gputop.commands.probe.document import LIVE, document, exit_code, several, worst
 from gputop.commands.probe.report import report
 from gputop.commands.probe.verdict_text import summary
 from gputop.exits import ANSWERED, INTERRUPTED, Exit
@@ -16,7 +17,9 @@ from gputop.measuring import history
 from gputop.measuring.attended import Attended
 from gputop.measuring.expected import Expecting
 from gputop.measuring.nccl_check import check_run
+from gputop.measuring.running import MakeSuite, Suite
 from gputop.measuring.runs import said, with_names
+from gputop.simulating.suite import simulated_suite
 from gputop.terminal.lines import print_json, say
 from gputop.terminal.writing import code_of, write_whole
 from gputop.topology.model.snapshot import NodeSnapshot
@@ -50,15 +53,16 @@ class ProbeRun:
         self._as_json = as_json
         self._names = dict(plan.steps[0].request.names)
         self._expecting = Expecting(snapshot, self._names)
+        self._source = LIVE if snapshot is None else snapshot.source
         self._documents: list[dict[str, Any]] = []
         self._codes = [ANSWERED]
         self._said: set[str] = set()
 
     def run(self) -> int:
         """Run the plan and return the exit code."""
-        attended = Attended(self._plan)
+        attended = Attended(self._plan, self._make())
         many = len(self._plan.steps) > 1
-        if many:
+        if many or self._plan.simulated:
             say(self._plan.sentence)
         for ended in attended.ends():
             self._ended(ended)
@@ -66,10 +70,17 @@ class ProbeRun:
             self._codes.append(INTERRUPTED)
         state = attended.state
         if self._as_json:
-            print_json(several(self._documents))
+            print_json(several(self._documents, self._source))
         elif many and state is not None:
             click.echo(summary(state))
         return worst(self._codes)
+
+    def _make(self) -> MakeSuite:
+        """What makes the suite: a real one, or that of a demo."""
+        if self._snapshot is None or not self._plan.simulated:
+            return Suite
+        # Where nobody watches there is nothing to wait for.
+        return simulated_suite(self._snapshot, at_once=not sys.stderr.isatty())
 
     def _ended(self, ended: Ended) -> None:
         """Judge, print and keep the figures of one probe."""
@@ -81,7 +92,7 @@ class ProbeRun:
                 keep_logs(result, self._logs)
         known = self._expecting.of(result.measurements)
         if self._as_json:
-            self._documents.append(document(request, result, check, known))
+            self._documents.append(document(request, result, check, known, self._source))
         else:
             self._print(known, check)
         note = history.keep_result(

@@ -5,13 +5,14 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping, Sequence
 
-from gputop.commands.probe.table import table
+from gputop.commands.probe.table import made_up, table
 from gputop.commands.probe.verdict_text import Pair, Pairs, healthy, verdict
 from gputop.measuring.quantities import in_declared_order, quantity_of
 from gputop.measuring.runs import with_names
 from gputop.probes.protocol.quantity import Quantity
 from gputop.terminal.clean import clean
 from gputop.topology.model import units
+from gputop.topology.model.page import SIMULATED
 from gputop.topology.model.snapshot import Measurement
 
 
@@ -48,6 +49,7 @@ def _table(title: str, variant: str, pairs: Pairs) -> str:
         title += f", {clean(variant, 40)}"
     about = [f"{', '.join(ranks)} ranks"] if ranks else []
     about += [clean(engine, 30)] if engine else []
+    about += [SIMULATED] if any(figure.simulated for figure, _ in pairs) else []
     title += f" ({', '.join(about)})" if about else ""
     return f"{title}\n" + table([quantity.title for quantity in operations], rows, corner="size")
 
@@ -116,4 +118,5 @@ def at_once(pairs: Pairs, totals: Sequence[Measurement], names: Mapping[str, str
             ]
         )
     head = ["copies", "lowest", "median", "highest", "together"]
-    return "copies at once, GB/s of each and of all\n" + table(head, rows, corner="pattern")
+    title = "copies at once, GB/s of each and of all" + made_up([figure for figure, _ in pairs])
+    return f"{title}\n" + table(head, rows, corner="pattern")

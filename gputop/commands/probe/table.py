@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from gputop.topology.model.page import SIMULATED
+
+if TYPE_CHECKING:
+    from gputop.topology.model.snapshot import Measurement
 
 WIDTH = 80
 GAP = 2
 WIDEST_HEAD = 12
 """Column headings are broken into lines of this many characters."""
+
+
+def made_up(figures: Sequence[Measurement]) -> str:
+    """What a heading says of simulated figures; "" for measured ones."""
+    return f", {SIMULATED}" if any(figure.simulated for figure in figures) else ""
 
 
 def table(

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from gputop.commands.probe.table import wrapped
+from gputop.commands.probe.table import made_up, wrapped
 from gputop.measuring.expected import Expectations, title
 from gputop.measuring.quantities import quantity_of
 from gputop.terminal.clean import clean
@@ -107,6 +107,7 @@ def _low(group: list[tuple[Measurement, Judgement]], names: Mapping[str, str]) -
     text = f"{judgement.verdict.upper()} {title(figure, {}, ends=False)}, {_places(group, names)}: "
     text += _range([units.figure(each.value) for each, _ in group])
     text += f" {figure.unit or ''}".rstrip()
+    text += made_up([each for each, _ in group])
     if judgement.band is not None and judgement.share is not None:
         shares = _range([f"{100 * _share(each):.0f}" for _, each in group])
         text += f", {shares} % of {healthy(group)}"

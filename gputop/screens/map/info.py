@@ -246,9 +246,9 @@ def _verdict(snapshot: NodeSnapshot, a: str, b: str, path: Path) -> Line:
         spans.append((path.wires[0].source, ""))
     else:
         spans.append(("no rate on this path is known", "muted"))
-    measured = there_and_back(snapshot, a, b)
+    basis, measured = there_and_back(snapshot, a, b)
     if measured:
-        spans += [_DOT, ("measured ", "muted"), (measured, "good"), (" there / back", "muted")]
+        spans += [_DOT, (f"{basis} ", "muted"), (measured, "good"), (" there / back", "muted")]
     elif snapshot.machine.gpu(a) is not None and snapshot.machine.gpu(b) is not None:
         spans += [_DOT, ("not measured yet: ", "muted"), ("p", "key bold @probe(False)")]
     return tuple(spans)

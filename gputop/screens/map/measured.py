@@ -12,20 +12,13 @@ from gputop.screens.map.sketch.names import short
 from gputop.widgets.measure import measured
 from gputop.widgets.meters import verdict_of
 from gputop.widgets.spans import Line as Spans
+from gputop.widgets.spans import Span
 
 if TYPE_CHECKING:
     from gputop.measuring.judged import Judged
     from gputop.topology.model.snapshot import Measurement, NodeSnapshot
     from gputop.topology.report import Report
 
-LEGEND: Spans = (
-    ("  measured GB/s: ", "muted"),
-    ("✓ ▼ · 396", ""),
-    (" from the selected GPU", "muted"),
-    (" · ", "rule"),
-    ("✓ 55/55", ""),
-    (" PCIe to/from a GPU", "muted"),
-)
 _GRAVE = ("low", "too long", "high", "no reference", "healthy")
 
 
@@ -55,6 +48,26 @@ class MeasuredLines:
                 ):
                     self._host.setdefault(figure.src, []).append(figure)
 
+    @property
+    def legend(self) -> Spans:
+        """What the figures beside the lines are; each example is one that is drawn."""
+        first = [figure for figures in self._from.values() for figure in figures[:1]]
+        host = next(iter(self._host.values()), [])
+        figures = [*first, *host]
+        if not figures:
+            return ()
+        said: list[Span] = [(f"  {figures[0].basis} GB/s", "muted")]
+        if first:
+            said += [
+                (": ", "muted"),
+                (self._signed(first[:1]), ""),
+                (" from the selected GPU", "muted"),
+            ]
+        if host:
+            said += [(" · " if first else ": ", "rule"), (self._signed(host), "")]
+            said.append((" PCIe to/from a GPU", "muted"))
+        return tuple(said)
+
     def of(self, line: Line) -> str:
         """The figure beside a line: "✓ 396", "▼ 27.7/55.4"; "" where there is none."""
         figures: list[Measurement] = []
@@ -67,22 +80,28 @@ class MeasuredLines:
             return ""
         if any(figure.verdict in ("wrong-data", "wrong-bytes") for figure in figures):
             return "! wrong"
+        return self._signed(figures)
+
+    def _signed(self, figures: list[Measurement]) -> str:
+        assert self._judged is not None
         verdicts = [verdict_of(self._judged.of(figure)) for figure in figures]
         sign = min(verdicts, key=lambda said: _GRAVE.index(said[1]))[0]
         return f"{sign} " + "/".join(_brief(figure.value) for figure in figures)
 
 
-def there_and_back(snapshot: NodeSnapshot, a: str, b: str) -> str:
-    """What was measured between two GPUs in both directions: "396 / 395 GB/s"; "" for nothing."""
+def there_and_back(snapshot: NodeSnapshot, a: str, b: str) -> tuple[str, str]:
+    """The basis of the figures and both ways, "measured", "396 / 395 GB/s"; "" for nothing."""
     texts = []
+    basis = ""
     for declared, variant in on_map(PAIR):
         found = measured(snapshot, declared.key, variant or None)
         figures = [found.get(pair) for pair in ((a, b), (b, a))]
         values = [None if figure is None else figure.value for figure in figures]
         if any(values):
+            basis = next(figure.basis for figure in figures if figure is not None)
             words = " / ".join(short(value) for value in values)
             texts.append(f"{words} {unit_text(declared.unit)}")
-    return ", ".join(texts)
+    return basis, ", ".join(texts)
 
 
 def _brief(value: float | None) -> str:

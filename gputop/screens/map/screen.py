@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from textual.widget import Widget
 
 from gputop.screens.map import marks as wiring_marks
-from gputop.screens.map import measured as wiring_measured
 from gputop.screens.map import xgmi as wiring_xgmi
 from gputop.screens.map.diagram import WiringDiagram
 from gputop.screens.map.info import about, between, shortened
 from gputop.screens.map.legend import HINT, legend
+from gputop.screens.map.measured import MeasuredLines
 from gputop.screens.view import View
 from gputop.topology.explain import why as reasons
 from gputop.widgets.board import Board
@@ -97,7 +97,8 @@ class MapScreen(View):
         last_row = legend(self.wiring.drawing)
         last_row = (*last_row, *HINT) if width > _WIDE else last_row
         if report.snapshot.measurements:
-            last_row = wiring_measured.LEGEND
+            box_id = box.id if box is not None and box.kind == "gpu" else None
+            last_row = MeasuredLines(report, box_id).legend or last_row
         room = board.size.height or 3
         rows = [row for line in lines for row in wrapped(line, width, 2)]
         # A fact that does not fit is left out as a whole, because half a figure is wrong.

@@ -27,6 +27,7 @@ from gputop.widgets.spans import Line, wrapped
 if TYPE_CHECKING:
     from gputop.screens.host import ScreenHost
     from gputop.topology.model.page import Page
+    from gputop.topology.model.snapshot import NodeSnapshot
     from gputop.topology.report import Report
 
 
@@ -101,7 +102,11 @@ class PairsScreen(View):
         names, pattern = self.query_one("#measure", Board), self.query_one("#pattern", Board)
         steps, width = self.query_one("#steps", Board), self.app.size.width
         names.draw_once(
-            lambda: names.show(self._measure_lines()), self._measure, snapshot.machine, width
+            lambda: names.show(self._measure_lines(snapshot)),
+            self._measure,
+            snapshot.machine,
+            snapshot.simulated,
+            width,
         )
         matrix.draw_once(lambda: self._draw_matrix(report, matrix), *state, matrix.pair)
         steps.draw_once(lambda: self._draw_steps(report, steps), *state, matrix.pair)
@@ -128,7 +133,7 @@ class PairsScreen(View):
         head: Line = ((" ! ", "bad"), (clean(text, 400), ""))
         board.show(wrapped(head, self.app.size.width - 1, 3) if text else ())
 
-    def _measure_lines(self) -> tuple[Line, ...]:
+    def _measure_lines(self, snapshot: NodeSnapshot) -> tuple[Line, ...]:
         shown = measures()[self._measure]
         spans: list[tuple[str, str]] = [(" ", "")]
         for index, measure in enumerate(measures()):
@@ -144,7 +149,8 @@ class PairsScreen(View):
                     (f"  {self._measure + 1} of {len(measures())}, m: next", "muted"),
                 ),
             )
-        return (*names, *wrapped(((f" {unit}", "muted"),), width, indent=1))
+        made_up = (shown.made_up(snapshot), "warn")
+        return (*names, *wrapped(((f" {unit}", "muted"), made_up), width, indent=1))
 
     def _draw_steps(self, report: Report, steps: Board) -> None:
         if report.matrix is None or len(report.snapshot.machine.gpus) < 2:

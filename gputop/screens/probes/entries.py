@@ -10,6 +10,7 @@ import msgspec
 from gputop.measuring.quantities import headline_place, specs
 from gputop.screens.probes.groups import Group, groups
 from gputop.terminal.clean import clean
+from gputop.topology.model.page import SIMULATED
 from gputop.widgets.meters import verdict_of
 
 if TYPE_CHECKING:
@@ -66,7 +67,14 @@ class ProbeEntry(msgspec.Struct, frozen=True, kw_only=True):
         """The state in a word."""
         if self.state == "running" and self.total:
             return f"{self.done}/{self.total}"
+        if self.simulated and self.state in ("", "finished"):
+            return SIMULATED
         return self.state.replace("-", " ") or ("measured" if self.groups else "not run")
+
+    @property
+    def simulated(self) -> bool:
+        """Whether its figures are those of a demo, which nobody measured."""
+        return any(group.members[0].figure.simulated for group in self.groups)
 
     @property
     def headline(self) -> Group | None:

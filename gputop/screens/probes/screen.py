@@ -19,6 +19,7 @@ from gputop.screens.probes.picture import ProbePicture
 from gputop.screens.probes.views import EARLIER, FIGURES, ProbeViews
 from gputop.screens.probes.why import why_probe
 from gputop.screens.view import View
+from gputop.topology.model.page import SIMULATED
 from gputop.widgets.board import Board
 from gputop.widgets.key import Key, note, scroll_keys, select_keys
 from gputop.widgets.spans import wrapped
@@ -190,7 +191,8 @@ class ProbesScreen(View):
         )
         figures = self.query_one("#probe-figures", Board)
         figures.display = not narrow or views.shown == FIGURES
-        figures.caption(f"{entry.title or entry.name}: figures, ├ ┤ healthy")
+        made_up = f"{SIMULATED} " if entry.simulated else ""
+        figures.caption(f"{entry.title or entry.name}: {made_up}figures, ├ ┤ healthy")
         width = max(self._room(figures, 78), 30)
         four_numbers, patterns = known.four_numbers(entry.name), known.patterns(entry.name)
         lines = entry_lines(entry, four_numbers, patterns, width)

@@ -45,6 +45,8 @@ class Sweep(msgspec.Struct, frozen=True):
     """(size, low end, high end) of the healthy band, for sizes that have one."""
     source: str = ""
     """The source of the band."""
+    simulated: bool = False
+    """Whether nobody measured it."""
 
 
 def sweeps(
@@ -63,7 +65,8 @@ def sweeps(
         if series:
             unit = unit_text(members[0].unit)
             band, source = _band(members, judged)
-            found.append(Sweep(title_of(quantity, None), unit, series, band, source))
+            made_up = any(figure.simulated for figure in members)
+            found.append(Sweep(title_of(quantity, None), unit, series, band, source, made_up))
     return tuple(found)
 
 

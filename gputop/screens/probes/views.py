@@ -9,6 +9,7 @@ from gputop.screens.probes.entries import ProbeEntry
 from gputop.screens.probes.groups import Group
 from gputop.screens.probes.head import view_line
 from gputop.screens.probes.sweeps import Sweep, sweeps
+from gputop.topology.model.page import SIMULATED
 from gputop.widgets.measure import Measure
 from gputop.widgets.measures import measured_cells
 from gputop.widgets.spans import Line
@@ -102,10 +103,12 @@ class ProbeViews:
             other = ""
         unit = f", {shown.unit}" if shown.unit else ""
         if isinstance(shown, Sweep):
-            picture.caption(f"{shown.title}{unit} by message size{more}{other}")
+            made_up = f", {SIMULATED}" if shown.simulated else ""
+            picture.caption(f"{shown.title}{unit} by message size{made_up}{more}{other}")
             picture.show_sweep(shown)
         else:
-            picture.caption(f"{shown.title}{unit}{more}{other}")
+            made_up = shown.made_up(report.snapshot)
+            picture.caption(f"{shown.title}{unit}{made_up}{more}{other}")
             picture.show_heat(report, shown, "rows send, columns receive · ✓ healthy ▼ low ▲ high")
         return True
 
@@ -126,6 +129,7 @@ def heat_maps(groups: Iterable[Group]) -> tuple[Measure, ...]:
             group.unit,
             measured_cells(group.quantity.key, group.variant, signs=True),
             less_is_better=not group.quantity.more_is_better,
+            probed=True,
         )
         for group in found
     )

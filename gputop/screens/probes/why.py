@@ -23,19 +23,19 @@ _LOWS = 4
 def why_probe(entry: ProbeEntry, notes: Iterable[str]) -> Page:
     """Explain the results of a probe: a claim, and a fact for each kind of figure."""
     members = [member for group in entry.groups for member in group.members]
+    basis = members[0].figure.basis if members else MEASURED
     facts = [
         _fact(group, member)
         for group in entry.groups
         for member in (group.bad[:_LOWS] or (group.worst,))
     ]
     facts += [
-        Fact(question="What else follows?", answer=clean(note, 600), basis=MEASURED)
+        Fact(question="What else follows?", answer=clean(note, 600), basis=basis)
         for note in notes
         if note
     ]
     facts += [
-        Fact(question="What did the probe note?", answer=note, basis=MEASURED)
-        for note in entry.notes
+        Fact(question="What did the probe note?", answer=note, basis=basis) for note in entry.notes
     ]
     if members:
         facts.append(_made_with(members[0].figure))
@@ -78,7 +78,7 @@ def _fact(group: Group, member: GroupMember) -> Fact:
             answer=answer,
             because=clean(figure.why_none or "", 400),
             source=_source(figure),
-            basis=MEASURED,
+            basis=figure.basis,
         )
     unit = unit_text(figure.unit)
     answer = f"{units.figure(figure.value)} {unit}".strip()
@@ -90,7 +90,7 @@ def _fact(group: Group, member: GroupMember) -> Fact:
         answer=answer,
         because="; ".join(part for part in (*_band(member, unit), *_how(figure)) if part),
         source=_source(figure),
-        basis=MEASURED,
+        basis=figure.basis,
         decides=judgement is not None and judgement.verdict == "low",
     )
 
@@ -138,7 +138,7 @@ def _made_with(figure: Measurement) -> Fact:
     when = (
         ""
         if figure.taken_at is None
-        else units.moment(figure.taken_at, "measured %Y-%m-%d %H:%M:%S")
+        else units.moment(figure.taken_at, f"{figure.basis} %Y-%m-%d %H:%M:%S")
     )
     return Fact(
         question="With what was it measured?",

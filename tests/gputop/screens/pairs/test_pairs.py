@@ -20,6 +20,7 @@ from tests.support.app import (
     demo_report,
     give,
     gpu,
+    of_a_file,
     picture,
     press,
     report_of,
@@ -231,9 +232,9 @@ async def test_busy_refusal_names_the_key_that_forces(monkeypatch: pytest.Monkey
         assert probing.started[-1] == ("p2p", (), True)
 
 
-async def test_demos_and_files_are_not_measured() -> None:
+async def test_files_are_not_measured() -> None:
     async with GpuTop().run_test(size=(80, 24)) as pilot:
-        await give(pilot, demo_report("hgx-h100-8"))
+        await give(pilot, of_a_file(demo_report("hgx-h100-8")))
         await press(pilot, "p")
         assert app_of(pilot).probe is None
         assert app_of(pilot).probing._thread is None

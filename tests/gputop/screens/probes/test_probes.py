@@ -22,7 +22,17 @@ from gputop.widgets.meters import figure_bar, progress, verdict_of
 from gputop.widgets.pair_matrix import PairMatrix
 from gputop.widgets.spans import Line, text_of, width_of
 from tests.gputop.screens.probes.shown import NOTED, healthy, rows, select, show, sick
-from tests.support.app import SIZES, app_of, demo_report, give, picture, press, settle, text
+from tests.support.app import (
+    SIZES,
+    app_of,
+    demo_report,
+    give,
+    of_a_file,
+    picture,
+    press,
+    settle,
+    text,
+)
 from tests.support.measured import h200_report, made_specs, one, p2p, with_figures
 
 BAND = Band(healthy=90.0, low=80.0, high=100.0, unit="GB/s", basis="typical", source="a table")
@@ -82,7 +92,7 @@ def test_a_slow_pair_has_a_curve_of_its_own() -> None:
 @pytest.mark.parametrize("size", SIZES)
 async def test_without_figures_the_list_says_what_each_costs(size: tuple[int, int]) -> None:
     async with GpuTop().run_test(size=size) as pilot:
-        await show(pilot, demo_report("hgx-h100-8"))
+        await show(pilot, of_a_file(demo_report("hgx-h100-8")))
         found = rows(pilot)
         assert "not run" in found["p2p"]
         assert "2+" in found["p2p"]
@@ -91,7 +101,7 @@ async def test_without_figures_the_list_says_what_each_costs(size: tuple[int, in
         for key in ("r", "a", "P"):
             await press(pilot, key)
             said = [note.message for note in app_of(pilot)._notifications]
-            assert "only the live node can be measured, not a demo or a file" in said
+            assert "a file cannot be measured; the live node can, and a demo is simulated" in said
             app_of(pilot).clear_notifications()
         assert app_of(pilot).suite is None
 
