@@ -88,6 +88,19 @@ def joined(parts: Iterable[Line], separator: Span) -> Line:
     return tuple(out)
 
 
+def cut(line: Iterable[Span], width: int) -> Line:
+    """As much of a line as fits, with an ellipsis where something is left out."""
+    spans: list[Span] = []
+    room = width
+    for text, ink in line:
+        if room <= 0:
+            break
+        taken = cell_len(text)
+        spans.append((text if taken <= room else left(text, room), ink))
+        room -= taken
+    return tuple(spans)
+
+
 def wrapped(spans: Iterable[Span], width: int, indent: int = 0) -> tuple[Line, ...]:
     """Break at blanks so that no line is wider than `width`; later lines begin with `indent`
     blanks. Inks stay with their words; a word that is too long is cut in pieces.

@@ -263,7 +263,7 @@ async def test_a_long_reason_of_a_probe_is_reported_in_full_beside_the_line() ->
 @pytest.mark.parametrize(
     ("place", "keys"),
     [
-        ("gputop.screens.map.diagram.path_between", ("2", "space", "right")),
+        ("gputop.screens.map.diagram.way", ("2", "space", "right")),
         ("gputop.widgets.panels.page_lines", ("1", "w")),
     ],
 )

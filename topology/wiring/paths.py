@@ -84,6 +84,17 @@ def _worth(path: Path) -> tuple[float, tuple[str, ...]]:
     return path.payload_gbs or 0.0, min(path.nodes, path.nodes[::-1])  # the same both ways
 
 
+def over_relays(graph: Graph, nodes: tuple[str, ...]) -> Path | None:
+    """The path over GPUs that pass data on, such as NCCL's relays; None where no link joins two."""
+    edges = tuple(pairwise(nodes))
+    if not all(edge in graph.edges for edge in edges):
+        return None
+    wires = tuple(graph.edges[edge]["wire"] for edge in edges)
+    if not all(wire.kind in ("nvlink", "xgmi") for wire in wires):
+        return None
+    return _path(nodes, wires, edges, wires[0].kind)
+
+
 def _relayed(graph: Graph, nodes: tuple[str, ...]) -> Path:
     edges = tuple(pairwise(nodes))
     wires = tuple(graph.edges[edge]["wire"] for edge in edges)

@@ -10,7 +10,7 @@ from gputop.pages.severity import SIGNS
 from gputop.screens.jobs.list import age, gpu_names, ranks_here
 from gputop.terminal.clean import clean
 from gputop.topology.jobs.binding import FAR, NEAR, ONE_NODE, PARTLY, binding, crowded, together
-from gputop.widgets.spans import Line, Span, left
+from gputop.widgets.spans import Line, Span, cut
 
 if TYPE_CHECKING:
     from gputop.topology.diagnosis.finding import Finding
@@ -34,14 +34,14 @@ def head_lines(
     crowd = crowded(user.reading for job in found for user in job.processes)
     if crowd:
         ranks = f"{len(crowd)} processes are bound to fewer CPUs than they are"
-        return _cut((("▼ ", "warn bold"), (ranks, "warn bold")), width), _cut((*jobs, *free), width)
+        return cut((("▼ ", "warn bold"), (ranks, "warn bold")), width), cut((*jobs, *free), width)
     if findings:
         worst = findings[0]
         sign, ink, _ = SIGNS[worst.severity]
         more = f" · {len(findings) - 1} more" if len(findings) > 1 else ""
         title = (f"{sign} {clean(worst.title, 200)}", f"{ink} bold".strip())
-        return _cut((title, (more, "muted")), width), _cut((*jobs, *free), width)
-    return _cut((*jobs, *free), width), _cut(_bound(found, snapshot), width)
+        return cut((title, (more, "muted")), width), cut((*jobs, *free), width)
+    return cut((*jobs, *free), width), cut(_bound(found, snapshot), width)
 
 
 def _jobs(found: Sequence[Job], snapshot: NodeSnapshot) -> tuple[Span, ...]:
@@ -91,16 +91,3 @@ def _bound(found: Sequence[Job], snapshot: NodeSnapshot) -> tuple[Span, ...]:
 def _place(user: GpuUser, snapshot: NodeSnapshot) -> str | None:
     gpus = [gpu for address in user.gpus if (gpu := snapshot.machine.gpu(address)) is not None]
     return together(tuple(binding(snapshot.machine, user.reading, gpu) for gpu in gpus))
-
-
-def _cut(line: Sequence[Span], width: int) -> Line:
-    """As much of the line as fits."""
-    spans: list[Span] = []
-    room = width
-    for text, ink in line:
-        shown = text if len(text) <= room else left(text, room)
-        spans.append((shown, ink))
-        room -= len(shown)
-        if room <= 0:
-            break
-    return tuple(spans)

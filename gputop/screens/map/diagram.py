@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,18 +12,20 @@ from textual.message import Message
 from gputop.screens.map import live as wiring_live
 from gputop.screens.map import marks as wiring_marks
 from gputop.screens.map import walk as wiring_walk
-from gputop.screens.map.info import alike
+from gputop.screens.map.info import alike, label
 from gputop.screens.map.measured import MeasuredLines
+from gputop.screens.map.rings import way
 from gputop.screens.map.sketch.canvas import Canvas, Cell, Marks, runs
 from gputop.screens.map.sketch.drawing import Box, Drawing, Edge
 from gputop.screens.map.sketch.layout import fitting, layout
-from gputop.topology.wiring.paths import Path, path_between
 from gputop.widgets.board import Board
 from gputop.widgets.spans import Line
 
 if TYPE_CHECKING:
     from gputop.live.findings import Shown
+    from gputop.screens.map.rings import Overlay
     from gputop.topology.report import Report
+    from gputop.topology.wiring.paths import Path
 
 INKS = {
     "": "",
@@ -96,6 +99,8 @@ class WiringDiagram(Board):
         """True or False when a person chose how to draw; None draws what fits."""
         self.shown: Shown | None = None
         """The findings, whose devices get a sign."""
+        self.overlay: Overlay | None = None
+        """The ring or tree that is laid over the drawing."""
         self._selected: str | None = None
         self._column = 0
         self._canvas: Canvas | None = None
@@ -124,7 +129,7 @@ class WiringDiagram(Board):
         self.draw_once(lambda: self._lay_out(report), report.graph, size, self.compact)
         box = self.box
         pair = self.pair
-        self.path = path_between(report.graph, *pair) if pair is not None else None
+        self.path = way(report, *pair) if pair is not None else None
         self._paint(report, box)
 
     def _lay_out(self, report: Report) -> None:
@@ -157,6 +162,9 @@ class WiringDiagram(Board):
         path, narrow, nodes = _lit(self.path)
         if len(nodes) == 2:
             nodes |= {"mesh"}
+        over = self.overlay if self.path is None else None
+        if over is not None:
+            path = over.edges
         marks = Marks(self._selected, self.first, path, narrow, nodes)
         if self._canvas is None or self._canvas_for != (self.drawing, marks, ascii_only):
             self._canvas_for = (self.drawing, marks, ascii_only)
@@ -179,9 +187,25 @@ class WiringDiagram(Board):
             row = touched.setdefault(marked.y, list(self._canvas.rows[marked.y]))
             x, style = wiring_marks.place(marked, row, ink)
             row[x] = (self._canvas.plain(sign), style)
+        for marked, text in () if over is None else self._followers(report, over):
+            row = touched.setdefault(marked.y, list(self._canvas.rows[marked.y]))
+            end = marked.right - 2  # the corner is for the sign of a finding
+            for i, character in enumerate(self._canvas.plain(text)):
+                row[end - len(text) + i] = (character, "path")
         for y, cells in touched.items():
             rows[y] = _line(cells)
         self.show([rows[y] for y in range(self.drawing.height)])
+
+    def _followers(self, report: Report, over: Overlay) -> Iterator[tuple[Box, str]]:
+        """Each GPU of a ring with the next one, of a tree with its parent, for its upper edge."""
+        for node, other in over.marks():
+            box = self.drawing.box(node)
+            if box is None or not box.framed:
+                continue  # the line that a box without a frame has is full
+            name = label(report.graph, other).removeprefix("GPU") if other else "root"
+            sign = "→" if over.kind == "Ring" else "↑" if other else ""
+            if len(sign + name) < box.width - 4:
+                yield box, sign + name
 
     def select(self, box: Box, *, keep_column: bool = False) -> None:
         """Move the cursor to a box."""

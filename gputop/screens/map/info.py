@@ -204,7 +204,11 @@ def between(
             passed = []
         shown = box.id
         head.append((_step(graph, node), "strong" if node in (a, b) else ""))
-    return tuple(head), _verdict(report.snapshot, a, b, path)
+    verdict = _verdict(report.snapshot, a, b, path)
+    if path.kind == "nvlink" and len(path.nodes) > 2:
+        over = " and ".join(label(graph, node) for node in path.nodes[1:-1])
+        verdict = (*verdict, _DOT, (f"{report.words.library} relays through {over}", ""))
+    return tuple(head), verdict
 
 
 def alike(path: Path) -> bool:

@@ -89,17 +89,20 @@ def _traffic(line: Line, readings: dict[str, GpuReading]) -> str:
     reading = next((readings[end] for end in line.ends if end in readings), None)
     if reading is None:
         return ""
-    if line.kind == "pcie":
-        out, into = reading.pcie_tx_bytes_per_second, reading.pcie_rx_bytes_per_second
-        arrows = "↑↓"
-    else:
-        out, into = fast_traffic(reading)
-        arrows = "↓↑"
+    out, into = pace(reading, line.kind)
+    arrows = "↑↓" if line.kind == "pcie" else "↓↑"
     if out is None or into is None:
         return ""
     if max(out, into) < _IDLE_GBS * _GIGA:
         return _IDLE
     return f"{arrows[0]}{_rate(out)} {arrows[1]}{_rate(into)}"
+
+
+def pace(reading: GpuReading, kind: str) -> tuple[float | None, float | None]:
+    """Bytes a second out of and into a GPU over its links of a kind of wire."""
+    if kind == "pcie":
+        return reading.pcie_tx_bytes_per_second, reading.pcie_rx_bytes_per_second
+    return fast_traffic(reading)
 
 
 def _rate(bytes_per_second: float) -> str:

@@ -7,15 +7,20 @@ from typing import TYPE_CHECKING
 from gputop.measuring.judged import judged
 from gputop.measuring.quantities import on_map, unit_text
 from gputop.probes.protocol.quantity import DEVICE, PAIR
+from gputop.screens.map.links import NVSWITCH
 from gputop.screens.map.sketch.drawing import Line
 from gputop.screens.map.sketch.names import short
+from gputop.topology.model.units import UNKNOWN
 from gputop.widgets.measure import measured
 from gputop.widgets.meters import verdict_of
 from gputop.widgets.spans import Line as Spans
 from gputop.widgets.spans import Span
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from gputop.measuring.judged import Judged
+    from gputop.screens.map.links import MapLink
     from gputop.topology.model.snapshot import Measurement, NodeSnapshot
     from gputop.topology.report import Report
 
@@ -27,16 +32,16 @@ class MeasuredLines:
 
     def __init__(self, report: Report, cursor: str | None) -> None:
         self._judged: Judged | None = None
-        self._from: dict[str, list[Measurement]] = {}
+        self._cursor = cursor
+        self._pairs: dict[tuple[str, str], list[Measurement]] = {}
         self._host: dict[str, list[Measurement]] = {}
         if not report.snapshot.measurements:
             return
         self._judged = judged(report)
         snapshot = report.snapshot
         for declared, variant in on_map(PAIR):
-            for (src, dst), figure in measured(snapshot, declared.key, variant or None).items():
-                if src == cursor:
-                    self._from.setdefault(dst, []).append(figure)
+            for pair, figure in measured(snapshot, declared.key, variant or None).items():
+                self._pairs.setdefault(pair, []).append(figure)
         for declared, variant in on_map(DEVICE):
             for figure in snapshot.measurements:
                 if (
@@ -51,7 +56,8 @@ class MeasuredLines:
     @property
     def legend(self) -> Spans:
         """What the figures beside the lines are; each example is one that is drawn."""
-        first = [figure for figures in self._from.values() for figure in figures[:1]]
+        own = (found for (src, _), found in self._pairs.items() if src == self._cursor)
+        first = [figures[0] for figures in own]
         host = next(iter(self._host.values()), [])
         figures = [*first, *host]
         if not figures:
@@ -68,14 +74,20 @@ class MeasuredLines:
             said.append((" PCIe to/from a GPU", "muted"))
         return tuple(said)
 
+    @property
+    def basis(self) -> str:
+        """What its figures are: "measured" or "simulated"."""
+        figures = (*self._pairs.values(), *self._host.values())
+        return next((found[0].basis for found in figures), "measured")
+
     def of(self, line: Line) -> str:
         """The figure beside a line: "✓ 396", "▼ 27.7/55.4"; "" where there is none."""
         figures: list[Measurement] = []
         for end in line.ends:
             if line.kind == "pcie":
                 figures = figures or self._host.get(end, [])
-            elif end in self._from:
-                figures = self._from[end]
+            elif self._cursor is not None and (self._cursor, end) in self._pairs:
+                figures = self._pairs[self._cursor, end]
         if not figures or self._judged is None:
             return ""
         if any(figure.verdict in ("wrong-data", "wrong-bytes") for figure in figures):
@@ -87,6 +99,28 @@ class MeasuredLines:
         verdicts = [verdict_of(self._judged.of(figure)) for figure in figures]
         sign = min(verdicts, key=lambda said: _GRAVE.index(said[1]))[0]
         return f"{sign} " + "/".join(_brief(figure.value) for figure in figures)
+
+    def of_links(self, group: Sequence[MapLink]) -> str:
+        """The least and the most that was measured over some links: "338–395"; "–" for nothing."""
+        found: list[float | None] = []
+        for link in group:
+            if link.role == "GPU–PCIe":
+                found += [figure.value for figure in self._host.get(link.device, ())]
+            elif link.role == "GPU–GPU":
+                ends = ((link.device, link.other), (link.other, link.device))
+                found += [figure.value for pair in ends for figure in self._pairs.get(pair, ())]
+            elif link.other == NVSWITCH:
+                found += [
+                    figure.value
+                    for (src, _), figures in self._pairs.items()
+                    if src == link.device
+                    for figure in figures
+                ]
+        known = [value for value in found if value is not None]
+        if not known:
+            return UNKNOWN
+        low, high = _brief(min(known)), _brief(max(known))
+        return low if low == high else f"{low}–{high}"
 
 
 def there_and_back(snapshot: NodeSnapshot, a: str, b: str) -> tuple[str, str]:

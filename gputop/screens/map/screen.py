@@ -12,16 +12,22 @@ from gputop.screens.map import xgmi as wiring_xgmi
 from gputop.screens.map.diagram import WiringDiagram
 from gputop.screens.map.info import about, between, shortened
 from gputop.screens.map.legend import HINT, legend
+from gputop.screens.map.links import links
 from gputop.screens.map.measured import MeasuredLines
+from gputop.screens.map.narrowest import head_lines, table
+from gputop.screens.map.rings import overlays
 from gputop.screens.view import View
 from gputop.topology.explain import why as reasons
 from gputop.widgets.board import Board
 from gputop.widgets.key import Key, note
-from gputop.widgets.spans import text_of, wrapped
+from gputop.widgets.spans import cut, text_of, wrapped
 
 if TYPE_CHECKING:
+    from gputop.screens.host import ScreenHost
+    from gputop.screens.map.links import MapLink
     from gputop.topology.model.page import Page
     from gputop.topology.report import Report
+    from gputop.topology.wiring.graph import Graph
 
 _WIDE = 120
 """Columns from which the line about the signs has room for a hint."""
@@ -32,7 +38,9 @@ class MapScreen(View):
 
     TITLE = "Map"
     CSS = """
+    #map-head { height: 2; }
     #wiring { height: 1fr; width: 1fr; }
+    #narrow { height: auto; width: 1fr; padding: 0 0 1 0; overflow: hidden; }
     #chosen { height: 3; width: 1fr; overflow: hidden; }
     MapScreen.-narrow #chosen { height: 4; }
     """
@@ -49,6 +57,7 @@ class MapScreen(View):
             "mark",
             "mark a device; select another to see the path and its bottleneck",
         ),
+        Key("r", "lay_over", "rings", "lay {library}'s rings and trees over the map, one by one"),
         Key("z", "zoom", "zoom", "draw larger or smaller; again: as it fits"),
         Key(
             "pageup",
@@ -65,11 +74,20 @@ class MapScreen(View):
         ),
         note("on the lines", "↑ ↓ traffic the way the arrow points; ▲ the bottleneck"),
     )
-    LINE = ("w", "Space", "z", "p")
+    LINE = ("w", "Space", "r", "z", "p")
+
+    def __init__(self, name: str, gputop: ScreenHost) -> None:
+        super().__init__(name, gputop)
+        self._place = 0
+        """Which overlay is shown, from 1; 0 for none."""
+        self._known: tuple[Graph, list[MapLink]] | None = None
+        """A graph and its links."""
 
     def body(self) -> Iterable[Widget]:
-        """The drawing, and lines about what is selected."""
+        """The answer, the drawing, the narrowest links, and lines about what is selected."""
+        yield Board(id="map-head")
         yield WiringDiagram(id="wiring")
+        yield Board(id="narrow")
         yield Board(id="chosen")
 
     @property
@@ -79,9 +97,45 @@ class MapScreen(View):
 
     def draw(self, report: Report) -> None:
         """Update the drawing and the lines below it."""
-        self.wiring.shown = self.shown
-        self.wiring.show_report(report)
+        wiring = self.wiring
+        wiring.shown = self.shown
+        laid = overlays(report) if self._place else []
+        self._place = self._place if self._place <= len(laid) else 0
+        wiring.overlay = laid[self._place - 1] if self._place else None
+        wiring.show_report(report)
+        self._draw_head(report)
+        self._draw_narrow(report)
         self._draw_chosen(report)
+
+    def _draw_head(self, report: Report) -> None:
+        head, over = self.query_one("#map-head", Board), self.wiring.overlay
+        width = max(self.app.size.width - 1, 20)
+
+        def draw() -> None:
+            lines = head_lines(report, self._links(report), width)
+            if over is not None:
+                lines = (cut(over.head(report.graph), width), lines[0])
+            head.show(lines)
+
+        head.draw_once(draw, report.graph, over, width)
+
+    def _draw_narrow(self, report: Report) -> None:
+        """The table stands where the drawing leaves room."""
+        board, wiring = self.query_one("#narrow", Board), self.wiring
+        room = wiring.outer_size.height + board.outer_size.height * board.display
+        rows = room - wiring.drawing.height - 2
+        box = wiring.box
+        measured = MeasuredLines(report, None if box is None else box.id)
+        found = self._links(report)
+        lines = table(report, found, measured, max(self.app.size.width - 2, 20), rows)
+        board.display = bool(lines)
+        board.show(lines)
+
+    def _links(self, report: Report) -> list[MapLink]:
+        """The links of the node, looked for once for a graph."""
+        if self._known is None or self._known[0] is not report.graph:
+            self._known = (report.graph, links(report))
+        return self._known[1]
 
     def _draw_chosen(self, report: Report) -> None:
         box, pair, board = self.wiring.box, self.wiring.pair, self.query_one("#chosen", Board)
@@ -121,6 +175,15 @@ class MapScreen(View):
         """Mark the selected device, or take its mark away."""
         self.wiring.mark()
 
+    def action_lay_over(self) -> None:
+        """Lay the next ring or tree over the drawing; behind the last one there is none."""
+        report = self.report
+        found = [] if report is None else overlays(report)
+        if not found:
+            self.gputop.say("no ring or tree is predicted for this node")
+        self._place = (self._place + 1) % (len(found) + 1)
+        self.redraw()
+
     def action_zoom(self) -> None:
         """Switch between framed boxes and boxes of one line; the second time choose what fits."""
         wiring = self.wiring
@@ -133,8 +196,12 @@ class MapScreen(View):
         self.wiring.scroll_relative(columns, lines, animate=False)
 
     def back(self) -> bool:
-        """Take the mark away."""
-        return self.wiring.unmark()
+        """Take the mark away, else the ring or tree."""
+        if self.wiring.unmark():
+            return True
+        was, self._place = self._place, 0
+        self.redraw()
+        return was > 0
 
     def selected_text(self) -> str:
         """The lines about what is selected, without the legend."""

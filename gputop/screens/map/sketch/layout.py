@@ -64,8 +64,11 @@ def layout(graph: nx.Graph[str], width: int, height: int, compact: bool) -> Draw
     leaves = [leaf.id for item in items for leaf in item.walk() if leaf.kind == "gpu"]
     has_gpu = any(not leaf.startswith(PREFIX) for leaf in leaves)
     drawing = Drawing(0, 0, (), ())
-    # Labels of narrow columns need two rows, and live figures a third.
-    full = _FULL_ROWS[0 if metrics.gpu_width < 16 else 1 :]
+    # Labels of narrow columns and of links that lack lanes need two rows, live figures a third.
+    cramped = metrics.gpu_width < 16 or any(
+        text.is_weak(edge.get("wire")) for edge in graph.edges.values()
+    )
+    full = _FULL_ROWS[0 if cramped else 1 :]
     rows = _COMPACT_ROWS if compact else full
     room = metrics.gpu_width - (2 * metrics.inset(metrics.gpu_width) if metrics.framed else 1)
     places = [cells(whole.parts, room, roomy=roomy) for roomy in (not compact, False)]
