@@ -55,9 +55,9 @@ class MapScreen(View):
             "space",
             "mark",
             "mark",
-            "mark a device; select another to see the path and its bottleneck",
+            "mark a device; select another to see the path",
         ),
-        Key("r", "lay_over", "rings", "lay {library}'s rings and trees over the map, one by one"),
+        Key("r", "lay_over", "rings", "lay {library}'s rings and trees over the map"),
         Key("z", "zoom", "zoom", "draw larger or smaller; again: as it fits"),
         Key(
             "pageup",
@@ -69,9 +69,7 @@ class MapScreen(View):
         Key("home", "scroll_map(-20, 0)"),
         Key("end", "scroll_map(20, 0)"),
         note("on the devices", "✗ broken, ▼ slow, ? cannot tell: a finding is about it"),
-        note(
-            "numbers in a box", "parts that one package shows as, such as CPX: they share its links"
-        ),
+        note("numbers in a box", "parts of one package, such as CPX: they share its links"),
         note("on the lines", "↑ ↓ traffic the way the arrow points; ▲ the bottleneck"),
     )
     LINE = ("w", "Space", "r", "z", "p")
