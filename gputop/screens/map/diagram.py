@@ -23,7 +23,7 @@ from gputop.widgets.spans import Line
 
 if TYPE_CHECKING:
     from gputop.live.findings import Shown
-    from gputop.screens.map.rings import Overlay
+    from gputop.screens.map.rings import RankOrder
     from gputop.topology.report import Report
     from gputop.topology.wiring.paths import Path
 
@@ -99,7 +99,7 @@ class WiringDiagram(Board):
         """True or False when a person chose how to draw; None draws what fits."""
         self.shown: Shown | None = None
         """The findings, whose devices get a sign."""
-        self.overlay: Overlay | None = None
+        self.overlay: RankOrder | None = None
         """The ring or tree that is laid over the drawing."""
         self._selected: str | None = None
         self._column = 0
@@ -196,7 +196,7 @@ class WiringDiagram(Board):
             rows[y] = _line(cells)
         self.show([rows[y] for y in range(self.drawing.height)])
 
-    def _followers(self, report: Report, over: Overlay) -> Iterator[tuple[Box, str]]:
+    def _followers(self, report: Report, over: RankOrder) -> Iterator[tuple[Box, str]]:
         """Each GPU of a ring with the next one, of a tree with its parent, for its upper edge."""
         for node, other in over.marks():
             box = self.drawing.box(node)

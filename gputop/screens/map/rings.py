@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gputop.widgets.spans import Line
 
 
-class Overlay(NamedTuple):
+class RankOrder(NamedTuple):
     """One order of ranks, which one or several channels share."""
 
     kind: str
@@ -64,13 +64,13 @@ class Overlay(NamedTuple):
             yield child, parent
 
 
-def overlays(report: Report) -> list[Overlay]:
+def overlays(report: Report) -> list[RankOrder]:
     """The different orders of the rings, then those of the trees, of the view of rank 0."""
     prediction = report.prediction
     if prediction is None or prediction.failure is not None:
         return []
     nodes = {pair.src: pair.src_bus_id for pair in prediction.pairs}
-    found: list[Overlay] = []
+    found: list[RankOrder] = []
     for kind, graph in (("Ring", prediction.graphs.ring), ("Tree", prediction.graphs.tree)):
         if graph is None:
             continue
@@ -81,7 +81,7 @@ def overlays(report: Report) -> list[Overlay]:
             if len(order) < 2 or not all(nodes.get(rank, "") in report.graph for rank in order):
                 continue
             places = tuple(nodes[rank] for rank in order)
-            bare = Overlay(kind, places, tuple(numbers), graph, frozenset())
+            bare = RankOrder(kind, places, tuple(numbers), graph, frozenset())
             edges = frozenset(
                 frozenset(edge)
                 for step in bare.steps
