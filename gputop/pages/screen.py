@@ -40,7 +40,7 @@ def page_lines(page: Page, width: int) -> tuple[Line, ...]:
     if page.consequence:
         lines += [
             (),
-            *wrapped((("So: ", "key bold"), (clean(page.consequence, 1000), "")), width, 4),
+            *wrapped((("Impact: ", "key bold"), (clean(page.consequence, 1000), "")), width, 4),
         ]
     if page.fix:
         lines.append(())
@@ -94,7 +94,7 @@ def finding_lines(finding: Finding, width: int, silenced: str | None = None) -> 
         spans = (("• ", "muted"), (f"{clean(proof.what, 300)}: ", ""))
         lines += wrapped((*spans, (clean(proof.value, 600), "strong")), width, 2)
         lines += wrapped(((f"  {clean(proof.source, 200)}", "muted"),), width, 2)
-    for lead, text in (("So: ", finding.consequence), ("Disproof: ", finding.disproof)):
+    for lead, text in (("Impact: ", finding.consequence), ("Ruled out if: ", finding.disproof)):
         if text:
             lines += [(), *wrapped(((lead, "key bold"), (clean(text, 1000), "")), width, 4)]
     return (*lines, *_fix_lines(finding, width), *_source_lines(finding, width))
@@ -108,8 +108,19 @@ def _fix_lines(finding: Finding, width: int) -> list[Line]:
         lines += [*([()] if index == 0 else [])]
         lines += wrapped((lead, (clean(fix.text, 1000), ""), *root), width, 5)
         for command in clean_block(fix.command).split("\n") if fix.command else ():
-            lines += wrapped((("     ", ""), (command, "key")), width, 7)
+            lines += _command_lines(command, width)
     return lines
+
+
+def _command_lines(command: str, width: int) -> list[Line]:
+    """A command, broken between its words only: half a word of it would be another command."""
+    lines: list[tuple[int, str]] = []
+    for word in command.split(" "):
+        if lines and lines[-1][0] + len(lines[-1][1]) + 1 + len(word) <= width:
+            lines[-1] = (lines[-1][0], f"{lines[-1][1]} {word}")
+        else:
+            lines.append((7 if lines else 5, word))
+    return [((" " * indent, ""), (text, "key")) for indent, text in lines]
 
 
 def _source_lines(finding: Finding, width: int) -> tuple[Line, ...]:

@@ -64,7 +64,7 @@ def finding_lines(finding: Finding, width: int) -> Iterator[str]:
     """Print evidence, consequence, disproof and what to do; commands stay whole for copying."""
     for evidence in finding.evidence:
         yield from _deep(f"{evidence.what}: {evidence.value} ({evidence.source})", width)
-    for head, text in (("So", finding.consequence), ("Not if", finding.disproof)):
+    for head, text in (("Impact", finding.consequence), ("Ruled out if", finding.disproof)):
         if text:
             yield from _deep(f"{head}: {text}", width)
     for fix in finding.fix:

@@ -40,6 +40,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """What would show that this is wrong."""
     consequence: str = ""
     """What follows for a job on this node."""
+    cost: str = ""
+    """The same as two figures for a column, GB/s on a healthy node and here: "473→355"."""
     fix: tuple[Fix, ...] = ()
     sources: tuple[str, ...] = ()
     cause: str = ""

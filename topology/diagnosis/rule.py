@@ -77,6 +77,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
         consequence: str,
         fix: Sequence[Fix] = (),
         disproof: str = "",
+        cost: str = "",
     ) -> Finding:
         """Make a finding of this rule; without a disproof of its own it gets the rule's."""
         if evidence and all(proof.source.startswith(SIMULATED) for proof in evidence):
@@ -92,6 +93,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
             evidence=tuple(evidence),
             disproof=disproof,
             consequence=consequence,
+            cost=cost,
             fix=tuple(fix),
             sources=self.sources,
         )

@@ -11,8 +11,8 @@ from gputop.checking.answer import Answer
 from gputop.topology.diagnosis.finding import Finding
 
 SCHEMA = "gputop.check/1"
-ONLY_OF_LOGS = ("cause", "look", "sureness", "count")
-"""Fields of a finding that rules do not fill."""
+ONLY_OF_LOGS = ("cause", "look", "sureness", "count", "cost")
+"""Fields of a finding that rules do not fill, and what the consequence says in words."""
 
 
 def document(answer: Answer) -> dict[str, Any]:

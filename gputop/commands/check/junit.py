@@ -152,7 +152,7 @@ def _whole(finding: Finding) -> str:
     lines += [
         f"  {evidence.what}: {evidence.value} ({evidence.source})" for evidence in finding.evidence
     ]
-    lines += [f"So: {finding.consequence}", f"Not if: {finding.disproof}"]
+    lines += [f"Impact: {finding.consequence}", f"Ruled out if: {finding.disproof}"]
     for fix in finding.fix:
         root = " (needs root)" if fix.needs_root else ""
         lines += [f"Do: {fix.text}{root}", *([f"  {fix.command}"] if fix.command else [])]

@@ -14,11 +14,14 @@ from gputop.topology.diagnosis.finding import Finding
 from gputop.topology.hardware.words import Words
 from gputop.topology.model.page import Fact, Page
 from gputop.widgets.named_list import NamedList
-from gputop.widgets.spans import Line, left
+from gputop.widgets.spans import Line, left, right
 
 UNEXAMINED = "unexamined"
 """Name of the line for the rules without evidence; no name of a finding is one word."""
 WORD_WIDTH = 11
+WIDE = 70
+"""Width from which a row has the word of its sign; the verdict above counts them in words."""
+COST_WIDTH = 10
 
 
 class FindingRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,12 +106,15 @@ class FindingList(NamedList):
     def _line(self, row: FindingRow, width: int) -> Line:
         here = row.name == self.selected
         title = "strong" if here else "muted" if row.ink == "muted" else ""
-        room = max(width - WORD_WIDTH - 4, 8)
+        cost = "" if row.finding is None else row.finding.cost
+        word = left(row.word, WORD_WIDTH) + " " if width >= WIDE else ""
+        room = max(width - len(word) - 3 - (COST_WIDTH if cost else 0), 8)
         return (
             ("›" if here else " ", "strong"),
             (f"{row.sign} ", row.ink),
-            (left(row.word, WORD_WIDTH) + " ", row.ink),
+            (word, row.ink),
             (left(clean(row.title, 300), room), title),
+            (right(cost, COST_WIDTH) if cost else "", row.ink),
         )
 
 

@@ -12,6 +12,7 @@ from gputop.pages.screen import finding_lines, page_lines, page_text
 from gputop.screens.findings.list import FindingList, explained, rows_of
 from gputop.screens.listed import ListedView
 from gputop.terminal.clean import clean
+from gputop.topology.model.page import SIMULATED
 from gputop.widgets.board import Board
 from gputop.widgets.finding_text import event_lines, verdict_lines
 from gputop.widgets.key import Key, note, scroll_keys, select_keys
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from gputop.topology.report import Report
 
 ASKING: Line = ((" asking the rules…", "muted"),)
+PLAIN, COSTED = "Findings, the most harmful first", "Findings · GB/s healthy→here"
 NOTHING: Line = ((" nothing found", "good"),)
 
 
@@ -76,7 +78,9 @@ class FindingsScreen(ListedView):
         head = self.query_one("#findings-head", Board)
         state, width = (report.diagnosis, self.gputop.findings.quiet), self.app.size.width
         head.draw_once(lambda: head.show(verdict_lines(self.shown, width)), *state, width)
-        table.caption("Findings, the most harmful first")
+        lost = self.shown is not None and any(found.cost for found in self.shown.findings)
+        made_up = f", {SIMULATED}" if report.snapshot.simulated else ""
+        table.caption(f"{COSTED}{made_up}" if lost else PLAIN)
         table.draw_once(self._draw_list, *state)
         text.draw_once(lambda: self._draw_details(text), *state, table.selected)
         events.display = bool(report.events)

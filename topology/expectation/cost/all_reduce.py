@@ -14,7 +14,7 @@ from .. import collectives
 from ..judge import Judge
 from ..judgement import ESTIMATE, TYPICAL, Band
 from ..modelled import modelled, ring_gbs, rings_left
-from .cost import MEASURED, PREDICTED, Cost
+from .cost import PREDICTED, Cost
 
 WHAT = "all-reduce 1 GiB"
 LARGE_BYTES = 1 << 30
@@ -59,7 +59,7 @@ def all_reduce_cost(node: Node, judge: Judge) -> Cost | None:
             what=WHAT,
             healthy=expected.band.healthy if expected.band and sure else found.healthy,
             here=measured.value,
-            basis=MEASURED,
+            basis=measured.basis,
             sources=sources_of(expected.band if sure else None, measured),
             missing=expected.causes,
         )

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import msgspec
 
+from ...model.page import MEASURED, SIMULATED
 from ...model.units import figure as three
 from ..links import SAME
 
-MEASURED, PREDICTED = "measured", "predicted"
-"""Bases of a cost besides "typical" (published figures) and "estimate"."""
+PREDICTED = "predicted"
+"""A basis of a cost besides "typical" (published figures), "estimate", and that of a figure."""
 
 
 class Cost(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,8 +25,8 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
     least: float | None = None
     """What is left here at worst, where that depends on something that nobody knows."""
     basis: str
-    """"measured" (the figure here), "predicted" (both by the library's own model), "typical"
-    (published figures, scaled to what is up) or "estimate"."""
+    """"measured" or, of a demo, "simulated" (the figure here), "predicted" (both by the library's
+    own model), "typical" (published figures, scaled to what is up) or "estimate"."""
     sources: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     """What is not as it should be, as clauses."""
@@ -38,13 +39,18 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     @property
+    def brief(self) -> str:
+        """Both figures for a column: "473→355"; "" where nothing is lost."""
+        return f"{three(self.healthy)}→{three(self.here)}" if self.lost else ""
+
+    @property
     def pair(self) -> str:
         """Both figures: "healthy 473 → here 355 GB/s (predicted)"; one where nothing is lost."""
         if self.healthy is None and self.here is None:
             return ""
         if self.here is None:
             return f"healthy {three(self.healthy)} → here not known"
-        if self.healthy is None or not (self.lost or self.basis == MEASURED):
+        if self.healthy is None or not (self.lost or self.basis in (MEASURED, SIMULATED)):
             return f"{three(self.here)} GB/s ({self.basis})"
         low = "" if self.least is None else f"{three(self.least)} to "
         return f"healthy {three(self.healthy)} → here {low}{three(self.here)} GB/s ({self.basis})"

@@ -12,7 +12,7 @@ from ..judge import Judge
 from ..judgement import ESTIMATE, TYPICAL
 from ..links import LinkRates, link_of_pair
 from .all_reduce import all_reduce_cost, sources_of
-from .cost import MEASURED, Cost
+from .cost import Cost
 
 
 class Costs:
@@ -81,7 +81,7 @@ class Costs:
         reach = None if made is None else made.healthy if made.reach is None else made.reach
         if made is not None and expected.settled:
             reach = None  # the links are gone, and nobody knows what another way gives
-        basis = MEASURED if measured is not None else ESTIMATE
+        basis = ESTIMATE if measured is None else measured.basis
         if made is not None and measured is None:
             basis = ESTIMATE if made.basis == ESTIMATE else TYPICAL
         return Cost(

@@ -75,7 +75,7 @@ def test_verbose_says_all_of_it_and_leaves_commands_whole() -> None:
     text = "\n".join(shown)
     assert "16 of 18 (NVML)" in " ".join(text.split())
     assert f"{LONG} [made-up-rule]" in " ".join(text.split())
-    assert "Not if: a look" in text
+    assert "Ruled out if: a look" in text
     assert "(needs root)" in " ".join(text.split())
     assert any(line.strip() == "sudo " + "x" * 100 for line in shown)
     assert all(len(line) <= 80 for line in shown if "sudo" not in line)

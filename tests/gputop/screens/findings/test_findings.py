@@ -61,10 +61,12 @@ async def test_the_list_goes_by_harm_and_the_first_is_reported(size: tuple[int, 
         await give(pilot, sick_report(silenced=True))
         await press(pilot, KEY)
         lines = text(pilot, "#finding-list").splitlines()[1:]
-        words = ["broken", "slow", "cannot tell", "by design", "silenced", "1 rule"]
+        words = ["✗", "▼", "?", "○", "–", "–"]
+        if size[0] == 80:
+            words = ["broken", "slow", "cannot tell", "by design", "silenced", "1 rule"]
         assert [word in line for word, line in zip(words, lines, strict=True)] == [True] * 6
-        shown = text(pilot, "#finding")
-        parts = ("16 of 18", "nvmlDeviceGetNvLinkState", "So: All-reduce", "Disproof:", "Fix:",
+        shown = " ".join(text(pilot, "#finding").split())
+        parts = ("16 of 18", "nvmlDeviceGetNvLinkState", "Impact:", "Ruled out if:", "Fix:",
                  "nvidia-smi --gpu-reset -i 3", "needs root", "azhpc-diagnostics#73")  # fmt: skip
         assert [part in shown for part in parts] == [True] * len(parts)
         assert "broken" in text(pilot, "#findings-head")
@@ -245,7 +247,7 @@ async def test_news_stands_in_the_status_for_a_while() -> None:
         await give(pilot, report)
         await press(pilot, KEY)
         assert text(pilot, "#status").strip() == ""
-        shown = text(pilot, "#events")
+        shown = " ".join(text(pilot, "#events").split())
         assert "22:13:15 ▼ GPU3, links 4 and 7: +12 NVLink replays (first 22:03:15)" in shown
         assert "GPU1: throttled: hw thermal" in shown
         assert "mlx5_0: port 1 not active, 2 times, over" in shown

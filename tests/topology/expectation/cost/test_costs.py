@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from gputop.topology.expectation.cost.cost import MEASURED
 from gputop.topology.expectation.cost.costs import costs_of, worst_copy
 from gputop.topology.expectation.judge import judge
 from gputop.topology.expectation.repaired import repaired
+from gputop.topology.model.page import MEASURED
 from gputop.topology.model.snapshot import EnvironmentVariable, Measurement
 from gputop.topology.node import Node
 from tests.support.snapshots import demo_node, gpus_of

@@ -37,6 +37,7 @@ def _check_xgmi(case: Case) -> Iterable[Finding] | None:
     more = f" and {len(names) - 4} more" if len(names) > 4 else ""
     rates = {_rate(case, a, b) for a, b in lost} - {None}
     rate = f" of {gbs(rates.pop())}" if len(rates) == 1 else ""
+    cost = costs_of(case.node).all_reduce
     return [
         XGMI.finding(
             SLOW,
@@ -52,6 +53,7 @@ def _check_xgmi(case: Case) -> Iterable[Finding] | None:
             ],
             consequence=f"Each of these pairs loses its own link{rate} one way and goes over PCIe; "
             f"RCCL finds no full mesh and builds fewer rings{_all_reduce(case)}.",
+            cost="" if cost is None else cost.brief,
             fix=[
                 Fix(text="Read the links.", command="amd-smi xgmi -l"),
                 Fix(

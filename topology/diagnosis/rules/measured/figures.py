@@ -108,6 +108,13 @@ def _poor(figures: Sequence[Judged], alike: Callable[[Measurement], object]) -> 
     return sorted(found, key=lambda poor: poor.share)
 
 
+def lost(healthy: float | None, figure: Measurement) -> str:
+    """Both figures for a column; "" for what is no bandwidth."""
+    if healthy is None or figure.value is None or figure.unit != "GB/s":
+        return ""
+    return f"{three(healthy)}→{three(figure.value)}"
+
+
 def of_gpus(
     case: Case, rule: Rule, figures: Sequence[Judged], what: str, fix: Sequence[Fix]
 ) -> list[Finding] | None:
@@ -138,6 +145,7 @@ def of_gpus(
             ],
             consequence=f"{case.name(worst.figure.src or '')} gives {three(worst.figure.value)}"
             f"{healthy} {unit}; a job that waits for all GPUs runs at the pace of this one.",
+            cost=lost(worst.healthy, worst.figure),
             fix=fix,
         )
     ]
@@ -205,6 +213,7 @@ def _check_collectives(case: Case) -> Iterable[Finding] | None:
             evidence=[evidence_of(case, *judged) for judged in worst.values()],
             consequence=f"Each {name} of {size(figure.bytes_per_copy)} takes "
             f"{1 / max(judgement.share or 1.0, 0.001):.1f} times as long as it should.",
+            cost=lost(None if band is None else band.healthy, figure),
             fix=[
                 Fix(
                     text=f"See which transport {case.words.library} takes and why.",

@@ -14,7 +14,7 @@ from ...case import Case
 from ...finding import BY_DESIGN, CANNOT_TELL, NOTICE, SLOW, Finding, Fix
 from ...rule import Rule
 from ...shared.lanes import loaded
-from .figures import Judged, again, evidence_of, of_gpus, sound
+from .figures import Judged, again, evidence_of, lost, of_gpus, sound
 
 _SHOWN = 6
 _BOUND = "pinned, NUMA node "
@@ -117,6 +117,7 @@ def _link(case: Case, word: str, figures: Sequence[Judged]) -> Finding:
         evidence=[evidence_of(case, *judged) for judged in figures[:_SHOWN]],
         consequence=f"{case.name(figure.src or '')} gives {three(figure.value)}{healthy} "
         f"{figure.unit or ''}: loading data, offloading and P2P over PCIe run at that pace.",
+        cost=lost(judgement.band.healthy if judgement.band else None, figure),
         fix=fix,
     )
 

@@ -19,7 +19,7 @@ from ...finding import NOTICE, SEVERITIES, SLOW, Finding, Fix
 from ...pairs import FAST
 from ...rule import Rule
 from ...shared.lanes import narrow
-from .figures import Judged, evidence_of, sound
+from .figures import Judged, evidence_of, lost, sound
 from .host_link import severity
 
 _SHOWN = 6
@@ -151,6 +151,7 @@ def _finding(
         if figure.quantity == KERNEL_LATENCY
         else f"{ends} copies {three(figure.value)}{instead} GB/s. A ring is as fast as its slowest "
         "pair, so that every collective over these GPUs slows down.",
+        cost=lost(healthy, figure),
         fix=[
             Fix(
                 text="Measure once more, with nothing else on the node.", command="gputop probe p2p"

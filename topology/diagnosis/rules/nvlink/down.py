@@ -170,8 +170,16 @@ def _down(case: Case, sick: Sequence[tuple[Gpu, int, str]]) -> Finding:
             for gpu, most, by in sick
         ],
         consequence=price(case, sick),
+        cost=_cost(case, sick),
         fix=REPAIR,
     )
+
+
+def _cost(case: Case, sick: Sequence[tuple[Gpu, int, str]]) -> str:
+    """What an all-reduce loses, else a copy of the sickest GPU, for a column."""
+    gpu = min(sick, key=lambda entry: up(entry[0]) / entry[1])[0]
+    known = (costs_of(case.node).all_reduce, worst_copy(case.node, gpu))
+    return next((cost.brief for cost in known if cost is not None and cost.lost), "")
 
 
 def price(case: Case, sick: Sequence[tuple[Gpu, int, str]]) -> str:
@@ -236,6 +244,7 @@ def _check_missing(case: Case) -> Iterable[Finding] | None:
                 for gpu, most, by in sick
             ],
             consequence=price(case, sick),
+            cost=_cost(case, sick),
             fix=REPAIR,
         )
     ]

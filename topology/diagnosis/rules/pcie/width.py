@@ -7,9 +7,10 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
-from ....expectation.cost.cost import MEASURED
+from ....expectation.cost.cost import Cost
 from ....expectation.cost.costs import costs_of
 from ....expectation.links import pcie_gbs
+from ....model.page import MEASURED, SIMULATED
 from ....model.units import gbs
 from ...case import Case
 from ...finding import NOTICE, SLOW, Evidence, Finding, Fix
@@ -69,6 +70,7 @@ def _finding(case: Case, found: Sequence[Narrow], severity: str) -> Finding:
     who = list(dict.fromkeys(link.device for link in found))
     links = list({link.link: link for link in found}.values())
     first = links[0]
+    cost = _cost(case, first)
     return WIDTH.finding(
         severity,
         f"PCIe of {case.names(who)} has x{first.now} instead of x{first.most}",
@@ -83,6 +85,7 @@ def _finding(case: Case, found: Sequence[Narrow], severity: str) -> Finding:
             for link in links[:6]
         ],
         consequence=_price(case, first),
+        cost="" if cost is None else cost.brief,
         fix=[
             Fix(
                 text="See what each end can do and what came up.",
@@ -94,20 +97,35 @@ def _finding(case: Case, found: Sequence[Narrow], severity: str) -> Finding:
     )
 
 
-def _price(case: Case, link: Narrow) -> str:
+def _rates(case: Case, link: Narrow) -> tuple[float | None, float | None]:
+    """What the link carries now and with all its lanes, GB/s one way."""
     gpu = case.machine.gpu(link.device)
     device = case.pci(link.link)
     gen = generation_of(device.link_speed_max_gts if device is not None else None)
     if gen is None and gpu is not None:
         gen = gpu.pcie_gen_max
     now, whole = (pcie_gbs(gen, lanes) if gen else None for lanes in (link.now, link.most))
+    return now, whole
+
+
+def _cost(case: Case, link: Narrow) -> Cost | None:
+    """What host copies lose; None where nothing is known of them."""
+    now, whole = _rates(case, link)
+    cost = costs_of(case.node).host(link.device)
+    if now is None or whole is None or cost is None or cost.healthy is None:
+        return None
+    if not cost.lost and cost.basis not in (MEASURED, SIMULATED):
+        # Lanes that only a copy showed, or of a link further up.
+        cost = replace(cost, here=cost.healthy * now / whole)
+    return cost
+
+
+def _price(case: Case, link: Narrow) -> str:
+    now, whole = _rates(case, link)
     if now is None or whole is None:
         return f"Host copies and PCIe traffic get {link.now} of {link.most} lanes."
     text = f"The link carries {gbs(now)} instead of {gbs(whole)} one way"
-    cost = costs_of(case.node).host(link.device)
-    if cost is not None and cost.healthy is not None and not cost.lost and cost.basis != MEASURED:
-        # Lanes that only a copy showed, or of a link further up.
-        cost = replace(cost, here=cost.healthy * now / whole)
+    cost = _cost(case, link)
     if cost is not None and cost.lost:
         text += f"; {cost.text}"
     return text + "."
