@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import resource
 import threading
@@ -24,7 +25,6 @@ def fit() -> None:
     limited = [limit for limit in limits if limit != resource.RLIM_INFINITY]
     if not limited:
         return
-    import ctypes
     import mmap
 
     threading.stack_size(STACK_BYTES)

@@ -1,19 +1,23 @@
-"""Opens the app: reading starts first, then the screens are imported, and the two overlap."""
+"""Opens the app: reading starts first, then a picture is drawn, and Textual is imported last."""
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import sys
+import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from gputop import __version__
 from gputop.commands import NAMES
 from gputop.exits import USAGE, Exit
 from gputop.terminal import hangup, signs
+from gputop.terminal.early_screen import EarlyScreen
 
 if TYPE_CHECKING:
     from gputop.topology.model.snapshot import NodeSnapshot
-    from gputop.topology.sources.feed import Feed
+    from gputop.topology.sources.feed import OpeningFeed
 
 
 def open_app(
@@ -32,20 +36,45 @@ def open_app(
     gc.disable()
     # Lets a reading thread run between two imports, not only every 5 ms.
     sys.setswitchinterval(0.0005)
-    from gputop.topology.recorded import feeds
-    from gputop.topology.sources import live as watch
+    feed = _feed(snapshot, demo, interval)
+    screen = EarlyScreen()
+    try:
+        from gputop import first_picture
 
-    feed: Feed
-    if snapshot is not None:
-        feed = feeds.FixedFeed(snapshot)
-    elif demo is not None:
-        feed = feeds.DemoFeed(demo, interval=interval, version=__version__)
-    else:
-        feed = watch.LiveFeed(interval=interval, version=__version__)
-    from gputop.app import GpuTop
+        # What fails here fails in the app too, which then says so on its screen.
+        with suppress(Exception):
+            first_picture.show(feed, screen)
+        from gputop.app import GpuTop
 
-    app = GpuTop(feed, interval)
-    app.run()
+        app = GpuTop(feed, interval)
+        app.driver_class = screen.driver(app.driver_class)
+        app.run()
+    finally:
+        screen.give_back()
     if app._exception is not None:
         raise app._exception
     return app.return_code or 0
+
+
+def _feed(snapshot: NodeSnapshot | None, demo: str | None, interval: float) -> OpeningFeed:
+    if snapshot is None and demo is None:
+        _wake_driver()
+        from gputop.topology.sources.live import LiveFeed
+
+        return LiveFeed(interval=interval, version=__version__)
+    from gputop.topology.recorded import feeds
+
+    if snapshot is not None:
+        return feeds.FixedFeed(snapshot)
+    return feeds.DemoFeed(demo or "", interval=interval, version=__version__)
+
+
+def _wake_driver() -> None:
+    """Begin to start NVML, which takes its time, while we import what asks it."""
+    threading.Thread(target=_start_nvml, name="waking", daemon=True).start()
+
+
+def _start_nvml() -> None:
+    # Without a driver, or with one that fails, the source `nvml` finds that out and says so.
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL("libnvidia-ml.so.1").nvmlInit_v2()

@@ -14,15 +14,14 @@ from textual.color import Color
 from textual.theme import Theme
 
 import gputop.themes
+from gputop.terminal.inks import ATTRIBUTES, DARK_FILE, HEAVY, SIXTEEN_FILE
 
 if TYPE_CHECKING:
     from textual.app import App
 
 DEFAULT = "gputop-dark"
-DEFAULT_FILE = "dark.toml"
 LIGHT = "gputop-light"
 SIXTEEN = "gputop-sixteen"
-SIXTEEN_FILE = "sixteen.toml"
 USER_FOLDER_NAME = "themes"
 _COLORS = [
     "primary",
@@ -47,7 +46,7 @@ class ThemeError(ValueError):
 def builtin(*, default_only: bool = False) -> tuple[Theme, ...]:
     """Themes that come with gputop, the default one first; or only that, for a quick start."""
     folder = files(gputop.themes)
-    first = parse((folder / DEFAULT_FILE).read_text(encoding="utf-8"))
+    first = parse((folder / DARK_FILE).read_text(encoding="utf-8"))
     if default_only:
         return (first,)
     names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".toml"))
@@ -155,7 +154,7 @@ class Inks:
         return None if value is None else Color.parse(value)
 
     def _word(self, word: str) -> Style:
-        if word in {"bold", "underline", "reverse", "italic", "dim"}:
+        if word in ATTRIBUTES:
             return Style.parse(word)
         colour = self.colour(word)
         if colour is None:
@@ -170,7 +169,7 @@ class Inks:
             )
         if word.startswith("heat-"):
             return Style(color=colour.get_contrast_text(0.95).rich_color, bgcolor=colour.rich_color)
-        return Style(color=colour.rich_color, bold=True if word in {"bad", "strong"} else None)
+        return Style(color=colour.rich_color, bold=True if word in HEAVY else None)
 
 
 _WORN: WeakKeyDictionary[App[Any], tuple[str, Inks]] = WeakKeyDictionary()

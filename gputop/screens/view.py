@@ -18,6 +18,7 @@ from gputop.messages import ProbeState
 from gputop.screens import NAMES
 from gputop.screens.key_line import key_line
 from gputop.terminal.clean import clean
+from gputop.terminal.size import TINY_BELOW
 from gputop.widgets.bars import KeyBar, StatusBar, TopBar
 from gputop.widgets.board import Board
 from gputop.widgets.key import Key, bindings, commands
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
     from gputop.topology.report import Report
 
 NARROW_BELOW = 110
-TINY_BELOW = (60, 14)
-"""Columns and lines under which nothing useful can be shown."""
 
 
 class View(Screen[None]):

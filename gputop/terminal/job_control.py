@@ -61,7 +61,7 @@ def watch(driver: Driver | None) -> None:
         if not driver._auto_restart:
             return
         if not driver._must_signal_resume:  # type: ignore[attr-defined]
-            if not _in_front():
+            if not in_front():
                 # `bg`: sleep on until the shell gives the terminal back.
                 os.kill(os.getpid(), signal.SIGSTOP)
                 return
@@ -72,7 +72,7 @@ def watch(driver: Driver | None) -> None:
     signal.signal(signal.SIGCONT, continued)
 
 
-def _in_front() -> bool:
+def in_front() -> bool:
     """Whether the terminal is ours; true where that is not known."""
     with suppress(AttributeError, OSError, ValueError):
         return os.tcgetpgrp(sys.__stdin__.fileno()) == os.getpgrp()  # type: ignore[union-attr]

@@ -8,6 +8,8 @@ import sys
 
 WIDEST, HIGHEST = 2000, 1000
 """No terminal is larger; a screen of millions of cells would never be drawn."""
+TINY_BELOW = (60, 14)
+"""Columns and lines under which the app can show nothing useful."""
 
 
 def forget_odd_sizes() -> None:

@@ -11,6 +11,7 @@ from tests.support.places import ROOT
 ALLOWED = {
     "gputop/terminal/output.py": "the place",
     "gputop/terminal/writing.py": "the place for files",
+    "gputop/terminal/early_screen.py": "what Textual does later: the screen taken and given back",
     "gputop/terminal/hangup.py": "what gives the terminal back, from a signal handler",
     "gputop/__main__.py": "the version, before anything is imported",
     "gputop/measuring/history.py": "a file of its own that nobody asked for",

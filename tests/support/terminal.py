@@ -20,6 +20,8 @@ from types import TracebackType
 from tests.support.places import ROOT
 
 ESCAPES = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+APP = "q +quit"
+"""In the line of keys: what is on screen before that, `gputop.first_picture` drew."""
 END = b"\0end of what the program wrote\0"
 
 

@@ -38,6 +38,10 @@ class FixedFeed:
         self._closed.wait(timeout)
         return False
 
+    def opened(self) -> bool:
+        """Always: what there is, is there at once."""
+        return True
+
     def close(self) -> None:
         """Wake every waiting thread."""
         self._closed.set()
@@ -110,6 +114,10 @@ class DemoFeed:
         due = (self._last_tick + 1) * self._interval - elapsed
         self._closed.wait(max(0.0, min(timeout, due)))
         return due <= timeout
+
+    def opened(self) -> bool:
+        """Always: what there is, is there at once."""
+        return True
 
     def close(self) -> None:
         """Wake every waiting thread."""

@@ -21,3 +21,10 @@ class Feed(Protocol):
 
     def close(self) -> None:
         """Ask the threads to end; never blocks, never waits for one that hangs."""
+
+
+class OpeningFeed(Feed, Protocol):
+    """A feed that knows when a first picture can be drawn."""
+
+    def opened(self) -> bool:
+        """Whether all has been asked that a first picture needs."""

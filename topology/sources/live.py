@@ -165,13 +165,14 @@ class LiveFeed:
         self._machine_key: tuple[int, ...] = ()
         self._machine_parts: tuple[Part, ...] = ()
         self._machine = Machine()
-        self.threads = tuple(
-            SourceThread(source, self._on_answer, thorough=thorough)
-            for source in (load_sources() if sources is None else sources)
-        )
-        for thread in self.threads:
+        self.threads: tuple[SourceThread, ...] = ()
+        # Each is asked as soon as it is imported: the libraries of vendors, which come first, take
+        # their time meanwhile.
+        for source in map(load, NAMES) if sources is None else sources:
+            thread = SourceThread(source, self._on_answer, thorough=thorough)
+            self.threads = (*self.threads, thread)
             # What the first picture does not show must not compete with it for time.
-            waits = not (thorough or thread.source.opening)
+            waits = not (thorough or source.opening)
             thread.start(interval, LATER_SECONDS if waits else 0.0)
 
     def snapshot(self) -> NodeSnapshot:
@@ -222,6 +223,10 @@ class LiveFeed:
     def wait(self, timeout: float) -> bool:
         """Block until a source has answered since the last snapshot, or the time is over."""
         return self._news.wait(timeout)
+
+    def opened(self) -> bool:
+        """Whether the sources that a first picture needs have answered, or cannot."""
+        return all(thread.settled() for thread in self.threads if thread.source.opening)
 
     def settled(self) -> bool:
         """Whether every source has answered, if only to say that it cannot."""

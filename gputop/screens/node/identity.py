@@ -22,6 +22,13 @@ if TYPE_CHECKING:
     from gputop.topology.report import Report
 
 _DOT = (" · ", "muted")
+_LOW = 30
+"""Lines of a terminal that has no room for second lines."""
+
+
+def most_lines(height: int) -> int:
+    """How many lines the machine, and NCCL's sentence, may take of a terminal of that height."""
+    return 1 if height < _LOW else 2
 
 
 def identity_lines(snapshot: NodeSnapshot, width: int, most: int = 2) -> tuple[Line, ...]:

@@ -18,6 +18,7 @@ from gputop.screens.node.identity import (
     absence_lines,
     host_lines,
     identity_lines,
+    most_lines,
     nccl_lines,
     problem_lines,
     reason_lines,
@@ -93,7 +94,7 @@ class NodeScreen(View):
         """Update every part."""
         snapshot = report.snapshot
         width = self.app.size.width
-        most = 1 if self.app.size.height < 30 else 2
+        most = most_lines(self.app.size.height)
         self.query_one("#identity", Board).show(identity_lines(snapshot, width, most))
         self.query_one("#nccl", Board).show(nccl_lines(report, width, most))
         self._draw_found(width)

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from gputop.terminal.hangup import RESET
-from tests.support.terminal import Terminal
+from tests.support.terminal import APP, Terminal
 
 pytestmark = pytest.mark.terminal
 
@@ -44,7 +44,7 @@ main()
 @pytest.mark.parametrize("number", ENDS)
 def test_a_signal_leaves_in_order_with_its_own_code(number: signal.Signals) -> None:
     with Terminal(["--demo", "hgx-h100-8"]) as terminal:
-        terminal.wait_for("H100")
+        terminal.wait_for(APP)
         os.kill(terminal.process.pid, number)
         terminal.wait_end()
         assert terminal.process.returncode == 128 + number
@@ -71,7 +71,7 @@ def test_a_signal_while_the_screen_is_set_up_gives_it_back(number: signal.Signal
 
 def test_what_is_undone_is_all_that_was_asked_of_the_terminal() -> None:
     with Terminal(["--demo", "hgx-h100-8"]) as terminal:
-        terminal.wait_for("H100")
+        terminal.wait_for(APP)
         asked = terminal.written
         terminal.send("q")
         terminal.wait_end()
@@ -87,7 +87,7 @@ def _app_in_shell(terminal: Terminal) -> psutil.Process:
     """The app, started by a shell with job control and drawn."""
     terminal.wait_for("READY> ")
     terminal.send(f"{sys.executable} -m gputop --demo hgx-h100-8\n")
-    terminal.wait_for("H100 80GB")
+    terminal.wait_for(APP)
     (app,) = psutil.Process(terminal.process.pid).children()
     _read(terminal, 0.5)
     return app
@@ -132,7 +132,7 @@ def test_a_stop_that_nobody_hears_is_made_good_too() -> None:
 
 def test_being_continued_without_a_stop_changes_nothing() -> None:
     with Terminal(["--demo", "hgx-h100-8"]) as terminal:
-        terminal.wait_for("H100")
+        terminal.wait_for(APP)
         _read(terminal, 0.5)
         process = psutil.Process(terminal.process.pid)
         threads = process.num_threads()

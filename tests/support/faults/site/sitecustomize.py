@@ -21,11 +21,13 @@ def _load(name: Any, *arguments: Any, **more: Any) -> Any:
     root = str(Path(__file__).resolve().parents[4])
     if root not in sys.path:
         sys.path.append(root)
+    import pynvml
+
     from tests.support.faults.machine import library_of
     from tests.support.faults.plan import VARIABLE, read_plan
 
     plan = read_plan(os.environ[VARIABLE])
-    return library_of(plan.profile, plan.faults, sys.modules["pynvml"])
+    return library_of(plan.profile, plan.faults, pynvml)
 
 
 ctypes.CDLL = _load  # type: ignore[assignment, misc]
