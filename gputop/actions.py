@@ -16,12 +16,13 @@ from gputop.topology.recorded.demos import demo
 from gputop.topology.recorded.feeds import DemoFeed
 from gputop.widgets.key import commands
 from gputop.widgets.palette import Palette
-from gputop.widgets.panels import ChoicePanel
+from gputop.widgets.panels import ChoicePanel, ConfirmPanel
 
 if TYPE_CHECKING:
     from textual.app import App, SystemCommand
 
     from gputop.app import GpuTop
+    from gputop.measuring.announcing import Announcement
     from gputop.topology.model.snapshot import NodeSnapshot
     from gputop.topology.report import Report
     from gputop.topology.sources.feed import Feed
@@ -37,6 +38,16 @@ def choose_theme(app: App[Any]) -> None:
         app.theme = before if name is None else name
 
     app.push_screen(ChoicePanel("Theme", [(n, n) for n in names], before, preview=wear), wear)
+
+
+def confirm_run(app: GpuTop, announced: Announcement, go: Callable[[], None]) -> None:
+    """Say what a run would load, and start it on Enter."""
+
+    def answered(answer: str | None) -> None:
+        if answer:
+            go()
+
+    app.push_screen(ConfirmPanel(announced.title, announced.lines, app), answered)
 
 
 def offers_demos(report: Report | None) -> bool:

@@ -33,6 +33,7 @@ from gputop.widgets.key import bindings, help_rows
 from gputop.widgets.quick_keys import QuickKeysApp
 
 if TYPE_CHECKING:
+    from gputop.measuring.announcing import Announcement
     from gputop.measuring.nccl_check import NcclCheck
     from gputop.topology.report import Report
     from gputop.topology.sources.feed import Feed
@@ -40,6 +41,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 log.addHandler(logging.NullHandler())
+
+
+def _actions() -> Any:
+    """What only some keys need; imported for the first of them."""
+    return import_module("gputop.actions")
 
 
 class GpuTop(QuickKeysApp[int]):
@@ -66,7 +72,7 @@ class GpuTop(QuickKeysApp[int]):
         self.trouble = ""
         """Our own failure, in words; empty when there is none."""
         self.refresher: Refresher | None = None
-        self.probing = ProbeController(self)
+        self.probing = ProbeController(self, self._confirm)
         self.findings = FindingsController()
         for theme in theming.builtin(default_only=True):
             self.register_theme(theme)
@@ -82,6 +88,9 @@ class GpuTop(QuickKeysApp[int]):
         """Give our own variables to themes that do not know them, such as Textual's."""
         ours = self.get_theme(theming.DEFAULT if self.current_theme.dark else theming.LIGHT)
         return {} if ours is None else ours.variables
+
+    def _confirm(self, announced: Announcement, go: Callable[[], None]) -> None:
+        _actions().confirm_run(self, announced, go)
 
     @property
     def words(self) -> Words:
@@ -239,22 +248,16 @@ class GpuTop(QuickKeysApp[int]):
 
     def action_choose_theme(self) -> None:
         """Choose a theme; the one under the cursor shows at once."""
-        from gputop.actions import choose_theme
-
-        choose_theme(self)
+        _actions().choose_theme(self)
 
     def action_demos(self) -> None:
         """Choose a demo node."""
-        from gputop.actions import choose_demo
-
-        choose_demo(self)
+        _actions().choose_demo(self)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer demo nodes only where no GPU answers or a demo is shown."""
         if action == "demos":
-            from gputop.actions import offers_demos
-
-            return offers_demos(self.report)
+            return bool(_actions().offers_demos(self.report))
         return super().check_action(action, parameters)
 
     def action_copy(self) -> None:
@@ -289,12 +292,8 @@ class GpuTop(QuickKeysApp[int]):
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         """Give the commands of the palette."""
-        from gputop.actions import palette_commands
-
-        return palette_commands(self)
+        yield from _actions().palette_commands(self)
 
     def action_command_palette(self) -> None:
         """Open the palette of commands."""
-        from gputop.actions import open_palette
-
-        open_palette(self)
+        _actions().open_palette(self)

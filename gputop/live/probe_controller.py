@@ -9,11 +9,14 @@ from gputop import messages
 from gputop.messages import ProbeState, SuiteState
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from textual.geometry import Size
     from textual.message import Message
 
     from gputop.live.probing import Probing
     from gputop.live.refresh import Refresher
+    from gputop.measuring.announcing import Announcement
     from gputop.measuring.nccl_check import NcclCheck
     from gputop.topology.diagnosis.symptoms.log import ReadLog
     from gputop.topology.model.snapshot import NodeSnapshot
@@ -49,8 +52,12 @@ class ProbeHost(Protocol):
 class ProbeController:
     """Runs one probe or suite at a time for the app."""
 
-    def __init__(self, host: ProbeHost) -> None:
+    def __init__(
+        self, host: ProbeHost, confirm: Callable[[Announcement, Callable[[], None]], None]
+    ) -> None:
+        """`confirm`: shows what a run would load, and calls the function if that is wanted."""
         self._host = host
+        self._confirm = confirm
         self._thread: Probing | None = None
         self._run = 1
         """Counts the nodes that were followed."""
@@ -72,11 +79,11 @@ class ProbeController:
     def start(
         self, addresses: tuple[str, ...] = (), force: bool = False, probe: str = PROBE
     ) -> None:
-        """Measure between the GPUs of these PCI addresses, () for all; one probe runs at a time."""
-        snapshot = self._measurable()
-        if snapshot is not None:
-            self._host.probe = ProbeState(probe=probe)
-            self._probing().start(probe, addresses, force, snapshot)
+        """Measure between the GPUs of these PCI addresses, () for all; one probe runs at a time.
+
+        Without `force` the load is announced first, unless it is simulated.
+        """
+        self.start_suite((probe,), addresses, force)
 
     def start_again(self, addresses: tuple[str, ...]) -> None:
         """Start although the GPUs are busy: the probe nccl where it was refused, else p2p."""
@@ -99,9 +106,21 @@ class ProbeController:
         it.
         """
         snapshot = self._measurable()
-        if snapshot is not None:
-            self._host.probe = ProbeState(probe=names[0] if len(names) == 1 else "probes")
-            self._probing().start_suite(names, addresses, force, level, snapshot)
+        if snapshot is None:
+            return
+
+        def go(targets: tuple[str, ...]) -> None:
+            if not self.running:
+                self._host.probe = ProbeState(probe=names[0] if len(names) == 1 else "probes")
+                self._probing().start_suite(names, targets, force, level, snapshot)
+
+        if force or snapshot.is_demo:
+            go(addresses)
+            return
+        from gputop.measuring.announcing import announce
+
+        announced = announce(snapshot, names, addresses, level)
+        self._confirm(announced, lambda: go(announced.addresses))
 
     def _measurable(self) -> NodeSnapshot | None:
         """The node if it can be measured now; else None, and a note says why not."""

@@ -33,12 +33,6 @@ class Probing:
         """Whether something is measured."""
         return self._thread is not None and self._thread.is_alive()
 
-    def start(
-        self, probe: str, addresses: tuple[str, ...], force: bool, snapshot: NodeSnapshot
-    ) -> None:
-        """Begin one probe on those GPUs of a node; a second request while one runs is ignored."""
-        self.start_suite((probe,), addresses, force, "normal", snapshot)
-
     def start_suite(
         self,
         names: tuple[str, ...],

@@ -159,6 +159,25 @@ class HelpPanel(Panel):
         return lines
 
 
+class ConfirmPanel(Panel):
+    """Something that waits for a yes; gives "yes", or None."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "agree", show=False)]
+    HINT = "Enter starts · Esc does not"
+
+    def __init__(self, heading: str, said: Sequence[str], host: PanelHost) -> None:
+        super().__init__(clean(heading, 90), host)
+        self._said = said
+
+    def lines(self, width: int) -> Sequence[Line]:
+        """The sentences, each on lines of its own."""
+        return [line for text in self._said for line in wrapped(((clean(text, 400), ""),), width)]
+
+    def action_agree(self) -> None:
+        """Say yes."""
+        self.dismiss("yes")
+
+
 class ChoicePanel(ModalScreen[str | None], ClosesOnce[str | None]):
     """A list to choose from; gives the chosen id, or None."""
 

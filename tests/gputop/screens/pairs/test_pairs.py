@@ -171,9 +171,11 @@ class FakeProbing:
         self.started: list[tuple[str, tuple[str, ...], bool]] = []
         self.cancelled = self.closed = 0
 
-    def start(self, probe: str, addresses: tuple[str, ...], force: bool, machine: Any) -> None:
+    def start_suite(
+        self, names: Any, addresses: tuple[str, ...], force: bool, level: str, snapshot: Any
+    ) -> None:
         self.running = True
-        self.started.append((probe, addresses, force))
+        self.started.append((names[0], addresses, force))
 
     def cancel(self) -> None:
         self.cancelled += 1
@@ -190,7 +192,7 @@ async def test_probe_runs_streams_and_is_cancelled(monkeypatch: pytest.MonkeyPat
         async for _ in rounds(pilot):
             if app.report is not None:
                 break
-        await press(pilot, "3", *"mmmmmmm", "p")
+        await press(pilot, "3", *"mmmmmmm", "p", "enter")
         probing: Any = app.probing._thread
         assert probing.started == [("p2p", (A, B), False)]
         app.post_message(ProbeStarted("p2p", "/usr/bin/python3", "found on PATH"))
@@ -221,7 +223,7 @@ async def test_busy_refusal_names_the_key_that_forces(monkeypatch: pytest.Monkey
     async with GpuTop().run_test(size=(80, 24)) as pilot:
         app = app_of(pilot)
         await give(pilot, report_of((gpu(0), gpu(1))))
-        await press(pilot, "p")
+        await press(pilot, "p", "enter")
         probing: Any = app.probing._thread
         probing.running = False
         app.post_message(ProbeEnded("refused", "GPU0 is busy: pid 7", forcible=True))

@@ -1,0 +1,36 @@
+"""What is said before GPUs are loaded."""
+
+from __future__ import annotations
+
+from gputop.measuring.announcing import announce
+from gputop.topology.model.readings import GpuProcess
+from tests.support.app import gpu, reading, snapshot_of
+
+GPUS = tuple(gpu(number) for number in range(4))
+JOB = (GpuProcess(pid=4711, kind="compute", memory_bytes=1 << 30),)
+
+
+def test_idle_gpus_are_counted_with_the_time_and_the_memory() -> None:
+    idle = snapshot_of(GPUS, tuple(reading(one, utilization_percent=0.0) for one in GPUS))
+    said = announce(idle, ("p2p",), (), "normal")
+    assert said.title == "Load 4 idle GPUs?"
+    assert said.lines == ("p2p: about 12 s on 4 GPUs, up to 2.0 GiB of memory on each.",)
+    assert said.addresses == ()
+
+
+def test_busy_ones_are_left_out_of_all_but_not_of_those_that_were_picked() -> None:
+    readings = tuple(
+        reading(one, utilization_percent=0.0, processes=JOB if number < 2 else ())
+        for number, one in enumerate(GPUS)
+    )
+    half = snapshot_of(GPUS, readings)
+    said = announce(half, ("p2p",), (), "normal")
+    assert said.title == "Load 2 idle GPUs?"
+    assert said.addresses == (GPUS[2].address, GPUS[3].address)
+    assert said.lines[1] == "Left out, because they are in use: GPU0, GPU1."
+    picked = (GPUS[0].address, GPUS[2].address)
+    said = announce(half, ("p2p",), picked, "normal")
+    assert said.title == "Load 2 GPUs?"
+    assert said.addresses == picked
+    assert "GPU0 is in use by process 4711" in said.lines[1]
+    assert "P measures beside others" in said.lines[1]
