@@ -5,12 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from ..model.snapshot import NodeSnapshot
 
+KEPT = 1024
+"""Numbers whose text is remembered: a topology repeats a few for every link."""
 INTEGER = re.compile(r"[ \t\n\v\f\r]*([+-]?)(0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)")
 
 
+@lru_cache(KEPT)
 def strtoll(text: str) -> tuple[int, int]:
     """Read like C's strtoll with base 0: (value, characters used); (0, 0) when no number leads."""
     match = INTEGER.match(text)

@@ -7,9 +7,11 @@ There is no channel at all where the allowed ways leave the GPUs in several grou
 
 from __future__ import annotations
 
+from collections import Counter
+
 from ..nodes import SystemLink
 from .draft import RING, GraphDraft
-from .field import Carriers, Field, SharedLink
+from .field import Carrier, Carriers, Field, SharedLink
 from .ledger import is_dear
 
 
@@ -34,7 +36,9 @@ class Bounds:
             most = self._fitting(room, most, closed=draft.pattern == RING)
         closes = draft.pattern == RING and not self._field.inter
         for narrows in self._narrows(draft.type_intra):
-            lanes = [(len(one.gpus), _room([one.link], draft.speed_intra)) for one in narrows]
+            lanes = [
+                (len(one.gpus), _room(Counter([one.link]), draft.speed_intra)) for one in narrows
+            ]
             # Only the last GPU of a channel has no way out, and only the first no way in.
             while most and sum(max(0, most * gpus - room) for gpus, room in lanes) > (
                 0 if closes else most
@@ -159,27 +163,32 @@ class Bounds:
 
     def _collect(self, farthest: int) -> tuple[Carriers, Carriers, int]:
         field = self._field
-        out: list[dict[int, tuple[int, bool]]] = [{} for _ in field.gpus]
-        into: list[dict[int, tuple[int, bool]]] = [{} for _ in field.gpus]
+        out: list[dict[SystemLink, bool]] = [{} for _ in field.gpus]
+        into: list[dict[SystemLink, bool]] = [{} for _ in field.gpus]
         fewest = 0
         for gpu in field.gpus:
+            leaving = out[gpu.index]
             for other, path in enumerate(gpu.paths["GPU"]):
-                if other == gpu.index or path.type > farthest or not path.links:
+                links = path.links
+                if other == gpu.index or path.type > farthest or not links:
                     continue
-                fewest = path.hops if not fewest else min(fewest, path.hops)
-                dear = is_dear(path, gpu) and any(link.kind == "PCI" for link in path.links)
-                for side, link in ((out[gpu.index], path.links[0]), (into[other], path.links[-1])):
-                    mbs, only = side.get(id(link), (round(link.bandwidth_gbs * 1000), True))
-                    side[id(link)] = (mbs, only and dear and link.kind == "PCI")
-        return (
-            [list(links.values()) for links in out],
-            [list(links.values()) for links in into],
-            fewest,
-        )
+                if not fewest or len(links) < fewest:
+                    fewest = len(links)
+                dear = is_dear(path, gpu)
+                for side, link in ((leaving, links[0]), (into[other], links[-1])):
+                    side[link] = side.get(link, True) and dear and link.kind == "PCI"
+        return [_counted(side) for side in out], [_counted(side) for side in into], fewest
 
 
-def _room(links: list[tuple[int, bool]], speed: int) -> int:
+def _counted(side: dict[SystemLink, bool]) -> Counter[Carrier]:
+    return Counter((round(link.bandwidth_gbs * 1000), dear) for link, dear in side.items())
+
+
+def _room(carriers: Counter[Carrier], speed: int) -> int:
     """Channels that fit on all these links together."""
     if not speed:
         return 1 << 20
-    return sum(mbs // (speed * 6 // 5 if dear else speed) for mbs, dear in links)
+    return sum(
+        count * (mbs // (speed * 6 // 5 if dear else speed))
+        for (mbs, dear), count in carriers.items()
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from functools import cached_property
 from typing import NamedTuple
@@ -25,10 +26,14 @@ Way = tuple[int, int]
 """(what the way takes of the ledger, links crossed)."""
 LaneWay = tuple[tuple[tuple[int, int], ...], int]
 """(what the way takes as (number of a link, MB/s), links crossed)."""
+Ranked = tuple[tuple[int, ...], tuple[int, ...]]
+"""(all GPUs to try after one, in order; the links, by number, that all ways to them share)."""
 Key = tuple[int, int]
 """(what the order depends on of the ledger, GPUs used << 10 | GPU)."""
-Carriers = list[list[tuple[int, bool]]]
-"""By GPU: the links a channel may use there, as (MB/s, whether every use is a dear one)."""
+Carrier = tuple[int, bool]
+"""(MB/s of a link, whether every use of it is a dear one)."""
+Carriers = list[Counter[Carrier]]
+"""By GPU: the links a channel may use there."""
 MANY = 16
 """GPUs; with fewer, every order is computed once and kept."""
 
@@ -37,8 +42,7 @@ class SharedLink(NamedTuple):
     """A link that several GPUs cannot do without."""
 
     gpus: frozenset[int]
-    link: tuple[int, bool]
-    """MB/s, and whether every use is a dear one."""
+    link: Carrier
 
 
 class Field:
@@ -76,7 +80,6 @@ class Field:
         the carriers are."""
         self._routes: dict[int, Route] = {}
         self._ways: dict[tuple[int, int, int, bool], Ways] = {}
-        self._ranked: dict[tuple[int, int, bool], tuple[tuple[int, ...], tuple[int, ...]]] = {}
 
     def route(self, path: SystemPath, kind: Kind, start: int) -> Route:
         """A path as numbers, computed once."""
@@ -98,29 +101,6 @@ class Field:
     def lanes(self) -> Lanes:
         """The links by number, for many GPUs."""
         return Lanes(self.system, self.ledger)
-
-    def ranked(
-        self, gpu: int, farthest: int, *, mutual: bool
-    ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """All GPUs to try after one, in order, and the links (by number) that all ways share.
-
-        Only where the order depends on nothing else (`by_rank`).
-        """
-        near = max((kind for kind in self.gpu_types if kind <= farthest), default=-1)
-        known = self._ranked.get((gpu, near, mutual))
-        if known is None:
-            ways = self.gpus[gpu].paths["GPU"]
-            order = self.orders.after(gpu, 0, FREE, -1, RING, 0)
-            others = tuple(
-                other
-                for other in order
-                if ways[other].type <= near
-                and not (mutual and self.gpus[other].paths["GPU"][gpu].type > near)
-            )
-            links = [ways[other].links for other in others]
-            common = set(links[0]).intersection(*links[1:]) if links else set()
-            known = self._ranked[gpu, near, mutual] = others, self.lanes.numbers(common)
-        return known
 
     @cached_property
     def gpu_types(self) -> list[int]:
@@ -154,6 +134,7 @@ class Ways:
         self._hops: dict[int, Hop | None] = {}
         self._next: dict[tuple[int, int], dict[Key, tuple[Hop, ...]]] = {}
         self._lanes: dict[int, LaneWay | None] = {}
+        self._ranked: dict[int, Ranked] = {}
         self._leave: dict[tuple[int, int], Way | None] = {}
         self._enter: dict[tuple[int, int], Way | None] = {}
         self._heads: dict[int, Way | None] = {}
@@ -181,14 +162,14 @@ class Ways:
     def lanes(self, gpu: int, other: int) -> LaneWay | None:
         """From a GPU to another among many; None when the type forbids it."""
         key = gpu * self._field.count + other
-        if key not in self._lanes:
+        way = self._lanes.get(key)
+        if way is None and key not in self._lanes:
             node = self._field.gpus[gpu]
             there, back = node.paths["GPU"][other], self._field.gpus[other].paths["GPU"][gpu]
-            way = None
             if self._allowed(there, back):
                 way = self._field.lanes.need(there, node, self._speed), there.hops
             self._lanes[key] = way
-        return self._lanes[key]
+        return way
 
     def next_of(self, towards: int, net: int) -> dict[Key, tuple[Hop, ...]]:
         """Hops already computed; `fill` adds the missing ones."""
@@ -216,10 +197,25 @@ class Ways:
         There are none where all ways lead over one link, such as that of the GPU, with too little
         left.
         """
-        others, shared = self._field.ranked(gpu, self._farthest, mutual=self._mutual)
-        if any(free[link] < self._speed for link in shared):
-            return iter(())
+        ranked = self._ranked.get(gpu)
+        if ranked is None:
+            ranked = self._ranked[gpu] = self._rank(gpu)
+        others, shared = ranked
+        for link in shared:
+            if free[link] < self._speed:
+                return iter(())
         return (other for other in others if not used >> other & 1)
+
+    def _rank(self, gpu: int) -> Ranked:
+        """The order of GPUs after one, where it depends on nothing else (`by_rank`)."""
+        gpus, ways = self._field.gpus, self._field.gpus[gpu].paths["GPU"]
+        order = self._field.orders.after(gpu, 0, FREE, -1, RING, 0)
+        others = tuple(
+            other for other in order if self._allowed(ways[other], gpus[other].paths["GPU"][gpu])
+        )
+        links = [ways[other].links for other in others]
+        common = set(links[0]).intersection(*links[1:]) if links else set()
+        return others, self._field.lanes.numbers(common)
 
     def leave(self, gpu: int, net: int) -> Way | None:
         """From a GPU to a NIC."""

@@ -111,13 +111,13 @@ class Ledger:
     @cached_property
     def backs(self) -> dict[int, SystemLink]:
         """The other direction of each link where it counts: same ends, same kind (findRevLink)."""
-        system = self._system
-        if system.min_sm >= 80 and all(cpu.arch != "power" for cpu in system.nodes["CPU"]):
+        nodes = self._system.nodes
+        # Old GPUs are asked about by ways that begin at a NIC or an NVSwitch, POWER CPUs by all.
+        old = self._system.min_sm < 80 and (nodes["NET"] or nodes["NVS"])
+        if not old and all(cpu.arch != "power" for cpu in nodes["CPU"]):
             return {}
         first: dict[tuple[int, int, str], SystemLink] = {}
-        every = [
-            (node, link) for nodes in system.nodes.values() for node in nodes for link in node.links
-        ]
+        every = [(node, link) for some in nodes.values() for node in some for link in node.links]
         for node, link in every:
             first.setdefault((id(node), id(link.to), link.kind), link)
         found = {}
@@ -157,11 +157,16 @@ class Lanes:
 
     def need(self, path: SystemPath, start: SystemNode, speed: int) -> tuple[tuple[int, int], ...]:
         """What a path out of `start` takes at a speed, as (link, MB/s)."""
+        numbers = self._numbers
+        if not (self._ledger.backs or is_dear(path, start)):
+            plain = {numbers[id(link)]: speed for link in path.links}
+            if len(plain) == len(path.links):
+                return tuple(plain.items())
         found: dict[int, int] = {}
         carried = self._ledger.carried(path, start)
         for links, share in zip(carried, shares(speed), strict=True):
             for link in links:
-                number = self._numbers[id(link)]
+                number = numbers[id(link)]
                 found[number] = found.get(number, 0) + share
         return tuple(found.items())
 

@@ -48,6 +48,8 @@ class _Builder:
         """The first node of each id."""
         self.joined: set[tuple[int, int]] = set()
         """Nodes between which there is an NVLink or xGMI link, by id()."""
+        self.link_gbs: dict[tuple[int, str], float] = {}
+        """Bandwidth of one NVLink or xGMI link, by the kind of GPU."""
         self.hosts: list[int] = []
         self.host_text = ""
 
@@ -230,7 +232,10 @@ class _Builder:
             remote = switches[0] if switches else self.add("NVS", 0)
         if remote is None or count <= 0:
             return
-        gbs = count * nvlink_gbs(self.version, gpu)
+        one = self.link_gbs.get((gpu.sm, gpu.arch))
+        if one is None:
+            one = self.link_gbs[gpu.sm, gpu.arch] = nvlink_gbs(self.version, gpu)
+        gbs = count * one
         self.connect_nvlink(gpu, remote, gbs)
         if remote.kind != "GPU":
             self.connect_nvlink(remote, gpu, gbs)
@@ -273,11 +278,11 @@ def _nested(
         element, bus, host = stack.pop()
         if element.tag == tag:
             yield element, bus, host
-            continue
-        if element.tag == "cpu":
-            host = host_of(element)
-        bus = (element.get("busid") or bus).lower()
-        stack.extend((child, bus, host) for child in reversed(element.children))
+        elif element.children:
+            if element.tag == "cpu":
+                host = host_of(element)
+            bus = (element.get("busid") or bus).lower()
+            stack.extend([(child, bus, host) for child in reversed(element.children)])
 
 
 def _hexadecimal(text: str) -> int:
