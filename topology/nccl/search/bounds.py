@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 
 from ..nodes import SystemLink
-from .draft import RING, GraphDraft
+from .draft import BALANCED_TREE, RING, GraphDraft
 from .field import Carrier, Carriers, Field, SharedLink
 from .ledger import is_dear
 
@@ -30,7 +30,7 @@ class Bounds:
         out, into, _ = self._carriers(draft.type_intra)
         most = draft.most
         if self._field.inter:
-            most = min(most, self._nic_channels(draft))
+            most = min(most, self._nic_channels(draft), self._tree_channels(draft))
         for carriers in (out, into):
             room = [_room(links, draft.speed_intra) for links in carriers]
             most = self._fitting(room, most, closed=draft.pattern == RING)
@@ -75,9 +75,7 @@ class Bounds:
     def _carries(self, gpu: int, other: int, near: int, speed: int) -> bool:
         """Whether the links of a way between GPUs have room for one channel, when all is free."""
         path = self._field.gpus[gpu].paths["GPU"][other]
-        return path.type <= near and all(
-            round(link.bandwidth_gbs * 1000) >= speed for link in path.links
-        )
+        return path.type <= near and self._field.carries(path, speed)
 
     def _near(self, farthest: int) -> int:
         return max((kind for kind in self._field.gpu_types if kind <= farthest), default=-1)
@@ -153,6 +151,33 @@ class Bounds:
             round(sum(link.bandwidth_gbs for link in net.links) * 1000) for net in self._field.nets
         ]
         return min(draft.most, starts, sum(link // speed for link in links))
+
+    def _tree_channels(self, draft: GraphDraft) -> int:
+        """Trees whose first GPU, of a balanced one the second too, sends to a GPU and to a NIC."""
+        balanced = draft.pattern == BALANCED_TREE
+        both = draft.speed_intra + (draft.speed_inter // 2 if balanced else draft.speed_inter)
+        if draft.pattern == RING or not both:
+            return draft.most
+        near = self._near(draft.type_intra)
+        out = max((kind for kind in self._field.net_types if kind <= draft.type_inter), default=-1)
+        known = self._field.leaving.get((near, out))
+        if known is None:
+            known = self._field.leaving[near, out] = self._leaving(near, out)
+        starts = sum(mbs // both for mbs in known)
+        return starts // 2 if balanced and self._field.count > 2 else starts
+
+    def _leaving(self, near: int, out: int) -> list[int]:
+        """MB/s of all links by which each GPU begins its ways to other GPUs and to NICs."""
+        found = []
+        for gpu in self._field.gpus:
+            first = {
+                path.links[0]
+                for ways, farthest in ((gpu.paths["GPU"], near), (gpu.paths["NET"], out))
+                for path in ways
+                if path.links and path.type <= farthest
+            }
+            found.append(sum(round(link.bandwidth_gbs * 1000) for link in first))
+        return found
 
     def _carriers(self, farthest: int) -> tuple[Carriers, Carriers, int]:
         near = self._near(farthest)

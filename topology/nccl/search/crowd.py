@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from .draft import BALANCED_TREE, RING, TREE, GraphDraft, budget
-from .field import Field
+from .field import Field, Share
 
 
 class CrowdWalk:
@@ -36,6 +36,7 @@ class CrowdWalk:
         are of such."""
         self._closes = draft.pattern == RING
         mutual = draft.pattern in (BALANCED_TREE, TREE)
+        self._speed = draft.speed_intra
         self._ways = field.ways(draft.pattern, draft.type_intra, draft.speed_intra, mutual=mutual)
         self._free = field.lanes.full[:]
         """What is left of each link, in MB/s."""
@@ -54,7 +55,7 @@ class CrowdWalk:
     def _follow(self, gpu: int, hops: int, forced: Sequence[int]) -> None:
         """Visit the GPUs in a given order."""
         order, free = self.orders[self.channel], self._free
-        taken: list[tuple[int, int]] = []
+        taken: list[Share] = []
         for step in range(1, self._last + 1):
             way = self._ways.lanes(gpu, forced[step])
             if way is None or not _fits(free, way[0]) or self.left <= 0:
@@ -74,11 +75,16 @@ class CrowdWalk:
         """Visit the GPUs in every order, preferred ones first."""
         free, ways, spent, last = self._free, self._ways, self.spent, self._last
         begun, order = free[:], self.orders[self.channel]
+        (behind, past), speed = ways.choices.gates, self._speed
         used, step = 1 << gpu, 1
-        stack: list[tuple[Iterator[int], tuple[tuple[int, int], ...], int]] = []
-        untried = ways.unused(gpu, used | spent[gpu], free)
+        closed = 0
+        # GPUs behind a gate that has too little left, as bits.
+        stack: list[tuple[Iterator[int], int, tuple[Share, ...], int]] = []
+        untried, shut = ways.untried(gpu, free), used | spent[gpu]
         while True:
             for other in untried:
+                if shut >> other & 1:
+                    continue
                 way = ways.lanes(gpu, other)
                 if way is None:
                     continue
@@ -91,27 +97,32 @@ class CrowdWalk:
                     return
                 self.left -= 1
                 order[step] = other
+                before = closed
                 for link, share in need:
-                    free[link] -= share
+                    left = free[link] = free[link] - share
+                    if left < speed and link in behind:
+                        closed |= behind[link]
                 if step != last:
                     break
                 self._close(other, hops + crossed)
                 for link, share in need:
                     free[link] += share
+                closed = before
             else:
                 if not stack:
                     return
                 used ^= 1 << gpu
-                untried, need, hops = stack.pop()
+                untried, closed, need, hops = stack.pop()
                 for link, share in need:
                     free[link] += share
                 step -= 1
                 gpu = order[step - 1]
+                shut = used | spent[gpu] | closed & ~past[gpu]
                 continue
-            stack.append((untried, need, hops))
+            stack.append((untried, before, need, hops))
             gpu, used, hops = other, used | 1 << other, hops + crossed
             step += 1
-            untried = ways.unused(gpu, used | spent[gpu], free)
+            untried, shut = ways.untried(gpu, free), used | spent[gpu] | closed & ~past[gpu]
 
     def _close(self, gpu: int, hops: int) -> None:
         """After the last GPU: a ring returns to its first."""
@@ -136,7 +147,7 @@ class CrowdWalk:
         self.spent = kept
 
 
-def _fits(free: list[int], need: tuple[tuple[int, int], ...]) -> bool:
+def _fits(free: list[int], need: tuple[Share, ...]) -> bool:
     """Whether no link gives more than it has."""
     for link, share in need:  # noqa: SIM110 - asked at every try, and `all` takes twice as long
         if free[link] < share:

@@ -6,11 +6,10 @@ the channels that were found, higher speeds again.
 
 from __future__ import annotations
 
-from ..nodes import PathType
+from ..nodes import PathType, SystemNode
 from .attempt import FOUND_ALL
 from .draft import BALANCED_TREE, NVLS, RING, TREE, GraphDraft, single, times
 from .field import Field
-from .limits import splits_in_two
 from .tried import OUT_OF_STEPS, Tried
 
 FALLBACK_SPEED = 100
@@ -232,3 +231,13 @@ class Descent:
                 best.nets = [(ends[0][0], ends[1][0])]
             else:
                 best.speed_inter, best.type_inter = 0, PathType.DIS
+
+
+def splits_in_two(gpus: list[SystemNode]) -> bool:
+    """Whether NVLink makes exactly two islands of several GPUs (ncclTopoSplitNvLink)."""
+    island = list(range(len(gpus)))
+    for index, gpu in enumerate(gpus):
+        for other in range(index + 1, len(gpus)):
+            if gpu.paths["GPU"][other].type.name == "NVL":
+                island[other] = island[index]
+    return sum(island.count(index) > 1 for index in range(len(gpus))) == 2

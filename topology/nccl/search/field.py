@@ -10,7 +10,7 @@ from typing import NamedTuple
 from ..nodes import Kind, PathType, System, SystemPath
 from ..settings import Settings
 from ..versions import Version
-from .draft import RING
+from .choices import Choices
 from .ledger import Lanes, Ledger, Route
 from .nics import Nics
 from .orders import FREE, Orders
@@ -24,10 +24,10 @@ LONG = 1 << 8 * 1024
 """Longer numbers are made whenever they are needed: kept for each hop they would take gigabytes."""
 Way = tuple[int, int]
 """(what the way takes of the ledger, links crossed)."""
-LaneWay = tuple[tuple[tuple[int, int], ...], int]
-"""(what the way takes as (number of a link, MB/s), links crossed)."""
-Ranked = tuple[tuple[int, ...], tuple[int, ...]]
-"""(all GPUs to try after one, in order; the links, by number, that all ways to them share)."""
+Share = tuple[int, int]
+"""(number of a link, MB/s that are taken of it)."""
+LaneWay = tuple[tuple[Share, ...], int]
+"""(what the way takes, links crossed)."""
 Key = tuple[int, int]
 """(what the order depends on of the ledger, GPUs used << 10 | GPU)."""
 Carrier = tuple[int, bool]
@@ -74,12 +74,15 @@ class Field:
         self.carriers: dict[int, tuple[Carriers, Carriers, int]] = {}
         """By farthest path type: links out of GPUs, links into them, fewest hops of a path. Kept
         here for all graphs of the system; bounds.py works them out."""
+        self.leaving: dict[tuple[int, int], list[int]] = {}
+        """By farthest path types to GPUs and to NICs: MB/s out of each GPU."""
         self.narrows: dict[int, tuple[list[SharedLink], list[SharedLink]]] = {}
         self.joined: dict[tuple[int, int], bool] = {}
         """By farthest path type and speed: whether the ways between GPUs join all of them. Kept as
         the carriers are."""
         self._routes: dict[int, Route] = {}
         self._ways: dict[tuple[int, int, int, bool], Ways] = {}
+        self._choices: dict[tuple[int, bool], Choices] = {}
 
     def route(self, path: SystemPath, kind: Kind, start: int) -> Route:
         """A path as numbers, computed once."""
@@ -89,12 +92,27 @@ class Field:
             known = self._routes[id(path)] = self.ledger.route(path, node)
         return known
 
+    def carries(self, path: SystemPath, speed: int) -> bool:
+        """Whether the links of a path have room for a channel while all of them are free."""
+        for link in path.links:  # noqa: SIM110 - asked of each pair, and `all` takes twice as long
+            if round(link.bandwidth_gbs * 1000) < speed:
+                return False
+        return True
+
     def ways(self, pattern: int, farthest: int, speed: int, *, mutual: bool) -> Ways:
         """The ways that one attempt may take; kept because attempts share them."""
         key = (pattern, farthest, speed, mutual)
         known = self._ways.get(key)
         if known is None:
             known = self._ways[key] = Ways(self, *key)
+        return known
+
+    def choices(self, farthest: int, *, mutual: bool) -> Choices:
+        """Where channels may go among many GPUs; ways of several speeds share it."""
+        key = max((kind for kind in self.gpu_types if kind <= farthest), default=-1), mutual
+        known = self._choices.get(key)
+        if known is None:
+            known = self._choices[key] = Choices(self.gpus, self.orders, self.lanes, *key)
         return known
 
     @cached_property
@@ -134,7 +152,6 @@ class Ways:
         self._hops: dict[int, Hop | None] = {}
         self._next: dict[tuple[int, int], dict[Key, tuple[Hop, ...]]] = {}
         self._lanes: dict[int, LaneWay | None] = {}
-        self._ranked: dict[int, Ranked] = {}
         self._leave: dict[tuple[int, int], Way | None] = {}
         self._enter: dict[tuple[int, int], Way | None] = {}
         self._heads: dict[int, Way | None] = {}
@@ -191,31 +208,22 @@ class Ways:
         known[key] = found
         return found
 
-    def unused(self, gpu: int, used: int, free: list[int]) -> Iterator[int]:
+    @cached_property
+    def choices(self) -> Choices:
+        """Those among many GPUs, whatever the speed."""
+        return self._field.choices(self._farthest, mutual=self._mutual)
+
+    def untried(self, gpu: int, free: list[int]) -> Iterator[int]:
         """The GPUs to try after one among many, in order; `free`: what is left of each link.
 
         There are none where all ways lead over one link, such as that of the GPU, with too little
         left.
         """
-        ranked = self._ranked.get(gpu)
-        if ranked is None:
-            ranked = self._ranked[gpu] = self._rank(gpu)
-        others, shared = ranked
+        others, shared = self.choices.after(gpu)
         for link in shared:
             if free[link] < self._speed:
                 return iter(())
-        return (other for other in others if not used >> other & 1)
-
-    def _rank(self, gpu: int) -> Ranked:
-        """The order of GPUs after one, where it depends on nothing else (`by_rank`)."""
-        gpus, ways = self._field.gpus, self._field.gpus[gpu].paths["GPU"]
-        order = self._field.orders.after(gpu, 0, FREE, -1, RING, 0)
-        others = tuple(
-            other for other in order if self._allowed(ways[other], gpus[other].paths["GPU"][gpu])
-        )
-        links = [ways[other].links for other in others]
-        common = set(links[0]).intersection(*links[1:]) if links else set()
-        return others, self._field.lanes.numbers(common)
+        return iter(others)
 
     def leave(self, gpu: int, net: int) -> Way | None:
         """From a GPU to a NIC."""

@@ -6,15 +6,14 @@ import msgspec
 
 from ...hardware.words import library_words
 from ...model.versions import numbers
-from ..nodes import PathType, System
+from ..nodes import LOCAL_GBS, PathType, System, SystemNode
 from ..prediction import Graphs, SearchGraph
 from ..settings import Settings
 from ..versions import Version
 from .descent import Descent
-from .draft import BALANCED_TREE, NVLS, RING, GraphDraft
+from .draft import BALANCED_TREE, NVLS, RING, GraphDraft, single
 from .field import Field
 from .inputs import Inputs
-from .limits import limits
 from .rccl_models import is_rome_like
 from .ready_made import ReadyMade, ready_made
 
@@ -136,6 +135,37 @@ class _Search:
             latency_inter_us=found.latency_us,
             estimate=self.estimate,
         )
+
+
+def limits(system: System, *, nets: bool) -> tuple[float, float]:
+    """(widest path of any GPU, widest sum of links of any GPU) in GB/s, where the search starts.
+
+    The best that a machine can do (search.cc:ncclTopoSearchInit). `nets`: paths count to the NICs,
+    else to the other GPUs.
+    """
+    gpus = system.nodes["GPU"]
+    if not nets and len(gpus) == 1:
+        return LOCAL_GBS, LOCAL_GBS
+    widest = max(
+        (
+            path.bandwidth_gbs
+            for gpu in gpus
+            for path in gpu.paths.get("NET" if nets else "GPU", ())
+            if path.links
+        ),
+        default=0.0,
+    )
+    return single(widest), max((_links_gbs(gpu) for gpu in gpus), default=0.0)
+
+
+def _links_gbs(gpu: SystemNode) -> float:
+    nvlink = pci = 0.0
+    for link in gpu.links:
+        if link.kind == "NVL":
+            nvlink = single(nvlink + link.bandwidth_gbs)
+        elif link.kind == "PCI":
+            pci = single(link.bandwidth_gbs)
+    return max(pci, nvlink)
 
 
 def why_estimate(system: System, version: Version, field: Field) -> str | None:

@@ -36,8 +36,7 @@ class Inputs:
 
     def __init__(self, field: Field, version: Version, settings: Settings, *, nvls: bool) -> None:
         self._field = field
-        self._numbers: dict[int, int] = {}
-        self._links: list[SystemLink] = []
+        self._numbers: dict[SystemLink, int] = {}
         self.nets = self._nets_in_order()
         """NICs by index in `System.nodes`, in the order in which they are numbered here."""
         self._places = {net: place for place, net in enumerate(self.nets)}
@@ -81,7 +80,7 @@ class Inputs:
 
     def _gpu(self, index: int) -> list[object]:
         gpu = self._field.gpus[index]
-        # limits.py sums them up in this order, and what is rounded depends on it.
+        # `limits` sums them up in this order, and what is rounded depends on it.
         sums = [(link.kind, link.bandwidth_gbs) for link in gpu.links]
         return [sums, [self._number(link) for link in self._field.orders.pci[index]]]
 
@@ -133,34 +132,34 @@ class Inputs:
 
     def _path_figures(self) -> list[float]:
         """Type, bandwidth and links of each path, in one row: of many GPUs there are thousands."""
-        numbers, found = self._numbers, []
+        numbers, number = self._numbers, self._numbers.setdefault
+        found: list[float] = []
         for path in self._paths():
-            found += [path.type, path.bandwidth_gbs, len(path.links)]
-            for link in path.links:
-                number = numbers.get(id(link))
-                found.append(self._number(link) if number is None else number)
+            found += (path.type, path.bandwidth_gbs, len(path.links))
+            found += [number(link, len(numbers)) for link in path.links]
         return found
 
     def _number(self, link: SystemLink) -> int:
-        number = self._numbers.get(id(link))
-        if number is None:
-            number = self._numbers[id(link)] = len(self._links)
-            self._links.append(link)
-        return number
+        return self._numbers.setdefault(link, len(self._numbers))
 
     def _link_figures(self) -> list[object]:
         backs = self._field.ledger.backs
         found: list[object] = []
-        # Numbering what leads back makes the list longer while it is read.
-        for link in self._links:
-            to, back = link.to, backs.get(id(link))
+        links = [*self._numbers]
+        # What leads back is numbered too, and has figures of its own.
+        for link in links:
+            to, back, number = link.to, backs.get(id(link)), None
+            if back is not None:
+                number = self._number(back)
+                if number == len(links):
+                    links.append(back)
             found.append(
                 (
                     link.kind,
                     link.bandwidth_gbs,
                     (to.kind, to.sm < 80, to.arch == "power"),
                     (to.arch, to.vendor) == ("x86", "intel"),
-                    None if back is None else self._number(back),
+                    number,
                 )
             )
         return found

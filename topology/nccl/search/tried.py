@@ -43,6 +43,8 @@ class Tried:
         self._field = field
         self._bounds = Bounds(field)
         self._known: dict[tuple[int, ...], Made] = {}
+        self._exhausted: list[GraphDraft] = []
+        """Those that ran out of steps."""
         self._steps = ALL_STEPS
         self._skipped: GraphDraft | None = None
         self._owed: list[GraphDraft] = []
@@ -71,6 +73,8 @@ class Tried:
     def _make(self, draft: GraphDraft, best: GraphDraft) -> Made:
         attempt = Attempt(self._field, draft, best)
         made = Made(attempt.run(), attempt.most_gbs, {label_of(draft)})
+        if not made.left:
+            self._exhausted.append(draft.copy())
         if made.left != FOUND_ALL:
             self._known[self._what_matters(draft)] = made
         return made
@@ -120,11 +124,30 @@ class Tried:
     def _count(self, draft: GraphDraft) -> int:
         """The steps left by an attempt that finds nothing better."""
         known = self._known.get(self._what_matters(draft))
+        if known is None and any(self._includes(draft, other) for other in self._exhausted):
+            return 0
         if known is None:
             unbeatable = draft.copy()
             unbeatable.channels = 1 << 20
             known = self._make(draft, unbeatable)
         return known.left
+
+    def _includes(self, draft: GraphDraft, other: GraphDraft) -> bool:
+        """Whether an attempt that finds nothing better tries all that another does, or more.
+
+        It does where its channels ask no more of any link and its ways may be as far.
+        """
+        alike = [
+            (one.pattern, one.same, one.least, one.most, one.hops)
+            + ((one.cross_nic, one.type_inter) if self._field.inter else ())
+            for one in (draft, other)
+        ]
+        return (
+            alike[0] == alike[1]
+            and draft.speed_intra <= other.speed_intra
+            and draft.speed_inter <= other.speed_inter
+            and draft.type_intra >= other.type_intra
+        )
 
     def _cannot_win(self, draft: GraphDraft, best: GraphDraft) -> bool:
         channels = self._bounds.channels(draft)

@@ -221,7 +221,6 @@ class _Builder:
             return  # a GPU that takes no part
         count = self.number(element, "count", 0, f"a link of {bus}")
         kind = kind_of_class(element.get("tclass") or "", self.version)
-        remote: SystemNode | None
         if kind == "GPU":
             target = bus_number(element.get("target") or "")
             remote = self.node("GPU", host << 56 | target)
@@ -232,10 +231,9 @@ class _Builder:
             remote = switches[0] if switches else self.add("NVS", 0)
         if remote is None or count <= 0:
             return
-        one = self.link_gbs.get((gpu.sm, gpu.arch))
-        if one is None:
-            one = self.link_gbs[gpu.sm, gpu.arch] = nvlink_gbs(self.version, gpu)
-        gbs = count * one
+        if (gpu.sm, gpu.arch) not in self.link_gbs:
+            self.link_gbs[gpu.sm, gpu.arch] = nvlink_gbs(self.version, gpu)
+        gbs = count * self.link_gbs[gpu.sm, gpu.arch]
         self.connect_nvlink(gpu, remote, gbs)
         if remote.kind != "GPU":
             self.connect_nvlink(remote, gpu, gbs)

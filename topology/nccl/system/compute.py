@@ -109,17 +109,22 @@ class Computed:
     def _through_c2c(self) -> None:
         """A NIC on the host bridge of a CPU that the GPU reaches by C2C is P2C away."""
         for gpu in self.system.nodes["GPU"]:
-            index = gpu.cpu
-            if index is None:
+            cpu = gpu.cpu
+            if cpu is None:
                 continue
             nets = self.system.nodes["NET"]
             if self.version.p2c == "nearest":
                 nets = [nets[near] for near in nearest(gpu, "NET")[0]]
             for net in nets:
-                way = merged(gpu.paths["CPU"][index].type, net.paths["CPU"][index].type)
+                way = merged(gpu.paths["CPU"][cpu].type, net.paths["CPU"][cpu].type)
                 if way is PathType.P2C:
-                    for path in (gpu.paths["NET"][net.index], net.paths["GPU"][gpu.index]):
-                        path.type = min(PathType.P2C, path.type)
+                    for paths, index in (
+                        (gpu.paths["NET"], net.index),
+                        (net.paths["GPU"], gpu.index),
+                    ):
+                        there = paths[index]
+                        nearer = min(PathType.P2C, there.type)
+                        paths[index] = SystemPath(nearer, there.bandwidth_gbs, there.links)
 
     def _to_nics(self) -> None:
         relays_off = self.settings.integer("NCCL_PXN_DISABLE", self.version.pxn_disable) == 1

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from ...model.element import Element
-from ..nodes import Kind, System
+from ..nodes import System
 from ..settings import Settings
 from ..versions import Version
 from .build import build_system
 from .paths import set_all_paths
 from .ranks import Place
-
-DIVERTED: tuple[tuple[Kind, Kind], ...] = (("GPU", "GPU"), ("GPU", "NET"), ("NET", "GPU"))
-"""The paths that what follows may change, by where they begin and end."""
 
 
 class PreparedSystem:
@@ -28,12 +25,6 @@ class PreparedSystem:
         self._state = [
             (node, node.index, tuple(node.links), {k: tuple(p) for k, p in node.paths.items()})
             for node in every
-        ]
-        self._paths = [
-            (path, path.type, path.bandwidth_gbs, path.links)
-            for start, end in DIVERTED
-            for node in self._system.nodes[start]
-            for path in node.paths[end]
         ]
         self._refusals = tuple(self._system.refusals)
 
@@ -52,8 +43,6 @@ class PreparedSystem:
         for node, index, links, paths in self._state:
             node.index, node.local_gpu, node.links = index, -1, [*links]
             node.paths = {kind: [*ways] for kind, ways in paths.items()}
-        for path, kind_, gbs, ways_ in self._paths:
-            path.type, path.bandwidth_gbs, path.links = kind_, gbs, ways_
         return system
 
 

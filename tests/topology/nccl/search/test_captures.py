@@ -14,8 +14,7 @@ import pytest
 
 from gputop.topology.model.element import Element
 from gputop.topology.nccl.prediction import Graphs, SearchGraph
-from gputop.topology.nccl.search.graphs import search_graphs
-from gputop.topology.nccl.search.limits import limits
+from gputop.topology.nccl.search.graphs import limits, search_graphs
 from gputop.topology.nccl.search.ready_made import ready_made
 from gputop.topology.nccl.settings import Settings
 from gputop.topology.nccl.system.domains import views
