@@ -66,7 +66,7 @@ COMMON = (
         command="Demo nodes",
         about="Look at a reference node",
     ),
-    note("Ctrl+P", "palette of commands"),
+    note("Ctrl+P  Ctrl+L", "palette of commands; draw the screen again"),
     Key("escape", "step_back", help="back; cancels a running probe"),
     Key(
         "question_mark",

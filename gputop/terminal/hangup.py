@@ -20,11 +20,12 @@ ASKED = (
 """Signals that ask to leave, or end a process that knows nothing of them: schedulers warn with
 SIGUSR1, SIGXCPU says that a login node's time is spent. Ctrl+C and Ctrl+\\ are keys in the app."""
 RESET = (
+    b"\x1b[?2026l\x1b[m"  # a picture that was cut, and its colours
     b"\x1b[?1000l\x1b[?1003l\x1b[?1015l\x1b[?1006l"  # mouse
     b"\x1b[?2004l\x1b[?1004l\x1b[?2048l\x1b[<u"  # paste, focus, sizes, keys
     b"\x1b[?7h\x1b[?25h\x1b[?1049l"  # line wrap, cursor, the screen from before
 )
-"""Undoes everything that Textual requests of a terminal."""
+"""Undoes everything that is requested of a terminal."""
 
 
 def guard() -> None:

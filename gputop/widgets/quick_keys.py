@@ -7,8 +7,11 @@ from typing import TypeVar
 from textual import events
 from textual.app import App
 from textual.await_complete import AwaitComplete
+from textual.driver import Driver
 from textual.screen import Screen
 from textual.widgets import Input
+
+from gputop.terminal.painting.driver import Painting, painting
 
 T = TypeVar("T")
 
@@ -16,15 +19,28 @@ T = TypeVar("T")
 class QuickKeysApp(App[T]):
     """Gives what is typed to the line that was opened for it."""
 
+    def get_driver_class(self) -> type[Driver]:
+        """Send a slow line only the cells that changed."""
+        return painting(super().get_driver_class())
+
     def on_key(self, event: events.Key) -> None:
         """Keep letters from being commands: "/P2P" would start a probe and go to another screen.
 
         Textual gave them to the screen, as the line was not there yet. A line with the focus lets
-        no letter get here.
+        no letter get here. Ctrl+L works in panels too, which keep the keys of the app away.
         """
+        if event.key == "ctrl+l":
+            self.action_repaint()
         if isinstance(self.focused, Input) and event.is_printable and event.character:
             event.stop().prevent_default()
             self.focused.insert_text_at_cursor(event.character)
+
+    def action_repaint(self) -> None:
+        """Draw everything again: another program wrote to the terminal."""
+        if isinstance(self._driver, Painting):
+            self._driver.repaint()
+        else:
+            self.screen.refresh(layout=True)
 
 
 class ClosesOnce(Screen[T]):

@@ -1,0 +1,205 @@
+"""A thread that writes to the terminal, and always draws the newest picture."""
+
+from __future__ import annotations
+
+import logging
+import os
+import select
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from enum import Enum, auto
+
+from gputop.terminal.painting.pace import QUESTION, Pace
+from gputop.terminal.painting.painter import Painter
+from gputop.terminal.painting.picture import Picture
+
+LAST_SECONDS = 2.0
+"""How long a terminal that takes nothing may delay the end."""
+LAST_ANSWER_SECONDS = 0.3
+"""How long the end waits for an answer that the shell would take for keys."""
+SMALL_BYTES = 256
+"""What goes to the terminal in one piece, and needs no marks around it."""
+_BEGIN, _END = "\x1b[?2026h", "\x1b[?2026l"
+_GONE = select.POLLERR | select.POLLHUP | select.POLLNVAL
+log = logging.getLogger(__name__)
+log.addHandler(logging.NullHandler())
+
+
+class _Note(Enum):
+    ANSWERED = auto()
+    REPAINT = auto()
+    QUIET = auto()
+    STOP = auto()
+
+
+class Sender:
+    """Takes text from Textual at any time, and never lets it wait.
+
+    `terminal` is a descriptor of its own that does not block; `encoded` makes bytes for it.
+    `give_up` gets what could not be understood, and everything from there on.
+    """
+
+    def __init__(
+        self, terminal: int, encoded: Callable[[str], bytes], give_up: Callable[[str], None]
+    ) -> None:
+        self._terminal, self._encoded, self._give_up = terminal, encoded, give_up
+        self._picture = Picture()
+        self._painter = Painter(self._picture)
+        self._pace = Pace()
+        self._given: deque[str | _Note] = deque()
+        self._reading = self._aside = ""
+        self._leaving = b""
+        self._told_size: tuple[int, int] | None = None
+        self._quiet = self._stopping = self._closed = False
+        self.gave_up = False
+        """Whether Textual's own driver draws."""
+        self._handing_over = threading.RLock()
+        self._answered = threading.Event()
+        self._woken, self._wake = os.pipe()
+        for descriptor in (self._woken, self._wake):
+            os.set_blocking(descriptor, False)
+        self._thread = threading.Thread(target=self._run, name="painting", daemon=True)
+        self._thread.start()
+
+    def write(self, text: str) -> None:
+        """Take what Textual writes."""
+        with self._handing_over:
+            if self.gave_up:
+                self._give_up(text)
+            else:
+                self._put(text)
+
+    def answer(self) -> bool:
+        """Take the place of the cursor, which the terminal told; False where nobody asked."""
+        if not self._pace.waiting:
+            return False
+        self._put(_Note.ANSWERED)
+        return True
+
+    def resize(self, columns: int, rows: int) -> None:
+        """Believe what the terminal itself says of its size."""
+        self._told_size = (columns, rows)
+        self._put(_Note.REPAINT)
+
+    def repaint(self) -> None:
+        """Draw everything again."""
+        self._put(_Note.REPAINT)
+
+    def rest(self) -> None:
+        """Draw and ask nothing more, and wait a little for the answer to the last question."""
+        self._put(_Note.QUIET)
+        if self._pace.answers:
+            self._answered.wait(LAST_ANSWER_SECONDS)
+
+    def stop(self) -> None:
+        """Send what is no picture, and end."""
+        self._put(_Note.STOP)
+        self._thread.join(LAST_SECONDS + 1)
+        self._closed = True
+        for descriptor in (self._terminal, self._woken, self._wake):
+            os.close(descriptor)
+
+    def _put(self, given: str | _Note) -> None:
+        if not self._closed:
+            self._given.append(given)
+            # Where the pipe is full, the thread wakes anyway.
+            with suppress(OSError):
+                os.write(self._wake, b"\0")
+
+    def _run(self) -> None:
+        try:
+            end = None
+            while self._turn(time.monotonic()):
+                if self._stopping:
+                    end = end or time.monotonic() + LAST_SECONDS
+                    if time.monotonic() > end or not (self._aside or self._leaving):
+                        break
+        except OSError:
+            return  # the terminal is gone, which `hangup` sees too
+        except Exception:  # the app border: what we cannot draw, Textual can
+            log.exception("Textual's own driver draws from here")
+            self._hand_over()
+        finally:
+            self._answered.set()
+
+    def _turn(self, now: float) -> bool:
+        """Wait for something to do, and do it; False where there is nothing left to do."""
+        if not self._leaving:
+            self._leaving = self._encoded(self._next(now))
+        poll = select.poll()
+        poll.register(self._woken, select.POLLIN)
+        poll.register(self._terminal, select.POLLOUT if self._leaving else 0)
+        held = not (self._leaving or self._quiet) and self._painter.pending()
+        found = dict(poll.poll(1000 * self._pace.wait_seconds(now) if held else None))
+        if found.get(self._terminal, 0) & _GONE:
+            return False
+        if self._leaving and self._terminal in found:
+            self._write_some()
+        if self._woken in found:
+            with suppress(BlockingIOError):
+                os.read(self._woken, 4096)
+            self._take()
+        return True
+
+    def _write_some(self) -> None:
+        with suppress(BlockingIOError):
+            self._leaving = self._leaving[os.write(self._terminal, self._leaving) :]
+
+    def _take(self) -> None:
+        """Do what is asked, in the order in which it came."""
+        while self._given:
+            given = self._given.popleft()
+            if isinstance(given, str):
+                self._reading = given
+                self._aside += self._picture.read(given)
+                self._reading = ""
+                if self._picture.emptied:
+                    self._picture.emptied = False
+                    self._painter.forget()
+            elif given is _Note.ANSWERED:
+                self._pace.answer(time.monotonic())
+            elif given is _Note.REPAINT:
+                self._painter.forget()
+            elif given is _Note.QUIET:
+                self._quiet = True
+            else:
+                self._quiet = self._stopping = True
+        if self._quiet and not self._pace.waiting:
+            self._answered.set()
+
+    def _next(self, now: float) -> str:
+        """What to send now: first what is no picture, then as much of it as the line takes."""
+        text, self._aside = self._aside, ""
+        if self._quiet:
+            text = self._painter.at_rest() + text
+        else:
+            if self._painter.pending():
+                text += self._painted(self._pace.allowance(now))
+            if text and self._pace.asks(now, len(text)):
+                text += QUESTION
+        self._pace.send(len(text.encode("utf-8", "replace")))
+        return text
+
+    def _painted(self, most: int | None) -> str:
+        if most == 0:
+            return ""
+        self._painter.fit(*(self._told_size or os.get_terminal_size(self._terminal)))
+        text, whole = self._painter.paint(most)
+        marked = whole and self._picture.synchronized and len(text) > SMALL_BYTES
+        return f"{_BEGIN}{text}{_END}" if marked else text
+
+    def _hand_over(self) -> None:
+        """Let Textual's own driver write what was not understood, and all that follows."""
+        end = time.monotonic() + LAST_SECONDS
+        self._leaving += self._encoded(self._aside + self._painter.at_rest())
+        with suppress(OSError):
+            while self._leaving and time.monotonic() < end:
+                select.select([], [self._terminal], [], 0.1)
+                self._write_some()
+        with self._handing_over:
+            self.gave_up = True
+            rest = [given for given in self._given if isinstance(given, str)]
+            self._give_up("".join([self._reading, *rest]))

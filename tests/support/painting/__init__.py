@@ -1,0 +1,1 @@
+"""What judges, and what carries, the text that the painter sends."""
