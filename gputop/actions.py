@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from gputop.screens import NAMES
 from gputop.screens.key_line import COMMON
+from gputop.terminal.clean import clean, clean_block
 from gputop.terminal.writing import write_whole
 from gputop.topology.model.characters import json_text
 from gputop.topology.recorded.demos import demo
 from gputop.topology.recorded.feeds import DemoFeed
-from gputop.widgets.key import commands
+from gputop.widgets.key import commands, help_rows
 from gputop.widgets.palette import Palette
-from gputop.widgets.panels import ChoicePanel, ConfirmPanel
+from gputop.widgets.panels import ChoicePanel, ConfirmPanel, HelpPanel, WhyPanel
 
 if TYPE_CHECKING:
     from textual.app import App, SystemCommand
@@ -99,6 +100,70 @@ def choose_demo(app: Follower) -> None:
 
     options = [(name, f"{name}: {demo.title(name)}") for name in demo.names()]
     app.push_screen(ChoicePanel("Demo nodes: invented figures", options), look)
+
+
+def show_why(app: GpuTop) -> None:
+    """Explain the selected thing."""
+    why = app.guarded(app.view.why) if app.view is not None else None
+    if why is None:
+        app.say(app.trouble or "nothing to explain is selected", severity="warning")
+    else:
+        app.push_screen(WhyPanel(why, app))
+
+
+def show_help(app: GpuTop) -> None:
+    """Show the keys of the screen."""
+    if app.view is not None:
+        own = [(key, app.words.say(what)) for key, what in help_rows(app.view.KEYS)]
+        app.push_screen(HelpPanel(app.view.TITLE, own, help_rows(COMMON), app))
+
+
+def copy_text(app: GpuTop, text: str, note: str) -> None:
+    """Put a text on the clipboard of the terminal, and say so; `note` goes after it."""
+    if not text.strip():
+        app.say("nothing is selected", severity="warning")
+        return
+    app.copy_to_clipboard(clean_block(text))
+    app.say(f"copied: {clean(text.strip().splitlines()[0], 60)}{note}")
+
+
+def export_screen(app: GpuTop) -> None:
+    """Write the screen and the node as it is set up to the current folder, and say so."""
+    real = app.what_if.real
+    name = "" if app.view is None else app.view.name or ""
+    try:
+        snapshot = None if real is None else real.snapshot
+        paths = export(app.export_screenshot(), snapshot, name, Path.cwd())
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        app.say(f"cannot export: {why}", severity="error")
+        return
+    app.say(f"written to {paths[0].parent}: {' and '.join(path.name for path in paths)}")
+
+
+USUAL = (
+    ("NCCL_P2P_DISABLE", "1", "no P2P at all"),
+    ("NCCL_P2P_LEVEL", "SYS", "P2P between all GPUs, over the CPUs too"),
+    ("NCCL_SHM_DISABLE", "1", "no shared memory: the network where P2P is not allowed"),
+    ("NCCL_NVLS_ENABLE", "0", "no NVLink SHARP"),
+    ("NCCL_ALGO", "Ring", "rings alone"),
+    ("NCCL_PROTO", "Simple", "the protocol Simple alone"),
+    ("NCCL_IB_DISABLE", "1", "no InfiniBand and no RoCE"),
+    ("NCCL_NET_GDR_LEVEL", "LOC", "no GPUDirect RDMA"),
+)
+"""Changes that people try: variable, value, what it does."""
+
+
+def choose_what_if(app: GpuTop) -> None:
+    """Choose among the changes that people try."""
+
+    def take(choice: str | None) -> None:
+        if choice is not None:
+            name, _, value = choice.partition("=")
+            app.what_if.change(name, value)
+
+    options = [(f"{name}={value}", f"{name}={value}: {what}") for name, value, what in USUAL]
+    app.push_screen(ChoicePanel("What if", options), take)
 
 
 def export(

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from importlib import import_module
 from importlib.resources import files
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from textual import on
@@ -22,14 +21,16 @@ from gputop import messages, theming
 from gputop.live.findings_controller import FindingsController
 from gputop.live.probe_controller import NCCL, ProbeController
 from gputop.live.refresh import Inbox, Refresher
+from gputop.live.what_if import WhatIfController, Worked
 from gputop.screens import NAMES
 from gputop.screens.key_line import COMMON
+from gputop.screens.selection import PickedDevices
 from gputop.screens.view import View
 from gputop.terminal import hangup, job_control
-from gputop.terminal.clean import clean, clean_block
+from gputop.terminal.clean import clean
 from gputop.tidying import Tidying
 from gputop.topology.hardware.words import Words, words_for
-from gputop.widgets.key import bindings, help_rows
+from gputop.widgets.key import bindings
 from gputop.widgets.quick_keys import QuickKeysApp
 
 if TYPE_CHECKING:
@@ -74,6 +75,8 @@ class GpuTop(QuickKeysApp[int]):
         self.refresher: Refresher | None = None
         self.probing = ProbeController(self, self._confirm)
         self.findings = FindingsController()
+        self.what_if = WhatIfController(self)
+        self.selected = PickedDevices()
         for theme in theming.builtin(default_only=True):
             self.register_theme(theme)
         self.theme = theming.DEFAULT
@@ -86,8 +89,7 @@ class GpuTop(QuickKeysApp[int]):
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Give our own variables to themes that do not know them, such as Textual's."""
-        ours = self.get_theme(theming.DEFAULT if self.current_theme.dark else theming.LIGHT)
-        return {} if ours is None else ours.variables
+        return theming.own_variables(self)
 
     def _confirm(self, announced: Announcement, go: Callable[[], None]) -> None:
         _actions().confirm_run(self, announced, go)
@@ -115,7 +117,7 @@ class GpuTop(QuickKeysApp[int]):
         self.screen_change_signal.subscribe(self, Tidying(self).screen_changed)
         early = self._inbox.open()
         if isinstance(early, messages.ReportReady):
-            self.report = early.report
+            self.on_report_ready(early)
         elif early is not None:
             self.post_message(early)
         if not self.is_headless:
@@ -138,6 +140,8 @@ class GpuTop(QuickKeysApp[int]):
             self.probing.forget()
         self.feed = feed
         self.findings.forget_silenced()
+        self.what_if.forget()
+        self.selected = PickedDevices()
         self.refresher = Refresher(feed, self._inbox.take, self.interval)
         self.refresher.start()
 
@@ -146,11 +150,7 @@ class GpuTop(QuickKeysApp[int]):
         # switches it off, which saves a tenth of the start.
         gc.freeze()
         gc.enable()
-        first, *themes = theming.builtin()
-        loaded, failed = theming.load_user(theming.user_folder(), first)
-        for theme in (*themes, *loaded):
-            self.register_theme(theme)
-        if failed:
+        if failed := theming.register_all(self):
             self.say("; ".join(failed), title="Themes that cannot be used", severity="warning")
 
     def _fatal_error(self) -> None:
@@ -181,8 +181,22 @@ class GpuTop(QuickKeysApp[int]):
         return done
 
     def on_report_ready(self, message: messages.ReportReady) -> None:
-        """Keep the newest report; the screens are bound to it."""
-        self.report = message.report
+        """Keep the newest report, with the what-if; the screens are bound to it."""
+        self.report = self.what_if.shown(message.report)
+
+    def on_worked(self, message: Worked) -> None:
+        """Show what a thread worked out for the what-if."""
+        self.what_if.accept(message)
+
+    def action_undo(self) -> None:
+        """Undo the last change of a variable."""
+        self.what_if.undo()
+
+    def action_what_if(self) -> None:
+        """Try a variable out: choose among the usual ones."""
+        from gputop.actions import choose_what_if
+
+        choose_what_if(self)
 
     def on_refresh_failed(self, message: messages.RefreshFailed) -> None:
         """Say that no report could be made."""
@@ -230,21 +244,15 @@ class GpuTop(QuickKeysApp[int]):
 
     def action_why(self) -> None:
         """Explain the selected thing."""
-        from gputop.widgets.panels import WhyPanel
+        from gputop.actions import show_why
 
-        why = self.guarded(self.view.why) if self.view is not None else None
-        if why is None:
-            self.say(self.trouble or "nothing to explain is selected", severity="warning")
-        else:
-            self.push_screen(WhyPanel(why, self))
+        show_why(self)
 
     def action_help(self) -> None:
         """Show the keys."""
-        from gputop.widgets.panels import HelpPanel
+        from gputop.actions import show_help
 
-        if self.view is not None:
-            own = [(key, self.words.say(what)) for key, what in help_rows(self.view.KEYS)]
-            self.push_screen(HelpPanel(self.view.TITLE, own, help_rows(COMMON), self))
+        show_help(self)
 
     def action_choose_theme(self) -> None:
         """Choose a theme; the one under the cursor shows at once."""
@@ -270,25 +278,15 @@ class GpuTop(QuickKeysApp[int]):
 
     def copy_text(self, text: str, note: str = "") -> None:
         """Put a text on the clipboard of the terminal, and say so; `note` goes after it."""
-        if not text.strip():
-            self.say("nothing is selected", severity="warning")
-            return
-        self.copy_to_clipboard(clean_block(text))
-        self.say(f"copied: {clean(text.strip().splitlines()[0], 60)}{note}")
+        from gputop.actions import copy_text
+
+        copy_text(self, text, note)
 
     def action_export(self) -> None:
         """Write the screen and the snapshot to the current folder."""
-        from gputop.actions import export
+        from gputop.actions import export_screen
 
-        snapshot = None if self.report is None else self.report.snapshot
-        name = "" if self.view is None else self.view.name or ""
-        try:
-            paths = export(self.export_screenshot(), snapshot, name, Path.cwd())
-        except (OSError, ValueError) as error:
-            why = getattr(error, "strerror", None) or error
-            self.say(f"cannot export: {why}", severity="error")
-            return
-        self.say(f"written to {paths[0].parent}: {' and '.join(path.name for path in paths)}")
+        export_screen(self)
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         """Give the commands of the palette."""

@@ -67,6 +67,21 @@ def user_folder() -> Path | None:
         return None
 
 
+def own_variables(app: App[Any]) -> dict[str, str]:
+    """Our own variables, for themes that do not know them, such as Textual's."""
+    ours = app.get_theme(DEFAULT if app.current_theme.dark else LIGHT)
+    return {} if ours is None else ours.variables
+
+
+def register_all(app: App[Any]) -> tuple[str, ...]:
+    """Give an app all themes, the user's own too; a sentence for each that cannot be used."""
+    first, *themes = builtin()
+    loaded, failed = load_user(user_folder(), first)
+    for theme in (*themes, *loaded):
+        app.register_theme(theme)
+    return failed
+
+
 def load_user(folder: Path | None, defaults: Theme) -> tuple[tuple[Theme, ...], tuple[str, ...]]:
     """Read the user's own themes: those that work, and one sentence for each that does not."""
     loaded: list[Theme] = []
@@ -134,6 +149,8 @@ class Inks:
     "bad") gives its colour; "heat-0" to "heat-5" colour the ground and choose a
     text that is legible on it; "cursor" and "pick" colour the ground and take "cursor-text" and
     "pick-text" if the theme has them; "bold", "underline", "reverse" and the like add themselves.
+    "@screen('map')" at the end makes a button: a click calls that action, of the app unless it
+    names "screen." itself.
     """
 
     def __init__(self, variables: dict[str, str]) -> None:
@@ -144,7 +161,11 @@ class Inks:
         """Give the style of an ink; a name that no theme knows draws plain."""
         style = self._styles.get(ink)
         if style is None:
-            style = Style.combine(self._word(word) for word in ink.split())
+            words, _, action = ink.partition("@")
+            style = Style.combine([Style.null(), *map(self._word, words.split())])
+            if action:
+                named = action if action.startswith(("app.", "screen.")) else f"app.{action}"
+                style += Style.from_meta({"@click": named})
             self._styles[ink] = style
         return style
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from gputop.topology.diagnosis.policy import Policy
     from gputop.topology.expectation.reference import Reference
     from gputop.topology.model.snapshot import NodeSnapshot
+    from gputop.topology.node import Node
     from gputop.topology.report import Report
 
 CHANGED_SECONDS, CHANGED_COSTS = 1.0, 20
@@ -85,6 +86,14 @@ class Diagnosing:
             return False
         self.diagnosis = found
         return True
+
+    def asked_of(self, node: Node) -> Diagnosis:
+        """What the rules find on another state of the node, such as a what-if; from any thread."""
+        from gputop.topology.diagnosis.case import Case
+        from gputop.topology.diagnosis.engine import diagnose
+
+        earlier = self._before(node.snapshot, time.monotonic())
+        return diagnose(Case(node, earlier=earlier, reference=self._reference, policy=self._policy))
 
     def _read_policy(self, *, live: bool) -> None:
         """Read the site's policy; its expected node applies to live machines only."""

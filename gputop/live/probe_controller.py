@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
     from gputop.live.probing import Probing
     from gputop.live.refresh import Refresher
+    from gputop.live.what_if import WhatIfController
     from gputop.measuring.announcing import Announcement
     from gputop.measuring.nccl_check import NcclCheck
     from gputop.topology.diagnosis.symptoms.log import ReadLog
     from gputop.topology.model.snapshot import NodeSnapshot
-    from gputop.topology.report import Report
 
 PROBE = "p2p"
 NCCL = "nccl"
@@ -34,9 +34,7 @@ class ProbeHost(Protocol):
     nccl_check: NcclCheck | None
     refresher: Refresher | None
 
-    @property
-    def report(self) -> Report | None:
-        """The report that is shown."""
+    what_if: WhatIfController
 
     @property
     def size(self) -> Size:
@@ -124,7 +122,7 @@ class ProbeController:
 
     def _measurable(self) -> NodeSnapshot | None:
         """The node if it can be measured now; else None, and a note says why not."""
-        report = self._host.report
+        report = self._host.what_if.real
         if report is None or not report.snapshot.machine.gpus:
             why = "there is no GPU to measure"
         elif report.snapshot.source != ("live",) and not report.snapshot.is_demo:

@@ -64,7 +64,8 @@ class Refresher:
         self._started = 0.0
         self._snapshot: NodeSnapshot | None = None
         self._shown_measurements: tuple[Measurement, ...] = ()
-        self._diagnosing = Diagnosing()
+        self.diagnosing = Diagnosing()
+        """Asks the rules; its thread is this one's."""
         self._watcher: Any = None
         self._thread = threading.Thread(target=self._run, name="refresh", daemon=True)
 
@@ -170,14 +171,14 @@ class Refresher:
         happened = self._watcher.see(report.snapshot)
         asked = False
         try:
-            asked = self._diagnosing.ask(report, time.monotonic())
-            if self._diagnosing.trouble:
-                self._send(PolicyFailed(self._diagnosing.trouble))
-                self._diagnosing.trouble = ""
+            asked = self.diagnosing.ask(report, time.monotonic())
+            if self.diagnosing.trouble:
+                self._send(PolicyFailed(self.diagnosing.trouble))
+                self.diagnosing.trouble = ""
         finally:
             if happened or asked:
                 events = self._watcher.events
-                self._report = Report(report.node, self._diagnosing.diagnosis, events)
+                self._report = Report(report.node, self.diagnosing.diagnosis, events)
                 self._send(ReportReady(self._report))
 
     def _send(self, message: Any) -> None:

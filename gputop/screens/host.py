@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 if TYPE_CHECKING:
     from gputop.live.findings_controller import FindingsController
     from gputop.live.probe_controller import ProbeController
+    from gputop.live.what_if import WhatIfController
     from gputop.messages import SuiteState
+    from gputop.screens.selection import PickedDevices
     from gputop.topology.hardware.words import Words
 
 T = TypeVar("T")
@@ -23,6 +25,8 @@ class ScreenHost(Protocol):
     """Seconds between two readings."""
     probing: ProbeController
     findings: FindingsController
+    what_if: WhatIfController
+    selected: PickedDevices
 
     @property
     def words(self) -> Words:
@@ -46,3 +50,6 @@ class ScreenHost(Protocol):
 
     def action_why(self) -> None:
         """Explain what is selected."""
+
+    def action_what_if(self) -> None:
+        """Try a variable out."""

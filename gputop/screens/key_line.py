@@ -43,10 +43,25 @@ COMMON = (
         about="Run {libraries} itself on all GPUs and compare its log (n on Pairs and Log)",
     ),
     Key(
+        "f",
+        "what_if",
+        help="what if: try a variable out, on all screens; undo the last change",
+        written="f  u",
+        command="What if",
+        about="Try a variable out on all screens",
+    ),
+    Key(
+        "u",
+        "undo",
+        command="Undo the what-if",
+        about="Take the last change of a variable back",
+    ),
+    Key(
         "y",
         "copy",
         "copy",
-        "copy the selected thing as text",
+        "copy what is selected; export screen (SVG) and snapshot (JSON) to this folder",
+        written="y  x",
         command="Copy",
         about="Copy what is selected",
     ),
@@ -54,7 +69,6 @@ COMMON = (
         "x",
         "export",
         "export",
-        "export the screen (SVG) and the snapshot (JSON) to this folder",
         command="Export",
         about="Write picture and snapshot to this folder",
     ),
@@ -76,8 +90,16 @@ COMMON = (
         command="Keys",
         about="Show the keys of this screen",
     ),
-    Key("ctrl+z", "suspend_process", help="back to the shell; fg continues", written="Ctrl+Z"),
-    Key("q", "quit", "quit", "quit", command="Quit", about="Give the terminal back"),
+    Key(
+        "q",
+        "quit",
+        "quit",
+        "quit; to the shell, where fg continues",
+        written="q  Ctrl+Z",
+        command="Quit",
+        about="Give the terminal back",
+    ),
+    Key("ctrl+z", "suspend_process"),
 )
 
 

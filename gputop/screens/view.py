@@ -23,12 +23,13 @@ from gputop.widgets.bars import KeyBar, StatusBar, TopBar
 from gputop.widgets.board import Board
 from gputop.widgets.key import Key, bindings, commands
 from gputop.widgets.spans import Line, width_of
-from gputop.widgets.status import news_line, source_line, status_line, tabs
+from gputop.widgets.status import news_line, source_line, status_line, tabs, what_if_line
 from gputop.widgets.typed_line import TypedLine
 
 if TYPE_CHECKING:
     from gputop.live.findings import Shown
     from gputop.screens.host import ScreenHost
+    from gputop.screens.selection import PickedDevices
     from gputop.topology.model.page import Page
     from gputop.topology.report import Report
 
@@ -66,6 +67,7 @@ class View(Screen[None]):
     def compose(self) -> ComposeResult:
         """Lay out the lines around the body."""
         yield TopBar(id="top")
+        yield StatusBar(id="what-if")
         with Container(id="body"):
             yield from self.body()
         yield Board(id="tiny")
@@ -101,6 +103,9 @@ class View(Screen[None]):
         from gputop.live.findings import explained_with
 
         return explained_with(why, shown, *nodes)
+
+    def take_selection(self, selected: PickedDevices) -> None:
+        """Select what was picked on another screen, as far as it is shown here."""
 
     def back(self) -> bool:
         """Undo something of this screen on Esc; False when there is nothing to undo."""
@@ -143,6 +148,7 @@ class View(Screen[None]):
 
     def on_screen_resume(self) -> None:
         """Catch up with what happened while another screen was shown."""
+        self.take_selection(self.gputop.selected)
         self.redraw()
 
     def watch_report(self) -> None:
@@ -183,6 +189,12 @@ class View(Screen[None]):
         names = tabs(NAMES, self.name or "", self.app.size.width)
         room = self.app.size.width - width_of(names)
         self.query_one("#top", TopBar).show(names, source_line(snapshot, room))
+        what_if = self.gputop.what_if
+        self.query_one("#what-if", StatusBar).show(
+            what_if_line(what_if.tried.in_words(), what_if.summary, self.app.size.width)
+            if what_if.holds
+            else ()
+        )
         now = status_line(snapshot, self.probe, self.gputop.trouble, self.gputop.interval)
         news: Line = ()
         if report is not None and report.events and self.name != "findings":

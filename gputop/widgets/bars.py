@@ -12,10 +12,7 @@ from gputop.widgets.spans import EMPTY, Line, width_of
 
 
 class Bar(Widget):
-    """One line: spans at the left, spans at the right; an ink "@name" makes a span a button.
-
-    "@screen('map')" calls that action of the app when clicked; the ink goes after a blank.
-    """
+    """One line: spans at the left, spans at the right."""
 
     can_focus = False
 
@@ -45,11 +42,7 @@ class Bar(Widget):
         return strip.crop_extend(0, width, base)
 
     def _segment(self, text: str, ink: str, base: Style) -> Segment:
-        ink, _, action = ink.partition("@")
-        style = base + inks_of(self.app).style(ink.strip())
-        if action:
-            style += Style.from_meta({"@click": f"app.{action}"})
-        return Segment(text, style)
+        return Segment(text, base + inks_of(self.app).style(ink))
 
 
 class TopBar(Bar):

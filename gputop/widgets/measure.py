@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -14,7 +14,10 @@ if TYPE_CHECKING:
     from gputop.topology.report import Report
 
 SELF = "·"
-HEATS = 6
+HEATS = (0.25, 0.5, 0.7, 0.85, 0.95)
+"""Shares from which a cell gets the next brighter heat: the last tenth tells pairs apart."""
+TOPOLOGY, LIBRARY, MEASURED = "Topology", "{library}", "Measured"
+"""The groups of measures, as templates of Words."""
 
 
 class Value(msgspec.Struct, frozen=True):
@@ -41,7 +44,9 @@ class Measure(msgspec.Struct, frozen=True):
     """Whether NICs have rows and columns too."""
     about: str = ""
     """"nccl" when the library's questions come first beside it."""
-    width: int = 5
+    group: str = MEASURED
+    figures: str = ""
+    """The measured quantity that it shows; without a figure of it the measure is hidden."""
     quantity: str = ""
     """The measured quantity in which patterns are looked for; "" if nothing was measured."""
     probed: bool = False
@@ -75,19 +80,31 @@ def measured(
     }
 
 
-def heats(values: dict[Pair, Value], less_is_better: bool) -> dict[Pair, str]:
-    """The background of every number: the best value gets the theme's brightest one."""
-    numbers = [value.number for value in values.values() if value.number is not None]
-    if not numbers:
-        return {}
-    least, most = min(numbers), max(numbers)
+def heats(
+    values: dict[Pair, Value], less_is_better: bool, healthy: Mapping[Pair, float] | None = None
+) -> dict[Pair, str]:
+    """The ground of every number: its share of what is healthy for the pair, and of its peers.
+
+    Peers are the pairs with the same healthy figure; where it is not known, all pairs.
+    """
+    best: dict[float | None, float] = {}
+    known = healthy or {}
+    choose = min if less_is_better else max
+    for pair, value in values.items():
+        if value.number is not None:
+            peers = known.get(pair)
+            best[peers] = choose(best.get(peers, value.number), value.number)
     inks: dict[Pair, str] = {}
     for pair, value in values.items():
         if value.number is None:
             continue
-        if less_is_better:
-            share = least / value.number if value.number > 0 else 1.0
-        else:
-            share = value.number / most if most > 0 else 0.0
-        inks[pair] = f"heat-{min(int(share * (HEATS - 1) + 0.5), HEATS - 1)}"
+        marks = [mark for mark in (known.get(pair), best[known.get(pair)]) if mark is not None]
+        share = min(_share(value.number, mark, less_is_better) for mark in marks)
+        inks[pair] = f"heat-{sum(share >= step for step in HEATS)}"
     return inks
+
+
+def _share(number: float, mark: float, less_is_better: bool) -> float:
+    if less_is_better:
+        return mark / number if number > 0 else 1.0
+    return number / mark if mark > 0 else 0.0

@@ -11,10 +11,19 @@ from gputop.measuring.quantities import on_pairs, unit_text
 from gputop.probes.catalog.p2p import quantities as p2p
 from gputop.terminal.clean import clean
 from gputop.topology.expectation.patterns import QUANTITIES as PATTERNED
+from gputop.topology.model.quantities import TRANSPORT
 from gputop.topology.model.units import figure
 from gputop.topology.wiring.paths import path_between
 from gputop.widgets.link_matrix import relation_ink
-from gputop.widgets.measure import Measure, Pair, Value, measured, pairs_of
+from gputop.widgets.measure import (
+    LIBRARY,
+    TOPOLOGY,
+    Measure,
+    Pair,
+    Value,
+    measured,
+    pairs_of,
+)
 from gputop.widgets.meters import verdict_of
 from gputop.widgets.nccl_measures import logged, nccl_path, transport
 
@@ -177,7 +186,7 @@ def _measure(declared: Quantity, shown: OnPairs) -> Measure:
         unit_text(declared.unit) + shown.note + (_SIGNS if shown.signs else ""),
         measured_cells(declared.key, signs=shown.signs),
         less_is_better=not declared.more_is_better,
-        width=6,
+        figures=declared.key,
         quantity=declared.key if declared.key in PATTERNED else "",
         probed=True,
     )
@@ -185,53 +194,63 @@ def _measure(declared: Quantity, shown: OnPairs) -> Measure:
 
 _SIGNS = "; ✓ healthy, ▼ low, ▲ high"
 _NOT_MEASURED = (
-    Measure("relation", "Relation", "{distances}", _relation, nics=True, width=4),
+    Measure("relation", "Relation", "{distances}", _relation, nics=True, group=TOPOLOGY),
+    Measure(
+        "grant",
+        "Driver grant",
+        "r read, w write, n {link}, a atomics, p PCIe; - not granted, ? unknown",
+        _grant,
+        group=TOPOLOGY,
+    ),
+    Measure(
+        "expected",
+        "Link rate",
+        "GB/s one way, payload of the narrowest link",
+        _expected,
+        group=TOPOLOGY,
+    ),
     Measure(
         "nccl-path",
-        "{library} path",
+        "Path",
         "path types of {libraries}, not the {letters}",
         nccl_path,
         about="nccl",
+        group=LIBRARY,
     ),
     Measure(
         "transport",
         "Transport",
-        "what {libraries} will use, predicted for this environment",
+        "what {libraries} will use, predicted for the variables that are set",
         transport,
         about="nccl",
+        group=LIBRARY,
     ),
     Measure(
         "logged",
-        "Logged",
-        "what a run of {libraries} used (n runs it); = as predicted, ≠ not",
+        "Log",
+        "what a run of {libraries} used; = as predicted, ≠ not",
         logged,
         about="nccl",
-        width=6,
+        group=LIBRARY,
+        figures=TRANSPORT,
     ),
-    Measure(
-        "grant",
-        "Driver grant",
-        "r read, w write, n {link}, a atomics, p PCI; - not granted, ? not told",
-        _grant,
-    ),
-    Measure("expected", "Expected", "GB/s, payload one way along the path", _expected),
 )
 _SHARES = (
     Measure(
         "healthy",
-        "Share of healthy",
+        "% of healthy",
         f"% of what a healthy pair gives, one way{_SIGNS}",
         _healthy_share,
-        width=6,
+        figures=p2p.WRITE.key,
         quantity=p2p.WRITE.key,
         probed=True,
     ),
     Measure(
         "share",
-        "Share of expected",
-        "% of the path's payload rate, measured one way",
+        "% of link",
+        "% of the link rate, measured one way",
         _share,
-        width=6,
+        figures=p2p.WRITE.key,
         probed=True,
     ),
 )
@@ -242,3 +261,35 @@ def measures() -> tuple[Measure, ...]:
     """All measures in the order of the Pairs screen; the probes declare what they measure."""
     of_probes = (_measure(declared, shown) for declared, shown in on_pairs())
     return (*_NOT_MEASURED, *of_probes, *_SHARES)
+
+
+def visible(report: Report | None) -> tuple[Measure, ...]:
+    """The measures that have something to show: those that nobody measured are left out."""
+    if report is None:
+        return _NOT_MEASURED[:-1]
+    had = {
+        figure.quantity
+        for figure in report.snapshot.measurements
+        if figure.src and figure.dst and figure.device_kind != "cpu"
+    }
+    return tuple(
+        measure
+        for measure in measures()
+        if not measure.figures
+        or measure.figures in had
+        # Where access is refused, a word stands in place of each figure.
+        or (measure.id == p2p.WRITE.key and p2p.ACCESS.key in had)
+    )
+
+
+def healthy_of(report: Report, measure: Measure) -> dict[Pair, float]:
+    """What a healthy pair gives of a measured quantity, for the pairs that have a band."""
+    if not measure.figures:
+        return {}
+    known = judged(report)
+    bands = {
+        pair: judgement.band
+        for pair, found in measured(report.snapshot, measure.figures).items()
+        if (judgement := known.of(found)) is not None
+    }
+    return {pair: band.healthy for pair, band in bands.items() if band is not None}

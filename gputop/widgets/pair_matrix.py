@@ -11,11 +11,11 @@ from gputop.terminal.clean import clean
 from gputop.topology.wiring.graph import gpu_label, numbered
 from gputop.topology.wiring.letters import has_a_row
 from gputop.widgets.board import Board
-from gputop.widgets.measure import SELF, Measure, Pair, heats
+from gputop.widgets.measure import SELF, Measure, Pair, Value, heats
 from gputop.widgets.spans import Cells, Grid, Line, centre, left
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from gputop.live.findings import Shown
     from gputop.topology.report import Report
@@ -29,6 +29,13 @@ def devices(report: Report, measure: Measure) -> tuple[tuple[str, str], ...]:
         return tuple((_named(row.label), row.address) for row in report.matrix.rows)
     gpus = sorted((gpu for gpu in report.snapshot.machine.gpus if has_a_row(gpu)), key=numbered)
     return tuple((_named(gpu_label(gpu)), gpu.address) for gpu in gpus)
+
+
+def _cell_width(found: Sequence[tuple[str, str]], values: Mapping[Pair, Value], room: int) -> int:
+    """What the widest figure needs with the brackets of the cursor; up to 9 where there is room."""
+    widest = max((len(value.word) for value in values.values()), default=0)
+    longest = max((len(label) for label, _ in found), default=0)
+    return max(widest + 2, longest + 1, min(room // max(len(found), 1), 9))
 
 
 def _named(label: str) -> str:
@@ -64,16 +71,29 @@ class PairMatrix(Board):
             return (0, min(1, len(addresses) - 1))
         return addresses.index(self.pair[0]), addresses.index(self.pair[1])
 
-    def show_measure(self, report: Report, measure: Measure, shown: Shown | None = None) -> None:
-        """Put a measure of every pair on screen; devices with a finding get its sign."""
+    def fit(self, report: Report, measure: Measure, at_most: int) -> int:
+        """Cells that the matrix takes of so many: as wide as its figures need, or a little more."""
+        found = devices(report, measure)
+        values = measure.values(report, tuple(address for _, address in found))
+        room = max(at_most - LABEL - 1, 0)
+        return LABEL + 1 + len(found) * _cell_width(found, values, room)
+
+    def show_measure(
+        self,
+        report: Report,
+        measure: Measure,
+        shown: Shown | None = None,
+        healthy: Mapping[Pair, float] | None = None,
+    ) -> None:
+        """Put a measure of every pair on screen; devices with a finding get its sign.
+
+        `healthy`: what a healthy pair gives, for the heat of the cells.
+        """
         self._devices = devices(report, measure)
         values = measure.values(report, tuple(address for _, address in self._devices))
-        inks = heats(values, measure.less_is_better)
+        inks = heats(values, measure.less_is_better, healthy)
         room = max((self.room(len(self._devices) + 1) or 80) - LABEL, 0)
-        fitting = room // max(len(self._devices), 1)
-        widest = max((len(value.word) for value in values.values()), default=0)
-        longest = max((len(label) for label, _ in self._devices), default=0)
-        self._cell_width = max(measure.width + 1, widest + 2, longest + 1, min(fitting, 9))
+        self._cell_width = _cell_width(self._devices, values, room)
         tall = self.size.height > 3 * len(self._devices) and room >= 9 * len(self._devices)
         self._cell_height = 3 if tall else 1
         row, column = self.places

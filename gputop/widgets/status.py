@@ -85,6 +85,30 @@ def status_line(
     return late_line(snapshot, interval)
 
 
+def what_if_line(changes: str, summary: Sequence[str], width: int) -> Line:
+    """The banner of a what-if: all answers are those of a node with these changes.
+
+    Of the clauses of the summary, those that fit are there; of the first, what fits.
+    """
+    head: Line = (
+        (" WHAT IF ", "pick"),
+        (f" {clean(changes, 200)} ", "warn"),
+        ("· ", "muted"),
+        ("u", "key bold @undo"),
+        (" undo ", "muted @undo"),
+    )
+    if not summary:
+        return (*head, ("· ", "muted"), ("working it out …", "muted"))
+    spans, room = [*head], width - width_of(head)
+    for place, clause in enumerate(summary):
+        said = clean(clause, 200)
+        if place and len(said) + 2 > room:
+            break
+        spans += [("· ", "muted"), (f"{said} ", "strong")]
+        room -= len(said) + 3
+    return tuple(spans)
+
+
 NEWS_SECONDS = 30.0
 """How long a message stays in the status line."""
 

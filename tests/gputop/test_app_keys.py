@@ -73,7 +73,7 @@ async def test_the_mouse_picks_screens_keys_and_gpus() -> None:
         await settle(pilot)
         assert app_of(pilot).current_mode == "pairs"
         before = pilot.app.screen.query_one(PairMatrix).pair
-        await pilot.click(offset=(45, 9))
+        await pilot.click(offset=(45, 14))
         await settle(pilot)
         assert pilot.app.screen.query_one(PairMatrix).pair != before
 
@@ -150,15 +150,15 @@ async def test_palette_finds_screens_and_measures() -> None:
         screen: Screen[Any] = pilot.app.screen
         titles = [command.title for command in app_of(pilot).get_system_commands(screen)]
         assert {"Node", "Pairs", "Why", "Theme", "Quit", "Probe all pairs"} <= set(titles)
-        assert "Measure: Latency" in titles
+        assert "Measure: Driver grant" in titles
         await press(pilot, "ctrl+p")
-        await press(pilot, *"latency")
+        await press(pilot, *"grant")
         async for _ in rounds(pilot):
             found = picture(pilot)
-            if "Measure: Latency" in found and "Probe all pairs" not in found:
+            if "Measure: Driver grant" in found and "Probe all pairs" not in found:
                 break
         await press(pilot, "enter")
-        assert "Latency" in text(pilot, "#measure")
+        assert "r read, w write" in text(pilot, "#measure")
 
 
 async def test_small_terminal_says_so_and_recovers() -> None:

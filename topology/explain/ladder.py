@@ -1,8 +1,8 @@
-"""The four questions about P2P of a pair, each answered separately.
+"""The five questions about P2P of a pair, each answered separately.
 
-Could they: topology. Does the driver grant it: a table look-up, no test. Do the bytes arrive: a
-kernel's store, read back by the owner. Does a collective finish: resident kernels that wait for
-each other, which can hang where a copy passes.
+Path: topology. Driver: its grant, a table look-up and no test. NCCL or RCCL: what the library will
+use, predicted. Data: a kernel's store, read back by the owner. All-reduce: resident kernels that
+wait for each other, which can hang where a copy passes.
 """
 
 from __future__ import annotations
@@ -10,12 +10,15 @@ from __future__ import annotations
 import msgspec
 
 from ..hardware.vendors import AMD
+from ..hardware.words import words_of
 from ..model import quantities
 from ..model.machine import Gpu
 from ..model.snapshot import Measurement
+from ..model.units import sentence
 from ..node import Node
 from ..wiring.paths import path_between
 from ..wiring.relations import relation
+from .nccl import pair_decision, why_no_p2p
 from .pair import WORDS
 
 YES, NO, OPEN = "yes", "no", "open"
@@ -34,7 +37,7 @@ class Rung(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def ladder(node: Node, src: str, dst: str) -> tuple[Rung, ...]:
-    """Return the four rungs of an ordered pair; () for a GPU and itself, or without two GPUs."""
+    """Return the five rungs of an ordered pair; () for a GPU and itself, or without two GPUs."""
     machine = node.snapshot.machine
     one, other = machine.gpu(src), machine.gpu(dst)
     if one is None or other is None or src == dst:
@@ -42,6 +45,7 @@ def ladder(node: Node, src: str, dst: str) -> tuple[Rung, ...]:
     return (
         _could(node, one, other),
         _both(_grant(node, src, dst), _grant(node, dst, src)),
+        _library(node, src, dst),
         _both(_bytes(node, src, dst), _bytes(node, dst, src)),
         _collective(node, src, dst),
     )
@@ -55,7 +59,7 @@ def _both(there: Rung, back: Rung) -> Rung:
 
 
 def _could(node: Node, one: Gpu, other: Gpu) -> Rung:
-    title = "could they"
+    title = "path"
     if one.mig_enabled or other.mig_enabled:
         why = "MIG is on, and its instances get no P2P."
         return Rung(title=title, state=NO, answer="MIG is on", why=why)
@@ -74,7 +78,7 @@ def _could(node: Node, one: Gpu, other: Gpu) -> Rung:
 
 
 def _grant(node: Node, src: str, dst: str) -> Rung:
-    title = "granted"
+    title = "driver"
     pair = node.snapshot.machine.pair(src, dst)
     words = () if pair is None else (pair.p2p_read, pair.p2p_write)
     gpu = node.snapshot.machine.gpu(src)
@@ -94,8 +98,19 @@ def _grant(node: Node, src: str, dst: str) -> Rung:
     return Rung(title=title, state=OPEN, answer="not asked")
 
 
+def _library(node: Node, src: str, dst: str) -> Rung:
+    title = words_of(node.snapshot.machine.gpus).library
+    pair = pair_decision(node, src, dst)
+    if pair is None:
+        return Rung(title=title, state=OPEN, answer="not known")
+    if pair.transport == "P2P":
+        return Rung(title=title, state=YES, answer="P2P")
+    answer = {"SHM": "shared memory", "NET": "network"}.get(pair.transport, "no transport")
+    return Rung(title=title, state=NO, answer=answer, why=sentence(why_no_p2p(pair)))
+
+
 def _bytes(node: Node, src: str, dst: str) -> Rung:
-    title = "bytes arrive"
+    title = "data"
     wrong = next(
         (
             figure
@@ -112,7 +127,7 @@ def _bytes(node: Node, src: str, dst: str) -> Rung:
         return Rung(title=title, state=NO, answer="wrong bytes", why=why)
     latest = _latest(node, quantities.BYTES_ARRIVE, src, dst)
     if latest is None:
-        return Rung(title=title, state=OPEN, answer="not tried")
+        return Rung(title=title, state=OPEN, answer="not tested yet")
     if latest.verdict == "arrived":
         return Rung(title=title, state=YES, answer="yes")
     if latest.verdict == "not-granted":
@@ -121,7 +136,7 @@ def _bytes(node: Node, src: str, dst: str) -> Rung:
 
 
 def _collective(node: Node, src: str, dst: str) -> Rung:
-    title = "collective"
+    title = "all-reduce"
     sent = _latest(node, quantities.SEND_RECEIVE, src, dst)
     if sent is not None and sent.verdict in ("wrong-data", "failed", "timed-out"):
         why = sent.why_none or "Send and receive between the two did not end well."
@@ -137,12 +152,12 @@ def _collective(node: Node, src: str, dst: str) -> Rung:
     )
     if not ran or others:
         # The last run used other GPUs.
-        return Rung(title=title, state=OPEN, answer="not tried")
+        return Rung(title=title, state=OPEN, answer="not tested yet")
     verdict = ran[-1].verdict
     if verdict == "finished":
         return Rung(title=title, state=YES, answer="finishes")
     if verdict is None:
-        return Rung(title=title, state=OPEN, answer="not tried")
+        return Rung(title=title, state=OPEN, answer="not tested yet")
     why = ran[-1].why_none or "A collective over the GPUs that took part did not end well."
     return Rung(title=title, state=NO, answer=_spoken(verdict), why=why)
 

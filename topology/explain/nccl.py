@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from ..model.page import Fact, Page
+from ..nccl.decide.steps import NETWORK, SHARED_MEMORY
 from ..nccl.decide.summary import library_name
 from ..nccl.prediction import DecisionStep, PairDecision, Prediction
 from ..node import Node
@@ -29,6 +30,16 @@ def transport_claim(prediction: Prediction, pair: PairDecision) -> str:
         return f"{name} finds no transport for this pair and stops."
     labels = " and ".join(pair.labels)
     return f"{name} will use {labels} (path type {pair.path})."
+
+
+def why_no_p2p(pair: PairDecision) -> str:
+    """The evidence of the last no on the way to a pair without P2P; "" where P2P is used."""
+    if pair.transport == "P2P":
+        return ""
+    asked = [step for step in pair.steps if step.question not in (SHARED_MEMORY, NETWORK)]
+    refused = [step for step in asked if step.answer == "no"]
+    chosen = [step for step in asked if step.answer == "yes" and step.decides]
+    return (refused or chosen or [pair.steps[-1]])[-1].because if pair.steps else ""
 
 
 def transport_facts(node: Node, a: str, b: str) -> list[Fact]:

@@ -23,10 +23,8 @@ GRANT = "NVML nvmlDeviceGetP2PStatus"
 AMD_GRANT = "amdsmi amdsmi_topo_get_p2p_status"
 KFD_GRANT = "KFD io_links and p2p_links, and their flags"
 KFD_LISTS = "the kernel lists the pair as joined for peers; no byte was moved"
-LETTERS = "letters of nvidia-smi topo -m; NCCL's path types are another alphabet"
-RCCL_LETTERS = (
-    "letters of PCIe distance, XGMI as rocm-smi has it; RCCL's path types are another alphabet"
-)
+LETTERS = "codes of nvidia-smi topo -m (NCCL's differ)"
+RCCL_LETTERS = "codes of PCIe distance, XGMI as in rocm-smi (RCCL's differ)"
 RELAY = "which GPUs lie between is not told: this is the widest of the shortest ways"
 NOT_A_TEST = "the driver looks this up by model, chipset and topology; no byte was moved"
 WORDS = {
@@ -104,7 +102,7 @@ def _claim(found: Relation, path: Path | None, pair: GpuPair | None, *, dies: bo
 
 def _relation(found: Relation, *, amd: bool) -> Fact:
     return Fact(
-        question="How do they hang together?",
+        question="How are they connected?",
         answer=f"{found.letters}: {found.meaning}",
         because="; ".join(found.evidence),
         source=RCCL_LETTERS if amd else LETTERS,

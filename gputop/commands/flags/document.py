@@ -11,9 +11,10 @@ from gputop.topology.flags.values.own_words import for_library
 from gputop.topology.flags.values.process import ProcessFlags
 from gputop.topology.flags.values.reading import Reading
 from gputop.topology.flags.values.values import unread
+from gputop.topology.flags.what_if.changes import Changes
 from gputop.topology.flags.what_if.effects import Effect
 from gputop.topology.flags.what_if.study import Study
-from gputop.topology.flags.what_if.whatif import Change, Changes, Comparison
+from gputop.topology.flags.what_if.whatif import Change, Comparison
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.model.versions import numbers
 from gputop.topology.nccl.prediction import Library

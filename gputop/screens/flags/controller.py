@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from textual.message import Message
@@ -11,58 +10,19 @@ from textual.worker import get_current_worker
 
 from gputop.screens.flags.work import work_out
 from gputop.topology.flags.catalogue.catalogue import catalogue
+from gputop.topology.flags.what_if.changes import FlagChanges
 from gputop.topology.flags.what_if.study import Study
-from gputop.topology.flags.what_if.whatif import export_line
 
 if TYPE_CHECKING:
     from textual.widget import Widget
 
+    from gputop.live.what_if import WhatIfController
     from gputop.screens.flags.work import FlagDetails
     from gputop.topology.flags.values.process import ProcessFlags
-    from gputop.topology.nccl.prediction import Prediction
-    from gputop.topology.report import Report
 
 GROUP = "flags"
 PAUSE_SECONDS = 0.1
 """How long a request waits for a later one: moving through the list predicts nothing on the way."""
-
-
-class FlagChanges:
-    """Changes on top of what is set; None takes a variable away."""
-
-    def __init__(self) -> None:
-        self.set_now: Mapping[str, str] = {}
-        """What is set on the node."""
-        self.wanted: dict[str, str | None] = {}
-        """Name -> new value, in the order in which they were changed."""
-
-    def now(self, name: str) -> str | None:
-        """The value with the changes; None when it is not set."""
-        return self.wanted[name] if name in self.wanted else self.set_now.get(name)
-
-    def change(self, name: str, value: str | None) -> None:
-        """Set a variable, or take it away; what is as it was is no change."""
-        self.wanted.pop(name, None)
-        if value != self.set_now.get(name):
-            self.wanted[name] = value
-
-    def undo(self) -> bool:
-        """Undo the last change; False when there is none."""
-        if not self.wanted:
-            return False
-        self.wanted.popitem()
-        return True
-
-    def next_value(self, name: str, tries: tuple[str, ...]) -> None:
-        """The next of these values; after the last one none, then the first."""
-        order: list[str | None] = [*tries, None]
-        now = self.now(name)
-        place = order.index(now) + 1 if now in order else 0
-        self.change(name, order[place % len(order)])
-
-    def export(self) -> str:
-        """The line that sets the changes up in a shell; "" without any."""
-        return export_line(self.wanted)
 
 
 class FlagsController:
@@ -79,12 +39,14 @@ class FlagsController:
             self.request = request
             self.details = details
 
-    def __init__(self, widget: Widget) -> None:
+    def __init__(self, widget: Widget, what_if: WhatIfController) -> None:
         self._widget = widget
+        self._what_if = what_if
         self.study: Study | None = None
-        self._of: Prediction | None = None
-        """The prediction that the study belongs to."""
-        self.tried = FlagChanges()
+        self._of: object = None
+        """The study of this shell, or the report and the process, that `study` was made for."""
+        self._apart = FlagChanges()
+        """Changes for a process, which hold on this screen alone."""
         self.origins: dict[str, str] = {}
         """Who sets a variable: "environment" or the path of a file."""
         self.details: FlagDetails | None = None
@@ -96,7 +58,11 @@ class FlagsController:
         """Whether the catalogue is in memory."""
         self.process: ProcessFlags | None = None
         """Whose variables count instead of this shell's; None for this shell."""
-        self._studied: ProcessFlags | None = None
+
+    @property
+    def tried(self) -> FlagChanges:
+        """The changes: those that hold on all screens, unless a process is shown."""
+        return self._what_if.tried if self.process is None else self._apart
 
     @property
     def answered(self) -> bool:
@@ -120,37 +86,31 @@ class FlagsController:
 
         self._widget.run_worker(load, thread=True, group="catalogue", exit_on_error=False)
 
-    def renew(self, report: Report) -> None:
+    def renew(self) -> None:
         """Study the node anew when a prediction or the choice of a process has changed."""
-        if self._outdated(report):
-            self._of, self._studied = report.prediction, self.process
-            process = self.process
-            if process is None:
-                self.study = Study(report.snapshot, made=report.prediction)
-                held = report.snapshot.environment
-            else:
-                held = process.environment
-                values = {variable.name: variable.value for variable in held}
-                self.study = Study(report.snapshot, library=process.rules, values=values)
-            self.tried.set_now = self.study.values
-            self.origins = {variable.name: variable.origin for variable in held}
-            self.details = None
-            self._done = ()
-
-    def _outdated(self, report: Report) -> bool:
-        if self.study is None or self._of is not report.prediction:
-            return True
-        if self._studied is not self.process:
-            return True
-        if report.prediction is not None:
-            return False
-        then, now = self.study.snapshot, report.snapshot
-        return then.machine != now.machine or then.environment != now.environment
+        process, shared, real = self.process, self._what_if.study(), self._what_if.real
+        of = (shared, process)
+        if real is None or shared is None or of == self._of:
+            return
+        self._of = of
+        if process is None:
+            self.study = shared
+            held = real.snapshot.environment
+        else:
+            held = process.environment
+            values = {variable.name: variable.value for variable in held}
+            self.study = Study(real.snapshot, library=process.rules, values=values)
+            self._apart.set_now = self.study.values
+        self.origins = {variable.name: variable.origin for variable in held}
+        self.details = None
+        self._done = ()
 
     def use(self, process: ProcessFlags | None) -> None:
         """Study the node with the variables of a process, or of this shell; forget the changes."""
+        self._what_if.tried.wanted.clear()
+        self._apart = FlagChanges()
         self.process = process
-        self.tried.wanted.clear()
+        self._what_if.show()
 
     def ask(self, name: str) -> None:
         """Have a thread work out what a flag and the changes do; it posts Ready."""

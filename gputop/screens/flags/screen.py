@@ -76,7 +76,7 @@ class FlagsScreen(ListedView):
 
     def __init__(self, name: str, gputop: ScreenHost) -> None:
         super().__init__(name, gputop)
-        self.flags = FlagsController(self)
+        self.flags = FlagsController(self, gputop.what_if)
         self._choice = ProcessChoice(self)
         self._rows: tuple[FlagRow, ...] = ()
         self._words = ""
@@ -100,7 +100,7 @@ class FlagsScreen(ListedView):
         if not report.node.decided:
             self._wait(setting, f" working out what {report.words.library} does")
             return
-        self.flags.renew(report)
+        self.flags.renew()
         flags, table = self.flags, self.query_one("#list", FlagList)
         state = (flags.study, tuple(flags.tried.wanted.items()), self.app.size)
         table.draw_once(lambda: self._draw_list(table), *state, self._words)
@@ -221,7 +221,7 @@ class FlagsScreen(ListedView):
 
     def _after_change(self) -> None:
         self.query_one("#details", Board).scroll_home(animate=False)
-        self.redraw()
+        self.gputop.what_if.show()
 
     def action_next_value(self) -> None:
         """Try the next of the values worth trying; after the last one none."""
@@ -240,11 +240,13 @@ class FlagsScreen(ListedView):
         self._change(self.query_one("#list", FlagList).selected, None)
 
     def action_undo(self) -> None:
-        """Undo the last change."""
-        if self.flags.tried.undo():
+        """Undo the last change, of the process or of all screens."""
+        if self.flags.process is None:
+            self.gputop.what_if.undo()
+        elif self.flags.tried.undo():
             self._after_change()
         else:
-            self.gputop.say("nothing is changed", severity="warning")
+            self.gputop.say("nothing is tried out", severity="warning")
 
     def back(self) -> bool:
         """Close the input line and clear the filter; False when there is neither."""

@@ -1,4 +1,4 @@
-"""The ladder of a pair, four rungs side by side, and the findings about its two devices."""
+"""The ladder of a pair, five questions, and the findings about its two devices."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from gputop.measuring.judged import judged
 from gputop.pages.severity import SIGNS as HARM
 from gputop.terminal.clean import clean
-from gputop.topology.explain.ladder import NO, ladder
+from gputop.topology.explain.ladder import NO, YES, ladder
 from gputop.widgets.spans import Line, left, wrapped
 
 if TYPE_CHECKING:
@@ -18,38 +18,56 @@ SIGNS = {"yes": ("✓", "good"), "no": ("✗", "bad"), "open": ("–", "muted")}
 MOST_FINDINGS = 3
 
 
-def ladder_lines(report: Report, src: str, dst: str, width: int) -> tuple[Line, ...]:
-    """Questions above their answers, and the reason of the first no; () unless both are GPUs."""
+def rung_line(report: Report, src: str, dst: str, granted: bool) -> Line:
+    """All rungs on one line, each with its sign; () unless both are GPUs.
+
+    `granted`: the pair has P2P. Where it has none, what precedes the no is no good news.
+    """
     rungs = ladder(report.node, src, dst)
     if not rungs:
         return ()
-    heads: list[tuple[str, str]] = []
-    answers: list[tuple[str, str]] = []
-    columns = _columns([max(len(rung.title), len(rung.answer)) + 2 for rung in rungs], width)
-    for number, (rung, column) in enumerate(zip(rungs, columns, strict=True), start=1):
+    spans: list[tuple[str, str]] = [(" ", "")]
+    for rung in rungs:
         sign, ink = SIGNS[rung.state]
-        heads.append((left(f"{number} {rung.title}", column - 1) + " ", "muted"))
-        answers += [
+        ink = "muted" if rung.state == YES and not granted else ink
+        spans += [(f"{rung.title} ", "muted"), (sign, ink), ("  ", "")]
+    spans += [(" ▸ ", "key bold @why"), ("evidence", "muted @why")]
+    return tuple(spans)
+
+
+def ladder_lines(report: Report, src: str, dst: str, width: int) -> tuple[Line, ...]:
+    """A line for each question with its answer, and the reason of the first no."""
+    rungs = ladder(report.node, src, dst)
+    if not rungs:
+        return ()
+    granted = all(rung.state != NO for rung in rungs)
+    lines: list[Line] = []
+    for number, rung in enumerate(rungs, start=1):
+        sign, ink = SIGNS[rung.state]
+        ink = "muted" if rung.state == YES and not granted else ink
+        answer = clean(rung.answer, 60)
+        spans = (
+            (f"{number} {left(rung.title, 11)}", "muted"),
             (f"{sign} ", ink),
-            (left(clean(rung.answer, 60), column - 3) + " ", ink if rung.state == NO else ""),
-        ]
-    lines: list[Line] = [tuple(heads), tuple(answers)]
-    stops = next(((n, rung) for n, rung in enumerate(rungs, start=1) if rung.state == NO), None)
-    if stops is not None and stops[1].why:
-        spans = ((f"{stops[0]}: ", "bad"), (clean(stops[1].why, 400), ""))
-        lines += wrapped(spans, width, 3)
+            (answer, ink if rung.state == NO else ""),
+            (f"  {clean(rung.why, 400)}" if rung.state == NO else "", "muted"),
+        )
+        lines += wrapped(spans, width, 15)
     return tuple(lines)
 
 
-def _columns(needed: list[int], width: int) -> list[int]:
-    """Widths for texts of these lengths and a blank each: equal where they fit, else as needed."""
-    alike = width // len(needed)
-    if alike > max(needed):
-        return [alike] * len(needed)
-    columns = [length + 1 for length in needed]
-    while sum(columns) > max(width, 8 * len(needed)):
-        columns[columns.index(max(columns))] -= 1
-    return columns
+def evidence_lines(
+    report: Report, pair: tuple[str, str], shown: Shown | None, patterns: bool, width: int
+) -> tuple[Line, ...]:
+    """The questions about P2P, the findings about the two and, if asked for, the patterns."""
+    lines: list[Line] = []
+    for part in (
+        ladder_lines(report, *pair, width),
+        pair_findings(shown, *pair, width),
+        pattern_lines(report, *pair, width) if patterns else (),
+    ):
+        lines += [*part, ()] if part else []
+    return tuple(lines)
 
 
 def pair_findings(shown: Shown | None, src: str, dst: str, width: int) -> tuple[Line, ...]:

@@ -1,4 +1,4 @@
-"""Pairs: every ordered pair of devices, one measure at a time, and why the selected one is so."""
+"""Pairs: what the selected pair uses and why, above a matrix of all pairs."""
 
 from __future__ import annotations
 
@@ -12,23 +12,33 @@ from textual.widget import Widget
 
 from gputop.measuring.judged import judged
 from gputop.pages.screen import page_lines, page_text
-from gputop.screens.pairs.ladder import ladder_lines, pair_findings, pattern_lines
+from gputop.screens.pairs.answer import answer_lines
+from gputop.screens.pairs.choice import worst_pair
+from gputop.screens.pairs.groups import measure_lines
+from gputop.screens.pairs.ladder import evidence_lines
+from gputop.screens.pairs.trial import Trial
 from gputop.screens.view import View
 from gputop.terminal.clean import clean
 from gputop.topology.explain.nccl import library_first
 from gputop.topology.explain.why import why_pair
+from gputop.topology.model.quantities import TRANSPORT, WRITE
 from gputop.widgets.board import Board
 from gputop.widgets.key import Key, note, scroll_keys
 from gputop.widgets.link_matrix import READING
-from gputop.widgets.measures import measures
-from gputop.widgets.pair_matrix import PairMatrix, devices
+from gputop.widgets.measures import healthy_of, visible
+from gputop.widgets.pair_matrix import PairMatrix
 from gputop.widgets.spans import Line, wrapped
 
 if TYPE_CHECKING:
     from gputop.screens.host import ScreenHost
+    from gputop.screens.selection import PickedDevices
+    from gputop.topology.flags.what_if.remedy import Remedy
     from gputop.topology.model.page import Page
-    from gputop.topology.model.snapshot import NodeSnapshot
     from gputop.topology.report import Report
+    from gputop.widgets.measure import Measure
+
+LEAST_EVIDENCE = 50
+"""Cells that the evidence beside the matrix keeps."""
 
 
 class PairsScreen(View):
@@ -68,27 +78,57 @@ class PairsScreen(View):
             "run {library}",
             "run {libraries} itself on all GPUs and compare its log with the prediction",
         ),
-        note("beside it", "four rungs of P2P: ✓ yes, ✗ no, – not asked or not tried"),
+        Key(
+            "f",
+            "try",
+            "try",
+            "try the variable that would give the pair P2P, on all screens",
+            command="Try what gives P2P",
+            about="The variable that would give the selected pair P2P",
+        ),
+        note("✓ ✗ –", "yes, no, not tested yet"),
         *scroll_keys("scroll_steps", 5, "scroll the explanation"),
     )
-    LINE = ("m", "w", "p", "a", "n")
+    LINE = ("m", "f", "w", "p", "a", "n")
 
     def __init__(self, name: str, gputop: ScreenHost) -> None:
         super().__init__(name, gputop)
-        self._measure = 0
+        self._measure = ""
+        """Id of the chosen measure; "" until one is chosen."""
+        self._device: str | None = None
+        """The GPU whose worst pair is shown until a pair is picked; None for any."""
+        self._open = True
+        """Whether nobody has picked a pair yet."""
+        self._trial = Trial(gputop)
 
     def body(self) -> Iterable[Widget]:
-        """Names of the measures, the matrix beside the steps."""
+        """The answer, the names of the measures, the matrix beside the evidence."""
+        yield Board(id="answer")
         yield Board(id="measure")
         with Container(id="pairs"):
             yield PairMatrix(id="matrix", classes="titled")
             yield Board(id="steps", classes="titled")
         yield Board(id="pattern")
 
+    @property
+    def matrix(self) -> PairMatrix:
+        """The matrix, which keeps the selected pair."""
+        return self.query_one("#matrix", PairMatrix)
+
+    @property
+    def measure(self) -> Measure:
+        """The measure in the matrix."""
+        shown = {measure.id: measure for measure in visible(self.report)}
+        wanted = (self._measure, WRITE, TRANSPORT)
+        return next(shown[name] for name in wanted if name in shown)
+
     def draw(self, report: Report) -> None:
         """Bring every part up to date."""
-        matrix = self.query_one("#matrix", PairMatrix)
-        snapshot = report.snapshot
+        matrix, snapshot = self.matrix, report.snapshot
+        if self._open:
+            matrix.pair = worst_pair(report, self._device) or matrix.pair
+            self._open = not report.node.decided
+        remedy = self._trial.remedy(report, matrix.pair)
         # Nothing here moves with the readings.
         state = (
             snapshot.machine,
@@ -101,19 +141,31 @@ class PairsScreen(View):
         )
         names, pattern = self.query_one("#measure", Board), self.query_one("#pattern", Board)
         steps, width = self.query_one("#steps", Board), self.app.size.width
-        names.draw_once(
-            lambda: names.show(self._measure_lines(snapshot)),
-            self._measure,
-            snapshot.machine,
-            snapshot.simulated,
-            width,
+        names.draw_once(lambda: self._draw_measures(names), self._measure, *state[:2], width)
+        matrix.draw_once(lambda: self._draw_matrix(report, matrix), *state, matrix.pair, width)
+        answer = self.query_one("#answer", Board)
+        answer.draw_once(
+            lambda: self._draw_answer(report, answer, remedy), *state, remedy, matrix.pair, width
         )
-        matrix.draw_once(lambda: self._draw_matrix(report, matrix), *state, matrix.pair)
         steps.draw_once(lambda: self._draw_steps(report, steps), *state, matrix.pair)
         pattern.draw_once(
             lambda: self._draw_pattern(report, pattern), *state[:2], self._measure, width
         )
         matrix.caption(f"{'← → ' if matrix.wider else ''}rows send, columns receive")
+
+    def _draw_answer(
+        self, report: Report, board: Board, remedy: tuple[bool, Remedy | None]
+    ) -> None:
+        pair = self.matrix.pair
+        board.display = pair is not None
+        if pair is not None:
+            board.show(answer_lines(report, pair, self.shown, remedy, self.app.size.width))
+
+    def _draw_measures(self, board: Board) -> None:
+        measure, words = self.measure, self.gputop.words
+        made_up = "" if self.report is None else measure.made_up(self.report.snapshot)
+        width = self.app.size.width
+        board.show(measure_lines(visible(self.report), measure, words, made_up, width))
 
     def _draw_matrix(self, report: Report, matrix: PairMatrix) -> None:
         if len(report.snapshot.machine.gpus) < 2:
@@ -121,64 +173,51 @@ class PairsScreen(View):
         elif report.matrix is None:
             matrix.show(READING)
         else:
-            matrix.show_measure(report, measures()[self._measure], self.shown)
+            measure = self.measure
+            if not self.has_class("-narrow"):
+                room = self.app.size.width - LEAST_EVIDENCE
+                matrix.styles.width = min(matrix.fit(report, measure, room), room)
+            else:
+                matrix.styles.width = "1fr"
+            matrix.show_measure(report, measure, self.shown, healthy_of(report, measure))
 
     def _draw_pattern(self, report: Report, board: Board) -> None:
         """Show what the pattern of the measured matrix means; hide the board if there is none."""
-        quantity = measures()[self._measure].quantity
-        text = ""
-        if quantity and report.snapshot.measurements:
-            text = judged(report).pattern(quantity)
+        quantity = self.measure.quantity
+        text = judged(report).pattern(quantity) if quantity else ""
         board.display = bool(text)
         head: Line = ((" ! ", "bad"), (clean(text, 400), ""))
         board.show(wrapped(head, self.app.size.width - 1, 3) if text else ())
-
-    def _measure_lines(self, snapshot: NodeSnapshot) -> tuple[Line, ...]:
-        shown = measures()[self._measure]
-        spans: list[tuple[str, str]] = [(" ", "")]
-        for index, measure in enumerate(measures()):
-            title = self.gputop.words.say(measure.title)
-            spans.append((title, "strong underline" if index == self._measure else "muted"))
-            spans.append(("  ", ""))
-        width, unit = self.app.size.width - 1, self.gputop.words.say(shown.unit)
-        names = wrapped(spans, width, indent=1)
-        if len(names) > (1 if self.has_class("-narrow") else 2):
-            names = (
-                (
-                    (f" {self.gputop.words.say(shown.title)}", "strong"),
-                    (f"  {self._measure + 1} of {len(measures())}, m: next", "muted"),
-                ),
-            )
-        made_up = (shown.made_up(snapshot), "warn")
-        return (*names, *wrapped(((f" {unit}", "muted"), made_up), width, indent=1))
 
     def _draw_steps(self, report: Report, steps: Board) -> None:
         if report.matrix is None or len(report.snapshot.machine.gpus) < 2:
             steps.show(())
             return
-        why = self.why()
-        pair = self.query_one("#matrix", PairMatrix).pair
-        names = {address: label for label, address in devices(report, measures()[0])}
-        if pair is not None:
-            steps.caption(f"{names.get(pair[0], pair[0])} to {names.get(pair[1], pair[1])}")
+        why, pair = self.why(), self.matrix.pair
+        steps.caption("Evidence")
         width = (steps.size.width or 60) - 1
-        lines = list[Line]() if pair is None else self._ladder(report, *pair, width)
+        # Below the matrix the pattern stands where the measure shows it.
+        patterns = not self.measure.quantity
+        lines = () if pair is None else evidence_lines(report, pair, self.shown, patterns, width)
         steps.show((*lines, *(() if why is None else page_lines(why, width))))
 
-    def _ladder(self, report: Report, src: str, dst: str, width: int) -> list[Line]:
-        """The four rungs, and the findings about the two."""
-        lines: list[Line] = []
-        for part in (
-            ladder_lines(report, src, dst, width),
-            pair_findings(self.shown, src, dst, width),
-            # Below the matrix it stands where the measure shows it.
-            () if measures()[self._measure].quantity else pattern_lines(report, src, dst, width),
-        ):
-            lines += [*part, ()] if part else []
-        return lines
+    def take_selection(self, selected: PickedDevices) -> None:
+        """Show the pair that was picked elsewhere, or the worst pair of the GPU."""
+        if selected.pair is not None:
+            self.matrix.pair, self._open = selected.pair, False
+        elif selected.device is not None and selected.device != self._device:
+            self._device, self._open = selected.device, True
+
+    def action_try(self) -> None:
+        """Try what would give the selected pair P2P."""
+        self._trial.start(self.report, self.matrix.pair)
+        self.redraw()
 
     def on_pair_matrix_pair_picked(self, message: PairMatrix.PairPicked) -> None:
         """Explain the pair under the cursor."""
+        self._open = False
+        self._trial.drop()
+        self.gputop.selected.pick(*message.pair)
         self.query_one("#steps", Board).scroll_home(animate=False)
         self.redraw()
         if message.twice:
@@ -186,11 +225,12 @@ class PairsScreen(View):
 
     def action_move(self, rows: int, columns: int) -> None:
         """Move the cursor of the matrix."""
-        self.query_one("#matrix", PairMatrix).move(rows, columns)
+        self.matrix.move(rows, columns)
 
     def action_measure(self, step: int) -> None:
         """Show the next or the previous measure."""
-        self._show_measure((self._measure + step) % len(measures()))
+        shown = visible(self.report)
+        self.action_show_measure(shown[(shown.index(self.measure) + step) % len(shown)].id)
 
     def action_scroll_steps(self, lines: int) -> None:
         """Scroll the explanation."""
@@ -202,16 +242,17 @@ class PairsScreen(View):
 
     def commands(self) -> Iterable[SystemCommand]:
         """Measures and probes, by name."""
-        for index, measure in enumerate(measures()):
+        for measure in visible(self.report):
             yield SystemCommand(
                 f"Measure: {self.gputop.words.say(measure.title)}",
                 self.gputop.words.say(measure.unit),
-                partial(self._show_measure, index),
+                partial(self.action_show_measure, measure.id),
             )
         yield from super().commands()
 
-    def _show_measure(self, index: int) -> None:
-        self._measure = index
+    def action_show_measure(self, name: str) -> None:
+        """Show the measure with this id."""
+        self._measure = name
         self.redraw()
 
     def selected_text(self) -> str:
@@ -221,15 +262,15 @@ class PairsScreen(View):
 
     def why(self) -> Page | None:
         """Explain the selected pair."""
-        pair = self.query_one("#matrix", PairMatrix).pair
+        pair = self.matrix.pair
         if pair is None or self.report is None or self.report.graph is None:
             return None
         why = why_pair(self.report.node, *pair)
-        return library_first(why) if measures()[self._measure].about == "nccl" else why
+        return library_first(why) if self.measure.about == "nccl" else why
 
     def probe_targets(self) -> tuple[str, ...]:
         """The two GPUs of the selected pair; () for all when a NIC is selected."""
-        pair = self.query_one("#matrix", PairMatrix).pair
+        pair = self.matrix.pair
         if pair is None or self.report is None:
             return ()
         gpus = {gpu.address for gpu in self.report.snapshot.machine.gpus}

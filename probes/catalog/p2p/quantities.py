@@ -19,7 +19,7 @@ ARRIVAL = Quantity(
     per=PAIR,
     heading="bytes arrive: stored by a kernel of the row, read and compared on the column",
     broken=("wrong-bytes",),
-    on_pairs=OnPairs("Bytes arrive", "stored by the source, read back by the owner", 1),
+    on_pairs=OnPairs("Data verified", "stored by the source, read back by the owner", 1),
 )
 WRITE = Quantity(
     "write_bandwidth",
@@ -28,7 +28,7 @@ WRITE = Quantity(
     counted=_ONCE,
     heading="one way, GB/s: row writes into the memory of the column",
     main_variant="",
-    on_pairs=OnPairs("Measured one way", ", the row writes", 2, signs=True),
+    on_pairs=OnPairs("One way", ", the row writes", 2, signs=True),
     on_map="",
 )
 READ = Quantity(
@@ -45,15 +45,15 @@ BOTH_WAYS = Quantity(
     per=PAIR,
     counted=_ONCE,
     heading="both ways at once, GB/s of the direction row to column",
-    on_pairs=OnPairs("Measured both ways", " of this direction while the other runs too", 5),
+    on_pairs=OnPairs("Both ways", " of this direction while the other runs too", 5),
 )
 TOGETHER = Quantity(
     "together_bandwidth",
-    "both ways, added",
+    "total both ways",
     per=PAIR,
     counted=_ONCE,
     heading="both ways at once, both directions added, GB/s",
-    on_pairs=OnPairs("Both added", ", both directions at once, added", 6),
+    on_pairs=OnPairs("Total both ways", ", both directions at once, added", 6),
 )
 KERNEL_WRITE = Quantity(
     "kernel_write_bandwidth",
@@ -77,7 +77,7 @@ THROUGH_HOST = Quantity(
     per=PAIR,
     counted=_ONCE,
     heading="through the memory of the host instead, GB/s: row to column",
-    on_pairs=OnPairs("Staged", " through memory of the host, without P2P", 7),
+    on_pairs=OnPairs("Via host", ", through the host's memory, without P2P", 7),
 )
 SWEEP = Quantity(
     "write_sweep",

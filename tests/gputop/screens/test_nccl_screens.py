@@ -14,6 +14,7 @@ from gputop.live.probe_controller import ProbeController
 from gputop.measuring.nccl_check import NcclCheck, PairCheck, transports
 from gputop.messages import NcclChecked
 from gputop.screens import NAMES
+from gputop.screens.pairs.screen import PairsScreen
 from gputop.topology.diagnosis.symptoms.log import ReadLog, examine
 from gputop.topology.logs.reading.read import read_log
 from gputop.topology.model.snapshot import EnvironmentVariable, NodeSnapshot
@@ -65,9 +66,12 @@ def checked(snapshot: NodeSnapshot, label: str) -> tuple[NcclCheck, ReadLog]:
     return check, examine(log, snapshot)
 
 
-async def pairs(pilot: Pilot[Any], report: Report, measure: int) -> str:
+async def pairs(pilot: Pilot[Any], report: Report, measure: str) -> str:
     await give(pilot, report)
-    await press(pilot, "3", *("m" * measure))
+    await press(pilot, "3")
+    screen = pilot.app.screen
+    assert isinstance(screen, PairsScreen)
+    screen.action_show_measure(measure)
     await settle(pilot)
     return text(pilot, "#matrix")
 
@@ -107,17 +111,17 @@ async def test_node_says_that_the_version_is_assumed_and_when_nccl_would_stop() 
 
 async def test_pairs_show_path_and_transport_with_the_librarys_questions_first() -> None:
     async with GpuTop().run_test(size=(160, 50)) as pilot:
-        assert "PHB" in await pairs(pilot, demo_report("pcie-l40s-8"), 1)
-        await press(pilot, "m", "right", "right")
+        assert "PHB" in await pairs(pilot, demo_report("pcie-l40s-8"), "nccl-path")
+        await press(pilot, "m")
         assert "[SHM]" in text(pilot, "#matrix")
         steps = text(pilot, "#steps")
-        assert steps.index("NCCL: near enough for P2P?") < steps.index("How do they hang together?")
+        assert steps.index("NCCL: near enough for P2P?") < steps.index("How are they connected?")
         assert "changed by NCCL_P2P_LEVEL" in " ".join(steps.split())
 
 
 async def test_before_the_prediction_there_are_no_cells() -> None:
     async with GpuTop().run_test(size=(160, 50)) as pilot:
-        assert "…" in await pairs(pilot, Report(Node(real())), 2)
+        assert "…" in await pairs(pilot, Report(Node(real())), "transport")
         assert "P2P" not in text(pilot, "#matrix")
 
 
@@ -127,7 +131,7 @@ async def test_a_run_as_predicted_and_one_that_is_not() -> None:
         check, _ = checked(snapshot, label)
         shown = replace(snapshot, measurements=transports(check, 1.0))
         async with GpuTop().run_test(size=(160, 50)) as pilot:
-            assert sign in await pairs(pilot, decided(shown), 3)
+            assert sign in await pairs(pilot, decided(shown), "logged")
             assert "What did NCCL or RCCL use when it ran?" in text(pilot, "#steps")
 
 

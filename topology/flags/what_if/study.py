@@ -13,7 +13,8 @@ from ...nccl.prediction import NO_NVLS, Library, Prediction
 from ...nccl.settings import Settings
 from ...nccl.versions import preferred, version_for
 from ..catalogue.catalogue import Flag
-from .whatif import Changes, Comparison, compare
+from .changes import Changes
+from .whatif import Comparison, compare
 
 LIMIT_KEPT = 64
 
@@ -135,7 +136,7 @@ class Study:
             return self._tried[1]
         without = self.without(flag)
         found = []
-        values = _values(flag, without)
+        values = values_to_try(flag, without.library)
         now = self.values.get(flag.name)
         for value in values if now is None or now in values else (*values, now):
             changes = {flag.name: value}
@@ -146,8 +147,8 @@ class Study:
         return self._tried[1]
 
 
-def _values(flag: Flag, without: Prediction) -> tuple[str, ...]:
-    """Return the values; RCCL has its own name for the level NVLink."""
-    if flag.type != "level" or without.library.name != "rccl":
+def values_to_try(flag: Flag, library: Library) -> tuple[str, ...]:
+    """The values worth trying; RCCL has its own name for the level NVLink."""
+    if flag.type != "level" or library.name != "rccl":
         return flag.tries
     return tuple("XGMI" if value == "NVL" else value for value in flag.tries)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 
 import msgspec
@@ -11,10 +10,8 @@ from ...nccl.prediction import Prediction
 from ..catalogue.catalogue import Catalogue, catalogue
 from ..values.reading import Reading, skipped
 from ..values.values import may_be_read, overridden, read_value, unknown
+from .changes import Changes, export_line
 from .effects import Effect, effect_of
-
-Changes = Mapping[str, str | None]
-"""Name -> the new value; None removes the variable."""
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,22 +66,6 @@ def compare(
         export=export_line(changes),
         without_nvls=None if without_nvls is None else effect_of(baseline, without_nvls),
     )
-
-
-def export_line(changes: Changes) -> str:
-    """`export A=1`, with `unset B; ` in front for variables that are removed."""
-    values = [
-        f"{name}={shlex.quote(value)}"
-        for name, value in sorted(changes.items())
-        if value is not None
-    ]
-    gone = [name for name, value in sorted(changes.items()) if value is None]
-    parts = []
-    if gone:
-        parts.append(f"unset {' '.join(map(shlex.quote, gone))}")
-    if values:
-        parts.append(f"export {' '.join(values)}")
-    return "; ".join(parts)
 
 
 def _reading(

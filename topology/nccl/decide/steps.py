@@ -15,7 +15,8 @@ from ..versions import Version
 from ..wording import PathWords, gbs, meaning
 from .labels import reads, uses_cumem
 
-NEAR_ENOUGH = "near enough for P2P?"
+NEAR_ENOUGH, CAN_REACH = "near enough for P2P?", "can the runtime reach the peer?"
+SHARED_MEMORY, NETWORK = "may it go through shared memory?", "may it go through the network?"
 HASH = "misc/utils.cc:getHostHash"
 CHECK_P2P = "graph/paths.cc:ncclTopoCheckP2p"
 CHECK_NET = "graph/paths.cc:ncclTopoCheckNet"
@@ -88,17 +89,17 @@ def near_enough(
     """Path type against the level; `vendor`: of the CPU."""
     limit = version.name_of(farthest)
     if level.path is not None:
-        why = f"{level.name}={level.value[:40]} allows up to {limit}"
+        why = f"set by {level.name}={level.value[:40]}"
     else:
-        why = f"{limit} is the default{_default_words(version, farthest, vendor)}"
+        why = f"{version.library.upper()}'s default{_default_words(version, farthest, vendor)}"
         if level.ignored:
             why += f"; {level.name}={level.value[:40]} is ignored: {level.ignored}"
     within = direct <= farthest
-    verb = "is no farther than" if within else "is farther than"
     return DecisionStep(
         question=NEAR_ENOUGH,
         answer="yes" if within else "no",
-        because=f"{version.name_of(direct)} {verb} {limit}; {why}",
+        because=f"{version.name_of(direct)} ({meaning(version, direct)}) is "
+        f"{'within' if within else 'beyond'} {limit}, {why}",
         decides=not within,
         flag=level.name or "NCCL_P2P_LEVEL",
         source=CHECK_P2P,
@@ -169,9 +170,6 @@ def nic_faster(check: NetCheck, *, decides: bool) -> DecisionStep:
         flag="NCCL_NET_DISABLE_INTRA",
         source=CHECK_NET,
     )
-
-
-CAN_REACH = "can the runtime reach the peer?"
 
 
 def cuda_access(grant: Grant, version: Version) -> DecisionStep:
@@ -261,7 +259,7 @@ def shared_memory(settings: Settings, allowed: bool, label: str) -> DecisionStep
     else:
         because = "NCCL_SHM_DISABLE=1" if off else "a NIC is faster, or the hosts differ"
     return DecisionStep(
-        question="may it go through shared memory?",
+        question=SHARED_MEMORY,
         answer="yes" if allowed else "no",
         because=because,
         decides=allowed,
@@ -274,7 +272,7 @@ def network(chosen: Network, label: str | None, *, doubtful: bool = False) -> De
     """The last transport; inside one domain it is doubtful unless a NIC is faster."""
     if label is None:
         return DecisionStep(
-            question="may it go through the network?",
+            question=NETWORK,
             answer="no",
             because="inside one host the network is not used here, and nothing else is left: "
             "the library stops with 'No transport found'",
@@ -289,7 +287,7 @@ def network(chosen: Network, label: str | None, *, doubtful: bool = False) -> De
             "is faster, and would then stop with 'No transport found'"
         )
     return DecisionStep(
-        question="may it go through the network?",
+        question=NETWORK,
         answer="yes",
         because=because,
         decides=True,

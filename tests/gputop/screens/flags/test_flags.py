@@ -146,7 +146,7 @@ async def test_a_change_is_predicted_summed_up_copied_and_undone() -> None:
         await calm(pilot)
         assert "what if" not in text(pilot, "#setting")
         await press(pilot, "u")
-        assert "nothing is changed" in {str(n.message) for n in app._notifications}
+        assert "nothing is tried out" in {str(n.message) for n in app._notifications}
 
 
 async def test_values_to_try_go_round() -> None:

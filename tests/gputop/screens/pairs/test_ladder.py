@@ -1,4 +1,4 @@
-"""The four rungs of P2P, each answered by itself."""
+"""The five questions of P2P, each answered by itself."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gputop.screens.pairs.ladder import ladder_lines
+from gputop.screens.pairs.ladder import ladder_lines, rung_line
 from gputop.topology.explain.ladder import NO, OPEN, YES, ladder
 from gputop.topology.model.machine import GpuPair
 from gputop.topology.model.snapshot import Measurement
@@ -31,7 +31,8 @@ def states(*figures: Measurement, **parts: Any) -> list[tuple[str, str]]:
 def test_nothing_asked_is_nothing_known() -> None:
     could, *rest = states()
     assert could == (YES, "NV6")
-    assert rest == [(OPEN, "not asked"), (OPEN, "not tried"), (OPEN, "not tried")]
+    untested = (OPEN, "not tested yet")
+    assert rest == [(OPEN, "not asked"), (OPEN, "not known"), untested, untested]
 
 
 def test_all_well() -> None:
@@ -42,18 +43,18 @@ def test_all_well() -> None:
         fact("send_receive", "verified", probe="nccl"),
         pairs=pairs,
     )
-    assert [state for state, _ in found] == [YES] * 4
+    assert [state for state, _ in found] == [YES, YES, OPEN, YES, YES]
 
 
 @pytest.mark.parametrize(
     ("figure", "rung", "answer"),
     [
         (fact("can_access", "not-granted"), 1, "not by CUDA"),
-        (fact("bytes_arrive", "wrong-bytes"), 2, "wrong bytes"),
-        (fact("write_bandwidth", "wrong-data", value=300.0), 2, "wrong bytes"),
-        (fact("bytes_arrive", "failed", why_none="CUDA error 719"), 2, "failed"),
-        (fact("collective_finishes", "timed-out", None, None, "nccl"), 3, "timed out"),
-        (fact("send_receive", "failed", probe="nccl"), 3, "failed"),
+        (fact("bytes_arrive", "wrong-bytes"), 3, "wrong bytes"),
+        (fact("write_bandwidth", "wrong-data", value=300.0), 3, "wrong bytes"),
+        (fact("bytes_arrive", "failed", why_none="CUDA error 719"), 3, "failed"),
+        (fact("collective_finishes", "timed-out", None, None, "nccl"), 4, "timed out"),
+        (fact("send_receive", "failed", probe="nccl"), 4, "failed"),
     ],
 )
 def test_each_rung_says_no_by_itself(figure: Measurement, rung: int, answer: str) -> None:
@@ -64,20 +65,20 @@ def test_each_rung_says_no_by_itself(figure: Measurement, rung: int, answer: str
 
 def test_the_way_back_counts() -> None:
     back = fact("bytes_arrive", "wrong-bytes", B.address, A.address)
-    assert states(fact("bytes_arrive", "arrived"), back)[2] == (NO, "back: wrong bytes")
+    assert states(fact("bytes_arrive", "arrived"), back)[3] == (NO, "back: wrong bytes")
 
 
 def test_the_self_test_and_other_gpus_prove_nothing() -> None:
     from msgspec.structs import replace
 
     arrived = fact("bytes_arrive", "arrived")
-    assert states(replace(arrived, device_kind="cpu"))[2][0] == OPEN
+    assert states(replace(arrived, device_kind="cpu"))[3][0] == OPEN
     others = (
         fact("collective_finishes", "finished", None, None, "nccl"),
         fact("send_receive", "verified", B.address, C.address, "nccl"),
     )
-    assert states(*others)[3] == (OPEN, "not tried")
-    assert states(others[0])[3] == (YES, "finishes")
+    assert states(*others)[4] == (OPEN, "not tested yet")
+    assert states(others[0])[4] == (YES, "finishes")
 
 
 def test_mig_and_refusals_are_reported_with_a_reason() -> None:
@@ -88,8 +89,8 @@ def test_mig_and_refusals_are_reported_with_a_reason() -> None:
     pairs = (GpuPair(src=A.address, dst=B.address, p2p_read="gpu not supported"),)
     report = report_of((A, B), pairs=pairs)
     lines = [text_of(line) for line in ladder_lines(report, A.address, B.address, 60)]
-    assert "✗ gpu not suppo" in lines[1]
-    assert "by design of the model" in " ".join(" ".join(lines[2:]).split())
+    assert "✗ gpu not supported" in lines[1]
+    assert "by design of the model" in " ".join(" ".join(lines).split())
 
 
 def test_nics_have_no_ladder() -> None:
@@ -105,7 +106,17 @@ def test_nics_have_no_ladder() -> None:
 def test_it_fits(width: int) -> None:
     report = report_of((A, B), measurements=(fact("bytes_arrive", "wrong-bytes", value=None),))
     lines = ladder_lines(report, A.address, B.address, width)
-    assert all(width_of(line) <= max(width, 32) for line in lines)
+    assert all(width_of(line) <= max(width, 20) for line in lines)
     if width >= 59:
-        assert "3 bytes arrive" in text_of(lines[0])
-        assert "✗ wrong bytes" in text_of(lines[1])
+        assert "4 data       ✗ wrong bytes" in text_of(lines[3])
+
+
+def test_what_precedes_a_no_is_no_good_news() -> None:
+    report = demo_report("pcie-l40s-8")
+    one, other = (report.snapshot.machine.gpus[number].address for number in (0, 5))
+    line = rung_line(report, one, other, False)
+    assert text_of(line).split("▸")[0].split() == [
+        "path", "✓", "driver", "✓", "NCCL", "✗", "data", "–", "all-reduce", "–"
+    ]  # fmt: skip
+    assert not [ink for text, ink in line if ink == "good"]
+    assert [ink for text, ink in line if text == "✗"] == ["bad"]

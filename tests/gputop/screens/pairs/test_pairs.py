@@ -12,7 +12,7 @@ from gputop.topology.model.machine import GpuPair
 from gputop.topology.model.quantities import WRITE
 from gputop.topology.model.snapshot import Measurement
 from gputop.widgets.measure import Value, heats
-from gputop.widgets.measures import measures
+from gputop.widgets.measures import measures, visible
 from gputop.widgets.pair_matrix import PairMatrix
 from tests.support.app import (
     StepFeed,
@@ -89,9 +89,24 @@ def test_share_needs_an_expected_figure() -> None:
 
 def test_heat_is_brightest_at_the_best_value() -> None:
     values = {("a", "b"): Value(number=100.0), ("b", "a"): Value(number=10.0)}
-    assert heats(values, less_is_better=False) == {("a", "b"): "heat-5", ("b", "a"): "heat-1"}
-    assert heats(values, less_is_better=True) == {("a", "b"): "heat-1", ("b", "a"): "heat-5"}
+    assert heats(values, less_is_better=False) == {("a", "b"): "heat-5", ("b", "a"): "heat-0"}
+    assert heats(values, less_is_better=True) == {("a", "b"): "heat-0", ("b", "a"): "heat-5"}
     assert heats({("a", "b"): Value(number=0.0)}, less_is_better=False) == {("a", "b"): "heat-0"}
+
+
+def test_heat_is_the_share_of_what_is_healthy_and_of_the_peers() -> None:
+    values = {
+        ("a", "b"): Value(number=380.0),
+        ("b", "a"): Value(number=338.0),
+        ("a", "c"): Value(number=24.0),
+        ("c", "a"): Value(number=12.0),
+    }
+    healthy = {("a", "b"): 390.0, ("b", "a"): 390.0, ("a", "c"): 25.0}
+    inks = heats(values, less_is_better=False, healthy=healthy)
+    assert inks["a", "b"] == "heat-5", "97 % of what is healthy, and the best of its peers"
+    assert inks["b", "a"] == "heat-4", "89 % of its peer"
+    assert inks["a", "c"] == "heat-5", "a slower kind of link is not cold for that"
+    assert inks["c", "a"] == "heat-5", "nothing to compare it with but itself"
 
 
 @pytest.mark.parametrize("size", [(80, 24), (160, 50)])
@@ -100,14 +115,19 @@ async def test_measures_are_stepped_through_and_named(size: tuple[int, int]) -> 
         report = demo_report("dgx-1v")
         own = report.words
         await give(pilot, report)
-        await press(pilot, "3")
-        for measure in [*measures(), measures()[0]]:
+        await press(pilot, "3", "m")
+        shown = visible(report)
+        assert [measure.id for measure in shown] == [
+            "relation", "grant", "expected", "nccl-path", "transport"
+        ]  # fmt: skip
+        assert "Measured  nothing yet" in text(pilot, "#measure")
+        for measure in [*shown, shown[0]]:
             assert own.say(measure.title) in text(pilot, "#measure")
             assert own.say(measure.unit).split()[0] in text(pilot, "#measure")
             assert app_of(pilot).trouble == ""
             await press(pilot, "m")
         await press(pilot, "M")
-        assert measures()[0].title in text(pilot, "#measure")
+        assert shown[0].title in text(pilot, "#measure")
 
 
 async def test_cursor_steps_over_the_diagonal_and_explains() -> None:
@@ -115,8 +135,8 @@ async def test_cursor_steps_over_the_diagonal_and_explains() -> None:
         await give(pilot, demo_report("dgx-1v"))
         await press(pilot, "3")
         matrix = pilot.app.screen.query_one("#matrix", PairMatrix)
-        assert matrix.places == (0, 1)
-        await press(pilot, "left")
+        assert matrix.places == (0, 5)
+        await press(pilot, *["left"] * 5)
         assert matrix.places == (0, 1)
         await press(pilot, "down")
         assert matrix.places == (2, 1)
@@ -124,7 +144,7 @@ async def test_cursor_steps_over_the_diagonal_and_explains() -> None:
         assert matrix.places == (0, 1)
         await press(pilot, "down", "right")
         assert matrix.places == (2, 3)
-        assert "GPU2 to GPU3" in text(pilot, "#steps")
+        assert "GPU2 → GPU3" in text(pilot, "#answer")
         await press(pilot, "y")
         assert "NV2" in pilot.app.clipboard
 
@@ -132,7 +152,7 @@ async def test_cursor_steps_over_the_diagonal_and_explains() -> None:
 async def test_nics_have_rows_for_the_relation_only() -> None:
     async with GpuTop().run_test(size=(160, 50)) as pilot:
         await give(pilot, demo_report("hgx-h100-8"))
-        await press(pilot, "3")
+        await press(pilot, "3", "m")
         assert "NIC" in text(pilot, "#matrix")
         await press(pilot, "m")
         assert "NIC" not in text(pilot, "#matrix")
@@ -192,7 +212,7 @@ async def test_probe_runs_streams_and_is_cancelled(monkeypatch: pytest.MonkeyPat
         async for _ in rounds(pilot):
             if app.report is not None:
                 break
-        await press(pilot, "3", *"mmmmmmm", "p", "enter")
+        await press(pilot, "3", "p", "enter")
         probing: Any = app.probing._thread
         assert probing.started == [("p2p", (A, B), False)]
         app.post_message(ProbeStarted("p2p", "/usr/bin/python3", "found on PATH"))
@@ -266,12 +286,13 @@ async def test_the_pattern_is_reported_beside_every_measure(size: tuple[int, int
     async with GpuTop().run_test(size=size) as pilot:
         await give(pilot, report)
         await press(pilot, "3")
-        assert "to and from GPU3" not in text(pilot, "#steps")
-        await press(pilot, "down", "down")
-        # The relation was measured by nobody, but the pair is.
-        shown = " ".join(text(pilot, "#steps").split())
-        assert "Everything to and from GPU3 is low" in shown
-        assert shown.count("to and from GPU3") == 1
-        await press(pilot, *["m"] * [measure.id for measure in measures()].index(WRITE))
         assert "to and from GPU3" in text(pilot, "#pattern")
         assert "to and from GPU3" not in text(pilot, "#steps")
+        assert "GPU3" in text(pilot, "#answer").splitlines()[1], "the worst pair comes first"
+        assert "▼" in text(pilot, "#answer").splitlines()[1]
+        # The relation was measured by nobody, but the pair is.
+        await press(pilot, "M")
+        shown = " ".join(text(pilot, "#steps").split())
+        assert "to and from GPU3" not in text(pilot, "#pattern")
+        if size[0] > 110:
+            assert shown.count("Everything to and from GPU3 is low") == 1

@@ -11,6 +11,7 @@ from gputop.pages.terminal import section_lines
 from gputop.topology.flags.account.whatif_text import sections
 from gputop.topology.flags.catalogue.catalogue import Flag, catalogue
 from gputop.topology.flags.values.values import read_value
+from gputop.topology.flags.what_if.changes import export_line
 from gputop.topology.flags.what_if.effects import MIB, SIZES, effect_of
 from gputop.topology.flags.what_if.in_words import (
     change,
@@ -20,7 +21,7 @@ from gputop.topology.flags.what_if.in_words import (
 )
 from gputop.topology.flags.what_if.nothing import because
 from gputop.topology.flags.what_if.study import Study
-from gputop.topology.flags.what_if.whatif import compare, export_line
+from gputop.topology.flags.what_if.whatif import compare
 from gputop.topology.nccl.decide.summary import duration, message_size
 from gputop.topology.nccl.prediction import (
     AlgorithmChoice,

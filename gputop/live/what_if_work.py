@@ -1,0 +1,84 @@
+"""What the threads of the what-if work out; nothing here touches a widget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from gputop.topology.diagnosis.engine import Diagnosis
+from gputop.topology.flags.what_if.brief import brief
+from gputop.topology.flags.what_if.remedy import Remedy, remedy
+from gputop.topology.flags.what_if.study import Stopped, Study
+from gputop.topology.model.snapshot import EnvironmentVariable, NodeSnapshot
+from gputop.topology.nccl.decide.predict import NoGpusError
+from gputop.topology.node import Node
+from gputop.topology.report import Report
+
+
+class WhatIfOutcome(msgspec.Struct, frozen=True, eq=False):
+    """A node with changed variables: what the library does, what the rules find."""
+
+    changes: tuple[tuple[str, str | None], ...]
+    node: Node
+    diagnosis: Diagnosis | None
+    basis: Report
+    """The report of the node as it is set up, from which it was worked out."""
+    summary: tuple[str, ...]
+    """What the changes do, in clauses."""
+
+    def fits(self, real: Report) -> bool:
+        """Whether nothing has changed since that decides: the prediction and the findings."""
+        basis = self.basis
+        return basis.prediction is real.prediction and basis.diagnosis is real.diagnosis
+
+    def shown(self, real: Report) -> Report | None:
+        """The newest readings with these changes; None once the machine is another one."""
+        node = self.node.follow(changed(real.snapshot, dict(self.changes)))
+        return Report(node, self.diagnosis, real.events) if node.decided else None
+
+
+def changed(snapshot: NodeSnapshot, changes: Mapping[str, str | None]) -> NodeSnapshot:
+    """A snapshot of the node as if these variables were set in the environment."""
+    kept = tuple(held for held in snapshot.environment if held.name not in changes)
+    new = tuple(
+        EnvironmentVariable(name=name, value=value, origin="environment")
+        for name, value in changes.items()
+        if value is not None
+    )
+    return msgspec.structs.replace(snapshot, environment=(*kept, *new))
+
+
+def work_out(
+    study: Study,
+    real: Report,
+    changes: Mapping[str, str | None],
+    diagnose: Callable[[Node], Diagnosis],
+) -> WhatIfOutcome | None:
+    """Predict with the changes and ask the rules; None when a newer request has come."""
+    try:
+        summary = brief(study.change(changes))
+    except Stopped:
+        return None
+    except NoGpusError as error:
+        summary = (f"no prediction: {error}",)
+    node = real.node.follow(changed(real.snapshot, changes)).decide()
+    if study.overtaken():
+        return None
+    return WhatIfOutcome(
+        changes=tuple(changes.items()),
+        node=node,
+        diagnosis=None if real.diagnosis is None else diagnose(node),
+        basis=real,
+        summary=summary,
+    )
+
+
+def find_remedy(study: Study, src: str, dst: str) -> tuple[Remedy | None] | None:
+    """The change that gives a pair P2P, in a tuple; None when a newer request has come."""
+    try:
+        return (remedy(study, src, dst),)
+    except Stopped:
+        return None
+    except NoGpusError:
+        return (None,)

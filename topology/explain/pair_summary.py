@@ -1,0 +1,115 @@
+"""What a pair of devices uses and why, in a headline and a few short facts."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ..hardware.words import words_of
+from ..nccl.decide.steps import NEAR_ENOUGH
+from ..nccl.prediction import PairDecision
+from ..node import Node
+from ..wiring.paths import Path, path_between
+from ..wiring.relations import relation
+from .naming import name
+from .nccl import pair_decision, why_no_p2p
+from .route import route
+
+P2P, NO_P2P, OPEN = "P2P", "no P2P", "open"
+WITHOUT = {
+    "SHM": "NO P2P: shared memory in the host",
+    "NET": "NO P2P: over the network",
+    "none": "NO TRANSPORT: the start fails",
+}
+"""Transport without P2P -> the headline."""
+
+
+class PairSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer for one ordered pair."""
+
+    pair: str
+    """"GPU0 → GPU5"."""
+    state: str
+    """P2P, NO_P2P, or OPEN where the library was not asked or cannot be."""
+    head: str
+    """What it uses: "P2P over NVLink: 18 NVLinks", "NO P2P: shared memory in the host"."""
+    because: str = ""
+    """The evidence for that in one clause."""
+    uses: str = ""
+    """The transport as the log names it, with its path type; "" without a decision."""
+    link_gbs: float | None = None
+    """Payload of the narrowest link on the way, GB/s one way."""
+    route: str = ""
+
+
+def pair_summary(node: Node, src: str, dst: str) -> PairSummary:
+    """Say what two devices use; cheap, from what is known already."""
+    decision = pair_decision(node, src, dst)
+    relay = None if decision is None else _relay(node, decision)
+    if relay is None:
+        path = path_between(node.graph, src, dst)
+    else:
+        halves = [path_between(node.graph, a, b) for a, b in ((src, relay), (relay, dst))]
+        path = min((half for half in halves if half), key=_payload, default=None)
+    state, head, because = _state(node, decision, path, relay, src, dst)
+    return PairSummary(
+        pair=f"{name(node, src)} → {name(node, dst)}",
+        state=state,
+        head=head,
+        because=because,
+        uses="" if decision is None else f"{' and '.join(decision.labels)}, path {decision.path}",
+        link_gbs=None if path is None else path.payload_gbs,
+        route=route(node, src, dst, relay),
+    )
+
+
+def _payload(path: Path) -> float:
+    return path.payload_gbs or 0.0
+
+
+def _relay(node: Node, decision: PairDecision) -> str | None:
+    """The address of the GPU that passes the bytes on."""
+    if decision.via is None or node.prediction is None:
+        return None
+    return next((p.src_bus_id for p in node.prediction.pairs if p.src == decision.via), None)
+
+
+def _state(
+    node: Node,
+    decision: PairDecision | None,
+    path: Path | None,
+    relay: str | None,
+    src: str,
+    dst: str,
+) -> tuple[str, str, str]:
+    if decision is None:
+        return _undecided(node, src, dst)
+    if decision.transport != "P2P":
+        return NO_P2P, WITHOUT.get(decision.transport, decision.transport), why_no_p2p(decision)
+    over = "" if path is None else _over(path, decision)
+    if relay is not None:
+        over = f"through {name(node, relay)}"
+    near = next((s.because for s in decision.steps if s.question == NEAR_ENOUGH), "")
+    return P2P, f"P2P {over}".strip(), near
+
+
+def _over(path: Path, decision: PairDecision) -> str:
+    wire = path.narrowest
+    if path.relayed:
+        return "over xGMI, through other GPUs"
+    if path.kind in ("nvlink", "nvswitch", "xgmi") and wire is not None:
+        switch = " through NVSwitch" if path.kind == "nvswitch" else ""
+        return f"over {wire.name()}{switch}"
+    return f"over PCIe ({decision.path})"
+
+
+def _undecided(node: Node, src: str, dst: str) -> tuple[str, str, str]:
+    """For GPUs: why nothing is decided. For others: how they are connected."""
+    found = node.matrix.cell(src, dst) or relation(node.snapshot.machine, src, dst)
+    machine = node.snapshot.machine
+    if machine.gpu(src) is None or machine.gpu(dst) is None:
+        return OPEN, f"{found.letters}: {found.meaning}", ""
+    library = words_of(machine.gpus).library
+    if not node.decided:
+        return OPEN, f"working out what {library} does", ""
+    why = node.why_no_prediction or f"{library} would not use both in one communicator"
+    return OPEN, "P2P not known", f"no prediction: {why}"

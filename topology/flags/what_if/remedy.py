@@ -1,0 +1,79 @@
+"""The variable that would give a pair P2P, found by predicting and not from a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from ...nccl.prediction import PairDecision, Prediction
+from ..catalogue.catalogue import Catalogue, catalogue
+from ..values.values import unread
+from .study import Study, values_to_try
+
+KIND = "p2p"
+
+
+class Remedy(msgspec.Struct, frozen=True, kw_only=True):
+    """One change of a variable after which the pair uses P2P."""
+
+    name: str
+    value: str | None
+    """None: the variable is taken away."""
+    gained: int
+    """Unordered pairs of GPUs that use P2P after the change and not before."""
+    lost: int
+    """Those that do before and not after."""
+
+    @property
+    def in_words(self) -> str:
+        """The change: "NCCL_P2P_LEVEL=SYS", "NCCL_P2P_DISABLE unset"."""
+        return f"{self.name} unset" if self.value is None else f"{self.name}={self.value}"
+
+
+def remedy(study: Study, src: str, dst: str) -> Remedy | None:
+    """The least change that gives two GPUs (PCI addresses) P2P; None where none does.
+
+    Tries what is set here first, then each value worth trying of the variables that the decision
+    names, then of the other variables of P2P. Makes predictions: not for the event loop. Raises
+    NoGpusError, UnknownVersionError, and Stopped.
+    """
+    before = study.baseline()
+    pair = _pair(before, src, dst)
+    if pair is None or pair.transport == "P2P":
+        return None
+    had = _with_p2p(before)
+    for name, value in _changes(study, pair, catalogue()):
+        after = study.predict({name: value})
+        changed = _pair(after, src, dst)
+        if changed is None or changed.transport != "P2P" or after.failure:
+            continue
+        has = _with_p2p(after)
+        return Remedy(name=name, value=value, gained=len(has - had), lost=len(had - has))
+    return None
+
+
+def _changes(
+    study: Study, pair: PairDecision, known: Catalogue
+) -> Iterator[tuple[str, str | None]]:
+    """The changes to try, in their order."""
+    library = study.whose()
+    asked = [step.flag for step in pair.steps if step.flag and step.answer == "no"]
+    flags = [flag for flag in known.flags if flag.kind == KIND and not unread(flag, library)]
+    flags.sort(key=lambda flag: flag.name not in asked)
+    names = {name for flag in flags for name in (flag.name, *flag.aliases)}
+    for name in study.values:
+        if name in names:
+            yield name, None
+    for flag in flags:
+        for value in values_to_try(flag, library):
+            if study.values.get(flag.name) != value:
+                yield flag.name, value
+
+
+def _pair(prediction: Prediction, src: str, dst: str) -> PairDecision | None:
+    return next((p for p in prediction.pairs if (p.src_bus_id, p.dst_bus_id) == (src, dst)), None)
+
+
+def _with_p2p(prediction: Prediction) -> set[tuple[int, int]]:
+    return {(p.src, p.dst) for p in prediction.pairs if p.src < p.dst and p.transport == "P2P"}
