@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from gputop.topology.diagnosis.engine import Diagnosis
+from gputop.topology.expectation.cost.costs import costs_of
 from gputop.topology.flags.what_if.brief import brief
 from gputop.topology.flags.what_if.remedy import Remedy, remedy
 from gputop.topology.flags.what_if.study import Stopped, Study
@@ -56,15 +57,15 @@ def work_out(
     diagnose: Callable[[Node], Diagnosis],
 ) -> WhatIfOutcome | None:
     """Predict with the changes and ask the rules; None when a newer request has come."""
+    node = real.node.follow(changed(real.snapshot, changes)).decide()
     try:
-        summary = brief(study.change(changes))
+        comparison = study.change(changes)
+        cost = costs_of(node).all_reduce
+        summary = brief(comparison, "" if cost is None else cost.text)
     except Stopped:
         return None
     except NoGpusError as error:
         summary = (f"no prediction: {error}",)
-    node = real.node.follow(changed(real.snapshot, changes)).decide()
-    if study.overtaken():
-        return None
     return WhatIfOutcome(
         changes=tuple(changes.items()),
         node=node,

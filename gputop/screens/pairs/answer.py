@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from gputop.measuring.judged import judged
 from gputop.pages.severity import SIGNS as HARM
 from gputop.screens.pairs.ladder import rung_line
 from gputop.terminal.clean import clean
-from gputop.topology.expectation.judge import Judge
+from gputop.topology.expectation.cost.costs import costs_of
 from gputop.topology.explain.pair_summary import NO_P2P, P2P, PairSummary, pair_summary
 from gputop.topology.model import quantities
-from gputop.topology.model.snapshot import Measurement
 from gputop.topology.model.units import figure, gbs
 from gputop.widgets.measure import measured
 from gputop.widgets.meters import verdict_of
@@ -23,19 +22,10 @@ if TYPE_CHECKING:
     from gputop.topology.expectation.judgement import Judgement
     from gputop.topology.flags.what_if.remedy import Remedy
     from gputop.topology.report import Report
+    from gputop.widgets.measure import Pair
 
 HEAD = 9
 """Cells of the words at the left."""
-
-
-class CopySpeed(NamedTuple):
-    """What a copy between the two reaches."""
-
-    figure: Measurement | None
-    judgement: Judgement | None
-    healthy: float | None
-    basis: str
-    """"measured", "typical" or "estimate": where the healthy figure is from."""
 
 
 def answer_lines(
@@ -47,14 +37,13 @@ def answer_lines(
 ) -> tuple[Line, ...]:
     """The answer in two lines, then what would change it, its speed, its way and the evidence."""
     found = pair_summary(report.node, *pair)
-    speed = _measured(report, *pair)
     finding = _finding(shown, *pair)
     because = finding.title if finding is not None and found.state != NO_P2P else found.because
     lines = [
-        _headline(found, finding, speed.judgement, shown),
+        _headline(found, finding, _judgement(report, pair), shown),
         _row("Because", ((clean(because, 300) or "–", ""),), (), width),
         _change(found, remedy, width),
-        _row("Speed", _speed(found, speed), _button("p", "run", "probe(False)"), width),
+        _row("Speed", _speed(report, found, pair), _button("p", "run", "probe(False)"), width),
         _row("Route", ((clean(found.route, 200) or "not known", ""),), (), width),
         rung_line(report, *pair, found.state != NO_P2P),
     ]
@@ -105,42 +94,34 @@ def _change(found: PairSummary, remedy: tuple[bool, Remedy | None], width: int) 
     )
 
 
-def _measured(report: Report, src: str, dst: str) -> CopySpeed:
-    figure_ = measured(report.snapshot, quantities.WRITE).get((src, dst))
-    machine = report.snapshot.machine
-    if machine.gpu(src) is None or machine.gpu(dst) is None:
-        return CopySpeed(None, None, None, "")
-    if figure_ is not None:
-        judgement = judged(report).of(figure_)
-        band = None if judgement is None else judgement.band
-    else:
-        asked = Measurement(probe="", quantity=quantities.WRITE, src=src, dst=dst, unit="GB/s")
-        judge = Judge(report.snapshot, report.prediction, lambda: report.graph)
-        judgement, band = None, judge.expected(asked).band
-    return CopySpeed(
-        figure_,
-        judgement,
-        None if band is None else band.healthy,
-        "" if band is None else band.basis,
-    )
-
-
-def _speed(found: PairSummary, speed: CopySpeed) -> tuple[Span, ...]:
-    spans: list[Span] = [(f"link {gbs(found.link_gbs)}", "")]
-    if speed.healthy is not None:
-        spans.append((f" · healthy {figure(speed.healthy)} ({speed.basis})", "muted"))
-    made = speed.figure
-    spans.append((" · ", "muted"))
+def _speed(report: Report, found: PairSummary, pair: Pair) -> tuple[Span, ...]:
+    """The rate of the link, and what a copy reaches of what it should."""
+    spans: list[Span] = [(f"link {gbs(found.link_gbs)}", ""), (" · ", "muted")]
+    made = measured(report.snapshot, quantities.WRITE).get(pair)
+    cost = costs_of(report.node).copy(*pair) if _gpus(report, pair) else None
     if made is None:
-        return (*spans, ("measured –", "muted"))
+        reach = () if cost is None else ((f"copy {cost.pair}", ""), (" · ", "muted"))
+        return (*spans, *reach, ("measured –", "muted"))
     if made.value is None or made.verdict == "wrong-data":
-        return (*spans, (f"measured: {clean(made.verdict or 'no figure', 40)}", "bad"))
-    basis = made.basis
-    spans.append((f"{basis} {figure(made.value)}", "warn" if made.simulated else "strong"))
-    if speed.judgement is not None and speed.judgement.verdict != "no reference":
-        sign, word, ink = verdict_of(speed.judgement)
+        return (*spans, (f"{made.basis}: {clean(made.verdict or 'no figure', 40)}", "bad"))
+    if cost is not None and cost.healthy is not None:
+        spans.append((f"copy healthy {figure(cost.healthy)} → ", ""))
+    spans.append((f"{made.basis} {figure(made.value)}", "warn" if made.simulated else "strong"))
+    judgement = judged(report).of(made)
+    if judgement is not None and judgement.verdict != "no reference":
+        sign, word, ink = verdict_of(judgement)
         spans.append((f" {sign} {word}", ink))
     return tuple(spans)
+
+
+def _judgement(report: Report, pair: Pair) -> Judgement | None:
+    made = measured(report.snapshot, quantities.WRITE).get(pair)
+    return None if made is None else judged(report).of(made)
+
+
+def _gpus(report: Report, pair: Pair) -> bool:
+    machine = report.snapshot.machine
+    return all(machine.gpu(address) is not None for address in pair)
 
 
 def _button(key: str, word: str, action: str) -> Line:

@@ -20,8 +20,11 @@ def p2p_pairs(prediction: Prediction) -> tuple[int, int]:
     return sum(pair.transport == "P2P" for pair in pairs), len(pairs)
 
 
-def brief(comparison: Comparison) -> tuple[str, ...]:
-    """The clauses, what matters most first: a failure, P2P, the time of an all-reduce, the rest."""
+def brief(comparison: Comparison, cost: str = "") -> tuple[str, ...]:
+    """The clauses, what matters most first: a failure, P2P, the cost of an all-reduce, the rest.
+
+    `cost`: what an all-reduce costs with the changes, in words; without it, its predicted time.
+    """
     effect = comparison.effect
     if effect.failure[1]:
         return (f"the start fails: {effect.failure[1]}",)
@@ -32,7 +35,8 @@ def brief(comparison: Comparison) -> tuple[str, ...]:
     )
     if effect.nothing:
         return (f"nothing changes{f': {reasons[0]}' if reasons else ''}",)
-    found = [*_p2p(comparison), *_time(effect, comparison.changed.library.name.upper())]
+    library = comparison.changed.library.name.upper()
+    found = [*_p2p(comparison), *([cost] if cost else _time(effect, library))]
     if effect.ranks[0] != effect.ranks[1]:
         found.append(f"{effect.ranks[1]} GPUs take part instead of {effect.ranks[0]}")
     if effect.nodes[0] != effect.nodes[1]:
