@@ -260,7 +260,7 @@ async def test_pairs_show_verdicts_shares_and_the_pattern() -> None:
         await press(pilot, "3")
         assert "Everything to and from GPU3 is low" in text(pilot, "#pattern")
         seen = {}
-        for measure in visible(app_of(pilot).report):
+        for _measure in visible(app_of(pilot).report):
             await press(pilot, "m")
             shown = pilot.app.screen
             assert isinstance(shown, PairsScreen)
