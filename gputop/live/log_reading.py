@@ -17,6 +17,7 @@ from gputop.topology.diagnosis.symptoms.log import ReadLog
 from gputop.topology.logs.reading.lines import LogUnreadable, Readable
 from gputop.topology.logs.reading.read import read_log
 from gputop.topology.logs.report.report import LogReport
+from gputop.topology.recorded.kept import FAR
 from gputop.topology.recorded.plain_file import open_plain
 
 SCHEMA = "gputop.log/1"
@@ -78,7 +79,8 @@ def _nothing(log: LogReport) -> str:
         return f"{where}: {why}"
     lines = (log.suspects or log.openings)[:MOST_QUOTED]
     quoted = "; ".join(f"line {note.line}: {note.text[:80]}" for note in lines)
-    return f"{NO_LINES}{f' ({quoted})' if quoted else ''}; {FETCH}"
+    far = "" if log.outputs_until is None else f"; from line {log.outputs_until} on {FAR}"
+    return f"{NO_LINES}{f' ({quoted})' if quoted else ''}{far}; {FETCH}"
 
 
 def document(read: ReadLog) -> dict[str, Any]:
@@ -97,6 +99,7 @@ def document(read: ReadLog) -> dict[str, Any]:
             "kinds": log.kinds,
             "cut": log.cut,
             "more": log.more,
+            "outputs_until": log.outputs_until,
             "unread": [msgspec.to_builtins(note) for note in log.unread],
             "unknown": [msgspec.to_builtins(note) for note in log.unknown],
         },

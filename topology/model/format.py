@@ -40,8 +40,10 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
     starts: re.Pattern[str] | None = None
     """Where the output begins in a text that holds other things too, at the start of a line. None:
     it fills a file."""
-    needs: str = ""
-    """A word without which a text has no such output; looking for it is quick."""
+    needs: tuple[str, ...] = ()
+    """Texts of which each such output in a text holds one; looking for them is quick.
+
+    Without them it is looked for in any text, but not behind the first megabyte of a long one."""
     goes_on: re.Pattern[str] | None = None
     """A line that belongs to the output, below its first; empty lines do between such lines."""
     repeats: bool = False

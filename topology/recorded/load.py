@@ -18,14 +18,12 @@ from ..sources.collect import merge
 from ..sources.files.tree import FolderTree
 from .formats import NAMES
 from .formats.sysfs_tar import looks_like_sysfs, part_from_tree
+from .kept import FAR, KeptText
 from .plain_file import read_plain
 from .sections import plain, read_sections
 
 HEAD_BYTES = 64 * 1024
 MOST_BYTES = LIMIT_BYTES
-SECTION_BYTES = 8 * 1024 * 1024
-"""How much of a text is looked through for outputs of tools."""
-FAR = f"only the first {SECTION_BYTES >> 20} MiB of a text are looked through"
 STDIN = "-"
 """Stands for what was read from stdin, in place of a path."""
 MOST_GPUS = 128
@@ -221,8 +219,10 @@ def _understood(
             where = f"{path}:{error.line}" if error.line else f"{path}"
             raise LoadError(f"{where}: broken {form.id}: {error}") from error
         return [_Found(order + 1, path.name, part, taken_at)], []
+    kept = KeptText(form for form in forms if form.starts is not None)
+    kept.offer_all(data)
     try:
-        text = read_sections(data[:SECTION_BYTES], forms, path)
+        text = read_sections(kept.data, forms, path, kept.number)
     except FormatError as error:
         raise LoadError(f"{path}:{error.line}: {error}") from error
     if text is not None:
@@ -230,9 +230,8 @@ def _understood(
             _Found(forms.index(form) + 1, path.name, part, taken_at) for form, part in text.parts
         ]
         unread = [(f"{path.name}, {lines}", why) for lines, why in text.passed_over]
-        if len(data) > SECTION_BYTES:
-            rest = data.count(b"\n", 0, SECTION_BYTES) + 1
-            unread.append((f"{path.name}, from line {rest} on", FAR))
+        if kept.until is not None:
+            unread.append((f"{path.name}, from line {kept.until} on", FAR))
         return found, unread
     for sign, what in NOT_READ:
         if sign.search(head):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
@@ -14,8 +15,6 @@ from ..sources.collect import merge
 from .formats import NAMES
 from .sections import BROKEN, PROVES_NOTHING, read_sections
 
-KEPT_BYTES = 4 * 1024 * 1024
-"""How much of a text is looked through for outputs of tools; what people paste is far smaller."""
 MOST_GPUS = 128
 
 
@@ -43,15 +42,16 @@ class PastedText(msgspec.Struct, frozen=True):
     """Lines of outputs that could not be read, and why."""
 
 
-def read_pasted(data: bytes, name: str) -> PastedText | None:
+def read_pasted(data: bytes, name: str, number: Callable[[int], int] = int) -> PastedText | None:
     """The node of all outputs in a text; None where there is none that can be read.
 
-    An output that cannot be read is named, among those that can if there are any.
+    An output that cannot be read is named, among those that can if there are any. `number` gives
+    the line of the whole text for a line of `data`.
     """
     forms = text_formats()
     path = Path(name or "text")
     try:
-        found = read_sections(data[:KEPT_BYTES], forms, path)
+        found = read_sections(data, forms, path, number)
     except FormatError as error:
         nothing = NodeSnapshot(taken_at=0.0, source=(name or "text",))
         return PastedText(nothing, (), ((f"line {error.line}", str(error)),))
@@ -69,7 +69,9 @@ def read_pasted(data: bytes, name: str) -> PastedText | None:
         snapshot=snapshot,
         sections=tuple(
             PastedSection(
-                section.form.id, section.first, tuple(section.text.rstrip("\n").split("\n"))
+                section.form.id,
+                number(section.first),
+                tuple(section.text.rstrip("\n").split("\n")),
             )
             for section in found.sections
         ),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from array import array
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -53,9 +54,12 @@ class Sections(msgspec.Struct, frozen=True):
     """Every output of the text, read or not, in its order."""
 
 
-def read_sections(data: bytes, forms: Sequence[Format], path: Path) -> Sections | None:
+def read_sections(
+    data: bytes, forms: Sequence[Format], path: Path, number: Callable[[int], int] = int
+) -> Sections | None:
     """Every output of these formats in a text; None where there is none.
 
+    `number` gives the line of the file for a line of the data, where that is a part of the file.
     Raises FormatError where none of them can be read, with the line of the file.
     """
     text = plain(data)
@@ -66,7 +70,7 @@ def read_sections(data: bytes, forms: Sequence[Format], path: Path) -> Sections 
     passed_over: list[tuple[str, str]] = []
     first_error: FormatError | None = None
     for section in _joined(sections):
-        where = _lines([(section.first, section.last)])
+        where = _lines([(section.first, section.last)], number)
         form = section.form
         if not form.repeats and any(other is form for other, _ in parts):
             passed_over.append((where, f"another output of {form.id}; the first one is used"))
@@ -78,7 +82,7 @@ def read_sections(data: bytes, forms: Sequence[Format], path: Path) -> Sections 
             else:
                 parts.append((form, part))
         except FormatError as error:
-            line = section.first - 1 + (error.line or 1)
+            line = number(section.first - 1 + (error.line or 1))
             located = FormatError(f"{_failed(form, error)}: {error}", line)
             first_error = first_error or located
             passed_over.append((where, str(located)))
@@ -88,7 +92,7 @@ def read_sections(data: bytes, forms: Sequence[Format], path: Path) -> Sections 
         parts.append((parts[0][0], Part(assumptions=(doubt,))))
     between = _between(text, sections)
     if between:
-        passed_over.append((_lines(between), "text that --from does not read"))
+        passed_over.append((_lines(between, number), "text that --from does not read"))
     return Sections(tuple(parts), tuple(passed_over), tuple(sections))
 
 
@@ -141,12 +145,14 @@ def split(text: str, forms: Sequence[Format]) -> list[TextSection]:
     """The sections in the order of the text. Where two formats start, the earlier one has it."""
     found: list[tuple[int, int, Format]] = []
     for order, form in enumerate(forms):
-        if form.starts is None or form.needs not in text:
+        if form.starts is None or (form.needs and not any(w in text for w in form.needs)):
             continue
         for count, match in enumerate(form.starts.finditer(text)):
             if count < MOST_SECTIONS * 64:
                 found.append((match.start(), order, form))
-    lines = [0, *(match.end() for match in re.finditer("\n", text))] if found else []
+    lines = array("L", [0])
+    if found:
+        lines.extend(match.end() for match in re.finditer("\n", text))
     sections: list[TextSection] = []
     end = 0
     found.sort(key=lambda item: item[:2])
@@ -190,7 +196,8 @@ def _between(text: str, sections: Sequence[TextSection]) -> list[tuple[int, int]
     ranges: list[tuple[int, int]] = []
     taken = iter(sections)
     section = next(taken, None)
-    for number, line in enumerate(text.split("\n"), start=1):
+    for number, match in enumerate(re.finditer(r"(?m)^.*", text), start=1):
+        line = match[0]
         while section is not None and number > section.last:
             section = next(taken, None)
         if (section is not None and number >= section.first) or _SAYS_NOTHING.match(line):
@@ -202,7 +209,8 @@ def _between(text: str, sections: Sequence[TextSection]) -> list[tuple[int, int]
     return ranges
 
 
-def _lines(ranges: Sequence[tuple[int, int]]) -> str:
-    named = [f"{a}" if a == b else f"{a}-{b}" for a, b in ranges[:_MOST_RANGES]]
+def _lines(ranges: Sequence[tuple[int, int]], number: Callable[[int], int]) -> str:
+    placed = [(number(a), number(b)) for a, b in ranges[:_MOST_RANGES]]
+    named = [f"{a}" if a == b else f"{a}-{b}" for a, b in placed]
     more = f" and {len(ranges) - _MOST_RANGES} more" if len(ranges) > _MOST_RANGES else ""
     return f"line{'s' * (len(ranges) > 1 or '-' in named[0])} {', '.join(named)}{more}"

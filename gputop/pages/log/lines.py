@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from gputop.terminal.clean import clean
 from gputop.topology.model import units
+from gputop.topology.recorded.kept import FAR
 from gputop.widgets.spans import Line, Span, left, right, wrapped
 
 if TYPE_CHECKING:
@@ -110,6 +111,8 @@ def _gaps(log: LogReport) -> Iterator[str]:
         yield f"{_count(log.cut, 'line')} cut, or with another line written into it"
     for what, number in log.more.items():
         yield f"left out: {number} {clean(what, 60)}"
+    if log.outputs_until is not None:
+        yield f"from line {log.outputs_until} on: {FAR}"
 
 
 def rank_lines(comm: Communicator, width: int, library: str | None = None) -> tuple[Line, ...]:

@@ -113,10 +113,10 @@ def test_a_broken_section_is_named_with_its_line(tmp_path: Path) -> None:
 
 
 def test_the_rest_of_a_long_text_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gputop.topology.recorded.load.SECTION_BYTES", len(TOPO) + 3)
+    monkeypatch.setattr("gputop.topology.recorded.kept.KEPT_BYTES", len(TOPO) + 3)
     loaded = read(tmp_path, f"{TOPO}a\nb\nc\n")
     assert loaded.skipped[-1][0] == "paste.txt, from line 5 on"
-    assert "only the first" in loaded.skipped[-1][1]
+    assert "looked through for outputs of tools" in loaded.skipped[-1][1]
 
 
 def test_lines_stay_lines() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 CHUNK_BYTES = 1 << 20
 LONGEST_LINE = 16384
@@ -96,37 +96,13 @@ def _unpacked(first: bytes, pieces: Iterator[bytes]) -> Iterator[bytes]:
                 packed += len(piece)
 
 
-class Batch(NamedTuple):
-    """Whole lines without line ends, and how many lines without a mark follow them."""
-
-    lines: list[bytes]
-    unmarked: int = 0
-    chunk: bytes = b""
-    """What the lines are made of, but for the start of the first one."""
-
-    def present(self, marks: tuple[bytes, ...]) -> tuple[bytes, ...]:
-        """Those of `marks` that stand in the lines; much faster than looking into each line."""
-        first = self.lines[0] if self.lines else b""
-        return tuple(mark for mark in marks if mark in self.chunk or mark in first)
-
-
 class LineReader:
-    """Splits chunks into lines and counts the bytes and the lines that were cut.
-
-    Lines without any of `marks` may be counted instead of given; without marks all are given.
-    """
+    """Splits chunks into lines and counts the bytes and the lines that were cut."""
 
     def __init__(
-        self,
-        source: Readable | Iterable[bytes],
-        heard: Callable[[int], None] | None = None,
-        marks: tuple[bytes, ...] = (b"",),
-        keep: int = 0,
+        self, source: Readable | Iterable[bytes], heard: Callable[[int], None] | None = None
     ) -> None:
-        """`keep`: how many bytes of the beginning are kept as `head`."""
         self.bytes = 0
-        self.head = b""
-        self._keep = keep
         self.shortened = 0
         """Lines longer than LONGEST_LINE."""
         self.open_end = False
@@ -135,21 +111,17 @@ class LineReader:
         """Why the rest of the log was not read; empty where all of it was."""
         self._source = source
         self._heard = heard
-        self._marks = marks
 
-    def batches(self) -> Iterator[Batch]:
-        """Whole lines, in order."""
+    def batches(self) -> Iterator[list[bytes]]:
+        """Whole lines without line ends, in order."""
         rest = b""
         skipping = False
         for chunk in self._chunks():
-            if self.bytes < self._keep:
-                self.head += chunk[: self._keep - self.bytes]
             self.bytes += len(chunk)
             if self._heard is not None:
                 self._heard(self.bytes)
-            # The first lines are wanted even where they say nothing: an answer quotes them.
-            whole = self.bytes == len(chunk) or any(mark in chunk for mark in self._marks)
-            lines, unmarked, tail = self._split(chunk, whole=whole)
+            lines = chunk.split(b"\n")
+            tail = lines.pop()
             if skipping:
                 if not lines:
                     continue
@@ -161,38 +133,22 @@ class LineReader:
                 tail = rest + tail
             rest = tail
             if len(rest) > LONGEST_LINE:
-                # With lines in between, the open line is not the one after `lines`.
-                if unmarked:
-                    yield Batch(self._cut(lines), unmarked, chunk)
-                    lines, unmarked = [], 0
                 lines.append(rest)
                 rest = b""
                 skipping = True
-            yield Batch(self._cut(lines), unmarked, chunk)
+            yield self._cut(lines)
             if self.bytes > LARGEST_LOG:
                 self.stopped = "it is too large"
                 return
         if rest:
             self.open_end = True
-            yield Batch([rest])
+            yield [rest]
 
     def _chunks(self) -> Iterator[bytes]:
         try:
             yield from chunks(self._source)
         except _UnpacksTooFar:
             self.stopped = f"it unpacks to over {MOST_UNPACKED} times its size"
-
-    def _split(self, chunk: bytes, *, whole: bool) -> tuple[list[bytes], int, bytes]:
-        """Ended lines, how many unmarked ones follow, and the line that is still open.
-
-        The first line belongs to the one that was open before, so it is always given.
-        """
-        if not whole and (ends := chunk.count(b"\n")):
-            first, last = chunk.find(b"\n"), chunk.rfind(b"\n")
-            return [chunk[:first]], ends - 1, chunk[last + 1 :]
-        lines = chunk.split(b"\n")
-        tail = lines.pop()
-        return lines, 0, tail
 
     def _cut(self, lines: list[bytes]) -> list[bytes]:
         return [self._short(line) if len(line) > LONGEST_LINE else line for line in lines]

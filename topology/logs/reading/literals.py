@@ -12,6 +12,8 @@ _CLASSES = "dDwWsSbBAZ"
 ANY_TEXT = (".", "^", "$", "+", "+?")
 """Pieces of a pattern that stand for no certain text, or end one."""
 _MANY = ("?", "*", "{")
+_LONG = 4
+"""Characters of a text that is worth looking for beside another one."""
 
 _Branch = list["str | _Group"]
 """Pieces of text and groups in order; "" separates texts."""
@@ -24,8 +26,11 @@ class _Group:
         self.branches: list[_Branch] = [[]]
 
 
-def literals(pattern: str) -> frozenset[str]:
-    """Texts of which each match of the pattern holds at least one; empty where none is certain."""
+def literals(pattern: str) -> tuple[tuple[frozenset[str], ...], ...]:
+    """What a match holds: of one of the alternatives, of each set of texts at least one.
+
+    The two sets of the longest texts are given. Empty where no text is certain.
+    """
     stack = [_Group(asserts=False)]
     for token in _TOKEN.findall(pattern):
         branch = stack[-1].branches[-1]
@@ -43,7 +48,14 @@ def literals(pattern: str) -> frozenset[str]:
             branch.append("")
         else:
             branch.append(token[-1])
-    return _needed(stack[0])
+    alternatives = [_certain(branch) for branch in stack[0].branches]
+    return tuple(alternatives) if all(alternatives) else ()
+
+
+def _certain(branch: _Branch) -> tuple[frozenset[str], ...]:
+    """The sets of texts of one alternative, the best first."""
+    best = sorted({texts for texts in _choices(branch) if texts}, key=_worth, reverse=True)
+    return tuple(texts for texts in best[:2] if texts is best[0] or _worth(texts)[0] >= _LONG)
 
 
 def _needed(group: _Group) -> frozenset[str]:

@@ -9,14 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from ...recorded.pasted import KEPT_BYTES, read_pasted
+from ...recorded.kept import KeptText
+from ...recorded.pasted import PastedText, read_pasted, text_formats
+from ...recorded.sought import Words
 from ..report.report import LogReport, Variable
 from .building import Process
 from .gathering import GatheredLog, numbered
 from .kinds import WORDS, Reader, family
-from .lines import Batch, LineReader, Readable
+from .lines import LineReader, Readable
 from .prefix import MARK, Heads, Speaker, source_of, unfolded, unwrapped, without_colour
-from .signs import ABOUT, NONE, Signs
+from .signs import NONE, Signs
 from .unmarked import MOST_OPENINGS, Unmarked, marked
 
 _LEVELS = {
@@ -26,8 +28,8 @@ _LEVELS = {
     b"CALL ": "CALL",
     b"ABORT": "WARN",
 }
-MANY_OTHERS = 50
-"""Lines without the library's head in one chunk from which on it pays to search it as a whole."""
+_MOST = MARK + b"INFO "
+"""What nearly all lines of the library hold."""
 _WORD_CACHE = 20_000
 
 
@@ -46,8 +48,8 @@ def read_log(
     are read too. A damaged or cut log gives what could be read;
     raises LogUnreadable for gzip data that cannot be unpacked at all.
     """
-    keep = KEPT_BYTES if outputs else 0
-    return _Reading(LineReader(source, heard, ABOUT, keep), signs).report(name)
+    kept = KeptText(text_formats()) if outputs else None
+    return _Reading(LineReader(source, heard), signs, kept).report(name)
 
 
 def read_file(path: Path, heard: Callable[[int], None] | None = None) -> LogReport:
@@ -57,8 +59,9 @@ def read_file(path: Path, heard: Callable[[int], None] | None = None) -> LogRepo
 
 
 class _Reading:
-    def __init__(self, lines: LineReader, signs: Signs) -> None:
+    def __init__(self, lines: LineReader, signs: Signs, kept: KeptText | None) -> None:
         self._lines = lines
+        self._kept = kept
         self._log = GatheredLog()
         self._unmarked = Unmarked(self._log, signs)
         self._heads = Heads()
@@ -68,8 +71,8 @@ class _Reading:
         self._library_lines = 0
 
     def report(self, name: str) -> LogReport:
-        for batch in self._lines.batches():
-            self._read(batch)
+        for lines in self._lines.batches():
+            self._read(lines)
         log = self._log
         for process in log.processes():
             process.flush()
@@ -101,39 +104,31 @@ class _Reading:
             openings=numbered(log.openings),
             suspects=numbered(log.suspects),
             progress=log.progress.built(),
-            pasted=read_pasted(self._lines.head, name) if self._lines.head else None,
+            pasted=self._pasted(name),
+            outputs_until=None if self._kept is None else self._kept.until,
             more={what: count for what, count in log.more.items() if count},
         )
 
-    def _read(self, batch: Batch) -> None:
+    def _pasted(self, name: str) -> PastedText | None:
+        """The outputs of tools; None where there are none, or nobody asked."""
+        data = b"" if self._kept is None else self._kept.data
+        return read_pasted(data, name, self._kept.number) if data and self._kept else None
+
+    def _read(self, lines: list[bytes]) -> None:
         """Read every line; this loop has to be fast."""
         number = self._number
-        elsewhere, ours = batch.unmarked, 0
+        elsewhere, ours = 0, 0
         counts: dict[str, int] = {}
         words, by_head, log = self._by_word, self._by_head, self._log
-        others = 0
-        present: tuple[bytes, ...] = ABOUT
-        for raw in batch.lines:
+        telling = self._telling(lines)
+        for raw in lines:
             number += 1
             at = raw.find(MARK)
-            if at < 0 and not self._unmarked.awaits:
-                others += 1
-                if others == MANY_OTHERS:
-                    present = batch.present(ABOUT)
-                    self._unmarked.narrow(batch.chunk)
-                    if MARK not in batch.chunk and self._unmarked.silent(batch.chunk):
-                        rest = len(batch.lines) - (number - self._number) + 1
-                        elsewhere += rest
-                        number += rest - 1
-                        break
-                for mark in present:
-                    if mark in raw:
-                        break
-                else:
-                    elsewhere += 1
-                    if len(log.openings) < MOST_OPENINGS and raw.strip():
-                        log.openings.append((number, raw[:1600]))
-                    continue
+            if at < 0 and raw not in telling and not self._unmarked.awaits:
+                elsewhere += 1
+                if len(log.openings) < MOST_OPENINGS and raw.strip():
+                    log.openings.append((number, raw[:1600]))
+                continue
             if raw[:1] == b"{":
                 raw = unwrapped(raw)
                 at = raw.find(MARK)
@@ -161,13 +156,20 @@ class _Reading:
                 continue
             kind = self._understand(process, text, first[0], reader, number)  # type: ignore[arg-type]
             counts[kind] = counts.get(kind, 0) + 1
-        if others >= MANY_OTHERS:
-            self._unmarked.narrow(None)
-        self._number = number + batch.unmarked
+        self._number = number
         self._library_lines += ours
         log.kinds.update(counts)
         if elsewhere:
             log.kinds["elsewhere"] += elsewhere
+
+    def _telling(self, lines: list[bytes]) -> set[bytes]:
+        """Those lines without the library's head that may say something: few do."""
+        others = [raw for raw in set(lines) if _MOST not in raw]
+        text = b"\n".join(others)
+        words = Words(text)
+        if self._kept is not None:
+            self._kept.offer(lines, self._number + 1, text, words)
+        return self._unmarked.telling(others, text, words)
 
     def _process(self, head: bytes) -> tuple[Process, str | None]:
         """Find the process behind a head, and the source file that a warning names."""

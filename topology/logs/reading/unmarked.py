@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
+from ...recorded.sought import Sought, Words
 from ..report.text import plain
 from .gathering import GatheredLog
 from .pasted_settings import NAMES, settings_in
 from .setting_lines import on_version
-from .signs import DIGITS, Present, Signs
+from .signs import ABOUT, Present, Signs
 from .torch_progress import MARKS
 
+_ABOUT = Sought(ABOUT)
 _LAST_WORDS = re.compile(
     rb"NCCL (?:error|Error)|nccl\w+Error|Watchdog caught collective|Cuda failure|Last error:"
     rb"|ProcessGroupNCCL.*(?:[Tt]imeout|[Ee]xception|abort|got stuck|timed out)"
 )
-_LAST_MARKS = (
-    b"NCCL error", b"NCCL Error", b"Error", b"Watchdog caught", b"Cuda failure", b"Last error:",
-    b"ProcessGroupNCCL",
+_TOLD = Sought(
+    (
+        b"NCCL error", b"NCCL Error", b"nccl", b"Watchdog caught", b"Cuda failure", b"Last error:",
+        b"ProcessGroupNCCL", b"CCL version", b"NCCL ", b"INFO NET", b"INFO Ring", b"INFO Channel",
+        b"INFO Trees", b"INFO comm", b"INFO Using", b"INFO Cuda", b"INFO CUDA", b"INFO rank",
+        b"INFO Bootstrap", b"INFO NCCL_", b"INFO Launch", b"INFO Connected", b"] WARN ", b".cc:",
+        b".cu:", b"\x1b", *MARKS, *NAMES,
+    )
 )  # fmt: skip
-"""Each of the last words holds one of these."""
-_SPOKEN = (b"CCL version", b"NCCL ", b"INFO ", b"WARN ", *MARKS, *NAMES)
-"""Without any of these there is neither a version nor a head, nor progress nor a setting."""
+"""Without any of these there are neither last words nor a version, a head, progress or a setting.
+Colours may hide all of them."""
 _VERSION = re.compile(rb"[NR]CCL version ?:? ?\d+\.\d+")
 _ITS_VERSION = re.compile(rb", NCCL version (\d{1,3}\.\d{1,3}\.\d{1,3})\b")
 _BARE = re.compile(rb"(?:^|[\s>:|\])])(NCCL (?:INFO|WARN) )")
@@ -38,15 +45,18 @@ _SUSPECT = re.compile(
     rb"[Ee]rror|ERROR|[Ff]ail|FATAL|Exception|[Aa]bort|[Tt]imed? ?out|TIMEOUT|[Kk]illed"
     rb"|Segmentation|[Hh]ang|[Ss]tuck"
 )
-_SUSPECT_MARKS = (
-    b"rror", b"ERROR", b"ail", b"FATAL", b"Exception", b"bort", b"imed", b"imeout", b"TIMEOUT",
-    b"illed", b"Segmentation", b"ang", b"tuck",
+_SUSPECTS = Sought(
+    (
+        b"rror", b"ERROR", b"ail", b"FATAL", b"Exception", b"bort", b"imed", b"imeout", b"TIMEOUT",
+        b"illed", b"Segmentation", b"ang", b"tuck",
+    )
 )  # fmt: skip
 """Each suspect holds one of these: to look for them is quicker."""
 _FRAME = re.compile(rb"^\W*(?:\[?\w+\]?: *)?(?:File \"|frame #\d)")
 """A place in a trace: its path may hold the same words."""
 _EMPTY_WORDS = re.compile(rb"Last error:\s*$")
-_MOST_DULL = 5000
+_MANY = 8
+"""Different words about the library or GPUs from which on most lines will hold one."""
 MOST_SUSPECTS = 5
 MOST_OPENINGS = 3
 
@@ -71,11 +81,8 @@ class Unmarked:
     def __init__(self, log: GatheredLog, signs: Signs) -> None:
         self._log = log
         self._signs = signs
-        self._present: Present | None = None
-        self._last_words = self._suspects = True
-        """Whether lines like those may stand in the chunk."""
-        self._dull: set[bytes] = set()
-        """Lines without their digits that say nothing, whatever the digits are."""
+        self._present: Present = {}
+        """The signs that the lines may hold which were given last."""
         self._awaited = False
         """The line before ended in "Last error:", so this one says what it is."""
 
@@ -84,17 +91,21 @@ class Unmarked:
         """Whether the next line belongs to the one before."""
         return self._awaited
 
-    def narrow(self, chunk: bytes | None) -> None:
-        """Say what the lines to come are made of; None where that is not worth while."""
-        self._present = self._signs.present(chunk)
-        self._last_words = chunk is None or any(mark in chunk for mark in _LAST_MARKS)
-        self._suspects = chunk is None or any(mark in chunk for mark in _SUSPECT_MARKS)
-
-    def silent(self, chunk: bytes) -> bool:
-        """Whether no line of the chunk that `narrow` looked at can say anything."""
-        found = self._present is not None and not self._present.texts and not self._signs.always
-        heard = self._last_words or (self._suspects and len(self._log.suspects) < MOST_SUSPECTS)
-        return found and not heard and not any(mark in chunk for mark in _SPOKEN)
+    def telling(self, lines: list[bytes], text: bytes, words: Words) -> set[bytes]:
+        """Which of the lines to come may say something; `text` is all of them, with its `words`."""
+        about = _ABOUT.found(text, words)
+        if not about:
+            return set()
+        if len(about) < _MANY and sum(map(text.count, about)) < len(lines) // 4:
+            text = b"\n".join(_lines_with(about, text))
+            words = Words(text)
+        self._present = self._signs.present(text, words)
+        if self._signs.always:
+            return set(lines)
+        told = {*self._present, *_TOLD.found(text, words)}
+        if len(self._log.suspects) < MOST_SUSPECTS:
+            told.update(_SUSPECTS.found(text, words))
+        return {line for line in _lines_with(told, text) if _holds(line, about)}
 
     def read(self, raw: bytes, number: int) -> int:
         """Read one line; 1 when it is the library's or about it."""
@@ -104,11 +115,7 @@ class Unmarked:
         if awaited and not text.strip():
             self._awaited = True
             return 0
-        shape = text.translate(None, DIGITS)
-        if shape in self._dull and not awaited:
-            log.kinds["elsewhere"] += 1
-            return 0
-        last_words = _LAST_WORDS.search(text) if self._last_words else None
+        last_words = _LAST_WORDS.search(text)
         if b"ProcessGroupNCCL" in text and any(mark in text for mark in MARKS):
             log.progress.read(text, number)
         if b"CCL version" in text and last_words is None:
@@ -118,7 +125,7 @@ class Unmarked:
                 return 1
         if last_words is not None or awaited:
             self._awaited = _EMPTY_WORDS.search(text) is not None
-            excerpt = self._signs.excerpt(text)
+            excerpt = self._signs.excerpt(text, self._present)
             log.note("OTHER", None, text if excerpt is None else excerpt.encode(), number)
             log.kinds["framework"] += 1
             named = _ITS_VERSION.search(text)
@@ -131,18 +138,33 @@ class Unmarked:
         if settings:
             log.kinds["setting"] += 1
             return 0
-        texts = self._signs.texts_in(text, self._present)
-        excerpt = self._signs.excerpt(text, texts)
+        excerpt = self._signs.excerpt(text, self._present)
         if excerpt is not None:
             log.note("OTHER", None, excerpt.encode(), number)
             log.kinds["sign"] += 1
             return 0
-        if b"version" not in text and self._signs.dull(texts, shape, self._present):
-            if len(self._dull) >= _MOST_DULL:
-                self._dull.clear()
-            self._dull.add(shape)
-        wanted = self._suspects and len(log.suspects) < MOST_SUSPECTS
+        wanted = len(log.suspects) < MOST_SUSPECTS
         if wanted and _SUSPECT.search(text) and not _FRAME.search(text):
             log.suspects.append((number, text[:1600]))
         log.kinds["elsewhere"] += 1
         return 0
+
+
+def _lines_with(marks: Iterable[bytes], text: bytes) -> set[bytes]:
+    """The lines of a text that hold one of the marks."""
+    found = set()
+    for mark in marks:
+        at = text.find(mark)
+        while at >= 0:
+            end = text.find(b"\n", at)
+            end = end if end >= 0 else len(text)
+            found.add(text[text.rfind(b"\n", 0, at) + 1 : end])
+            at = text.find(mark, end)
+    return found
+
+
+def _holds(line: bytes, marks: Iterable[bytes]) -> bool:
+    for mark in marks:  # noqa: SIM110 - a generator takes three times as long
+        if mark in line:
+            return True
+    return False

@@ -118,6 +118,8 @@ class LogReport(msgspec.Struct, frozen=True, kw_only=True):
     """How far ranks came, by line; only where PyTorch's watchdog says it."""
     pasted: PastedText | None = None
     """What outputs of other tools in the same text say of the node."""
+    outputs_until: int | None = None
+    """The line from which on outputs of tools were not looked for; None: in all of it."""
     more: dict[str, int] = {}
     """What -> how much of it was left out to keep memory bounded."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 LIMIT = 400
 
@@ -23,7 +24,12 @@ def plain(data: bytes, limit: int = LIMIT) -> str:
 
 def shape(data: bytes) -> bytes:
     """Replace every number in the text: lines of one kind have one shape."""
-    return _NUMBERS.sub(b"#", data[:300])
+    return _shape(data[:300])
+
+
+@lru_cache(2048)
+def _shape(data: bytes) -> bytes:
+    return _NUMBERS.sub(b"#", data)
 
 
 def bus_id(digits: str) -> str | None:

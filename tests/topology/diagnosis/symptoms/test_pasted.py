@@ -9,12 +9,16 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from gputop.live.log_reading import document
+from gputop.pages.log.sections import plain_text
 from gputop.topology.diagnosis.finding import SEVERITIES
 from gputop.topology.diagnosis.symptoms.explain import known_signs
 from gputop.topology.diagnosis.symptoms.log import ReadLog, examine
 from gputop.topology.logs.reading.read import read_log
+from gputop.topology.model.format import Format
 from gputop.topology.node import Node
-from gputop.topology.recorded.pasted import KEPT_BYTES, read_pasted
+from gputop.topology.recorded.kept import GAP
+from gputop.topology.recorded.pasted import read_pasted, text_formats
 from tests.support.places import RECORDINGS
 
 FOLDER = RECORDINGS / "pasted"
@@ -85,10 +89,35 @@ def test_nothing_is_looked_for_where_nobody_asked() -> None:
     assert log.pasted is None
 
 
-def test_outputs_far_behind_the_beginning_are_not_looked_for() -> None:
-    far = b"x" * 999 + b"\n"
-    far = far * (KEPT_BYTES // len(far) + 1) + MIXED
-    assert read(far).log.pasted is None
+FILLER = b"step 7 of a model\n" * 60_000
+"""More than a megabyte, so that what stands behind it is read apart."""
+
+
+def test_outputs_far_behind_the_beginning_have_their_line_numbers() -> None:
+    far = read(FILLER * 3 + MIXED + FILLER * 2 + b"hello\n" + MIXED)
+    near, lines = read(MIXED), FILLER.count(b"\n")
+    assert near.log.pasted is not None
+    for place, first in enumerate((3 * lines, 5 * lines + MIXED.count(b"\n") + 1)):
+        said = [(one.tool, one.first + first, one.lines) for one in near.log.pasted.sections]
+        assert far.log.pasted is not None
+        size = len(said)
+        there = far.log.pasted.sections[place * size : (place + 1) * size]
+        assert [(one.tool, one.first, one.lines) for one in there] == said
+    assert far.log.outputs_until is None
+
+
+def test_where_the_search_for_outputs_ends_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gputop.topology.recorded.kept.KEPT_BYTES", len(FILLER) + 3)
+    log = read(FILLER + FILLER + MIXED)
+    assert log.log.outputs_until is not None
+    assert f"from line {log.log.outputs_until} on" in plain_text(log, 100)
+    assert document(log)["log"]["outputs_until"] == log.log.outputs_until
+
+
+@pytest.mark.parametrize("form", text_formats(), ids=lambda form: form.id)
+def test_no_output_goes_on_over_lines_that_are_left_out(form: Format) -> None:
+    assert form.goes_on is not None
+    assert not form.goes_on.match(GAP.decode())
 
 
 def test_a_broken_output_is_named_beside_the_others() -> None:

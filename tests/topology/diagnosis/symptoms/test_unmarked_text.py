@@ -11,6 +11,7 @@ import pytest
 from gputop.topology.diagnosis.symptoms.explain import known_signs, table, unexplained
 from gputop.topology.diagnosis.symptoms.log import ReadLog, examine
 from gputop.topology.logs.reading.read import read_log
+from gputop.topology.recorded.sought import Words
 from tests.threads.scoring import materials, threads
 
 INNOCENT: dict[str, str] = {
@@ -65,7 +66,9 @@ def test_patterns_match_the_same_lines_with_and_without_the_look_for_texts() -> 
     for text in texts:
         for line in text.splitlines():
             slow = any(_matches(row.any, line.strip()) for row in rows)
-            assert (signs.excerpt(line.encode()) is not None) == slow, line
+            raw = line.encode()
+            present = signs.present(raw, Words(raw))
+            assert (signs.excerpt(raw, present) is not None) == slow, line
 
 
 def _matches(patterns: tuple[str, ...], line: str) -> bool:

@@ -11,6 +11,7 @@ from gputop.topology.logs.reading.pasted_settings import settings_in
 from gputop.topology.logs.reading.read import read_log
 from gputop.topology.logs.reading.signs import Signs
 from gputop.topology.logs.report.report import LogReport
+from gputop.topology.recorded.sought import Words
 
 WARNING = "Cuda failure 'invalid device ordinal'"
 
@@ -125,17 +126,29 @@ def test_signs_are_found_where_chunks_of_a_file_meet() -> None:
 @pytest.mark.parametrize(
     ("pattern", "texts"),
     [
-        ("Too many open files", {"Too many open files"}),
-        ("[Cc]uda failure 7(?:00|02)\\b", {"uda failure 7"}),
-        ("libnccl\\.so: gone", {"libnccl.so: gone"}),
-        ("a+bcd?e", {"bc"}),
-        ("(?:alpha|beta) \\d+", {"alpha", "beta"}),
-        ("(?:alpha|beta)? gamma", {" gamma"}),
-        ("(?!never) a .* words", {" words"}),
-        ("one thing|another", {"one thing", "another"}),
-        ("\\d+ \\w+", {" "}),
-        ("\\d+|word", set()),
+        ("Too many open files", [[{"Too many open files"}]]),
+        ("[Cc]uda failure 7(?:00|02)\\b", [[{"uda failure 7"}]]),
+        ("libnccl\\.so: gone", [[{"libnccl.so: gone"}]]),
+        ("a+bcd?e", [[{"bc"}]]),
+        ("(?:alpha|beta) \\d+", [[{"alpha", "beta"}]]),
+        ("(?:alpha|beta)? gamma", [[{" gamma"}]]),
+        ("(?!never) a .* words", [[{" words"}]]),
+        ("alpha.*gamma", [[{"alpha"}, {"gamma"}]]),
+        ("one thing|another", [[{"one thing"}], [{"another"}]]),
+        ("\\d+ \\w+", [[{" "}]]),
+        ("\\d+|word", []),
     ],
 )
-def test_the_text_that_a_pattern_needs(pattern: str, texts: set[str]) -> None:
-    assert literals(pattern) == texts
+def test_the_texts_that_a_pattern_needs(pattern: str, texts: list[list[set[str]]]) -> None:
+    found = [sorted(map(sorted, sets)) for sets in literals(pattern)]
+    assert found == [sorted(map(sorted, sets)) for sets in texts]
+
+
+def test_a_pattern_is_tried_where_all_that_it_needs_is_near() -> None:
+    signs = Signs(["\\[rank\\d\\]: .*frobnicated", "Lost|Found"])
+    for text, found in (
+        (b"[rank0]: hello\n[rank1]: hello", set()),
+        (b"[rank0]: hello\n[rank1]: it frobnicated", {b"frobnicated"}),
+        (b"Found it", {b"Found"}),
+    ):
+        assert set(signs.present(text, Words(text))) == found

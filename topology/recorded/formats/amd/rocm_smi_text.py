@@ -27,7 +27,16 @@ FORMAT = Format(
     recognises=_recognises,
     parse=_parse,
     starts=ROCM_SIGN,
-    needs="=",
+    needs=(
+        "= ROCm System",
+        "= Numa Nodes",
+        "= Concise Info",
+        "= End of ROCm",
+        "= Weight between",
+        "= Hops between",
+        "= Link Type",
+        "= Link accessibility",
+    ),
     goes_on=re.compile(
         r"=|[ \t]*GPU[ \t]?\[?\d|[ \t]*GPU[ \t]+Temp|Device[ \t]|[ \t]+(?:GPU\d|\(DID|\[)|"
         r"[ \t]*\d{1,3}[ \t]+\S.{0,200}%|WARNING|ERROR|PIDs?\b"

@@ -103,7 +103,7 @@ FORMAT = Format(
     recognises=_recognises,
     parse=_parse,
     starts=_STARTS,
-    needs="HSA",
+    needs=("HSA System Attributes", "HSA Agents", "ROCk module ", "Agent "),
     goes_on=re.compile(
         r"[ \t]*(?:Agent \d{1,4}[ \t]*\Z|HSA |ROCk module|\*\*\*|===|[A-Z][\w .()/-]{1,40}:|"
         r"(?:L\d|x|y|z)(?:\(|:| )|ISA \d|Pool \d|FBarrier)"

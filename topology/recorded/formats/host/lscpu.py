@@ -93,7 +93,7 @@ FORMAT = Format(
     recognises=_recognises,
     parse=_parse,
     starts=_STARTS,
-    needs="CPU(s):",
+    needs=("CPU(s):",),
     goes_on=re.compile(
         r"[ \t]*[A-Z][A-Za-z0-9 ()/-]{1,40}:[ \t]{1,60}\S|[ \t]*NUMA node\d{1,4} |"
         r"(?:Virtualization features|Caches[^\n]{0,30}|NUMA|Vulnerabilities):[ \t]*\Z"

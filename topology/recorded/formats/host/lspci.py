@@ -167,6 +167,19 @@ FORMAT = Format(
     recognises=_recognises,
     parse=_parse,
     starts=_STARTS,
+    needs=(
+        "-[",
+        "ACSC",
+        "Lnk",
+        "ontroller: ",
+        "ontroller [",
+        "ridge: ",
+        "ridge [",
+        "ccelerators",
+        ": 10de:",
+        ": 1002:",
+        ": 15b3:",
+    ),
     goes_on=re.compile(
         rf"{ROOT}|{BRANCH}|(?:{HEAD.pattern})|(?:{NUMBERS.pattern})|[ \t]+(?!GPU\d)\S"
     ),

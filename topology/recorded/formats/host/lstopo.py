@@ -89,7 +89,7 @@ FORMAT = Format(
     recognises=_recognises,
     parse=_parse,
     starts=_STARTS,
-    needs="Machine ",
+    needs=("Machine (", "Machine L#"),
     goes_on=re.compile(
         r"[ \t]*(?:Package|Socket|NUMANode|Group\d?|L\d|Die|Core|PU|HostBridge|PCIBridge|PCI|GPU|"
         r"CoProc|Net|Network|OpenFabrics|Block|DMA|Misc|Machine|depth|Special)\b"

@@ -70,7 +70,7 @@ FORMAT = Format(
     recognises=_recognises,
     parse=_parse,
     starts=_STARTS,
-    needs="node ",
+    needs=(" cpus:", "available: "),
     goes_on=re.compile(
         r"[ \t]*(?:node \d{1,4} (?:cpus|size|free):|node distances:|node(?:[ \t]+\d{1,4})+[ \t]*\Z|"
         r"\d{1,4}:(?:[ \t]+\d{1,4})+[ \t]*\Z|available: )"

@@ -51,7 +51,6 @@ FORMAT = Format(
     recognises=_recognises,
     parse=_parse,
     starts=_STARTS,
-    needs="=",
     goes_on=re.compile(rf"{_LEAD}[A-Z_a-z][A-Z_a-z0-9]{{1,60}}=(?!=)|[ \t]*-[xe] "),
     repeats=True,
     together=True,

@@ -214,7 +214,19 @@ FORMAT = Format(
     recognises=_recognises,
     parse=_parse,
     starts=SIGN,
-    needs="#",
+    needs=(
+        "#  ",
+        "#\t",
+        "# nThread",
+        "# Rank",
+        "# Using devices",
+        "# size",
+        "# Out of bounds",
+        "# Avg bus",
+        "ccl-tests",
+        "# Collective test",
+        "_perf ",
+    ),
     goes_on=re.compile(
         rf"{SIGN.pattern.replace('(?m)', '')}|[ \t]*#|[^\n]{{0,200}}{FAILURE.pattern}"
     ),

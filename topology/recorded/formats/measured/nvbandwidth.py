@@ -113,6 +113,13 @@ FORMAT = Format(
     recognises=_recognises,
     parse=_parse,
     starts=_STARTS,
+    needs=(
+        "nvbandwidth Version: ",
+        "Running host_",
+        "Running device_",
+        "Running all_",
+        "Running one_",
+    ),
     goes_on=re.compile(
         r"[ \t]*(?:nvbandwidth Version|Built from Git|NOTE: This tool|Additional system|"
         r"CUDA (?:Runtime|Driver) Version|Driver Version: |Device \d{1,3}: |Running [a-z_]+\.|"

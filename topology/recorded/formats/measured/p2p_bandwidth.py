@@ -161,7 +161,14 @@ FORMAT = Format(
     recognises=_recognises,
     parse=_parse,
     starts=_STARTS,
-    needs="P2P",
+    needs=(
+        "P2P (Peer-to-Peer)",
+        ", pciBusID: ",
+        "P2P Connectivity",
+        "directional P2P=",
+        "P2P=Enabled",
+        "P2P=Disabled",
+    ),
     goes_on=re.compile(
         r"[ \t]*(?:\[P2P \(|Device: \d|Device=\d|\*\*\*NOTE|So you can see|P2P |P2P=|"
         r"(?:Uni|Bi)directional |D\\D\s|GPU\s+\d|CPU\s+\d|NOTE: The CUDA Samples|"

@@ -70,7 +70,7 @@ FORMAT = Format(
     recognises=_recognises,
     parse=_parse,
     starts=_STARTS,
-    needs="CA ",
+    needs=("CA ",),
     goes_on=re.compile(
         r"[ \t]*(?:CA '?[A-Za-z][\w.-]{0,62}'?[ \t]*\Z|Port \d{1,3}:|CA type:|Number of ports:|"
         r"Firmware version:|Hardware version:|Node GUID:|System image GUID:|State:|"

@@ -49,7 +49,7 @@ FORMAT = Format(
     recognises=_recognises,
     parse=_parse,
     starts=_STARTS,
-    needs="Infiniband device",
+    needs=("Infiniband device",),
     goes_on=re.compile(
         r"[ \t]*(?:Infiniband device '|default gid:|base lid:|sm lid:|state:|phys state:|rate:|"
         r"link_layer:)"

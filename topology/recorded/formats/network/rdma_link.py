@@ -53,7 +53,7 @@ FORMAT = Format(
     recognises=_recognises,
     parse=_parse,
     starts=_STARTS,
-    needs="physical_state",
+    needs=("physical_state",),
     goes_on=_LINE,
     repeats=True,
 )

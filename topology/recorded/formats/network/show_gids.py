@@ -50,7 +50,7 @@ FORMAT = Format(
     recognises=_recognises,
     parse=_parse,
     starts=_STARTS,
-    needs="INDEX",
+    needs=("INDEX",),
     goes_on=re.compile(rf"{_LINE.pattern}|[ \t]*DEV[ \t]+PORT|[ \t-]+\Z|n_gids_found"),
     repeats=True,
 )

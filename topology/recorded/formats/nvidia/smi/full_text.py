@@ -119,6 +119,7 @@ FORMAT = Format(
     recognises=_recognises,
     parse=_parse,
     starts=_STARTS,
+    needs=("NVSMI LOG", "GPU 00"),
     goes_on=re.compile(
         r"[ \t]{2,}[A-Za-z]|GPU [0-9A-Fa-f]{4,8}:|"
         r"(?:Timestamp|(?:Driver|CUDA|KMD|CUDA UMD|NVML) Version|Attached GPUs)[ \t]*:"

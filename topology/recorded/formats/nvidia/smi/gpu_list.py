@@ -60,5 +60,6 @@ FORMAT = Format(
     recognises=_recognises,
     parse=_parse,
     starts=_STARTS,
+    needs=("(UUID: GPU-",),
     goes_on=re.compile(r"[ \t]*(?:GPU \d{1,4}: |MIG \S{1,30}[ \t]+Device )"),
 )

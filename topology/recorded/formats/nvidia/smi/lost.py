@@ -61,7 +61,7 @@ FORMAT = Format(
     recognises=_recognises,
     parse=_parse,
     starts=re.compile(rf"(?m)^{_LINE.pattern}"),
-    needs="Unable to determine the device handle",
+    needs=("Unable to determine the device handle",),
     goes_on=_LINE,
     repeats=True,
 )

@@ -115,7 +115,7 @@ FORMAT = Format(
     recognises=_recognises,
     parse=_parse,
     starts=_STARTS,
-    needs="GPU0",
+    needs=("GPU0",),
     goes_on=re.compile(
         rf"[ \t|]*GPU\d{{1,4}}[ \t|]+{_CELL}\b|[ \t]*Legend:|[ \t]*{_CELL}[ \t]+=|[ \t|:-]+\Z"
     ),

@@ -101,7 +101,8 @@ _UNITS = (
 """What `nounits` leaves out, and what nvidia-smi never prints in CSV."""
 _ROW_NUMBERS = "a CSV of nvidia-smi names GPUs by no number: its rows are taken for GPU 0, 1, ..."
 _OTHERS = ("index", "count", "driver_version", "compute_cap", "timestamp")
-_KNOWN = "|".join(re.escape(name) for name in sorted({*_PATHS, *_OTHERS}, key=len, reverse=True))
+_NAMES = sorted({*_PATHS, *_OTHERS}, key=len, reverse=True)
+_KNOWN = "|".join(map(re.escape, _NAMES))
 _COMMAND = re.compile(r"--query-gpu[= ][\"']?([\w.,-]{1,8000})")
 _UNIT = r"(?: \[[A-Za-z%]{1,5}\])?"
 _HEAD = rf"[ \t]*(?:{_KNOWN}){_UNIT}(?:, [a-z][\w.]{{1,80}}{_UNIT})"
@@ -179,6 +180,7 @@ FORMAT = Format(
     recognises=_recognises,
     parse=_parse,
     starts=_STARTS,
+    needs=("--query-gpu", "[MiB]", *(f", {name}" for name in _NAMES)),
     goes_on=re.compile(r"[^,\n]{1,200},|[ \t]*[\d.]{1,18}(?: [A-Za-z%]{1,5})?[ \t]*\Z"),
     repeats=True,
 )

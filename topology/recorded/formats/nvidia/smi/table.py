@@ -159,5 +159,6 @@ FORMAT = Format(
         r"(?m)^[ \t|]*NVIDIA-SMI [^\n]{0,80}(?:Driver|KMD) Version:|"
         rf"^[ \t]*\|[ \t]*\d{{1,4}}[ \t]+[^|\n]{{3,130}}\|[ \t]*{_BUS}[ \t]+(?:On|Off|N/A)[ \t]*\|"
     ),
+    needs=("NVIDIA-SMI ", "Off |", "On |", "N/A |"),
     goes_on=re.compile(r"\s*(?:\||\+[-=]{3})"),
 )

@@ -135,6 +135,6 @@ FORMAT = Format(
     recognises=_recognises,
     parse=_parse,
     starts=STARTS,
-    needs="GPU0",
+    needs=("GPU0",),
     goes_on=GOES_ON,
 )
