@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 
 from ..model.format import Format
-from .sought import Sought, Words
+from .sought import Sought, Vocabulary
 
 KEPT_BYTES = 4 * 1024 * 1024
 """How much of a text is looked through for outputs of tools, beyond what cannot hold any."""
@@ -40,7 +40,7 @@ class KeptText:
         """What was kept."""
         return b"".join(self._pieces)
 
-    def offer(self, lines: Sequence[bytes], first: int, text: bytes, words: Words) -> None:
+    def offer(self, lines: Sequence[bytes], first: int, text: bytes, words: Vocabulary) -> None:
         """Keep these lines if need be; `text` holds every line that may be of an output once."""
         found = bool(self._wanted.found(text, words))
         wanted, self._goes_on = found or self._goes_on, found
@@ -66,7 +66,7 @@ class KeptText:
             end = data.find(b"\n", start + _PIECE_BYTES) + 1 or len(data)
             lines = data[start:end].removesuffix(b"\n").split(b"\n")
             text = b"\n".join({line[:_LONGEST_LINE] for line in lines})
-            self.offer(lines, first, text, Words(text))
+            self.offer(lines, first, text, Vocabulary(text))
             start, first = end, first + len(lines)
 
     def number(self, line: int) -> int:

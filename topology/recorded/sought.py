@@ -10,7 +10,7 @@ from collections.abc import Iterable
 _DIGITS = b"0123456789"
 
 
-class Words:
+class Vocabulary:
     """The different words of a text, without their digits."""
 
     def __init__(self, text: bytes) -> None:
@@ -33,7 +33,7 @@ class Sought:
             parts = tuple(sorted(set(ends), key=len, reverse=True))
             self._texts.append((text, max(inner, key=len, default=b""), parts))
 
-    def possible(self, words: Words) -> list[bytes]:
+    def possible(self, words: Vocabulary) -> list[bytes]:
         """Those that a text with these words may hold."""
         joined, whole = words.joined, words.whole
         there: dict[bytes, bool] = {}
@@ -51,6 +51,6 @@ class Sought:
                 found.append(text)
         return found
 
-    def found(self, text: bytes, words: Words) -> list[bytes]:
+    def found(self, text: bytes, words: Vocabulary) -> list[bytes]:
         """Those that the text holds; `words` are its own."""
         return [wanted for wanted in self.possible(words) if wanted in text]

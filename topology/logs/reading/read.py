@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ...recorded.kept import KeptText
 from ...recorded.pasted import PastedText, read_pasted, text_formats
-from ...recorded.sought import Words
+from ...recorded.sought import Vocabulary
 from ..report.report import LogReport, Variable
 from .building import Process
 from .gathering import GatheredLog, numbered
@@ -166,7 +166,7 @@ class _Reading:
         """Those lines without the library's head that may say something: few do."""
         others = [raw for raw in set(lines) if _MOST not in raw]
         text = b"\n".join(others)
-        words = Words(text)
+        words = Vocabulary(text)
         if self._kept is not None:
             self._kept.offer(lines, self._number + 1, text, words)
         return self._unmarked.telling(others, text, words)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from ...recorded.sought import Sought, Words
+from ...recorded.sought import Sought, Vocabulary
 from .literals import literals
 
 ABOUT = (
@@ -51,7 +51,7 @@ class Signs:
                 self.always.append(compiled)
         self._texts = Sought(text for _, sets in self._needs for texts in sets for text in texts)
 
-    def present(self, text: bytes, words: Words) -> Present:
+    def present(self, text: bytes, words: Vocabulary) -> Present:
         """The patterns that lines of this text may match, by what few of the lines hold."""
         possible = set(self._texts.possible(words))
         counts: dict[bytes, int] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from ...recorded.sought import Sought, Words
+from ...recorded.sought import Sought, Vocabulary
 from ..report.text import plain
 from .gathering import GatheredLog
 from .pasted_settings import NAMES, settings_in
@@ -91,14 +91,14 @@ class Unmarked:
         """Whether the next line belongs to the one before."""
         return self._awaited
 
-    def telling(self, lines: list[bytes], text: bytes, words: Words) -> set[bytes]:
+    def telling(self, lines: list[bytes], text: bytes, words: Vocabulary) -> set[bytes]:
         """Which of the lines to come may say something; `text` is all of them, with its `words`."""
         about = _ABOUT.found(text, words)
         if not about:
             return set()
         if len(about) < _MANY and sum(map(text.count, about)) < len(lines) // 4:
             text = b"\n".join(_lines_with(about, text))
-            words = Words(text)
+            words = Vocabulary(text)
         self._present = self._signs.present(text, words)
         if self._signs.always:
             return set(lines)

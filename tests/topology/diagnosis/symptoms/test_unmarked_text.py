@@ -11,7 +11,7 @@ import pytest
 from gputop.topology.diagnosis.symptoms.explain import known_signs, table, unexplained
 from gputop.topology.diagnosis.symptoms.log import ReadLog, examine
 from gputop.topology.logs.reading.read import read_log
-from gputop.topology.recorded.sought import Words
+from gputop.topology.recorded.sought import Vocabulary
 from tests.threads.scoring import materials, threads
 
 INNOCENT: dict[str, str] = {
@@ -67,7 +67,7 @@ def test_patterns_match_the_same_lines_with_and_without_the_look_for_texts() -> 
         for line in text.splitlines():
             slow = any(_matches(row.any, line.strip()) for row in rows)
             raw = line.encode()
-            present = signs.present(raw, Words(raw))
+            present = signs.present(raw, Vocabulary(raw))
             assert (signs.excerpt(raw, present) is not None) == slow, line
 
 

@@ -11,7 +11,7 @@ from gputop.topology.logs.reading.pasted_settings import settings_in
 from gputop.topology.logs.reading.read import read_log
 from gputop.topology.logs.reading.signs import Signs
 from gputop.topology.logs.report.report import LogReport
-from gputop.topology.recorded.sought import Words
+from gputop.topology.recorded.sought import Vocabulary
 
 WARNING = "Cuda failure 'invalid device ordinal'"
 
@@ -151,4 +151,4 @@ def test_a_pattern_is_tried_where_all_that_it_needs_is_near() -> None:
         (b"[rank0]: hello\n[rank1]: it frobnicated", {b"frobnicated"}),
         (b"Found it", {b"Found"}),
     ):
-        assert set(signs.present(text, Words(text))) == found
+        assert set(signs.present(text, Vocabulary(text))) == found

@@ -130,7 +130,15 @@ FORMAT = Format(
     recognises=_recognises,
     parse=_parse,
     starts=_STARTS,
-    needs=("Link 0:", "Link 1:", "vLink quer", "VLink quer", "have or support N"),
+    needs=(
+        "Link 0:",
+        "Link 1:",
+        "vLink quer",
+        "vlink quer",
+        "VLink quer",
+        "Vlink quer",
+        "have or support N",
+    ),
     goes_on=re.compile(
         r"[ \t]*(?:GPU \d{1,4}:|Link \d{1,3}[:,]|Device does not|N[vV][lL]ink quer|NVML: |"
         r"[\[(<]?(?:\.{3}|\u2026|snip))"
