@@ -30,6 +30,7 @@ class EarlyScreen:
     def __init__(self) -> None:
         self._before: list[Any] | None = None
         """The terminal's modes before it was ours; None while it is not."""
+        self._picture = ""
 
     def draw(self, picture: str) -> None:
         """Show a picture; nothing where the terminal is not ours to draw on."""
@@ -43,7 +44,7 @@ class EarlyScreen:
             modes = [*before]
             modes[_LOCAL] &= ~_COOKED
             termios.tcsetattr(stdin, termios.TCSANOW, modes)
-            self._before = before
+            self._before, self._picture = before, picture
             out.write(f"{ENTER}{HIDE_CURSOR}{picture}")
             out.flush()
 
@@ -65,6 +66,8 @@ class EarlyScreen:
             attrs_before: list[Any] | None
 
             def start_application_mode(self) -> None:
+                if early._before is not None:
+                    self.shown_before = early._picture
                 super().start_application_mode()
                 before = early._taken()
                 if before is not None:

@@ -23,6 +23,8 @@ class Painting(Driver):
     Textual writes something unheard of, the driver behind it draws.
     """
 
+    shown_before = ""
+    """The text that drew what stands on the terminal already, when it is taken the first time."""
     _sender: Sender | None = None
 
     def write(self, data: str) -> None:
@@ -45,9 +47,12 @@ class Painting(Driver):
 
         given_up: list[bool] = []
         terminal = _opened_again()
-        sender = None if terminal is None else Sender(terminal, _encoded, give_up)
+        shown, self.shown_before = self.shown_before, ""
+        sender = None if terminal is None else Sender(terminal, _encoded, give_up, shown)
         self._sender = sender
         super().start_application_mode()  # type: ignore[safe-super]
+        if sender is not None:
+            sender.begin()
 
     def disable_input(self) -> None:
         """Read no more keys; nobody would read an answer of the terminal then."""

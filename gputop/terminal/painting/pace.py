@@ -14,9 +14,11 @@ QUESTION = "\x1b[6n"
 """Asks for the place of the cursor, which every terminal since the VT100 answers."""
 BEHIND_SECONDS = 0.2
 """How much later than on an idle line the last byte may arrive."""
+SLOW_SECONDS = 1.0
+"""A line whose first answer takes so long is slow, whatever else it may be."""
 OVERDUE_SECONDS = 0.4
 """An answer that is so much later stops everything until it comes."""
-FEWEST_BYTES, FIRST_BYTES, MOST_BYTES = 256, 1024, 1 << 16
+FEWEST_BYTES, FIRST_BYTES, MOST_BYTES = 256, 4096, 1 << 16
 FAST_BYTES = 1 << 14
 """A line that may have so much on its way is sent pictures whole."""
 FEWEST_STEP_BYTES, MOST_STEP_BYTES = 128, 1024
@@ -110,7 +112,7 @@ class Pace:
         shortest = min(self._ways)
         at_this_speed = int(arrived / max(way, 1e-3) * (shortest + BEHIND_SECONDS))
         if not self.answers:
-            self._window = max(at_this_speed, FIRST_BYTES)
+            self._window = FIRST_BYTES if way < SLOW_SECONDS else at_this_speed
         elif way > shortest + BEHIND_SECONDS:
             self._window = at_this_speed
         elif way < shortest + BEHIND_SECONDS / 2:
@@ -122,7 +124,7 @@ class Pace:
     @property
     def _step(self) -> int:
         """Bytes between two questions."""
-        return min(max(FEWEST_STEP_BYTES, self._window // 16), MOST_STEP_BYTES)
+        return min(max(FEWEST_STEP_BYTES, self._window // 4), MOST_STEP_BYTES)
 
     def _last_news(self) -> float:
         return max(self._asked[0].when, self._answered)

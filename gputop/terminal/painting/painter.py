@@ -38,6 +38,13 @@ class Painter:
         self._stale = set(range(rows))
         self._pen = self._row = self._column = None
 
+    def assume(self) -> None:
+        """Take the picture for what the terminal shows already."""
+        for row in range(min(self._size[1], len(self._picture.texts))):
+            texts, pens = self._wanted(row)
+            self._texts[row][: len(texts)] = texts
+            self._pens[row][: len(pens)] = pens
+
     def pending(self) -> bool:
         """Whether something may have to be sent."""
         return bool(self._stale or self._picture.changed)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import select
 import threading
 import time
@@ -14,6 +15,7 @@ from enum import Enum, auto
 
 from gputop.terminal.painting.pace import QUESTION, Pace
 from gputop.terminal.painting.painter import Painter
+from gputop.terminal.painting.pens import PictureError
 from gputop.terminal.painting.picture import Picture
 
 LAST_SECONDS = 2.0
@@ -22,6 +24,7 @@ LAST_ANSWER_SECONDS = 0.3
 """How long the end waits for an answer that the shell would take for keys."""
 SMALL_BYTES = 256
 """What goes to the terminal in one piece, and needs no marks around it."""
+_ERASED = re.compile(r"\x1b\[[012]?[JK]")
 _BEGIN, _END = "\x1b[?2026h", "\x1b[?2026l"
 _GONE = select.POLLERR | select.POLLHUP | select.POLLNVAL
 log = logging.getLogger(__name__)
@@ -29,6 +32,7 @@ log.addHandler(logging.NullHandler())
 
 
 class _Note(Enum):
+    BEGIN = auto()
     ANSWERED = auto()
     REPAINT = auto()
     QUIET = auto()
@@ -39,11 +43,16 @@ class Sender:
     """Takes text from Textual at any time, and never lets it wait.
 
     `terminal` is a descriptor of its own that does not block; `encoded` makes bytes for it.
-    `give_up` gets what could not be understood, and everything from there on.
+    `give_up` gets what could not be understood, and everything from there on. `shown` is the text
+    that drew what the terminal shows already.
     """
 
     def __init__(
-        self, terminal: int, encoded: Callable[[str], bytes], give_up: Callable[[str], None]
+        self,
+        terminal: int,
+        encoded: Callable[[str], bytes],
+        give_up: Callable[[str], None],
+        shown: str = "",
     ) -> None:
         self._terminal, self._encoded, self._give_up = terminal, encoded, give_up
         self._picture = Picture()
@@ -53,7 +62,7 @@ class Sender:
         self._reading = self._aside = ""
         self._leaving = b""
         self._told_size: tuple[int, int] | None = None
-        self._quiet = self._stopping = self._closed = False
+        self._asking = self._quiet = self._stopping = self._closed = False
         self.gave_up = False
         """Whether Textual's own driver draws."""
         self._handing_over = threading.RLock()
@@ -61,6 +70,8 @@ class Sender:
         self._woken, self._wake = os.pipe()
         for descriptor in (self._woken, self._wake):
             os.set_blocking(descriptor, False)
+        if shown:
+            self._assume(shown)
         self._thread = threading.Thread(target=self._run, name="painting", daemon=True)
         self._thread.start()
 
@@ -71,6 +82,10 @@ class Sender:
                 self._give_up(text)
             else:
                 self._put(text)
+
+    def begin(self) -> None:
+        """Ask the terminal, from here on: somebody reads what it answers, and it echoes nothing."""
+        self._put(_Note.BEGIN)
 
     def answer(self) -> bool:
         """Take the place of the cursor, which the terminal told; False where nobody asked."""
@@ -159,6 +174,8 @@ class Sender:
                 if self._picture.emptied:
                     self._picture.emptied = False
                     self._painter.forget()
+            elif given is _Note.BEGIN:
+                self._asking = True
             elif given is _Note.ANSWERED:
                 self._pace.answer(time.monotonic())
             elif given is _Note.REPAINT:
@@ -178,15 +195,25 @@ class Sender:
         else:
             if self._painter.pending():
                 text += self._painted(self._pace.allowance(now))
-            if text and self._pace.asks(now, len(text)):
+            if self._asking and self._pace.asks(now, len(text)):
                 text += QUESTION
         self._pace.send(len(text.encode("utf-8", "replace")))
         return text
 
+    def _assume(self, shown: str) -> None:
+        with suppress(PictureError, OSError):
+            # Not every terminal erases with the colour at hand: those cells are not known.
+            self._picture.read(_ERASED.sub("", shown))
+            self._painter.fit(*self._size())
+            self._painter.assume()
+
+    def _size(self) -> tuple[int, int]:
+        return self._told_size or os.get_terminal_size(self._terminal)
+
     def _painted(self, most: int | None) -> str:
         if most == 0:
             return ""
-        self._painter.fit(*(self._told_size or os.get_terminal_size(self._terminal)))
+        self._painter.fit(*self._size())
         text, whole = self._painter.paint(most)
         marked = whole and self._picture.synchronized and len(text) > SMALL_BYTES
         return f"{_BEGIN}{text}{_END}" if marked else text
