@@ -30,7 +30,7 @@ async def screens(demo: str, size: tuple[int, int]) -> dict[str, tuple[Row, ...]
     made = DemoFeed(demo)
     feed = StepFeed(made.at(0))
     async with GpuTop(feed, INTERVAL).run_test(size=size) as pilot:
-        await _until_judged(pilot)
+        await until_judged(pilot)
         for tick in range(1, TICKS + 1):
             feed.put(made.at(tick))
             await asyncio.sleep(INTERVAL)
@@ -42,7 +42,7 @@ async def screens(demo: str, size: tuple[int, int]) -> dict[str, tuple[Row, ...]
         return drawn
 
 
-async def _until_judged(pilot: Pilot[int]) -> None:
+async def until_judged(pilot: Pilot[int]) -> None:
     """Wait for the prediction and the findings, which follow the first picture."""
     async with asyncio.timeout(PATIENCE_SECONDS):
         while not _judged(pilot.app):

@@ -20,7 +20,7 @@ def svg_of(rows: tuple[Row, ...], title: str) -> str:
     """A picture of one screen."""
     columns = max((row[-1].start + row[-1].width for row in rows if row), default=0)
     wide, high = columns * WIDE + 2 * MARGIN, len(rows) * HIGH + 2 * MARGIN
-    back = _commonest(rows)
+    back = commonest(rows)
     body = drawn(rows, back)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide:.0f} {high:.0f}" '
@@ -33,10 +33,11 @@ def svg_of(rows: tuple[Row, ...], title: str) -> str:
 
 def drawn(rows: Iterable[Row], back: str) -> str:
     """The rectangles and texts of some rows, the first at the top."""
-    return "".join(_row(row, number, back) for number, row in enumerate(rows))
+    return "".join(drawn_row(row, number, back) for number, row in enumerate(rows))
 
 
-def _row(row: Row, number: int, back: str) -> str:
+def drawn_row(row: Row, number: int, back: str) -> str:
+    """One row, so many rows below the top."""
     top = number * HIGH
     lines = [
         f'<rect x="{run.start * WIDE:.1f}" y="{top:.1f}" width="{run.width * WIDE:.1f}" '
@@ -71,7 +72,8 @@ def _look(ink: Ink) -> str:
     return marks
 
 
-def _commonest(rows: Iterable[Row]) -> str:
+def commonest(rows: Iterable[Row]) -> str:
+    """The background of most cells."""
     counts: dict[str, int] = {}
     for row in rows:
         for run in row:
