@@ -17,6 +17,7 @@ from gputop.topology.expectation.judge import Judge
 from gputop.topology.model.machine import Gpu
 from gputop.topology.model.page import SIMULATED
 from gputop.topology.model.snapshot import Measurement, NodeSnapshot
+from gputop.topology.node import Node
 from gputop.topology.wiring.graph import gpu_label
 
 SAMPLES = 5
@@ -30,9 +31,18 @@ _RESTLESS = 0.001
 class SimulatedNode:
     """One node of a demo; the same question always gets the same answer."""
 
-    def __init__(self, snapshot: NodeSnapshot) -> None:
+    def __init__(
+        self, snapshot: NodeSnapshot, node: Node | None = None, *, healthy: bool = False
+    ) -> None:
+        """`node`: the same node with what follows from it, where somebody keeps it.
+
+        `healthy`: answer as a node without faults would, and without noise.
+        """
         self.snapshot = msgspec.structs.replace(snapshot, measurements=())
+        self._healthy = healthy
         self.judge = Judge(self.snapshot)
+        if node is not None:
+            self.judge = Judge(self.snapshot, node.prediction, lambda: node.graph)
         self._seed = ", ".join(snapshot.source)
 
     def gpu(self, address: str) -> Gpu:
@@ -62,6 +72,8 @@ class SimulatedNode:
         `more`: details that the app adds to what a worker says.
         """
         found = self.judge.expected(_asked(figure, more))
+        if found.band is not None and self._healthy:
+            return found.band.healthy
         if found.band is None or found.settled:
             # Settled: the link is gone, and no reference is of the path that is left.
             return None
@@ -71,6 +83,8 @@ class SimulatedNode:
     def filled(self, figure: MeasuredValue, value: float) -> MeasuredValue:
         """The figure with its value, which differs a little from the given one, and its samples."""
         name = (self._seed, figure.name, figure.src, figure.dst, figure.variant)
+        if self._healthy:
+            return dataclasses.replace(figure, value=value)
         value *= 1 + _SPREAD * _noise(*name, figure.bytes_per_copy)
         offsets = (_noise(*name, figure.bytes_per_copy, number) for number in range(SAMPLES))
         samples = sorted(value * (1 + _RESTLESS * offset) for offset in offsets)

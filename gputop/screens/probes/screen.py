@@ -11,6 +11,7 @@ from textual.widget import Widget
 from gputop.measuring import history
 from gputop.measuring.judged import judged
 from gputop.screens.probes.entries import entries
+from gputop.screens.probes.expected import ExpectedFigures
 from gputop.screens.probes.figure_lines import about_lines, entry_lines
 from gputop.screens.probes.head import LEVELS, head_lines
 from gputop.screens.probes.history import history_lines
@@ -60,7 +61,7 @@ class ProbesScreen(View):
         Key("P,R", "run(True)", help="the same, although the GPUs are busy", written="P  A"),
         Key("A", "run_all(True)"),
         Key(
-            "l",
+            "L",
             "level",
             "level",
             "level: quick, normal or full",
@@ -76,22 +77,23 @@ class ProbesScreen(View):
         ),
         Key("shift+tab,M", "next_view(-1)"),
         Key(
-            "left",
+            "left,h",
             "next_picture(-1)",
             help="another curve or heat map of the same probe",
             written="← →",
         ),
-        Key("right", "next_picture(1)"),
+        Key("right,l", "next_picture(1)"),
         *scroll_keys("scroll_figures", 5, "scroll the figures"),
         note("on the bars", "├ ┤ the healthy band, ╍ from the least to the largest of several"),
         note("Esc", "cancel what runs"),
     )
-    LINE = ("r", "a", "l", "m", "w")
+    LINE = ("r", "a", "L", "m", "w")
 
     def __init__(self, name: str, gputop: ScreenHost) -> None:
         super().__init__(name, gputop)
         self._level = "normal"
         self._views = ProbeViews()
+        self._expected = ExpectedFigures()
         self._runs: tuple[KeptRun, ...] = ()
         """Kept runs of this node, oldest first."""
         self._runs_for: object = None
@@ -110,17 +112,14 @@ class ProbesScreen(View):
 
     def on_mount(self) -> None:
         """Follow the suite as well as report and probe."""
-        self.watch(self.app, "suite", self._suite_moved, init=False)
+        self.watch(self.app, "suite", self.watch_probe, init=False)
         super().on_mount()
 
-    def _suite_moved(self) -> None:
+    def watch_probe(self) -> None:
+        """Show the progress of a probe or a suite."""
         if self.on_screen:
             with self.app.batch_update():
                 self.redraw()
-
-    def watch_probe(self) -> None:
-        """Show the progress of a probe that was started alone."""
-        self._suite_moved()
 
     def draw(self, report: Report) -> None:
         """Update every part if anything changed since the last time."""
@@ -130,6 +129,7 @@ class ProbesScreen(View):
             lambda: self._draw_parts(report, table),
             snapshot.machine,
             snapshot.measurements,
+            report.node.decided,
             self.gputop.suite,
             self.probe,
             self._level,
@@ -162,7 +162,11 @@ class ProbesScreen(View):
             return
         figures = [figure for figure in snapshot.measurements if figure.probe == entry.name]
         self._read_history(report)
-        self._views.look_at(entry, figures, known, self.has_class("-narrow"))
+        if figures or entry.state == "running":
+            self._views.look_at(entry, figures, known, self.has_class("-narrow"))
+        else:
+            self._expected.look_at(report, entry.name)
+            self._views.expect(entry, self._expected, self.has_class("-narrow"))
         self.query_one("#probes-head", Board).show(
             (
                 *head_lines(rows, gpus, self._level, suite, self.app.size.width),
@@ -198,7 +202,8 @@ class ProbesScreen(View):
         lines = entry_lines(entry, four_numbers, patterns, width)
         if not lines:
             hint = wrapped(((HINT, "muted"),), width, 1)
-            lines = (*(about_lines(entry, width) if narrow else ()), *hint)
+            bands = self._expected.lines(width)
+            lines = (*hint, (), *bands, (), *(about_lines(entry, width) if narrow else ()))
         figures.show(lines)
         picture = self.query_one("#probe-picture", ProbePicture)
         picture.display = views.draw(picture, report)

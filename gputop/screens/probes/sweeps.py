@@ -11,6 +11,7 @@ import msgspec
 from gputop.measuring.quantities import quantity_of, unit_text
 from gputop.screens.probes.groups import LEAST_POINTS, title_of, who_of
 from gputop.terminal.clean import clean
+from gputop.topology.model.page import SIMULATED
 from gputop.widgets.meters import edges
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from gputop.topology.expectation.judgement import Judgement
     from gputop.topology.model.snapshot import Measurement
 
+EXPECTED = "expected"
 LARGE_BYTES = 64 << 20
 """The size from which an estimate for large messages is drawn."""
 MOST_BYTES = 1 << 50
@@ -45,14 +47,21 @@ class Sweep(msgspec.Struct, frozen=True):
     """(size, low end, high end) of the healthy band, for sizes that have one."""
     source: str = ""
     """The source of the band."""
-    simulated: bool = False
-    """Whether nobody measured it."""
+    basis: str = ""
+    """"simulated" or "expected"; "" where it was measured."""
 
 
 def sweeps(
-    figures: Iterable[Measurement], judged: Judged, names: Mapping[str, str]
+    figures: Iterable[Measurement],
+    judged: Judged,
+    names: Mapping[str, str],
+    *,
+    expected: bool = False,
 ) -> tuple[Sweep, ...]:
-    """The sweep of every quantity with three sizes or more, in order of arrival."""
+    """The sweep of every quantity with three sizes or more, in order of arrival.
+
+    `expected`: the figures are what a healthy node would give.
+    """
     by_quantity: dict[Quantity, list[Measurement]] = {}
     for figure in figures:
         if _drawable(figure):
@@ -65,8 +74,11 @@ def sweeps(
         if series:
             unit = unit_text(members[0].unit)
             band, source = _band(members, judged)
-            made_up = any(figure.simulated for figure in members)
-            found.append(Sweep(title_of(quantity, None), unit, series, band, source, made_up))
+            basis = SIMULATED if any(figure.simulated for figure in members) else ""
+            if expected:
+                basis = EXPECTED
+                series = tuple(Series(EXPECTED, curve.points) for curve in series[:1])
+            found.append(Sweep(title_of(quantity, None), unit, series, band, source, basis))
     return tuple(found)
 
 

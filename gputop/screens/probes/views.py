@@ -9,13 +9,13 @@ from gputop.screens.probes.entries import ProbeEntry
 from gputop.screens.probes.groups import Group
 from gputop.screens.probes.head import view_line
 from gputop.screens.probes.sweeps import Sweep, sweeps
-from gputop.topology.model.page import SIMULATED
 from gputop.widgets.measure import Measure
 from gputop.widgets.measures import measured_cells
 from gputop.widgets.spans import Line
 
 if TYPE_CHECKING:
     from gputop.measuring.judged import Judged
+    from gputop.screens.probes.expected import ExpectedFigures
     from gputop.screens.probes.picture import ProbePicture
     from gputop.topology.model.snapshot import Measurement
     from gputop.topology.report import Report
@@ -67,6 +67,13 @@ class ProbeViews:
         self._sweeps = sweeps(figures, judged, judged.names)
         self._heats = heat_maps(entry.groups)
 
+    def expect(self, entry: ProbeEntry, expected: ExpectedFigures, narrow: bool) -> None:
+        """Find the views of a probe that has not run: curves of what it should find."""
+        known = expected.known
+        if known is not None:
+            self.look_at(entry, (), known, narrow)
+            self._sweeps = sweeps(expected.figures, known, known.names, expected=True)
+
     def step(self, step: int) -> None:
         """Choose the next or the previous view."""
         names = self.names
@@ -103,7 +110,7 @@ class ProbeViews:
             other = ""
         unit = f", {shown.unit}" if shown.unit else ""
         if isinstance(shown, Sweep):
-            made_up = f", {SIMULATED}" if shown.simulated else ""
+            made_up = f", {shown.basis}" if shown.basis else ""
             picture.caption(f"{shown.title}{unit} by message size{made_up}{more}{other}")
             picture.show_sweep(shown)
         else:

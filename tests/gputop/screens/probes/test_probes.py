@@ -113,7 +113,7 @@ async def test_the_cost_follows_the_level() -> None:
         for level in ("normal", "full", "quick"):
             assert f"cost at level {level}" in text(pilot, "#probe-list")
             seen[level] = rows(pilot)["p2p"]
-            await press(pilot, "l")
+            await press(pilot, "L")
         assert len(set(seen.values())) == 3
 
 

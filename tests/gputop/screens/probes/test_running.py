@@ -32,7 +32,7 @@ async def test_keys_start_what_is_selected(monkeypatch: pytest.MonkeyPatch) -> N
     async with GpuTop().run_test(size=(80, 24)) as pilot:
         await show(pilot, demo_report("hgx-h100-8"))
         await select(pilot, "nccl")
-        await press(pilot, "r", "P", "l", "a")
+        await press(pilot, "r", "P", "L", "a")
     assert started == [
         (("nccl",), False, "normal"),
         (("nccl",), True, "normal"),

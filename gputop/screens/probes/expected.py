@@ -1,0 +1,74 @@
+"""What a probe should find here, drawn before it ran: the healthy bands and the expected curve."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from gputop.measuring.judged import Judged
+from gputop.screens.probes.groups import Group, groups
+from gputop.simulating.expected import expected_figures
+from gputop.terminal.clean import clean
+from gputop.widgets.meters import band_text, figure_bar
+from gputop.widgets.spans import Line, left, right
+
+if TYPE_CHECKING:
+    from gputop.topology.expectation.judgement import Band
+    from gputop.topology.model.snapshot import Measurement
+    from gputop.topology.report import Report
+
+_BAND, _BASIS, _LEAST_BAR = 19, 10, 8
+WIDE = 64
+"""Width from which a row says on what its band rests."""
+_LONGEST_NAME = 36
+
+
+class ExpectedFigures:
+    """The expected figures of the probe that was asked for last."""
+
+    def __init__(self) -> None:
+        self._for: tuple[object, ...] = ()
+        self.figures: tuple[Measurement, ...] = ()
+        self.known: Judged | None = None
+        self._groups: list[Group] = []
+
+    def look_at(self, report: Report, probe: str) -> None:
+        """Work out what this probe should find, if that is not known already."""
+        machine = report.snapshot.machine
+        if self._for == (machine, probe, report.node.decided):
+            return
+        self._for = (machine, probe, report.node.decided)
+        # Without a prediction a collective would make one, which takes some tenths of a second.
+        self.figures = expected_figures(report, probe) if report.node.decided else ()
+        snapshot = msgspec.structs.replace(report.snapshot, measurements=self.figures)
+        self.known = Judged(report.follow(snapshot))
+        self._groups = groups(self.figures, self.known, self.known.names)
+
+    def lines(self, width: int) -> tuple[Line, ...]:
+        """A band for each figure that has one, below a heading; () where there is none."""
+        banded = [(group, band) for group in self._groups if (band := _band(group)) is not None]
+        if not banded:
+            return ()
+        # A tilde marks an estimate where there is no room for the word.
+        basis = _BASIS if width >= WIDE else 0
+        names = [len(group.title) + 3 for group, _ in banded]
+        name = min(max(names), _LONGEST_NAME, max(width - _BAND - basis - _LEAST_BAR, 12))
+        bar = max(width - name - _BAND - basis, 6)
+        head = ((left(" expected", name + bar), "muted"), (right("healthy", _BAND), "muted"))
+        return (head, *(_row(group, band, (name, bar, basis)) for group, band in banded))
+
+
+def _band(group: Group) -> Band | None:
+    judgement = group.worst.judgement
+    return None if judgement is None else judgement.band
+
+
+def _row(group: Group, band: Band, widths: tuple[int, int, int]) -> Line:
+    name, bar, basis = widths
+    return (
+        (left(f" {clean(group.title, 60)}", name), ""),
+        *figure_bar(0.0, 0.0, band, "muted", bar),
+        (right(f"{band_text(band)} {group.unit}", _BAND), "strong"),
+        (left(f" {band.basis}", basis), "muted"),
+    )
