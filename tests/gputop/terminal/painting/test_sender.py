@@ -178,7 +178,7 @@ def test_what_stands_there_already_is_not_drawn_again(end: End) -> None:
     end.sender.stop()
     end.shown.feed(frame("a"))
     terminal = os.open(os.ttyname(end._slave), os.O_WRONLY | os.O_NOCTTY | os.O_NONBLOCK)
-    shown = f"\x1b[H\x1b[44m\x1b[K{frame('a')}"
+    shown = f"\x1b[H\x1b[44m\x1b[K\x1b[m{frame('a')}"
     end.sender = Sender(terminal, str.encode, end.gave_up.append, shown)
     end.sender.write(frame("a") + "\x1b[3;5Hb\x1b[1;1H")
     end.read_until(lambda: "b" in end.shown.display[2])
