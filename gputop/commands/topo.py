@@ -6,8 +6,10 @@ import click
 
 from gputop.commands.options import json_option, say_problems, source_options
 from gputop.reading import read_snapshot
+from gputop.terminal.columns import fitted
 from gputop.terminal.lines import say
 from gputop.terminal.output import print_document
+from gputop.terminal.size import terminal_width
 from gputop.topology.exports import NAMES
 from gputop.topology.exports.written import exported
 from gputop.topology.hardware.strangers import remarks
@@ -32,7 +34,7 @@ def command(
     as_json: bool,
     form: str | None,
 ) -> None:
-    """Print how the devices of the node hang together."""
+    """Print how the devices of the node are connected."""
     snapshot = read_snapshot(sources, demo)
     say_problems(snapshot)
     written = exported(form or ("json" if as_json else "matrix"), Node(snapshot))
@@ -41,4 +43,5 @@ def command(
     if written.document:
         print_document(written.text)
     else:
-        click.echo(written.text, nl=False)
+        width = terminal_width()
+        click.echo(written.text if width is None else fitted(written.text, width), nl=False)
