@@ -30,7 +30,7 @@ NAMED = 20
 def check_sources(sources: tuple[str, ...], demo: str | None) -> None:
     """Refuse --from with --demo; list the demos and leave when --demo stands alone."""
     if sources and demo:
-        raise Exit("--from and --demo exclude each other", USAGE)
+        raise Exit("use --from or --demo, not both", USAGE)
     if demo is None:
         return
     from gputop.topology.recorded.demos import demo as demos
@@ -94,7 +94,7 @@ def load_snapshot(sources: tuple[str, ...]) -> NodeSnapshot:
 
     if "" in sources:
         # An unset variable of a script would otherwise mean the current folder.
-        raise Exit("--from: no file or folder is named", USAGE)
+        raise Exit("--from needs a file or folder", USAGE)
     if sources.count(load.STDIN) > 1:
         raise Exit("--from: stdin can be read once only", USAGE)
     text = sys.stdin.buffer.read(load.MOST_BYTES + 1) if load.STDIN in sources else b""

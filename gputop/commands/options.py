@@ -54,7 +54,7 @@ def demo_option(command: Callable[..., Any]) -> Callable[..., Any]:
         default=None,
         metavar="[SHAPE]",
         shell_complete=completing("demos"),
-        help="Use an embedded reference node; alone, list them.",
+        help="Use a built-in demo node; without a name, list them.",
     )(command)
 
 

@@ -37,14 +37,16 @@ def predicting_options(command: Callable[..., Any]) -> Callable[..., Any]:
         metavar="VERSION",
         shell_complete=completing("versions"),
         default=None,
-        help="Whose rules: 2.28.9, nccl-2.28.9 or rccl-2.21.5; default is what is installed.",
+        help="Library to predict: 2.28.9, nccl-2.28.9 or rccl-2.21.5; by default what is "
+        "installed.",
     )(command)
     return click.option(
         "--gpus",
         metavar="LIST",
         shell_complete=completing("ranks"),
         default=None,
-        help="The communicator: ranks, PCI addresses, UUIDs, nvml:N or cuda:N; default all.",
+        help="GPUs of the communicator: ranks, PCI addresses, UUIDs, nvml:N or cuda:N; by default "
+        "all.",
     )(command)
 
 
@@ -78,7 +80,7 @@ def pair_of(
     if src is None and dst is None:
         return None
     if src is None or dst is None:
-        raise Exit("name both GPUs of a pair, or none", USAGE)
+        raise Exit("a pair needs two GPUs: name both or none", USAGE)
     known = {pair.src_bus_id: pair.src for pair in prediction.pairs}
     ranks = []
     for word in (src, dst):
@@ -90,7 +92,7 @@ def pair_of(
         except (SelectionError, ValueError) as error:
             raise Exit(f"{clean(word, 40)!r}: {error}", USAGE) from error
         if address not in known:
-            raise Exit(f"{clean(word, 40)!r} takes no part in this communicator", USAGE)
+            raise Exit(f"{clean(word, 40)!r} is not in this communicator", USAGE)
         ranks.append(known[address])
     if ranks[0] == ranks[1]:
         raise Exit("a pair needs two different GPUs", USAGE)

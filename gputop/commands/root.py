@@ -59,20 +59,20 @@ class LazyGroup(click.Group):
     default=1.0,
     show_default=True,
     metavar="SECONDS",
-    help="Time between two readings.",
+    help="Seconds between two readings.",
 )
 @click.version_option(__version__, prog_name="gputop", message="%(prog)s %(version)s")
 @click.pass_context
 def root(
     context: click.Context, sources: tuple[str, ...], demo: str | None, interval: float
 ) -> int:
-    """Explore the inside of a GPU node: what is there, how it is wired, how fast it really is.
+    """Show what a GPU node has, how its parts are connected and how fast they are.
 
-    Without a command the app opens. Every command takes --json.
+    Without a command, the app opens. Commands that read a node take --json.
     """
     if context.invoked_subcommand is not None:
         if sources or demo:
-            raise Exit("--from and --demo belong behind the command's name", USAGE)
+            raise Exit("write --from and --demo after the command", USAGE)
         return 0
     check_sources(sources, demo)
     return open_app(load_snapshot(sources) if sources else None, demo, interval)

@@ -33,7 +33,7 @@ def relation_ink(letters: str) -> str:
 def matrix_title(report: Report) -> str:
     """Say whose letters these are, and which GPUs hang together."""
     title = f"Links · {report.words.distances}"
-    title = title.replace("letters of PCIe distance", "PCIe distance")  # room for the islands
+    title = title.replace("codes of PCIe distance", "PCIe distance")  # room for the islands
     if any(gpu.vendor == AMD.id for gpu in report.snapshot.machine.gpus):
         title += ", XGMI of rocm-smi"
     groups = [group for group in report.islands if len(group) > 1]

@@ -240,20 +240,20 @@ def _clocks(gpu: Gpu, now: GpuReading) -> Iterator[Fact]:
     reasons = now.throttle_reasons
     if reasons is None:
         why = now.why("throttle_reasons") or "not asked"
-        yield Fact(question="What holds its clocks?", answer=UNKNOWN, because=why)
+        yield Fact(question="Clock limit?", answer=UNKNOWN, because=why)
         return
     words = {**HARMLESS, **NOTABLE, **HARMFUL}
     meanings = [
         f"{held(reason, gpu.vendor)}: {words.get(reason, 'no meaning known')}" for reason in reasons
     ]
     bad = [reason for reason in reasons if reason in HARMFUL]
-    answer = ", ".join(held(reason, gpu.vendor) for reason in reasons) or "nothing"
+    answer = ", ".join(held(reason, gpu.vendor) for reason in reasons) or "none"
     if reasons and not bad and all(reason in HARMLESS for reason in reasons):
         answer += " (harmless)"
     if bad:
         meanings.append("one reading is a moment; it counts when it comes back again and again")
     yield Fact(
-        question="What holds its clocks?",
+        question="Clock limit?",
         answer=answer,
         because="; ".join(meanings),
         source="amdsmi amdsmi_get_violation_status"

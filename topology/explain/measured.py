@@ -52,8 +52,8 @@ def measured_facts(node: Node, one: Gpu, other: Gpu, path: Path | None) -> list[
         facts.append(
             Fact(
                 question="What was measured?",
-                answer="nothing yet",
-                because="press p to measure this pair; a grant and a link state prove no transfer",
+                answer="not tested yet",
+                because="press p to measure this pair",
             )
         )
     return facts

@@ -35,9 +35,9 @@ class Words(msgspec.Struct, frozen=True, kw_only=True):
     management: str
     """"NVML"."""
     distances: str
-    """"letters of nvidia-smi topo -m"."""
+    """"codes of nvidia-smi topo -m"."""
     letters: str
-    """"letters of nvidia-smi"."""
+    """"codes of nvidia-smi"."""
 
     def say(self, template: str, **more: str) -> str:
         """Put the words, and further words by name, into a text of gputop.

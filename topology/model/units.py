@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Iterable
 
 UNKNOWN = "–"
 _NAME = re.compile(r"[a-z]\w*[A-Z]|(?:amd-?smi|amdgpu|amdkfd|rocm-?smi|nvidia-smi|nvidia_\w+)\b")
@@ -90,3 +91,22 @@ def sentence(text: str) -> str:
     first = _NAME.match(text)
     start = text[:1] if first is not None else text[:1].upper()
     return start + text[1:] + "." * (not text.endswith((".", "!", "?")))
+
+
+def ranged(names: Iterable[str]) -> str:
+    """Names in one phrase, numbered neighbours in one word: "GPU0-5 and GPU7"."""
+    runs: list[tuple[str, str]] = []
+    for name in names:
+        stem = name.rstrip("0123456789")
+        number = name[len(stem) :]
+        last = runs[-1][1] if runs else ""
+        if number and last == f"{stem}{int(number) - 1}":
+            runs[-1] = (runs[-1][0], name)
+        else:
+            runs.append((name, name))
+    words = [first if first == last else f"{first}-{_number(last)}" for first, last in runs]
+    return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
+
+
+def _number(name: str) -> str:
+    return name[len(name.rstrip("0123456789")) :]

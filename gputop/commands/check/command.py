@@ -22,41 +22,41 @@ from gputop.terminal.size import terminal_width
 if TYPE_CHECKING:
     from gputop.checking.answer import Answer
 
-_RECORDED = "nothing was measured: a recording is read, as with --quick"
+_RECORDED = "nothing measured: a recording is only read"
 
 
 @click.command("check")
 @source_options
 @json_option
-@click.option("--list", "listing", is_flag=True, help="Say what is looked for, rule by rule.")
-@click.option("--quick", is_flag=True, help="Read only: no load on any GPU, under a second.")
-@click.option("--full", is_flag=True, help="Measure everything, at every size: minutes.")
+@click.option("--list", "listing", is_flag=True, help="List the checks and exit.")
+@click.option("--quick", is_flag=True, help="Only read: no load on GPUs, under a second.")
+@click.option("--full", is_flag=True, help="Measure everything at every size; takes minutes.")
 @click.option(
     "--gpus",
     metavar="LIST",
     shell_complete=completing("gpus"),
-    help="Indices of nvidia-smi or amd-smi, addresses or UUIDs.",
+    help="Check these GPUs only: driver indices, PCI addresses or UUIDs.",
 )
-@click.option("--force", is_flag=True, help="Measure GPUs that are in use too.")
+@click.option("--force", is_flag=True, help="Measure busy GPUs too.")
 @click.option(
     "--python",
     "python",
     metavar="PATH",
     shell_complete=completing("files"),
-    help="Measure with the torch of this Python.",
+    help="Python whose torch measures.",
 )
 @click.option(
     "--expect",
     metavar="SHAPE",
     shell_complete=completing("references"),
-    help="Hold the node against a reference node (dgx-h100, aws-p5.48xlarge, ...) or the snapshot "
-    "of a healthy one.",
+    help="Compare with a reference node (dgx-h100, aws-p5.48xlarge, ...) or with the snapshot "
+    "of a healthy node.",
 )
 @click.option(
     "--since",
     metavar="FILE",
     shell_complete=completing("files"),
-    help="An earlier snapshot: what its counters added since.",
+    help="Earlier snapshot; report what error counters gained since.",
 )
 @click.option(
     "--ignore",
@@ -64,21 +64,22 @@ _RECORDED = "nothing was measured: a recording is read, as with --quick"
     multiple=True,
     metavar="ID[=REASON]",
     shell_complete=completing("rules"),
-    help="Silence a rule; it is shown as silenced. May be repeated.",
+    help="Silence a check; it is listed as silenced. May be repeated.",
 )
 @click.option(
     "--config",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Site policy; else /etc/gputop/check.toml and check.toml of your configuration folder.",
+    help="Policy file; by default /etc/gputop/check.toml and check.toml in your configuration "
+    "folder.",
 )
 @click.option(
     "--junit",
     metavar="FILE",
     shell_complete=completing("files"),
-    help="Write a JUnit file too, one test case a rule.",
+    help="Also write a JUnit file, one test case per check.",
 )
-@click.option("-v", "--verbose", is_flag=True, help="With evidence, consequence and what to do.")
+@click.option("-v", "--verbose", is_flag=True, help="Show evidence, impact and what to do.")
 @click.pass_context
 def command(
     context: click.Context,
@@ -98,9 +99,9 @@ def command(
     junit: str | None,
     verbose: bool,
 ) -> None:
-    """Say what is wrong with this node, each with its proof, and give a verdict.
+    """Check the node: what is wrong, the proof, and one verdict.
 
-    Without --quick the idle GPUs are measured for some seconds. Exit codes: 0 healthy, 1 slow,
+    Idle GPUs are measured for some seconds, unless --quick. Exit codes: 0 healthy, 1 slow,
     2 broken, 3 cannot tell.
     """
     if listing:
@@ -110,14 +111,14 @@ def command(
         return
     recorded = bool(sources or demo)
     if quick and full:
-        raise Exit("--quick and --full exclude each other", USAGE)
+        raise Exit("use --quick or --full, not both", USAGE)
     if recorded and (full or force or python):
-        raise Exit("--full, --force and --python measure; a recording cannot be measured", USAGE)
+        raise Exit("a recording cannot be measured: leave out --full, --force and --python", USAGE)
     if quick and (force or python):
-        raise Exit("--force and --python are for measuring; --quick does not", USAGE)
+        raise Exit("--quick does not measure: leave out --force and --python", USAGE)
     if expect == "":
         # An empty value is often an unset variable of a script; it must not expect nothing.
-        raise Exit("--expect: no name of a node is given", USAGE)
+        raise Exit("--expect needs a name", USAGE)
     started = time.monotonic()
     decided = site(config, ignored, RULES)
     wanted = Wanted(
@@ -163,4 +164,4 @@ def _print(answer: Answer, *, as_json: bool, verbose: bool) -> None:
     for line in lines(answer.diagnosis, terminal_width(), verbose=verbose, measured=answer.probes):
         click.echo(clean(line, 4000))
     if answer.exit_code and not verbose:
-        say("--verbose says what was read, what follows, and what to do")
+        say("--verbose shows evidence, impact and what to do")

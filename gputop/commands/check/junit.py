@@ -137,7 +137,7 @@ def _outcome(
         skipped.text = _text("\n\n".join(_whole(silence.finding) for silence in silenced))
     elif unexamined:
         needs = f": {evidence}" if evidence else ""
-        Xml.SubElement(case, "skipped", message=_text(f"its evidence was not read{needs}"))
+        Xml.SubElement(case, "skipped", message=_text(f"data unavailable{needs}"))
 
 
 def _say(case: Xml.Element, kind: str, severity: str, findings: Sequence[Finding]) -> None:

@@ -60,8 +60,9 @@ def _verdict(diagnosis: Diagnosis, measured: Sequence[str]) -> str:
         dict.fromkeys(finding.id for finding in diagnosis.findings if finding.severity in LOUD)
     )
     sign, _ = VERDICT_SIGNS[diagnosis.verdict]
-    count = len(diagnosis.examined) + len(diagnosis.unexamined)
-    what = f"{len(diagnosis.examined)} of {count} rules examined"
-    what += f", {len(diagnosis.unexamined)} not" if diagnosis.unexamined else ""
+    done = len(diagnosis.examined)
+    what = f"{done} check{'s' * (done != 1)} done"
+    missing = len(diagnosis.unexamined)
+    what += f", {missing} skipped (data unavailable)" if missing else ""
     what += f", measured {', '.join(measured)}" if measured else ", nothing measured"
     return f"{sign} {diagnosis.verdict}{': ' if loud else ''}{', '.join(loud)}; {what}"

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     "--nodes",
     type=click.Choice(["1", "2"]),
     default="1",
-    help="2: as well, what two identical hosts of this kind would do.",
+    help="2: also predict two identical hosts.",
 )
 @json_option
 def command(
@@ -60,7 +60,7 @@ def command(
     """Predict transport, path, rings, trees and algorithms, with the reason for each.
 
     SRC and DST name one pair: a rank, a PCI address, a UUID, nvml:N or cuda:N. Without them
-    every pair of the communicator is answered.
+    all pairs of the communicator are shown.
     """
     changes = changes_of(settings)
     snapshot = read_snapshot(sources, demo)

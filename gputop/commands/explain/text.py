@@ -26,9 +26,9 @@ def lines(
     for name, value in prediction.environment.items():
         yield f"  {name}={value}"
     for name, value, why in prediction.ignored:
-        yield from wrapped(f"! {name}={value} has no effect as written: {why}", width, 2)
+        yield from wrapped(f"• {name}={value} has no effect: {why}", width, 2)
     if prediction.failure:
-        yield from wrapped(f"!! {prediction.failure}", width, 3)
+        yield from wrapped(f"✗ {prediction.failure}", width, 2)
     yield ""
     if pair is not None:
         found = prediction.pair(*pair)
@@ -62,7 +62,7 @@ def _all(prediction: Prediction, ranks: Sequence[int], width: int) -> Iterator[s
         over = f"path {path}"
         if rates:
             span = gbs(rates[0]) + (f" to {gbs(rates[-1])}" if len(rates) > 1 else "")
-            over += f", {span} GB/s by its table"
+            over += f", {span} GB/s in its table"
         yield from wrapped(f"{label or 'no transport'}: {_which(pairs)}; {over}", width, 2)
         yield from fact_lines(map(fact_of, _deciding(pairs[0].steps)), width, "    ")
     yield ""
@@ -84,7 +84,7 @@ def _all(prediction: Prediction, ranks: Sequence[int], width: int) -> Iterator[s
         yield f"Channels for collectives: {prediction.coll_channels}"
     if prediction.choices:
         yield ""
-        yield "All-reduce by size, by the library's own model:"
+        yield "All-reduce by size (the library's own model):"
         for choice in prediction.choices:
             yield "  " + choice_line(choice, prediction.ranks)
 
@@ -94,7 +94,7 @@ def pair_lines(pair: PairDecision, width: int) -> Iterator[str]:
     over = f"path {pair.path}"
     if pair.hops is not None and pair.bandwidth_gbs is not None:
         over += f", {pair.hops} hop{'s' * (pair.hops != 1)}"
-        over += f", {gbs(pair.bandwidth_gbs)} GB/s by the library's table"
+        over += f", {gbs(pair.bandwidth_gbs)} GB/s in the library's table"
     yield f"rank {pair.src} ({pair.src_bus_id}) to rank {pair.dst} ({pair.dst_bus_id})"
     yield f"{' and '.join(pair.labels) or 'no transport'}: {over}"
     yield ""

@@ -40,9 +40,13 @@ WIDEST = 120
 @click.argument("name", required=False, shell_complete=completing("variables"))
 @source_options
 @predicting_options
-@click.option("--pid", type=click.IntRange(1), default=None, help="The flags this process has.")
-@click.option("--all", "every", is_flag=True, help="List the whole catalogue.")
-@click.option("--search", metavar="TEXT", default=None, help="List what holds all these words.")
+@click.option(
+    "--pid", type=click.IntRange(1), default=None, help="Read the variables of this process."
+)
+@click.option("--all", "every", is_flag=True, help="List all known variables.")
+@click.option(
+    "--search", metavar="TEXT", default=None, help="List the variables that match all these words."
+)
 @json_option
 def command(
     name: str | None,
@@ -56,13 +60,13 @@ def command(
     search: str | None,
     as_json: bool,
 ) -> None:
-    """Say what is set where and what it does on this node; with NAME, explain one flag.
+    """Show which variables are set, where, and what they do here; with NAME, explain one.
 
-    --set NAME=VALUE asks what would change; NAME= sets it to nothing, as a shell does.
+    --set NAME=VALUE shows what would change; NAME= sets it to nothing, as a shell does.
     """
     if every or search is not None:
         if name is not None or pid is not None:
-            raise Exit("--all and --search list the catalogue: without NAME and --pid", USAGE)
+            raise Exit("--all and --search take neither NAME nor --pid", USAGE)
         _catalogue(search or "", as_json)
         return
     flag = _flag(name)
@@ -79,7 +83,7 @@ def command(
     else:
         _overview(study, origins, process, changes if trouble is None else {})
     if trouble:
-        raise Exit(f"what a flag does here is not known: {trouble}", CANNOT_TELL)
+        raise Exit(f"the effect of variables here is unknown: {trouble}", CANNOT_TELL)
 
 
 def _flag(name: str | None) -> Flag | None:
@@ -99,7 +103,7 @@ def _process(pid: int | None, sources: tuple[str, ...], demo: str | None) -> Pro
     if pid is None:
         return None
     if sources or demo:
-        raise Exit("--pid is about this machine: it excludes --from and --demo", USAGE)
+        raise Exit("--pid reads this machine: leave out --from and --demo", USAGE)
 
     try:
         return read(pid)

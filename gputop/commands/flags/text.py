@@ -11,10 +11,10 @@ from gputop.topology.model.page import Section
 from gputop.topology.model.units import sentence
 
 SIGNS = {
-    "changes": "works",
+    "changes": "has an effect",
     "nothing": "no effect here",
     "ignored": "ignored",
-    "fatal": "FAILS",
+    "fatal": "fails",
     "unknown": "unknown name",
     "not predicted": "set",
 }
@@ -43,16 +43,16 @@ def sections(
     entries = overview(study, origins)
     if not entries:
         whose = "this process" if process is not None else "this node's environment and files"
-        text = f"No variable of {name} and its surroundings is set in {whose}: defaults hold."
+        text = f"No variable of {name} and its surroundings is set in {whose}; defaults apply."
         found.append(Section(title=f"What is set ({node})", paragraphs=(text,)))
     found.extend(_entry(entry) for entry in entries)
     notes = study.snapshot.assumptions if process is None else ()
     if notes:
         bullets = tuple(sentence(note) for note in notes)
-        found.append(Section(title="Worth knowing", bullets=bullets))
+        found.append(Section(title="Notes", bullets=bullets))
     failure = None if trouble else study.baseline().failure
     if failure:
-        found.append(Section(title="As it is set up", paragraphs=(f"{failure}.",)))
+        found.append(Section(title="As set", paragraphs=(f"{failure}.",)))
     return tuple(found)
 
 

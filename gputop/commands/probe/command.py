@@ -31,13 +31,15 @@ RANKED = ("nccl", "collectives", "train-step")
 @click.command("probe")
 @click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=completing("probes"))
 @json_option
-@click.option("--list", "listing", is_flag=True, help="Say what can be measured and what it costs.")
-@click.option("--history", is_flag=True, help="Compare the last runs on this node with earlier.")
+@click.option("--list", "listing", is_flag=True, help="List the probes and what they cost.")
+@click.option(
+    "--history", is_flag=True, help="Compare the last runs on this node with earlier ones."
+)
 @click.option(
     "--gpus",
     metavar="LIST",
     shell_complete=completing("gpus"),
-    help="Indices of nvidia-smi or amd-smi, addresses or UUIDs.",
+    help="Measure these GPUs only: driver indices, PCI addresses or UUIDs.",
 )
 @click.option("--quick", is_flag=True, help="The useful minimum: under a minute on four GPUs.")
 @click.option("--full", is_flag=True, help="Every size, shape and NUMA node.")
@@ -47,10 +49,10 @@ RANKED = ("nccl", "collectives", "train-step")
     "python",
     metavar="PATH",
     shell_complete=completing("files"),
-    help="Measure with the torch of this Python.",
+    help="Python whose torch measures.",
 )
-@click.option("--force", is_flag=True, help="Measure although a GPU is in use.")
-@click.option("--selftest", is_flag=True, help="Try the machinery on the CPU; measures no GPU.")
+@click.option("--force", is_flag=True, help="Measure busy GPUs too.")
+@click.option("--selftest", is_flag=True, help="Test the probes on the CPU; no GPU is measured.")
 @click.option("--trace", is_flag=True, help="p2p: name the kernels that ran (profiles one pair).")
 @click.option(
     "--set",
@@ -60,13 +62,17 @@ RANKED = ("nccl", "collectives", "train-step")
     shell_complete=completing("settings"),
     help="nccl, collectives, train-step: set a variable for the run. May be repeated.",
 )
-@click.option("--loopback", is_flag=True, help="The same: meet on lo, not on the job's interface.")
+@click.option(
+    "--loopback",
+    is_flag=True,
+    help="The same probes: rendezvous on lo, not on the job's interface.",
+)
 @click.option(
     "--nccl",
     "version",
     metavar="VERSION",
     shell_complete=completing("versions"),
-    help="nccl: predict by these rules.",
+    help="nccl: compare with the prediction for this library.",
 )
 @click.option(
     "--logs",
@@ -78,7 +84,7 @@ RANKED = ("nccl", "collectives", "train-step")
     "--deadline",
     type=click.FloatRange(1, 86400),
     metavar="SECONDS",
-    help="Give a probe up after this.",
+    help="Stop a probe after this time.",
 )
 @demo_option
 @click.pass_context
@@ -103,16 +109,16 @@ def command(
     deadline: float | None,
     demo: str | None,
 ) -> None:
-    """Measure GPUs and what joins them. Without a name, everything that can be measured here."""
+    """Measure GPUs and their links: the named probes, or all that can run here."""
     unknown = [name for name in names if name not in catalog.NAMES]
     if unknown:
         name = unknown[0]
         hint = did_you_mean(name, catalog.NAMES) or f"; there are: {', '.join(catalog.NAMES)}"
         raise Exit(f"no probe {clean(name, 60)!r}{hint}", USAGE)
     if quick and full:
-        raise Exit("--quick and --full exclude each other", USAGE)
+        raise Exit("use --quick or --full, not both", USAGE)
     if listing and history:
-        raise Exit("--list and --history exclude each other", USAGE)
+        raise Exit("use --list or --history, not both", USAGE)
     check_sources((), demo)
     if selftest and demo:
         raise Exit("--selftest and --demo exclude each other", USAGE)

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from gputop.measuring.state import SuiteState
     from gputop.topology.expectation.judgement import Judgement
 
+SIGNS = {"low": "▼", "high": "▼", "healthy": "✓", "no reference": "–"}
+"""Verdict on a figure -> its sign; the worst first."""
 MOST_LOW = 12
 """How many kinds of low figures are listed."""
 MOST_CAUSES = 4
@@ -55,24 +57,26 @@ def verdict(pairs: Pairs) -> str:
 
 
 def verdict_line(pairs: Pairs) -> str:
-    """The verdict on a matrix: "healthy: 12 of 12; healthy is about 396 GB/s (typical)"."""
+    """The verdict on a matrix: "✓ healthy; healthy is about 396 GB/s (typical)"."""
     judged = [judgement for _, judgement in pairs if judgement is not None]
     if not judged:
         return ""
     words = Counter(judgement.verdict for judgement in judged)
-    counts = ", ".join(f"{count} {word}" for word, count in words.most_common())
+    order = [word for word in SIGNS if words[word]]
+    counts = ", ".join(f"{words[word]} {word}" for word in order)
     if len(words) == 1:
-        counts = next(iter(words))
+        counts = order[0]
+    counts = f"{SIGNS[order[0]]} {counts}"
     bands = [judgement.band for judgement in judged if judgement.band is not None]
     if not bands:
-        return f"verdict: {counts}"
+        return counts
     unit = bands[0].unit
     guessed = [pair for pair in pairs if _basis(pair[1]) == "estimate"]
     sure = [pair for pair in pairs if _basis(pair[1]) not in ("", "estimate")]
     if not sure:
-        return f"verdict: {counts}; by an estimate about {healthy(pairs)[1:]} {unit}"
+        return f"{counts}; by an estimate about {healthy(pairs)[1:]} {unit}"
     basis = ", ".join(sorted({_basis(judgement) for _, judgement in sure}))
-    text = f"verdict: {counts}; healthy is about {healthy(sure)} {unit} ({basis})"
+    text = f"{counts}; healthy is about {healthy(sure)} {unit} ({basis})"
     return text + (f", of the others by an estimate {healthy(guessed)[1:]}" if guessed else "")
 
 
@@ -104,7 +108,7 @@ def _share(judgement: Judgement) -> float:
 def _low(group: list[tuple[Measurement, Judgement]], names: Mapping[str, str]) -> str:
     group = sorted(group, key=lambda pair: _share(pair[1]))
     figure, judgement = group[0]
-    text = f"{judgement.verdict.upper()} {title(figure, {}, ends=False)}, {_places(group, names)}: "
+    text = f"{SIGNS[judgement.verdict]} {judgement.verdict}: {title(figure, {}, ends=False)}, {_places(group, names)}: "
     text += _range([units.figure(each.value) for each, _ in group])
     text += f" {figure.unit or ''}".rstrip()
     text += made_up([each for each, _ in group])

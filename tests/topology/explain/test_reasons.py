@@ -76,7 +76,7 @@ def test_a_pair_on_switches() -> None:
     assert answer(why, "How fast is it") == "478 GB/s raw, 450 GB/s payload one way"
     assert "adds both ways: 900 GB/s" in because(why, "How fast is it")
     assert "no byte was moved" in because(why, "grant")
-    assert answer(why, "measured") == "nothing yet"
+    assert answer(why, "measured") == "not tested yet"
 
 
 def test_a_pair_without_links_between_sockets() -> None:
@@ -172,7 +172,7 @@ def test_a_slow_link_of_a_sleeping_gpu_says_nothing() -> None:
 )
 def test_only_harmless_reasons_are_called_so(reasons: tuple[str, ...], harmless: bool) -> None:
     why = read(GpuReading(address=A, throttle_reasons=reasons), gpu(0, A))
-    assert ("harmless" in answer(why, "holds its clocks")) == harmless
+    assert ("harmless" in answer(why, "Clock limit")) == harmless
 
 
 def test_memory_errors_count_when_they_ask_for_something() -> None:
@@ -187,7 +187,7 @@ def test_memory_errors_count_when_they_ask_for_something() -> None:
 def test_a_lost_gpu_is_reported_first() -> None:
     why = read(GpuReading(address=A, lost=True, gaps=(Gap("lost", "GPU is lost"),)), gpu(0, A))
     assert "gone: GPU is lost" in why.claim
-    assert "What holds its clocks?" not in asked(why)
+    assert "Clock limit?" not in asked(why)
 
 
 def test_few_lanes_beside_c2c_are_no_fault() -> None:

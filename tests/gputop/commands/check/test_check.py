@@ -159,14 +159,14 @@ def test_chosen_gpus_alone_are_examined(capsys: pytest.CaptureFixture[str], tmp_
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
-        (("--quick", "--full"), "exclude"),
+        (("--quick", "--full"), "not both"),
         (("--quick", "--force"), "--quick"),
         (("--full", "--demo", "hgx-h100-8"), "recording"),
         (("--force", "--from", LIVE), "recording"),
-        (("--from", LIVE, "--demo", "hgx-h100-8"), "exclude"),
+        (("--from", LIVE, "--demo", "hgx-h100-8"), "not both"),
         (("--demo", "no-such"), "no demo"),
         (("--demo", "hgx-h100-8", "--expect", "nothing-like-it"), "no reference node"),
-        (("--demo", "hgx-h100-8", "--expect", ""), "no name"),
+        (("--demo", "hgx-h100-8", "--expect", ""), "needs a name"),
         (("--demo", "hgx-h100-8", "--expect", "x" * 5000), "no reference node"),
         (("--demo", "hgx-h100-8", "--expect", "/nowhere/node.json"), "no such file"),
         (("--demo", "hgx-h100-8", "--since", "/nowhere/node.json"), "no such file"),
@@ -194,7 +194,7 @@ def test_default_on_a_recording_measures_nothing_and_says_so(
     assert done.code == 0
     assert done.document["mode"] == "quick"
     assert done.document["measured"] == []
-    assert any("nothing was measured" in text for text in done.document["assumptions"])
+    assert any("nothing measured" in text for text in done.document["assumptions"])
     assert "not-measured" not in done.document["examined"]
 
 

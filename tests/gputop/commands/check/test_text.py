@@ -45,7 +45,7 @@ def test_a_file_gets_one_whole_line_a_finding() -> None:
         assert line == f"{SIGNS[severity][0]} {word:<11} {LONG} [rule-{severity}]"
     assert "[silent-rule] (because because" in shown[-1]
     assert verdict.startswith("✗ broken: rule-broken, rule-slow")
-    assert "2 of 3 rules examined, 1 not" in verdict
+    assert "2 checks done, 1 skipped" in verdict
     assert verdict.endswith("measured p2p, host, memory, gemm")
 
 
@@ -86,7 +86,7 @@ def test_verbose_says_all_of_it_and_leaves_commands_whole() -> None:
 )
 def test_the_verdict_has_its_sign(verdict: str, sign: str) -> None:
     (line,) = lines(Diagnosis(verdict=verdict, examined=("a",)), 80)
-    assert line == f"{sign} {verdict}; 1 of 1 rules examined, nothing measured"
+    assert line == f"{sign} {verdict}; 1 check done, nothing measured"
 
 
 def test_control_characters_do_not_pass() -> None:

@@ -105,8 +105,8 @@ def test_a_low_figure_is_named_with_what_it_should_be() -> None:
     known, names = judged(150.0)
     assert known.low
     text = report(known, names)
-    assert "LOW write bandwidth, GPU0 -> GPU1" in text
-    assert "verdict: low; healthy is about" in text
+    assert "▼ low: write bandwidth, GPU0 -> GPU1" in text
+    assert "▼ low; healthy is about" in text
     assert any(main.text.startswith("write bandwidth GPU") for main in known.main)
     assert "data sheet 900 both ways" in " ".join(text.split())
     assert any("All pairs are low" in pattern.text for pattern in known.patterns)
@@ -117,7 +117,7 @@ def test_a_healthy_figure_is_not_low() -> None:
     known, names = judged(396.0)
     writes = [one for f, one in known.pairs() if f.quantity == "write_bandwidth" and one]
     assert {judgement.verdict for judgement in writes} == {"healthy"}
-    assert "LOW write bandwidth" not in report(known, names)
+    assert "▼ low: write bandwidth" not in report(known, names)
 
 
 def test_the_document_says_what_was_expected() -> None:

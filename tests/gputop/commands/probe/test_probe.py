@@ -127,12 +127,12 @@ def test_a_list_says_which_machine_its_costs_are_for(
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
-        (("p2p", "--quick", "--full"), "exclude"),
+        (("p2p", "--quick", "--full"), "not both"),
         (("nothing",), "no probe 'nothing'"),
         (("p2p", "--set", "NCCL_DEBUG=INFO"), "for the probe nccl"),
         (("p2p", "--logs", "x"), "for the probe nccl"),
         (("nccl", "--trace"), "for the probe p2p"),
-        (("--list", "--history"), "exclude"),
+        (("--list", "--history"), "not both"),
         (("memory", "--deadline", "nan"), "number of seconds"),
         (("memory", "--python", ""), "--python is empty"),
         (("host", "--selftest", "--gpus", "0"), "measures no GPU"),

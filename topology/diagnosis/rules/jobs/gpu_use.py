@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from ....hardware.vendors import AMD, NVIDIA
 from ....model.machine import Gpu
 from ....model.readings import GpuProcess, GpuReading, ProcessReading
-from ....model.units import percent, size
+from ....model.units import percent, ranged, size
 from ... import vendors
 from ...case import Case
 from ...finding import BROKEN, NOTICE, SLOW, Evidence, Finding, Fix
@@ -89,7 +89,7 @@ def _busy(case: Case) -> Iterable[Finding] | None:
     return [
         BUSY.finding(
             SLOW if fails else NOTICE,
-            f"in use: {case.names(addresses)}",
+            f"{ranged(map(case.name, addresses))} busy",
             devices=addresses,
             evidence=evidence,
             consequence=(

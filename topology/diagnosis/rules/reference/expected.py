@@ -180,7 +180,7 @@ def _wiring_finding(
         "slower than on that node.",
         fix=[
             Fix(
-                text="See how the GPUs hang together",
+                text="See how the GPUs are connected",
                 command=vendors.command(
                     case.gpus, nvidia="nvidia-smi topo -m", amd="amd-smi topology"
                 ),
