@@ -126,7 +126,7 @@ def test_people_get_the_verdict_first_and_one_line_a_finding(
     lines = done.out.splitlines()
     document = checked(capsys, "--quick", "--json", "--from", path).document
     assert len(lines) == len(document["findings"]) + 1
-    assert f"{document['counts']['not_examined']} not" in lines[0]
+    assert f"{document['counts']['not_examined']} skipped" in lines[0]
     assert any("[bar1-small]" in line and line.startswith("• notice") for line in lines)
     assert max(map(len, lines)) <= 80
     assert "healthy" in lines[0]
