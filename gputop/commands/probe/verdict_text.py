@@ -108,7 +108,8 @@ def _share(judgement: Judgement) -> float:
 def _low(group: list[tuple[Measurement, Judgement]], names: Mapping[str, str]) -> str:
     group = sorted(group, key=lambda pair: _share(pair[1]))
     figure, judgement = group[0]
-    text = f"{SIGNS[judgement.verdict]} {judgement.verdict}: {title(figure, {}, ends=False)}, {_places(group, names)}: "
+    text = f"{SIGNS[judgement.verdict]} {judgement.verdict}: "
+    text += f"{title(figure, {}, ends=False)}, {_places(group, names)}: "
     text += _range([units.figure(each.value) for each, _ in group])
     text += f" {figure.unit or ''}".rstrip()
     text += made_up([each for each, _ in group])
