@@ -207,7 +207,8 @@ def _moving(load: Load, gpus: tuple[Function, ...]) -> dict[str, Any]:
     fields = found["fields"]
     stated = not load.gpu.number % model.dies
     watts = round(load.power_watts())
-    traffic = _traffic(load, gpus)
+    links = _links(load.shape, load.gpu, gpus)
+    traffic = _traffic(load, links)
     zero = {"correctable_count": 0, "uncorrectable_count": 0, "deferred_count": 0}
     return {
         "index": load.gpu.number,
@@ -243,7 +244,7 @@ def _moving(load: Load, gpus: tuple[Function, ...]) -> dict[str, Any]:
         "amdsmi_get_gpu_bad_page_info": [],
         "residencies": _residencies(load, watts),
         "xgmi_kb": traffic,
-        "amdsmi_get_link_metrics": _ends(load, gpus, traffic),
+        "amdsmi_get_link_metrics": _ends(links, traffic),
         "ecc": dict.fromkeys(_BLOCKS, zero),
     }
 
@@ -259,32 +260,30 @@ def _residencies(load: Load, watts: int) -> dict[str, Any]:
     } | {f"{name}_residency_acc": [0, 0] for name in names}
 
 
-def _ends(load: Load, gpus: tuple[Function, ...], counts: Raw) -> Raw:
+def _ends(links: list[tuple[str, bool]], counts: Raw) -> Raw:
     """The same counters link by link, each with the GPU at its far end."""
     if "seconds" not in counts:
         return REFUSED
     read, write = (counts[f"xgmi_{name}_data_acc"][1] for name in ("read", "write"))
-    ends = [end for end, _ in _links(load.shape, load.gpu, gpus)]
     return {
         "links": [
             {"bdf": end, "read": into, "write": out}
-            for end, into, out in zip(ends, read, write, strict=True)
+            for (end, _), into, out in zip(links, read, write, strict=True)
         ]
     }
 
 
-def _traffic(load: Load, gpus: tuple[Function, ...]) -> Raw:
+def _traffic(load: Load, links: list[tuple[str, bool]]) -> Raw:
     """Kilobytes over each xGMI link until the tick and one second later."""
     mesh = load.shape.xgmi
     if mesh is None:
         return REFUSED
-    links = _links(load.shape, load.gpu, gpus)
     level = mesh.raw_gbs * _XGMI_SHARE * 1e9 / 1024 if load.busy else 0.0
     found: dict[str, Any] = {"seconds": 1.0}
     for name, period in (("read", 21.0), ("write", 19.0)):
         wave = load.wave(level, 0.3, period)
+        counts = (BASE_KB + round(wave.until(load.tick + step)) for step in (0, 1))
         found[f"xgmi_{name}_data_acc"] = [
-            [BASE_KB + round(wave.until(load.tick + step)) * up for _, up in links]
-            for step in (0, 1)
+            [count if up else BASE_KB for _, up in links] for count in counts
         ]
     return found

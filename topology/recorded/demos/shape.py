@@ -178,9 +178,10 @@ class DemoShape(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     def xgmi_up(self, a: int, b: int) -> bool:
         """Whether the xGMI links between two GPUs are up."""
-        return not any(
-            {a, b} == {fault.gpu, other} for fault in self.fault for other in fault.xgmi_down
-        )
+        for fault in self.fault:
+            if any({a, b} == {fault.gpu, other} for other in fault.xgmi_down):
+                return False
+        return True
 
 
 def names() -> tuple[str, ...]:

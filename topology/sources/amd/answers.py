@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, TypeGuard
 
 from ...model.part import Raw
 from ...model.record import NOT_ASKED
@@ -32,6 +32,11 @@ def _find(raw: dict[str, Raw], path: tuple[Any, ...]) -> Raw:
     if answer is None or (isinstance(answer, str) and clean(answer).strip().lower() in _NOTHING):
         return _UNKNOWN
     return answer
+
+
+def is_count(value: Raw) -> TypeGuard[int]:
+    """Whether this is a number that says something; for those that are read by the thousand."""
+    return type(value) is int and 0 <= value < 2**64 - 1 and value not in _UNKNOWN_NUMBERS
 
 
 def _whole(value: Raw) -> int | Missing:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from operator import le
 from typing import Any
 
 from ...model.part import Part, Raw
 from ...model.readings import EccBlock, EccCounts, GpuProcess, GpuReading, XgmiReading
+from ...model.record import Gap
 from ..files.library_answers import Answers, dicts, is_whole, odd
-from .answers import AMDSMI, refusal
+from .answers import AMDSMI, is_count, refusal
 from .failures import failed
 from .links import MAX_LINKS, link_ends
 from .machine import MAX_DEVICES, address, generation
@@ -170,29 +172,32 @@ def _change(raw: Raw, name: str) -> int | None:
 def _xgmi(a: Answers, peers: set[str]) -> tuple[XgmiReading, ...]:
     """Bytes by peer, where this amdsmi reports which link leads where."""
     links = a.items((_LINKS, "links"))[:MAX_LINKS]
-    found = []
-    for peer, numbers in link_ends(a.raw, peers).items():
-        own = [Answers(links[number], AMDSMI) for number in numbers]
-        sent = [link.number("tx_bytes", "write") for link in own]
-        received = [link.number("rx_bytes", "read") for link in own]
-        found.append(
-            XgmiReading(
-                remote_address=peer,
-                tx_bytes=_kilobytes(sent),
-                rx_bytes=_kilobytes(received),
-                gaps=next((link.gaps for link in own if link.gaps), ()),
-            )
-        )
-    if not found:
+    ends = link_ends(a.raw, peers)
+    if not ends:
         _, why = a.look((_LINKS, "links"))
         a.miss("xgmi", why or "the driver does not tell which link leads where")
-    return tuple(found)
+    return tuple(
+        _bundle(peer, [links[number] for number in numbers]) for peer, numbers in ends.items()
+    )
 
 
-def _kilobytes(counts: list[int | None]) -> int | None:
-    """Their sum in bytes; None where one of them is not known."""
-    known = [count for count in counts if count is not None]
-    return _KB * sum(known) if len(known) == len(counts) else None
+def _bundle(peer: str, links: list[Raw]) -> XgmiReading:
+    """The counters of the links to one peer; a sum is None where one of its parts is not known."""
+    sent = [link["write"] for link in links if is_count(link.get("write"))]
+    received = [link["read"] for link in links if is_count(link.get("read"))]
+    gaps: tuple[Gap, ...] = ()
+    if len(sent) + len(received) < 2 * len(links):
+        for link in links:
+            own = Answers(link, AMDSMI)
+            own.number("tx_bytes", "write")
+            own.number("rx_bytes", "read")
+            gaps = gaps or own.gaps
+    return XgmiReading(
+        remote_address=peer,
+        tx_bytes=_KB * sum(sent) if len(sent) == len(links) else None,
+        rx_bytes=_KB * sum(received) if len(received) == len(links) else None,
+        gaps=gaps,
+    )
 
 
 def _xgmi_rate(a: Answers, way: str, name: str) -> float | None:
@@ -205,14 +210,18 @@ def _xgmi_rate(a: Answers, way: str, name: str) -> float | None:
     seconds, values = change.get("seconds"), change.get(name)
     lists = values if isinstance(values, list) and len(values) == 2 else [None, None]
     before, now = (value if isinstance(value, list) else [] for value in lists)
-    pairs = [(b, n) for b, n in zip(before, now, strict=False) if is_whole(b) and is_whole(n)]
-    if not isinstance(seconds, int | float) or not 0 < seconds < 1e6 or not pairs:
+    if not {*map(type, before), *map(type, now)} <= {int}:
+        pairs = [(b, n) for b, n in zip(before, now, strict=False) if is_whole(b) and is_whole(n)]
+        before, now = [b for b, _ in pairs], [n for _, n in pairs]
+    length = min(len(before), len(now))
+    before, now = before[:length], now[:length]
+    if not isinstance(seconds, int | float) or not 0 < seconds < 1e6 or not length:
         a.miss(field, "the driver does not count the bytes of its xGMI links")
         return None
-    if any(not 0 <= b <= n < 2**64 - 1 for b, n in pairs):
+    if min(before) < 0 or max(now) >= 2**64 - 1 or not all(map(le, before, now)):
         a.miss(field, "a counter went back (the driver was reloaded?)")
         return None
-    return _KB * sum(n - b for b, n in pairs) / seconds
+    return _KB * (sum(now) - sum(before)) / seconds
 
 
 def _ecc(a: Answers) -> EccCounts | None:
