@@ -96,7 +96,15 @@ class NodeScreen(View):
         width = self.app.size.width
         most = most_lines(self.app.size.height)
         self.query_one("#identity", Board).show(identity_lines(snapshot, width, most))
-        self.query_one("#nccl", Board).show(nccl_lines(report, width, most))
+        nccl = self.query_one("#nccl", Board)
+        nccl.draw_once(
+            lambda: nccl.show(nccl_lines(report, width, most)),
+            snapshot.machine,
+            report.prediction,
+            report.node.why_no_prediction,
+            width,
+            most,
+        )
         self._draw_found(width)
         self._draw_problems(report, width)
         if not snapshot.machine.gpus:

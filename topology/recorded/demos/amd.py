@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from ...model.part import Raw
@@ -196,18 +197,24 @@ def _pair(shape: DemoShape, a: Function, b: Function) -> dict[str, Any]:
 
 def readings(shape: DemoShape, gpus: tuple[Function, ...], tick: int) -> dict[str, Any]:
     """What the reader of `amdsmi_readings` would find at a tick."""
-    devices = [_moving(Load(shape, gpu, tick), gpus) for gpu in gpus]
+    links = _all_links(shape, gpus)
+    devices = [_moving(Load(shape, gpu, tick), links[gpu.number]) for gpu in gpus]
     return {"demo": True, "devices": devices}
 
 
-def _moving(load: Load, gpus: tuple[Function, ...]) -> dict[str, Any]:
+@lru_cache(4)
+def _all_links(shape: DemoShape, gpus: tuple[Function, ...]) -> dict[int, list[tuple[str, bool]]]:
+    # The same at every tick; nobody changes them.
+    return {gpu.number: _links(shape, gpu, gpus) for gpu in gpus}
+
+
+def _moving(load: Load, links: list[tuple[str, bool]]) -> dict[str, Any]:
     found, model = load.answers(), load.model
     used = found["nvmlDeviceGetMemoryInfo"]["used"]
     rates = found["nvmlDeviceGetUtilizationRates"]
     fields = found["fields"]
     stated = not load.gpu.number % model.dies
     watts = round(load.power_watts())
-    links = _links(load.shape, load.gpu, gpus)
     traffic = _traffic(load, links)
     zero = {"correctable_count": 0, "uncorrectable_count": 0, "deferred_count": 0}
     return {

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -94,7 +95,7 @@ def xgmi_of(
     A dead wire has a record too: the driver then calls the pair PCIe, and a link of the GPU down.
     """
     direct = [peer for peer in seen if _is_direct(peer)]
-    ends = link_ends(device, {peer.pair.dst for peer in seen})
+    ends = link_ends(device, frozenset(peer.pair.dst for peer in seen))
     states = _states(device)
     dead = _dead(seen, ends, states, bool(direct))
     if dead and not ends:
@@ -199,14 +200,22 @@ def _count(a: Answers, peer: SeenPair, reported: int) -> int | None:
     return None
 
 
-def link_ends(device: dict[str, Raw], peers: Container[str]) -> dict[str, list[int]]:
+def link_ends(device: dict[str, Raw], peers: frozenset[str]) -> dict[str, list[int]]:
     """Numbers of the links to each peer, where this amdsmi reports them (7.x, newer drivers)."""
-    ends: dict[str, list[int]] = {}
-    for number, link in enumerate(Answers(device, AMDSMI).items((_LINKS, "links"))[:MAX_LINKS]):
-        peer = pci_address(link.get("bdf")) if isinstance(link, dict) else None
+    links = Answers(device, AMDSMI).items((_LINKS, "links"))[:MAX_LINKS]
+    ends = [link.get("bdf") if isinstance(link, dict) else None for link in links]
+    return _by_peer(tuple(end if isinstance(end, str) else None for end in ends), peers)
+
+
+@lru_cache(256)
+def _by_peer(ends: tuple[str | None, ...], peers: frozenset[str]) -> dict[str, list[int]]:
+    # Links lead each second where they led before. Nobody changes what this gives.
+    found: dict[str, list[int]] = {}
+    for number, end in enumerate(ends):
+        peer = pci_address(end)
         if peer is not None and peer in peers:
-            ends.setdefault(peer, []).append(number)
-    return ends
+            found.setdefault(peer, []).append(number)
+    return found
 
 
 def _states(device: dict[str, Raw]) -> list[bool | None]:

@@ -7,7 +7,6 @@ from typing import Any
 
 from ...model.part import Part, Raw
 from ...model.readings import EccBlock, EccCounts, GpuProcess, GpuReading, XgmiReading
-from ...model.record import Gap
 from ..files.library_answers import Answers, dicts, is_whole, odd
 from .answers import AMDSMI, is_count, refusal
 from .failures import failed
@@ -37,7 +36,7 @@ def parse(raw: Raw) -> Part:
     top = raw if isinstance(raw, dict) else {}
     devices = [believed(device) for device in dicts(top.get("devices"))[:MAX_DEVICES]]
     addresses = [address(device) for device in devices]
-    known = {own for own in addresses if own is not None}
+    known = frozenset(own for own in addresses if own is not None)
     readings: dict[str, GpuReading] = {}
     for device, own in zip(devices, addresses, strict=True):
         if own is not None and own not in readings:  # `amdsmi` reports GPUs without an address
@@ -53,7 +52,7 @@ def parse(raw: Raw) -> Part:
     )
 
 
-def _reading(device: dict[str, Raw], own: str, peers: set[str]) -> GpuReading:
+def _reading(device: dict[str, Raw], own: str, peers: frozenset[str]) -> GpuReading:
     a = Answers(device, AMDSMI)
     used, total = a.number("memory_used_bytes", (_USED,)), a.number("memory_free_bytes", (_TOTAL,))
     free = None if used is None or not total else total - used
@@ -169,7 +168,7 @@ def _change(raw: Raw, name: str) -> int | None:
     return None
 
 
-def _xgmi(a: Answers, peers: set[str]) -> tuple[XgmiReading, ...]:
+def _xgmi(a: Answers, peers: frozenset[str]) -> tuple[XgmiReading, ...]:
     """Bytes by peer, where this amdsmi reports which link leads where."""
     links = a.items((_LINKS, "links"))[:MAX_LINKS]
     ends = link_ends(a.raw, peers)
@@ -183,21 +182,33 @@ def _xgmi(a: Answers, peers: set[str]) -> tuple[XgmiReading, ...]:
 
 def _bundle(peer: str, links: list[Raw]) -> XgmiReading:
     """The counters of the links to one peer; a sum is None where one of its parts is not known."""
-    sent = [link["write"] for link in links if is_count(link.get("write"))]
-    received = [link["read"] for link in links if is_count(link.get("read"))]
-    gaps: tuple[Gap, ...] = ()
-    if len(sent) + len(received) < 2 * len(links):
-        for link in links:
-            own = Answers(link, AMDSMI)
-            own.number("tx_bytes", "write")
-            own.number("rx_bytes", "read")
-            gaps = gaps or own.gaps
+    sent = received = 0
+    for link in links:
+        write, read = link.get("write"), link.get("read")
+        if not (is_count(write) and is_count(read)):
+            return _uncounted(peer, links)
+        sent += write
+        received += read
+    return XgmiReading(remote_address=peer, tx_bytes=_KB * sent, rx_bytes=_KB * received)
+
+
+def _uncounted(peer: str, links: list[Raw]) -> XgmiReading:
+    """The same with the reasons for what is missing."""
+    own = [Answers(link, AMDSMI) for link in links]
+    sent = [link.number("tx_bytes", "write") for link in own]
+    received = [link.number("rx_bytes", "read") for link in own]
     return XgmiReading(
         remote_address=peer,
-        tx_bytes=_KB * sum(sent) if len(sent) == len(links) else None,
-        rx_bytes=_KB * sum(received) if len(received) == len(links) else None,
-        gaps=gaps,
+        tx_bytes=_kilobytes(sent),
+        rx_bytes=_kilobytes(received),
+        gaps=next((link.gaps for link in own if link.gaps), ()),
     )
+
+
+def _kilobytes(counts: list[int | None]) -> int | None:
+    """Their sum in bytes; None where one of them is not known."""
+    known = [count for count in counts if count is not None]
+    return _KB * sum(known) if len(known) == len(counts) else None
 
 
 def _xgmi_rate(a: Answers, way: str, name: str) -> float | None:

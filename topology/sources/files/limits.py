@@ -31,7 +31,10 @@ def possible(answer: Raw, limits: Any) -> bool:
             return all(possible(item, limits.get(place)) for place, item in enumerate(answer))
         if not isinstance(answer, dict):
             return True
-        return all(possible(answer.get(part), within) for part, within in limits.items())
+        for part, within in limits.items():
+            if part in answer and not possible(answer[part], within):
+                return False
+        return True
     if limits is None or not is_whole(answer) or answer in _UNKNOWN:
         return True
     return bool(limits[0] <= answer <= limits[1])
