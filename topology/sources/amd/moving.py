@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from operator import le
 from typing import Any
 
 from ...model.part import Part, Raw
-from ...model.readings import EccBlock, EccCounts, GpuProcess, GpuReading, XgmiReading
+from ...model.readings import EccBlock, EccCounts, GpuProcess, GpuReading
 from ..files.library_answers import Answers, dicts, is_whole, odd
-from .answers import AMDSMI, is_count, refusal
+from .answers import AMDSMI, refusal
 from .failures import failed
-from .links import MAX_LINKS, link_ends
 from .machine import MAX_DEVICES, address, generation
 from .possible import believed
 from .words import ECC_BLOCKS, PAGE_PENDING, THROTTLED, THROTTLES
+from .xgmi_counters import XGMI_KILOBYTE, bundles, rate
 
 _METRICS = "amdsmi_get_gpu_metrics_info"
 _ACTIVITY = "amdsmi_get_gpu_activity"
@@ -23,12 +22,9 @@ _USED = "amdsmi_get_gpu_memory_usage(VRAM)"
 _TOTAL = "amdsmi_get_gpu_memory_total(VRAM)"
 _VIOLATIONS = "amdsmi_get_violation_status"
 _PROCESSES = "amdsmi_get_gpu_process_list"
-_LINKS = "amdsmi_get_link_metrics"
 _PAGES = "amdsmi_get_gpu_bad_page_info"
 _TOTAL_ECC = "amdsmi_get_gpu_total_ecc_count"
 _MAX_PROCESSES = 4096
-_KB = 1024
-XGMI_KILOBYTE = "xGMI counters: the driver's kilobyte is taken for 1024 bytes"
 
 
 def parse(raw: Raw) -> Part:
@@ -79,9 +75,9 @@ def _reading(device: dict[str, Raw], own: str, peers: frozenset[str]) -> GpuRead
             (_PCIE, "pcie_metric", "pcie_replay_count"),
             ("amdsmi_get_gpu_pci_replay_counter",),
         ),
-        "xgmi": _xgmi(a, peers),
-        "xgmi_rx_bytes_per_second": _xgmi_rate(a, "rx", "xgmi_read_data_acc"),
-        "xgmi_tx_bytes_per_second": _xgmi_rate(a, "tx", "xgmi_write_data_acc"),
+        "xgmi": bundles(a, peers),
+        "xgmi_rx_bytes_per_second": rate(a, "rx", "xgmi_read_data_acc"),
+        "xgmi_tx_bytes_per_second": rate(a, "tx", "xgmi_write_data_acc"),
         "ecc": _ecc(a),
         "ecc_blocks": _blocks(device.get("ecc")),
         "processes": _processes(a),
@@ -166,73 +162,6 @@ def _change(raw: Raw, name: str) -> int | None:
         if is_whole(before) and is_whole(now) and 0 <= before <= now < 2**64 - 1:
             return now - before
     return None
-
-
-def _xgmi(a: Answers, peers: frozenset[str]) -> tuple[XgmiReading, ...]:
-    """Bytes by peer, where this amdsmi reports which link leads where."""
-    links = a.items((_LINKS, "links"))[:MAX_LINKS]
-    ends = link_ends(a.raw, peers)
-    if not ends:
-        _, why = a.look((_LINKS, "links"))
-        a.miss("xgmi", why or "the driver does not tell which link leads where")
-    return tuple(
-        _bundle(peer, [links[number] for number in numbers]) for peer, numbers in ends.items()
-    )
-
-
-def _bundle(peer: str, links: list[Raw]) -> XgmiReading:
-    """The counters of the links to one peer; a sum is None where one of its parts is not known."""
-    sent = received = 0
-    for link in links:
-        write, read = link.get("write"), link.get("read")
-        if not (is_count(write) and is_count(read)):
-            return _uncounted(peer, links)
-        sent += write
-        received += read
-    return XgmiReading(remote_address=peer, tx_bytes=_KB * sent, rx_bytes=_KB * received)
-
-
-def _uncounted(peer: str, links: list[Raw]) -> XgmiReading:
-    """The same with the reasons for what is missing."""
-    own = [Answers(link, AMDSMI) for link in links]
-    sent = [link.number("tx_bytes", "write") for link in own]
-    received = [link.number("rx_bytes", "read") for link in own]
-    return XgmiReading(
-        remote_address=peer,
-        tx_bytes=_kilobytes(sent),
-        rx_bytes=_kilobytes(received),
-        gaps=next((link.gaps for link in own if link.gaps), ()),
-    )
-
-
-def _kilobytes(counts: list[int | None]) -> int | None:
-    """Their sum in bytes; None where one of them is not known."""
-    known = [count for count in counts if count is not None]
-    return _KB * sum(known) if len(known) == len(counts) else None
-
-
-def _xgmi_rate(a: Answers, way: str, name: str) -> float | None:
-    """Bytes a second over all xGMI links of the GPU."""
-    field = f"xgmi_{way}_bytes_per_second"
-    change, why = a.look(("xgmi_kb",))
-    if not isinstance(change, dict):
-        a.miss(field, why or odd(change))
-        return None
-    seconds, values = change.get("seconds"), change.get(name)
-    lists = values if isinstance(values, list) and len(values) == 2 else [None, None]
-    before, now = (value if isinstance(value, list) else [] for value in lists)
-    if not {*map(type, before), *map(type, now)} <= {int}:
-        pairs = [(b, n) for b, n in zip(before, now, strict=False) if is_whole(b) and is_whole(n)]
-        before, now = [b for b, _ in pairs], [n for _, n in pairs]
-    length = min(len(before), len(now))
-    before, now = before[:length], now[:length]
-    if not isinstance(seconds, int | float) or not 0 < seconds < 1e6 or not length:
-        a.miss(field, "the driver does not count the bytes of its xGMI links")
-        return None
-    if min(before) < 0 or max(now) >= 2**64 - 1 or not all(map(le, before, now)):
-        a.miss(field, "a counter went back (the driver was reloaded?)")
-        return None
-    return _KB * (sum(now) - sum(before)) / seconds
 
 
 def _ecc(a: Answers) -> EccCounts | None:
