@@ -147,5 +147,9 @@ def _deciding(
     snapshot: NodeSnapshot,
 ) -> tuple[tuple[EnvironmentVariable, ...], tuple[Measurement, ...]]:
     """The deciding facts besides the machine: variables, and which GPUs grant each other access."""
-    granted = (figure for figure in snapshot.measurements if figure.quantity == CAN_ACCESS)
+    granted = (
+        figure
+        for figure in snapshot.measurements
+        if figure.quantity == CAN_ACCESS and not figure.simulated
+    )
     return snapshot.environment, tuple(granted)

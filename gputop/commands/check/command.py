@@ -161,7 +161,13 @@ def _print(answer: Answer, *, as_json: bool, verbose: bool) -> None:
 
         print_json(document(answer))
         return
-    for line in lines(answer.diagnosis, terminal_width(), verbose=verbose, measured=answer.probes):
+    for line in lines(
+        answer.diagnosis,
+        terminal_width(),
+        verbose=verbose,
+        measured=answer.probes,
+        simulated=answer.node.simulated,
+    ):
         click.echo(clean(line, 4000))
     if answer.exit_code and not verbose:
         say("--verbose shows evidence, impact and what to do")

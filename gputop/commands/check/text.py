@@ -10,6 +10,7 @@ from gputop.pages.terminal import finding_lines
 from gputop.terminal.clean import clean
 from gputop.topology.diagnosis.engine import Diagnosis
 from gputop.topology.diagnosis.finding import Finding
+from gputop.topology.model.page import SIMULATED
 
 _SILENCED = "–"
 _FILE_WIDTH = 80
@@ -23,12 +24,14 @@ def lines(
     *,
     verbose: bool = False,
     measured: Sequence[str] = (),
+    simulated: bool = False,
 ) -> Iterator[str]:
     """The lines of a diagnosis, wrapped at `width` columns; None: one line for each finding.
 
-    `measured`: names of the probes that returned figures.
+    `measured`: names of the probes that returned figures. `simulated`: the node holds figures of a
+    demo that nobody measured.
     """
-    verdict = clean(_verdict(diagnosis, measured), 4000)
+    verdict = clean(_verdict(diagnosis, measured, simulated), 4000)
     yield from (
         [verdict]
         if width is None
@@ -55,7 +58,7 @@ def _whole(sign: str, word: str, finding: Finding, why: str, width: int | None) 
     )
 
 
-def _verdict(diagnosis: Diagnosis, measured: Sequence[str]) -> str:
+def _verdict(diagnosis: Diagnosis, measured: Sequence[str], simulated: bool) -> str:
     loud = list(
         dict.fromkeys(finding.id for finding in diagnosis.findings if finding.severity in LOUD)
     )
@@ -65,4 +68,5 @@ def _verdict(diagnosis: Diagnosis, measured: Sequence[str]) -> str:
     missing = len(diagnosis.unexamined)
     what += f", {missing} skipped (data unavailable)" if missing else ""
     what += f", measured {', '.join(measured)}" if measured else ", nothing measured"
+    what += f", figures {SIMULATED}" if simulated else ""
     return f"{sign} {diagnosis.verdict}{': ' if loud else ''}{', '.join(loud)}; {what}"

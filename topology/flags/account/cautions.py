@@ -27,17 +27,19 @@ def measured(snapshot: NodeSnapshot, prediction: Prediction) -> str:
     """Say what a probe measured between GPUs, by path type; "" when it measured nothing."""
     paths = {(p.src_bus_id.lower(), p.dst_bus_id.lower()): p.path for p in prediction.pairs}
     by_path: dict[str, list[float]] = defaultdict(list)
+    basis = ""
     for figure in snapshot.measurements:
         path = paths.get((str(figure.src), str(figure.dst)))
         if figure.quantity == quantities.WRITE and figure.value is not None and path:
             by_path[path].append(figure.value)
+            basis = figure.basis
     if not by_path:
         return ""
     rates = ", ".join(
         f"{path} {median(values):.1f} GB/s ({len(values)} directions)"
         for path, values in sorted(by_path.items())
     )
-    return f"Measured here with P2P writes, one way: {rates}."
+    return f"{basis.capitalize()} here with P2P writes, one way: {rates}."
 
 
 def _granted(

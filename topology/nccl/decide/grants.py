@@ -16,7 +16,7 @@ def grants_of(snapshot: NodeSnapshot, addresses: dict[str, str], settings: Setti
     """Answers by bus id; `addresses` gives the PCI address of each bus id.
 
     The driver's word (NVML, amdsmi) comes from the pairs of the machine, that of CUDA or HIP from
-    a probe that ran.
+    a probe that ran; what was simulated comes from the driver's word and adds nothing.
     """
     said: dict[tuple[str, str], str] = {}
     for pair in snapshot.machine.pairs:
@@ -28,6 +28,7 @@ def grants_of(snapshot: NodeSnapshot, addresses: dict[str, str], settings: Setti
         for measurement in snapshot.measurements
         if measurement.quantity == quantities.CAN_ACCESS
         and measurement.verdict in ("granted", "not-granted")
+        and not measurement.simulated
     }
 
     parted = {gpu.address for gpu in snapshot.machine.gpus if gpu.mig_enabled}
