@@ -18,7 +18,7 @@ from ..wiring.letters import has_a_row
 from ..wiring.relations import format_matrix
 from .written import Written
 
-LETTERS = "GPUs and NICs, in letters of PCIe distance (not RCCL's path types):"
+LETTERS = "GPUs and NICs, in codes of PCIe distance (RCCL's differ):"
 WIDTH = 90
 NOT_TOLD = "N/A"
 """What rocm-smi prints for a weight that the library does not give."""

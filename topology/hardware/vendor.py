@@ -74,9 +74,9 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
     """Names of its driver in /sys/kernel/mm/memory_peers (NCCL transport/net_ib, gdr support)."""
     sources: tuple[str, ...] = ()
     """Ids of the sources that ask about its GPUs alone; the first asks its management library."""
-    distances: str = "letters of PCIe distance"
+    distances: str = "codes of PCIe distance"
     """Whose letters a matrix of links uses."""
-    letters: str = "letters of PCIe distance"
+    letters: str = "codes of PCIe distance"
     """The same in short."""
     link_source: str = "driver"
     """What reports the state of its links."""

@@ -15,7 +15,7 @@ from ...hardware.vendors import AMD, NVIDIA, VENDORS
 from ...model.machine import Gpu, Machine, PciDevice, XgmiLink
 from ...wiring.graph import gpu_numa
 
-NOTE = "Addresses and PCI tree are made up from the letters of nvidia-smi topo -m."
+NOTE = "Addresses and PCI tree are made up from the codes of nvidia-smi topo -m."
 NOTE_AMD = "Addresses and PCI tree are made up: the text of AMD's tool names none."
 UNKNOWN = "topo:"
 DOMAINS = {

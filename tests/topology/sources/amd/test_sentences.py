@@ -57,7 +57,7 @@ def test_the_level_is_called_as_rccl_reads_it() -> None:
 @pytest.mark.parametrize("demo", DEMOS)
 def test_letters_are_explained_without_nvidias_tool(demo: str) -> None:
     text = printed(topo, "--demo", demo)
-    assert "letters of PCIe distance" in text
+    assert "codes of PCIe distance" in text
     assert not NVIDIAS.findall(text)
     assert "XGMI = " in text
 
