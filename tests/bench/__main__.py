@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from gputop.topology.exports.nccl_xml import as_nccl_xml
+from gputop.topology.flags.catalogue.catalogue import catalogue
 from gputop.topology.model.snapshot import encode
 
 from .measuring import Cost, of_app, of_command
@@ -44,9 +45,13 @@ def main() -> int:
     parser.add_argument("--gpus", type=int, nargs="+", default=SIZES)
     parser.add_argument("--wiring", nargs="+", choices=[*WIRINGS, "odd"], default=[*WIRINGS, "odd"])
     parser.add_argument("--only", default="", help="only what has this in its name")
+    parser.add_argument("--variables", action="store_true", help="flags of all that have values")
     parser.add_argument("--idle", type=float, default=15.0, help="seconds of doing nothing")
     parser.add_argument("--keep", type=Path, default=None, help="a folder for the made nodes")
     given = parser.parse_args()
+    if given.variables:
+        COMMANDS.clear()
+        COMMANDS.update({f"flags {name}": ("flags", name) for name in tried_variables()})
     with tempfile.TemporaryDirectory() as folder:
         bench = _Bench(given.keep or Path(folder), given.only, given.idle)
         for wiring in given.wiring:
@@ -131,6 +136,11 @@ class _Bench:
             or (steep > STEEPEST and last.seconds > SMALL_SECONDS)
         ):
             self.over.append(f"{title}: {last.seconds:.2f} s, {last.mib:.0f} MiB, N^{steep:.1f}")
+
+
+def tried_variables() -> list[str]:
+    """The variables of which `flags NAME` predicts what values would change."""
+    return [flag.name for flag in catalogue().flags if flag.tries]
 
 
 def exponent(sizes: Iterable[int], seconds: Iterable[float]) -> float:

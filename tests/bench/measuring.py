@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import time
@@ -48,18 +47,29 @@ class AppCost(NamedTuple):
     """Of a core."""
 
 
+STARTER = """
+import os, subprocess, sys
+child = subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+_, status, used = os.wait4(child.pid, 0)
+print(used.ru_utime + used.ru_stime, used.ru_maxrss, os.waitstatus_to_exitcode(status))
+"""
+"""Starts a command and prints its cost. Linux counts as a process's memory also what the one that
+started it held at that moment (execve(2) keeps ru_maxrss), so that one has to be small."""
+
+
 def of_command(arguments: Sequence[str]) -> Cost:
     """Run `gputop ARGUMENTS`; what it writes is thrown away."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "gputop", *arguments],
+    command = [sys.executable, "-m", "gputop", *arguments]
+    done = subprocess.run(
+        [sys.executable, "-S", "-E", "-c", STARTER, *command],
         cwd=ROOT,
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
     )
-    _, status, used = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    return Cost(used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, process.returncode)
+    seconds, kib, code = done.stdout.split()
+    return Cost(float(seconds), int(kib) / 1024, int(code))
 
 
 def of_app(command: Sequence[str], screens: dict[str, str], idle_seconds: float) -> AppCost:

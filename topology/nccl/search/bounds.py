@@ -155,20 +155,24 @@ class Bounds:
     def _tree_channels(self, draft: GraphDraft) -> int:
         """Trees whose first GPU, of a balanced one the second too, sends to a GPU and to a NIC."""
         balanced = draft.pattern == BALANCED_TREE
-        both = draft.speed_intra + (draft.speed_inter // 2 if balanced else draft.speed_inter)
-        if draft.pattern == RING or not both:
+        to_nic = draft.speed_inter // 2 if balanced else draft.speed_inter
+        if draft.pattern == RING or not to_nic or not draft.speed_intra:
             return draft.most
         near = self._near(draft.type_intra)
         out = max((kind for kind in self._field.net_types if kind <= draft.type_inter), default=-1)
         known = self._field.leaving.get((near, out))
         if known is None:
             known = self._field.leaving[near, out] = self._leaving(near, out)
-        starts = sum(mbs // both for mbs in known)
-        return starts // 2 if balanced and self._field.count > 2 else starts
+        senders = 2 if balanced and self._field.count > 2 else 1
+        most = draft.most
+        while most and not _send(known, most, draft.speed_intra, to_nic, senders):
+            most -= 1
+        return most
 
-    def _leaving(self, near: int, out: int) -> list[int]:
-        """MB/s of all links by which each GPU begins its ways to other GPUs and to NICs."""
-        found = []
+    def _leaving(self, near: int, out: int) -> Counter[Carrier]:
+        """How many GPUs begin their ways to GPUs and to NICs with so many MB/s in all."""
+        to_gpus, _, _ = self._carriers(near)
+        found: Counter[Carrier] = Counter()
         for gpu in self._field.gpus:
             first = {
                 path.links[0]
@@ -176,7 +180,8 @@ class Bounds:
                 for path in ways
                 if path.links and path.type <= farthest
             }
-            found.append(sum(round(link.bandwidth_gbs * 1000) for link in first))
+            mbs = sum(round(link.bandwidth_gbs * 1000) for link in first)
+            found[mbs, all(dear for _, dear in to_gpus[gpu.index])] += 1
         return found
 
     def _carriers(self, farthest: int) -> tuple[Carriers, Carriers, int]:
@@ -207,6 +212,27 @@ class Bounds:
 
 def _counted(side: dict[SystemLink, bool]) -> Counter[Carrier]:
     return Counter((round(link.bandwidth_gbs * 1000), dear) for link, dear in side.items())
+
+
+def _send(gpus: Counter[Carrier], channels: int, speed: int, to_nic: int, senders: int) -> bool:
+    """Whether so many channels may go on from all GPUs but their last and from some to a NIC.
+
+    `senders`: GPUs of each channel that go to a NIC besides; none is the last.
+    """
+    lasts, sent, most_more = channels, 0, 0.0
+    for (mbs, dear), count in gpus.items():
+        onward = speed * 6 // 5 if dear else speed
+        # By the channels that a GPU is the last of: those in which it also goes to a NIC.
+        beside = [
+            min(on, (mbs - onward * on) // to_nic)
+            for on in range(channels, -1, -1)
+            if mbs >= onward * on
+        ]
+        lasts -= count * (channels + 1 - len(beside))
+        sent += count * beside[0]
+        more = ((also - beside[0]) / last for last, also in enumerate(beside) if last)
+        most_more = max(most_more, *more, 0.0)
+    return lasts >= 0 and sent + lasts * most_more >= channels * senders
 
 
 def _room(carriers: Counter[Carrier], speed: int) -> int:

@@ -74,8 +74,8 @@ class Field:
         self.carriers: dict[int, tuple[Carriers, Carriers, int]] = {}
         """By farthest path type: links out of GPUs, links into them, fewest hops of a path. Kept
         here for all graphs of the system; bounds.py works them out."""
-        self.leaving: dict[tuple[int, int], list[int]] = {}
-        """By farthest path types to GPUs and to NICs: MB/s out of each GPU."""
+        self.leaving: dict[tuple[int, int], Counter[Carrier]] = {}
+        """By farthest path types to GPUs and to NICs: GPUs by all that leads out of them."""
         self.narrows: dict[int, tuple[list[SharedLink], list[SharedLink]]] = {}
         self.joined: dict[tuple[int, int], bool] = {}
         """By farthest path type and speed: whether the ways between GPUs join all of them. Kept as
