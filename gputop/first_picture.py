@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
+from gputop.live.recent import Recent
 from gputop.screens import NAMES
-from gputop.screens.node.gpu_lines import rows_of, table
-from gputop.screens.node.identity import identity_lines, most_lines
+from gputop.screens.node.gpu_lines import caption, rows_of, table
+from gputop.screens.node.head import loads_of, undecided_line, use_line, use_of, verdict_line
+from gputop.screens.node.identity import identity_lines
 from gputop.terminal.inks import EarlyInks
 from gputop.terminal.size import HIGHEST, TINY_BELOW, WIDEST
 from gputop.widgets.spans import Line, width_of
@@ -69,7 +71,12 @@ def rows(snapshot: NodeSnapshot, columns: int, lines: int) -> tuple[PictureLine,
     names = tabs(NAMES, NAMES[0], columns)
     told = source_line(snapshot, columns - width_of(names))
     blank = columns - width_of(names) - width_of(told)
-    gpus = rows_of(snapshot)
+    recent = Recent()
+    recent.add(snapshot)
+    gpus = rows_of(snapshot, recent=recent)
+    title = caption(gpus)
+    use = use_of(snapshot, loads_of(snapshot))
+    verdict, _ = verdict_line(None, use, snapshot.machine, columns)
     gpus = (replace(gpus[0], selected=True), *gpus[1:])
     room = int((lines - BARS) * TABLE_SHARE) - 1
     # The scroll bar takes a column.
@@ -78,8 +85,11 @@ def rows(snapshot: NodeSnapshot, columns: int, lines: int) -> tuple[PictureLine,
     rest = width - width_of(first)
     return (
         PictureLine((*names, (" " * blank, ""), *told) if blank >= 0 else names, "surface"),
-        *(PictureLine(line) for line in identity_lines(snapshot, columns, most_lines(lines))),
-        PictureLine((("─", "rule"), ("GPUs", "muted"), ("─" * (columns - len("─GPUs")), "rule"))),
+        PictureLine(verdict),
+        PictureLine(use_line(use, snapshot, columns)),
+        PictureLine(undecided_line(snapshot.machine)),
+        *(PictureLine(line) for line in identity_lines(snapshot, columns, 1)),
+        PictureLine((("─", "rule"), (title, "muted"), ("─" * (columns - 1 - len(title)), "rule"))),
         PictureLine(head),
         PictureLine((*first, (" " * rest, "")), "cursor"),
         *(PictureLine(line) for line in others),

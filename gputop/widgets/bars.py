@@ -49,6 +49,10 @@ class TopBar(Bar):
     """Names of the screens, and where the figures come from."""
 
 
+class HeadLine(Bar):
+    """One of the lines at the top of a screen that answer its question."""
+
+
 class StatusBar(Bar):
     """What is in progress: a running probe, old figures. Takes no room when it is empty."""
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gputop.pages.severity import SIGNS, VERDICT_SIGNS, counted
 from gputop.terminal.clean import clean
-from gputop.widgets.spans import Line, left, width_of, wrapped
+from gputop.widgets.spans import Line, width_of, wrapped
 
 if TYPE_CHECKING:
     from gputop.live.findings import Shown
@@ -20,43 +20,18 @@ def verdict_lines(shown: Shown | None, width: int) -> tuple[Line, ...]:
         return (((" asking the rules…", "muted"),),)
     sign, ink = VERDICT_SIGNS[shown.verdict]
     many = counted(shown.findings) or "no finding"
-    asked = len(shown.diagnosis.examined)
-    missing = len(shown.diagnosis.unexamined)
+    asked, missing = shown.diagnosis.checks, shown.diagnosis.skipped
     spans = [(f" {sign} {shown.verdict}", f"{ink} bold"), (f": {many}", "")]
     rest = (
         (f", {len(shown.silenced)} silenced" if shown.silenced else "", "warn"),
-        (f" · {asked} rule{'' if asked == 1 else 's'} asked", "muted"),
-        (f", {missing} without evidence" if missing else "", "muted"),
+        (f" · {asked} check{'' if asked == 1 else 's'}", "muted"),
+        (f", {missing} skipped" if missing else "", "muted"),
     )
     for span in rest:
         if width_of((*spans, span)) > width:
             break
         spans.append(span)
     return (tuple(spans),)
-
-
-def node_lines(shown: Shown | None, width: int, place: int) -> tuple[Line, ...]:
-    """One line for the Node screen; `place` is the number key of the Findings screen."""
-    if shown is None or not shown.diagnosis.examined:
-        return ()
-    asked = len(shown.diagnosis.examined)
-    key = ((f"{place}", "key bold"), (" shows them", "muted"))
-    if not shown.findings:
-        hushed = f", {len(shown.silenced)} silenced" if shown.silenced else ""
-        return (
-            (
-                (" ✓ ", "good"),
-                (f"no findings{hushed}", ""),
-                (f" · {asked} rule{'' if asked == 1 else 's'} asked", "muted"),
-            ),
-        )
-    sign, ink, _ = SIGNS[shown.findings[0].severity]
-    many = len(shown.findings)
-    head = f" {sign} {many} finding{'' if many == 1 else 's'}: "
-    titles = "; ".join(clean(finding.title, 200) for finding in shown.findings)
-    room = max(width - len(head) - 15, 20)
-    quiet = "muted" if ink == "muted" else ""
-    return (((head, ink), (left(titles, room).rstrip(), quiet), (" · ", "muted"), *key),)
 
 
 def event_lines(events: tuple[Event, ...], width: int) -> tuple[Line, ...]:

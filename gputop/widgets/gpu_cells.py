@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -14,10 +15,16 @@ from gputop.topology.model.readings import GpuReading, ProcessReading
 from gputop.topology.model.units import UNKNOWN, figure, whole
 from gputop.widgets.spans import Line, left, right
 
+if TYPE_CHECKING:
+    from gputop.live.recent import Recent
+    from gputop.topology.explain.nics import GpuNic
+
 GIB = 2**30
 HARMLESS = {"gpu idle": "idle", "sw power cap": "power cap"}
 """Reasons that hold clocks down on every healthy GPU: nothing to do, or the power limit reached by
 a large matrix product (Azure/azurehpc-health-checks takes both for normal)."""
+LINKS_SIGNED = 6
+"""Cells of "16/18!"."""
 ALARMING = {"hw slowdown", "hw thermal", "hw power brake"}
 
 
@@ -34,6 +41,12 @@ class Row(msgspec.Struct, frozen=True, gc=False):
     mark: tuple[str, str] = ("", "")
     """Sign and ink of the worst finding about this GPU."""
     selected: bool = False
+    nic: GpuNic | None = None
+    """The NIC that the library takes for this GPU; None where none is known."""
+    recent: Recent | None = None
+    """What was read in the last minutes."""
+    switch: str = ""
+    """The PCIe switch above it and who shares that, in words; only of the selected GPU."""
 
     @property
     def lost(self) -> bool:
@@ -80,40 +93,11 @@ def index(row: Row, width: int) -> Line:
     return ((cursor, "key bold"), *signs, (right(number, width - 1 - len(sign)), "strong"))
 
 
-def utilization(row: Row, width: int) -> Line:
-    """A bar and the figure; the word LOST for a GPU that is gone."""
-    if row.lost:
-        return ((left("LOST", width), "bad"),)
-    percent = None if row.reading is None else row.reading.utilization_percent
-    text = right("–" if percent is None else f"{percent:.0f} %", 5)
-    length = width - 6
-    full = round(length * min(max(percent or 0.0, 0.0), 100.0) / 100)
-    ink = "muted" if row.stale else "bar"
-    return (
-        ("━" * full, ink),
-        ("─" * (length - full), "bar-rest"),
-        (" " + text, "muted" if row.stale or not percent else ""),
-    )
-
-
-def memory(row: Row, width: int) -> Line:
-    """Used and all memory in GiB."""
-    used = None if row.reading is None else row.reading.memory_used_bytes
-    return _of(used, row.gpu.memory_bytes, GIB, width, row.stale)
-
-
-def power(row: Row, width: int) -> Line:
-    """Watts drawn and the limit that is enforced."""
-    drawn = None if row.reading is None else row.reading.power_watts
-    rest = f"/{whole(row.gpu.power_limit_watts)}"
-    return ((right(whole(drawn), width - len(rest)), _ink(drawn, row)), (rest, "muted"))
-
-
 def clock(row: Row, width: int) -> Line:
     """Clock of the multiprocessors, MHz; AMD's is that of the graphics engine."""
     field = vendor_of(row.gpu).clock_field
     value = None if row.reading is None else getattr(row.reading, f"clock_{field}_mhz")
-    return ((right(whole(value), width), _ink(value, row)),)
+    return ((right(whole(value), width), figure_ink(value, row)),)
 
 
 def temperature(row: Row, width: int) -> Line:
@@ -124,7 +108,7 @@ def temperature(row: Row, width: int) -> Line:
     return (
         (
             right(f"{whole(value)}!" if hot else whole(value), width),
-            "warn" if hot else _ink(value, row),
+            "warn" if hot else figure_ink(value, row),
         ),
     )
 
@@ -179,14 +163,6 @@ def links(row: Row, width: int) -> Line:
     return ((right(f"{active}/{total}{'!' if fewer else ''}", width), ink),)
 
 
-def link_traffic(row: Row, width: int) -> Line:
-    """Payload sent and received over NVLink or xGMI, GB/s."""
-    reading = row.reading
-    if reading is None:
-        return _traffic(None, None, width, row)
-    return _traffic(*fast_traffic(reading), width, row)
-
-
 def fast_traffic(reading: GpuReading) -> tuple[float | None, float | None]:
     """Bytes a second out of and into a GPU over all its NVLinks, or over its xGMI links."""
     if reading.xgmi_tx_bytes_per_second is not None:
@@ -238,38 +214,10 @@ def address(row: Row, width: int) -> Line:
     return ((left(short_address(row.gpu.address), width), "muted"),)
 
 
-def process(row: Row, width: int) -> Line:
-    """How many processes, and the one that holds most memory."""
-    found = None if row.reading is None else row.reading.processes
-    if found is None:
-        return ((left(UNKNOWN, width), "muted"),)
-    if not found:
-        return ((left("none seen", width), "muted"),)
-    top = max(found, key=lambda process: process.memory_bytes or 0)
-    known = row.processes.get(top.pid)
-    command = known.command if known is not None else None
-    user = f"{clean(known.user, 20)}: " if known is not None and known.user else ""
-    more = f" +{len(found) - 1}" if len(found) > 1 else ""
-    what = clean(command, 40) if command else f"pid {top.pid}"
-    return ((left(f"{user}{what}{more}", width), "muted" if row.stale else ""),)
-
-
 def _now_of_max(now: int | None, most: int | None) -> str:
     if now is None or now == most or most is None:
         return whole(most if now is None else now) if now is not None else f"–/{whole(most)}"
     return f"{now}/{most}"
-
-
-def _of(used: float | None, total: float | None, unit: int, width: int, stale: bool) -> Line:
-    half = (width - 1) // 2
-    now = UNKNOWN if used is None else _gib(used / unit)
-    most = UNKNOWN if total is None else _gib(total / unit)
-    ink = "muted" if stale or used is None else ""
-    return ((right(now, width - 1 - half), ink), ("/", "muted"), (left(most, half), "muted"))
-
-
-def _gib(value: float) -> str:
-    return f"{value:.0f}" if value >= 99.95 else f"{value:.1f}"
 
 
 def _traffic(tx: float | None, rx: float | None, width: int, row: Row) -> Line:
@@ -286,5 +234,6 @@ def _rate(gbs: float) -> str:
     return "0" if gbs < 0.005 else figure(gbs)
 
 
-def _ink(value: float | None, row: Row) -> str:
+def figure_ink(value: float | None, row: Row) -> str:
+    """Muted where the figure is old or not known."""
     return "muted" if row.stale or value is None else ""

@@ -80,14 +80,23 @@ def matrix_lines(
             spans.append((f" {left(clean(row.numa_affinity or '–', 20), 4)}  ", ""))
             spans.append((clean(row.cpu_affinity or "–", 60), "muted"))
         lines.append(tuple(spans))
-    lines += [
-        ((left(f" {name}", label), "muted"), (f" {clean(known)}", ""))
-        for name, known in matrix.nics
-    ]
+    lines += _nics(matrix, room or width_of(lines[0]))
     wide = max(map(width_of, lines))
     if wide > room > 0:
         rest = wide - width_of(lines[0]) + (room - wide) % (width + 1)
         lines[0] = (*lines[0], (" " * rest, ""))
+    return tuple(lines)
+
+
+def _nics(matrix: RelationMatrix, width: int) -> tuple[Line, ...]:
+    """What the NICs are called, as many in a line as fit."""
+    lines: list[Line] = []
+    for name, known in matrix.nics:
+        part: Line = ((f" {name} ", "muted"), (f"{clean(known)} ", ""))
+        if lines and width_of((*lines[-1], *part)) <= width:
+            lines[-1] = (*lines[-1], *part)
+        else:
+            lines.append(part)
     return tuple(lines)
 
 

@@ -52,12 +52,32 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     verdict: str = HEALTHY
     """One of VERDICTS."""
 
+    @property
+    def checks(self) -> int:
+        """How many rules had their evidence.
+
+        Those that compare counters over time are left out: the app can ask them after a while, a
+        single look cannot, and both are to say the same number.
+        """
+        return sum(1 for rule in self.examined if rule not in over_time())
+
+    @property
+    def skipped(self) -> int:
+        """How many rules lacked their evidence, counted in the same way."""
+        return sum(1 for rule in self.unexamined if rule not in over_time())
+
 
 @cache
 def load() -> tuple[Rule, ...]:
     """Every rule, in the order of the registry."""
     modules = (import_module(f"{__package__}.rules.{name}") for name in NAMES)
     return tuple(rule for module in modules for rule in module.RULES)
+
+
+@cache
+def over_time() -> frozenset[str]:
+    """Ids of the rules that compare counters with an earlier reading."""
+    return frozenset(rule.id for rule in load() if rule.over_time)
 
 
 def diagnose(case: Case, rules: Sequence[Rule] | None = None) -> Diagnosis:

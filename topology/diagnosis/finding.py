@@ -33,6 +33,9 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """One of SEVERITIES."""
     title: str
     """One line, with the devices by their names."""
+    brief: str = ""
+    """What is wrong with its one device in a few words, for a line that names the device: "16 of
+    18 NVLinks"; empty where the title is short enough. It is no part of the JSON."""
     devices: tuple[str, ...] = ()
     """PCI addresses; empty where it concerns the whole node."""
     evidence: tuple[Evidence, ...] = ()

@@ -47,6 +47,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     each: bool = False
     """Whether each device of its findings has a cause of its own: then a finding is left out only
     if all its devices are explained."""
+    over_time: bool = False
+    """Whether it compares counters with an earlier reading, which a single look does not have."""
     without_gpus: bool = False
     """Whether it also speaks where no GPU is known: of a driver that gives none away."""
     thresholds: tuple[tuple[str, float], ...] = ()
@@ -78,6 +80,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
         fix: Sequence[Fix] = (),
         disproof: str = "",
         cost: str = "",
+        brief: str = "",
     ) -> Finding:
         """Make a finding of this rule; without a disproof of its own it gets the rule's."""
         if evidence and all(proof.source.startswith(SIMULATED) for proof in evidence):
@@ -89,6 +92,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
             peers=self.peers,
             severity=severity,
             title=title,
+            brief=brief,
             devices=tuple(devices),
             evidence=tuple(evidence),
             disproof=disproof,

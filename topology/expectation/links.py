@@ -13,6 +13,7 @@ from ..model.machine import Gpu
 from ..model.snapshot import Measurement
 from ..model.units import figure as three
 from ..wiring.graph import gpu_label
+from ..wiring.links import same_fabric
 from ..wiring.paths import Path
 from ..wiring.wires import PCIE_EFFICIENCY, PCIE_GTS
 from .node import JudgedNode, number_of
@@ -59,6 +60,8 @@ def proven(link: LinkRates, one_way_gbs: float | None) -> LinkRates:
 
 def link_of_pair(node: JudgedNode, one: Gpu, other: Gpu, sku: Sku) -> LinkRates | None:
     """The link of two GPUs of one model; None where no rate is known."""
+    if (direct := _by_switches(one, other, sku)) is not None:
+        return direct
     path = node.path(one, other)
     rated = path is not None and path.kind in FAST and path.payload_gbs is not None
     if not rated and (told := _told(node, one, other, sku)):
@@ -98,6 +101,45 @@ def link_of_pair(node: JudgedNode, one: Gpu, other: Gpu, sku: Sku) -> LinkRates 
         narrow,
         design_gbs=min(side.design_gbs for side in known),
         missing=tuple(text for side in known for text in side.missing),
+    )
+
+
+def _by_switches(one: Gpu, other: Gpu, sku: Sku) -> LinkRates | None:
+    """The link of two GPUs that reach each other over NVSwitches alone, from their counts.
+
+    It is what the graph says, without building it; None where the graph has to say.
+    """
+    if sku.fabric != "switched" or not sku.pair_gbs or not sku.link_gbs:
+        return None
+    ends = [
+        Counter(link.remote_address for link in gpu.nvlinks if link.active) for gpu in (one, other)
+    ]
+    whole = all(
+        link.remote_kind == "nvswitch"
+        for gpu in (one, other)
+        for link in gpu.nvlinks
+        if link.active
+    )
+    count = sum((ends[0] & ends[1]).values())
+    if not whole or not count or not same_fabric(one, other):
+        return None
+    now = count * sku.link_gbs
+    missing = [
+        f"{gpu_label(gpu)} has {sum(links.values())} of {sku.link_count} NVLinks up"
+        for gpu, links in zip((one, other), ends, strict=True)
+        if sku.link_count and sum(links.values()) < sku.link_count
+    ]
+    if now >= SAME * sku.pair_gbs:
+        missing = []
+    elif not missing:
+        missing = [f"the link carries {three(now)} of {three(sku.pair_gbs)} GB/s"]
+    return LinkRates(
+        kind="nvlink",
+        name=f"{count} NVLinks",
+        design_gbs=sku.pair_gbs,
+        now_gbs=now,
+        missing=tuple(missing),
+        switched=True,
     )
 
 

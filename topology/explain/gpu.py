@@ -62,6 +62,7 @@ def explain_gpu(node: Node, gpu: Gpu) -> Page:
     ]
     if now is not None and not lost:
         facts += [*_clocks(gpu, now), *_ecc(gpu, now)]
+    facts += _unread(gpu, now)
     label = gpu_label(gpu)
     sound = f"{label}: {_model(gpu)}. Nothing that was read proves a fault."
     return Page(
@@ -75,6 +76,14 @@ def explain_gpu(node: Node, gpu: Gpu) -> Page:
 
 def _consequence(missing: LinkTrouble | None) -> str:
     return "" if missing is None else missing.consequence
+
+
+def _unread(gpu: Gpu, now: GpuReading | None) -> Iterator[Fact]:
+    """What has no value, with the reason: fields of one reason together."""
+    gaps = (*gpu.gaps, *(now.gaps if now is not None else ()))
+    for why in sorted({gap.why for gap in gaps}):
+        fields = sorted({gap.field for gap in gaps if gap.why == why})
+        yield Fact(question="What could not be read?", answer=", ".join(fields), because=why)
 
 
 def _slot(node: Node, gpu: Gpu) -> Wire | None:

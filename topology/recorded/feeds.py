@@ -68,7 +68,7 @@ class DemoFeed:
         if not self._opened:
             self._opened = True
             parts = tuple(demo.parts(demo.opening(self.name, tick)).values())
-            return self._merge(parts, merge_machine(parts))
+            return self._merge(parts, merge_machine(parts), tick)
         return self.at(tick)
 
     def at(self, tick: int) -> NodeSnapshot:
@@ -82,12 +82,12 @@ class DemoFeed:
         parts = tuple(self._parts.values())
         if self._machine is None:
             self._machine = merge_machine(parts)
-        return self._merge(parts, self._machine)
+        return self._merge(parts, self._machine, tick)
 
-    def _merge(self, parts: tuple[Part, ...], machine: Machine) -> NodeSnapshot:
+    def _merge(self, parts: tuple[Part, ...], machine: Machine, tick: int) -> NodeSnapshot:
         merged = merge(
             parts,
-            taken_at=time.time(),
+            taken_at=self._began + tick * self._interval,
             source=(f"demo {self.name}",),
             gputop=self._version,
             machine=machine,

@@ -11,8 +11,8 @@ from gputop.checking.answer import Answer
 from gputop.topology.diagnosis.finding import Finding
 
 SCHEMA = "gputop.check/1"
-ONLY_OF_LOGS = ("cause", "look", "sureness", "count", "cost")
-"""Fields of a finding that rules do not fill, and what the consequence says in words."""
+LEFT_OUT = ("cause", "look", "sureness", "count", "cost", "brief")
+"""Fields of a finding that rules do not fill, and what title and consequence say in words."""
 
 
 def document(answer: Answer) -> dict[str, Any]:
@@ -53,4 +53,4 @@ def document(answer: Answer) -> dict[str, Any]:
 
 def _finding(finding: Finding) -> dict[str, Any]:
     fields: dict[str, Any] = msgspec.to_builtins(finding)
-    return {name: value for name, value in fields.items() if name not in ONLY_OF_LOGS}
+    return {name: value for name, value in fields.items() if name not in LEFT_OUT}

@@ -63,10 +63,8 @@ def _verdict(diagnosis: Diagnosis, measured: Sequence[str], simulated: bool) -> 
         dict.fromkeys(finding.id for finding in diagnosis.findings if finding.severity in LOUD)
     )
     sign, _ = VERDICT_SIGNS[diagnosis.verdict]
-    done = len(diagnosis.examined)
-    what = f"{done} check{'s' * (done != 1)} done"
-    missing = len(diagnosis.unexamined)
-    what += f", {missing} skipped (data unavailable)" if missing else ""
+    what = f"{diagnosis.checks} check{'s' * (diagnosis.checks != 1)} done"
+    what += f", {diagnosis.skipped} skipped (data unavailable)" if diagnosis.skipped else ""
     what += f", measured {', '.join(measured)}" if measured else ", nothing measured"
     what += f", figures {SIMULATED}" if simulated else ""
     return f"{sign} {diagnosis.verdict}{': ' if loud else ''}{', '.join(loud)}; {what}"

@@ -42,9 +42,9 @@ def rows_of(shown: Shown) -> tuple[FindingRow, ...]:
     """A line for each finding, loud and silenced, and one for what could not be examined."""
     rows = [_row(finding, None) for finding in shown.findings]
     rows += [_row(silenced.finding, silenced.reason) for silenced in shown.silenced]
-    missing = len(shown.diagnosis.unexamined)
+    missing = shown.diagnosis.skipped
     if missing:
-        title = f"{missing} rule{'s' if missing > 1 else ''} without evidence: not read here"
+        title = f"{missing} check{'s' if missing > 1 else ''} skipped (data unavailable)"
         rows.append(FindingRow(name=UNEXAMINED, sign="–", ink="muted", word="", title=title))
     return _named_apart(rows)
 
@@ -157,13 +157,12 @@ def explanation(finding: Finding, words: Words) -> Page:
 
 def _unexamined(diagnosis: Diagnosis, words: Words) -> Page:
     """List the rules without evidence on this node, and what each needs."""
-    missing = [rule for rule in load() if rule.id in diagnosis.unexamined]
+    missing = [rule for rule in load() if rule.id in diagnosis.unexamined and not rule.over_time]
     return Page(
-        title="Rules without their evidence",
+        title="Checks that were skipped",
         claim=(
-            f"{len(missing)} of {len(missing) + len(diagnosis.examined)} rules could not be "
-            "asked here: what they need was not read or not measured. They say nothing, "
-            "neither good nor bad."
+            f"{len(missing)} of {len(missing) + diagnosis.checks} checks were skipped: what they "
+            "need was not read or not measured. They say nothing, neither good nor bad."
         ),
         facts=tuple(
             Fact(

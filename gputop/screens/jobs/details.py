@@ -6,13 +6,14 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from gputop.screens.jobs.list import JobRow, age, gpu_names, ranks_here
+from gputop.screens.jobs.list import JobRow, age, ranks_here
 from gputop.terminal.clean import clean
 from gputop.topology.diagnosis.rules.network.sockets import chosen
 from gputop.topology.diagnosis.shared.job_variables import differing
 from gputop.topology.hardware.words import words_of
 from gputop.topology.jobs.binding import FAR, NEAR, ONE_NODE, PARTLY, Binding, binding
 from gputop.topology.model.units import UNKNOWN, figure, percent, size, whole
+from gputop.topology.wiring.gpu_names import gpu_names
 from gputop.topology.wiring.graph import gpu_label
 from gputop.widgets.spans import Line, left, wrapped
 

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gputop.pages.severity import SIGNS
-from gputop.screens.jobs.list import age, gpu_names, ranks_here
+from gputop.screens.jobs.list import age, ranks_here
 from gputop.terminal.clean import clean
 from gputop.topology.jobs.binding import FAR, NEAR, ONE_NODE, PARTLY, binding, crowded, together
+from gputop.topology.wiring.gpu_names import gpu_names
 from gputop.widgets.spans import Line, Span, cut
 
 if TYPE_CHECKING:

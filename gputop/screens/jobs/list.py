@@ -8,15 +8,13 @@ from collections.abc import Sequence
 import msgspec
 
 from gputop.terminal.clean import clean
-from gputop.topology.hardware.vendor import GPU
-from gputop.topology.hardware.vendors import vendor_of
 from gputop.topology.jobs.binding import FAR, NEAR, ONE_NODE, PARTLY, binding, crowded, together
 from gputop.topology.jobs.grouping import GpuUser, Job
 from gputop.topology.model.cpulist import written
-from gputop.topology.model.machine import Machine
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.model.units import UNKNOWN, percent, seconds, size, whole
-from gputop.topology.wiring.graph import gpu_label, gpu_numa
+from gputop.topology.wiring.gpu_names import gpu_names
+from gputop.topology.wiring.graph import gpu_numa
 from gputop.widgets.named_list import NamedList
 from gputop.widgets.spans import Line, left, right
 
@@ -75,22 +73,6 @@ def rows_of(jobs: Sequence[Job], snapshot: NodeSnapshot) -> tuple[JobRow, ...]:
             cells = _cells(user, snapshot, busy, crowded=user.pid in shared)
             rows.append(JobRow(name=f"pid:{user.pid}", job=job, user=user, cells=cells))
     return tuple(rows)
-
-
-def gpu_names(addresses: Sequence[str], machine: Machine) -> str:
-    """GPUs in short: "GPU0-3,6", "AMD0-3"; by address where one has no number."""
-    known = [machine.gpu(address) for address in addresses]
-    numbers: dict[tuple[bool, str], list[int]] = {}
-    for gpu in known:
-        if gpu is not None and gpu.number is not None:
-            label = vendor_of(gpu).label if gpu.index_shared else GPU
-            numbers.setdefault((gpu.index_shared, label), []).append(gpu.number)
-    if sum(map(len, numbers.values())) == len(addresses):
-        return " ".join(f"{label}{written(found)}" for (_, label), found in sorted(numbers.items()))
-    return " ".join(
-        gpu_label(gpu) if gpu is not None else address
-        for gpu, address in zip(known, addresses, strict=True)
-    )
 
 
 def age(started_at: float | None, snapshot: NodeSnapshot) -> str:

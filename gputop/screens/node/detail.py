@@ -8,16 +8,20 @@ from typing import TYPE_CHECKING
 
 from gputop.screens.node.chip import chip_facts
 from gputop.terminal.clean import clean
+from gputop.topology.hardware.specs import sku_for
 from gputop.topology.hardware.vendors import AMD, NVIDIA, vendor_of
 from gputop.topology.model.units import UNKNOWN, figure, size, text, whole
 from gputop.topology.sources.amd.words import held
+from gputop.topology.wiring.graph import gpu_label
 from gputop.widgets.gpu_cells import active_links
-from gputop.widgets.spans import Line, left, wrapped
+from gputop.widgets.spans import Line, Span, left, width_of, wrapped
 
 if TYPE_CHECKING:
     from gputop.widgets.gpu_cells import Row
 
-_LABEL = 13
+_LABEL = 16
+NO_LINKS = ("Not Supported", "Invalid Argument")
+"""What NVML answers where a model has no NVLink."""
 _END = {"gpu": "GPUs", "nvswitch": "NVSwitches", "ibmnpu": "the CPU"}
 """What the far end of an NVLink is called here."""
 
@@ -35,6 +39,7 @@ def detail_lines(row: Row, width: int) -> tuple[Line, ...]:
 
 def _facts(row: Row) -> Iterator[tuple[str, str]]:
     gpu, now, vendor = row.gpu, row.reading, vendor_of(row.gpu)
+    yield from _place(row)
     yield "PCI address", gpu.address
     yield "UUID", text(gpu.uuid)
     yield "Architecture", _words(gpu.architecture, gpu.compute_capability)
@@ -77,21 +82,43 @@ def _facts(row: Row) -> Iterator[tuple[str, str]]:
     yield AMD.link if gpu.xgmi else vendor.link if vendor.known else "Links", _links(row)
     if gpu.fabric is not None and gpu.fabric.state not in {None, "not supported"}:
         yield "Fabric", _fabric(row)
+    yield "ECC", _ecc(row)
+    if now is not None and now.recovery_action is not None:
+        yield "Recovery action", now.recovery_action
+    yield from _modes(row)
+    yield from _processes(row)
+
+
+def _place(row: Row) -> Iterator[tuple[str, str]]:
+    """The GPU's NIC, its switch and its CPUs."""
+    gpu, nic = row.gpu, row.nic
+    if nic is not None:
+        place = f" ({nic.place})" if nic.place else ""
+        yield "NIC", f"{nic.text}{place}{f'; {nic.because}' if nic.because else ''}"
+    if row.switch:
+        yield "PCIe switch", row.switch
     yield (
-        "NUMA node",
+        "CPUs",
         _known(
-            ("", whole(gpu.numa_node)),
-            (", CPUs ", text(gpu.cpu_affinity or None)),
+            ("", text(gpu.cpu_affinity or None)),
+            (", NUMA node ", whole(gpu.numa_node)),
             ("; its own memory is node ", whole(gpu.gpu_numa_id)),
         ),
     )
-    yield "ECC", _ecc(row)
-    if now is not None and now.recovery_action is not None:
-        action = now.recovery_action
-        yield "Driver asks", "for nothing" if action == "none" else f"for recovery: {action}"
-    yield from _modes(row)
-    yield from _processes(row)
-    yield from _gaps(row)
+
+
+def brief_line(row: Row, width: int) -> Line:
+    """The same of a narrow terminal, in one line."""
+    gpu, nic = row.gpu, row.nic
+    spans: list[Span] = [(f" {gpu_label(gpu)} ", "strong")]
+    if nic is not None:
+        spans.append((clean(nic.text, 80), "" if nic.taken else "muted"))
+    cpus = _known(("CPUs ", text(gpu.cpu_affinity or None)), (", NUMA ", whole(gpu.numa_node)))
+    for part in (cpus, f"switch {row.switch}" if row.switch else ""):
+        more = ((" · ", "muted"), (clean(part, 60), "muted"))
+        if part not in ("", UNKNOWN) and width_of((*spans, *more)) < width:
+            spans += more
+    return tuple(spans)
 
 
 def _engine(row: Row) -> str:
@@ -155,6 +182,9 @@ def _links(row: Row) -> str:
         return _xgmi(row)
     if not gpu.nvlinks:
         why = gpu.why("nvlinks")
+        sku = sku_for(gpu)
+        if why in NO_LINKS and sku is not None and not sku.link_count:
+            return "none on this GPU"
         return f"not read: {why}" if why else "none" if gpu.uuid is not None else UNKNOWN
     kinds = []
     key = [
@@ -166,7 +196,7 @@ def _links(row: Row) -> str:
         kinds.append(f"{len(list(group))} × v{version} {figure(raw)} GB/s raw to {remote}")
     down = [str(link.link) for link in gpu.nvlinks if link.active is False]
     if down:
-        kinds.append("down: " + " ".join(down))
+        kinds.append(f"down: link{'s' * (len(down) > 1)} {', '.join(down)}")
     return "; ".join(kinds) or UNKNOWN
 
 
@@ -222,12 +252,3 @@ def _processes(row: Row) -> Iterator[tuple[str, str]]:
         command = known.command if known is not None and known.command else "name not readable"
         user = f", {known.user}" if known is not None and known.user else ""
         yield f"pid {process.pid}", f"{command}{user}, {size(process.memory_bytes)}, {process.kind}"
-
-
-def _gaps(row: Row) -> Iterator[tuple[str, str]]:
-    # The links already say why none was read.
-    shown = {"nvlinks"} if not row.gpu.nvlinks and not row.gpu.xgmi else set()
-    own = (gap for gap in row.gpu.gaps if gap.field not in shown)
-    gaps = (*own, *(row.reading.gaps if row.reading is not None else ()))
-    for why, group in groupby(sorted(gaps, key=lambda gap: gap.why), key=lambda gap: gap.why):
-        yield "Not readable", f"{', '.join(sorted({gap.field for gap in group}))}: {why}"

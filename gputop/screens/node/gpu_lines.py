@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
 
+from gputop.screens.node import cells
 from gputop.topology.hardware.vendors import vendors_of
 from gputop.topology.model.units import UNKNOWN
 from gputop.topology.wiring.graph import numbered
-from gputop.widgets import gpu_cells as cells
+from gputop.widgets import gpu_cells as common
 from gputop.widgets.gpu_cells import Row
 from gputop.widgets.spans import Line, left, right, text_of
 
 if TYPE_CHECKING:
     from gputop.live.findings import Shown
+    from gputop.live.recent import Recent
+    from gputop.topology.explain.nics import GpuNic
     from gputop.topology.model.snapshot import NodeSnapshot
+
+
+KEPT_RANK = 7
+"""Columns of a lower rank stay although nothing is known: a dash there is an answer."""
 
 
 class Column(msgspec.Struct, frozen=True):
@@ -31,30 +38,45 @@ class Column(msgspec.Struct, frozen=True):
 
 
 COLUMNS = (
-    Column("GPU", 4, 0, cells.index),
-    Column("PCI", 7, 3, cells.address, at_left=True),
-    Column("Name", 8, 6, cells.name, at_left=True),
-    Column("Utilisation", 11, 0, cells.utilization, at_left=True),
-    Column("GiB used", 9, 1, cells.memory),
-    Column("Watt", 8, 2, cells.power),
-    Column("SM MHz", 6, 7, cells.clock),
-    Column("°C", 3, 2, cells.temperature),
-    Column("Slowed by", 11, 4, cells.held_by, at_left=True),
-    Column("NVLink", 6, 3, cells.links),
-    Column("NVLink GB/s", 12, 8, cells.link_traffic, at_left=True),
-    Column("PCIe", 8, 4, cells.pcie),
-    Column("PCIe GB/s", 12, 10, cells.pcie_traffic, at_left=True),
-    Column("NUMA", 4, 5, cells.numa),
-    Column("Processes", 12, 9, cells.process, at_left=True),
+    Column("GPU", 4, 0, common.index),
+    Column("PCI", 7, 8, common.address, at_left=True),
+    Column("Name", 8, 2, common.name, at_left=True),
+    Column("Util %", 10, 0, cells.utilization),
+    Column("Mem %", 9, 1, cells.memory),
+    Column("W", 4, 2, cells.power),
+    Column("°C", 3, 2, common.temperature),
+    Column("SM MHz", 6, 10, common.clock),
+    Column("Slowed by", 12, 2, common.held_by, at_left=True),
+    Column("NVLink", 6, 1, cells.link, at_left=True),
+    Column("60 s", 8, 4, cells.history, at_left=True),
+    Column("PCIe", 8, 6, common.pcie),
+    Column("PCIe GB/s", 12, 9, common.pcie_traffic, at_left=True),
+    Column("NVLink 60 s", 12, 11, cells.link_history, at_left=True),
+    Column("NUMA", 4, 12, common.numa),
+    Column("NIC", 4, 4, cells.nic, at_left=True),
+    Column("Jobs", 10, 5, cells.job, at_left=True),
 )
-NAME, UTILISATION, PROCESSES, ADDRESS = "Name", "Utilisation", "Processes", "PCI"
-LINKS, WATT, CLOCK = "NVLink", "Watt", "SM MHz"
+NAME, ADDRESS, LINKS, LINKS_PAST = "Name", "PCI", "NVLink", "NVLink 60 s"
+CLOCK, SLOWED, PCIE, NIC, POWER = "SM MHz", "Slowed by", "PCIe", "NIC", "W"
+ROOMY = 110
+"""Columns of a terminal from which the power has a bar too."""
+GROWING = (
+    ("Util %", 12), ("Mem %", 10), ("Jobs", 16), ("60 s", 12), ("W", 10),
+    ("NVLink 60 s", 16), ("Util %", 16), ("Jobs", 26), ("Mem %", 22), ("60 s", 20), ("Util %", 24),
+)  # fmt: skip
+"""Columns that take the room that is left, and up to which width, in this order."""
+TRAFFIC_CELLS = 12
+"""Cells of the links' column with the traffic behind the count."""
 
 
 def rows_of(
-    snapshot: NodeSnapshot, stale: bool = False, shown: Shown | None = None
+    snapshot: NodeSnapshot,
+    stale: bool = False,
+    shown: Shown | None = None,
+    nics: Mapping[str, GpuNic] | None = None,
+    recent: Recent | None = None,
 ) -> tuple[Row, ...]:
-    """Join every GPU of a snapshot with its reading, and with the sign of what was found of it."""
+    """Join every GPU of a snapshot with its reading, its NIC, and what was found of it."""
     marks = (
         {}
         if shown is None
@@ -68,7 +90,7 @@ def rows_of(
     processes = {process.pid: process for process in snapshot.readings.processes}
     most: dict[str | None, int] = {}
     for gpu in snapshot.machine.gpus:
-        fixed = cells.active_links(gpu) if cells.has_fixed_links(gpu) else None
+        fixed = common.active_links(gpu) if common.has_fixed_links(gpu) else None
         most[gpu.name] = max(most.get(gpu.name, 0), fixed or 0)
     rows = [
         Row(
@@ -78,6 +100,8 @@ def rows_of(
             stale,
             most[gpu.name],
             marks.get(gpu.address, ("", "")),
+            nic=(nics or {}).get(gpu.address),
+            recent=recent,
         )
         for gpu in snapshot.machine.gpus
     ]
@@ -105,7 +129,7 @@ def _haystack(row: Row) -> str:
     gpu = row.gpu
     parts: list[str | None] = [
         str(gpu.number),
-        gpu.name or cells.model(gpu),
+        gpu.name or common.model(gpu),
         gpu.address,
         gpu.uuid,
         "lost" if row.lost else "",
@@ -118,44 +142,111 @@ def _haystack(row: Row) -> str:
 
 
 def fitting(rows: Sequence[Row], width: int) -> tuple[Column, ...]:
-    """Choose the columns that fit, widened where room is left."""
-    names = {cells.model(row.gpu) for row in rows}
-    longest = max(map(len, names), default=4)
-    long_address = max((len(cells.short_address(row.gpu.address)) for row in rows), default=7)
-    vendors = vendors_of(row.gpu for row in rows)
-    alone = vendors[0] if len(vendors) == 1 else None
-    columns = []
-    for column in COLUMNS:
-        if column.title == NAME:
-            # One name for all stands in the identity line already.
-            rank = column.rank if len(names) == 1 else 2
-            column = replace(column, width=min(max(longest, 4), 24), rank=rank)
-        elif column.title == ADDRESS:
-            column = replace(column, width=max(long_address, 3))
-        elif column.title.startswith(LINKS) and vendors:
-            link = alone.link if alone is not None and alone.known else "Links"
-            title = column.title.replace(LINKS, link)
-            column = replace(column, title=title, width=max(len(title), column.width))
-        elif column.title == WATT and any((row.gpu.power_limit_watts or 0) >= 1000 for row in rows):
-            column = replace(column, width=len("1400/1400"))
-        elif column.title == CLOCK and vendors:
-            clock = max(len(f"{vendor.clock} MHz") for vendor in vendors)
-            title = f"{alone.clock} MHz".lstrip() if alone is not None else "MHz"
-            column = replace(column, title=title, width=max(clock, column.width))
-        if column.rank < 7 or not _all_unknown(column, rows):
-            columns.append(column)
+    """Choose the columns that fit, widened where room is left.
+
+    A column that says the same of every GPU is left out: `folded` says it once.
+    """
+    columns = [
+        made
+        for column in COLUMNS
+        if (made := _fitted(column, rows, width)) and not _empty(made, rows)
+    ]
     gap = _gap(width)
     while len(columns) > 1 and _total(columns, gap) > width:
         columns.remove(max(columns, key=lambda column: column.rank))
-    spare = width - _total(columns, gap)
-    for title, most in ((UTILISATION, 8), (PROCESSES, 24)):
-        grow = min(spare, most)
+    for title, most in GROWING:
+        spare = width - _total(columns, gap)
         columns = [
-            replace(column, width=column.width + grow) if column.title == title else column
+            replace(column, width=min(column.width + spare, max(most, column.width)))
+            if column.title == title
+            else column
             for column in columns
         ]
-        spare = width - _total(columns, gap)
     return tuple(columns)
+
+
+def _fitted(column: Column, rows: Sequence[Row], width: int) -> Column | None:
+    """The column as wide as these GPUs need it and with their vendor's words; None to fold it."""
+    title = column.title
+    if title == NAME:
+        names = {common.model(row.gpu) for row in rows}
+        if len(names) == 1:
+            return None
+        return replace(column, width=min(max(map(len, names), default=4), 24))
+    if title == ADDRESS:
+        longest = max((len(common.short_address(row.gpu.address)) for row in rows), default=7)
+        return replace(column, width=max(longest, 3))
+    if title in (LINKS, LINKS_PAST):
+        vendors = vendors_of(row.gpu for row in rows)
+        alone = vendors[0] if len(vendors) == 1 else None
+        link = alone.link if alone is not None and alone.known else "Links"
+        moves = any(row.reading is not None and _traffic_known(row) for row in rows)
+        if title == LINKS_PAST:
+            return replace(column, title=title.replace(LINKS, link)) if moves else None
+        return replace(column, title=link, width=TRAFFIC_CELLS if moves else column.width)
+    if title == CLOCK:
+        called = cells.clock_title(tuple(rows))
+        return replace(column, title=called, width=max(len(called), column.width))
+    if title == SLOWED:
+        return column if any(map(slowed, rows)) else None
+    if title == PCIE:
+        return None if pcie_alike(rows) else column
+    if title == NIC:
+        taken = cells.nic_width(tuple(rows))
+        return replace(column, width=taken) if taken else None
+    if title == POWER:
+        kilowatts = any((row.gpu.power_limit_watts or 0) >= 1000 for row in rows)
+        return replace(column, width=column.width + kilowatts + (4 if width >= ROOMY else 0))
+    return column
+
+
+def _traffic_known(row: Row) -> bool:
+    return row.reading is not None and common.fast_traffic(row.reading) != (None, None)
+
+
+def slowed(row: Row) -> bool:
+    """Whether something else than rest or the power limit holds the clocks of a GPU down."""
+    reasons = None if row.reading is None else row.reading.throttle_reasons
+    return any(reason not in common.HARMLESS for reason in reasons or ())
+
+
+def pcie_alike(rows: Sequence[Row]) -> str:
+    """What PCIe all GPUs have, with all their lanes up: "5 x16"; "" where that is not so.
+
+    The generation is the greatest: an idle GPU lowers it.
+    """
+    kinds = {(row.gpu.pcie_gen_max, row.gpu.pcie_width_max) for row in rows}
+    if len(kinds) != 1 or None in (kind := kinds.pop()):
+        return ""
+    if any(
+        row.reading is not None and row.reading.pcie_width not in (None, kind[1]) for row in rows
+    ):
+        return ""
+    return f"{kind[0]} x{kind[1]}"
+
+
+def caption(rows: Sequence[Row], *more: str) -> str:
+    """The heading of the table: what all GPUs share, and what else there is to say."""
+    return " · ".join(part for part in ("GPUs", folded(rows), *more) if part)
+
+
+def folded(rows: Sequence[Row]) -> str:
+    """What is the same for every GPU, for the heading: "PCIe 5 x16 · nothing throttles"."""
+    parts = []
+    names = {common.model(row.gpu) for row in rows}
+    if len(names) == 1 and (known := names.pop()) != UNKNOWN:
+        parts.append(known)
+    if pcie := pcie_alike(rows):
+        parts.append(f"PCIe {pcie}")
+    known_clocks = [row for row in rows if row.reading and row.reading.throttle_reasons is not None]
+    if len(known_clocks) == len(rows) and not any(map(slowed, rows)):
+        parts.append("nothing throttles")
+    return " · ".join(parts)
+
+
+def _empty(column: Column, rows: Sequence[Row]) -> bool:
+    """Whether a column that may go says nothing of any GPU."""
+    return column.rank >= KEPT_RANK and _all_unknown(column, rows)
 
 
 def _all_unknown(column: Column, rows: Sequence[Row]) -> bool:

@@ -10,7 +10,6 @@ from gputop.terminal.clean import clean
 from gputop.topology.hardware.specs import sku_for
 from gputop.topology.hardware.strangers import remarks
 from gputop.topology.hardware.vendors import AMD, vendor_of
-from gputop.topology.hardware.words import words_of
 from gputop.topology.model.units import UNKNOWN, size, text, whole
 from gputop.widgets.gpu_cells import model
 from gputop.widgets.spans import Line, joined, left, width_of, wrapped
@@ -19,16 +18,8 @@ if TYPE_CHECKING:
     from gputop.topology.explain.absence_reason import Reason
     from gputop.topology.model.machine import Gpu, Host, Machine
     from gputop.topology.model.snapshot import NodeSnapshot
-    from gputop.topology.report import Report
 
 _DOT = (" · ", "muted")
-_LOW = 30
-"""Lines of a terminal that has no room for second lines."""
-
-
-def most_lines(height: int) -> int:
-    """How many lines the machine, and NCCL's sentence, may take of a terminal of that height."""
-    return 1 if height < _LOW else 2
 
 
 def identity_lines(snapshot: NodeSnapshot, width: int, most: int = 2) -> tuple[Line, ...]:
@@ -94,36 +85,6 @@ def _model(gpu: Gpu) -> str:
     if gpu.compute_capability is None:
         return f"{maker} GPU, model unknown".lstrip()
     return f"{maker} GPU{vendor.capability} {clean(gpu.compute_capability, 20)}".lstrip()
-
-
-def nccl_lines(report: Report, width: int, most: int = 2) -> tuple[Line, ...]:
-    """What NCCL or RCCL will do here, in one sentence of `most` lines; () without GPUs."""
-    if not report.snapshot.machine.gpus:
-        return ()
-    prediction = report.prediction
-    if prediction is None:
-        why = report.node.why_no_prediction
-        library = words_of(report.snapshot.machine.gpus).library
-        return (((f" {library}: {clean(why, 200) if why else 'working it out…'}", "muted"),),)
-    from gputop.topology.nccl.decide.summary import sentence
-
-    ink = "bad" if prediction.failure else ""
-    # No communicator spans both vendors: say whose GPUs these are.
-    mixed = len({gpu.vendor for gpu in report.snapshot.machine.gpus}) > 1
-    whose = {"rccl": "AMD", "nccl": "NVIDIA"}.get(prediction.library.name, "") if mixed else ""
-    name, _, rest = clean(sentence(prediction, whose), 600).partition(": ")
-    words = [(f" {name}: ", "muted"), (rest, ink)] if rest else [(f" {name}", ink)]
-    return _fitting(words, max(width - 1, 20), most)
-
-
-def _fitting(words: list[tuple[str, str]], width: int, most: int) -> tuple[Line, ...]:
-    """Wrap a sentence into `most` lines; one that is too long loses whole clauses at its end."""
-    lines = wrapped(words, width, indent=1)
-    text, ink = words[-1]
-    while len(lines) > most and (end := max(text.rfind("; "), text.rfind(", "))) > 0:
-        text = text[:end]
-        lines = wrapped([*words[:-1], (f"{text} ", ink), ("…", "muted")], width, indent=1)
-    return lines[:most]
 
 
 def _versions(machine: Machine) -> list[Line]:

@@ -1,55 +1,48 @@
-"""Node: what is in this machine, live, and how its GPUs are joined."""
+"""Node: is this node fit, who runs on it, what communication costs; then its GPUs, live."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
-from textual.containers import Container
 from textual.widget import Widget
 from textual.widgets import Input
 
-from gputop.screens import NAMES
+from gputop.live.recent import Recent
 from gputop.screens.node.detail import detail_lines
-from gputop.screens.node.gpu_lines import rows_of
+from gputop.screens.node.gpu_lines import caption, rows_of
+from gputop.screens.node.head import cost_line, loads_of, use_line, use_of, verdict_line
 from gputop.screens.node.identity import (
     DEMOS,
     absence_lines,
-    host_lines,
     identity_lines,
-    most_lines,
-    nccl_lines,
     problem_lines,
     reason_lines,
 )
-from gputop.screens.node.table import GpuTable
+from gputop.screens.node.lower import Lower, Pick, heading
+from gputop.screens.node.table import SORTS, GpuTable
 from gputop.screens.view import View
-from gputop.terminal.clean import clean
-from gputop.topology.model.units import UNKNOWN, seconds
+from gputop.topology.explain.switches import switch_above
+from gputop.topology.model.units import seconds
+from gputop.widgets.bars import HeadLine
 from gputop.widgets.board import Board
-from gputop.widgets.gpu_cells import model
 from gputop.widgets.key import Key, note, select_keys
-from gputop.widgets.link_matrix import (
-    READING,
-    cell_width,
-    grid,
-    label_width,
-    matrix_lines,
-    matrix_title,
-)
-from gputop.widgets.spans import text_of
+from gputop.widgets.spans import Line, text_of
 from gputop.widgets.status import figures_age
 
 if TYPE_CHECKING:
     from gputop.screens.host import ScreenHost
+    from gputop.topology.explain.nics import GpuNic
     from gputop.topology.model.page import Page
     from gputop.topology.report import Report
     from gputop.widgets.gpu_cells import Row
 
+_MEASURE: Line = (("p", "key bold @probe(False)"), (" measure ", "muted @probe(False)"))
+
 
 class NodeScreen(View):
-    """Identity, GPUs, links, problems."""
+    """Three lines that answer, the GPUs, and below them links and details or the last minutes."""
 
     TITLE = "Node"
     KEYS = (
@@ -58,99 +51,115 @@ class NodeScreen(View):
         Key("right", "scroll_links(1, 0)"),
         Key("pageup", "scroll_links(0, -5)"),
         Key("pagedown", "scroll_links(0, 5)"),
+        Key("g", "plots", "graphs", "graphs of the selected GPU: the last five minutes"),
+        Key("s", "sort", "sort", f"sort by {', '.join(SORTS[1:])}, and by number again"),
         Key(
             "slash",
             "filter",
             "filter",
             "filter GPUs by index, name, address, UUID, process or user",
         ),
-        note(
-            "in the table",
-            "↑ out of the GPU, ↓ into it; 5 x16 = PCIe generation 5, 16 lanes; 1/5 = now/max",
-        ),
+        note("60 s", "utilisation of the last minute, 0 to 100 %"),
+        note("NVLink", "links that are up, of all; ↑ GB/s out of the GPU"),
+        note("NIC", "the one that {library} takes for the GPU: near is below the same PCIe switch"),
         note(
             "beside a GPU", "✗ broken, ▼ slow, ? cannot tell: a finding is about it; w says which"
         ),
     )
-    LINE = ("w", "p", "/")
+    LINE = ("w", "p", "g", "s", "/")
 
     def __init__(self, name: str, gputop: ScreenHost) -> None:
         super().__init__(name, gputop)
         self._rows: tuple[Row, ...] = ()
         self._shown_once = False
+        self._nics: tuple[object, Mapping[str, GpuNic]] = (None, {})
+        self._recent = Recent()
+        self._headed: tuple[object, ...] | None = None
+        """What the first two lines were last made from."""
 
     def body(self) -> Iterable[Widget]:
-        """The line on the machine, the GPUs, links beside details, problems."""
+        """The three lines, the line on the machine, the GPUs, what is below, problems."""
+        yield HeadLine(id="verdict")
+        yield HeadLine(id="use")
+        yield HeadLine(id="cost")
         yield Board(id="identity")
         yield GpuTable(id="gpus", classes="titled")
-        with Container(id="lower"):
-            yield Board(id="links", fixed_rows=1, classes="titled")
-            yield Board(id="detail", classes="titled")
-        yield Board(id="found")
-        yield Board(id="nccl")
+        yield Pick(id="pick")
+        yield Lower(id="lower")
         yield Board(id="problems", classes="titled")
+
+    def watch_report(self) -> None:
+        """Keep the readings, also while another screen is shown."""
+        if self.report is not None:
+            self._recent.add(self.report.snapshot)
+        super().watch_report()
 
     def draw(self, report: Report) -> None:
         """Update every part."""
         snapshot = report.snapshot
         width = self.app.size.width
-        most = most_lines(self.app.size.height)
-        self.query_one("#identity", Board).show(identity_lines(snapshot, width, most))
-        nccl = self.query_one("#nccl", Board)
-        nccl.draw_once(
-            lambda: nccl.show(nccl_lines(report, width, most)),
-            snapshot.machine,
-            report.prediction,
-            report.node.why_no_prediction,
-            width,
-            most,
-        )
-        self._draw_found(width)
+        self._draw_head(report, width)
+        self.query_one("#identity", Board).show(identity_lines(snapshot, width, 1))
         self._draw_problems(report, width)
         if not snapshot.machine.gpus:
             self._draw_absence(report, width)
             return
         age = figures_age(snapshot, self.gputop.interval)
         table = self.query_one("#gpus", GpuTable)
-        table.caption("GPUs" if age is None else f"GPUs · figures are {seconds(age)} old")
-        self._rows = rows_of(snapshot, stale=age is not None, shown=self.shown)
+        self._rows = rows_of(
+            snapshot,
+            stale=age is not None,
+            shown=self.shown,
+            nics=self._gpu_nics(report),
+            recent=self._recent,
+        )
+        old = "" if age is None else f"figures are {seconds(age)} old"
+        table.caption(caption(self._rows, old, table.order))
         table.show_rows(self._rows)
         self._draw_selection(report)
 
+    def _draw_head(self, report: Report, width: int) -> None:
+        snapshot, shown = report.snapshot, self.shown
+        gpus = bool(snapshot.machine.gpus)
+        for name in ("#use", "#cost"):
+            self.query_one(name).display = gpus
+        loads = loads_of(snapshot)
+        known = (loads, snapshot.readings.processes, int(snapshot.taken_at // 60), shown, width)
+        if known != self._headed:
+            self._headed = known
+            use = use_of(snapshot, loads)
+            line, end = verdict_line(shown, use, snapshot.machine, width)
+            self.query_one("#verdict", HeadLine).show(line, end)
+            measure = _MEASURE if snapshot.source == ("live",) else ()
+            self.query_one("#use", HeadLine).show(use_line(use, snapshot, width), measure)
+        if gpus:
+            self.query_one("#cost", HeadLine).show(cost_line(report, width))
+
+    def _gpu_nics(self, report: Report) -> Mapping[str, GpuNic]:
+        """The NICs of the GPUs, worked out again when the machine or the prediction changes."""
+        if not self._shown_once or not report.node.decided:
+            return {}  # the relations take some time to work out
+        key = (report.prediction, report.matrix)
+        known, nics = self._nics
+        if not isinstance(known, tuple) or any(a is not b for a, b in zip(known, key, strict=True)):
+            from gputop.topology.explain.nics import gpu_nics
+
+            nics = gpu_nics(report.node)
+            self._nics = key, nics
+        return nics
+
     def _draw_selection(self, report: Report) -> None:
-        selected = self.query_one("#gpus", GpuTable).selected
-        links = self.query_one("#links", Board)
+        lower = self.query_one(Lower)
         if not self._shown_once:
             # The GPUs first; the matrix takes some time to work out.
             self._shown_once = True
             self.call_after_refresh(self.redraw)
-            links.draw_once(lambda: links.show(READING))
+            lower.draw_reading()
             return
-        if report.matrix is not None:
-            links.fixed_columns = label_width(report.matrix)
-            links.grid = grid(report.matrix)
-        room = links.scrollable_content_region.width
-        links.draw_once(
-            lambda: links.show(matrix_lines(report.matrix, selected, room)),
-            report.matrix,
-            selected,
-            room,
-        )
-        links.caption(f"{'← → ' if links.wider else ''}{matrix_title(report)}")
-        detail = self.query_one("#detail", Board)
         row = self._row()
-        if row is not None and not self.has_class("-narrow"):
-            detail.caption(_heading(row))
-            detail.show(detail_lines(row, detail.size.width or 60))
-
-    def _draw_found(self, width: int) -> None:
-        shown = self.shown
-        found = self.query_one("#found", Board)
-        found.display = shown is not None and bool(shown.diagnosis.examined)
-        if shown is not None:
-            from gputop.widgets.finding_text import node_lines
-
-            found.show(node_lines(shown, width, NAMES.index("findings") + 1))
+        lower.draw_report(report, row)
+        if self.has_class("-narrow"):
+            self.query_one(Pick).draw_row(row, self.app.size.width)
 
     def _draw_problems(self, report: Report, width: int) -> None:
         problems = self.query_one("#problems", Board)
@@ -178,25 +187,26 @@ class NodeScreen(View):
         from gputop.topology.explain.absence import why_no_gpu
 
         table.show(absence_lines(tuple(why_no_gpu(report.snapshot)), width))
-        links = self.query_one("#links", Board)
-        links.caption("The machine")
-        links.grid = None
-        links.draw_once(
-            lambda: links.show(host_lines(report.snapshot, width)), report.snapshot, width
-        )
-        self.query_one("#detail", Board).show(())
+        self.query_one(Lower).draw_machine(report, width)
 
     def _row(self) -> Row | None:
         selected = self.query_one("#gpus", GpuTable).selected
         row = next((row for row in self._rows if row.gpu.address == selected), None)
-        return None if row is None else replace(row, selected=False)
+        if row is None:
+            return None
+        machine = None if self.report is None else self.report.snapshot.machine
+        switch = "" if machine is None else switch_above(machine, row.gpu.address)
+        return replace(row, selected=False, switch=switch)
 
     def on_gpu_table_gpu_picked(self, message: GpuTable.GpuPicked) -> None:
         """Follow the cursor with the matrix and the details."""
-        if self.report is not None and self._rows:
-            self.gputop.guarded(self._draw_selection, self.report)
+        self._draw_again()
         if message.twice:
             self.gputop.action_why()
+
+    def _draw_again(self) -> None:
+        if self.report is not None and self._rows:
+            self.gputop.guarded(self._draw_selection, self.report)
 
     def action_move(self, step: int) -> None:
         """Move the cursor of the table."""
@@ -205,16 +215,21 @@ class NodeScreen(View):
 
     def action_scroll_links(self, columns: int, lines: int) -> None:
         """Scroll the matrix, to the side by whole columns."""
-        links = self.query_one("#links", Board)
-        matrix = None if self.report is None else self.report.matrix
-        if self.report is not None and self._rows:
-            # A bar that came up after the last drawing has taken a column.
-            self.gputop.guarded(self._draw_selection, self.report)
-        step = 5 if matrix is None else cell_width(matrix)
-        column = links.scroll_offset.x // step + columns
-        if columns < 0 and links.scroll_offset.x % step:
-            column += 1
-        links.scroll_to(column * step, links.scroll_offset.y + lines, animate=False)
+        # A bar that came up after the last drawing has taken a column.
+        self._draw_again()
+        self.query_one(Lower).scroll_links(self.report, columns, lines)
+
+    def action_plots(self) -> None:
+        """Show the last minutes of the selected GPU instead of the links, or the links again."""
+        lower = self.query_one(Lower)
+        lower.plots = not lower.plots
+        self.redraw()
+        self.call_after_refresh(self.redraw)
+
+    def action_sort(self) -> None:
+        """Sort the GPUs by the next figure."""
+        self.query_one("#gpus", GpuTable).sort_next()
+        self.redraw()
 
     async def action_filter(self) -> None:
         """Open the line where a filter is typed."""
@@ -229,8 +244,7 @@ class NodeScreen(View):
         table = self.query_one("#gpus", GpuTable)
         table.filter = event.value
         table.show_rows(self._rows)
-        if self.report is not None and self._rows:
-            self.gputop.guarded(self._draw_selection, self.report)
+        self._draw_again()
 
     def on_input_submitted(self) -> None:
         """Keep the filter and go back to the table; an empty one is removed."""
@@ -241,10 +255,13 @@ class NodeScreen(View):
                 line.remove()
 
     def back(self) -> bool:
-        """Take the filter away; False when there is none."""
+        """Take the filter away, else the graphs; False when there is neither."""
         for line in self.query(Input):
             line.value = ""
             line.remove()
+            return True
+        if self.query_one(Lower).plots:
+            self.action_plots()
             return True
         return False
 
@@ -254,7 +271,7 @@ class NodeScreen(View):
         if row is None:
             return ""
         return "\n".join(
-            [_heading(row), *(text_of(line).strip() for line in detail_lines(row, 200))]
+            [heading(row), *(text_of(line).strip() for line in detail_lines(row, 200))]
         )
 
     def why(self) -> Page | None:
@@ -265,16 +282,6 @@ class NodeScreen(View):
         from gputop.topology.explain.why import why_device
 
         return self.with_findings(why_device(self.report.node, row.gpu.address), row.gpu.address)
-
-
-def _heading(row: Row) -> str:
-    """Name a GPU; where no library numbers it, say what its number is."""
-    gpu = row.gpu
-    number = gpu.address if gpu.number is None else str(gpu.number)
-    known = model(gpu)
-    named = "name not read" if known == UNKNOWN else f"{known}, by its PCI id"
-    place = " by PCI address" if gpu.index is None and gpu.number is not None else ""
-    return f"GPU {number}{place} · {clean(gpu.name or named, 40)}"
 
 
 SCREEN = NodeScreen

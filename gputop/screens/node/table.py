@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -12,10 +13,34 @@ from textual.message import Message
 from gputop.screens.node.gpu_lines import matching, table
 from gputop.terminal.clean import clean
 from gputop.widgets.board import Board
+from gputop.widgets.gpu_cells import fast_traffic
 from gputop.widgets.spans import Cells
 
 if TYPE_CHECKING:
     from gputop.widgets.gpu_cells import Row
+
+
+SORTS = ("number", "utilisation", "memory", "power", "temperature", "link traffic")
+"""The orders of the table; the key goes through them."""
+_CALM_SECONDS = 5.0
+"""How long an order by moving figures stays, so that lines do not jump with every reading."""
+
+
+def _sorted_by(row: Row, order: str) -> float:
+    """The figure that a row is sorted by, the largest first; unknown ones come last."""
+    reading = row.reading
+    if reading is None:
+        return -1.0
+    traffic = sum(value or 0.0 for value in fast_traffic(reading))
+    known: dict[str, float | None] = {
+        "utilisation": reading.utilization_percent,
+        "memory": reading.memory_used_bytes,
+        "power": reading.power_watts,
+        "temperature": reading.temperature_c,
+        "link traffic": traffic,
+    }
+    value = known[order]
+    return -1.0 if value is None else float(value)
 
 
 class GpuTable(Board):
@@ -35,6 +60,31 @@ class GpuTable(Board):
         self.filter = ""
         self._rows: tuple[Row, ...] = ()
         self._all: tuple[Row, ...] = ()
+        self._sort = 0
+        self._places: dict[str, int] = {}
+        """PCI address -> place, of an order by moving figures."""
+        self._placed_at = 0.0
+
+    @property
+    def order(self) -> str:
+        """By what the GPUs are sorted, for the heading; "" for their numbers."""
+        return f"by {SORTS[self._sort]}" if self._sort else ""
+
+    def sort_next(self) -> None:
+        """Sort by the next figure."""
+        self._sort = (self._sort + 1) % len(SORTS)
+        self._places = {}
+
+    def _in_order(self, rows: Sequence[Row]) -> tuple[Row, ...]:
+        if not self._sort:
+            return tuple(rows)
+        now = time.monotonic()
+        known = self._places.keys() == {row.gpu.address for row in rows}
+        if not known or now - self._placed_at >= _CALM_SECONDS:
+            order = sorted(rows, key=lambda row: -_sorted_by(row, SORTS[self._sort]))
+            self._places = {row.gpu.address: place for place, row in enumerate(order)}
+            self._placed_at = now
+        return tuple(sorted(rows, key=lambda row: self._places[row.gpu.address]))
 
     def on_mount(self) -> None:
         """Fit the columns again when the scroll bar comes, which takes a cell, or goes."""
@@ -47,7 +97,8 @@ class GpuTable(Board):
     def show_rows(self, rows: Sequence[Row]) -> None:
         """Put these GPUs on screen, those that pass the filter."""
         self._all = tuple(rows)
-        found = matching(rows, self.filter) if self.filter else tuple(rows)
+        rows = self._in_order(rows)
+        found = matching(rows, self.filter) if self.filter else rows
         if self.selected not in {row.gpu.address for row in found} and found:
             self.selected = found[0].gpu.address
         self._rows = tuple(

@@ -76,7 +76,7 @@ async def test_screens_open(path: Path, size: tuple[int, int]) -> None:
     report = Report(Node(load([str(path)]).snapshot))
     async with GpuTop().run_test(size=size) as pilot:
         await give(pilot, report)
-        for key, sign in (("1", "Utilisation"), ("2", "NUMA"), ("3", "rows send")):
+        for key, sign in (("1", "Util %"), ("2", "NUMA"), ("3", "rows send")):
             await press(pilot, key)
             assert sign in picture(pilot)
             assert "kernel module" not in picture(pilot)

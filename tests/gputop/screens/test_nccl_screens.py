@@ -14,6 +14,7 @@ from gputop.live.probe_controller import ProbeController
 from gputop.measuring.nccl_check import NcclCheck, PairCheck, transports
 from gputop.messages import NcclChecked
 from gputop.screens import NAMES
+from gputop.screens.node.head import cost_line
 from gputop.screens.pairs.screen import PairsScreen
 from gputop.topology.diagnosis.symptoms.log import ReadLog, examine
 from gputop.topology.logs.reading.read import read_log
@@ -21,6 +22,7 @@ from gputop.topology.model.snapshot import EnvironmentVariable, NodeSnapshot
 from gputop.topology.node import Node
 from gputop.topology.recorded.load import load
 from gputop.topology.report import Report
+from gputop.widgets.spans import text_of
 from tests.support.app import SIZES, app_of, demo_report, give, press, settle, text
 from tests.support.nccl.logs import lines_of
 from tests.support.places import RECORDINGS
@@ -81,32 +83,30 @@ async def test_node_says_what_nccl_will_do(size: tuple[int, int]) -> None:
     async with GpuTop().run_test(size=size) as pilot:
         await give(pilot, demo_report("pcie-l40s-8"))
         await settle(pilot)
-        line = text(pilot, "#nccl")
-        assert line.strip().startswith("NCCL 2.27.7: P2P 8, SHM 48 of 56 pairs")
+        line = text(pilot, "#cost").strip()
+        assert line.startswith("all-reduce 1 GiB: 20.0 GB/s (predicted) · by Ring Simple")
+        assert "P2P 8, SHM 48 of 56 pairs" in line or size == (80, 24)
 
 
 @pytest.mark.parametrize("name", ["dgx-1v", "pcie-l40s-8", "hgx-h100-8"])
-async def test_a_sentence_that_is_too_long_loses_whole_clauses(name: str) -> None:
-    from gputop.topology.nccl.decide.summary import sentence
-
+async def test_a_line_that_is_too_long_loses_whole_clauses(name: str) -> None:
     report = demo_report(name)
     assert report.prediction is not None
-    whole = sentence(report.prediction)
+    whole = text_of(cost_line(report, 1000)).strip()
     async with GpuTop().run_test(size=(80, 24)) as pilot:
         await give(pilot, report)
-        line = text(pilot, "#nccl").strip()
+        line = text(pilot, "#cost").strip()
         assert len(line) < 80
-        assert line == whole or line.endswith(" …")
-        assert whole[len(line.removesuffix(" …")) :][:1] in {"", ";", ","}
+        assert whole[len(line) :][:3] in {"", " · "}
 
 
 async def test_node_says_that_the_version_is_assumed_and_when_nccl_would_stop() -> None:
     async with GpuTop().run_test(size=(160, 50)) as pilot:
         await give(pilot, decided(real()))
-        assert "NCCL 2.28.9 (assumed): P2P/CUMEM between all 4 GPUs" in text(pilot, "#nccl")
+        assert "P2P/CUMEM between all 4 GPUs · NCCL 2.28.9 (assumed)" in text(pilot, "#cost")
         off = real(NCCL_P2P_DISABLE="1", NCCL_SHM_DISABLE="1", NCCL_NET_DISABLE_INTRA="1")
         await give(pilot, decided(off))
-        assert "would stop" in text(pilot, "#nccl")
+        assert "would stop" in text(pilot, "#cost")
 
 
 async def test_pairs_show_path_and_transport_with_the_librarys_questions_first() -> None:

@@ -7,13 +7,19 @@ import msgspec
 from ...hardware.specs import Sku
 from ...hardware.vendors import NVIDIA
 from ...model import quantities
+from ...model.machine import Gpu
 from ...model.snapshot import Measurement
 from ...nccl.prediction import NO_NVLS, Prediction
 from ...node import Node
+from ...wiring.graph import gpu_label
 from .. import collectives
+from ..collective_figures import published
 from ..judge import Judge
-from ..judgement import ESTIMATE, TYPICAL, Band
-from ..modelled import modelled, ring_gbs, rings_left
+from ..judgement import ESTIMATE, TYPICAL, Band, band
+from ..links import host_link, mesh_links_down
+from ..modelled import COLLECTIVE, modelled, ring_gbs, rings_left
+from ..repaired import repaired
+from ..variables import choice_at
 from .cost import PREDICTED, Cost
 
 WHAT = "all-reduce 1 GiB"
@@ -26,6 +32,8 @@ NET_MEASURED_GBS = 4.2
 
 _MODEL = "the library's own model of this topology"
 _RINGS = "rings by the library's own count"
+_PCIE = ("PIX", "PXB", "PHB", "SYS")
+"""Types of a ring whose hops go over PCIe."""
 _STAGED = "measured with these transports on four H200"
 
 
@@ -44,24 +52,19 @@ def all_reduce_cost(node: Node, judge: Judge) -> Cost | None:
     prediction = node.prediction
     if prediction is None or prediction.failure or prediction.ranks < 2:
         return None
-    like = Measurement(
-        probe="collectives",
-        quantity=quantities.ALL_REDUCE,
-        bytes_per_copy=LARGE_BYTES,
-        details={"variables": {}},
-    )
-    expected = judge.expected(like)
-    found = _figures(prediction, judge, expected.band)
+    typical = _typical(prediction, judge)
+    found = _figures(prediction, judge, typical)
+    missing = _missing(judge)
     measured = _measured(node, judge)
     if measured is not None:
-        sure = expected.band is not None and expected.band.basis != ESTIMATE
+        sure = typical is not None and typical.basis != ESTIMATE
         return Cost(
             what=WHAT,
-            healthy=expected.band.healthy if expected.band and sure else found.healthy,
+            healthy=typical.healthy if typical is not None and sure else found.healthy,
             here=measured.value,
             basis=measured.basis,
-            sources=sources_of(expected.band if sure else None, measured),
-            missing=expected.causes,
+            sources=sources_of(typical if sure else None, measured),
+            missing=missing,
         )
     if found.healthy is None and found.here is None:
         return None
@@ -72,22 +75,51 @@ def all_reduce_cost(node: Node, judge: Judge) -> Cost | None:
         least=found.least,
         basis=found.basis,
         sources=(found.source,) if found.source else (),
-        missing=expected.causes,
+        missing=missing,
     )
 
 
-def _figures(here: Prediction, judge: Judge, made: Band | None) -> _Figures:
+def _typical(here: Prediction, judge: Judge) -> Band | None:
+    """What others measured on whole nodes of this model; None where nobody did."""
+    gpus, sku = judge.node.machine.gpus, _sku(judge)
+    if sku is None or any(judge.node.sku(gpu) != sku for gpu in gpus):
+        return None
+    whole = judge.variables.healthy(judge.variables.here, None)
+    choice = choice_at(whole or here, COLLECTIVE, LARGE_BYTES)
+    algorithm = None if choice is None else choice.algorithm
+    found = published(sku, "allreduce_busbw", len(gpus), algorithm, LARGE_BYTES)
+    return None if found is None else band(found[0], "GB/s", found[1], found[2])
+
+
+def _missing(judge: Judge) -> tuple[str, ...]:
+    """The links that are not as they should be, as clauses."""
+    machine = judge.node.machine
+    fixed = repaired(machine)
+    few = () if fixed is None else zip(machine.gpus, fixed.gpus, strict=True)
+    nvlinks = tuple(
+        f"{gpu_label(gpu)} has {_up(gpu)} of {_up(whole)} NVLinks up"
+        for gpu, whole in few
+        if _up(gpu) < _up(whole)
+    )
+    return (*nvlinks, *mesh_links_down(machine.gpus))
+
+
+def _up(gpu: Gpu) -> int:
+    return sum(1 for link in gpu.nvlinks if link.active)
+
+
+def _figures(here: Prediction, judge: Judge, typical: Band | None) -> _Figures:
     whole = judge.variables.healthy(judge.variables.here, None)
     now = modelled(here, LARGE_BYTES)
     if whole is None or whole.failure:
         return _Figures(here=now, basis=PREDICTED, source=_MODEL)
     healthy = modelled(whole, LARGE_BYTES)
     if healthy is None or now is None:
-        return _by_rings(whole, here, made)
+        return _by_rings(whole, here, typical)
     if _moved(whole, here):
         return _without_p2p(healthy, now, here, judge)
-    narrow = _narrow(judge)
     ring = here.graphs.ring
+    narrow = _narrow(judge) if ring is not None and ring.type_intra in _PCIE else 1.0
     guess = narrow < 1 or (ring is not None and ring.estimate is not None)
     return _Figures(healthy, now * narrow, ESTIMATE if guess else PREDICTED, _MODEL)
 
@@ -124,15 +156,14 @@ def _sku(judge: Judge) -> Sku | None:
 
 
 def _narrow(judge: Judge) -> float:
-    """What is left of the narrowest link where PCIe joins the GPUs: NCCL reads what it could be."""
-    gpus, sku = judge.node.machine.gpus, _sku(judge)
-    if sku is None or len(gpus) < 2:
-        return 1.0
-    group = collectives.Participants(count=len(gpus), gpus=gpus, addresses=None)
-    link = collectives.narrowest(judge.node, group, sku)
-    if link is None or link.kind != "pcie" or not link.missing:
-        return 1.0
-    return link.now_gbs / link.design_gbs
+    """What is left of the narrowest slot: NCCL reads what a slot could be, not what it is."""
+    links = [
+        link
+        for gpu in judge.node.machine.gpus
+        if (sku := judge.node.sku(gpu)) is not None
+        and (link := host_link(judge.node, gpu, sku)) is not None
+    ]
+    return min((link.now_gbs / link.design_gbs for link in links if link.missing), default=1.0)
 
 
 def _measured(node: Node, judge: Judge) -> Measurement | None:

@@ -137,7 +137,8 @@ def granted(version: Version, check: P2pCheck, settings: Settings) -> DecisionSt
             basis="assumed",
         )
     good = status == "ok"
-    because = "NVML says OK for read and write" if good else f"NVML says: {status}"
+    hops = ", hop by hop" if check.relay >= 0 else ""
+    because = f"NVML says OK for read and write{hops}" if good else f"NVML says: {status}"
     if check.fatal:
         because += "; over NVLink the library stops here with an error"
     return DecisionStep(

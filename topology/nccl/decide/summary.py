@@ -1,4 +1,4 @@
-"""A prediction in sentences: one for the Node screen, a few lines for the command line."""
+"""A prediction in words: clauses for the Node screen, a few lines for the command line."""
 
 from __future__ import annotations
 
@@ -21,29 +21,18 @@ def library_name(prediction: Prediction) -> str:
     return f"{CAPITALS.get(library.name, library.name)} {library.version}"
 
 
-def sentence(prediction: Prediction, whose: str = "") -> str:
-    """What the library will do on this node, in one sentence. `whose`: "AMD" on a mixed node."""
+def clauses(prediction: Prediction, whose: str = "") -> tuple[str, ...]:
+    """What the library does here, the most telling first; `whose`: "AMD" on a mixed node."""
     name = library_name(prediction)
     if any("no installed" in text for text in prediction.assumptions):
         name += " (assumed)"
-    if prediction.failure:
-        return f"{name}: {prediction.failure}."
-    parts = [transports_in_short(prediction, whose)]
-    ring = prediction.graphs.ring
-    if ring is not None and len(prediction.views) == 1 and len(prediction.views[0].ranks) > 1:
-        ceiling = gbs(ring.channels * ring.bw_intra)
-        # RCCL's rates of xGMI are constants of its own, and channels may share one wire.
-        bound = "by its own count" if prediction.library.name == "rccl" else "at most"
-        parts.append(
-            f"ring {ring.channels} × {gbs(ring.bw_intra)} GB/s {ring.type_intra}, "
-            f"{ceiling} GB/s bus {bound}{' (estimate)' if ring.estimate else ''}"
-        )
-    elif len(prediction.views) > 1:
-        parts.append(f"the host counts as {prediction.nodes} nodes")
+    found = []
     last = prediction.choices[-1] if prediction.choices else None
     if last is not None:
-        parts.append(f"1 GiB all-reduce by {algorithm(last)}")
-    return f"{name}: {'; '.join(part for part in parts if part)}."
+        found.append(f"by {algorithm(last)}")
+    if len(prediction.views) > 1:
+        found.append(f"the host counts as {prediction.nodes} nodes")
+    return (*found, transports_in_short(prediction, whose), name)
 
 
 def transports_in_short(prediction: Prediction, whose: str = "") -> str:
@@ -64,7 +53,9 @@ def transports_in_short(prediction: Prediction, whose: str = "") -> str:
     relayed = sum(count for label, count in counts.items() if label.startswith("P2P/indirect"))
     words = [f"{kind} {count}" for kind, count in kinds.items()]
     text = f"{', '.join(words)} of {len(prediction.pairs)} pairs{f' of {gpus}' if whose else ''}"
-    return f"{text}, {relayed} through another GPU" if relayed else text
+    if relayed and set(kinds) == {"P2P"}:
+        return f"P2P between all {ranks} {gpus}, {relayed} of {len(prediction.pairs)} pairs relayed"
+    return f"{text}, {relayed} relayed by another GPU" if relayed else text
 
 
 def graph_line(name: str, graph: SearchGraph | None) -> str:

@@ -196,8 +196,9 @@ def local_net_steps(domain: Domain) -> tuple[DecisionStep, ...]:
             continue
         best, kind = nearest(gpu, "NET")
         path = gpu.paths["NET"][best[0]]
+        which = f"{len(best)} of {len(nets)} NICs share" if len(best) > 1 else "it alone has"
         because = (
-            f"{len(best)} of {len(nets)} NICs share the highest bandwidth, "
+            f"{which} the highest bandwidth, "
             f"{gbs(path.bandwidth_gbs)} GB/s, at {version.name_of(kind)}"
         )
         if len(best) > 1:

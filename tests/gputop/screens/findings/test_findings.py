@@ -15,11 +15,11 @@ from gputop.messages import PolicyFailed
 from gputop.pages.severity import counted
 from gputop.screens import NAMES
 from gputop.screens.findings.list import FindingList, explanation, rows_of
+from gputop.screens.node.head import Use, verdict_line
 from gputop.topology.diagnosis.engine import load
 from gputop.topology.diagnosis.finding import BROKEN, NOTICE, Fix
 from gputop.topology.hardware.words import words_of
 from gputop.topology.report import Report
-from gputop.widgets.finding_text import node_lines
 from gputop.widgets.spans import text_of
 from gputop.widgets.status import news_line, tabs
 from tests.support.app import SIZES, app_of, demo_report, give, picture, press, settle, text
@@ -63,7 +63,7 @@ async def test_the_list_goes_by_harm_and_the_first_is_reported(size: tuple[int, 
         lines = text(pilot, "#finding-list").splitlines()[1:]
         words = ["✗", "▼", "?", "○", "–", "–"]
         if size[0] == 80:
-            words = ["broken", "slow", "cannot tell", "by design", "silenced", "1 rule"]
+            words = ["broken", "slow", "cannot tell", "by design", "silenced", "1 check"]
         assert [word in line for word, line in zip(words, lines, strict=True)] == [True] * 6
         shown = " ".join(text(pilot, "#finding").split())
         parts = ("16 of 18", "nvmlDeviceGetNvLinkState", "Impact:", "Ruled out if:", "Fix:",
@@ -72,7 +72,7 @@ async def test_the_list_goes_by_harm_and_the_first_is_reported(size: tuple[int, 
         assert "broken" in text(pilot, "#findings-head")
         head = text(pilot, "#findings-head")
         assert "1 by design, 1 silenced" in head
-        assert ("2 rules asked, 1 without evidence" in head) == (size[0] > 80)
+        assert ("2 checks, 1 skipped" in head) == (size[0] > 80)
 
 
 async def test_y_copies_the_command_and_w_says_why() -> None:
@@ -112,7 +112,7 @@ async def test_a_finding_is_silenced_and_speaks_again() -> None:
     async with GpuTop().run_test(size=(160, 50)) as pilot:
         report = sick_report()
         await give(pilot, report)
-        assert "5 findings" in text(pilot, "#found")
+        assert "GPU3" in text(pilot, "#verdict")
         await press(pilot, KEY, "s")
         assert "1 silenced" in text(pilot, "#findings-head")
         assert "slow" in text(pilot, "#findings-head").splitlines()[1]
@@ -121,10 +121,10 @@ async def test_a_finding_is_silenced_and_speaks_again() -> None:
         assert table.row is not None
         assert table.row.silenced == "in this session"
         await press(pilot, "1")
-        assert "4 findings" in text(pilot, "#found")
+        assert "1 silenced" in text(pilot, "#verdict")
         # Later reports leave it silent; another node does not.
         await give(pilot, report.follow(replace(report.snapshot, taken_at=AT + 9)))
-        assert "4 findings" in text(pilot, "#found")
+        assert "1 silenced" in text(pilot, "#verdict")
         await press(pilot, KEY, "s")
         assert "silenced" not in text(pilot, "#findings-head")
         assert app_of(pilot).findings.quiet == frozenset()
@@ -161,14 +161,14 @@ async def test_a_finding_goes_with_its_cause() -> None:
         assert "nothing found" in text(pilot, "#finding-list")
         assert "healthy" in text(pilot, "#findings-head")
         await press(pilot, "s", "w", "y", "down", "1")
-        assert "no findings" in text(pilot, "#found")
+        assert "FIT: nothing wrong in" in text(pilot, "#verdict")
         assert app_of(pilot).trouble == ""
 
 
 async def test_before_the_rules_were_asked_nothing_is_called_healthy() -> None:
     async with GpuTop().run_test(size=(80, 24)) as pilot:
         await give(pilot, demo_report("hgx-h100-8"))
-        assert "findings" not in text(pilot, "#found")
+        assert "CHECKING" in text(pilot, "#verdict")
         await press(pilot, KEY)
         assert "asking the rules" in text(pilot, "#findings-head")
         assert "healthy" not in picture(pilot)
@@ -265,9 +265,10 @@ def test_hostile_words_stay_words() -> None:
     bad = finding("x", BROKEN, "a\x1b[31m\nb", "dev\x00")
     found = shown(Report(report.node, diagnosis(bad), ()))
     assert found is not None
+    nobody = Use((), (), (), ())
     for width in (20, 80, 200):
-        for line in node_lines(found, width, 6):
-            assert text_of(line).isprintable()
+        line, _ = verdict_line(found, nobody, report.snapshot.machine, width)
+        assert text_of(line).isprintable()
 
 
 def test_each_rule_has_an_explanation() -> None:

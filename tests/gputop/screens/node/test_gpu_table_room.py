@@ -7,6 +7,7 @@ import pytest
 from gputop.app import GpuTop
 from gputop.screens.node.detail import detail_lines
 from gputop.screens.node.table import GpuTable
+from gputop.topology.explain.gpu import explain_gpu
 from gputop.topology.model.record import Gap
 from gputop.widgets.board import Board
 from gputop.widgets.gpu_cells import Row
@@ -44,4 +45,13 @@ def test_why_no_link_was_read_is_reported_once() -> None:
     lines = [text_of(line) for line in detail_lines(Row(card, None, {}), 80)]
     assert sum("Invalid Argument" in line for line in lines) == 1
     assert any("NVLink" in line and "not read: Invalid Argument" in line for line in lines)
-    assert any("Not readable" in line and "vbios: no answer" in line for line in lines)
+    assert not any("no answer" in line for line in lines)
+    node = report_of((card,)).node
+    facts = explain_gpu(node, card).facts
+    assert any(fact.answer == "vbios" and fact.because == "no answer" for fact in facts)
+
+
+def test_a_model_without_nvlink_says_so() -> None:
+    card = gpu(0, name="NVIDIA L40S", nvlinks=(), gaps=(Gap("nvlinks", "Invalid Argument"),))
+    lines = [text_of(line) for line in detail_lines(Row(card, None, {}), 80)]
+    assert any("NVLink" in line and "none on this GPU" in line for line in lines)

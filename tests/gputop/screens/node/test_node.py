@@ -6,6 +6,7 @@ import pytest
 from textual.widgets import Input
 
 from gputop.app import GpuTop
+from gputop.screens.node.cells import job
 from gputop.screens.node.gpu_lines import fitting, matching, rows_of, table
 from gputop.screens.node.table import GpuTable
 from gputop.topology.model.machine import Host, NvLink, PciDevice, Socket
@@ -17,7 +18,7 @@ from gputop.topology.node import Node
 from gputop.topology.report import Report
 from gputop.topology.sources.collect import merge
 from gputop.widgets.board import Board
-from gputop.widgets.gpu_cells import Row, held_by, links, pcie, process
+from gputop.widgets.gpu_cells import Row, held_by, links, pcie
 from gputop.widgets.spans import text_of, width_of
 from tests.support.app import (
     app_of,
@@ -50,7 +51,7 @@ def test_no_line_is_wider_than_the_terminal(width: int) -> None:
     rows = rows_of(demo_report("sick-h100-8").snapshot)
     assert {width_of(line) <= width for line in table(rows, width)} == {True}
     titles = [column.title for column in fitting(rows, width)]
-    assert {"GPU", "Utilisation", "GiB used"} <= set(titles)
+    assert {"GPU", "Util %", "Mem %"} <= set(titles)
 
 
 @pytest.mark.parametrize(
@@ -103,9 +104,13 @@ def test_processes_unknown_none_and_many() -> None:
         GpuProcess(pid=1, kind="compute", memory_bytes=5),
         GpuProcess(pid=22, kind="compute", memory_bytes=9),
     )
-    assert text_of(process(row(processes=None), 20)).strip() == "–"
-    assert text_of(process(row(processes=()), 20)).strip() == "none seen"
-    assert text_of(process(row(processes=many), 20)).strip() == "pid 22 +1"
+    assert text_of(job(row(processes=None), 20)).strip() == "–"
+    assert text_of(job(row(processes=()), 20)).strip() == "not seen"
+    assert text_of(job(row(processes=many), 20)).strip() == "pid 22 +1"
+
+
+def test_a_gpu_without_a_process_and_without_load_is_free() -> None:
+    assert text_of(job(row(processes=(), utilization_percent=0.0), 20)).strip() == "free"
 
 
 def test_filter_takes_every_word() -> None:
@@ -159,15 +164,15 @@ async def test_filter_line_opens_filters_and_goes() -> None:
     async with GpuTop().run_test(size=(80, 24)) as pilot:
         await give(pilot, demo_report("hgx-h100-8"))
         await press(pilot, "slash", *"3b:00")
-        assert "3b:00.0" in text(pilot, "#gpus")
-        assert "2a:00.0" not in text(pilot, "#gpus")
+        assert "mlx5_2" in text(pilot, "#gpus")
+        assert "mlx5_1" not in text(pilot, "#gpus")
         await press(pilot, "enter", "y")
         assert "0000:3b:00.0" in pilot.app.clipboard
         await press(pilot, "slash", *"zzz")
         assert "no GPU matches" in text(pilot, "#gpus")
         await press(pilot, "escape")
         assert not pilot.app.screen.query(Input)
-        assert "2a:00.0" in text(pilot, "#gpus")
+        assert "mlx5_1" in text(pilot, "#gpus")
 
 
 async def test_no_gpu_says_why_and_offers_demos() -> None:

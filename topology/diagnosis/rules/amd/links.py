@@ -201,6 +201,7 @@ ERRORS = Rule(
     peers="D22",
     title="xGMI errors that were added between two readings",
     evidence="errors of each xGMI link and of the block XGMI_WAFL, now and earlier on one boot",
+    over_time=True,
     vendor=AMD.id,
     disproof="equal counters in two readings of `amd-smi metric --ecc-blocks`",
     sources=("Azure/azurehpc-health-checks", "ROCm/amdsmi amdsmi_get_gpu_ecc_count"),

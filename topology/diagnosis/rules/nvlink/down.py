@@ -160,6 +160,7 @@ def _down(case: Case, sick: Sequence[tuple[Gpu, int, str]]) -> Finding:
     return DOWN.finding(
         SLOW,
         f"{many} {'are' if links > 1 else 'is'} down",
+        brief=f"{up(sick[0][0])} of {sick[0][1]} NVLinks",
         devices=who,
         evidence=[
             Evidence(
@@ -246,6 +247,7 @@ def _check_missing(case: Case) -> Iterable[Finding] | None:
             consequence=price(case, sick),
             cost=_cost(case, sick),
             fix=REPAIR,
+            brief=f"{up(sick[0][0])} of {sick[0][1]} NVLinks",
         )
     ]
 

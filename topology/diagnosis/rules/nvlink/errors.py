@@ -94,6 +94,7 @@ ERRORS = Rule(
     peers="D22",
     title="NVLink errors that were added between two readings",
     evidence="error counters of each NVLink, now and earlier on the same boot",
+    over_time=True,
     vendor=NVIDIA.id,
     disproof="equal counters in two readings of `nvidia-smi nvlink -e`; a total says nothing, and "
     "counters that stand still do not clear the switch",

@@ -78,6 +78,13 @@ def _by_platform(case: Case, pairs: Sequence[Pair], word: str) -> Finding:
     )
     if word == REGISTRY:
         why = "A parameter of the NVIDIA module switches it off: every copy goes over host memory."
+    what = f"the driver refuses P2P ({word})"
+    if _relayed(case, shown):
+        what = f"no direct P2P ({word}), another GPU relays it"
+        why = (
+            f"{case.words.library} goes over {case.words.links} through a GPU that both reach, by "
+            "P2P from hop to hop."
+        )
     asks = vendors.command(case.gpus, nvidia="nvidia-smi topo -p2p r", amd="amd-smi topology")
     fix = [Fix(text="See what the driver grants.", command=asks)]
     if word == REGISTRY:
@@ -101,12 +108,22 @@ def _by_platform(case: Case, pairs: Sequence[Pair], word: str) -> Finding:
         )
     return REFUSED.finding(
         severity,
-        f"the driver refuses P2P ({word}): {named(case, shown)}",
+        f"{what}: {named(case, shown)}",
         devices=devices_of(pairs),
         evidence=[grant_of(case, pair) for pair in shown[:SHOWN]],
         consequence=why + _staged(case, shown),
         fix=fix,
     )
+
+
+def _relayed(case: Case, pairs: Sequence[Pair]) -> bool:
+    """Whether the library is predicted to pass the bytes of all these pairs through another GPU."""
+    if case.prediction is None:
+        return False
+    relayed = {
+        (pair.src_bus_id, pair.dst_bus_id) for pair in case.prediction.pairs if pair.via is not None
+    }
+    return all((one, other) in relayed for one, other in (pair.ends for pair in pairs))
 
 
 def _staged(case: Case, pairs: Sequence[Pair]) -> str:

@@ -150,6 +150,7 @@ REPLAYS = Rule(
     peers="D07",
     title="PCIe replays that were added between two readings",
     evidence="replay counter of each GPU, now and earlier on the same boot",
+    over_time=True,
     disproof="equal counters in two readings; a total says nothing",
     sources=("NVIDIA/DCGM DCGM_LIMIT_MAX_PCIREPLAY_RATE", "local-inference-lab/rtx6kpro PR 88"),
     check=_check_replays,

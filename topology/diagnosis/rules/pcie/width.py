@@ -74,6 +74,7 @@ def _finding(case: Case, found: Sequence[Narrow], severity: str) -> Finding:
     return WIDTH.finding(
         severity,
         f"PCIe of {case.names(who)} has x{first.now} instead of x{first.most}",
+        brief=f"PCIe x{first.now} of x{first.most}",
         devices=who,
         evidence=[
             Evidence(

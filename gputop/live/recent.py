@@ -1,0 +1,149 @@
+"""The last minutes of each GPU: utilisation, traffic over its links and over PCIe.
+
+Ring buffers of a fixed size: 300 readings, 12 bytes a GPU and reading. What is older is forgotten.
+"""
+
+from __future__ import annotations
+
+from array import array
+from math import isnan, nan
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from gputop.topology.model.readings import GpuReading
+    from gputop.topology.model.snapshot import NodeSnapshot
+
+KEPT = 300
+"""Readings of each GPU; five minutes at one a second."""
+LEAST_SECONDS = 0.15
+"""Snapshots that follow faster hold the same readings."""
+UTILISATION, LINKS, PCIE = range(3)
+"""The figures kept: percent, and bytes a second both ways added, over NVLink or xGMI and PCIe."""
+
+
+class Bins(NamedTuple):
+    """Means over equal spans of time, the oldest first; None where nothing was read."""
+
+    values: tuple[float | None, ...]
+    ends: float
+    """Seconds since the epoch at which the last span ends."""
+
+
+class Recent:
+    """What was read of each GPU lately, by PCI address; fed with every snapshot."""
+
+    def __init__(self) -> None:
+        self._times = array("d")
+        self._values: dict[str, tuple[array[float], ...]] = {}
+        self._next = 0
+        """The place in the rings that is written next, once they are full."""
+        self._binned: dict[tuple[str, int, int], Bins] = {}
+        self._source: tuple[str, ...] = ()
+
+    def _clear(self) -> None:
+        self._times = array("d")
+        self._values.clear()
+        self._binned.clear()
+        self._next = 0
+
+    @property
+    def newest(self) -> float | None:
+        """When the newest reading was taken; None without any."""
+        return self._times[self._next - 1] if self._times else None
+
+    def add(self, snapshot: NodeSnapshot) -> None:
+        """Keep the readings of a snapshot."""
+        if snapshot.source != self._source:
+            self._clear()
+            self._source = snapshot.source
+        newest = self.newest
+        if newest is not None and snapshot.taken_at < newest:
+            self._clear()  # the clock of the host was set back
+            newest = None
+        if newest is not None and snapshot.taken_at - newest < LEAST_SECONDS:
+            return
+        place = self._place(snapshot.taken_at)
+        for values in self._values.values():
+            for ring in values:
+                _put(ring, place, nan)
+        for reading in snapshot.readings.gpus:
+            rings = self._values.get(reading.address)
+            if rings is None:
+                rings = tuple(array("f", [nan] * len(self._times)) for _ in range(3))
+                self._values[reading.address] = rings
+            for ring, value in zip(rings, _figures(reading), strict=True):
+                ring[place] = nan if value is None else value
+
+    def _place(self, taken_at: float) -> int:
+        if len(self._times) < KEPT:
+            self._times.append(taken_at)
+            return len(self._times) - 1
+        place = self._next
+        self._times[place] = taken_at
+        self._next = (place + 1) % KEPT
+        return place
+
+    def bins(self, address: str, figure: int, count: int, seconds: float) -> Bins:
+        """Means over `count` spans that cover the last `seconds`.
+
+        The spans lie on a fixed grid of time, and the one that has begun is left out unless there
+        is no other: so the means change once a span, and not with every reading.
+        """
+        newest = self.newest
+        rings = self._values.get(address)
+        if newest is None or rings is None or count < 1:
+            return Bins((None,) * max(count, 0), newest or 0.0)
+        span = seconds / count
+        last = int(newest // span) - 1
+        if self._oldest >= (last + 1) * span:
+            last += 1
+        known = self._binned.get((address, figure, count))
+        if known is not None and known.ends == (last + 1) * span and known.ends <= newest:
+            return known
+        sums, counts = [0.0] * count, [0] * count
+        for time, value in zip(self._times, rings[figure], strict=True):
+            place = int(time // span) - last + count - 1
+            if 0 <= place < count and not isnan(value):
+                sums[place] += value
+                counts[place] += 1
+        values = tuple(s / n if n else None for s, n in zip(sums, counts, strict=True))
+        found = Bins(values, (last + 1) * span)
+        self._binned[address, figure, count] = found
+        return found
+
+    @property
+    def _oldest(self) -> float:
+        return self._times[self._next if len(self._times) == KEPT else 0]
+
+    def most(self, figure: int) -> float:
+        """The largest reading of any GPU that is kept."""
+        return max(
+            (value for rings in self._values.values() for value in rings[figure] if value == value),
+            default=0.0,
+        )
+
+
+def _put(ring: array[float], place: int, value: float) -> None:
+    if place < len(ring):
+        ring[place] = value
+    else:
+        ring.append(value)
+
+
+def _figures(reading: GpuReading) -> tuple[float | None, float | None, float | None]:
+    return (
+        reading.utilization_percent,
+        _both(
+            reading.nvlink_tx_bytes_per_second
+            if reading.xgmi_tx_bytes_per_second is None
+            else reading.xgmi_tx_bytes_per_second,
+            reading.nvlink_rx_bytes_per_second
+            if reading.xgmi_rx_bytes_per_second is None
+            else reading.xgmi_rx_bytes_per_second,
+        ),
+        _both(reading.pcie_tx_bytes_per_second, reading.pcie_rx_bytes_per_second),
+    )
+
+
+def _both(sent: float | None, received: float | None) -> float | None:
+    return None if sent is None and received is None else (sent or 0.0) + (received or 0.0)

@@ -1,0 +1,174 @@
+"""Cells of the GPU table that only the Node screen has: bars, link and traffic, NIC, history."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gputop.live.recent import LINKS, UTILISATION
+from gputop.screens.node.charts import spark
+from gputop.terminal.clean import clean
+from gputop.topology.explain.places import FAR, NEAR
+from gputop.topology.hardware.vendors import vendor_of
+from gputop.topology.model.units import UNKNOWN, figure, whole
+from gputop.widgets.gpu_cells import GIB, LINKS_SIGNED, Row, fast_traffic, figure_ink, links
+from gputop.widgets.spans import Line, left, right
+
+if TYPE_CHECKING:
+    from gputop.topology.explain.nics import GpuNic
+    from gputop.topology.model.machine import Gpu
+
+SPARK_SECONDS = 60.0
+_BAR_FROM = 8
+"""Cells of a column from which a bar stands before its figure."""
+_GIB_FROM = 18
+"""Cells of the memory column from which GiB stand there instead of a share."""
+PLACE_INKS = {NEAR: "good", FAR: "warn"}
+BUSY_PERCENT = 10.0
+"""Utilisation from which a GPU without a process that is seen counts as busy."""
+
+
+def bar(share: float | None, width: int, ink: str) -> Line:
+    """A bar of so many cells, to half a cell."""
+    halves = round(min(max(share or 0.0, 0.0), 1.0) * width * 2)
+    full, half = divmod(halves, 2)
+    return (
+        ("━" * full + "╸" * half, ink),
+        ("─" * (width - full - half), "bar-rest"),
+    )
+
+
+def _figure(share: float | None, text: str, width: int, row: Row, most: int = 3) -> Line:
+    """A figure, behind a bar where there is room."""
+    ink = "muted" if row.stale or not share else ""
+    if width < _BAR_FROM:
+        return ((right(text, width), ink),)
+    room = max(most, len(text))
+    return (
+        *bar(share, width - room - 1, "muted" if row.stale else "bar"),
+        (" " + right(text, room), ink),
+    )
+
+
+def utilization(row: Row, width: int) -> Line:
+    """A bar and the percentage; the word LOST for a GPU that is gone."""
+    if row.lost:
+        return ((left("LOST", width), "bad"),)
+    percent = None if row.reading is None else row.reading.utilization_percent
+    return _figure(None if percent is None else percent / 100, whole(percent), width, row)
+
+
+def memory(row: Row, width: int) -> Line:
+    """A bar and the percentage of the memory in use; GiB where there is room."""
+    used = None if row.reading is None else row.reading.memory_used_bytes
+    total = row.gpu.memory_bytes
+    share = None if used is None or not total else used / total
+    if width >= _GIB_FROM:
+        text = f"{UNKNOWN if used is None else _gib(used)}/{UNKNOWN if not total else _gib(total)}"
+        return _figure(share, text, width, row, len("68.5/79.6"))
+    return _figure(share, whole(None if share is None else share * 100), width, row)
+
+
+def _gib(value: float) -> str:
+    size = value / GIB
+    return f"{size:.0f}" if size >= 99.95 else f"{size:.1f}"
+
+
+def power(row: Row, width: int) -> Line:
+    """Watts drawn, behind a bar up to the limit that is enforced."""
+    drawn = None if row.reading is None else row.reading.power_watts
+    limit = row.gpu.power_limit_watts
+    share = None if drawn is None or not limit else drawn / limit
+    if share is None:
+        return ((right(whole(drawn), width), figure_ink(drawn, row)),)
+    return _figure(share, whole(drawn), width, row, 4 if (limit or 0) >= 1000 else 3)
+
+
+def link(row: Row, width: int) -> Line:
+    """Links that are up, of all, and what goes out over them, GB/s."""
+    count = links(row, min(width, LINKS_SIGNED))
+    if width <= LINKS_SIGNED:
+        return count
+    sent = None if row.reading is None else fast_traffic(row.reading)[0]
+    if sent is None:
+        return (*count, (" " * (width - LINKS_SIGNED), ""))
+    gbs = sent / 1e9
+    text = "↑0" if gbs < 0.005 else f"↑{figure(gbs)}"
+    busy = gbs > 0.01 and not row.stale
+    return (*count, (" " + left(text, width - LINKS_SIGNED - 1), "" if busy else "muted"))
+
+
+def history(row: Row, width: int) -> Line:
+    """Utilisation of the last minute."""
+    if row.recent is None:
+        return ((" " * width, ""),)
+    bins = row.recent.bins(row.gpu.address, UTILISATION, width, SPARK_SECONDS)
+    return spark(bins.values, 100.0, "muted" if row.stale else "bar")
+
+
+def link_history(row: Row, width: int) -> Line:
+    """Traffic over the links in the last minute, both ways, up to what the links can carry."""
+    if row.recent is None:
+        return ((" " * width, ""),)
+    bins = row.recent.bins(row.gpu.address, LINKS, width, SPARK_SECONDS)
+    top = link_bytes(row.gpu) or row.recent.most(LINKS)
+    return spark(bins.values, top, "muted" if row.stale else "link-nvlink")
+
+
+def link_bytes(gpu: Gpu) -> float:
+    """Bytes a second that all links of a GPU signal, both ways; 0.0 where that is not known."""
+    rates = [link.raw_gbs for link in gpu.nvlinks if link.active]
+    rates += [link.raw_gbs for link in gpu.xgmi if link.active is not False]
+    return 2e9 * sum(rate for rate in rates if rate is not None)
+
+
+def nic(row: Row, width: int) -> Line:
+    """The NIC that the library takes for this GPU, and how far it is."""
+    if row.nic is None:
+        return ((left(UNKNOWN, width), "muted"),)
+    place = _place(row.nic)
+    name = left(clean(row.nic.name, 24), max(width - len(place) - 1, 1))
+    return ((name, "" if row.nic.taken else "muted"), (f" {place}", PLACE_INKS.get(place, "muted")))
+
+
+def _place(found: GpuNic) -> str:
+    return found.place or "?"
+
+
+def nic_width(rows: tuple[Row, ...]) -> int:
+    """Cells that the column of NICs takes."""
+    texts = [
+        len(clean(row.nic.name, 24)) + 1 + len(_place(row.nic))
+        for row in rows
+        if row.nic is not None
+    ]
+    return max(texts, default=0)
+
+
+def job(row: Row, width: int) -> Line:
+    """The process that holds most memory, with its rank; how many others there are."""
+    found = None if row.reading is None else row.reading.processes
+    if found is None:
+        return ((left(UNKNOWN, width), "muted"),)
+    if not found:
+        used = row.reading.utilization_percent if row.reading is not None else None
+        text = "not seen" if (used or 0.0) >= BUSY_PERCENT else "free"
+        return ((left(text, width), "good" if text == "free" and not row.stale else "muted"),)
+    top = max(found, key=lambda process: process.memory_bytes or 0)
+    known = row.processes.get(top.pid)
+    command = clean(known.command, 40) if known is not None and known.command else f"pid {top.pid}"
+    rank = f" r{known.rank}" if known is not None and known.rank is not None else ""
+    more = f" +{len(found) - 1}" if len(found) > 1 else ""
+    user = f" {clean(known.user, 20)}" if known is not None and known.user else ""
+    text = f"{command}{rank}{more}"
+    if len(text) + len(user) <= width:
+        return (
+            (text, "muted" if row.stale else ""),
+            (left(user, width - len(text)), "muted"),
+        )
+    return ((left(text, width), "muted" if row.stale else ""),)
+
+
+def clock_title(rows: tuple[Row, ...]) -> str:
+    """What the clock of the compute units is called here: "SM MHz"."""
+    clocks = {vendor_of(row.gpu).clock for row in rows}
+    return f"{clocks.pop()} MHz".lstrip() if len(clocks) == 1 else "MHz"

@@ -1,0 +1,98 @@
+"""The NIC of each GPU: the one that NCCL or RCCL takes, else the nearest one, and why."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ..model.units import figure
+from ..nccl.prediction import DomainView, NetDecision
+from ..node import Node
+from .places import FAR, NEAR, SAME_CPU
+
+_BY_PATH = {
+    "PIX": NEAR, "PXB": NEAR, "C2C": NEAR, "P2C": NEAR, "PHB": SAME_CPU, "PXN": NEAR, "SYS": FAR,
+}  # fmt: skip
+"""NCCL's path type from a GPU to a NIC -> how far that is."""
+_BY_RELATION = {"PIX": NEAR, "PXB": NEAR, "PHB": SAME_CPU, "NODE": SAME_CPU, "SYS": FAR}
+"""The same for the letters of `nvidia-smi topo -m`, nearest first."""
+
+
+class GpuNic(msgspec.Struct, frozen=True, kw_only=True):
+    """One GPU's NIC."""
+
+    name: str
+    """"mlx5_3"."""
+    place: str
+    """NEAR (below the same PCIe switch), SAME_CPU or FAR; "" where that is not known."""
+    taken: bool
+    """Whether the library takes it, by its prediction; else it is the nearest by the wiring."""
+    text: str
+    """"NCCL takes mlx5_3: PIX, 48.0 GB/s, GPUDirect RDMA"."""
+    because: str = ""
+    """Why this one."""
+
+
+def gpu_nics(node: Node) -> dict[str, GpuNic]:
+    """PCI address of a GPU -> its NIC; GPUs without one are left out."""
+    return {**_nearest(node), **_taken(node)}
+
+
+def _taken(node: Node) -> dict[str, GpuNic]:
+    prediction = node.prediction
+    if prediction is None:
+        return {}
+    gpus = {pair.src: pair.src_bus_id for pair in prediction.pairs}
+    if not gpus and len(node.snapshot.machine.gpus) == 1:
+        gpus = {0: node.snapshot.machine.gpus[0].address}
+    library = prediction.library.name.upper()
+    found = {}
+    for view in prediction.views:
+        for rank in view.ranks:
+            net = _first(view, rank)
+            if net is not None and rank in gpus:
+                found[gpus[rank]] = _nic(view, net, library)
+    return found
+
+
+def _first(view: DomainView, rank: int) -> NetDecision | None:
+    """The NIC of a rank's first channel."""
+    nets = view.local_nets.get(str(rank), ())
+    return next((net for net in view.nets if net.rank == rank and net.net in nets[:1]), None)
+
+
+def _nic(view: DomainView, net: NetDecision, library: str) -> GpuNic:
+    _, gbs, path = net.to
+    name = net.name or f"NIC {net.net}"
+    gdr = "no GPUDirect RDMA" if net.gdr_send == "Disabled" else "GPUDirect RDMA"
+    steps = view.steps.get("local_nets", ())
+    why = next((step for step in steps if step.question.endswith(f"rank {net.rank}?")), None)
+    return GpuNic(
+        name=name,
+        place=_BY_PATH.get(path, ""),
+        taken=True,
+        text=f"{library} takes {name}: {path}, {figure(gbs)} GB/s, {gdr}",
+        because="" if why is None else why.because,
+    )
+
+
+def _nearest(node: Node) -> dict[str, GpuNic]:
+    """By the letters of the relation matrix: what no prediction names."""
+    machine, matrix = node.snapshot.machine, node.matrix
+    order = list(_BY_RELATION)
+    found = {}
+    names = {device.address: device.name for device in machine.rdma if device.address}
+    for gpu in machine.gpus:
+        near = [
+            (order.index(cell.letters), name, cell.letters)
+            for address, name in names.items()
+            if (cell := matrix.cell(gpu.address, address)) is not None and cell.letters in order
+        ]
+        if near:
+            _, name, letters = min(near)
+            found[gpu.address] = GpuNic(
+                name=name,
+                place=_BY_RELATION[letters],
+                taken=False,
+                text=f"nearest {name}: {letters}; which one the library takes is not predicted",
+            )
+    return found
