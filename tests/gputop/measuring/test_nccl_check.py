@@ -228,8 +228,10 @@ class AskedProbing:
         self.running = False
         self.started: list[tuple[str, tuple[str, ...], bool]] = []
 
-    def start(self, probe: str, addresses: tuple[str, ...], force: bool, snapshot: Any) -> None:
-        self.started.append((probe, addresses, force))
+    def start_suite(
+        self, names: Any, addresses: tuple[str, ...], force: bool, level: str, snapshot: Any
+    ) -> None:
+        self.started.append((names[0], addresses, force))
 
     def close(self) -> None:
         """Nothing runs."""
@@ -243,6 +245,8 @@ async def test_the_controller_runs_nccl_and_keeps_what_it_proved(
         app = app_of(pilot)
         await give(pilot, report_of((gpu(0), gpu(1))))
         app.action_probe_nccl(force=False)
+        await settle(pilot)
+        await press(pilot, "enter")
         asked: Any = app.probing._thread
         assert asked.started == [("nccl", (), False)]
         app.post_message(messages.ProbeEnded("refused", "GPU0 is busy", forcible=True))
