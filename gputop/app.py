@@ -28,7 +28,7 @@ from gputop.screens.selection import PickedDevices
 from gputop.screens.view import View
 from gputop.terminal import hangup, job_control
 from gputop.terminal.clean import clean
-from gputop.tidying import Tidying
+from gputop.tidying import LEAST_SECONDS, Tidying
 from gputop.topology.hardware.words import Words, words_for
 from gputop.widgets.key import bindings
 from gputop.widgets.quick_keys import QuickKeysApp
@@ -114,7 +114,10 @@ class GpuTop(QuickKeysApp[int]):
         if not self.is_headless and self.console.color_system in {"standard", "windows"}:
             self.register_theme(theming.for_few_colours())
             self.theme = theming.SIXTEEN
-        self.screen_change_signal.subscribe(self, Tidying(self).screen_changed)
+        tidying = Tidying(self)
+        self.screen_change_signal.subscribe(self, tidying.screen_changed)
+        # What the start leaves goes once all sources and rules were asked for the first time.
+        self.set_timer(LEAST_SECONDS, tidying.collect)
         early = self._inbox.open()
         if isinstance(early, messages.ReportReady):
             self.on_report_ready(early)

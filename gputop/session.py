@@ -6,7 +6,8 @@ import ctypes
 import gc
 import sys
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from gputop import __version__
@@ -44,7 +45,8 @@ def open_app(
         # What fails here fails in the app too, which then says so on its screen.
         with suppress(Exception):
             first_picture.show(feed, screen)
-        from gputop.app import GpuTop
+        with _without_tls():
+            from gputop.app import GpuTop
 
         app = GpuTop(feed, interval)
         app.driver_class = screen.driver(app.driver_class)
@@ -67,6 +69,22 @@ def _feed(snapshot: NodeSnapshot | None, demo: str | None, interval: float) -> O
     if snapshot is not None:
         return feeds.FixedFeed(snapshot)
     return feeds.DemoFeed(demo or "", interval=interval, version=__version__)
+
+
+@contextmanager
+def _without_tls() -> Iterator[None]:
+    """Let asyncio be imported as where Python has no ssl: nothing here asks for a connection.
+
+    OpenSSL takes 4 MiB and a hundredth of a second.
+    """
+    missing = "ssl" not in sys.modules
+    if missing:
+        sys.modules["ssl"] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        if missing:
+            del sys.modules["ssl"]
 
 
 def _wake_driver() -> None:

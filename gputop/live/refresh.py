@@ -135,9 +135,6 @@ class Refresher:
                 judged(report)
         finally:
             self._send(ReportReady(report))
-        if known is not None:
-            # The graph is made here, behind the first picture, so that no key press waits for it.
-            _ = report.graph
 
     def _undecided(self) -> bool:
         """Whether neither a prediction nor the reason for its absence is known yet."""

@@ -177,6 +177,8 @@ def test_the_thread_adds_findings_and_events() -> None:
         later = wait_for(posted, lambda report: report.events)
         assert {event.amount for event in later.events} == {6}
         assert later.diagnosis is not None
+        # networkx takes 12 MiB: it waits for a screen that draws the graph.
+        assert "graph" not in vars(later.node._wiring)
     finally:
         refresher.close()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -39,10 +40,15 @@ def test_it_is_given_back_without_an_app(how: str) -> None:
 
 
 @pytest.mark.terminal
-def test_the_app_takes_it_over_with_the_picture_on_it_and_the_keys_typed_by_then() -> None:
+def test_the_app_takes_it_over_with_the_picture_on_it() -> None:
     with Terminal(["--demo", "hgx-h100-8"]) as terminal:
         terminal.wait_for("H100")
         assert not re.search(APP, terminal.text())
+        terminal.wait_for(APP)
+        libraries = Path(f"/proc/{terminal.process.pid}/maps").read_text()
+        assert "libc" in libraries
+        assert "libssl" not in libraries  # nor its 4 MiB
+        assert terminal.sane() is False
         terminal.send("q")
         terminal.wait_end()
         assert terminal.process.returncode == 0

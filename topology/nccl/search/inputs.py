@@ -7,7 +7,6 @@ in the order in which the search tries them, links in the order in which paths c
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Hashable, Iterable, Iterator
 
 import msgspec
@@ -18,6 +17,11 @@ from ..versions import Version
 from .field import Field
 from .nics import EVERY
 from .rccl_models import is_rome_like
+
+try:
+    from _blake2 import blake2b  # `hashlib` loads OpenSSL, which takes 3 MiB
+except ImportError:
+    from hashlib import blake2b
 
 VARIABLES = (
     "NCCL_CROSS_NIC",
@@ -49,7 +53,7 @@ class Inputs:
             paths,
             self._link_figures(),
         )
-        self.digest = hashlib.blake2b(msgspec.msgpack.encode(every), digest_size=32).digest()
+        self.digest = blake2b(msgspec.msgpack.encode(every), digest_size=32).digest()
         """Equal where all inputs are; they themselves would take megabytes."""
 
     def _head(self, version: Version, settings: Settings, *, nvls: bool) -> list[object]:
