@@ -19,13 +19,26 @@ def measure_lines(
 ) -> tuple[Line, ...]:
     """The groups on one line, then the unit of the chosen measure and whether it is `made_up`.
 
-    Where the line is full, the other groups show their names alone.
+    Where the line is full, the other groups show their names alone, then the open one those
+    beside the chosen measure: a line that is wider would hide the unit behind a scroll bar.
     """
     whole = _names(shown, chosen, words, all_open=True)
     if width_of(whole) >= width:
         whole = _names(shown, chosen, words, all_open=False)
+    beside = len(shown)
+    while width_of(whole) >= width and beside:
+        beside -= 1
+        whole = _names(_near(shown, chosen, beside), chosen, words, all_open=False)
     unit: Line = ((f" {words.say(chosen.unit)}", "muted"), (made_up, "warn"))
     return (whole, *wrapped(unit, width - 1, 1)[:1])
+
+
+def _near(shown: Sequence[Measure], chosen: Measure, beside: int) -> list[Measure]:
+    """The measures without those of the chosen one's group that are further from it than this."""
+    group = [measure for measure in shown if measure.group == chosen.group]
+    place = group.index(chosen) if chosen in group else 0
+    far = {measure.id for at, measure in enumerate(group) if abs(at - place) > beside}
+    return [measure for measure in shown if measure.id not in far]
 
 
 def _names(shown: Sequence[Measure], chosen: Measure, words: Words, *, all_open: bool) -> Line:
