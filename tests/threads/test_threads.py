@@ -8,15 +8,13 @@ from tests.threads.scoring import HERE, answer, materials, score, share, threads
 
 WANTED = 0.85
 MISLED = -1
-TOO_LITTLE = {"nccl-304-acs-listing", "nccl-897-gdr-one-way"}
-"""Texts cut down by the asker until they prove nothing: the refusal says what to paste instead."""
 
 
 @pytest.mark.parametrize("name", threads())
 def test_no_answer_misleads_and_no_text_is_refused(name: str) -> None:
     result = score(name)
     assert result.points != MISLED, result.why
-    assert (result.why == "refused") == (name in TOO_LITTLE)
+    assert result.why != "refused"
 
 
 def test_most_causes_and_cures_are_named() -> None:

@@ -15,6 +15,7 @@ from ..model.record import Record
 from .case import Case
 from .evidence import Lack, lacking, unproven
 from .finding import BROKEN, CANNOT_TELL, SEVERITIES, SLOW, Evidence, Finding
+from .inventory import read_of
 from .rule import Rule
 from .rules import NAMES
 
@@ -117,15 +118,21 @@ def diagnose(case: Case, rules: Sequence[Rule] | None = None) -> Diagnosis:
 
 def _without_gpus(case: Case, rules: Sequence[Rule]) -> Diagnosis:
     """Where no GPU is known: a driver that lost them all, or does not answer, may be why."""
-    found = [
-        (rule, _disproved(case, rule, finding))
-        for rule in rules
-        if rule.without_gpus
-        for finding in rule.check(case) or ()
-    ]
-    kept = [finding for rule, finding in found if not _implied(rule, finding, found)]
+    found: list[tuple[Rule, Finding]] = []
+    failed: list[Finding] = []
+    for rule in rules:
+        if rule.without_gpus:
+            try:
+                said = tuple(rule.check(case) or ())
+            except Exception as error:  # noqa: BLE001 - as above
+                failed.append(_failed(case, rule, error))
+                continue
+            found += [(rule, _disproved(case, rule, finding)) for finding in said]
+    kept = failed + [finding for rule, finding in found if not _implied(rule, finding, found)]
     unexamined = tuple(rule.id for rule in rules)
-    return _verdict(kept or (_nothing(case),), (), unexamined, case)
+    # A notice is no reason to call a node without GPUs healthy.
+    harmful = any(finding.severity in (BROKEN, SLOW, CANNOT_TELL) for finding in kept)
+    return _verdict(kept if harmful else (*kept, _nothing(case)), (), unexamined, case)
 
 
 def _disproved(case: Case, rule: Rule, finding: Finding) -> Finding:
@@ -245,11 +252,13 @@ def _nothing(case: Case) -> Finding:
         for problem in case.snapshot.problems
     ]
     count = len(case.gpus)
+    shown = () if case.on_node or count else read_of(case)
+    beside = f"; this text shows {', '.join(shown)}" if shown else ""
     gpus = Evidence(what="GPUs", value=str(count), source=", ".join(case.snapshot.source))
     return Finding(
         id=NOTHING,
         severity=CANNOT_TELL,
-        title="nothing is known of the GPUs" if count else "no GPU to examine",
+        title="nothing is known of the GPUs" if count else f"no GPU to examine{beside}",
         evidence=(gpus, *problems),
         disproof="an answer of the driver"
         if count

@@ -86,6 +86,7 @@ def _of_pairs(case: Case) -> Iterator[str]:
 
 _OF_NODE: tuple[tuple[str, Callable[[Case], object]], ...] = (
     ("devices on PCI", lambda case: case.machine.pci),
+    ("ACS of devices without names", lambda case: case.machine.unnamed_acs),
     ("NICs", lambda case: case.machine.rdma or case.machine.interfaces),
     ("CPUs and memory of the host", lambda case: case.host.numa or case.host.memory_bytes),
     ("the kernel", lambda case: case.host.kernel),

@@ -234,6 +234,17 @@ class PciDevice(Record, frozen=True, kw_only=True):
     """Sizes of the memory regions that are in use, in bytes."""
 
 
+class UnnamedAcs(Record, frozen=True, kw_only=True):
+    """The ACS of a PCI function that a text does not name."""
+
+    identity = ("place",)
+
+    place: int
+    """Among those that the text lists, from 1."""
+    acs: tuple[str, ...]
+    """Names of the ACS controls that are switched on."""
+
+
 class Machine(Record, frozen=True, kw_only=True):
     """Everything about a node that does not change while it runs.
 
@@ -245,6 +256,7 @@ class Machine(Record, frozen=True, kw_only=True):
     """Ordered by PCI address."""
     pairs: tuple[GpuPair, ...] = ()
     pci: tuple[PciDevice, ...] = ()
+    unnamed_acs: tuple[UnnamedAcs, ...] = ()
     relations: tuple[ReportedRelation, ...] = ()
     interfaces: tuple[Interface, ...] = ()
     rdma: tuple[RdmaDevice, ...] = ()

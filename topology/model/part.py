@@ -18,6 +18,7 @@ from .machine import (
     RdmaDevice,
     ReportedRelation,
     Software,
+    UnnamedAcs,
 )
 from .merge import merge_values
 from .readings import GpuReading, HostReading, PciReading, ProcessReading
@@ -38,6 +39,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     gpus: tuple[Gpu, ...] = ()
     pairs: tuple[GpuPair, ...] = ()
     pci: tuple[PciDevice, ...] = ()
+    unnamed_acs: tuple[UnnamedAcs, ...] = ()
     relations: tuple[ReportedRelation, ...] = ()
     interfaces: tuple[Interface, ...] = ()
     rdma: tuple[RdmaDevice, ...] = ()

@@ -16,6 +16,7 @@ CRIPPLED_GBS = 1.0
 def _systems(log: LogReport) -> Iterator[LoggedSystem]:
     for comm in log.communicators:
         yield from comm.systems
+    yield from log.systems
 
 
 def _switched(log: LogReport) -> Proof | None:

@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
-from ...logs.report.communicator import Proof
+from ...logs.report.communicator import Proof, Transport
 from ...logs.report.report import LogNote, LogReport, RankProgress, Variable
 from .checks import p2p_flags
 
@@ -158,6 +158,29 @@ def gdr_on_some_hosts(log: LogReport) -> Iterator[Proof]:
     without = [proof for host, proof in off.items() if host not in on]
     if on and without:
         yield from (*list(on.values())[:MAX_RANKS_NAMED], *without[:MAX_RANKS_NAMED])
+    elif not on and not off:
+        yield from _gdr_one_way(log)
+
+
+def _gdr_one_way(log: LogReport) -> Iterator[Proof]:
+    """Connections whose sender uses GPUDirect RDMA and whose receiver does not, without hosts.
+
+    The other way round is no difference: without NVLink, GPUs before Ampere do not send by it
+    (NCCL src/graph/paths.cc:ncclTopoCheckGdr, NCCL_NET_GDR_READ).
+    """
+    for comm in log.communicators:
+        ends: dict[tuple[int, int, int], dict[str | None, Transport]] = {}
+        for transport in comm.transports:
+            if transport.label.startswith("NET/"):
+                key = (transport.src, transport.dst, transport.connection)
+                ends.setdefault(key, {}).setdefault(transport.direction, transport)
+        for both in ends.values():
+            send, receive = both.get("send"), both.get("receive")
+            if send is None or receive is None or "/GDRDMA" not in send.label:
+                continue
+            if "/GDRDMA" not in receive.label and not receive.label.startswith("NET/Socket"):
+                yield Proof(send.line, f"{send.text} at rank {send.src}")
+                yield Proof(receive.line, f"{receive.text} at rank {receive.dst}")
 
 
 def gdr_disabled(log: LogReport) -> Iterator[Proof]:

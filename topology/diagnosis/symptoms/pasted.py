@@ -41,5 +41,5 @@ def pasted_findings(pasted: PastedText | None) -> tuple[Finding, ...]:
 
 
 def _has_devices(pasted: PastedText) -> bool:
-    snapshot = pasted.snapshot
-    return bool(snapshot.machine.gpus or snapshot.machine.rdma or snapshot.measurements)
+    machine = pasted.snapshot.machine
+    return bool(machine.gpus or machine.rdma or machine.unnamed_acs or pasted.snapshot.measurements)

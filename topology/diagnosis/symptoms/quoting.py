@@ -17,7 +17,7 @@ from ..finding import Evidence, Finding
 MOST_QUOTED = 6
 LONGEST = 300
 WORDS = {
-    "acs-redirect": r"ACSCtl:",
+    "acs-redirect": r"ACSCtl:.*(?:ReqRedir|CmpltRedir|UpstreamFwd)\+",
     "pcie-width": r"Lnk(?:Sta|Cap):|\bWidth\b",
     "pcie-generation": r"Lnk(?:Sta|Cap):|Link Gen|\bGen\b",
     "nic-port-down": r"[Ss]tate:|state |\((?:Up|Down)\)",
@@ -54,6 +54,11 @@ class Quoter:
                 continue
             for line in self._about(_names(proof.what, self._machine), words):
                 found.setdefault(line.line or 0, line)
+        if not found and words is not None and not finding.devices:
+            for section in self._sections:
+                for place, text in enumerate(section.lines):
+                    if re.search(words, text) and len(found) < MOST_QUOTED:
+                        found.setdefault(section.first + place, _line(section, place))
         if not found:
             for device in finding.devices[:MOST_QUOTED]:
                 for line in self._about(_names(device, self._machine), words):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ..report.communicator import (
@@ -82,6 +83,10 @@ class Blocks:
         else:
             self.left_out += 1
 
+    def items(self) -> Iterator[tuple[BLOCK, tuple[int, ...], list[int]]]:
+        """Every block: its lines, their numbers, and the ranks that printed it."""
+        return ((lines, *about) for lines, about in self.seen.items())
+
 
 @dataclass(slots=True, eq=False)
 class OpenBlock:
@@ -153,8 +158,8 @@ class CommBuilder:
 
     def built(self) -> Communicator:
         """The record."""
-        systems = [read_system(lines, *about) for lines, about in self.systems.seen.items()]
-        graphs = [read_graph(lines, *about) for lines, about in self.graphs.seen.items()]
+        systems = [read_system(*block) for block in self.systems.items()]
+        graphs = [read_graph(*block) for block in self.graphs.items()]
         return Communicator(
             ident=self.ident,
             line=self.line,

@@ -11,10 +11,12 @@ from .init_lines import on_counts
 from .tuning_lines import on_old_choice
 
 _VIA = re.compile(
-    rb"(?:Channel|Ring) (\d{1,4})(?:/(\d{1,2}))? : "
+    rb"(?:Channel|Ring) (\d{1,4}|\?)(?:/(\d{1,2}))? : "
     rb"(\d{1,7})(?:\[(\w+)\])? -> (\d{1,7})(?:\[(\w+)\])?"
     rb"(?: \[(send|receive)\])? via (.+)$"
 )
+UNNAMED = b"Channel ? : "
+"""Stands before a connection whose line does not say its channel."""
 _LABEL = re.compile(
     rb"(?:P2P/(?:CUMEM|IPC|MNNVL|direct pointer|common device|indirect/\d+\[\w+\])"
     rb"(?:/read)?(?:/CE)?(?:/\w+)?"
@@ -69,9 +71,10 @@ def on_channel(log: GatheredLog, process: Process, text: bytes, line: int) -> st
         comm = _stray(log, process, int(src), int(dst), line)
     if comm is None:
         return "transport"
+    channels = bit(int(channel)) if channel != b"?" else 0
     known = comm.transports.get(key)
     if known is not None:
-        known[0] |= bit(int(channel))
+        known[0] |= channels
         return "transport"
     if _LABEL.match(label) is None:
         return None
@@ -79,8 +82,8 @@ def on_channel(log: GatheredLog, process: Process, text: bytes, line: int) -> st
         log.more["transports"] += 1
         return "transport"
     log.transports += 1
-    comm.transports[key] = [bit(int(channel)), line]
-    comm.texts[line] = text
+    comm.transports[key] = [channels, line]
+    comm.texts[line] = text.removeprefix(UNNAMED)
     comm.speakers[line] = process.host
     return "transport"
 

@@ -13,7 +13,8 @@ from ...recorded.kept import KeptText
 from ...recorded.pasted import PastedText, read_pasted, text_formats
 from ...recorded.sought import Vocabulary
 from ..report.report import LogReport, Variable
-from .building import Process
+from .blocks import read_system
+from .building import Blocks, Process
 from .gathering import GatheredLog, numbered
 from .kinds import WORDS, Reader, family
 from .lines import LineReader, Readable
@@ -74,7 +75,10 @@ class _Reading:
         for lines in self._lines.batches():
             self._read(lines)
         log = self._log
+        strays = Blocks()
         for process in log.processes():
+            if process.comm is None and process.system is not None:
+                strays.add(process.system, process.rank)
             process.flush()
         if self._lines.open_end and log.cut == 0 and self._library_lines:
             log.cut = 1
@@ -104,6 +108,7 @@ class _Reading:
             openings=numbered(log.openings),
             suspects=numbered(log.suspects),
             progress=log.progress.built(),
+            systems=tuple(filter(None, (read_system(*block) for block in strays.items()))),
             pasted=self._pasted(name),
             outputs_until=None if self._kept is None else self._kept.until,
             more={what: count for what, count in log.more.items() if count},

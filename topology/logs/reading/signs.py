@@ -12,6 +12,8 @@ from collections.abc import Iterable
 from ...recorded.sought import Sought, Vocabulary
 from .literals import literals
 
+VIA = (b" via P2P/", b" via SHM/", b" via NET/", b" via COLLNET/")
+"""What lines about connections hold."""
 ABOUT = (
     b"CCL", b"nccl", b"CUDA", b"Cuda", b"cuda", b"HIP", b"hipE", b"hipI", b"NVRM", b"NVML",
     b"nvml", b"NVLink", b"GPU", b"NET/", b"ibv_", b"IBV_", b"mlx", b"c10d", b"ProcessGroup",
@@ -19,7 +21,7 @@ ABOUT = (
     b"srun: ", b"slurmstepd", b"system not yet", b"ROCm", b"amdgpu", b".cc:", b".cu:", b"/dev/shm",
     b" in comm 0x", b"[INFO] ", b"] INFO NET", b"] INFO Ring", b"] INFO Channel",
     b"] INFO Tree", b"] INFO Using", b"] INFO comm", b"DataLoader worker", b"bus error", b"Imex",
-    b"NVSwitch", b"loo connect", b"client socket", b"Static function",
+    b"NVSwitch", b"loo connect", b"client socket", b"Static function", *VIA,
 )  # fmt: skip
 """A line without any of these speaks of nothing that the patterns mean."""
 _LIBRARY = re.compile(

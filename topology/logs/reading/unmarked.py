@@ -8,9 +8,10 @@ from collections.abc import Iterable
 from ...recorded.sought import Sought, Vocabulary
 from ..report.text import plain
 from .gathering import GatheredLog
+from .graph_lines import UNNAMED
 from .pasted_settings import NAMES, settings_in
 from .setting_lines import on_version
-from .signs import ABOUT, Present, Signs
+from .signs import ABOUT, VIA, Present, Signs
 from .torch_progress import MARKS
 
 _ABOUT = Sought(ABOUT)
@@ -24,7 +25,7 @@ _TOLD = Sought(
         b"ProcessGroupNCCL", b"CCL version", b"NCCL ", b"INFO NET", b"INFO Ring", b"INFO Channel",
         b"INFO Trees", b"INFO comm", b"INFO Using", b"INFO Cuda", b"INFO CUDA", b"INFO rank",
         b"INFO Bootstrap", b"INFO NCCL_", b"INFO Launch", b"INFO Connected", b"] WARN ", b".cc:",
-        b".cu:", b"\x1b", *MARKS, *NAMES,
+        b".cu:", b"\x1b", *VIA, *MARKS, *NAMES,
     )
 )  # fmt: skip
 """Without any of these there are neither last words nor a version, a head, progress or a setting.
@@ -41,6 +42,12 @@ _OLD_WORDS = re.compile(
     rb"INFO (?:NET[/ :]|Ring \d|Channel \d|Trees \[|comm 0x|Using |Cuda failure|CUDA Dev |rank \d"
     rb"|[\w./]+\.c[cu]:\d+ ->|Bootstrap|NCCL_\w+ |Launch mode|Connected all)|WARN "
 )
+_VIA = re.compile(
+    rb"^[\s>]*(?:(Channel|Ring) )?(?(1)\d{1,4}(?:/\d{1,2})? : )"
+    rb"\d{1,7}\[\w{1,16}\] -> \d{1,7}\[\w{1,16}\](?: \[(?:send|receive)\])? "
+    rb"via (?:P2P|SHM|NET|COLLNET)/\S"
+)
+"""A connection without the head of its line, and often without its channel."""
 _SUSPECT = re.compile(
     rb"[Ee]rror|ERROR|[Ff]ail|FATAL|Exception|[Aa]bort|[Tt]imed? ?out|TIMEOUT|[Kk]illed"
     rb"|Segmentation|[Hh]ang|[Ss]tuck"
@@ -66,6 +73,9 @@ def marked(raw: bytes) -> bytes | None:
     found = _BARE.search(raw) if b"NCCL " in raw else None
     if found is not None:
         return raw[: found.start(1)] + b" " + raw[found.start(1) :]
+    if b" via " in raw and (connection := _VIA.match(raw)) is not None:
+        text = raw.lstrip(b" \t\r>")
+        return b" NCCL INFO " + (text if connection[1] else UNNAMED + text)
     if b"INFO " not in raw and b"WARN " not in raw:
         return None
     old = _OLD.search(raw)

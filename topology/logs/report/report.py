@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from ...recorded.pasted import PastedText
-from .communicator import Communicator, Proof
+from .communicator import Communicator, LoggedSystem, Proof
 
 
 class LogNote(msgspec.Struct, frozen=True, kw_only=True):
@@ -116,6 +116,8 @@ class LogReport(msgspec.Struct, frozen=True, kw_only=True):
     """The first lines without the library's head that speak of a failure in unknown words."""
     progress: tuple[RankProgress, ...] = ()
     """How far ranks came, by line; only where PyTorch's watchdog says it."""
+    systems: tuple[LoggedSystem, ...] = ()
+    """System blocks of processes that name no communicator in this text."""
     pasted: PastedText | None = None
     """What outputs of other tools in the same text say of the node."""
     outputs_until: int | None = None

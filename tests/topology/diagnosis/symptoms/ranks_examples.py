@@ -182,6 +182,13 @@ INNOCENT: dict[str, tuple[str, list[str]]] = {
             C + "Channel 00 : 0[7000] -> 8[7000] [receive] via NET/IB/0/GDRDMA",
         ],
     ),
+    "a receiver with GPUDirect and a sender without it, as GPUs before Ampere are": (
+        "gdr-on-some-hosts",
+        [
+            "9[1a000] -> 2[6b000] [send] via NET/IB/0",
+            "9[1a000] -> 2[6b000] [receive] via NET/IB/1/GDRDMA",
+        ],
+    ),
     "a job that uses no adapter": (
         "gdr-disabled",
         [A + GDR.format("Disabled", 0, 0), A + "Channel 00 : 0[0] -> 1[1] via P2P/CUMEM"],

@@ -152,3 +152,33 @@ def test_a_pattern_is_tried_where_all_that_it_needs_is_near() -> None:
         (b"Found it", {b"Found"}),
     ):
         assert set(signs.present(text, Vocabulary(text))) == found
+
+
+@pytest.mark.parametrize("head", ["", "> ", "Channel 00/0 : ", "> Channel 03 : "])
+def test_connections_without_the_head_of_their_lines(head: str) -> None:
+    (communicator,) = read(f"{head}9[1a000] -> 2[6b000] [send] via NET/IB/0/GDRDMA").communicators
+    (transport,) = communicator.transports
+    assert (transport.src, transport.dst, transport.label) == (9, 2, "NET/IB/0/GDRDMA")
+    assert bool(transport.channels) == ("Channel" in head)
+    assert transport.text == head.removeprefix("> ") + (
+        "9[1a000] -> 2[6b000] [send] via NET/IB/0/GDRDMA"
+    )
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["flight 9[a] -> 2[b] via NET/work", "9[a] -> 2[b] via NETWORK", "9 -> 2 via NET/IB/0"],
+)
+def test_other_programs_have_ways_too(line: str) -> None:
+    assert not read(line).communicators
+
+
+def test_a_system_block_needs_no_communicator() -> None:
+    head = "n1:22:23 [0] NCCL INFO "
+    log = read(
+        f"{head}=== System : maxBw 48.0 totalBw 48.0 ===",
+        f"{head}CPU/0-0 (1/2/-1)",
+        f"{head}+ PCI[48.0] - GPU/0-68000 (8)",
+    )
+    assert not log.communicators
+    assert [node.name for node in log.systems[0].nodes] == ["CPU/0-0", "GPU/0-68000"]

@@ -70,13 +70,7 @@ def _down(case: Case) -> Iterable[Finding] | None:
                 f"{len(active)} of "
                 f"{len(group)} such ports{_lost(active, group)}. Jobs inside this node do not "
                 "need it.",
-                fix=[
-                    Fix(
-                        text="Polling means no signal: cable or switch. LinkUp without ACTIVE "
-                        "means no subnet manager.",
-                        command=f"ibstat {shlex.quote(names[0])}",
-                    )
-                ],
+                fix=[_look(names[0])],
             )
         )
     return findings
@@ -102,6 +96,15 @@ def _none_up(ports: Group) -> Finding:
         ],
         consequence="Jobs over several nodes go by TCP (NET/Socket). Jobs inside this node do not "
         "need RDMA.",
+        fix=[_look(ports[0][0].name)],
+    )
+
+
+def _look(name: str) -> Fix:
+    return Fix(
+        text="Polling means no signal: cable or switch. LinkUp without ACTIVE means no subnet "
+        "manager.",
+        command=f"ibstat {shlex.quote(name)}",
     )
 
 
@@ -234,6 +237,7 @@ PORT_DOWN = Rule(
     disproof="state 4: ACTIVE in the port's folder of sysfs",
     sources=("NVIDIA/nccl#719", "NCCL transport/net_ib/init.cc"),
     check=_down,
+    without_gpus=True,
 )
 PORT_SLOW = Rule(
     id="nic-port-slow",
@@ -243,6 +247,7 @@ PORT_SLOW = Rule(
     disproof="the same rate in every port's folder of sysfs",
     sources=("NVIDIA/nccl#366", "NVIDIA/nccl#1405"),
     check=_slow,
+    without_gpus=True,
 )
 NIC_FAR = Rule(
     id="nic-far",

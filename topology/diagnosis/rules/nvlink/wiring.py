@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ....hardware.vendors import AMD
+from ....hardware.vendors import AMD, NVIDIA
 from ....model.machine import Gpu
 from ... import vendors
 from ...case import Case
@@ -70,7 +70,8 @@ def _check_pcie_only(case: Case) -> Iterable[Finding] | None:
     if not pairs or any(pair.letters == "?" for pair in pairs):
         return None
     wired = [gpu for gpu in case.gpus if (sku := case.sku(gpu)) is None or sku.fabric != "none"]
-    if not all(map(_read, wired)):
+    matrix = _matrix_alone(case)
+    if not matrix and not all(map(_read, wired)):
         return None  # where links were not read, their absence is not known
     if any(pair.fast for pair in pairs):
         return []
@@ -99,16 +100,52 @@ def _check_pcie_only(case: Case) -> Iterable[Finding] | None:
         if far
         else "GPUs below one switch copy directly, the others through the host."
     )
+    groups = _processors(case)
+    if groups:
+        shown = " ".join("{" + ", ".join(map(case.name, group)) + "}" for group in groups)
+        evidence.append(
+            Evidence(
+                what="GPUs without SYS between them",
+                value=shown,
+                source=vendors.source(case.gpus, _MATRIX),
+            )
+        )
+        where += (
+            " Pairs of different groups cross the link between processors, or between NUMA nodes "
+            "of one, as well."
+        )
+    if matrix:
+        where += " A matrix shows NVLinks that are off as PCIe too: `nvidia-smi nvlink -s` tells."
     return [
         PCIE_ONLY.finding(
             BY_DESIGN,
-            f"{len(case.gpus)} GPUs are joined by PCIe alone",
+            f"{len(case.gpus)} GPUs are joined by PCIe alone"
+            + (", across processors" if groups else ""),
             devices=[gpu.address for gpu in case.gpus],
             evidence=evidence,
             consequence=f"{where} Collectives run at PCIe's pace: prefer data or pipeline "
             "parallelism to tensor parallelism here.",
         )
     ]
+
+
+def _matrix_alone(case: Case) -> bool:
+    """Whether `nvidia-smi topo -m` is all that is known: it names every pair's NVLinks."""
+    return all(gpu.vendor == NVIDIA.id and case.sku(gpu) is None for gpu in case.gpus) and all(
+        (cell := case.matrix.cell(*pair.ends)) is not None and cell.basis == "read"
+        for pair in case.pairs
+    )
+
+
+def _processors(case: Case) -> list[list[str]]:
+    """The GPUs in groups that SYS sets apart; [] where there is one, or each is a group."""
+    near: dict[str, set[str]] = {gpu.address: {gpu.address} for gpu in case.gpus}
+    for pair in case.pairs:
+        if pair.letters != "SYS":
+            joined = near[pair.ends[0]] | near[pair.ends[1]]
+            near |= dict.fromkeys(joined, joined)
+    groups = sorted({tuple(sorted(group)) for group in near.values()})
+    return [list(group) for group in groups] if 1 < len(groups) < len(near) else []
 
 
 ISLANDS = Rule(

@@ -12,7 +12,7 @@ from ...finding import BROKEN, NOTICE, SLOW, Evidence, Finding, Fix
 from ...pairs import BELOW_SWITCH, Pair, devices_of, meet_in_switch, named, way
 from ...rule import Rule
 from ...shared.kernel_line import kernel_argument
-from ...shared.redirecting import TRANSLATED, bridges_between, redirects
+from ...shared.redirecting import REDIRECTS, TRANSLATED, bridges_between, redirects
 
 CONTROL = "PCI config space, ACS control (extended capability 0x000D, offset 6)"
 _FORWARD_ONLY = "iommu.passthrough=1"
@@ -33,11 +33,12 @@ def _peers(case: Case) -> list[Pair]:
 
 
 def _check_acs(case: Case) -> Iterable[Finding] | None:
+    listed = _listed(case)
     # In a virtual machine ACS has to stay on: it keeps the guests apart.
     if case.in_vm is not False:
-        return None
-    found: list[Finding] = []
-    read = False
+        return listed
+    found: list[Finding] = [*(listed or ())]
+    read = listed is not None
     pairs = _peers(case)
     redirected: list[Pair] = []
     for pair in pairs:
@@ -93,6 +94,43 @@ def _acs(case: Case, pairs: Sequence[Pair]) -> Finding:
         ),
         fix=_clear(case, bridges),
     )
+
+
+def _listed(case: Case) -> list[Finding] | None:
+    """What lines of lspci without addresses show; None where there are none."""
+    lines = case.machine.unnamed_acs
+    if not lines or case.in_vm:
+        return None
+    bad = [line.acs for line in lines if not set(REDIRECTS).isdisjoint(line.acs)]
+    if not bad:
+        return []
+    return [
+        ACS_RULE.finding(
+            NOTICE,
+            f"ACS redirects at {len(bad)} of {len(lines)} devices of a listing that does not name "
+            "them",
+            evidence=[
+                Evidence(what="controls that are on", value=" ".join(acs), source=CONTROL)
+                for acs in list(dict.fromkeys(bad))[:_SHOWN]
+            ],
+            consequence="Where such a bridge stands between two GPUs, or a GPU and a NIC, each "
+            "packet between them goes up to the CPU: they are slower, and on some hosts packets "
+            "are lost and jobs hang. Elsewhere, and in a virtual machine, it does no harm.",
+            fix=[
+                Fix(
+                    text="List the bridges by name, and give --from all of it.",
+                    command="lspci -vvv",
+                    needs_root=True,
+                ),
+                Fix(
+                    text="Switch off ACS on the bridges above GPUs and NICs; it comes back at the "
+                    "next start.",
+                    command="setpci -s BRIDGE ECAP_ACS+6.w=0000",
+                    needs_root=True,
+                ),
+            ],
+        )
+    ]
 
 
 def _control(case: Case, bridge: str) -> Evidence:
@@ -220,6 +258,7 @@ ACS_RULE = Rule(
     "two; SrcValid+ alone does not redirect",
     sources=("NVIDIA/nccl#2079", "NVIDIA/nccl#606", "NCCL user guide, troubleshooting"),
     check=_check_acs,
+    without_gpus=True,
     implied_by=("p2p-data-wrong",),
 )
 IOMMU = Rule(

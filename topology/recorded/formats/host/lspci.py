@@ -7,18 +7,18 @@ a switch. ACS controls are in -vvv of root alone.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
-from ....model.format import Format, FormatError, ProvesNothingError
-from ....model.machine import Host, PciDevice
+from ....model.format import Format, FormatError
+from ....model.machine import Host, PciDevice, UnnamedAcs
 from ....model.part import Part, Raw
 from ....model.record import Gap
 from ....sources.pci.devices import BRIDGES
 from ....sources.pci.devices import parse as parse_devices
-from .pci_blocks import ADDRESS, HEAD, NUMBERS, read_blocks
+from .pci_blocks import ADDRESS, HEAD, NUMBERS, read_blocks, read_controls
 from .pci_tree import BRANCH, ROOT, Leaf, read_tree
 from .pci_words import CLASSES, NO_CLASS, bare_metal, class_by_name, named
 
@@ -30,10 +30,7 @@ _HOST_BRIDGE = f"0x{CLASSES['Host bridge']:06x}"
 _MAX_BYTES = 16 * 1024 * 1024
 _MAX_DEPTH = 64
 _HOST_FIELDS = ("hostname", "kernel", "container", "memory_bytes", "shm_bytes", "memlock_bytes")
-_ACS_ALONE = re.compile(r"(?m)^[ \t]*ACSCtl:")
-NO_ADDRESSES = (
-    "these lines of ACSCtl do not say whose they are; paste all of `sudo lspci -vvv`, without grep"
-)
+_NO_ADDRESS = "lines of lspci without addresses: which devices they are about is not known"
 
 
 def _recognises(head: bytes, path: Path) -> bool:
@@ -48,9 +45,7 @@ def _parse(data: bytes, path: Path) -> Part:
     tree = read_tree(lines)
     blocks = read_blocks(line for line in lines if not _IN_TREE.match(line))
     if not tree and not blocks:
-        if _ACS_ALONE.search(text):
-            raise ProvesNothingError(NO_ADDRESSES)
-        raise FormatError("no device in it")
+        return _without_addresses(read_controls(lines))
     raw = _raw(tree, blocks)
     found = parse_devices(raw)
     names = [name for device in raw["devices"].values() if (name := device.get("text"))]
@@ -60,6 +55,14 @@ def _parse(data: bytes, path: Path) -> Part:
         for device in found.pci
     )
     return msgspec.structs.replace(found, pci=pci, host=_host(names))
+
+
+def _without_addresses(controls: Sequence[tuple[str, ...]]) -> Part:
+    """What `lspci -vvv | grep ACSCtl` leaves of the devices: their controls, in their order."""
+    if not controls:
+        raise FormatError("no device in it")
+    listed = (UnnamedAcs(place=place, acs=acs) for place, acs in enumerate(controls, 1))
+    return Part(unnamed_acs=tuple(listed), assumptions=(_NO_ADDRESS,))
 
 
 def _raw(tree: Mapping[str, Leaf], blocks: Mapping[str, dict[str, Raw]]) -> dict[str, Raw]:

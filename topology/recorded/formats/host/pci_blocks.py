@@ -71,6 +71,12 @@ def read_blocks(lines: Iterable[str]) -> dict[str, dict[str, Raw]]:
     return devices
 
 
+def read_controls(lines: Iterable[str]) -> list[tuple[str, ...]]:
+    """The ACS controls that are on, of every line that tells them."""
+    found = (_ACS.match(line.strip()) for line in lines)
+    return [tuple(_on(acs[1])) for acs in found if acs is not None][:MOST_DEVICES]
+
+
 def _head(device: dict[str, Raw], head: re.Match[str]) -> None:
     if head.re is NUMBERS:
         device.setdefault("class", f"0x{head[2]}00")
@@ -122,5 +128,11 @@ def _detail(device: dict[str, Raw], line: str) -> None:
 
 def _register(words: str) -> int:
     """The bits of "SrcValid+ TransBlk- ..."."""
-    on = {word[:-1] for word in words.split() if word.endswith("+")}
+    on = _on(words)
     return sum(1 << bit for bit, name in enumerate(_CONTROLS) if name in on)
+
+
+def _on(words: str) -> list[str]:
+    """The controls that are on, in the order of their bits."""
+    on = {word[:-1] for word in words.split() if word.endswith("+")}
+    return [name for name in _CONTROLS if name in on]

@@ -7,11 +7,13 @@ from pathlib import Path
 import pytest
 
 from gputop.topology.diagnosis.case import Case
+from gputop.topology.diagnosis.engine import diagnose
+from gputop.topology.diagnosis.finding import NOTICE
 from gputop.topology.diagnosis.rules.pcie.acs import ACS_RULE
 from gputop.topology.diagnosis.rules.pcie.width import WIDTH
 from gputop.topology.model.machine import Machine, PciDevice
 from gputop.topology.node import Node
-from gputop.topology.recorded.load import LoadError, load
+from gputop.topology.recorded.load import load
 from tests.support.places import RECORDINGS
 
 FOLDER = RECORDINGS / "pasted"
@@ -118,10 +120,21 @@ def test_links_below_bare_addresses() -> None:
     ]
 
 
-def test_controls_without_addresses_say_what_to_paste_instead() -> None:
-    why = r"acs-grep\.txt:2: lspci proves nothing here: .* paste all of `sudo lspci -vvv`"
-    with pytest.raises(LoadError, match=why):
-        machine("acs-grep.txt")
+def test_controls_without_addresses_are_counted() -> None:
+    found = machine("acs-grep.txt")
+    assert [one.acs for one in found.unnamed_acs] == [ON, ON, ("SrcValid",)]
+    assert not found.pci
+
+
+def test_what_controls_without_addresses_mean_depends_on_the_place(tmp_path: Path) -> None:
+    file = tmp_path / "acs.txt"
+    for line, said in (("SrcValid+ ReqRedir+", True), ("SrcValid+ ReqRedir-", False)):
+        file.write_text(f"\t\tACSCtl:\t{line}\n" * 2)
+        snapshot = load([str(file)]).snapshot
+        diagnosis = diagnose(Case(Node(snapshot)))
+        assert diagnosis.verdict == "cannot tell"
+        found = [one for one in diagnosis.findings if one.id == "acs-redirect"]
+        assert [(one.severity, "2 of 2" in one.title) for one in found] == [(NOTICE, True)] * said
 
 
 def test_capabilities_that_root_alone_sees(tmp_path: Path) -> None:

@@ -31,9 +31,12 @@ _WORDS = {
 _COMMAND = re.compile(r"\btopo\s+(?:-p2p|--p2pstatus)[ =]+([rwnap]{1,5})\b")
 _NAME = re.compile(r"\AGPU\d{1,4}\Z")
 _CELL = r"(?:X|OK|CNS|GNS|TNS|NS|DR|U)"
+_REFUSED = ("CNS", "GNS", "TNS", "DR")
+"""Why a pair has no P2P at all. NS is said of one kind of access alone, such as atomics."""
 _NO_COMMAND = (
     "a matrix of nvidia-smi topo -p2p stands without its command: what it grants is not known"
 )
+_REFUSALS_ALONE = f"{_NO_COMMAND}, and its refusals are taken for those of reads (-p2p r)"
 
 
 def _recognises(head: bytes, path: Path) -> bool:
@@ -60,8 +63,11 @@ def _parse(data: bytes, path: Path) -> Part:
         rows[words[0]] = cells[: len(columns)]
     _check(columns, rows)
     fields = [_FIELDS[letter] for letter in dict.fromkeys(letters)]
+    unsaid = "" if fields else _NO_COMMAND
+    if unsaid and any(cell in _REFUSED for cells in rows.values() for cell in cells):
+        unsaid = _REFUSALS_ALONE
     pairs = tuple(
-        _pair(row, column, cell, fields)
+        _pair(row, column, cell, fields or [_FIELDS["r"]] * (cell in _REFUSED))
         for row, cells in rows.items()
         for column, cell in zip(columns, cells, strict=True)
         if row != column
@@ -76,7 +82,7 @@ def _parse(data: bytes, path: Path) -> Part:
         )
         for name in columns
     )
-    return Part(gpus=gpus, pairs=pairs, assumptions=() if fields else (_NO_COMMAND,))
+    return Part(gpus=gpus, pairs=pairs, assumptions=(unsaid,) if unsaid else ())
 
 
 def _check(columns: list[str], rows: dict[str, list[str]]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 import pytest
 
@@ -258,3 +260,18 @@ def test_matrices_without_affinities() -> None:
     assert {pair.nvlinks_reported for pair in node.machine.pairs} == {2}
     node = snapshot("rtx5070-2-topo.txt")  # the head stands behind the command
     assert {pair.ancestor for pair in node.machine.pairs} == {"hostbridge"}
+
+
+@pytest.mark.parametrize(
+    ("cell", "read"),
+    [("GNS", "gpu not supported"), ("DR", "disabled by registry key"), ("NS", None), ("OK", None)],
+)
+def test_a_p2p_matrix_without_its_command_grants_nothing(
+    tmp_path: Path, cell: str, read: str | None
+) -> None:
+    file = tmp_path / "p2p.txt"
+    file.write_text(f"\tGPU0\tGPU1\n GPU0\tX\t{cell}\n GPU1\t{cell}\tX\n")
+    node = load([str(file)]).snapshot
+    assert {(pair.p2p_read, pair.p2p_write) for pair in node.machine.pairs} == {(read, None)}
+    (said,) = node.assumptions
+    assert ("its refusals are taken for those of reads" in said) == (read is not None)
