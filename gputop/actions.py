@@ -12,6 +12,7 @@ from gputop.screens import NAMES
 from gputop.screens.key_line import COMMON
 from gputop.terminal.clean import clean, clean_block
 from gputop.terminal.writing import write_whole
+from gputop.theming import DEFAULT
 from gputop.topology.model.characters import json_text
 from gputop.topology.recorded.demos import demo
 from gputop.topology.recorded.feeds import DemoFeed
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
     from gputop.topology.sources.feed import Feed
 
 
-def choose_theme(app: App[Any]) -> None:
-    """Choose a theme; the one under the cursor shows at once."""
+def choose_theme(app: GpuTop) -> None:
+    """Choose a theme, also for the next start; the one under the cursor shows at once."""
     before = app.theme
     names = [name for name in app.available_themes if name.startswith("gputop-")]
     names += [name for name in app.available_themes if name not in names]
@@ -38,7 +39,12 @@ def choose_theme(app: App[Any]) -> None:
     def wear(name: str | None) -> None:
         app.theme = before if name is None else name
 
-    app.push_screen(ChoicePanel("Theme", [(n, n) for n in names], before, preview=wear), wear)
+    def take(name: str | None) -> None:
+        wear(name)
+        if name is not None:
+            app.remembered.keep("theme", "" if name == DEFAULT else name)
+
+    app.push_screen(ChoicePanel("Theme", [(n, n) for n in names], before, preview=wear), take)
 
 
 def confirm_run(app: GpuTop, announced: Announcement, go: Callable[[], None]) -> None:

@@ -28,6 +28,7 @@ from gputop.screens.selection import PickedDevices
 from gputop.screens.view import View
 from gputop.terminal import hangup, job_control
 from gputop.terminal.clean import clean
+from gputop.terminal.remembered import Remembered
 from gputop.tidying import LEAST_SECONDS, Tidying
 from gputop.topology.hardware.words import Words, words_for
 from gputop.widgets.key import bindings
@@ -65,7 +66,12 @@ class GpuTop(QuickKeysApp[int]):
     nccl_check: reactive[NcclCheck | None] = reactive(None, init=False, repaint=False)
     """What the last run of the probe nccl proved."""
 
-    def __init__(self, feed: Feed | None = None, interval: float = 1.0) -> None:
+    def __init__(
+        self,
+        feed: Feed | None = None,
+        interval: float = 1.0,
+        remembered: Remembered | None = None,
+    ) -> None:
         self.MODES = {name: partial(self._open, name) for name in NAMES}  # type: ignore[misc]
         super().__init__()
         self.feed = feed
@@ -77,9 +83,8 @@ class GpuTop(QuickKeysApp[int]):
         self.findings = FindingsController()
         self.what_if = WhatIfController(self)
         self.selected = PickedDevices()
-        for theme in theming.builtin(default_only=True):
-            self.register_theme(theme)
-        self.theme = theming.DEFAULT
+        self.remembered = remembered or Remembered()
+        theming.wear(self, self.remembered.get("theme"))
         self.animation_level = "none"
         self._inbox = Inbox(self.post_message)
         if feed is not None:
@@ -153,7 +158,7 @@ class GpuTop(QuickKeysApp[int]):
         # switches it off, which saves a tenth of the start.
         gc.freeze()
         gc.enable()
-        if failed := theming.register_all(self):
+        if failed := theming.register_all(self, self.remembered.get("theme")):
             self.say("; ".join(failed), title="Themes that cannot be used", severity="warning")
 
     def _fatal_error(self) -> None:
@@ -197,9 +202,7 @@ class GpuTop(QuickKeysApp[int]):
 
     def action_what_if(self) -> None:
         """Try a variable out: choose among the usual ones."""
-        from gputop.actions import choose_what_if
-
-        choose_what_if(self)
+        _actions().choose_what_if(self)
 
     def on_refresh_failed(self, message: messages.RefreshFailed) -> None:
         """Say that no report could be made."""
@@ -247,15 +250,11 @@ class GpuTop(QuickKeysApp[int]):
 
     def action_why(self) -> None:
         """Explain the selected thing."""
-        from gputop.actions import show_why
-
-        show_why(self)
+        _actions().show_why(self)
 
     def action_help(self) -> None:
         """Show the keys."""
-        from gputop.actions import show_help
-
-        show_help(self)
+        _actions().show_help(self)
 
     def action_choose_theme(self) -> None:
         """Choose a theme; the one under the cursor shows at once."""
@@ -281,15 +280,11 @@ class GpuTop(QuickKeysApp[int]):
 
     def copy_text(self, text: str, note: str = "") -> None:
         """Put a text on the clipboard of the terminal, and say so; `note` goes after it."""
-        from gputop.actions import copy_text
-
-        copy_text(self, text, note)
+        _actions().copy_text(self, text, note)
 
     def action_export(self) -> None:
         """Write the screen and the snapshot to the current folder."""
-        from gputop.actions import export_screen
-
-        export_screen(self)
+        _actions().export_screen(self)
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         """Give the commands of the palette."""

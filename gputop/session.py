@@ -15,6 +15,7 @@ from gputop.commands import NAMES
 from gputop.exits import USAGE, Exit
 from gputop.terminal import hangup, signs
 from gputop.terminal.early_screen import EarlyScreen
+from gputop.terminal.remembered import Remembered
 
 if TYPE_CHECKING:
     from gputop.topology.model.snapshot import NodeSnapshot
@@ -38,17 +39,20 @@ def open_app(
     # Lets a reading thread run between two imports, not only every 5 ms.
     sys.setswitchinterval(0.0005)
     feed = _feed(snapshot, demo, interval)
+    remembered = Remembered.of_user()
     screen = EarlyScreen()
     try:
         from gputop import first_picture
 
         # What fails here fails in the app too, which then says so on its screen.
         with suppress(Exception):
-            first_picture.show(feed, screen)
+            # It has the colours of the default theme, and the GPUs by number.
+            if not (remembered.get("theme") or remembered.get("sort")):
+                first_picture.show(feed, screen)
         with _without_tls():
             from gputop.app import GpuTop
 
-        app = GpuTop(feed, interval)
+        app = GpuTop(feed, interval, remembered)
         app.driver_class = screen.driver(app.driver_class)
         app.run()
     finally:

@@ -73,12 +73,24 @@ def own_variables(app: App[Any]) -> dict[str, str]:
     return {} if ours is None else ours.variables
 
 
-def register_all(app: App[Any]) -> tuple[str, ...]:
-    """Give an app all themes, the user's own too; a sentence for each that cannot be used."""
+def wear(app: App[Any], name: str) -> None:
+    """Start an app with the theme of this name, if it is one of ours; else with the default."""
+    for theme in builtin(default_only=name in ("", DEFAULT)):
+        app.register_theme(theme)
+    app.theme = name if name in app.available_themes else DEFAULT
+
+
+def register_all(app: App[Any], wanted: str = "") -> tuple[str, ...]:
+    """Give an app all themes, the user's own too; a sentence for each that cannot be used.
+
+    `wanted` is worn if it is one of the user's own.
+    """
     first, *themes = builtin()
     loaded, failed = load_user(user_folder(), first)
     for theme in (*themes, *loaded):
         app.register_theme(theme)
+    if wanted in {theme.name for theme in loaded}:
+        app.theme = wanted
     return failed
 
 

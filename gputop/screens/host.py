@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from gputop.live.what_if import WhatIfController
     from gputop.messages import SuiteState
     from gputop.screens.selection import PickedDevices
+    from gputop.terminal.remembered import Remembered
     from gputop.topology.hardware.words import Words
 
 T = TypeVar("T")
@@ -27,6 +28,7 @@ class ScreenHost(Protocol):
     findings: FindingsController
     what_if: WhatIfController
     selected: PickedDevices
+    remembered: Remembered
 
     @property
     def words(self) -> Words:

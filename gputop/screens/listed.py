@@ -23,9 +23,13 @@ class ListedView(View):
     def on_named_list_picked(self, message: NamedList.Picked) -> None:
         """Draw the panel for the line under the cursor."""
         self.query_one(self.DETAILS, Board).scroll_home(animate=False)
+        self.carry()
         self.redraw()
         if message.twice:
             self.picked_twice()
+
+    def carry(self) -> None:
+        """Carry the device of the line under the cursor along to other screens."""
 
     def picked_twice(self) -> None:
         """What a double click does."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 class PickedDevices:
     """What a person picked last, by PCI address or node id; a screen takes what it can show."""
@@ -18,6 +20,11 @@ class PickedDevices:
         if self.device is None or self.peer is None:
             return None
         return self.device, self.peer
+
+    def among(self, devices: Iterable[str]) -> str | None:
+        """The picked device, or the other one of the pair, if it is one of these."""
+        known = set(devices)
+        return next((found for found in (self.device, self.peer) if found in known), None)
 
     def pick(self, device: str, peer: str | None = None) -> None:
         """Select a device or a pair; a device of the selected pair leaves the pair as it is."""

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from gputop.screens.selection import PickedDevices
     from gputop.topology.model.page import Page
     from gputop.topology.report import Report
+    from gputop.widgets.pair_matrix import PairMatrix
 
 NARROW_BELOW = 110
 
@@ -106,6 +107,10 @@ class View(Screen[None]):
 
     def take_selection(self, selected: PickedDevices) -> None:
         """Select what was picked on another screen, as far as it is shown here."""
+
+    def on_pair_matrix_pair_picked(self, message: PairMatrix.PairPicked) -> None:
+        """Carry a pair of a matrix along."""
+        self.gputop.selected.pick(*message.pair)
 
     def back(self) -> bool:
         """Undo something of this screen on Esc; False when there is nothing to undo."""

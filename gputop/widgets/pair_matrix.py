@@ -78,6 +78,10 @@ class PairMatrix(Board):
         room = max(at_most - LABEL - 1, 0)
         return LABEL + 1 + len(found) * _cell_width(found, values, room)
 
+    def go_to(self, pair: Pair | None) -> None:
+        """Select a pair before it is drawn; None leaves the selection as it is."""
+        self.pair = pair or self.pair
+
     def show_measure(
         self,
         report: Report,

@@ -42,6 +42,16 @@ class QuickKeysApp(App[T]):
         else:
             self.screen.refresh(layout=True)
 
+    def action_help_quit(self) -> None:
+        """Leave on Ctrl+C, as people expect; where a line is typed, close the line.
+
+        Textual asks this only where no text is selected, which it copies.
+        """
+        if isinstance(self.focused, Input):
+            self.call_next(self.run_action, "step_back")
+        else:
+            self.exit()
+
 
 class ClosesOnce(Screen[T]):
     """A panel that takes only itself away, whatever it is told after it was closed.

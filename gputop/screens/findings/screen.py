@@ -119,6 +119,12 @@ class FindingsScreen(ListedView):
         row = self._list.row
         return None if row is None else row.finding
 
+    def carry(self) -> None:
+        """Carry the device of the finding along."""
+        finding = self._finding
+        if finding is not None and finding.devices:
+            self.gputop.selected.pick(*finding.devices[: 2 if len(finding.devices) == 2 else 1])
+
     def action_silence(self) -> None:
         """Silence the selected finding for this session, or undo that."""
         row, finding = self._list.row, self._finding

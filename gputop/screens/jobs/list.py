@@ -151,6 +151,14 @@ class JobList(NamedList):
         """The line under the cursor; None when there is none."""
         return self._rows[self.place] if self._rows else None
 
+    def select_about(self, device: str) -> None:
+        """Put the cursor on what uses this GPU, unless it is there."""
+        here = self.row
+        if here is None or device in _gpus(here):
+            return
+        found = next((row for row in self._rows if device in _gpus(row)), here)
+        self.selected = found.name
+
     def show_rows(self, rows: Sequence[JobRow], nothing: str) -> None:
         """Put these rows on screen, or say why there is none."""
         self._rows, self._nothing = tuple(rows), nothing
@@ -176,6 +184,10 @@ class JobList(NamedList):
             text, ink = row.cells[0]
             return ((mark, "strong"), (left(text, width - 1), ink))
         return _line(row.cells, shown, mark)
+
+
+def _gpus(row: JobRow) -> tuple[str, ...]:
+    return row.job.gpus if row.user is None else row.user.gpus
 
 
 def _fitting(width: int) -> tuple[tuple[str, int], ...]:

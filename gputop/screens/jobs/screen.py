@@ -24,6 +24,7 @@ from gputop.widgets.key import note, scroll_keys, select_keys
 if TYPE_CHECKING:
     from gputop.live.findings import Shown
     from gputop.screens.host import ScreenHost
+    from gputop.screens.selection import PickedDevices
     from gputop.topology.diagnosis.finding import Finding
     from gputop.topology.jobs.grouping import GpuUser, Job
     from gputop.topology.model.page import Page
@@ -197,6 +198,17 @@ class JobsScreen(ListedView):
     @property
     def _list(self) -> JobList:
         return self.query_one("#job-list", JobList)
+
+    def carry(self) -> None:
+        """Carry the first GPU of the job or process along."""
+        targets = self.probe_targets()
+        if targets and self.gputop.selected.among(targets) is None:
+            self.gputop.selected.pick(targets[0])
+
+    def take_selection(self, selected: PickedDevices) -> None:
+        """Select what uses the GPU that was picked elsewhere."""
+        if selected.device is not None:
+            self._list.select_about(selected.device)
 
     def selected_text(self) -> str:
         """What the panel says."""

@@ -215,6 +215,11 @@ class WiringDiagram(Board):
         self.post_message(self.BoxPicked())
         self._reveal_selected()
 
+    def go_to(self, device: str, peer: str | None = None) -> None:
+        """Select a node before it is drawn; with a peer, mark it and select the peer."""
+        self._selected = device if peer is None else peer
+        self.first = None if peer is None else device
+
     def walk(self, direction: str) -> None:
         """Go to the next box: "up", "down", "left", "right", "next" or "previous"."""
         box = self.box

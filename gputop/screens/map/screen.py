@@ -25,6 +25,7 @@ from gputop.widgets.spans import cut, text_of, wrapped
 if TYPE_CHECKING:
     from gputop.screens.host import ScreenHost
     from gputop.screens.map.links import MapLink
+    from gputop.screens.selection import PickedDevices
     from gputop.topology.model.page import Page
     from gputop.topology.report import Report
     from gputop.topology.wiring.graph import Graph
@@ -161,9 +162,19 @@ class MapScreen(View):
 
     def on_wiring_diagram_box_picked(self, message: WiringDiagram.BoxPicked) -> None:
         """Follow the cursor."""
+        box, pair = self.wiring.box, self.wiring.pair
+        if pair is not None:
+            self.gputop.selected.pick(*pair)
+        elif box is not None and box.members:
+            self.gputop.selected.pick(box.id)
         self.redraw()
         if message.twice:
             self.gputop.action_why()
+
+    def take_selection(self, selected: PickedDevices) -> None:
+        """Select what was picked elsewhere; of a pair the first is marked."""
+        if selected.device is not None:
+            self.wiring.go_to(selected.device, selected.peer)
 
     def action_walk(self, direction: str) -> None:
         """Move the cursor."""

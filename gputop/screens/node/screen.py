@@ -33,6 +33,7 @@ from gputop.widgets.status import figures_age
 
 if TYPE_CHECKING:
     from gputop.screens.host import ScreenHost
+    from gputop.screens.selection import PickedDevices
     from gputop.topology.explain.nics import GpuNic
     from gputop.topology.model.page import Page
     from gputop.topology.report import Report
@@ -83,7 +84,9 @@ class NodeScreen(View):
         yield HeadLine(id="use")
         yield HeadLine(id="cost")
         yield Board(id="identity")
-        yield GpuTable(id="gpus", classes="titled")
+        table = GpuTable(id="gpus", classes="titled")
+        table.sort_by(self.gputop.remembered.get("sort"))
+        yield table
         yield Pick(id="pick")
         yield Lower(id="lower")
         yield Board(id="problems", classes="titled")
@@ -200,6 +203,7 @@ class NodeScreen(View):
 
     def on_gpu_table_gpu_picked(self, message: GpuTable.GpuPicked) -> None:
         """Follow the cursor with the matrix and the details."""
+        self.gputop.selected.pick(message.address)
         self._draw_again()
         if message.twice:
             self.gputop.action_why()
@@ -207,6 +211,11 @@ class NodeScreen(View):
     def _draw_again(self) -> None:
         if self.report is not None and self._rows:
             self.gputop.guarded(self._draw_selection, self.report)
+
+    def take_selection(self, selected: PickedDevices) -> None:
+        """Select the GPU that was picked elsewhere."""
+        table = self.query_one("#gpus", GpuTable)
+        table.selected = selected.among(row.gpu.address for row in self._rows) or table.selected
 
     def action_move(self, step: int) -> None:
         """Move the cursor of the table."""
@@ -228,7 +237,9 @@ class NodeScreen(View):
 
     def action_sort(self) -> None:
         """Sort the GPUs by the next figure."""
-        self.query_one("#gpus", GpuTable).sort_next()
+        table = self.query_one("#gpus", GpuTable)
+        table.sort_next()
+        self.gputop.remembered.keep("sort", table.order.removeprefix("by "))
         self.redraw()
 
     async def action_filter(self) -> None:

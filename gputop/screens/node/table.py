@@ -75,6 +75,10 @@ class GpuTable(Board):
         self._sort = (self._sort + 1) % len(SORTS)
         self._places = {}
 
+    def sort_by(self, order: str) -> None:
+        """Sort by one of SORTS; by number where there is none of that name."""
+        self._sort = SORTS.index(order) if order in SORTS else 0
+
     def _in_order(self, rows: Sequence[Row]) -> tuple[Row, ...]:
         if not self._sort:
             return tuple(rows)

@@ -217,7 +217,6 @@ class PairsScreen(View):
         """Explain the pair under the cursor."""
         self._open = False
         self._trial.drop()
-        self.gputop.selected.pick(*message.pair)
         self.query_one("#steps", Board).scroll_home(animate=False)
         self.redraw()
         if message.twice:

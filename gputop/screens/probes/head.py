@@ -18,6 +18,11 @@ LEVELS = ("quick", "normal", "full")
 _DOT = (" · ", "rule")
 
 
+def known_level(name: str) -> str:
+    """The level of this name; the normal one where there is none."""
+    return name if name in LEVELS else LEVELS[1]
+
+
 def head_lines(
     entries: Sequence[ProbeEntry], gpus: int, level: str, suite: SuiteState | None, width: int
 ) -> tuple[Line, ...]:

@@ -13,7 +13,7 @@ from gputop.measuring.judged import judged
 from gputop.screens.probes.entries import entries
 from gputop.screens.probes.expected import ExpectedFigures
 from gputop.screens.probes.figure_lines import about_lines, entry_lines
-from gputop.screens.probes.head import LEVELS, head_lines
+from gputop.screens.probes.head import LEVELS, head_lines, known_level
 from gputop.screens.probes.history import history_lines
 from gputop.screens.probes.list import ProbeList
 from gputop.screens.probes.picture import ProbePicture
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from gputop.measuring.judged import Judged
     from gputop.screens.host import ScreenHost
     from gputop.screens.probes.entries import ProbeEntry
+    from gputop.screens.selection import PickedDevices
     from gputop.topology.model.page import Page
     from gputop.topology.report import Report
 
@@ -76,12 +77,7 @@ class ProbesScreen(View):
             written="Tab  m",
         ),
         Key("shift+tab,M", "next_view(-1)"),
-        Key(
-            "left,h",
-            "next_picture(-1)",
-            help="another curve or heat map of the same probe",
-            written="← →",
-        ),
+        Key("left,h", "next_picture(-1)", help="another curve or heat map", written="← →"),
         Key("right,l", "next_picture(1)"),
         *scroll_keys("scroll_figures", 5, "scroll the figures"),
         note("on the bars", "├ ┤ the healthy band, ╍ from the least to the largest of several"),
@@ -91,7 +87,7 @@ class ProbesScreen(View):
 
     def __init__(self, name: str, gputop: ScreenHost) -> None:
         super().__init__(name, gputop)
-        self._level = "normal"
+        self._level = known_level(gputop.remembered.get("level"))
         self._views = ProbeViews()
         self._expected = ExpectedFigures()
         self._runs: tuple[KeptRun, ...] = ()
@@ -239,6 +235,10 @@ class ProbesScreen(View):
     def _room(self, board: Board, otherwise: int) -> int:
         return (board.scrollable_content_region.width or otherwise) - 1
 
+    def take_selection(self, selected: PickedDevices) -> None:
+        """Select the pair in the heat map that was picked elsewhere."""
+        self.query_one("#probe-picture", ProbePicture).matrix.go_to(selected.pair)
+
     def on_named_list_picked(self, message: ProbeList.Picked) -> None:
         """Show the probe under the cursor."""
         self.query_one("#probe-figures", Board).scroll_home(animate=False)
@@ -265,6 +265,7 @@ class ProbesScreen(View):
     def action_level(self) -> None:
         """Choose the next level."""
         self._level = LEVELS[(LEVELS.index(self._level) + 1) % len(LEVELS)]
+        self.gputop.remembered.keep("level", self._level)
         self.redraw()
 
     def action_next_view(self, step: int) -> None:
