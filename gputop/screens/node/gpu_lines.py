@@ -238,9 +238,10 @@ def folded(rows: Sequence[Row]) -> str:
         parts.append(known)
     if pcie := pcie_alike(rows):
         parts.append(f"PCIe {pcie}")
-    known_clocks = [row for row in rows if row.reading and row.reading.throttle_reasons is not None]
-    if len(known_clocks) == len(rows) and not any(map(slowed, rows)):
-        parts.append("nothing throttles")
+    reasons = [None if row.reading is None else row.reading.throttle_reasons for row in rows]
+    if None not in reasons and not any(map(slowed, rows)):
+        capped = any("sw power cap" in found for found in reasons if found)
+        parts.append("only the power cap slows" if capped else "nothing throttles")
     return " · ".join(parts)
 
 
