@@ -88,13 +88,13 @@ def link_of_pair(node: JudgedNode, one: Gpu, other: Gpu, sku: Sku) -> LinkRates 
             switched=True,
             gone=True,
         )
-    if sku.full_mesh and sku.pair_gbs and _xgmi_down(one, other):
+    if sku.full_mesh and sku.pair_gbs and (gone := mesh_links_down((one, other))):
         return LinkRates(
             kind="xgmi",
             name=narrow.name,
             design_gbs=sku.pair_gbs,
             now_gbs=narrow.now_gbs,
-            missing=mesh_links_down((one, other)),
+            missing=gone,
             gone=True,
         )
     return msgspec.structs.replace(
@@ -180,20 +180,19 @@ def _down(node: JudgedNode, ends: tuple[Gpu, Gpu], sku: Sku) -> tuple[str, ...]:
 
 def mesh_links_down(gpus: Sequence[Gpu]) -> tuple[str, ...]:
     """The pairs of a mesh that have lost their xGMI link, as clauses."""
+    down = [(gpu, _far_ends_down(gpu)) for gpu in gpus]
     return tuple(
         f"the xGMI link of {gpu_label(one)} and {gpu_label(other)} is down"
-        for one, other in combinations(gpus, 2)
-        if _xgmi_down(one, other)
+        for (one, from_one), (other, from_other) in combinations(down, 2)
+        if other.address in from_one or one.address in from_other
     )
 
 
-def _xgmi_down(one: Gpu, other: Gpu) -> bool:
-    """Whether an end says that the link of a pair is down, while others of that end are up."""
-    return any(
-        any(link.active is False and link.remote_address == far for link in near.xgmi)
-        and any(link.active for link in near.xgmi)
-        for near, far in ((one, other.address), (other, one.address))
-    )
+def _far_ends_down(gpu: Gpu) -> set[str]:
+    """The GPUs that it says its xGMI link is down to, while others of its links are up."""
+    if not any(link.active for link in gpu.xgmi):
+        return set()
+    return {link.remote_address for link in gpu.xgmi if link.active is False}
 
 
 def _most_bridged(node: JudgedNode, sku: Sku) -> int:

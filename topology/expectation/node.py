@@ -12,7 +12,7 @@ from ..wiring.ends import switch_links
 from ..wiring.graph import Graph, build_graph, gpu_label
 from ..wiring.letters import UNKNOWN, Relations
 from ..wiring.likeness import likeness
-from ..wiring.paths import Path, path_between
+from ..wiring.paths import Path, Trees, path_between
 
 
 class JudgedNode:
@@ -28,6 +28,7 @@ class JudgedNode:
             if gpu.uuid:
                 self._gpus[gpu.uuid.lower()] = gpu
         self._paths: dict[tuple[str, str], Path | None] = {}
+        self._trees: Trees = {}
         self._kinds: dict[tuple[str, str], str] = {}
         self._skus: dict[str, Sku | None] = {}
         self._relations = Relations(self.machine)
@@ -61,7 +62,7 @@ class JudgedNode:
         """The best path between two GPUs."""
         ends = (one.address, other.address)
         if ends not in self._paths:
-            self._paths[ends] = path_between(self.graph, *ends)
+            self._paths[ends] = path_between(self.graph, *ends, trees=self._trees)
         return self._paths[ends]
 
     def kind(self, src: str | None, dst: str | None) -> str:

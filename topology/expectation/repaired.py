@@ -20,7 +20,12 @@ WIRED = ("switched", "point_to_point")
 
 def repaired(machine: Machine) -> Machine | None:
     """The machine with all links that belong to it; None where none is missing."""
-    fixed = {gpu.address: _nvlinks(machine, gpu) or _xgmi(machine, gpu) for gpu in machine.gpus}
+    up = {id(gpu): _up(gpu) for gpu in machine.gpus}
+    pattern = _pattern(machine)
+    fixed = {
+        gpu.address: _nvlinks(machine, gpu, up) or _xgmi(machine, gpu, pattern)
+        for gpu in machine.gpus
+    }
     if not any(fixed.values()):
         return None
     gpus = tuple(fixed[gpu.address] or gpu for gpu in machine.gpus)
@@ -60,15 +65,18 @@ def _up(gpu: Gpu) -> int:
     return sum(1 for link in gpu.nvlinks if link.active)
 
 
-def _nvlinks(machine: Machine, gpu: Gpu) -> Gpu | None:
-    """The GPU with all its NVLinks up; None where none is known to be missing."""
+def _nvlinks(machine: Machine, gpu: Gpu, up: dict[int, int]) -> Gpu | None:
+    """The GPU with all its NVLinks up; None where none is known to be missing.
+
+    `up`: how many each GPU has, by id().
+    """
     if gpu.vendor != NVIDIA.id or gpu.mig_enabled or gpu.why("nvlinks") is not None:
         return None
-    most = max(links_of_model(machine, gpu), *(_up(other) for other in _alike(machine, gpu)))
-    some = any(_up(other) for other in machine.gpus)
-    if _up(gpu) >= most or not (some or _guest(machine) is False):
+    own_up = up[id(gpu)]
+    most = max(links_of_model(machine, gpu), *(up[id(other)] for other in _alike(machine, gpu)))
+    if own_up >= most or not (any(up.values()) or _guest(machine) is False):
         return None
-    if not _up(gpu) and not links_of_model(machine, gpu):
+    if not own_up and not links_of_model(machine, gpu):
         return None  # no bridge is fitted
     known = {link.link: link for link in gpu.nvlinks}
     found = dict(known)
@@ -105,11 +113,10 @@ def _link(machine: Machine, gpu: Gpu, number: int, own: NvLink | None) -> NvLink
     return NvLink(link=number, active=True, remote_kind="nvswitch")
 
 
-def _xgmi(machine: Machine, gpu: Gpu) -> Gpu | None:
+def _xgmi(machine: Machine, gpu: Gpu, pattern: XgmiLink | None) -> Gpu | None:
     """The GPU with all its xGMI links up; None where none is known to be missing."""
     if gpu.vendor != AMD.id:
         return None
-    pattern = _pattern(machine)
     guest = _guest(machine)
     if pattern is None and guest is not False:
         return None  # a guest may be shown all its links as down

@@ -50,14 +50,25 @@ class Path(msgspec.Struct, frozen=True, kw_only=True):
         return None if self.bottleneck is None else self.wires[self.bottleneck]
 
 
-def path_between(graph: Graph, a: str, b: str) -> Path | None:
-    """Find the best path between two nodes; None when a node is unknown or nothing joins them."""
+Trees = dict[str, dict[str, str]]
+"""By node: over PCIe and the host, each node that it reaches, and the one before it."""
+
+
+def path_between(graph: Graph, a: str, b: str, *, trees: Trees | None = None) -> Path | None:
+    """Find the best path between two nodes; None when a node is unknown or nothing joins them.
+
+    `trees`: what was found before of the same graph, for those who ask for many paths.
+    """
     if a == b or a not in graph or b not in graph:
         return None
     wire = graph.get_edge_data(a, b, {}).get("wire")
     if wire is not None and wire.kind in ("nvlink", "xgmi"):
         return _path((a, b), (wire,), ((a, b),), wire.kind)
-    return _through_switches(graph, a, b) or _over_gpus(graph, a, b) or _through_tree(graph, a, b)
+    return (
+        _through_switches(graph, a, b)
+        or _over_gpus(graph, a, b)
+        or _through_tree(graph, a, b, trees)
+    )
 
 
 def _over_gpus(graph: Graph, a: str, b: str) -> Path | None:
@@ -152,9 +163,14 @@ def _sum(wires: Sequence[Wire], value: Callable[[Wire], float | None]) -> float 
     return sum(known) if len(known) == len(wires) else None
 
 
-def _through_tree(graph: Graph, a: str, b: str) -> Path | None:
+def _through_tree(graph: Graph, a: str, b: str, trees: Trees | None) -> Path | None:
     """The shortest way over PCIe and the host; devices are its ends, never in between."""
-    nodes = _shortest(graph, a, b)
+    before = None if trees is None else trees.get(a)
+    if before is None:
+        before = _tree(graph, a)
+        if trees is not None:
+            trees[a] = before
+    nodes = _shortest(before, a, b)
     if nodes is None:
         return None
     edges = tuple(pairwise(nodes))
@@ -167,18 +183,20 @@ _MOST_WAYS = 4096
 _ENDS = ("gpu", "nic", "nvswitch", "nvme")
 
 
-def _shortest(graph: Graph, a: str, b: str) -> list[str] | None:
+def _tree(graph: Graph, a: str) -> dict[str, str]:
     before: dict[str, str] = {a: a}
     queue = [a]
     for node in queue:
-        if node == b:
-            break
         if node != a and graph.nodes[node]["kind"] in _ENDS:
             continue
         for other, edge in graph[node].items():
             if other not in before and edge["wire"].kind not in ("nvlink", "xgmi"):
                 before[other] = node
                 queue.append(other)
+    return before
+
+
+def _shortest(before: dict[str, str], a: str, b: str) -> list[str] | None:
     if b not in before:
         return None
     nodes = [b]

@@ -94,9 +94,9 @@ def command(
             shown.two_node = document(two, gputop=__version__, source=snapshot.source, pair=pair)
         print_json(shown)
         return
-    known = costs_of(Node(snapshot).deciding(baseline)).all_reduce
-    whole = not changes and addresses is None and library is None
-    _print(prediction, pair, known if whole and pair is None else None)
+    whole = not changes and addresses is None and library is None and pair is None
+    known = costs_of(Node(snapshot).deciding(baseline)).all_reduce if whole else None
+    _print(prediction, pair, known)
     if suggestions:
         click.echo()
     for line in advice_lines(suggestions, text_width()):
