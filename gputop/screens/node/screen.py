@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -21,9 +21,9 @@ from gputop.screens.node.identity import (
     reason_lines,
 )
 from gputop.screens.node.lower import Lower, Pick, heading
+from gputop.screens.node.places import Places
 from gputop.screens.node.table import SORTS, GpuTable
 from gputop.screens.view import View
-from gputop.topology.explain.switches import switch_above
 from gputop.topology.model.units import seconds
 from gputop.widgets.bars import HeadLine
 from gputop.widgets.board import Board
@@ -34,7 +34,6 @@ from gputop.widgets.status import figures_age
 if TYPE_CHECKING:
     from gputop.screens.host import ScreenHost
     from gputop.screens.selection import PickedDevices
-    from gputop.topology.explain.nics import GpuNic
     from gputop.topology.model.page import Page
     from gputop.topology.report import Report
     from gputop.widgets.gpu_cells import Row
@@ -73,7 +72,7 @@ class NodeScreen(View):
         super().__init__(name, gputop)
         self._rows: tuple[Row, ...] = ()
         self._shown_once = False
-        self._nics: tuple[object, Mapping[str, GpuNic]] = (None, {})
+        self._places = Places()
         self._recent = Recent()
         self._headed: tuple[object, ...] | None = None
         """What the first two lines were last made from."""
@@ -113,7 +112,8 @@ class NodeScreen(View):
             snapshot,
             stale=age is not None,
             shown=self.shown,
-            nics=self._gpu_nics(report),
+            # The relations take some time to work out.
+            nics=self._places.nics(report) if self._shown_once else {},
             recent=self._recent,
         )
         old = "" if age is None else f"figures are {seconds(age)} old"
@@ -137,19 +137,6 @@ class NodeScreen(View):
             self.query_one("#use", HeadLine).show(use_line(use, snapshot, width), measure)
         if gpus:
             self.query_one("#cost", HeadLine).show(cost_line(report, width))
-
-    def _gpu_nics(self, report: Report) -> Mapping[str, GpuNic]:
-        """The NICs of the GPUs, worked out again when the machine or the prediction changes."""
-        if not self._shown_once or not report.node.decided:
-            return {}  # the relations take some time to work out
-        key = (report.prediction, report.matrix)
-        known, nics = self._nics
-        if not isinstance(known, tuple) or any(a is not b for a, b in zip(known, key, strict=True)):
-            from gputop.topology.explain.nics import gpu_nics
-
-            nics = gpu_nics(report.node)
-            self._nics = key, nics
-        return nics
 
     def _draw_selection(self, report: Report) -> None:
         lower = self.query_one(Lower)
@@ -197,9 +184,9 @@ class NodeScreen(View):
         row = next((row for row in self._rows if row.gpu.address == selected), None)
         if row is None:
             return None
-        machine = None if self.report is None else self.report.snapshot.machine
-        switch = "" if machine is None else switch_above(machine, row.gpu.address)
-        return replace(row, selected=False, switch=switch)
+        return replace(
+            row, selected=False, switch=self._places.switch(self.report, row.gpu.address)
+        )
 
     def on_gpu_table_gpu_picked(self, message: GpuTable.GpuPicked) -> None:
         """Follow the cursor with the matrix and the details."""

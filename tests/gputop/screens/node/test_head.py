@@ -1,0 +1,75 @@
+"""The first lines of Node: verdict, use and cost; its graphs and orders."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from gputop.app import GpuTop
+from gputop.screens.node.charts import area, ceiling, spark
+from gputop.topology.diagnosis.case import Case
+from gputop.topology.diagnosis.engine import diagnose
+from gputop.topology.explain.nics import gpu_nics
+from gputop.topology.explain.switches import switch_above
+from gputop.topology.report import Report
+from tests.support.app import demo_report, give, press, text
+
+
+def judged(name: str) -> Report:
+    node = demo_report(name).node
+    return Report(node, diagnose(Case(node)))
+
+
+@pytest.mark.parametrize(
+    ("shape", "verdict"),
+    [
+        ("hgx-h100-8", "✓ FIT: nothing wrong in 73 checks"),
+        ("sick-h100-8", "▼ SLOW  GPU3: 16 of 18 NVLinks, PCIe x8 of x16"),
+        ("sick-mi300x-8", "▼ SLOW  xGMI links are down: GPU2-GPU5"),
+    ],
+)
+async def test_the_first_line_is_the_verdict_and_the_second_who_runs(
+    shape: str, verdict: str
+) -> None:
+    async with GpuTop().run_test(size=(80, 24)) as pilot:
+        await give(pilot, judged(shape))
+        assert verdict in text(pilot, "#verdict")
+        assert "BUSY GPU0-5 torchrun demo 5 h · FREE GPU6-7" in text(pilot, "#use")
+
+
+async def test_a_healthy_node_without_a_free_gpu_is_busy() -> None:
+    report = judged("hgx-h100-8")
+    gpus = report.snapshot.readings.gpus
+    full = (*gpus[:6], *(replace(one, processes=gpus[0].processes) for one in gpus[6:]))
+    readings = replace(report.snapshot.readings, gpus=full)
+    async with GpuTop().run_test(size=(80, 24)) as pilot:
+        await give(pilot, report.follow(replace(report.snapshot, readings=readings)))
+        assert "• BUSY: nothing wrong" in text(pilot, "#verdict")
+
+
+async def test_graphs_and_orders() -> None:
+    async with GpuTop().run_test(size=(120, 40)) as pilot:
+        await give(pilot, judged("hgx-h100-8"))
+        await press(pilot, "g")
+        assert "Utilisation" in text(pilot, "#plots")
+        assert "last 5 minutes" in text(pilot, "#plots")
+        await press(pilot, "escape", "s")
+        assert not pilot.app.screen.query_one("#plots").display
+        assert "by utilisation" in text(pilot, "#gpus")
+
+
+def test_each_gpu_has_its_nic_and_its_switch() -> None:
+    node = demo_report("hgx-h100-8").node
+    nics = gpu_nics(node)
+    third = node.snapshot.machine.gpus[3].address
+    assert nics[third].text == "NCCL takes mlx5_3: PIX, 48.0 GB/s, GPUDirect RDMA"
+    assert nics[third].place == "near"
+    assert "shared with mlx5_3" in switch_above(node.snapshot.machine, third)
+    amd = gpu_nics(demo_report("mi300x-8").node)
+    assert not any(nic.taken for nic in amd.values())
+
+
+def test_charts() -> None:
+    assert spark((None, 0.0, 50.0, 100.0), 100.0, "bar") == ((" ▁▄▇", "bar"),)
+    assert area((0.0, 100.0), 100.0, 2, "bar") == (((" █", "bar"),), (("▁█", "bar"),))
+    assert [ceiling(value) for value in (0.0, 0.03, 3.0, 70.0)] == [1.0, 0.05, 5.0, 100.0]
