@@ -15,6 +15,7 @@ from gputop.commands import NAMES
 from gputop.exits import USAGE, Exit
 from gputop.terminal import hangup, signs
 from gputop.terminal.early_screen import EarlyScreen
+from gputop.terminal.outer_colours import forget_outer_colours
 from gputop.terminal.remembered import Remembered
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ def open_app(
     if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
         raise Exit("the app needs a terminal; for scripts there are: " + ", ".join(NAMES), USAGE)
     hangup.guard()
+    forget_outer_colours()
     signs.fit(sys.__stderr__)
     # The app switches the collector on again behind the first picture.
     gc.disable()

@@ -103,7 +103,7 @@ def selected_where(screen: str, key: str) -> Cells:
         views = [line.shown.cells()]
         for pressed in (key, BACK[key], key):
             line.press(pressed)
-            line.watch(1)
+            line.watch(2)
             views.append(line.shown.cells())
     changed = {
         (y, x): cell
