@@ -136,27 +136,55 @@ class Painter:
 
     def _paint_row(self, row: int, found: list[int]) -> Iterator[str]:
         texts, pens = self._wanted(row)
+        shown, with_pens = self._texts[row], self._pens[row]
+        narrow = row not in self._picture.wide
+        last = self._size[0] - 1
+        run: list[str] = []
         for column in found:
             text, pen = texts[column], pens[column]
-            self._texts[row][column], self._pens[row][column] = text, pen
             if not text or pen is None:
-                continue  # the left half brings it
-            way = self._bridge(row, column, texts, pens)
-            if way is None:
-                way = self._move(row, column)
-            written = f"{way}{change(self._pen, pen)}{text}"
-            self._pen, self._row = pen, row
-            after = column + 1
-            is_wide = texts[after : after + 1] == [""]
-            if is_wide:
-                self._texts[row][after], self._pens[row][after] = "", pen
-            elif self._texts[row][after : after + 1] == [""]:
-                self._texts[row][after] = None  # half of what was there: terminals differ
-            # They do too about the width of what is not one narrow character, and about where the
-            # cursor is behind the last column.
-            narrow = len(text) == 1 and not is_wide
-            self._column = after if narrow and after < self._size[0] else None
-            yield written
+                # The left half of a wide letter brings it.
+                shown[column], with_pens[column] = text, pen
+                continue
+            if (
+                narrow
+                and self._column == column < last
+                and self._row == row
+                and self._pen == pen
+                and len(text) == 1
+            ):
+                shown[column], with_pens[column] = text, pen
+                self._column = column + 1
+                run.append(text)
+                continue
+            if run:
+                yield "".join(run)
+                run.clear()
+            yield self._write(row, column, texts, pens)
+        if run:
+            yield "".join(run)
+
+    def _write(self, row: int, column: int, texts: list[str | None], pens: list[Pen | None]) -> str:
+        """Go to a cell and write it with its pen."""
+        text, pen = texts[column] or "", pens[column] or DEFAULT
+        shown, with_pens = self._texts[row], self._pens[row]
+        way = self._bridge(row, column, texts, pens)
+        if way is None:
+            way = self._move(row, column)
+        written = f"{way}{change(self._pen, pen)}{text}"
+        shown[column], with_pens[column] = text, pen
+        self._pen, self._row = pen, row
+        after = column + 1
+        is_wide = texts[after : after + 1] == [""]
+        if is_wide:
+            shown[after], with_pens[after] = "", pen
+        elif shown[after : after + 1] == [""]:
+            shown[after] = None  # half of what was there: terminals differ
+        # They do too about the width of what is not one narrow character, and about where the
+        # cursor is behind the last column.
+        known = len(text) == 1 and not is_wide and after < self._size[0]
+        self._column = after if known else None
+        return written
 
     def _bridge(
         self, row: int, column: int, texts: list[str | None], pens: list[Pen | None]

@@ -12,14 +12,14 @@ from gputop.terminal.painting.pens import DEFAULT, Pen, PictureError, turned
 MOST_ROWS, MOST_COLUMNS = 1000, 2000
 JOINERS = "\u200d\ufe0f"
 _TOKEN = re.compile(
-    r"(?:\x1b\[([\d;]*)m)?([^\x00-\x1f\x7f-\x9f]+)"  # text, often behind its colours
+    r"(?:\x1b\[([\d;]*)m)?([^\x00-\x1f\x7f-\x9f]+)(\x1b\[0m)?"  # text, often in its colours
     r"|\x1b\[([\d;]*)m"
     r"|\x1b\[(\d*)(?:;(\d*))?H"
     r"|(\n)"
     r"|(\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x07)"
     r"|(\x1b(?:\[[0-?]*[ -/]*|\][^\x07\x1b]*\x1b?)?\Z)"  # the end of the data cuts it
 )
-_TEXT, _PEN, _ROW, _COLUMN, _LINE, _OTHER, _CUT = range(2, 9)
+_TEXT, _RESET, _PEN, _ROW, _COLUMN, _LINE, _OTHER, _CUT = range(2, 10)
 _LINK = re.compile(r"\x1b\]8;(.*?)(?:\x07|\x1b\\)", re.DOTALL)
 _SYNCHRONIZED = re.compile(r"\x1b\[\?2026[hl]")
 _EMPTIES = re.compile(r"\x1b\[\?(?:47|1047|1049)[hl]")
@@ -64,15 +64,17 @@ class Picture:
             if token.start() != end:
                 break
             end, kind = token.end(), token.lastindex
-            if kind == _TEXT:
+            if kind in (_TEXT, _RESET):
                 if token[1] is not None:
                     self._pen = turned(self._pen, token[1])
-                self._write(token[2])
+                self._write(token[_TEXT])
+                if kind == _RESET:
+                    self._pen = turned(self._pen, "0")
             elif kind == _PEN:
-                self._pen = turned(self._pen, token[3])
+                self._pen = turned(self._pen, token[_PEN])
             elif kind in (_ROW, _COLUMN):
-                self.row = int(token[4] or 1) - 1
-                self.column = int(token[5] or 1) - 1
+                self.row = int(token[_ROW] or 1) - 1
+                self.column = int(token[_COLUMN] or 1) - 1
             elif kind == _LINE:
                 self.row = None  # a place follows, or the terminal would scroll
             elif kind == _CUT:
