@@ -47,6 +47,8 @@ class EccCounts(Record, frozen=True, kw_only=True):
     pages_retired_single: int | None = None
     pages_retired_double: int | None = None
     retirement_pending: bool | None = None
+    unrepairable: bool | None = None
+    """Whether some memory can be neither repaired nor replaced by spare rows."""
 
 
 class XgmiReading(Record, frozen=True, kw_only=True):

@@ -161,7 +161,11 @@ def _rome(system: System, shape: RcclShape, steps: _Steps) -> Match | None:
 
 
 def _hives(system: System, shape: RcclShape, steps: _Steps) -> Match | None:
-    """parse4H4P: four hives of four GPUs, a NIC for each GPU."""
+    """parse4H4P: four hives of four GPUs, and a NIC at PIX from each GPU.
+
+    RCCL 2.21 writes PIX as the number 3, ROCm/rocm-systems (projects/rccl) by its name. That the
+    versions between, in whose list C2C has that number, mean PIX too is an assumption.
+    """
     if not _on_rome(system) or len(shape.gpu_ids) != 16 or len(shape.nic_numa) != 16:
         return None
     hives: list[list[int]] = []

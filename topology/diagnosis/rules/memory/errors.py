@@ -14,13 +14,18 @@ from ....model.machine import Gpu
 from ....model.readings import EccCounts
 from ... import vendors
 from ...case import Case
-from ...finding import BROKEN, NOTICE, SLOW, Evidence, Finding, Fix
+from ...finding import BROKEN, CANNOT_TELL, NOTICE, SLOW, Evidence, Finding, Fix
 from ...rule import Rule
 
 _GUIDE = "NVIDIA GPU Memory Error Management"
 _ECC_CALL = "NVML nvmlDeviceGetTotalEccErrors"
 _ROWS_CALL = "NVML nvmlDeviceGetRemappedRows"
-_PAGES_CALL = "NVML nvmlDeviceGetRetiredPagesPendingStatus"
+_CALLS = {
+    "remap_pending": _ROWS_CALL,
+    "remap_failed": _ROWS_CALL,
+    "retirement_pending": "NVML nvmlDeviceGetRetiredPagesPendingStatus",
+    "unrepairable": "NVML nvmlDeviceGetUnrepairableMemoryFlag_v1",
+}
 
 
 def _counts(case: Case) -> list[tuple[Gpu, EccCounts]]:
@@ -130,6 +135,36 @@ def _remap_failed(case: Case) -> Iterable[Finding] | None:
     )
 
 
+def _unrepairable(case: Case) -> Iterable[Finding] | None:
+    """The flag counts as a fault only beside errors: drivers set it on memory without any, too."""
+    hit = [ecc for _, ecc in _counts(case) if ecc.unrepairable]
+    proven = any(map(_worn, hit))
+    return _flagged(
+        case,
+        UNREPAIRABLE,
+        "unrepairable",
+        BROKEN if proven else CANNOT_TELL,
+        "memory that cannot be repaired"
+        if proven
+        else "memory is flagged as beyond repair, with no error counted,",
+        "What fails next has no spare (Xid 157): jobs run on, and one that meets the bad memory "
+        "ends with an uncorrected error."
+        if proven
+        else "Either the flag or the counts are wrong: a second source has to say which.",
+    )
+
+
+def _worn(ecc: EccCounts) -> bool:
+    """Whether anything was counted that wears memory out."""
+    return bool(
+        ecc.uncorrected_volatile
+        or ecc.uncorrected_aggregate
+        or ecc.rows_remapped_uncorrected
+        or ecc.rows_remapped_corrected
+        or ecc.remap_failed
+    )
+
+
 def _retirement_pending(case: Case) -> Iterable[Finding] | None:
     return _flagged(
         case,
@@ -162,20 +197,22 @@ def _flagged(
                 Evidence(
                     what=f"{field.replace('_', ' ')}, {case.name(gpu.address)}",
                     value=f"yes{_rows(ecc)}",
-                    source=vendors.source(
-                        [gpu], _ROWS_CALL if field.startswith("remap") else _PAGES_CALL
-                    ),
+                    source=vendors.source([gpu], _CALLS[field]),
                 )
                 for gpu, ecc in hit
             ],
             consequence=consequence,
-            fix=[
-                Fix(text="Take the GPU out of service and have it replaced.")
-                if severity == BROKEN
-                else _reset(gpus, "Drain the GPU and reset it.")
-            ],
+            fix=[_remedy(gpus, severity)],
         )
     ]
+
+
+def _remedy(gpus: list[Gpu], severity: str) -> Fix:
+    if severity == BROKEN:
+        return Fix(text="Take the GPU out of service and have it replaced.")
+    if severity == CANNOT_TELL:
+        return Fix(text="Test the memory.", command="dcgmi diag -r 3")
+    return _reset(gpus, "Drain the GPU and reset it.")
 
 
 def _rows(ecc: EccCounts) -> str:
@@ -218,6 +255,19 @@ REMAP_FAILED = Rule(
     sources=(_GUIDE, "DCGM error DCGM_FR_ROW_REMAP_FAILURE"),
     check=_remap_failed,
 )
+UNREPAIRABLE = Rule(
+    id="memory-unrepairable",
+    title="memory that can be neither repaired nor replaced",
+    evidence="the driver's flag for it",
+    vendor=NVIDIA.id,
+    disproof="`nvidia-smi -q -d ECC` with Unrepairable Memory: No",
+    sources=(
+        "NVML nvmlUnrepairableMemoryStatus_v1_t",
+        "DCGM field DCGM_FI_DEV_MEMORY_UNREPAIRABLE_FLAG",
+        "NVIDIA Xid 157",
+    ),
+    check=_unrepairable,
+)
 RETIREMENT_PENDING = Rule(
     id="page-retirement-pending",
     title="pages of memory that wait to be taken out of use",
@@ -227,4 +277,4 @@ RETIREMENT_PENDING = Rule(
     sources=("NVIDIA Dynamic Page Retirement", _GUIDE),
     check=_retirement_pending,
 )
-RULES = (UNCORRECTED, REMAP_FAILED, REMAP_PENDING, RETIREMENT_PENDING)
+RULES = (UNCORRECTED, UNREPAIRABLE, REMAP_FAILED, REMAP_PENDING, RETIREMENT_PENDING)

@@ -46,6 +46,7 @@ def ecc_counts(element: Element) -> EccCounts:
             "pages_retired_double", f"{pages}/double_bit_retirement/retired_count"
         ),
         "retirement_pending": v.flag("retirement_pending", f"{pages}/pending_retirement"),
+        "unrepairable": v.flag("unrepairable", "ecc_errors/unrepairable_memory"),
     }
     return EccCounts(gaps=v.gaps, **values)
 

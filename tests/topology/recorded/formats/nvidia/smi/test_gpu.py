@@ -39,8 +39,19 @@ def test_the_health_of_a_fabric_reads_as_in_nvml() -> None:
     found = diagnose(Case(Node(node))).findings
     assert [(one.id, one.severity) for one in found] == [
         ("fabric-health", "slow"),
+        ("memory-unrepairable", "cannot-tell"),
         ("evidence-missing", "cannot-tell"),
     ]
+
+
+def test_memory_that_cannot_be_repaired_is_proven_by_errors_alone() -> None:
+    text = (FOLDER / "rubin-4.xml").read_text()
+    clean, row = "<remapped_row_unc>0", "<remapped_row_unc>1"
+    for worn, severity in ((text, "cannot-tell"), (text.replace(clean, row, 1), "broken")):
+        part = smi_xml.FORMAT.parse(worn.encode(), FOLDER)
+        node = merge([part], taken_at=0.0, source=("text",), gputop="")
+        found = {one.id: one for one in diagnose(Case(Node(node))).findings}
+        assert found["memory-unrepairable"].severity == severity
 
 
 def test_a_reason_for_slow_clocks_that_is_new_is_not_lost() -> None:

@@ -30,7 +30,8 @@ def snapshot(name: str) -> NodeSnapshot:
 def test_no_public_machine_raises_an_alarm(path: Path) -> None:
     report = Node(load([str(path)]).snapshot)
     found = diagnose(Case(report))
-    rest = [finding for finding in found.findings if finding.id != "evidence-missing"]
+    doubts = {"evidence-missing", "memory-unrepairable"}
+    rest = [finding for finding in found.findings if finding.id not in doubts]
     assert {finding.severity for finding in rest} <= {"notice", "by-design"}
     assert [lack.id for lack in found.lacking] == ["bus"]
     assert predict(report.snapshot).pairs or len(report.snapshot.machine.gpus) == 1
