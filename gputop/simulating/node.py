@@ -40,9 +40,7 @@ class SimulatedNode:
         """
         self.snapshot = msgspec.structs.replace(snapshot, measurements=())
         self._healthy = healthy
-        self.judge = Judge(self.snapshot)
-        if node is not None:
-            self.judge = Judge(self.snapshot, node.prediction, lambda: node.graph)
+        self.judge = Judge(self.snapshot, None if node is None else node.prediction)
         self._seed = ", ".join(snapshot.source)
 
     def gpu(self, address: str) -> Gpu:

@@ -252,7 +252,7 @@ class Case:
         ]
         if not figures:
             return ()
-        judge = Judge(self.snapshot, self.prediction, lambda: self.node.graph)
+        judge = Judge(self.snapshot, self.prediction)
         return tuple(zip(figures, judge.judge(figures), strict=True))
 
     @cached_property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
@@ -12,7 +12,6 @@ from ..model import quantities
 from ..model.snapshot import Measurement, NodeSnapshot
 from ..model.units import figure as three
 from ..nccl.prediction import Prediction
-from ..wiring.graph import Graph
 from . import collectives, devices, pairs, siblings
 from .causes import explains, seen
 from .judgement import (
@@ -58,14 +57,9 @@ class Judge:
         self,
         snapshot: NodeSnapshot,
         prediction: Prediction | None = None,
-        graph: Callable[[], Graph] | None = None,
     ) -> None:
-        """`prediction`, `graph`: those of this snapshot, where somebody keeps them.
-
-        The graph is built only when a path is needed: its library takes a tenth of a second to
-        import.
-        """
-        self.node = JudgedNode(snapshot, graph)
+        """`prediction`: that of this snapshot, where somebody keeps it."""
+        self.node = JudgedNode(snapshot)
         self.variables = Variables(snapshot, prediction)
 
     def judge(self, figures: Sequence[Measurement]) -> tuple[Judgement, ...]:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cached_property
 
 from ..hardware.specs import Sku, sku_for
 from ..model.machine import Gpu
 from ..model.snapshot import Measurement, NodeSnapshot
 from ..wiring.ends import switch_links
-from ..wiring.graph import Graph, build_graph, gpu_label
+from ..wiring.graph import Graph, gpu_label
 from ..wiring.letters import UNKNOWN, Relations
+from ..wiring.light import light_graph
 from ..wiring.likeness import likeness
 from ..wiring.paths import Path, Trees, path_between
 
@@ -18,9 +18,8 @@ from ..wiring.paths import Path, Trees, path_between
 class JudgedNode:
     """A snapshot with the facts that every figure needs."""
 
-    def __init__(self, snapshot: NodeSnapshot, graph: Callable[[], Graph] | None = None) -> None:
+    def __init__(self, snapshot: NodeSnapshot) -> None:
         self.snapshot = snapshot
-        self._graph = graph
         self.machine = snapshot.machine
         self._gpus: dict[str, Gpu] = {}
         for gpu in reversed(self.machine.gpus):
@@ -34,9 +33,8 @@ class JudgedNode:
         self._relations = Relations(self.machine)
 
     @cached_property
-    def graph(self) -> Graph:
-        """The wiring."""
-        return build_graph(self.machine) if self._graph is None else self._graph()
+    def _graph(self) -> Graph:
+        return light_graph(self.machine)
 
     @property
     def virtual(self) -> bool:
@@ -62,7 +60,7 @@ class JudgedNode:
         """The best path between two GPUs."""
         ends = (one.address, other.address)
         if ends not in self._paths:
-            self._paths[ends] = path_between(self.graph, *ends, trees=self._trees)
+            self._paths[ends] = path_between(self._graph, *ends, trees=self._trees)
         return self._paths[ends]
 
     def kind(self, src: str | None, dst: str | None) -> str:

@@ -40,7 +40,7 @@ def measured_facts(node: Node, one: Gpu, other: Gpu, path: Path | None) -> list[
         for item in node.snapshot.measurements
         if (item.src, item.dst) == (one.address, other.address) and item.quantity not in SWEEPS
     ]
-    judge = Judge(node.snapshot, node.prediction, lambda: node.graph)
+    judge = Judge(node.snapshot, node.prediction)
     judged = zip(found, judge.judge(found), strict=True)
     facts = [_measured(item, path, judgement) for item, judgement in judged]
     if not any(item.quantity in QUANTITIES for item in found):

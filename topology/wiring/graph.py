@@ -43,10 +43,15 @@ def build_graph(machine: Machine) -> Graph:
     import networkx as nx  # a tenth of a second, which the first screen need not wait for
 
     graph: Graph = nx.Graph()
-    _Builder(machine, graph).build()
+    wire_up(machine, graph)
     freeze_attributes(graph)
     frozen: Graph = nx.freeze(graph)
     return frozen
+
+
+def wire_up(machine: Machine, graph: Graph) -> None:
+    """Add what a machine has to an empty graph."""
+    _Builder(machine, graph).build()
 
 
 def wires_of(graph: Graph) -> Iterator[tuple[str, str, Wire]]:

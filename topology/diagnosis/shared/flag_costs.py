@@ -88,7 +88,7 @@ def cost_of(case: Case, values: Mapping[str, str], gpus: tuple[str, ...]) -> Var
 
 def _cost(case: Case, values: dict[str, str], gpus: tuple[str, ...] | None) -> VariableCost | None:
     prediction = None if gpus else case.node.prediction
-    judge = Judge(case.snapshot, prediction, lambda: case.node.graph)
+    judge = Judge(case.snapshot, prediction)
     variables = judge.variables
     before = variables.without(values, gpus)
     if before is None or before.failure:

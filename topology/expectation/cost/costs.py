@@ -20,7 +20,7 @@ class Costs:
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        self._judge = Judge(node.snapshot, node.prediction, lambda: node.graph)
+        self._judge = Judge(node.snapshot, node.prediction)
         self._known: dict[tuple[str, ...], Cost | None] = {}
 
     def fits(self, node: Node) -> bool:
