@@ -45,7 +45,7 @@ async def look():
         await keep("pairs", "Driver grant")
         commands = {command.title: command for command in app.get_system_commands(app.screen)}
         commands["Measure: Hops between queues"].callback()
-        await keep("hops", "Hops between queues", "[3.00]", "4.00")
+        await keep("hops", "Hops between queues", "3.00", "4.00")
     print(json.dumps(seen))
 
 
@@ -121,7 +121,7 @@ def test_a_probe_is_one_file_and_one_line(checkout: CopiedCheckout) -> None:
         assert words in seen["probes"]
     for words in ("hops between queues, hops", "[3.00]", "4.00"):
         assert words in seen["plot"]
-    for words in ("Hops between queues", "[3.00]", "4.00"):
+    for words in ("Hops between queues", "3.00", "4.00"):
         assert words in seen["hops"]
 
     checkout.write("history.py", HISTORY)
