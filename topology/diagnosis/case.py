@@ -18,7 +18,8 @@ from ..model.snapshot import Measurement, NodeSnapshot
 from ..nccl.prediction import Prediction
 from ..node import Node
 from ..sources.collect import ONLY_PCI
-from ..wiring.graph import climb, gpu_label
+from ..wiring.above import climb
+from ..wiring.graph import gpu_label
 from ..wiring.relations import RelationMatrix
 from .given import GIVEN, KEPT, access, keeps_back
 from .pairs import Pair, pairs_of

@@ -13,7 +13,8 @@ from ..model.units import UNKNOWN, size, text, whole
 from ..node import Node
 from ..sources.amd.words import held
 from ..sources.nvidia.recovery import NONE
-from ..wiring.graph import climb, gpu_id, gpu_label, gpu_numa
+from ..wiring.above import climb
+from ..wiring.graph import gpu_id, gpu_label, gpu_numa
 from ..wiring.wires import Wire
 from .links import LinkTrouble, link_facts, missing_links
 from .naming import origin

@@ -8,7 +8,7 @@ from ..model.machine import Interface, NumaNode, PciDevice, RdmaDevice, RdmaPort
 from ..model.page import Fact, Page
 from ..model.units import size, text
 from ..node import Node
-from ..wiring.graph import CPU_ROOT, climb
+from ..wiring.above import CPU_ROOT, climb
 from ..wiring.wires import Wire
 from .edge import rate_facts
 from .naming import name, origin

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ..model.machine import Machine
-from ..wiring.graph import climb, gpu_label
+from ..wiring.above import climb
+from ..wiring.graph import gpu_label
 
 UPSTREAM = ("switch upstream", "switch")
 

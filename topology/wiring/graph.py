@@ -17,6 +17,7 @@ from ..hardware.vendor import GPU
 from ..hardware.vendors import vendor_of
 from ..model.element import NOT_IN_XML
 from ..model.machine import Gpu, Interface, Machine, PciDevice, RdmaDevice
+from .above import CPU_ROOT, numa_of_roots
 from .freezing import freeze_attributes
 from .links import add_links
 from .wires import PCIE_GTS, Wire, pcie_wire
@@ -30,12 +31,7 @@ ENDPOINTS = ("gpu", "nic", "nvswitch", "nvme")
 """Kinds of PCI functions that are drawn; bridges are drawn when one of these is below."""
 LINK_PORTS = ("root port", "switch downstream", "bridge", "switch")
 """Ports with a link below them."""
-CPU_ROOT = "cpu "
-"""Beginning of the parent of a device whose host bridge is not known, only its NUMA node."""
 UNKNOWN_NUMA = "numa:unknown"
-
-DEEPEST = 256
-"""Most levels of one PCI domain, which has so many bus numbers; a file may claim more."""
 
 
 def build_graph(machine: Machine) -> Graph:
@@ -76,30 +72,12 @@ def gpu_numa(gpu: Gpu) -> int | None:
     return near[0] if gpu.numa_node is None and len(near) == 1 else gpu.numa_node
 
 
-def chain(machine: Machine, address: str) -> tuple[str, ...]:
-    """List what is above a PCI function, nearest first, the root complex ("pci0000:00") last.
-
-    Empty when the function is not in the tree; without a root complex at its end when the tree
-    has a hole.
-    """
-    return climb({device.address: device.parent for device in machine.pci}, address)
-
-
-def climb(parents: dict[str, str], address: str) -> tuple[str, ...]:
-    """List what is above `address` when `parents` says what is above each PCI function."""
-    above: dict[str, None] = {}
-    while len(above) < DEEPEST and (parent := parents.get(address)) and parent not in above:
-        address = parent
-        above[address] = None
-    return tuple(above)
-
-
 class _Builder:
     def __init__(self, machine: Machine, graph: Graph) -> None:
         self.machine, self.graph = machine, graph
         self.devices = {device.address: device for device in machine.pci}
         self.gpus = {gpu.address: gpu for gpu in machine.gpus}
-        self.numa_of_root = _numa_of_roots(machine)
+        self.numa_of_root = numa_of_roots(machine)
         self.rdma: dict[str, list[RdmaDevice]] = {}
         self.interfaces: dict[str, list[Interface]] = {}
         for adapter in machine.rdma:
@@ -267,16 +245,6 @@ class _Builder:
         name = UNKNOWN_NUMA if node is None else f"numa:{node}"
         self._add(name, "numa", "NUMA ?" if node is None else f"NUMA {node}", None)
         return name
-
-
-def _numa_of_roots(machine: Machine) -> dict[str, int]:
-    """Find the NUMA node of each root complex: that of the first device below which says one."""
-    parents = {device.address: device.parent for device in machine.pci}
-    found: dict[str, int] = {}
-    for device in machine.pci:
-        if device.numa_node is not None and (above := climb(parents, device.address)):
-            found.setdefault(above[-1], device.numa_node)
-    return found
 
 
 def gpu_label(gpu: Gpu) -> str:

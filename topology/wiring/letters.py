@@ -12,8 +12,8 @@ from ..hardware.vendors import vendor_of
 from ..model.element import BASE_FILE, NOT_IN_XML
 from ..model.machine import Gpu, GpuPair, Machine
 from ..model.record import GRANTED, NOT_ASKED, PCIE_ALONE, REFUSED
+from .above import CPU_ROOT, climb
 from .ends import LinkEnds, nvlinks
-from .graph import CPU_ROOT, climb
 from .links import same_fabric
 
 UNKNOWN = "?"

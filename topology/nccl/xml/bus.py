@@ -11,7 +11,7 @@ from functools import cached_property
 
 from ...model.cpulist import members
 from ...model.machine import Machine, PciDevice
-from ...wiring.graph import climb
+from ...wiring.above import climb
 from ...wiring.wires import PCIE_GTS
 from .machine import nccl_family
 

@@ -18,7 +18,7 @@ from gputop.topology.nccl.system.nets import MAX_CHANNELS, LocalNets, nearest
 from gputop.topology.recorded.demos.demo import names
 from gputop.topology.recorded.feeds import DemoFeed
 from gputop.topology.recorded.load import MOST_GPUS, LoadError, load
-from gputop.topology.wiring.graph import DEEPEST, climb
+from gputop.topology.wiring.above import DEEPEST, climb
 
 
 def written(folder: Path, gpus: int) -> str:
