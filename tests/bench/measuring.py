@@ -13,15 +13,13 @@ from typing import NamedTuple
 import psutil
 
 from tests.support.places import ROOT
-from tests.support.terminal import Terminal
+from tests.support.terminal import ROW, Terminal
 
 QUIET_SHARE = 0.2
 """Share of a core below which the app counts as done with what it was asked."""
 WAITING_SHARE = 0.5
 """Share of a second that its threads may wait for a core meanwhile: a starved app is not quiet."""
 LONGEST_SECONDS = 120.0
-FIGURES = r"[━─]{3} +\d+ %"
-"""How busy a GPU is, as the first screen draws it."""
 
 
 class Cost(NamedTuple):
@@ -76,7 +74,7 @@ def of_app(command: Sequence[str], screens: dict[str, str], idle_seconds: float)
     """Open the app, go to each screen by its key, then leave it alone on the first one."""
     with Terminal([], command=command) as terminal:
         process = psutil.Process(terminal.process.pid)
-        terminal.wait_for(FIGURES, LONGEST_SECONDS)
+        terminal.wait_for(ROW, LONGEST_SECONDS)
         figures = Cost(_seconds(process), _most_mib(process.pid))
         first = _until_quiet(terminal, process, 0.0)
         shown = {}

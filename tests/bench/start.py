@@ -23,10 +23,8 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from tests.support.terminal import Terminal
+from tests.support.terminal import ROW, Terminal
 
-ROW = r"[━─]{3} +\d+ %"
-"""The utilisation in a row of ours."""
 ROW_BESIDE = r"[MG]iB */ *\d"
 """Used and all memory in a row of nvitop."""
 QUIET_SHARE, QUIET_SECONDS = 0.1, 1.0

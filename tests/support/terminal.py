@@ -22,6 +22,8 @@ from tests.support.places import ROOT
 ESCAPES = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 APP = "q +quit"
 """In the line of keys: what is on screen before that, `gputop.first_picture` drew."""
+ROW = r"[━╸─] +\d+ +[━╸─]"
+"""How busy a GPU is, beside the bar of its memory, in its row on Node."""
 END = b"\0end of what the program wrote\0"
 
 
