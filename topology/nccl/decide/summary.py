@@ -41,8 +41,10 @@ def transports_in_short(prediction: Prediction, whose: str = "") -> str:
     `whose`: the vendor of the GPUs that are meant, where a node has others too.
     """
     gpus = f"{whose} GPUs".strip()
-    labels = (pair.label or pair.transport for pair in prediction.pairs)
-    counts = Counter(RELAY.sub("P2P/indirect", label) for label in labels)
+    counts: Counter[str] = Counter()
+    # 128 GPUs are 16 thousand pairs with a label or two.
+    for label, count in Counter(pair.label or pair.transport for pair in prediction.pairs).items():
+        counts[RELAY.sub("P2P/indirect", label)] += count
     ranks = sum(len(view.ranks) for view in prediction.views)
     if not counts:
         return f"one {gpus.removesuffix('s')}, nothing to connect"
