@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from gputop.screens import NAMES
 from gputop.screens.key_line import COMMON
+from gputop.search import ThingProvider
 from gputop.terminal.clean import clean, clean_block
 from gputop.terminal.writing import write_whole
 from gputop.theming import DEFAULT
@@ -66,10 +67,10 @@ def offers_demos(report: Report | None) -> bool:
 
 
 def open_palette(app: App[Any]) -> None:
-    """Open the palette of commands, unless it is open."""
+    """Open the palette of commands and of things, unless it is open."""
     if not Palette.is_open(app):
         # Without an id: the palette before it may not have left the list of screens yet.
-        app.push_screen(Palette())
+        app.push_screen(Palette(ThingProvider))
 
 
 def palette_commands(app: GpuTop) -> Iterator[SystemCommand]:

@@ -13,6 +13,8 @@ class PickedDevices:
         """The picked device; of a pair the one that sends. None before anything was picked."""
         self.peer: str | None = None
         """The other device of the picked pair."""
+        self.name = ""
+        """A variable or the rule of a finding that a search chose; its screen takes it."""
 
     @property
     def pair(self) -> tuple[str, str] | None:
@@ -25,6 +27,11 @@ class PickedDevices:
         """The picked device, or the other one of the pair, if it is one of these."""
         known = set(devices)
         return next((found for found in (self.device, self.peer) if found in known), None)
+
+    def take_name(self) -> str:
+        """What a search chose, once; "" for nothing."""
+        found, self.name = self.name, ""
+        return found
 
     def pick(self, device: str, peer: str | None = None) -> None:
         """Select a device or a pair; a device of the selected pair leaves the pair as it is."""

@@ -10,6 +10,7 @@ from textual.app import SystemCommand
 from textual.binding import Binding, BindingType
 
 _WRITTEN = {
+    "ampersand": "&",
     "delete": "Del",
     "escape": "Esc",
     "pagedown": "PgDn",

@@ -38,6 +38,11 @@ class NamedList(Board):
         """Number of the selected name, 0 when it is not in the list."""
         return self._names.index(self.selected) if self.selected in self._names else 0
 
+    def go_to(self, name: str) -> None:
+        """Select a name, and scroll to it once it is drawn."""
+        self.selected = name
+        self.call_after_refresh(self.reveal_cursor)
+
     def take_names(self, names: Iterable[str], *, first: bool = False) -> bool:
         """Whether other names than before stand here now; the cursor stays on its name.
 

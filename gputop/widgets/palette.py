@@ -6,9 +6,12 @@ from contextlib import suppress
 from typing import Any
 
 from textual.await_complete import AwaitComplete
-from textual.command import CommandPalette
+from textual.command import CommandPalette, Provider
+from textual.system_commands import SystemCommandsProvider
 
 from gputop.widgets.quick_keys import ClosesOnce
+
+PLACEHOLDER = "command, GPU, NIC, pair, variable, finding, demo"
 
 
 class Palette(CommandPalette, ClosesOnce[None]):
@@ -16,6 +19,10 @@ class Palette(CommandPalette, ClosesOnce[None]):
 
     Textual 8.2 ends the app with a KeyError or with NoMatches over them.
     """
+
+    def __init__(self, *providers: type[Provider]) -> None:
+        """`providers`: what is found besides the commands of the app."""
+        super().__init__((SystemCommandsProvider, *providers), placeholder=PLACEHOLDER)
 
     def _action_command_list(self, action: str) -> None:
         # While one letter follows the other the list has fewer commands than its cursor believes.

@@ -94,7 +94,7 @@ async def test_closed_filters_are_let_go() -> None:
         await pilot.press("5")
         closed = []
         for _ in range(4):
-            await pilot.press("slash")
+            await pilot.press("ampersand")
             await pilot.pause()
             closed.append(weakref.ref(pilot.app.screen.query(Input).first()))
             await pilot.press("escape")

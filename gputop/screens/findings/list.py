@@ -90,6 +90,11 @@ class FindingList(NamedList):
         """The selected row; None in an empty list."""
         return self._rows[self.place] if self._rows else None
 
+    def select_rule(self, rule: str) -> None:
+        """Put the cursor on the first finding of a rule."""
+        found = (row.name for row in self._rows if row.finding and row.finding.id == rule)
+        self.go_to(next(found, self.selected))
+
     def show_rows(self, rows: Sequence[FindingRow], nothing: Line = ()) -> None:
         """Put these rows on screen; `nothing` where there are none."""
         self._rows, self._nothing = tuple(rows), nothing

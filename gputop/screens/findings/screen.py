@@ -20,6 +20,7 @@ from gputop.widgets.spans import Line
 
 if TYPE_CHECKING:
     from gputop.screens.host import ScreenHost
+    from gputop.screens.selection import PickedDevices
     from gputop.topology.diagnosis.finding import Finding
     from gputop.topology.model.page import Page
     from gputop.topology.report import Report
@@ -118,6 +119,12 @@ class FindingsScreen(ListedView):
     def _finding(self) -> Finding | None:
         row = self._list.row
         return None if row is None else row.finding
+
+    def take_selection(self, selected: PickedDevices) -> None:
+        """Select the finding that a search chose."""
+        rule = selected.take_name()
+        if rule:
+            self._list.select_rule(rule)
 
     def carry(self) -> None:
         """Carry the device of the finding along."""

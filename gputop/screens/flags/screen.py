@@ -22,6 +22,7 @@ from gputop.widgets.key import Key, note, scroll_keys, select_keys
 
 if TYPE_CHECKING:
     from gputop.screens.host import ScreenHost
+    from gputop.screens.selection import PickedDevices
     from gputop.topology.model.page import Page
     from gputop.topology.report import Report
 
@@ -61,7 +62,7 @@ class FlagsScreen(ListedView):
             about="Undo the last change of a flag",
         ),
         note("y", "copy the export line of the changes, else the explanation"),
-        Key("slash", "filter", "filter", "filter by words of names and texts"),
+        Key("ampersand", "filter", "filter", "filter by words of names and texts"),
         Key(
             "o",
             "process",
@@ -72,7 +73,7 @@ class FlagsScreen(ListedView):
         ),
         *scroll_keys("scroll_details", 5, "scroll the explanation"),
     )
-    LINE = ("e", "v", "u", "/", "o", "y")
+    LINE = ("e", "v", "u", "&", "o", "y")
 
     def __init__(self, name: str, gputop: ScreenHost) -> None:
         super().__init__(name, gputop)
@@ -175,6 +176,13 @@ class FlagsScreen(ListedView):
             self.gputop.say(" ".join(process.notes), title=title(process), timeout=10)
         self.flags.use(process)
         self.redraw()
+
+    def take_selection(self, selected: PickedDevices) -> None:
+        """Select the variable that a search chose, whatever the filter was."""
+        name = selected.take_name()
+        if name:
+            self._words = ""
+            self.query_one("#list", FlagList).go_to(name)
 
     def picked_twice(self) -> None:
         """Change the flag under the mouse."""

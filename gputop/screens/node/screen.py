@@ -54,7 +54,7 @@ class NodeScreen(View):
         Key("g", "plots", "graphs", "graphs of the selected GPU: the last five minutes"),
         Key("s", "sort", "sort", f"sort by {', '.join(SORTS[1:])}, and by number again"),
         Key(
-            "slash",
+            "ampersand",
             "filter",
             "filter",
             "filter GPUs by index, name, address, UUID, process or user",
@@ -66,7 +66,7 @@ class NodeScreen(View):
             "beside a GPU", "✗ broken, ▼ slow, ? cannot tell: a finding is about it; w says which"
         ),
     )
-    LINE = ("w", "p", "g", "s", "/")
+    LINE = ("w", "p", "g", "s", "&")
 
     def __init__(self, name: str, gputop: ScreenHost) -> None:
         super().__init__(name, gputop)

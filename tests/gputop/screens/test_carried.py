@@ -98,7 +98,7 @@ async def test_ctrl_c_closes_a_line_and_then_leaves() -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         await give(pilot, demo_report("hgx-h100-8"))
         app_of(pilot).action_screen("flags")
-        await press(pilot, "slash")
+        await press(pilot, "ampersand")
         await press(pilot, "ctrl+c")
         assert not pilot.app.screen.query(Input)
         assert app.is_running
@@ -148,3 +148,30 @@ def test_without_a_place_to_write_nothing_fails(
 
     monkeypatch.setattr("platformdirs.user_state_path", homeless)
     Remembered.of_user().keep("theme", "gputop-light")
+
+
+@pytest.mark.parametrize(
+    ("words", "screen", "selected"),
+    [
+        ("gpu3", "node", "GPU3"),
+        ("mlx5_2", "map", "mlx5_2"),
+        ("0-5", "pairs", "GPU0 → GPU5"),
+        ("nvls_enable", "flags", "›NCCL_NVLS_ENABLE"),
+    ],
+)
+async def test_a_search_goes_there_with_it_selected(words: str, screen: str, selected: str) -> None:
+    async with GpuTop().run_test(size=(160, 50)) as pilot:
+        report = demo_report("hgx-h100-8")
+        await give(pilot, report)
+        await press(pilot, "8", "slash", *words)
+        async for _ in rounds(pilot):
+            found = pilot.app.screen.query_one("CommandList").option_count  # type: ignore[attr-defined]
+            if found:
+                break
+        await press(pilot, "enter")
+        async for _ in rounds(pilot):
+            if pilot.app.current_mode == screen and selected in picture(pilot):
+                break
+        assert pilot.app.current_mode == screen
+        gpu = report.snapshot.machine.gpus[3].address
+        assert screen != "node" or pilot.app.screen.query_one(GpuTable).selected == gpu

@@ -18,7 +18,7 @@ async def test_what_is_typed_behind_a_slash_is_no_command() -> None:
         await pilot.press("5")
         await pilot.pause()
         shown = app.screen
-        for key, character in (("slash", "/"), ("upper_p", "P"), ("2", "2"), ("q", "q")):
+        for key, character in (("ampersand", "&"), ("upper_p", "P"), ("2", "2"), ("q", "q")):
             app.post_message(events.Key(key, character))
         await pilot.pause()
         await pilot.pause()

@@ -22,7 +22,7 @@ from gputop.topology.recorded.feeds import DemoFeed
 async def look():
     app = GpuTop(DemoFeed("pcie-l40s-8"))
     async with app.run_test(size=(120, 40)) as pilot:
-        await pilot.press("5", "slash")
+        await pilot.press("5", "ampersand")
         for _ in range(3000):
             await pilot.pause(0.02)
             if lines := app.screen.query(Input):

@@ -95,7 +95,7 @@ async def test_the_selected_flag_is_explained_for_this_node(size: tuple[int, int
 async def test_the_filter_narrows_the_list_and_goes() -> None:
     async with GpuTop().run_test(size=(120, 40)) as pilot:
         await open_flags(pilot, demo_report("hgx-h100-8"))
-        await press(pilot, "slash")
+        await press(pilot, "ampersand")
         await write(pilot, "gdr level")
         await calm(pilot)
         names = [line.split()[0] for line in text(pilot, "#list").splitlines()[1:]]
@@ -103,7 +103,7 @@ async def test_the_filter_narrows_the_list_and_goes() -> None:
         await press(pilot, "escape")
         await calm(pilot)
         assert f"{len(catalogue().flags)} flags" in text(pilot, "#list")
-        await press(pilot, "slash")
+        await press(pilot, "ampersand")
         await write(pilot, "no such words")
         await settle(pilot)
         assert "nothing matches" in text(pilot, "#list")
@@ -113,7 +113,7 @@ async def test_the_filter_selects_its_best_match_and_leaves_it_selected() -> Non
     async with GpuTop().run_test(size=(80, 24)) as pilot:
         await open_flags(pilot, demo_report("hgx-h100-8"))
         assert "none set, defaults hold" in text(pilot, "#setting")
-        await press(pilot, "end", "slash")
+        await press(pilot, "end", "ampersand")
         await write(pilot, "p2p level")
         await settle(pilot)
         assert text(pilot, "#list").splitlines()[1].startswith(" ›NCCL_P2P_LEVEL")
@@ -133,7 +133,7 @@ async def test_a_change_is_predicted_summed_up_copied_and_undone() -> None:
         assert "8 of 28 pairs change" in text(pilot, "#setting")
         assert "What changes with NCCL_P2P_LEVEL=PHB" in text(pilot, "#details")
         assert "(not set) -> PHB" in text(pilot, "#list")
-        await press(pilot, "slash")
+        await press(pilot, "ampersand")
         await write(pilot, "nccl_shm_disable")
         await press(pilot, "v")
         await calm(pilot)

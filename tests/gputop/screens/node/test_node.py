@@ -163,12 +163,12 @@ async def test_hostile_names_are_plain_text(size: tuple[int, int]) -> None:
 async def test_filter_line_opens_filters_and_goes() -> None:
     async with GpuTop().run_test(size=(80, 24)) as pilot:
         await give(pilot, demo_report("hgx-h100-8"))
-        await press(pilot, "slash", *"3b:00")
+        await press(pilot, "ampersand", *"3b:00")
         assert "mlx5_2" in text(pilot, "#gpus")
         assert "mlx5_1" not in text(pilot, "#gpus")
         await press(pilot, "enter", "y")
         assert "0000:3b:00.0" in pilot.app.clipboard
-        await press(pilot, "slash", *"zzz")
+        await press(pilot, "ampersand", *"zzz")
         assert "no GPU matches" in text(pilot, "#gpus")
         await press(pilot, "escape")
         assert not pilot.app.screen.query(Input)
