@@ -164,6 +164,18 @@ class Interface(Record, frozen=True, kw_only=True):
     """Whether the default route of the kernel (IPv4) uses it."""
 
 
+class PortGid(Record, frozen=True, kw_only=True):
+    """One GID of a RoCE port."""
+
+    identity = ("index",)
+
+    index: int
+    """As NCCL_IB_GID_INDEX means it."""
+    gid: str
+    version: str
+    """"v1", which no router carries on, or "v2"."""
+
+
 class RdmaPort(Record, frozen=True, kw_only=True):
     """One port of an RDMA device."""
 
@@ -179,6 +191,7 @@ class RdmaPort(Record, frozen=True, kw_only=True):
     link_layer: str | None = None
     """"InfiniBand" or "Ethernet"."""
     lid: str | None = None
+    gids: tuple[PortGid, ...] = ()
 
 
 class RdmaDevice(Record, frozen=True, kw_only=True):

@@ -124,7 +124,7 @@ def _of_others(part: Part, before: Sequence[Part]) -> bool:
 
 def _doubt(parts: Sequence[tuple[Format, Part]]) -> str:
     """A sentence where the outputs may be of two machines, else ""."""
-    counts = {form.id: len(part.gpus) for form, part in parts if not form.repeats}
+    counts = {form.id: len(part.gpus) for form, part in parts if part.gpus and not form.repeats}
     if len(set(counts.values())) < 2:
         return ""
     said = ", ".join(f"{name}: {count}" for name, count in counts.items())

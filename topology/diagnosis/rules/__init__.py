@@ -42,6 +42,7 @@ NAMES: tuple[str, ...] = (
     "host.limits",
     "network.nics",
     "network.rdma",
+    "network.gids",
     "network.sockets",
     "network.slingshot",
     "pcie.vm_tree",

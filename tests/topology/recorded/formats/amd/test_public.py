@@ -279,3 +279,20 @@ def test_a_mesh_is_one_island(name: str) -> None:
     assert joined == {
         frozenset(pair) for pair in combinations([g.address for g in machine.gpus], 2)
     }
+
+
+def test_the_tables_of_amd_smi_hide_no_other_output(tmp_path: Path) -> None:
+    tables = (RECORDINGS / "amd-public" / "mi355x-8-topology.txt").read_text()
+    cpus = (RECORDINGS / "pasted" / "epyc-lscpu.txt").read_text()
+    alone = node("mi355x-8-topology.txt")
+    for text in (f"{tables}\n{cpus}", f"hello\n{cpus}\n$ amd-smi topology\n{tables}"):
+        file = tmp_path / "paste.txt"
+        file.write_text(text)
+        found = load([str(file)]).snapshot
+        assert found.machine.host is not None
+        assert found.machine.host.numa
+        assert [gpu.address for gpu in found.machine.gpus] == [
+            gpu.address for gpu in alone.machine.gpus
+        ]
+        assert found.machine.pairs == alone.machine.pairs
+        assert not found.assumptions

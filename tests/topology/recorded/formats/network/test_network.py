@@ -99,6 +99,8 @@ def test_show_gids() -> None:
         ("ens11f0np0", ("10.61.13.41",)),
         ("bond0", ("10.61.10.41",)),
     ]
+    gids = [(gid.index, gid.version, gid.gid[-4:]) for gid in found.rdma[0].ports[0].gids]
+    assert gids == [(0, "v1", "0001"), (3, "v2", "0d29")]
 
 
 def test_texts_about_one_device_are_joined_with_a_matrix(tmp_path: Path) -> None:
