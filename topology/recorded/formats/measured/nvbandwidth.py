@@ -2,7 +2,9 @@
 
 The GPU of the row does the work: in its "write" tests it writes into the one of the column, in its
 "read" tests it reads from there (its source code; the arrows of versions differ). Tests of both
-directions and of all GPUs at once are counted in ways that versions change, and are passed over.
+directions measure one stream while another one runs the other way; later versions print each
+stream and the sum, in tables of their own. Those by kernels, to the host, and of all GPUs at once
+are counted in other ways, and are passed over.
 """
 
 from __future__ import annotations
@@ -29,6 +31,16 @@ HOST = {
     "host_to_device_memcpy_ce": quantities.HOST_TO_DEVICE,
     "device_to_host_memcpy_ce": quantities.DEVICE_TO_HOST,
 }
+BOTH = {
+    "device_to_device_bidirectional_memcpy_write_ce": quantities.BOTH_WAYS,
+    "device_to_device_bidirectional_memcpy_read_ce": quantities.BOTH_WAYS,
+    "device_to_device_bidirectional_memcpy_write_ce Total": quantities.TOGETHER,
+    "device_to_device_bidirectional_memcpy_read_ce Total": quantities.TOGETHER,
+}
+"""By test, and by the name of its table where it has several."""
+_TABLE = re.compile(
+    r"\s*memcpy \w{2} .{0,40}?\)(?: (Read|Write)?(\d|Total))? bandwidth \(GB/s\)\s*\Z"
+)
 _DEVICE = re.compile(
     r"\s*Device (\d{1,3}): (\S.{0,100}?)"
     r"(?: \(([0-9a-fA-F:.]{7,16})\)(?:: ?\(?[\w.:() -]{0,60})?)?\s*\Z"
@@ -46,15 +58,20 @@ def _recognises(head: bytes, path: Path) -> bool:
 def _parse(data: bytes, path: Path) -> Part:
     shown: dict[int, ListedGpu] = {}
     cells: dict[str, dict[tuple[int, int], float]] = {}
-    test, columns, driver = "", list[int](), None
+    test, table, columns, driver = "", "", list[int](), None
     for number, line in enumerate(lines_of(data), start=1):
         if device := _DEVICE.match(line):
             own = address_of(device[3]) if device[3] else None
             shown.setdefault(int(device[1]), ListedGpu(int(device[1]), device[2], own))
         elif running := _RUNNING.match(line):
             test, columns = running[1], []
-            if test in cells:
+            if any(test == known.partition(" ")[0] for known in cells):
                 test = ""  # run once more: the first one counts
+            table = test
+        elif test and (named := _TABLE.match(line)):
+            # The first stream is the one that older versions print alone.
+            columns = []
+            table = test if named[2] in (None, "1") else f"{test} {named[2]}"
         elif said := _DRIVER.match(line):
             driver = driver or said[1]
         elif test and not columns and (head := _HEAD.match(line)):
@@ -65,8 +82,8 @@ def _parse(data: bytes, path: Path) -> Part:
                 raise FormatError(f"row {row[1]} has {len(words)} of {len(columns)} cells", number)
             for column, word in zip(columns, words, strict=True):
                 if (value := value_of(word)) is not None:
-                    cells.setdefault(test, {})[int(row[1]), column] = value
-    wanted = {name: found for name, found in cells.items() if name in PAIRS or name in HOST}
+                    cells.setdefault(table, {})[int(row[1]), column] = value
+    wanted = {name: cells[name] for name in (*PAIRS, *HOST, *BOTH) if name in cells}
     if not wanted:
         raise ProvesNothingError(
             "no test in it that can be compared; run nvbandwidth "
@@ -79,15 +96,15 @@ def _parse(data: bytes, path: Path) -> Part:
     if len(shown) > MAX_GPUS:
         raise FormatError(f"more than {MAX_GPUS} GPUs")
     names = names_of(shown)
-    figures = [
-        made
-        for name, found in wanted.items()
-        for ends, value in found.items()
-        if (made := _figure(name, names, ends, value)) is not None
-    ]
+    figures: dict[tuple[str, str | None, str | None, str | None], Measurement] = {}
+    for name, found in wanted.items():
+        for ends, value in found.items():
+            if (made := _figure(name, names, ends, value)) is not None:
+                # Both directions are measured by writes and by reads: the writes count.
+                figures.setdefault((made.quantity, made.src, made.dst, made.engine), made)
     gaps = tuple(Gap(field, f"not in {TOOL}") for field in ("nvml", "nccl", "torch"))
     software = None if driver is None else Software(nvidia_driver=driver, gaps=gaps)
-    return Part(gpus=gpus_of(shown, TOOL), measurements=tuple(figures), software=software)
+    return Part(gpus=gpus_of(shown, TOOL), measurements=tuple(figures.values()), software=software)
 
 
 def _figure(
@@ -101,6 +118,13 @@ def _figure(
         )  # fmt: skip
     if row == column or not value:
         return None
+    if test in BOTH:
+        if "_read_" in test:
+            row, column = column, row  # the data goes to the one that reads
+        return figure(
+            TOOL, "p2p", BOTH[test], value, src=names[row], dst=names[column],
+            engine="copy engine",
+        )  # fmt: skip
     quantity, engine = PAIRS[test]
     return figure(TOOL, "p2p", quantity, value, src=names[row], dst=names[column], engine=engine)
 

@@ -177,6 +177,28 @@ def test_nvbandwidth() -> None:
         ("topo:GPU0", "topo:GPU1", 176.08),
         ("topo:GPU1", "topo:GPU0", 176.14),
     ]
+    assert [f.value for f in figures(node, quantities.BOTH_WAYS)] == [170.54, 170.54]
+
+
+def test_tables_of_both_directions_and_their_sum(tmp_path: Path) -> None:
+    tables = "".join(
+        f"memcpy CE GPU(row) <-> GPU(column) {name} bandwidth (GB/s)\n          0         1\n"
+        f"0       N/A    {a}\n1    {b}       N/A\n\n"
+        for name, a, b in (("{0}1", 190.5, 191.5), ("{0}2", 180.5, 181.5), ("Total", 371.0, 373.0))
+    )
+    read = "Running device_to_device_bidirectional_memcpy_read_ce.\n" + tables.format("Read")
+    node = written(tmp_path, read)
+    assert [(f.src, f.dst, f.value) for f in figures(node, quantities.BOTH_WAYS)] == [
+        ("topo:GPU1", "topo:GPU0", 190.5),
+        ("topo:GPU0", "topo:GPU1", 191.5),
+    ]
+    assert [f.value for f in figures(node, quantities.TOGETHER)] == [371.0, 373.0]
+    write = "Running device_to_device_bidirectional_memcpy_write_ce.\n" + tables.format("Write")
+    node = written(tmp_path, read + write.replace("190.5", "200.5"))
+    assert [(f.src, f.value) for f in figures(node, quantities.BOTH_WAYS)] == [
+        ("topo:GPU0", 200.5),
+        ("topo:GPU1", 191.5),
+    ]
 
 
 def test_figures_and_addresses_of_two_texts_are_joined(tmp_path: Path) -> None:
