@@ -60,7 +60,7 @@ class NodeScreen(View):
             "filter GPUs by index, name, address, UUID, process or user",
         ),
         note("60 s", "utilisation of the last minute, 0 to 100 %"),
-        note("NVLink", "links that are up, of all; ↑ GB/s out of the GPU"),
+        note("{link}", "links that are up, of all; ↑ GB/s out of the GPU"),
         note("NIC", "the one that {library} takes for the GPU: near is below the same PCIe switch"),
         note(
             "beside a GPU", "✗ broken, ▼ slow, ? cannot tell: a finding is about it; w says which"

@@ -82,13 +82,13 @@ async def test_parts_known_by_kfd_alone_have_one_name_on_all_screens() -> None:
         assert "›  1  0a:00.1" in node
         assert "GPU 1 by PCI address" in node
         assert "›GPU1" in node
-        await press(pilot, "2", "tab")
+        await press(pilot, "2")
         assert "GPU1 · 0000:0a:00.1 · part 1 of MI308X 0a:00.0" in picture(pilot)
         for keys in (("3",), ("m", "m", "m")):  # the second measure has no row for NICs
             await press(pilot, *keys)
             pairs = picture(pilot)
-            assert "GPU0 to GPU1" in pairs
-            assert "›GPU0" in pairs
+            assert "GPU1 → GPU0" in pairs
+            assert "›GPU1" in pairs
             assert " GPU5 " in pairs
 
 

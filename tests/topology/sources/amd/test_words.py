@@ -68,7 +68,7 @@ async def test_screens_of_a_node_of_amds(demo: str, size: tuple[int, int]) -> No
         await give(pilot, examined(demo))
         seen = await everything(pilot)
     assert any("run RCCL" in line for line in seen)
-    assert any("RCCL path" in line for line in seen)
+    assert any("RCCL  Path" in line for line in seen)
     wrong = [line.strip() for line in seen if WRONG.search(line)]
     assert not wrong, wrong[:5]
 
@@ -78,7 +78,7 @@ async def test_screens_of_an_h100_node_keep_their_words() -> None:
         await give(pilot, demo_report("hgx-h100-8"))
         await press(pilot, "3")
         assert "run NCCL" in picture(pilot)
-        assert "NCCL path" in picture(pilot)
+        assert "NCCL  Path" in picture(pilot)
 
 
 def test_advice_on_a_flag_names_the_level_that_rccl_has() -> None:
@@ -147,10 +147,10 @@ def facts_of(demo: str) -> dict[str, str]:
 def test_why_a_gpu_of_amds_names_what_its_own_tools_name() -> None:
     answers = facts_of("mi300x-8")
     assert answers["Which CPUs are near?"] == "NUMA node 0, CPUs 0-95,192-287"
-    assert answers["What holds its clocks?"] == "power cap (PPT) (harmless)"
+    assert answers["Clock limit?"] == "power cap (PPT) (harmless)"
     assert answers["What does its memory protection say?"].endswith("loaded; 0 bad pages")
     nvidias = facts_of("hgx-h100-8")
-    assert nvidias["What holds its clocks?"] == "sw power cap (harmless)"
+    assert nvidias["Clock limit?"] == "sw power cap (harmless)"
     assert nvidias["What does its memory protection say?"].endswith("; 0 rows remapped")
 
 
@@ -178,7 +178,8 @@ async def test_a_gpu_without_a_name_goes_by_the_model_of_its_pci_id() -> None:
     async with GpuTop().run_test(size=SIZES[1]) as pilot:
         await give(pilot, report)
         seen = picture(pilot)
-    assert re.search(r"›  0  05:00\.0  MI300X ", seen)
+    assert re.search(r"›  0  05:00\.0 ", seen)
+    assert "GPUs · MI300X" in seen
     assert "GPU 0 by PCI address · MI300X, by its PCI id" in seen
 
 
