@@ -29,7 +29,8 @@ class MapLink(NamedTuple):
     other: str
     """Node at the other end, or NVSWITCH for all of them together."""
     role: str
-    """What its ends are: "GPU–NVSwitch", "GPU–GPU", "GPU–PCIe", "NIC–PCIe", "switch–CPU"."""
+    """What its ends are: "GPU–NVSwitch", "GPU–GPU", "GPU–CPU", "GPU–PCIe", "NIC–PCIe",
+    "switch–CPU", "CPU–CPU"."""
     wire: Wire
 
     @property
@@ -57,12 +58,15 @@ def links(report: Report) -> list[MapLink]:
 def _single(graph: Graph, above: frozenset[str]) -> Iterator[MapLink]:
     """Links of one wire; of those between bridges only the ones over a GPU."""
     for a, b, wire in wires_of(graph):
-        if wire.inside or wire.kind in ("socket", "net"):
+        if wire.inside or wire.kind == "net":
             continue
         kinds = {a: str(graph.nodes[a].get("kind")), b: str(graph.nodes[b].get("kind"))}
         device, other = sorted((a, b), key=lambda node: kinds[node] not in ("gpu", "nic"))
         mine, others = kinds[device], kinds[other]
-        if wire.kind in ("nvlink", "xgmi") and mine == others == "gpu":
+        if wire.kind == "socket":
+            if mine == others == "socket":
+                yield MapLink(device, other, "CPU–CPU", wire)
+        elif wire.kind in ("nvlink", "xgmi") and mine == others == "gpu":
             yield MapLink(device, other, "GPU–GPU", wire)
         elif wire.kind == "c2c":
             yield MapLink(device, other, "GPU–CPU", wire)

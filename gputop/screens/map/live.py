@@ -85,17 +85,16 @@ def _load(reading: GpuReading | None, slot: Slot) -> list[Figure]:
 
 
 def _traffic(line: Line, readings: dict[str, GpuReading]) -> str:
-    """Rates out of and into the GPU, GB/s; the arrows point the way the drawing does."""
+    """Rates out of the GPU and into it, GB/s, with the arrows of Node."""
     reading = next((readings[end] for end in line.ends if end in readings), None)
     if reading is None:
         return ""
     out, into = pace(reading, line.kind)
-    arrows = "↑↓" if line.kind == "pcie" else "↓↑"
     if out is None or into is None:
         return ""
     if max(out, into) < _IDLE_GBS * _GIGA:
         return _IDLE
-    return f"{arrows[0]}{_rate(out)} {arrows[1]}{_rate(into)}"
+    return f"↑{_rate(out)} ↓{_rate(into)}"
 
 
 def pace(reading: GpuReading, kind: str) -> tuple[float | None, float | None]:

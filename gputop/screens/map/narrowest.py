@@ -19,7 +19,14 @@ if TYPE_CHECKING:
     from gputop.topology.report import Report
     from gputop.topology.wiring.graph import Graph
 
-COLUMNS = (("link", 26), ("is", 24), ("full", 7), ("here", 7), ("measured", 12), ("busiest", 14))
+COLUMNS = (
+    ("link", 26),
+    ("is", 24),
+    ("full", 7),
+    ("here", 7),
+    ("measured", 12),
+    ("traffic now", 14),
+)
 """Head and width; all but the first two at the right edge."""
 HEADING = "GB/s payload, one way"
 LEAST_ROWS = 3
@@ -100,7 +107,7 @@ def _row(
         "full": short(first.whole_gbs) if first.whole_gbs is not None else UNKNOWN,
         "here": short(first.wire.payload_gbs) if first.wire.payload_gbs is not None else UNKNOWN,
         "measured": measured.of_links(group),
-        "busiest": _busiest(report, group),
+        "traffic now": _busiest(report, group),
     }
     spans: list[Span] = [(" ▼ " if weak else "   ", ink), (" ".join(cells), ink)]
     for head, size in shown[2:]:
@@ -116,6 +123,8 @@ def _who(graph: Graph, group: Sequence[MapLink]) -> str:
         if len(group) == 1:
             return f"{_name(graph, first)} – {label(graph, first.other)}"
         return f"{len(group)} pairs of GPUs"
+    if first.role == "CPU–CPU":
+        return "CPU – CPU"
     if first.role == "switch–CPU":
         return f"{len(group)} PCIe switch{'es' * (len(group) > 1)} – CPU"
     return f"{_names(graph, [link.device for link in group])} – {first.role.partition('–')[2]}"
@@ -151,6 +160,8 @@ def _missing(gpus: Sequence[str], pairs: Sequence[MapLink]) -> list[tuple[str, s
 
 def _whole(found: Sequence[MapLink]) -> tuple[Span, ...]:
     """What is known of the links when none is seen to lack anything."""
+    # Between CPUs no source counts lanes.
+    found = [link for link in found if link.role != "CPU–CPU"]
     unknown = sum(link.wire.count is None or link.wire.count_max is None for link in found)
     if not found:
         return (("   no link between devices was read", "muted"),)

@@ -71,7 +71,7 @@ class MapScreen(View):
         Key("end", "scroll_map(20, 0)"),
         note("on the devices", "✗ broken, ▼ slow, ? cannot tell: a finding is about it"),
         note("numbers in a box", "parts of one package, such as CPX: they share its links"),
-        note("on the lines", "↑ ↓ traffic the way the arrow points; ▲ the bottleneck"),
+        note("on the lines", "↑ traffic out of the GPU, ↓ into it; ▲ the bottleneck"),
     )
     LINE = ("w", "Space", "r", "z", "p")
 

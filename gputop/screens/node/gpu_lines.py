@@ -231,7 +231,7 @@ def caption(rows: Sequence[Row], *more: str) -> str:
 
 
 def folded(rows: Sequence[Row]) -> str:
-    """What is the same for every GPU, for the heading: "PCIe 5 x16 · nothing throttles"."""
+    """What is the same for every GPU, for the heading: "PCIe 5 x16 · clocks: nothing throttles"."""
     parts = []
     names = {common.model(row.gpu) for row in rows}
     if len(names) == 1 and (known := names.pop()) != UNKNOWN:
@@ -241,7 +241,7 @@ def folded(rows: Sequence[Row]) -> str:
     reasons = [None if row.reading is None else row.reading.throttle_reasons for row in rows]
     if None not in reasons and not any(map(slowed, rows)):
         capped = any("sw power cap" in found for found in reasons if found)
-        parts.append("only the power cap slows" if capped else "nothing throttles")
+        parts.append("clocks: power cap alone" if capped else "clocks: nothing throttles")
     return " · ".join(parts)
 
 

@@ -133,17 +133,23 @@ def _switch_plane(graph: nx.Graph[str], gpus: Sequence[str], switches: list[str]
     kinds = Counter((s.count, s.payload_gbs) for s in spokes)
     if not kinds:
         return Plane(switches[0], tuple(switches), spokes, (f"{seen}: no link read", seen))
-    (count, payload), usual = kinds.most_common(1)[0]
-    odd = len(spokes) - usual
+    ((count, payload), _), *_ = kinds.most_common(1)
+    odd = [s for s in spokes if (s.count, s.payload_gbs) != (count, payload)]
     text = f"{seen}: {_word(count)} NVLinks a GPU"
     rate = f", {short(payload)} GB/s one way" if payload is not None else ""
-    less = f", {odd} GPU{'' if odd == 1 else 's'} with other counts !" if odd else ""
+    named = ", ".join(f"{graph.nodes[s.gpu].get('label') or s.gpu}: {_of(s)}" for s in odd[:2])
+    more = f" and {len(odd) - 2} more" if len(odd) > 2 else ""
+    less = f"; {named}{more} !" if odd else ""
     return Plane(
         switches[0],
         tuple(switches),
         spokes,
         (text + rate + less, text + rate, text, seen, "NVSwitch"),
     )
+
+
+def _of(spoke: Spoke) -> str:
+    return f"{_word(spoke.count)} of {spoke.count_max}" if spoke.weak else _word(spoke.count)
 
 
 def edges_between(
