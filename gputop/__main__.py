@@ -40,6 +40,8 @@ def _print_version() -> bool:
 
 def run(arguments: list[str]) -> int:
     """Run one command line; gives one of the exit codes of `exits.py`, never a traceback."""
+    # msgspec imports it too, overlooks a Ctrl+C that ends that, and crashes with its first record.
+    import datetime  # noqa: F401
     from contextlib import suppress
 
     from gputop.exits import Exit
