@@ -20,7 +20,7 @@ from gputop.screens.node.head import loads_of, undecided_line, use_line, use_of,
 from gputop.screens.node.identity import identity_lines
 from gputop.terminal.inks import EarlyInks
 from gputop.terminal.size import HIGHEST, TINY_BELOW, WIDEST
-from gputop.widgets.spans import Line, width_of
+from gputop.widgets.spans import Line, cut, text_of, width_of
 from gputop.widgets.status import source_line, tabs
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def rows(snapshot: NodeSnapshot, columns: int, lines: int) -> tuple[PictureLine,
     recent = Recent()
     recent.add(snapshot)
     gpus = rows_of(snapshot, recent=recent)
-    title = caption(gpus)
+    title = text_of(cut(((caption(gpus), ""),), columns - 2))
     use = use_of(snapshot, loads_of(snapshot))
     verdict, _ = verdict_line(None, use, snapshot.machine, columns)
     gpus = (replace(gpus[0], selected=True), *gpus[1:])

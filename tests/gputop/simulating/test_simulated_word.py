@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 
 import msgspec
@@ -16,7 +17,7 @@ from gputop.topology.recorded.feeds import DemoFeed
 from gputop.topology.report import Report
 from tests.gputop.simulating.test_simulated_suite import figures, ran
 from tests.support.app import app_of, give, picture, press
-from tests.support.command import gputop, gputop_here
+from tests.support.command import gputop_here
 
 DEMO, WORD = "sick-h100-8", "simulated"
 COMMANDS = (
@@ -31,6 +32,7 @@ COMMANDS = (
 )
 
 
+@cache
 def bare_and_measured() -> tuple[NodeSnapshot, NodeSnapshot]:
     bare = DemoFeed(DEMO).at(0)
     found = tuple(figures(ran(bare, level="quick")))
@@ -45,7 +47,8 @@ def test_what_a_command_adds_for_simulated_figures_says_so(tmp_path: Path) -> No
     told = 0
     for command in COMMANDS:
         bare, measured = (
-            gputop(*command, "--from", str(file)).stdout.replace(file.name, "") for file in files
+            gputop_here(*command, "--from", str(file)).stdout.replace(file.name, "")
+            for file in files
         )
         new = [line for line in measured.splitlines() if line not in bare.splitlines()]
         told += bool(new)
