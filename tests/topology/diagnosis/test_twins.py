@@ -211,3 +211,52 @@ def test_errors_of_the_memory_beside_a_matrix_are_found(
     found = diagnosed(load([str(file)]).snapshot)
     (one,) = [finding for finding in found.findings if finding.id == "ecc-uncorrected"]
     assert one.title.endswith("on GPU1")
+
+
+AMD_TABLES = [path for path in FILES if re.search(r"(?m)^ACCESS TABLE:", path.read_text("latin1"))]
+AMD_BOARDS = [path for path in AMD_TABLES if joined(path)]
+UMC = """[{"gpu": 1, "ecc": {"total_correctable_count": 0, "total_uncorrectable_count": 3},
+"ecc_blocks": {"UMC": {"correctable_count": 0, "uncorrectable_count": 3}}}]"""
+
+
+@pytest.mark.parametrize("path", [*AMD_TABLES, *LINK_TYPES], ids=name)
+def test_errors_of_the_memory_beside_a_matrix_of_amd_are_found(path: Path, tmp_path: Path) -> None:
+    file = tmp_path / "metric.json"
+    file.write_text(UMC)
+    found = diagnosed(load([str(path), str(file)]).snapshot)
+    (one,) = [finding for finding in found.findings if finding.id == "ecc-uncorrected"]
+    assert one.title.endswith("on GPU1")
+    assert found.verdict != HEALTHY
+
+
+def without_row(text: str, number: int) -> str:
+    """The tables of AMD's tools as they are when one GPU is gone."""
+    lines, who = [], list[str]()
+    for line in text.split("\n"):
+        words = line.split()
+        if words and all(
+            re.fullmatch(r"GPU\d+|[\da-f]{4}:[\da-f]{2}:[\da-f]{2}\.\d", w) for w in words
+        ):
+            who = words
+            lines.append("   ".join(["", *words[:number], *words[number + 1 :]]))
+        elif who and words[:1] == who[number : number + 1]:
+            continue
+        elif who and words and words[0] in who and len(words) > len(who):
+            lines.append("   ".join([*words[: number + 1], *words[number + 2 :]]))
+        else:
+            lines.append(line)
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize("path", AMD_BOARDS, ids=name)
+def test_a_gpu_that_is_gone_from_a_matrix_of_amd_is_found(path: Path, tmp_path: Path) -> None:
+    whole = read(path)
+    assert whole is not None
+    for number in (0, len(whole.machine.gpus) - 1):
+        file = tmp_path / f"{number}.txt"
+        file.write_text(without_row(path.read_text(), number))
+        snapshot = load([str(file)]).snapshot
+        assert len(snapshot.machine.gpus) == len(whole.machine.gpus) - 1
+        found = [one.id for one in diagnosed(snapshot).findings]
+        assert "board-incomplete" in found or "amd-few-gpus" in found
+    assert "board-incomplete" not in [one.id for one in diagnosed(whole).findings]

@@ -10,7 +10,7 @@ from ....model.machine import Gpu
 from ....sources.collect import ONLY_PCI
 from ... import vendors
 from ...case import Case
-from ...finding import BROKEN, SLOW, Evidence, Finding, Fix
+from ...finding import BROKEN, NOTICE, SLOW, Evidence, Finding, Fix
 from ...pairs import Pair
 from ...rule import Rule
 
@@ -149,4 +149,50 @@ OUTSIDE = Rule(
         "xgmi-link-down",
     ),
 )
-RULES = (OUTSIDE,)
+
+
+def _check_incomplete(case: Case) -> Iterable[Finding] | None:
+    """Only in a text of relations: where devices were listed, other rules know who is missing."""
+    said = case.machine.relations or case.machine.pairs
+    if case.machine.pci or not said or any(gpu.partition for gpu in case.gpus):
+        return None
+    islands = case.node.islands
+    size = len(islands[0]) if len(islands) == 1 else 0
+    if size != len(case.gpus) or size < _FEWEST or size in WHOLE:
+        return []
+    board = next((count for count in WHOLE if count > size), 0)
+    if not board:
+        return []
+    return [
+        INCOMPLETE.finding(
+            NOTICE,
+            f"{size} GPUs are joined by {case.words.link}, and boards of this kind have {board}",
+            devices=[gpu.address for gpu in case.gpus],
+            evidence=[
+                Evidence(
+                    what=f"GPUs that {case.words.link} joins",
+                    value=case.names(list(islands[0])),
+                    source=", ".join(case.snapshot.source),
+                )
+            ],
+            consequence=f"{board - size} of the board {'is' if board - size == 1 else 'are'} not "
+            "in this text: lost, or not given to this container or guest.",
+            fix=[
+                Fix(text="Count the GPUs on PCI.", command="lspci | grep -iE '3D|accelerator'"),
+                Fix(text="Look for what the driver reported.", command="dmesg", needs_root=True),
+            ],
+        )
+    ]
+
+
+INCOMPLETE = Rule(
+    id="board-incomplete",
+    peers="D12",
+    title="a number of joined GPUs that no board has",
+    evidence="relations of all pairs of GPUs, in a text that lists no PCI devices",
+    disproof="as many GPUs in `lspci` as in this text",
+    sources=("NVIDIA HGX and DGX user guides: boards of 4, 8 and 16",),
+    check=_check_incomplete,
+    implied_by=("gpu-lost", "amd-few-gpus"),
+)
+RULES = (OUTSIDE, INCOMPLETE)

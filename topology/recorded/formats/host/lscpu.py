@@ -18,6 +18,7 @@ _VALUE = re.compile(r"\s*([A-Z][A-Za-z0-9 ()/-]{1,40}?):\s{0,60}(.{0,4000}?)\s*\
 _NODE = re.compile(r"NUMA node(\d{1,4}) CPU\(s\)\Z")
 _CPUS = re.compile(r"\A\d{1,5}(-\d{1,5})?(,\d{1,5}(-\d{1,5})?)*\Z")
 _MOST_SOCKETS = 64
+_LONGEST = 16_384
 _MOST_NODES = 1024
 
 
@@ -27,9 +28,13 @@ def _recognises(head: bytes, path: Path) -> bool:
 
 def _parse(data: bytes, path: Path) -> Part:
     said: dict[str, str] = {}
+    name, column = "", 0
     for line in lines_of(data):
         if value := _VALUE.match(line):
+            name, column = value[1] if value[1] not in said else "", value.start(2)
             said.setdefault(value[1], value[2])
+        elif name and column and line[:column].isspace() and len(said[name]) < _LONGEST:
+            said[name] += line[column:].rstrip()  # it breaks words where the terminal ends
     cpus = whole(said.get("CPU(s)"))
     if cpus is None or cpus <= 0:
         raise FormatError("no number of CPUs in it")
@@ -96,6 +101,7 @@ FORMAT = Format(
     needs=("CPU(s):",),
     goes_on=re.compile(
         r"[ \t]*[A-Z][A-Za-z0-9 ()/-]{1,40}:[ \t]{1,60}\S|[ \t]*NUMA node\d{1,4} |"
-        r"(?:Virtualization features|Caches[^\n]{0,30}|NUMA|Vulnerabilities):[ \t]*\Z"
+        r"(?:Virtualization features|Caches[^\n]{0,30}|NUMA|Vulnerabilities):[ \t]*\Z|"
+        r"[ \t]{20,40}\S"
     ),
 )

@@ -28,24 +28,34 @@ def host(*names: str | Path) -> Host:
 def test_lscpu_of_a_machine() -> None:
     found = host("epyc-lscpu.txt")
     assert (found.cpu_vendor, found.cpu_family, found.cpu_model) == ("AuthenticAMD", 23, 49)
-    assert found.cpu_model_name == "AMD EPYC 7542 32-Core Processor"
+    assert found.cpu_model_name == "AMD EPYC 7H12 64-Core Processor"
     assert (found.hypervisor, found.why("hypervisor")) == (None, None)  # bare metal
-    assert [(s.socket, s.cores, s.threads) for s in found.sockets] == [(0, 32, 64), (1, 32, 64)]
-    assert [(n.node, n.cpus) for n in found.numa] == [(0, "0-31,64-95"), (1, "32-63,96-127")]
+    assert [(s.socket, s.cores, s.threads) for s in found.sockets] == [(0, 64, 128), (1, 64, 128)]
+    assert [(n.node, n.cpus) for n in found.numa] == [(0, "0-63,128-191"), (1, "64-127,192-255")]
     assert found.why("memory_bytes") == "not in lscpu"
 
 
 def test_lscpu_of_a_guest() -> None:
-    found = host("xeon-vm-lscpu.txt")
+    found = host("xeon-guest-lscpu.txt")
     assert (found.hypervisor, found.cpu_vendor) == ("Microsoft", "GenuineIntel")
-    assert [node.cpus for node in found.numa] == ["0-47", "48-95"]
+    assert [node.cpus for node in found.numa] == ["0,1"]
+
+
+def test_flags_that_are_broken_over_lines_name_a_guest(tmp_path: Path) -> None:
+    text = (FOLDER / "xeon-guest-lscpu.txt").read_text()
+    silent = text.replace("  Hypervisor vendor:", "  X:").replace("Virtualization type", "Y")
+    path = tmp_path / "lscpu.txt"
+    path.write_text(silent)
+    assert host(path).hypervisor == "unknown hypervisor"
+    path.write_text(silent.replace(" hypervisor ", " "))
+    assert (host(path).hypervisor, host(path).why("hypervisor")) == (None, None)
 
 
 def test_lscpu_without_its_flags_does_not_say_bare_metal(tmp_path: Path) -> None:
     text = "\n".join(
         line
         for line in (FOLDER / "epyc-lscpu.txt").read_text().split("\n")
-        if not line.startswith(("Flags", "Virtualization"))
+        if not line.startswith(("Flags", " ", "Virtualization"))
     )
     path = tmp_path / "lscpu.txt"
     path.write_text(text)
@@ -54,18 +64,24 @@ def test_lscpu_without_its_flags_does_not_say_bare_metal(tmp_path: Path) -> None
 
 def test_nodes_of_numactl_complete_those_of_lscpu(tmp_path: Path) -> None:
     found = host("epyc-numactl.txt")
-    assert [(n.node, n.cpus, n.memory_bytes, n.distances) for n in found.numa] == [
-        (0, "0-3,8-11", 257655 << 20, (10, 32)),
-        (1, "4-7,12-15", 258022 << 20, (32, 10)),
+    assert [(n.node, n.cpus, n.memory_bytes) for n in found.numa[:2]] == [
+        (0, "0-15,128-143", 63733 << 20),
+        (1, "16-31,144-159", 64502 << 20),
     ]
-    assert found.memory_bytes == (257655 + 258022) << 20
+    assert found.numa[7].distances == (32, 32, 32, 32, 12, 12, 12, 10)
+    sizes = (63733, 64502, 64456, 64490, 64502, 64502, 64502, 64428)
+    assert found.memory_bytes == sum(sizes) << 20
     path = tmp_path / "both.txt"
-    both = (FOLDER / "epyc-lscpu.txt").read_text() + (FOLDER / "epyc-numactl.txt").read_text()
-    path.write_text(both)
+    nodes = (
+        "available: 2 nodes (0-1)\nnode 0 cpus: 0 1\nnode 0 size: 257655 MB\n"
+        "node 1 cpus: 64 65\nnode 1 size: 258022 MB\nnode distances:\nnode   0   1\n"
+        "  0:  10  32\n  1:  32  10\n"
+    )
+    path.write_text((FOLDER / "epyc-lscpu.txt").read_text() + nodes)
     joined = host(path)
-    assert [(n.cpus, n.distances) for n in joined.numa] == [
-        ("0-31,64-95", (10, 32)),
-        ("32-63,96-127", (32, 10)),
+    assert [(n.cpus, n.distances, n.memory_bytes) for n in joined.numa] == [
+        ("0-63,128-191", (10, 32), 257655 << 20),
+        ("64-127,192-255", (32, 10), 258022 << 20),
     ]
 
 
