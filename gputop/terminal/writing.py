@@ -6,7 +6,6 @@ import contextlib
 import errno
 import os
 import re
-import secrets
 import stat
 from pathlib import Path
 
@@ -44,7 +43,7 @@ def write_whole(path: Path, text: str, *, fresh: bool = False, shared: bool = Fa
         return
     if before is not None and not os.access(path, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
-    beside = path.with_name(f".gputop-{secrets.token_hex(8)}")
+    beside = path.with_name(f".gputop-{os.urandom(8).hex()}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     try:
         handle = os.open(beside, flags, 0o644 if shared else 0o600)

@@ -51,7 +51,7 @@ class EccCounts(Record, frozen=True, kw_only=True):
     """Whether some memory can be neither repaired nor replaced by spare rows."""
 
 
-class XgmiReading(Record, frozen=True, kw_only=True):
+class XgmiReading(Record, frozen=True, kw_only=True, gc=False):
     """Counters of one xGMI link: totals since the driver was loaded."""
 
     identity = ("remote_address",)
