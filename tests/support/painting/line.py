@@ -101,7 +101,8 @@ class Line:
                 data = os.read(self._master, most)
             if self.speed:
                 time.sleep(PIECE_SECONDS)
-        self._credit -= len(data)
+        if self.speed:
+            self._credit -= len(data)
         self.count += len(data)
         self._show(data)
         return len(data)
