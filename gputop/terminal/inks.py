@@ -10,6 +10,7 @@ from importlib.resources import files
 from rich.color import Color, ColorSystem, ColorType
 
 import gputop.themes
+from gputop.terminal.painting.pens import DEFAULT, Pen, change, turned
 
 DARK_FILE, SIXTEEN_FILE = "dark.toml", "sixteen.toml"
 """The theme of a start, and the one for terminals of sixteen colours."""
@@ -40,8 +41,8 @@ class EarlyInks:
         theme = tomllib.loads((files(gputop.themes) / name).read_text(encoding="utf-8"))
         self._system = system
         self._colours: dict[str, str] = theme["colors"] | theme["variables"] if coloured else {}
-        self._code = cache(self._worked_out)
-        self._last = ""
+        self._pen = cache(self._worked_out)
+        self._last: Pen | None = None
 
     @classmethod
     def of_terminal(cls) -> EarlyInks:
@@ -58,13 +59,10 @@ class EarlyInks:
 
     def _turned(self, ink: str, ground: str) -> str:
         """What turns the terminal from the last ink to this one."""
-        code = self._code(ink, ground)
-        if code == self._last:
-            return ""
-        self._last = code
-        return code
+        last, self._last = self._last, self._pen(ink, ground)
+        return change(last, self._last)
 
-    def _worked_out(self, ink: str, ground: str) -> str:
+    def _worked_out(self, ink: str, ground: str) -> Pen:
         words = ink.split()
         codes = [ATTRIBUTES[word] for word in words if word in ATTRIBUTES]
         if ground == "cursor" or HEAVY.intersection(words):
@@ -72,7 +70,7 @@ class EarlyInks:
         named = next((word for word in words if word in self._colours), "foreground")
         codes += self._parameters(named, foreground=True)
         codes += self._parameters(ground, foreground=False)
-        return f"\x1b[{';'.join(('0', *codes))}m"
+        return turned(DEFAULT, ";".join(("0", *codes)))
 
     def _parameters(self, name: str, *, foreground: bool) -> tuple[str, ...]:
         value = self._colours.get(name)

@@ -72,4 +72,4 @@ def test_who_wants_no_colour_gets_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "")
     inks = EarlyInks.of_terminal()
     assert inks.text("slow", "bad", "background") == "\x1b[0;1mslow"
-    assert inks.text("quiet", "muted", "surface") == "\x1b[0mquiet"
+    assert inks.text("quiet", "muted", "surface") == "\x1b[mquiet"

@@ -73,6 +73,8 @@ class Judge:
 
     def __init__(self, columns: int, rows: int, *, counts_only: bool = False) -> None:
         self._counts_only = counts_only
+        self._unseen: list[tuple[str, str]] = []
+        """pyte is slow: an app would be looked at too early while it waits for it."""
         self.theirs, self.ours = Shown(columns, rows), Shown(columns, rows)
         self._picture = Picture()
         self._painter = Painter(self._picture)
@@ -84,20 +86,28 @@ class Judge:
         self._picture.read(text)
         sent, whole = self._painter.paint(most)
         if not self._counts_only:
-            self.theirs.feed(text)
-            self.ours.feed(sent)
+            self._unseen.append((text, sent))
         self.theirs_bytes += len(text.encode())
         self.ours_bytes += len(sent.encode())
         return whole
 
     def resize(self, columns: int, rows: int) -> None:
         """Make both terminals as large; a terminal keeps what it shows, as far as that fits."""
+        self.look()
         for shown in (self.theirs, self.ours):
             shown.resize(rows, columns)
         self._painter.fit(columns, rows)
 
+    def look(self) -> None:
+        """Let both terminals show what was written."""
+        for text, sent in self._unseen:
+            self.theirs.feed(text)
+            self.ours.feed(sent)
+        self._unseen.clear()
+
     def differences(self) -> list[str]:
-        """The cells that differ, the last of Textual's first."""
+        """The cells that differ."""
+        self.look()
         ours = self.ours.cells()
         return [
             f"row {y}, column {x}: {cell} is {ours[y][x]}"

@@ -62,6 +62,7 @@ def test_a_new_size_is_drawn_whole() -> None:
 def test_a_terminal_that_is_smaller_than_the_picture_gets_what_fits() -> None:
     judge = Judge(5, 2)
     judge.write(_filled(4, 2))
+    judge.look()
     picture = Picture()
     picture.read("\x1b[H日本語\x1b[4;1Hbelow")
     painter = Painter(picture)
