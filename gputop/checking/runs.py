@@ -9,6 +9,7 @@ from gputop.terminal.clean import clean
 from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.finding import BROKEN, CANNOT_TELL, NOTICE, Evidence, Finding, Fix
 from gputop.topology.diagnosis.rule import Rule
+from gputop.topology.model.units import ranged
 
 HANGS, GONE, NOT_MEASURED = "probe-hangs", "gpu-gone", "not-measured"
 _WELL = ("finished", "skipped", "timed-out")
@@ -117,11 +118,13 @@ def _not_measured(case: Case, measured: Measured) -> Iterable[Finding] | None:
         all_of_them = not measured.gpus
         addresses = [address for address, _ in measured.left_out]
         silent = all(why == SILENT for _, why in measured.left_out)
-        reason = "the driver did not answer" if silent else "in use"
+        names = ranged(map(case.name, addresses))
         found.append(
             _rule(NOT_MEASURED).finding(
                 CANNOT_TELL if all_of_them else NOTICE,
-                f"not measured, since {reason}: {case.names(addresses)}",
+                f"not measured: the driver did not answer for {names}"
+                if silent
+                else f"not measured: {names} busy",
                 devices=addresses,
                 evidence=[
                     Evidence(

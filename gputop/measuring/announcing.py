@@ -45,7 +45,7 @@ def announce(
     )
     lines = [f"{cost}, up to {units.size(plan.memory_bytes_per_gpu)} of memory on each."]
     if left_out:
-        lines.append(f"Left out, because they are in use: {_named(tuple(taken), labels)}.")
+        lines.append(f"Left out: {_named(tuple(taken), labels)} busy.")
     elif taken:
         first = clean(next(iter(taken.values())), 200)
         lines.append(f"{first}: this would be refused. P measures beside others.")
@@ -73,4 +73,4 @@ def _gpus(addresses: tuple[str, ...], labels: dict[str, str]) -> str:
 
 
 def _named(addresses: tuple[str, ...], labels: dict[str, str]) -> str:
-    return ", ".join(labels.get(address, address) for address in addresses)
+    return units.ranged(labels.get(address, address) for address in addresses)

@@ -24,7 +24,7 @@ TITLES = {
     quantities.CONCURRENT: "How fast was it while others copied?",
     quantities.LATENCY: "How long does a small copy take?",
     quantities.KERNEL_LATENCY: "How long does a load of a kernel take?",
-    quantities.BYTES_ARRIVE: "Do bytes arrive?",
+    quantities.BYTES_ARRIVE: "Data verified?",
     quantities.CAN_ACCESS: "Can one reach the other's memory?",
     quantities.SEND_RECEIVE: "How fast does NCCL or RCCL move data here?",
     quantities.TRANSPORT: "What did NCCL or RCCL use when it ran?",

@@ -127,7 +127,7 @@ def test_a_driver_that_is_silent_is_not_taken_for_use(capsys: pytest.CaptureFixt
 
     found = measure(LIVE, ADDRESSES, look=look)
     assert capsys.readouterr().err.count("left out") == 1
-    assert "since the driver did not answer" in diagnosed(found).findings[0].title
+    assert "the driver did not answer" in diagnosed(found).findings[0].title
 
 
 WELL = (ProbeEnd(probe="host", status="finished", text="", figures=3),)

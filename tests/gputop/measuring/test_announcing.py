@@ -27,7 +27,7 @@ def test_busy_ones_are_left_out_of_all_but_not_of_those_that_were_picked() -> No
     said = announce(half, ("p2p",), (), "normal")
     assert said.title == "Load 2 idle GPUs?"
     assert said.addresses == (GPUS[2].address, GPUS[3].address)
-    assert said.lines[1] == "Left out, because they are in use: GPU0, GPU1."
+    assert said.lines[1] == "Left out: GPU0-1 busy."
     picked = (GPUS[0].address, GPUS[2].address)
     said = announce(half, ("p2p",), picked, "normal")
     assert said.title == "Load 2 GPUs?"

@@ -101,5 +101,5 @@ def test_the_speed_of_wrong_data_is_not_judged() -> None:
 
 def test_a_verdict_without_a_figure() -> None:
     why = why_measured("hgx-h100-8", quantity="bytes_arrive", verdict="corrupt")
-    assert answer(why, "Do bytes arrive") == "corrupt"
-    assert "press p" not in because(why, "Do bytes arrive")
+    assert answer(why, "Data verified") == "corrupt"
+    assert "press p" not in because(why, "Data verified")
