@@ -93,10 +93,12 @@ def _state(
 
 
 def _over(path: Path, decision: PairDecision) -> str:
-    wire = path.narrowest
+    wire = path.narrowest or path.wires[0]  # the first, where no rate is known
     if path.relayed:
         return "over xGMI, through other GPUs"
-    if path.kind in ("nvlink", "nvswitch", "xgmi") and wire is not None:
+    if path.kind == "xgmi" and wire.inside:
+        return wire.name()
+    if path.kind in ("nvlink", "nvswitch", "xgmi"):
         switch = " through NVSwitch" if path.kind == "nvswitch" else ""
         return f"over {wire.name()}{switch}"
     return f"over PCIe ({decision.path})"

@@ -87,7 +87,7 @@ async def test_parts_known_by_kfd_alone_have_one_name_on_all_screens() -> None:
         for keys in (("3",), ("m", "m", "m")):  # the second measure has no row for NICs
             await press(pilot, *keys)
             pairs = picture(pilot)
-            assert "GPU1 → GPU0" in pairs
+            assert "GPU1 → GPU0   P2P inside a GPU package" in pairs
             assert "›GPU1" in pairs
             assert " GPU5 " in pairs
 
