@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from difflib import SequenceMatcher
 from functools import cache
@@ -20,6 +21,24 @@ BESIDE = 0.06
 MISNAMED = {"PYTORCH_TUNABLE_OPS": "PYTORCH_TUNABLEOP_ENABLED"}
 """Name that well-known texts use although nothing reads it -> the name that is meant."""
 KINDS = ("paths", "p2p", "shm", "net", "gdr", "pxn", "search", "tuning", "none")
+
+
+SHELVES = ("transport", "network", "algorithm", "memory", "debug", "AMD", "PyTorch")
+"""The groups of the list of variables, in its order."""
+_SHELF_OF = {
+    "transport": "transport",
+    "topology": "transport",
+    "visibility": "transport",
+    "network": "network",
+    "gdr": "network",
+    "pxn": "network",
+    "bootstrap": "network",
+    "memory": "memory",
+    "debug": "debug",
+    "errors": "debug",
+}
+"""Subject -> group; the others are about algorithms, channels and launches."""
+_CLAUSE = re.compile(r"(?<=[a-z0-9)}])[.;:](?= |$)")
 
 
 class Default(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -61,11 +80,27 @@ class Flag(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     until: str | None = None
     aliases: tuple[str, ...] = ()
     read_by: tuple[str, ...] = ()
+    short: str = ""
+    """What it does in a few words, where the first clause of `changes` is too long."""
     set_when: str | None = None
     trap: str | None = None
     tries: tuple[str, ...] = ()
     on_rccl: OnRccl | None = None
     confirmed: bool = True
+
+    @property
+    def in_short(self) -> str:
+        """What it does in a few words."""
+        return self.short or _CLAUSE.split(self.changes)[0].removesuffix(".")
+
+    @property
+    def shelf(self) -> str:
+        """The group in which it is listed, one of SHELVES."""
+        if self.group in ("rocm", "rccl"):
+            return "AMD"
+        if self.group == "pytorch":
+            return "PyTorch"
+        return _SHELF_OF.get(self.subject, "algorithm")
 
     @property
     def libraries(self) -> tuple[str, ...]:
@@ -81,6 +116,7 @@ class Flag(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         """The entry with these words in its sentences, which are templates in the file."""
         return msgspec.structs.replace(
             self,
+            short=words.say(self.short),
             changes=words.say(self.changes),
             set_when=self.set_when and words.say(self.set_when),
             trap=self.trap and words.say(self.trap),
