@@ -8,10 +8,10 @@ import msgspec
 
 from gputop.topology.diagnosis.engine import Diagnosis
 from gputop.topology.expectation.cost.costs import costs_of
+from gputop.topology.flags.what_if.applied import with_changes
 from gputop.topology.flags.what_if.brief import brief
 from gputop.topology.flags.what_if.remedy import Remedy, remedy
 from gputop.topology.flags.what_if.study import Stopped, Study
-from gputop.topology.model.snapshot import EnvironmentVariable, NodeSnapshot
 from gputop.topology.nccl.decide.predict import NoGpusError
 from gputop.topology.node import Node
 from gputop.topology.report import Report
@@ -35,19 +35,8 @@ class WhatIfOutcome(msgspec.Struct, frozen=True, eq=False):
 
     def shown(self, real: Report) -> Report | None:
         """The newest readings with these changes; None once the machine is another one."""
-        node = self.node.follow(changed(real.snapshot, dict(self.changes)))
+        node = self.node.follow(with_changes(real.snapshot, dict(self.changes)))
         return Report(node, self.diagnosis, real.events) if node.decided else None
-
-
-def changed(snapshot: NodeSnapshot, changes: Mapping[str, str | None]) -> NodeSnapshot:
-    """A snapshot of the node as if these variables were set in the environment."""
-    kept = tuple(held for held in snapshot.environment if held.name not in changes)
-    new = tuple(
-        EnvironmentVariable(name=name, value=value, origin="environment")
-        for name, value in changes.items()
-        if value is not None
-    )
-    return msgspec.structs.replace(snapshot, environment=(*kept, *new))
 
 
 def work_out(
@@ -57,11 +46,11 @@ def work_out(
     diagnose: Callable[[Node], Diagnosis],
 ) -> WhatIfOutcome | None:
     """Predict with the changes and ask the rules; None when a newer request has come."""
-    node = real.node.follow(changed(real.snapshot, changes)).decide()
+    node = real.node.follow(with_changes(real.snapshot, changes)).decide()
     try:
         comparison = study.change(changes)
         cost = costs_of(node).all_reduce
-        summary = brief(comparison, "" if cost is None else cost.text)
+        summary = brief(comparison, None if cost is None else cost.text or None)
     except Stopped:
         return None
     except NoGpusError as error:

@@ -70,9 +70,9 @@ class FlagsController:
         return self._done == self._request != ()
 
     @property
-    def summary(self) -> str:
-        """One line on what the changes do; "" until that is worked out."""
-        return self.details.summary if self.details is not None and self.answered else ""
+    def answer(self) -> str:
+        """One line on what the values of the asked flag do; "" until that is worked out."""
+        return self.details.answer if self.details is not None and self.answered else ""
 
     def load(self) -> None:
         """Read the catalogue in a thread; it posts Loaded."""
@@ -114,9 +114,9 @@ class FlagsController:
 
     def ask(self, name: str) -> None:
         """Have a thread work out what a flag and the changes do; it posts Ready."""
-        study = self.study
+        study, real = self.study, self._what_if.real
         request = (study, name, tuple(sorted(self.tried.wanted.items(), key=lambda set_: set_[0])))
-        if study is None or request == self._request:
+        if study is None or real is None or request == self._request:
             return
         self._request = request
         if request == self._done:
@@ -129,7 +129,9 @@ class FlagsController:
             time.sleep(PAUSE_SECONDS)
             if worker.is_cancelled:
                 return
-            details = work_out(study.stop_when(lambda: worker.is_cancelled), name, changes)
+            details = work_out(
+                study.stop_when(lambda: worker.is_cancelled), real.node, name, changes
+            )
             if details is not None and not worker.is_cancelled:
                 self._widget.post_message(self.Ready(request, details))
 

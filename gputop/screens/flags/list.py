@@ -8,14 +8,17 @@ import msgspec
 from msgspec.structs import replace
 
 from gputop.terminal.clean import clean
-from gputop.topology.flags.catalogue.catalogue import Catalogue, Flag
+from gputop.topology.flags.catalogue.catalogue import SHELVES, Catalogue, Flag
+from gputop.topology.flags.values.own_words import for_library
 from gputop.topology.flags.values.values import overridden, read_value
 from gputop.topology.model.versions import numbers
 from gputop.topology.nccl.prediction import Library
 from gputop.widgets.named_list import NamedList
 from gputop.widgets.spans import Line, left
 
-NAME_WIDTH = 34
+NAME_WIDTH, VALUE_WIDTH, SHELF_WIDTH = 32, 16, 10
+WIDE, NARROW_VALUE = 110, 8
+SET = "set"
 MARK_WIDTH = 2
 MISSING = "(not set)"
 
@@ -28,6 +31,10 @@ class FlagRow(msgspec.Struct, frozen=True, kw_only=True):
     """"*" set, "+" changed here, "!" set and without effect, "?" a name nobody reads."""
     value: str = ""
     ink: str = ""
+    shelf: str = ""
+    """The group: "set" for what is set or changed, else where the catalogue has it."""
+    short: str = ""
+    """What it does, in a few words."""
 
 
 def rows_of(
@@ -47,19 +54,23 @@ def rows_of(
     if words:
         asked = words.lower().split()
         first = [n for n in first if n in found or all(w in n.lower() for w in asked)]
-    rows = [_set(known, library, name, values, changes, void) for name in first]
+    rows = [replace(_set(known, library, name, values, changes, void), shelf=SET) for name in first]
     rows = [
         replace(row, value=f"{row.value}  ({origins[row.name]})")
         if row.name in origins and row.name not in changes
         else row
         for row in rows
     ]
+    rest = [flag for flag in found.values() if flag.name not in first]
+    if not words:
+        # The best match of a filter stays first.
+        rest.sort(key=lambda flag: SHELVES.index(flag.shelf))
     rows += [
-        FlagRow(name=flag.name, value=_default(flag, library), ink="muted")
-        for flag in found.values()
-        if flag.name not in first
+        FlagRow(name=flag.name, value=_default(flag, library), ink="muted", shelf=flag.shelf)
+        for flag in rest
     ]
-    return tuple(rows)
+    shorts = {flag.name: for_library(flag, library).in_short for flag in known.flags}
+    return tuple(replace(row, short=shorts.get(row.name, "")) for row in rows)
 
 
 def _set(
@@ -108,17 +119,26 @@ class FlagList(NamedList):
     def draw(self) -> None:
         """Draw the rows."""
         width = self.scrollable_content_region.width or 78
-        lines = [self._line(row, width) for row in self._rows]
+        shelf, lines = "", list[Line]()
+        for row in self._rows:
+            lines.append(self._line(row, width, row.shelf if row.shelf != shelf else ""))
+            shelf = row.shelf
         self.show(lines or (((" nothing matches", "muted"),),), self.marks_at(width))
 
-    def _line(self, row: FlagRow, width: int) -> Line:
-        name_width = min(NAME_WIDTH, max(12, width - MARK_WIDTH - 10))
-        room = max(0, width - MARK_WIDTH - name_width - 1)
-        value = left(clean(row.value, 200), room)
+    def _line(self, row: FlagRow, width: int, shelf: str) -> Line:
+        """Group where it begins, name, value, what it does."""
+        name_width = min(NAME_WIDTH, max(12, width - SHELF_WIDTH - MARK_WIDTH - 10))
+        room = max(0, width - SHELF_WIDTH - MARK_WIDTH - name_width - 1)
+        usual = VALUE_WIDTH if width >= WIDE else NARROW_VALUE
+        # What is set is shown whole.
+        value_width = min(room, usual if row.mark == " " else max(usual, len(row.value) + 2))
+        value = left(clean(row.value, 200), value_width - 1) + " " if value_width else ""
         ink = row.ink if row.mark != " " else ""
         return (
+            (left(shelf, SHELF_WIDTH), "key bold"),
             (row.mark, row.ink),
             ("›" if row.name == self.selected else " ", "strong"),
             (left(clean(row.name, 80), name_width) + " ", ink),
             (value, row.ink),
+            (left(clean(row.short, 100), max(0, room - value_width)), ""),
         )

@@ -10,10 +10,11 @@ from textual.widget import Widget
 from textual.widgets import Input
 from textual.worker import Worker, WorkerState
 
+from gputop.pages.screen import section_lines
 from gputop.screens.flags.controller import FlagsController
 from gputop.screens.flags.list import FlagList, FlagRow, rows_of
 from gputop.screens.flags.process import ProcessChoice, title
-from gputop.screens.flags.text import flag_lines, setting_lines
+from gputop.screens.flags.text import WIDEST, flag_lines, head_lines, set_words
 from gputop.screens.flags.why import explanation
 from gputop.screens.listed import ListedView
 from gputop.topology.flags.catalogue.catalogue import catalogue
@@ -105,7 +106,13 @@ class FlagsScreen(ListedView):
         flags, table = self.flags, self.query_one("#list", FlagList)
         state = (flags.study, tuple(flags.tried.wanted.items()), self.app.size)
         table.draw_once(lambda: self._draw_list(table), *state, self._words)
-        setting.draw_once(lambda: self._draw_setting(setting), *state, self._rows, flags.summary)
+        setting.draw_once(
+            lambda: self._draw_head(setting, table.selected),
+            *state,
+            self._rows,
+            flags.details,
+            table.selected,
+        )
         details.draw_once(
             lambda: self._draw_details(details, table.selected),
             *state,
@@ -128,22 +135,23 @@ class FlagsScreen(ListedView):
         self._first = False
         found = f" matching {self._words!r}" if self._words else ""
         process = self.flags.process
-        whose = "here" if process is None else f"in {title(process)}"
-        table.caption(f"{len(self._rows)} flags{found} · * set {whose}, else the default")
+        whose = "" if process is None else f" in {title(process)}"
+        held = set_words(self._rows, len(study.values))
+        table.caption(f"{len(self._rows)} variables{found} · {held}{whose}")
 
-    def _draw_setting(self, board: Board) -> None:
-        study, width = self.flags.study, self.app.size.width - 1
-        count = 0 if study is None else len(study.values)
-        export = self.flags.tried.export()
-        board.show(setting_lines(self._rows, count, export, self.flags.summary, width))
+    def _draw_head(self, board: Board, name: str) -> None:
+        row = next((row for row in self._rows if row.name == name), None)
+        board.show(head_lines(row, self.flags.details, self.app.size.width - 1))
 
     def _draw_details(self, board: Board, name: str) -> None:
-        details, changed = self.flags.details, bool(self.flags.tried.wanted)
-        ready = details is not None and details.name == name
-        board.caption(name if ready else f"{name} …")
+        details = self.flags.details
         width = (board.scrollable_content_region.width or 60) - 1
         library = None if self.flags.study is None else self.flags.study.whose()
-        board.show(flag_lines(details, name, width, changed=changed, library=library))
+        chosen = self.flags.tried.wanted.get(name)
+        lines = list(flag_lines(details, name, width, library=library, chosen=chosen))
+        if details is not None and details.changes and self.flags.tried.wanted:
+            lines += [(), *section_lines(details.changes, min(width, WIDEST))]
+        board.show(lines)
 
     def on_flags_controller_loaded(self) -> None:
         """Draw with the catalogue at hand."""

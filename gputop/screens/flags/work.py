@@ -8,10 +8,13 @@ import msgspec
 
 from gputop.topology.flags.account.account import account, plain
 from gputop.topology.flags.account.whatif_text import sections
-from gputop.topology.flags.catalogue.catalogue import catalogue
-from gputop.topology.flags.values.values import unknown
+from gputop.topology.flags.catalogue.catalogue import Flag, catalogue
+from gputop.topology.flags.values.values import unknown, unread
+from gputop.topology.flags.what_if.outcomes import VALUES
 from gputop.topology.flags.what_if.study import Stopped, Study
+from gputop.topology.flags.what_if.value_rows import ValueRow, in_one_line, value_rows
 from gputop.topology.model.page import Section
+from gputop.topology.node import Node
 
 
 class FlagDetails(msgspec.Struct, frozen=True, kw_only=True):
@@ -20,13 +23,17 @@ class FlagDetails(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     flag: tuple[Section, ...] = ()
     changes: tuple[Section, ...] = ()
-    summary: str = ""
-    """One line on what the changes do."""
+    rows: tuple[ValueRow, ...] = ()
+    """What each value would do here."""
+    answer: str = ""
+    """The same in one line."""
     trouble: str = ""
     """Why nothing is predicted."""
 
 
-def work_out(study: Study, name: str, changes: Mapping[str, str | None]) -> FlagDetails | None:
+def work_out(
+    study: Study, node: Node, name: str, changes: Mapping[str, str | None]
+) -> FlagDetails | None:
     """Predict what is requested; None when a newer request has replaced this one."""
     flag = catalogue().flag(name)
     try:
@@ -34,21 +41,28 @@ def work_out(study: Study, name: str, changes: Mapping[str, str | None]) -> Flag
         if trouble:
             text = plain(flag, study.whose()) if flag is not None else _stranger(name)
             return FlagDetails(name=name, flag=text, trouble=trouble)
-        what_if: tuple[Section, ...] = ()
-        summary = ""
-        if changes:
-            comparison = study.change(changes)
-            what_if = sections(comparison)
-            effect = comparison.effect
-            summary = f"{effect.pairs_changed} of {effect.pairs_total} pairs change"
-            if effect.failure[1]:
-                summary = "the start fails"
-            elif effect.nothing:
-                summary = "nothing changes"
-        text = account(flag, study) if flag is not None else _stranger(name)
-        return FlagDetails(name=name, flag=text, changes=what_if, summary=summary)
+        what_if = sections(study.change(changes)) if changes else ()
+        if flag is None:
+            answer = f"{unknown(name, catalogue())}"
+            return FlagDetails(name=name, flag=_stranger(name), changes=what_if, answer=answer)
+        rows = value_rows(flag, study, node)
+        answer = in_one_line(rows) if rows else _unpredicted(flag, study)
+        text = tuple(_without_table(section) for section in account(flag, study))
+        return FlagDetails(name=name, flag=text, changes=what_if, rows=rows, answer=answer)
     except Stopped:
         return None
+
+
+def _unpredicted(flag: Flag, study: Study) -> str:
+    """Why there is no table: the library does not read it, or nothing of it is modelled."""
+    return unread(flag, study.whose()) or "what it changes is not predicted"
+
+
+def _without_table(section: Section) -> Section:
+    """The section on the values without its table, which stands above in full width."""
+    if not section.title.startswith(VALUES):
+        return section
+    return msgspec.structs.replace(section, table=(), title="What follows from the values")
 
 
 def _stranger(name: str) -> tuple[Section, ...]:

@@ -20,10 +20,10 @@ def p2p_pairs(prediction: Prediction) -> tuple[int, int]:
     return sum(pair.transport == "P2P" for pair in pairs), len(pairs)
 
 
-def brief(comparison: Comparison, cost: str = "") -> tuple[str, ...]:
+def brief(comparison: Comparison, cost: str | None = None) -> tuple[str, ...]:
     """The clauses, what matters most first: a failure, P2P, the cost of an all-reduce, the rest.
 
-    `cost`: what an all-reduce costs with the changes, in words; without it, its predicted time.
+    `cost`: what an all-reduce costs with the changes, in words; None for its predicted time.
     """
     effect = comparison.effect
     if effect.failure[1]:
@@ -36,7 +36,7 @@ def brief(comparison: Comparison, cost: str = "") -> tuple[str, ...]:
     if effect.nothing:
         return (f"nothing changes{f': {reasons[0]}' if reasons else ''}",)
     library = comparison.changed.library.name.upper()
-    found = [*_p2p(comparison), *([cost] if cost else _time(effect, library))]
+    found = [*_p2p(comparison), *(_time(effect, library) if cost is None else [cost] * bool(cost))]
     if effect.ranks[0] != effect.ranks[1]:
         found.append(f"{effect.ranks[1]} GPUs take part instead of {effect.ranks[0]}")
     if effect.nodes[0] != effect.nodes[1]:
@@ -47,7 +47,11 @@ def brief(comparison: Comparison, cost: str = "") -> tuple[str, ...]:
         if not graph.order
     ]
     found += nets_in_words(effect.nets)
-    return tuple(found[:MOST]) or (f"{effect.pairs_changed} of {effect.pairs_total} pairs change",)
+    if effect.channels[0] != effect.channels[1]:
+        found.append(f"coll channels {effect.channels[0]} → {effect.channels[1]}")
+    if effect.pairs and not found:
+        found.append(f"{effect.pairs_changed} of {effect.pairs_total} pairs go another way")
+    return tuple(found[:MOST]) or ("another choice for some sizes",)
 
 
 def _p2p(comparison: Comparison) -> list[str]:

@@ -23,6 +23,10 @@ NVLS_UNSURE = (
 )
 
 
+VALUES = "What each value would do here"
+"""Begin of the title of the section."""
+
+
 def outcomes(flag: Flag, study: Study, without: Prediction) -> Section:
     """Write the section on what each value does."""
     found = study.tries(flag)
@@ -51,7 +55,7 @@ def outcomes(flag: Flag, study: Study, without: Prediction) -> Section:
         kept = 2 if third == message_size(SMALL) else 3
         rows = [row[:kept] for row in rows]
     return Section(
-        title="What each value would do here" + (", with times of an all-reduce" * timed),
+        title=VALUES + (", with times of an all-reduce" * timed),
         table=tuple(rows),
         paragraphs=tuple(remarks(flag, found, without)),
     )

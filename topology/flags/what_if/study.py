@@ -65,8 +65,7 @@ class Study:
 
         Raises NoGpusError, UnknownVersionError, and Stopped.
         """
-        if self.overtaken():
-            raise Stopped
+        self.check()
         values = dict(self.values)
         for name, value in (changes or {}).items():
             if value is None:
@@ -90,6 +89,11 @@ class Study:
                     self._made.pop(next(iter(self._made)))
                 self._made[key] = found
         return found
+
+    def check(self) -> None:
+        """Raise Stopped where a newer request has replaced this one."""
+        if self.overtaken():
+            raise Stopped
 
     def trouble(self) -> str | None:
         """Say why nothing can be predicted on this node; None when it can.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 from typing import Any
 
@@ -84,11 +85,15 @@ async def test_the_selected_flag_is_explained_for_this_node(size: tuple[int, int
         await press(pilot, "down")
         await calm(pilot)
         details = text(pilot, "#details")
-        assert details.startswith("NCCL_P2P_LEVEL\n")
+        head = text(pilot, "#setting").splitlines()
+        assert head[1].startswith(" NCCL_P2P_LEVEL  PXB   Sets the farthest path over which GPUs")
+        assert "LOC NVL: P2P 0 of 28 pairs" in head[2]
+        assert "• not set  4 of 28" in details
+        assert "SYS      28 of 28" in details
         assert "Of 28 pairs, 4 behind one PCIe switch (PIX) use P2P now" in " ".join(
             details.split()
         )
-        assert f"{len(catalogue().flags)} flags" in text(pilot, "#list")
+        assert f"{len(catalogue().flags)} variables" in text(pilot, "#list")
         assert all(len(line) <= size[0] for line in picture(pilot).splitlines())
 
 
@@ -98,11 +103,12 @@ async def test_the_filter_narrows_the_list_and_goes() -> None:
         await press(pilot, "ampersand")
         await write(pilot, "gdr level")
         await calm(pilot)
-        names = [line.split()[0] for line in text(pilot, "#list").splitlines()[1:]]
+        lines = text(pilot, "#list").splitlines()[1:]
+        names = [re.findall(r"\w+_\w+", line)[0] for line in lines]
         assert names[:2] == ["NCCL_NET_GDR_LEVEL", "NCCL_IB_GDR_LEVEL"] or len(names) < 10
         await press(pilot, "escape")
         await calm(pilot)
-        assert f"{len(catalogue().flags)} flags" in text(pilot, "#list")
+        assert f"{len(catalogue().flags)} variables" in text(pilot, "#list")
         await press(pilot, "ampersand")
         await write(pilot, "no such words")
         await settle(pilot)
@@ -112,11 +118,11 @@ async def test_the_filter_narrows_the_list_and_goes() -> None:
 async def test_the_filter_selects_its_best_match_and_leaves_it_selected() -> None:
     async with GpuTop().run_test(size=(80, 24)) as pilot:
         await open_flags(pilot, demo_report("hgx-h100-8"))
-        assert "none set, defaults hold" in text(pilot, "#setting")
+        assert "no variables set; defaults apply" in text(pilot, "#list")
         await press(pilot, "end", "ampersand")
         await write(pilot, "p2p level")
         await settle(pilot)
-        assert text(pilot, "#list").splitlines()[1].startswith(" ›NCCL_P2P_LEVEL")
+        assert text(pilot, "#list").splitlines()[1].startswith("transport  ›NCCL_P2P_LEVEL")
         await press(pilot, "escape")
         await settle(pilot)
         assert " ›NCCL_P2P_LEVEL" in picture(pilot)
@@ -129,8 +135,12 @@ async def test_a_change_is_predicted_summed_up_copied_and_undone() -> None:
         await press(pilot, "down", "e")
         await write(pilot, "PHB")
         await calm(pilot)
-        assert "export NCCL_P2P_LEVEL=PHB" in text(pilot, "#setting")
-        assert "8 of 28 pairs change" in text(pilot, "#setting")
+        async for _ in rounds(pilot):
+            if app.what_if.summary:
+                break
+        assert "NCCL_P2P_LEVEL=PHB" in text(pilot, "#what-if")
+        assert "P2P for 8 more pairs (12 of 28)" in text(pilot, "#what-if")
+        assert "› PHB" in text(pilot, "#details")
         assert "What changes with NCCL_P2P_LEVEL=PHB" in text(pilot, "#details")
         assert "(not set) -> PHB" in text(pilot, "#list")
         await press(pilot, "ampersand")
@@ -141,10 +151,10 @@ async def test_a_change_is_predicted_summed_up_copied_and_undone() -> None:
         assert app.clipboard == "export NCCL_P2P_LEVEL=PHB NCCL_SHM_DISABLE=1"
         await press(pilot, "u")
         await calm(pilot)
-        assert "NCCL_SHM_DISABLE=1" not in text(pilot, "#setting")
+        assert "NCCL_SHM_DISABLE=1" not in text(pilot, "#what-if")
         await press(pilot, "u")
         await calm(pilot)
-        assert "what if" not in text(pilot, "#setting")
+        assert "WHAT IF" not in text(pilot, "#what-if")
         await press(pilot, "u")
         assert "nothing is tried out" in {str(n.message) for n in app._notifications}
 
@@ -169,13 +179,14 @@ async def test_what_is_set_stands_first_with_its_mark_and_origin() -> None:
             report_with(NCCL_P2P_LEVEL="phb", NCCL_P2P_DISABLED="1", NCCL_SHM_DISABLE="1"),
         )
         lines = text(pilot, "#list").splitlines()[1:4]
-        assert [line[:2] for line in lines] == ["?›", "! ", "* "]
+        assert [line[10:12] for line in lines] == ["?›", "! ", "* "]
+        assert lines[0].startswith("set ")
         assert "(environment)" in lines[2]
-        assert "3 set, 1 without effect, 1 unknown" in text(pilot, "#setting")
+        assert "3 set, 1 without effect, 1 unknown" in text(pilot, "#list")
         assert "NCCL_P2P_DISABLE" in text(pilot, "#details")
         await press(pilot, "down", "down", "delete")
         await calm(pilot)
-        assert "unset NCCL_SHM_DISABLE" in text(pilot, "#setting")
+        assert "NCCL_SHM_DISABLE unset" in text(pilot, "#what-if")
 
 
 async def test_a_machine_without_gpus_lists_the_flags_and_what_is_set() -> None:
@@ -185,14 +196,14 @@ async def test_a_machine_without_gpus_lists_the_flags_and_what_is_set() -> None:
     async with GpuTop(feed, interval=0.05).run_test(size=(100, 30)) as pilot:
         await press(pilot, "5")
         async for _ in rounds(pilot):
-            if "flags" in text(pilot, "#list"):
+            if "variables" in text(pilot, "#list"):
                 break
         await calm(pilot)
         assert "No prediction: no GPU takes part." in text(pilot, "#details")
-        assert "none set" in text(pilot, "#setting")
+        assert "no variables set" in text(pilot, "#list")
         feed.put(replace(bare, environment=(shm,)))
         async for _ in rounds(pilot):
-            if "1 set" in text(pilot, "#setting"):
+            if "1 set" in text(pilot, "#list"):
                 break
         assert "NCCL_SHM_DISABLE" in text(pilot, "#list").splitlines()[1]
 
@@ -223,7 +234,7 @@ async def test_without_a_gpu_the_catalogue_is_still_there() -> None:
 async def test_a_slow_prediction_does_not_hold_the_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     held, asked = threading.Event(), []
 
-    def slow(study: Any, name: str, changes: Any) -> flag_work.FlagDetails:
+    def slow(study: Any, node: Any, name: str, changes: Any) -> flag_work.FlagDetails:
         asked.append(name)
         held.wait(60)
         return flag_work.FlagDetails(name=name)
@@ -248,7 +259,7 @@ async def test_a_slow_prediction_does_not_hold_the_keys(monkeypatch: pytest.Monk
 async def test_a_defect_of_gputop_is_reported_and_the_screen_stays(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def broken(study: Any, name: str, changes: Any) -> None:
+    def broken(study: Any, node: Any, name: str, changes: Any) -> None:
         raise RuntimeError("broken here")
 
     app = GpuTop()
@@ -291,6 +302,7 @@ def test_picture(snap_compare: Any, size: tuple[int, int], case: str) -> None:
 
 
 def test_a_name_that_nobody_knows_is_reported_without_gpus_too() -> None:
-    details = flag_work.work_out(Study(snapshot_of(())), "NCCL_P2P_LVL", {})
+    bare = snapshot_of(())
+    details = flag_work.work_out(Study(bare), Node(bare), "NCCL_P2P_LVL", {})
     assert details is not None
     assert "NCCL_P2P_LEVEL" in str(details.flag)

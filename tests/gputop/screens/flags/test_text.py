@@ -19,7 +19,7 @@ from gputop.widgets.spans import text_of
 def test_a_flag_has_the_words_of_the_library_while_it_is_worked_out(
     library: Library, link: str, other: str
 ) -> None:
-    lines = flag_lines(None, "NCCL_P2P_DISABLE", 70, changed=False, library=library)
+    lines = flag_lines(None, "NCCL_P2P_DISABLE", 70, library=library)
     text = " ".join(map(text_of, lines))
     assert "working out" in text
     assert link in text

@@ -1,0 +1,74 @@
+"""What each value of a variable would do here, as rows; and the change that gives P2P."""
+
+from __future__ import annotations
+
+import pytest
+
+from gputop.topology.flags.catalogue.catalogue import SHELVES, catalogue
+from gputop.topology.flags.what_if.remedy import remedy
+from gputop.topology.flags.what_if.study import Stopped, Study
+from gputop.topology.flags.what_if.value_rows import ValueRow, in_one_line, value_rows
+from tests.support.app import demo_report
+
+
+def rows(demo: str, name: str) -> tuple[ValueRow, ...]:
+    report = demo_report(demo)
+    flag = catalogue().flag(name)
+    assert flag is not None
+    return value_rows(flag, Study(report.snapshot, made=report.prediction), report.node)
+
+
+def test_a_level_of_p2p_has_its_pairs_and_their_transports() -> None:
+    found = {row.value: row for row in rows("pcie-l40s-8", "NCCL_P2P_LEVEL")}
+    assert list(found) == ["not set", "LOC", "NVL", "PIX", "PXB", "PHB", "SYS"]
+    assert [row.pairs for row in found.values()] == [
+        "4 of 28", "0 of 28", "0 of 28", "4 of 28", "4 of 28", "12 of 28", "28 of 28"
+    ]  # fmt: skip
+    assert found["not set"].here
+    assert found["not set"].transports[0] == "·PSSSSSS"
+    assert found["PHB"].transports[0] == "·PPPSSSS"
+    assert found["PHB"].medium == found["not set"].medium
+    assert found["LOC"].large == found["LOC"].medium == "not known"
+    assert in_one_line(tuple(found.values())) == (
+        "LOC NVL: P2P 0 of 28 pairs, all-reduce 1 GiB 20.0 GB/s → not known · "
+        "PHB: P2P 12 of 28 pairs · SYS: P2P 28 of 28 pairs"
+    )
+
+
+def test_the_price_of_no_p2p_is_the_range_of_the_model_of_cost() -> None:
+    without, off = rows("hgx-h100-8", "NCCL_P2P_DISABLE")
+    assert (without.large, off.large) == ("473 GB/s", "39.9 to 230 GB/s")
+    assert off.medium.startswith("2.08 ms to ")
+    assert off.clauses[0] == "P2P for 0 of 28 pairs (28 today)"
+
+
+def test_what_cannot_run_fails_in_words() -> None:
+    by = {row.value: row for row in rows("pcie-l40s-8", "NCCL_ALGO")}
+    assert by["NVLS"].large == "fails"
+    assert by["Tree"].large == "16.1 GB/s"
+    assert rows("hgx-h100-8", "NCCL_DEBUG") == ()
+
+
+def test_every_variable_is_said_in_short_and_has_its_group() -> None:
+    for flag in catalogue().flags:
+        assert 8 < len(flag.in_short) <= 66, flag.name
+        assert not flag.in_short.endswith((".", ":", ";", ",")), flag.name
+        assert flag.shelf in SHELVES
+
+
+def test_the_change_that_gives_p2p_is_the_least_one() -> None:
+    report = demo_report("pcie-l40s-8")
+    gpus = [gpu.address for gpu in report.snapshot.machine.gpus]
+    study = Study(report.snapshot, made=report.prediction)
+    far, near = remedy(study, gpus[0], gpus[5]), remedy(study, gpus[0], gpus[2])
+    assert far is not None
+    assert near is not None
+    assert (far.in_words, far.gained, far.lost) == ("NCCL_P2P_LEVEL=SYS", 24, 0)
+    assert (near.in_words, near.gained) == ("NCCL_P2P_LEVEL=PHB", 8)
+    assert remedy(study, gpus[0], gpus[1]) is None, "it has P2P"
+    off = Study(report.snapshot, values={"NCCL_P2P_DISABLE": "1"})
+    taken = remedy(off, gpus[0], gpus[1])
+    assert taken is not None
+    assert taken.in_words == "NCCL_P2P_DISABLE unset"
+    with pytest.raises(Stopped):
+        remedy(study.stop_when(lambda: True), gpus[0], gpus[5])

@@ -1,0 +1,145 @@
+"""What each value of a variable would do on a node, as rows of figures."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ...expectation.cost.costs import Costs
+from ...model.units import figure
+from ...nccl.decide.summary import duration
+from ...nccl.prediction import Prediction
+from ...node import Node
+from ..catalogue.catalogue import Flag
+from ..values.values import unread
+from .applied import with_changes
+from .brief import brief, p2p_pairs
+from .effects import MIB, described, time_of
+from .study import Study
+from .whatif import Comparison
+
+NOT_SET, FAILS, NOT_KNOWN = "not set", "fails", "not known"
+ALL_REDUCE = "all-reduce 1 GiB"
+MEDIUM = 256 * MIB
+MOST_IN_MATRIX = 16
+"""GPUs up to which the transports of all pairs are drawn."""
+LETTERS = {"P2P": "P", "SHM": "S", "NET": "N"}
+
+
+class ValueRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One value, and what the library does with it."""
+
+    value: str
+    here: bool
+    """Whether it is what holds now."""
+    clauses: tuple[str, ...] = ()
+    """What changes against the variable not being set; () for that row."""
+    pairs: str
+    """"4 of 28": pairs of GPUs with P2P."""
+    ring: str
+    """"1 x 20 SYS": channels x GB/s, farthest path."""
+    medium: str
+    """Predicted time of an all-reduce of 256 MiB; "" where no times are predicted."""
+    large: str
+    """What an all-reduce of 1 GiB reaches, from the model of cost; "" where nothing is known."""
+    transports: tuple[str, ...] = ()
+    """A row of letters for each GPU that sends; () for many GPUs."""
+
+
+def value_rows(flag: Flag, study: Study, node: Node) -> tuple[ValueRow, ...]:
+    """The rows of a variable that has values to try; makes predictions: not for the event loop.
+
+    Raises NoGpusError, and Stopped.
+    """
+    without = study.without(flag)
+    if not flag.tries or unread(flag, without.library):
+        return ()
+    now = next((study.values[n] for n in (flag.name, *flag.aliases) if n in study.values), None)
+    clear: dict[str, str | None] = dict.fromkeys((flag.name, *flag.aliases))
+    first = _row(NOT_SET, without, _cost(node, clear, without), here=now is None)
+    rows = [msgspec.structs.replace(first, transports=transports(without))]
+    for comparison in study.tries(flag):
+        study.check()
+        value, after = comparison.changes[0].after or "", comparison.changed
+        gone = comparison.effect.times[-1]
+        fails = gone.before_us is not None and gone.after_us is None
+        cost = FAILS if fails else _cost(node, {**clear, flag.name: value}, after)
+        row = _row(value, after, cost, here=value == now, slow=_slow(comparison))
+        moved = f"{ALL_REDUCE} {first.large} → {row.large}" if row.large != first.large else ""
+        clauses = brief(comparison, moved)
+        rows.append(msgspec.structs.replace(row, clauses=clauses, transports=transports(after)))
+    return tuple(rows)
+
+
+def _slow(comparison: Comparison) -> float | None:
+    """The time where NVLS does not come up without P2P, which nobody knows; else None."""
+    other = comparison.without_nvls
+    times = () if other is None else other.times
+    return next((time.after_us for time in times if time.bytes == MEDIUM), None)
+
+
+def _row(
+    value: str, made: Prediction, large: str, *, here: bool, slow: float | None = None
+) -> ValueRow:
+    with_p2p, total = p2p_pairs(made)
+    took = time_of(made, MEDIUM)
+    medium = "" if took is None else duration(took)
+    if large in (FAILS, NOT_KNOWN):
+        # The library's model of time does not ask by which transport the bytes go.
+        medium = large
+    elif slow is not None:
+        medium = f"{medium} to {duration(slow)}"
+    return ValueRow(
+        value=value,
+        here=here,
+        pairs=f"{with_p2p} of {total}" if total else "",
+        ring=described(made.graphs.ring),
+        medium=medium,
+        large=large,
+    )
+
+
+def _cost(node: Node, changes: dict[str, str | None], made: Prediction) -> str:
+    """What an all-reduce of 1 GiB reaches: "473 GB/s", "39.9 to 230 GB/s", "not known"."""
+    if made.failure:
+        return FAILS
+    cost = Costs(Node(with_changes(node.snapshot, changes)).deciding(made)).all_reduce
+    if cost is None:
+        return ""
+    if cost.here is None:
+        return NOT_KNOWN
+    low = "" if cost.least is None else f"{figure(cost.least)} to "
+    return f"{low}{figure(cost.here)} GB/s"
+
+
+def transports(made: Prediction) -> tuple[str, ...]:
+    """A letter for each ordered pair of ranks: P, S or N; "·" for a GPU and itself."""
+    ranks = sorted({pair.src for pair in made.pairs})
+    if not 1 < len(ranks) <= MOST_IN_MATRIX:
+        return ()
+    known = {(pair.src, pair.dst): LETTERS.get(pair.transport, "✗") for pair in made.pairs}
+    return tuple(
+        "".join("·" if src == dst else known.get((src, dst), "?") for dst in ranks) for src in ranks
+    )
+
+
+def in_one_line(rows: tuple[ValueRow, ...]) -> str:
+    """What the values do, those that do the same together; parts are joined by " · "."""
+    first, *tried = rows
+    by: dict[str, list[str]] = {}
+    for row in tried:
+        by.setdefault(_in_few_words(first, row), []).append(row.value)
+    said = [f"{' '.join(values)}: {text}" for text, values in by.items() if text]
+    return " · ".join(said) or "no value changes anything here"
+
+
+def _in_few_words(first: ValueRow, row: ValueRow) -> str:
+    """What is different from the variable not being set; "" for nothing."""
+    found = []
+    if row.pairs != first.pairs:
+        found.append(f"P2P {row.pairs} pairs")
+    if row.large != first.large:
+        found.append(f"{ALL_REDUCE} {first.large} → {row.large}")
+    clause = next(iter(row.clauses), "")
+    if not found and not clause.startswith("nothing changes"):
+        found.append(clause)
+    return ", ".join(found)
