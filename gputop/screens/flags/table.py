@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gputop.terminal.clean import clean
-from gputop.topology.flags.what_if.value_rows import NOT_SET, ValueRow
+from gputop.topology.explain.value_rows import NOT_SET, ValueRow
 from gputop.widgets.spans import Line, Span, left, width_of
 
 INKS = {"P": "good", "S": "link-socket", "N": "strong", "✗": "bad"}

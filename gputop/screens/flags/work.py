@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 import msgspec
 
+from gputop.topology.explain.value_rows import ValueRow, in_one_line, value_rows
 from gputop.topology.flags.account.account import account, plain
 from gputop.topology.flags.account.whatif_text import sections
 from gputop.topology.flags.catalogue.catalogue import Flag, catalogue
 from gputop.topology.flags.values.values import unknown, unread
 from gputop.topology.flags.what_if.outcomes import VALUES
 from gputop.topology.flags.what_if.study import Stopped, Study
-from gputop.topology.flags.what_if.value_rows import ValueRow, in_one_line, value_rows
 from gputop.topology.model.page import Section
 from gputop.topology.node import Node
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from gputop.topology.explain.value_rows import ValueRow, in_one_line, value_rows
 from gputop.topology.flags.catalogue.catalogue import SHELVES, catalogue
 from gputop.topology.flags.what_if.remedy import remedy
 from gputop.topology.flags.what_if.study import Stopped, Study
-from gputop.topology.flags.what_if.value_rows import ValueRow, in_one_line, value_rows
 from tests.support.app import demo_report
 
 

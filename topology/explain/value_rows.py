@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import msgspec
 
-from ...expectation.cost.costs import Costs
-from ...model.units import figure
-from ...nccl.decide.summary import duration
-from ...nccl.prediction import Prediction
-from ...node import Node
-from ..catalogue.catalogue import Flag
-from ..values.values import unread
-from .applied import with_changes
-from .brief import brief, p2p_pairs
-from .effects import MIB, described, time_of
-from .study import Study
-from .whatif import Comparison
+from ..expectation.cost.costs import Costs
+from ..flags.catalogue.catalogue import Flag
+from ..flags.values.values import unread
+from ..flags.what_if.applied import with_changes
+from ..flags.what_if.brief import brief, p2p_pairs
+from ..flags.what_if.effects import MIB, described, time_of
+from ..flags.what_if.study import Study
+from ..flags.what_if.whatif import Comparison
+from ..model.units import figure
+from ..nccl.decide.summary import duration
+from ..nccl.prediction import Prediction
+from ..node import Node
 
 NOT_SET, FAILS, NOT_KNOWN = "not set", "fails", "not known"
 ALL_REDUCE = "all-reduce 1 GiB"
