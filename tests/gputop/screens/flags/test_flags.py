@@ -15,7 +15,7 @@ from textual.widgets import Input
 from gputop.app import GpuTop
 from gputop.screens.flags import controller
 from gputop.screens.flags import work as flag_work
-from gputop.screens.flags.list import FlagList, rows_of
+from gputop.screens.flags.list import FlagList
 from gputop.screens.flags.screen import FlagsScreen
 from gputop.topology.flags.catalogue.catalogue import catalogue
 from gputop.topology.flags.what_if.study import Study
@@ -271,19 +271,6 @@ async def test_a_defect_of_gputop_is_reported_and_the_screen_stays(
             if app.trouble:
                 break
         assert "broken here" in app.trouble
-
-
-def test_rows_follow_filter_set_and_changed() -> None:
-    values = {"NCCL_ALGO": "Ring", "NCCL_NOTHING": "1"}
-    rows = rows_of(catalogue(), NCCL, values, {"NCCL_PROTO": "LL", "NCCL_ALGO": None})
-    assert [(row.mark, row.name) for row in rows[:3]] == [
-        ("+", "NCCL_ALGO"),
-        ("?", "NCCL_NOTHING"),
-        ("+", "NCCL_PROTO"),
-    ]
-    assert rows[0].value == "Ring -> (not set)"
-    assert len(rows) == len(catalogue().flags) + 1
-    assert rows_of(catalogue(), NCCL, values, {}, "nccl_nothing")[0].name == "NCCL_NOTHING"
 
 
 KEYS: dict[str, tuple[str, ...]] = {"flag": ("down",), "what-if": ("down", "v", "v")}

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from gputop.screens.flags.list import rows_of
 from gputop.screens.flags.text import flag_lines
+from gputop.topology.flags.catalogue.catalogue import catalogue
 from gputop.topology.model.versions import Library
 from gputop.widgets.spans import text_of
 
@@ -24,3 +26,26 @@ def test_a_flag_has_the_words_of_the_library_while_it_is_worked_out(
     assert "working out" in text
     assert link in text
     assert other not in text
+
+
+def test_rows_follow_filter_set_and_changed() -> None:
+    values = {"NCCL_ALGO": "Ring", "NCCL_NOTHING": "1"}
+    rows = rows_of(
+        catalogue(),
+        Library(name="nccl", version="2.28.9"),
+        values,
+        {"NCCL_PROTO": "LL", "NCCL_ALGO": None},
+    )
+    assert [(row.mark, row.name) for row in rows[:3]] == [
+        ("+", "NCCL_ALGO"),
+        ("?", "NCCL_NOTHING"),
+        ("+", "NCCL_PROTO"),
+    ]
+    assert rows[0].value == "Ring -> (not set)"
+    assert len(rows) == len(catalogue().flags) + 1
+    assert (
+        rows_of(catalogue(), Library(name="nccl", version="2.28.9"), values, {}, "nccl_nothing")[
+            0
+        ].name
+        == "NCCL_NOTHING"
+    )
