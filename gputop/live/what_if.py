@@ -79,6 +79,8 @@ class WhatIfController:
         self._study: Study | None = None
         self._study_of: object = None
         self._remedies: dict[tuple[str, str], Remedy | None] = {}
+        self._sought: tuple[object, ...] = ()
+        """The pair that a thread works on, and its study."""
 
     @property
     def holds(self) -> bool:
@@ -95,7 +97,7 @@ class WhatIfController:
         """Forget everything: another node is shown."""
         self.tried = FlagChanges()
         self.real = self._outcome = self._study = None
-        self._asked = ()
+        self._asked = self._sought = ()
         self._remedies.clear()
 
     def study(self) -> Study | None:
@@ -183,6 +185,9 @@ class WhatIfController:
             return False, None
         if (src, dst) in self._remedies:
             return True, self._remedies[src, dst]
+        if self._sought == (src, dst, id(study)):
+            return False, None  # asked again at every tick, a large node would never be done
+        self._sought = (src, dst, id(study))
 
         def work() -> None:
             from gputop.live.what_if_work import find_remedy
