@@ -126,6 +126,10 @@ class _Reading:
         counts: dict[str, int] = {}
         words, by_head, log = self._by_word, self._by_head, self._log
         telling = self._telling(lines)
+        if telling is None:
+            self._number += len(lines)
+            log.kinds["elsewhere"] += len(lines)
+            return
         for raw in lines:
             number += 1
             at = raw.find(MARK)
@@ -145,8 +149,7 @@ class _Reading:
                 ours += self._uncommon(raw, at, number)
                 continue
             head = raw[:at]
-            place = head.rfind(b" [")
-            known = by_head.get(head[head.rfind(b" ", 0, place) + 1 :] if place > 0 else head)
+            known = by_head.get(head)  # as it is where nothing stands before it
             process = known[0] if known is not None else self._process(head)[0]
             text = raw[at + 11 :]
             first = text.split(None, 1)
@@ -167,14 +170,21 @@ class _Reading:
         if elsewhere:
             log.kinds["elsewhere"] += elsewhere
 
-    def _telling(self, lines: list[bytes]) -> set[bytes]:
-        """Those lines without the library's head that may say something: few do."""
-        others = [raw for raw in set(lines) if _MOST not in raw]
+    def _telling(self, lines: list[bytes]) -> set[bytes] | None:
+        """Those lines without the library's head that may say something: few do.
+
+        None where none of the lines needs to be looked at.
+        """
+        distinct = set(lines)
+        others = [raw for raw in distinct if _MOST not in raw]
         text = b"\n".join(others)
         words = Vocabulary(text)
         if self._kept is not None:
             self._kept.offer(lines, self._number + 1, text, words)
-        return self._unmarked.telling(others, text, words)
+        telling = self._unmarked.telling(others, text, words)
+        quoted = len(self._log.openings) >= MOST_OPENINGS or not words.whole
+        idle = not telling and quoted and not self._unmarked.awaits
+        return None if idle and len(others) == len(distinct) and MARK not in text else telling
 
     def _process(self, head: bytes) -> tuple[Process, str | None]:
         """Find the process behind a head, and the source file that a warning names."""
