@@ -274,8 +274,10 @@ class Process:
         self.earlier.insert(0, (comm, rank))
         del self.earlier[64:]
 
-    def flush(self) -> None:
-        """Hand finished blocks over to the communicator."""
+    def flush(self, strays: Blocks | None = None) -> None:
+        """Hand finished blocks over to the communicator; without one, System blocks to `strays`."""
+        if self.comm is None and self.system is not None and strays is not None:
+            strays.add(self.system, self.rank)
         if self.comm is not None:
             if self.system is not None:
                 self.comm.systems.add(self.system, self.rank)

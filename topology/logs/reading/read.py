@@ -77,9 +77,7 @@ class _Reading:
         log = self._log
         strays = Blocks()
         for process in log.processes():
-            if process.comm is None and process.system is not None:
-                strays.add(process.system, process.rank)
-            process.flush()
+            process.flush(strays)
         if self._lines.open_end and log.cut == 0 and self._library_lines:
             log.cut = 1
         for comm in log.communicators():
@@ -171,10 +169,7 @@ class _Reading:
             log.kinds["elsewhere"] += elsewhere
 
     def _telling(self, lines: list[bytes]) -> set[bytes] | None:
-        """Those lines without the library's head that may say something: few do.
-
-        None where none of the lines needs to be looked at.
-        """
+        """The few lines without the library's head that may say something; None: skip them all."""
         distinct = set(lines)
         others = [raw for raw in distinct if _MOST not in raw]
         text = b"\n".join(others)
