@@ -11,6 +11,7 @@ OUTSIDE: dict[str, list[str]] = {
     "xid-remap": [XID + "63, pid=1, name=python, Row Remapper: New row marked for remapping"],
     "xid-gsp": [XID + "119, pid=10200, name=NvmlTaskRunner, Timeout after 45s of waiting for RPC"],
     "xid-program": [XID + "31, pid=77, name=python, Ch 00000008, MMU Fault: ENGINE GRAPHICS"],
+    "xid-access": [XID + "137, RLW_RXPIPE interrupt hit on link 11 on GPU0: PRIV Error"],
     "xid-stream": [XID + "32, pid=9, name=python, Channel ID 0000001a intr0 00040000"],
     "xid-other": [XID + "154, GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset)"],
     "xid-cleanup": [XID + "45, pid=1818990, name=python3, Ch 00000001"],
