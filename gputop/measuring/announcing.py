@@ -57,6 +57,14 @@ def announce(
     )
 
 
+def idle_gpus(snapshot: NodeSnapshot) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The GPUs that a run on all would measure by the last readings, and those it leaves out."""
+    every = tuple(gpu.address for gpu in snapshot.machine.gpus)
+    taken = tuple(address for address in every if _busy(snapshot, address))
+    idle = tuple(address for address in every if address not in taken)
+    return (idle, taken) if len(idle) >= LEAST_IDLE else (every, taken)
+
+
 def _busy(snapshot: NodeSnapshot, address: str) -> str:
     """Why a GPU counts as busy; "" where it does not."""
     # One look only: twice the same stands for work that lasts.

@@ -193,7 +193,12 @@ def pcie(row: Row, width: int) -> Line:
         and lanes < gpu.pcie_width_max
         and not gpu.c2c_enabled
     )
-    text = f"{speed} x{_now_of_max(lanes, gpu.pcie_width_max)}{'!' if short else ''}"
+    if short:
+        forms = [f"x{lanes} of {gpu.pcie_width_max} !", f"x{lanes}/{gpu.pcie_width_max}!"]
+    else:
+        both = f"{speed} x{_now_of_max(lanes, gpu.pcie_width_max)}"
+        forms = [f"gen{both}", both]
+    text = next((form for form in forms if len(form) <= width), forms[-1])
     if generation is None and lanes is None and gpu.pcie_gen_max is None:
         text = UNKNOWN
     return ((right(text, width), "bad" if short else "muted" if row.stale else ""),)

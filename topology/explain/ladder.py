@@ -18,7 +18,7 @@ from ..model.units import sentence
 from ..node import Node
 from ..wiring.paths import path_between
 from ..wiring.relations import relation
-from .nccl import pair_decision, why_no_p2p
+from .nccl import pair_decision, refused_by_rule, why_no_p2p
 from .pair import WORDS
 
 YES, NO, OPEN = "yes", "no", "open"
@@ -34,6 +34,8 @@ class Rung(msgspec.Struct, frozen=True, kw_only=True):
     """A word or two."""
     why: str = ""
     """A sentence; "" unless the answer is no."""
+    by_rule: bool = False
+    """The no is the library's own default, and no fault."""
 
 
 def ladder(node: Node, src: str, dst: str) -> tuple[Rung, ...]:
@@ -106,7 +108,8 @@ def _library(node: Node, src: str, dst: str) -> Rung:
     if pair.transport == "P2P":
         return Rung(title=title, state=YES, answer="P2P")
     answer = {"SHM": "shared memory", "NET": "network"}.get(pair.transport, "no transport")
-    return Rung(title=title, state=NO, answer=answer, why=sentence(why_no_p2p(pair)))
+    why = sentence(why_no_p2p(pair))
+    return Rung(title=title, state=NO, answer=answer, why=why, by_rule=refused_by_rule(pair))
 
 
 def _bytes(node: Node, src: str, dst: str) -> Rung:

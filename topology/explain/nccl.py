@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from ..model.page import Fact, Page
-from ..nccl.decide.steps import NETWORK, SHARED_MEMORY
+from ..nccl.decide.steps import BY_DEFAULT, NEAR_ENOUGH, NETWORK, SHARED_MEMORY
 from ..nccl.decide.summary import library_name
 from ..nccl.prediction import DecisionStep, PairDecision, Prediction
 from ..node import Node
@@ -32,14 +32,30 @@ def transport_claim(prediction: Prediction, pair: PairDecision) -> str:
     return f"{name} will use {labels} (path type {pair.path})."
 
 
+def refused_by_rule(pair: PairDecision) -> bool:
+    """Whether the library's own default distance refuses P2P: by design, and no fault."""
+    step = _refusal(pair)
+    return (
+        pair.transport != "none"
+        and step is not None
+        and step.question == NEAR_ENOUGH
+        and BY_DEFAULT in step.because
+    )
+
+
 def why_no_p2p(pair: PairDecision) -> str:
     """The evidence of the last no on the way to a pair without P2P; "" where P2P is used."""
-    if pair.transport == "P2P":
-        return ""
+    step = _refusal(pair)
+    return "" if step is None else step.because
+
+
+def _refusal(pair: PairDecision) -> DecisionStep | None:
+    if pair.transport == "P2P" or not pair.steps:
+        return None
     asked = [step for step in pair.steps if step.question not in (SHARED_MEMORY, NETWORK)]
     refused = [step for step in asked if step.answer == "no"]
     chosen = [step for step in asked if step.answer == "yes" and step.decides]
-    return (refused or chosen or [pair.steps[-1]])[-1].because if pair.steps else ""
+    return (refused or chosen or [pair.steps[-1]])[-1]
 
 
 def transport_facts(node: Node, a: str, b: str) -> list[Fact]:

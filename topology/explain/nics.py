@@ -81,6 +81,9 @@ def _nearest(node: Node) -> dict[str, GpuNic]:
     order = list(_BY_RELATION)
     found = {}
     names = {device.address: device.name for device in machine.rdma if device.address}
+    reason = "the prediction was made without this NIC"
+    if node.prediction is None:
+        reason = node.why_no_prediction or "not predicted yet"
     for gpu in machine.gpus:
         near = [
             (order.index(cell.letters), name, cell.letters)
@@ -93,6 +96,6 @@ def _nearest(node: Node) -> dict[str, GpuNic]:
                 name=name,
                 place=_BY_RELATION[letters],
                 taken=False,
-                text=f"nearest {name}: {letters}; which one the library takes is not predicted",
+                text=f"nearest {name}: {letters}; the library's choice is not known: {reason}",
             )
     return found

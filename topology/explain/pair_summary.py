@@ -11,7 +11,7 @@ from ..node import Node
 from ..wiring.paths import Path, path_between
 from ..wiring.relations import relation
 from .naming import name
-from .nccl import pair_decision, why_no_p2p
+from .nccl import pair_decision, refused_by_rule, why_no_p2p
 from .route import route
 
 P2P, NO_P2P, OPEN = "P2P", "no P2P", "open"
@@ -39,6 +39,8 @@ class PairSummary(msgspec.Struct, frozen=True, kw_only=True):
     link_gbs: float | None = None
     """Payload of the narrowest link on the way, GB/s one way."""
     route: str = ""
+    by_rule: bool = False
+    """No P2P by the library's own default, which is no fault."""
 
 
 def pair_summary(node: Node, src: str, dst: str) -> PairSummary:
@@ -59,6 +61,7 @@ def pair_summary(node: Node, src: str, dst: str) -> PairSummary:
         uses="" if decision is None else f"{' and '.join(decision.labels)}, path {decision.path}",
         link_gbs=None if path is None else path.payload_gbs,
         route=route(node, src, dst, relay),
+        by_rule=decision is not None and refused_by_rule(decision),
     )
 
 

@@ -116,7 +116,7 @@ def _which(pairs: Sequence[PairDecision]) -> str:
         else:
             words.append(f"{src}>{dst}")
     shown = " ".join(words[:28]) + (f" and {len(words) - 28} more" if len(words) > 28 else "")
-    return f"{len(pairs)} ordered pairs ({shown})"
+    return f"{len(words)} pair{'s' * (len(words) != 1)} ({shown})"
 
 
 def _matrix(prediction: Prediction, ranks: Sequence[int], width: int) -> Iterator[str]:

@@ -114,12 +114,16 @@ class FindingList(NamedList):
         cost = "" if row.finding is None else row.finding.cost
         word = left(row.word, WORD_WIDTH) + " " if width >= WIDE else ""
         room = max(width - len(word) - 3 - (COST_WIDTH if cost else 0), 8)
+        if cost and len(row.title) + len(cost) + 2 > width - len(word) - 3:
+            cost = cost.rpartition(" ")[2]
+        elif cost:
+            room = width - len(word) - 3 - max(len(cost), COST_WIDTH)
         return (
             ("›" if here else " ", "strong"),
             (f"{row.sign} ", row.ink),
             (word, row.ink),
             (left(clean(row.title, 300), room), title),
-            (right(cost, COST_WIDTH) if cost else "", row.ink),
+            (right(cost, width - room - len(word) - 3) if cost else "", row.ink),
         )
 
 

@@ -106,6 +106,7 @@ def _job(job: Job, snapshot: NodeSnapshot) -> Iterator[tuple[str, list[Fact]]]:
         [
             ("User", ", ".join(job.users) or UNKNOWN, ""),
             ("Here", ranks_here(job), ""),
+            *([("World size", str(job.world_size), "")] if job.world_size else []),
             ("GPUs", gpu_names(job.gpus, snapshot.machine), ""),
             ("Memory", f"{size(job.memory_bytes)} of GPU memory", ""),
             ("Age", age(job.started_at, snapshot), ""),
@@ -144,7 +145,10 @@ def _ranks(job: Job) -> Iterator[Fact]:
     ):
         known = sorted(str(item) for item in value if item is not None)
         if known:
-            yield what, ", ".join(known), "warn" if len(known) > 1 else ""
+            alone = len(known) == 1
+            if what == "/dev/shm" and alone and None not in value and len(job.processes) > 1:
+                known = ["shared by all ranks"]
+            yield what, ", ".join(known), "" if alone else "warn"
 
 
 def _device(process: ProcessReading) -> str | None:

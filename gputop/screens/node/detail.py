@@ -17,11 +17,13 @@ from gputop.widgets.gpu_cells import active_links
 from gputop.widgets.spans import Line, Span, left, width_of, wrapped
 
 if TYPE_CHECKING:
+    from gputop.topology.model.machine import Gpu
     from gputop.widgets.gpu_cells import Row
 
 _LABEL = 16
+_MIG = {True: "on", False: "off"}
 NO_LINKS = ("Not Supported", "Invalid Argument")
-"""What NVML answers where a model has no NVLink."""
+"""What NVML answers where a model has no NVLink, or no MIG."""
 _END = {"gpu": "GPUs", "nvswitch": "NVSwitches", "ibmnpu": "the CPU"}
 """What the far end of an NVLink is called here."""
 
@@ -84,7 +86,8 @@ def _facts(row: Row) -> Iterator[tuple[str, str]]:
         yield "Fabric", _fabric(row)
     yield "ECC", _ecc(row)
     if now is not None and now.recovery_action is not None:
-        yield "Recovery action", now.recovery_action
+        action = now.recovery_action
+        yield "Recovery", "no action needed" if action == "none" else action
     yield from _modes(row)
     yield from _processes(row)
 
@@ -138,15 +141,21 @@ def _modes(row: Row) -> Iterator[tuple[str, str]]:
         []
         if vendor_of(gpu) is not NVIDIA
         else [
-            f"MIG {text(gpu.mig_enabled)}",
+            f"MIG {_mig(gpu)}",
             f"persistence {text(gpu.persistence)}",
-            f"compute mode {text(gpu.compute_mode)}",
+            f"compute {text(gpu.compute_mode)}",
         ]
     )
     if gpu.virtualization not in {None, "none"}:
         modes.append(f"virtualization {gpu.virtualization}")
     if modes:
         yield "Modes", ", ".join(modes)
+
+
+def _mig(gpu: Gpu) -> str:
+    if gpu.mig_enabled is None:
+        return "not offered" if gpu.why("mig_enabled") in NO_LINKS else "not known"
+    return _MIG[gpu.mig_enabled]
 
 
 def _known(*facts: tuple[str, str]) -> str:
@@ -172,7 +181,7 @@ def _pcie(row: Row) -> str:
     return (
         f"gen {whole(now.pcie_gen)} of {whole(gpu.pcie_gen_max)}{note},"
         f" x{whole(now.pcie_width)} of x{whole(gpu.pcie_width_max)},"
-        f" replays {whole(now.pcie_replays)}"
+        f" link replays {whole(now.pcie_replays)}"
     )
 
 
@@ -194,6 +203,10 @@ def _links(row: Row) -> str:
     ]
     for (version, raw, remote), group in groupby(sorted(key, key=str)):
         kinds.append(f"{len(list(group))} × v{version} {figure(raw)} GB/s raw to {remote}")
+    sku = sku_for(gpu)
+    if sku is not None and sku.link_gbs and kinds and gpu.nvlinks:
+        up = sum(1 for link in gpu.nvlinks if link.active)
+        kinds[-1] += f", {figure(up * sku.link_gbs)} GB/s payload one way"
     down = [str(link.link) for link in gpu.nvlinks if link.active is False]
     if down:
         kinds.append(f"down: link{'s' * (len(down) > 1)} {', '.join(down)}")
@@ -220,6 +233,8 @@ def _fabric(row: Row) -> str:
     fabric = row.gpu.fabric
     assert fabric is not None
     bad = [f"{what} {value}" for what, value in fabric.health if value == "true"]
+    if (fabric.state, fabric.status or "Success", bad) == ("completed", "Success", []):
+        return "ready"
     parts = [text(fabric.state), *([fabric.status] if fabric.status else []), *bad]
     return ", ".join(parts)
 

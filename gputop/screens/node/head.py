@@ -84,13 +84,17 @@ def verdict_line(shown: Shown | None, use: Use, machine: Machine, width: int) ->
     (sign, ink), word = VERDICT_SIGNS[shown.verdict], WORDS[shown.verdict]
     loud = [finding for finding in shown.findings if finding.severity in LOUD]
     checks, skipped = shown.diagnosis.checks, shown.diagnosis.skipped
+    counted = f"{checks} check{'s' * (checks != 1)} done"
+    counted += f", {skipped} skipped" if skipped else ""
     if loud:
         said: list[Span] = [("  " + causes(loud, machine), "strong")]
+        more: Line = ((f" · {counted}", "muted"),)
+        if width_of((*said, *more, *end)) + len(word) + 5 < width:
+            said += more
     else:
         if use.busy and not use.free and not use.unknown:
             sign, word, ink = BUSY
-        said = [(f": nothing wrong in {checks} check{'s' * (checks != 1)}", "strong")]
-        said += [(f" · {skipped} skipped", "muted")] if skipped else []
+        said = [(f": nothing wrong, {counted}", "strong")]
         quiet = sum(finding.id != IN_USE for finding in shown.findings)
         said += [(f" · {quiet} notice{'s' * (quiet != 1)}", "muted")] if quiet else []
     if shown.silenced:

@@ -8,8 +8,10 @@ from gputop.measuring.judged import judged
 from gputop.pages.severity import SIGNS as HARM
 from gputop.screens.pairs.ladder import rung_line
 from gputop.terminal.clean import clean
+from gputop.topology.diagnosis.finding import BY_DESIGN
 from gputop.topology.expectation.cost.costs import costs_of
 from gputop.topology.explain.pair_summary import NO_P2P, P2P, PairSummary, pair_summary
+from gputop.topology.hardware.words import words_of
 from gputop.topology.model import quantities
 from gputop.topology.model.units import figure, gbs
 from gputop.widgets.measure import measured
@@ -39,8 +41,9 @@ def answer_lines(
     found = pair_summary(report.node, *pair)
     finding = _finding(shown, *pair)
     because = finding.title if finding is not None and found.state != NO_P2P else found.because
+    library = words_of(report.snapshot.machine.gpus).library
     lines = [
-        _headline(found, finding, _judgement(report, pair), shown),
+        _headline(found, finding, _judgement(report, pair), library),
         _row("Because", ((clean(because, 300) or "–", ""),), (), width),
         _change(found, remedy, width),
         _row("Speed", _speed(report, found, pair), _button("p", "run", "probe(False)"), width),
@@ -51,9 +54,17 @@ def answer_lines(
 
 
 def _headline(
-    found: PairSummary, finding: Finding | None, judgement: Judgement | None, shown: Shown | None
+    found: PairSummary, finding: Finding | None, judgement: Judgement | None, library: str
 ) -> Line:
     pair: Span = (f" {clean(found.pair, 60)}   ", "strong")
+    if found.state == NO_P2P and found.by_rule:
+        sign, ink, _ = HARM[BY_DESIGN]
+        return (
+            pair,
+            (f"{sign} ", ink),
+            (found.head, "strong"),
+            (f", by {library}'s rule", "muted"),
+        )
     if found.state == NO_P2P:
         return (pair, (f"✗ {found.head}", "bad"))
     if finding is not None:
@@ -88,6 +99,8 @@ def _change(found: PairSummary, remedy: tuple[bool, Remedy | None], width: int) 
     effect = f" → P2P for {gained.replace(' ', ' more ', 1)}"
     if change.lost:
         effect += f", {change.lost} lose it"
+    if change.value is not None:
+        effect += "; may be slower: p measures"
     said: tuple[Span, ...] = ((change.in_words, "strong"), (effect, ""))
     return _row(
         "Change", said, (("f", "key bold @screen.try"), (" try", "muted @screen.try")), width

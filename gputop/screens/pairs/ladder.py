@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from gputop.measuring.judged import judged
 from gputop.pages.severity import SIGNS as HARM
 from gputop.terminal.clean import clean
-from gputop.topology.explain.ladder import NO, YES, ladder
+from gputop.topology.diagnosis.finding import BY_DESIGN
+from gputop.topology.explain.ladder import NO, YES, Rung, ladder
 from gputop.widgets.spans import Line, left, wrapped
 
 if TYPE_CHECKING:
@@ -16,6 +17,11 @@ if TYPE_CHECKING:
 
 SIGNS = {"yes": ("✓", "good"), "no": ("✗", "bad"), "open": ("–", "muted")}
 MOST_FINDINGS = 3
+
+
+def _sign(rung: Rung) -> tuple[str, str]:
+    """Sign and ink of an answer; a no of the library's own rule is no alarm."""
+    return HARM[BY_DESIGN][:2] if rung.by_rule else SIGNS[rung.state]
 
 
 def rung_line(report: Report, src: str, dst: str, granted: bool) -> Line:
@@ -28,7 +34,7 @@ def rung_line(report: Report, src: str, dst: str, granted: bool) -> Line:
         return ()
     spans: list[tuple[str, str]] = [(" ", "")]
     for rung in rungs:
-        sign, ink = SIGNS[rung.state]
+        sign, ink = _sign(rung)
         ink = "muted" if rung.state == YES and not granted else ink
         spans += [(f"{rung.title} ", "muted"), (sign, ink), ("  ", "")]
     spans += [(" ▸ ", "key bold @why"), ("evidence", "muted @why")]
@@ -43,13 +49,13 @@ def ladder_lines(report: Report, src: str, dst: str, width: int) -> tuple[Line, 
     granted = all(rung.state != NO for rung in rungs)
     lines: list[Line] = []
     for number, rung in enumerate(rungs, start=1):
-        sign, ink = SIGNS[rung.state]
+        sign, ink = _sign(rung)
         ink = "muted" if rung.state == YES and not granted else ink
         answer = clean(rung.answer, 60)
         spans = (
             (f"{number} {left(rung.title, 11)}", "muted"),
             (f"{sign} ", ink),
-            (answer, ink if rung.state == NO else ""),
+            (answer, ink if rung.state == NO and not rung.by_rule else ""),
             (f"  {clean(rung.why, 400)}" if rung.state == NO else "", "muted"),
         )
         lines += wrapped(spans, width, 15)

@@ -12,7 +12,7 @@ from textual_plotext import PlotextPlot
 from gputop.screens.probes.sweeps import Sweep
 from gputop.theming import inks_of
 from gputop.topology.model.units import figure
-from gputop.widgets.spans import Line
+from gputop.widgets.spans import Line, width_of
 
 INKS = ("bar", "accent", "link-net", "link-c2c")
 DOTS = ("●", "○", "◆", "◇")
@@ -66,7 +66,9 @@ class ProbeCurve(PlotextPlot):
         if self._sweep.band:
             _, low, high = self._sweep.band[-1]
             spans += [(" ╌ ", "good"), (f"healthy {figure(low)}–{figure(high)} ", "")]
-            spans.append((self._sweep.source, "muted"))
+            # Half a name says nothing; the explanation has it whole.
+            if width_of(spans) + len(self._sweep.source) < self.size.width:
+                spans.append((self._sweep.source, "muted"))
         return tuple(spans)
 
     def render(self) -> Text:

@@ -10,6 +10,7 @@ from gputop.measuring.judged import Judged
 from gputop.screens.probes.groups import Group, groups
 from gputop.simulating.expected import expected_figures
 from gputop.terminal.clean import clean
+from gputop.topology.expectation.judgement import ESTIMATE
 from gputop.widgets.meters import band_text, figure_bar
 from gputop.widgets.spans import Line, left, right
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from gputop.topology.model.snapshot import Measurement
     from gputop.topology.report import Report
 
-_BAND, _BASIS, _LEAST_BAR = 19, 10, 8
+_BAND, _BASIS, _LEAST_BAR = 20, 10, 8
 WIDE = 64
 """Width from which a row says on what its band rests."""
 _LONGEST_NAME = 36
@@ -50,12 +51,14 @@ class ExpectedFigures:
         banded = [(group, band) for group in self._groups if (band := _band(group)) is not None]
         if not banded:
             return ()
-        # A tilde marks an estimate where there is no room for the word.
+        # A tilde marks an estimate.
+        guessed = any(band.basis == ESTIMATE for _, band in banded)
+        title = "healthy (~ estimate)" if guessed else "healthy"
         basis = _BASIS if width >= WIDE else 0
         names = [len(group.title) + 3 for group, _ in banded]
         name = min(max(names), _LONGEST_NAME, max(width - _BAND - basis - _LEAST_BAR, 12))
         bar = max(width - name - _BAND - basis, 6)
-        head = ((left(" expected", name + bar), "muted"), (right("healthy", _BAND), "muted"))
+        head = ((left(" expected", name + bar), "muted"), (right(title, _BAND), "muted"))
         return (head, *(_row(group, band, (name, bar, basis)) for group, band in banded))
 
 

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gputop.screens.probes.entries import ProbeEntry
+from gputop.screens.probes.list import about
 from gputop.terminal.clean import clean
 from gputop.topology.model.units import seconds
 from gputop.widgets.meters import progress
-from gputop.widgets.spans import Line, Span, wrapped
+from gputop.widgets.spans import Line, Span, cut, width_of, wrapped
 
 if TYPE_CHECKING:
     from gputop.messages import SuiteState
@@ -24,12 +25,20 @@ def known_level(name: str) -> str:
 
 
 def head_lines(
-    entries: Sequence[ProbeEntry], gpus: int, level: str, suite: SuiteState | None, width: int
+    entries: Sequence[ProbeEntry],
+    gpus: int,
+    level: str,
+    suite: SuiteState | None,
+    width: int,
+    busy: str = "",
 ) -> tuple[Line, ...]:
-    """One line: the cost of a run, the running suite, or the result of the last one."""
+    """One line: the cost of a run, the running suite, or the result of the last one.
+
+    `gpus`: how many the probes run on; `busy`: which others they leave out, in words.
+    """
     if suite is not None and suite.running:
         return (_running(suite, width),)
-    lines = (_levels(entries, gpus, level, width),)
+    lines = (_levels(entries, gpus, level, width, busy),)
     if suite is None or not suite.text:
         return lines
     good = all(step.state in ("finished", "skipped") for step in suite.steps)
@@ -40,7 +49,7 @@ def head_lines(
     return (*lines, *wrapped((mark, (clean(suite.text, 300), ""), *force), width, 3)[:2])
 
 
-def _levels(entries: Sequence[ProbeEntry], gpus: int, level: str, width: int) -> Line:
+def _levels(entries: Sequence[ProbeEntry], gpus: int, level: str, width: int, busy: str) -> Line:
     spans: list[Span] = [(" Level ", "muted")]
     for name in LEVELS:
         spans += [(name, "strong underline" if name == level else "muted"), (" ", "")]
@@ -49,10 +58,14 @@ def _levels(entries: Sequence[ProbeEntry], gpus: int, level: str, width: int) ->
     ]
     if not gpus:
         return (*spans, _DOT, ("no GPU to measure", "muted"))
-    total = sum(entry.seconds or 0.0 for entry in able)
-    count = f"{len(able)} probe{'s' * (len(able) != 1)} on {gpus} GPU{'s' * (gpus != 1)}"
-    said = f"{count}, about {seconds(total)}"
-    return (*spans, _DOT, (said, ""), *((_DOT, ("a", "key bold"), (" runs all", "muted"))))
+    # The rows are rounded: their sum is what a reader gets.
+    total = sum(round(entry.seconds or 0.0) for entry in able)
+    count = f"{len(able)} probe{'s' * (len(able) != 1)}"
+    where = "" if busy else f" on {gpus} GPU{'s' * (gpus != 1)}"
+    spans += [_DOT, (f"{count}{where}, about {about(total)}", "")]
+    spans += [_DOT, (busy, "warn")] if busy else []
+    end: Line = (_DOT, ("a", "key bold"), (" runs all", "muted"))
+    return (*spans, *end) if width_of((*spans, *end)) < width else cut(tuple(spans), width - 1)
 
 
 def _running(suite: SuiteState, width: int) -> Line:

@@ -49,7 +49,7 @@ class ProbeList(NamedList):
     def _line(self, entry: ProbeEntry, width: int) -> Line:
         sign, ink = entry.mark
         chosen = entry.name == self.selected
-        cost = "–" if entry.seconds is None else _about(entry.seconds)
+        cost = "–" if entry.seconds is None else about(entry.seconds)
         least = f"{entry.minimum_gpus}+" if entry.minimum_gpus else "–"
         room = width - 3 - _NAME - _STATE - _COST - _MEMORY - _GPUS - 2
         return (
@@ -83,6 +83,6 @@ def _result(entry: ProbeEntry, room: int) -> Line:
     return ((left(value, max(room - len(said), 0)).rstrip(), ""), (said, ink))
 
 
-def _about(seconds: float) -> str:
-    """An estimate that fits its column: "~33 s", "~30 min"."""
-    return f"~{seconds:.0f} s" if seconds < 600 else f"~{seconds / 60:.0f} min"
+def about(seconds: float) -> str:
+    """An estimate that fits its column: "33 s", "30 min"."""
+    return f"{seconds:.0f} s" if seconds < 600 else f"{seconds / 60:.0f} min"

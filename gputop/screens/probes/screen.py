@@ -9,6 +9,7 @@ from textual.containers import Container
 from textual.widget import Widget
 
 from gputop.measuring import history
+from gputop.measuring.announcing import idle_gpus
 from gputop.measuring.judged import judged
 from gputop.screens.probes.entries import entries
 from gputop.screens.probes.expected import ExpectedFigures
@@ -21,6 +22,7 @@ from gputop.screens.probes.views import EARLIER, FIGURES, ProbeViews
 from gputop.screens.probes.why import why_probe
 from gputop.screens.view import View
 from gputop.topology.model.page import SIMULATED
+from gputop.topology.wiring.gpu_names import gpu_names
 from gputop.widgets.board import Board
 from gputop.widgets.key import Key, note, scroll_keys, select_keys
 from gputop.widgets.spans import wrapped
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from gputop.screens.host import ScreenHost
     from gputop.screens.probes.entries import ProbeEntry
     from gputop.screens.selection import PickedDevices
+    from gputop.topology.model.machine import Machine
     from gputop.topology.model.page import Page
     from gputop.topology.report import Report
 
@@ -124,6 +127,7 @@ class ProbesScreen(View):
         table.draw_once(
             lambda: self._draw_parts(report, table),
             snapshot.machine,
+            idle_gpus(snapshot),
             snapshot.measurements,
             report.node.decided,
             self.gputop.suite,
@@ -140,7 +144,8 @@ class ProbesScreen(View):
     def _draw_parts(self, report: Report, table: ProbeList) -> None:
         snapshot = report.snapshot
         known, suite = judged(report), self.gputop.suite
-        gpus = len(snapshot.machine.gpus)
+        measured, taken = idle_gpus(snapshot)
+        gpus = len(measured)
         rows = entries(
             snapshot.measurements,
             known,
@@ -151,7 +156,7 @@ class ProbesScreen(View):
             self.probe,
             self.gputop.probing.notes,
         )
-        table.caption(f"Probes · cost at level {self._level}")
+        table.caption(f"Probes · estimated cost at level {self._level}")
         table.show_entries(rows)
         entry = table.entry
         if entry is None:
@@ -163,9 +168,10 @@ class ProbesScreen(View):
         else:
             self._expected.look_at(report, entry.name)
             self._views.expect(entry, self._expected, self.has_class("-narrow"))
+        busy = _left_out(measured, taken, snapshot.machine)
         self.query_one("#probes-head", Board).show(
             (
-                *head_lines(rows, gpus, self._level, suite, self.app.size.width),
+                *head_lines(rows, gpus, self._level, suite, self.app.size.width, busy),
                 *self._views.line(),
             )
         )
@@ -295,6 +301,15 @@ class ProbesScreen(View):
         if entry is None or self.report is None:
             return None
         return why_probe(entry, judged(self.report).notes(entry.name))
+
+
+def _left_out(measured: tuple[str, ...], taken: tuple[str, ...], machine: Machine) -> str:
+    """Which GPUs a run leaves out, and where it runs; "" where none is busy."""
+    if not taken:
+        return ""
+    beside = set(taken) <= set(measured)
+    how = "P runs beside it" if beside else f"runs on {gpu_names(measured, machine)}"
+    return f"{gpu_names(taken, machine)} busy: {how}"
 
 
 SCREEN = ProbesScreen

@@ -55,7 +55,7 @@ async def test_a_what_if_holds_on_every_screen_until_it_is_undone() -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         await give(pilot, demo_report("pcie-l40s-8"))
         before = cost(pilot)
-        assert "P2P 8, SHM 48 of 56 pairs" in before
+        assert "P2P 4, SHM 24 of 28 pairs" in before
         await press(pilot, "f", "enter")
         async for _ in rounds(pilot):
             if app.what_if.summary:

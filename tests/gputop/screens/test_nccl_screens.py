@@ -85,7 +85,7 @@ async def test_node_says_what_nccl_will_do(size: tuple[int, int]) -> None:
         await settle(pilot)
         line = text(pilot, "#cost").strip()
         assert line.startswith("all-reduce 1 GiB: 20.0 GB/s (predicted) · by Ring Simple")
-        assert "P2P 8, SHM 48 of 56 pairs" in line or size == (80, 24)
+        assert "P2P 4, SHM 24 of 28 pairs" in line or size == (80, 24)
 
 
 @pytest.mark.parametrize("name", ["dgx-1v", "pcie-l40s-8", "hgx-h100-8"])

@@ -9,6 +9,7 @@ from ...hardware.vendors import NVIDIA
 from ...model import quantities
 from ...model.machine import Gpu
 from ...model.snapshot import Measurement
+from ...model.units import figure
 from ...nccl.prediction import NO_NVLS, Prediction
 from ...node import Node
 from ...wiring.graph import gpu_label
@@ -45,6 +46,7 @@ class _Figures(msgspec.Struct, frozen=True):
     basis: str = ESTIMATE
     source: str = ""
     least: float | None = None
+    because: str = ""
 
 
 def all_reduce_cost(node: Node, judge: Judge) -> Cost | None:
@@ -73,6 +75,7 @@ def all_reduce_cost(node: Node, judge: Judge) -> Cost | None:
         healthy=found.healthy,
         here=found.here,
         least=found.least,
+        because=found.because,
         basis=found.basis,
         sources=(found.source,) if found.source else (),
         missing=missing,
@@ -121,7 +124,26 @@ def _figures(here: Prediction, judge: Judge, typical: Band | None) -> _Figures:
     ring = here.graphs.ring
     narrow = _narrow(judge) if ring is not None and ring.type_intra in _PCIE else 1.0
     guess = narrow < 1 or (ring is not None and ring.estimate is not None)
-    return _Figures(healthy, now * narrow, ESTIMATE if guess else PREDICTED, _MODEL)
+    because = "" if guess else _in_steps(whole, here)
+    basis = ESTIMATE if guess else PREDICTED
+    return _Figures(healthy, now * narrow, basis, _MODEL, because=because)
+
+
+def _in_steps(whole: Prediction, here: Prediction) -> str:
+    """The search takes a channel's speed from a list, so a little less bandwidth costs a step."""
+    both = [choice_at(prediction, COLLECTIVE, LARGE_BYTES) for prediction in (whole, here)]
+    kinds = {"" if choice is None else choice.algorithm.lower() for choice in both}
+    if len(kinds) != 1 or (kind := kinds.pop()) not in ("ring", "tree", "nvls"):
+        return ""
+    before, after = getattr(whole.graphs, kind), getattr(here.graphs, kind)
+    if before is None or after is None or before.channels != after.channels:
+        return ""
+    if after.bw_intra >= before.bw_intra:
+        return ""
+    return (
+        f"the library's speeds per channel go in steps, here from {before.channels} channels of "
+        f"{figure(before.bw_intra)} GB/s to {figure(after.bw_intra)}"
+    )
 
 
 def _without_p2p(healthy: float, now: float, here: Prediction, judge: Judge) -> _Figures:

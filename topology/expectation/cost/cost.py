@@ -15,6 +15,9 @@ PREDICTED = "predicted"
 """A basis of a cost besides "typical" (published figures), "estimate", and that of a figure."""
 
 
+_KINDS = ("all-reduce", "host copy", "copy")
+
+
 class Cost(msgspec.Struct, frozen=True, kw_only=True):
     """One figure of communication: on a healthy node of this kind, and here."""
 
@@ -28,6 +31,8 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
     """"measured" or, of a demo, "simulated" (the figure here), "predicted" (both by the library's
     own model), "typical" (published figures, scaled to what is up) or "estimate"."""
     sources: tuple[str, ...] = ()
+    because: str = ""
+    """Why the loss is larger or smaller than the links say; "" where the model cannot say."""
     missing: tuple[str, ...] = ()
     """What is not as it should be, as clauses."""
 
@@ -40,8 +45,9 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def brief(self) -> str:
-        """Both figures for a column: "473→355"; "" where nothing is lost."""
-        return f"{three(self.healthy)}→{three(self.here)}" if self.lost else ""
+        """What it is of and both figures: "all-reduce 473→355"; "" where nothing is lost."""
+        kind = next((kind for kind in _KINDS if self.what.startswith(kind)), "")
+        return f"{kind} {three(self.healthy)}→{three(self.here)}".strip() if self.lost else ""
 
     @property
     def pair(self) -> str:

@@ -15,6 +15,8 @@ from ..versions import Version
 from ..wording import PathWords, gbs, meaning
 from .labels import reads, uses_cumem
 
+BY_DEFAULT = "'s default"
+"""In the reason of a level that nobody set: the library's own rule."""
 NEAR_ENOUGH, CAN_REACH = "near enough for P2P?", "can the runtime reach the peer?"
 SHARED_MEMORY, NETWORK = "may it go through shared memory?", "may it go through the network?"
 HASH = "misc/utils.cc:getHostHash"
@@ -91,7 +93,7 @@ def near_enough(
     if level.path is not None:
         why = f"set by {level.name}={level.value[:40]}"
     else:
-        why = f"{version.library.upper()}'s default{_default_words(version, farthest, vendor)}"
+        why = f"{version.library.upper()}{BY_DEFAULT}{_default_words(version, farthest, vendor)}"
         if level.ignored:
             why += f"; {level.name}={level.value[:40]} is ignored: {level.ignored}"
     within = direct <= farthest

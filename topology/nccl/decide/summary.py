@@ -53,11 +53,21 @@ def transports_in_short(prediction: Prediction, whose: str = "") -> str:
         return f"{next(iter(counts))} between {both} {gpus}"
     kinds = Counter(pair.transport for pair in prediction.pairs)
     relayed = sum(count for label, count in counts.items() if label.startswith("P2P/indirect"))
-    words = [f"{kind} {count}" for kind, count in kinds.items()]
-    text = f"{', '.join(words)} of {len(prediction.pairs)} pairs{f' of {gpus}' if whose else ''}"
+    both_ways = relayed % 2 == 0 and kinds == _twice(prediction)
+    # Both directions are one pair to a reader, unless they differ.
+    ways, what = (2, "pairs") if both_ways else (1, "directions")
+    words = [f"{kind} {count // ways}" for kind, count in kinds.items()]
+    relayed, total = relayed // ways, f"{len(prediction.pairs) // ways} {what}"
+    text = f"{', '.join(words)} of {total}{f' of {gpus}' if whose else ''}"
     if relayed and set(kinds) == {"P2P"}:
-        return f"P2P between all {ranks} {gpus}, {relayed} of {len(prediction.pairs)} pairs relayed"
+        return f"P2P between all {ranks} {gpus}, {relayed} of {total} relayed"
     return f"{text}, {relayed} relayed by another GPU" if relayed else text
+
+
+def _twice(prediction: Prediction) -> dict[str, int]:
+    """How many directions use each transport, if the way back were always like the way there."""
+    there = Counter(pair.transport for pair in prediction.pairs if pair.src < pair.dst)
+    return {kind: 2 * count for kind, count in there.items()}
 
 
 def graph_line(name: str, graph: SearchGraph | None) -> str:

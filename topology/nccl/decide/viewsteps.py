@@ -196,11 +196,8 @@ def local_net_steps(domain: Domain) -> tuple[DecisionStep, ...]:
             continue
         best, kind = nearest(gpu, "NET")
         path = gpu.paths["NET"][best[0]]
-        which = f"{len(best)} of {len(nets)} NICs share" if len(best) > 1 else "it alone has"
-        because = (
-            f"{which} the highest bandwidth, "
-            f"{gbs(path.bandwidth_gbs)} GB/s, at {version.name_of(kind)}"
-        )
+        which = f"{len(best)} of {len(nets)} NICs share the" if len(best) > 1 else "the"
+        because = f"{which} fastest path: {gbs(path.bandwidth_gbs)} GB/s, {version.name_of(kind)}"
         if len(best) > 1:
             whose = "its place among their GPUs"
             if version.local_net_start != "position":

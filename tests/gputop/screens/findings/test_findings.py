@@ -161,7 +161,7 @@ async def test_a_finding_goes_with_its_cause() -> None:
         assert "nothing found" in text(pilot, "#finding-list")
         assert "healthy" in text(pilot, "#findings-head")
         await press(pilot, "s", "w", "y", "down", "1")
-        assert "FIT: nothing wrong in" in text(pilot, "#verdict")
+        assert "FIT: nothing wrong," in text(pilot, "#verdict")
         assert app_of(pilot).trouble == ""
 
 

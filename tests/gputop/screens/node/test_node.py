@@ -73,8 +73,8 @@ def test_reasons_that_hold_clocks(reasons: tuple[str, ...] | None, shown: str, i
 def test_low_generation_is_plain_and_missing_lanes_are_marked() -> None:
     ((asleep, plain),) = pcie(row(pcie_gen=1), 10)
     ((narrow, alarm),) = pcie(row(pcie_width=8), 10)
-    assert (asleep.strip(), plain) == ("1/5 x16", "")
-    assert (narrow.strip(), alarm) == ("5 x8/16!", "bad")
+    assert (asleep.strip(), plain) == ("gen1/5 x16", "")
+    assert (narrow.strip(), alarm) == ("x8 of 16 !", "bad")
 
 
 def test_inactive_links_are_marked_only_where_a_sibling_has_more() -> None:

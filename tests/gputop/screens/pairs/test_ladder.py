@@ -116,7 +116,7 @@ def test_what_precedes_a_no_is_no_good_news() -> None:
     one, other = (report.snapshot.machine.gpus[number].address for number in (0, 5))
     line = rung_line(report, one, other, False)
     assert text_of(line).split("▸")[0].split() == [
-        "path", "✓", "driver", "✓", "NCCL", "✗", "data", "–", "all-reduce", "–"
+        "path", "✓", "driver", "✓", "NCCL", "○", "data", "–", "all-reduce", "–"
     ]  # fmt: skip
     assert not [ink for text, ink in line if ink == "good"]
-    assert [ink for text, ink in line if text == "✗"] == ["bad"]
+    assert [ink for text, ink in line if text == "○"] == ["muted"]

@@ -98,7 +98,7 @@ def _busy(case: Case) -> Iterable[Finding] | None:
             ),
             fix=[
                 Fix(
-                    text="If a job has just ended and these processes are left over, end them.",
+                    text="List them. Those left over from a job that has ended: kill PID.",
                     command=vendors.command(
                         case.gpus,
                         nvidia="nvidia-smi --query-compute-apps=pid,gpu_bus_id,name --format=csv",
@@ -180,7 +180,7 @@ def _unlisted_finding(case: Case, held: list[tuple[Gpu, GpuReading]]) -> Finding
                 needs_root=True,
             ),
             Fix(
-                text="If nothing does, reset the GPU.",
+                text="If nothing does, reset the GPU; that needs the end of every job on it.",
                 command=vendors.command(
                     gpus, nvidia="nvidia-smi --gpu-reset", amd="amd-smi reset --gpureset --gpu all"
                 ),

@@ -24,8 +24,8 @@ REPAIR = (
         needs_root=True,
     ),
     Fix(
-        text="Drain the node, reset its GPUs or restart it; if the link stays down, have the GPU, "
-        "baseboard or bridge looked at.",
+        text="Drain the node, which stops every job on these GPUs; then reset them or restart it. "
+        "If the link stays down, have the GPU, baseboard or bridge looked at.",
         command="nvidia-smi --gpu-reset",
         needs_root=True,
     ),
@@ -201,6 +201,8 @@ def price(case: Case, sick: Sequence[tuple[Gpu, int, str]]) -> str:
     known = (costs.all_reduce, worst_copy(case.node, gpu))
     told = [cost.text for cost in known if cost is not None and cost.lost]
     tail = "a collective runs at the pace of its slowest GPU"
+    why = "" if costs.all_reduce is None else costs.all_reduce.because
+    tail += f"; {why}" if why else ""
     return f"{text}. {sentence('; '.join((*told, tail)))}"
 
 
