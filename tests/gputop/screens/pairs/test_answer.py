@@ -30,7 +30,8 @@ async def test_why_there_is_no_p2p_and_what_changes_it_take_two_keys() -> None:
             if "NCCL_P2P_LEVEL" in text(pilot, "#answer"):
                 break
         _, head, because, change, *_ = text(pilot, "#answer").splitlines()
-        assert head.split("   ") == [" GPU0 → GPU5", "○ NO P2P: shared memory in the host, by NCCL's rule"]
+        said = "○ NO P2P: shared memory in the host, by NCCL's rule"
+        assert head.split("   ") == [" GPU0 → GPU5", said]
         assert "SYS (the link between NUMA nodes) is beyond PXB, NCCL's default" in because
         assert "NCCL_P2P_LEVEL=SYS → P2P for 24 more pairs" in change
         assert "f try" in change
