@@ -9,11 +9,13 @@ from gputop.screens.probes.entries import ProbeEntry
 from gputop.screens.probes.list import about
 from gputop.terminal.clean import clean
 from gputop.topology.model.units import seconds
+from gputop.topology.wiring.gpu_names import gpu_names
 from gputop.widgets.meters import progress
 from gputop.widgets.spans import Line, Span, cut, width_of, wrapped
 
 if TYPE_CHECKING:
     from gputop.messages import SuiteState
+    from gputop.topology.model.machine import Machine
 
 LEVELS = ("quick", "normal", "full")
 _DOT = (" · ", "rule")
@@ -47,6 +49,15 @@ def head_lines(
     if suite.forcible:
         force = (("  P", "key bold"), (" forces it", "muted"))
     return (*lines, *wrapped((mark, (clean(suite.text, 300), ""), *force), width, 3)[:2])
+
+
+def left_out(measured: tuple[str, ...], taken: tuple[str, ...], machine: Machine) -> str:
+    """Which GPUs a run leaves out, and where it runs; "" where none is busy."""
+    if not taken:
+        return ""
+    beside = set(taken) <= set(measured)
+    how = "P runs beside it" if beside else f"runs on {gpu_names(measured, machine)}"
+    return f"{gpu_names(taken, machine)} busy: {how}"
 
 
 def _levels(entries: Sequence[ProbeEntry], gpus: int, level: str, width: int, busy: str) -> Line:

@@ -14,7 +14,7 @@ from gputop.measuring.judged import judged
 from gputop.screens.probes.entries import entries
 from gputop.screens.probes.expected import ExpectedFigures
 from gputop.screens.probes.figure_lines import about_lines, entry_lines
-from gputop.screens.probes.head import LEVELS, head_lines, known_level
+from gputop.screens.probes.head import LEVELS, head_lines, known_level, left_out
 from gputop.screens.probes.history import history_lines
 from gputop.screens.probes.list import ProbeList
 from gputop.screens.probes.picture import ProbePicture
@@ -22,7 +22,6 @@ from gputop.screens.probes.views import EARLIER, FIGURES, ProbeViews
 from gputop.screens.probes.why import why_probe
 from gputop.screens.view import View
 from gputop.topology.model.page import SIMULATED
-from gputop.topology.wiring.gpu_names import gpu_names
 from gputop.widgets.board import Board
 from gputop.widgets.key import Key, note, scroll_keys, select_keys
 from gputop.widgets.spans import wrapped
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from gputop.screens.host import ScreenHost
     from gputop.screens.probes.entries import ProbeEntry
     from gputop.screens.selection import PickedDevices
-    from gputop.topology.model.machine import Machine
     from gputop.topology.model.page import Page
     from gputop.topology.report import Report
 
@@ -168,7 +166,7 @@ class ProbesScreen(View):
         else:
             self._expected.look_at(report, entry.name)
             self._views.expect(entry, self._expected, self.has_class("-narrow"))
-        busy = _left_out(measured, taken, snapshot.machine)
+        busy = left_out(measured, taken, snapshot.machine)
         self.query_one("#probes-head", Board).show(
             (
                 *head_lines(rows, gpus, self._level, suite, self.app.size.width, busy),
@@ -301,15 +299,6 @@ class ProbesScreen(View):
         if entry is None or self.report is None:
             return None
         return why_probe(entry, judged(self.report).notes(entry.name))
-
-
-def _left_out(measured: tuple[str, ...], taken: tuple[str, ...], machine: Machine) -> str:
-    """Which GPUs a run leaves out, and where it runs; "" where none is busy."""
-    if not taken:
-        return ""
-    beside = set(taken) <= set(measured)
-    how = "P runs beside it" if beside else f"runs on {gpu_names(measured, machine)}"
-    return f"{gpu_names(taken, machine)} busy: {how}"
 
 
 SCREEN = ProbesScreen
