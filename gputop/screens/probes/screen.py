@@ -144,16 +144,9 @@ class ProbesScreen(View):
         known, suite = judged(report), self.gputop.suite
         measured, taken = idle_gpus(snapshot)
         gpus = len(measured)
-        rows = entries(
-            snapshot.measurements,
-            known,
-            known.names,
-            gpus,
-            self._level,
-            suite,
-            self.probe,
-            self.gputop.probing.notes,
-        )
+        busy, notes = left_out(measured, taken, snapshot.machine), self.gputop.probing.notes
+        made = snapshot.measurements
+        rows = entries(made, known, known.names, gpus, self._level, suite, self.probe, notes)
         table.caption(f"Probes · estimated cost at level {self._level}")
         table.show_entries(rows)
         entry = table.entry
@@ -166,7 +159,6 @@ class ProbesScreen(View):
         else:
             self._expected.look_at(report, entry.name)
             self._views.expect(entry, self._expected, self.has_class("-narrow"))
-        busy = left_out(measured, taken, snapshot.machine)
         self.query_one("#probes-head", Board).show(
             (
                 *head_lines(rows, gpus, self._level, suite, self.app.size.width, busy),
