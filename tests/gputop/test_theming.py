@@ -96,7 +96,7 @@ async def test_every_theme_draws(theme: str) -> None:
         app_of(pilot).theme = theme
         await give(pilot, demo_report("hgx-h100-8"))
         assert app_of(pilot).trouble == ""
-        assert "Utilisation" in picture(pilot)
+        assert "Util %" in picture(pilot)
 
 
 async def test_no_color_leaves_no_colour(monkeypatch: pytest.MonkeyPatch) -> None:

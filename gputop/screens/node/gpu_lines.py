@@ -226,8 +226,8 @@ def pcie_alike(rows: Sequence[Row]) -> str:
 
 
 def caption(rows: Sequence[Row], *more: str) -> str:
-    """The heading of the table: what all GPUs share, and what else there is to say."""
-    return " · ".join(part for part in ("GPUs", folded(rows), *more) if part)
+    """The heading of the table: what there is to say now, then what all GPUs share."""
+    return " · ".join(part for part in ("GPUs", *more, folded(rows)) if part)
 
 
 def folded(rows: Sequence[Row]) -> str:
