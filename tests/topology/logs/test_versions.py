@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import pytest
 
 from gputop.topology.diagnosis.symptoms.explain import explain, unexplained
-from gputop.topology.logs.reading.read import read_log, settings_from
+from gputop.topology.logs.reading.read import read_log
 from gputop.topology.logs.report.report import LogReport
+from gputop.topology.logs.report.settings import settings_from
 
 
 def read(lines: Sequence[str], prefix: str = "") -> LogReport:

@@ -11,10 +11,10 @@ from ...nccl.settings import Settings
 from ...nccl.versions import UnknownVersionError
 from ...nccl.xml.machine import part_of_topology
 from ...sources.collect import merge
-from ..reading.read import settings_from
 from ..report.communicator import Communicator
 from ..report.places import first_host, gpus_from, normal, places
 from ..report.report import LogReport
+from ..report.settings import settings_from
 from .agreement import Agreement
 from .compare import compare
 from .system import Rebuilt, rebuild

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...nccl.prediction import Prediction
-from ..reading.read import settings_from
 from ..report.communicator import Communicator
 from ..report.report import LogReport
+from ..report.settings import settings_from
 from .agreement import Agreement, ComparedItem
 
 PLUGIN = ("TUNER/Plugin: Using", "Successfully loaded external tuner")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from .blocks import GRAPH_ROW, PATTERN, is_path_row, is_system_line
 from .building import MAX_TRANSPORTS, MAX_TREE_ROWS, CommBuilder, OpenBlock, Process, bit
@@ -54,29 +55,23 @@ def on_channel(log: GatheredLog, process: Process, text: bytes, line: int) -> st
     comm: CommBuilder | None = None
     if b" comm 0x" in text:
         text, comm, _ = without_tail(log, process, text)
-    match = _VIA.match(text)
-    if match is None:
+    via = _via(text)
+    if via is None:
         return _whole_ring(log, process, text, line)
-    channel, connection, src, at_src, dst, at_dst, direction, label = match.groups()
-    label = label.rstrip()
-    if label == b"direct shared memory":
-        # The form until 2.12 (transport/shm.cc).
-        label = b"SHM/direct/direct"
-    key = (src, dst, label, connection or b"", direction or b"")
+    src, dst, at_src, at_dst, channels, key = via
     if comm is None:
         comm = process.comm
         if len(process.earlier) > 1:
-            comm = _owner(process, int(src), int(dst), at_src, at_dst)
+            comm = _owner(process, src, dst, at_src, at_dst)
     if comm is None:
-        comm = _stray(log, process, int(src), int(dst), line)
+        comm = _stray(log, process, src, dst, line)
     if comm is None:
         return "transport"
-    channels = bit(int(channel)) if channel != b"?" else 0
     known = comm.transports.get(key)
     if known is not None:
         known[0] |= channels
         return "transport"
-    if _LABEL.match(label) is None:
+    if _LABEL.match(key[2]) is None:
         return None
     if log.transports >= MAX_TRANSPORTS:
         log.more["transports"] += 1
@@ -86,6 +81,24 @@ def on_channel(log: GatheredLog, process: Process, text: bytes, line: int) -> st
     comm.texts[line] = text.removeprefix(UNNAMED)
     comm.speakers[line] = process.host
     return "transport"
+
+
+@lru_cache(4096)
+def _via(
+    text: bytes,
+) -> tuple[int, int, bytes | None, bytes | None, int, tuple[bytes, ...]] | None:
+    """Ranks, devices, channel as a bit and key of a connection; short jobs print the same ones."""
+    match = _VIA.match(text)
+    if match is None:
+        return None
+    channel, connection, src, at_src, dst, at_dst, direction, label = match.groups()
+    label = label.rstrip()
+    if label == b"direct shared memory":
+        # The form until 2.12 (transport/shm.cc).
+        label = b"SHM/direct/direct"
+    key = (src, dst, label, connection or b"", direction or b"")
+    channels = bit(int(channel)) if channel != b"?" else 0
+    return int(src), int(dst), at_src, at_dst, channels, key
 
 
 def _owner(
@@ -175,16 +188,23 @@ def on_tree(log: GatheredLog, process: Process, text: bytes, line: int) -> str |
 def on_trees(log: GatheredLog, process: Process, text: bytes, line: int) -> str | None:
     """Read `Trees [0] 1/-1/-1->0->-1 [1] ..`: children, rank, parent; until 2.4 in reverse."""
     log.speakers.planned(process)
-    found = False
+    trees = _trees(text)
+    for rank, parent, down, channel in trees:
+        _keep_tree(process, rank, parent, down, channel)
+    return "tree" if trees or text.strip() == b"Trees" else None
+
+
+@lru_cache(512)
+def _trees(text: bytes) -> list[tuple[int, int, tuple[int, ...], int]]:
+    """Rank, parent, children and channel of each tree of a line; jobs of a kind print the same."""
+    found = []
     for match in _TREES.finditer(text):
-        found = True
-        down = (int(match[2]), int(match[3]), int(match[4]))
-        _keep_tree(process, int(match[5]), int(match[6]), down, int(match[1]))
+        channel, *down, rank, parent = map(int, match.groups())
+        found.append((rank, parent, tuple(down), channel))
     for match in () if found else _OLD_TREES.finditer(text):
-        found = True
-        down = (int(match[4]), int(match[5]), int(match[6]))
-        _keep_tree(process, int(match[3]), int(match[2]), down, int(match[1]))
-    return "tree" if found or text.strip() == b"Trees" else None
+        channel, parent, rank, *down = map(int, match.groups())
+        found.append((rank, parent, tuple(down), channel))
+    return found
 
 
 def _keep_tree(

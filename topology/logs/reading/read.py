@@ -12,7 +12,7 @@ from pathlib import Path
 from ...recorded.kept import KeptText
 from ...recorded.pasted import PastedText, read_pasted, text_formats
 from ...recorded.sought import Vocabulary
-from ..report.report import LogReport, Variable
+from ..report.report import LogReport
 from .blocks import read_system
 from .building import Blocks, Process
 from .gathering import GatheredLog, numbered
@@ -130,38 +130,47 @@ class _Reading:
             return
         for raw in lines:
             number += 1
-            at = raw.find(MARK)
-            if at < 0 and raw not in telling and not self._unmarked.awaits:
-                elsewhere += 1
-                if len(log.openings) < MOST_OPENINGS and raw.strip():
-                    log.openings.append((number, raw[:1600]))
-                continue
-            if raw[:1] == b"{":
-                raw = unwrapped(raw)
+            # Nearly all lines of a log are these: a head that is known, and one mark.
+            head, mark, text = raw.partition(_MOST)
+            known = by_head.get(head) if mark else None
+            if known is None or b"\x1b" in text or MARK in text:
                 at = raw.find(MARK)
-            if at < 0 or b"\x1b" in raw or raw.find(MARK, at + 6) >= 0:
-                ours += self._odd(raw, number)
-                continue
-            level = raw[at + 6 : at + 11]
-            if level != b"INFO ":
-                ours += self._uncommon(raw, at, number)
-                continue
-            head = raw[:at]
-            known = by_head.get(head)  # as it is where nothing stands before it
-            process = known[0] if known is not None else self._process(head)[0]
-            text = raw[at + 11 :]
-            first = text.split(None, 1)
-            if not first:
-                continue
+                if at < 0 and raw not in telling and not self._unmarked.awaits:
+                    elsewhere += 1
+                    if len(log.openings) < MOST_OPENINGS and raw.strip():
+                        log.openings.append((number, raw[:1600]))
+                    continue
+                if raw[:1] == b"{":
+                    raw = unwrapped(raw)
+                    at = raw.find(MARK)
+                if at < 0 or b"\x1b" in raw or raw.find(MARK, at + 6) >= 0:
+                    ours += self._odd(raw, number)
+                    continue
+                if raw[at + 6 : at + 11] != b"INFO ":
+                    ours += self._uncommon(raw, at, number)
+                    continue
+                known = self._process(raw[:at])
+                text = raw[at + 11 :]
+            process, word = known[0], text[: text.find(b" ")]
+            reader = words.get(word)
+            if reader is None:
+                first = text.split(None, 1)
+                if not first:
+                    continue
+                word, reader = first[0], words.get(first[0])
             ours += 1
-            reader = words.get(first[0])
+            kind: str | None
             if reader.__class__ is str:
-                counts[reader] = counts.get(reader, 0) + 1
+                kind = reader  # type: ignore[assignment]
                 if b"ailed" in text or b"rror" in text:
                     log.note("INFO", process, text, number)
-                continue
-            kind = self._understand(process, text, first[0], reader, number)  # type: ignore[arg-type]
-            counts[kind] = counts.get(kind, 0) + 1
+            else:
+                kind = None
+                if reader is not None and text[-1:] != b"\r":
+                    kind = reader(log, process, text, number)  # type: ignore[operator]
+                if kind is None:
+                    kind = self._understand(process, text, word, reader, number)  # type: ignore[arg-type]
+            counts[kind] = counts.get(kind, 0) + 1  # type: ignore[index]
         self._number = number
         self._library_lines += ours
         log.kinds.update(counts)
@@ -190,7 +199,7 @@ class _Reading:
             speaker: Speaker | None = self._heads.speaker(head)
             where = speaker.where if speaker is not None else source_of(head)
             known = (self._log.process(speaker), where)
-            if len(self._by_head) < _WORD_CACHE:
+            if len(self._by_head) < _WORD_CACHE and key[:1] != b"{":
                 self._by_head[key] = known
         return known
 
@@ -284,13 +293,3 @@ class _Reading:
         log.where = None
         log.kinds[kind] += 1
         return 1
-
-
-def settings_from(log: LogReport) -> dict[str, str]:
-    """The variables in the log, name -> value; where ranks differ, the most frequent value."""
-    best: dict[str, Variable] = {}
-    for variable in log.environment:
-        known = best.get(variable.name)
-        if known is None or variable.count > known.count:
-            best[variable.name] = variable
-    return {name: variable.value for name, variable in best.items()}

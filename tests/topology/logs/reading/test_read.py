@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from gputop.topology.logs.reading.building import MAX_COMMUNICATORS
-from gputop.topology.logs.reading.read import read_file, read_log, settings_from
+from gputop.topology.logs.reading.read import read_file, read_log
 from gputop.topology.logs.report.report import LogReport
+from gputop.topology.logs.report.settings import settings_from
 from tests.support.nccl.logs import cases, lines_of, recorded
 from tests.support.places import CAPTURES
 
