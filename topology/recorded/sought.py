@@ -22,8 +22,8 @@ class Sought:
     """Texts that are looked for again and again."""
 
     def __init__(self, texts: Iterable[bytes]) -> None:
-        self._texts: list[tuple[bytes, bytes, tuple[bytes, ...]]] = []
-        """Each with a word that stands whole in it, and the parts of words at its ends."""
+        self._texts: list[tuple[bytes, frozenset[bytes], tuple[bytes, ...]]] = []
+        """Each with the words that stand whole in it, and the parts of words at its ends."""
         for text in dict.fromkeys(texts):
             bare = text.translate(None, _DIGITS)
             words = bare.split()
@@ -31,15 +31,15 @@ class Sought:
             inner = words[first : len(words) - last]
             ends = [*words[:first], *words[len(words) - last :]]
             parts = tuple(sorted(set(ends), key=len, reverse=True))
-            self._texts.append((text, max(inner, key=len, default=b""), parts))
+            self._texts.append((text, frozenset(inner), parts))
 
     def possible(self, words: Vocabulary) -> list[bytes]:
         """Those that a text with these words may hold."""
         joined, whole = words.joined, words.whole
         there: dict[bytes, bool] = {}
         found = []
-        for text, word, parts in self._texts:
-            if word and word not in whole:
+        for text, inner, parts in self._texts:
+            if not inner <= whole:
                 continue
             for part in parts:
                 known = there.get(part)

@@ -161,7 +161,7 @@ class _Reading:
             ours += 1
             kind: str | None
             if reader.__class__ is str:
-                kind = reader  # type: ignore[assignment]
+                kind = reader
                 if b"ailed" in text or b"rror" in text:
                     log.note("INFO", process, text, number)
             else:
@@ -170,7 +170,7 @@ class _Reading:
                     kind = reader(log, process, text, number)  # type: ignore[operator]
                 if kind is None:
                     kind = self._understand(process, text, word, reader, number)  # type: ignore[arg-type]
-            counts[kind] = counts.get(kind, 0) + 1  # type: ignore[index]
+            counts[kind] = counts.get(kind, 0) + 1
         self._number = number
         self._library_lines += ours
         log.kinds.update(counts)

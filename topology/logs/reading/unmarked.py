@@ -24,8 +24,8 @@ _TOLD = Sought(
         b"NCCL error", b"NCCL Error", b"nccl", b"Watchdog caught", b"Cuda failure", b"Last error:",
         b"ProcessGroupNCCL", b"CCL version", b"NCCL ", b"INFO NET", b"INFO Ring", b"INFO Channel",
         b"INFO Trees", b"INFO comm", b"INFO Using", b"INFO Cuda", b"INFO CUDA", b"INFO rank",
-        b"INFO Bootstrap", b"INFO NCCL_", b"INFO Launch", b"INFO Connected", b"] WARN ", b".cc:",
-        b".cu:", b"\x1b", *VIA, *MARKS, *NAMES,
+        b"INFO Bootstrap", b"INFO NCCL_", b"INFO Launch", b"INFO Connected", b"WARN ", b" -> ",
+        b"\x1b", *VIA, *MARKS, *NAMES,
     )
 )  # fmt: skip
 """Without any of these there are neither last words nor a version, a head, progress or a setting.
