@@ -28,7 +28,7 @@ PAIR = re.compile(
 )
 """What a figure is of, then both figures."""
 BRIEF = re.compile(r"\b([\d.]+)→([\d.]+)\b")
-OTHER = re.compile(r"all-reduce[^.;]{0,60}?(?:drops from|instead of)[^.;]*|\d+ GB/s bus\b at most")
+OTHER = re.compile(r"all-reduce[^.;▼]{0,60}?(?:drops from|instead of)[^.;]*|\d+ GB/s bus\b at most")
 """Other words for the same, which would be other figures."""
 SICK = {
     "sick-h100-8": ("473", "355"),

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 _BAND, _BASIS, _LEAST_BAR = 20, 10, 8
 WIDE = 64
 """Width from which a row says on what its band rests."""
+_SHORTEST_BAR = 4
+"""A shorter bar shows no band."""
 _LONGEST_NAME = 36
 
 
@@ -57,7 +59,7 @@ class ExpectedFigures:
         basis = _BASIS if width >= WIDE else 0
         names = [len(group.title) + 3 for group, _ in banded]
         name = min(max(names), _LONGEST_NAME, max(width - _BAND - basis - _LEAST_BAR, 12))
-        bar = max(width - name - _BAND - basis, 6)
+        bar = max(width - name - _BAND - basis, 0)
         head = ((left(" expected", name + bar), "muted"), (right(title, _BAND), "muted"))
         return (head, *(_row(group, band, (name, bar, basis)) for group, band in banded))
 
@@ -71,7 +73,7 @@ def _row(group: Group, band: Band, widths: tuple[int, int, int]) -> Line:
     name, bar, basis = widths
     return (
         (left(f" {clean(group.title, 60)}", name), ""),
-        *figure_bar(0.0, 0.0, band, "muted", bar),
+        *(figure_bar(0.0, 0.0, band, "muted", bar) if bar >= _SHORTEST_BAR else ((" " * bar, ""),)),
         (right(f"{band_text(band)} {group.unit}", _BAND), "strong"),
         (left(f" {band.basis}", basis), "muted"),
     )

@@ -37,7 +37,7 @@ async def _drawn(pilot: Pilot[Any], name: str, keys: tuple[str, ...]) -> str:
 
 async def test_a_wire_whose_state_nobody_read_is_not_called_down() -> None:
     screen = await shown("mi308x-8-cpx")
-    assert "31 neighbours, whether they are up was not read" in screen
+    assert "31 neighbours, whether they are up was not" in screen
     assert "None" not in screen
 
 
