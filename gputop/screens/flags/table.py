@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gputop.terminal.clean import clean
-from gputop.topology.explain.value_rows import NOT_SET, ValueRow
+from gputop.topology.explain.value_rows import NOT_KNOWN, NOT_SET, ValueRow
 from gputop.widgets.spans import Line, Span, left, width_of
 
 INKS = {"P": "good", "S": "link-socket", "N": "strong", "✗": "bad"}
@@ -42,7 +42,8 @@ def _table(rows: Sequence[ValueRow], chosen: str | None) -> tuple[Line, ...]:
         ["256 MiB", *(row.medium for row in rows)],
         ["all-reduce 1 GiB", *(row.large for row in rows)],
     ]
-    columns = [column for column in columns if any(column[1:])]
+    # A time that is known for no value, as of RCCL, is no column.
+    columns = [column for column in columns if set(column[1:]) - {"", NOT_KNOWN}]
     widths = [max(map(len, column)) + 2 for column in columns]
     lines: list[Line] = []
     for number in range(len(rows) + 1):

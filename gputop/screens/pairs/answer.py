@@ -16,7 +16,7 @@ from gputop.topology.model import quantities
 from gputop.topology.model.units import figure, gbs
 from gputop.widgets.measure import measured
 from gputop.widgets.meters import verdict_of
-from gputop.widgets.spans import Line, Span, text_of, width_of
+from gputop.widgets.spans import Line, Span, width_of
 
 if TYPE_CHECKING:
     from gputop.live.findings import Shown
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from gputop.topology.report import Report
     from gputop.widgets.measure import Pair
 
+GLANCE, GAP = 100, 2
+"""Cells of a line with a button at its end, and between both."""
 HEAD = 9
 """Cells of the words at the left."""
 
@@ -99,12 +101,10 @@ def _change(found: PairSummary, remedy: tuple[bool, Remedy | None], width: int) 
     effect = f" → P2P for {gained.replace(' ', ' more ', 1)}"
     if change.lost:
         effect += f", {change.lost} lose it"
-    if change.value is not None:
-        effect += "; may be slower: p measures"
     said: tuple[Span, ...] = ((change.in_words, "strong"), (effect, ""))
-    return _row(
-        "Change", said, (("f", "key bold @screen.try"), (" try", "muted @screen.try")), width
-    )
+    if change.value is not None:
+        said = (*said, ("; may be slower: p measures", ""))
+    return _row("Change", said, _button("f", "try", "screen.try"), width)
 
 
 def _speed(report: Report, found: PairSummary, pair: Pair) -> tuple[Span, ...]:
@@ -141,12 +141,21 @@ def _button(key: str, word: str, action: str) -> Line:
     return ((key, f"key bold @{action}"), (f" {word}", f"muted @{action}"))
 
 
-def _row(head: str, said: tuple[Span, ...], button: tuple[Span, ...], width: int) -> Line:
-    """A word, what it says, and a button at the right edge of what can be read at a glance."""
-    room = max(width - HEAD - 1 - width_of(button), 10)
-    text = text_of(said)
-    if len(text) > room:
-        said = ((text[: room - 1] + "…", said[-1][1]),)
-    gap = max(min(width, 100) - HEAD - 1 - width_of(said) - width_of(button), 2)
-    end = ((" " * gap, ""), *button) if button else ()
-    return ((f" {head:<{HEAD}}", "muted"), *said, *end)
+def _row(head: str, said: tuple[Span, ...], button: Line, width: int) -> Line:
+    """A word, what it says, and a button at the right edge of what can be read at a glance.
+
+    Where it is too long, whole parts at its end are left out.
+    """
+    room = max(min(width, GLANCE) - HEAD - 2 - (width_of(button) + GAP if button else 0), 10)
+    if not button:
+        room = max(width - HEAD - 2, 10)
+    kept = list(said)
+    while len(kept) > 1 and width_of(kept) > room:
+        kept.pop()
+        while len(kept) > 1 and not kept[-1][0].strip(" ·"):
+            kept.pop()
+    if width_of(kept) > room:
+        text, ink = kept[-1]
+        kept[-1] = (f"{text[: room - 1 - width_of(kept[:-1])]}…", ink)
+    end: Line = ((" " * (room - width_of(kept) + GAP), ""), *button) if button else ()
+    return ((f" {head:<{HEAD}}", "muted"), *kept, *end)
