@@ -19,7 +19,7 @@ async def test_no_line_is_cut_beside_the_lists(shape: str, width: int) -> None:
             await press(pilot, screen)
             async for _ in rounds(pilot):
                 board = pilot.app.screen.query_one(name, Board)
-                if board.lines and (screen != "5" or "What each value" in board.text()):
+                if board.lines and (screen != "5" or "What it does" in board.text()):
                     break
             room = board.scrollable_content_region.width
             lines = [text_of(line).rstrip() for line in board.lines]
