@@ -11,6 +11,7 @@ from ...model.snapshot import NodeSnapshot
 from ..nodes import PathType
 from ..prediction import DecisionStep, DomainView, Graphs, PairDecision
 from ..settings import Settings
+from ..system.gdr import GdrDistance
 from ..versions import Version
 from .timing import Hardware
 
@@ -68,6 +69,8 @@ class Ground:
     reach: Reach | None = None
     """What P2P levels were compared with; None where that does not tell whether others decide the
     same."""
+    gdr: GdrDistance | None = None
+    """What levels of GPUDirect RDMA were compared with, or None as above."""
 
 
 Key = tuple[str | None, tuple[str, ...] | None, int]

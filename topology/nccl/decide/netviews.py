@@ -5,11 +5,13 @@ from __future__ import annotations
 from ..nodes import PathType, SystemNode, SystemPath
 from ..prediction import DecisionStep, NetDecision
 from ..system.compute import Computed
-from ..system.gdr import GdrCheck, relay_of
+from ..system.gdr import LEVEL, GdrCheck, relay_of
+from ..versions import Version
 from ..wording import PathWords, name
-from .transports import Domain
+from .domain import Domain
 
 CHECK_GDR = "graph/paths.cc:ncclTopoCheckGdr"
+FOR_SENDS, FOR_RECEIVES = "GPUDirect RDMA for sends?", "GPUDirect RDMA for receives?"
 
 
 def net_decisions(computed: Computed) -> tuple[NetDecision, ...]:
@@ -57,8 +59,8 @@ class _NetView:
             source="graph/paths.cc:ncclTopoComputePaths",
         )
         asked = (
-            self._asked("GPUDirect RDMA for sends?", send),
-            self._asked("GPUDirect RDMA for receives?", receive),
+            self._asked(FOR_SENDS, send),
+            self._asked(FOR_RECEIVES, receive),
         )
         return NetDecision(
             rank=gpu.rank,
@@ -75,7 +77,7 @@ class _NetView:
     def _asked(self, question: str, check: GdrCheck) -> DecisionStep:
         step = self._shared.get((question, check))
         if step is None:
-            step = self._shared[question, check] = _gdr_step(self._computed, question, check)
+            step = self._shared[question, check] = gdr_step(self._version, question, check)
         return step
 
     def _relayed(self, relay: SystemNode) -> DecisionStep:
@@ -104,14 +106,14 @@ class _NetView:
         return hops, rate, self._ways.types[path.type]
 
 
-def _gdr_step(computed: Computed, question: str, check: GdrCheck) -> DecisionStep:
-    version = computed.version
+def gdr_step(version: Version, question: str, check: GdrCheck) -> DecisionStep:
+    """Whether GPUDirect RDMA is used one way, and what decided it."""
     because, flag = {
         "nic": ("the NIC's plugin reports no GPU memory support", "NCCL_DMABUF_ENABLE"),
         "gpu": ("the GPU reports no GPUDirect RDMA", None),
         "read flag": ("NCCL_NET_GDR_READ=0", "NCCL_NET_GDR_READ"),
         "read before sm80": ("before sm80 only with an NVLink neighbour", "NCCL_NET_GDR_READ"),
-    }.get(check.decided, (None, "NCCL_NET_GDR_LEVEL"))
+    }.get(check.decided, (None, LEVEL))
     if because is None:
         near = "is farther than" if check.decided == "distance" else "is no farther than"
         because = f"{version.name_of(check.distance)} {near} {version.name_of(check.allowed)}"

@@ -15,15 +15,16 @@ from ..system.peers import Grants
 from ..system.prepared import PreparedSystem
 from ..versions import Version, preferred, version_for
 from ..xml.bus import NO_TREE
+from .alike import gdr_of, reach_of
+from .domain import Domain
 from .grants import grants_of, mig_remark
 from .ground import Ground, NotedSettings, keep_ground, known_ground
 from .left_out import remarks
-from .levels_alike import reach_of
 from .netviews import local_nets, net_decisions
 from .standing import Standing, footing_of
 from .steps import CAN_REACH
 from .timing import hardware_of, timing_of
-from .transports import Domain, decide_pairs
+from .transports import decide_pairs
 from .unserved import unserved_gpus, without
 from .viewsteps import (
     DOMAIN,
@@ -226,6 +227,7 @@ class _Groundwork:
             ranks=len(devs),
             failure=self.failure(found, pairs),
             reach=None if self.nic_assumed else reach_of(found, pairs),
+            gdr=None if self.nic_assumed else gdr_of(found),
         )
         for view in found:
             view.system.let_go()

@@ -14,9 +14,9 @@ from ..system.ranks import Place
 from ..versions import Version
 from ..xml.base import Base, base_topology
 from ..xml.detect import detect
+from .alike import derived
 from .communicator import NodeCommunicator, communicator
 from .ground import Ground, Key, NotedSettings
-from .levels_alike import for_level
 
 GROUNDS = 4
 
@@ -63,11 +63,11 @@ class Standing:
         self._grounds: tuple[tuple[Key, Mapping[str, str | None], Ground], ...] = ()
 
     def ground(self, key: Key, settings: Settings) -> Ground | None:
-        """A ground of before that differs in the words about the P2P level alone."""
+        """The ground that follows from one of before without another search."""
         for what, asked, ground in self._grounds:
-            found = for_level(ground, asked, settings) if what == key else None
+            found = derived(ground, asked, settings) if what == key else None
             if found is not None:
-                return found[0]
+                return found
         return None
 
     def keep(self, key: Key, asked: Mapping[str, str | None], ground: Ground) -> None:

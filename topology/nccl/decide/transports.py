@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ..nodes import PathType, SystemNode
-from ..prediction import DecisionStep, PairDecision, SearchGraph
+from ..nodes import SystemNode
+from ..prediction import DecisionStep, PairDecision
 from ..system.compute import Computed
-from ..system.nets import LocalNets
 from ..system.networks import Network
 from ..system.peers import Grant, NetCheck, P2pCheck
 from . import steps
-from .labels import net_label, p2p_label, reads, ring_uses, send_uses, shm_label
+from .between import Between
+from .domain import Domain
+from .labels import p2p_label, reads, shm_label
 
 
 class PairAnswer(NamedTuple):
@@ -27,33 +27,13 @@ class PairAnswer(NamedTuple):
     """Those after the distance."""
 
 
-@dataclass
-class Domain:
-    """One view with what its transports need."""
-
-    computed: Computed
-    ring: SearchGraph | None
-    number: int
-    placed: bool = True
-    """Whether it was read where the GPUs hang."""
-    local: LocalNets = field(init=False)
-
-    def __post_init__(self) -> None:
-        view = self.computed
-        self.local = LocalNets(view.system, view.version, view.settings)
-
-    def ends(self) -> tuple[set[int], set[int]]:
-        """Ranks by which the ring enters and leaves the view."""
-        orders = self.ring.orders if self.ring is not None else ()
-        return {order[0] for order in orders}, {order[-1] for order in orders}
-
-
 def decide_pairs(
     domains: list[Domain], network: Network, devs: dict[int, SystemNode], bus_ids: dict[int, str]
 ) -> tuple[PairDecision, ...]:
     """Every ordered pair of all ranks, by rank; `bus_ids` are the PCI addresses."""
     home = {gpu.rank: domain for domain in domains for gpu in domain.computed.system.nodes["GPU"]}
     inside = {domain.number: _Inside(domain, network, bus_ids) for domain in domains}
+    between = Between(domains, network, bus_ids)
     found = []
     ranks = sorted(devs)
     for src in ranks:
@@ -64,7 +44,7 @@ def decide_pairs(
             if home[src] is home[dst]:
                 pair = decide(devs[src], devs[dst])
             else:
-                pair = _across(home[src], home[dst], devs[dst], src, dst, network, bus_ids, domains)
+                pair = between.decide(home[src], devs[src], home[dst], devs[dst])
             found.append(pair)
     return tuple(found)
 
@@ -135,7 +115,7 @@ class _Inside:
     ) -> tuple[str, str, tuple[str, ...]]:
         if closed:
             return "none", "", ()
-        labels = _net_labels(self._domain, one, other.dev, self._network)
+        labels = self._domain.net_labels(one, other.dev, self._network.name)
         label = labels[0] if labels else f"NET/{self._network.name}"
         return "NET", label, labels or (label,)
 
@@ -192,79 +172,3 @@ def _p2p_steps(
         if not net.faster and not mnnvl:
             asked.append(steps.cuda_access(computed.grant(one, other), version))
     return asked
-
-
-def _across(
-    domain: Domain,
-    far: Domain,
-    far_gpu: SystemNode,
-    src: int,
-    dst: int,
-    network: Network,
-    bus_ids: dict[int, str],
-    domains: list[Domain],
-) -> PairDecision:
-    """A pair whose GPUs were split into two domains of one host."""
-    computed = domain.computed
-    version, settings = computed.version, computed.settings
-    gpu = computed.system.gpu_of(src)
-    assert gpu is not None
-    off = settings.integer("NCCL_SHM_DISABLE", 0) == 1
-    here = gpu.host == far_gpu.host
-    asked = [
-        steps.same_host(not here),
-        DecisionStep(
-            question="can they reach each other without the network?",
-            answer="no",
-            because=_why_split(here, off),
-            flag="NCCL_SHM_DISABLE" if off else "NCCL_NET_DISABLE_INTRA",
-            source="graph/paths.cc:ncclTopoTrimSystem",
-        ),
-    ]
-    shared_memory = version.trimmed_transport == "SHM" and not off and here
-    asked.append(steps.shared_memory(settings, shared_memory, shm_label(version, settings)))
-    transport = "SHM"
-    labels: tuple[str, ...] = (shm_label(version, settings),)
-    if not shared_memory:
-        beside = (domain.number + 1) % len(domains) == far.number
-        ring = beside and src in domain.ends()[1] and dst in far.ends()[0]
-        labels = _net_labels(domain, gpu, far_gpu.dev, network, ring=ring)
-        off = settings.integer("NCCL_NET_DISABLE_INTRA", version.net_disable_intra) == 1
-        inside = off and here and not version.net_always
-        transport = "none" if inside else "NET"
-        labels = () if inside else labels or (f"NET/{network.name}",)
-        asked.append(steps.network(network, labels[0] if labels else None))
-    return PairDecision(
-        src=src,
-        dst=dst,
-        src_bus_id=bus_ids[src],
-        dst_bus_id=bus_ids[dst],
-        path=version.name_of(PathType.NET),
-        hops=None,
-        bandwidth_gbs=None,
-        transport=transport,
-        label=labels[0] if labels else "",
-        labels=labels,
-        steps=tuple(asked),
-    )
-
-
-def _why_split(here: bool, shm_off: bool) -> str:
-    if not here:
-        return "they are on different hosts, and no NVLink leads from one to the other"
-    if shm_off:
-        return (
-            "P2P is not possible between them and NCCL_SHM_DISABLE=1: each group of GPUs that "
-            "still reach each other counts as a node of its own"
-        )
-    return "each reaches a NIC faster than the other GPU, so the host is split into domains"
-
-
-def _net_labels(
-    domain: Domain, src: SystemNode, peer_dev: int, network: Network, *, ring: bool = False
-) -> tuple[str, ...]:
-    computed = domain.computed
-    uses = [(use, False) for use in ring_uses(computed, domain.ring, src)] if ring else []
-    uses += [(use, True) for use in send_uses(computed, domain.local, src, peer_dev)]
-    labels = [net_label(computed, network.name, src, use, shared=shared) for use, shared in uses]
-    return tuple(dict.fromkeys(labels))

@@ -11,10 +11,11 @@ from ..system.nets import nearest
 from ..versions import Version
 from ..wording import gbs, name
 from .communicator import address_of
-from .transports import Domain
+from .domain import Domain
 
 _INIT = "transport/nvls.cc:ncclNvlsInit"
 _COMPUTE = "graph/search.cc:ncclTopoCompute"
+NVLS_VARIABLE = "NCCL_NVLS_ENABLE"
 DOMAIN, NVLS, MODEL, LOCAL = "domain", "nvls", "model", "local_nets"
 
 
@@ -65,15 +66,8 @@ def _nvls_conditions(
 ) -> tuple[DecisionStep, ...]:
     """What must hold before NVLS is searched; the first no decides."""
     gpus = system.nodes["GPU"]
-    setting = settings.integer("NCCL_NVLS_ENABLE", 2)
     return (
-        _condition(
-            "is NVLS switched on?",
-            setting != 0,
-            "NCCL_NVLS_ENABLE=0" if not setting else "unless NCCL_NVLS_ENABLE is 0",
-            _INIT,
-            "NCCL_NVLS_ENABLE",
-        ),
+        nvls_switch(settings),
         _condition(
             "are there two GPUs at least?", len(gpus) > 1, f"{len(gpus)} in this view", _INIT
         ),
@@ -93,6 +87,18 @@ def _nvls_conditions(
     )
 
 
+def nvls_switch(settings: Settings) -> DecisionStep:
+    """Whether the environment leaves NVLS on."""
+    setting = settings.integer(NVLS_VARIABLE, 2)
+    return _condition(
+        "is NVLS switched on?",
+        setting != 0,
+        "NCCL_NVLS_ENABLE=0" if not setting else "unless NCCL_NVLS_ENABLE is 0",
+        _INIT,
+        NVLS_VARIABLE,
+    )
+
+
 def _multicast(system: System, machine: Machine) -> DecisionStep:
     refused = fabric_refuses(machine, system)
     states = [
@@ -107,7 +113,7 @@ def _multicast(system: System, machine: Machine) -> DecisionStep:
         refused is None,
         refused or assumed,
         _INIT,
-        "NCCL_NVLS_ENABLE",
+        NVLS_VARIABLE,
         basis="read" if read else "assumed",
     )
 

@@ -20,6 +20,17 @@ class Bounds:
 
     def __init__(self, field: Field) -> None:
         self._field = field
+        self._nics_mbs = Counter(
+            round(sum(link.bandwidth_gbs for link in net.links) * 1000) for net in field.nets
+        )
+        """How many NICs have links that carry so much."""
+        speeds, sharing = field.nics.speeds_gbs, field.nics.sharing
+        self._ports_gbs = Counter(
+            speeds[net]
+            for net, same in enumerate(sharing)
+            if same[0] == net or speeds[net] != speeds[same[0]]
+        )
+        """How many ports of NICs are so fast."""
 
     def channels(self, draft: GraphDraft) -> int:
         """No attempt with this draft completes more channels."""
@@ -141,16 +152,12 @@ class Bounds:
         whole_gbs, speed = draft.speed_inter // 1000, draft.speed_inter
         if not speed:
             return draft.most
-        nics = self._field.nics
         starts = sum(
-            int(nics.speeds_gbs[net] // whole_gbs) if whole_gbs else draft.most
-            for net, sharing in enumerate(nics.sharing)
-            if sharing[0] == net or nics.speeds_gbs[net] != nics.speeds_gbs[sharing[0]]
+            count * (int(gbs // whole_gbs) if whole_gbs else draft.most)
+            for gbs, count in self._ports_gbs.items()
         )
-        links = [
-            round(sum(link.bandwidth_gbs for link in net.links) * 1000) for net in self._field.nets
-        ]
-        return min(draft.most, starts, sum(link // speed for link in links))
+        lanes = sum(count * (mbs // speed) for mbs, count in self._nics_mbs.items())
+        return min(draft.most, starts, lanes)
 
     def _tree_channels(self, draft: GraphDraft) -> int:
         """Trees whose first GPU, of a balanced one the second too, sends to a GPU and to a NIC."""

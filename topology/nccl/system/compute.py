@@ -66,6 +66,7 @@ class Computed:
             first_p2p=self.first_p2p,
         )
         made.peers.asked |= self.peers.asked
+        made.gdr.by_distance.answers.update(self.gdr.by_distance.answers)
         return made
 
     def _between_gpus(self) -> None:

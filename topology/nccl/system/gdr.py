@@ -11,6 +11,8 @@ from ..versions import Version
 from .constants import bus_number
 from .levels import PathLevel, level
 
+LEVEL = "NCCL_NET_GDR_LEVEL"
+
 
 class GdrCheck(NamedTuple):
     """The answer, and what decided it."""
@@ -42,28 +44,80 @@ def relay_of(gpu: SystemNode, net: SystemNode) -> SystemNode:
     return gpu
 
 
+class GdrDistance:
+    """The answers that the distance decides, under one version and its settings."""
+
+    def __init__(self, version: Version, settings: Settings) -> None:
+        self.version, self._settings = version, settings
+        self.answers: dict[tuple[PathType, PathType, bool], GdrCheck] = {}
+        """Those given so far, by what they depend on."""
+        self._coherent = version.gdr_c2c_paths
+
+    @cached_property
+    def level(self) -> PathLevel:
+        """What the environment sets."""
+        return level(self._settings, self.version, LEVEL)
+
+    @cached_property
+    def _through_cpu(self) -> int:
+        return self._settings.integer("NCCL_NET_GDR_C2C", self.version.gdr_c2c)
+
+    @cached_property
+    def default(self) -> PathType:
+        """The farthest path where nothing else is said."""
+        wide = self._coherent == "level" and self._through_cpu
+        return PathType.P2C if wide else PathType[self.version.gdr_level]
+
+    def check(self, distance: PathType, allowed: PathType, c2c: bool) -> GdrCheck:
+        """The answer for a distance; `c2c`: the GPU reaches its CPU by C2C."""
+        key = distance, allowed, c2c
+        found = self.answers.get(key)
+        if found is None:
+            found = self.answers[key] = self._check(*key)
+        return found
+
+    def _check(self, distance: PathType, allowed: PathType, c2c: bool) -> GdrCheck:
+        coherent = distance is PathType.P2C
+        if self._through_cpu and (
+            (self._coherent == "p2c" and coherent)
+            or (self._coherent == "phb" and distance is PathType.PHB and c2c)
+        ):
+            coherent = True
+            distance = PathType.C2C
+        if distance > allowed:
+            return GdrCheck("Disabled", "distance", distance, allowed, self.level)
+        forced = c2c and not (distance is PathType.C2C or (self._coherent == "level" and coherent))
+        mode = "PCI" if forced else "Default"
+        return GdrCheck(mode, "near enough", distance, allowed, self.level)
+
+    def alike(self, settings: Settings) -> dict[GdrCheck, GdrCheck] | None:
+        """The answers under settings with another level, by those of here; None where one differs.
+
+        Of the settings nothing but the level may be another.
+        """
+        other = GdrDistance(self.version, settings)
+        limit = other.level.path
+        if limit is None:
+            return None
+        found: dict[GdrCheck, GdrCheck] = {}
+        for (distance, _, c2c), was in self.answers.items():
+            now = found[was] = other.check(distance, limit, c2c)
+            if (now.mode, now.distance) != (was.mode, was.distance):
+                return None
+        return found
+
+
 class GdrRules:
     """GPUDirect RDMA in one system, whose paths between GPUs and to CPUs stay as they are."""
 
     def __init__(self, system: System, version: Version, settings: Settings) -> None:
         self._system, self._version, self._settings = system, version, settings
         self._linked: dict[int, bool] = {}
-        self._answers: dict[tuple[PathType, PathType, bool], GdrCheck] = {}
-        """Those that the distance decides, by what they depend on."""
-        self._allowed = PathType[version.gdr_level]
-        self._coherent = version.gdr_c2c_paths
+        self.by_distance = GdrDistance(version, settings)
 
     @cached_property
     def _read(self) -> int:
         return self._settings.integer("NCCL_NET_GDR_READ", -2)
-
-    @cached_property
-    def _level(self) -> PathLevel:
-        return level(self._settings, self._version, "NCCL_NET_GDR_LEVEL")
-
-    @cached_property
-    def _through_cpu(self) -> int:
-        return self._settings.integer("NCCL_NET_GDR_C2C", self._version.gdr_c2c)
 
     def check(self, gpu: SystemNode, net: SystemNode, *, send: bool) -> GdrCheck:
         """Whether a GPU's memory is given to the NIC, for sends (NIC reads) or for receives."""
@@ -79,32 +133,16 @@ class GdrRules:
                 return READ_BEFORE_SM80
         worker = relay_of(gpu, net)
         c2c = worker.cpu is not None and worker.paths["CPU"][worker.cpu].type is PathType.C2C
-        key = worker.paths["NET"][net.index].type, self._farthest(gpu, net), c2c
-        found = self._answers.get(key)
-        if found is None:
-            found = self._answers[key] = self._by_distance(*key)
-        return found
+        distance = worker.paths["NET"][net.index].type
+        return self.by_distance.check(distance, self._farthest(gpu, net), c2c)
 
     def _farthest(self, gpu: SystemNode, net: SystemNode) -> PathType:
-        if self._level.path is not None:
-            return self._level.path
+        set_to = self.by_distance.level.path
+        if set_to is not None:
+            return set_to
         if self._version.library == "rccl" and _side_by_side(self._system, gpu, net):
             return PathType.PHB
-        return PathType.P2C if self._coherent == "level" and self._through_cpu else self._allowed
-
-    def _by_distance(self, distance: PathType, allowed: PathType, c2c: bool) -> GdrCheck:
-        coherent = distance is PathType.P2C
-        if self._through_cpu and (
-            (self._coherent == "p2c" and coherent)
-            or (self._coherent == "phb" and distance is PathType.PHB and c2c)
-        ):
-            coherent = True
-            distance = PathType.C2C
-        if distance > allowed:
-            return GdrCheck("Disabled", "distance", distance, allowed, self._level)
-        forced = c2c and not (distance is PathType.C2C or (self._coherent == "level" and coherent))
-        mode = "PCI" if forced else "Default"
-        return GdrCheck(mode, "near enough", distance, allowed, self._level)
+        return self.by_distance.default
 
     def _alone(self, gpu: SystemNode) -> bool:
         """Whether a GPU has no NVLink neighbour among others."""

@@ -1,4 +1,4 @@
-"""A level that allows the same paths decides the same, in other words."""
+"""What follows from a prediction is what would be predicted anew."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ CHANGES: tuple[dict[str, str], ...] = (
     {},
     *(
         {"NCCL_P2P_LEVEL": name}
-        for name in ["LOC", "NVL", "XGMI", "NVB", "PIX", "PXB", "PHB", "SYS", "3", "bad"]
+        for name in ["LOC", "NVL", "XGMI", "PIX", "PXB", "PHB", "SYS", "bad"]
     ),
     {"NCCL_P2P_DISABLE": "1"},
     {"NCCL_P2P_DISABLE": "1", "NCCL_P2P_LEVEL": "SYS"},
     {"NCCL_P2P_LEVEL": "SYS", "NCCL_SHM_DISABLE": "1"},
-    {"NCCL_P2P_LEVEL": "PHB", "NCCL_SHM_DISABLE": "1"},
+    *({"NCCL_NET_GDR_LEVEL": name} for name in ["LOC", "SYS"]),
+    {"NCCL_NVLS_ENABLE": "0"},
 )
 
 
