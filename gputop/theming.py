@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ from textual.theme import Theme
 
 import gputop.themes
 from gputop.terminal.inks import ATTRIBUTES, DARK_FILE, HEAVY, SIXTEEN_FILE
+from gputop.topology.toml import tomllib
 
 if TYPE_CHECKING:
     from textual.app import App

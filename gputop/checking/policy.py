@@ -11,7 +11,6 @@ minimum_share = 0.5
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -25,6 +24,7 @@ from gputop.terminal.clean import clean
 from gputop.terminal.nearest import did_you_mean
 from gputop.topology.diagnosis.policy import Policy
 from gputop.topology.diagnosis.rule import Rule
+from gputop.topology.toml import tomllib
 
 NAME = "check.toml"
 SYSTEM = Path("/etc/gputop") / NAME

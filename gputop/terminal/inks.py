@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tomllib
 from functools import cache
 from importlib.resources import files
 
@@ -11,6 +10,7 @@ from rich.color import Color, ColorSystem, ColorType
 
 import gputop.themes
 from gputop.terminal.painting.pens import DEFAULT, Pen, change, turned
+from gputop.topology.toml import tomllib
 
 DARK_FILE, SIXTEEN_FILE = "dark.toml", "sixteen.toml"
 """The theme of a start, and the one for terminals of sixteen colours."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 
 import pytest
 
+from gputop.topology.toml import tomllib
 from tests.house.late_imports import STARTS, late_imports, savings
 
 LISTED: dict[str, dict[str, list[str]]] = tomllib.loads(

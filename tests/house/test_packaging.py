@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-import tomllib
 import zipfile
 from pathlib import Path
 
 from gputop import __version__
+from gputop.topology.toml import tomllib
 from tests.support.places import ROOT
 
 CONFIG = tomllib.loads((ROOT / "pyproject.toml").read_text())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 from textual.pilot import Pilot
 
@@ -44,9 +45,10 @@ async def screens(demo: str, size: tuple[int, int]) -> dict[str, tuple[Row, ...]
 
 async def until_judged(pilot: Pilot[int]) -> None:
     """Wait for the prediction and the findings, which follow the first picture."""
-    async with asyncio.timeout(PATIENCE_SECONDS):
-        while not _judged(pilot.app):
-            await asyncio.sleep(INTERVAL)
+    give_up = time.monotonic() + PATIENCE_SECONDS
+    while not _judged(pilot.app):
+        assert time.monotonic() < give_up, "no prediction and no findings"
+        await asyncio.sleep(INTERVAL)
     await settle(pilot)
 
 

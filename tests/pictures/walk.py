@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -127,12 +128,13 @@ def _shows(app: Any, title: str) -> bool:
 
 
 async def _until(pilot: Pilot[int], done: Callable[[], bool], key: str = "") -> None:
-    async with asyncio.timeout(PATIENCE_SECONDS):
-        while not done():
-            if key:
-                await press(pilot, key)
-            await asyncio.sleep(INTERVAL)
-            await settle(pilot)
+    give_up = time.monotonic() + PATIENCE_SECONDS
+    while not done():
+        assert time.monotonic() < give_up, "what the walk waits for never came"
+        if key:
+            await press(pilot, key)
+        await asyncio.sleep(INTERVAL)
+        await settle(pilot)
     await settle(pilot)
 
 

@@ -26,7 +26,6 @@ against; with "sister" it is the base itself, edited by what says `sister = true
 from __future__ import annotations
 
 import re
-import tomllib
 from functools import cache
 from typing import Any
 
@@ -39,6 +38,7 @@ from gputop.topology.model.snapshot import NodeSnapshot, decode
 from gputop.topology.node import Node
 from gputop.topology.recorded.feeds import DemoFeed
 from gputop.topology.recorded.load import load
+from gputop.topology.toml import tomllib
 from tests.support.places import RECORDINGS, TESTS
 
 from . import measured

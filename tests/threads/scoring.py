@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from gputop.topology.toml import tomllib
 from tests.support.command import gputop
 
 HERE = Path(__file__).parent

@@ -7,7 +7,6 @@ them.
 from __future__ import annotations
 
 import re
-import tomllib
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 import msgspec
 
 from ..model.machine import Gpu
+from ..toml import tomllib
 
 FOLDER = Path(__file__).parent
 GOOD, LOOK = 0.95, 0.85

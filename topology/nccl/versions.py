@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
@@ -14,6 +13,7 @@ import msgspec
 from ..hardware.vendors import AMD
 from ..model.machine import Machine
 from ..model.versions import numbers
+from ..toml import tomllib
 from .nodes import PathType
 from .order import leading
 

@@ -8,7 +8,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import msgspec
@@ -17,6 +16,7 @@ import pytest
 from gputop.checking.policy import site
 from gputop.checking.rules import RULES
 from gputop.topology.expectation.reference import named
+from gputop.topology.toml import tomllib
 from tests.support.places import ROOT
 
 from ...support.checked import saved

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import tomllib
 
 from gputop.topology.model.snapshot import encode
+from gputop.topology.toml import tomllib
 from tests.house.promises.worked_examples import example, line
 from tests.support.copied_checkout import CopiedCheckout
 from tests.support.rule_cases import base, edited

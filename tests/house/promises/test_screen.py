@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import tomllib
 
+from gputop.topology.toml import tomllib
 from tests.house.promises.worked_examples import example, line
 from tests.support.copied_checkout import CopiedCheckout
 from tests.support.places import ROOT

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-import tomllib
 from typing import Any
 
 from gputop.topology.model.versions import numbers
 from gputop.topology.nccl.versions import OWN
+from gputop.topology.toml import tomllib
 from tests.support.places import ROOT
 
 TABLES = {

@@ -6,7 +6,6 @@ A symptom is reported only with the lines that prove it.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.resources import files
@@ -16,6 +15,7 @@ import msgspec
 from ...logs.reading.signs import Signs
 from ...logs.report.communicator import Proof
 from ...logs.report.report import LogNote, LogReport, Variable
+from ...toml import tomllib
 from ..finding import BROKEN, NOTICE, SEVERITIES, SLOW, Evidence, Finding, Fix
 from . import checks, checks_node, checks_ranks
 

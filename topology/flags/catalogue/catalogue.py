@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from difflib import SequenceMatcher
 from functools import cache
 from pathlib import Path
@@ -12,6 +11,7 @@ import msgspec
 
 from ...hardware.words import Words, library_words
 from ...model.versions import numbers
+from ...toml import tomllib
 
 FILE = Path(__file__).with_name("catalogue.toml")
 NEAR = 0.78

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import tomllib
 from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
 
 import msgspec
 
+from ...toml import tomllib
 from ..nodes import System, SystemNode
 from ..system.constants import nvlink_gbs
 from ..versions import Version

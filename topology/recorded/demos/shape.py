@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 from typing import Any
 
 import msgspec
+
+from ...toml import tomllib
 
 FOLDER = Path(__file__).parent.parent / "shapes"
 

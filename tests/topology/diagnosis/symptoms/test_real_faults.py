@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from gputop.topology.diagnosis.symptoms.explain import known_signs
 from gputop.topology.diagnosis.symptoms.log import ReadLog, examine
 from gputop.topology.logs.reading.read import read_log
+from gputop.topology.toml import tomllib
 from tests.support.places import RECORDINGS
 
 LOGS = RECORDINGS / "real-faults"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from gputop.topology.diagnosis.symptoms.explain import known_signs, table, unexp
 from gputop.topology.diagnosis.symptoms.log import ReadLog, examine
 from gputop.topology.logs.reading.read import read_log
 from gputop.topology.recorded.sought import Vocabulary
+from gputop.topology.toml import tomllib
 from tests.threads.scoring import materials, threads
 
 INNOCENT: dict[str, str] = {
