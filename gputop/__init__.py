@@ -3,6 +3,8 @@
 import os
 
 __version__ = "0.1.0"
+DISTRIBUTION = "gputopo"
+"""What installers call this program: on PyPI, `gputop` is another one."""
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 if not os.path.isdir(os.path.join(_HERE, "topology")):

@@ -5,13 +5,17 @@ from __future__ import annotations
 import os
 import sys
 
-from gputop import __version__
+import gputop
 
 
 def main() -> None:
     """Entry point of the `gputop` script; ends the process."""
     code = 130
     try:
+        if not hasattr(gputop, "DISTRIBUTION"):
+            from gputop import namesake
+
+            sys.exit(namesake.give_up())
         if sys.argv[1:] == ["--version"] and _print_version():
             return
         code = run(sys.argv[1:])
@@ -31,7 +35,7 @@ def _print_version() -> bool:
     Asked often and by scripts: no import beyond the package itself.
     """
     try:
-        sys.stdout.write(f"gputop {__version__}\n")
+        sys.stdout.write(f"gputop {gputop.__version__}\n")
         sys.stdout.flush()
     except (AttributeError, OSError):
         return False
@@ -42,20 +46,30 @@ def run(arguments: list[str]) -> int:
     """Run one command line; gives one of the exit codes of `exits.py`, never a traceback."""
     # msgspec imports it too, overlooks a Ctrl+C that ends that, and crashes with its first record.
     import datetime  # noqa: F401
-    from contextlib import suppress
 
-    from gputop.exits import Exit
-    from gputop.terminal.output import guarded, print_problem
+    from gputop.namesake import beside
+    from gputop.terminal.output import guarded
     from gputop.terminal.size import forget_odd_sizes
 
     forget_odd_sizes()
     with guarded():
+        _tell(beside())
         code, text = _answer(arguments)
-        if text:
-            # Nobody may be left to read it; Python's own end would say 1, which here means slow.
-            with suppress(OSError, Exit):
-                print_problem(text)
+        _tell(text)
     return code
+
+
+def _tell(problem: str) -> None:
+    """Say one line on stderr, unless it is ""."""
+    from contextlib import suppress
+
+    from gputop.exits import Exit
+    from gputop.terminal.output import print_problem
+
+    if problem:
+        # Nobody may be left to read it; Python's own end would say 1, which here means slow.
+        with suppress(OSError, Exit):
+            print_problem(problem)
 
 
 def _answer(arguments: list[str]) -> tuple[int, str]:

@@ -63,7 +63,7 @@ def test_wheel_holds_one_top_level_name(tmp_path: Path) -> None:
         check=True,
         capture_output=True,
     )
-    (wheel,) = tmp_path.glob("gputop-*.whl")
+    (wheel,) = tmp_path.glob("gputopo-*.whl")
     names = zipfile.ZipFile(wheel).namelist()
     tops = {name.split("/")[0] for name in names}
     assert {top for top in tops if not top.endswith(".dist-info")} == {"gputop"}
