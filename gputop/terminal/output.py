@@ -73,6 +73,9 @@ class Outlet(io.TextIOBase):
         """Always."""
         return True
 
+    def __del__(self) -> None:
+        """Leave the stream behind as it is: io would flush it, and it may be closed by now."""
+
     def _put(self, text: str, encoding: str | None = None) -> None:
         # click writes "" to find out what kind of stream this is, and passes over every error.
         if text:

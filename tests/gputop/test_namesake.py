@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -55,7 +57,9 @@ def test_files_that_the_other_one_overwrote_or_removed_end_the_start_in_one_line
     if theirs is not None:
         (package / "__init__.py").write_text(theirs)
     ended = subprocess.run(
-        [sys.executable, "-S", "-m", "gputop", "--version"],  # -S: no other gputop than this one
+        # -S: an editable gputop of this environment stays out, and its libraries come by name.
+        [sys.executable, "-S", "-m", "gputop", "--version"],
+        env={**os.environ, "PYTHONPATH": sysconfig.get_path("purelib")},
         cwd=tmp_path,
         capture_output=True,
         text=True,

@@ -24,6 +24,7 @@ APART = {
     "rule_cases": "a sick or a healthy machine in each file, with what the rules say of it",
     "support": "what tests of several folders share",
     "threads": "what users posted in public, scored by what gputop answers",
+    "versions": "runs tests under other Pythons than the one of the gate",
 }
 """Folders of tests/ that mirror none of the source, and what each is for."""
 

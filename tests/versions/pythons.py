@@ -1,0 +1,102 @@
+"""Other Pythons on this machine, and an environment of each with what the tests need."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from gputop.topology.toml import tomllib
+from tests.support.places import ROOT
+
+OLDEST, MIDDLE = (3, 10), (3, 12)
+"""The oldest Python that gputop runs on, and the one of Ubuntu 24.04."""
+KEPT = ROOT / ".pytest_cache" / "pythons"
+"""Environments, each made once."""
+NOT_NEEDED = re.compile(r"(torch|mypy|types-.*)\b")
+"""Of the extra `dev`: what checks types, and what has no wheel for every Python."""
+_NUMBERED = re.compile(r"3\.(\d+)")
+_PROBE = "import sys; print(*sys.version_info[:2], sys.version_info.releaselevel, sys.prefix)"
+
+
+class NoEnvironment(Exception):  # noqa: N818 - a reason to skip
+    """Why the tests cannot run under a Python, in one line."""
+
+
+def found() -> dict[tuple[int, int], Path]:
+    """Released Pythons of this machine by their version: on PATH, of pyenv and of uv."""
+    home = Path.home()
+    folders = [
+        *(Path(folder) for folder in os.get_exec_path()),
+        *sorted(Path(os.environ.get("PYENV_ROOT", home / ".pyenv")).glob("versions/*/bin")),
+        *sorted((home / ".local/share/uv/python").glob("cpython-*/bin")),
+    ]
+    pythons: dict[tuple[int, int], Path] = {}
+    for folder in folders:
+        for path in sorted(folder.glob("python3.*")):
+            named = _NUMBERED.fullmatch(path.name.removeprefix("python"))
+            version = (3, int(named[1])) if named else (0, 0)
+            if version >= OLDEST and version not in pythons and _answers(path, version):
+                pythons[version] = path
+    return pythons
+
+
+def newest(pythons: dict[tuple[int, int], Path]) -> tuple[int, int]:
+    """The newest version there is, and at least the one behind the middle one."""
+    return max((*pythons, (MIDDLE[0], MIDDLE[1] + 1)))
+
+
+def requirements() -> list[str]:
+    """What the tests need beside Python."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extra = project["optional-dependencies"]["dev"]
+    return [*project["dependencies"], *(line for line in extra if not NOT_NEEDED.match(line))]
+
+
+def environment(python: Path) -> Path:
+    """The Python of an environment that has them; made where it is not there yet."""
+    lines = requirements()
+    mark = hashlib.sha256("\n".join([str(python.resolve()), *lines]).encode()).hexdigest()[:12]
+    folder = KEPT / f"{python.name}-{mark}"
+    if not folder.exists():
+        made = KEPT / f"{folder.name}.{os.getpid()}"
+        try:
+            _run(str(python), "-m", "venv", "--without-pip", str(made))
+            pip = (sys.executable, "-m", "pip", "--python", str(made / "bin" / "python"))
+            _run(*pip, "install", "--quiet", "--no-compile", "--retries", "1", *lines)
+            made.rename(folder)
+        except BaseException:
+            shutil.rmtree(made, ignore_errors=True)
+            raise
+    return folder / "bin" / "python"
+
+
+def run_tests(python: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+    """Run tests under the Python of an environment, in the checkout.
+
+    The Python of the gate comes first on PATH: there gputop finds the torch that probes need.
+    """
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    command = [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
+    return subprocess.run(command, cwd=ROOT, env={**kept, "PATH": path}, check=False)
+
+
+def _answers(path: Path, version: tuple[int, int]) -> bool:
+    """Whether it runs, is what its name says, and is no alpha and no beta."""
+    done = subprocess.run(
+        [path, "-I", "-S", "-c", _PROBE], capture_output=True, text=True, check=False
+    )
+    major, minor, level = (*done.stdout.split(), "", "", "")[:3]
+    return (major, minor, level) == (*map(str, version), "final")
+
+
+def _run(*command: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        lines = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
+        raise NoEnvironment(lines[-1] if lines else f"exit code {done.returncode}: {command[0]}")
