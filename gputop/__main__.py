@@ -13,7 +13,7 @@ def main() -> None:
     code = 130
     try:
         if not hasattr(gputop, "DISTRIBUTION"):
-            from gputop import namesake
+            from gputop.installation import namesake
 
             sys.exit(namesake.give_up())
         if sys.argv[1:] == ["--version"] and _print_version():
@@ -47,7 +47,7 @@ def run(arguments: list[str]) -> int:
     # msgspec imports it too, overlooks a Ctrl+C that ends that, and crashes with its first record.
     import datetime  # noqa: F401
 
-    from gputop.namesake import beside
+    from gputop.installation.namesake import beside
     from gputop.terminal.output import guarded
     from gputop.terminal.size import forget_odd_sizes
 

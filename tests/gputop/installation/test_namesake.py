@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gputop import namesake
+from gputop.installation import namesake
 from tests.support.places import ROOT
 
 
@@ -25,7 +25,7 @@ from tests.support.places import ROOT
 )
 def test_the_other_one_beside_is_named(tmp_path: Path, name: str, version: str | None) -> None:
     (tmp_path / name).mkdir()
-    folder = str(tmp_path / "gputop")
+    folder = str(tmp_path / "gputop" / "installation")
     assert namesake.other_version(folder) == version
     assert (version or "no version") in (namesake.beside(folder) or "no version")
 
@@ -36,7 +36,7 @@ def test_a_start_says_so_and_answers(
     from gputop.__main__ import run
 
     (tmp_path / "gputop-0.3.0.dist-info").mkdir()
-    folder = str(tmp_path / "gputop")
+    folder = str(tmp_path / "gputop" / "installation")
     monkeypatch.setattr(namesake.beside, "__defaults__", (folder,))
     monkeypatch.setattr(namesake.other_version, "__defaults__", (folder,))
     assert run(["completion", "bash"]) == 0
@@ -51,7 +51,7 @@ def test_files_that_the_other_one_overwrote_or_removed_end_the_start_in_one_line
 ) -> None:
     package = tmp_path / "gputop"
     package.mkdir()
-    for name in ("__main__.py", "namesake.py", "exits.py", "terminal"):
+    for name in ("__main__.py", "installation", "exits.py", "terminal"):
         (package / name).symlink_to(ROOT / "gputop" / name)
     (package / "topology").symlink_to(ROOT / "topology")
     if theirs is not None:

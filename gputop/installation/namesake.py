@@ -18,12 +18,12 @@ _INSTALLED = re.compile(r"gputop-(?P<version>[^-]+?)(-[^-]+)?\.(dist|egg)-info")
 
 
 def other_version(folder: str = HERE) -> str | None:
-    """Version of the other distribution among those installed beside this folder.
+    """Version of the other distribution among those installed beside the folder of the package.
 
     None without one. Only names are read: importing `importlib.metadata` takes much longer.
     """
     try:
-        names = os.listdir(os.path.dirname(folder))
+        names = os.listdir(os.path.dirname(os.path.dirname(folder)))
     except OSError:
         return None
     found = (_INSTALLED.fullmatch(name) for name in names)

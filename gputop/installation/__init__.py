@@ -1,0 +1,1 @@
+"""How gputop is installed, and what it finds on the machine."""
