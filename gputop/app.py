@@ -242,10 +242,7 @@ class GpuTop(QuickKeysApp[int]):
     def action_probe(self, force: bool) -> None:
         """Measure what is selected; with force, although the GPUs are busy."""
         targets = self.view.probe_targets() if self.view is not None else ()
-        if force:
-            self.probing.start_again(targets)
-        else:
-            self.probing.start(targets)
+        self.probing.start_usual(targets, force)
 
     def action_probe_nccl(self, force: bool) -> None:
         """Run NCCL or RCCL itself on all GPUs and lay its log beside the prediction."""

@@ -83,13 +83,19 @@ class ProbeController:
         """
         self.start_suite((probe,), addresses, force)
 
-    def start_again(self, addresses: tuple[str, ...]) -> None:
-        """Start although the GPUs are busy: the probe nccl where it was refused, else p2p."""
-        last = self._host.probe
-        if last is not None and last.forcible and last.probe == NCCL:
+    def start_usual(self, addresses: tuple[str, ...], force: bool) -> None:
+        """Measure between these GPUs; `force`: although they are busy.
+
+        A demo costs nothing, so that without a choice of GPUs all its probes are simulated.
+        `force` after a refusal of the probe nccl runs that one.
+        """
+        last, report = self._host.probe, self._host.what_if.real
+        if force and last is not None and last.forcible and last.probe == NCCL:
             self.start((), True, NCCL)
+        elif not addresses and report is not None and report.snapshot.is_demo:
+            self.start_suite((), (), force)
         else:
-            self.start(addresses, True)
+            self.start(addresses, force)
 
     def start_suite(
         self,

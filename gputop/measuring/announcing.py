@@ -58,9 +58,12 @@ def announce(
 
 
 def idle_gpus(snapshot: NodeSnapshot) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The GPUs that a run on all would measure by the last readings, and those it leaves out."""
+    """The GPUs that a run on all would measure by the last readings, and those it leaves out.
+
+    A demo has none to leave out, because a simulated run loads no GPU.
+    """
     every = tuple(gpu.address for gpu in snapshot.machine.gpus)
-    taken = tuple(address for address in every if _busy(snapshot, address))
+    taken = tuple(address for address in every if not snapshot.is_demo and _busy(snapshot, address))
     idle = tuple(address for address in every if address not in taken)
     return (idle, taken) if len(idle) >= LEAST_IDLE else (every, taken)
 

@@ -52,7 +52,7 @@ def read(
         for shape in _blocks(cells, left, kinds):
             found.append(shape)
             left -= set(shape.edges)
-    singles = _singles(left)
+    singles = _singles(left, cells - low)
     # Where it is not known which pairs are alike, many low ones may simply be of another kind.
     return found + [single for single in singles if blocks or single.kind == "pair"]
 
@@ -156,13 +156,16 @@ def _sides(
     return (left, tuple(sorted(set(part) - set(left))))
 
 
-def _singles(left: AbstractSet[Edge]) -> list[LowCells]:
+def _singles(left: AbstractSet[Edge], good: AbstractSet[Edge]) -> list[LowCells]:
+    """Single pairs, where both GPUs are good with another partner; else a link may be the cause."""
     pairs = sorted({tuple(sorted(edge)) for edge in left})
     if len(pairs) > FEW:
         devices = tuple(sorted({device for edge in left for device in edge}))
         return [LowCells(kind="scattered", devices=devices, edges=tuple(sorted(left)))]
     found = []
     for a, b in pairs:
+        if not all(any(end in edge for edge in good) for end in (a, b)):
+            continue
         edges = tuple(sorted({(a, b), (b, a)} & set(left)))
         found.append(LowCells(kind="pair", devices=edges[0], edges=edges))
     return found

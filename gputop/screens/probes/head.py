@@ -33,14 +33,17 @@ def head_lines(
     suite: SuiteState | None,
     width: int,
     busy: str = "",
+    *,
+    simulated: bool = False,
 ) -> tuple[Line, ...]:
     """One line: the cost of a run, the running suite, or the result of the last one.
 
-    `gpus`: how many the probes run on; `busy`: which others they leave out, in words.
+    `gpus`: how many the probes run on; `busy`: which others they leave out, in words;
+    `simulated`: whether a run here would be, which takes less time than it says.
     """
     if suite is not None and suite.running:
         return (_running(suite, width),)
-    lines = (_levels(entries, gpus, level, width, busy),)
+    lines = (_levels(entries, gpus, level, width, busy, simulated),)
     if suite is None or not suite.text:
         return lines
     good = all(step.state in ("finished", "skipped") for step in suite.steps)
@@ -60,7 +63,9 @@ def left_out(measured: tuple[str, ...], taken: tuple[str, ...], machine: Machine
     return f"{gpu_names(taken, machine)} busy: {how}"
 
 
-def _levels(entries: Sequence[ProbeEntry], gpus: int, level: str, width: int, busy: str) -> Line:
+def _levels(
+    entries: Sequence[ProbeEntry], gpus: int, level: str, width: int, busy: str, simulated: bool
+) -> Line:
     spans: list[Span] = [(" Level ", "muted")]
     for name in LEVELS:
         spans += [(name, "strong underline" if name == level else "muted"), (" ", "")]
@@ -73,7 +78,8 @@ def _levels(entries: Sequence[ProbeEntry], gpus: int, level: str, width: int, bu
     total = sum(round(entry.seconds or 0.0) for entry in able)
     count = f"{len(able)} probe{'s' * (len(able) != 1)}"
     where = "" if busy else f" on {gpus} GPU{'s' * (gpus != 1)}"
-    spans += [_DOT, (f"{count}{where}, about {about(total)}", "")]
+    unless = " if not simulated" if simulated else ""
+    spans += [_DOT, (f"{count}{where}, about {about(total)}{unless}", "")]
     spans += [_DOT, (busy, "warn")] if busy else []
     end: Line = (_DOT, ("a", "key bold"), (" runs all", "muted"))
     return (*spans, *end) if width_of((*spans, *end)) < width else cut(tuple(spans), width - 1)

@@ -159,12 +159,9 @@ class ProbesScreen(View):
         else:
             self._expected.look_at(report, entry.name)
             self._views.expect(entry, self._expected, self.has_class("-narrow"))
-        self.query_one("#probes-head", Board).show(
-            (
-                *head_lines(rows, gpus, self._level, suite, self.app.size.width, busy),
-                *self._views.line(),
-            )
-        )
+        width, made_up = self.app.size.width, snapshot.is_demo
+        head = head_lines(rows, gpus, self._level, suite, width, busy, simulated=made_up)
+        self.query_one("#probes-head", Board).show((*head, *self._views.line()))
         self._draw_entry(report, entry, known)
 
     def _draw_entry(self, report: Report, entry: ProbeEntry, known: Judged) -> None:

@@ -189,6 +189,17 @@ def test_few_pairs_make_no_pattern() -> None:
     assert patterns(two, names(snapshot), snapshot) == ()
 
 
+def test_a_sample_of_pairs_shows_no_path() -> None:
+    """The quick level measures both ways of two pairs: nothing tells a link from the path."""
+    snapshot = demo("hgx-h100-8")
+    every = addresses(snapshot)
+    sample: list[Measurement] = [
+        figure("both_ways_bandwidth", value, every[a], every[b])
+        for a, b, value in ((0, 3, 332.0), (3, 0, 332.0), (0, 1, 376.0), (1, 0, 376.0))
+    ]
+    assert patterns(sample, names(snapshot), snapshot) == ()
+
+
 def test_copies_that_compete_by_design_show_no_pattern() -> None:
     snapshot = h200()
     every = addresses(snapshot)
