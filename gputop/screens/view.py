@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from gputop.widgets.pair_matrix import PairMatrix
 
 NARROW_BELOW = 110
+MOST_FITTINGS = 4
+"""How often one drawing is made again for the room that it gave to its parts: what one part leaves
+changes the room of the next."""
 
 
 class View(Screen[None]):
@@ -64,6 +67,8 @@ class View(Screen[None]):
         super().__init__(name=name)
         self.gputop = gputop
         """The app, as far as screens know it."""
+        self._fittings = 0
+        self._fits_soon = False
 
     def compose(self) -> ComposeResult:
         """Lay out the lines around the body."""
@@ -142,9 +147,25 @@ class View(Screen[None]):
 
     def redraw(self) -> None:
         """Draw the report again, for example because the selection or the width changed."""
+        self._fittings = 0
+        self._draw_report()
+        self.draw_bars()
+
+    def _draw_report(self) -> None:
         if self.on_screen and self.report is not None:
             self.gputop.guarded(self.draw, self.report)
-        self.draw_bars()
+
+    def on_board_room_changed(self) -> None:
+        """Draw again once all parts have their room."""
+        if not self._fits_soon:
+            self._fits_soon = True
+            self.call_after_refresh(self._fit)
+
+    def _fit(self) -> None:
+        self._fits_soon = False
+        if self._fittings < MOST_FITTINGS and not all(board.fits for board in self.query(Board)):
+            self._fittings += 1
+            self._draw_report()
 
     def on_mount(self) -> None:
         """Draw what is known at the start."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from rich.segment import Segment
 from textual.content import Content
 from textual.geometry import Region, Size
+from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
@@ -31,6 +32,9 @@ class Board(ScrollView):
 
     Its only state is the given lines and how far it is scrolled.
     """
+
+    class RoomChanged(Message):
+        """A board has another room than its lines were made for."""
 
     can_focus = False
     mark_ink = "cursor"
@@ -63,6 +67,8 @@ class Board(ScrollView):
         self._caption = ""
         self._drawn: tuple[object, ...] | None = None
         """The size and the inputs of the last `draw_once`."""
+        self._drawn_in: Size | None = None
+        """The room when lines were made last; None before the first."""
 
     def draw_once(self, draw: Callable[[], object], *inputs: object) -> None:
         """Call `draw`, unless the last call had equal inputs and the board the same size.
@@ -71,7 +77,8 @@ class Board(ScrollView):
         `==`; give `id(x)` where that takes long. A board that is drawn this way is drawn no other
         way, save by `draw` itself. A drawing that fails is tried again.
         """
-        key = (self.size, *inputs)
+        self._drawn_in = self.scrollable_content_region.size
+        key = (self.size, self._drawn_in, *inputs)
         if key != self._drawn:
             self._drawn = None
             draw()
@@ -79,6 +86,7 @@ class Board(ScrollView):
 
     def show(self, lines: Sequence[Line], marks: Sequence[Cells] = ()) -> None:
         """Put these lines on screen, with the cursor over `marks`; only differences are drawn."""
+        self._drawn_in = self.scrollable_content_region.size
         old, new = self.lines, tuple(lines)
         old_marks, new_marks = self.marks, tuple(marks)
         if old == new and old_marks == new_marks:
@@ -100,6 +108,9 @@ class Board(ScrollView):
                 self._refresh_cells(index, 0, None)
         size = Size(max(widths, default=0), len(new))
         if size != self.virtual_size:
+            # A layout that came before the one that is still wanted has kept the height of the old
+            # lines; Textual asks for it again only where this number is another one.
+            self._layout_updates += self._layout_required
             self.virtual_size = size
 
     def caption(self, text: str) -> None:
@@ -125,6 +136,21 @@ class Board(ScrollView):
             x = max(x, cells.end - width)
         if (x, y) != self.scroll_offset:
             self.scroll_to(x, y, animate=False)
+
+    @property
+    def fits(self) -> bool:
+        """Whether what is drawn was made for the room that this board has."""
+        unseen = not self.display or self._drawn_in is None
+        return unseen or self._drawn_in == self.scrollable_content_region.size
+
+    def on_resize(self) -> None:
+        """Ask for another drawing where the room is another one."""
+        if not self.fits:
+            self.post_message(self.RoomChanged())
+
+    def watch_show_vertical_scrollbar(self) -> None:
+        """Ask for another drawing, because a scroll bar takes a column."""
+        self.on_resize()
 
     def room(self, lines: int) -> int:
         """Cells that can be seen of so many lines, beside the scroll bar that they may need."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from textual import events
+from textual.geometry import Size
 from textual.message import Message
 
 from gputop.screens.map import live as wiring_live
@@ -121,20 +122,20 @@ class WiringDiagram(Board):
             return None
         return self.first, box.id
 
-    def show_report(self, report: Report) -> None:
-        """Draw a report; what did not change is not drawn again."""
-        size = self.outer_size
+    def show_report(self, report: Report, rows: int) -> None:
+        """Draw a report into so many rows; what did not change is not drawn again."""
+        size = Size(self.outer_size.width, rows)
         if not size.width or not size.height:
             return
-        self.draw_once(lambda: self._lay_out(report), report.graph, size, self.compact)
+        self.draw_once(lambda: self._lay_out(report, size), report.graph, size, self.compact)
         box = self.box
         pair = self.pair
         self.path = way(report, *pair) if pair is not None else None
         self._paint(report, box)
 
-    def _lay_out(self, report: Report) -> None:
+    def _lay_out(self, report: Report, size: Size) -> None:
         """Make a drawing for the room there is; scrollbars take a column and a row of it."""
-        width, height = self.outer_size
+        width, height = size
 
         def draw(columns: int, rows: int) -> Drawing:
             if self.compact is None:

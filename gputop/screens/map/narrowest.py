@@ -62,6 +62,8 @@ def table(
     if rows - 1 < min(LEAST_ROWS, len(groups)) or not groups:
         return []
     shown = _fitting(width)
+    if len(shown) < 2:
+        return []
     heads = [left(f"narrowest links, {HEADING}", shown[0][1] + shown[1][1] + 1)]
     named = {"measured": measured.basis}
     heads += [right(named.get(head, head), size) for head, size in shown[2:]]

@@ -81,6 +81,11 @@ class MapScreen(View):
         """Which overlay is shown, from 1; 0 for none."""
         self._known: tuple[Graph, list[MapLink]] | None = None
         """A graph and its links."""
+        self._drawn_for: tuple[object, ...] = ()
+        """What the room of the table was worked out for."""
+        self._left = 0
+        """Rows that the drawing leaves, where it has all rows to itself."""
+        self._table_rows = 0
 
     def body(self) -> Iterable[Widget]:
         """The answer, the drawing, the narrowest links, and lines about what is selected."""
@@ -101,9 +106,22 @@ class MapScreen(View):
         laid = overlays(report) if self._place else []
         self._place = self._place if self._place <= len(laid) else 0
         wiring.overlay = laid[self._place - 1] if self._place else None
-        wiring.show_report(report)
+        narrow = self.query_one("#narrow", Board)
+        size = wiring.outer_size
+        rows = size.height + narrow.outer_size.height * narrow.display
+        # The table takes what the drawing leaves, and the drawing is set in what the table leaves:
+        # the first of the two is worked out once, or each would go on asking for the other.
+        key = (report.graph, size.width, rows, wiring.compact)
+        if key != self._drawn_for:
+            self._drawn_for, self._table_rows = key, 0
+            wiring.show_report(report, rows)
+            self._left = rows - wiring.drawing.height
+        wiring.show_report(report, rows - self._table_rows)
         self._draw_head(report)
-        self._draw_narrow(report)
+        self._draw_narrow(report, narrow)
+        if self._table_rows != (len(narrow.lines) + 1) * narrow.display:
+            self._table_rows = (len(narrow.lines) + 1) * narrow.display
+            wiring.show_report(report, rows - self._table_rows)
         self._draw_chosen(report)
 
     def _draw_head(self, report: Report) -> None:
@@ -118,15 +136,12 @@ class MapScreen(View):
 
         head.draw_once(draw, report.graph, over, width)
 
-    def _draw_narrow(self, report: Report) -> None:
+    def _draw_narrow(self, report: Report, board: Board) -> None:
         """The table stands where the drawing leaves room."""
-        board, wiring = self.query_one("#narrow", Board), self.wiring
-        room = wiring.outer_size.height + board.outer_size.height * board.display
-        rows = room - wiring.drawing.height - 2
-        box = wiring.box
+        box = self.wiring.box
         measured = MeasuredLines(report, None if box is None else box.id)
         found = self._links(report)
-        lines = table(report, found, measured, max(self.app.size.width - 2, 20), rows)
+        lines = table(report, found, measured, max(self.app.size.width - 2, 20), self._left - 2)
         board.display = bool(lines)
         board.show(lines)
 

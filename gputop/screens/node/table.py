@@ -90,14 +90,6 @@ class GpuTable(Board):
             self._placed_at = now
         return tuple(sorted(rows, key=lambda row: self._places[row.gpu.address]))
 
-    def on_mount(self) -> None:
-        """Fit the columns again when the scroll bar comes, which takes a cell, or goes."""
-        self.watch(self, "show_vertical_scrollbar", self._fit_again, init=False)
-
-    def _fit_again(self) -> None:
-        if self._all:
-            self.call_after_refresh(self.show_rows, self._all)
-
     def show_rows(self, rows: Sequence[Row]) -> None:
         """Put these GPUs on screen, those that pass the filter."""
         self._all = tuple(rows)

@@ -173,14 +173,12 @@ class PairsScreen(View):
         elif report.matrix is None:
             matrix.show(READING)
         else:
-            measure, before = self.measure, matrix.styles.width
+            measure = self.measure
             if not self.has_class("-narrow"):
                 room = self.app.size.width - LEAST_EVIDENCE
                 matrix.styles.width = min(matrix.fit(report, measure, room), room)
             else:
                 matrix.styles.width = "1fr"
-            if matrix.styles.width != before:  # the evidence is wrapped for the room beside it
-                self.call_after_refresh(self.redraw)
             matrix.show_measure(report, measure, self.shown, healthy_of(report, measure))
 
     def _draw_pattern(self, report: Report, board: Board) -> None:

@@ -55,7 +55,7 @@ class ProbeCurve(PlotextPlot):
     def _ascii_only(self) -> bool:
         return "utf" not in self.app.console.encoding.lower()
 
-    def legend(self) -> Line:
+    def legend(self, width: int) -> Line:
         """The legend: the marker of each series and the meaning of the dashes."""
         if self._sweep is None:
             return ()
@@ -67,7 +67,7 @@ class ProbeCurve(PlotextPlot):
             _, low, high = self._sweep.band[-1]
             spans += [(" ╌ ", "good"), (f"healthy {figure(low)}–{figure(high)} ", "")]
             # Half a name says nothing; the explanation has it whole.
-            if width_of(spans) + len(self._sweep.source) < self.size.width:
+            if width_of(spans) + len(self._sweep.source) < width:
                 spans.append((self._sweep.source, "muted"))
         return tuple(spans)
 

@@ -52,7 +52,8 @@ class ProbePicture(Container):
         self.matrix.display = False
         self._curve.display = True
         self._curve.show_sweep(sweep)
-        self.query_one("#probe-legend", Board).show((self._curve.legend(),))
+        legend = self.query_one("#probe-legend", Board)
+        legend.show((self._curve.legend(legend.size.width),))
 
     def show_heat(self, report: Report, measure: Measure, note: str) -> None:
         """Draw a matrix of pairs."""

@@ -135,8 +135,7 @@ class ProbesScreen(View):
             self._views.state,
             self.app.size,
             table.selected,
-            self.query_one("#probe-figures", Board).size,
-            self.query_one("#probe-picture", ProbePicture).matrix.size,
+            tuple(board.scrollable_content_region.size for board in self.query(Board)),
         )
 
     def _draw_parts(self, report: Report, table: ProbeList) -> None:
@@ -197,8 +196,6 @@ class ProbesScreen(View):
         picture = self.query_one("#probe-picture", ProbePicture)
         picture.display = views.draw(picture, report)
         figures.set_class(not picture.display, "-alone")
-        # The drawing may change the available room; then it is drawn again.
-        self.call_after_refresh(self._fit)
 
     def _read_history(self, report: Report) -> None:
         """Read the kept runs of this node in a thread, again after each probe."""
@@ -220,10 +217,6 @@ class ProbesScreen(View):
         if runs != self._runs:
             self._runs = runs
             self.redraw()
-
-    def _fit(self) -> None:
-        if self.on_screen and self.report is not None:
-            self.gputop.guarded(self.draw, self.report)
 
     def _room(self, board: Board, otherwise: int) -> int:
         return (board.scrollable_content_region.width or otherwise) - 1
