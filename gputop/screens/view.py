@@ -54,6 +54,8 @@ class View(Screen[None]):
     """The keys of this screen, in the order of its help."""
     LINE: ClassVar[tuple[str, ...]] = ()
     """Names of the keys, of the screen or common, that lead the line of keys."""
+    SCROLLED: ClassVar[str] = ""
+    """The board that PgDn scrolls; the line of keys names that key while there is more below."""
 
     report: reactive[Report | None] = reactive(None, init=False, repaint=False)
     probe: reactive[ProbeState | None] = reactive(None, init=False, repaint=False)
@@ -166,6 +168,8 @@ class View(Screen[None]):
         if self._fittings < MOST_FITTINGS and not all(board.fits for board in self.query(Board)):
             self._fittings += 1
             self._draw_report()
+        if self.SCROLLED:
+            self.draw_bars()
 
     def on_mount(self) -> None:
         """Draw what is known at the start."""
@@ -231,6 +235,12 @@ class View(Screen[None]):
         self.query_one("#keys", KeyBar).keys(
             [
                 (key.name, self.gputop.words.say(key.label), action)
-                for key, action in key_line(self.KEYS, self.LINE)
+                for key, action in key_line(self.KEYS, self._leading())
             ]
         )
+
+    def _leading(self) -> tuple[str, ...]:
+        """The names in LINE that do something now."""
+        if not self.SCROLLED or self.query_one(self.SCROLLED, Board).has_more:
+            return self.LINE
+        return tuple(name for name in self.LINE if name != "PgDn")

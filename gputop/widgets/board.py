@@ -138,6 +138,11 @@ class Board(ScrollView):
             self.scroll_to(x, y, animate=False)
 
     @property
+    def has_more(self) -> bool:
+        """Whether there are lines below or above those that can be seen."""
+        return len(self.lines) > self.scrollable_content_region.height > 0
+
+    @property
     def fits(self) -> bool:
         """Whether what is drawn was made for the room that this board has."""
         unseen = not self.display or self._drawn_in is None

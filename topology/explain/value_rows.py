@@ -44,6 +44,11 @@ class ValueRow(msgspec.Struct, frozen=True, kw_only=True):
     transports: tuple[str, ...] = ()
     """A row of letters for each GPU that sends; () for many GPUs."""
 
+    @property
+    def tried(self) -> str | None:
+        """The value, as a what-if takes it; None for a variable that is not set."""
+        return None if self.value == NOT_SET else self.value
+
 
 def value_rows(flag: Flag, study: Study, node: Node) -> tuple[ValueRow, ...]:
     """The rows of a variable that has values to try; makes predictions: not for the event loop.

@@ -251,6 +251,12 @@ class FlagsScreen(ListedView):
         self.flags.tried.next_value(name, flag.tries)
         self._after_change()
 
+    def action_try_row(self, number: int) -> None:
+        """Try the value of a row of the table."""
+        details, name = self.flags.details, self.query_one("#list", FlagList).selected
+        if details is not None and details.name == name:
+            self._change(name, details.rows[number].tried)
+
     def action_take_away(self) -> None:
         """Take the selected variable away."""
         self._change(self.query_one("#list", FlagList).selected, None)

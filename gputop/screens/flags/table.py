@@ -54,14 +54,15 @@ def _table(rows: Sequence[ValueRow], chosen: str | None) -> tuple[Line, ...]:
             lines.append((("  " + cells, "muted"),))
             continue
         row = rows[number - 1]
-        tried = chosen == (None if row.value == NOT_SET else row.value)
+        tried = chosen == row.tried
         mark: Span = ("› ", "key bold") if tried and chosen else ("  ", "")
         if row.here:
             mark = ("• ", "strong")
         ink = "strong" if row.here or mark[0] == "› " else ""
         if row.large == "fails":
             ink = "bad"
-        lines.append((mark, (cells, ink)))
+        # By number, as a value of the environment may hold anything.
+        lines.append((mark, (cells, f"{ink} @screen.try_row({number - 1})")))
     return tuple(lines)
 
 

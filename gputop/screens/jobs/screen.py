@@ -81,6 +81,7 @@ class JobsScreen(ListedView):
         *scroll_keys("scroll_details", 5, "scroll the panel", "more"),
     )
     LINE = ("w", "y", "PgDn")
+    SCROLLED = DETAILS
 
     class Answered(Message):
         """A thread has worked out what the variables of a process do."""

@@ -56,6 +56,7 @@ class LogScreen(View):
         note("Esc", "stop reading, or close the line for the path"),
     )
     LINE = ("o", "n", "w", "PgDn")
+    SCROLLED = "#log-text"
 
     def __init__(self, name: str, gputop: ScreenHost) -> None:
         super().__init__(name, gputop)

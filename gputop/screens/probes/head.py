@@ -50,7 +50,8 @@ def head_lines(
     mark: Span = (" ✓ ", "good") if good else (" ! ", "warn")
     force: tuple[Span, ...] = ()
     if suite.forcible:
-        force = (("  P", "key bold"), (" forces it", "muted"))
+        run = "@screen.run(True)"
+        force = (("  P", f"key bold {run}"), (" forces it", f"muted {run}"))
     return (*lines, *wrapped((mark, (clean(suite.text, 300), ""), *force), width, 3)[:2])
 
 
@@ -68,7 +69,8 @@ def _levels(
 ) -> Line:
     spans: list[Span] = [(" Level ", "muted")]
     for name in LEVELS:
-        spans += [(name, "strong underline" if name == level else "muted"), (" ", "")]
+        ink = "strong underline" if name == level else "muted"
+        spans += [(name, f"{ink} @screen.show_level('{name}')"), (" ", "")]
     able = [
         entry for entry in entries if entry.seconds is not None and gpus >= entry.minimum_gpus > 0
     ]
@@ -81,7 +83,8 @@ def _levels(
     unless = " if not simulated" if simulated else ""
     spans += [_DOT, (f"{count}{where}, about {about(total)}{unless}", "")]
     spans += [_DOT, (busy, "warn")] if busy else []
-    end: Line = (_DOT, ("a", "key bold"), (" runs all", "muted"))
+    run = "@screen.run_all(False)"
+    end: Line = (_DOT, ("a", f"key bold {run}"), (" runs all", f"muted {run}"))
     return (*spans, *end) if width_of((*spans, *end)) < width else cut(tuple(spans), width - 1)
 
 
@@ -102,8 +105,8 @@ def _running(suite: SuiteState, width: int) -> Line:
         (f" about {seconds(left)} left", ""),
         *level,
         _DOT,
-        ("Esc", "key bold"),
-        (" cancels", "muted"),
+        ("Esc", "key bold @step_back"),
+        (" cancels", "muted @step_back"),
     )
 
 
@@ -111,5 +114,8 @@ def view_line(views: Sequence[str], shown: str) -> Line:
     """The views of the selected probe; the shown one is highlighted."""
     spans: list[Span] = [(" ", "")]
     for view in views:
-        spans += [(view, "strong underline" if view == shown else "muted"), ("  ", "")]
-    return (*spans, ("Tab", "key bold"), (" next", "muted")) if len(views) > 1 else tuple(spans)
+        ink = "strong underline" if view == shown else "muted"
+        spans += [(view, f"{ink} @screen.show_view('{view}')"), ("  ", "")]
+    following = "@screen.next_view(1)"
+    keys: Line = (("Tab", f"key bold {following}"), (" next", f"muted {following}"))
+    return (*spans, *keys) if len(views) > 1 else tuple(spans)

@@ -250,13 +250,22 @@ class ProbesScreen(View):
 
     def action_level(self) -> None:
         """Choose the next level."""
-        self._level = LEVELS[(LEVELS.index(self._level) + 1) % len(LEVELS)]
+        self.action_show_level(LEVELS[(LEVELS.index(self._level) + 1) % len(LEVELS)])
+
+    def action_show_level(self, name: str) -> None:
+        """Choose a level by its name."""
+        self._level = name
         self.gputop.remembered.keep("level", self._level)
         self.redraw()
 
     def action_next_view(self, step: int) -> None:
         """Show the next or the previous view."""
         self._views.step(step)
+        self.redraw()
+
+    def action_show_view(self, name: str) -> None:
+        """Show the view of this name."""
+        self._views.choose(name)
         self.redraw()
 
     def action_next_picture(self, step: int) -> None:

@@ -81,6 +81,10 @@ class ProbeViews:
             self._wanted = names[(names.index(self.shown) + step) % len(names)]
             self._number = 0
 
+    def choose(self, name: str) -> None:
+        """Choose a view by its name."""
+        self._wanted, self._number = name, 0
+
     def turn(self, step: int) -> None:
         """Choose another picture of the same kind."""
         count = len(self._pictures)

@@ -53,6 +53,7 @@ async def test_it_says_how_to_begin() -> None:
     async with GpuTop().run_test(size=(80, 24)) as pilot:
         await show(pilot, None)
         assert "press o" in text(pilot, "#log-text")
+        assert "PgDn" not in picture(pilot)
         await press(pilot, "w")
         assert "nothing to explain" in str(pilot.app._notifications.__iter__().__next__().message)
 
@@ -83,6 +84,7 @@ async def test_entries_are_selected_and_explained() -> None:
         assert head[2].startswith("   Do  unset NCCL_P2P_DISABLE")
         assert "line 77 NCCL_P2P_DISABLE set by environment to 1" in text(pilot, "#log-why")
         assert "NVLink is there" in screen.selected_text()
+        assert "PgDn" in picture(pilot)
         await press(pilot, "w")
         assert "unset NCCL_P2P_DISABLE" in picture(pilot)
         await press(pilot, "escape", "home", "end")
