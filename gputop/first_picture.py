@@ -43,14 +43,20 @@ class PictureLine(NamedTuple):
     ground: str = "background"
 
 
-def show(feed: OpeningFeed, screen: EarlyScreen) -> None:
-    """Draw as soon as the feed knows all GPUs and their figures, if that is soon."""
+def show(feed: OpeningFeed, screen: EarlyScreen, theme: str = "") -> None:
+    """Draw as soon as the feed knows all GPUs and their figures, if that is soon.
+
+    `theme`: the one that the app will wear; nothing is drawn where its colours are not at hand.
+    """
+    inks = EarlyInks.of_terminal(theme)
+    if inks is None:
+        return
     end = time.monotonic() + WAIT_SECONDS
     while True:
         snapshot = feed.snapshot()
         if _complete(snapshot):
             columns, lines = shutil.get_terminal_size()
-            drawn = picture(snapshot, columns, lines, EarlyInks.of_terminal())
+            drawn = picture(snapshot, columns, lines, inks)
             if drawn:
                 screen.draw(drawn)
             return

@@ -48,9 +48,9 @@ def open_app(
 
         # What fails here fails in the app too, which then says so on its screen.
         with suppress(Exception):
-            # It has the colours of the default theme, and the GPUs by number.
-            if not (remembered.get("theme") or remembered.get("sort")):
-                first_picture.show(feed, screen)
+            # It has the GPUs by number.
+            if not remembered.get("sort"):
+                first_picture.show(feed, screen, remembered.get("theme"))
         with _without_tls():
             from gputop.app import GpuTop
 

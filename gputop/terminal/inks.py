@@ -14,6 +14,8 @@ from gputop.topology.toml import tomllib
 
 DARK_FILE, SIXTEEN_FILE = "dark.toml", "sixteen.toml"
 """The theme of a start, and the one for terminals of sixteen colours."""
+OURS = "gputop-"
+"""How the names of our own themes begin; the rest is the name of the file."""
 ATTRIBUTES = {"bold": "1", "dim": "2", "italic": "3", "underline": "4", "reverse": "7"}
 """Words of an ink that are no colour, with their parameter of SGR (ECMA-48)."""
 HEAVY = frozenset({"bad", "strong"})
@@ -36,8 +38,11 @@ def colour_system() -> ColorSystem:
 class EarlyInks:
     """Writes texts in the inks of the theme that a start has."""
 
-    def __init__(self, system: ColorSystem, *, coloured: bool = True) -> None:
-        name = SIXTEEN_FILE if system == ColorSystem.STANDARD else DARK_FILE
+    def __init__(
+        self, system: ColorSystem, *, coloured: bool = True, file: str = DARK_FILE
+    ) -> None:
+        """`file`: the theme, where the terminal shows more than sixteen colours."""
+        name = SIXTEEN_FILE if system == ColorSystem.STANDARD else file
         theme = tomllib.loads((files(gputop.themes) / name).read_text(encoding="utf-8"))
         self._system = system
         self._colours: dict[str, str] = theme["colors"] | theme["variables"] if coloured else {}
@@ -45,9 +50,19 @@ class EarlyInks:
         self._last: Pen | None = None
 
     @classmethod
-    def of_terminal(cls) -> EarlyInks:
-        """What this terminal shows, without colours for somebody who wants none."""
-        return cls(colour_system(), coloured="NO_COLOR" not in os.environ)
+    def of_terminal(cls, theme: str = "") -> EarlyInks | None:
+        """What this terminal shows, without colours for somebody who wants none.
+
+        `theme`: the name of the one to wear, "" for the usual one; None where it is not one of
+        ours, whose colours only Textual works out.
+        """
+        file = DARK_FILE
+        if theme:
+            ours = {f"{OURS}{entry.name}": entry.name for entry in files(gputop.themes).iterdir()}
+            if f"{theme}.toml" not in ours:
+                return None
+            file = ours[f"{theme}.toml"]
+        return cls(colour_system(), coloured="NO_COLOR" not in os.environ, file=file)
 
     def text(self, text: str, ink: str, ground: str) -> str:
         """A text in an ink, on a ground: both names as `theming.Inks` knows them."""
@@ -68,6 +83,8 @@ class EarlyInks:
         if ground == "cursor" or HEAVY.intersection(words):
             codes.append(ATTRIBUTES["bold"])
         named = next((word for word in words if word in self._colours), "foreground")
+        over = f"{ground}-text"
+        named = over if over in self._colours else named
         codes += self._parameters(named, foreground=True)
         codes += self._parameters(ground, foreground=False)
         return turned(DEFAULT, ";".join(("0", *codes)))

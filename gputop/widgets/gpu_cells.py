@@ -25,6 +25,8 @@ HARMLESS = {"gpu idle": "idle", "sw power cap": "power cap"}
 a large matrix product (Azure/azurehpc-health-checks takes both for normal)."""
 LINKS_SIGNED = 6
 """Cells of "16/18!"."""
+NO_LINKS = ("Not Supported", "Invalid Argument")
+"""What NVML answers where a model has no NVLink, or no MIG."""
 ALARMING = {"hw slowdown", "hw thermal", "hw power brake"}
 
 
@@ -145,6 +147,14 @@ def has_fixed_links(gpu: Gpu) -> bool:
     return bool(gpu.xgmi) or any(
         link.active and link.remote_kind == "nvswitch" for link in gpu.nvlinks
     )
+
+
+def without_links(gpu: Gpu) -> bool:
+    """Whether a GPU is of a model without NVLink, and its driver says so too."""
+    if gpu.nvlinks or gpu.xgmi or gpu.why("nvlinks") not in NO_LINKS:
+        return False
+    sku = sku_for(gpu)
+    return sku is not None and not sku.link_count
 
 
 def links(row: Row, width: int) -> Line:

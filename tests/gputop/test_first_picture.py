@@ -13,6 +13,7 @@ from gputop.app import GpuTop
 from gputop.first_picture import picture, rows
 from gputop.messages import ReportReady
 from gputop.terminal.inks import EarlyInks
+from gputop.terminal.remembered import Remembered
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.node import Node
 from gputop.topology.recorded.feeds import DemoFeed
@@ -28,10 +29,12 @@ Cell = tuple[str, str, str, bool]
 """Text, colours of text and ground, bold."""
 
 
-def drawn(snapshot: NodeSnapshot, columns: int, lines: int) -> list[list[Cell]]:
+def drawn(snapshot: NodeSnapshot, columns: int, lines: int, theme: str) -> list[list[Cell]]:
     """What a terminal shows of the picture."""
     screen = pyte.Screen(columns, lines)
-    pyte.Stream(screen).feed(picture(snapshot, columns, lines, EarlyInks(ColorSystem.TRUECOLOR)))
+    inks = EarlyInks.of_terminal(theme)
+    assert inks is not None
+    pyte.Stream(screen).feed(picture(snapshot, columns, lines, inks))
     return [
         [(cell.data, cell.fg, cell.bg, cell.bold) for cell in map(row.__getitem__, range(columns))]
         for row in map(screen.buffer.__getitem__, range(lines))
@@ -50,16 +53,25 @@ def cells(strip: Strip) -> Iterator[Cell]:
         yield from ((character, front, back, bool(style.bold)) for character in text)
 
 
-@pytest.mark.parametrize(("columns", "lines"), [(80, 24), (120, 40), (60, 14)])
+@pytest.mark.parametrize(
+    ("columns", "lines", "theme"),
+    [(80, 24, "gputop-light"), (120, 40, ""), (60, 14, "gputop-contrast")],
+)
 @pytest.mark.parametrize("node", NODES)
-async def test_textual_draws_the_same(node: str, columns: int, lines: int) -> None:
+async def test_textual_draws_the_same(
+    node: str, columns: int, lines: int, theme: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLORTERM", "truecolor")
+    monkeypatch.delenv("NO_COLOR", raising=False)
     snapshot = NODES[node]()
-    app = GpuTop()
+    remembered = Remembered()
+    remembered.keep("theme", theme)
+    app = GpuTop(remembered=remembered)
     async with app.run_test(size=(columns, lines)) as pilot:
         app.post_message(ReportReady(Report(Node(snapshot))))
         await pilot.pause()
         strips = app.screen._compositor.render_strips()
-    early = drawn(snapshot, columns, lines)
+    early = drawn(snapshot, columns, lines, theme)
     count = len(rows(snapshot, columns, lines))
     assert count > 5
     *shown, keys = ([*cells(strip)] for strip in (*strips[:count], strips[-1]))
@@ -75,6 +87,11 @@ async def test_textual_draws_the_same(node: str, columns: int, lines: int) -> No
     # Below the table there is nothing yet but the ground, and the ground of the line of keys.
     assert all(cell[0] == " " for row in early[count:] for cell in row)
     assert early[-1][0][2] == keys[0][2]
+
+
+def test_a_theme_that_only_textual_knows_gets_none() -> None:
+    assert EarlyInks.of_terminal("nord") is None
+    assert EarlyInks.of_terminal("gputop-../dark") is None
 
 
 @pytest.mark.parametrize("size", [(59, 24), (80, 13)])

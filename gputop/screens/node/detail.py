@@ -13,7 +13,7 @@ from gputop.topology.hardware.vendors import AMD, NVIDIA, vendor_of
 from gputop.topology.model.units import UNKNOWN, figure, size, text, whole
 from gputop.topology.sources.amd.words import held
 from gputop.topology.wiring.graph import gpu_label
-from gputop.widgets.gpu_cells import active_links
+from gputop.widgets.gpu_cells import NO_LINKS, active_links, without_links
 from gputop.widgets.spans import Line, Span, left, width_of, wrapped
 
 if TYPE_CHECKING:
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 _LABEL = 16
 _MIG = {True: "on", False: "off"}
-NO_LINKS = ("Not Supported", "Invalid Argument")
-"""What NVML answers where a model has no NVLink, or no MIG."""
 _END = {"gpu": "GPUs", "nvswitch": "NVSwitches", "ibmnpu": "the CPU"}
 """What the far end of an NVLink is called here."""
 
@@ -191,8 +189,7 @@ def _links(row: Row) -> str:
         return _xgmi(row)
     if not gpu.nvlinks:
         why = gpu.why("nvlinks")
-        sku = sku_for(gpu)
-        if why in NO_LINKS and sku is not None and not sku.link_count:
+        if without_links(gpu):
             return "none on this GPU"
         return f"not read: {why}" if why else "none" if gpu.uuid is not None else UNKNOWN
     kinds = []

@@ -49,7 +49,7 @@ COLUMNS = (
     Column("Slowed by", 12, 2, common.held_by, at_left=True),
     Column("NVLink", 6, 1, cells.link, at_left=True),
     Column("60 s", 8, 4, cells.history, at_left=True),
-    Column("PCIe", 8, 6, common.pcie),
+    Column("PCIe", 10, 6, common.pcie),
     Column("PCIe GB/s", 12, 9, common.pcie_traffic, at_left=True),
     Column("NVLink 60 s", 12, 11, cells.link_history, at_left=True),
     Column("NUMA", 4, 12, common.numa),
@@ -177,6 +177,8 @@ def _fitted(column: Column, rows: Sequence[Row], width: int) -> Column | None:
         longest = max((len(common.short_address(row.gpu.address)) for row in rows), default=7)
         return replace(column, width=max(longest, 3))
     if title in (LINKS, LINKS_PAST):
+        if rows and all(common.without_links(row.gpu) for row in rows):
+            return None
         vendors = vendors_of(row.gpu for row in rows)
         alone = vendors[0] if len(vendors) == 1 else None
         link = alone.link if alone is not None and alone.known else "Links"
