@@ -58,6 +58,28 @@ def demo_option(command: Callable[..., Any]) -> Callable[..., Any]:
     )(command)
 
 
+def gpus_option(what: str) -> Callable[..., Any]:
+    """Add --gpus; `what` is done to these GPUs only, as a verb."""
+    return click.option(
+        "--gpus",
+        metavar="LIST",
+        shell_complete=completing("gpus"),
+        help=f"{what} these GPUs only: driver indices, PCI addresses or UUIDs.",
+    )
+
+
+def measuring_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --force and --python, for what may put load on GPUs."""
+    command = click.option(
+        "--python",
+        "python",
+        metavar="PATH",
+        shell_complete=completing("files"),
+        help="Python whose torch measures.",
+    )(command)
+    return click.option("--force", is_flag=True, help="Measure busy GPUs too.")(command)
+
+
 def json_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add --json."""
     return click.option(

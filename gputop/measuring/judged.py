@@ -5,11 +5,11 @@ The refresh thread asks first, so that the result is ready for the screens.
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING
 
 from gputop.measuring.expected import Expectations, Expecting
 from gputop.terminal.clean import clean
+from gputop.topology.expectation.kept import Kept
 from gputop.topology.wiring.graph import gpu_label
 
 if TYPE_CHECKING:
@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from gputop.topology.model.machine import Machine
     from gputop.topology.model.snapshot import Measurement
     from gputop.topology.report import Report
-
-_KEPT = 2
-"""How many sets of figures are cached: the one shown and the one being prepared."""
 
 
 class Judged:
@@ -79,21 +76,13 @@ class Judged:
         return tuple(reversed(sentences.values()))
 
 
-_lock = threading.Lock()
-_kept: list[Judged] = []
+_judged: Kept[Report, Judged] = Kept(Judged, most=2)
+"""For the figures on screen and those that are being prepared."""
 
 
 def judged(report: Report) -> Judged:
     """Judge the figures of a report, or take the result from the cache."""
-    with _lock:
-        for known in _kept:
-            if known.fits(report):
-                return known
-    fresh = Judged(report)
-    with _lock:
-        _kept.insert(0, fresh)
-        del _kept[_KEPT:]
-    return fresh
+    return _judged.of(report)
 
 
 def _names(machine: Machine) -> dict[str, str]:

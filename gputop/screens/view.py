@@ -165,7 +165,9 @@ class View(Screen[None]):
 
     def _fit(self) -> None:
         self._fits_soon = False
-        if self._fittings < MOST_FITTINGS and not all(board.fits for board in self.query(Board)):
+        # A drawing that works would take the words about another failure away.
+        able = self._fittings < MOST_FITTINGS and not self.gputop.trouble
+        if able and not all(board.fits for board in self.query(Board)):
             self._fittings += 1
             self._draw_report()
         if self.SCROLLED:

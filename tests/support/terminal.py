@@ -27,6 +27,16 @@ ROW = r"[━╸─] +\d+ +[━╸─]"
 END = b"\0end of what the program wrote\0"
 
 
+def end(process: subprocess.Popen[bytes], *descriptors: int) -> None:
+    """Kill a program with all that it started, and close its terminal."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    for descriptor in descriptors:
+        with contextlib.suppress(OSError):
+            os.close(descriptor)
+
+
 class Terminal:
     """Runs `gputop ARGUMENTS` in a pty of its own and keeps everything it writes."""
 
@@ -66,12 +76,7 @@ class Terminal:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self.process.poll() is None:
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
-        for descriptor in (self._master, self._slave):
-            with contextlib.suppress(OSError):
-                os.close(descriptor)
+        end(self.process, self._master, self._slave)
 
     def _size(self, columns: int, lines: int) -> None:
         fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))

@@ -13,7 +13,14 @@ from gputop.checking.check import Wanted, check
 from gputop.checking.policy import site
 from gputop.checking.rules import RULES
 from gputop.commands.check.text import lines
-from gputop.commands.options import completing, json_option, say_problems, source_options
+from gputop.commands.options import (
+    completing,
+    gpus_option,
+    json_option,
+    measuring_options,
+    say_problems,
+    source_options,
+)
 from gputop.exits import CANNOT_TELL, USAGE, Exit
 from gputop.terminal.clean import clean
 from gputop.terminal.lines import print_json, say
@@ -31,20 +38,8 @@ _RECORDED = "nothing measured: a recording is only read"
 @click.option("--list", "listing", is_flag=True, help="List the checks and exit.")
 @click.option("--quick", is_flag=True, help="Only read: no load on GPUs, under a second.")
 @click.option("--full", is_flag=True, help="Measure everything at every size; takes minutes.")
-@click.option(
-    "--gpus",
-    metavar="LIST",
-    shell_complete=completing("gpus"),
-    help="Check these GPUs only: driver indices, PCI addresses or UUIDs.",
-)
-@click.option("--force", is_flag=True, help="Measure busy GPUs too.")
-@click.option(
-    "--python",
-    "python",
-    metavar="PATH",
-    shell_complete=completing("files"),
-    help="Python whose torch measures.",
-)
+@gpus_option("Check")
+@measuring_options
 @click.option(
     "--expect",
     metavar="SHAPE",

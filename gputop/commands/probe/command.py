@@ -8,7 +8,13 @@ from typing import Any
 
 import click
 
-from gputop.commands.options import completing, demo_option, json_option
+from gputop.commands.options import (
+    completing,
+    demo_option,
+    gpus_option,
+    json_option,
+    measuring_options,
+)
 from gputop.commands.predicting import changes_of
 from gputop.commands.probe.history import print_history
 from gputop.commands.probe.list import print_list
@@ -35,23 +41,11 @@ RANKED = ("nccl", "collectives", "train-step")
 @click.option(
     "--history", is_flag=True, help="Compare the last runs on this node with earlier ones."
 )
-@click.option(
-    "--gpus",
-    metavar="LIST",
-    shell_complete=completing("gpus"),
-    help="Measure these GPUs only: driver indices, PCI addresses or UUIDs.",
-)
+@gpus_option("Measure")
 @click.option("--quick", is_flag=True, help="The useful minimum: under a minute on four GPUs.")
 @click.option("--full", is_flag=True, help="Every size, shape and NUMA node.")
 @click.option("--large", is_flag=True, help="collectives: messages above 1 GiB too.")
-@click.option(
-    "--python",
-    "python",
-    metavar="PATH",
-    shell_complete=completing("files"),
-    help="Python whose torch measures.",
-)
-@click.option("--force", is_flag=True, help="Measure busy GPUs too.")
+@measuring_options
 @click.option("--selftest", is_flag=True, help="Test the probes on the CPU; no GPU is measured.")
 @click.option("--trace", is_flag=True, help="p2p: name the kernels that ran (profiles one pair).")
 @click.option(

@@ -71,5 +71,6 @@ def test_colours_are_counted_as_textual_does(
 def test_who_wants_no_colour_gets_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "")
     inks = EarlyInks.of_terminal()
+    assert inks is not None
     assert inks.text("slow", "bad", "background") == "\x1b[0;1mslow"
     assert inks.text("quiet", "muted", "surface") == "\x1b[mquiet"

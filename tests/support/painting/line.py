@@ -8,7 +8,6 @@ import fcntl
 import os
 import pty
 import select
-import signal
 import struct
 import subprocess
 import sys
@@ -19,6 +18,7 @@ from types import TracebackType
 
 from tests.support.painting.judge import Shown
 from tests.support.places import ROOT
+from tests.support.terminal import end
 
 PIECE_SECONDS = 0.02
 QUESTION = b"\x1b[6n"
@@ -74,10 +74,7 @@ class Line:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self.process.poll() is None:
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
-        os.close(self._master)
+        end(self.process, self._master)
 
     def press(self, keys: str) -> None:
         """Send keys, which take no time."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import threading
-
 from ...model import quantities
 from ...model.machine import Gpu
 from ...model.snapshot import Measurement
 from ...node import Node
 from ..judge import Judge
 from ..judgement import ESTIMATE, TYPICAL
+from ..kept import Kept
 from ..links import LinkRates, link_of_pair
 from .all_reduce import all_reduce_cost, sources_of
 from .cost import Cost
@@ -107,9 +106,7 @@ class Costs:
         return found[-1] if found else None
 
 
-_KEPT = 4
-_lock = threading.Lock()
-_kept: list[Costs] = []
+_costs: Kept[Node, Costs] = Kept(Costs, most=4)
 
 
 def costs_of(node: Node) -> Costs:
@@ -118,15 +115,7 @@ def costs_of(node: Node) -> Costs:
     The first question about an all-reduce on a node with faults makes a prediction, which takes
     some tenths of a second: the thread that reads the node asks it before the screens do.
     """
-    with _lock:
-        for known in _kept:
-            if known.fits(node):
-                return known
-    fresh = Costs(node)
-    with _lock:
-        _kept.insert(0, fresh)
-        del _kept[_KEPT:]
-    return fresh
+    return _costs.of(node)
 
 
 def worst_copy(node: Node, gpu: Gpu) -> Cost | None:

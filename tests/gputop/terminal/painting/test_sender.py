@@ -131,8 +131,10 @@ def test_another_size_another_screen_and_a_wish_bring_the_whole_picture(end: End
         lambda: end.sender.write("\x1b[?1049h"),
     ):
         end.shown.reset()
+        assert not end.shows("a")
         spoil()
         end.read_until(lambda: end.shows("a"))
+        assert end.gave_up == []
 
 
 def test_what_is_not_understood_goes_to_the_other_driver_with_all_that_follows(end: End) -> None:
@@ -157,6 +159,8 @@ def test_the_end_waits_for_no_terminal_that_stands_still(end: End) -> None:
     end.sender.write("to nobody")
     while end.read():
         pass
+    assert end.written.endswith("\x1b[?1049l")
+    assert len(end.written) < 100_000, "of more than 140 KB"
     end.sender = Sender(os.open(os.devnull, os.O_WRONLY), str.encode, end.gave_up.append)
 
 
