@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from gputop.app import GpuTop
-from gputop.live.probe_controller import ProbeController
 from gputop.messages import ProbeEnded, ProbeMeasured, ProbeProgress, ProbeStarted
 from gputop.topology.model.machine import GpuPair
 from gputop.topology.model.quantities import WRITE
@@ -253,21 +252,6 @@ async def test_busy_refusal_names_the_key_that_forces(monkeypatch: pytest.Monkey
         assert "P forces it" in text(pilot, "#status")
         await press(pilot, "P")
         assert probing.started[-1] == ("p2p", (), True)
-
-
-async def test_a_demo_simulates_every_probe_unless_a_pair_is_selected(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    started: list[tuple[tuple[str, ...], int, bool]] = []
-
-    def start(self: object, names: Any, addresses: Any = (), force: bool = False) -> None:
-        started.append((names, len(addresses), force))
-
-    monkeypatch.setattr(ProbeController, "start_suite", start)
-    async with GpuTop().run_test(size=(80, 24)) as pilot:
-        await give(pilot, demo_report("hgx-h100-8"))
-        await press(pilot, "p", "P", "3", "p", "a")
-    assert started == [((), 0, False), ((), 0, True), (("p2p",), 2, False), (("p2p",), 0, False)]
 
 
 async def test_files_are_not_measured() -> None:

@@ -115,18 +115,6 @@ async def test_the_cost_follows_the_level() -> None:
             seen[level] = rows(pilot)["p2p"]
             await press(pilot, "L")
         assert len(set(seen.values())) == 3
-        await pilot.click(offset=(picture(pilot).splitlines()[1].index("full"), 1))
-        await settle(pilot)
-        assert "cost at level full" in text(pilot, "#probe-list")
-
-
-async def test_views_are_clicked() -> None:
-    async with GpuTop().run_test(size=(80, 24)) as pilot:
-        await show(pilot, healthy())
-        line = picture(pilot).splitlines()[2]
-        await pilot.click(offset=(line.index("earlier runs"), 2))
-        await settle(pilot)
-        assert pilot.app.screen.query_one("#probe-earlier").display
 
 
 async def test_bars_verdicts_and_four_numbers() -> None:

@@ -13,7 +13,7 @@ from gputop.live.probe_controller import ProbeController
 from gputop.measuring import history
 from gputop.messages import SuiteChanged, SuiteState
 from tests.gputop.screens.probes.shown import healthy, rows, select, show, step
-from tests.support.app import SIZES, app_of, demo_report, press, rounds, settle, text
+from tests.support.app import SIZES, app_of, demo_report, give, press, rounds, settle, text
 
 
 async def test_keys_start_what_is_selected(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,6 +38,21 @@ async def test_keys_start_what_is_selected(monkeypatch: pytest.MonkeyPatch) -> N
         (("nccl",), True, "normal"),
         ((), False, "full"),
     ]
+
+
+async def test_a_demo_simulates_every_probe_unless_a_pair_is_selected(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    started: list[tuple[tuple[str, ...], int, bool]] = []
+
+    def start(self: object, names: Any, addresses: Any = (), force: bool = False) -> None:
+        started.append((names, len(addresses), force))
+
+    monkeypatch.setattr(ProbeController, "start_suite", start)
+    async with GpuTop().run_test(size=(80, 24)) as pilot:
+        await give(pilot, demo_report("hgx-h100-8"))
+        await press(pilot, "p", "P", "3", "p", "a")
+    assert started == [((), 0, False), ((), 0, True), (("p2p",), 2, False), (("p2p",), 0, False)]
 
 
 async def test_a_suite_moves_through_the_list() -> None:
