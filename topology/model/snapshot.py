@@ -177,15 +177,26 @@ def decode(data: bytes) -> NodeSnapshot:
     version, or does not fit the schema.
     """
     try:
-        head: Any = msgspec.json.decode(data)
+        schema = _schema_of(data)
+        if not isinstance(schema, str) or not schema.startswith("gputop.snapshot/"):
+            raise SnapshotError("not a gputop snapshot: no schema gputop.snapshot/N in it")
+        if schema != SCHEMA:
+            raise SnapshotError(f"schema {schema[:60]!r}: this gputop reads {SCHEMA}")
+        return msgspec.json.decode(data, type=NodeSnapshot)
+    except msgspec.ValidationError as error:
+        raise SnapshotError(f"does not fit {SCHEMA}: {error}") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise SnapshotError(f"not JSON: {error}") from error
-    schema = head.get("schema") if isinstance(head, dict) else None
-    if not isinstance(schema, str) or not schema.startswith("gputop.snapshot/"):
-        raise SnapshotError("not a gputop snapshot: no schema gputop.snapshot/N in it")
-    if schema != SCHEMA:
-        raise SnapshotError(f"schema {schema[:60]!r}: this gputop reads {SCHEMA}")
+
+
+class _Head(msgspec.Struct):
+    """What says whether a document is a snapshot; the rest is passed over, not read."""
+
+    schema: Any = None
+
+
+def _schema_of(data: bytes) -> object:
     try:
-        return msgspec.convert(head, NodeSnapshot)
-    except (msgspec.ValidationError, RecursionError) as error:
-        raise SnapshotError(f"does not fit {SCHEMA}: {error}") from error
+        return msgspec.json.decode(data, type=_Head).schema
+    except msgspec.ValidationError:
+        return None

@@ -153,13 +153,17 @@ def way_of(pair: PairDecision) -> Way:
 
 def pair_groups(before: Prediction, after: Prediction) -> tuple[PairGroup, ...]:
     """Group the pairs that differ by what changes, the largest group first."""
-    then = {(pair.src, pair.dst): way_of(pair) for pair in after.pairs}
+    if before.pairs is after.pairs:
+        return ()
+    then = {(pair.src, pair.dst): pair for pair in after.pairs}
     grouped: dict[tuple[Way, Way], set[tuple[int, int]]] = {}
     seen: set[tuple[int, int]] = set()
-    for pair in sorted(before.pairs, key=lambda pair: (_key(pair), pair.src > pair.dst)):
-        new = then.get((pair.src, pair.dst))
-        old = way_of(pair)
-        if new is not None and new != old and _key(pair) not in seen:
+    for pair in sorted(before.pairs, key=lambda pair: pair.src > pair.dst):
+        other = then.get((pair.src, pair.dst))
+        if other is None or _seen(pair) == _seen(other):
+            continue
+        old, new = way_of(pair), way_of(other)
+        if new != old and _key(pair) not in seen:
             seen.add(_key(pair))
             grouped.setdefault((old, new), set()).add(_key(pair))
     ordered = sorted(grouped.items(), key=lambda item: (-len(item[1]), item[0]))
@@ -167,6 +171,10 @@ def pair_groups(before: Prediction, after: Prediction) -> tuple[PairGroup, ...]:
         PairGroup(before=old, after=new, pairs=tuple(sorted(pairs)))
         for (old, new), pairs in ordered
     )
+
+
+def _seen(pair: PairDecision) -> tuple[str, str, str]:
+    return pair.label, pair.path, pair.transport
 
 
 def described(graph: SearchGraph | None) -> str:

@@ -22,6 +22,8 @@ from .viewsteps import NVLS, NVLS_VARIABLE, nvls_switch
 
 P2P_LEVELS = {"NCCL_P2P_LEVEL", "NCCL_P2P_DISABLE"}
 """Nothing but the limit of P2P asks for these."""
+LIMITED = (NEAR_ENOUGH, FOR_SENDS, FOR_RECEIVES)
+"""Questions whose answers name a level."""
 
 
 def reach_of(views: list[Computed], pairs: tuple[PairDecision, ...]) -> Reach | None:
@@ -109,7 +111,7 @@ def _for_gdr_level(ground: Ground, settings: Settings) -> Ground | None:
 def _reworded(
     steps: tuple[DecisionStep, ...], words: Mapping[DecisionStep, DecisionStep]
 ) -> tuple[DecisionStep, ...]:
-    return tuple(words.get(step, step) for step in steps)
+    return tuple([words.get(step, step) if step.question in LIMITED else step for step in steps])
 
 
 def _without_nvls(ground: Ground, settings: Settings) -> Ground | None:

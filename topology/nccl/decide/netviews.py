@@ -42,14 +42,14 @@ class _NetView:
     def __init__(self, computed: Computed) -> None:
         self._computed, self._version = computed, computed.version
         self._ways = PathWords(computed.version)
-        self._shared: dict[tuple[str, GdrCheck], DecisionStep] = {}
+        self._asked: dict[tuple[int, int], tuple[DecisionStep, ...]] = {}
+        """By the checks for sends and for receives."""
         self._relays: dict[int, DecisionStep] = {}
         self._rates: dict[float, float] = {}
 
     def decide(self, gpu: SystemNode, net: SystemNode) -> NetDecision:
-        gdr = self._computed.gdr
         there, back = gpu.paths["NET"][net.index], net.paths["GPU"][gpu.index]
-        send, receive = gdr.check(gpu, net, send=True), gdr.check(gpu, net, send=False)
+        send, receive = self._computed.gdr.both(gpu, net)
         relay = relay_of(gpu, net) if there.type is PathType.PXN else None
         far = DecisionStep(
             question="how far is the NIC?",
@@ -58,10 +58,14 @@ class _NetView:
             flag="NCCL_PXN_DISABLE" if relay is not None else "NCCL_TOPO_FILE",
             source="graph/paths.cc:ncclTopoComputePaths",
         )
-        asked = (
-            self._asked(FOR_SENDS, send),
-            self._asked(FOR_RECEIVES, receive),
-        )
+        # Checks that are equal are the same object.
+        asked = self._asked.get((id(send), id(receive)))
+        if asked is None:
+            asked = (
+                gdr_step(self._version, FOR_SENDS, send),
+                gdr_step(self._version, FOR_RECEIVES, receive),
+            )
+            self._asked[id(send), id(receive)] = asked
         return NetDecision(
             rank=gpu.rank,
             net=net.dev,
@@ -73,12 +77,6 @@ class _NetView:
             name=net.name,
             steps=(far, *asked) if relay is None else (far, self._relayed(relay), *asked),
         )
-
-    def _asked(self, question: str, check: GdrCheck) -> DecisionStep:
-        step = self._shared.get((question, check))
-        if step is None:
-            step = self._shared[question, check] = gdr_step(self._version, question, check)
-        return step
 
     def _relayed(self, relay: SystemNode) -> DecisionStep:
         step = self._relays.get(relay.index)

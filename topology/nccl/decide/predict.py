@@ -198,7 +198,8 @@ class _Groundwork:
 
     def make(self) -> Ground:
         found = self.computed()
-        all_graphs = [self.search(view) for view in found]
+        remember = self.standing is not None or len(found) > 1
+        all_graphs = [self.search(view, remember=remember) for view in found]
         domains = [
             Domain(view, graphs.ring, number, placed=self.placed())
             for number, (view, graphs) in enumerate(zip(found, all_graphs, strict=True))
@@ -235,12 +236,16 @@ class _Groundwork:
             self.standing.take_back(self.lent)
         return made
 
-    def search(self, computed: Computed) -> Graphs:
+    def search(self, computed: Computed, *, remember: bool) -> Graphs:
         wanted = self.settings.integer("NCCL_NVLS_ENABLE", 2) != 0
         refused = fabric_refuses(self.snapshot.machine, computed.system)
         here = self.version.library == "nccl" and len(computed.system.nodes["GPU"]) > 1
         return search_graphs(
-            computed.system, self.version, self.settings, nvls=wanted and here and refused is None
+            computed.system,
+            self.version,
+            self.settings,
+            nvls=wanted and here and refused is None,
+            remember=remember,
         )
 
     def view(self, domain: Domain, graphs: Graphs, domains: int) -> DomainView:

@@ -11,6 +11,7 @@ from ..nodes import Kind, PathType, System, SystemPath
 from ..settings import Settings
 from ..versions import Version
 from .choices import Choices
+from .draft import RING
 from .ledger import Lanes, Ledger, Route
 from .nics import Nics
 from .orders import FREE, Orders
@@ -101,6 +102,9 @@ class Field:
 
     def ways(self, pattern: int, farthest: int, speed: int, *, mutual: bool) -> Ways:
         """The ways that one attempt may take; kept because attempts share them."""
+        if self.by_rank:
+            # Among many GPUs rings and trees try the same GPUs in the same order.
+            pattern, mutual = RING, mutual and not self.same_back
         key = (pattern, farthest, speed, mutual)
         known = self._ways.get(key)
         if known is None:
@@ -119,6 +123,12 @@ class Field:
     def lanes(self) -> Lanes:
         """The links by number, for many GPUs."""
         return Lanes(self.system, self.ledger)
+
+    @cached_property
+    def same_back(self) -> bool:
+        """Whether GPUs are as far apart one way as the other."""
+        types = [[path.type for path in gpu.paths["GPU"]] for gpu in self.gpus]
+        return types == [list(back) for back in zip(*types, strict=True)]
 
     @cached_property
     def gpu_types(self) -> list[int]:

@@ -28,12 +28,15 @@ _remembered: dict[bytes, Found] = {}
 domains of a node are often alike."""
 
 
-def search_graphs(system: System, version: Version, settings: Settings, *, nvls: bool) -> Graphs:
+def search_graphs(
+    system: System, version: Version, settings: Settings, *, nvls: bool, remember: bool = True
+) -> Graphs:
     """Search for the ring, the tree and, if asked, the NVLS graph.
 
     The paths of the system must be computed. Its best bandwidths are set on the way. `nvls`:
-    the library would use NVSwitch multicast, which takes at least two GPUs. A system without
-    GPUs has no graphs.
+    the library would use NVSwitch multicast, which takes at least two GPUs. `remember`: a system
+    with the same inputs may have been searched before, or may come again. A system without GPUs has
+    no graphs.
     """
     count = len(system.nodes["GPU"])
     if not count:
@@ -44,12 +47,14 @@ def search_graphs(system: System, version: Version, settings: Settings, *, nvls:
             return known_node.graphs
     field = Field(system, version, settings, nvls=nvls)
     inputs = Inputs(field, version, settings, nvls=nvls)
-    found = _remembered.get(inputs.digest)
+    digest = inputs.digest() if remember else b""
+    found = _remembered.get(digest)
     if found is None:
         found = _search(field, version, inputs.nets, nvls=nvls)
         if len(_remembered) >= REMEMBERED:
             _remembered.clear()
-        _remembered[inputs.digest] = found
+        if remember:
+            _remembered[digest] = found
     graphs, system.max_bandwidth_gbs, system.total_bandwidth_gbs = found
     nets = [system.nodes["NET"][net].dev for net in inputs.nets]
     ranks = [gpu.rank for gpu in system.nodes["GPU"]]

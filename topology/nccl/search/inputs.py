@@ -39,30 +39,33 @@ class Inputs:
     """The inputs of one search."""
 
     def __init__(self, field: Field, version: Version, settings: Settings, *, nvls: bool) -> None:
-        self._field = field
+        self._field, self._nvls = field, nvls
+        self._version, self._settings = version, settings
         self._numbers: dict[SystemLink, int] = {}
         self.nets = self._nets_in_order()
         """NICs by index in `System.nodes`, in the order in which they are numbered here."""
         self._places = {net: place for place, net in enumerate(self.nets)}
+
+    def digest(self) -> bytes:
+        """Equal where all inputs are; they themselves would take megabytes."""
         paths = self._path_figures()
         every = (
-            self._head(version, settings, nvls=nvls),
-            [self._gpu(index) for index in range(field.count)],
+            self._head(),
+            [self._gpu(index) for index in range(self._field.count)],
             self._net_figures(),
             list(self._lists()),
             paths,
             self._link_figures(),
         )
-        self.digest = blake2b(msgspec.msgpack.encode(every), digest_size=32).digest()
-        """Equal where all inputs are; they themselves would take megabytes."""
+        return blake2b(msgspec.msgpack.encode(every), digest_size=32).digest()
 
-    def _head(self, version: Version, settings: Settings, *, nvls: bool) -> list[object]:
-        field, system = self._field, self._field.system
+    def _head(self) -> list[object]:
+        field, system, version = self._field, self._field.system, self._version
         cpu = system.nodes["CPU"][:1]
         return [
             version.library,
             version.number,
-            nvls,
+            self._nvls,
             system.inter,
             system.hosts,
             field.count,
@@ -70,7 +73,7 @@ class Inputs:
             field.switched,
             is_rome_like(system),
             [(one.arch, one.vendor) == ("x86", "amd") for one in cpu],
-            [repr(settings.text(name)) for name in VARIABLES],
+            [repr(self._settings.text(name)) for name in VARIABLES],
         ]
 
     def _nets_in_order(self) -> list[int]:

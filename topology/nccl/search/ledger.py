@@ -159,6 +159,8 @@ class Lanes:
         """What a path out of `start` takes at a speed, as (link, MB/s)."""
         numbers = self._numbers
         if not (self._ledger.backs or is_dear(path, start)):
+            if len(path.links) == 1:
+                return ((numbers[id(path.links[0])], speed),)
             plain = {numbers[id(link)]: speed for link in path.links}
             if len(plain) == len(path.links):
                 return tuple(plain.items())

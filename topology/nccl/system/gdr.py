@@ -121,16 +121,24 @@ class GdrRules:
 
     def check(self, gpu: SystemNode, net: SystemNode, *, send: bool) -> GdrCheck:
         """Whether a GPU's memory is given to the NIC, for sends (NIC reads) or for receives."""
+        return self.both(gpu, net)[0] if send else self._receive(gpu, net)
+
+    def both(self, gpu: SystemNode, net: SystemNode) -> tuple[GdrCheck, GdrCheck]:
+        """The answers for sends and for receives."""
+        receive = self._receive(gpu, net)
+        if net.gdr and gpu.gdr:
+            if self._read == 0:
+                return READ_FLAG, receive
+            # Old GPUs share PCIe with other flows; NVLink peers are the sign that they do not.
+            if gpu.sm < 80 and self._read < 0 and self._version.nvml_check and self._alone(gpu):
+                return READ_BEFORE_SM80, receive
+        return receive, receive
+
+    def _receive(self, gpu: SystemNode, net: SystemNode) -> GdrCheck:
         if not net.gdr:
             return NO_GDR_NIC
         if not gpu.gdr:
             return NO_GDR_GPU
-        if send:
-            if self._read == 0:
-                return READ_FLAG
-            # Old GPUs share PCIe with other flows; NVLink peers are the sign that they do not.
-            if self._read < 0 and gpu.sm < 80 and self._version.nvml_check and self._alone(gpu):
-                return READ_BEFORE_SM80
         worker = relay_of(gpu, net)
         c2c = worker.cpu is not None and worker.paths["CPU"][worker.cpu].type is PathType.C2C
         distance = worker.paths["NET"][net.index].type

@@ -74,6 +74,6 @@ def test_an_order_of_nics_that_differs_is_another_search() -> None:
         digests.add(
             Inputs(
                 Field(one, version, Settings({}), nvls=False), version, Settings({}), nvls=False
-            ).digest
+            ).digest()
         )
     assert len(digests) == 2
