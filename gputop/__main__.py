@@ -112,8 +112,8 @@ def _dispatch(arguments: list[str]) -> int:
 
     import click
 
-    # What a command makes it keeps: the collector would look at all of it a thousand times.
-    gc.set_threshold(20_000, 10, 10)
+    # What a command makes it keeps: the collector would look at all of it for nothing.
+    gc.set_threshold(1_000_000, 10, 10)
     from gputop.commands.root import root
     from gputop.exits import ANSWERED, INTERRUPTED, USAGE, Exit
     from gputop.terminal.clean import clean

@@ -64,15 +64,12 @@ class PathWords:
     def way(self, src: SystemNode, path: SystemPath) -> str:
         """The nodes of a path: "GPU 0 - PCIe switch - GPU 1"."""
         known = self._names
-        words = [known.get(id(src)) or self._named(src)]
-        for link in path.links:
-            node = link.to
-            words.append(known.get(id(node)) or self._named(node))
-        return " - ".join(words)
-
-    def _named(self, node: SystemNode) -> str:
-        found = self._names[id(node)] = name(node, self._version)
-        return found
+        try:
+            return " - ".join([known[id(src)], *[known[id(link.to)] for link in path.links]])
+        except KeyError:
+            for node in (src, *(link.to for link in path.links)):
+                known[id(node)] = name(node, self._version)
+            return self.way(src, path)
 
     def narrowest(self, path: SystemPath) -> str:
         """The link that sets the bandwidth: "PCI 24 GB/s"."""

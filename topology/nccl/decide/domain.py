@@ -8,6 +8,7 @@ from ..nodes import SystemNode
 from ..prediction import SearchGraph
 from ..system.compute import Computed
 from ..system.nets import LocalNets
+from .distances import Distances
 from .labels import net_label, ring_uses, send_uses
 
 
@@ -18,8 +19,7 @@ class Domain:
     computed: Computed
     ring: SearchGraph | None
     number: int
-    placed: bool = True
-    """Whether it was read where the GPUs hang."""
+    distances: Distances
     local: LocalNets = field(init=False)
 
     def __post_init__(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ...model.snapshot import NodeSnapshot
+from ..nodes import System
 from ..prediction import DomainView, Graphs, Library, PairDecision, Prediction
 from ..search.graphs import search_graphs
 from ..settings import Settings
@@ -12,16 +13,16 @@ from ..system.compute import Computed
 from ..system.domains import views
 from ..system.networks import Network, nets_of, network_of, with_socket_nic, without_other_nics
 from ..system.peers import Grants
-from ..system.prepared import PreparedSystem
 from ..versions import Version, preferred, version_for
 from ..xml.bus import NO_TREE
 from .alike import gdr_of, reach_of
+from .distances import Distances
 from .domain import Domain
 from .grants import grants_of, mig_remark
 from .ground import Ground, NotedSettings, keep_ground, known_ground
 from .left_out import remarks
 from .netviews import local_nets, net_decisions
-from .standing import Standing, footing_of
+from .standing import Lent, Standing, footing_of
 from .steps import CAN_REACH
 from .timing import hardware_of, timing_of
 from .transports import decide_pairs
@@ -156,7 +157,7 @@ class _Groundwork:
         self.network: Network = network_of(self.root, settings)
         self.root = without_other_nics(self.root, self.network)
         self.nic_assumed = False
-        self.lent: PreparedSystem | None = None
+        self.lent: Lent | None = None
 
     def assume(self, *texts: str | None) -> None:
         for text in texts:
@@ -169,7 +170,9 @@ class _Groundwork:
         ranks = self.group.ranks
         version, settings = self.version, self.settings
         if self.standing is not None:
-            self.lent = self.standing.lend(self.root, version, settings, ranks)
+            self.lent = self.standing.lend(
+                self.root, version, settings, ranks, placed=self.placed()
+            )
         found = views(
             self.root,
             version,
@@ -177,7 +180,7 @@ class _Groundwork:
             self.grants,
             ranks=ranks,
             more_nodes=more,
-            prepared=self.lent,
+            prepared=None if self.lent is None else self.lent.prepared,
         )
         if found[0].system.inter and not nets_of(self.root):
             # A real run always has the socket interface in its topology.
@@ -196,12 +199,18 @@ class _Groundwork:
         stated = any(pair.ancestor is not None for pair in pairs)
         return stated or NO_TREE.removesuffix(".") not in self.assumptions
 
+    def distances(self, system: System) -> Distances:
+        """The words for the ways of a system, kept from one prediction to the next."""
+        if self.lent is not None and self.lent.prepared.is_made(system):
+            return self.lent.distances
+        return Distances(self.version, placed=self.placed())
+
     def make(self) -> Ground:
         found = self.computed()
         remember = self.standing is not None or len(found) > 1
         all_graphs = [self.search(view, remember=remember) for view in found]
         domains = [
-            Domain(view, graphs.ring, number, placed=self.placed())
+            Domain(view, graphs.ring, number, self.distances(view.system))
             for number, (view, graphs) in enumerate(zip(found, all_graphs, strict=True))
         ]
         devs = {gpu.rank: gpu for view in found for gpu in view.system.nodes["GPU"]}

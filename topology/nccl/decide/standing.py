@@ -16,6 +16,7 @@ from ..xml.base import Base, base_topology
 from ..xml.detect import detect
 from .alike import derived
 from .communicator import NodeCommunicator, communicator
+from .distances import Distances
 from .ground import Ground, Key, NotedSettings
 
 GROUNDS = 4
@@ -31,6 +32,13 @@ class Footing(NamedTuple):
     """Of the topology."""
     asked: Mapping[str, str | None]
     """The variables that were asked for on the way."""
+
+
+class Lent(NamedTuple):
+    """A system, and the words for its ways."""
+
+    prepared: PreparedSystem
+    distances: Distances
 
 
 def footing_of(
@@ -59,7 +67,7 @@ class Standing:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._footing: Footing | None = None
-        self._prepared: PreparedSystem | None = None
+        self._lent: Lent | None = None
         self._grounds: tuple[tuple[Key, Mapping[str, str | None], Ground], ...] = ()
 
     def ground(self, key: Key, settings: Settings) -> Ground | None:
@@ -84,16 +92,24 @@ class Standing:
         return found
 
     def lend(
-        self, root: Element, version: Version, settings: Settings, ranks: dict[Place, int]
-    ) -> PreparedSystem:
-        """The system for these, made before or now."""
+        self,
+        root: Element,
+        version: Version,
+        settings: Settings,
+        ranks: dict[Place, int],
+        *,
+        placed: bool,
+    ) -> Lent:
+        """The system for these, made before or now; `placed`: it was read where the GPUs hang."""
         with self._lock:
-            found, self._prepared = self._prepared, None
-        if found is None or not found.is_for(root, version, settings, ranks):
-            found = PreparedSystem(root, version, settings, ranks)
+            found, self._lent = self._lent, None
+        if found is None or not found.prepared.is_for(root, version, settings, ranks):
+            found = Lent(
+                PreparedSystem(root, version, settings, ranks), Distances(version, placed=placed)
+            )
         return found
 
-    def take_back(self, prepared: PreparedSystem) -> None:
+    def take_back(self, lent: Lent) -> None:
         """Keep a system for the next prediction."""
         with self._lock:
-            self._prepared = prepared
+            self._lent = lent

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from ..nodes import PathType, SystemNode, SystemPath
+from ..nodes import PathType
 from ..prediction import DecisionStep
 from ..settings import Settings
 from ..system.compute import Computed
@@ -12,7 +12,7 @@ from ..system.levels import PathLevel
 from ..system.networks import Network
 from ..system.peers import Grant, NetCheck, P2pCheck
 from ..versions import Version
-from ..wording import PathWords, gbs, meaning
+from ..wording import gbs, meaning
 from .labels import reads, uses_cumem
 
 BY_DEFAULT = "'s default"
@@ -61,28 +61,6 @@ def same_shm() -> DecisionStep:
         source=CHECK_P2P,
         basis="assumed",
     )
-
-
-class Distances:
-    """How far apart two GPUs are, before any diversion; `placed`: it was read where they hang."""
-
-    def __init__(self, version: Version, *, placed: bool) -> None:
-        self.ways, self._placed = PathWords(version), placed
-        self._answers = [f"{version.name_of(kind)}: {meaning(version, kind)}" for kind in PathType]
-        self._table = f", a constant of {version.library.upper()}'s table"
-
-    def step(self, src: SystemNode, path: SystemPath) -> DecisionStep:
-        """The path from one GPU to another."""
-        ways, guessed = self.ways, not self._placed and path.type > PathType.NVB
-        way = f"{ways.way(src, path)}; narrowest link {ways.narrowest(path)}{self._table}"
-        return DecisionStep(
-            question="how far apart?",
-            answer=self._answers[path.type],
-            because=f"{way}; where they hang was not read (`gputop topo`: ?)" if guessed else way,
-            flag="NCCL_TOPO_FILE",
-            source="graph/paths.cc:ncclTopoSetPaths",
-            basis="assumed" if guessed else "read",
-        )
 
 
 def near_enough(

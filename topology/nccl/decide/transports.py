@@ -56,7 +56,7 @@ class _Inside:
         self._domain, self._network, self._bus_ids = domain, network, bus_ids
         self._computed = domain.computed
         version = self._version = domain.computed.version
-        self._distances = steps.Distances(version, placed=domain.placed)
+        self._distances = domain.distances
         self._first_steps = {
             False: (steps.same_host(False), steps.same_shm()),
             True: (steps.same_host(True),),
@@ -76,7 +76,7 @@ class _Inside:
         check = first if path is direct else computed.peers.p2p(one, other)
         grant = computed.grant(one, other)
         # Checks that are equal are the same object.
-        alike = (mnnvl, direct.type, id(first), id(check), net, id(grant))
+        alike = (mnnvl, direct.type, id(first), id(check), id(net), id(grant))
         known = self._answers.get(alike)
         if known is None:
             known = _answer(computed, one, other, check, net), grant

@@ -137,14 +137,17 @@ class Inputs:
             for node in nodes[start]:
                 yield from node.paths.get(end, ())
 
-    def _path_figures(self) -> list[float]:
-        """Type, bandwidth and links of each path, in one row: of many GPUs there are thousands."""
-        numbers, number = self._numbers, self._numbers.setdefault
-        found: list[float] = []
-        for path in self._paths():
-            found += (path.type, path.bandwidth_gbs, len(path.links))
-            found += [number(link, len(numbers)) for link in path.links]
-        return found
+    def _path_figures(self) -> list[object]:
+        """Types, bandwidths and links of all paths, in rows: of many GPUs there are thousands."""
+        paths = [*self._paths()]
+        links = [link for path in paths for link in path.links]
+        self._numbers.update((link, at) for at, link in enumerate(dict.fromkeys(links)))
+        return [
+            [path.type for path in paths],
+            [path.bandwidth_gbs for path in paths],
+            [len(path.links) for path in paths],
+            [*map(self._numbers.__getitem__, links)],
+        ]
 
     def _number(self, link: SystemLink) -> int:
         return self._numbers.setdefault(link, len(self._numbers))

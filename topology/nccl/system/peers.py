@@ -116,6 +116,7 @@ class Peers:
         self._joined = version.mnnvl and settings.integer("NCCL_MNNVL_ENABLE", 2) != 0
         self._known: dict[tuple[bool, PathType, int, bool, Grant | None], P2pCheck] = {}
         """Checks by what they depend on; of many pairs most are alike."""
+        self._nets: dict[tuple[float, float, float], NetCheck] = {}
         self._near_gbs: dict[int, float] = {}
         """By index of a GPU: the highest bandwidth to a NIC at PXB or nearer."""
         self._no_net = settings.integer("NCCL_NET_DISABLE_INTRA", version.net_disable_intra) == 1
@@ -163,9 +164,17 @@ class Peers:
         """graph/paths.cc:ncclTopoCheckNet for GPUs of this system."""
         if self._no_net:
             return SWITCHED_OFF
-        between = src.paths["GPU"][dst.index].bandwidth_gbs
-        one, other = self._fastest_near(src), self._fastest_near(dst)
-        return NetCheck(one > between and other > between, between, one, other)
+        figures = (
+            src.paths["GPU"][dst.index].bandwidth_gbs,
+            self._fastest_near(src),
+            self._fastest_near(dst),
+        )
+        check = self._nets.get(figures)
+        if check is None:
+            between, one, other = figures
+            check = NetCheck(one > between and other > between, between, one, other)
+            self._nets[figures] = check
+        return check
 
     def forget_nics(self) -> None:
         """Paths to NICs have changed since `net` was asked."""

@@ -34,6 +34,10 @@ class PreparedSystem:
         """Whether the system made for these is the same."""
         return root is self._root and self._rest == (version, ranks, _relays(version, settings))
 
+    def is_made(self, system: System) -> bool:
+        """Whether it is the system that was made here."""
+        return system is self._system
+
     def system(self) -> System:
         """The system as it was made; whoever had it before has it no longer."""
         system = self._system
