@@ -20,6 +20,8 @@ _XGMI_SHARE = 0.4
 _BLOCKS = ("UMC", "SDMA", "GFX", "MMHUB", "PCIE_BIF", "XGMI_WAFL")
 _SAMPLES = 1000
 """Samples that the driver takes between two readings."""
+_MOST_LINKS = 64
+"""That the library has room for (amdsmi.h, AMDSMI_MAX_NUM_XGMI_PHYSICAL_LINK)."""
 _WEIGHT_PCIE, _WEIGHT_SOCKETS = 40, 72
 _HOPS_PCIE, _HOPS_SOCKETS = 2, 3
 """Weights as rocm_smi.cc counts them: to the CPU and back, and more between two CPUs."""
@@ -79,8 +81,8 @@ def _device(shape: DemoShape, gpu: Function, gpus: tuple[Function, ...]) -> dict
         "amdsmi_get_gpu_ecc_enabled": 0xAF,
         "amdsmi_get_pcie_info": {"pcie_static": _pcie(16, model.pcie_gen, "max_pcie_")},
         "amdsmi_get_gpu_xgmi_link_status": {
-            "status": ["U" if up else "D" for _, up in links],
-            "total_links": len(links),
+            "status": ["U" if up else "D" for _, up in links[:_MOST_LINKS]],
+            "total_links": min(len(links), _MOST_LINKS),
         },
         "amdsmi_get_link_metrics": {"links": [{"bdf": end} for end, _ in links]},
         "amdsmi_get_gpu_metrics_info": _lanes(shape),
