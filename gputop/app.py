@@ -26,6 +26,7 @@ from gputop.screens import NAMES
 from gputop.screens.key_line import COMMON
 from gputop.screens.selection import PickedDevices
 from gputop.screens.view import View
+from gputop.stylesheet import KeptStylesheet
 from gputop.terminal import hangup, job_control
 from gputop.terminal.clean import clean
 from gputop.terminal.remembered import Remembered
@@ -74,6 +75,7 @@ class GpuTop(QuickKeysApp[int]):
     ) -> None:
         self.MODES = {name: partial(self._open, name) for name in NAMES}  # type: ignore[misc]
         super().__init__()
+        self.stylesheet = KeptStylesheet(variables=self.get_css_variables())
         self.feed = feed
         self.interval = interval
         self.trouble = ""

@@ -8,13 +8,17 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from textual.color import Color
+from textual.css.stylesheet import Stylesheet
 from textual.theme import Theme
 
 from gputop import theming
 from gputop.app import GpuTop
+from gputop.stylesheet import KeptStylesheet
 from gputop.terminal.clean import clean, clean_block
 from gputop.widgets.panels import ChoicePanel
 from gputop.widgets.spans import left, right, text_of, width_of, wrapped
+from tests.shared_styles import parse_again
 from tests.support.app import app_of, demo_report, give, picture, press, settle
 
 BUILTIN = theming.builtin()
@@ -153,3 +157,19 @@ async def test_theme_is_previewed_chosen_and_left_alone_on_escape() -> None:
         assert app.theme.startswith("gputop-")
         assert app.theme != "gputop-dark"
         assert theming.inks_of(app).style("bad") != plain
+
+
+def test_only_other_colours_are_parsed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Stylesheet, "_parse_rules", parse_again)  # tests share what was parsed
+    sheet = KeptStylesheet(variables={"ink": "red"})
+    sheet.add_source("Label { color: $ink; }")
+    (rule,) = sheet.rules
+    sheet.set_variables({"ink": "red"})
+    sheet.add_source("Label { color: $ink; text-style: bold; }")
+    sheet.reparse()
+    assert sheet.rules[0] is rule
+    assert len(sheet.rules) == 2
+    sheet.set_variables({"ink": "blue"})
+    sheet.reparse()
+    assert rule.styles.color == Color.parse("red")
+    assert [other.styles.color for other in sheet.rules] == [Color.parse("blue")] * 2
