@@ -14,8 +14,11 @@ import textual.app
 import textual.pilot
 from _pytest.pathlib import import_path
 from hypothesis import HealthCheck, settings
+from textual.css.stylesheet import Stylesheet
+from textual.screen import Screen
 
-from tests.idle import wait_for_idle
+from tests.idle import draw_later, wait_for_idle
+from tests.shared_styles import parse_once
 from tests.support.amdsmi.wheels import NoWheel, Shelf
 from tests.support.places import TESTS
 
@@ -35,6 +38,9 @@ settings.load_profile("untimed")
 for driving in (textual.app, textual.pilot):
     assert hasattr(driving, "wait_for_idle")
     vars(driving)["wait_for_idle"] = wait_for_idle
+Screen._compositor_refresh = draw_later  # type: ignore[assignment, method-assign]
+assert hasattr(Stylesheet, "_parse_rules")
+Stylesheet._parse_rules = parse_once  # type: ignore[method-assign]
 
 ASKED_FOR = ("captures", "timing")
 """Markers of tests that run only where `-m` names the marker."""
@@ -78,6 +84,9 @@ def pytest_collection_finish() -> None:
     gc.enable()
     # The app freezes too, once: from app to app that would keep whatever the last ones left.
     vars(gc)["freeze"] = lambda: None
+    # Memory is at hand: looking ten times as seldom takes a tenth off what the tests cost.
+    gc.set_threshold(200_000, 10, 10)
+    vars(gc)["set_threshold"] = lambda *_: None
 
 
 def pytest_sessionfinish() -> None:

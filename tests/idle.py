@@ -13,6 +13,8 @@ from typing import Any
 from textual._context import active_app
 from textual.screen import Screen
 
+draw = Screen._compositor_refresh
+
 UNMET = (
     "_layout_required",
     "_scroll_required",
@@ -47,10 +49,25 @@ async def wait_for_idle(_: float = 0, max_sleep: float = 1) -> None:
             # What lies under a panel asks again and again: Textual draws it with the panel.
             screens = [screen for screen in screens if screen is app.screen]
         if not screens:
-            return
+            if not (app._running and app.screen._compositor._dirty_regions):
+                return
+            draw(app.screen)
+            continue
         below_drawn = True
         for screen in screens:
             screen._on_timer_update()  # instead of at the next 60th of a second
+
+
+def draw_later(screen: Screen[Any]) -> None:
+    """Leave the drawing of an app without a terminal to `wait_for_idle`.
+
+    Nobody sees what stands on the screen before the app is idle, and how many such pictures there
+    are depends on how fast the machine is.
+    """
+    if screen.app.is_headless and screen is screen.app.screen:
+        screen._dirty_widgets.clear()  # the compositor has noted what of them to draw
+    else:
+        draw(screen)
 
 
 def _waits(screen: Screen[Any]) -> bool:

@@ -101,19 +101,6 @@ def test_without_a_gpu_there_is_nothing_to_measure() -> None:
     assert "no GPU to measure" in done.stderr
 
 
-def test_the_selftest_goes_through_the_real_worker() -> None:
-    done = gputop("probe", "p2p", "--selftest", "--json")
-    assert done.returncode == 0, done.stderr
-    document = json.loads(done.stdout)
-    assert document["schema"] == "gputop.probe/1"
-    assert document["status"] == "finished"
-    figures = document["measurements"]
-    assert {figure["device_kind"] for figure in figures} == {"cpu"}
-    assert {figure["verdict"] for figure in figures if figure["quantity"] == "bytes_arrive"} == {
-        "arrived"
-    }
-
-
 def test_a_python_without_torch_is_reported(tmp_path: Path) -> None:
     python = tmp_path / "python"
     python.write_text(f'#!/bin/sh\nexec {sys.executable} -S -E "$@"\n')

@@ -11,8 +11,10 @@ import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
+from tests.support.layers import nodes
 from tests.support.places import ROOT
 
 START = """
@@ -66,6 +68,7 @@ def modules() -> dict[str, Path]:
     return found
 
 
+@cache
 def late_imports() -> dict[str, set[str]]:
     """Module -> modules that it imports inside functions; the probes stand apart.
 
@@ -76,7 +79,7 @@ def late_imports() -> dict[str, set[str]]:
     for name, path in known.items():
         if name.startswith("gputop.probes"):
             continue
-        for function in ast.walk(ast.parse(path.read_text())):
+        for function in nodes(path):
             if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 for node in ast.walk(function):
                     found[name].update(_targets(node, name, known))

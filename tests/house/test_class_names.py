@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 
+from tests.support.layers import nodes
 from tests.support.places import ROOT
 
 
@@ -13,7 +14,7 @@ def bearers() -> dict[str, list[str]]:
     found = defaultdict(list)
     for top in ("gputop", "topology", "probes"):
         for path in sorted((ROOT / top).rglob("*.py")):
-            for node in ast.walk(ast.parse(path.read_text())):
+            for node in nodes(path):
                 if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                     found[node.name].append(f"{path.relative_to(ROOT)}:{node.lineno}")
     return found

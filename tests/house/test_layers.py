@@ -8,7 +8,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from tests.support.layers import HEAD, breaches, floors, place, python_files
+from tests.support.layers import HEAD, breaches, floors, nodes, place, python_files, tree
 from tests.support.places import ROOT
 
 LINES, FILES = 300, 20
@@ -88,24 +88,23 @@ def test_every_file_stays_small_and_imports_no_foreign_package() -> None:
     wrong = []
     for path in python_files(ROOT):
         text = (ROOT / path).read_text()
-        tree = ast.parse(text)
         if len(text.splitlines()) > LINES:
             wrong.append(f"{path}: over {LINES} lines")
         names = {
             alias.name.split(".")[0]
-            for node in ast.walk(tree)
+            for node in nodes(ROOT / path)
             if isinstance(node, ast.Import)
             for alias in node.names
         } | {
             node.module.split(".")[0]
-            for node in ast.walk(tree)
+            for node in nodes(ROOT / path)
             if isinstance(node, ast.ImportFrom) and not node.level and node.module
         }
         relative = {"gputop"} if path.parts[0] != "gputop" else set[str]()
         wrong += [f"{path}: {name}" for name in names & (FOREIGN[path.parts[0]] | relative)]
         wrong += [
             f"{path}: torch outside a function"
-            for node in tree.body
+            for node in tree(ROOT / path).body
             if isinstance(node, ast.Import) and "torch" in {alias.name for alias in node.names}
         ]
     assert wrong == []

@@ -8,6 +8,7 @@ from collections import Counter
 
 from gputop.measuring.quantities import quantity, specs
 from gputop.topology.model import quantities
+from tests.support.layers import nodes
 from tests.support.places import ROOT
 
 DECLARED = {known.key: known for spec in specs().values() for known in spec.quantities}
@@ -44,8 +45,7 @@ def test_no_key_is_written_in_many_files() -> None:
     files: Counter[str] = Counter()
     for folder in ("gputop", "topology", "probes"):
         for path in (ROOT / folder).rglob("*.py"):
-            tree = ast.parse(path.read_text("utf-8"))
-            found = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+            found = {node.value for node in nodes(path) if isinstance(node, ast.Constant)}
             files.update(key for key in DECLARED.keys() - WORDS_BESIDES if key in found)
     assert DECLARED.keys() - WORDS_BESIDES - files.keys() == set(), "no file was found"
     assert {key: count for key, count in files.items() if count > MOST_FILES} == {}

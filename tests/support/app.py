@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import AsyncIterator
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -28,6 +29,7 @@ SHAPES = ("hgx-h100-8", "dgx-1v", "pcie-l40s-8", "sick-h100-8")
 TICK = 7
 
 
+@cache
 def demo_report(name: str, tick: int = TICK) -> Report:
     """A demo node at one tick, with what NCCL will do there."""
     return Report(Node(DemoFeed(name).at(tick)).decide())

@@ -28,12 +28,27 @@ def floors(text: str) -> dict[str, int]:
     return found
 
 
-def python_files(root: Path) -> Iterator[Path]:
+@cache
+def python_files(root: Path) -> tuple[Path, ...]:
     """Every Python file of the program, relative to the root."""
-    for top in TOPS:
-        for path in sorted((root / top).rglob("*.py")):
-            if "__pycache__" not in path.parts:
-                yield path.relative_to(root)
+    return tuple(
+        path.relative_to(root)
+        for top in TOPS
+        for path in sorted((root / top).rglob("*.py"))
+        if "__pycache__" not in path.parts
+    )
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    """A file as Python reads it; several tests look through the same ones."""
+    return ast.parse(path.read_text("utf-8"))
+
+
+@cache
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    """Every node of a file, the outer ones first."""
+    return tuple(ast.walk(tree(path)))
 
 
 def place(path: Path, known: dict[str, int]) -> str:
@@ -44,7 +59,7 @@ def place(path: Path, known: dict[str, int]) -> str:
 def imported(root: Path, path: Path) -> Iterator[Path]:
     """Files of the program that one imports, wherever in it the import stands."""
     module = _package(path)
-    for node in ast.walk(_tree(root / path)):
+    for node in nodes(root / path):
         if isinstance(node, ast.Import):
             wanted = [tuple(alias.name.split(".")) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -64,12 +79,12 @@ def loaded(root: Path, path: Path) -> Iterator[Path]:
     """
     importers = {"import_module", "__import__"} | {
         alias.asname
-        for node in ast.walk(_tree(root / path))
+        for node in nodes(root / path)
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
         if alias.name == "import_module" and alias.asname
     }
-    for node in ast.walk(_tree(root / path)):
+    for node in nodes(root / path):
         if not isinstance(node, ast.Call) or not node.args:
             continue
         func = node.func
@@ -110,10 +125,6 @@ def _module(path: Path) -> tuple[str, ...]:
 
 
 @cache
-def _tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text())
-
-
 def _file(root: Path, parts: tuple[str, ...]) -> Path | None:
     """The file that defines a dotted name; None for what is not the program's."""
     if parts[0] != "gputop":
@@ -148,5 +159,6 @@ def breaches(root: Path, known: dict[str, int]) -> Iterator[tuple[str, str]]:
             yield str(path), str(other)
 
 
+@cache
 def _is_list(root: Path, path: Path) -> bool:
     return path.name == "__init__.py" and not any(imported(root, path))

@@ -86,7 +86,7 @@ def test_the_app_hears_start_progress_figures_and_end(monkeypatch: pytest.Monkey
 
     selftests(monkeypatch)
     probing = Probing(post)
-    probing.start_suite(("p2p",), (), False, "normal", NODE)
+    probing.start_suite(("p2p",), (), False, "quick", NODE)
     assert done.wait(60)
     kinds = [type(message) for message in posted]
     assert kinds[0] is SuiteChanged
@@ -112,7 +112,7 @@ def test_cancelling_ends_with_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
 
     selftests(monkeypatch)
     probing = Probing(post)
-    probing.start_suite(("p2p",), (), False, "normal", NODE)
+    probing.start_suite(("p2p",), (), False, "quick", NODE)
     assert done.wait(60)
     assert isinstance(posted[-1], ProbeEnded)
     assert posted[-1].status == "cancelled"

@@ -83,6 +83,13 @@ def test_many_probes_give_one_document(tmp_path: Path) -> None:
     for run in document["runs"]:
         assert run["level"] == "quick"
         check_run(run)
+    arrived = {
+        figure["verdict"]
+        for run in document["runs"]
+        for figure in run["measurements"]
+        if figure["quantity"] == "bytes_arrive"
+    }
+    assert arrived == {"arrived"}
     assert not any(tmp_path.iterdir()), "a self-test is not kept in the history"
 
 
