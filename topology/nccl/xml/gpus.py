@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 import msgspec
 
@@ -100,6 +101,10 @@ def _xgmi(gpu: Element, addresses: frozenset[str]) -> Iterator[XgmiLink]:
     for bundle in gpu.each("xgmi"):
         far = address(bundle.get("target"))
         if far is not None and far in addresses:
-            links = whole(bundle, "count", least=1)
-            # RCCL lists links of one hop alone (graph/xml.cc:ncclTopoGetXmlFromGpu).
-            yield complete(XgmiLink(remote_address=far, active=True, links=links, hops=1))
+            yield _xgmi_link(far, whole(bundle, "count", least=1))
+
+
+@lru_cache(256)
+def _xgmi_link(far: str, links: int | None) -> XgmiLink:
+    # RCCL lists links of one hop alone (graph/xml.cc:ncclTopoGetXmlFromGpu).
+    return complete(XgmiLink(remote_address=far, active=True, links=links, hops=1))

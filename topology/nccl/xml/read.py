@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import lru_cache
 from xml.parsers import expat
 
 from ...model.element import Element
@@ -27,6 +28,8 @@ MAX_CHARACTERS = 255
 
 ALL = ""
 """Key under which elements of every name are counted."""
+KEPT = 1024
+"""Answers about names and values: large files repeat them thousands of times."""
 VERSIONS = {1: "NCCL", 2: "RCCL"}
 """Value of `version` of the root, and whose it is (NCCL_TOPO_XML_VERSION of either)."""
 
@@ -71,7 +74,8 @@ def check_topology(element: Element) -> None:
         if depth > MAX_DEPTH:
             raise FormatError(f"elements nested deeper than {MAX_DEPTH}")
         for node in level:
-            counts.update((node.tag, ALL))
+            counts[node.tag] += 1
+            counts[ALL] += 1
             _check_counts(counts)
             _check(node.tag, node.attributes)
         level = [child for parent in level for child in parent.children]
@@ -96,7 +100,8 @@ class _Reader:
         self._counts: Counter[str] = Counter()
 
     def start(self, tag: str, attributes: list[str]) -> None:
-        self._counts.update((tag, ALL))
+        self._counts[tag] += 1
+        self._counts[ALL] += 1
         _check_counts(self._counts)
         if len(self._open) >= MAX_DEPTH:
             raise FormatError(f"elements nested deeper than {MAX_DEPTH}")
@@ -167,7 +172,7 @@ def _check(tag: str, attributes: tuple[tuple[str, str], ...]) -> None:
         raise FormatError(f"an element whose name has {len(tag)} characters")
     names = [name for name, _ in attributes]
     for text in (tag, *names):
-        if _NAME.fullmatch(text) is None:
+        if not _is_name(text):
             raise FormatError(
                 f"{text[:40]!r} of <{tag[:40]}> is no name of an element or attribute"
             )
@@ -178,9 +183,20 @@ def _check(tag: str, attributes: tuple[tuple[str, str], ...]) -> None:
             f"<{tag[:40]}> has {len(attributes)} attributes; NCCL reads {MAX_ATTRIBUTES}"
         )
     for name, value in attributes:
-        for text in (name, value):
-            if len(text) > MAX_CHARACTERS:
-                raise FormatError(f"{len(text)} characters in {name[:40]} of <{tag[:40]}>")
-        wrong = complaint(tag, name, value)
-        if wrong is not None:
-            raise FormatError(f"{name}={value[:60]!r} of <{tag}> {wrong}")
+        fault = _fault(tag, name, value)
+        if fault is not None:
+            raise FormatError(fault)
+
+
+@lru_cache(KEPT)
+def _is_name(text: str) -> bool:
+    return _NAME.fullmatch(text) is not None
+
+
+@lru_cache(KEPT)
+def _fault(tag: str, name: str, value: str) -> str | None:
+    for text in (name, value):
+        if len(text) > MAX_CHARACTERS:
+            return f"{len(text)} characters in {name[:40]} of <{tag[:40]}>"
+    wrong = complaint(tag, name, value)
+    return None if wrong is None else f"{name}={value[:60]!r} of <{tag}> {wrong}"
