@@ -86,9 +86,11 @@ def test_scripts_pass_shellcheck() -> None:
     assert done.returncode == 0, done.stdout
 
 
-def test_readme_names_every_recipe() -> None:
-    text = (ROOT / "README.md").read_text()
-    for path in RECIPES.rglob("*.*"):
+def test_documents_name_every_recipe() -> None:
+    text = (ROOT / "README.md").read_text() + (ROOT / "docs" / "install.md").read_text()
+    for folder in {path.parent for path in RECIPES.rglob("*.*") if path.parent != RECIPES}:
+        assert f"{folder.relative_to(ROOT).as_posix()}/" in text
+    for path in (*RECIPES.glob("*.*"), *(RECIPES / "slurm").iterdir()):
         assert path.relative_to(ROOT).as_posix() in text
 
 

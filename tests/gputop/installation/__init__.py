@@ -1,1 +1,1 @@
-"""Tests of gputop/terminal."""
+"""Tests of gputop/installation."""

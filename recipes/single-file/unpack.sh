@@ -1,0 +1,48 @@
+# Where gputop.pex unpacks itself, once: in the cache folder of the user or, where that cannot be
+# written, in a folder below a temporary one that nobody else may enter. PEX_ROOT names another.
+gputop_usable() {
+    # Made by somebody else, it may hold anything.
+    # shellcheck disable=SC3067
+    if [ -L "$1" ] || [ ! -O "$1" ]; then
+        return 1
+    fi
+    if [ -e "$1/usable" ]; then
+        return 0
+    fi
+    # Python loads libraries from here, which a folder mounted noexec refuses.
+    chmod 700 "$1" && printf '#!/bin/sh\n' > "$1/runs" && chmod 700 "$1/runs" && "$1/runs" &&
+        mv "$1/runs" "$1/usable"
+}
+gputop_python() {
+    for python in python3.10 python3.11 python3.12 python3.13 python3.14 python3.15; do
+        command -v "$python" > /dev/null && return 0
+    done
+    python3 -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2> /dev/null
+}
+if [ -z "${PEX_ROOT:-}" ]; then
+    user=$(id -u)
+    for place in "${XDG_CACHE_HOME:-${HOME:-}/.cache}/gputop-pex" "${TMPDIR:-/tmp}/gputop-pex-$user" \
+        "/tmp/gputop-pex-$user" "/dev/shm/gputop-pex-$user"; do
+        if [ ! -e "$place/usable" ]; then
+            [ "$place" = "/.cache/gputop-pex" ] && continue
+            # shellcheck disable=SC2174
+            mkdir -p -m 700 "$place" 2> /dev/null
+        fi
+        if gputop_usable "$place" 2> /dev/null; then
+            PEX_ROOT=$place
+            break
+        fi
+    done
+    if [ -z "${PEX_ROOT:-}" ]; then
+        echo "gputop: nowhere to unpack: PEX_ROOT may name a folder that you may write and that is not mounted noexec" >&2
+        exit 70
+    fi
+    export PEX_ROOT
+    if [ ! -d "$PEX_ROOT/venvs" ]; then
+        if ! gputop_python; then
+            echo "gputop: no Python 3.10 or newer on PATH" >&2
+            exit 70
+        fi
+        echo "gputop: unpacking to $PEX_ROOT, once" >&2
+    fi
+fi
