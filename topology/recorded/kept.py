@@ -40,9 +40,9 @@ class KeptText:
         """What was kept."""
         return b"".join(self._pieces)
 
-    def offer(self, lines: Sequence[bytes], first: int, text: bytes, words: Vocabulary) -> None:
-        """Keep these lines if need be; `text` holds every line that may be of an output once."""
-        found = bool(self._wanted.found(text, words))
+    def offer(self, lines: Sequence[bytes], first: int, words: Vocabulary) -> None:
+        """Keep these lines if need be; `words`: of every line that may be of an output, once."""
+        found = self._wanted.any(words)
         wanted, self._goes_on = found or self._goes_on, found
         if not wanted or self.until is not None:
             return
@@ -66,7 +66,7 @@ class KeptText:
             end = data.find(b"\n", start + _PIECE_BYTES) + 1 or len(data)
             lines = data[start:end].removesuffix(b"\n").split(b"\n")
             text = b"\n".join({line[:_LONGEST_LINE] for line in lines})
-            self.offer(lines, first, text, Vocabulary(text))
+            self.offer(lines, first, Vocabulary(text))
             start, first = end, first + len(lines)
 
     def number(self, line: int) -> int:

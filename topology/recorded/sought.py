@@ -11,11 +11,20 @@ _DIGITS = b"0123456789"
 
 
 class Vocabulary:
-    """The different words of a text, without their digits."""
+    """A text and its different words, without their digits."""
 
     def __init__(self, text: bytes) -> None:
+        self.text = text
         self.whole = set(text.translate(None, _DIGITS).split())
         self.joined = b" ".join(self.whole)
+        self._there: dict[bytes, bool] = {}
+
+    def within(self, part: bytes) -> bool:
+        """Whether a word holds this part."""
+        known = self._there.get(part)
+        if known is None:
+            known = self._there[part] = part in self.joined
+        return known
 
 
 class Sought:
@@ -35,22 +44,17 @@ class Sought:
 
     def possible(self, words: Vocabulary) -> list[bytes]:
         """Those that a text with these words may hold."""
-        joined, whole = words.joined, words.whole
-        there: dict[bytes, bool] = {}
-        found = []
-        for text, inner, parts in self._texts:
-            if not inner <= whole:
-                continue
-            for part in parts:
-                known = there.get(part)
-                if known is None:
-                    known = there[part] = part in joined
-                if not known:
-                    break
-            else:
-                found.append(text)
-        return found
+        whole, within = words.whole, words.within
+        return [
+            text
+            for text, inner, parts in self._texts
+            if inner <= whole and all(map(within, parts))
+        ]
 
-    def found(self, text: bytes, words: Vocabulary) -> list[bytes]:
-        """Those that the text holds; `words` are its own."""
-        return [wanted for wanted in self.possible(words) if wanted in text]
+    def found(self, words: Vocabulary) -> list[bytes]:
+        """Those that the text with these words holds."""
+        return [wanted for wanted in self.possible(words) if wanted in words.text]
+
+    def any(self, words: Vocabulary) -> bool:
+        """Whether the text with these words holds one of them."""
+        return any(wanted in words.text for wanted in self.possible(words))

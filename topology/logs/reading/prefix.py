@@ -47,28 +47,16 @@ def source_of(head: bytes) -> str | None:
 
 
 class Heads:
-    """Reads the heads of lines and remembers those it has read."""
+    """Reads the heads of lines and remembers who spoke."""
 
     def __init__(self) -> None:
-        self._speakers: dict[bytes, Speaker | None] = {}
         self._hosts: set[bytes] = set()
         self._places: set[tuple[bytes, bytes]] = set()
         """Pairs of a host and one of its processes."""
 
-    def speaker(self, head: bytes) -> Speaker | None:
-        """Find who speaks; `head` is the text before the mark. None when it names nobody."""
-        at = head.rfind(b" [")
-        key = head[head.rfind(b" ", 0, at) + 1 :] if at > 0 else head
-        try:
-            return self._speakers[key]
-        except KeyError:
-            pass
-        found = self._read(key)
-        if found is None and key is not head:
-            found = self._read(head)
-        if len(self._speakers) < _CACHE_LIMIT:
-            self._speakers[key] = found
-        return found
+    def speaker(self, end: bytes, head: bytes) -> Speaker | None:
+        """Find who speaks in the end of a head, else in all of it; None when it names nobody."""
+        return self._read(end) or (None if end is head else self._read(head))
 
     def _read(self, head: bytes) -> Speaker | None:
         match = _WHO.search(head)

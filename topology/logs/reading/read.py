@@ -6,7 +6,7 @@ read once, line by line; what repeats per channel or rank is held once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
 from ...recorded.kept import KeptText
@@ -18,7 +18,7 @@ from .building import Blocks, Process
 from .gathering import GatheredLog, numbered
 from .kinds import WORDS, Reader, family
 from .lines import LineReader, Readable
-from .prefix import MARK, Heads, Speaker, source_of, unfolded, unwrapped, without_colour
+from .prefix import MARK, Heads, source_of, unfolded, unwrapped, without_colour
 from .signs import NONE, Signs
 from .unmarked import MOST_OPENINGS, Unmarked, marked
 
@@ -123,17 +123,24 @@ class _Reading:
         elsewhere, ours = 0, 0
         counts: dict[str, int] = {}
         words, by_head, log = self._by_word, self._by_head, self._log
-        telling = self._telling(lines)
-        if telling is None:
+        whole = b"\n".join(lines)
+        marks = whole.count(MARK)
+        others = [raw for raw in lines if _MOST not in raw] if marks else lines
+        telling = self._telling(lines, others)
+        quoted = len(log.openings) >= MOST_OPENINGS or whole.isspace()
+        if not marks and not telling and quoted and not self._unmarked.awaits:
             self._number += len(lines)
             log.kinds["elsewhere"] += len(lines)
             return
+        # What no line of these holds need not be looked for in each.
+        mixed = b"\x1b" in whole or marks + len(others) != len(lines)
+        failing = b"ailed" in whole or b"rror" in whole
         for raw in lines:
             number += 1
             # Nearly all lines of a log are these: a head that is known, and one mark.
             head, mark, text = raw.partition(_MOST)
             known = by_head.get(head) if mark else None
-            if known is None or b"\x1b" in text or MARK in text:
+            if known is None or (mixed and (b"\x1b" in text or MARK in text)):
                 at = raw.find(MARK)
                 if at < 0 and raw not in telling and not self._unmarked.awaits:
                     elsewhere += 1
@@ -162,7 +169,7 @@ class _Reading:
             kind: str | None
             if reader.__class__ is str:
                 kind = reader
-                if b"ailed" in text or b"rror" in text:
+                if failing and (b"ailed" in text or b"rror" in text):
                     log.note("INFO", process, text, number)
             else:
                 kind = None
@@ -177,18 +184,12 @@ class _Reading:
         if elsewhere:
             log.kinds["elsewhere"] += elsewhere
 
-    def _telling(self, lines: list[bytes]) -> set[bytes] | None:
-        """The few lines without the library's head that may say something; None: skip them all."""
-        distinct = set(lines)
-        others = [raw for raw in distinct if _MOST not in raw]
-        text = b"\n".join(others)
-        words = Vocabulary(text)
+    def _telling(self, lines: list[bytes], others: list[bytes]) -> Collection[bytes]:
+        """Which of the `others`, that have no head of the library, may say something."""
+        words = Vocabulary(b"\n".join(set(others)))
         if self._kept is not None:
-            self._kept.offer(lines, self._number + 1, text, words)
-        telling = self._unmarked.telling(others, text, words)
-        quoted = len(self._log.openings) >= MOST_OPENINGS or not words.whole
-        idle = not telling and quoted and not self._unmarked.awaits
-        return None if idle and len(others) == len(distinct) and MARK not in text else telling
+            self._kept.offer(lines, self._number + 1, words)
+        return self._unmarked.telling(words)
 
     def _process(self, head: bytes) -> tuple[Process, str | None]:
         """Find the process behind a head, and the source file that a warning names."""
@@ -196,10 +197,12 @@ class _Reading:
         key = head[head.rfind(b" ", 0, place) + 1 :] if place > 0 else head
         known = self._by_head.get(key)
         if known is None:
-            speaker: Speaker | None = self._heads.speaker(head)
+            speaker = self._heads.speaker(key, head)
             where = speaker.where if speaker is not None else source_of(head)
             known = (self._log.process(speaker), where)
-            if len(self._by_head) < _WORD_CACHE and key[:1] != b"{":
+            if key[:1] != b"{":
+                if len(self._by_head) >= _WORD_CACHE:
+                    self._by_head.clear()  # the jobs that they came from have ended
                 self._by_head[key] = known
         return known
 

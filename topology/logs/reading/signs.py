@@ -39,22 +39,24 @@ class Signs:
     """Patterns for lines that the library did not mark as its own."""
 
     def __init__(self, patterns: Iterable[str] = (), general: Iterable[str] = ()) -> None:
-        """`general` patterns count only in lines that name the library or its network."""
+        """`general` patterns count only in lines that name the library or its network.
+
+        Raises ValueError for a pattern that says nothing certain of what it matches.
+        """
         self._general = frozenset(general)
         self._needs: list[tuple[re.Pattern[str], list[frozenset[bytes]]]] = []
-        self.always: list[re.Pattern[str]] = []
-        """Patterns of which no text is certain, so that any line may match them."""
         for pattern in dict.fromkeys((*patterns, *self._general)):
             compiled = re.compile(pattern)
             for needed in (alternatives := literals(pattern)):
                 sets = [frozenset(text.encode() for text in texts) for texts in needed]
                 self._needs.append((compiled, sets))
             if not alternatives:
-                self.always.append(compiled)
+                raise ValueError(f"any line may match {pattern!r}: it has no text of its own")
         self._texts = Sought(text for _, sets in self._needs for texts in sets for text in texts)
 
-    def present(self, text: bytes, words: Vocabulary) -> Present:
-        """The patterns that lines of this text may match, by what few of the lines hold."""
+    def present(self, words: Vocabulary) -> Present:
+        """The patterns that lines of a text may match, by what few of its lines hold."""
+        text = words.text
         possible = set(self._texts.possible(words))
         counts: dict[bytes, int] = {}
         found: Present = {}
@@ -77,15 +79,11 @@ class Signs:
                 found.setdefault(one, []).append(pattern)
         return found
 
-    def excerpt(self, line: bytes, present: Present) -> str | None:
-        """The part of the line that a pattern matches, None where none does."""
-        texts = [text for text in present if text in line]
-        if not texts and not self.always:
-            return None
+    def excerpt(self, line: bytes, possible: Iterable[re.Pattern[str]]) -> str | None:
+        """The part of the line that one of the patterns matches, None where none does."""
         decoded = line.decode("utf-8", "replace").strip()
         named = _LIBRARY.search(line) is not None
-        tried = (pattern for text in texts for pattern in present[text])
-        for pattern in (*tried, *self.always):
+        for pattern in possible:
             if not named and pattern.pattern in self._general:
                 continue
             match = pattern.search(decoded)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from ...recorded.sought import Sought, Vocabulary
 from ..report.text import plain
@@ -19,17 +19,16 @@ _LAST_WORDS = re.compile(
     rb"NCCL (?:error|Error)|nccl\w+Error|Watchdog caught collective|Cuda failure|Last error:"
     rb"|ProcessGroupNCCL.*(?:[Tt]imeout|[Ee]xception|abort|got stuck|timed out)"
 )
-_TOLD = Sought(
+_OWN = Signs(
     (
-        b"NCCL error", b"NCCL Error", b"nccl", b"Watchdog caught", b"Cuda failure", b"Last error:",
-        b"ProcessGroupNCCL", b"CCL version", b"NCCL ", b"INFO NET", b"INFO Ring", b"INFO Channel",
-        b"INFO Trees", b"INFO comm", b"INFO Using", b"INFO Cuda", b"INFO CUDA", b"INFO rank",
-        b"INFO Bootstrap", b"INFO NCCL_", b"INFO Launch", b"INFO Connected", b"WARN ", b" -> ",
-        b"\x1b", *VIA, *MARKS, *NAMES,
+        _LAST_WORDS.pattern.decode(), "NCCL (?:INFO|WARN) ", "CCL version",
+        "INFO NET|INFO Ring|INFO Channel|INFO Trees|INFO comm|INFO Using|INFO Cuda|INFO CUDA",
+        "INFO rank|INFO Bootstrap|INFO NCCL_|INFO Launch|INFO Connected|WARN |INFO .*->|\x1b",
+        *(re.escape(text.decode()) for text in (*VIA, *MARKS, *NAMES)),
     )
 )  # fmt: skip
-"""Without any of these there are neither last words nor a version, a head, progress or a setting.
-Colours may hide all of them."""
+"""Where none of these matches there are neither last words nor a version, a head, progress or a
+setting. Colours may hide all of them."""
 _VERSION = re.compile(rb"[NR]CCL version ?:? ?\d+\.\d+")
 _ITS_VERSION = re.compile(rb", NCCL version (\d{1,3}\.\d{1,3}\.\d{1,3})\b")
 _BARE = re.compile(rb"(?:^|[\s>:|\])])(NCCL (?:INFO|WARN) )")
@@ -62,8 +61,6 @@ _SUSPECTS = Sought(
 _FRAME = re.compile(rb"^\W*(?:\[?\w+\]?: *)?(?:File \"|frame #\d)")
 """A place in a trace: its path may hold the same words."""
 _EMPTY_WORDS = re.compile(rb"Last error:\s*$")
-_MANY = 8
-"""Different words about the library or GPUs from which on most lines will hold one."""
 MOST_SUSPECTS = 5
 MOST_OPENINGS = 3
 
@@ -92,7 +89,9 @@ class Unmarked:
         self._log = log
         self._signs = signs
         self._present: Present = {}
-        """The signs that the lines may hold which were given last."""
+        """The signs that lines of the text may match which was given last."""
+        self._told: dict[bytes, list[bytes]] = {}
+        """Its lines that may say something, with what they hold of that."""
         self._awaited = False
         """The line before ended in "Last error:", so this one says what it is."""
 
@@ -101,21 +100,17 @@ class Unmarked:
         """Whether the next line belongs to the one before."""
         return self._awaited
 
-    def telling(self, lines: list[bytes], text: bytes, words: Vocabulary) -> set[bytes]:
-        """Which of the lines to come may say something; `text` is all of them, with its `words`."""
-        about = _ABOUT.found(text, words)
-        if not about:
-            return set()
-        if len(about) < _MANY and sum(map(text.count, about)) < len(lines) // 4:
-            text = b"\n".join(_lines_with(about, text))
-            words = Vocabulary(text)
-        self._present = self._signs.present(text, words)
-        if self._signs.always:
-            return set(lines)
-        told = {*self._present, *_TOLD.found(text, words)}
-        if len(self._log.suspects) < MOST_SUSPECTS:
-            told.update(_SUSPECTS.found(text, words))
-        return {line for line in _lines_with(told, text) if _holds(line, about)}
+    def telling(self, words: Vocabulary) -> Collection[bytes]:
+        """Which lines of the text to come may say something."""
+        about = _ABOUT.found(words)
+        self._present = self._signs.present(words) if about else {}
+        told = dict.fromkeys(self._present)
+        if about:
+            told.update(dict.fromkeys(_OWN.present(words)))
+            if len(self._log.suspects) < MOST_SUSPECTS:
+                told.update(dict.fromkeys(_SUSPECTS.found(words)))
+        self._told = _lines_with(told, about, words.text)
+        return self._told
 
     def read(self, raw: bytes, number: int) -> int:
         """Read one line; 1 when it is the library's or about it."""
@@ -135,7 +130,7 @@ class Unmarked:
                 return 1
         if last_words is not None or awaited:
             self._awaited = _EMPTY_WORDS.search(text) is not None
-            excerpt = self._signs.excerpt(text, self._present)
+            excerpt = self._excerpt(raw, text)
             log.note("OTHER", None, text if excerpt is None else excerpt.encode(), number)
             log.kinds["framework"] += 1
             named = _ITS_VERSION.search(text)
@@ -148,7 +143,7 @@ class Unmarked:
         if settings:
             log.kinds["setting"] += 1
             return 0
-        excerpt = self._signs.excerpt(text, self._present)
+        excerpt = self._excerpt(raw, text)
         if excerpt is not None:
             log.note("OTHER", None, excerpt.encode(), number)
             log.kinds["sign"] += 1
@@ -160,15 +155,30 @@ class Unmarked:
         return 0
 
 
-def _lines_with(marks: Iterable[bytes], text: bytes) -> set[bytes]:
-    """The lines of a text that hold one of the marks."""
-    found = set()
+    def _excerpt(self, raw: bytes, text: bytes) -> str | None:
+        """What a sign finds in a line; `text` is the line without its end."""
+        held = self._told.get(raw)
+        if held is None:
+            held = [one for one in self._present if one in text]
+        possible = [pattern for one in held for pattern in self._present.get(one, ())]
+        return self._signs.excerpt(text, possible) if possible else None
+
+
+def _lines_with(
+    marks: Iterable[bytes], about: Iterable[bytes], text: bytes
+) -> dict[bytes, list[bytes]]:
+    """The lines of a text that hold a mark, and what they are about; each with its marks."""
+    found: dict[bytes, list[bytes]] = {}
     for mark in marks:
         at = text.find(mark)
         while at >= 0:
             end = text.find(b"\n", at)
             end = end if end >= 0 else len(text)
-            found.add(text[text.rfind(b"\n", 0, at) + 1 : end])
+            line = text[text.rfind(b"\n", 0, at) + 1 : end]
+            if line in found:
+                found[line].append(mark)
+            elif _holds(line, about):
+                found[line] = [mark]
             at = text.find(mark, end)
     return found
 
