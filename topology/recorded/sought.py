@@ -58,3 +58,16 @@ class Sought:
     def any(self, words: Vocabulary) -> bool:
         """Whether the text with these words holds one of them."""
         return any(wanted in words.text for wanted in self.possible(words))
+
+
+def lines_with(wanted: Iterable[bytes], text: bytes) -> dict[bytes, list[bytes]]:
+    """The lines of a text that hold one of the wanted texts, each with those that it holds."""
+    found: dict[bytes, list[bytes]] = {}
+    for one in wanted:
+        at = text.find(one)
+        while at >= 0:
+            end = text.find(b"\n", at)
+            end = end if end >= 0 else len(text)
+            found.setdefault(text[text.rfind(b"\n", 0, at) + 1 : end], []).append(one)
+            at = text.find(one, end)
+    return found

@@ -139,21 +139,28 @@ def _stray(log: GatheredLog, process: Process, src: int, dst: int, line: int) ->
 
 
 def _whole_ring(log: GatheredLog, process: Process, text: bytes, line: int) -> str | None:
-    match = _ORDER.match(text)
-    if match is None:
+    ring = _ring_order(text)
+    if ring is None:
         return None
-    order = [int(rank) for rank in match[2].split()]
+    channel, order = ring
     comm = process.comm
     if comm is None and order:
         comm = _stray(log, process, max(order), 0, line)
     if comm is not None:
-        _, known = comm.rings.setdefault(int(match[1]), (line, []))
+        _, known = comm.rings.setdefault(channel, (line, []))
         # A ring of many ranks continues on a further line with the same head (graph/rings.cc).
         if len(known) + len(order) <= max(comm.nranks, 1):
             known.extend(order)
         elif known != order:
             comm.left_out["ring orders"] += 1
     return "ring order"
+
+
+@lru_cache(4096)
+def _ring_order(text: bytes) -> tuple[int, list[int]] | None:
+    """Channel and ranks of a whole ring; short jobs print the same ones."""
+    match = _ORDER.match(text)
+    return None if match is None else (int(match[1]), [int(rank) for rank in match[2].split()])
 
 
 def on_ring(log: GatheredLog, process: Process, text: bytes, line: int) -> str | None:

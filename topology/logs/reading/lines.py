@@ -151,6 +151,8 @@ class LineReader:
             self.stopped = f"it unpacks to over {MOST_UNPACKED} times its size"
 
     def _cut(self, lines: list[bytes]) -> list[bytes]:
+        if max(map(len, lines), default=0) <= LONGEST_LINE:
+            return lines
         return [self._short(line) if len(line) > LONGEST_LINE else line for line in lines]
 
     def _short(self, line: bytes) -> bytes:

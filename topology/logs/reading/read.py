@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ...recorded.kept import KeptText
 from ...recorded.pasted import PastedText, read_pasted, text_formats
-from ...recorded.sought import Vocabulary
+from ...recorded.sought import Vocabulary, lines_with
 from ..report.report import LogReport
 from .blocks import read_system
 from .building import Blocks, Process
@@ -31,6 +31,8 @@ _LEVELS = {
 }
 _MOST = MARK + b"INFO "
 """What nearly all lines of the library hold."""
+_FAILURES = (b"ailed", b"rror")
+"""In lines of a kind that says little else, these are worth a note."""
 _WORD_CACHE = 20_000
 
 
@@ -119,32 +121,37 @@ class _Reading:
 
     def _read(self, lines: list[bytes]) -> None:
         """Read every line; this loop has to be fast."""
-        number = self._number
         elsewhere, ours = 0, 0
         counts: dict[str, int] = {}
-        words, by_head, log = self._by_word, self._by_head, self._log
+        words, by_head = self._by_word, self._by_head
+        log, unmarked = self._log, self._unmarked
         whole = b"\n".join(lines)
         marks = whole.count(MARK)
-        others = [raw for raw in lines if _MOST not in raw] if marks else lines
+        others = [raw for raw in lines if raw.find(_MOST) < 0] if marks else lines
         telling = self._telling(lines, others)
         quoted = len(log.openings) >= MOST_OPENINGS or whole.isspace()
-        if not marks and not telling and quoted and not self._unmarked.awaits:
+        if not marks and not telling and quoted and not unmarked.awaits:
             self._number += len(lines)
             log.kinds["elsewhere"] += len(lines)
             return
-        # What no line of these holds need not be looked for in each.
-        mixed = b"\x1b" in whole or marks + len(others) != len(lines)
-        failing = b"ailed" in whole or b"rror" in whole
-        for raw in lines:
-            number += 1
+        # What none or few of these lines hold is not looked for in each of them.
+        coloured = b"\x1b" in whole
+        glued = marks - b"\n".join(others).count(MARK) > len(lines) - len(others)
+        failing = lines_with(_FAILURES, whole)
+        for number, line in enumerate(lines, self._number + 1):
+            raw = line
             # Nearly all lines of a log are these: a head that is known, and one mark.
             head, mark, text = raw.partition(_MOST)
             known = by_head.get(head) if mark else None
-            if known is None or (mixed and (b"\x1b" in text or MARK in text)):
+            if (
+                known is None
+                or (glued and text.find(MARK) >= 0)
+                or (coloured and text.find(b"\x1b") >= 0)
+            ):
                 at = raw.find(MARK)
-                if at < 0 and raw not in telling and not self._unmarked.awaits:
+                if at < 0 and raw not in telling and not unmarked.awaits:
                     elsewhere += 1
-                    if len(log.openings) < MOST_OPENINGS and raw.strip():
+                    if not quoted and raw.strip() and len(log.openings) < MOST_OPENINGS:
                         log.openings.append((number, raw[:1600]))
                     continue
                 if raw[:1] == b"{":
@@ -165,11 +172,10 @@ class _Reading:
                 if not first:
                     continue
                 word, reader = first[0], words.get(first[0])
-            ours += 1
             kind: str | None
             if reader.__class__ is str:
                 kind = reader
-                if failing and (b"ailed" in text or b"rror" in text):
+                if line in failing and (b"ailed" in text or b"rror" in text):
                     log.note("INFO", process, text, number)
             else:
                 kind = None
@@ -178,8 +184,8 @@ class _Reading:
                 if kind is None:
                     kind = self._understand(process, text, word, reader, number)  # type: ignore[arg-type]
             counts[kind] = counts.get(kind, 0) + 1
-        self._number = number
-        self._library_lines += ours
+        self._number += len(lines)
+        self._library_lines += ours + sum(counts.values())
         log.kinds.update(counts)
         if elsewhere:
             log.kinds["elsewhere"] += elsewhere

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import cache
 
 from ...recorded.sought import Sought, Vocabulary
 from .literals import literals
@@ -56,25 +57,16 @@ class Signs:
 
     def present(self, words: Vocabulary) -> Present:
         """The patterns that lines of a text may match, by what few of its lines hold."""
-        text = words.text
-        possible = set(self._texts.possible(words))
-        counts: dict[bytes, int] = {}
+        there = set(self._texts.found(words))
+        count = cache(words.text.count)
         found: Present = {}
         for pattern, sets in self._needs:
-            if any(texts.isdisjoint(possible) for texts in sets):
+            held = [texts & there for texts in sets]
+            if not all(held):
                 continue
-            rare: list[bytes] = []
-            fewest = len(text) + 1
-            for texts in sets:
-                here = texts & possible
-                for one in here:
-                    if one not in counts:
-                        counts[one] = text.count(one)
-                count = sum(counts[one] for one in here)
-                if count < fewest:
-                    rare, fewest = [one for one in here if counts[one]], count
-                if not count:
-                    break
+            rare = held[0]
+            if len(held) > 1:
+                rare = min(held, key=lambda texts: sum(map(count, texts)))
             for one in rare:
                 found.setdefault(one, []).append(pattern)
         return found

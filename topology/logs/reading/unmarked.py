@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 
-from ...recorded.sought import Sought, Vocabulary
+from ...recorded.sought import Sought, Vocabulary, lines_with
 from ..report.text import plain
 from .gathering import GatheredLog
 from .graph_lines import UNNAMED
@@ -92,13 +92,8 @@ class Unmarked:
         """The signs that lines of the text may match which was given last."""
         self._told: dict[bytes, list[bytes]] = {}
         """Its lines that may say something, with what they hold of that."""
-        self._awaited = False
-        """The line before ended in "Last error:", so this one says what it is."""
-
-    @property
-    def awaits(self) -> bool:
-        """Whether the next line belongs to the one before."""
-        return self._awaited
+        self.awaits = False
+        """The line before ended in "Last error:", so the next one says what it is."""
 
     def telling(self, words: Vocabulary) -> Collection[bytes]:
         """Which lines of the text to come may say something."""
@@ -109,16 +104,17 @@ class Unmarked:
             told.update(dict.fromkeys(_OWN.present(words)))
             if len(self._log.suspects) < MOST_SUSPECTS:
                 told.update(dict.fromkeys(_SUSPECTS.found(words)))
-        self._told = _lines_with(told, about, words.text)
+        held = lines_with(told, words.text)
+        self._told = {line: marks for line, marks in held.items() if _holds(line, about)}
         return self._told
 
     def read(self, raw: bytes, number: int) -> int:
         """Read one line; 1 when it is the library's or about it."""
         log = self._log
         text = raw.rstrip(b"\r")
-        awaited, self._awaited = self._awaited, False
+        awaited, self.awaits = self.awaits, False
         if awaited and not text.strip():
-            self._awaited = True
+            self.awaits = True
             return 0
         last_words = _LAST_WORDS.search(text)
         if b"ProcessGroupNCCL" in text and any(mark in text for mark in MARKS):
@@ -129,7 +125,7 @@ class Unmarked:
                 log.kinds["version"] += 1
                 return 1
         if last_words is not None or awaited:
-            self._awaited = _EMPTY_WORDS.search(text) is not None
+            self.awaits = _EMPTY_WORDS.search(text) is not None
             excerpt = self._excerpt(raw, text)
             log.note("OTHER", None, text if excerpt is None else excerpt.encode(), number)
             log.kinds["framework"] += 1
@@ -162,25 +158,6 @@ class Unmarked:
             held = [one for one in self._present if one in text]
         possible = [pattern for one in held for pattern in self._present.get(one, ())]
         return self._signs.excerpt(text, possible) if possible else None
-
-
-def _lines_with(
-    marks: Iterable[bytes], about: Iterable[bytes], text: bytes
-) -> dict[bytes, list[bytes]]:
-    """The lines of a text that hold a mark, and what they are about; each with its marks."""
-    found: dict[bytes, list[bytes]] = {}
-    for mark in marks:
-        at = text.find(mark)
-        while at >= 0:
-            end = text.find(b"\n", at)
-            end = end if end >= 0 else len(text)
-            line = text[text.rfind(b"\n", 0, at) + 1 : end]
-            if line in found:
-                found[line].append(mark)
-            elif _holds(line, about):
-                found[line] = [mark]
-            at = text.find(mark, end)
-    return found
 
 
 def _holds(line: bytes, marks: Iterable[bytes]) -> bool:
