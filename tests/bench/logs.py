@@ -29,11 +29,15 @@ from .measuring import Cost, of_command
 MB = 1_000_000
 RECORDINGS = ROOT / "tests" / "recordings"
 DULL = (
-    "step epoch loss lr tokens batch loaded saved checkpoint dataset worker iteration validation "
-    "model layer optimizer gradient norm memory allocated reserved elapsed seconds samples the of "
-    "to from with done starting finished reading writing configuration parameters shard queue"
-).split()
-OURS = "NCCL CUDA HIP torch GPU cuda nccl NVLink ProcessGroup mlx5_0 RCCL ROCm c10d".split()
+    "step", "epoch", "loss", "lr", "tokens", "batch", "loaded", "saved", "checkpoint", "dataset",
+    "worker", "iteration", "validation", "model", "layer", "optimizer", "gradient", "norm",
+    "memory", "allocated", "reserved", "elapsed", "seconds", "samples", "the", "of", "with", "done",
+    "shard",
+)  # fmt: skip
+OURS = (
+    "NCCL", "CUDA", "HIP", "torch", "GPU", "cuda", "nccl", "NVLink", "ProcessGroup", "mlx5_0",
+    "RCCL", "ROCm", "c10d",
+)  # fmt: skip
 _PID = re.compile(rb"^[\w.-]+:(\d+):\d+ \[", re.MULTILINE)
 _ADDRESS = re.compile(rb"\b0x[0-9a-f]{6,16}\b")
 
@@ -59,7 +63,8 @@ def unknown(prefix: str = "", words: tuple[str, ...] = ()) -> Iterator[bytes]:
         said.insert(random_of.randrange(8), f"{random_of.random() * 100:.4f}")
         if words:
             said.insert(random_of.randrange(8), next(ours))
-        yield f"{prefix}2026-11-22 10:{step // 60 % 60:02}:{step % 60:02} {' '.join(said)}\n".encode()
+        moment = f"2026-11-22 10:{step // 60 % 60:02}:{step % 60:02}"
+        yield f"{prefix}{moment} {' '.join(said)}\n".encode()
 
 
 def jobs(*, pure: bool) -> Iterator[bytes]:
@@ -85,7 +90,7 @@ NODE = ("topo", "--from")
 TEXTS = (
     Text("unknown", ("log",), 50 * MB, unknown, 5, 100),
     Text("unknown, [rank0]:", ("log",), 50 * MB, lambda: unknown("[rank0]: "), 5, 100),
-    Text("unknown, words of ours", ("log",), 50 * MB, lambda: unknown(words=tuple(OURS)), 5, 100),
+    Text("unknown, words of ours", ("log",), 50 * MB, lambda: unknown(words=OURS), 5, 100),
     Text("NCCL alone", ("log",), 200 * MB, lambda: jobs(pure=True), 10, 100),
     Text("short jobs", ("log",), 200 * MB, lambda: jobs(pure=False), 10, 100),
     Text("unknown, --from", NODE, 50 * MB, unknown, 5, 150),

@@ -46,9 +46,7 @@ class Sought:
         """Those that a text with these words may hold."""
         whole, within = words.whole, words.within
         return [
-            text
-            for text, inner, parts in self._texts
-            if inner <= whole and all(map(within, parts))
+            text for text, inner, parts in self._texts if inner <= whole and all(map(within, parts))
         ]
 
     def found(self, words: Vocabulary) -> list[bytes]:

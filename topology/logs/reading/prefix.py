@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..report.text import plain
 
@@ -28,8 +28,7 @@ _GLUED = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Speaker:
+class Speaker(NamedTuple):
     """The process and device that a line comes from."""
 
     host: str

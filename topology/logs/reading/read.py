@@ -11,10 +11,11 @@ from pathlib import Path
 
 from ...recorded.kept import KeptText
 from ...recorded.pasted import PastedText, read_pasted, text_formats
-from ...recorded.sought import Vocabulary, lines_with
+from ...recorded.sought import Vocabulary
 from ..report.report import LogReport
 from .blocks import read_system
 from .building import Blocks, Process
+from .chunk import MOST, Chunk
 from .gathering import GatheredLog, numbered
 from .kinds import WORDS, Reader, family
 from .lines import LineReader, Readable
@@ -29,10 +30,6 @@ _LEVELS = {
     b"CALL ": "CALL",
     b"ABORT": "WARN",
 }
-_MOST = MARK + b"INFO "
-"""What nearly all lines of the library hold."""
-_FAILURES = (b"ailed", b"rror")
-"""In lines of a kind that says little else, these are worth a note."""
 _WORD_CACHE = 20_000
 
 
@@ -125,23 +122,18 @@ class _Reading:
         counts: dict[str, int] = {}
         words, by_head = self._by_word, self._by_head
         log, unmarked = self._log, self._unmarked
-        whole = b"\n".join(lines)
-        marks = whole.count(MARK)
-        others = [raw for raw in lines if raw.find(_MOST) < 0] if marks else lines
-        telling = self._telling(lines, others)
-        quoted = len(log.openings) >= MOST_OPENINGS or whole.isspace()
-        if not marks and not telling and quoted and not unmarked.awaits:
+        chunk = Chunk(lines)
+        telling = self._telling(chunk)
+        quoted = len(log.openings) >= MOST_OPENINGS or chunk.blank
+        if chunk.unmarked and not telling and quoted and not unmarked.awaits:
             self._number += len(lines)
             log.kinds["elsewhere"] += len(lines)
             return
-        # What none or few of these lines hold is not looked for in each of them.
-        coloured = b"\x1b" in whole
-        glued = marks - b"\n".join(others).count(MARK) > len(lines) - len(others)
-        failing = lines_with(_FAILURES, whole)
+        coloured, glued, failing = chunk.coloured, chunk.glued, chunk.failing
         for number, line in enumerate(lines, self._number + 1):
             raw = line
             # Nearly all lines of a log are these: a head that is known, and one mark.
-            head, mark, text = raw.partition(_MOST)
+            head, mark, text = raw.partition(MOST)
             known = by_head.get(head) if mark else None
             if (
                 known is None
@@ -190,11 +182,11 @@ class _Reading:
         if elsewhere:
             log.kinds["elsewhere"] += elsewhere
 
-    def _telling(self, lines: list[bytes], others: list[bytes]) -> Collection[bytes]:
-        """Which of the `others`, that have no head of the library, may say something."""
-        words = Vocabulary(b"\n".join(set(others)))
+    def _telling(self, chunk: Chunk) -> Collection[bytes]:
+        """Which of the lines that have no head of the library may say something."""
+        words = Vocabulary(b"\n".join(set(chunk.others)))
         if self._kept is not None:
-            self._kept.offer(lines, self._number + 1, words)
+            self._kept.offer(chunk.lines, self._number + 1, words)
         return self._unmarked.telling(words)
 
     def _process(self, head: bytes) -> tuple[Process, str | None]:

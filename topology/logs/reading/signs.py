@@ -64,10 +64,9 @@ class Signs:
             held = [texts & there for texts in sets]
             if not all(held):
                 continue
-            rare = held[0]
             if len(held) > 1:
-                rare = min(held, key=lambda texts: sum(map(count, texts)))
-            for one in rare:
+                held.sort(key=lambda texts: sum(map(count, texts)))
+            for one in held[0]:
                 found.setdefault(one, []).append(pattern)
         return found
 

@@ -16,12 +16,12 @@ from .torch_progress import MARKS
 
 _ABOUT = Sought(ABOUT)
 _LAST_WORDS = re.compile(
-    rb"NCCL (?:error|Error)|nccl\w+Error|Watchdog caught collective|Cuda failure|Last error:"
+    rb"NCCL error|NCCL Error|nccl\w+Error|Watchdog caught collective|Cuda failure|Last error:"
     rb"|ProcessGroupNCCL.*(?:[Tt]imeout|[Ee]xception|abort|got stuck|timed out)"
 )
 _OWN = Signs(
     (
-        _LAST_WORDS.pattern.decode(), "NCCL (?:INFO|WARN) ", "CCL version",
+        _LAST_WORDS.pattern.decode(), "NCCL INFO |NCCL WARN |CCL version",
         "INFO NET|INFO Ring|INFO Channel|INFO Trees|INFO comm|INFO Using|INFO Cuda|INFO CUDA",
         "INFO rank|INFO Bootstrap|INFO NCCL_|INFO Launch|INFO Connected|WARN |INFO .*->|\x1b",
         *(re.escape(text.decode()) for text in (*VIA, *MARKS, *NAMES)),
@@ -149,7 +149,6 @@ class Unmarked:
             log.suspects.append((number, text[:1600]))
         log.kinds["elsewhere"] += 1
         return 0
-
 
     def _excerpt(self, raw: bytes, text: bytes) -> str | None:
         """What a sign finds in a line; `text` is the line without its end."""

@@ -151,7 +151,12 @@ def test_a_pattern_is_tried_where_all_that_it_needs_is_near() -> None:
         (b"[rank0]: hello\n[rank1]: it frobnicated", {b"frobnicated"}),
         (b"Found it", {b"Found"}),
     ):
-        assert set(signs.present(text, Vocabulary(text))) == found
+        assert set(signs.present(Vocabulary(text))) == found
+
+
+def test_a_pattern_without_a_text_of_its_own_is_refused() -> None:
+    with pytest.raises(ValueError, match="any line may match"):
+        Signs(["\\d+|word"])
 
 
 @pytest.mark.parametrize("head", ["", "> ", "Channel 00/0 : ", "> Channel 03 : "])

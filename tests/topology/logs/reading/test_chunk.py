@@ -1,0 +1,38 @@
+"""What is asked of a whole chunk of lines is what each of its lines would answer."""
+
+from __future__ import annotations
+
+import pytest
+
+from gputop.topology.logs.reading.chunk import Chunk
+
+SAID = b"n1:2:3 [0] NCCL INFO Connected"
+WARNED = b"n1:2:3 [0] init.cc:1 NCCL WARN it failed"
+DULL = b"step 3"
+
+
+@pytest.mark.parametrize(
+    ("lines", "others", "glued"),
+    [
+        ([DULL, SAID, WARNED], [DULL, WARNED], False),
+        ([SAID, SAID, DULL], [DULL], False),
+        ([SAID, SAID + SAID], [], True),
+        ([SAID + WARNED, DULL], [DULL], True),
+        ([WARNED + WARNED, SAID], [WARNED + WARNED], False),
+    ],
+)
+def test_lines_of_the_library_are_counted(
+    lines: list[bytes], others: list[bytes], glued: bool
+) -> None:
+    chunk = Chunk(lines)
+    assert (chunk.others, chunk.glued, chunk.unmarked) == (others, glued, False)
+
+
+def test_a_chunk_of_other_programs_is_unmarked() -> None:
+    chunk = Chunk([DULL, b"\x1b[1merror"])
+    assert (chunk.unmarked, chunk.coloured, chunk.blank) == (True, True, False)
+    assert Chunk([b"", b" "]).blank
+
+
+def test_lines_that_fail_are_known() -> None:
+    assert set(Chunk([SAID, WARNED, DULL]).failing) == {WARNED}

@@ -1,0 +1,29 @@
+"""Some lines of a log, with what is quicker to ask of all of them at once than of each."""
+
+from __future__ import annotations
+
+from ...recorded.sought import lines_with
+from .prefix import MARK
+
+MOST = MARK + b"INFO "
+"""What nearly all lines of the library hold."""
+_FAILURES = (b"ailed", b"rror")
+
+
+class Chunk:
+    """Whole lines, in order."""
+
+    def __init__(self, lines: list[bytes]) -> None:
+        self.lines = lines
+        whole = b"\n".join(lines)
+        marks = whole.count(MARK)
+        self.others = [raw for raw in lines if raw.find(MOST) < 0] if marks else lines
+        """The lines without the usual mark of the library."""
+        self.unmarked = not marks
+        self.blank = whole.isspace()
+        self.coloured = b"\x1b" in whole
+        others = b"\n".join(self.others).count(MARK)
+        self.glued = marks - others > len(lines) - len(self.others)
+        """Some lines hold several marks."""
+        self.failing = lines_with(_FAILURES, whole) if marks else {}
+        """The lines that speak of a failure, as keys."""
