@@ -64,7 +64,7 @@ def test_a_documented_command_works(command: str, files: dict[str, str]) -> None
     if parsed is None or any(command[7:].startswith(name) for name in NOT_RUN) or words[-1] == "-":
         return
     if not {"--demo", "--from", "--list", "--pid"} & set(words):
-        words += ["--demo", DEMO] if words[0] != "completion" else []
+        words += ["--demo", DEMO] if words[0] not in ("completion", "doctor") else []
     done = gputop_here(*words)
     assert done.returncode not in (USAGE, OWN_ERROR), done.stderr
     assert done.stdout or "-o" in words

@@ -1,0 +1,170 @@
+"""`gputop doctor`: what gputop found on this machine and what not, for a bug report."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import platform
+import shutil
+import socket
+import sys
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from importlib import metadata
+from typing import Any
+
+import click
+import msgspec
+
+from gputop import DISTRIBUTION, __version__
+from gputop.commands.options import json_option
+from gputop.installation import machine, namesake
+from gputop.installation.machine import Device, Library, Nccl, Python
+from gputop.reading import settle
+from gputop.terminal.lines import print_json
+from gputop.topology.hardware.strangers import counted
+from gputop.topology.model.machine import Host, Software
+from gputop.topology.model.redact import Redactor
+from gputop.topology.model.snapshot import NodeSnapshot
+from gputop.topology.sources.live import LiveFeed
+
+SCHEMA = "gputop.doctor/1"
+
+
+@click.command("doctor")
+@json_option
+def command(as_json: bool) -> None:
+    """Say what gputop found on this machine: drivers, libraries, Pythons, permissions.
+
+    About ten lines for a bug report, without names of hosts and users, and without paths of yours.
+    """
+    snapshot = settle(LiveFeed(version=__version__, thorough=True))
+    pythons, libraries, devices = machine.pythons(), machine.libraries(), machine.devices()
+    nccl = machine.nccl_libraries(pythons)
+    answers = {
+        "program": _program(),
+        "system": _system(snapshot),
+        "gpus": _gpus(snapshot),
+        "driver": _driver(snapshot),
+        "libraries": _libraries(libraries),
+        "nccl": _nccl(nccl),
+        "torch": _torch(pythons),
+        "devices": _devices(devices),
+        "terminal": _terminal(),
+        "name": namesake.beside() or "no other distribution is called gputop here",
+        "unread": _unread(snapshot),
+    }
+    found = {"libraries": libraries, "nccl": nccl, "pythons": pythons, "devices": devices}
+    hide = _hiding()
+    if as_json:
+        head = {"schema": SCHEMA, "gputop": __version__, "source": ["live"], "assumptions": []}
+        told = {"answers": answers, **msgspec.to_builtins(found)}
+        print_json({**head, **_hidden(told, hide)})
+        return
+    for what, text in answers.items():
+        click.echo(f"{what:<10} {hide(text)}")
+
+
+def _program() -> str:
+    how = "a pex" if os.environ.get("PEX") else "installed"
+    if os.path.isfile(os.path.join(os.path.dirname(namesake.HERE), "..", "pyproject.toml")):
+        how = "a checkout"
+    return (
+        f"gputop {__version__} ({DISTRIBUTION}, {how}), Python {platform.python_version()}, "
+        f"textual {_version('textual')}"
+    )
+
+
+def _version(name: str) -> str:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return "unknown"
+
+
+def _system(snapshot: NodeSnapshot) -> str:
+    host = snapshot.machine.host or Host()
+    where = "in a container" if host.container is not None else host.hypervisor or ""
+    parts = (host.os_name, host.kernel and f"kernel {host.kernel}", platform.machine(), where)
+    return ", ".join(part for part in parts if part)
+
+
+def _gpus(snapshot: NodeSnapshot) -> str:
+    return counted(snapshot.machine.gpus) if snapshot.machine.gpus else "none seen"
+
+
+def _driver(snapshot: NodeSnapshot) -> str:
+    known = snapshot.machine.software or Software()
+    named = {
+        "NVIDIA": known.nvidia_driver,
+        "CUDA": known.cuda_driver,
+        "amdgpu": known.amd_driver,
+        "ROCm": known.rocm,
+    }
+    return ", ".join(f"{name} {text}" for name, text in named.items() if text) or "none known"
+
+
+def _libraries(found: Iterable[Library]) -> str:
+    return ", ".join(f"{each.name} {each.why_not or each.version or 'found'}" for each in found)
+
+
+def _nccl(found: tuple[Nccl, ...]) -> str:
+    return ", ".join(f"{each.version or 'unknown version'} ({each.path})" for each in found) or (
+        "no libnccl.so.2 where it usually is"
+    )
+
+
+def _torch(pythons: tuple[Python, ...]) -> str:
+    with_torch = [
+        f"{each.torch}, {each.build}, Python {each.version} ({each.found}: {each.path})"
+        for each in pythons
+        if each.torch is not None
+    ]
+    if with_torch:
+        return "; ".join(with_torch)
+    return f"in none of {len(pythons)} Pythons: this one, the active environment, PATH"
+
+
+def _devices(found: tuple[Device, ...]) -> str:
+    if not found:
+        return "no /dev/nvidia* and no /dev/kfd"
+    denied = [each.path for each in found if not each.usable]
+    if not denied:
+        return f"{len(found)} files, all may be opened: {found[0].path} to {found[-1].path}"
+    return f"no permission: {', '.join(denied)}"
+
+
+def _unread(snapshot: NodeSnapshot) -> str:
+    """What could not be read, each reason once; with GPUs not what other vendors lack."""
+    reasons = dict.fromkeys(
+        each.text
+        for each in snapshot.problems
+        if each.kind != "absent" or not snapshot.machine.gpus
+    )
+    return "; ".join(reasons) or "nothing"
+
+
+def _terminal() -> str:
+    shown = [
+        f"{name}={os.environ[name]}" for name in ("TERM", "COLORTERM", "LANG") if name in os.environ
+    ]
+    size = shutil.get_terminal_size()
+    where = f"{size.columns}x{size.lines}" if sys.stdout.isatty() else "stdout is no terminal"
+    return ", ".join([where, *shown])
+
+
+def _hidden(value: Any, hide: Callable[[str], str]) -> Any:
+    if isinstance(value, dict):
+        return {name: _hidden(member, hide) for name, member in value.items()}
+    if isinstance(value, list | tuple):
+        return [_hidden(member, hide) for member in value]
+    return hide(value) if isinstance(value, str) else value
+
+
+def _hiding() -> Callable[[str], str]:
+    """A function that replaces this host, this user and paths that not every machine has."""
+    redactor = Redactor()
+    redactor.stand_in("host", socket.gethostname())
+    with suppress(KeyError, OSError):  # a user without a name
+        redactor.stand_in("user", getpass.getuser())
+    return redactor.text

@@ -1,0 +1,144 @@
+"""What a probe, a driver call or a screen needs of this machine: found or not, and why not."""
+
+from __future__ import annotations
+
+import ctypes
+import glob
+import os
+import re
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from gputop.probes.runner.interpreters import Interpreter, candidates, inspect
+from gputop.topology.sources.files.tree import live_tree
+from gputop.topology.sources.linux import software
+from gputop.topology.sources.linux.software_versions import DIST_INFO
+
+LIBRARIES = (
+    "libnvidia-ml.so.1",
+    "libcuda.so.1",
+    "libamd_smi.so",
+    "libamdhip64.so",
+)
+"""What the vendors' drivers bring: the sensors and the copies of NVIDIA and of AMD."""
+DEVICES = ("/dev/nvidia[0-9]*", "/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/kfd")
+"""Files that a program opens to use a GPU."""
+MOST = 16
+"""Most entries of one kind."""
+_VERSION = re.compile(r"\.so\.(\d+(?:\.\d+)+)$")
+
+
+class Library(msgspec.Struct, frozen=True):
+    """A library of a driver, as the loader finds it."""
+
+    name: str
+    path: str | None = None
+    version: str | None = None
+    """From the name of the file behind the link."""
+    why_not: str | None = None
+
+
+class Nccl(msgspec.Struct, frozen=True):
+    """A libnccl on disk."""
+
+    path: str
+    version: str | None
+
+
+class Device(msgspec.Struct, frozen=True):
+    """A device file, and whether this user may open it to read and write."""
+
+    path: str
+    usable: bool
+
+
+class Python(msgspec.Struct, frozen=True):
+    """A Python, and its torch."""
+
+    path: str
+    found: str
+    """Where it was named: "this Python", "PATH", ..."""
+    version: str | None
+    torch: str | None
+    build: str | None
+    why_not: str | None
+    """Why probes that need torch cannot run under it."""
+
+
+def libraries() -> tuple[Library, ...]:
+    """Ask the loader for each; nothing of a driver is called."""
+    return tuple(_library(name) for name in LIBRARIES)
+
+
+def _library(name: str) -> Library:
+    try:
+        ctypes.CDLL(name, mode=os.RTLD_LAZY)
+    except OSError as error:
+        missing = "cannot open shared object file: No such file" in str(error)
+        return Library(name, why_not="not found" if missing else str(error))
+    path = next((line.split(None, 5)[-1].strip() for line in _maps() if f"/{name}" in line), name)
+    path = os.path.realpath(path)
+    version = _VERSION.search(path)
+    return Library(name, path, version[1] if version else None)
+
+
+def _maps() -> list[str]:
+    text = live_tree().text("proc/self/maps", 1 << 20)
+    return text.splitlines() if isinstance(text, str) else []
+
+
+def nccl_libraries(pythons: Iterable[Python]) -> tuple[Nccl, ...]:
+    """Libnccl of the loader's folders, of the active environment and of the Pythons."""
+    raw = software.read(live_tree())
+    found = {}
+    for path, behind in raw.get("libraries", ()):
+        version = _VERSION.search(behind)
+        found[path] = Nccl(path, version[1] if version else None)
+    folders = [str(entry["folder"]) for entry in raw.get("packages", ())]
+    for folder in dict.fromkeys([*folders, *_site_folders(pythons)]):
+        path = os.path.join(folder, "nvidia", "nccl", "lib", "libnccl.so.2")
+        if os.path.exists(path):
+            found[path] = Nccl(path, _nccl_version(folder))
+    return tuple(found.values())[:MOST]
+
+
+def _site_folders(pythons: Iterable[Python]) -> Iterator[str]:
+    for python in pythons:
+        prefix = os.path.dirname(os.path.dirname(python.path))
+        yield from sorted(glob.glob(f"{glob.escape(prefix)}/lib/python3*/site-packages"))
+
+
+def _nccl_version(folder: str) -> str | None:
+    matches = (DIST_INFO.fullmatch(name) for name in sorted(os.listdir(folder)))
+    return next((m["version"] for m in matches if m and m["name"] != "torch"), None)
+
+
+def devices() -> tuple[Device, ...]:
+    """The device files of GPUs; AMD's are one for all."""
+    paths = [path for pattern in DEVICES for path in sorted(glob.glob(pattern), key=_by_number)]
+    return tuple(Device(path, os.access(path, os.R_OK | os.W_OK)) for path in paths)
+
+
+def _by_number(path: str) -> tuple[int, str]:
+    digits = path[len(path.rstrip("0123456789")) :]
+    return int(digits or 0), path
+
+
+def pythons() -> tuple[Python, ...]:
+    """The Pythons that probes look at, each once."""
+    found: dict[object, Interpreter] = {}
+    for path, where in candidates():
+        if len(found) < MOST:
+            python = inspect(path, where)
+            found.setdefault(python.identity or path, python)
+    return tuple(_python(python) for python in found.values())
+
+
+def _python(found: Interpreter) -> Python:
+    build = f"CUDA {found.cuda}" if found.cuda else f"HIP {found.hip}" if found.hip else None
+    if found.torch_version is not None and build is None:
+        build = "CPU only"
+    return Python(
+        found.path, found.how_found, found.python_version, found.torch_version, build, found.why_not
+    )

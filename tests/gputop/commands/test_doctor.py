@@ -1,0 +1,53 @@
+"""`gputop doctor`: some ten lines that say nothing of whose machine it is."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from gputop.__main__ import run
+from gputop.installation import machine
+from gputop.installation.machine import Device, Library, Nccl, Python
+
+TORCH = Python("/home/ada/env/bin/python", "PATH", "3.12.1", "2.8.0+cu128", "CUDA 12.8", None)
+
+
+@pytest.fixture(autouse=True)
+def made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine with one driver library, one NCCL, one torch and a GPU nobody may open."""
+    library = Library("libcuda.so.1", "/usr/lib/libcuda.so.550.54.15", "550.54.15")
+    answers = {
+        "pythons": (TORCH,),
+        "libraries": (library, Library("libamdhip64.so", why_not="not found")),
+        "devices": (Device("/dev/nvidia0", False), Device("/dev/nvidiactl", True)),
+    }
+    for name, answer in answers.items():
+        monkeypatch.setattr(machine, name, lambda answer=answer: answer)
+    nccl = (Nccl("/home/ada/env/lib/libnccl.so.2", "2.28.9"),)
+    monkeypatch.setattr(machine, "nccl_libraries", lambda _: nccl)
+    monkeypatch.setattr("socket.gethostname", lambda: "rack7node3")
+    monkeypatch.setenv("TERM", "rack7node3-term")
+
+
+def test_lines_for_people(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["doctor"]) == 0
+    out = capsys.readouterr().out
+    assert len(out.splitlines()) == 11
+    assert "libcuda.so.1 550.54.15, libamdhip64.so not found" in out
+    assert "2.8.0+cu128, CUDA 12.8, Python 3.12.1" in out
+    assert "2.28.9" in out
+    assert "no permission: /dev/nvidia0\n" in out
+    assert "ada" not in out
+    assert "rack7node3" not in out
+
+
+def test_document(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["doctor", "--json"]) == 0
+    out = capsys.readouterr().out
+    assert "ada/env" not in out
+    document = json.loads(out)
+    assert document["schema"] == "gputop.doctor/1"
+    assert document["devices"][0] == {"path": "/dev/nvidia0", "usable": False}
+    assert document["pythons"][0]["torch"] == "2.8.0+cu128"
+    assert document["answers"]["gpus"]

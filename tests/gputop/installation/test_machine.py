@@ -1,0 +1,51 @@
+"""What is found of libraries, NCCL, Pythons and device files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gputop.installation import machine
+from gputop.installation.machine import Nccl, Python
+
+
+def test_libraries_are_those_of_the_loader(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    broken = tmp_path / "libbroken.so"
+    broken.write_text("no library\n")
+    monkeypatch.setattr(machine, "LIBRARIES", ("libc.so.6", "libnone.so.1", str(broken)))
+    found, missing, unfit = machine.libraries()
+    assert found.path is not None
+    assert found.path.endswith("libc.so.6")
+    assert missing.why_not == "not found"
+    assert "too short" in (unfit.why_not or "") or "invalid ELF" in (unfit.why_not or "")
+
+
+def test_nccl_of_a_python_that_does_not_run_here_is_found(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    raw = {"libraries": [["/x/l", "libnccl.so.2.21.5"]]}
+    monkeypatch.setattr("gputop.topology.sources.linux.software.read", lambda _: raw)
+    site = tmp_path / "lib" / "python3.12" / "site-packages"
+    library = site / "nvidia" / "nccl" / "lib" / "libnccl.so.2"
+    library.parent.mkdir(parents=True)
+    library.touch()
+    (site / "nvidia_nccl_cu12-2.28.9.dist-info").mkdir()
+    python = Python(str(tmp_path / "bin" / "python"), "PATH", "3.12.1", None, None, "has no torch")
+    assert machine.nccl_libraries([python]) == (
+        Nccl("/x/l", "2.21.5"),
+        Nccl(str(library), "2.28.9"),
+    )
+
+
+def test_device_files_come_in_the_order_of_their_numbers(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("nvidia10", "nvidia2", "nvidiactl"):
+        (tmp_path / name).touch()
+    patterns = (f"{tmp_path}/nvidia[0-9]*", f"{tmp_path}/nvidiactl")
+    monkeypatch.setattr(machine, "DEVICES", patterns)
+    monkeypatch.setattr("os.access", lambda path, _: not str(path).endswith("10"))
+    found = machine.devices()
+    assert [Path(each.path).name for each in found] == ["nvidia2", "nvidia10", "nvidiactl"]
+    assert [each.usable for each in found] == [True, False, True]
