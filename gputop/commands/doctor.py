@@ -19,7 +19,7 @@ import msgspec
 from gputop import DISTRIBUTION, __version__
 from gputop.commands.options import json_option
 from gputop.installation import machine, namesake
-from gputop.installation.machine import Device, Library, Nccl, Python
+from gputop.installation.machine import DeviceFile, FoundLibrary, FoundNccl, FoundPython
 from gputop.reading import settle
 from gputop.terminal.lines import print_json
 from gputop.topology.hardware.strangers import counted
@@ -104,17 +104,17 @@ def _driver(snapshot: NodeSnapshot) -> str:
     return ", ".join(f"{name} {text}" for name, text in named.items() if text) or "none known"
 
 
-def _libraries(found: Iterable[Library]) -> str:
+def _libraries(found: Iterable[FoundLibrary]) -> str:
     return ", ".join(f"{each.name} {each.why_not or each.version or 'found'}" for each in found)
 
 
-def _nccl(found: tuple[Nccl, ...]) -> str:
+def _nccl(found: tuple[FoundNccl, ...]) -> str:
     return ", ".join(f"{each.version or 'unknown version'} ({each.path})" for each in found) or (
         "no libnccl.so.2 where it usually is"
     )
 
 
-def _torch(pythons: tuple[Python, ...]) -> str:
+def _torch(pythons: tuple[FoundPython, ...]) -> str:
     with_torch = [
         f"{each.torch}, {each.build}, Python {each.version} ({each.found}: {each.path})"
         for each in pythons
@@ -125,7 +125,7 @@ def _torch(pythons: tuple[Python, ...]) -> str:
     return f"in none of {len(pythons)} Pythons: this one, the active environment, PATH"
 
 
-def _devices(found: tuple[Device, ...]) -> str:
+def _devices(found: tuple[DeviceFile, ...]) -> str:
     if not found:
         return "no /dev/nvidia* and no /dev/kfd"
     denied = [each.path for each in found if not each.usable]

@@ -29,7 +29,7 @@ MOST = 16
 _VERSION = re.compile(r"\.so\.(\d+(?:\.\d+)+)$")
 
 
-class Library(msgspec.Struct, frozen=True):
+class FoundLibrary(msgspec.Struct, frozen=True):
     """A library of a driver, as the loader finds it."""
 
     name: str
@@ -39,21 +39,21 @@ class Library(msgspec.Struct, frozen=True):
     why_not: str | None = None
 
 
-class Nccl(msgspec.Struct, frozen=True):
+class FoundNccl(msgspec.Struct, frozen=True):
     """A libnccl on disk."""
 
     path: str
     version: str | None
 
 
-class Device(msgspec.Struct, frozen=True):
+class DeviceFile(msgspec.Struct, frozen=True):
     """A device file, and whether this user may open it to read and write."""
 
     path: str
     usable: bool
 
 
-class Python(msgspec.Struct, frozen=True):
+class FoundPython(msgspec.Struct, frozen=True):
     """A Python, and its torch."""
 
     path: str
@@ -66,21 +66,21 @@ class Python(msgspec.Struct, frozen=True):
     """Why probes that need torch cannot run under it."""
 
 
-def libraries() -> tuple[Library, ...]:
+def libraries() -> tuple[FoundLibrary, ...]:
     """Ask the loader for each; nothing of a driver is called."""
     return tuple(_library(name) for name in LIBRARIES)
 
 
-def _library(name: str) -> Library:
+def _library(name: str) -> FoundLibrary:
     try:
         ctypes.CDLL(name, mode=os.RTLD_LAZY)
     except OSError as error:
         missing = "cannot open shared object file: No such file" in str(error)
-        return Library(name, why_not="not found" if missing else str(error))
+        return FoundLibrary(name, why_not="not found" if missing else str(error))
     path = next((line.split(None, 5)[-1].strip() for line in _maps() if f"/{name}" in line), name)
     path = os.path.realpath(path)
     version = _VERSION.search(path)
-    return Library(name, path, version[1] if version else None)
+    return FoundLibrary(name, path, version[1] if version else None)
 
 
 def _maps() -> list[str]:
@@ -88,22 +88,22 @@ def _maps() -> list[str]:
     return text.splitlines() if isinstance(text, str) else []
 
 
-def nccl_libraries(pythons: Iterable[Python]) -> tuple[Nccl, ...]:
+def nccl_libraries(pythons: Iterable[FoundPython]) -> tuple[FoundNccl, ...]:
     """Libnccl of the loader's folders, of the active environment and of the Pythons."""
     raw = software.read(live_tree())
     found = {}
     for path, behind in raw.get("libraries", ()):
         version = _VERSION.search(behind)
-        found[path] = Nccl(path, version[1] if version else None)
+        found[path] = FoundNccl(path, version[1] if version else None)
     folders = [str(entry["folder"]) for entry in raw.get("packages", ())]
     for folder in dict.fromkeys([*folders, *_site_folders(pythons)]):
         path = os.path.join(folder, "nvidia", "nccl", "lib", "libnccl.so.2")
         if os.path.exists(path):
-            found[path] = Nccl(path, _nccl_version(folder))
+            found[path] = FoundNccl(path, _nccl_version(folder))
     return tuple(found.values())[:MOST]
 
 
-def _site_folders(pythons: Iterable[Python]) -> Iterator[str]:
+def _site_folders(pythons: Iterable[FoundPython]) -> Iterator[str]:
     for python in pythons:
         prefix = os.path.dirname(os.path.dirname(python.path))
         yield from sorted(glob.glob(f"{glob.escape(prefix)}/lib/python3*/site-packages"))
@@ -114,10 +114,10 @@ def _nccl_version(folder: str) -> str | None:
     return next((m["version"] for m in matches if m and m["name"] != "torch"), None)
 
 
-def devices() -> tuple[Device, ...]:
+def devices() -> tuple[DeviceFile, ...]:
     """The device files of GPUs; AMD's are one for all."""
     paths = [path for pattern in DEVICES for path in sorted(glob.glob(pattern), key=_by_number)]
-    return tuple(Device(path, os.access(path, os.R_OK | os.W_OK)) for path in paths)
+    return tuple(DeviceFile(path, os.access(path, os.R_OK | os.W_OK)) for path in paths)
 
 
 def _by_number(path: str) -> tuple[int, str]:
@@ -125,7 +125,7 @@ def _by_number(path: str) -> tuple[int, str]:
     return int(digits or 0), path
 
 
-def pythons() -> tuple[Python, ...]:
+def pythons() -> tuple[FoundPython, ...]:
     """The Pythons that probes look at, each once."""
     found: dict[object, Interpreter] = {}
     for path, where in candidates():
@@ -135,10 +135,10 @@ def pythons() -> tuple[Python, ...]:
     return tuple(_python(python) for python in found.values())
 
 
-def _python(found: Interpreter) -> Python:
+def _python(found: Interpreter) -> FoundPython:
     build = f"CUDA {found.cuda}" if found.cuda else f"HIP {found.hip}" if found.hip else None
     if found.torch_version is not None and build is None:
         build = "CPU only"
-    return Python(
+    return FoundPython(
         found.path, found.how_found, found.python_version, found.torch_version, build, found.why_not
     )

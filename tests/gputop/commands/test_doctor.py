@@ -8,23 +8,23 @@ import pytest
 
 from gputop.__main__ import run
 from gputop.installation import machine
-from gputop.installation.machine import Device, Library, Nccl, Python
+from gputop.installation.machine import DeviceFile, FoundLibrary, FoundNccl, FoundPython
 
-TORCH = Python("/home/ada/env/bin/python", "PATH", "3.12.1", "2.8.0+cu128", "CUDA 12.8", None)
+TORCH = FoundPython("/home/ada/env/bin/python", "PATH", "3.12.1", "2.8.0+cu128", "CUDA 12.8", None)
 
 
 @pytest.fixture(autouse=True)
 def made(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine with one driver library, one NCCL, one torch and a GPU nobody may open."""
-    library = Library("libcuda.so.1", "/usr/lib/libcuda.so.550.54.15", "550.54.15")
+    library = FoundLibrary("libcuda.so.1", "/usr/lib/libcuda.so.550.54.15", "550.54.15")
     answers = {
         "pythons": (TORCH,),
-        "libraries": (library, Library("libamdhip64.so", why_not="not found")),
-        "devices": (Device("/dev/nvidia0", False), Device("/dev/nvidiactl", True)),
+        "libraries": (library, FoundLibrary("libamdhip64.so", why_not="not found")),
+        "devices": (DeviceFile("/dev/nvidia0", False), DeviceFile("/dev/nvidiactl", True)),
     }
     for name, answer in answers.items():
         monkeypatch.setattr(machine, name, lambda answer=answer: answer)
-    nccl = (Nccl("/home/ada/env/lib/libnccl.so.2", "2.28.9"),)
+    nccl = (FoundNccl("/home/ada/env/lib/libnccl.so.2", "2.28.9"),)
     monkeypatch.setattr(machine, "nccl_libraries", lambda _: nccl)
     monkeypatch.setattr("socket.gethostname", lambda: "rack7node3")
     monkeypatch.setenv("TERM", "rack7node3-term")

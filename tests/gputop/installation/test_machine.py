@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gputop.installation import machine
-from gputop.installation.machine import Nccl, Python
+from gputop.installation.machine import FoundNccl, FoundPython
 
 
 def test_libraries_are_those_of_the_loader(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -31,10 +31,12 @@ def test_nccl_of_a_python_that_does_not_run_here_is_found(
     library.parent.mkdir(parents=True)
     library.touch()
     (site / "nvidia_nccl_cu12-2.28.9.dist-info").mkdir()
-    python = Python(str(tmp_path / "bin" / "python"), "PATH", "3.12.1", None, None, "has no torch")
+    python = FoundPython(
+        str(tmp_path / "bin" / "python"), "PATH", "3.12.1", None, None, "has no torch"
+    )
     assert machine.nccl_libraries([python]) == (
-        Nccl("/x/l", "2.21.5"),
-        Nccl(str(library), "2.28.9"),
+        FoundNccl("/x/l", "2.21.5"),
+        FoundNccl(str(library), "2.28.9"),
     )
 
 
