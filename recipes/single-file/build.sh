@@ -18,7 +18,7 @@ python3 -m venv "$work/tools"
 
 # From a copy: setuptools would leave a build folder in the checkout, or pick up an old one.
 mkdir "$work/source"
-(cd "$root" && cp -R LICENSE README.md pyproject.toml gputop probes themes topology "$work/source")
+(cd "$root" && cp -R LICENSE README.md pyproject.toml docs gputop probes themes topology "$work/source")
 find "$work/source" -name __pycache__ -prune -exec rm -rf {} +
 "$work/tools/bin/python" -m pip wheel --quiet --no-deps --wheel-dir "$work" "$work/source"
 

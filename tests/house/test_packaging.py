@@ -66,7 +66,8 @@ def test_wheel_holds_one_top_level_name(tmp_path: Path) -> None:
     (wheel,) = tmp_path.glob("gputopo-*.whl")
     names = zipfile.ZipFile(wheel).namelist()
     tops = {name.split("/")[0] for name in names}
-    assert {top for top in tops if not top.endswith(".dist-info")} == {"gputop"}
+    assert {top for top in tops if not top.endswith((".dist-info", ".data"))} == {"gputop"}
+    assert any(name.endswith(".data/data/share/man/man1/gputop.1") for name in names)
     for needed in (
         "topology/recorded/shapes/hgx-h100-8.toml",
         "themes/gputop.tcss",
