@@ -18,8 +18,10 @@ from ..model.units import sentence
 from ..node import Node
 from ..wiring.paths import path_between
 from ..wiring.relations import relation
+from .naming import name as gpu_name
 from .nccl import pair_decision, refused_by_rule, why_no_p2p
 from .pair import WORDS
+from .pair_summary import relay_of
 
 YES, NO, OPEN = "yes", "no", "open"
 
@@ -35,7 +37,7 @@ class Rung(msgspec.Struct, frozen=True, kw_only=True):
     why: str = ""
     """A sentence; "" unless the answer is no."""
     by_rule: bool = False
-    """The no is the library's own default, and no fault."""
+    """The no is the library's own default, or it relays this pair through another GPU: no fault."""
 
 
 def ladder(node: Node, src: str, dst: str) -> tuple[Rung, ...]:
@@ -89,6 +91,15 @@ def _grant(node: Node, src: str, dst: str) -> Rung:
     for word in words:
         if word not in (None, "ok"):
             why = WORDS.get(word or "", f"the driver says {word!r}")
+            decision = pair_decision(node, src, dst)
+            relay = None if decision is None else relay_of(node, decision)
+            if relay is not None:
+                library = words_of(node.snapshot.machine.gpus).library
+                why = (
+                    f"{said} grants no direct P2P here. {library} asks hop by hop instead: "
+                    f"{gpu_name(node, relay)} has P2P with both GPUs and passes the data on."
+                )
+                return Rung(title=title, state=NO, answer="not directly", why=why, by_rule=True)
             return Rung(title=title, state=NO, answer=word or "", why=f"{said}: {why}.")
     asked = _latest(node, quantities.CAN_ACCESS, src, dst)
     if asked is not None and asked.verdict == "not-granted":

@@ -46,7 +46,7 @@ class PairSummary(msgspec.Struct, frozen=True, kw_only=True):
 def pair_summary(node: Node, src: str, dst: str) -> PairSummary:
     """Say what two devices use; cheap, from what is known already."""
     decision = pair_decision(node, src, dst)
-    relay = None if decision is None else _relay(node, decision)
+    relay = None if decision is None else relay_of(node, decision)
     if relay is None:
         path = path_between(node.graph, src, dst)
     else:
@@ -69,7 +69,7 @@ def _payload(path: Path) -> float:
     return path.payload_gbs or 0.0
 
 
-def _relay(node: Node, decision: PairDecision) -> str | None:
+def relay_of(node: Node, decision: PairDecision) -> str | None:
     """The address of the GPU that passes the bytes on."""
     if decision.via is None or node.prediction is None:
         return None

@@ -46,7 +46,8 @@ def ladder_lines(report: Report, src: str, dst: str, width: int) -> tuple[Line, 
     rungs = ladder(report.node, src, dst)
     if not rungs:
         return ()
-    granted = all(rung.state != NO for rung in rungs)
+    # A pair that the driver refuses may have P2P through another GPU.
+    granted = all(rung.state != NO or rung.title == "driver" and rung.by_rule for rung in rungs)
     lines: list[Line] = []
     for number, rung in enumerate(rungs, start=1):
         sign, ink = _sign(rung)
