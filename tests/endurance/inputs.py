@@ -26,7 +26,7 @@ PLACE = "{}"
 
 _FLAGS = [name for name in commands.FLAGS if "NO_SUCH" not in name]
 _READERS: tuple[tuple[str, ...], ...] = (
-    *(("topo", "--format", form) for form in ("matrix", "tree", "dot", "graphml")),
+    *(("topo", "--format", form) for form in ("matrix", "tree", "dot", "graphml", "svg")),
     *(("topo", "--format", form) for form in ("nccl-xml", "json")),
     ("explain",),
     ("explain", "--json"),

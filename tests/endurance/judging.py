@@ -82,7 +82,7 @@ def _document(arguments: Sequence[str], out: bytes) -> list[str]:
             json.loads(out, parse_constant=_no_constant)
         except ValueError as error:
             return [f"stdout: no JSON: {error}"]
-    if words & {"nccl-xml", "graphml"}:
+    if words & {"nccl-xml", "graphml", "svg"}:
         try:
             ElementTree.fromstring(out)
         except ElementTree.ParseError as error:

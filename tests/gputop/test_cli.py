@@ -67,7 +67,7 @@ def test_a_snapshot_is_one_document_and_reads_back(tmp_path: Path) -> None:
     assert json.loads(again.stdout)["machine"] == document["machine"]
 
 
-@pytest.mark.parametrize("form", ["matrix", "tree", "dot", "graphml", "json"])
+@pytest.mark.parametrize("form", ["matrix", "tree", "dot", "graphml", "svg", "json"])
 def test_every_form_of_topo(form: str) -> None:
     done = gputop("topo", "--demo", "hgx-h100-8", "--format", form)
     assert done.returncode == 0, done.stderr

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from .inputs import Input
 
-FORMATS = ("matrix", "tree", "dot", "graphml", "nccl-xml", "json")
+FORMATS = ("matrix", "tree", "dot", "graphml", "svg", "nccl-xml", "json")
 FLAGS = (
     "NCCL_P2P_LEVEL",
     "NCCL_P2P_DISABLE",

@@ -9,6 +9,7 @@ NAMES = (
     "tree",
     "dot",
     "graphml",
+    "svg",
     "nccl-xml",
     "json",
 )

@@ -13,12 +13,12 @@ from textual.message import Message
 from gputop.screens.map import live as wiring_live
 from gputop.screens.map import marks as wiring_marks
 from gputop.screens.map import walk as wiring_walk
+from gputop.screens.map.canvas import Canvas, Cell, Marks, runs
 from gputop.screens.map.info import alike, label
 from gputop.screens.map.measured import MeasuredLines
 from gputop.screens.map.rings import way
-from gputop.screens.map.sketch.canvas import Canvas, Cell, Marks, runs
-from gputop.screens.map.sketch.drawing import Box, Drawing, Edge
-from gputop.screens.map.sketch.layout import fitting, layout
+from gputop.topology.sketch.drawing import Box, Drawing, Edge
+from gputop.topology.sketch.layout import fitting, layout
 from gputop.widgets.board import Board
 from gputop.widgets.spans import Line
 

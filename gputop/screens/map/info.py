@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 from gputop.screens.map import xgmi as wiring_xgmi
 from gputop.screens.map.measured import there_and_back
-from gputop.screens.map.sketch.names import bridge_names, is_weak, nic_rate, short
-from gputop.screens.map.sketch.packages import package_facts, part_name, plain_names
 from gputop.terminal.clean import clean
 from gputop.topology.model import units
+from gputop.topology.sketch.names import bridge_names, is_weak, nic_rate, short
+from gputop.topology.sketch.packages import package_facts, part_name, plain_names
 from gputop.widgets.gpu_cells import fast_traffic
 from gputop.widgets.spans import Line
 
 if TYPE_CHECKING:
     import networkx as nx
 
-    from gputop.screens.map.sketch.drawing import Box, Drawing
     from gputop.topology.model.readings import GpuReading
     from gputop.topology.model.snapshot import NodeSnapshot
     from gputop.topology.report import Report
+    from gputop.topology.sketch.drawing import Box, Drawing
     from gputop.topology.wiring.packages import Package
     from gputop.topology.wiring.paths import Path
     from gputop.topology.wiring.wires import Wire

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gputop.widgets.spans import Line
 
 if TYPE_CHECKING:
-    from gputop.screens.map.sketch.drawing import Drawing
+    from gputop.topology.sketch.drawing import Drawing
 
 _DOT = (" · ", "rule")
 HINT: Line = (

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from gputop.screens.map.sketch.names import is_weak
+from gputop.topology.sketch.names import is_weak
 from gputop.topology.wiring.above import chain
 from gputop.topology.wiring.graph import wires_of
 from gputop.topology.wiring.paths import bundle

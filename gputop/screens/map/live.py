@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gputop.screens.map.sketch.drawing import Drawing, Line, Slot
-from gputop.screens.map.sketch.names import fit, short
 from gputop.topology.model import units
+from gputop.topology.sketch.drawing import Drawing, Line, Slot
+from gputop.topology.sketch.names import fit, short
 from gputop.topology.wiring.packages import PREFIX
 from gputop.widgets.gpu_cells import fast_traffic
 

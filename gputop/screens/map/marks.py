@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from gputop.screens.map.sketch.canvas import Cell
-from gputop.screens.map.sketch.drawing import Box, Drawing
+from gputop.screens.map.canvas import Cell
 from gputop.terminal.clean import clean
+from gputop.topology.sketch.drawing import Box, Drawing
 from gputop.widgets.spans import Line, Span
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from gputop.measuring.judged import judged
 from gputop.measuring.quantities import on_map, unit_text
 from gputop.probes.protocol.quantity import DEVICE, PAIR
 from gputop.screens.map.links import NVSWITCH
-from gputop.screens.map.sketch.drawing import Line
-from gputop.screens.map.sketch.names import short
 from gputop.topology.model.units import UNKNOWN
+from gputop.topology.sketch.drawing import Line
+from gputop.topology.sketch.names import short
 from gputop.widgets.measure import measured
 from gputop.widgets.meters import verdict_of
 from gputop.widgets.spans import Line as Spans

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from gputop.screens.map.info import label
 from gputop.screens.map.links import NVSWITCH, MapLink
 from gputop.screens.map.live import pace
-from gputop.screens.map.sketch.names import is_weak, short
 from gputop.topology.model.cpulist import written
 from gputop.topology.model.units import UNKNOWN
+from gputop.topology.sketch.names import is_weak, short
 from gputop.widgets.spans import Line, Span, cut, left, right
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from gputop.screens.map.info import label
-from gputop.screens.map.sketch.drawing import Edge
-from gputop.screens.map.sketch.names import short
+from gputop.topology.sketch.drawing import Edge
+from gputop.topology.sketch.names import short
 from gputop.topology.wiring.paths import Path, over_relays, path_between
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gputop.screens.map.sketch.drawing import Box, Drawing
+from gputop.topology.sketch.drawing import Box, Drawing
 
 _ASIDE = 2
 """How much a column aside counts against a row ahead when the cursor goes up or down."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from gputop.screens.map.sketch.names import short
 from gputop.topology.model.machine import Gpu
+from gputop.topology.sketch.names import short
 from gputop.topology.wiring.packages import Package, packages
 
 if TYPE_CHECKING:

@@ -47,7 +47,7 @@ def ladder_lines(report: Report, src: str, dst: str, width: int) -> tuple[Line, 
     if not rungs:
         return ()
     # A pair that the driver refuses may have P2P through another GPU.
-    granted = all(rung.state != NO or rung.title == "driver" and rung.by_rule for rung in rungs)
+    granted = all(rung.state != NO or (rung.title == "driver" and rung.by_rule) for rung in rungs)
     lines: list[Line] = []
     for number, rung in enumerate(rungs, start=1):
         sign, ink = _sign(rung)

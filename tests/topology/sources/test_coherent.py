@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from gputop.screens.map.sketch.tree import forest
 from gputop.screens.node.detail import detail_lines
 from gputop.topology.expectation.links import host_link
 from gputop.topology.expectation.node import JudgedNode
@@ -20,6 +19,7 @@ from gputop.topology.nccl.settings import Settings
 from gputop.topology.nccl.xml.detect import detect
 from gputop.topology.node import Node
 from gputop.topology.recorded.load import load
+from gputop.topology.sketch.tree import forest
 from gputop.topology.sources.nvidia.machine import parse
 from gputop.widgets.gpu_cells import Row
 

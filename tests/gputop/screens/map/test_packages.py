@@ -14,21 +14,21 @@ from textual.pilot import Pilot
 
 from gputop.app import GpuTop
 from gputop.screens.map.diagram import WiringDiagram
-from gputop.screens.map.sketch.drawing import Drawing
-from gputop.screens.map.sketch.layout import fitting, layout
-from gputop.screens.map.sketch.packages import side_by_side
 from gputop.topology.explain.pair import why_pair
 from gputop.topology.model.machine import Gpu, Machine, XgmiLink
 from gputop.topology.node import Node
 from gputop.topology.recorded.load import load
 from gputop.topology.report import Report
+from gputop.topology.sketch.drawing import Drawing
+from gputop.topology.sketch.layout import fitting, layout
+from gputop.topology.sketch.packages import side_by_side
 from gputop.topology.wiring.graph import build_graph, wires_of
 from gputop.topology.wiring.packages import Package, packages
 from gputop.topology.wiring.wires import Wire
-from tests.gputop.screens.map.sketch import graphs
-from tests.gputop.screens.map.sketch.checked import check
 from tests.support.app import SIZES, app_of, demo_report, give, press, text
 from tests.support.mixed_made import mixed
+from tests.topology.sketch import graphs
+from tests.topology.sketch.checked import check
 
 TREES = {"mi308x-8-cpx": 4, "mi300x-8-cpx": 8}
 """Recordings, and parts of a package in them."""

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 
 import networkx as nx
 
-from gputop.screens.map.sketch.drawing import Box, Drawing, Edge, Slot
-from gputop.screens.map.sketch.names import fit, gpu_model, is_weak, short_address
-from gputop.topology.hardware.specs import sku_for
-from gputop.topology.wiring.packages import Package, packages
+from ..hardware.specs import sku_for
+from ..wiring.packages import Package, packages
+from .drawing import Box, Drawing, Edge, Slot
+from .names import fit, gpu_model, is_weak, short_address
 
 _ROOMY = 6
 """Place of a part with its number, its utilisation and a gap: "0 100 "."""

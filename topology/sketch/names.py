@@ -10,7 +10,7 @@ from typing import Any
 
 import networkx as nx
 
-from gputop.topology.model import units
+from ..model import units
 
 
 def short(value: float | None) -> str:

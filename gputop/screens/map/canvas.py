@@ -13,8 +13,8 @@ from typing import TypeAlias
 
 from rich.cells import cell_len
 
-from gputop.screens.map.sketch.drawing import Box, Drawing, Edge, Line, Point
 from gputop.terminal.clean import clean
+from gputop.topology.sketch.drawing import Box, Drawing, Edge, Line, Point
 
 Cell: TypeAlias = tuple[str, str]
 """Character and style name."""

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gputop.screens.map import walk as wiring_walk
-from gputop.screens.map.sketch.drawing import Drawing
-from gputop.screens.map.sketch.layout import fitting, layout
+from gputop.topology.sketch.drawing import Drawing
+from gputop.topology.sketch.layout import fitting, layout
 from gputop.topology.wiring.wires import pcie_wire
-from tests.gputop.screens.map.sketch import graphs
-from tests.gputop.screens.map.sketch.checked import check
-from tests.gputop.screens.map.sketch.graphs import Graph, Maker
+from tests.topology.sketch import graphs
+from tests.topology.sketch.checked import check
+from tests.topology.sketch.graphs import Graph, Maker
 
 SHAPES: dict[str, Callable[[], Maker]] = {
     "switched": graphs.switched,

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from gputop.screens.map.sketch.drawing import Box, Edge, Label, Line
-from gputop.screens.map.sketch.fabric import FabricLane
-from gputop.screens.map.sketch.names import is_weak
+from .drawing import Box, Edge, Label, Line
+from .fabric import FabricLane
+from .names import is_weak
 
 KNOT, MISSING = "●", "×"
 

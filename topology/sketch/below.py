@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import networkx as nx
 
-from gputop.screens.map.sketch import names as text
-from gputop.screens.map.sketch.drawing import TRAFFIC_CELLS, Box, Label, Line, Slot
-from gputop.screens.map.sketch.fabric import FabricLane, Plane, Spoke, fabric, place_lanes
-from gputop.screens.map.sketch.grid import grid_lines
-from gputop.screens.map.sketch.metrics import Metrics
+from ..sketch import names as text
+from .drawing import TRAFFIC_CELLS, Box, Label, Line, Slot
+from .fabric import FabricLane, Plane, Spoke, fabric, place_lanes
+from .grid import grid_lines
+from .metrics import Metrics
 
 
 class Below:

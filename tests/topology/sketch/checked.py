@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from itertools import combinations
 
-from gputop.screens.map.sketch.drawing import Drawing
+from gputop.topology.sketch.drawing import Drawing
 from gputop.topology.wiring.packages import packages
-from tests.gputop.screens.map.sketch.graphs import Graph
+from tests.topology.sketch.graphs import Graph
 
 
 def check(drawing: Drawing, graph: Graph) -> None:

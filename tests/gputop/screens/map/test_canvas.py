@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from gputop.screens.map.sketch.canvas import Canvas, Marks, runs
-from gputop.screens.map.sketch.drawing import Box, Drawing, Line
-from gputop.screens.map.sketch.layout import fitting
-from tests.gputop.screens.map.sketch import graphs
+from gputop.screens.map.canvas import Canvas, Marks, runs
+from gputop.topology.sketch.drawing import Box, Drawing, Line
+from gputop.topology.sketch.layout import fitting
+from tests.topology.sketch import graphs
 
 
 def test_a_bridged_pair_as_text() -> None:

@@ -15,8 +15,8 @@ from typing import Any
 
 import networkx as nx
 
-from gputop.screens.map.sketch.drawing import Edge
-from gputop.screens.map.sketch.names import short
+from .drawing import Edge
+from .names import short
 
 LINKS = ("nvlink", "xgmi")
 _Link = tuple[str, str, Any]

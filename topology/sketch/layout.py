@@ -12,12 +12,13 @@ from typing import Any
 
 import networkx as nx
 
-from gputop.screens.map.sketch import names as text
-from gputop.screens.map.sketch.below import Below
-from gputop.screens.map.sketch.drawing import TRAFFIC_CELLS, Box, Drawing, Edge, Label, Line, Slot
-from gputop.screens.map.sketch.fabric import edges_between
-from gputop.screens.map.sketch.metrics import Block, Metrics, arrange, with_rows
-from gputop.screens.map.sketch.packages import (
+from ..sketch import names as text
+from ..wiring.packages import PREFIX, Package
+from .below import Below
+from .drawing import TRAFFIC_CELLS, Box, Drawing, Edge, Label, Line, Slot
+from .fabric import edges_between
+from .metrics import Block, Metrics, arrange, with_rows
+from .packages import (
     Merged,
     PartGrid,
     cells,
@@ -29,8 +30,7 @@ from gputop.screens.map.sketch.packages import (
     plain_names,
     side_by_side,
 )
-from gputop.screens.map.sketch.tree import Item, forest
-from gputop.topology.wiring.packages import PREFIX, Package
+from .tree import Item, forest
 
 _FULL_ROWS = ((3, 3), (2, 3), (2, 2))
 """Rows of a wire to a device and texts in a GPU, roomiest first."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from gputop.screens.map.sketch.tree import Item
+from .tree import Item
 
 
 @dataclass(frozen=True, slots=True)

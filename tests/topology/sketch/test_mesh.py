@@ -6,12 +6,12 @@ from itertools import combinations
 
 import pytest
 
-from gputop.screens.map.sketch.drawing import Drawing
-from gputop.screens.map.sketch.layout import fitting
 from gputop.topology.model.machine import Gpu
-from tests.gputop.screens.map.sketch import graphs
-from tests.gputop.screens.map.sketch.checked import check
-from tests.gputop.screens.map.sketch.graphs import Maker
+from gputop.topology.sketch.drawing import Drawing
+from gputop.topology.sketch.layout import fitting
+from tests.topology.sketch import graphs
+from tests.topology.sketch.checked import check
+from tests.topology.sketch.graphs import Maker
 
 SIZES = ((160, 43), (80, 18))
 

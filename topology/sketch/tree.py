@@ -13,7 +13,7 @@ from typing import Any
 
 import networkx as nx
 
-from gputop.screens.map.sketch.drawing import Edge
+from .drawing import Edge
 
 LEAVES = ("gpu", "nic")
 _RANKS = {"socket": 0, "numa": 1, "root complex": 2}
