@@ -113,7 +113,7 @@ def show_why(app: GpuTop) -> None:
     """Explain the selected thing."""
     why = app.guarded(app.view.why) if app.view is not None else None
     if why is None:
-        app.say(app.trouble or "nothing to explain is selected", severity="warning")
+        app.say(app.trouble or "select something to explain first", severity="warning")
     else:
         app.push_screen(WhyPanel(why, app))
 
@@ -150,11 +150,11 @@ def export_screen(app: GpuTop) -> None:
 
 USUAL = (
     ("NCCL_P2P_DISABLE", "1", "no P2P at all"),
-    ("NCCL_P2P_LEVEL", "SYS", "P2P between all GPUs, over the CPUs too"),
-    ("NCCL_SHM_DISABLE", "1", "no shared memory: the network where P2P is not allowed"),
+    ("NCCL_P2P_LEVEL", "SYS", "P2P between all GPUs, even through the CPUs"),
+    ("NCCL_SHM_DISABLE", "1", "no shared memory: pairs without P2P use the network"),
     ("NCCL_NVLS_ENABLE", "0", "no NVLink SHARP"),
-    ("NCCL_ALGO", "Ring", "rings alone"),
-    ("NCCL_PROTO", "Simple", "the protocol Simple alone"),
+    ("NCCL_ALGO", "Ring", "only rings"),
+    ("NCCL_PROTO", "Simple", "only the protocol Simple"),
     ("NCCL_IB_DISABLE", "1", "no InfiniBand and no RoCE"),
     ("NCCL_NET_GDR_LEVEL", "LOC", "no GPUDirect RDMA"),
 )

@@ -1,7 +1,7 @@
 """The subcommands of gputop: one module each, whose `command` is a click command."""
 
 SUMMARIES = {
-    "snapshot": "Print all that is known of the node as JSON.",
+    "snapshot": "Print all that is known about the node as JSON.",
     "topo": "Show how the devices of the node are connected.",
     "explain.command": "Predict what NCCL or RCCL does here, and why.",
     "flags.command": "Show which variables are set and what each does here.",

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     metavar="VERSION",
     shell_complete=completing("versions"),
     default=None,
-    help="Whose rules to predict with: 2.28.9, nccl-2.28.9 or rccl-2.21.5; default is the log's.",
+    help="Version whose rules predict: 2.28.9, nccl-2.28.9 or rccl-2.21.5; default is the log's.",
 )
 @json_option
 def command(

@@ -75,7 +75,7 @@ def measuring_options(command: Callable[..., Any]) -> Callable[..., Any]:
         "python",
         metavar="PATH",
         shell_complete=completing("files"),
-        help="Python whose torch measures.",
+        help="Python interpreter whose torch does the measuring.",
     )(command)
     return click.option("--force", is_flag=True, help="Measure busy GPUs too.")(command)
 

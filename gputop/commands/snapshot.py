@@ -33,7 +33,7 @@ def command(
     redact: bool,
     with_args: bool,
 ) -> None:
-    """Print everything that is known of the node as JSON (schema gputop.snapshot/1)."""
+    """Print everything that is known about the node as JSON (schema gputop.snapshot/1)."""
     snapshot = read_snapshot(sources, demo, with_args=with_args)
     if redact:
         snapshot = redacted(snapshot)

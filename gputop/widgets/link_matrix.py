@@ -31,7 +31,7 @@ def relation_ink(letters: str) -> str:
 
 
 def matrix_title(report: Report) -> str:
-    """Say whose letters these are, and which GPUs hang together."""
+    """Say whose letters these are, and which GPUs form an island."""
     title = f"Links · {report.words.distances}"
     title = title.replace("codes of PCIe distance", "PCIe distance")  # room for the islands
     if any(gpu.vendor == AMD.id for gpu in report.snapshot.machine.gpus):

@@ -120,7 +120,7 @@ def _path(node: Node, path: Path | None) -> list[Fact]:
     facts = [_way(names, path)]
     if path.narrowest is None or path.bottleneck is None:
         alone = path.wires[0] if len(path.wires) == 1 else None
-        return facts if alone is None else [*facts, *rate_facts(alone, "What is that wire?")]
+        return facts if alone is None else [*facts, *rate_facts(alone, "What is that link?")]
     if len(path.wires) > 1:
         step = path.bottleneck
         because = f"the narrowest of {len(path.wires)} steps"
@@ -133,11 +133,11 @@ def _path(node: Node, path: Path | None) -> list[Fact]:
         facts.append(
             Fact(question="Where is it narrowest?", answer=at, because=because, basis=basis)
         )
-    return [*facts, *rate_facts(path.narrowest, "What is that wire?")]
+    return [*facts, *rate_facts(path.narrowest, "What is that link?")]
 
 
 def _way(names: list[str], path: Path) -> Fact:
-    question, answer = "Which way does data take?", " → ".join(names)
+    question, answer = "Which route does data take?", " → ".join(names)
     if not path.relayed:
         return Fact(question=question, answer=answer, because="")
     return Fact(

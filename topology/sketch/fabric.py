@@ -135,7 +135,7 @@ def _switch_plane(graph: nx.Graph[str], gpus: Sequence[str], switches: list[str]
         return Plane(switches[0], tuple(switches), spokes, (f"{seen}: no link read", seen))
     ((count, payload), _), *_ = kinds.most_common(1)
     odd = [s for s in spokes if (s.count, s.payload_gbs) != (count, payload)]
-    text = f"{seen}: {_word(count)} NVLinks a GPU"
+    text = f"{seen}: {_word(count)} NVLinks per GPU"
     rate = f", {short(payload)} GB/s one way" if payload is not None else ""
     named = ", ".join(f"{graph.nodes[s.gpu].get('label') or s.gpu}: {_of(s)}" for s in odd[:2])
     more = f" and {len(odd) - 2} more" if len(odd) > 2 else ""

@@ -36,7 +36,7 @@ _RECORDED = "nothing measured: a recording is only read"
 @source_options
 @json_option
 @click.option("--list", "listing", is_flag=True, help="List the checks and exit.")
-@click.option("--quick", is_flag=True, help="Only read: no load on GPUs, under a second.")
+@click.option("--quick", is_flag=True, help="Read only: no load on the GPUs, takes under a second.")
 @click.option("--full", is_flag=True, help="Measure everything at every size; takes minutes.")
 @gpus_option("Check")
 @measuring_options
@@ -51,7 +51,7 @@ _RECORDED = "nothing measured: a recording is only read"
     "--since",
     metavar="FILE",
     shell_complete=completing("files"),
-    help="Earlier snapshot; report what error counters gained since.",
+    help="Earlier snapshot: report how much error counters have grown since then.",
 )
 @click.option(
     "--ignore",
@@ -59,7 +59,7 @@ _RECORDED = "nothing measured: a recording is only read"
     multiple=True,
     metavar="ID[=REASON]",
     shell_complete=completing("rules"),
-    help="Silence a check; it is listed as silenced. May be repeated.",
+    help="Silence a check; it stays listed, as silenced. May be repeated.",
 )
 @click.option(
     "--config",

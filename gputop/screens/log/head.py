@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 
 PASTED = "pasted text"
 HOW_TO = (
-    "No log is open: press o and name a file, compressed or not; or paste the text itself, with",
-    "outputs of the GPU tools, lspci -vvv, ibstat, nccl-tests or env around it.",
+    "No log is open. Press o and name a file, which may be compressed, or paste the text.",
+    "Output of the GPU tools, lspci -vvv, ibstat, nccl-tests or env may stand around it.",
     "",
-    "A job writes one when it is started with",
+    "Start the job with these variables to get one:",
     "  NCCL_DEBUG=INFO",
     "  NCCL_DEBUG_SUBSYS=INIT,ENV,GRAPH,P2P,SHM,NET,TUNING",
     "  NCCL_DEBUG_FILE=nccl.%h.%p.log",
-    "Without NCCL_DEBUG_FILE the lines are in the job's own output, which will do as well.",
+    "Without NCCL_DEBUG_FILE the lines are in the job's output, which works too.",
     "",
-    "Or press n: {libraries} runs on all GPUs of this machine, and its log is compared.",
+    "Or press n to run {libraries} on all GPUs here and compare its log with the prediction.",
 )
 
 

@@ -168,9 +168,9 @@ def _whole(found: Sequence[MapLink]) -> tuple[Span, ...]:
     if not found:
         return (("   no link between devices was read", "muted"),)
     if unknown:
-        text = f"   {unknown} of {len(found)} links do not say how wide they are"
+        text = f"   {unknown} of {len(found)} links do not report their width"
         return ((f"{text}; the others have all their lanes", "muted"),)
-    return ((f"   all {len(found)} links have the lanes that both ends can do", "muted"),)
+    return ((f"   all {len(found)} links have all the lanes that both ends support", "muted"),)
 
 
 def _gpus(graph: Graph) -> list[str]:
@@ -198,7 +198,7 @@ def _joined(report: Report, found: Sequence[MapLink]) -> str:
         words = report.words
         link = words.link
         rate = _range([link_.wire.payload_gbs for link_ in pairs])
-        each = f", {rate} a pair" if rate else ""
+        each = f", {rate} per pair" if rate else ""
         total = len(gpus) * (len(gpus) - 1) // 2
         some = "every pair" if len(pairs) == total else f"{len(pairs)} of {total} pairs"
         return f"{count}: {link} joins {some}{each}"

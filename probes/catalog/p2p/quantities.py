@@ -14,10 +14,10 @@ ACCESS = Quantity(
 )
 ARRIVAL = Quantity(
     "bytes_arrive",
-    "bytes arrive",
+    "data verified",
     unit="",
     per=PAIR,
-    heading="bytes arrive: stored by a kernel of the row, read and compared on the column",
+    heading="data verified: stored by a kernel of the row, read back and compared by the column",
     broken=("wrong-bytes",),
     on_pairs=OnPairs("Data verified", "stored by the source, read back by the owner", 1),
 )

@@ -72,7 +72,7 @@ def test_a_pair_on_switches() -> None:
     assert why.claim == (
         "NV18: NVLink through the NVSwitches joins them, 450 GB/s one way (payload)."
     )
-    assert answer(why, "Which way") == "GPU0 → 4 NVSwitches → GPU1"
+    assert answer(why, "Which route") == "GPU0 → 4 NVSwitches → GPU1"
     assert answer(why, "How fast is it") == "478 GB/s raw, 450 GB/s payload one way"
     assert "adds both ways: 900 GB/s" in because(why, "How fast is it")
     assert "no byte was moved" in because(why, "grant")

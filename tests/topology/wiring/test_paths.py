@@ -137,7 +137,7 @@ def test_xgmi_over_other_gpus_takes_no_pcie_and_promises_no_more_than_its_best_w
     assert "xGMI leads over other GPUs" in why.claim
     assert "50.0 GB/s one way at most" in why.claim
     facts = {fact.question: fact for fact in why.facts}
-    assert facts["Which way does data take?"].basis == "assumed"
+    assert facts["Which route does data take?"].basis == "assumed"
     assert "Is that all that the GPU can send?" not in facts
     assert facts["What should a copy reach, one way?"].answer == "no reference"
     assert not any("PCIe joins" in fact.answer for fact in why.facts)

@@ -141,8 +141,8 @@ def _in_steps(whole: Prediction, here: Prediction) -> str:
     if after.bw_intra >= before.bw_intra:
         return ""
     return (
-        f"the library's speeds per channel go in steps, here from {before.channels} channels of "
-        f"{figure(before.bw_intra)} GB/s to {figure(after.bw_intra)}"
+        "the library's speed per channel goes in fixed steps, here from "
+        f"{before.channels} channels of {figure(before.bw_intra)} GB/s to {figure(after.bw_intra)}"
     )
 
 

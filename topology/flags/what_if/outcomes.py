@@ -229,10 +229,10 @@ def _transport_remarks(
     if shm:
         text.append(
             "Through shared memory a byte is written to the host's memory by one GPU and read "
-            "from it by the other: two copies, and the sockets' memory in the way of everybody. "
+            "from it by the other: two copies, and traffic on the memory that everybody shares. "
             "P2P over PCIe is one copy, but processors differ in how fast they pass PCIe traffic "
-            "from one root port to another, and many are slow between sockets. Which of the two is "
-            "faster here only a measurement tells."
+            "from one root port to another, and many are slow between sockets. Only a "
+            "measurement tells which of the two is faster here."
         )
     more = [comparison for comparison in moved if _p2p(comparison.changed) > _p2p(without)]
     return [*text, *_ring_remarks(more[0])] if more and shm else text

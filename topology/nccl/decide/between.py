@@ -88,6 +88,6 @@ def _why_split(here: bool, shm_off: bool) -> str:
     if shm_off:
         return (
             "P2P is not possible between them and NCCL_SHM_DISABLE=1: each group of GPUs that "
-            "still reach each other counts as a node of its own"
+            "still reach each other counts as a separate node"
         )
     return "each reaches a NIC faster than the other GPU, so the host is split into domains"

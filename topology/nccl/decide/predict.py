@@ -116,7 +116,7 @@ def _standing_assumptions(pairs: tuple[PairDecision, ...], settings: Settings) -
         for pair in pairs
         for step in pair.steps
     ):
-        yield "peer access granted: not asked of a driver"
+        yield "the driver is assumed to grant peer access: it was not asked"
     yield "one process per GPU, all in one container with one /dev/shm"
     for name, text in NOT_FOLLOWED:
         if settings.text(name):

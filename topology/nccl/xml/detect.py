@@ -26,7 +26,7 @@ from .unplaced import placed
 GPU_CLASS, NIC_CLASS = "0x03", "0x02"
 """What NCCL writes first, in case /sys does not say."""
 NAMES = {"cpu": "numaid", "pci": "busid", "net": "name"}
-GPU_GDR = "GPUs are taken to be capable of GPUDirect RDMA unless they are GeForce."
+GPU_GDR = "all GPUs but GeForce are assumed to support GPUDirect RDMA."
 GPU_GDR_AMD = "The AMD GPUs are taken to be capable of GPUDirect RDMA."
 PEERMEM = frozenset({"nvidia_peermem", "nv_peer_mem"})
 DMABUF_KERNEL = (5, 12)

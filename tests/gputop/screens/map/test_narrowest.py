@@ -25,11 +25,11 @@ ANSWERS = {
     ),
     "dgx-1v": (
         " 8 GPUs: NVLink joins 16 of 28 pairs, 25 to 50 GB/s a pair",
-        "   all 32 links have the lanes that both ends can do",
+        "   all 32 links have all the lanes that both ends support",
     ),
     "pcie-l40s-8": (
         " 8 GPUs joined by PCIe alone, 31.5 GB/s each",
-        "   all 16 links have the lanes that both ends can do",
+        "   all 16 links have all the lanes that both ends support",
     ),
 }
 

@@ -113,7 +113,7 @@ def _failed(case: Case) -> Iterable[Finding] | None:
 
 RESET_REQUIRED = Rule(
     id="gpu-reset-required",
-    title="GPUs that answer nothing before they are reset",
+    title="GPUs that do not answer until they are reset",
     evidence="the answers of the driver's library",
     vendor=NVIDIA.id,
     disproof="an answer of `nvidia-smi -q` for this GPU",
@@ -124,7 +124,7 @@ RESET_REQUIRED = Rule(
 )
 FAILED = Rule(
     id="driver-fails",
-    title="questions that the driver fails to answer",
+    title="queries that the driver fails to answer",
     evidence="the answers of the driver's library",
     disproof="an answer to the same question by {asked}",
     asked=((NVIDIA.id, "`nvidia-smi -q`"), (AMD.id, "`amd-smi static` and `amd-smi metric`")),

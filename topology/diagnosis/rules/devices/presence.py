@@ -192,7 +192,7 @@ def _bound(case: Case, found: list[Gpu]) -> list[Evidence]:
 WITHOUT_DRIVER = Rule(
     id="gpu-without-driver",
     peers="D33",
-    title="GPUs on the PCI bus that no driver serves",
+    title="GPUs on the PCI bus without a driver",
     evidence="the GPUs on PCI and the driver bound to each; the GPUs that the driver describes",
     disproof="the GPU in {asked}, or a virtual machine that owns it",
     asked=((NVIDIA.id, "`nvidia-smi -L`"), (AMD.id, "`amd-smi list`")),

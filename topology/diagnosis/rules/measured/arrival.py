@@ -250,7 +250,7 @@ def _bridge(case: Case, across: list[Pair]) -> Finding:
 DATA = Rule(
     id="p2p-data-wrong",
     peers="D16",
-    title="P2P whose bytes do not arrive",
+    title="P2P that loses or corrupts data",
     evidence="probe p2p: bytes written by one GPU, read and compared by the owner of the memory",
     disproof="the verdict arrived for the pair in a second `gputop probe p2p`",
     sources=("NVIDIA/nccl#2335", "NVIDIA/nccl#2079", "NVIDIA/nvbandwidth#19"),
@@ -272,7 +272,7 @@ BRIDGE = Rule(
     peers="D15",
     title="P2P across the host bridge, which {library} takes with two GPUs on AMD hosts",
     evidence="vendor of the CPU, relation of the two GPUs, transport that {library} will use",
-    disproof="`gputop probe p2p nccl`: bytes arrive, and P2P beats host memory",
+    disproof="`gputop probe p2p nccl`: data arrives intact, and P2P beats host memory",
     sources=("NVIDIA/nccl#2079", "NVIDIA/nccl src/graph/paths.cc"),
     check=_check_bridge,
     implied_by=("p2p-data-wrong", "acs-redirect", "p2p-slower-than-staging"),

@@ -166,7 +166,7 @@ COLLECTIVE_FAILS = Rule(
     id="collective-fails",
     peers="D02",
     title="Collectives that hang, fail or give wrong sums",
-    evidence="probe nccl or collectives: the fourth rung, two kernels that wait for each other",
+    evidence="probe nccl or collectives: kernels on two GPUs that wait for each other",
     disproof="the verdict finished in a second `gputop probe nccl`",
     sources=("NVIDIA/nccl-tests#117", "noonghunna/club-3090 PR 902"),
     check=_check_finishes,
@@ -183,7 +183,7 @@ WRONG = Rule(
 )
 LINEAR = Rule(
     id="matmul-linear-differ",
-    title="Products whose speed depends on how they are called",
+    title="Matrix products whose speed depends on how they are called",
     evidence="probe gemm: matmul and F.linear of the same shape",
     disproof="equal speeds in a second `gputop probe gemm`",
     sources=("stas00/ml-engineering compute/accelerator/benchmarks",),

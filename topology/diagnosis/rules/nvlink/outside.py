@@ -134,7 +134,7 @@ def _fix(case: Case, *, amd: bool) -> list[Fix]:
 OUTSIDE = Rule(
     id="gpu-outside-island",
     peers="D12",
-    title="GPUs that {any_link} does not join to a board of their own kind",
+    title="GPUs that {any_link} does not connect to GPUs of the same model",
     evidence="relations of all pairs of GPUs",
     disproof="NV# in its row of `nvidia-smi topo -m`, or MIG switched on for it",
     disproof_by=((AMD.id, "XGMI in its row of `rocm-smi --showtopotype`"),),
@@ -188,7 +188,7 @@ def _check_incomplete(case: Case) -> Iterable[Finding] | None:
 INCOMPLETE = Rule(
     id="board-incomplete",
     peers="D12",
-    title="a number of joined GPUs that no board has",
+    title="a number of connected GPUs that no known board has",
     evidence="relations of all pairs of GPUs, in a text that lists no PCI devices",
     disproof="as many GPUs in `lspci` as in this text",
     sources=("NVIDIA HGX and DGX user guides: boards of 4, 8 and 16",),

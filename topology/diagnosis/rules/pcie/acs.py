@@ -239,7 +239,7 @@ def _check_iommu(case: Case) -> Iterable[Finding] | None:
                 "The bytes were measured and arrived."
                 if proven
                 else "NVIDIA does not support P2P over PCIe in this state: data may be wrong "
-                "without an error. Measure whether the bytes arrive."
+                "without an error. Measure whether data arrives intact."
             ),
             fix=[
                 Fix(text="Measure it.", command="gputop probe p2p nccl"),

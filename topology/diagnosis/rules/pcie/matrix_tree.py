@@ -50,7 +50,8 @@ def _bare(case: Case) -> bool:
 def _flat(case: Case, what: str, value: str) -> Finding:
     return FLAT.finding(
         NOTICE,
-        f"all {len(case.gpus)} GPUs hang without a PCIe switch: the flat tree of a virtual machine",
+        f"none of the {len(case.gpus)} GPUs has a PCIe switch above it: the flat tree of a virtual "
+        "machine",
         devices=[gpu.address for gpu in case.gpus],
         evidence=[Evidence(what=what, value=value, source=", ".join(case.snapshot.source))],
         consequence="A board of this kind has PCIe switches between its GPUs and NICs; a "

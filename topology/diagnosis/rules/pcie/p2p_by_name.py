@@ -51,7 +51,7 @@ def _check(case: Case) -> Iterable[Finding] | None:
 BY_NAME = Rule(
     id="p2p-not-in-product",
     peers="D14",
-    title="GPUs whose product has no P2P, by their name",
+    title="GPU models without P2P, by name",
     evidence="the models of the GPUs, where the P2P status of no pair was read",
     vendor=NVIDIA.id,
     disproof="OK in `nvidia-smi topo -p2p r` for the pair",

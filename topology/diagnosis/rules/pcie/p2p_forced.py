@@ -40,7 +40,7 @@ def _check_forced(case: Case) -> Iterable[Finding] | None:
     seen = (
         " The bytes were measured and arrived."
         if arrived == {"arrived"}
-        else " A grant is no proof here: measure whether the bytes arrive."
+        else " A grant is no proof here: measure whether data arrives intact."
     )
     return [
         P2P_FORCED.finding(

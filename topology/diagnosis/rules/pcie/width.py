@@ -1,4 +1,4 @@
-"""PCIe links with fewer lanes than both ends have."""
+"""PCIe links with fewer lanes than both ends support."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def _price(case: Case, link: Narrow) -> str:
 WIDTH = Rule(
     id="pcie-width",
     peers="D07",
-    title="PCIe links with fewer lanes than both ends have",
+    title="PCIe links with fewer lanes than both ends support",
     evidence="lanes now and at most of each link from a GPU or RDMA device up, and lanes while the "
     "probe host copied",
     disproof="LnkSta Width equal to the smaller LnkCap Width of both ends in `lspci -vv`",
