@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 PASTED = "pasted text"
 HOW_TO = (
-    "No log is open. Press o and name a file, which may be compressed, or paste the text.",
-    "Output of the GPU tools, lspci -vvv, ibstat, nccl-tests or env may stand around it.",
+    "No log is open: press o to name a file, compressed or not, or paste the text.",
+    "Output of nvidia-smi, lspci, ibstat, nccl-tests or env around it is read too.",
     "",
     "Start the job with these variables to get one:",
     "  NCCL_DEBUG=INFO",
@@ -30,7 +30,7 @@ HOW_TO = (
     "  NCCL_DEBUG_FILE=nccl.%h.%p.log",
     "Without NCCL_DEBUG_FILE the lines are in the job's output, which works too.",
     "",
-    "Or press n to run {libraries} on all GPUs here and compare its log with the prediction.",
+    "Or press n to run {libraries} on all GPUs here and compare its log.",
 )
 
 

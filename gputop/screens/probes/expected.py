@@ -27,6 +27,9 @@ _SHORTEST_BAR = 4
 _LONGEST_NAME = 36
 
 
+NO_BANDS = (" no reference: nothing says what this hardware should give here", "muted")
+
+
 class ExpectedFigures:
     """The expected figures of the probe that was asked for last."""
 
@@ -49,10 +52,10 @@ class ExpectedFigures:
         self._groups = groups(self.figures, self.known, self.known.names)
 
     def lines(self, width: int) -> tuple[Line, ...]:
-        """A band for each figure that has one, below a heading; () where there is none."""
+        """A band for each figure that has one, below a heading; one line where there is none."""
         banded = [(group, band) for group in self._groups if (band := _band(group)) is not None]
         if not banded:
-            return ()
+            return ((NO_BANDS,),) if self.known is not None else ()
         # A tilde marks an estimate.
         guessed = any(band.basis == ESTIMATE for _, band in banded)
         title = "healthy (~ estimate)" if guessed else "healthy"

@@ -22,9 +22,9 @@ SPEC = ProbeSpec(
     name="p2p",
     title="GPU to GPU",
     measures=(
-        "For every ordered pair: whether the driver grants access, whether bytes that a kernel "
-        "stores arrive, GB/s of copy engines and kernels, writing and reading, one way and both "
-        "ways, and latency; for each kind of link also by size, and by way of the host."
+        "For every ordered pair of GPUs: does the driver grant access, does data that a kernel "
+        "stores arrive intact, how fast copy engines and kernels write and read, one way and both "
+        "ways, and latency. For each kind of link also by message size, and through host memory."
     ),
     method="p2p/2",
     minimum_gpus=2,
