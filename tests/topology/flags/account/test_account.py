@@ -56,7 +56,7 @@ def test_the_p2p_level_on_a_pcie_box_reads_like_advice() -> None:
         "The IOMMU passes the GPUs' addresses through (identity)",
         "ACS is off at every PCIe port",
         "NVML calls P2P possible for these pairs",
-        "Peer access granted: not asked of a driver.",
+        "The driver is assumed to grant peer access: it was not asked.",
         "gputop probe p2p",
         "NCCL graph/paths.cc:ncclGetLevel",
     ):
