@@ -113,7 +113,7 @@ def show_why(app: GpuTop) -> None:
     """Explain the selected thing."""
     why = app.guarded(app.view.why) if app.view is not None else None
     if why is None:
-        app.say(app.trouble or "select something to explain first", severity="warning")
+        app.say(app.trouble or "nothing to explain is selected", severity="warning")
     else:
         app.push_screen(WhyPanel(why, app))
 

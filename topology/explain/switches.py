@@ -22,7 +22,7 @@ def switch_above(machine: Machine, address: str) -> str:
     found = next((up for up in above if up in devices and devices[up].kind in UPSTREAM), None)
     if found is None:
         guest = machine.host is not None and machine.host.hypervisor is not None
-        return "none is seen in this guest" if guest else "none: a port of the CPU has it"
+        return "none is seen in this guest" if guest else "none: it sits directly on a CPU port"
     names = {gpu.address: gpu_label(gpu) for gpu in machine.gpus}
     names |= {nic.address: nic.name for nic in machine.rdma if nic.address}
     beside = [

@@ -21,10 +21,10 @@ ANSWERS = {
     ),
     "sick-mi300x-8": (
         " ▼ no xGMI between GPU2 and GPU5",
-        "   8 GPUs: xGMI joins 27 of 28 pairs, 64 GB/s a pair",
+        "   8 GPUs: xGMI joins 27 of 28 pairs, 64 GB/s per pair",
     ),
     "dgx-1v": (
-        " 8 GPUs: NVLink joins 16 of 28 pairs, 25 to 50 GB/s a pair",
+        " 8 GPUs: NVLink joins 16 of 28 pairs, 25 to 50 GB/s per pair",
         "   all 32 links have all the lanes that both ends support",
     ),
     "pcie-l40s-8": (
