@@ -49,7 +49,7 @@ def test_another_source_prints_what_nccl_would_detect() -> None:
     done = run("topo", "--format", "nccl-xml", "--demo", "hgx-h100-8")
     root = read_topology(done.stdout.encode(), "stdout")
     assert sum(1 for element in root.walk() if element.tag == "gpu") == 8
-    assert "GPUs are taken to be capable" in done.stderr
+    assert "are assumed to support GPUDirect RDMA" in done.stderr
 
 
 def test_a_snapshot_of_a_topology_prints_it_too(tmp_path: Path) -> None:
