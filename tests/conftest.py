@@ -31,7 +31,10 @@ sys.dont_write_bytecode = False
 gc.disable()
 
 # A slow or busy machine fails no test.
-settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=50
+)
+settings.register_profile("thorough", settings.get_profile("untimed"), max_examples=1000)
 settings.load_profile("untimed")
 
 # Both import it by name: whatever drives an app waits for what the app does, not for the clock.
