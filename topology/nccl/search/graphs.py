@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from threading import Event
+
 import msgspec
 
 from ...hardware.words import library_words
@@ -27,6 +29,9 @@ _remembered: dict[bytes, Found] = {}
 """Graphs by the inputs of their search: what-if questions often leave a system as it is, and the
 domains of a node are often alike."""
 
+_searched = Event()
+"""Whether this process has searched before: a command that predicts once saves the digest."""
+
 
 def search_graphs(
     system: System, version: Version, settings: Settings, *, nvls: bool, remember: bool = True
@@ -35,8 +40,8 @@ def search_graphs(
 
     The paths of the system must be computed. Its best bandwidths are set on the way. `nvls`:
     the library would use NVSwitch multicast, which takes at least two GPUs. `remember`: a system
-    with the same inputs may have been searched before, or may come again. A system without GPUs has
-    no graphs.
+    with the same inputs may come again, as all may in a process that searches a second time. A
+    system without GPUs has no graphs.
     """
     count = len(system.nodes["GPU"])
     if not count:
@@ -47,6 +52,8 @@ def search_graphs(
             return known_node.graphs
     field = Field(system, version, settings, nvls=nvls)
     inputs = Inputs(field, version, settings, nvls=nvls)
+    remember = remember or _searched.is_set()
+    _searched.set()
     digest = inputs.digest() if remember else b""
     found = _remembered.get(digest)
     if found is None:

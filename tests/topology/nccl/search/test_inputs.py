@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from threading import Event
+
 import pytest
 
 from gputop.topology.nccl.search import graphs as remembering
@@ -17,20 +19,43 @@ from ..made import cpu, gpu, nic, switch, system
 from ..nodes import made
 
 
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """A process that has not searched yet; what is searched from here on."""
+    searches: list[object] = []
+    search = remembering._search
+
+    def counting(*given: object, **named: bool) -> remembering.Found:
+        searches.append(given)
+        return search(*given, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(remembering, "_search", counting)
+    monkeypatch.setattr(remembering, "_remembered", {})
+    monkeypatch.setattr(remembering, "_searched", Event())
+    return searches
+
+
+def test_a_process_that_searches_again_remembers_what_it_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    searches = counted(monkeypatch)
+    version, _ = version_for("nccl-2.28.9")
+    (view, *_) = views(read_topology(four_sockets().encode(), "made"), version, Settings({}))
+    kept = []
+    found = []
+    for _ in range(4):
+        found.append(search_graphs(view.system, version, Settings({}), nvls=False, remember=False))
+        kept.append(len(remembering._remembered))
+    assert kept == [0, 1, 1, 1]
+    assert len(searches) == 2
+    assert found == [found[0]] * 4
+
+
 @pytest.mark.parametrize("library", ["nccl-2.20.3", "nccl-2.28.9", "nccl-2.30.7"])
 def test_domains_that_are_alike_are_searched_once(
     monkeypatch: pytest.MonkeyPatch, library: str
 ) -> None:
     """Each has GPUs and NICs of its own, and finds what it would find alone."""
-    searches = []
-    search = remembering._search
-
-    def counted(*given: object, **named: bool) -> remembering.Found:
-        searches.append(given)
-        return search(*given, **named)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(remembering, "_search", counted)
-    monkeypatch.setattr(remembering, "_remembered", {})
+    searches = counted(monkeypatch)
     version, _ = version_for(library)
     off = Settings({"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1"})
     found = views(read_topology(four_sockets().encode(), "made"), version, off)
