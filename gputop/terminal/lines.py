@@ -6,7 +6,7 @@ import click
 
 from gputop.terminal.clean import clean
 from gputop.terminal.output import print_document
-from gputop.topology.model.characters import json_text
+from gputop.topology.model.characters import json_pieces
 
 
 def say(text: str) -> None:
@@ -16,4 +16,6 @@ def say(text: str) -> None:
 
 def print_json(document: object) -> None:
     """One document on stdout, indented."""
-    print_document(json_text(document) + "\n")
+    for piece in json_pieces(document):
+        print_document(piece)
+    print_document("\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -22,10 +23,15 @@ HOSTILE = re.compile(rf"[\x00-\x1f\x7f-\x9f{_BEYOND}]")
 _IN_BLOCKS = re.compile(rf"[\x00-\x08\x0b-\x1f\x7f-\x9f{_BEYOND}]")
 """The same without tabulators and line ends."""
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
+PIECE = 256 * 1024
+"""Bytes of a document that are put into lines at once, about: it is larger than its data."""
 
 
 def harmless(text: str) -> str:
     """Put a replacement mark in the place of each such character; tabulators and line ends stay."""
+    # None of them is printable, and to find that out takes a tenth of the time.
+    if text.replace("\n", "").isprintable():
+        return text
     return _IN_BLOCKS.sub(REPLACEMENT, text)
 
 
@@ -42,11 +48,49 @@ def json_text(document: object) -> str:
     `document` is what msgspec writes. A lone surrogate, which stands for a byte of a file's name
     that is no UTF-8, becomes a replacement mark.
     """
+    return "".join(json_pieces(document))
+
+
+def json_pieces(document: object) -> Iterator[str]:
+    """The same piece by piece, so that nobody has to hold all of a large one."""
     try:
         data = msgspec.json.encode(document)
     except UnicodeEncodeError:
         data = msgspec.json.encode(_without_surrogates(msgspec.to_builtins(document)))
+    yield from _pieces(data, "\n")
+
+
+def _pieces(data: bytes, line: str) -> Iterator[str]:
+    """`line`: a line end and the blanks that every line after the first begins with."""
+    opening = data[:1]
+    if len(data) <= PIECE or opening not in (b"{", b"["):
+        yield _lines(data).replace("\n", line)
+        return
+    before = opening.decode()
+    if opening == b"{":
+        for name, value in msgspec.json.decode(data, type=dict[str, msgspec.Raw]).items():
+            yield f"{before}{line}  {_lines(msgspec.json.encode(name))}: "
+            yield from _pieces(bytes(value), f"{line}  ")
+            before = ","
+        yield f"{line}}}"
+        return
+    items = msgspec.json.decode(data, type=list[msgspec.Raw])
+    many = len(items) * PIECE // len(data)
+    for start in range(0, len(items), max(many, 1)):
+        if many > 1:
+            some = _lines(b"[%b]" % b",".join(items[start : start + many]))
+            yield before + some[1:-2].replace("\n", line)
+        else:
+            yield f"{before}{line}  "
+            yield from _pieces(bytes(items[start]), f"{line}  ")
+        before = ","
+    yield f"{line}]"
+
+
+def _lines(data: bytes) -> str:
     text = msgspec.json.format(data, indent=2).decode()
+    if data.decode().isprintable():
+        return text
     # They stand in strings only: around these JSON has nothing but ASCII.
     return _IN_BLOCKS.sub(_escape, text)
 

@@ -18,7 +18,8 @@ from gputop.commands import NAMES
 from gputop.terminal.lines import print_json, say
 from gputop.terminal.output import overwrite
 from gputop.topology.exports import NAMES as FORMATS
-from gputop.topology.model.characters import HOSTILE, harmless, json_text
+from gputop.topology.model import characters
+from gputop.topology.model.characters import HOSTILE, harmless, json_pieces, json_text
 from tests.support.command import Captured, gputop
 from tests.support.hostile import EVIL, OBEYED, obeyed, poisoned, strings
 from tests.support.places import RECORDINGS, TESTS
@@ -145,6 +146,10 @@ def test_every_way_out_replaces_or_escapes(monkeypatch: pytest.MonkeyPatch) -> N
     assert obeyed(out.text() + err.text().replace("\r\x1b[K", "")) == set()
 
 
+def _nested(inner: st.SearchStrategy[object]) -> st.SearchStrategy[object]:
+    return st.lists(inner) | st.dictionaries(st.text(max_size=3), inner)
+
+
 @given(st.text())
 def test_any_text_leaves_as_text(text: str) -> None:
     assert obeyed(harmless(text)) == set()
@@ -158,6 +163,20 @@ def test_any_document_comes_back_from_its_escapes(document: dict[str, str]) -> N
     text = json_text(document)
     assert obeyed(text) == set()
     assert json.loads(text) == document
+
+
+def test_what_a_terminal_obeys_or_hides_is_never_printable() -> None:
+    # harmless and json_text look no further at what Python calls printable.
+    printable = "".join(filter(str.isprintable, map(chr, range(0x110000))))
+    assert characters._IN_BLOCKS.search(printable) is None
+
+
+@given(st.recursive(st.text(max_size=9) | st.floats(allow_nan=False), _nested, max_leaves=40))
+def test_a_document_in_pieces_is_the_same(document: object) -> None:
+    whole = json_text(document)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(characters, "PIECE", 12)
+        assert "".join(json_pieces(document)) == whole
 
 
 def test_names_that_are_no_utf8_have_a_replacement_mark_in_documents(tmp_path: Path) -> None:
