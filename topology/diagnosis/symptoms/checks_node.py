@@ -9,6 +9,10 @@ from ...logs.report.communicator import Communicator, LoggedNode, LoggedSystem, 
 from ...logs.report.report import LogReport
 
 _ATTRIBUTE = re.compile(r"Attribute .* of node .* not found")
+_NO_FAMILY = re.compile(r"address +with family (?!2 |10 )\d+ is neither AF_INET")
+_REFUSED = re.compile(r"Call to connect returned Connection refused")
+MANY_REFUSALS = 3
+"""A rank that starts a little later than the others is refused to, too (include/socket.h)."""
 CRIPPLED_GBS = 1.0
 """GB/s of the slowest real link, generation 1 with four lanes (constants of graph/topo.h)."""
 
@@ -193,3 +197,22 @@ def _stuck(log: LogReport, comm: Communicator) -> bool:
 
 def _introduced(log: LogReport, ident: str) -> bool:
     return log.kinds.get("init", 0) > 0 and not ident.startswith("unnamed")
+
+
+def interface_absent(log: LogReport) -> Iterator[Proof]:
+    """Addresses of no family where interfaces are named, and no rank says which one it took."""
+    lines = [note for note in log.notes if _NO_FAMILY.search(note.text)]
+    if not lines or log.bootstrap:
+        return
+    for variable in log.environment:
+        if variable.name == "NCCL_SOCKET_IFNAME" and not variable.value.startswith("^"):
+            yield Proof(lines[0].line, lines[0].text)
+            yield Proof(variable.line, variable.said)
+
+
+def refused_for_good(log: LogReport) -> Iterator[Proof]:
+    """Connections that are refused again and again, in a log where no rank gets any further."""
+    refused = [note for note in log.notes if _REFUSED.match(note.text)]
+    started = any(comm.transports or comm.graphs or comm.trees for comm in log.communicators)
+    if sum(note.count for note in refused) >= MANY_REFUSALS and not started:
+        yield from (Proof(note.line, note.text) for note in refused)

@@ -19,14 +19,15 @@ ABOUT = (
     b"CCL", b"nccl", b"CUDA", b"Cuda", b"cuda", b"HIP", b"hipE", b"hipI", b"NVRM", b"NVML",
     b"nvml", b"NVLink", b"GPU", b"NET/", b"ibv_", b"IBV_", b"mlx", b"c10d", b"ProcessGroup",
     b"Last error:", b"torch", b"[rank", b"oom", b"Killed process", b"Signal ", b"signal ",
-    b"srun: ", b"slurmstepd", b"system not yet", b"ROCm", b"amdgpu", b".cc:", b".cu:", b"/dev/shm",
-    b" in comm 0x", b"[INFO] ", b"] INFO NET", b"] INFO Ring", b"] INFO Channel",
+    b"srun: ", b"slurmstepd", b"system not yet", b"ROCm", b"amdgpu", b".cc:", b".cu:", b".h:",
+    b"/dev/shm", b" in comm 0x", b"[INFO] ", b"] INFO NET", b"] INFO Ring", b"] INFO Channel",
     b"] INFO Tree", b"] INFO Using", b"] INFO comm", b"DataLoader worker", b"bus error", b"Imex",
-    b"NVSwitch", b"loo connect", b"client socket", b"Static function", *VIA,
+    b"NVSwitch", b"loo connect", b"client socket", b"Static function", b"peermem", b"peer_mem",
+    b"locked memory", b"peer access", *VIA,
 )  # fmt: skip
 """A line without any of these speaks of nothing that the patterns mean."""
 _LIBRARY = re.compile(
-    rb"[NR]CCL|nccl|ProcessGroup|c10d|NET/|ibv_|IBV_|mlx5|\w\.(?:cc|cu):\d|socket(?:Poll|Start|Prog)"
+    rb"[NR]CCL|nccl|ProcessGroup|c10d|NET/|ibv_|IBV_|mlx5|\w\.(?:cc|cu|h):\d|socket(?:Poll|Start|Prog)"
 )
 """What a line names that comes from the library or from what carries its messages."""
 LONGEST_EXCERPT = 360

@@ -33,8 +33,8 @@ _VERSION = re.compile(rb"[NR]CCL version ?:? ?\d+\.\d+")
 _ITS_VERSION = re.compile(rb", NCCL version (\d{1,3}\.\d{1,3}\.\d{1,3})\b")
 _BARE = re.compile(rb"(?:^|[\s>:|\])])(NCCL (?:INFO|WARN) )")
 _OLD = re.compile(
-    rb"(?:\w:\d+:\d+ |^[> ]*)\[\d+\] (?:[\w./]+\.cc?u?:\d+ )?((?:INFO|WARN) )"
-    rb"|(?:^|[\s>:])[\w./]+\.c[cu]:\d+ (WARN )"
+    rb"(?:\w:\d+:\d+ |^[> ]*)\[\d+\] (?:[\w./]+\.(?:cc?u?|h):\d+ )?((?:INFO|WARN) )"
+    rb"|(?:^|[\s>:])[\w./]+\.(?:c[cu]|h):\d+ (WARN )"
 )
 """NCCL 2.0 to 2.2 do not name themselves: "[0] INFO NET : ..", "init.cu:99 WARN ..."."""
 _OLD_WORDS = re.compile(

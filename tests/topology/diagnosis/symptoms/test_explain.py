@@ -98,6 +98,12 @@ SHOWN = {
         A + "Detected mixed local Net device counts across ranks (min 7, max 8). Ignoring due to "
         "NCCL_IGNORE_NET_MISMATCH."
     ],
+    "ofi-registration-refused": [
+        WARN + "NET/OFI Unable to register memory (type = 2) for device 0. RC: -22, "
+        "Error: Invalid argument"
+    ],
+    "peermem-not-loaded": ["nvidia_peermem: Unknown symbol ib_register_peer_memory_client (err 0)"],
+    "cuda-not-initialized": ["libcuda.so: cuda driver library init failure: 3"],
     "memlock": [WARN + "Call to ibv_reg_mr failed with error Cannot allocate memory"],
     "open-files": [WARN + "Call to socket failed: Too many open files"],
     "duplicate-gpu": [init(A, 0, "60"), init(B, 1, "60")],
