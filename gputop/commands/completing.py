@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TypeAlias
 
 import click
 from click.shell_completion import CompletionItem
@@ -20,7 +21,7 @@ from gputop.topology.nccl.versions import versions as library_versions
 from gputop.topology.recorded.demos import demo
 from gputop.topology.sources.live import LiveFeed, load_sources
 
-Items = list[CompletionItem[str]]
+Items: TypeAlias = "list[CompletionItem[str]]"  # older releases of click do not take the [str]
 QUICK = ("nvml", "amdsmi", "kfd", "pci")
 """Sources that know the GPUs of this machine."""
 PATIENCE_SECONDS = 2.0
