@@ -285,7 +285,8 @@ def summary(
     for step in steps:
         by_state.setdefault(step.state, []).append(step.name)
     finished = len(by_state.pop("finished", ()))
-    done = SIMULATED if simulated else "finished"
-    parts = [f"{finished} of {len(steps)} probes {done} in {elapsed_seconds:.0f} s"]
+    # How long a simulation took says nothing of what a run would take.
+    done = SIMULATED if simulated else f"finished in {elapsed_seconds:.0f} s"
+    parts = [f"{finished} of {len(steps)} probes {done}"]
     parts += [f"{state}: {', '.join(names)}" for state, names in by_state.items()]
     return "; ".join(parts) + "."

@@ -31,7 +31,7 @@ from .scenes import INTERVAL, PATIENCE_SECONDS, TICKS, until_judged
 DEMO, SIZE = "sick-h100-8", (120, 34)
 SHARES = (0.06, 0.12, 0.2, 0.28, 0.36, 0.44)
 """How far the run is in the frames that show it."""
-MEASURE = "One way"
+MEASURE, PROBE = "One way", "p2p"
 MOST_BYTES = 500_000
 
 
@@ -49,10 +49,15 @@ class _Kept(probing.Probing):
         self._thread.join()
 
     def go_on(self, share: float) -> int:
-        """Send the messages up to this share of the figures; how many figures that are in all."""
+        """Send the messages up to this share of PROBE's figures; how many figures that are in all.
+
+        What comes before them goes with the first, what comes after them with the last.
+        """
         figures = [n for n, one in enumerate(self.waiting) if isinstance(one, ProbeMeasured)]
-        count = max(1, int(share * len(figures)))
-        end = figures[count - 1] + 1 if share < 1 else len(self.waiting)
+        own = [n for n in figures if self.waiting[n].measurement.probe == PROBE]
+        place = max(1, int(share * len(own)))
+        end = own[place - 1] + 1 if share < 1 else len(self.waiting)
+        count = sum(n < end for n in figures)
         for message in self.waiting[len(self.sent) : end]:
             self.sent.append(message)
             self.send(message)

@@ -63,7 +63,7 @@ class Lower(Container):
             plots.show(plot_lines(row, left.width, room))
         if row is not None and not narrow:
             detail.caption(heading(row))
-            detail.show(detail_lines(row, detail.size.width or 60))
+            detail.show(detail_lines(row, detail.scrollable_content_region.width or 60))
 
     def _draw_links(self, report: Report, selected: str | None) -> None:
         links = self.query_one("#links", Board)

@@ -27,7 +27,7 @@ _SHORTEST_BAR = 4
 _LONGEST_NAME = 36
 
 
-NO_BANDS = (" no reference: nothing says what this hardware should give here", "muted")
+NO_BANDS = (" no reference for this hardware", "muted")
 
 
 class ExpectedFigures:
