@@ -37,9 +37,11 @@ class Element(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     def walk(self) -> Iterator[Element]:
         """The element itself and everything below it, parents first."""
-        yield self
-        for child in self.children:
-            yield from child.walk()
+        stack = [self]
+        while stack:
+            element = stack.pop()
+            yield element
+            stack += reversed(element.children)
 
     def has(self, tag: str) -> bool:
         """Whether an element of this tag is anywhere below."""

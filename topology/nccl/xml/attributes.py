@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from functools import lru_cache
 
 _NUMBER = re.compile(r"\s*([+-]?(?:0[xX][0-9a-fA-F]{1,16}|[0-9]{1,20}))(?![\w.])", re.ASCII)
 _HEX = re.compile(r"(?:0[xX])?[0-9a-fA-F]{1,16}", re.ASCII)
@@ -17,6 +18,8 @@ _HIDDEN = re.compile(r"[fF]{4,8}(?::[fF]{2,4}){1,2}(?:\.[fF0])?", re.ASCII)
 _CLASS = re.compile(r"0[xX][0-9a-fA-F]{1,8}", re.ASCII)
 _MASK = re.compile(r"(?:0[xX])?[0-9a-fA-F,]*", re.ASCII)
 
+KEPT = 1024
+"""Numbers: large files repeat most."""
 MOST_LINKS = 4096
 """NVLinks to one target; today's GPUs have 18."""
 MOST_MBPS = 2**31 - 1
@@ -59,6 +62,7 @@ _NEVER_EMPTY = {
 """NCCL itself writes an empty link_width and link_speed where /sys says nothing."""
 
 
+@lru_cache(KEPT)
 def number(text: str) -> int | None:
     """The whole number at the start, in base 16 or 10; None when there is none.
 

@@ -46,9 +46,11 @@ class ElementDraft:
 
     def walk(self) -> Iterator[ElementDraft]:
         """Go through the element and everything below it, parents first."""
-        yield self
-        for child in self.children:
-            yield from child.walk()
+        stack = [self]
+        while stack:
+            element = stack.pop()
+            yield element
+            stack += reversed(element.children)
 
     def trim(self) -> bool:
         """Drop branches in which nothing is kept; say whether anything is (ncclTopoTrimXmlRec)."""

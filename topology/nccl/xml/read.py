@@ -74,9 +74,7 @@ def check_topology(element: Element) -> None:
         if depth > MAX_DEPTH:
             raise FormatError(f"elements nested deeper than {MAX_DEPTH}")
         for node in level:
-            counts[node.tag] += 1
-            counts[ALL] += 1
-            _check_counts(counts)
+            _count(counts, node.tag)
             _check(node.tag, node.attributes)
         level = [child for parent in level for child in parent.children]
         depth += 1
@@ -100,9 +98,7 @@ class _Reader:
         self._counts: Counter[str] = Counter()
 
     def start(self, tag: str, attributes: list[str]) -> None:
-        self._counts[tag] += 1
-        self._counts[ALL] += 1
-        _check_counts(self._counts)
+        _count(self._counts, tag)
         if len(self._open) >= MAX_DEPTH:
             raise FormatError(f"elements nested deeper than {MAX_DEPTH}")
         pairs = tuple(zip(attributes[::2], attributes[1::2], strict=True))
@@ -147,12 +143,13 @@ def _refuse_instruction(*_: object) -> None:
     raise FormatError("a processing instruction in it: refused")
 
 
-def _check_counts(counts: Counter[str]) -> None:
+def _count(counts: Counter[str], tag: str) -> None:
+    counts[tag] += 1
+    counts[ALL] += 1
     if counts[ALL] > MAX_ELEMENTS:
         raise FormatError(f"more than {MAX_ELEMENTS} elements")
-    for tag in ("gpu", "net"):
-        if counts[tag] > MAX_DEVICES:
-            raise FormatError(f"more than {MAX_DEVICES} <{tag}> elements")
+    if tag in ("gpu", "net") and counts[tag] > MAX_DEVICES:
+        raise FormatError(f"more than {MAX_DEVICES} <{tag}> elements")
 
 
 def _check_root(tag: str, attributes: tuple[tuple[str, str], ...]) -> None:
@@ -168,33 +165,31 @@ def _check_root(tag: str, attributes: tuple[tuple[str, str], ...]) -> None:
 
 
 def _check(tag: str, attributes: tuple[tuple[str, str], ...]) -> None:
-    if len(tag) > MAX_CHARACTERS:
-        raise FormatError(f"an element whose name has {len(tag)} characters")
-    names = [name for name, _ in attributes]
-    for text in (tag, *names):
-        if not _is_name(text):
-            raise FormatError(
-                f"{text[:40]!r} of <{tag[:40]}> is no name of an element or attribute"
-            )
-    if len(names) > len(set(names)):
-        raise FormatError(f"<{tag[:40]}> has an attribute twice")
-    if len(attributes) > MAX_ATTRIBUTES:
-        raise FormatError(
-            f"<{tag[:40]}> has {len(attributes)} attributes; NCCL reads {MAX_ATTRIBUTES}"
-        )
+    fault = _wrong_names(tag, tuple([name for name, _ in attributes]))
+    if fault is not None:
+        raise FormatError(fault)
     for name, value in attributes:
-        fault = _fault(tag, name, value)
+        fault = _wrong_value(tag, name, value)
         if fault is not None:
             raise FormatError(fault)
 
 
 @lru_cache(KEPT)
-def _is_name(text: str) -> bool:
-    return _NAME.fullmatch(text) is not None
+def _wrong_names(tag: str, names: tuple[str, ...]) -> str | None:
+    if len(tag) > MAX_CHARACTERS:
+        return f"an element whose name has {len(tag)} characters"
+    for text in (tag, *names):
+        if not _NAME.fullmatch(text):
+            return f"{text[:40]!r} of <{tag[:40]}> is no name of an element or attribute"
+    if len(names) > len(set(names)):
+        return f"<{tag[:40]}> has an attribute twice"
+    if len(names) > MAX_ATTRIBUTES:
+        return f"<{tag[:40]}> has {len(names)} attributes; NCCL reads {MAX_ATTRIBUTES}"
+    return None
 
 
 @lru_cache(KEPT)
-def _fault(tag: str, name: str, value: str) -> str | None:
+def _wrong_value(tag: str, name: str, value: str) -> str | None:
     for text in (name, value):
         if len(text) > MAX_CHARACTERS:
             return f"{len(text)} characters in {name[:40]} of <{tag[:40]}>"

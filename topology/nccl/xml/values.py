@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TypeVar
 
 import msgspec
@@ -14,6 +15,8 @@ from .attributes import is_address, is_hidden, number
 R = TypeVar("R", bound=Record)
 
 _GTS = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,2})?) GT/s")
+KEPT = 1024
+"""Addresses: large files name each many times."""
 _NORMAL = frozenset({"partition", "parent", "physical_function", "sriov_total", "sriov_enabled"})
 """Fields whose absence is no gap: most devices have no such thing."""
 
@@ -24,6 +27,7 @@ def whole(element: Element, name: str, *, least: int = 0) -> int | None:
     return value if value is not None and value >= least else None
 
 
+@lru_cache(KEPT)
 def address(text: str | None) -> str | None:
     """A PCI address as the kernel writes it; None for none, or one that the driver hides."""
     if text is None or not is_address(text) or is_hidden(text):
