@@ -82,6 +82,7 @@ def write(tmp_path: Path, content: bytes) -> str:
         (b"\x00\x01\x02" * 1000, "not a format"),
         (encode(SNAPSHOT)[:200], "not JSON"),
         (b'{"schema": "gputop.snapshot/1", "gputop": "\xff"}', "not JSON"),
+        (b'{"schema": "gputop.snapshot/1", "unknown": "\xff"}', "not JSON"),
         (encode(SNAPSHOT).replace(b"snapshot/1", b"snapshot/99"), "this gputop reads"),
         (encode(SNAPSHOT).replace(b'"nvidia"', b"7"), "does not fit"),
         (b'{"schema": "gputop.snapshot/1"}', "does not fit"),
