@@ -55,7 +55,7 @@ class SimulatedNode:
         gpu = self.gpu(address)
         return DeviceRecord(
             key=address,
-            torch_index=number,
+            index=number,
             name=gpu.name or gpu_label(gpu),
             pci_address=address,
             uuid=gpu.uuid,

@@ -6,32 +6,33 @@ data sheets, and every figure says so. Arrays are far larger than any L2. GPUs s
 they are measured side by side, each by its own thread.
 """
 
-import importlib
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Optional
 
-from ..devices.kernels import Kernels
-from ..devices.memory_work import (
+from ..devices.devices import Backend
+from ..devices.gpus import Gpus
+from ..devices.opened import Emit, open_devices
+from ..devices.sensors import Sensors
+from ..engine.memory_work import (
     DRIVER_COPY,
     KERNEL_COPY,
     OPERATIONS,
     QUANTITIES,
     Arrays,
+    CpuArrays,
+    GpuArrays,
     MemoryOperation,
+    measure,
 )
-from ..devices.opened import Emit, open_devices
-from ..devices.sensors import Sensors
-from ..protocol.messages import DeviceRecord, MeasuredValue, Note, Progress, Request
+from ..protocol.messages import DeviceRecord, MeasuredValue, Progress, Request
 from ..protocol.plaintext import one_line
 from ..protocol.sizing import GIB, MIB, spare_bytes, too_full
 from ..protocol.spec import ProbeSpec, ProbeStopped, level_of
 from ..protocol.timing import Sampled, low_ones
 
 _ARRAYS = 3
-_SCRATCH_BYTES = 256 * MIB
-"""For comparisons."""
 
 SPEC = ProbeSpec(
     name="memory",
@@ -40,10 +41,11 @@ SPEC = ProbeSpec(
         "GB/s of each GPU's own memory: copied by the driver and by a kernel, read, written, and "
         "STREAM's triad, in arrays far larger than any L2; each figure says what it counts."
     ),
-    method="memory/1",
+    method="memory/2",
     minimum_gpus=1,
-    memory_bytes_per_gpu=_ARRAYS * 2 * GIB + _SCRATCH_BYTES,
-    start_seconds=4.5,
+    memory_bytes_per_gpu=_ARRAYS * 2 * GIB,
+    start_seconds=1.5,
+    needs_torch=False,
     seconds_per_gpu=0.05,
     seconds_per_pair=0.0,
     seconds_alone=0.8,
@@ -72,32 +74,25 @@ def run(request: Request, emit: Emit) -> None:
         raise ProbeStopped("refused", "samples is a number from 3 to 25.")
     backend, devices = open_devices(request, SPEC, emit)
     cpu = backend.kind == "cpu"
-    torch = importlib.import_module("torch")
+    if backend.no_kernels:
+        text = f"No kernel of ours runs here: {one_line(backend.no_kernels, 200)}."
+        raise ProbeStopped("refused", text)
     forced = request.params.get("force") is True
     sizes = [_CPU_SIZES if cpu else fitting_sizes(level, d, forced=forced) for d in devices]
-    indices = [device.torch_index for device in devices]
-    found = "the self-test runs on the host" if cpu else Kernels.open_or_why(torch, indices)
-    kernels = found if isinstance(found, Kernels) else None
-    if isinstance(found, str) and not cpu:
-        text = f"ATen's kernels stand in for the probe's own: {one_line(found, 200)}."
-        emit(Note("kernels", text))
-    walk = _Walk(torch, kernels, devices, sizes, samples, emit, cpu=cpu)
+    walk = _Walk(backend, devices, sizes, samples, emit)
     try:
         walk.measure_all()
     finally:
-        if kernels is not None:
-            kernels.close()
-        if not cpu:
-            torch.cuda.empty_cache()
+        backend.release()
 
 
 def fitting_sizes(level: str, device: DeviceRecord, *, forced: bool) -> "tuple[int, ...]":
     """The array sizes of the level that fit three times; ProbeStopped if none does."""
-    room = spare_bytes(device, forced=forced) - _SCRATCH_BYTES
+    room = spare_bytes(device, forced=forced)
     fitting = tuple(size for size in _SIZES[level] if _ARRAYS * size <= room)
     fitting = fitting or tuple(size for size in _SMALLER if _ARRAYS * size <= room)[:1]
     if not fitting:
-        raise too_full((device,), _ARRAYS * _SMALLER[-1] + _SCRATCH_BYTES, forced=forced)
+        raise too_full((device,), _ARRAYS * _SMALLER[-1], forced=forced)
     return fitting
 
 
@@ -106,16 +101,13 @@ class _Walk:
 
     def __init__(
         self,
-        torch: Any,
-        kernels: Optional[Kernels],
+        backend: Backend,
         devices: "Sequence[DeviceRecord]",
         sizes: "Sequence[tuple[int, ...]]",
         samples: int,
         emit: Emit,
-        *,
-        cpu: bool,
     ) -> None:
-        self._torch, self._kernels, self._cpu = torch, kernels, cpu
+        self._backend, self._cpu = backend, backend.kind == "cpu"
         self._devices = list(zip(devices, sizes))
         self._samples = samples
         self._emit = emit
@@ -161,21 +153,8 @@ class _Walk:
         again: "Optional[list[tuple[MemoryOperation, int]]]" = None,
     ) -> "list[_Figure]":
         """Allocate arrays, measure and free them, in the calling thread."""
-        if self._cpu:
-            return self._measured(device, sizes, again)
-        # Restore the device of the worker's own thread for the next probes.
-        with self._torch.cuda.device(device.torch_index):
-            return self._measured(device, sizes, again)
-
-    def _measured(
-        self,
-        device: DeviceRecord,
-        sizes: "tuple[int, ...]",
-        again: "Optional[list[tuple[MemoryOperation, int]]]",
-    ) -> "list[_Figure]":
         todo = again or [(operation, size) for size in sizes for operation in OPERATIONS]
-        index = device.torch_index
-        arrays = Arrays(self._torch, index, max(sizes), self._kernels, cpu=self._cpu)
+        arrays = self._arrays(device.index, max(sizes))
         found = []
         try:
             warm_seconds = 0.0 if self._cpu else _WARM_SECONDS
@@ -189,7 +168,7 @@ class _Walk:
                 self._emit(Progress(done, self._total, what.strip()))
                 copies = max(_FEWEST_COPIES, min(_MOST_COPIES, _SAMPLE_BYTES // size))
                 with self._sensors.watching(device.pci_address, 0.005) as watch:
-                    sampled = arrays.measure(operation, size, copies, self._samples, warm_seconds)
+                    sampled = measure(arrays, operation, size, copies, self._samples, warm_seconds)
                 warm_seconds = 0.0
                 right = arrays.is_right(operation, size)
                 engine = arrays.copy_engine if operation is DRIVER_COPY else arrays.kernel_engine
@@ -201,6 +180,12 @@ class _Walk:
         finally:
             arrays.close()
         return found
+
+    def _arrays(self, index: int, size_bytes: int) -> Arrays:
+        if not isinstance(self._backend, Gpus):
+            return CpuArrays(size_bytes)
+        assert self._backend.kernels is not None
+        return GpuArrays(self._backend.runtime, self._backend.kernels, index, size_bytes)
 
     def _report(
         self, key: str, operation: MemoryOperation, size: int, copies: int, sampled: Sampled,

@@ -19,7 +19,7 @@ import secrets
 from collections.abc import Mapping
 from typing import Any, Callable, Optional
 
-from ..devices.opening import open_backend, self_test_devices
+from ..devices.opening import open_torch, self_test_devices
 from ..protocol.messages import ASKING, MeasuredValue, Message, Note, Progress, Request
 from ..protocol.spec import ProbeSpec, ProbeStopped, level_of
 from .crew import Crew, Trouble
@@ -100,7 +100,7 @@ def _ranks(request: Request, spec: ProbeSpec, emit: Emit) -> "tuple[int, bool]":
     if made_up is not None:
         found = made_up
     else:
-        backend = open_backend(request.params, lambda: emit(Progress(0, 1, ASKING)))
+        backend = open_torch(request.params, lambda: emit(Progress(0, 1, ASKING)))
         found = len(backend.devices())
     if found < spec.minimum_gpus:
         raise ProbeStopped("refused", f"{spec.minimum_gpus} GPUs are needed, and {found} is here.")

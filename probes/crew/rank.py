@@ -15,8 +15,8 @@ import platform
 from collections.abc import Mapping, Sequence
 from typing import Any, Callable
 
-from ..devices.devices import Backend, select
-from ..devices.opening import open_backend
+from ..devices.devices import Devices, select
+from ..devices.opening import open_torch
 from ..protocol.messages import (
     ASKING,
     DeviceRecord,
@@ -138,7 +138,7 @@ class Member:
 
 def in_rank_order(devices: Sequence[DeviceRecord]) -> "tuple[DeviceRecord, ...]":
     """The device by PCI address, in a self-test by number."""
-    return tuple(sorted(devices, key=lambda d: (d.pci_address or "", d.torch_index)))
+    return tuple(sorted(devices, key=lambda d: (d.pci_address or "", d.index)))
 
 
 def run_rank(
@@ -151,7 +151,7 @@ def run_rank(
         os._exit(1)
     plan = steps(ranks, params, params["cpu"] is True)
     emit(Progress(0, len(plan), plan[0].what))
-    backend = open_backend(params, lambda: emit(Progress(0, len(plan), ASKING)))
+    backend = open_torch(params, lambda: emit(Progress(0, len(plan), ASKING)))
     records = backend.devices()
     chosen = in_rank_order(select(records, request.devices, spec.minimum_gpus))
     if len(chosen) != ranks:
@@ -161,11 +161,11 @@ def run_rank(
     if not dist.is_available() or not (backend.kind == "cpu" or dist.is_nccl_available()):
         raise ProbeStopped("refused", f"torch {torch.__version__} is built without NCCL or RCCL.")
     mine = chosen[rank]
-    here = Accelerator(torch, mine.torch_index, cpu=backend.kind == "cpu")
+    here = Accelerator(torch, mine.index, cpu=backend.kind == "cpu")
     store = dist.FileStore(str(params["store"]), ranks)
     store.set_timeout(_FOREVER)
     work = member(here, dist, store, chosen, rank, emit, spec, params)
-    refusal = work.memory_refusal(backend.free_bytes(mine.torch_index))
+    refusal = work.memory_refusal(backend.free_bytes(mine.index))
     if rank == 0:
         emit(_hello(backend, records, work.devices, spec))
     if refusal:
@@ -181,7 +181,7 @@ def run_rank(
 
 
 def _hello(
-    backend: Backend, seen: Sequence[DeviceRecord], used: Sequence[DeviceRecord], spec: ProbeSpec
+    backend: Devices, seen: Sequence[DeviceRecord], used: Sequence[DeviceRecord], spec: ProbeSpec
 ) -> Hello:
     """The Hello of a run; the selected devices come first, in the order of ranks."""
     keys = {device.key for device in used}

@@ -4,13 +4,14 @@ Steps and messages are the same without a GPU: each "device" is a pair of buffer
 Every message has the device kind "cpu"; its figures are those of memcpy and say nothing about GPUs.
 """
 
-import importlib
+import ctypes
 import os
 import threading
 import time
 from collections.abc import Sequence
 from typing import Any, Optional
 
+from ..engine.runtime import Memory
 from ..protocol.messages import DeviceRecord
 from .devices import Flow, FlowTimes, StoreCheck, Versions
 
@@ -25,20 +26,22 @@ class Cpus:
     kernel_engine = "host loop"
     no_kernels: Optional[str] = None
 
-    def __init__(self, torch: Any, count: int) -> None:
-        self._torch = torch
+    def __init__(self, count: int, torch: Optional[str] = None) -> None:
+        """`torch`: the version of the torch that computes on them, if one does."""
         self._count = count
-        self._out: dict[int, Any] = {}
-        self._into: dict[int, Any] = {}
+        self._torch = torch
+        self._held: list[Any] = []
+        self._out: dict[int, Memory] = {}
+        self._into: dict[int, Memory] = {}
 
     def versions(self) -> Versions:
         """Software versions."""
-        return Versions(torch=str(self._torch.__version__))
+        return Versions(torch=self._torch)
 
-    def devices(self) -> tuple[DeviceRecord, ...]:
+    def devices(self) -> "tuple[DeviceRecord, ...]":
         """cpu:0, cpu:1, ..."""
         return tuple(
-            DeviceRecord(key=f"cpu:{index}", torch_index=index, name="host memory (self-test)")
+            DeviceRecord(key=f"cpu:{index}", index=index, name="host memory (self-test)")
             for index in range(self._count)
         )
 
@@ -49,28 +52,33 @@ class Cpus:
         """Free memory of the host."""
         return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
+    def _memory(self, content: bytes) -> Memory:
+        self._held.append((ctypes.c_ubyte * len(content)).from_buffer_copy(content))
+        return Memory(ctypes.addressof(self._held[-1]), len(content))
+
     def allocate(self, indices: Sequence[int], buffer_bytes: int) -> None:
         """Allocate a buffer of random data and an empty one for each device."""
-        torch = self._torch
         for index in indices:
-            data = bytearray(os.urandom(buffer_bytes))
-            self._out[index] = torch.frombuffer(data, dtype=torch.uint8)
-            self._into[index] = torch.zeros_like(self._out[index])
+            self._out[index] = self._memory(os.urandom(buffer_bytes))
+            self._into[index] = self._memory(bytes(buffer_bytes))
+
+    def release(self) -> None:
+        """Forget the buffers."""
+        for kept in (self._out, self._into):
+            kept.clear()
+        self._held.clear()
 
     def can_access(self, src: int, dst: int) -> bool:
         """Always granted: all devices share the host memory."""
         return True
 
     def store(self, src: int, dst: int, size_bytes: int) -> StoreCheck:
-        """An elementwise store, then a comparison of every byte."""
-        torch = self._torch
-        host = torch.frombuffer(bytearray(os.urandom(size_bytes // 8 * 8)), dtype=torch.int32)
-        target = ~host
-        target.view(2, -1).transpose(0, 1).copy_(host.view(2, -1).transpose(0, 1).contiguous())
-        differs = target.view(torch.uint8) != host.view(torch.uint8)
-        wrong = int(differs.sum().item())
-        first = int(differs.to(torch.uint8).argmax().item()) if wrong else None
-        return StoreCheck(int(differs.numel()), wrong, first)
+        """A store over the complement, then a comparison of every byte."""
+        expected = os.urandom(size_bytes)
+        target = bytearray(byte ^ 255 for byte in expected)
+        target[:] = expected
+        wrong = [place for place in range(size_bytes) if target[place] != expected[place]]
+        return StoreCheck(size_bytes, len(wrong), wrong[0] if wrong else None)
 
     def flow_seconds(self, flows: Sequence[Flow], size_bytes: int, copies: int) -> FlowTimes:
         """Time copies with the host's clock, in a thread for each flow, started together."""
@@ -83,7 +91,7 @@ class Cpus:
             ready.wait()
             started[place] = time.perf_counter()
             for _ in range(copies):
-                to.copy_(source)
+                ctypes.memmove(to.address, source.address, size_bytes)
                 done[place].append(time.perf_counter())
 
         threads = [threading.Thread(target=work, args=arguments) for arguments in enumerate(flows)]
@@ -96,25 +104,18 @@ class Cpus:
             tuple(tuple(end - first for end in done[place]) for place in range(len(flows)))
         )
 
-    def open_kernels(self, indices: Sequence[int]) -> None:
-        """Nothing to compile."""
-
     def kernel_seconds(self, flow: Flow, size_bytes: int, copies: int) -> Optional[float]:
-        """Time an elementwise operation in place of a kernel."""
-        to, source = flow.ends(self._into, self._out, size_bytes)
-        start = time.perf_counter()
-        for _ in range(copies):
-            self._torch.bitwise_or(source, 0, out=to)
-        return time.perf_counter() - start
+        """Time a second memcpy in place of a kernel."""
+        return self.flow_seconds([flow], size_bytes, copies).together
 
     def staged_seconds(self, src: int, dst: int, size_bytes: int) -> float:
         """Time a copy through a third buffer, in two pieces."""
-        half = self._torch.empty(size_bytes // 2, dtype=self._torch.uint8)
+        half = size_bytes // 2
+        between = self._memory(bytes(half))
         start = time.perf_counter()
-        for place in (0, size_bytes // 2):
-            piece = slice(place, place + size_bytes // 2)
-            half.copy_(self._out[src][piece])
-            self._into[dst][piece].copy_(half)
+        for place in (0, half):
+            ctypes.memmove(between.address, self._out[src].address + place, half)
+            ctypes.memmove(self._into[dst].address + place, between.address, half)
         return time.perf_counter() - start
 
     def chase_seconds(self, src: int, dst: int, hops: int) -> Optional[float]:
@@ -127,21 +128,10 @@ class Cpus:
 
     def clear(self, index: int) -> None:
         """Fill with zeros."""
-        self._into[index].zero_()
+        ctypes.memset(self._into[index].address, 0, self._into[index].size_bytes)
 
-    def release(self) -> None:
-        """Forget the buffers."""
-        self._out.clear()
-        self._into.clear()
-
-    def copied_right(self, src: int, dst: int, size_bytes: int) -> bool:
+    def copied_right(self, src: int, dst: int, size_bytes: int) -> Optional[bool]:
         """Whether both buffers agree."""
-        return bool(self._torch.equal(self._into[dst][:size_bytes], self._out[src][:size_bytes]))
-
-    def trace_store(self, src: int, dst: int, size_bytes: int) -> list[dict[str, Any]]:
-        """Host work shows in no GPU trace."""
-        profiling = importlib.import_module(__package__ + ".profiling")
-        seen: list[dict[str, Any]] = profiling.gpu_activities(
-            self._torch, lambda: self.store(src, dst, size_bytes)
-        )
-        return seen
+        ends = self._into[dst].address, self._out[src].address
+        came, sent = (ctypes.string_at(address, size_bytes) for address in ends)
+        return came == sent

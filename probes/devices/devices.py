@@ -1,11 +1,13 @@
 """The interface of a backend, and the selection of devices."""
 
+import dataclasses
 import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Optional, Protocol
+from typing import Optional, Protocol
 
+from ..engine.runtime import Memory
 from ..protocol.messages import DeviceRecord
 from ..protocol.plaintext import one_line
 from ..protocol.spec import ProbeStopped
@@ -24,7 +26,7 @@ class StoreCheck:
 class Versions:
     """Software versions of a backend; None is "unknown"."""
 
-    torch: str
+    torch: Optional[str] = None
     cuda: Optional[str] = None
     hip: Optional[str] = None
     driver: Optional[str] = None
@@ -48,10 +50,12 @@ class Flow:
         """The device whose stream and kernel do the copy."""
         return self.dst if self.reads else self.src
 
-    def ends(self, into: dict[int, Any], out: dict[int, Any], size_bytes: int) -> tuple[Any, Any]:
+    def ends(
+        self, into: "dict[int, Memory]", out: "dict[int, Memory]", size_bytes: int
+    ) -> "tuple[Memory, Memory]":
         """What is written and what is read by one copy, given the buffers of every device."""
         to, source = self.dst_slot * size_bytes, self.src_slot * size_bytes
-        return into[self.dst][to : to + size_bytes], out[self.src][source : source + size_bytes]
+        return into[self.dst].part(to, size_bytes), out[self.src].part(source, size_bytes)
 
 
 @dataclass(frozen=True)
@@ -73,32 +77,36 @@ class FlowTimes:
         return max(self.each)
 
 
-class Backend(Protocol):
-    """Devices that a probe can copy between. Indices are those of torch in this worker."""
+class Devices(Protocol):
+    """Devices that a probe can open. Indices are those of this process."""
 
     kind: str
-    grantor: str
-    """The library that answers can_access."""
-    copy_engine: str
-    store_engine: str
-    no_kernels: Optional[str]
-    """Why our own kernels are missing, after `open_kernels`; None if they exist."""
-
-    @property
-    def kernel_engine(self) -> str:
-        """What kernel_seconds runs."""
+    """"gpu", or "cpu" for the self-test."""
 
     def versions(self) -> Versions:
         """Software versions."""
 
     def devices(self) -> tuple[DeviceRecord, ...]:
-        """Every device that torch sees, without touching one."""
+        """Every device that this process may see, without touching one."""
 
     def open(self, indices: Sequence[int]) -> None:
-        """Create the contexts of these devices, all at once if possible."""
+        """Create the contexts of these devices, all at once."""
 
     def free_bytes(self, index: int) -> int:
-        """Free memory of one device; creates its context."""
+        """Free memory of one opened device."""
+
+
+class Backend(Devices, Protocol):
+    """Devices that a probe can copy between."""
+
+    grantor: str
+    """The library that answers can_access."""
+    copy_engine: str
+    store_engine: str
+    kernel_engine: str
+    """What kernel_seconds runs."""
+    no_kernels: Optional[str]
+    """Why our own kernels are missing, once the devices are open; None if they exist."""
 
     def allocate(self, indices: Sequence[int], buffer_bytes: int) -> None:
         """Allocate an outgoing buffer of random data and an incoming one on each device."""
@@ -115,9 +123,6 @@ class Backend(Protocol):
     def flow_seconds(self, flows: Sequence[Flow], size_bytes: int, copies: int) -> FlowTimes:
         """Time flows at once; the copy engine makes the copies of a flow in turn."""
 
-    def open_kernels(self, indices: Sequence[int]) -> None:
-        """Compile and load our own kernels, or record why not (`no_kernels`)."""
-
     def kernel_seconds(self, flow: Flow, size_bytes: int, copies: int) -> Optional[float]:
         """Time copies by a kernel of the acting device; None where no kernel can do it."""
 
@@ -130,11 +135,19 @@ class Backend(Protocol):
     def clear(self, index: int) -> None:
         """Overwrite the incoming buffer, so that data found there later is new."""
 
-    def copied_right(self, src: int, dst: int, size_bytes: int) -> bool:
-        """Whether `dst` received what `src` sent (slots 0); each device sums its own memory."""
+    def copied_right(self, src: int, dst: int, size_bytes: int) -> Optional[bool]:
+        """Whether `dst` received what `src` sent (slots 0); None where nothing can compare."""
 
-    def trace_store(self, src: int, dst: int, size_bytes: int) -> list[dict[str, Any]]:
-        """The kernels and copies that a profiler saw during `store`."""
+
+def distinct(records: Sequence[DeviceRecord]) -> tuple[DeviceRecord, ...]:
+    """The same with unlike keys: partitions of one AMD GPU may share an address, and its UUID."""
+    keys = [record.key for record in records]
+    return tuple(
+        record
+        if keys.count(record.key) == 1
+        else dataclasses.replace(record, key=f"{record.key}/{record.index}")
+        for record in records
+    )
 
 
 def hidden_by() -> str:
@@ -160,7 +173,7 @@ def select(
 ) -> tuple[DeviceRecord, ...]:
     """The requested devices in their order, all if none is named; else ProbeStopped."""
     if not devices:
-        raise ProbeStopped("refused", "No GPU: this torch sees none.")
+        raise ProbeStopped("refused", "No GPU: this process sees none.")
     chosen = list(devices) if not wanted else []
     for name in wanted:
         key = normal_pci(name) or name.strip().lower()
@@ -169,7 +182,7 @@ def select(
         ]
         if len(found) != 1:
             what = "is not visible to" if not found else "means more than one device of"
-            raise ProbeStopped("refused", f"{name} {what} this torch{hidden_by()}.")
+            raise ProbeStopped("refused", f"{name} {what} this process{hidden_by()}.")
         if found[0] not in chosen:
             chosen.append(found[0])
     if len(chosen) < minimum:

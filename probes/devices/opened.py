@@ -1,4 +1,4 @@
-"""The first steps of a probe: imports torch, selects devices, says Hello, reads free memory."""
+"""The first steps of a probe: finds and selects devices, says Hello, reads free memory."""
 
 import dataclasses
 import os
@@ -18,9 +18,8 @@ from ..protocol.messages import (
 )
 from ..protocol.sizing import spare_bytes
 from ..protocol.spec import ProbeSpec
-from .devices import Backend, select
-from .gpus import drop_overruled_variables
-from .opening import open_backend
+from .devices import Backend, Devices, select
+from .opening import drop_overruled_variables, open_backend, open_torch
 
 Emit = Callable[[Message], None]
 
@@ -35,14 +34,24 @@ _GROUPS = (
 def open_devices(
     request: Request, spec: ProbeSpec, emit: Emit
 ) -> "tuple[Backend, tuple[DeviceRecord, ...]]":
-    """The backend and the selected devices with their free memory; emits a Hello.
+    """The driver's devices and the selected ones with their free memory; emits a Hello.
 
-    ProbeStopped without torch, without a device or without the requested one.
+    ProbeStopped without a device or without the requested one.
     """
     dropped = drop_overruled_variables()
-    emit(Progress(0, 1, IMPORTING))
-    backend = open_backend(request.params, lambda: emit(Progress(0, 1, ASKING)))
+    emit(Progress(0, 1, ASKING))
+    backend = open_backend(request.params)
     return backend, tuple(_introduce(backend, request, spec, emit, dropped))
+
+
+def open_torch_devices(
+    request: Request, spec: ProbeSpec, emit: Emit
+) -> "tuple[Devices, tuple[DeviceRecord, ...]]":
+    """The same for torch's devices; ProbeStopped also without torch."""
+    dropped = drop_overruled_variables()
+    emit(Progress(0, 1, IMPORTING))
+    devices = open_torch(request.params, lambda: emit(Progress(0, 1, ASKING)))
+    return devices, tuple(_introduce(devices, request, spec, emit, dropped))
 
 
 def _introduce(
@@ -55,9 +64,9 @@ def _introduce(
     records = backend.devices()
     chosen = select(records, request.devices, spec.minimum_gpus)
     emit(Progress(0, 1, f"opening {', '.join(record.key for record in chosen)}"))
-    backend.open([record.torch_index for record in chosen])
+    backend.open([record.index for record in chosen])
     opened = [
-        dataclasses.replace(record, free_bytes=backend.free_bytes(record.torch_index))
+        dataclasses.replace(record, free_bytes=backend.free_bytes(record.index))
         for record in chosen
     ]
     others = [dataclasses.replace(r, selected=False) for r in records if r not in chosen]

@@ -1,23 +1,47 @@
-"""Chooses the backend of a request: imports torch and looks for GPUs."""
+"""Chooses the devices of a request: the driver's GPUs, those of torch, or made-up ones."""
 
 import gc
 import importlib
+import os
 from collections.abc import Callable, Mapping
 from typing import Any, Optional
 
+from ..engine.library import EngineError
+from ..engine.opening import open_runtime
 from ..protocol.plaintext import one_line
 from ..protocol.spec import ProbeStopped
 from .cpus import Cpus
-from .devices import Backend, hidden_by
+from .devices import Backend, Devices, hidden_by
 from .gpus import Gpus
+from .torch_gpus import TorchGpus
 
 _OLDEST = (2, 1)
+_OVERRULED = (
+    "CUDA_LAUNCH_BLOCKING", "AMD_SERIALIZE_COPY", "AMD_SERIALIZE_KERNEL", "HIP_LAUNCH_BLOCKING",
+    "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF", "PYTORCH_ALLOC_CONF",
+    "PYTORCH_NO_CUDA_MEMORY_CACHING",
+)  # fmt: skip
+"""Variables that prevent held streams or plain device memory."""
+_left_out: "list[str]" = []
 
 
-def open_backend(
-    params: Mapping[str, Any], imported: Callable[[], object] = lambda: None
-) -> Backend:
-    """The devices of this worker; ProbeStopped with the reason if there are none.
+def drop_overruled_variables() -> "list[str]":
+    """Remove variables that would falsify figures from this process; call it before anything else.
+
+    Returns all names removed so far, since a worker runs several probes.
+    """
+    _left_out.extend(name for name in _OVERRULED if os.environ.pop(name, None) is not None)
+    return list(dict.fromkeys(_left_out))
+
+
+def open_backend(params: Mapping[str, Any]) -> Backend:
+    """The devices that the driver shows to this process; ProbeStopped if there are none."""
+    made_up = self_test_devices(params)
+    return Cpus(made_up) if made_up is not None else _driver_gpus()
+
+
+def open_torch(params: Mapping[str, Any], imported: Callable[[], object] = lambda: None) -> Devices:
+    """The devices of this worker's torch; ProbeStopped with the reason if there are none.
 
     `imported` is called after the import of torch, which only waits for file systems, and before
     the first question to the driver.
@@ -26,10 +50,18 @@ def open_backend(
     torch = _import_torch()
     imported()
     if made_up is not None:
-        return Cpus(torch, made_up)
+        return Cpus(made_up, str(torch.__version__))
     if torch.cuda.is_available():
-        return Gpus(torch)
+        return TorchGpus(torch, _driver_gpus())
     raise ProbeStopped("refused", _why_no_gpu(torch))
+
+
+def _driver_gpus() -> Gpus:
+    try:
+        return Gpus(open_runtime())
+    except EngineError as error:
+        reason = one_line(str(error), 200)
+        raise ProbeStopped("refused", f"No GPU can be used{hidden_by()}: {reason}.") from error
 
 
 def self_test_devices(params: Mapping[str, Any]) -> Optional[int]:

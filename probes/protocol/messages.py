@@ -38,19 +38,19 @@ class Request:
 
     probe: str
     devices: tuple[str, ...] = ()
-    """PCI addresses or UUIDs; empty means every device that torch sees."""
+    """PCI addresses or UUIDs; empty means every device that the worker sees."""
     params: Mapping[str, Any] = field(default_factory=dict)
     """Parameters of the probe: JSON scalars, lists and objects."""
 
 
 @dataclass(frozen=True)
 class DeviceRecord:
-    """One device as torch sees it."""
+    """One device as a worker sees it."""
 
     key: str
     """Its name in measurements: PCI address, else UUID, else "cpu:0"."""
-    torch_index: int
-    """Index in this worker's torch; for display only, since it differs between processes."""
+    index: int
+    """Index in this worker; for display only, since it differs between processes."""
     name: str
     pci_address: Optional[str] = None
     uuid: Optional[str] = None
@@ -67,10 +67,11 @@ class Hello:
     probe: str
     method: str
     python: str
-    torch: str
     device_kind: str
     """"gpu", or "cpu" for the self-test, whose figures say nothing about any GPU."""
     devices: tuple[DeviceRecord, ...]
+    torch: Optional[str] = None
+    """None for probes that need no torch."""
     cuda: Optional[str] = None
     hip: Optional[str] = None
     driver: Optional[str] = None

@@ -29,7 +29,7 @@ class ProbeSpec:
     memory_bytes_per_gpu: int
     """Memory needed on every selected GPU; less is used where less is free."""
     start_seconds: float
-    """Estimate for a cold start: importing torch and creating a context."""
+    """Estimate for a cold start: importing torch, opening the driver, creating a context."""
     seconds_per_gpu: float
     """Estimate at the level "normal": time for each GPU."""
     seconds_per_pair: float
@@ -44,6 +44,8 @@ class ProbeSpec:
     """Host memory needed at a time for all GPUs."""
     loads: tuple[str, ...] = ("links",)
     """Members of LOADS."""
+    needs_torch: bool = True
+    """Whether it computes with torch; else any Python runs it, by the driver alone."""
     private_folder: bool = False
     """Whether it needs a private folder while it runs."""
     quantities: tuple[Quantity, ...] = ()

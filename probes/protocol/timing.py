@@ -4,7 +4,7 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Optional
 
 RESTLESS_SPREAD = 0.03
 """If samples of a copy engine spread wider than this, something else uses it."""
@@ -70,3 +70,8 @@ def warm(work: Callable[[], object], seconds: float) -> None:
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         work()
+
+
+def verdict_of(right: Optional[bool]) -> Optional[str]:
+    """The verdict of a comparison of copied data; None where nothing was compared."""
+    return None if right is None else "verified" if right else "wrong-data"

@@ -47,10 +47,10 @@ class GemmBench:
         self.watch = Watch()
         """Sensor readings while cases are timed; empty unless sensors are watched."""
         self._torch = torch
-        self._device = "cpu" if kind == "cpu" else f"cuda:{record.torch_index}"
+        self._device = "cpu" if kind == "cpu" else f"cuda:{record.index}"
         self._rep_ms = rep_ms
         self._warmup_ms = WARMUP_MS if kind != "cpu" else 1.0
-        self._multiplier = Multiplier(torch, self._device, record.torch_index)
+        self._multiplier = Multiplier(torch, self._device, record.index)
         self._flush = flush_buffer(torch, self._device)
 
     @property

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...devices.opened import open_devices
+from ...devices.opened import open_torch_devices
 from ...devices.sensors import Sensors
 from ...protocol.messages import DeviceRecord, Message, Note, Progress, Request
 from ...protocol.plaintext import one_line
@@ -63,7 +63,7 @@ def run(request: Request, emit: Emit) -> None:
     `alone` times one device after the other; else all run at once, each in its own memory.
     """
     level = level_of(request.params)
-    backend, opened = open_devices(request, SPEC, emit)
+    backend, opened = open_torch_devices(request, SPEC, emit)
     steering = {name: os.environ[name] for name in _STEERING if name in os.environ}
     if steering:
         shown = ", ".join(f"{name}={one_line(text, 40)}" for name, text in steering.items())

@@ -3,16 +3,17 @@
 import contextlib
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, Optional
+from typing import Optional
 
-from ...devices.held import rates
-from ...devices.host_copies import Copier, Copy, comes_back
-from ...devices.host_memory import HostBuffer
 from ...devices.numa import on_cpus
 from ...devices.sensors import Sensors
+from ...engine.held import rates
+from ...engine.host_copies import Copier, Copy
+from ...engine.host_memory import HostBuffer
+from ...engine.runtime import Memory
 from ...protocol.messages import Note
 from ...protocol.plaintext import one_line
-from ...protocol.timing import Sampled, gigabytes_per_second, sample, warm
+from ...protocol.timing import Sampled, gigabytes_per_second, sample, verdict_of, warm
 from .report import (
     FEW_COPIES,
     QUANTITIES,
@@ -35,20 +36,18 @@ class Measuring:
 
     def __init__(
         self,
-        torch: Any,
         copier: Copier,
         level: Level,
         places: Sequence[Place],
         reporter: HostReporter,
     ) -> None:
-        self._torch = torch
         self._copier = copier
         self._level = level
         self._places = places
         self._reporter = reporter
         self._sensors = Sensors([place.device.pci_address for place in places])
         self._pools: dict[Optional[int], HostBuffer] = {}
-        self._devices: dict[str, Any] = {}
+        self._devices: dict[str, Memory] = {}
 
     def allocate(self, size_bytes: int) -> None:
         """Allocate pinned memory on each node that has a device, and as much on each device."""
@@ -77,9 +76,8 @@ class Measuring:
     def one_way(self, place: Place) -> "list[HostResult]":
         """Copy to the device and back, pinned and alone; the bytes are compared once."""
         pool, device = self._pools[place.node], self._devices[place.key]
-        right = comes_back(self._torch, self._copier, place.index, pool.tensor, device)
-        verdict = "verified" if right else "wrong-data"
-        there = Copy(place.index, True, pool.tensor, device)
+        verdict = verdict_of(self._copier.comes_back(place.index, pool.memory, device))
+        there = Copy(place.index, True, pool.memory, device)
         warm(lambda: self._copier.ends([there], 2), self._level.warm_seconds)
         samples = self._level.samples
         return [
@@ -92,11 +90,11 @@ class Measuring:
         verdict: Optional[str], attempt: int,
     ) -> HostResult:  # fmt: skip
         device = self._devices[place.key]
-        small = min(self._level.smallest_bytes, buffer.size_bytes)
-        trial = Copy(place.index, to_device, buffer.tensor[:small], device[:small])
+        small = min(self._level.smallest_bytes, buffer.memory.size_bytes)
+        trial = Copy(place.index, to_device, buffer.memory.part(0, small), device.part(0, small))
         speed = 2 * small / self._copier.ends([trial], 2)[0][-1]
-        size, copies = self._level.plan(buffer.size_bytes, speed)
-        copy = Copy(place.index, to_device, buffer.tensor[:size], device[:size])
+        size, copies = self._level.plan(buffer.memory.size_bytes, speed)
+        copy = Copy(place.index, to_device, buffer.memory.part(0, size), device.part(0, size))
         with self._sensors.watching(place.device.pci_address) as watch:
             sampled = sample(
                 lambda: gigabytes_per_second(
@@ -117,9 +115,9 @@ class Measuring:
     def both_ways(self, place: Place) -> None:
         """Copy both ways at once; each way has its own half of the buffers."""
         pool, device = self._pools[place.node], self._devices[place.key]
-        half = pool.size_bytes // 2
-        there = Copy(place.index, True, pool.tensor[:half], device[:half])
-        back = Copy(place.index, False, pool.tensor[half:], device[half:])
+        half = pool.memory.size_bytes // 2
+        there = Copy(place.index, True, pool.memory.part(0, half), device.part(0, half))
+        back = Copy(place.index, False, pool.memory.part(half, half), device.part(half, half))
         with self._sensors.watching(place.device.pci_address) as watch:
             *each, together = self._together([there, back])
         details = {**link(watch.summary()), **about(pool, place.node)}
@@ -141,7 +139,7 @@ class Measuring:
                     for place in self._places
                 ]
                 *each, total = self._together(copies)
-            size, engine = copies[0].host.numel(), self._copier.engine
+            size, engine = copies[0].host.size_bytes, self._copier.engine
             for place, sampled, watch in zip(self._places, each, watches):
                 self._reporter.figure(
                     QUANTITIES[to_device], place.key, "pinned, all GPUs at once",
@@ -159,18 +157,22 @@ class Measuring:
         """A copy for each device; the devices of a node share its pinned memory in equal parts."""
         nodes = [place.node for place in self._places]
         most = max(nodes.count(node) for node in nodes)
-        size = next(iter(self._pools.values())).size_bytes // most // _PAGE_BYTES * _PAGE_BYTES
+        size = (
+            next(iter(self._pools.values())).memory.size_bytes // most // _PAGE_BYTES * _PAGE_BYTES
+        )
         copies, start_of = [], dict.fromkeys(nodes, 0)
         for place in self._places:
             start = start_of[place.node]
             start_of[place.node] += size
-            host = self._pools[place.node].tensor[start : start + size]
-            copies.append(Copy(place.index, to_device, host, self._devices[place.key][:size]))
+            host = self._pools[place.node].memory.part(start, size)
+            copies.append(
+                Copy(place.index, to_device, host, self._devices[place.key].part(0, size))
+            )
         return copies
 
     def _together(self, copies: "Sequence[Copy]") -> "list[Sampled]":
         """GB/s of each device while all are busy, followed by their sum."""
-        sizes = [copy.host.numel() for copy in copies]
+        sizes = [copy.host.size_bytes for copy in copies]
         self._copier.ends(copies, FEW_COPIES)
         taken = [
             rates(self._copier.ends(copies, self._level.copies), sizes)
@@ -192,8 +194,9 @@ class Measuring:
                 buffer.close()
 
     def _pageable(self, place: Place, buffer: HostBuffer, to_device: bool) -> None:
-        size = buffer.size_bytes
-        copy = Copy(place.index, to_device, buffer.tensor, self._devices[place.key][:size])
+        size = buffer.memory.size_bytes
+        device = self._devices[place.key].part(0, size)
+        copy = Copy(place.index, to_device, buffer.memory, device)
         work = partial(self._copier.waited_seconds, copy, _PAGEABLE_COPIES)
         on_cpus(place.cpus, work)
         sampled = sample(

@@ -6,13 +6,13 @@ stream is held. Generation and width of the PCIe link are read while the copies 
 link is often asleep.
 """
 
-import importlib
 from collections.abc import Sequence
 from typing import Any, Optional
 
 from ...devices import numa
-from ...devices.host_copies import SCRATCH_BYTES, open_copier
+from ...devices.gpus import Gpus
 from ...devices.opened import Emit, host_free_bytes, largest_fitting, open_devices
+from ...engine.host_copies import Copier, CpuCopier, GpuCopier
 from ...protocol.messages import DeviceRecord, Note, Progress, Request
 from ...protocol.sizing import MIB, too_full
 from ...protocol.spec import ProbeSpec, ProbeStopped, level_of
@@ -27,10 +27,11 @@ SPEC = ProbeSpec(
         "GB/s from host memory to each GPU and back by the copy engines: pinned, pageable, both "
         "ways, from the CPUs of each NUMA node, all GPUs at once; PCIe link as it is meanwhile."
     ),
-    method="host/1",
+    method="host/2",
     minimum_gpus=1,
-    memory_bytes_per_gpu=512 * MIB + SCRATCH_BYTES,
-    start_seconds=4.5,
+    memory_bytes_per_gpu=512 * MIB,
+    start_seconds=1.5,
+    needs_torch=False,
     seconds_per_gpu=2.0,
     seconds_per_pair=0.0,
     seconds_alone=2.0,
@@ -57,7 +58,6 @@ def run(request: Request, emit: Emit) -> None:
         raise ProbeStopped("refused", "samples is a number from 3 to 25.")
     backend, devices = open_devices(request, SPEC, emit)
     is_cpu = backend.kind == "cpu"
-    torch = importlib.import_module("torch")
     nodes = numa.nodes()
     places = [_place(device, nodes) for device in devices]
     size_bytes = _size(request, devices, places, is_cpu=is_cpu)
@@ -68,15 +68,18 @@ def run(request: Request, emit: Emit) -> None:
         warm_seconds=0.0 if is_cpu else 0.2,
         smallest_bytes=min(size_bytes, 64 * MIB),
     )
-    copier = open_copier(torch, backend.kind)
+    copier: Copier = CpuCopier()
+    if isinstance(backend, Gpus):
+        copier = GpuCopier(backend.runtime, backend.kernels)
     reporter = HostReporter(SPEC.method, backend.kind, emit)
-    measuring = Measuring(torch, copier, kept, places, reporter)
+    measuring = Measuring(copier, kept, places, reporter)
     try:
         emit(Progress(0, 1, f"pinning {size_bytes // MIB} MiB of host memory"))
         measuring.allocate(size_bytes)
         _walk(measuring, places, level, nodes, min(size_bytes, _OTHER_BYTES), emit)
     finally:
         measuring.close()
+        backend.release()
 
 
 def _place(device: DeviceRecord, nodes: "dict[int, frozenset[int]]") -> Place:
@@ -95,10 +98,9 @@ def _size(
     if is_cpu:
         return _CPU_BYTES
     forced = request.params.get("force") is True
-    with_scratch = tuple(size + SCRATCH_BYTES for size in _BUFFER_BYTES)
-    on_device = largest_fitting(with_scratch, devices, forced=forced)
+    on_device = largest_fitting(_BUFFER_BYTES, devices, forced=forced)
     if on_device is None:
-        raise too_full(devices, with_scratch[-1], forced=forced)
+        raise too_full(devices, _BUFFER_BYTES[-1], forced=forced)
     free = host_free_bytes()
     # At most one more buffer of this size exists beside these: see _OTHER_BYTES.
     buffers = len({place.node for place in places}) + 1
@@ -110,7 +112,7 @@ def _size(
             f"The host has {free // MIB} MiB free: the probe pins {_BUFFER_BYTES[-1] // MIB} MiB "
             f"for each NUMA node and one buffer more, and takes no more than a quarter.",
         )
-    return min(on_device - SCRATCH_BYTES, pinned)
+    return min(on_device, pinned)
 
 
 def _walk(

@@ -4,8 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Optional
 
-from ...devices.host_memory import HostBuffer
+from ...devices.numa import page_node
 from ...devices.opened import Emit
+from ...engine.host_memory import HostBuffer
 from ...protocol.messages import DeviceRecord, MeasuredValue
 from ...protocol.quantity import Quantity
 from ...protocol.timing import Sampled
@@ -47,8 +48,8 @@ class Place:
 
     @property
     def index(self) -> int:
-        """The index of the device in torch."""
-        return self.device.torch_index
+        """The index of the device in this process."""
+        return self.device.index
 
 
 @dataclass(frozen=True)
@@ -135,6 +136,7 @@ def link(seen: "dict[str, Any]") -> "dict[str, Any]":
 def about(buffer: HostBuffer, node: Optional[int]) -> "dict[str, Any]":
     """Kind and node of the host memory; the node from the kernel has precedence."""
     details: dict[str, Any] = {"memory": _MEMORY[buffer.kind]}
-    if buffer.node is not None or node is not None:
-        details["numa_node"] = buffer.node if buffer.node is not None else node
+    seen = page_node(buffer.memory.address + buffer.memory.size_bytes // 2)
+    if seen is not None or node is not None:
+        details["numa_node"] = seen if seen is not None else node
     return details

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Optional
 
-from ...devices.opened import Emit, open_devices
+from ...devices.opened import Emit, open_torch_devices
 from ...protocol.messages import DeviceRecord, MeasuredValue, Note, Progress, Request
 from ...protocol.plaintext import one_line
 from ...protocol.quantity import Quantity
@@ -70,7 +70,7 @@ _NEEDED_BYTES = 512 * MIB
 def run(request: Request, emit: Emit) -> None:
     """Measure in fresh interpreters; ProbeStopped if one does not reach its end."""
     level = level_of(request.params)
-    backend, devices = open_devices(request, SPEC, emit)
+    backend, devices = open_torch_devices(request, SPEC, emit)
     cpu = backend.kind == "cpu"
     torch = importlib.import_module("torch")
     is_hip = getattr(torch.version, "hip", None) is not None
@@ -100,7 +100,7 @@ class _Fresh:
     """Runs fresh interpreters and turns their answers into figures."""
 
     def __init__(self, devices: "Sequence[DeviceRecord]", emit: Emit, *, cpu: bool) -> None:
-        self._keys = {device.torch_index: device.key for device in devices}
+        self._keys = {device.index: device.key for device in devices}
         self.is_cpu = cpu
         self._emit = emit
 

@@ -20,8 +20,8 @@ from functools import partial
 from typing import Optional
 
 from ...devices.devices import Backend, Flow, FlowTimes
-from ...devices.held import rates
 from ...devices.opened import open_devices
+from ...engine.held import rates
 from ...protocol.messages import DeviceRecord, Message, Progress, Request
 from ...protocol.sizing import GIB, KIB, MIB, Sizes, choose_sizes
 from ...protocol.spec import ProbeSpec, level_of
@@ -48,14 +48,15 @@ SPEC = ProbeSpec(
         "GB/s of every pair and their total while many copy at once: to the next in a ring, all "
         "to one, one to all, all to all; a switch, a mesh and a shared path differ there."
     ),
-    method="p2p-concurrent/3",
+    method="p2p-concurrent/4",
     minimum_gpus=2,
     memory_bytes_per_gpu=2 * GIB,
-    start_seconds=4.5,
+    start_seconds=1.5,
     seconds_per_gpu=0.3,
     seconds_per_pair=0.28,
     level_factors={"quick": 0.13, "normal": 1.0, "full": 1.5},
     loads=("links",),
+    needs_torch=False,
     quantities=CROWDED,
 )
 
@@ -74,7 +75,7 @@ def run(request: Request, emit: Emit) -> None:
     steps = len(plan) + 1
     try:
         emit(Progress(0, steps, f"filling {2 * sizes.buffer_bytes // MIB} MiB on each device"))
-        backend.allocate([d.torch_index for d in opened], sizes.buffer_bytes)
+        backend.allocate([d.index for d in opened], sizes.buffer_bytes)
         crowd.connect()
         emit(Progress(0, steps, "each pair alone"))
         crowd.measure_alone()
@@ -120,9 +121,9 @@ class _Crowd:
             for dst, b in enumerate(self._devices):
                 if src == dst:
                     continue
-                ends = a.torch_index, b.torch_index
+                ends = a.index, b.index
                 self._granted[src, dst] = self._backend.can_access(*ends)
-                if self._granted[src, dst]:
+                if self._granted[src, dst] and not self._backend.no_kernels:
                     self._backend.store(*ends, _STORE_BYTES)
 
     def measure_alone(self) -> None:
@@ -155,8 +156,8 @@ class _Crowd:
     def _flows(self, ends: Sequence[Ends]) -> "list[Flow]":
         return [
             Flow(
-                self._devices[src].torch_index,
-                self._devices[dst].torch_index,
+                self._devices[src].index,
+                self._devices[dst].index,
                 src_slot=src_slot,
                 dst_slot=dst_slot,
             )

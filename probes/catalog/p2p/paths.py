@@ -6,7 +6,7 @@ from typing import Any, Optional
 from ...devices.devices import Backend, Flow
 from ...protocol.messages import DeviceRecord
 from ...protocol.sizing import MIB, Sizes
-from ...protocol.timing import Sampled, gigabytes_per_second, sample
+from ...protocol.timing import Sampled, gigabytes_per_second, sample, verdict_of
 from .quantities import KERNEL_LATENCY, KERNEL_READ, KERNEL_WRITE, READ, SWEEP, THROUGH_HOST
 from .report import STAGED, PairReporter
 
@@ -27,9 +27,9 @@ class Paths:
         self, reader: DeviceRecord, owner: DeviceRecord, size: int, granted: bool, attempt: int
     ) -> Sampled:
         """Copies on a stream of the reader, like nvbandwidth's device_to_device_memcpy_read_ce."""
-        flow = Flow(owner.torch_index, reader.torch_index, reads=True)
+        flow = Flow(owner.index, reader.index, reads=True)
         copies = self._sizes.copies
-        self._backend.clear(reader.torch_index)
+        self._backend.clear(reader.index)
         sampled = sample(
             lambda: gigabytes_per_second(
                 copies * size, self._backend.flow_seconds([flow], size, copies).together
@@ -48,7 +48,7 @@ class Paths:
     ) -> Optional[Sampled]:
         """Copies by multiprocessors of the acting GPU; None where no kernel can do it."""
         ends = (other, doer) if reads else (doer, other)
-        flow = Flow(ends[0].torch_index, ends[1].torch_index, reads=reads)
+        flow = Flow(ends[0].index, ends[1].index, reads=reads)
         copies, times = self._sizes.copies, []
         self._backend.clear(flow.dst)
         self._backend.kernel_seconds(flow, size, 1)
@@ -70,7 +70,7 @@ class Paths:
     def chase(self, src: DeviceRecord, dst: DeviceRecord) -> None:
         """Latency of one load: each loaded word is the address of the next."""
         hops = self._sizes.hops
-        chase = partial(self._backend.chase_seconds, src.torch_index, dst.torch_index, hops)
+        chase = partial(self._backend.chase_seconds, src.index, dst.index, hops)
         if chase() is None:  # the first lap fills the owner's cache and the reader's page tables
             return
         times = [1e6 * seconds / hops for seconds in self._times(chase, self._sizes.samples)]
@@ -84,9 +84,9 @@ class Paths:
         self, src: DeviceRecord, dst: DeviceRecord, direct: float, granted: bool, attempt: int
     ) -> Sampled:
         """Copies through the host; `direct`: GB/s of the copy engine for the pair."""
-        ends = src.torch_index, dst.torch_index
+        ends = src.index, dst.index
         size = min(STAGED_BYTES, self._sizes.copy_bytes)
-        self._backend.clear(dst.torch_index)
+        self._backend.clear(dst.index)
         stage = partial(self._backend.staged_seconds, *ends, size)
         stage()
         sampled = Sampled(tuple(gigabytes_per_second(size, t) for t in self._times(stage, _FEW)))
@@ -116,7 +116,7 @@ class Paths:
 
         `direct`: GB/s of the copy engine for the pair.
         """
-        flow = Flow(src.torch_index, dst.torch_index)
+        flow = Flow(src.index, dst.index)
         for size in self._sizes.sweep(factor):
             copies = self._sizes.sweep_copies(size, 1e9 * direct)
             times = [self._backend.flow_seconds([flow], size, copies).together for _ in range(_FEW)]
@@ -131,6 +131,5 @@ class Paths:
     def _times(self, measure: Any, times: int) -> "list[float]":
         return [float(measure()) for _ in range(times)]
 
-    def _verdict(self, src: DeviceRecord, dst: DeviceRecord, size: int) -> str:
-        right = self._backend.copied_right(src.torch_index, dst.torch_index, size)
-        return "verified" if right else "wrong-data"
+    def _verdict(self, src: DeviceRecord, dst: DeviceRecord, size: int) -> Optional[str]:
+        return verdict_of(self._backend.copied_right(src.index, dst.index, size))

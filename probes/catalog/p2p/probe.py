@@ -7,10 +7,8 @@ device_to_device_memcpy_{write,read}_{ce,sm}, with its repeats at the levels "no
 512 MiB, 16 copies between two events, all queued while the stream is held.
 """
 
-from collections.abc import Sequence
-
 from ...devices.opened import Emit, open_devices
-from ...protocol.messages import DeviceRecord, Progress, Request
+from ...protocol.messages import Progress, Request
 from ...protocol.sizing import GIB, MIB, choose_sizes
 from ...protocol.spec import ProbeSpec, level_of
 from .plan import PLANS
@@ -26,16 +24,17 @@ SPEC = ProbeSpec(
         "stores arrive intact, how fast copy engines and kernels write and read, one way and both "
         "ways, and latency. For each kind of link also by message size, and through host memory."
     ),
-    method="p2p/2",
+    method="p2p/3",
     minimum_gpus=2,
     memory_bytes_per_gpu=2 * GIB,
-    start_seconds=4.5,
+    start_seconds=1.5,
     seconds_per_gpu=0.3,
     seconds_per_pair=0.45,
     seconds_alone=1.2,
     level_factors={"quick": 0.09, "normal": 1.0, "full": 1.6},
     host_memory_bytes=64 * MIB,
     loads=("links",),
+    needs_torch=False,
     quantities=ALONE,
 )
 
@@ -49,27 +48,7 @@ def run(request: Request, emit: Emit) -> None:
     walk = Walk(backend, sizes, plan, reporter, request.params.get("kinds"))
     try:
         emit(Progress(0, 1, f"filling {2 * sizes.buffer_bytes // MIB} MiB on each device"))
-        backend.allocate([d.torch_index for d in opened], sizes.buffer_bytes)
+        backend.allocate([d.index for d in opened], sizes.buffer_bytes)
         walk.measure_all(opened, lambda done, total, what: emit(Progress(done, total, what)))
-        if request.params.get("trace") is True:
-            _trace(walk, opened, reporter, sizes.store_bytes)
     finally:
         backend.release()
-
-
-def _trace(
-    walk: Walk, devices: Sequence[DeviceRecord], reporter: PairReporter, store_bytes: int
-) -> None:
-    """Note what a profiler sees during rung 3 of the first pair with access."""
-    granted = [pair for pair, yes in walk.granted.items() if yes]
-    if not granted:
-        return
-    src, dst = (next(d for d in devices if d.key == key) for key in granted[0])
-    seen = walk.backend.trace_store(src.torch_index, dst.torch_index, store_bytes)
-    stores = [
-        activity["name"]
-        for activity in seen
-        if activity["category"] == "kernel" and activity["device"] == src.torch_index
-    ]
-    text = f"Kernels on {src.key} while it stores into {dst.key}: {', '.join(stores) or 'none'}"
-    reporter.note("trace", text, src=src.key, dst=dst.key, activities=seen[:40])

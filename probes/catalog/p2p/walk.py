@@ -11,7 +11,7 @@ from ...protocol.messages import DeviceRecord
 from ...protocol.plaintext import one_line
 from ...protocol.quantity import Quantity
 from ...protocol.sizing import Sizes
-from ...protocol.timing import Sampled, gigabytes_per_second, low_ones, sample, warm
+from ...protocol.timing import Sampled, gigabytes_per_second, low_ones, sample, verdict_of, warm
 from .paths import Paths
 from .plan import Kinds, PairPlan, couples, ordered
 from .quantities import (
@@ -70,10 +70,14 @@ class Walk:
         self, devices: Sequence[DeviceRecord], progress: Callable[[int, int, str], None]
     ) -> None:
         """Take every step, then repeat low or unsteady figures."""
-        for src, dst in ordered(devices):
-            self.granted[src.key, dst.key] = self.backend.can_access(
-                src.torch_index, dst.torch_index
+        if self.backend.no_kernels:
+            self._report.note(
+                "kernels",
+                f"No kernel of ours runs here: {one_line(self.backend.no_kernels, 200)}. Copy "
+                "engines alone are measured, with what launching them takes, and not compared.",
             )
+        for src, dst in ordered(devices):
+            self.granted[src.key, dst.key] = self.backend.can_access(src.index, dst.index)
         self._kinds = Kinds(self._requested_kinds, self.granted)
         steps = self._steps(devices)
         for done, (what, step) in enumerate(steps):
@@ -98,8 +102,6 @@ class Walk:
             if (a, b) in both:
                 steps.append((f"{a.key} and {b.key}, both ways", partial(self._both_ways, a, b)))
         if plan.other_paths:
-            indices = [device.torch_index for device in devices]
-            steps.append(("compiling kernels", partial(self._open_kernels, indices)))
             for src, dst in every:
                 what = f"{src.key} to {dst.key}, reading and kernels"
                 steps.append((what, partial(self._other_paths, src, dst)))
@@ -122,6 +124,8 @@ class Walk:
         self._latency(src, dst)
 
     def _arrival(self, src: DeviceRecord, dst: DeviceRecord, granted: bool) -> None:
+        if self.backend.no_kernels:
+            return  # nothing here can store; a note says so
         direction = f"{src.key} stores into {dst.key}, which reads its own memory"
         say = partial(self._report.say, ARRIVAL, src, dst, self.backend.store_engine, direction)
         if not granted:
@@ -131,7 +135,7 @@ class Walk:
             )
             return
         try:
-            check = self.backend.store(src.torch_index, dst.torch_index, self._sizes.store_bytes)
+            check = self.backend.store(src.index, dst.index, self._sizes.store_bytes)
         except RuntimeError as error:
             say(verdict="failed", why=one_line(str(error), 300))
             raise
@@ -147,7 +151,7 @@ class Walk:
     def _choose_copy_bytes(self, src: DeviceRecord, dst: DeviceRecord) -> None:
         """Warm up, then choose the size of copies by a short trial of the smallest."""
         sizes, small = self._sizes, self._sizes.smallest_bytes
-        flow = Flow(src.torch_index, dst.torch_index)
+        flow = Flow(src.index, dst.index)
         first = src.key not in self._warmed
         self._warmed.add(src.key)
 
@@ -176,7 +180,7 @@ class Walk:
 
     def _one_way(self, src: DeviceRecord, dst: DeviceRecord, attempt: int) -> Sampled:
         size, copies = self._copy_bytes[src.key, dst.key], self._sizes.copies
-        flow = Flow(src.torch_index, dst.torch_index)
+        flow = Flow(src.index, dst.index)
         self.backend.clear(flow.dst)
         sampled = sample(
             lambda: gigabytes_per_second(
@@ -184,13 +188,13 @@ class Walk:
             ),
             self._sizes.samples,
         )
-        right = self.backend.copied_right(flow.src, flow.dst, size)
+        verdict = verdict_of(self.backend.copied_right(flow.src, flow.dst, size))
         self._direct[src.key, dst.key] = sampled.median
         self._report.figure(
             WRITE, src, dst,
             self.backend.copy_engine if self.granted[src.key, dst.key] else STAGED,
             f"{src.key} writes into {dst.key}, nothing else running",
-            sampled, size, copies, attempt=attempt, verdict="verified" if right else "wrong-data",
+            sampled, size, copies, attempt=attempt, verdict=verdict,
         )  # fmt: skip
         return sampled
 
@@ -200,7 +204,7 @@ class Walk:
     def _time_both_ways(self, a: DeviceRecord, b: DeviceRecord, attempt: int) -> Sampled:
         size = min(self._copy_bytes[a.key, b.key], self._copy_bytes[b.key, a.key])
         copies = self._sizes.copies
-        flows = [Flow(a.torch_index, b.torch_index), Flow(b.torch_index, a.torch_index)]
+        flows = [Flow(a.index, b.index), Flow(b.index, a.index)]
         times = [self.backend.flow_seconds(flows, size, copies) for _ in range(self._sizes.samples)]
 
         def of(bytes_moved: int, seconds: Sequence[float]) -> Sampled:
@@ -226,7 +230,7 @@ class Walk:
 
     def _latency(self, src: DeviceRecord, dst: DeviceRecord) -> None:
         small, copies = self._sizes.small_bytes, self._sizes.small_copies
-        flow = Flow(src.torch_index, dst.torch_index)
+        flow = Flow(src.index, dst.index)
         sampled = sample(
             lambda: 1e6 * self.backend.flow_seconds([flow], small, copies).together / copies,
             self._sizes.samples,
@@ -237,15 +241,6 @@ class Walk:
             f"{src.key} writes {small} bytes into {dst.key}, copy after copy",
             sampled, small, copies, counted=f"one copy of {small} bytes",
         )  # fmt: skip
-
-    def _open_kernels(self, indices: "list[int]") -> None:
-        self.backend.open_kernels(indices)
-        if self.backend.no_kernels:
-            self._report.note(
-                "kernels",
-                f"No kernels of our own: {one_line(self.backend.no_kernels, 200)}. What a kernel "
-                f"writes comes from torch's; reading and the pointer chase are left out.",
-            )
 
     def _other_paths(self, src: DeviceRecord, dst: DeviceRecord) -> None:
         size, granted = self._copy_bytes[src.key, dst.key], self.granted[src.key, dst.key]

@@ -10,7 +10,7 @@ from typing import Optional
 
 from ...crew.crew import Crew, Trouble
 from ...crew.probe import run_crew
-from ...devices.gpus import drop_overruled_variables
+from ...devices.opening import drop_overruled_variables
 from ...protocol.messages import MeasuredValue, Message, Note, Request
 from ...protocol.spec import ProbeSpec
 from .model import Stack

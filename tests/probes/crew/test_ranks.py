@@ -22,8 +22,8 @@ def device(address: str | None, index: int, **more: Any) -> DeviceRecord:
 
 def test_ranks_follow_the_pci_order() -> None:
     cuda_order = [device("0000:9b:00.0", 0), device("0000:1b:00.0", 1), device("0001:01:00.0", 2)]
-    assert [d.torch_index for d in in_rank_order(cuda_order)] == [1, 0, 2]
-    assert [d.torch_index for d in in_rank_order([device(None, 1), device(None, 0)])] == [0, 1]
+    assert [d.index for d in in_rank_order(cuda_order)] == [1, 0, 2]
+    assert [d.index for d in in_rank_order([device(None, 1), device(None, 0)])] == [0, 1]
 
 
 def test_the_cause_is_reported_in_the_words_of_the_library() -> None:

@@ -104,7 +104,7 @@ def test_addresses_have_one_spelling(text: str, normal: str | None) -> None:
 
 def test_devices_are_chosen_by_address_or_uuid() -> None:
     all_of_them = ScriptedGpus(3).devices()
-    assert [d.torch_index for d in select(all_of_them, ["00000000:02:00.0", "gpu-0"], 2)] == [2, 0]
+    assert [d.index for d in select(all_of_them, ["00000000:02:00.0", "gpu-0"], 2)] == [2, 0]
     assert len(select(all_of_them, [], 2)) == 3
     for wanted in (["0000:09:00.0", "gpu-0"], ["gpu-0"], ["gpu-0", "0000:00:00.0"], ["1", "2"]):
         with pytest.raises(ProbeStopped):

@@ -45,7 +45,7 @@ class ScriptedBench(gemm_bench.GemmBench):
         pass
 
     def measure(self, case: Multiplication) -> gemm_bench.GemmResult:
-        messages_of = self.times_ms.get((self.record.torch_index, case.entry), [1.0])
+        messages_of = self.times_ms.get((self.record.index, case.entry), [1.0])
         took = messages_of.pop(0) if len(messages_of) > 1 else messages_of[0]
         return gemm_bench.GemmResult(CallTimes((took,)), library="cuBLAS")
 

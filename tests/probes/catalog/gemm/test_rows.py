@@ -36,7 +36,7 @@ class ActingBench(gemm_bench.GemmBench):
 
     @property
     def place(self) -> int:
-        return self.record.torch_index or 0
+        return self.record.index or 0
 
     def act(self, case: Multiplication) -> float:
         return 1.0

@@ -121,3 +121,95 @@ extern "C" __global__ void gputop_chase(const volatile u64 *ring, u64 hops, u64 
     for (u64 hop = 0; hop < hops; hop++) at = ring[at];
     *end = at;
 }
+
+// The word at a place of random data: splitmix64 of the place and a seed.
+static __device__ u64 gputop_word(u64 at, u64 seed) {
+    u64 word = seed + (at + 1) * 0x9E3779B97F4A7C15ull;
+    word = (word ^ (word >> 30)) * 0xBF58476D1CE4E5B9ull;
+    word = (word ^ (word >> 27)) * 0x94D049BB133111EBull;
+    return word ^ (word >> 31);
+}
+
+// Fills `to` with random words, each of them exclusive-or `flipped`.
+extern "C" __global__ void gputop_random(u64 *to, u64 words, u64 seed, u64 flipped) {
+    const u64 step = (u64)gridDim.x * blockDim.x;
+    for (u64 at = (u64)blockIdx.x * blockDim.x + threadIdx.x; at < words; at += step)
+        to[at] = gputop_word(at, seed) ^ flipped;
+}
+
+// Fills `to` with random numbers of [-1, 1).
+extern "C" __global__ void gputop_numbers(float *to, u64 count, u64 seed) {
+    const u64 step = (u64)gridDim.x * blockDim.x;
+    for (u64 at = (u64)blockIdx.x * blockDim.x + threadIdx.x; at < count; at += step)
+        to[at] = (float)(int)(gputop_word(at, seed) >> 32) * (1.0f / 2147483648.0f);
+}
+
+// What a comparison found: how many words were wrong, and the first of them.
+struct Found {
+    u64 wrong, first;
+};
+
+static __device__ void gputop_note(Found *found, u64 at) {
+    atomicAdd(&found->wrong, 1ull);
+    atomicMin(&found->first, at);
+}
+
+// Compares with what gputop_random writes.
+extern "C" __global__ void gputop_unlike_random(const u64 *from, u64 words, u64 seed, Found *found) {
+    const u64 step = (u64)gridDim.x * blockDim.x;
+    for (u64 at = (u64)blockIdx.x * blockDim.x + threadIdx.x; at < words; at += step)
+        if (from[at] != gputop_word(at, seed)) gputop_note(found, at);
+}
+
+// Compares the words of two arrays.
+extern "C" __global__ void gputop_unlike(const u64 *one, const u64 *other, u64 words, Found *found) {
+    const u64 step = (u64)gridDim.x * blockDim.x;
+    for (u64 at = (u64)blockIdx.x * blockDim.x + threadIdx.x; at < words; at += step)
+        if (one[at] != other[at]) gputop_note(found, at);
+}
+
+// Compares every word with one value.
+extern "C" __global__ void gputop_unlike_fill(const unsigned *from, u64 words, unsigned word,
+                                              Found *found) {
+    const u64 step = (u64)gridDim.x * blockDim.x;
+    for (u64 at = (u64)blockIdx.x * blockDim.x + threadIdx.x; at < words; at += step)
+        if (from[at] != word) gputop_note(found, at);
+}
+
+// Compares with left + scale * right; the triad may round once where this rounds twice.
+extern "C" __global__ void gputop_unlike_triad(const float *sum, const float *left,
+                                               const float *right, u64 count, float scale,
+                                               Found *found) {
+    const u64 step = (u64)gridDim.x * blockDim.x;
+    for (u64 at = (u64)blockIdx.x * blockDim.x + threadIdx.x; at < count; at += step) {
+        const float off = sum[at] - (left[at] + scale * right[at]);
+        if (!(off <= 1e-5f && off >= -1e-5f)) gputop_note(found, at);
+    }
+}
+
+// Adds every 32-bit word, modulo 2^32, in the plainest way: the check of gputop_read.
+extern "C" __global__ void gputop_sum(const unsigned *from, u64 words, unsigned *sum) {
+    const u64 step = (u64)gridDim.x * blockDim.x;
+    unsigned mine = 0;
+    for (u64 at = (u64)blockIdx.x * blockDim.x + threadIdx.x; at < words; at += step)
+        mine += from[at];
+    atomicAdd(sum, mine);
+}
+
+// Links `count` places, `step` words apart, into a ring for gputop_chase.
+extern "C" __global__ void gputop_ring(u64 *ring, u64 count, u64 step) {
+    const u64 threads = (u64)gridDim.x * blockDim.x;
+    for (u64 at = (u64)blockIdx.x * blockDim.x + threadIdx.x; at < count; at += threads)
+        ring[at * step] = (at + 1) % count * step;
+}
+
+// Holds a stream until the host writes to *go, at most `cycles`; then *late says so.
+extern "C" __global__ void gputop_hold(const volatile unsigned *go, u64 cycles,
+                                       volatile unsigned *late) {
+    const long long start = clock64();
+    while (!*go)
+        if ((u64)(clock64() - start) > cycles) {
+            *late = 1;
+            return;
+        }
+}

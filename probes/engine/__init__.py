@@ -1,0 +1,1 @@
+"""Copies and kernels on GPUs through the driver's own C interface, without torch."""

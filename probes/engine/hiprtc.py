@@ -1,0 +1,80 @@
+"""Compiles a source for an AMD architecture with hiprtc, without a GPU or a header."""
+
+import contextlib
+import ctypes
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Union
+
+from .rocm import folders
+
+
+class CompileError(Exception):
+    """There is no compiler, or it failed; one sentence says which."""
+
+
+def compiled(source: Path, architecture: str) -> bytes:
+    """Code of a source for one architecture ("gfx942"); CompileError with the first error."""
+    return _Compiler(_library()).compiled(source, architecture)
+
+
+def _library() -> Any:
+    """The first hiprtc that loads; since ROCm 6 it is a library of its own."""
+    for place in _candidates():
+        with contextlib.suppress(OSError, AttributeError):
+            library = ctypes.CDLL(str(place))
+            library["hiprtcCreateProgram"]
+            return library
+    raise CompileError("no libhiprtc was found")
+
+
+def _candidates() -> "Iterator[Union[Path, str]]":
+    yield from ("libhiprtc.so", "libamdhip64.so")
+    for folder in folders():
+        yield from sorted(folder.glob("libhiprtc.so*"))
+
+
+class _Compiler:
+    """One library."""
+
+    def __init__(self, library: Any) -> None:
+        self._library = library
+
+    def compiled(self, source: Path, architecture: str) -> bytes:
+        """Code of a source for one architecture; CompileError with the first error."""
+        program = ctypes.c_void_p()
+        text, name = source.read_bytes(), source.name.encode("ascii")
+        options = (ctypes.c_char_p * 1)(b"--offload-arch=" + architecture.encode("ascii"))
+        try:
+            self._ask("CreateProgram", ctypes.byref(program), text, name, 0, None, None)
+            try:
+                self._ask("CompileProgram", program, 1, options)
+                return self._text(program, "Code")
+            except CompileError as error:
+                said = self._log(program)
+                raise CompileError(f"{error}{': ' + said if said else ''}") from error
+            finally:
+                self._call("DestroyProgram", ctypes.byref(program))
+        except AttributeError as error:
+            raise CompileError(f"this hiprtc is not complete: {error}") from error
+
+    def _text(self, program: Any, kind: str) -> bytes:
+        size = ctypes.c_size_t()
+        self._ask(f"Get{kind}Size", program, ctypes.byref(size))
+        text = ctypes.create_string_buffer(size.value)
+        self._ask(f"Get{kind}", program, text)
+        return text.raw
+
+    def _log(self, program: Any) -> str:
+        with contextlib.suppress(CompileError, AttributeError):
+            lines = self._text(program, "ProgramLog").decode("utf-8", "replace").splitlines()
+            return next((line.strip() for line in lines if "error" in line), "")
+        return ""
+
+    def _ask(self, name: str, *arguments: Any) -> None:
+        code = self._call(name, *arguments)
+        if code != 0:
+            raise CompileError(f"hiprtc{name} answered error {code}")
+
+    def _call(self, name: str, *arguments: Any) -> int:
+        return int(self._library["hiprtc" + name](*arguments))

@@ -1,0 +1,174 @@
+"""Loads the memory of one device: the operations, their timing and their check.
+
+"Driver copy" is the driver's memcpy on a stream: within one GPU the driver chooses its copy engine
+or a kernel by itself, as in nvbandwidth's device_local_copy. The others are our kernels.
+"""
+
+import ctypes
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+from ..protocol.quantity import Quantity
+from ..protocol.timing import Sampled, gigabytes_per_second, sample, warm
+from .held import HeldStreams, StreamWork
+from .kernels import Kernels
+from .runtime import Memory, Runtime
+
+READ_WRITTEN = "bytes read + bytes written"
+_SCALE = 3.0
+_WORD = 0x5A17C3E9
+
+
+@dataclass(frozen=True)
+class MemoryOperation:
+    """An operation on whole arrays."""
+
+    quantity: Quantity
+    variant: str
+    what: str
+    arrays: int
+    """How many arrays are read or written; the factor of their size."""
+
+
+_COPIED = Quantity("memory_copy", "copy", counted=READ_WRITTEN, main_variant="")
+_READ = Quantity("memory_read", "read", counted="bytes read")
+_WRITTEN = Quantity("memory_write", "write", counted="bytes written")
+_TRIAD = Quantity("memory_triad", "triad", counted=READ_WRITTEN)
+QUANTITIES = (_COPIED, _READ, _WRITTEN, _TRIAD)
+
+DRIVER_COPY = MemoryOperation(_COPIED, "driver copy", "copies", 2)
+KERNEL_COPY = MemoryOperation(_COPIED, "kernel copy", "copies", 2)
+READ = MemoryOperation(_READ, "", "adds up", 1)
+WRITE = MemoryOperation(_WRITTEN, "", "fills", 1)
+TRIAD = MemoryOperation(_TRIAD, "", "adds a multiple of one array to another in", 3)
+OPERATIONS = (DRIVER_COPY, KERNEL_COPY, READ, WRITE, TRIAD)
+
+
+class Arrays(Protocol):
+    """Three arrays in the memory of one device, for the thread that created them."""
+
+    copy_engine: str
+    kernel_engine: str
+
+    def seconds(self, operation: MemoryOperation, size_bytes: int, times: int) -> float:
+        """Time an operation on the first bytes of each array, `times` times in a row."""
+
+    def is_right(self, operation: MemoryOperation, size_bytes: int) -> bool:
+        """Repeat the operation and check every word."""
+
+    def close(self) -> None:
+        """Free the memory."""
+
+
+def measure(
+    arrays: Arrays, operation: MemoryOperation, size_bytes: int, copies: int, samples: int,
+    warm_seconds: float,
+) -> Sampled:  # fmt: skip
+    """GB/s, counted as the operation declares."""
+    seconds = partial(arrays.seconds, operation, size_bytes)
+    warm(lambda: seconds(2), warm_seconds)
+    counted = operation.arrays * size_bytes * copies
+    seconds(1)
+    return sample(lambda: gigabytes_per_second(counted, seconds(copies)), samples)
+
+
+class GpuArrays:
+    """Arrays of a GPU: random float32 in two of them, results in the third."""
+
+    copy_engine = "driver copy"
+    kernel_engine = "kernel"
+
+    def __init__(self, runtime: Runtime, kernels: Kernels, index: int, size_bytes: int) -> None:
+        self._runtime = runtime
+        self._kernels = kernels
+        self._index = index
+        self._held = HeldStreams(runtime, kernels)
+        self._stream = runtime.stream(index)
+        self._all = [runtime.allocate(index, size_bytes) for _ in range(3)]
+        for array in self._all[:2]:
+            kernels.numbers(index, array, int.from_bytes(os.urandom(8), "little"))
+        self._total = runtime.allocate(index, 4)
+
+    def seconds(self, operation: MemoryOperation, size_bytes: int, times: int) -> float:
+        """See Arrays."""
+        work = self._work(operation, size_bytes)
+        return self._held.seconds([StreamWork(self._index, self._stream, work, times)])[0][-1]
+
+    def _work(self, operation: MemoryOperation, size: int) -> Callable[[], object]:
+        kernels, index, stream = self._kernels, self._index, self._stream
+        a, b, c = (array.address for array in self._all)
+        if operation is DRIVER_COPY:
+            return partial(self._runtime.copy, c, a, size, stream)
+        if operation is KERNEL_COPY:
+            return partial(kernels.copy, index, c, a, size, stream)
+        if operation is READ:
+            return partial(kernels.read, index, a, size, self._total.address, stream)
+        if operation is WRITE:
+            return partial(kernels.fill, index, c, size, _WORD, stream)
+        return partial(kernels.triad, index, c, (a, b), _SCALE, size, stream)
+
+    def is_right(self, operation: MemoryOperation, size_bytes: int) -> bool:
+        """See Arrays."""
+        runtime, kernels, index = self._runtime, self._kernels, self._index
+        a, b, c = (array.part(0, size_bytes) for array in self._all)
+        runtime.clear(index, c)
+        runtime.clear(index, self._total)
+        self.seconds(operation, size_bytes, 1)
+        if operation is READ:
+            added = int.from_bytes(runtime.read(index, self._total), "little")
+            return added == kernels.sum(index, a, self._total)
+        if operation is WRITE:
+            return kernels.unlike_fill(index, c, _WORD).words == 0
+        if operation is TRIAD:
+            return kernels.unlike_triad(index, (c, a, b), _SCALE).words == 0
+        return kernels.unlike(index, c, a).words == 0
+
+    def close(self) -> None:
+        """See Arrays."""
+        self._runtime.synchronize(self._index)
+        for memory in (*self._all, self._total):
+            self._runtime.free(self._index, memory)
+        self._runtime.drop_stream(self._index, self._stream)
+        self._held.close()
+
+
+class CpuArrays:
+    """Arrays in host memory: the self-test. memcpy and memset stand in for kernels."""
+
+    copy_engine = kernel_engine = "host memcpy"
+
+    def __init__(self, size_bytes: int) -> None:
+        self._kept = [(ctypes.c_ubyte * size_bytes).from_buffer_copy(os.urandom(size_bytes))
+                      for _ in range(3)]  # fmt: skip
+        self._all = [Memory(ctypes.addressof(each), size_bytes) for each in self._kept]
+
+    def seconds(self, operation: MemoryOperation, size_bytes: int, times: int) -> float:
+        """See Arrays."""
+        start = time.perf_counter()
+        for _ in range(times):
+            self._run(operation, size_bytes)
+        return time.perf_counter() - start
+
+    def _run(self, operation: MemoryOperation, size: int) -> None:
+        a, _, c = (array.address for array in self._all)
+        if operation is WRITE:
+            ctypes.memset(c, _WORD & 255, size)
+        else:
+            ctypes.memmove(c, a, size)
+
+    def is_right(self, operation: MemoryOperation, size_bytes: int) -> bool:
+        """See Arrays."""
+        a, _, c = (array.address for array in self._all)
+        ctypes.memset(c, 0, size_bytes)
+        self._run(operation, size_bytes)
+        if operation is WRITE:
+            return ctypes.string_at(c, size_bytes) == bytes([_WORD & 255]) * size_bytes
+        return ctypes.string_at(c, size_bytes) == ctypes.string_at(a, size_bytes)
+
+    def close(self) -> None:
+        """See Arrays."""
+        self._kept.clear()

@@ -1,0 +1,305 @@
+"""What probes need of a driver: devices, memory, streams, events and kernels.
+
+CUDA's driver interface and HIP have functions of the same shapes under other names, so that most of
+it is common; cuda.py and hip.py hold the names and what differs. Indices are the driver's own, to
+which the variables that hide devices already apply. Every error is an EngineError.
+"""
+
+import ctypes
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Optional
+
+from .library import EngineError, Library
+
+_PORTABLE = 1
+"""Host memory is pinned for the contexts of all devices."""
+_NOT_BLOCKING = 1
+"""A stream that does not wait for the default stream."""
+_NOT_READY = 600
+"""Of both drivers: the event has not come yet."""
+
+
+@dataclass(frozen=True)
+class Memory:
+    """A range of bytes that devices can reach."""
+
+    address: int
+    size_bytes: int
+
+    def part(self, start: int, size_bytes: int) -> "Memory":
+        """Bytes from `start` on."""
+        assert 0 <= start <= start + size_bytes <= self.size_bytes
+        return Memory(self.address + start, size_bytes)
+
+
+class Runtime(ABC):
+    """One driver. Calls that name no index work on the device that `use` chose in this thread."""
+
+    is_hip: bool
+    names: Mapping[str, str]
+    """Our name of a call -> the driver's."""
+
+    def __init__(self, library: Library) -> None:
+        self._library = library
+        self._thread = threading.local()
+        self._reached: set[tuple[int, int]] = set()
+
+    def _call(self, name: str, *arguments: Any) -> None:
+        self._library.call(self.names[name], *arguments)
+
+    # Devices
+
+    def count(self) -> int:
+        """The number of devices that this process may see."""
+        count = ctypes.c_int()
+        self._call("count", ctypes.byref(count))
+        return count.value
+
+    def handle(self, index: int) -> int:
+        """The driver's handle of a device."""
+        handle = ctypes.c_int()
+        self._call("device", ctypes.byref(handle), index)
+        return handle.value
+
+    def name(self, index: int) -> str:
+        """The product's name."""
+        text = ctypes.create_string_buffer(256)
+        self._call("name", text, 255, self.handle(index))
+        return text.value.decode("utf-8", "replace")
+
+    def pci_address(self, index: int) -> Optional[str]:
+        """PCI address as the driver writes it; None where it does not say."""
+        text = ctypes.create_string_buffer(64)
+        try:
+            self._call("address", text, 63, self.handle(index))
+        except EngineError:
+            return None
+        return text.value.decode("ascii", "replace").lower()
+
+    def memory_bytes(self, index: int) -> int:
+        """All memory of a device."""
+        size = ctypes.c_size_t()
+        self._call("total", ctypes.byref(size), self.handle(index))
+        return size.value
+
+    @abstractmethod
+    def uuid(self, index: int) -> Optional[str]:
+        """The UUID with its prefix, GPU- or MIG-; None where the driver does not say."""
+
+    @abstractmethod
+    def architecture(self, index: int) -> str:
+        """The architecture as a compiler names it: 9.0, gfx942."""
+
+    @abstractmethod
+    def multiprocessors(self, index: int) -> int:
+        """The number of multiprocessors or compute units."""
+
+    # Contexts
+
+    def open(self, indices: Sequence[int]) -> None:
+        """Create the contexts of these devices, all at once: each takes a third of a second."""
+        errors: list[EngineError] = []
+
+        def open_one(index: int) -> None:
+            try:
+                self._open(index)
+            except EngineError as error:
+                errors.append(error)
+
+        threads = [threading.Thread(target=open_one, args=(i,), daemon=True) for i in indices]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if errors:
+            raise errors[0]
+
+    @abstractmethod
+    def _open(self, index: int) -> None:
+        """Create the context of one device."""
+
+    def use(self, index: int) -> None:
+        """Make a device current in this thread; its context must be open."""
+        if getattr(self._thread, "index", None) != index:
+            self._use(index)
+            self._thread.index = index
+
+    @abstractmethod
+    def _use(self, index: int) -> None:
+        """Make it current."""
+
+    def synchronize(self, index: int) -> None:
+        """Wait until a device has done everything."""
+        self.use(index)
+        self._call("synchronize")
+
+    # Peers
+
+    def can_access(self, src: int, dst: int) -> bool:
+        """Whether the driver grants `src` access to the memory of `dst`."""
+        answer = ctypes.c_int()
+        self._call("can_access", ctypes.byref(answer), self.handle(src), self.handle(dst))
+        return bool(answer.value)
+
+    def reach(self, src: int, dst: int) -> None:
+        """Map the memory of `dst` for `src`, once."""
+        if (src, dst) in self._reached:
+            return
+        self.use(src)
+        try:
+            self._reach(dst)
+        except EngineError as error:
+            if error.code != 704:  # it is mapped already
+                raise
+        self._reached.add((src, dst))
+
+    @abstractmethod
+    def _reach(self, dst: int) -> None:
+        """Map the memory of `dst` for the current device."""
+
+    # Memory
+
+    def free_bytes(self, index: int) -> int:
+        """Free memory of a device, as the driver counts it."""
+        self.use(index)
+        free, total = ctypes.c_size_t(), ctypes.c_size_t()
+        self._call("memory_info", ctypes.byref(free), ctypes.byref(total))
+        return free.value
+
+    def allocate(self, index: int, size_bytes: int) -> Memory:
+        """Memory of a device."""
+        self.use(index)
+        pointer = ctypes.c_void_p()
+        self._call("allocate", ctypes.byref(pointer), ctypes.c_size_t(size_bytes))
+        return Memory(pointer.value or 0, size_bytes)
+
+    def free(self, index: int, memory: Memory) -> None:
+        """Give memory of a device back."""
+        self.use(index)
+        self._call("free", ctypes.c_void_p(memory.address))
+
+    def allocate_host(self, index: int, size_bytes: int) -> Memory:
+        """Pinned host memory near the calling thread."""
+        self.use(index)
+        pointer = ctypes.c_void_p()
+        size, flags = ctypes.c_size_t(size_bytes), ctypes.c_uint(self._host_flags)
+        self._call("allocate_host", ctypes.byref(pointer), size, flags)
+        return Memory(pointer.value or 0, size_bytes)
+
+    _host_flags = _PORTABLE
+
+    def free_host(self, memory: Memory) -> None:
+        """Give pinned memory back."""
+        self._call("free_host", ctypes.c_void_p(memory.address))
+
+    def pin(self, index: int, memory: Memory) -> None:
+        """Pin ordinary host memory."""
+        self.use(index)
+        size, flags = ctypes.c_size_t(memory.size_bytes), ctypes.c_uint(_PORTABLE)
+        self._call("pin", ctypes.c_void_p(memory.address), size, flags)
+
+    def unpin(self, memory: Memory) -> None:
+        """Undo `pin`."""
+        self._call("unpin", ctypes.c_void_p(memory.address))
+
+    @abstractmethod
+    def copy(self, to: int, source: int, size_bytes: int, stream: Any) -> None:
+        """Queue a copy between two addresses on a stream of the current device."""
+
+    def read(self, index: int, memory: Memory) -> bytes:
+        """Bytes of a device, after everything queued before."""
+        self.synchronize(index)
+        found = ctypes.create_string_buffer(memory.size_bytes)
+        self.copy(ctypes.addressof(found), memory.address, memory.size_bytes, None)
+        self._call("synchronize")
+        return found.raw
+
+    def clear(self, index: int, memory: Memory) -> None:
+        """Fill memory of a device with zeros, and wait."""
+        self.use(index)
+        self._clear(memory)
+        self._call("synchronize")
+
+    @abstractmethod
+    def _clear(self, memory: Memory) -> None:
+        """Fill with zeros."""
+
+    # Streams and events
+
+    def stream(self, index: int) -> Any:
+        """A new stream of a device."""
+        self.use(index)
+        stream = ctypes.c_void_p()
+        self._call("stream", ctypes.byref(stream), ctypes.c_uint(_NOT_BLOCKING))
+        return stream
+
+    def drop_stream(self, index: int, stream: Any) -> None:
+        """Give a stream back."""
+        self.use(index)
+        self._call("drop_stream", stream)
+
+    def event(self, stream: Any) -> Any:
+        """A new event, recorded on a stream of the current device."""
+        event = ctypes.c_void_p()
+        self._call("event", ctypes.byref(event), ctypes.c_uint(0))
+        self._call("record", event, stream)
+        return event
+
+    def drop_event(self, event: Any) -> None:
+        """Give an event back."""
+        self._call("drop_event", event)
+
+    def wait(self, stream: Any, event: Any) -> None:
+        """Let a stream wait for an event, also for one of another device."""
+        self._call("wait", stream, event, ctypes.c_uint(0))
+
+    def has_come(self, event: Any) -> bool:
+        """Whether a device has come to an event."""
+        code = self._library.code(self.names["query"], event)
+        if code not in (0, _NOT_READY):
+            self._call("query", event)
+        return code == 0
+
+    def await_event(self, event: Any) -> None:
+        """Wait for an event."""
+        self._call("await", event)
+
+    def seconds(self, start: Any, end: Any) -> float:
+        """Seconds between two events of one device, in steps of half a microsecond."""
+        elapsed = ctypes.c_float()
+        self._call("elapsed", ctypes.byref(elapsed), start, end)
+        return elapsed.value / 1000
+
+    # Kernels
+
+    def load(self, index: int, image: bytes) -> Any:
+        """Load code on a device; the driver compiles PTX."""
+        self.use(index)
+        module = ctypes.c_void_p()
+        self._call("load", ctypes.byref(module), image)
+        return module
+
+    def unload(self, index: int, module: Any) -> None:
+        """Give code back."""
+        self.use(index)
+        self._call("unload", module)
+
+    def function(self, module: Any, name: str) -> Any:
+        """A kernel by name."""
+        function = ctypes.c_void_p()
+        self._call("function", ctypes.byref(function), module, name.encode("ascii"))
+        return function
+
+    def launch(
+        self, index: int, function: Any, blocks: int, threads: int, arguments: "tuple[Any, ...]",
+        stream: Any,
+    ) -> None:  # fmt: skip
+        """Queue a kernel; `arguments` are ctypes values in the kernel's own types."""
+        self.use(index)
+        places = (ctypes.c_void_p * len(arguments))(
+            *(ctypes.cast(ctypes.pointer(argument), ctypes.c_void_p) for argument in arguments)
+        )
+        self._call("launch", function, blocks, 1, 1, threads, 1, 1, 0, stream, places, None)
