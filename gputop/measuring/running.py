@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -26,14 +27,18 @@ from gputop.measuring.state import ProbeStep, SuiteState
 from gputop.probes.protocol import messages as protocol
 from gputop.probes.protocol.outcome import Outcome
 from gputop.probes.runner.client import Session
-from gputop.probes.runner.interpreters import InterpreterChoice, find_interpreter
+from gputop.probes.runner.interpreters import (
+    InterpreterChoice,
+    find_interpreter,
+    own_interpreter,
+)
 from gputop.topology.model.page import SIMULATED
 from gputop.topology.model.snapshot import Measurement
 
 
 @dataclass(frozen=True)
 class Began:
-    """A Python was found and the GPUs are free; the probes follow."""
+    """The GPUs are free and a Python was found; the probes that it runs follow."""
 
     choice: InterpreterChoice
 
@@ -94,18 +99,21 @@ class Suite:
         session: Callable[..., Any] = Session,
         guard: Guards | None = None,
         find: Callable[..., InterpreterChoice] | None = None,
+        own: Callable[[], InterpreterChoice] = own_interpreter,
     ) -> None:
         self._plan = plan
         self._on_event = on_event
         self._cancel = cancel
         self._make_session = session
         self._find = find or find_interpreter
+        self._own = own
         names = self._names = dict(plan.steps[0].request.names) if plan.steps else {}
         watched = () if plan.selftest else plan.addresses
         self._guard: Guards = guard or Guard(watched, names, cancel)
         self._ends: list[Ended] = []
         self._blind: tuple[str, ...] = ()
         self._busy: tuple[str, ...] = ()
+        self._found: Future[InterpreterChoice] = Future()
         self._choice: InterpreterChoice | None = None
         self._shared: Any = None
         self._workers = 0
@@ -117,15 +125,17 @@ class Suite:
         self._on_event(Changed(self._state))
         try:
             stop = self._prepare() if self._plan.runs else None
+            no_torch: ProbeResult | None = None
             for planned in self._plan.steps:
                 if planned.step.over:
                     text = planned.step.text
                     self._end(planned, ProbeResult(outcome=Outcome(planned.step.state, text, 0.0)))
                     continue
-                result = stop or self._run_step(planned)
+                lost = no_torch if planned.spec.needs_torch else None
+                result = stop or lost or self._run_step(planned)
                 self._end(planned, result)
                 if result.outcome.status == "no-torch":
-                    stop = result  # every worker would fail alike
+                    no_torch = result  # every other worker with torch would fail alike
                 elif self._cancel.is_set():
                     stop = ProbeResult(
                         outcome=Outcome("cancelled", "Cancelled before it began.", 0.0)
@@ -142,26 +152,51 @@ class Suite:
         return SuiteResult(self._state, tuple(self._ends))
 
     def _prepare(self) -> ProbeResult | None:
-        """Check the GPUs and find a Python; returns the result of all steps if either fails."""
+        """Check the GPUs, begin to look for torch; the result of all steps if GPUs are in use."""
         verdict_of = self._guard.begin(patient=not self._plan.force)
-        choice = self._find(self._plan.python, self._cancel)
+        if any(planned.spec.needs_torch for planned in self._plan.runs):
+            threading.Thread(target=self._look, name="interpreters", daemon=True).start()
         verdict = verdict_of()
-        self._blind, self._busy, self._choice = verdict.blind, verdict.busy, choice
+        self._blind, self._busy = verdict.blind, verdict.busy
         elapsed = round(time.monotonic() - self._started, 3)
         if self._cancel.is_set():
             return ProbeResult(outcome=Outcome("cancelled", "Cancelled before it began.", elapsed))
         if verdict.busy and not self._plan.force:
             outcome = Outcome("refused", busy.refusal(verdict), elapsed)
             return ProbeResult(outcome=outcome, blind=verdict.blind, forcible=True)
+        return None
+
+    def _look(self) -> None:
+        """Find a Python with torch while probes that need none run."""
+        try:
+            self._found.set_result(self._find(self._plan.python, self._cancel))
+        except Exception as error:  # noqa: BLE001 - raised where the answer is needed
+            self._found.set_exception(error)
+
+    def _choose(self, planned: Planned) -> ProbeResult | None:
+        """Choose the Python of a probe; its result if there is none."""
+        before = self._choice
+        started = time.monotonic()
+        if planned.spec.needs_torch:
+            choice = self._found.result()
+        else:
+            choice = self._own()
+        self._choice = choice
         if choice.chosen is None:
+            elapsed = round(time.monotonic() - started, 3)
             outcome = Outcome("no-torch", " ".join(choice.sentences()), elapsed)
             return ProbeResult(outcome=outcome, choice=choice)
-        self._on_event(Began(choice))
-        self._change(text=SIMULATED if self._plan.simulated else choice.sentences()[0])
+        if before is None or before.chosen != choice.chosen:
+            self._close_shared()
+            self._on_event(Began(choice))
+            self._change(text=SIMULATED if self._plan.simulated else choice.sentences()[0])
         return None
 
     def _run_step(self, planned: Planned) -> ProbeResult:
         """Run one probe, in the shared worker or in its own."""
+        missing = self._choose(planned)
+        if missing is not None:
+            return missing
         assert self._choice is not None
         assert self._choice.chosen is not None
         self._step(planned, state="running")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from gputop.probes.catalog.memory import SPEC
-from gputop.probes.devices.memory_work import DRIVER_COPY, OPERATIONS
+from gputop.probes.engine.memory_work import DRIVER_COPY, OPERATIONS
 from gputop.probes.protocol.messages import DeviceRecord
 from gputop.probes.protocol.sizing import GIB
 from gputop.simulating.node import SimulatedNode, blank

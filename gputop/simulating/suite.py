@@ -62,7 +62,7 @@ def simulated_suite(snapshot: NodeSnapshot, *, at_once: bool = False) -> MakeSui
 
     def make(plan: Plan, on_event: Callable[[Event], None], cancel: threading.Event) -> Suite:
         session = SimulatedSession(SimulatedNode(snapshot), seconds)
-        return Suite(plan, on_event, cancel, session=session, guard=_Free(), find=_find)
+        return Suite(plan, on_event, cancel, session=session, guard=_Free(), find=_find, own=_find)
 
     return make
 

@@ -76,6 +76,8 @@ class Interpreter:
         where = f"{one_line(self.path)} ({self.how_found})"
         if self.why_not is not None:
             return f"{where}: {self.why_not}"
+        if self.torch_version is None:
+            return f"{where}: Python {self.python_version}, by the driver alone"
         build = f"CUDA {self.cuda}" if self.cuda else f"HIP {self.hip}" if self.hip else "CPU only"
         return f"{where}: Python {self.python_version}, torch {self.torch_version}, {build}"
 
@@ -97,6 +99,12 @@ class InterpreterChoice:
             if other is not self.chosen:
                 lines.append("Not under " + other.sentence())
         return tuple(lines)
+
+
+def own_interpreter() -> InterpreterChoice:
+    """This Python, for probes that need no torch."""
+    version = ".".join(str(part) for part in sys.version_info[:3])
+    return InterpreterChoice(Interpreter(sys.executable, "this Python", version), ())
 
 
 def find_interpreter(

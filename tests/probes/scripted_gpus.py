@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
-
 from gputop.probes.devices.devices import Flow, FlowTimes, StoreCheck, Versions
 from gputop.probes.protocol.messages import DeviceRecord, MeasuredValue, Message
 from gputop.probes.protocol.sizing import GIB
@@ -42,7 +40,7 @@ class ScriptedGpus:
         self.released = 0
 
     def versions(self) -> Versions:
-        return Versions(torch="2.1.0", cuda="12.1", driver="580.1")
+        return Versions(cuda="12.1", driver="580.1")
 
     def devices(self) -> tuple[DeviceRecord, ...]:
         return tuple(
@@ -93,9 +91,6 @@ class ScriptedGpus:
             each.append(tuple(size_bytes * (1 + done) / speed / 1e9 for done in range(copies)))
         return FlowTimes(tuple(each))
 
-    def open_kernels(self, indices: Sequence[int]) -> None:
-        self.compiled = list(indices)
-
     def kernel_seconds(self, flow: Flow, size_bytes: int, copies: int) -> float | None:
         if flow.reads and self.no_kernels:
             return None
@@ -110,11 +105,8 @@ class ScriptedGpus:
     def clear(self, index: int) -> None:
         self.cleared.append(index)
 
-    def copied_right(self, src: int, dst: int, size_bytes: int) -> bool:
-        return (src, dst) not in self.broken
-
-    def trace_store(self, src: int, dst: int, size_bytes: int) -> list[dict[str, Any]]:
-        return []
+    def copied_right(self, src: int, dst: int, size_bytes: int) -> bool | None:
+        return None if self.no_kernels else (src, dst) not in self.broken
 
 
 def found(said: Sequence[Message], name: str) -> dict[tuple[str, str], MeasuredValue]:

@@ -37,7 +37,7 @@ def _no_warm_up(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(monkeypatch: pytest.MonkeyPatch, gpus: ScriptedGpus, **params: object) -> list[Message]:
-    monkeypatch.setattr(opened, "open_backend", lambda params, imported: gpus)
+    monkeypatch.setattr(opened, "open_backend", lambda params: gpus)
     said: list[Message] = []
     p2p.run(Request("p2p", params=params), said.append)
     return said
