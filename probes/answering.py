@@ -1,22 +1,27 @@
-"""The worker's side of one request."""
+"""The worker's side of requests."""
 
-import threading
+import contextlib
+import gc
+import os
 import time
+from functools import partial
 from typing import BinaryIO
 
 from . import catalog
+from .devices.opening import import_torch
 from .protocol.messages import (
+    IMPORTING,
     LINE_LIMIT_BYTES,
-    Done,
     Failure,
-    Message,
+    Progress,
     ProtocolError,
     Request,
     decode,
-    encode,
 )
 from .protocol.plaintext import plain
+from .protocol.replying import Replies
 from .protocol.spec import ProbeStopped
+from .runner.forked import serve
 
 REQUEST_LIMIT_BYTES = LINE_LIMIT_BYTES + 1
 
@@ -28,33 +33,34 @@ def _request(line: bytes) -> Request:
     return message
 
 
-def answer(line: bytes, replies: BinaryIO, started_seconds: float) -> int:
-    """Run the request in `line` and write messages to `replies`; returns the exit code."""
-    lock = threading.Lock()
-
-    def emit(message: Message) -> None:
-        # A probe may have a thread for each GPU, and a pipe splits long lines.
-        with lock:
-            line = encode(message)
-            while line:
-                line = line[replies.write(line) :]
-
+def answer(line: bytes, stream: BinaryIO, started_seconds: float) -> int:
+    """Run the request in `line` and write messages to `stream`; returns the exit code."""
+    replies = Replies(stream)
     try:
         request = _request(line)
         probe = catalog.load(request.probe)
     except ProtocolError as error:
-        emit(Failure("bad-request", str(error)))
+        replies.emit(Failure("bad-request", str(error)))
         return 2
     except KeyError:
-        emit(Failure("bad-request", f"no probe of the name {plain(request.probe)!r}"))
+        replies.emit(Failure("bad-request", f"no probe of the name {plain(request.probe)!r}"))
         return 2
-    try:
-        probe.run(request, emit)
-    except ProbeStopped as stop:
-        emit(Failure(stop.error, plain(str(stop))))
-        return 1
-    except Exception as error:  # noqa: BLE001  (the worker border: any failure becomes a reply)
-        emit(Failure("failed", plain(f"{type(error).__name__}: {error}")))
-        return 1
-    emit(Done(round(time.monotonic() - started_seconds, 3)))
-    return 0
+    return replies.of(partial(probe.run, request), started_seconds)
+
+
+def answer_with_torch(requests: int, stream: BinaryIO, started_seconds: float) -> int:
+    """Import torch once, then answer each request of the descriptor in a child that has it.
+
+    Returns the exit code. A probe that finds no torch says why by itself.
+    """
+    Replies(stream).emit(Progress(0, 1, IMPORTING))
+    with contextlib.suppress(ProbeStopped):
+        import_torch()
+    gc.freeze()  # a collection in a child would copy every page
+
+    def one(line: bytes, before: int) -> int:
+        os.dup2(os.open(os.devnull, os.O_RDONLY), requests)
+        # Only the first request counts from the start of this process.
+        return answer(line, stream, time.monotonic() if before else started_seconds)
+
+    return serve(requests, REQUEST_LIMIT_BYTES, one)

@@ -32,7 +32,8 @@ def _load_package(folder: str) -> None:
 def main(arguments: "list[str]") -> int:
     """Answer requests; 0: the last probe reached its end, 1: it did not, 2: a bad request.
 
-    With `--watched` it answers requests until stdin ends or a probe fails, else only one.
+    With `--watched` it answers requests until stdin ends or a probe fails, else only one. With
+    `--torch` it imports torch at once and then answers each request in a child.
     """
     if sys.version_info < (3, 9):  # noqa: UP036  (it is run by path, under whatever is at hand)
         sys.stderr.write("this Python is too old: 3.9 is needed\n")
@@ -49,6 +50,8 @@ def main(arguments: "list[str]") -> int:
         if "--watched" not in arguments:
             line = sys.stdin.buffer.readline(answering.REQUEST_LIMIT_BYTES)
             return int(answering.answer(line, replies, started))
+        if "--torch" in arguments:
+            return int(answering.answer_with_torch(sys.stdin.fileno(), replies, started))
         requests = lifeline.Requests(sys.stdin.buffer, answering.REQUEST_LIMIT_BYTES)
         while status == 0:
             line = requests.next()

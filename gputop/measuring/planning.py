@@ -20,11 +20,10 @@ from gputop.topology.model import units
 from gputop.topology.model.machine import Machine
 
 ORDER = (
-    "launch", "host", "memory", "p2p", "p2p-concurrent", "gemm",
-    "collectives", "train-step", "nccl",
+    "p2p", "p2p-concurrent", "host", "memory",
+    "launch", "gemm", "collectives", "train-step", "nccl",
 )  # fmt: skip
-"""The probe of first use comes first. Those of one shared process follow, so that torch is
-imported and contexts are created once; then those with a process on each GPU."""
+"""Those that need no torch come first: they answer at once, and torch is imported meanwhile."""
 SELFTEST_DEVICES = 3
 
 
@@ -36,11 +35,6 @@ class Planned(msgspec.Struct, frozen=True, kw_only=True):
     request: ProbeRequest
     named: bool
     """Whether the user named it."""
-
-    @property
-    def shares_worker(self) -> bool:
-        """Whether it runs in the same process as the probe before it."""
-        return not self.spec.private_folder
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,12 +130,14 @@ def plan(
         deadline_seconds=deadline_seconds,
     )
     gpus = len(requests[0].addresses) if not selftest else SELFTEST_DEVICES
-    steps, started = [], False
+    steps: list[Planned] = []
+    started: set[bool] = set()
     for request in requests:
         spec = specs[request.probe]
-        fresh = spec.private_folder or not started
+        fresh = spec.needs_torch not in started
         step = step_of(spec, gpus, level, fresh=fresh, named=request.probe in names)
-        started = started or not (spec.private_folder or step.over)
+        if not step.over:
+            started.add(spec.needs_torch)
         steps.append(Planned(step=step, spec=spec, request=request, named=request.probe in names))
     return Plan(
         steps=tuple(steps),

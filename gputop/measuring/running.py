@@ -115,8 +115,10 @@ class Suite:
         self._busy: tuple[str, ...] = ()
         self._found: Future[InterpreterChoice] = Future()
         self._choice: InterpreterChoice | None = None
-        self._shared: Any = None
-        self._workers = 0
+        self._sessions: dict[bool, Any] = {}
+        """Whether it has torch -> the worker."""
+        self._loaded: set[bool] = set()
+        """The workers that have run a probe, by whether they have torch."""
         self._state = replace(plan.state(), started_at=time.time())
         self._started = time.monotonic()
 
@@ -141,7 +143,7 @@ class Suite:
                         outcome=Outcome("cancelled", "Cancelled before it began.", 0.0)
                     )
         finally:
-            self._close_shared()
+            self._close()
         elapsed = round(time.monotonic() - self._started, 3)
         self._change(
             running=False,
@@ -177,17 +179,13 @@ class Suite:
         """Choose the Python of a probe; its result if there is none."""
         before = self._choice
         started = time.monotonic()
-        if planned.spec.needs_torch:
-            choice = self._found.result()
-        else:
-            choice = self._own()
+        choice = self._found.result() if planned.spec.needs_torch else self._own()
         self._choice = choice
         if choice.chosen is None:
             elapsed = round(time.monotonic() - started, 3)
             outcome = Outcome("no-torch", " ".join(choice.sentences()), elapsed)
             return ProbeResult(outcome=outcome, choice=choice)
         if before is None or before.chosen != choice.chosen:
-            self._close_shared()
             self._on_event(Began(choice))
             self._change(text=SIMULATED if self._plan.simulated else choice.sentences()[0])
         return None
@@ -200,44 +198,53 @@ class Suite:
         assert self._choice is not None
         assert self._choice.chosen is not None
         self._step(planned, state="running")
-        if not planned.shares_worker:
-            self._close_shared()
-        if self._shared is None or not self._shared.alive:
-            refused = self._strangers()
-            if refused is not None:
-                return refused
-            self._workers += 1
+        refused = self._strangers(planned)
+        if refused is not None:
+            return refused
         request = planned.request
         seconds = seconds_of(request, planned.spec, len(request.addresses) or SELFTEST_DEVICES)
         message = worker_request(request, seconds)
         hear = _Hearing(self, planned)
-        python = self._choice.chosen.path
-        if planned.shares_worker:
-            if self._shared is None:
-                self._shared = self._make_session(python, self._cancel)
-            outcome = self._shared.run(message, hear, seconds, last=planned is self._last_shared())
-        else:
-            with self._make_session(python, self._cancel, private_folder=True) as session:
-                outcome = session.run(message, hear, seconds, last=True)
+        session = self._session(self._choice.chosen.path, torch=planned.spec.needs_torch)
+        outcome = session.run(message, hear, seconds, last=planned is self._last_like(planned))
         return result_of(request, _fair(outcome, planned), self._choice, self._blind, self._busy)
 
-    def _strangers(self) -> ProbeResult | None:
-        """Before each worker but the first, check for foreign processes on these GPUs."""
-        if not self._workers or self._plan.force:
+    def _session(self, python: str, *, torch: bool) -> Any:
+        """The worker for probes with torch, or for those without."""
+        if torch not in self._sessions:
+            self._sessions[torch] = self._make_session(python, self._cancel, torch=torch)
+        return self._sessions[torch]
+
+    def _warm(self) -> None:
+        """Start the worker that imports torch as soon as its Python is known."""
+        if True in self._sessions or not self._found.done() or self._found.exception() is not None:
+            return
+        choice = self._found.result()
+        if choice.chosen is not None and not self._cancel.is_set():
+            self._session(choice.chosen.path, torch=True).begin()
+
+    def _strangers(self, planned: Planned) -> ProbeResult | None:
+        """Before a worker's first probe, if it is not the suite's, look for foreign processes."""
+        session = self._sessions.get(planned.spec.needs_torch)
+        known = planned.spec.needs_torch in self._loaded and session is not None and session.alive
+        first = not self._loaded
+        self._loaded.add(planned.spec.needs_torch)
+        if known or first or self._plan.force:
             return None
         verdict = self._guard.again()
         if not verdict.busy:
             return None
         return ProbeResult(outcome=Outcome("refused", busy.refusal(verdict), 0.0), forcible=True)
 
-    def _last_shared(self) -> Planned | None:
-        sharing = [planned for planned in self._plan.runs if planned.shares_worker]
-        return sharing[-1] if sharing else None
+    def _last_like(self, planned: Planned) -> Planned:
+        """The last probe of the same worker."""
+        torch = planned.spec.needs_torch
+        return [other for other in self._plan.runs if other.spec.needs_torch == torch][-1]
 
-    def _close_shared(self) -> None:
-        if self._shared is not None:
-            self._shared.close()
-            self._shared = None
+    def _close(self) -> None:
+        for session in self._sessions.values():
+            session.close()
+        self._sessions.clear()
 
     def _end(self, planned: Planned, result: ProbeResult) -> None:
         outcome = result.outcome
@@ -266,6 +273,8 @@ class Suite:
 
     def heard(self, planned: Planned, message: protocol.Message, hearing: _Hearing) -> None:
         """Handle one message of the running probe."""
+        if not self._plan.simulated:
+            self._warm()
         if isinstance(message, protocol.Progress):
             what = with_names(message.what, self._names)
             self._step(planned, done=message.done, total=message.total, what=what)

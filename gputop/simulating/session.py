@@ -37,7 +37,7 @@ class SimulatedSession:
         self._cancel = threading.Event()
 
     def __call__(
-        self, interpreter: str, cancel: threading.Event, *, private_folder: bool = False
+        self, interpreter: str, cancel: threading.Event, *, torch: bool = False
     ) -> SimulatedSession:
         """Be started, as a suite starts its workers; no interpreter and no folder is needed."""
         self._cancel = cancel
@@ -53,6 +53,9 @@ class SimulatedSession:
     def alive(self) -> bool:
         """Whether a request can be made at once."""
         return True
+
+    def begin(self) -> None:
+        """Start; there is nothing to start."""
 
     def close(self) -> None:
         """End; there is nothing to end."""

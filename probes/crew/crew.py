@@ -1,20 +1,17 @@
 """Runs the ranks from the worker: starts them, reads their messages and ends them in time.
 
-Each rank runs the script of the worker, with the same request plus its rank, and writes the same
+Each rank is a fork of the worker, answers the same request plus its rank, and writes the same
 messages. The kernel ties a rank to the worker (`lifeline`) and the worker to the keeper, and the
 keeper kills what is left, so no rank survives if any of them is killed.
 """
 
-import contextlib
 import dataclasses
 import os
 import selectors
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Optional
+from functools import partial
+from typing import BinaryIO, Optional
 
 from ..protocol.messages import (
     ASKING,
@@ -23,24 +20,21 @@ from ..protocol.messages import (
     Done,
     Failure,
     Hello,
-    Message,
     Progress,
     ProtocolError,
     Request,
     decode,
-    encode,
 )
 from ..protocol.outcome import ended_by
 from ..protocol.plaintext import one_line
+from ..protocol.replying import Emit, Replies
+from ..runner.forked import Forked, fork
 from .steps import Step
 
-_WORKER = str(Path(__file__).resolve().parent.parent / "worker.py")
 _TICK_SECONDS = 0.1
 _LAST_WORDS_SECONDS = 1.0
 """After the first failure the other ranks have this long to report their own."""
 _REAP_SECONDS = 5.0
-
-Emit = Callable[[Message], None]
 
 
 @dataclasses.dataclass
@@ -48,7 +42,9 @@ class _Rank:
     """The process of one rank and its state."""
 
     number: int
-    process: "subprocess.Popen[bytes]"
+    process: Forked
+    replies: BinaryIO
+    """The pipe with its messages."""
     place: int = 0
     """Position of its current step."""
     imported_after: Optional[float] = None
@@ -79,8 +75,11 @@ class Crew:
         environments: Sequence[Mapping[str, str]],
         emit: Emit,
         seconds: float,
+        run: "Callable[[Request, Emit], None]",
     ) -> None:
+        """`run`: what a rank does with its request, in a process of its own."""
         self._emit = emit
+        self._run = run
         self._seconds = seconds
         self._end = time.monotonic() + seconds
         self.hello: Optional[Hello] = None
@@ -94,28 +93,32 @@ class Crew:
             self.end()
             raise
 
-    @staticmethod
-    def _start(request: Request, number: int, environment: Mapping[str, str], ranks: int) -> _Rank:
-        process = subprocess.Popen(
-            [sys.executable, _WORKER],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=dict(environment),
-            close_fds=True,
-        )
-        place = {"rank": number, "ranks": ranks, "parent": os.getpid()}
-        line = encode(dataclasses.replace(request, params={**request.params, **place}))
-        with contextlib.suppress(BrokenPipeError):
-            process.stdin.write(line)  # type: ignore[union-attr]
-            process.stdin.flush()  # type: ignore[union-attr]
-        return _Rank(number, process)
+    def _start(
+        self, request: Request, number: int, environment: Mapping[str, str], ranks: int
+    ) -> _Rank:
+        place = {"rank": number, "ranks": ranks}
+        mine = dataclasses.replace(request, params={**request.params, **place})
+        reading, writing = os.pipe()
+        others = [rank.replies for rank in self._ranks]
+
+        def work() -> int:
+            for descriptor in (reading, *(pipe.fileno() for pipe in others)):
+                os.close(descriptor)
+            os.environ.clear()
+            os.environ.update(environment)
+            with os.fdopen(writing, "wb", buffering=0) as replies:
+                return Replies(replies).of(partial(self._run, mine), time.monotonic())
+
+        process = fork(work)
+        os.close(writing)
+        return _Rank(number, process, os.fdopen(reading, "rb", buffering=0))
 
     def watch(self) -> Optional[Trouble]:
         """Pass on messages until all ranks are done; returns the trouble if one fails."""
         failed_at: Optional[float] = None
         with selectors.DefaultSelector() as selector:
             for rank in self._ranks:
-                selector.register(rank.process.stdout, selectors.EVENT_READ, rank)  # type: ignore[arg-type]
+                selector.register(rank.replies, selectors.EVENT_READ, rank)
             while selector.get_map():
                 now = time.monotonic()
                 if failed_at is not None and now > failed_at + _LAST_WORDS_SECONDS:
@@ -136,8 +139,8 @@ class Crew:
             rank.process.kill()
         give_up = time.monotonic() + _REAP_SECONDS
         for rank in self._ranks:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                rank.process.wait(max(0.0, give_up - time.monotonic()))
+            rank.process.wait(max(0.0, give_up - time.monotonic()))
+            rank.replies.close()
 
     def key_of(self, rank: int) -> str:
         """The name of a rank's device in measurements."""
@@ -156,7 +159,7 @@ class Crew:
         return "RCCL" if self.hello is not None and self.hello.hip else "NCCL"
 
     def _read(self, rank: _Rank) -> bool:
-        chunk = os.read(rank.process.stdout.fileno(), 65536)  # type: ignore[union-attr]
+        chunk = os.read(rank.replies.fileno(), 65536)
         *lines, rank.buffer = (rank.buffer + chunk).split(b"\n")
         for line in lines:
             self._take(rank, line)
@@ -186,8 +189,7 @@ class Crew:
 
     def _ended(self, rank: _Rank) -> None:
         """Handle the end of its pipe: there are no more messages."""
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            rank.process.wait(_LAST_WORDS_SECONDS)
+        rank.process.wait(_LAST_WORDS_SECONDS)
         if rank.done or rank.failure:
             return
         exit_code, signal_name = ended_by(rank.process.poll())

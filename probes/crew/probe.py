@@ -1,15 +1,14 @@
 """Runs a probe as several ranks, one process on each GPU.
 
 Such a probe has a pure function that returns its steps (`steps.Steps`), and a `rank.Member`, which
-does what a step requires. Its `run` is one call of `run_crew`. In the worker, the call starts the
-ranks and passes on their messages. In a rank, which is the same script with the same request plus
-its rank, the call takes the steps. So:
+does what a step requires. Its `run` is one call of `run_crew`, which forks the ranks and passes on
+their messages. So:
 
     def run(request, emit):
         run_crew(request, emit, SPEC, steps, MyMember)
 
-The spec needs `private_folder=True`. Parameters of the request that are read here: `set` and
-`loopback` (see `environment`), `seconds` (the deadline of the ranks), `force`.
+The worker must have torch and a private folder. Parameters of the request that are read here: `set`
+and `loopback` (see `environment`), `seconds` (the deadline of the ranks), `force`.
 """
 
 import contextlib
@@ -17,10 +16,11 @@ import dataclasses
 import os
 import secrets
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Callable, Optional
 
-from ..devices.opening import open_torch, self_test_devices
-from ..protocol.messages import ASKING, MeasuredValue, Message, Note, Progress, Request
+from ..devices.opening import self_test_devices
+from ..protocol.messages import MeasuredValue, Message, Note, Request
 from ..protocol.spec import ProbeSpec, ProbeStopped, level_of
 from .crew import Crew, Trouble
 from .environment import changes_of, log_path, rank_environment, what_was_done
@@ -46,19 +46,16 @@ def run_crew(
     debug_log: bool = False,
     answer: Optional[Answer] = None,
 ) -> None:
-    """Run all ranks; each rank also enters here. ProbeStopped if they do not reach the end.
+    """Run all ranks; ProbeStopped if they do not reach the end.
 
     `debug_log`: let the library write its log, which slows it down, and emit it.
     """
-    if "rank" in request.params:
-        run_rank(request, emit, spec, steps, member)
-        return
     params = request.params
     folder = params.get("folder")
     if not isinstance(folder, str) or not os.path.isdir(folder):
         raise ProbeStopped("refused", "This probe needs a private folder, and none was made.")
     changes = changes_of(params)
-    ranks, is_cpu = _ranks(request, spec, emit)
+    ranks, is_cpu = _ranks(request, spec)
     seconds = _seconds(params, spec, ranks)
     text, details = what_was_done(
         os.environ, changes, loopback=params.get("loopback") is True, debug_log=debug_log
@@ -73,7 +70,8 @@ def run_crew(
     request = dataclasses.replace(request, params={**params, **more})
     try:
         plan = steps(ranks, params, is_cpu)
-        crew = Crew(request, plan, environments, emit, seconds)
+        run = partial(run_rank, spec=spec, steps=steps, member=member)
+        crew = Crew(request, plan, environments, emit, seconds, run)
         try:
             trouble = crew.watch()
         finally:
@@ -89,19 +87,13 @@ def run_crew(
         _clear(store, folder, ranks)
 
 
-def _ranks(request: Request, spec: ProbeSpec, emit: Emit) -> "tuple[int, bool]":
+def _ranks(request: Request, spec: ProbeSpec) -> "tuple[int, bool]":
     """The number of ranks, and whether this is the self-test on the CPU.
 
-    torch is imported only to count GPUs that nobody named; the ranks import it themselves.
+    GPUs are named by whoever asks, because a process that has counted them cannot be forked.
     """
     made_up = self_test_devices(request.params)
-    if request.devices:
-        return len(request.devices), made_up is not None
-    if made_up is not None:
-        found = made_up
-    else:
-        backend = open_torch(request.params, lambda: emit(Progress(0, 1, ASKING)))
-        found = len(backend.devices())
+    found = len(request.devices) or made_up or 0
     if found < spec.minimum_gpus:
         raise ProbeStopped("refused", f"{spec.minimum_gpus} GPUs are needed, and {found} is here.")
     return found, made_up is not None

@@ -47,7 +47,7 @@ def open_torch(params: Mapping[str, Any], imported: Callable[[], object] = lambd
     the first question to the driver.
     """
     made_up = self_test_devices(params)
-    torch = _import_torch()
+    torch = import_torch()
     imported()
     if made_up is not None:
         return Cpus(made_up, str(torch.__version__))
@@ -77,7 +77,8 @@ def self_test_devices(params: Mapping[str, Any]) -> Optional[int]:
     return count
 
 
-def _import_torch() -> Any:
+def import_torch() -> Any:
+    """torch; ProbeStopped where it is missing, broken or too old."""
     try:
         # An import makes a million objects that stay: looking for garbage takes a sixth of it.
         gc.disable()

@@ -45,9 +45,8 @@ class ProbeSpec:
     loads: tuple[str, ...] = ("links",)
     """Members of LOADS."""
     needs_torch: bool = True
-    """Whether it computes with torch; else any Python runs it, by the driver alone."""
-    private_folder: bool = False
-    """Whether it needs a private folder while it runs."""
+    """Whether it computes with torch, and may have ranks and a private folder while it runs; else
+    any Python runs it, by the driver alone."""
     quantities: tuple[Quantity, ...] = ()
     """Everything that it measures, in the order in which it is shown."""
 

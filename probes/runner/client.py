@@ -28,7 +28,7 @@ _KEEPER = Path(__file__).resolve().parent / "keeper.py"
 
 _TERM_SECONDS = 2.0
 _TERM_RANKS_SECONDS = 8.0
-"""The limit for a keeper with a private folder, which waits for a process on every GPU."""
+"""The limit for a keeper with ranks, which waits for a process on every GPU."""
 _KILL_SECONDS = 2.0
 _CLOSE_SECONDS = 3.0
 """A worker may take this long to end after its last message, to free GPU memory."""
@@ -40,9 +40,10 @@ Listener = Callable[[Message], None]
 class Session:
     """A worker that answers one request after the other; used as a context manager.
 
-    The worker starts with the first request. It ends with a probe that fails, and the next request
-    starts another. `private_folder`: probes get a folder as the parameter `folder`, which goes
-    at the end of the worker, together with NCCL's files in /dev/shm.
+    The worker starts with `begin` or the first request. It ends with a probe that fails, and the
+    next request starts another. `torch`: the worker imports torch at once and runs each probe in a
+    child; probes get a folder as the parameter `folder`, which goes at the end of the worker,
+    together with NCCL's files in /dev/shm.
     """
 
     def __init__(
@@ -51,13 +52,13 @@ class Session:
         cancel: threading.Event,
         *,
         worker: Path = WORKER,
-        private_folder: bool = False,
+        torch: bool = False,
     ) -> None:
         # Not resolve(), because the path of the link selects a virtual environment.
         self._python = os.path.abspath(interpreter)
         self._cancel = cancel
         self._worker = worker
-        self._private_folder = private_folder
+        self._torch = torch
         self._folder = "-"
         self._shared: frozenset[tuple[str, int]] = frozenset()
         self._process: Optional[subprocess.Popen[bytes]] = None
@@ -77,6 +78,12 @@ class Session:
     def alive(self) -> bool:
         """Whether a worker waits for a request."""
         return self._process is not None and self._process.poll() is None
+
+    def begin(self) -> None:
+        """Start the worker now; what fails is said by the first request."""
+        if not self.alive:
+            self.close()
+            self._start()
 
     def run(
         self,
@@ -99,7 +106,7 @@ class Session:
                 return Outcome("failed", refusal, 0.0)
         process = self._process
         assert process is not None
-        if self._private_folder:
+        if self._torch:
             params = {**request.params, "folder": self._folder}
             request = dataclasses.replace(request, params=params)
         talk = Conversation(request, on_event, deadline_seconds, self._cancel)
@@ -123,7 +130,7 @@ class Session:
         python = self._python
         if not os.access(python, os.X_OK) or os.path.isdir(python):
             return f"{one_line(python)} is not a program that can be run."
-        if self._private_folder:
+        if self._torch:
             self._shared = leftovers.shared_files()
             try:
                 self._folder = leftovers.folder_path()
@@ -131,7 +138,7 @@ class Session:
                 return "No folder for temporary files can be written; TMPDIR names another."
         keeper = sys.executable or python
         command = [keeper, "-I", "-S", str(_KEEPER), str(os.getpid()), self._folder]
-        command += [python, str(self._worker), "--watched"]
+        command += [python, str(self._worker), "--watched"] + ["--torch"] * self._torch
         try:
             self._process = subprocess.Popen(
                 command,
@@ -155,9 +162,9 @@ class Session:
                 process.stdin.close()  # type: ignore[union-attr]
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(_CLOSE_SECONDS)
-        seconds = _TERM_RANKS_SECONDS if self._private_folder else _TERM_SECONDS
+        seconds = _TERM_RANKS_SECONDS if self._torch else _TERM_SECONDS
         left_behind = _make_go(process, seconds)
-        if self._private_folder and (process.returncode or 0) < 0:
+        if self._torch and (process.returncode or 0) < 0:
             # Usually the keeper does this; it was killed.
             leftovers.remove_folder(self._folder)
             leftovers.remove_shared_files(self._shared)

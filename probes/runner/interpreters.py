@@ -102,7 +102,7 @@ class InterpreterChoice:
 
 
 def own_interpreter() -> InterpreterChoice:
-    """This Python, for probes that need no torch."""
+    """The Python at work here, for probes that need no torch."""
     version = ".".join(str(part) for part in sys.version_info[:3])
     return InterpreterChoice(Interpreter(sys.executable, "this Python", version), ())
 

@@ -18,8 +18,8 @@ def run_probe(
     cancel: threading.Event,
     *,
     worker: Path = WORKER,
-    private_folder: bool = False,
+    torch: bool = False,
 ) -> Outcome:
     """Run the probe and wait for its end."""
-    with Session(interpreter, cancel, worker=worker, private_folder=private_folder) as session:
+    with Session(interpreter, cancel, worker=worker, torch=torch) as session:
         return session.run(request, on_event, deadline_seconds, last=True)

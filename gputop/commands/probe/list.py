@@ -91,12 +91,13 @@ def _sums(specs: list[ProbeSpec], count: int) -> list[str]:
     """Seconds for all probes; those that share a worker start torch once."""
     sums = []
     for level in LEVELS:
-        total, started = 0.0, False
+        total = 0.0
+        started: set[bool] = set()
         for spec in specs:
             if count < spec.minimum_gpus:
                 continue
-            fresh = spec.private_folder or not started
-            started = started or not spec.private_folder
+            fresh = spec.needs_torch not in started
+            started.add(spec.needs_torch)
             total += (
                 spec.estimate_seconds(count, level)
                 if fresh

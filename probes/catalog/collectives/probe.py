@@ -35,7 +35,6 @@ SPEC = ProbeSpec(
     seconds_per_pair=0.0,
     seconds_alone=8.5,
     level_factors={"quick": 0.28, "normal": 1.0, "full": 4.0},
-    private_folder=True,
     quantities=tuple(operation.quantity for operation in OPERATIONS),
 )
 

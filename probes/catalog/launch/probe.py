@@ -52,7 +52,6 @@ SPEC = ProbeSpec(
     level_factors={"quick": 0.2, "normal": 1.0, "full": 1.3},
     host_memory_bytes=2 * GIB,
     loads=("host", "compute"),
-    private_folder=True,
     quantities=(FIRST_USE,),
 )
 

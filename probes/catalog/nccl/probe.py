@@ -30,7 +30,6 @@ SPEC = ProbeSpec(
     seconds_per_gpu=0.25,
     seconds_per_pair=0.06,
     level_factors={"quick": 1.0, "normal": 1.0, "full": 1.0},
-    private_folder=True,
     quantities=QUANTITIES,
 )
 

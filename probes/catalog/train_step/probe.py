@@ -32,7 +32,6 @@ SPEC = ProbeSpec(
     seconds_alone=3.2,
     level_factors={"quick": 0.7, "normal": 1.0, "full": 3.0},
     loads=("links", "memory", "compute"),
-    private_folder=True,
     quantities=(TRAIN_STEP,),
 )
 

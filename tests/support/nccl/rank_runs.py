@@ -68,7 +68,7 @@ def run(
 ) -> Outcome:
     outcome = run_probe(
         asked, sys.executable, on_event, deadline_seconds,
-        cancel or threading.Event(), private_folder=True,
+        cancel or threading.Event(), torch=True,
     )  # fmt: skip
     assert private_folders() == []
     assert shared_files() == []

@@ -161,7 +161,7 @@ def test_a_path_that_is_no_python_is_reported_once() -> None:
 def test_without_a_folder_for_its_files_a_probe_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.gettempdir", full_disk)
     request = Request("nccl", params={"device": "cpu"})
-    with Session(sys.executable, threading.Event(), private_folder=True) as session:
+    with Session(sys.executable, threading.Event(), torch=True) as session:
         outcome = session.run(request, lambda message: None, 5.0)
     assert outcome.status == "failed"
     assert "TMPDIR" in outcome.message

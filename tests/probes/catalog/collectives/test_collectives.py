@@ -214,9 +214,7 @@ def test_a_figure_of_the_host_is_not_reported(
 def run(count: int, on_event: Any = lambda message: None, **params: Any) -> Outcome:
     params = {"device": "cpu", "count": count, **params}
     asked = Request("collectives", params=params)
-    outcome = run_probe(
-        asked, sys.executable, on_event, 90.0, threading.Event(), private_folder=True
-    )
+    outcome = run_probe(asked, sys.executable, on_event, 90.0, threading.Event(), torch=True)
     assert not rank_processes()
     return outcome
 
@@ -281,7 +279,7 @@ def test_two_runs_in_one_worker_do_not_meet() -> None:
         "set": made_up(),
     }  # fmt: skip
     heard: list[Message] = []
-    with Session(sys.executable, threading.Event(), private_folder=True) as session:
+    with Session(sys.executable, threading.Event(), torch=True) as session:
         first = session.run(Request("nccl", params=params), heard.append, 60)
         again = session.run(Request("collectives", params=params), heard.append, 60)
         assert session.alive

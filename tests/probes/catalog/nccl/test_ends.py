@@ -79,7 +79,7 @@ from tests.support.probe_runs import run_probe
 
 def probe():
     run_probe(Request("nccl", params=json.loads(sys.argv[1])), sys.executable,
-              lambda message: print(flush=True), 60, threading.Event(), private_folder=True)
+              lambda message: print(flush=True), 60, threading.Event(), torch=True)
 
 thread = threading.Thread(target=probe)
 thread.start()

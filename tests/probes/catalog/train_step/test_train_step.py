@@ -194,7 +194,7 @@ def run(tmp_path: Path, count: int) -> Outcome:
     params = {"device": "cpu", "count": count, "level": "full" if count == 1 else "quick"}
     return run_probe(
         Request("train-step", params=params), sys.executable, lambda message: None, 60.0,
-        threading.Event(), private_folder=True,
+        threading.Event(), torch=True,
     )  # fmt: skip
 
 
