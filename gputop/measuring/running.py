@@ -117,8 +117,8 @@ class Suite:
         self._choice: InterpreterChoice | None = None
         self._sessions: dict[bool, Any] = {}
         """Whether it has torch -> the worker."""
-        self._loaded: set[bool] = set()
-        """The workers that have run a probe, by whether they have torch."""
+        self._begun = False
+        """Whether a probe has run."""
         self._state = replace(plan.state(), started_at=time.time())
         self._started = time.monotonic()
 
@@ -224,12 +224,11 @@ class Suite:
             self._session(choice.chosen.path, torch=True).begin()
 
     def _strangers(self, planned: Planned) -> ProbeResult | None:
-        """Before a worker's first probe, if it is not the suite's, look for foreign processes."""
-        session = self._sessions.get(planned.spec.needs_torch)
-        known = planned.spec.needs_torch in self._loaded and session is not None and session.alive
-        first = not self._loaded
-        self._loaded.add(planned.spec.needs_torch)
-        if known or first or self._plan.force:
+        """Before each process on the GPUs but the first, look for those of others there."""
+        torch, first, self._begun = planned.spec.needs_torch, not self._begun, True
+        session = self._sessions.get(torch)
+        on_gpus = not torch and session is not None and session.alive
+        if first or on_gpus or self._plan.force:
             return None
         verdict = self._guard.again()
         if not verdict.busy:

@@ -109,7 +109,7 @@ class Crew:
             with os.fdopen(writing, "wb", buffering=0) as replies:
                 return Replies(replies).of(partial(self._run, mine), time.monotonic())
 
-        process = fork(work)
+        process = fork(work, f"gputop-rank{number}")
         os.close(writing)
         return _Rank(number, process, os.fdopen(reading, "rb", buffering=0))
 

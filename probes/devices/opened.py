@@ -55,7 +55,7 @@ def open_torch_devices(
 
 
 def _introduce(
-    backend: Backend, request: Request, spec: ProbeSpec, emit: Emit, dropped: Sequence[str]
+    backend: Devices, request: Request, spec: ProbeSpec, emit: Emit, dropped: Sequence[str]
 ) -> "list[DeviceRecord]":
     """The requested devices with their free memory; emits a Hello. ProbeStopped if too few.
 

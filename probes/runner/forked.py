@@ -53,8 +53,11 @@ class Forked:
                 os.kill(self.pid, signal.SIGKILL)
 
 
-def fork(work: "Callable[[], int]") -> Forked:
-    """Run `work` in a child that dies with this process; its result is the exit code."""
+def fork(work: "Callable[[], int]", name: str) -> Forked:
+    """Run `work` in a child that dies with this process; its result is the exit code.
+
+    `name`: what ps and top show, at most fifteen letters.
+    """
     assert threading.active_count() == 1, "a fork copies one thread only"
     parent = os.getpid()
     sys.stderr.flush()
@@ -66,6 +69,7 @@ def fork(work: "Callable[[], int]") -> Forked:
     status = 1
     try:
         lifeline.die_with_parent(parent)
+        lifeline.name_process(name)
         status = work()
         sys.stderr.flush()
     except BaseException:  # noqa: BLE001  (a child must never go on as its parent)
@@ -77,7 +81,8 @@ def fork(work: "Callable[[], int]") -> Forked:
 def serve(requests: int, limit_bytes: int, answer: "Callable[[bytes, int], int]") -> int:
     """Answer each line of the descriptor `requests` in a child, one after the other.
 
-    `answer` gets the line and the number of lines before it. Ends with the descriptor, or with the first child that fails, whose exit code it returns.
+    `answer` gets the line and the number of lines before it. Ends with the descriptor, or as the
+    first child ends that fails: with its exit code or by its signal.
     """
     buffer, status, count = b"", 0, 0
     while status == 0:
@@ -87,7 +92,7 @@ def serve(requests: int, limit_bytes: int, answer: "Callable[[bytes, int], int]"
                 return status
             buffer += chunk
         line, _, buffer = buffer.partition(b"\n")
-        child = fork(partial(answer, line + b"\n", count))
+        child = fork(partial(answer, line + b"\n", count), "gputop-probe")
         count += 1
         while child.poll() is None:
             ready, _, _ = select.select([requests], [], [], _POLL_SECONDS)
@@ -100,4 +105,6 @@ def serve(requests: int, limit_bytes: int, answer: "Callable[[bytes, int], int]"
                     break
                 buffer += chunk
         status = child.returncode or 0
-    return status if status > 0 else 1
+    if status < 0:
+        os.kill(os.getpid(), -status)
+    return status

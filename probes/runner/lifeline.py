@@ -15,6 +15,7 @@ import threading
 from typing import BinaryIO, Optional
 
 _PR_SET_PDEATHSIG = 1
+_PR_SET_NAME = 15
 _GRACE_SECONDS = 0.3
 
 _LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform.startswith("linux") else None
@@ -29,6 +30,12 @@ def die_with_parent(parent_pid: int, signal_number: int = signal.SIGKILL) -> boo
     if os.getppid() != parent_pid:
         os._exit(1)
     return asked
+
+
+def name_process(name: str) -> None:
+    """Choose what ps and top show; where the system cannot do that, nothing changes."""
+    if _LIBC is not None:
+        _LIBC.prctl(_PR_SET_NAME, ctypes.c_char_p(name.encode("ascii")), 0, 0, 0)
 
 
 class Requests:

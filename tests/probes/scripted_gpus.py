@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+
 from gputop.probes.devices.devices import Flow, FlowTimes, StoreCheck, Versions
 from gputop.probes.protocol.messages import DeviceRecord, MeasuredValue, Message
 from gputop.probes.protocol.sizing import GIB

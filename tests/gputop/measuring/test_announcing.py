@@ -14,7 +14,7 @@ def test_idle_gpus_are_counted_with_the_time_and_the_memory() -> None:
     idle = snapshot_of(GPUS, tuple(reading(one, utilization_percent=0.0) for one in GPUS))
     said = announce(idle, ("p2p",), (), "normal")
     assert said.title == "Load 4 idle GPUs?"
-    assert said.lines == ("p2p: about 12 s on 4 GPUs, up to 2.0 GiB of memory on each.",)
+    assert said.lines == ("p2p: about 9.3 s on 4 GPUs, up to 2.0 GiB of memory on each.",)
     assert said.addresses == ()
 
 

@@ -95,7 +95,7 @@ def test_the_app_hears_start_progress_figures_and_end(monkeypatch: pytest.Monkey
     assert posted[-1].status == "finished"
     figures = [m.measurement for m in posted if isinstance(m, ProbeMeasured)]
     assert {figure.probe for figure in figures} == {"p2p"}
-    assert all(dict(figure.versions)["torch"] for figure in figures)
+    assert all(dict(figure.versions)["python"] for figure in figures)
 
 
 def test_cancelling_ends_with_a_word(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,9 +54,9 @@ def result(
     """A run over the four GPUs of the recording that left this log."""
     addresses = [gpu.address for gpu in node().machine.gpus]
     hello = protocol.Hello(
-        "nccl", "nccl/1", "3.11", "2.11", "gpu",
+        "nccl", "nccl/1", "3.11", "gpu",
         tuple(protocol.DeviceRecord(a, i, "H200", a) for i, a in enumerate(addresses)),
-        cuda=cuda, nccl="2.28.9",
+        torch="2.11", cuda=cuda, nccl="2.28.9",
     )  # fmt: skip
     outcome = Outcome(
         status, "a test", 1.0, hello=hello,

@@ -38,7 +38,7 @@ SPECS = {
         start_seconds=4.0,
         seconds_per_gpu=1.0,
         seconds_per_pair=0.5,
-        private_folder=name in ("collectives", "train-step", "nccl"),
+        needs_torch=name not in ("p2p", "p2p-concurrent", "host", "memory"),
     )
     for name in planning.ORDER
 }
@@ -150,15 +150,16 @@ def test_only_the_first_of_those_that_share_a_worker_pays_its_start() -> None:
     assert "1.0 GiB" in plan.sentence
 
 
-def test_one_process_answers_what_needs_one_and_ranks_get_their_own() -> None:
+def test_one_worker_has_torch_and_one_has_none() -> None:
     before = psutil.Process().children(recursive=True)
     guard = Free()
     ran, events = go(planning.plan((), TWO), guard=guard)
     assert set(states(ran).values()) == {"finished"}
     by = workers_of(events)
-    assert len({by[name] for name in planning.ORDER[:6]}) == 1
-    assert len(set(by.values())) == 4
-    assert guard.asked_again == 3, "before each worker but the first"
+    assert len({by[name] for name in planning.ORDER[:4]}) == 1
+    assert len({by[name] for name in planning.ORDER[4:]}) == 1
+    assert len(set(by.values())) == 2, "one without torch, one with it"
+    assert guard.asked_again == 5, "before each process on the GPUs but the first"
     assert psutil.Process().children(recursive=True) == before
     assert sum(isinstance(event, Figure) for event in events) == len(planning.ORDER)
     assert f"{len(planning.ORDER)} of {len(planning.ORDER)} probes finished" in ran.state.text
@@ -238,15 +239,17 @@ def test_busy_gpus_are_left_alone_and_force_goes_on() -> None:
 def test_a_stranger_who_comes_later_stops_what_is_not_begun() -> None:
     stranger = Verdict(busy=("GPU0 is in use by process 7 since this began",))
     ran, _ = go(planning.plan(("gemm", "memory", "nccl"), TWO), guard=Free(later=stranger))
-    assert states(ran) == {"memory": "finished", "gemm": "finished", "nccl": "refused"}
+    assert states(ran) == {"memory": "finished", "gemm": "refused", "nccl": "refused"}
     assert ran.state.forcible
 
 
-def test_without_a_torch_nothing_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_torch_the_rest_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(running, "find_interpreter", lambda *asked: InterpreterChoice(None, ()))
     ran, events = go(planning.plan((), TWO))
-    assert set(states(ran).values()) == {"no-torch"}
-    assert not workers_of(events)
+    by_state = {state: [n for n, s in states(ran).items() if s == state] for state in
+                states(ran).values()}  # fmt: skip
+    assert by_state == {"finished": list(planning.ORDER[:4]), "no-torch": list(planning.ORDER[4:])}
+    assert set(workers_of(events)) == set(planning.ORDER[:4])
 
 
 def test_a_state_says_how_much_is_left() -> None:

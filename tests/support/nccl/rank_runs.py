@@ -11,14 +11,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import psutil
-import pytest
 
-from gputop.probes import catalog
 from gputop.probes.protocol.messages import MeasuredValue, Message, Request
 from gputop.probes.protocol.outcome import Outcome
-from gputop.probes.protocol.spec import ProbeStopped
 from gputop.probes.runner import leftovers
 from tests.support.places import TESTS
 from tests.support.probe_runs import run_probe
@@ -51,7 +49,7 @@ def request(
 
 
 def fake(**wish: Any) -> dict[str, str]:
-    """Variables that make each rank do as told before it does its work."""
+    """Variables of a worker whose ranks do as told before they do their work."""
     return {"PYTHONPATH": str(RANKS), "FAKE_RANK": json.dumps(wish)}
 
 
@@ -66,31 +64,23 @@ def run(
     cancel: threading.Event | None = None,
     deadline_seconds: float = 90.0,
 ) -> Outcome:
-    outcome = run_probe(
-        asked, sys.executable, on_event, deadline_seconds,
-        cancel or threading.Event(), torch=True,
-    )  # fmt: skip
+    asked, worker = taken_apart(asked)
+    with mock.patch.dict(os.environ, worker):
+        outcome = run_probe(
+            asked, sys.executable, on_event, deadline_seconds,
+            cancel or threading.Event(), torch=True,
+        )  # fmt: skip
     assert private_folders() == []
     assert shared_files() == []
     assert not rank_processes()
     return outcome
 
 
-def run_here(
-    asked: Request, folder: Path, on_event: Callable[[Message], None]
-) -> tuple[ProbeStopped, list[MeasuredValue]]:
-    """Why a run without worker and keeper stopped: its ranks are children of this process."""
-    heard: list[Message] = []
-
-    def emit(message: Message) -> None:
-        heard.append(message)
-        on_event(message)
-
-    params = {**asked.params, "folder": str(folder)}
-    with pytest.raises(ProbeStopped) as caught:
-        catalog.load(asked.probe).run(dataclasses.replace(asked, params=params), emit)
-    assert not rank_processes()
-    return caught.value, [message for message in heard if isinstance(message, MeasuredValue)]
+def taken_apart(asked: Request) -> tuple[Request, dict[str, str]]:
+    """The request without what fake() and made_up() set, which belongs to its worker."""
+    changes = dict(asked.params["set"])
+    worker = {name: changes.pop(name) for name in ("PYTHONPATH", "FAKE_RANK") if name in changes}
+    return dataclasses.replace(asked, params={**asked.params, "set": changes}), worker
 
 
 def rank_processes() -> list[psutil.Process]:
@@ -98,7 +88,7 @@ def rank_processes() -> list[psutil.Process]:
     found = []
     for process in psutil.Process().children(recursive=True):
         try:
-            if process.status() != psutil.STATUS_ZOMBIE and "NCCL_DEBUG_FILE" in process.environ():
+            if process.status() != psutil.STATUS_ZOMBIE and "gputop-rank" in process.name():
                 found.append(process)
         except psutil.Error:
             continue
@@ -130,3 +120,8 @@ def on_event_once(listener: Callable[[Message], None]) -> Callable[[Message], No
             listener(message)
 
     return hear
+
+
+def above(rank: psutil.Process) -> list[psutil.Process]:
+    """The probe's own process, its worker and the keeper."""
+    return rank.parents()[:3]

@@ -79,6 +79,9 @@ def is_available() -> bool:
 
 def _begin(what: str) -> None:
     if _asked.get("holds") == what:
+        if "skips" in _asked:
+            with open(_asked["skips"], "w"):
+                pass
         while True:
             signal.pause()
 

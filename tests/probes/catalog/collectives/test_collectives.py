@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 import statistics
 import sys
 import threading
 from itertools import pairwise
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -27,7 +29,7 @@ from gputop.probes.protocol.outcome import Outcome
 from gputop.probes.protocol.spec import ProbeStopped
 from gputop.probes.runner.client import Session
 from tests.probes.catalog.collectives.made import made
-from tests.support.nccl.rank_runs import made_up, rank_processes
+from tests.support.nccl.rank_runs import made_up, rank_processes, taken_apart
 from tests.support.places import SHARED
 from tests.support.probe_runs import run_probe
 
@@ -213,8 +215,9 @@ def test_a_figure_of_the_host_is_not_reported(
 
 def run(count: int, on_event: Any = lambda message: None, **params: Any) -> Outcome:
     params = {"device": "cpu", "count": count, **params}
-    asked = Request("collectives", params=params)
-    outcome = run_probe(asked, sys.executable, on_event, 90.0, threading.Event(), torch=True)
+    asked, worker = taken_apart(Request("collectives", params={"set": {}, **params}))
+    with mock.patch.dict(os.environ, worker):
+        outcome = run_probe(asked, sys.executable, on_event, 90.0, threading.Event(), torch=True)
     assert not rank_processes()
     return outcome
 
@@ -253,7 +256,7 @@ def test_a_rank_that_is_killed_is_named_and_nothing_stays() -> None:
 
     def on_event(message: Message) -> None:
         if isinstance(message, Progress) and "broadcast" in message.what and not killed:
-            process = next(p for p in rank_processes() if p.environ()["NCCL_DEBUG_FILE"][-5] == "1")
+            process = next(p for p in rank_processes() if p.name().endswith("rank1"))
             killed.append(process.pid)
             process.kill()
 
@@ -272,12 +275,13 @@ def test_a_rank_that_is_killed_is_named_and_nothing_stays() -> None:
     assert (last.verdict, last.value, last.why) == ("failed", None, outcome.message)
 
 
-def test_two_runs_in_one_worker_do_not_meet() -> None:
+def test_two_runs_in_one_worker_do_not_meet(monkeypatch: pytest.MonkeyPatch) -> None:
     """The folder is that of the worker: neither ranks nor logs of the first run are in the next."""
     params = {
-        "device": "cpu", "count": 2, "level": "quick", "operations": ["broadcast"],
-        "set": made_up(),
+        "device": "cpu", "count": 2, "level": "quick", "operations": ["broadcast"], "set": {},
     }  # fmt: skip
+    for name, value in made_up().items():
+        monkeypatch.setenv(name, value)
     heard: list[Message] = []
     with Session(sys.executable, threading.Event(), torch=True) as session:
         first = session.run(Request("nccl", params=params), heard.append, 60)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from gputop.probes.protocol.messages import Message, Progress
 from tests.support.nccl.rank_runs import (
     GONE_SECONDS,
     MARK,
+    above,
     fake,
     made_up,
     on_event_once,
@@ -24,6 +26,7 @@ from tests.support.nccl.rank_runs import (
     request,
     run,
     shared_files,
+    taken_apart,
     wait_until,
 )
 from tests.support.places import ROOT
@@ -34,7 +37,7 @@ pytestmark = pytest.mark.usefixtures("own_temporary_folder")
 def test_a_rank_that_is_killed_is_named() -> None:
     def on_event(message: Message) -> None:
         wait_until(lambda: ready(2))
-        next(p for p in rank_processes() if p.environ()["NCCL_DEBUG_FILE"][-5] == "1").kill()
+        next(p for p in rank_processes() if p.name().endswith("rank1")).kill()
 
     outcome = run(request(changes=fake(pauses="all", shared_memory=MARK)), on_event_once(on_event))
     assert outcome.status == "failed"
@@ -42,18 +45,14 @@ def test_a_rank_that_is_killed_is_named() -> None:
     assert "SIGKILL" in outcome.message
 
 
-@pytest.mark.parametrize("victim", ["worker", "keeper"])
+@pytest.mark.parametrize("victim", ["probe", "worker", "keeper"])
 def test_kill_9_of_the_worker_or_its_keeper_leaves_nothing(victim: str) -> None:
     ranks: list[psutil.Process] = []
 
     def on_event(message: Message) -> None:
         wait_until(lambda: ready(2))
         ranks.extend(rank_processes())
-        worker = ranks[0].parent()
-        assert worker is not None
-        keeper = worker.parent()
-        assert keeper is not None
-        (worker if victim == "worker" else keeper).kill()
+        above(ranks[0])[("probe", "worker", "keeper").index(victim)].kill()
 
     outcome = run(request(changes=fake(pauses="all", shared_memory=MARK)), on_event_once(on_event))
     assert outcome.status == "died"
@@ -89,14 +88,15 @@ thread.join()
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_the_app_is_killed_and_nothing_stays(number: signal.Signals) -> None:
-    params = request(changes=fake(pauses="all", shared_memory=MARK)).params
+    asked, worker = taken_apart(request(changes=fake(pauses="all", shared_memory=MARK)))
+    command = [sys.executable, "-c", APP, json.dumps(asked.params)]
     with subprocess.Popen(
-        [sys.executable, "-c", APP, json.dumps(params)], stdout=subprocess.PIPE, cwd=ROOT
+        command, stdout=subprocess.PIPE, cwd=ROOT, env={**os.environ, **worker}
     ) as app:
         wait_until(lambda: ready(2))
         assert len(shared_files()) == 6
         below = psutil.Process(app.pid).children(recursive=True)
-        assert len(below) == 4
+        assert len(below) == 5
         app.send_signal(number)
         app.wait()
         wait_until(
@@ -124,8 +124,7 @@ def test_kill_9_of_the_worker_at_every_kind_of_step(kind: str) -> None:
 
     def on_event(message: Message) -> None:
         if isinstance(message, Progress) and message.done >= place and not killed:
-            worker = rank_processes()[0].parent()
-            assert worker is not None
+            worker = above(rank_processes()[0])[1]
             killed.append(worker.pid)
             worker.kill()
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
 
-from gputop.probes.crew import crew
 from gputop.probes.crew.logs import HEAD_BYTES, TAIL_BYTES
-from gputop.probes.crew.steps import OPEN
-from gputop.probes.protocol.messages import Log, Message, Note
+from gputop.probes.protocol.messages import Failure, Log, Message, Note, decode, encode
+from gputop.probes.runner.client import WORKER
 from tests.support.nccl.rank_runs import (
     MARK,
     fake,
@@ -20,10 +19,7 @@ from tests.support.nccl.rank_runs import (
     private_folders,
     request,
     run,
-    run_here,
 )
-from tests.support.probe_runs import run_probe
-from tests.support.worker_scripts import SkippingClock
 
 pytestmark = pytest.mark.usefixtures("own_temporary_folder")
 
@@ -83,24 +79,20 @@ def test_a_library_that_fails_is_an_answer(tmp_path: Path) -> None:
     assert text.endswith("interface\n")
 
 
-def test_a_rank_that_hangs_meets_the_deadline(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clock = SkippingClock(monkeypatch, crew)
-    asked = request(seconds=500.0, changes=made_up(pauses=1))
-    skip = clock.skipping({OPEN.what: 600.0})
-    stopped, measured = run_here(asked, tmp_path, skip)
-    assert stopped.error == "failed", "it never got as far as a GPU"
-    assert "rank 1" in str(stopped)
-    assert measured == [], "the library was never asked"
-
-
-def test_an_answer_that_is_none_is_named() -> None:
-    outcome = run(request(changes=made_up(prints=1)))
-    assert outcome.status == "failed"
+def test_a_rank_that_hangs_meets_the_deadline(tmp_path: Path) -> None:
+    changes = made_up(pauses=1, skips=str(tmp_path / "skip"))
+    outcome = run(request(seconds=500.0, changes=changes))
+    assert outcome.status == "failed", "it never got as far as a GPU"
+    assert "No end after 500 s" in outcome.message
     assert "rank 1" in outcome.message
-    assert "its answer is none" in outcome.message
-    assert "\x1b" not in outcome.message
+    assert outcome.measurements == (), "the library was never asked"
+
+
+def test_what_a_rank_prints_is_no_answer() -> None:
+    outcome = run(request(changes=made_up(prints=1)))
+    assert outcome.status == "finished"
+    assert "this is no answer" in outcome.stderr_tail
+    assert "\x1b" not in outcome.stderr_tail
 
 
 def test_one_device_is_too_few() -> None:
@@ -110,19 +102,21 @@ def test_one_device_is_too_few() -> None:
 
 
 def test_without_a_private_folder_nothing_starts() -> None:
-    outcome = run_probe(request(), sys.executable, lambda m: None, 30, threading.Event())
-    assert outcome.status == "refused"
-    assert "private folder" in outcome.message
+    done = subprocess.run(
+        [sys.executable, str(WORKER), "--watched", "--torch"],
+        input=encode(request()), capture_output=True, check=False,
+    )  # fmt: skip
+    outcome = decode(done.stdout.splitlines()[-1])
+    assert isinstance(outcome, Failure)
+    assert outcome.error == "refused"
+    assert "private folder" in outcome.text
 
 
-def test_a_rank_that_stops_in_a_transfer_is_found_with_its_pair(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clock = SkippingClock(monkeypatch, crew)
-    asked = request(seconds=500.0, changes=made_up(holds="send to 0"))
-    skip = clock.skipping({"rank 1 sends, rank 0 receives": 600.0})
-    stopped, measured = run_here(asked, tmp_path, skip)
-    assert stopped.error == "timed-out"
+def test_a_rank_that_stops_in_a_transfer_is_found_with_its_pair(tmp_path: Path) -> None:
+    changes = made_up(holds="send to 0", skips=str(tmp_path / "skip"))
+    outcome = run(request(seconds=500.0, changes=changes))
+    assert outcome.status == "timed-out"
+    measured = outcome.measurements
     (collective,) = (m for m in measured if m.name == "collective_finishes")
     assert collective.verdict == "finished"
     late = [m for m in measured if m.name == "send_receive" and m.verdict == "timed-out"]
