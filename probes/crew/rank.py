@@ -158,6 +158,7 @@ def run_rank(
     if not dist.is_available() or not (backend.kind == "cpu" or dist.is_nccl_available()):
         raise ProbeStopped("refused", f"torch {torch.__version__} is built without NCCL or RCCL.")
     mine = chosen[rank]
+    backend.open([mine.index])
     here = Accelerator(torch, mine.index, cpu=backend.kind == "cpu")
     store = dist.FileStore(str(params["store"]), ranks)
     store.set_timeout(_FOREVER)
