@@ -23,7 +23,7 @@ SPEC = ProbeSpec(
         "comes up, all-reduce GB/s, a checked send and receive for every ordered pair, and the "
         "library's own log of what it decided."
     ),
-    method="nccl/2",
+    method="nccl/3",
     minimum_gpus=2,
     memory_bytes_per_gpu=NEEDED_BYTES,
     start_seconds=4.5,
