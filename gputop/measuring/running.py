@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -24,14 +23,11 @@ from gputop.measuring.runs import (
     worker_request,
 )
 from gputop.measuring.state import ProbeStep, SuiteState
+from gputop.measuring.workers import Workers
 from gputop.probes.protocol import messages as protocol
 from gputop.probes.protocol.outcome import Outcome
 from gputop.probes.runner.client import Session
-from gputop.probes.runner.interpreters import (
-    InterpreterChoice,
-    find_interpreter,
-    own_interpreter,
-)
+from gputop.probes.runner.interpreters import InterpreterChoice
 from gputop.topology.model.page import SIMULATED
 from gputop.topology.model.snapshot import Measurement
 
@@ -99,24 +95,19 @@ class Suite:
         session: Callable[..., Any] = Session,
         guard: Guards | None = None,
         find: Callable[..., InterpreterChoice] | None = None,
-        own: Callable[[], InterpreterChoice] = own_interpreter,
+        own: Callable[[], InterpreterChoice] | None = None,
     ) -> None:
         self._plan = plan
         self._on_event = on_event
         self._cancel = cancel
-        self._make_session = session
-        self._find = find or find_interpreter
-        self._own = own
+        self._workers = Workers(session, plan.python, cancel, find, own)
         names = self._names = dict(plan.steps[0].request.names) if plan.steps else {}
         watched = () if plan.selftest else plan.addresses
         self._guard: Guards = guard or Guard(watched, names, cancel)
         self._ends: list[Ended] = []
         self._blind: tuple[str, ...] = ()
         self._busy: tuple[str, ...] = ()
-        self._found: Future[InterpreterChoice] = Future()
         self._choice: InterpreterChoice | None = None
-        self._sessions: dict[bool, Any] = {}
-        """Whether it has torch -> the worker."""
         self._begun = False
         """Whether a probe has run."""
         self._state = replace(plan.state(), started_at=time.time())
@@ -143,7 +134,7 @@ class Suite:
                         outcome=Outcome("cancelled", "Cancelled before it began.", 0.0)
                     )
         finally:
-            self._close()
+            self._workers.close()
         elapsed = round(time.monotonic() - self._started, 3)
         self._change(
             running=False,
@@ -157,7 +148,7 @@ class Suite:
         """Check the GPUs, begin to look for torch; the result of all steps if GPUs are in use."""
         verdict_of = self._guard.begin(patient=not self._plan.force)
         if any(planned.spec.needs_torch for planned in self._plan.runs):
-            threading.Thread(target=self._look, name="interpreters", daemon=True).start()
+            self._workers.look()
         verdict = verdict_of()
         self._blind, self._busy = verdict.blind, verdict.busy
         elapsed = round(time.monotonic() - self._started, 3)
@@ -168,19 +159,11 @@ class Suite:
             return ProbeResult(outcome=outcome, blind=verdict.blind, forcible=True)
         return None
 
-    def _look(self) -> None:
-        """Find a Python with torch while probes that need none run."""
-        try:
-            self._found.set_result(self._find(self._plan.python, self._cancel))
-        except Exception as error:  # noqa: BLE001 - raised where the answer is needed
-            self._found.set_exception(error)
-
     def _choose(self, planned: Planned) -> ProbeResult | None:
         """Choose the Python of a probe; its result if there is none."""
         before = self._choice
         started = time.monotonic()
-        choice = self._found.result() if planned.spec.needs_torch else self._own()
-        self._choice = choice
+        choice = self._choice = self._workers.choice(planned)
         if choice.chosen is None:
             elapsed = round(time.monotonic() - started, 3)
             outcome = Outcome("no-torch", " ".join(choice.sentences()), elapsed)
@@ -205,30 +188,14 @@ class Suite:
         seconds = seconds_of(request, planned.spec, len(request.addresses) or SELFTEST_DEVICES)
         message = worker_request(request, seconds)
         hear = _Hearing(self, planned)
-        session = self._session(self._choice.chosen.path, torch=planned.spec.needs_torch)
+        session = self._workers.session(planned, self._choice.chosen.path)
         outcome = session.run(message, hear, seconds, last=planned is self._last_like(planned))
         return result_of(request, _fair(outcome, planned), self._choice, self._blind, self._busy)
 
-    def _session(self, python: str, *, torch: bool) -> Any:
-        """The worker for probes with torch, or for those without."""
-        if torch not in self._sessions:
-            self._sessions[torch] = self._make_session(python, self._cancel, torch=torch)
-        return self._sessions[torch]
-
-    def _warm(self) -> None:
-        """Start the worker that imports torch as soon as its Python is known."""
-        if True in self._sessions or not self._found.done() or self._found.exception() is not None:
-            return
-        choice = self._found.result()
-        if choice.chosen is not None and not self._cancel.is_set():
-            self._session(choice.chosen.path, torch=True).begin()
-
     def _strangers(self, planned: Planned) -> ProbeResult | None:
         """Before each process on the GPUs but the first, look for those of others there."""
-        torch, first, self._begun = planned.spec.needs_torch, not self._begun, True
-        session = self._sessions.get(torch)
-        on_gpus = not torch and session is not None and session.alive
-        if first or on_gpus or self._plan.force:
+        first, self._begun = not self._begun, True
+        if first or self._plan.force or self._workers.holds_gpus(planned):
             return None
         verdict = self._guard.again()
         if not verdict.busy:
@@ -239,11 +206,6 @@ class Suite:
         """The last probe of the same worker."""
         torch = planned.spec.needs_torch
         return [other for other in self._plan.runs if other.spec.needs_torch == torch][-1]
-
-    def _close(self) -> None:
-        for session in self._sessions.values():
-            session.close()
-        self._sessions.clear()
 
     def _end(self, planned: Planned, result: ProbeResult) -> None:
         outcome = result.outcome
@@ -273,7 +235,7 @@ class Suite:
     def heard(self, planned: Planned, message: protocol.Message, hearing: _Hearing) -> None:
         """Handle one message of the running probe."""
         if not self._plan.simulated:
-            self._warm()
+            self._workers.warm()
         if isinstance(message, protocol.Progress):
             what = with_names(message.what, self._names)
             self._step(planned, done=message.done, total=message.total, what=what)

@@ -5,7 +5,7 @@ import ctypes
 import uuid
 from typing import Any, Optional
 
-from .library import EngineError, Library
+from .library import DriverLibrary, EngineError
 from .runtime import Memory, Runtime
 
 _MULTIPROCESSORS, _MAJOR, _MINOR = 16, 75, 76
@@ -25,7 +25,7 @@ class Cuda(Runtime):
         "address": "cuDeviceGetPCIBusId",
         "total": "cuDeviceTotalMem_v2",
         "synchronize": "cuCtxSynchronize",
-        "can_access": "cuDeviceCanAccessPeer",
+        "peer": "cuDeviceCanAccessPeer",
         "memory_info": "cuMemGetInfo_v2",
         "allocate": "cuMemAlloc_v2",
         "free": "cuMemFree_v2",
@@ -51,7 +51,7 @@ class Cuda(Runtime):
     def __init__(self, handle: Any) -> None:
         """Initialise the driver, which takes up to a second; EngineError if it refuses."""
         names = ("cuGetErrorName", "cuGetErrorString")
-        super().__init__(Library(handle, names, errors_by_value=False))
+        super().__init__(DriverLibrary(handle, names, errors_by_value=False))
         self._library.call("cuInit", ctypes.c_uint(0))
         if self.version() < _OLDEST:
             raise EngineError(f"the driver is of CUDA {self.version_text()}: 11.4 is needed")

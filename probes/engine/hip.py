@@ -8,7 +8,7 @@ import ctypes
 from pathlib import Path
 from typing import Any, Optional
 
-from .library import EngineError, Library
+from .library import DriverLibrary, EngineError
 from .runtime import Memory, Runtime
 
 _DEFAULT = 4
@@ -29,7 +29,7 @@ class Hip(Runtime):
         "address": "hipDeviceGetPCIBusId",
         "total": "hipDeviceTotalMem",
         "synchronize": "hipDeviceSynchronize",
-        "can_access": "hipDeviceCanAccessPeer",
+        "peer": "hipDeviceCanAccessPeer",
         "memory_info": "hipMemGetInfo",
         "allocate": "hipMalloc",
         "free": "hipFree",
@@ -56,7 +56,7 @@ class Hip(Runtime):
     def __init__(self, handle: Any, nodes: Path = _NODES) -> None:
         """Initialise the runtime; EngineError if it refuses. `nodes`: the kernel's list of GPUs."""
         names = ("hipGetErrorName", "hipGetErrorString")
-        super().__init__(Library(handle, names, errors_by_value=True))
+        super().__init__(DriverLibrary(handle, names, errors_by_value=True))
         self._library.call("hipInit", ctypes.c_uint(0))
         self._nodes = nodes
 

@@ -13,7 +13,7 @@ class EngineError(RuntimeError):
         """The driver's number of the error; 0 where there is none."""
 
 
-class Library:
+class DriverLibrary:
     """The functions of one shared library that return an error number."""
 
     def __init__(self, handle: Any, errors: "tuple[str, str]", *, errors_by_value: bool) -> None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Optional, Union
@@ -50,7 +51,8 @@ def _hip() -> Any:
     names = ("libamdhip64.so", "libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5")
     beside = (path for folder in folders() for path in sorted(folder.glob("libamdhip64.so*")))
     # torch may have loaded one already: a second copy would know other devices.
-    for place in (*_mapped("libamdhip64.so"), *names, *beside):
+    places: Iterator[Union[str, Path]] = itertools.chain(_mapped("libamdhip64.so"), names, beside)
+    for place in places:
         handle = _loaded(place)
         if handle is not None:
             return handle

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Optional
 
-from .library import EngineError, Library
+from .library import DriverLibrary, EngineError
 
 _PORTABLE = 1
 """Host memory is pinned for the contexts of all devices."""
@@ -42,7 +42,7 @@ class Runtime(ABC):
     names: Mapping[str, str]
     """Our name of a call -> the driver's."""
 
-    def __init__(self, library: Library) -> None:
+    def __init__(self, library: DriverLibrary) -> None:
         self._library = library
         self._thread = threading.local()
         self._reached: set[tuple[int, int]] = set()
@@ -141,7 +141,7 @@ class Runtime(ABC):
     def can_access(self, src: int, dst: int) -> bool:
         """Whether the driver grants `src` access to the memory of `dst`."""
         answer = ctypes.c_int()
-        self._call("can_access", ctypes.byref(answer), self.handle(src), self.handle(dst))
+        self._call("peer", ctypes.byref(answer), self.handle(src), self.handle(dst))
         return bool(answer.value)
 
     def reach(self, src: int, dst: int) -> None:

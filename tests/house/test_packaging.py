@@ -72,6 +72,7 @@ def test_wheel_holds_one_top_level_name(tmp_path: Path) -> None:
         "topology/recorded/shapes/hgx-h100-8.toml",
         "themes/gputop.tcss",
         "probes/worker.py",
-        "probes/devices/kernels.cu",
+        "probes/engine/kernels.cu",
+        "probes/engine/kernels.ptx",
     ):
         assert f"gputop/{needed}" in names

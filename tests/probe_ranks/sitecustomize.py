@@ -12,10 +12,10 @@ import tempfile
 import time
 
 _asked = json.loads(os.environ.get("FAKE_RANK", "{}"))
-_held = []
+_held: "list[tuple[int, str]]" = []
 
 
-def _began(event: str, values: tuple) -> None:
+def _began(event: str, values: "tuple[bytes, ...]") -> None:
     """A rank is a fork that sets the path of its log first of all its work."""
     if event == "os.putenv" and values[0] == b"NCCL_DEBUG_FILE":
         _act(values[1].decode())

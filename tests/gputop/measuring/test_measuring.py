@@ -11,7 +11,7 @@ import pytest
 
 from gputop.commands.probe.report import tables
 from gputop.live.probing import Probing
-from gputop.measuring import planning, running
+from gputop.measuring import planning, workers
 from gputop.measuring import runs as measuring
 from gputop.measuring.running import Suite
 from gputop.measuring.runs import said
@@ -70,7 +70,7 @@ def answered(monkeypatch: pytest.MonkeyPatch) -> None:
     session = partial(Session, worker=WORKER)
     selftests(monkeypatch)
     monkeypatch.setattr(
-        running, "find_interpreter", lambda *asked: InterpreterChoice(here, (here,))
+        workers, "find_interpreter", lambda *asked: InterpreterChoice(here, (here,))
     )
     monkeypatch.setattr(running, "Suite", partial(Suite, session=session))
 

@@ -19,7 +19,7 @@ def test_the_selftest_goes_through_ranks(tmp_path: Path) -> None:
     logs = tmp_path / "logs"
     changes = {"A": "b=c"}
     arguments = ["--selftest", "--json", *assigned(changes), "--logs", str(logs)]
-    done = gputop("probe", "nccl", *arguments, **made_up())
+    done = gputop("probe", "nccl", *arguments, seconds=300, **made_up())
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     assert document["status"] == "finished"
@@ -55,7 +55,7 @@ def test_wrong_usage(arguments: tuple[str, ...], word: str) -> None:
 
 def test_a_collective_that_fails_is_exit_code_2() -> None:
     changes = made_up(fails="Unable to find address for: no-such-interface")
-    done = gputop("probe", "nccl", "--selftest", **changes)
+    done = gputop("probe", "nccl", "--selftest", seconds=300, **changes)
     assert done.returncode == 2
     assert "FAILED" in done.stdout
     assert max(len(line) for line in done.stdout.splitlines()) <= 80

@@ -57,7 +57,7 @@ def check_run(run: dict[str, Any]) -> None:
 def test_a_probe_alone_gives_its_own_document(tmp_path: Path) -> None:
     done = gputop(
         "probe", "nccl", "--selftest", "--quick", "--json",
-        XDG_STATE_HOME=str(tmp_path), **made_up(),
+        seconds=300, XDG_STATE_HOME=str(tmp_path), **made_up(),
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     run = json.loads(done.stdout)
