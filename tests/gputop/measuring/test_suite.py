@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import psutil
 import pytest
 
-from gputop.measuring import planning, workers
+from gputop.measuring import planning, running, workers
 from gputop.measuring.busy import Verdict
 from gputop.measuring.guard import Guard
 from gputop.measuring.running import Changed, Ended, Event, Figure, Suite, SuiteResult
