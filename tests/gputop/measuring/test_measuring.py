@@ -11,7 +11,7 @@ import pytest
 
 from gputop.commands.probe.report import tables
 from gputop.live.probing import Probing
-from gputop.measuring import planning, workers
+from gputop.measuring import planning, running, workers
 from gputop.measuring import runs as measuring
 from gputop.measuring.running import Suite
 from gputop.measuring.runs import said
