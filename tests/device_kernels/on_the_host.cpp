@@ -1,116 +1,132 @@
-// kernels.cu on the host, behind the names of NVRTC and of CUDA's driver: what the probes call
-// through ctypes is called here with the same arguments, and every thread of a grid really runs.
-#include <barrier>
-#include <chrono>
-#include <cstring>
-#include <string>
-#include <thread>
-#include <vector>
+// A made-up driver, to be called libcuda.so.1, libamdhip64.so and libhiprtc.so: what the probes call
+// through ctypes is called here with the same arguments, and every kernel really runs.
+//
+// Tests say in words what the node is like and what is wrong, "devices=3;denied=0>1", by the
+// variable GPUTOP_MADE_UP before the library is loaded or by made_up() later:
+//
+//     devices, memory_mib, name.0, address.0     the node; version, multiprocessors
+//     link_gbs, staged_gbs, pinned_gbs, ...      speeds; op_ns of each work, call_ns of each call
+//     NAME=CODE, NAME=CODE@N                     a call's answer, or its answer from the Nth time on
+//     kernel.NAME=CODE                           a fault when that kernel runs
+//     denied=0>1, lost=0>1, spoil=NAME@1         peers and data: see node.hpp and doing.hpp
+//     blocking=1, late.0.1=NANOSECONDS           copies that wait; a stream that goes on late
+//     compile_error=1                            hiprtc refuses
+#include "doing.hpp"
 
-struct Place {
-    unsigned x;
-};
-static thread_local Place blockIdx, threadIdx;
-static Place blockDim, gridDim;
-static std::barrier<> *meeting;
-
-#define __global__
-#define __launch_bounds__(...)
-#define __shared__ static
-
-static void __syncthreads() { meeting->arrive_and_wait(); }
-static unsigned atomicAdd(unsigned *at, unsigned more) {
-    return __atomic_fetch_add(at, more, __ATOMIC_RELAXED);
-}
-static long long clock64() {
-    return std::chrono::steady_clock::now().time_since_epoch().count();
-}
-
-#include KERNELS
-
-static std::string source, option;
-static int known[] = {80, 90};
-
-extern "C" {
-int told_compile_error = 0, contexts_held = 0, contexts_pushed = 0, modules_loaded = 0;
-void *last_stream = nullptr;
-const char *last_option() { return option.c_str(); }
-
-int nvrtcCreateProgram(void **program, const char *text, const char *, int, char **, char **) {
-    source = text;
-    *program = &source;
-    return 0;
-}
-int nvrtcCompileProgram(void *, int count, const char **options) {
-    option = count ? options[0] : "";
-    return told_compile_error;
-}
-int nvrtcGetCUBINSize(void *, size_t *size) { return *size = 5, 0; }
-int nvrtcGetCUBIN(void *, char *to) { return std::memcpy(to, "cubin", 5), 0; }
-int nvrtcGetPTXSize(void *, size_t *size) { return *size = 3, 0; }
-int nvrtcGetPTX(void *, char *to) { return std::memcpy(to, "ptx", 3), 0; }
-static const char said[] = "a line\nkernels.cu(3): error: told to fail\n";
-int nvrtcGetProgramLogSize(void *, size_t *size) { return *size = sizeof said, 0; }
-int nvrtcGetProgramLog(void *, char *to) { return std::memcpy(to, said, sizeof said), 0; }
-int nvrtcDestroyProgram(void **program) { return *program = nullptr, 0; }
-int nvrtcGetNumSupportedArchs(int *count) { return *count = 2, 0; }
-int nvrtcGetSupportedArchs(int *to) { return std::memcpy(to, known, sizeof known), 0; }
-
-int cuInit(unsigned) { return 0; }
-int cuDeviceGet(int *device, int index) { return *device = index, 0; }
-int cuDevicePrimaryCtxRetain(void **context, int) {
-    return *context = &contexts_held, contexts_held++, 0;
-}
-int cuDevicePrimaryCtxRelease_v2(int) { return contexts_held--, 0; }
-int cuCtxPushCurrent_v2(void *context) {
-    return context == &contexts_held ? (contexts_pushed++, 0) : 201;
-}
-int cuCtxPopCurrent_v2(void **) { return contexts_pushed--, 0; }
-int cuModuleLoadData(void **module, const char *) {
-    if (contexts_pushed != 1) return 201;
-    return *module = &modules_loaded, modules_loaded++, 0;
-}
-int cuModuleUnload(void *) { return modules_loaded--, 0; }
-int cuModuleGetFunction(const char **function, void *, const char *name) {
-    for (const char *one : {"gputop_copy", "gputop_read", "gputop_fill", "gputop_triad",
-                            "gputop_chase"})
-        if (!std::strcmp(name, one)) return *function = one, 0;
-    return 500;
-}
-
-static void run_one(const std::string &name, void **p) {
-#define AS(type, place) (*(type *)p[place])
-    if (name == "gputop_copy")
-        gputop_copy(AS(Piece *, 0), AS(const Piece *, 1), AS(u64, 2), AS(unsigned, 3));
-    if (name == "gputop_read")
-        gputop_read(AS(const Piece *, 0), AS(u64, 1), AS(unsigned, 2), AS(unsigned *, 3));
-    if (name == "gputop_fill")
-        gputop_fill(AS(Piece *, 0), AS(u64, 1), AS(unsigned, 2), AS(unsigned, 3));
-    if (name == "gputop_triad")
-        gputop_triad(AS(Floats *, 0), AS(const Floats *, 1), AS(const Floats *, 2), AS(u64, 3),
-                     AS(unsigned, 4), AS(float, 5));
-    if (name == "gputop_chase")
-        gputop_chase(AS(const volatile u64 *, 0), AS(u64, 1), AS(u64 *, 2));
-}
-
-int cuLaunchKernel(const char *name, unsigned blocks, unsigned y, unsigned z, unsigned threads,
-                   unsigned ty, unsigned tz, unsigned shared, void *stream, void **arguments,
-                   void **extra) {
-    if (contexts_pushed != 1 || y != 1 || z != 1 || ty != 1 || tz != 1 || shared || extra) return 1;
-    if (threads > MOST_THREADS) return 701;
-    last_stream = stream;
-    gridDim = {blocks}, blockDim = {threads};
-    for (unsigned block = 0; block < blocks; block++) {
-        std::barrier<> here(threads);
-        meeting = &here;
-        std::vector<std::thread> running;
-        for (unsigned thread = 0; thread < threads; thread++)
-            running.emplace_back([=] {
-                blockIdx = {block}, threadIdx = {thread};
-                run_one(name, arguments);
-            });
-        for (auto &one : running) one.join();
+static void make_node() {
+    for (auto &device : devices) munmap(device->arena, arena_bytes);
+    for (auto &[at, host] : pinned)
+        if (host.is_ours) munmap(at, host.size);
+    devices.clear(), pinned.clear(), events.clear(), counts.clear(), last.clear();
+    queued = 0, now = 0, current = -1, ticks = 0;
+    const int wanted = (int)told_number("devices", 0);
+    for (int index = 0; index < wanted; index++) {
+        devices.push_back(std::make_unique<Device>());
+        devices.back()->plain = {index, -1};
+        devices.back()->arena =
+            (char *)mmap(nullptr, arena_bytes, PROT_NONE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     }
-    return 0;
 }
+
+extern "C" void made_up(const char *words) {
+    std::lock_guard held(lock);
+    told.clear();
+    std::string text = words ? words : "";
+    for (size_t start = 0; start < text.size();) {
+        const size_t end = std::min(text.find(';', start), text.size());
+        const auto word = text.substr(start, end - start);
+        const auto is = word.find('=');
+        if (is != std::string::npos) told[word.substr(0, is)] = word.substr(is + 1);
+        start = end + 1;
+    }
+    make_node();
 }
+extern "C" long counted(const char *what) {
+    std::lock_guard held(lock);
+    return counts[what];
+}
+static const int begun = (made_up(getenv("GPUTOP_MADE_UP")), 0);
+
+// Devices, of both drivers
+
+static int device_count(int *count) { return *count = (int)devices.size(), 0; }
+static bool is_there(int index) { return index >= 0 && index < (int)devices.size(); }
+static std::string of_device(const char *what, int index, const std::string &otherwise) {
+    return told_text(std::string(what) + "." + std::to_string(index), otherwise);
+}
+static int device(int *device, int index) { return is_there(index) ? (*device = index, 0) : 101; }
+static int say(char *to, int size, const std::string &text) {
+    if (size <= (int)text.size()) return 1;
+    return std::memcpy(to, text.c_str(), text.size() + 1), 0;
+}
+static int device_name(char *to, int size, int index, const char *usual) {
+    return is_there(index) ? say(to, size, of_device("name", index, usual)) : 101;
+}
+static int address(char *to, int size, int index) {
+    char usual[16];
+    snprintf(usual, sizeof usual, "0000:%02X:00.0", index + 1);
+    return is_there(index) ? say(to, size, of_device("address", index, usual)) : 101;
+}
+static int total(size_t *size, int index) {
+    return is_there(index) ? (*size = memory_bytes(), 0) : 101;
+}
+static int memory_info(size_t *free, size_t *total) {
+    if (current < 0) return 201;
+    return *total = memory_bytes(), *free = *total - here()->used, 0;
+}
+static int can_access(int *answer, int one, int other) {
+    return is_there(one) && is_there(other) ? (*answer = may_reach(one, other), 0) : 101;
+}
+static int use(int index) {
+    if (!is_there(index)) return 101;
+    return current = index, devices[index]->broken;
+}
+
+// Code
+
+static int load(void **module, const std::string &image) {
+    if (current < 0) return 201;
+    counts["modules"]++;
+    return *module = new std::string(image), 0;
+}
+static int unload(void *module) { return delete (std::string *)module, counts["modules"]--, 0; }
+static int function(void **found, void *module, const char *name, const char *before,
+                    const char *after) {
+    const auto known = kernels.find(name);
+    const auto &image = *(const std::string *)module;
+    if (known == kernels.end() || image.find(before + known->first + after) == std::string::npos)
+        return 500;
+    return *found = (void *)known->first.c_str(), 0;
+}
+
+struct Error {
+    int code;
+    const char *cuda, *hip, *text;
+};
+static const Error errors[] = {
+    {1, "CUDA_ERROR_INVALID_VALUE", "hipErrorInvalidValue", "invalid argument"},
+    {2, "CUDA_ERROR_OUT_OF_MEMORY", "hipErrorOutOfMemory", "out of memory"},
+    {100, "CUDA_ERROR_NO_DEVICE", "hipErrorNoDevice", "no device is detected"},
+    {217, "CUDA_ERROR_PEER_ACCESS_UNSUPPORTED", "hipErrorPeerAccessUnsupported",
+     "peer access is not supported between these two devices"},
+    {222, "CUDA_ERROR_UNSUPPORTED_PTX_VERSION", nullptr,
+     "the provided PTX was compiled with an unsupported toolchain."},
+    {304, "CUDA_ERROR_OPERATING_SYSTEM", "hipErrorOperatingSystem",
+     "OS call failed or operation not supported on this OS"},
+    {500, "CUDA_ERROR_NOT_FOUND", "hipErrorNotFound", "named symbol not found"},
+    {700, "CUDA_ERROR_ILLEGAL_ADDRESS", "hipErrorIllegalAddress",
+     "an illegal memory access was encountered"},
+    {704, "CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED", "hipErrorPeerAccessAlreadyEnabled",
+     "peer access is already enabled"},
+    {719, "CUDA_ERROR_LAUNCH_FAILED", "hipErrorLaunchFailure", "unspecified launch failure"},
+    {802, "CUDA_ERROR_SYSTEM_NOT_READY", nullptr, "system not yet initialized"},
+    {999, "CUDA_ERROR_UNKNOWN", "hipErrorUnknown", "unknown error"}};
+static const Error *error_of(int code) {
+    for (const Error &error : errors)
+        if (error.code == code) return &error;
+    return nullptr;
+}
+
+#include "as_cuda.hpp"
+#include "as_hip.hpp"

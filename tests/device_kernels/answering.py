@@ -1,0 +1,38 @@
+"""Run by path under a bare Python beside a made-up driver: answers requests as a worker does.
+
+argv: worker.py and the name of the driver. A line on stdin has the words for the driver and a
+request; a line on stdout has all messages and what the driver still holds. The driver is loaded by
+the engine's own loader, and everything runs in this one process, so that a test costs no start.
+"""
+
+import ctypes
+import importlib
+import io
+import json
+import os
+import runpy
+import sys
+
+HELD = ("memory", "pinned", "streams", "events", "modules", "mapped", "held", "held_late")
+
+
+def main() -> None:
+    worker, name = sys.argv[1:]
+    runpy.run_path(worker)["_load_package"](os.path.dirname(worker))
+    answering = importlib.import_module("gputop_probes.answering")
+    driver = ctypes.CDLL(name)
+    driver.counted.restype = ctypes.c_long
+    for line in sys.stdin:
+        asked = json.loads(line)
+        driver.made_up(asked["words"].encode())
+        replies = io.BytesIO()
+        answering.answer(asked["request"].encode() + b"\n", replies, 0.0)
+        said = replies.getvalue().decode().splitlines()
+        names = (*HELD, *asked["counts"])
+        counted = {name: driver.counted(name.encode()) for name in names}
+        assert "torch" not in sys.modules
+        print(json.dumps({"said": said, "counted": counted}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

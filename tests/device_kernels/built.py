@@ -1,0 +1,60 @@
+"""The made-up driver, compiled once for all tests, under the names that the loader looks for."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from gputop.probes.engine.images import SOURCE
+
+HERE = Path(__file__).parent
+NAMES = {
+    "nvidia": ("libcuda.so.1",),
+    "amd": ("libamdhip64.so", "libhiprtc.so"),
+}
+"""Which names the driver has on a node of each vendor."""
+
+
+class NoCompiler(Exception):
+    """There is no g++ here."""
+
+
+def built(folder: Path) -> Path:
+    """The library, compiled into a folder unless it lies there; NoCompiler without g++."""
+    parts = sorted(HERE.glob("*.?pp"))
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in (*parts, SOURCE))).hexdigest()
+    path = folder / f"{digest[:16]}.so"
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # one of several processes compiles, the others wait
+        if not path.exists():
+            compiler = shutil.which("g++")
+            if compiler is None:
+                raise NoCompiler
+            new = path.with_suffix(f".{os.getpid()}")
+            subprocess.run(
+                [compiler, "-std=c++20", "-O2", "-fPIC", "-shared", "-pthread", "-w",
+                 f'-DKERNELS="{SOURCE}"', str(HERE / "on_the_host.cpp"), "-o", str(new)],
+                check=True,
+            )  # fmt: skip
+            new.rename(path)
+    return path
+
+
+def installed(library: Path, folder: Path, vendor: str, lacks: str = "") -> str:
+    """A folder for LD_LIBRARY_PATH with the library under a vendor's names.
+
+    `lacks`: a function that the loader shall not find.
+    """
+    for name in NAMES[vendor]:
+        if not lacks:
+            (folder / name).symlink_to(library)
+            continue
+        found, other = (b"\0%s\0" % each.encode() for each in (lacks, "x" * len(lacks)))
+        code = library.read_bytes()
+        assert found in code, lacks
+        (folder / name).write_bytes(code.replace(found, other))
+    return str(folder)
