@@ -74,6 +74,7 @@ class Gpus:
             for index in indices:
                 kernels.prepare(index)
         except EngineError as error:
+            kernels.close()
             self.no_kernels = str(error)
             return
         self.kernels, self.no_kernels = kernels, None
@@ -95,21 +96,20 @@ class Gpus:
 
     def release(self) -> None:
         """Give all memory, streams and kernels back, also after an error."""
-        runtime = self.runtime
-        with contextlib.suppress(EngineError):  # after a fault every call fails
-            for index in self._out:
-                runtime.synchronize(index)
-            for index, streams in self._streams.items():
-                for stream in streams:
-                    runtime.drop_stream(index, stream)
-            for kept in (self._out, self._into, self._rings):
-                for index, memory in kept.items():
-                    runtime.free(index, memory)
-            for memory in self._host:
-                runtime.free_host(memory)
-            self._held.close()
-            if self.kernels is not None:
-                self.kernels.close()
+        runtime, calls = self.runtime, list[Callable[[], None]]()
+        for index in self._out:
+            calls.append(partial(runtime.synchronize, index))
+        for index, streams in self._streams.items():
+            calls += [partial(runtime.drop_stream, index, stream) for stream in streams]
+        for kept in (self._out, self._into, self._rings):
+            calls += [partial(runtime.free, index, memory) for index, memory in kept.items()]
+        calls += [partial(runtime.free_host, memory) for memory in self._host]
+        for call in calls:
+            with contextlib.suppress(EngineError):  # after a fault every call of a GPU fails
+                call()
+        self._held.close()
+        if self.kernels is not None:
+            self.kernels.close()
         for each in (self._out, self._into, self._rings, self._streams):
             each.clear()
         self._host.clear()

@@ -39,7 +39,6 @@ class Cuda(Runtime):
         "record": "cuEventRecord",
         "drop_event": "cuEventDestroy_v2",
         "wait": "cuStreamWaitEvent",
-        "query": "cuEventQuery",
         "await": "cuEventSynchronize",
         "elapsed": "cuEventElapsedTime",
         "load": "cuModuleLoadData",

@@ -4,8 +4,9 @@ A kernel holds the first stream until all work and all events are queued; then t
 it. The first stream of each other device waits for its start, as in nvbandwidth, and further
 streams of a device wait for the first one. All times count from that first start on the device: a
 stream with a late turn also records its own event late, and would seem faster than the device is. A
-call that blocks until the device has done it can never be held: the hold gives up, and is left out
-for such work from then on, whose figures include launching.
+call that blocks until the device has done it can never be held: the hold gives up, also when it is
+tried again (the host may only have been late), and is left out for such work from then on, whose
+figures include launching.
 """
 
 import contextlib
@@ -20,6 +21,8 @@ from .runtime import Memory, Runtime
 
 _LONGEST_CYCLES = 150_000_000
 """The hold gives up after so many clock cycles, some 80 ms."""
+_TRIALS = 2
+"""How many holds in a row may give up."""
 
 
 @dataclass(frozen=True)
@@ -58,12 +61,13 @@ class HeldStreams:
         A single lane has only the end of its last piece.
         """
         key = lanes[0].index, lanes[-1].index, len(lanes)
-        held = self._kernels is not None and key not in self._never
-        found, was_late = self._run(lanes, held=held)
-        if was_late:
+        if self._kernels is not None and key not in self._never:
+            for _ in range(_TRIALS):
+                found, was_late = self._run(lanes, held=True)
+                if not was_late:
+                    return found
             self._never.add(key)
-            found, _ = self._run(lanes, held=False)
-        return found
+        return self._run(lanes, held=False)[0]
 
     def _run(
         self, lanes: Sequence[StreamWork], *, held: bool

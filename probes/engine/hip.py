@@ -43,7 +43,6 @@ class Hip(Runtime):
         "record": "hipEventRecord",
         "drop_event": "hipEventDestroy",
         "wait": "hipStreamWaitEvent",
-        "query": "hipEventQuery",
         "await": "hipEventSynchronize",
         "elapsed": "hipEventElapsedTime",
         "load": "hipModuleLoadData",

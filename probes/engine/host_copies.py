@@ -1,5 +1,6 @@
 """Times copies between host memory and devices: copy engines, or memcpy in the self-test."""
 
+import contextlib
 import ctypes
 import os
 import threading
@@ -12,6 +13,7 @@ from typing import Any, Optional, Protocol
 from .held import HeldStreams, StreamWork
 from .host_memory import HostBuffer
 from .kernels import Kernels
+from .library import EngineError
 from .runtime import Memory, Runtime
 
 
@@ -122,11 +124,13 @@ class GpuCopier:
         self._runtime.synchronize(index)
 
     def close(self) -> None:
-        """See Copier."""
+        """See Copier; after a fault every call fails."""
         for (index, _), stream in self._streams.items():
-            self._runtime.drop_stream(index, stream)
+            with contextlib.suppress(EngineError):
+                self._runtime.drop_stream(index, stream)
         for index, memory in self._buffers:
-            self._runtime.free(index, memory)
+            with contextlib.suppress(EngineError):
+                self._runtime.free(index, memory)
         self._held.close()
         self._streams.clear()
         self._buffers.clear()

@@ -8,12 +8,14 @@
 Addresses may belong to a peer that the device was made to reach (runtime.reach).
 """
 
+import contextlib
 import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from .images import image_for
+from .library import EngineError
 from .runtime import Memory, Runtime
 
 PIECE_BYTES = 16
@@ -58,16 +60,22 @@ class Kernels:
         if index in self._loaded:
             return
         runtime = self._runtime
-        module = runtime.load(index, image_for(runtime, index))
         count = runtime.multiprocessors(index)
-        found = runtime.allocate(index, 16)
+        module = runtime.load(index, image_for(runtime, index))
+        try:
+            found = runtime.allocate(index, 16)
+        except EngineError:
+            runtime.unload(index, module)
+            raise
         self._loaded[index] = _Loaded(module, count, {}, found)
 
     def close(self) -> None:
-        """Unload; all queued work must be done."""
+        """Unload, also after an error; all queued work must be done."""
         for index, loaded in self._loaded.items():
-            self._runtime.free(index, loaded.found)
-            self._runtime.unload(index, loaded.module)
+            with contextlib.suppress(EngineError):
+                self._runtime.free(index, loaded.found)
+            with contextlib.suppress(EngineError):
+                self._runtime.unload(index, loaded.module)
         self._loaded.clear()
 
     def copy(

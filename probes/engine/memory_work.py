@@ -4,6 +4,7 @@
 or a kernel by itself, as in nvbandwidth's device_local_copy. The others are our kernels.
 """
 
+import contextlib
 import ctypes
 import os
 import time
@@ -16,6 +17,7 @@ from ..protocol.quantity import Quantity
 from ..protocol.timing import Sampled, gigabytes_per_second, sample, warm
 from .held import HeldStreams, StreamWork
 from .kernels import Kernels
+from .library import EngineError
 from .runtime import Memory, Runtime
 
 READ_WRITTEN = "bytes read + bytes written"
@@ -88,10 +90,16 @@ class GpuArrays:
         self._index = index
         self._held = HeldStreams(runtime, kernels)
         self._stream = runtime.stream(index)
-        self._all = [runtime.allocate(index, size_bytes) for _ in range(3)]
-        for array in self._all[:2]:
-            kernels.numbers(index, array, int.from_bytes(os.urandom(8), "little"))
-        self._total = runtime.allocate(index, 4)
+        self._all: list[Memory] = []
+        try:
+            for size in (size_bytes, size_bytes, size_bytes, 4):
+                self._all.append(runtime.allocate(index, size))
+            *self._arrays, self._total = self._all
+            for array in self._arrays[:2]:
+                kernels.numbers(index, array, int.from_bytes(os.urandom(8), "little"))
+        except EngineError:
+            self.close()
+            raise
 
     def seconds(self, operation: MemoryOperation, size_bytes: int, times: int) -> float:
         """See Arrays."""
@@ -100,7 +108,7 @@ class GpuArrays:
 
     def _work(self, operation: MemoryOperation, size: int) -> Callable[[], object]:
         kernels, index, stream = self._kernels, self._index, self._stream
-        a, b, c = (array.address for array in self._all)
+        a, b, c = (array.address for array in self._arrays)
         if operation is DRIVER_COPY:
             return partial(self._runtime.copy, c, a, size, stream)
         if operation is KERNEL_COPY:
@@ -114,10 +122,13 @@ class GpuArrays:
     def is_right(self, operation: MemoryOperation, size_bytes: int) -> bool:
         """See Arrays."""
         runtime, kernels, index = self._runtime, self._kernels, self._index
-        a, b, c = (array.part(0, size_bytes) for array in self._all)
+        a, b, c = (array.part(0, size_bytes) for array in self._arrays)
         runtime.clear(index, c)
         runtime.clear(index, self._total)
-        self.seconds(operation, size_bytes, 1)
+        # Not timed: a hold that gives up has its work done twice, and a sum would be doubled.
+        runtime.use(index)
+        self._work(operation, size_bytes)()
+        runtime.synchronize(index)
         if operation is READ:
             added = int.from_bytes(runtime.read(index, self._total), "little")
             return added == kernels.sum(index, a, self._total)
@@ -128,11 +139,15 @@ class GpuArrays:
         return kernels.unlike(index, c, a).words == 0
 
     def close(self) -> None:
-        """See Arrays."""
-        self._runtime.synchronize(self._index)
-        for memory in (*self._all, self._total):
-            self._runtime.free(self._index, memory)
-        self._runtime.drop_stream(self._index, self._stream)
+        """See Arrays; after a fault every call fails."""
+        runtime, index = self._runtime, self._index
+        with contextlib.suppress(EngineError):
+            runtime.synchronize(index)
+        for memory in self._all:
+            with contextlib.suppress(EngineError):
+                runtime.free(index, memory)
+        with contextlib.suppress(EngineError):
+            runtime.drop_stream(index, self._stream)
         self._held.close()
 
 

@@ -18,8 +18,6 @@ _PORTABLE = 1
 """Host memory is pinned for the contexts of all devices."""
 _NOT_BLOCKING = 1
 """A stream that does not wait for the default stream."""
-_NOT_READY = 600
-"""Of both drivers: the event has not come yet."""
 
 
 @dataclass(frozen=True)
@@ -255,13 +253,6 @@ class Runtime(ABC):
     def wait(self, stream: Any, event: Any) -> None:
         """Let a stream wait for an event, also for one of another device."""
         self._call("wait", stream, event, ctypes.c_uint(0))
-
-    def has_come(self, event: Any) -> bool:
-        """Whether a device has come to an event."""
-        code = self._library.code(self.names["query"], event)
-        if code not in (0, _NOT_READY):
-            self._call("query", event)
-        return code == 0
 
     def await_event(self, event: Any) -> None:
         """Wait for an event."""

@@ -153,5 +153,8 @@ static int launch(const char *name, unsigned blocks, unsigned threads, void *int
         for (auto &value : values) places.push_back(value.data());
         return run_kernel(device, kernel, blocks, threads, places.data(), start);
     });
+    // `late_holds=2`: the host is slow, and the first two holds give up before it is done.
+    if (!std::strcmp(name, "gputop_hold") && counts["held_late"] < told_number("late_holds", 0))
+        wait_for(stream);
     return 0;
 }

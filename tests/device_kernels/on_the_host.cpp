@@ -9,7 +9,8 @@
 //     NAME=CODE, NAME=CODE@N                     a call's answer, or its answer from the Nth time on
 //     kernel.NAME=CODE                           a fault when that kernel runs
 //     denied=0>1, lost=0>1, spoil=NAME@1         peers and data: see node.hpp and doing.hpp
-//     blocking=1, late.0.1=NANOSECONDS           copies that wait; a stream that goes on late
+//     blocking=1, late_holds=N, late.0.1=NANOSECONDS
+//                        copies that wait; a host that is slow; a stream that goes on late
 //     compile_error=1                            hiprtc refuses
 #include "doing.hpp"
 

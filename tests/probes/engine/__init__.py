@@ -1,0 +1,1 @@
+"""Tests of the engine that copies through the driver."""
