@@ -91,7 +91,9 @@ struct Call {
     explicit Call(const char *name) {
         now += told_number("call_ns", 2000) / 1e9;
         code = wanted_code(name);
-        if (!code && current >= 0 && current < (int)devices.size()) code = devices[current]->broken;
+        const bool chooses = !std::strcmp(name, "cuCtxSetCurrent") || !std::strcmp(name, "hipSetDevice");
+        if (!code && !chooses && current >= 0 && current < (int)devices.size())
+            code = devices[current]->broken;
     }
 };
 #define CALL(name, parameters, work) \

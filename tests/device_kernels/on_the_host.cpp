@@ -43,6 +43,11 @@ extern "C" void made_up(const char *words) {
     }
     make_node();
 }
+// Forget what is wrong from now on.
+extern "C" void made_well() {
+    std::lock_guard held(lock);
+    told.clear();
+}
 extern "C" long counted(const char *what) {
     std::lock_guard held(lock);
     return counts[what];
@@ -80,8 +85,7 @@ static int can_access(int *answer, int one, int other) {
     return is_there(one) && is_there(other) ? (*answer = may_reach(one, other), 0) : 101;
 }
 static int use(int index) {
-    if (!is_there(index)) return 101;
-    return current = index, devices[index]->broken;
+    return is_there(index) ? (current = index, 0) : 101;
 }
 
 // Code

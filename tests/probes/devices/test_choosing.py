@@ -7,7 +7,7 @@ import os
 import pytest
 
 from gputop.probes.catalog.p2p import walk as p2p_walk
-from gputop.probes.devices import gpus as gpus_module
+from gputop.probes.devices import opening
 from gputop.probes.devices.devices import normal_pci, select
 from gputop.probes.protocol.messages import DeviceRecord, Hello, MeasuredValue, Note
 from gputop.probes.protocol.sizing import GIB, KIB, MIB, choose_sizes
@@ -70,15 +70,15 @@ def test_what_hides_a_device_is_named_as_it_is_set(
     for name in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"):
         monkeypatch.delenv(name, raising=False)
     devices = ScriptedGpus(2).devices()
-    with pytest.raises(ProbeStopped, match=r"is not visible to this torch\.$"):
+    with pytest.raises(ProbeStopped, match=r"is not visible to this process\.$"):
         select(devices, ("0000:09:00.0",), 1)
     monkeypatch.setenv(variable, "0,1")
-    with pytest.raises(ProbeStopped, match=rf"not visible to this torch \({variable}=0,1\)\.$"):
+    with pytest.raises(ProbeStopped, match=rf"not visible to this process \({variable}=0,1\)\.$"):
         select(devices, ("0000:09:00.0",), 1)
 
 
 def test_every_probe_of_a_worker_says_what_was_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpus_module, "_left_out", [])
+    monkeypatch.setattr(opening, "_left_out", [])
     monkeypatch.setenv("CUDA_LAUNCH_BLOCKING", "1")
     for _ in range(2):
         said = run(monkeypatch, ScriptedGpus(2), level="quick")

@@ -1,21 +1,31 @@
-"""Devices are opened in steps, so that what hangs has a name."""
+"""Devices are opened in steps, so that what hangs has a name; what they and the host can spare."""
 
 from __future__ import annotations
 
+import dataclasses
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from gputop.probes import catalog
-from gputop.probes.devices.opened import open_devices
+from gputop.probes.devices import opened
+from gputop.probes.devices.opened import (
+    host_free_bytes,
+    largest_fitting,
+    open_devices,
+    open_torch_devices,
+)
 from gputop.probes.protocol.messages import (
     ASKING,
     IMPORTING,
+    DeviceRecord,
     Message,
     Progress,
     Request,
 )
+from gputop.probes.protocol.sizing import GIB, MIB, spare_bytes
 from gputop.probes.protocol.spec import ProbeStopped
 
 
@@ -30,5 +40,36 @@ def test_the_driver_is_asked_in_a_step_of_its_own(monkeypatch: pytest.MonkeyPatc
     torch = SimpleNamespace(__version__="2.11", cuda=SimpleNamespace(is_available=available))
     monkeypatch.setitem(sys.modules, "torch", torch)
     with pytest.raises(ProbeStopped, match="seen"):
+        open_torch_devices(Request("gemm"), catalog.load("gemm").SPEC, said.append)
+    assert said == [Progress(0, 1, IMPORTING), Progress(0, 1, ASKING)]
+
+
+def test_a_probe_of_copies_asks_the_driver_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[Message] = []
+
+    def open_backend(params: object) -> None:
+        assert said == [Progress(0, 1, ASKING)]
+        raise ProbeStopped("failed", "seen")
+
+    monkeypatch.setattr(opened, "open_backend", open_backend)
+    with pytest.raises(ProbeStopped, match="seen"):
         open_devices(Request("memory"), catalog.load("memory").SPEC, said.append)
-    assert said[0] == Progress(0, 1, IMPORTING)
+
+
+def test_what_a_gpu_and_a_host_can_spare(tmp_path: Path) -> None:
+    gpu = DeviceRecord("a", 0, "GPU", memory_bytes=100 * GIB, free_bytes=21 * GIB)
+    assert spare_bytes(gpu, forced=False) == GIB
+    small = dataclasses.replace(gpu, memory_bytes=2 * GIB, free_bytes=2 * GIB)
+    assert spare_bytes(small, forced=False) == GIB
+    assert spare_bytes(small, forced=True) == 2 * GIB - 256 * MIB
+    assert largest_fitting((2 * GIB, GIB, MIB), [gpu, small], forced=False) == GIB
+    assert largest_fitting((2 * GIB,), [gpu], forced=False) is None
+    info = tmp_path / "meminfo"
+    info.write_text("MemTotal: 9999999 kB\nMemAvailable: 4194304 kB\n")
+    (tmp_path / "memory.max").write_text("3221225472\n")
+    (tmp_path / "memory.current").write_text("2147483648\n")
+    (tmp_path / "memory.stat").write_text("anon 1\ninactive_file 536870912\n")
+    group = (tmp_path, "memory.max", "memory.current")
+    assert host_free_bytes(info, [group]) == GIB + 512 * MIB
+    (tmp_path / "memory.max").write_text("max\n")
+    assert host_free_bytes(info, [group]) == 4 * GIB

@@ -34,9 +34,10 @@ MEASUREMENT = MeasuredValue(
 )  # fmt: skip
 MESSAGES: list[Message] = [
     Request("p2p", ("0000:06:00.0",), {"force": True, "kinds": {"a b": "NV18"}, "list": [1, None]}),
-    Hello("p2p", "p2p/1", "3.9.1", "gpu",
+    Hello("gemm", "gemm/1", "3.9.1", "gpu",
           (DeviceRecord("0000:06:00.0", 1, "NVIDIA H200", uuid="GPU-1", memory_bytes=1 << 37),),
           torch="2.1.0", nccl="2.28.9"),
+    Hello("p2p", "p2p/1", "3.9.1", "gpu", (), cuda="12.8"),
     Progress(1, 12, "a to b"),
     MEASUREMENT,
     Note("trace", "kernels", {"activities": [{"name": "k", "device": 0}]}),

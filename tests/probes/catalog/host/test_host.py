@@ -11,8 +11,8 @@ import pytest
 from gputop.probes.catalog.host import probe as host
 from gputop.probes.devices import numa
 from gputop.probes.devices.devices import Versions
-from gputop.probes.devices.host_copies import Copy, CpuCopier
-from gputop.probes.devices.host_memory import HostBuffer
+from gputop.probes.engine.host_copies import Copy, CpuCopier
+from gputop.probes.engine.host_memory import HostBuffer
 from gputop.probes.protocol.messages import (
     DeviceRecord,
     Hello,
@@ -26,8 +26,6 @@ from gputop.probes.protocol.messages import (
 )
 from gputop.probes.protocol.sizing import GIB, MIB
 from gputop.probes.protocol.spec import ProbeStopped
-
-torch = pytest.importorskip("torch")
 
 
 def run(**params: object) -> list[Message]:
@@ -108,26 +106,27 @@ def test_everything_is_freed_when_a_copy_fails(monkeypatch: pytest.MonkeyPatch) 
     close = HostBuffer.close
 
     def watched(self: HostBuffer) -> None:
-        closed.append(self.size_bytes)
+        closed.append(self.memory.size_bytes)
         close(self)
 
     monkeypatch.setattr(HostBuffer, "close", watched)
     monkeypatch.setattr(CpuCopier, "ends", lambda *a: (_ for _ in ()).throw(RuntimeError("lost")))
     with pytest.raises(RuntimeError, match="lost"):
         run(level="quick")
-    assert closed == [8 * MIB]
+    assert closed == [8 * MIB] * 3, "one on the host, and one for each made-up device"
 
 
 class FullGpus:
     """GPUs that have no room."""
 
     kind = "gpu"
+    no_kernels = None
 
     def __init__(self, free_bytes: int) -> None:
         self.free = free_bytes
 
     def versions(self) -> Versions:
-        return Versions(torch="2.1.0")
+        return Versions(cuda="12.8")
 
     def devices(self) -> tuple[DeviceRecord, ...]:
         return (DeviceRecord("0000:06:00.0", 0, "GPU", "0000:06:00.0", None, 141 * GIB),)
