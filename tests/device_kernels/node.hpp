@@ -33,7 +33,8 @@ struct Stream {
     std::deque<Work> todo = {};
 };
 struct Device {
-    char *arena = nullptr;
+    void *room = nullptr;
+    char *arena = nullptr;  // in it, and aligned
     size_t used = 0, next = 0;
     bool is_open = false;
     int broken = 0;
@@ -59,7 +60,7 @@ static unsigned long queued;
 static double now;  // the host's clock, which goes on with every call
 static thread_local int current = -1;
 
-static const size_t arena_bytes = 1ull << 36;
+static const size_t arena_bytes = 1ull << 36, huge_bytes = 2 << 20;
 
 static std::string told_text(const std::string &name, const std::string &otherwise = "") {
     const auto found = told.find(name);
@@ -139,9 +140,12 @@ static int allocate(void **at, size_t size) {
     if (!device) return 201;
     if (!size) return 1;
     if (device->used + size > memory_bytes()) return 2;
-    char *start = device->arena + device->next;
-    device->next += (size + 8191) / 4096 * 4096;  // never given out again, and a gap behind it
+    const size_t page = size < huge_bytes ? 4096 : huge_bytes;
+    const size_t place = (device->next + page - 1) / page * page;
+    char *start = device->arena + place;
+    device->next = (place + size + 8191) / 4096 * 4096;  // never given out again; a gap behind it
     mprotect(start, size, PROT_READ | PROT_WRITE);
+    if (page == huge_bytes) madvise(start, size, MADV_HUGEPAGE);
     device->kept[start] = size;
     device->used += size;
     counts["memory"]++;

@@ -15,7 +15,7 @@
 #include "doing.hpp"
 
 static void make_node() {
-    for (auto &device : devices) munmap(device->arena, arena_bytes);
+    for (auto &device : devices) munmap(device->room, arena_bytes + huge_bytes);
     for (auto &[at, host] : pinned)
         if (host.is_ours) munmap(at, host.size);
     devices.clear(), pinned.clear(), events.clear(), counts.clear(), last.clear();
@@ -24,9 +24,10 @@ static void make_node() {
     for (int index = 0; index < wanted; index++) {
         devices.push_back(std::make_unique<Device>());
         devices.back()->plain = {index, -1};
-        devices.back()->arena =
-            (char *)mmap(nullptr, arena_bytes, PROT_NONE,
-                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        void *room = mmap(nullptr, arena_bytes + huge_bytes, PROT_NONE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        devices.back()->room = room;
+        devices.back()->arena = (char *)(((size_t)room + huge_bytes - 1) / huge_bytes * huge_bytes);
     }
 }
 
