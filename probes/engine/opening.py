@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import itertools
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Optional, Union
@@ -15,17 +16,25 @@ from .runtime import Runtime
 
 _CUDA = "libcuda.so.1"
 _CUDA_OF_WSL = Path("/usr/lib/wsl/lib/libcuda.so.1")
+_DEVICES = Path("/dev")
+_DEVICE_FILES = ("nvidia[0-9]*", "nvidiactl", "nvidia-uvm", "kfd", "dri/renderD*")
+_MOST_NAMED = 3
 
 
-def open_runtime() -> Runtime:
-    """The driver that sees GPUs, CUDA's before HIP's; EngineError with its words otherwise."""
+def open_runtime(devices: Path = _DEVICES) -> Runtime:
+    """The driver that sees GPUs, CUDA's before HIP's; EngineError with its words otherwise.
+
+    `devices`: the folder of device files.
+    """
     refusals: list[EngineError] = []
     for make, handle in _drivers():
         opened = _opened(make, handle)
         if isinstance(opened, Runtime):
             return opened
         refusals.append(opened)
-    raise refusals[0] if refusals else EngineError(f"there is no {_CUDA} and no libamdhip64.so")
+    said = str(refusals[0]) if refusals else f"there is no {_CUDA} and no libamdhip64.so"
+    shut = shut_files(devices)
+    raise EngineError(said + (f"; this user may not open {', '.join(shut)}" if shut else ""))
 
 
 def _opened(make: "Callable[[Any], Runtime]", handle: Any) -> "Union[Runtime, EngineError]":
@@ -36,6 +45,22 @@ def _opened(make: "Callable[[Any], Runtime]", handle: Any) -> "Union[Runtime, En
     except EngineError as error:
         return error
     return EngineError("the driver shows this process no GPU")
+
+
+def shut_files(devices: Path = _DEVICES) -> "list[str]":
+    """Device files of GPUs that exist and that this process may not open, at most three.
+
+    Permissions do not tell it: a cgroup hides a GPU from a job behind a file that anybody may read.
+    """
+    found = []
+    for path in sorted(path for name in _DEVICE_FILES for path in devices.glob(name)):
+        try:
+            os.close(os.open(str(path), os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC))
+        except PermissionError:
+            found.append(str(path))
+        except OSError:
+            pass  # gone, or broken in another way, which the driver told
+    return found[:_MOST_NAMED]
 
 
 def _drivers() -> "Iterator[tuple[Any, Any]]":

@@ -19,12 +19,12 @@ NAMES = {
 """Which names the driver has on a node of each vendor."""
 
 
-class NoCompiler(Exception):
+class NoCompilerError(Exception):
     """There is no g++ here."""
 
 
 def built(folder: Path) -> Path:
-    """The library, compiled into a folder unless it lies there; NoCompiler without g++."""
+    """The library, compiled into a folder unless it lies there; NoCompilerError without g++."""
     parts = sorted(HERE.glob("*.?pp"))
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in (*parts, SOURCE))).hexdigest()
     path = folder / f"{digest[:16]}.so"
@@ -33,7 +33,7 @@ def built(folder: Path) -> Path:
         if not path.exists():
             compiler = shutil.which("g++")
             if compiler is None:
-                raise NoCompiler
+                raise NoCompilerError
             new = path.with_suffix(f".{os.getpid()}")
             subprocess.run(
                 [compiler, "-std=c++20", "-O2", "-fPIC", "-shared", "-pthread", "-w",

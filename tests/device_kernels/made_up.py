@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from gputop.probes.protocol.messages import (
@@ -101,5 +100,3 @@ class MadeUpNode:
 
     def close(self) -> None:
         self._python.communicate()
-
-

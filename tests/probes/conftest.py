@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.device_kernels.built import NoCompiler, built, installed
+from tests.device_kernels.built import NoCompilerError, built, installed
 from tests.device_kernels.made_up import MadeUpDriver, MadeUpNode
 
 
@@ -21,7 +22,7 @@ def made_up_library(
     folder = Path(cache.mkdir("made-up-driver")) if cache else tmp_path_factory.getbasetemp().parent
     try:
         return built(folder)
-    except NoCompiler:
+    except NoCompilerError:
         pytest.skip("no g++, which compiles the made-up driver")
 
 
@@ -60,3 +61,12 @@ def nvidia_node(libraries: Callable[..., str]) -> Iterator[MadeUpNode]:
     node = MadeUpNode(libraries("nvidia"), "nvidia")
     yield node
     node.close()
+
+
+@pytest.fixture
+def bare_python(tmp_path: Path) -> str:
+    """A Python without any site-packages, so without torch."""
+    path = tmp_path / "python"
+    path.write_text(f'#!/bin/sh\nexec "{sys.executable}" -S -E "$@"\n')
+    path.chmod(0o755)
+    return str(path)

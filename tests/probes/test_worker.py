@@ -16,6 +16,7 @@ import pytest
 from gputop.probes import catalog
 from gputop.probes.answering import answer
 from gputop.probes.protocol.messages import (
+    Done,
     Failure,
     Hello,
     MeasuredValue,
@@ -27,23 +28,18 @@ from gputop.probes.protocol.messages import (
 from gputop.probes.protocol.outcome import Outcome
 from gputop.probes.runner.client import WORKER
 from gputop.probes.runner.interpreters import find_interpreter, inspect
+from tests.device_kernels.made_up import MadeUpNode
 from tests.support.probe_runs import run_probe
 
 PROBES = WORKER.parent
 SELF_TEST = Request("p2p", params={"device": "cpu", "count": 3, "samples": 3})
+QUICK_TEST = Request("memory", params={"device": "cpu", "count": 1, "level": "quick"})
+WITH_TORCH = Request("gemm", params={"device": "cpu", "level": "quick"})
+"""A probe that needs torch."""
 
 
 def run(request: Request, python: str = sys.executable, deadline_seconds: float = 90.0) -> Outcome:
     return run_probe(request, python, lambda m: None, deadline_seconds, threading.Event())
-
-
-@pytest.fixture
-def bare_python(tmp_path: Path) -> str:
-    """A Python without any site-packages, so without torch."""
-    path = tmp_path / "python"
-    path.write_text(f'#!/bin/sh\nexec "{sys.executable}" -S -E "$@"\n')
-    path.chmod(0o755)
-    return str(path)
 
 
 def test_the_self_test_measures_every_pair() -> None:
@@ -53,7 +49,7 @@ def test_the_self_test_measures_every_pair() -> None:
     assert outcome.hello is not None
     assert outcome.hello.device_kind == "cpu"
     assert outcome.hello.python.split(".")[0] == "3"
-    assert outcome.hello.torch
+    assert outcome.hello.torch is None
     assert [d.key for d in outcome.hello.devices] == ["cpu:0", "cpu:1", "cpu:2"]
     latest = {(m.name, m.src, m.dst): m for m in outcome.latest()}
     assert len(latest) == 6 * 9 + 3 + 2, "of each pair; of two at once; by the host and by size"
@@ -71,7 +67,7 @@ def test_the_self_test_measures_every_pair() -> None:
 
 
 def test_a_python_without_torch(bare_python: str) -> None:
-    outcome = run(SELF_TEST, bare_python)
+    outcome = run(WITH_TORCH, bare_python)
     assert outcome.status == "no-torch"
     assert outcome.message == "This Python has no torch."
 
@@ -85,18 +81,19 @@ def answered(request: Request) -> list[Message]:
 
 def test_no_gpu_is_no_figure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    said = answered(Request("p2p"))
+    said = answered(Request("gemm"))
     assert isinstance(said[-1], Failure)
     assert said[-1].error == "refused"
     assert said[-1].text.startswith("No GPU")
     assert not any(isinstance(message, MeasuredValue) for message in said)
 
 
-def test_the_self_test_takes_no_gpu_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
-    said = answered(Request("memory", params={"selftest": True, "level": "quick", "count": 1}))
-    (hello,) = (message for message in said if isinstance(message, Hello))
+def test_the_self_test_takes_no_gpu_where_there_is_one(nvidia_node: MadeUpNode) -> None:
+    request = Request("memory", params={"selftest": True, "level": "quick", "count": 1})
+    found = nvidia_node.answers(request, "devices=2", counts=("calls.cuInit",))
+    (hello,) = (message for message in found.said if isinstance(message, Hello))
     assert (hello.device_kind, [d.key for d in hello.devices]) == ("cpu", ["cpu:0"])
+    assert found.counted["calls.cuInit"] == 0
 
 
 def test_an_unknown_probe_is_reported() -> None:
@@ -126,9 +123,10 @@ def speak(command: list[str], line: bytes, **more: object) -> subprocess.Complet
 
 
 def test_it_runs_bare_from_the_root_folder() -> None:
-    answer = speak([sys.executable, "-S", "-E", str(WORKER)], encode(SELF_TEST))
-    last = decode(answer.stdout.splitlines()[-1])
+    command = [sys.executable, "-S", "-E", str(WORKER)]
+    last = decode(speak(command, encode(WITH_TORCH)).stdout.splitlines()[-1])
     assert last == Failure("no-torch", "This Python has no torch.")
+    assert isinstance(decode(speak(command, encode(QUICK_TEST)).stdout.splitlines()[-1]), Done)
 
 
 @pytest.mark.parametrize("line", [b"", b"{}\n", b"\xff\xfe\n", b'{"v":1,"kind":"done"}\n'])
@@ -154,7 +152,7 @@ def test_what_c_code_prints_stays_out_of_the_answers(tmp_path: Path) -> None:
         "__version__ = '1.13.1'\n"
     )
     answer = speak(
-        [sys.executable, str(WORKER)], encode(SELF_TEST), env={"PYTHONPATH": str(tmp_path)}
+        [sys.executable, str(WORKER)], encode(WITH_TORCH), env={"PYTHONPATH": str(tmp_path)}
     )
     messages = [decode(line) for line in answer.stdout.splitlines()]
     assert messages[-1] == Failure("refused", "torch 1.13.1 is too old: 2.1 is needed.")
@@ -165,7 +163,7 @@ def test_what_c_code_prints_stays_out_of_the_answers(tmp_path: Path) -> None:
 def test_a_broken_torch_is_not_taken_for_a_missing_one(tmp_path: Path) -> None:
     (tmp_path / "torch.py").write_text("raise OSError('libcudart.so.12: cannot open\\x1b[1m')\n")
     answer = speak(
-        [sys.executable, str(WORKER)], encode(SELF_TEST), env={"PYTHONPATH": str(tmp_path)}
+        [sys.executable, str(WORKER)], encode(WITH_TORCH), env={"PYTHONPATH": str(tmp_path)}
     )
     last = decode(answer.stdout.splitlines()[-1])
     assert last == Failure("no-torch", "torch does not import: libcudart.so.12: cannot open")
@@ -178,7 +176,7 @@ def test_no_module_here_shadows_another(tmp_path: Path) -> None:
         "os.write(2, repr([p for p in sys.path if 'probes' in p]).encode())\n"
     )
     answer = speak(
-        [sys.executable, str(WORKER)], encode(SELF_TEST), env={"PYTHONPATH": str(tmp_path)}
+        [sys.executable, str(WORKER)], encode(WITH_TORCH), env={"PYTHONPATH": str(tmp_path)}
     )
     assert b"[]" in answer.stderr
 
@@ -214,10 +212,9 @@ def test_it_runs_under_the_oldest_python_there_is() -> None:
     ]
     for python in pythons:
         subprocess.run([python, "-S", "-E", "-c", everything, *names], check=True, timeout=60)
+        assert run(QUICK_TEST, python).status == "finished"
         if inspect(python, "a test").torch_version is None:
-            assert run(SELF_TEST, python).status == "no-torch"
-        else:
-            assert run(SELF_TEST, python).status == "finished"
+            assert run(WITH_TORCH, python).status == "no-torch"
 
 
 def test_an_old_python_is_refused_in_words(tmp_path: Path) -> None:

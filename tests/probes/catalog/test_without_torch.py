@@ -5,12 +5,14 @@ Nothing of ours is replaced: the driver is found by its name, and says what is w
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from gputop.probes.protocol.messages import Hello, MeasuredValue, Progress, Request
 from tests.device_kernels.made_up import NOTHING, Answered, MadeUpNode
+from tests.support.probe_runs import run_probe
 
 PAIRS = {(a, b) for a in "123" for b in "123" if a != b}
 P2P = Request("p2p", params={"level": "quick"})
@@ -195,6 +197,21 @@ def test_instances_are_chosen_by_their_uuid(nvidia_node: MadeUpNode) -> None:
     hello = next(m for m in found.said if isinstance(m, Hello))
     assert [(d.key, d.selected) for d in hello.devices] == [(keys[1], True), (keys[0], False)]
     assert found.held == NOTHING
+
+
+def test_copies_need_no_torch(
+    bare_python: str, libraries: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keeper, worker and loader as on a node, with a driver that is made up."""
+    monkeypatch.setenv("LD_LIBRARY_PATH", libraries("nvidia"))
+    monkeypatch.setenv("GPUTOP_MADE_UP", "devices=2")
+    outcome = run_probe(P2P, bare_python, lambda m: None, 90.0, threading.Event())
+    assert (outcome.status, outcome.exit_code) == ("finished", 0), outcome
+    assert outcome.hello is not None
+    assert (outcome.hello.device_kind, outcome.hello.torch) == ("gpu", None)
+    verdicts = {m.name: m.verdict for m in outcome.latest()}
+    assert verdicts["bytes_arrive"] == "arrived"
+    assert verdicts["write_bandwidth"] == "verified"
 
 
 @pytest.fixture

@@ -166,7 +166,6 @@ def test_without_kernels_copy_engines_stay(driver: MadeUpDriver) -> None:
 def test_memory_goes_back_whatever_call_fails(driver: MadeUpDriver, fault: str) -> None:
     backend = gpus(driver, 2, fault)
 
-
     def work() -> None:
         backend.allocate([0, 1], MIB)
         backend.flow_seconds([Flow(0, 1), Flow(1, 0)], MIB, 2)

@@ -113,12 +113,13 @@ def test_contexts_are_created_at_the_same_time() -> None:
         """As many functions as opening asks."""
 
         def __getitem__(self, name: str) -> Callable[..., int]:
-            return {
+            known: dict[str, Callable[..., int]] = {
                 "cuInit": lambda flags: 0,
                 "cuDriverGetVersion": lambda to: self.say(to, 12000),
                 "cuDeviceGet": self.say,
                 "cuDevicePrimaryCtxRetain": self.retain,
-            }[name]
+            }
+            return known[name]
 
         def say(self, to: Any, number: int) -> int:
             to._obj.value = number
@@ -183,7 +184,7 @@ def test_memory_is_counted_and_given_back(driver: MadeUpDriver) -> None:
     runtime.free(1, memory)
     assert runtime.free_bytes(1) == free
     assert driver.holds() == NOTHING
-    with pytest.raises(EngineError, match="cuMemAlloc_v2 answered 2 .*out of memory"):
+    with pytest.raises(EngineError, match=r"cuMemAlloc_v2 answered 2 .*out of memory"):
         runtime.allocate(1, free + 1)
 
 

@@ -1,4 +1,4 @@
-"""Work on held streams: what is counted, on made-up GPUs whose streams have a clock of their own."""
+"""Work on held streams: what is counted, on made-up GPUs whose streams have their own clock."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def test_a_gpu_that_the_kernel_does_not_list_has_no_kernels(
     driver: MadeUpDriver, tmp_path: Path
 ) -> None:
     runtime = opened(driver, kfd(tmp_path, CPU, gpu(7)))
-    with pytest.raises(EngineError, match="/sys/class/kfd does not list 0000:01:00.0"):
+    with pytest.raises(EngineError, match=r"/sys/class/kfd does not list 0000:01:00\.0"):
         Kernels(runtime).prepare(0)
     assert driver.holds() == NOTHING
 

@@ -1,0 +1,82 @@
+"""How the driver of a node is found, and what is said where none serves us."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gputop.probes.engine import opening
+from gputop.probes.engine.cuda import Cuda
+from gputop.probes.engine.library import EngineError
+from gputop.probes.engine.opening import open_runtime, shut_files
+from tests.device_kernels.made_up import MadeUpDriver
+
+
+def found(monkeypatch: pytest.MonkeyPatch, **drivers: Any) -> None:
+    """Say which libraries the loader finds, by the first word of their names."""
+    monkeypatch.setattr(
+        opening, "_loaded", lambda place: drivers.get(Path(str(place)).name.partition(".")[0])
+    )
+
+
+@pytest.fixture
+def shut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Device files, of which a cgroup keeps two from us."""
+    for name in ("nvidia0", "nvidia1", "nvidiactl", "nvidia-caps", "null"):
+        (tmp_path / name).write_text("")
+    really = os.open
+
+    def refuse(path: str, *rest: Any) -> int:
+        if path.endswith(("nvidia0", "nvidia1")):
+            raise PermissionError(errno.EPERM, "Operation not permitted")
+        return really(path, *rest)
+
+    monkeypatch.setattr(os, "open", refuse)
+    return tmp_path
+
+
+def test_files_that_may_not_be_opened_are_named(
+    shut: Path, driver: MadeUpDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = [str(shut / "nvidia0"), str(shut / "nvidia1")]
+    assert shut_files(shut) == files
+    found(monkeypatch, libcuda=driver.handle)
+    with pytest.raises(EngineError) as caught:
+        open_runtime(shut)
+    assert str(caught.value) == (
+        "cuInit answered 100 (CUDA_ERROR_NO_DEVICE: no device is detected); "
+        f"this user may not open {files[0]}, {files[1]}"
+    )
+
+
+def test_a_node_without_any_driver(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    found(monkeypatch)
+    with pytest.raises(EngineError, match=r"^there is no libcuda\.so\.1 and no libamdhip64\.so$"):
+        open_runtime(tmp_path)
+
+
+def test_the_driver_that_has_gpus_is_taken(
+    monkeypatch: pytest.MonkeyPatch, driver: MadeUpDriver, tmp_path: Path
+) -> None:
+    found(monkeypatch, libcuda=driver.handle, libamdhip64=driver.handle)
+    driver.becomes("devices=1")
+    assert isinstance(open_runtime(tmp_path), Cuda)
+    driver.becomes("devices=1", "cuInit=100")
+    assert open_runtime(tmp_path).is_hip
+    driver.becomes("devices=1", "cuInit=100", "hipInit=100")
+    with pytest.raises(EngineError, match="cuInit answered 100"):
+        open_runtime(tmp_path)
+
+
+def test_a_driver_that_counts_no_gpu(
+    monkeypatch: pytest.MonkeyPatch, driver: MadeUpDriver, tmp_path: Path
+) -> None:
+    """CUDA_VISIBLE_DEVICES= leaves it so."""
+    found(monkeypatch, libcuda=driver.handle)
+    driver.becomes("devices=1", "cuDeviceGetCount=100")
+    with pytest.raises(EngineError, match="cuDeviceGetCount answered 100"):
+        open_runtime(tmp_path)
