@@ -92,7 +92,6 @@ def test_one_wrong_bit_is_found(gpu: Gpu, operation: MemoryOperation) -> None:
 def test_a_sum_is_right_where_a_hold_gave_up(gpu: Gpu) -> None:
     gpu.close()
     gpu.becomes("late_holds=100")
-    gpu.arrays.seconds(READ, SIZE, 2)
     assert gpu.arrays.is_right(READ, SIZE)
 
 
