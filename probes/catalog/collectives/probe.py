@@ -30,10 +30,10 @@ SPEC = ProbeSpec(
     method="collectives/2",
     minimum_gpus=2,
     memory_bytes_per_gpu=LIBRARY_BYTES + 2 * GIB,
-    start_seconds=5.0,
+    start_seconds=3.0,
     seconds_per_gpu=0.25,
     seconds_per_pair=0.0,
-    seconds_alone=8.5,
+    seconds_alone=10.5,
     level_factors={"quick": 0.28, "normal": 1.0, "full": 4.0},
     quantities=tuple(operation.quantity for operation in OPERATIONS),
 )

@@ -26,9 +26,10 @@ SPEC = ProbeSpec(
     method="nccl/3",
     minimum_gpus=2,
     memory_bytes_per_gpu=NEEDED_BYTES,
-    start_seconds=4.5,
+    start_seconds=3.0,
     seconds_per_gpu=0.25,
     seconds_per_pair=0.06,
+    seconds_alone=1.0,
     level_factors={"quick": 1.0, "normal": 1.0, "full": 1.0},
     quantities=QUANTITIES,
 )

@@ -61,7 +61,8 @@ def test_after_a_kill_the_next_request_gets_another_worker() -> None:
 
     def kill(message: Message) -> None:
         if isinstance(message, Progress):
-            mine = psutil.Process().children()[-1].children()[0].pid
+            assert session._process is not None
+            mine = psutil.Process(session._process.pid).children()[0].pid
             pids.add(mine)
             os.kill(mine, signal.SIGKILL)
 
