@@ -267,8 +267,8 @@ MEASURED_SECONDS = {
         "nccl": (5.5, 7),
     },
 }  # fmt: skip
-"""On four H200 with the start, torch in the page cache or not: shortest and longest. Those of copies
-are of two H200, where they need no torch, with what four took longer before."""
+"""On four H200 with the start, torch in the page cache or not: shortest and longest. Those of
+copies are of two H200, where they need no torch, with what four took longer before."""
 
 
 def test_a_probe_says_what_it_costs() -> None:
