@@ -87,7 +87,7 @@ def rows(snapshot: NodeSnapshot, columns: int, lines: int) -> tuple[PictureLine,
     room = int((lines - BARS) * TABLE_SHARE) - 1
     # The scroll bar takes a column.
     width = columns - (1 + len(gpus) > room)
-    head, first, *others = table(gpus, width)[:room]
+    head, first, *others = table(gpus, width, slice(room))[:room]
     rest = width - width_of(first)
     return (
         PictureLine((*names, (" " * blank, ""), *told) if blank >= 0 else names, "surface"),

@@ -65,6 +65,7 @@ GROWING = (
     ("NVLink 60 s", 16), ("Util %", 16), ("Jobs", 26), ("Mem %", 22), ("60 s", 20), ("Util %", 24),
 )  # fmt: skip
 """Columns that take the room that is left, and up to which width, in this order."""
+WHOLE = slice(None)
 TRAFFIC_CELLS = 12
 """Cells of the links' column with the traffic behind the count."""
 
@@ -265,8 +266,8 @@ def _total(columns: Sequence[Column], gap: int) -> int:
     return sum(column.width for column in columns) + gap * (len(columns) - 1)
 
 
-def table(rows: Sequence[Row], width: int) -> tuple[Line, ...]:
-    """Write the header and a line for every row."""
+def table(rows: Sequence[Row], width: int, seen: slice = WHOLE) -> tuple[Line, ...]:
+    """Write the header and a line for every row; those of rows that are not `seen` stay empty."""
     columns = fitting(rows, width)
     gap = (" " * _gap(width), "")
     head: list[tuple[str, str]] = []
@@ -275,12 +276,12 @@ def table(rows: Sequence[Row], width: int) -> tuple[Line, ...]:
             head.append(gap)
         fit = left if column.at_left else right
         head.append((fit(column.title, column.width), "muted"))
-    lines = [tuple(head)]
-    for row in rows:
+    lines: list[Line] = [tuple(head), *[()] * len(rows)]
+    for place in range(*seen.indices(len(rows))):
         spans: list[tuple[str, str]] = []
         for column in columns:
             if spans:
                 spans.append(gap)
-            spans.extend(column.cell(row, column.width))
-        lines.append(tuple(spans))
+            spans.extend(column.cell(rows[place], column.width))
+        lines[1 + place] = tuple(spans)
     return tuple(lines)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from gputop.screens import NAMES
 from gputop.screens.node.cells import BUSY_PERCENT
 from gputop.terminal.clean import clean
+from gputop.topology.expectation.kept import Kept
 from gputop.topology.hardware.words import words_of
 from gputop.topology.jobs.grouping import Job, jobs
 from gputop.topology.model.readings import GpuProcess
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from gputop.topology.diagnosis.finding import Finding
     from gputop.topology.model.machine import Machine
     from gputop.topology.model.snapshot import NodeSnapshot
+    from gputop.topology.nccl.prediction import Prediction
     from gputop.topology.report import Report
 
 WORDS = {"healthy": "FIT", "slow": "SLOW", "broken": "BROKEN", "cannot tell": "CANNOT TELL"}
@@ -169,12 +171,33 @@ def undecided_line(machine: Machine, why: str = "") -> Line:
     return ((f"   {library}: {clean(why, 200) if why else 'working it out…'}", "muted"),)
 
 
+class _Clauses(NamedTuple):
+    """What there is to say of a prediction: of 128 GPUs it counts 16 thousand pairs."""
+
+    prediction: Prediction
+    whose: str
+    texts: tuple[str, ...]
+
+    def fits(self, question: tuple[Prediction, str]) -> bool:
+        """Whether it is about this very prediction."""
+        return question[0] is self.prediction and question[1] == self.whose
+
+
+def _clauses(question: tuple[Prediction, str]) -> _Clauses:
+    from gputop.topology.nccl.decide.summary import clauses
+
+    return _Clauses(*question, clauses(*question))
+
+
+_CLAUSES: Kept[tuple[Prediction, str], _Clauses] = Kept(_clauses, 1)
+
+
 def cost_line(report: Report, width: int) -> Line:
     """What an all-reduce costs here, and by which way the library goes."""
     machine, prediction = report.snapshot.machine, report.prediction
     if prediction is None:
         return undecided_line(machine, report.node.why_no_prediction)
-    from gputop.topology.nccl.decide.summary import clauses, library_name
+    from gputop.topology.nccl.decide.summary import library_name
 
     if prediction.failure:
         name = library_name(prediction)
@@ -193,7 +216,7 @@ def cost_line(report: Report, width: int) -> Line:
     # No communicator spans both vendors: say whose GPUs these are.
     mixed = len({gpu.vendor for gpu in machine.gpus}) > 1
     whose = {"rccl": "AMD", "nccl": "NVIDIA"}.get(prediction.library.name, "") if mixed else ""
-    for text in clauses(prediction, whose):
+    for text in _CLAUSES.of((prediction, whose)).texts:
         more = (*([_DOT] if len(spans) > 1 else []), (clean(text, 200), "muted"))
         if width_of((*spans, *more)) > width - 1:
             break

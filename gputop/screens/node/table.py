@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from textual import events
 from textual.message import Message
 
-from gputop.screens.node.gpu_lines import matching, table
+from gputop.screens.node.gpu_lines import WHOLE, matching, table
 from gputop.terminal.clean import clean
 from gputop.widgets.board import Board
 from gputop.widgets.gpu_cells import fast_traffic
@@ -103,13 +103,24 @@ class GpuTable(Board):
         )
         # `size` counts the column of the scroll bar too.
         width = self.scrollable_content_region.width or self.app.size.width
-        lines = table(self._rows, width)
+        lines = table(self._rows, width, self._seen())
         if not found:
             lines = (*lines[:1], ((f" no GPU matches “{clean(self.filter)}”", "muted"),))
         marks = [
             Cells(line, 0, width) for line, row in enumerate(self._rows, start=1) if row.selected
         ]
         self.show(lines, marks)
+
+    def _seen(self) -> slice:
+        """The rows that can be seen; all before the table has its place."""
+        height = self.scrollable_content_region.height
+        return slice(self.scroll_offset.y, self.scroll_offset.y + height) if height else WHOLE
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        """Make the lines that come into view."""
+        super().watch_scroll_y(old_value, new_value)
+        if round(old_value) != round(new_value):
+            self.show_rows(self._all)
 
     def move(self, step: int) -> None:
         """Select the GPU that many lines further down."""

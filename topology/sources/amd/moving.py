@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from ...model.part import Part, Raw
 from ...model.readings import EccBlock, EccCounts, GpuProcess, GpuReading
 from ..files.library_answers import Answers, dicts, is_whole, odd
-from .answers import AMDSMI, refusal
+from .answers import AMDSMI, is_count, refusal
 from .failures import failed
 from .machine import MAX_DEVICES, address, generation
 from .possible import believed
@@ -24,6 +25,7 @@ _VIOLATIONS = "amdsmi_get_violation_status"
 _PROCESSES = "amdsmi_get_gpu_process_list"
 _PAGES = "amdsmi_get_gpu_bad_page_info"
 _TOTAL_ECC = "amdsmi_get_gpu_total_ecc_count"
+_ERRORS = ("correctable", "uncorrectable", "deferred")
 _MAX_PROCESSES = 4096
 
 
@@ -203,6 +205,10 @@ def _blocks(raw: Raw) -> tuple[EccBlock, ...]:
         answer = raw.get(block) if isinstance(raw, dict) else None
         if not isinstance(answer, dict) or refusal(answer) is not None:
             continue
+        counts = tuple([answer.get(f"{name}_count") for name in _ERRORS])
+        if all(map(is_count, counts)):
+            found.append(_counted(block, *counts))
+            continue
         a = Answers({"it": answer}, AMDSMI)
         found.append(
             EccBlock(
@@ -214,6 +220,12 @@ def _blocks(raw: Raw) -> tuple[EccBlock, ...]:
             )
         )
     return tuple(found)
+
+
+@lru_cache(256)
+def _counted(block: str, corrected: int, uncorrected: int, deferred: int) -> EccBlock:
+    # Most blocks have counted nothing, on all GPUs and every second.
+    return EccBlock(block=block, corrected=corrected, uncorrected=uncorrected, deferred=deferred)
 
 
 def _processes(a: Answers) -> tuple[GpuProcess, ...] | None:

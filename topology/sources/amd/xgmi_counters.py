@@ -22,18 +22,17 @@ def bundles(a: Answers, peers: frozenset[str]) -> tuple[XgmiReading, ...]:
     if not ends:
         _, why = a.look((_LINKS, "links"))
         a.miss("xgmi", why or "the driver does not tell which link leads where")
-    return tuple(
-        _bundle(peer, [links[number] for number in numbers]) for peer, numbers in ends.items()
-    )
+    return tuple([_bundle(peer, links, numbers) for peer, numbers in ends.items()])
 
 
-def _bundle(peer: str, links: list[Raw]) -> XgmiReading:
+def _bundle(peer: str, links: list[Raw], numbers: list[int]) -> XgmiReading:
     """The counters of the links to one peer; a sum is None where one of its parts is not known."""
     sent = received = 0
-    for link in links:
+    for number in numbers:
+        link = links[number]
         write, read = link.get("write"), link.get("read")
         if not (is_count(write) and is_count(read)):
-            return _uncounted(peer, links)
+            return _uncounted(peer, [links[number] for number in numbers])
         sent += write
         received += read
     return XgmiReading(remote_address=peer, tx_bytes=_KB * sent, rx_bytes=_KB * received)

@@ -26,6 +26,11 @@ async def test_columns_leave_room_for_the_scroll_bar_at_once(width: int) -> None
         room = table.scrollable_content_region.width
         assert room == width - 1
         assert max(map(width_of, table.lines)) <= room
+        # Lines out of sight are made when they come into view.
+        assert not table.lines[-1]
+        table.scroll_end(animate=False)
+        await settle(pilot)
+        assert text_of(table.lines[-1]).split()[0] == "15"
 
 
 async def test_the_heading_over_a_jobs_variables_is_whole() -> None:
