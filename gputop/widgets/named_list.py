@@ -65,6 +65,12 @@ class NamedList(Board):
         """Scroll to the line under the cursor."""
         self.reveal(self._cells(1))
 
+    def watch_show_vertical_scrollbar(self) -> None:
+        """Scroll to the cursor now: Textual scrolls nothing that has no scroll bar yet."""
+        super().watch_show_vertical_scrollbar()
+        if self._names:
+            self.call_after_refresh(self.reveal_cursor)
+
     def _cells(self, width: int) -> Cells:
         return Cells(self.fixed_rows + self.place, 0, width)
 

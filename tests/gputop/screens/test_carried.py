@@ -173,5 +173,6 @@ async def test_a_search_goes_there_with_it_selected(words: str, screen: str, sel
             if pilot.app.current_mode == screen and selected in picture(pilot):
                 break
         assert pilot.app.current_mode == screen
+        assert selected in picture(pilot)
         gpu = report.snapshot.machine.gpus[3].address
         assert screen != "node" or pilot.app.screen.query_one(GpuTable).selected == gpu
