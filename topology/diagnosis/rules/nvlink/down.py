@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from ....expectation.cost.costs import costs_of, worst_copy
 from ....hardware.vendors import NVIDIA
@@ -58,12 +58,17 @@ def links_read(case: Case) -> list[Gpu]:
     ]
 
 
-def _most(case: Case, gpu: Gpu) -> tuple[int, str]:
+def _ups(case: Case) -> dict[str, int]:
+    """How many NVLinks of each GPU are active, counted once: each is compared with all others."""
+    return {gpu.address: up(gpu) for gpu in case.machine.gpus}
+
+
+def _most(case: Case, gpu: Gpu, ups: Mapping[str, int]) -> tuple[int, str]:
     """How many links should be up, by the same model in this node, else by the table."""
     sku = case.sku(gpu)
     if part_of_a_mesh(case, gpu):
         return 0, "a part of a mesh"
-    beside = max((up(other) for other in alike(case, gpu)), default=0)
+    beside = max((ups[other.address] for other in alike(case, gpu)), default=0)
     counted = sku is not None and sku.fabric in WIRED and "link_count" not in sku.unconfirmed
     of_model = (sku.link_count or 0) if sku is not None and counted else 0
     if beside >= of_model:
@@ -92,12 +97,12 @@ def _check_down(case: Case) -> Iterable[Finding] | None:
     known = links_read(case)
     if not known:
         return None
-    none_up = not any(up(gpu) for gpu in case.machine.gpus)
-    if none_up:
+    ups = _ups(case)
+    if not any(ups.values()):
         return _all_down(case, known)
     sick = []
     for gpu in known:
-        most, by = _most(case, gpu)
+        most, by = _most(case, gpu, ups)
         sku = case.sku(gpu)
         bridged = sku is None or sku.fabric not in WIRED
         # No link up on a board with bridges: none is fitted (DCGM#49).
@@ -210,7 +215,7 @@ def _check_missing(case: Case) -> Iterable[Finding] | None:
     known = links_read(case)
     if not known:
         return None
-    sick = []
+    sick, ups = [], _ups(case)
     for gpu in case.gpus:
         if (
             gpu.vendor != NVIDIA.id
@@ -224,7 +229,7 @@ def _check_missing(case: Case) -> Iterable[Finding] | None:
         listed = listed or _left_out(case, gpu)
         if not listed or any(link.active is None for link in gpu.nvlinks):
             continue
-        most, by = _most(case, gpu)
+        most, by = _most(case, gpu, ups)
         sku = case.sku(gpu)
         if up(gpu) < most and (up(gpu) or (sku is not None and sku.fabric in WIRED)):
             sick.append((gpu, most, by))

@@ -20,13 +20,15 @@ def _check_rate(case: Case) -> Iterable[Finding] | None:
         gpu.address: [(link.link, link.raw_gbs) for link in gpu.nvlinks if link.active]
         for gpu in links_read(case)
     }
-    known = [raw for links in rates.values() for _, raw in links if raw]
-    if not known:
+    fastest = {
+        own: max((raw or 0.0 for _, raw in links), default=0.0) for own, links in rates.items()
+    }
+    if not any(fastest.values()):
         return None
     found = []
     for gpu in case.gpus:
         those = [gpu.address, *(other.address for other in alike(case, gpu))]
-        best = max((raw for a in those for _, raw in rates.get(a, ()) if raw), default=0.0)
+        best = max(fastest.get(address, 0.0) for address in those)
         sku = case.sku(gpu)
         # The data sheet gives the payload, which is below the raw rate in every generation.
         best = max(best, (sku.link_gbs or 0.0) if sku is not None else 0.0)
