@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 PASTED = "pasted text"
 HOW_TO = (
     "No log is open: press o to name a file, compressed or not, or paste the text.",
-    "Output of nvidia-smi, lspci, ibstat, nccl-tests or env around it is read too.",
+    "What driver tools, lspci, ibstat, nccl-tests or env print is read too.",
     "",
     "Start the job with these variables to get one:",
     "  NCCL_DEBUG=INFO",
