@@ -16,7 +16,7 @@ from tests.outputs import commands
 from .json_mutations import of_json
 from .originals import Original, formats, originals
 from .tar_mutations import of_tar
-from .text_mutations import of_bytes, of_text
+from .text_mutations import MOST_BYTES, of_bytes, of_text
 from .xml_mutations import of_xml
 
 _NAMES = (b"\xff", b"\xc3", b"\x1b[31m", b"\n", b"\xe2\x80\xae", b"-", b" ", b"[red]")
@@ -90,6 +90,8 @@ def _mutated(form: str, original: Original, rolls: Random) -> tuple[str, dict[st
     kinds: list[str] = []
     for name in rolls.sample(list(files), min(len(files), rolls.choice((1, 1, 2)))):
         for _ in range(rolls.choice((1, 1, 1, 1, 2, 4))):
+            if len(files[name]) > 2 * MOST_BYTES:
+                break
             kind, change = rolls.choice(_changes(form, name, files[name]))
             with suppress(RecursionError):  # one change nested it deeper than the next can follow
                 files[name] = change(files[name], rolls)

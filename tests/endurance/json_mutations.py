@@ -129,9 +129,11 @@ def _value(here: Any, rolls: Random, raw: dict[str, bytes]) -> Any:
 
 
 def _many(here: Any) -> list[Any]:
-    """A list of ten thousand, or of as many as fit."""
-    size = len(json.dumps(here)) + 2
-    return [here] * min(10_000, MOST_BYTES // size + 1)
+    """A list of ten thousand, or of as many as fit; what changes one of them leaves the others."""
+    text = json.dumps(here)
+    times = min(10_000, MOST_BYTES // (len(text) + 2) + 1)
+    many: list[Any] = json.loads(f"[{', '.join([text] * times)}]")
+    return many
 
 
 def _put(made: bytes, raw: dict[str, bytes]) -> str:

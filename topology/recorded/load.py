@@ -246,7 +246,7 @@ def _quoted(data: bytes) -> str:
     lines = plain(data[:HEAD_BYTES]).split("\n")
     first = [(number, line.strip()) for number, line in enumerate(lines, 1) if line.strip()][:2]
     said = "; ".join(f"line {number}: {line[:60]}" for number, line in first)
-    return f" ({said}); {HELPS}"
+    return f" ({said}); {HELPS}" if said else f"; {HELPS}"
 
 
 def _as_utf8(data: bytes) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...recorded.sought import lines_with
-from .prefix import MARK
+from .prefix import MARK, without_colour
 
 MOST = MARK + b"INFO "
 """What nearly all lines of the library hold."""
@@ -14,14 +14,17 @@ class Chunk:
     """Whole lines, in order."""
 
     def __init__(self, lines: list[bytes]) -> None:
-        self.lines = lines
         whole = b"\n".join(lines)
+        if b"\x1b" in whole:
+            whole = without_colour(whole)
+            lines = whole.split(b"\n")
+        self.lines = lines
+        """Without colours, which could stand in every word."""
         marks = whole.count(MARK)
         self.others = [raw for raw in lines if raw.find(MOST) < 0] if marks else lines
         """The lines without the usual mark of the library."""
         self.unmarked = not marks
         self.blank = whole.isspace()
-        self.coloured = b"\x1b" in whole
         others = b"\n".join(self.others).count(MARK)
         self.glued = marks - others > len(lines) - len(self.others)
         """Some lines hold several marks."""

@@ -174,9 +174,10 @@ class GatheredLog:
     def pasted(self, name: bytes, value: bytes, line: int) -> None:
         """Keep a variable that the text sets, in a script or in the output of `env`."""
         key = (plain(name, 80), plain(value, 200))
-        if key not in self._variables:
-            self._pasted.add(key)
+        new = key not in self._variables
         _see(self._variables, key, value, line, None, self, MAX_VARIABLES, "variables")
+        if new and key in self._variables:
+            self._pasted.add(key)
 
     def notes(self) -> tuple[LogNote, ...]:
         """Warnings and remarks, in order of appearance."""

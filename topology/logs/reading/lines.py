@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import codecs
 import zlib
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from typing import Protocol
 
 CHUNK_BYTES = 1 << 20
@@ -47,11 +49,25 @@ def chunks(source: Readable | Iterable[bytes]) -> Iterator[bytes]:
     first = next(pieces, b"")
     if len(first) == 1:
         first += next(pieces, b"")
-    if first[:2] != _GZIP:
+    if first[:2] == _GZIP:
+        pieces = _unpacked(first, pieces)
+        first = next(pieces, b"")
+    yield from _in_lines(first, pieces)
+
+
+def _in_lines(first: bytes, pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """A text whose lines end in a newline: some terminals and editors end them in a return alone.
+
+    `>` of PowerShell writes UTF-16.
+    """
+    if first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        decode = codecs.getincrementaldecoder("utf-16")("replace").decode
+        yield from (decode(piece).encode("utf-8", "replace") for piece in chain((first,), pieces))
+    elif b"\r" in first and b"\n" not in first:
+        yield from (piece.replace(b"\r", b"\n") for piece in chain((first,), pieces))
+    else:
         yield first
         yield from pieces
-        return
-    yield from _unpacked(first, pieces)
 
 
 def _pieces(source: Readable | Iterable[bytes]) -> Iterator[bytes]:

@@ -16,15 +16,18 @@ from ..report.text import plain
 MARK = b" NCCL "
 LEVELS = {b"INFO": "INFO", b"WARN": "WARN", b"TRACE": "TRACE", b"CALL": "CALL"}
 _CACHE_LIMIT = 50_000
+_LONGEST_HEAD = 512
+"""Bytes before the mark in which host and process stand; names of hosts have at most 255."""
 _TEXTS = ("log", "message", "msg", "textPayload", "line", "content")
 """The fields in which Docker, journald, Google and other collectors keep the line."""
 
 _WHO = re.compile(rb"([A-Za-z0-9][\w.-]*):(\d+):(\d+)(?: \[(-?\d+)\])?(?: (.*))?$", re.DOTALL)
 _WHERE = re.compile(rb"([\w./-]+\.(?:cc|h|cu|cpp):\d+)")
-_ANSI = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+_ANSI = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 _FOLDED = re.compile(rb" \[repeated (\d{1,9})x across cluster\].*$")
 _GLUED = re.compile(
-    rb"([A-Za-z0-9][\w.-]*):(\d+):(\d+) \[-?\d+\](?: \S+:\d+(?: \(\w+\))?)? NCCL (?:INFO|WARN) "
+    rb"(?<![A-Za-z0-9])([A-Za-z0-9][\w.-]{0,255}):(\d+):(\d+) \[-?\d+\]"
+    rb"(?: \S+:\d+(?: \(\w+\))?)? NCCL (?:INFO|WARN) "
 )
 
 
@@ -40,7 +43,7 @@ class Speaker(NamedTuple):
 
 def source_of(head: bytes) -> str | None:
     """The source file and line that a warning names."""
-    where = _WHERE.search(head)
+    where = _WHERE.search(head[-_LONGEST_HEAD:])
     # ROCm's packages name the whole path of their build.
     return None if where is None else plain(where[1].rpartition(b"/src/")[2], 80)
 
@@ -58,7 +61,7 @@ class Heads:
         return self._read(end) or (None if end is head else self._read(head))
 
     def _read(self, head: bytes) -> Speaker | None:
-        match = _WHO.search(head)
+        match = _WHO.search(head[-_LONGEST_HEAD:])
         if match is None:
             return None
         host = self._whole_name(match[1], match[2])
@@ -115,6 +118,6 @@ def unwrapped(line: bytes) -> bytes:
     return line
 
 
-def without_colour(line: bytes) -> bytes:
-    """Remove terminal control sequences."""
-    return _ANSI.sub(b"", line)
+def without_colour(text: bytes) -> bytes:
+    """Remove terminal control sequences; lines stay lines."""
+    return _ANSI.sub(b"", text)

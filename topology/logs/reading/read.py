@@ -19,7 +19,7 @@ from .chunk import MOST, Chunk
 from .gathering import GatheredLog, numbered
 from .kinds import WORDS, Reader, family
 from .lines import LineReader, Readable
-from .prefix import MARK, Heads, source_of, unfolded, unwrapped, without_colour
+from .prefix import MARK, Heads, source_of, unfolded, unwrapped
 from .signs import NONE, Signs
 from .unmarked import MOST_OPENINGS, Unmarked, marked
 
@@ -122,6 +122,10 @@ class _Reading:
         counts: dict[str, int] = {}
         words, by_head = self._by_word, self._by_head
         log, unmarked = self._log, self._unmarked
+        if not any(lines):
+            self._number += len(lines)
+            log.kinds["elsewhere"] += len(lines)
+            return
         chunk = Chunk(lines)
         telling = self._telling(chunk)
         quoted = len(log.openings) >= MOST_OPENINGS or chunk.blank
@@ -129,17 +133,13 @@ class _Reading:
             self._number += len(lines)
             log.kinds["elsewhere"] += len(lines)
             return
-        coloured, glued, failing = chunk.coloured, chunk.glued, chunk.failing
-        for number, line in enumerate(lines, self._number + 1):
+        glued, failing = chunk.glued, chunk.failing
+        for number, line in enumerate(chunk.lines, self._number + 1):
             raw = line
             # Nearly all lines of a log are these: a head that is known, and one mark.
             head, mark, text = raw.partition(MOST)
             known = by_head.get(head) if mark else None
-            if (
-                known is None
-                or (glued and text.find(MARK) >= 0)
-                or (coloured and text.find(b"\x1b") >= 0)
-            ):
+            if known is None or (glued and text.find(MARK) >= 0):
                 at = raw.find(MARK)
                 if at < 0 and raw not in telling and not unmarked.awaits:
                     elsewhere += 1
@@ -149,7 +149,7 @@ class _Reading:
                 if raw[:1] == b"{":
                     raw = unwrapped(raw)
                     at = raw.find(MARK)
-                if at < 0 or b"\x1b" in raw or raw.find(MARK, at + 6) >= 0:
+                if at < 0 or raw.find(MARK, at + 6) >= 0:
                     ours += self._odd(raw, number)
                     continue
                 if raw[at + 6 : at + 11] != b"INFO ":
@@ -249,9 +249,7 @@ class _Reading:
         return self._lines.open_end and number == self._number + 1
 
     def _odd(self, raw: bytes, number: int) -> int:
-        """Read lines with colour, several lines in one, and lines without a mark."""
-        if b"\x1b" in raw:
-            raw = without_colour(raw)
+        """Read several lines in one, and lines without a mark."""
         parts = self._heads.split_glued(raw) if raw.count(MARK) > 1 else [raw]
         ours = 0
         for index, part in enumerate(parts):

@@ -16,19 +16,22 @@ from .torch_progress import MARKS
 
 _ABOUT = Sought(ABOUT)
 _LAST_WORDS = re.compile(
-    rb"NCCL error|NCCL Error|nccl\w+Error|Watchdog caught collective|Cuda failure|Last error:"
-    rb"|ProcessGroupNCCL.*(?:[Tt]imeout|[Ee]xception|abort|got stuck|timed out)"
+    rb"NCCL error|NCCL Error|nccl\w{1,80}Error|Watchdog caught collective|Cuda failure|Last error:"
 )
+_TORCH = b"ProcessGroupNCCL"
+_TORCH_ENDS = re.compile(rb"[Tt]imeout|[Ee]xception|abort|got stuck|timed out")
+"""Words that end PyTorch's process group, where they stand behind its name."""
 _OWN = Signs(
     (
         _LAST_WORDS.pattern.decode(), "NCCL INFO |NCCL WARN |CCL version",
+        "ProcessGroupNCCL.*(?:imeout|xception|abort|got stuck|timed out)",
         "INFO NET|INFO Ring|INFO Channel|INFO Trees|INFO comm|INFO Using|INFO Cuda|INFO CUDA",
-        "INFO rank|INFO Bootstrap|INFO NCCL_|INFO Launch|INFO Connected|WARN |INFO .*->|\x1b",
+        "INFO rank|INFO Bootstrap|INFO NCCL_|INFO Launch|INFO Connected|WARN |INFO .*->",
         *(re.escape(text.decode()) for text in (*VIA, *MARKS, *NAMES)),
     )
 )  # fmt: skip
 """Where none of these matches there are neither last words nor a version, a head, progress or a
-setting. Colours may hide all of them."""
+setting."""
 _VERSION = re.compile(rb"[NR]CCL version ?:? ?\d+\.\d+")
 _ITS_VERSION = re.compile(rb", NCCL version (\d{1,3}\.\d{1,3}\.\d{1,3})\b")
 _BARE = re.compile(rb"(?:^|[\s>:|\])])(NCCL (?:INFO|WARN) )")
@@ -116,8 +119,11 @@ class Unmarked:
         if awaited and not text.strip():
             self.awaits = True
             return 0
+        torch = text.find(_TORCH)
         last_words = _LAST_WORDS.search(text)
-        if b"ProcessGroupNCCL" in text and any(mark in text for mark in MARKS):
+        if last_words is None and torch >= 0:
+            last_words = _TORCH_ENDS.search(text, torch)
+        if torch >= 0 and any(mark in text for mark in MARKS):
             log.progress.read(text, number)
         if b"CCL version" in text and last_words is None:
             version = _VERSION.search(text)

@@ -29,9 +29,16 @@ def test_lines_of_the_library_are_counted(
 
 
 def test_a_chunk_of_other_programs_is_unmarked() -> None:
-    chunk = Chunk([DULL, b"\x1b[1merror"])
-    assert (chunk.unmarked, chunk.coloured, chunk.blank) == (True, True, False)
+    chunk = Chunk([DULL, b"error"])
+    assert (chunk.unmarked, chunk.blank) == (True, False)
     assert Chunk([b"", b" "]).blank
+
+
+def test_colours_are_removed_and_lines_stay_lines() -> None:
+    lines = [b"\x1b[1m" + DULL, b"\x1b]0;no end", b"", b"\x1b[31m" + SAID + b"\x1b[0m", b"\x1b"]
+    chunk = Chunk(lines)
+    assert chunk.lines == [DULL, b"0;no end", b"", SAID, b"\x1b"]
+    assert chunk.others == [DULL, b"0;no end", b"", b"\x1b"]
 
 
 def test_lines_that_fail_are_known() -> None:

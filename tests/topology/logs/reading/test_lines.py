@@ -41,3 +41,28 @@ def test_lines_that_nobody_needs_are_counted() -> None:
     assert log.kinds["elsewhere"] == 600_001
     (note,) = log.notes
     assert note.line == 300_001
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize(
+    "written",
+    [
+        HEAD_LINE.replace(b"\n", b"\r") * 3,
+        (HEAD_LINE * 3).decode().encode("utf-16"),
+        (HEAD_LINE * 3).replace(b"NCCL", b"\x1b[1mNC\x1b[0mCL"),
+    ],
+    ids=["returns", "utf-16", "colours"],
+)
+def test_a_log_is_read_however_its_lines_are_written(written: bytes, packed: bool) -> None:
+    log = read_log(io.BytesIO(gzip.compress(written) if packed else written))
+    assert (log.lines, log.library_lines) == (3, 3)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b"x" * 16_000 + HEAD_LINE, b"ProcessGroupNCCL " * 900 + b"timeou timeout\n"],
+    ids=["head", "torch"],
+)
+def test_long_lines_do_not_take_the_square_of_their_length(line: bytes) -> None:
+    log = read_log(io.BytesIO(line * 300))
+    assert log.lines == 300
