@@ -7,6 +7,14 @@ from .prefix import MARK, without_colour
 
 MOST = MARK + b"INFO "
 """What nearly all lines of the library hold."""
+LEVELS = {
+    b"INFO ": "INFO",
+    b"WARN ": "WARN",
+    b"TRACE": "TRACE",
+    b"CALL ": "CALL",
+    b"ABORT": "WARN",
+}
+"""What follows the mark in a line of the library."""
 _FAILURES = (b"ailed", b"rror")
 
 
@@ -23,7 +31,7 @@ class Chunk:
         marks = whole.count(MARK)
         self.others = [raw for raw in lines if raw.find(MOST) < 0] if marks else lines
         """The lines without the usual mark of the library."""
-        self.unmarked = not marks
+        self.unmarked = not marks or not any(MARK + level in whole for level in LEVELS)
         self.blank = whole.isspace()
         others = b"\n".join(self.others).count(MARK)
         self.glued = marks - others > len(lines) - len(self.others)

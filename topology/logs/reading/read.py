@@ -15,7 +15,7 @@ from ...recorded.sought import Vocabulary
 from ..report.report import LogReport
 from .blocks import read_system
 from .building import Blocks, Process
-from .chunk import MOST, Chunk
+from .chunk import LEVELS, MOST, Chunk
 from .gathering import GatheredLog, numbered
 from .kinds import WORDS, Reader, family
 from .lines import LineReader, Readable
@@ -23,13 +23,6 @@ from .prefix import MARK, Heads, source_of, unfolded, unwrapped
 from .signs import NONE, Signs
 from .unmarked import MOST_OPENINGS, Unmarked, marked
 
-_LEVELS = {
-    b"INFO ": "INFO",
-    b"WARN ": "WARN",
-    b"TRACE": "TRACE",
-    b"CALL ": "CALL",
-    b"ABORT": "WARN",
-}
 _WORD_CACHE = 20_000
 
 
@@ -141,7 +134,8 @@ class _Reading:
             known = by_head.get(head) if mark else None
             if known is None or (glued and text.find(MARK) >= 0):
                 at = raw.find(MARK)
-                if at < 0 and raw not in telling and not unmarked.awaits:
+                foreign = not mark and (at < 0 or raw[at + 6 : at + 11] not in LEVELS)
+                if foreign and raw not in telling and not unmarked.awaits:
                     elsewhere += 1
                     if not quoted and raw.strip() and len(log.openings) < MOST_OPENINGS:
                         log.openings.append((number, raw[:1600]))
@@ -271,7 +265,7 @@ class _Reading:
     def _uncommon(self, raw: bytes, at: int, number: int, *, cut: bool = False) -> int:
         """Read a marked line of any level; 1 when it is the library's."""
         log = self._log
-        level = _LEVELS.get(raw[at + 6 : at + 11])
+        level = LEVELS.get(raw[at + 6 : at + 11])
         if level is None:
             return self._unmarked.read(raw, number)
         process, log.where = self._process(raw[:at])
