@@ -105,7 +105,7 @@ def test_a_python_without_torch_is_reported(tmp_path: Path) -> None:
     python = tmp_path / "python"
     python.write_text(f'#!/bin/sh\nexec {sys.executable} -S -E "$@"\n')
     python.chmod(0o755)
-    done = gputop("probe", "p2p", "--selftest", "--python", str(python))
+    done = gputop("probe", "gemm", "--selftest", "--python", str(python))
     assert done.returncode == 3
     assert "torch" in done.stderr
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -47,6 +48,8 @@ def compiler(
 ) -> Iterator[None]:
     """hiprtc where ROCm's own libraries lie beside a torch."""
     images._images.clear()
+    # A torch that this process has imported already would be found instead.
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
     folder = tmp_path / "site" / "torch" / "lib"
     folder.mkdir(parents=True)
     (folder.parent / "__init__.py").write_text("raise AssertionError('imported')\n")
