@@ -32,7 +32,7 @@ gc.disable()
 
 # A slow or busy machine fails no test.
 settings.register_profile(
-    "untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=50
+    "untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=30
 )
 settings.register_profile("thorough", settings.get_profile("untimed"), max_examples=1000)
 settings.load_profile("untimed")
