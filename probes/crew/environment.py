@@ -28,6 +28,8 @@ _ASIDE_QUIET = {
 }
 """Variable -> why a rank runs without it; no decision depends on any of them."""
 
+_AT_START = ("LD_", "PYTHON")
+"""Beginnings of variables that the loader and Python read once."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,200}")
 _VALUE_LIMIT = 4096
 _MOST_CHANGES = 200
@@ -43,6 +45,9 @@ def changes_of(params: Mapping[str, Any]) -> "dict[str, str]":
     for name, value in wanted.items():
         if _NAME.fullmatch(name) is None:
             raise ProbeStopped("refused", f"{name!r:.60} is no name of a variable.")
+        if name.startswith(_AT_START):
+            text = f"{name} counts when a process starts, and ranks are forked: set it for gputop."
+            raise ProbeStopped("refused", text)
         if not isinstance(value, str) or "\0" in value or len(value) > _VALUE_LIMIT:
             raise ProbeStopped("refused", f"The value of {name} cannot be set.")
     changes = dict(wanted)

@@ -66,3 +66,9 @@ def test_what_cannot_be_set_is_refused(wanted: object) -> None:
     with pytest.raises(ProbeStopped) as caught:
         rank_environment.changes_of({"set": wanted})
     assert caught.value.error == "refused"
+
+
+@pytest.mark.parametrize("name", ["LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONPATH"])
+def test_what_only_a_new_process_reads_is_refused(name: str) -> None:
+    with pytest.raises(ProbeStopped, match=f"{name} counts when a process starts"):
+        rank_environment.changes_of({"set": {name: "/somewhere"}})
