@@ -41,6 +41,7 @@ class Gpus:
         self._seeds: dict[int, int] = {}
         self._rings: dict[int, Memory] = {}
         self._host: list[Memory] = []
+        self._joined: set[tuple[int, int]] = set()
 
     def versions(self) -> Versions:
         """Software versions; torch has no part in this."""
@@ -140,10 +141,13 @@ class Gpus:
         return StoreCheck(target.size_bytes, 8 * unlike.words, first)
 
     def _join(self, src: int, dst: int) -> None:
-        """Map the memory of both for each other, where the driver grants it."""
+        """Map the memory of both for each other, where the driver grants it; asks it once."""
+        if (src, dst) in self._joined:
+            return
         for one, other in ((src, dst), (dst, src)):
             if self.runtime.can_access(one, other):
                 self.runtime.reach(one, other)
+        self._joined.add((src, dst))
 
     def flow_seconds(self, flows: Sequence[Flow], size_bytes: int, copies: int) -> FlowTimes:
         """Time copies of the copy engine, with a held stream for each flow."""

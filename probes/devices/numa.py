@@ -1,8 +1,7 @@
 """NUMA nodes: their CPUs, the node of a GPU, and the node of a page.
 
 Work on the CPUs of a node runs in its own thread. The affinity ends with the thread, so there is
-nothing to restore. torch's own threads keep their CPUs, so such work must not make torch start
-threads (by an operation on a large host tensor).
+nothing to restore.
 """
 
 import contextlib
