@@ -12,6 +12,8 @@ from gputop.checking.answer import Answer
 from gputop.checking.measure import Measured
 from gputop.checking.node import Examined, examined, reference, selected
 from gputop.checking.runs import run_rules
+from gputop.measuring.selection import hidden_note, measurable
+from gputop.terminal.lines import say
 from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.engine import diagnose, load
 from gputop.topology.diagnosis.finding import Finding
@@ -86,9 +88,11 @@ def _measured(
 ) -> tuple[Examined, Measured]:
     """Measure, then read again; without an older reading the first one counts as earlier."""
     before = found.node
+    if not addresses and (note := hidden_note(before)):
+        say(note)
     measured = check_measure.measure(
         before,
-        addresses or tuple(gpu.address for gpu in before.machine.gpus),
+        addresses or measurable(before),
         full=wanted.mode == "full",
         force=wanted.force,
         python=wanted.python,

@@ -118,11 +118,15 @@ class ProbeController:
                 self._host.probe = ProbeState(probe=names[0] if len(names) == 1 else "probes")
                 self._probing().start_suite(names, targets, force, level, snapshot)
 
-        if force or snapshot.is_demo:
+        if snapshot.is_demo:
             go(addresses)
             return
         from gputop.measuring.announcing import announce
+        from gputop.measuring.selection import narrowed
 
+        if force:
+            go(addresses or narrowed(snapshot))
+            return
         announced = announce(snapshot, names, addresses, level)
         self._confirm(announced, lambda: go(announced.addresses))
 

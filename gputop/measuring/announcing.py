@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from gputop.measuring import busy, planning
+from gputop.measuring.selection import hidden_note, measurable, narrowed
 from gputop.terminal.clean import clean
 from gputop.topology.model import units
 from gputop.topology.model.snapshot import NodeSnapshot
@@ -33,7 +34,8 @@ def announce(
     Who is busy follows from the last readings; the run itself asks the driver again.
     """
     labels = {gpu.address: clean(gpu_label(gpu)) for gpu in snapshot.machine.gpus}
-    whole = planning.plan(names, snapshot.machine, addresses, level=level)
+    whole = planning.plan(names, snapshot.machine, addresses or measurable(snapshot), level=level)
+    note = "" if addresses else hidden_note(snapshot)
     taken = {address: why for address in whole.addresses if (why := _busy(snapshot, address))}
     idle = tuple(address for address in whole.addresses if address not in taken)
     left_out = bool(taken) and not addresses and len(idle) >= LEAST_IDLE
@@ -44,6 +46,8 @@ def announce(
         f"{what}: about {units.seconds(plan.estimate_seconds)} on {_gpus(plan.addresses, labels)}"
     )
     lines = [f"{cost}, up to {units.size(plan.memory_bytes_per_gpu)} of memory on each."]
+    if note:
+        lines.append(f"{note}.")
     if left_out:
         lines.append(f"Left out: {_named(tuple(taken), labels)} busy.")
     elif taken:
@@ -53,7 +57,7 @@ def announce(
     return Announcement(
         title=f"Load {count} {free}GPU{'s' * (count != 1)}?",
         lines=tuple(lines),
-        addresses=idle if left_out else addresses,
+        addresses=idle if left_out else addresses or narrowed(snapshot),
     )
 
 
@@ -62,7 +66,7 @@ def idle_gpus(snapshot: NodeSnapshot) -> tuple[tuple[str, ...], tuple[str, ...]]
 
     A demo has none to leave out, because a simulated run loads no GPU.
     """
-    every = tuple(gpu.address for gpu in snapshot.machine.gpus)
+    every = measurable(snapshot)
     taken = tuple(address for address in every if not snapshot.is_demo and _busy(snapshot, address))
     idle = tuple(address for address in every if address not in taken)
     return (idle, taken) if len(idle) >= LEAST_IDLE else (every, taken)

@@ -5,13 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from gputop.terminal.clean import clean
 from gputop.topology.hardware.vendors import AMD, NVIDIA, VENDORS, vendor_of
+from gputop.topology.model import units
 from gputop.topology.model.machine import Gpu, Machine
-from gputop.topology.nccl.decide.communicator import address_of
+from gputop.topology.model.snapshot import NodeSnapshot
+from gputop.topology.nccl.decide.communicator import address_of, left_visible
 from gputop.topology.nccl.decide.unserved import unserved_gpus
 from gputop.topology.nccl.order import hip_order
+from gputop.topology.nccl.settings import Settings
 from gputop.topology.nccl.system.ranks import ranks_of
 from gputop.topology.nccl.xml.detect import ranked
+from gputop.topology.wiring.graph import gpu_label
 
 EVERY = tuple(vendor.id for vendor in VENDORS)
 DRIVERS = {"index": EVERY} | {vendor.management.lower(): (vendor.id,) for vendor in VENDORS}
@@ -20,6 +25,7 @@ RUNTIMES = {vendor.runtime.lower(): (vendor.id,) for vendor in VENDORS} | {
     NVIDIA.runtime.lower(): EVERY
 }
 """PyTorch on ROCm says cuda:N as well."""
+VISIBLE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
 KINDS = (*DRIVERS.keys() - {"index"}, *RUNTIMES, "rank")
 ADDRESS = re.compile(r"^(?:([0-9a-fA-F]{4,8}):)?([0-9a-fA-F]{2}):([0-9a-fA-F]{2})\.([0-7])$")
 
@@ -45,6 +51,38 @@ def select(words: str | None, machine: Machine, bare: str = "index") -> tuple[st
         if address not in found:
             found.append(address)
     return tuple(found)
+
+
+def measurable(snapshot: NodeSnapshot) -> tuple[str, ...]:
+    """PCI addresses of the GPUs that a run measures where none is named.
+
+    On this machine a list of visible devices in the environment (CUDA_VISIBLE_DEVICES and the
+    like) holds for the probes too. If it leaves no GPU, all are meant, and the probe says why none
+    can be used.
+    """
+    served = select(None, snapshot.machine)
+    if snapshot.source != ("live",):
+        return served
+    visible = left_visible(snapshot.machine, Settings.of(snapshot), [])
+    return tuple(gpu for gpu in served if visible is None or gpu in visible) or served
+
+
+def narrowed(snapshot: NodeSnapshot) -> tuple[str, ...]:
+    """The same; () for all where none is hidden."""
+    return measurable(snapshot) if hidden_note(snapshot) else ()
+
+
+def hidden_note(snapshot: NodeSnapshot) -> str:
+    """Which GPUs a list of visible devices keeps from being measured; "" where none."""
+    kept, served = measurable(snapshot), select(None, snapshot.machine)
+    names = [
+        gpu_label(gpu)
+        for gpu in snapshot.machine.gpus
+        if gpu.address in served and gpu.address not in kept
+    ]
+    settings = Settings.of(snapshot)
+    lists = [f"{name}={settings.text(name)}" for name in VISIBLE if settings.text(name) is not None]
+    return clean(f"{units.ranged(names)} left out ({', '.join(lists)})", 200) if names else ""
 
 
 def _one(word: str, machine: Machine, bare: str) -> str:

@@ -22,10 +22,12 @@ from gputop.commands.probe.node import chosen, demo_snapshot, live_snapshot
 from gputop.commands.probe.run import ProbeRun
 from gputop.exits import USAGE, Exit
 from gputop.measuring.planning import plan
+from gputop.measuring.selection import hidden_note
 from gputop.probes import catalog
 from gputop.reading import check_sources
 from gputop.simulating.suite import simulated_plan
 from gputop.terminal.clean import clean
+from gputop.terminal.lines import say
 from gputop.terminal.nearest import did_you_mean
 from gputop.topology.model.machine import Machine
 from gputop.topology.nccl.versions import UnknownVersionError, version_for
@@ -136,10 +138,12 @@ def command(
     _check_options(names or catalog.NAMES, changes, version, logs, large=large, trace=trace)
     snapshot = None if selftest else demo_snapshot(demo) if demo else live_snapshot()
     machine = Machine() if snapshot is None else snapshot.machine
+    if snapshot is not None and gpus is None and (note := hidden_note(snapshot)):
+        say(f"note: {note}")
     planned = plan(
         names,
         machine,
-        () if snapshot is None else chosen(gpus, machine),
+        () if snapshot is None else chosen(gpus, snapshot),
         level=level,
         force=force,
         selftest=selftest,

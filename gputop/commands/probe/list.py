@@ -58,9 +58,9 @@ def _described(spec: ProbeSpec) -> dict[str, object]:
 
 def _found(gpus: str | None) -> int:
     """The number of GPUs on this machine that would be measured."""
-    sources = load_sources(("nvml", "amdsmi", "kfd", "pci"))
-    machine = settle(LiveFeed(sources, thorough=True)).machine
-    return len(chosen(gpus, machine)) if machine.gpus or gpus else 0
+    sources = load_sources(("nvml", "amdsmi", "kfd", "pci", "environment"))
+    snapshot = settle(LiveFeed(sources, thorough=True))
+    return len(chosen(gpus, snapshot)) if snapshot.machine.gpus or gpus else 0
 
 
 def _estimate(spec: ProbeSpec, count: int) -> dict[str, object]:

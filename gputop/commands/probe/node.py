@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from gputop import __version__
 from gputop.exits import CANNOT_TELL, USAGE, Exit
-from gputop.measuring.selection import SelectionError, select
+from gputop.measuring.selection import SelectionError, measurable, select
 from gputop.reading import read_snapshot, settle
-from gputop.topology.model.machine import Machine
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.sources.live import LiveFeed
 
@@ -25,9 +24,9 @@ def demo_snapshot(name: str) -> NodeSnapshot:
     return read_snapshot((), name)
 
 
-def chosen(gpus: str | None, machine: Machine) -> tuple[str, ...]:
-    """PCI addresses of --gpus, else of all GPUs; raises Exit for an unknown GPU."""
+def chosen(gpus: str | None, snapshot: NodeSnapshot) -> tuple[str, ...]:
+    """PCI addresses of --gpus, else of all visible GPUs; raises Exit for an unknown GPU."""
     try:
-        return select(gpus, machine)
+        return measurable(snapshot) if gpus is None else select(gpus, snapshot.machine)
     except SelectionError as error:
         raise Exit(str(error), USAGE) from error

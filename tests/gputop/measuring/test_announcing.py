@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from gputop.measuring.announcing import announce
 from gputop.topology.model.readings import GpuProcess
+from gputop.topology.model.snapshot import EnvironmentVariable
 from tests.support.app import gpu, reading, snapshot_of
 
 GPUS = tuple(gpu(number) for number in range(4))
@@ -34,3 +37,12 @@ def test_busy_ones_are_left_out_of_all_but_not_of_those_that_were_picked() -> No
     assert said.addresses == picked
     assert "GPU0 is in use by process 4711" in said.lines[1]
     assert "P measures beside others" in said.lines[1]
+
+
+def test_a_hidden_gpu_is_left_out_and_named() -> None:
+    listed = EnvironmentVariable(name="CUDA_VISIBLE_DEVICES", value="0,1,3", origin="environment")
+    idle = snapshot_of(GPUS, tuple(reading(one, utilization_percent=0.0) for one in GPUS))
+    said = announce(msgspec.structs.replace(idle, environment=(listed,)), ("p2p",), (), "normal")
+    assert said.title == "Load 3 idle GPUs?"
+    assert said.lines[1] == "GPU2 left out (CUDA_VISIBLE_DEVICES=0,1,3)."
+    assert said.addresses == tuple(GPUS[number].address for number in (0, 1, 3))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gputop.measuring.selection import SelectionError, select
+from gputop.measuring.selection import SelectionError, hidden_note, measurable, select
 from gputop.topology.model.machine import Gpu, Machine
+from gputop.topology.model.snapshot import EnvironmentVariable, NodeSnapshot
 
 A, B = "0000:1b:00.0", "0000:43:00.0"
 UUID = "GPU-00000000-0000-4000-8000-00000000000a"
@@ -82,3 +83,21 @@ def test_a_number_that_either_vendor_could_mean_is_refused(words: str) -> None:
 
 def test_a_rank_is_that_of_the_gpus_that_take_part() -> None:
     assert select("0,1", BOTH, bare="rank") == ("0000:63:00.0", B)
+
+
+@pytest.mark.parametrize(
+    ("source", "visible", "measured", "note"),
+    [
+        ("live", "1", (B,), "GPU1 left out (CUDA_VISIBLE_DEVICES=1)"),
+        ("live", "1,0", (A, B), ""),
+        # No GPU is left: the probe itself says why it cannot use one.
+        ("live", "", (A, B), ""),
+        ("recorded.json", "1", (A, B), ""),
+    ],
+)
+def test_a_list_of_visible_devices_holds_for_the_probes_of_this_machine(
+    source: str, visible: str, measured: tuple[str, ...], note: str
+) -> None:
+    listed = EnvironmentVariable(name="CUDA_VISIBLE_DEVICES", value=visible, origin="environment")
+    snapshot = NodeSnapshot(taken_at=0.0, source=(source,), machine=MACHINE, environment=(listed,))
+    assert (measurable(snapshot), hidden_note(snapshot)) == (measured, note)

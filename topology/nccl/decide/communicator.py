@@ -48,7 +48,7 @@ def communicator(
     assumptions: list[str] = []
     chosen = None if gpus is None else {address_of(gpu) for gpu in gpus}
     if chosen is None:
-        chosen = _visible(machine, settings, assumptions)
+        chosen = left_visible(machine, settings, assumptions)
     if chosen is not None:
         kept = [place for place, _ in sorted(ranks.items(), key=lambda item: item[1])]
         kept = [place for place in kept if addresses[place[1]] in chosen]
@@ -56,8 +56,11 @@ def communicator(
     return NodeCommunicator(ranks=ranks, addresses=addresses, assumptions=tuple(assumptions))
 
 
-def _visible(machine: Machine, settings: Settings, assumptions: list[str]) -> set[str] | None:
-    """Addresses that lists of visible devices leave; None when none is set."""
+def left_visible(machine: Machine, settings: Settings, assumptions: list[str]) -> set[str] | None:
+    """Addresses that lists of visible devices leave; None when none is set.
+
+    Adds to `assumptions` what it takes for granted.
+    """
     vendor = leading(machine.gpus)
     left = [gpu for gpu in machine.gpus if gpu.vendor == vendor.id]
     names, order = ["CUDA_VISIBLE_DEVICES"], "in PCI order; with several models CUDA's own order"
