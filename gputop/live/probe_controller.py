@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from gputop import messages
+from gputop.measuring.selection import narrowed
 from gputop.messages import ProbeState, SuiteState
 
 if TYPE_CHECKING:
@@ -122,7 +123,6 @@ class ProbeController:
             go(addresses)
             return
         from gputop.measuring.announcing import announce
-        from gputop.measuring.selection import narrowed
 
         if force:
             go(addresses or narrowed(snapshot))
