@@ -36,9 +36,18 @@ END
 "$work/tools/bin/pex" "$work"/gputopo-*.whl --constraints "$work/constraints.txt" "${targets[@]}" \
     --console-script gputop --venv prepend --sh-boot --no-emit-warnings --output-file "$work/plain.pex"
 
-# The first line of a pex is that of a shell script; unpack.sh follows it.
+# The first line of a pex is that of a shell script; unpack.sh follows it. Behind the line that says
+# where this file lies once it is unpacked, a function of unpack.sh is asked.
+line=$(grep --text --line-number --max-count 1 '^INSTALLED_PEX=' "$work/plain.pex" | cut -d : -f 1)
 mkdir -p "$(dirname "$file")"
-{ head -n 1 "$work/plain.pex"; cat "$here/unpack.sh"; tail -n +2 "$work/plain.pex"; } > "$work/gputop.pex"
+{
+    head -n 1 "$work/plain.pex"
+    cat "$here/unpack.sh"
+    head -n "$line" "$work/plain.pex" | tail -n +2
+    # shellcheck disable=SC2016
+    echo 'gputop_unpacked "${INSTALLED_PEX%/*}"'
+    tail -n "+$((line + 1))" "$work/plain.pex"
+} > "$work/gputop.pex"
 chmod 755 "$work/gputop.pex"
 mv "$work/gputop.pex" "$file"
 

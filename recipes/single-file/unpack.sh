@@ -1,3 +1,4 @@
+# shellcheck shell=sh
 # Where gputop.pex unpacks itself, once: in the cache folder of the user or, where that cannot be
 # written, in a folder below a temporary one that nobody else may enter. PEX_ROOT names another.
 gputop_usable() {
@@ -18,6 +19,22 @@ gputop_python() {
         command -v "$python" > /dev/null && return 0
     done
     python3 -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2> /dev/null
+}
+# Names the unpacked folder that a start goes to without asking any Python. Pex names such folders after
+# the Python that they are for, and here expects the path of the one that made this file. All folders of
+# this file lie in $1; those of other nodes that share the disk may be for a Python that this one lacks.
+gputop_unpacked() {
+    for library in "$1"/*/lib/python3.*/site-packages/msgspec/_core.*-"$(uname -m)"-linux-gnu.so; do
+        folder=${library%/lib/python3.*}
+        version=${library#"$folder/lib/"}
+        version=${version%%/*}
+        if [ -e "$library" ] && [ -x "$folder/bin/$version" ] &&
+            [ "$(basename "$(readlink "$folder/bin/$version")")" = "$version" ]; then
+            # shellcheck disable=SC2034
+            INSTALLED_PEX=$folder
+            return
+        fi
+    done
 }
 if [ -z "${PEX_ROOT:-}" ]; then
     user=$(id -u)
