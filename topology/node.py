@@ -5,8 +5,6 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, NoReturn
 
-import msgspec
-
 from .model.machine import Machine
 from .model.quantities import CAN_ACCESS
 from .model.snapshot import EnvironmentVariable, Measurement, NodeSnapshot
@@ -14,7 +12,7 @@ from .wiring.graph import Graph, build_graph
 from .wiring.relations import RelationMatrix, islands, matrix
 
 if TYPE_CHECKING:
-    from .nccl.prediction import Prediction
+    from .nccl.prediction import DomainView, Prediction
 
 
 class _Wiring:
@@ -36,11 +34,25 @@ class _Wiring:
         return islands(self.matrix)
 
 
-class _Decision(msgspec.Struct, frozen=True, eq=False):
+class _Decision:
     """The prediction, or why there is none; neither before it was requested."""
 
-    prediction: Prediction | None = None
-    why_none: str = ""
+    def __init__(
+        self,
+        snapshot: NodeSnapshot | None = None,
+        prediction: Prediction | None = None,
+        why_none: str = "",
+    ) -> None:
+        self.prediction, self.why_none = prediction, why_none
+        self._snapshot = snapshot
+
+    @cached_property
+    def nic_views(self) -> tuple[DomainView, ...]:
+        if self.prediction is None or self._snapshot is None:
+            return ()
+        from .nccl.decide.predict import nics_between_nodes
+
+        return nics_between_nodes(self._snapshot, self.prediction)
 
 
 _OPEN = _Decision()
@@ -109,6 +121,14 @@ class Node:
         return self._decision.why_none
 
     @property
+    def nic_views(self) -> tuple[DomainView, ...]:
+        """The NICs of each rank in a job over several nodes; () without a prediction.
+
+        Made when first asked for, which may take half a second with 128 GPUs.
+        """
+        return self._decision.nic_views
+
+    @property
     def decided(self) -> bool:
         """Whether there is a prediction, or a reason why there is none."""
         return self._decision is not _OPEN
@@ -129,18 +149,18 @@ class Node:
         from .nccl.decide.predict import NoGpusError
 
         try:
-            decision = _Decision(predict_with_flags(self._snapshot))
+            decision = _Decision(self._snapshot, predict_with_flags(self._snapshot))
         except NoGpusError as error:
             return self.undecidable(str(error))
         return self._with(self._snapshot, self._wiring, decision)
 
     def deciding(self, prediction: Prediction) -> Node:
         """The same node with this prediction, which somebody made already."""
-        return self._with(self._snapshot, self._wiring, _Decision(prediction))
+        return self._with(self._snapshot, self._wiring, _Decision(self._snapshot, prediction))
 
     def undecidable(self, why: str) -> Node:
         """The same node without a prediction, with the reason."""
-        return self._with(self._snapshot, self._wiring, _Decision(None, why))
+        return self._with(self._snapshot, self._wiring, _Decision(why_none=why))
 
 
 def _deciding(

@@ -148,6 +148,8 @@ class Refresher:
         node = self._report.node
         try:
             node = node.decide()
+            # Made here, where no screen waits for it.
+            _ = node.nic_views
         except Exception as error:
             # Reported once: another try on the same machine would fail alike.
             node = node.undecidable(f"{type(error).__name__}: {error}")

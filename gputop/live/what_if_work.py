@@ -47,6 +47,7 @@ def work_out(
 ) -> WhatIfOutcome | None:
     """Predict with the changes and ask the rules; None when a newer request has come."""
     node = real.node.follow(with_changes(real.snapshot, changes)).decide()
+    _ = node.nic_views
     try:
         comparison = study.change(changes)
         cost = costs_of(node).all_reduce

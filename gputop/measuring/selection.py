@@ -11,7 +11,7 @@ from gputop.topology.model import units
 from gputop.topology.model.machine import Gpu, Machine
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.nccl.decide.communicator import address_of, left_visible
-from gputop.topology.nccl.decide.unserved import unserved_gpus
+from gputop.topology.nccl.decide.left_out import unserved_gpus
 from gputop.topology.nccl.order import hip_order
 from gputop.topology.nccl.settings import Settings
 from gputop.topology.nccl.system.ranks import ranks_of

@@ -46,7 +46,7 @@ def _taken(node: Node) -> dict[str, GpuNic]:
         gpus = {0: node.snapshot.machine.gpus[0].address}
     library = prediction.library.name.upper()
     found = {}
-    for view in prediction.views:
+    for view in node.nic_views:
         for rank in view.ranks:
             net = _first(view, rank)
             if net is not None and rank in gpus:

@@ -11,6 +11,7 @@ from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.engine import diagnose
 from gputop.topology.explain.nics import gpu_nics
 from gputop.topology.explain.switches import switch_above
+from gputop.topology.nccl.decide.predict import predict
 from gputop.topology.report import Report
 from tests.support.app import demo_report, give, press, text
 
@@ -65,8 +66,24 @@ def test_each_gpu_has_its_nic_and_its_switch() -> None:
     assert nics[third].text == "NCCL takes mlx5_3: PIX, 48.0 GB/s, GPUDirect RDMA"
     assert nics[third].place == "near"
     assert "shared with mlx5_3" in switch_above(node.snapshot.machine, third)
-    amd = gpu_nics(demo_report("mi300x-8").node)
-    assert not any(nic.taken for nic in amd.values())
+
+
+def test_a_library_that_leaves_nics_out_within_one_node_still_takes_one_between_nodes() -> None:
+    for demo, first in (
+        ("pcie-l40s-8", "NCCL takes mlx5_0: PIX, 24.0 GB/s, GPUDirect RDMA"),
+        ("mi300x-8", "RCCL takes mlx5_0: PIX, 48.0 GB/s, GPUDirect RDMA"),
+    ):
+        node = demo_report(demo).node
+        prediction = node.prediction
+        assert prediction is not None
+        assert not any(view.nets for view in prediction.views)
+        nics = gpu_nics(node)
+        assert all(nic.taken for nic in nics.values())
+        assert nics[node.snapshot.machine.gpus[0].address].text == first
+    hosts_alike = predict(node.snapshot, nodes=2)
+    assert [view.local_nets for view in node.nic_views] == [
+        view.local_nets for view in hosts_alike.views
+    ]
 
 
 def test_charts() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gputop.topology.nccl.decide import ground, predict
+from gputop.topology.nccl.decide import ground, groundwork, predict
 from gputop.topology.nccl.decide.standing import Standing
 from gputop.topology.nccl.nodes import System
 from gputop.topology.nccl.prediction import Graphs
@@ -50,7 +50,7 @@ def test_nothing_is_searched_again_for_a_level_that_allows_the_same(
         searched.append(system)
         return search_graphs(system, *given, **more)
 
-    monkeypatch.setattr(predict, "search_graphs", search)
+    monkeypatch.setattr(groundwork, "search_graphs", search)
     monkeypatch.setattr(ground, "_kept", [])
     node, shared = DemoFeed("hgx-h100-8").at(7), Standing()
     for level in ("NVL", "PIX", "SYS"):

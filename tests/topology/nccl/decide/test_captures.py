@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from gputop.topology.nccl.decide import groundwork
 from gputop.topology.nccl.decide.timing import Timing
 from gputop.topology.nccl.prediction import DomainView, Graphs, NetDecision, Prediction
 from tests.support.nccl.captures import emulated, expected, names, predicted, topology_of
@@ -88,7 +89,7 @@ def test_every_recorded_view(folder: str, name: str, monkeypatch: pytest.MonkeyP
 def skip_search(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave the search out, which has tests of its own and takes most of the time."""
     here = "gputop.topology.nccl.decide.predict"
-    monkeypatch.setattr(f"{here}.search_graphs", lambda *_args, **_kw: Graphs())
+    monkeypatch.setattr(groundwork, "search_graphs", lambda *_args, **_kw: Graphs())
     monkeypatch.setattr(f"{here}.timing_of", lambda *_args, **_kw: Timing())
     # What has no graphs is kept for nobody else.
     monkeypatch.setattr(f"{here}.keep_ground", lambda *_args: None)
