@@ -64,7 +64,7 @@ def read_stream(
         log = read_log(stream, name=name, heard=heard, signs=known_signs(), outputs=True)
     except (LogUnreadable, gzip.BadGzipFile) as error:
         raise ReadError(f"{name}: {error}") from error
-    if log.empty:
+    if log.empty and not log.suspects:
         raise ReadError(f"{name}: {_nothing(log)}")
     return log
 
@@ -141,6 +141,6 @@ def _finding(finding: Finding) -> dict[str, Any]:
         ],
         "count": finding.count,
         "look": finding.look,
-        "fix": [fix.text for fix in finding.fix],
+        "fix": [f"{fix.text} {fix.command or ''}".rstrip() for fix in finding.fix],
         "sources": finding.sources,
     }

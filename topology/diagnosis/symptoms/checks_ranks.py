@@ -74,6 +74,17 @@ def _failed(log: LogReport) -> bool:
     return aborted or any(note.level != "INFO" for note in log.notes)
 
 
+def work_before_timeout(log: LogReport) -> Iterator[Proof]:
+    """Loading, saving or the like as the last thing before a collective's time is over."""
+    for note in log.busy:
+        yield Proof(note.line, note.text)
+        yield from (
+            Proof(late.line, late.text)
+            for late in log.notes
+            if "Watchdog caught collective" in late.text and late.line > note.line
+        )
+
+
 def rank_behind(log: LogReport) -> Iterator[Proof]:
     """Ranks that called fewer collectives of a group than another one, which waits for them."""
     groups: dict[str, list[RankProgress]] = defaultdict(list)

@@ -25,9 +25,17 @@ MAX_PROOFS = 6
 REPORTED = "reported-by-framework"
 SILENT = ", and this log does not say why"
 UNCERTAIN = "; no line that is known here names the cause"
-ECHOES = (REPORTED, "peer-gone", "proxy-echo", "watchdog-timeout")
+ECHOES = (
+    REPORTED, "peer-gone", "proxy-echo", "watchdog-timeout", "nvshmem-failed",
+    "system-error-unsaid", "cuda-other",
+)  # fmt: skip
 """Rows that say that something failed, but not what."""
-TABLES = ("outside.toml", "table.toml")
+TABLES = ("outside.toml", "system.toml", "cuda.toml", "table.toml")
+SAYS_CUDA = (
+    r"(?:[Cc]uda failure (?:\d+ )?'|\bCUDA (?:driver |runtime )?error(?: \d+)?(?: at \S+)?:? '?"
+    r"|Test CUDA failure \S+ '|\bError \d+: |\bCUDA_ERROR_\w+: |[Cc]uda runtime error ?\(\d+\) ?: )"
+)
+"""How programs begin a line with CUDA's own words; patterns call it {cuda}."""
 
 
 class Symptom(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -61,7 +69,12 @@ def table() -> tuple[Symptom, ...]:
     """The symptoms in the order of the files."""
     texts = [files(__package__).joinpath(name).read_bytes().decode() for name in TABLES]
     rows = [row for text in texts for row in tomllib.loads(text)["symptom"]]
-    return tuple(msgspec.convert(row, Symptom) for row in rows)
+    return tuple(_expanded(msgspec.convert(row, Symptom)) for row in rows)
+
+
+def _expanded(row: Symptom) -> Symptom:
+    patterns = tuple(pattern.replace("{cuda}", SAYS_CUDA) for pattern in row.any)
+    return msgspec.structs.replace(row, any=patterns)
 
 
 @cache
@@ -113,10 +126,24 @@ def unexplained(log: LogReport) -> tuple[LogNote, ...]:
     """
     found = explain(log)
     left = _left_over(found, log)
-    if found and all(finding.id in ECHOES for finding in found if finding.severity == BROKEN):
-        lines = {note.line for note in left}
-        left += tuple(note for note in log.suspects if note.line not in lines)
+    broken = [finding.id for finding in found if finding.severity == BROKEN]
+    # A job whose ranks come to be ready prints much that only sounds like a failure.
+    failed = bool(broken) or not log.communicators
+    if failed and all(ident in ECHOES for ident in broken):
+        shown = {proof.line for finding in found for proof in finding.evidence}
+        shown |= {note.line for note in left} | _lines_of_outputs(log)
+        left += tuple(note for note in log.suspects if note.line not in shown)
     return left
+
+
+def _lines_of_outputs(log: LogReport) -> set[int]:
+    """Lines of other tools' outputs, which the rules read."""
+    sections = () if log.pasted is None else log.pasted.sections
+    return {
+        line
+        for section in sections
+        for line in range(section.first, section.first + len(section.lines))
+    }
 
 
 def _left_over(found: Iterable[Finding], log: LogReport) -> tuple[LogNote, ...]:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files
+
+import msgspec
 
 from ...logs.report.report import LogNote, LogReport
+from ...toml import tomllib
 from ..finding import BROKEN, Finding
 from .explain import ECHOES
 
@@ -14,8 +20,40 @@ _OF_ROW = {
     "2000, TORCH_NCCL_DUMP_ON_TIMEOUT=1), and py-spy dump of the rank that prints no such line",
     "peer-gone": "the output of the other ranks and hosts: the earliest error of all is the cause",
     "proxy-echo": "the output of the other ranks and hosts: the earliest warning is the cause",
+    "cuda-other": "the lines above it, the same run with CUDA_LAUNCH_BLOCKING=1 and NCCL_DEBUG="
+    "INFO, and dmesg | grep -i nvrm",
+    "nvshmem-failed": "the same run with NVSHMEM_DEBUG=INFO: its first error names the cause",
+    "system-error-unsaid": f"{DEBUG}: its first WARN line names the cause",
     "reported-by-framework": f"{DEBUG}: its first WARN line names the cause",
 }
+
+
+MOST_SUBJECTS = 2
+
+
+class Subject(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One entry of subjects.toml."""
+
+    name: str
+    any: tuple[str, ...]
+    fetch: str
+
+
+@cache
+def subjects() -> tuple[Subject, ...]:
+    """What lines in unknown words may be about."""
+    text = files(__package__).joinpath("subjects.toml").read_bytes().decode()
+    return tuple(msgspec.convert(entry, Subject) for entry in tomllib.loads(text)["subject"])
+
+
+def spoken_of(left: Sequence[LogNote]) -> tuple[Subject, ...]:
+    """The subjects of these lines, in the order of the table."""
+    found = (
+        subject
+        for subject in subjects()
+        if any(re.search(pattern, note.text) for pattern in subject.any for note in left)
+    )
+    return tuple(found)[:MOST_SUBJECTS]
 
 
 def next_step(log: LogReport, found: Sequence[Finding], left: Sequence[LogNote]) -> str:
@@ -27,6 +65,10 @@ def next_step(log: LogReport, found: Sequence[Finding], left: Sequence[LogNote])
         return _OF_ROW[broken[0]]
     if any(note.level == "WARN" for note in left):
         return f"{DEBUG}, from its start to the failure"
+    if left and (about := spoken_of(left)):
+        names = " and of ".join(subject.name for subject in about)
+        wanted = "; ".join(subject.fetch for subject in about)
+        return f"the quoted lines speak of {names}. Fetch {wanted}"
     if not log.library_lines and not found:
         return DEBUG
     return ""

@@ -84,6 +84,8 @@ class GatheredLog:
         """The first lines that speak of nothing known, with their numbers."""
         self.suspects: list[tuple[int, bytes]] = []
         """The first lines that speak of a failure in words that no pattern knows."""
+        self.busy: tuple[LogNote, ...] | None = None
+        """What went on before the first timeout of a collective; None before one is seen."""
         self.speakers = Speakers()
         self.progress = TorchProgress()
         self.nobody = Process(host="", pid=0, cuda_dev=None)

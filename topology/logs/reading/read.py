@@ -15,6 +15,7 @@ from ...recorded.sought import Vocabulary
 from ..report.report import LogReport
 from .blocks import read_system
 from .building import Blocks, Process
+from .busy import TIMEOUT, Before
 from .chunk import LEVELS, MOST, Chunk
 from .gathering import GatheredLog, numbered
 from .kinds import WORDS, Reader, family
@@ -61,6 +62,7 @@ class _Reading:
         self._by_head: dict[bytes, tuple[Process, str | None]] = {}
         self._by_word: dict[bytes, str | Reader | None] = dict(WORDS)
         self._number = 0
+        self._before = Before()
         self._library_lines = 0
 
     def report(self, name: str) -> LogReport:
@@ -98,6 +100,7 @@ class _Reading:
             openings=numbered(log.openings),
             suspects=numbered(log.suspects),
             progress=log.progress.built(),
+            busy=log.busy or (),
             systems=tuple(filter(None, (read_system(*block) for block in strays.items()))),
             pasted=self._pasted(name),
             outputs_until=None if self._kept is None else self._kept.until,
@@ -110,6 +113,10 @@ class _Reading:
         return read_pasted(data, name, self._kept.number) if data and self._kept else None
 
     def _read(self, lines: list[bytes]) -> None:
+        self._read_lines(lines)
+        self._before.passed(lines)
+
+    def _read_lines(self, lines: list[bytes]) -> None:
         """Read every line; this loop has to be fast."""
         elsewhere, ours = 0, 0
         counts: dict[str, int] = {}
@@ -143,6 +150,9 @@ class _Reading:
                 if raw[:1] == b"{":
                     raw = unwrapped(raw)
                     at = raw.find(MARK)
+                if log.busy is None and TIMEOUT in raw:
+                    busy = self._before.busy(chunk.lines[: number - self._number - 1], number)
+                    log.busy = numbered(busy)
                 if at < 0 or raw.find(MARK, at + 6) >= 0:
                     ours += self._odd(raw, number)
                     continue

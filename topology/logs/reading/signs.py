@@ -23,7 +23,9 @@ ABOUT = (
     b"/dev/shm", b" in comm 0x", b"[INFO] ", b"] INFO NET", b"] INFO Ring", b"] INFO Channel",
     b"] INFO Tree", b"] INFO Using", b"] INFO comm", b"DataLoader worker", b"bus error", b"Imex",
     b"NVSwitch", b"loo connect", b"client socket", b"Static function", b"peermem", b"peer_mem",
-    b"locked memory", b"peer access", *VIA,
+    b"locked memory", b"peer access", b"nvidia", b"NVIDIA", b"NVSHMEM", b"nvshmem", b"UCX",
+    b"PCIe Bus Error", b"AER:", b"kfd", b"ROCk", b"HSA_", b"HW Exception", b"No devices",
+    b"placement group", b"node types", b"libfabric", b"OFI ", b"hip", b"[[gpu", b"MPS ", *VIA,
 )  # fmt: skip
 """A line without any of these speaks of nothing that the patterns mean."""
 _LIBRARY = re.compile(

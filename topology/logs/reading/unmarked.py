@@ -52,15 +52,24 @@ _VIA = re.compile(
 """A connection without the head of its line, and often without its channel."""
 _SUSPECT = re.compile(
     rb"[Ee]rror|ERROR|[Ff]ail|FATAL|Exception|[Aa]bort|[Tt]imed? ?out|TIMEOUT|[Kk]illed"
-    rb"|Segmentation|[Hh]ang|[Ss]tuck"
+    rb"|Segmentation|[Hh]ang\b|[Ss]tuck|[Uu]nable to|[Cc]ould ?n(?:ot|'t)|[Cc]an(?:not|'t)|denied"
+    rb"|[Nn]ot (?:found|detected)|[Rr]efused|[Uu]nrecognized|[Uu]nknown symbol|corrupt"
 )
 _SUSPECTS = Sought(
     (
         b"rror", b"ERROR", b"ail", b"FATAL", b"Exception", b"bort", b"imed", b"imeout", b"TIMEOUT",
-        b"illed", b"Segmentation", b"ang", b"tuck",
+        b"illed", b"Segmentation", b"ang", b"tuck", b"nable to", b"ould", b"annot", b"an't",
+        b"denied", b"ot found", b"ot detected", b"efused", b"nrecognized", b"nknown symbol",
+        b"corrupt",
     )
 )  # fmt: skip
 """Each suspect holds one of these: to look for them is quicker."""
+_HARMLESS = re.compile(
+    rb"(?:[Ee]rrors?|failures?|failed)\W{1,3}(?:0|none|None|no)\b"
+    rb"|\b(?:0|[Nn]o|without) (?:errors?|fail)|^\W*(?:\[\w+\]:)?\[W[ \d]"
+    rb"|\bWARNING\b|(?i:warning):|^\s*(?:If|See|When|Note|#) "
+)
+"""The words of failures in counts that are zero, in warnings and in advice."""
 _FRAME = re.compile(rb"^\W*(?:\[?\w+\]?: *)?(?:File \"|frame #\d)")
 """A place in a trace: its path may hold the same words."""
 _EMPTY_WORDS = re.compile(rb"Last error:\s*$")
@@ -151,7 +160,7 @@ class Unmarked:
             log.kinds["sign"] += 1
             return 0
         wanted = len(log.suspects) < MOST_SUSPECTS
-        if wanted and _SUSPECT.search(text) and not _FRAME.search(text):
+        if wanted and _looks_wrong(text):
             log.suspects.append((number, text[:1600]))
         log.kinds["elsewhere"] += 1
         return 0
@@ -163,6 +172,10 @@ class Unmarked:
             held = [one for one in self._present if one in text]
         possible = [pattern for one in held for pattern in self._present.get(one, ())]
         return self._signs.excerpt(text, possible) if possible else None
+
+
+def _looks_wrong(text: bytes) -> bool:
+    return bool(_SUSPECT.search(text)) and not (_FRAME.search(text) or _HARMLESS.search(text))
 
 
 def _holds(line: bytes, marks: Iterable[bytes]) -> bool:

@@ -116,6 +116,8 @@ class LogReport(msgspec.Struct, frozen=True, kw_only=True):
     """The first lines without the library's head that speak of a failure in unknown words."""
     progress: tuple[RankProgress, ...] = ()
     """How far ranks came, by line; only where PyTorch's watchdog says it."""
+    busy: tuple[LogNote, ...] = ()
+    """Work that had not ended when the first collective's time was over: loading, saving."""
     systems: tuple[LoggedSystem, ...] = ()
     """System blocks of processes that name no communicator in this text."""
     pasted: PastedText | None = None

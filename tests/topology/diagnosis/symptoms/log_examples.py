@@ -76,7 +76,7 @@ EXAMPLES: dict[str, list[str]] = {
         "busId 60 commId 0xc - Init START",
     ],
     "reported-by-framework": [
-        "RuntimeError: NCCL error in: /pytorch/c10d/ProcessGroupNCCL.cpp:410, unhandled system "
+        "RuntimeError: NCCL error in: /pytorch/c10d/ProcessGroupNCCL.cpp:410, unhandled cuda "
         "error, NCCL version 2.4.8"
     ],
 }

@@ -16,6 +16,8 @@ from tests.support.nccl.logs import lines_of, recorded
 from tests.topology.diagnosis.symptoms.log_examples import EXAMPLES
 from tests.topology.diagnosis.symptoms.outside_examples import OUTSIDE
 from tests.topology.diagnosis.symptoms.ranks_examples import DIFFERENT
+from tests.topology.diagnosis.symptoms.system_examples import CUDA_FORMS, CUDA_WORDS
+from tests.topology.diagnosis.symptoms.system_examples import SYSTEM as AROUND
 
 A = "node1:11:11 [0] NCCL INFO "
 B = "node1:12:12 [1] NCCL INFO "
@@ -200,6 +202,7 @@ SHOWN = {
     **EXAMPLES,
     **OUTSIDE,
     **DIFFERENT,
+    **AROUND,
 }
 
 
@@ -216,6 +219,22 @@ def test_a_symptom_is_found_and_proven(ident: str) -> None:
         assert proof.what == f"line {proof.line}"
     if len(lines) == 1:
         assert not unexplained(log)
+
+
+def test_what_cuda_says_is_read_whoever_reports_it() -> None:
+    for words, idents in CUDA_WORDS.items():
+        for form in CUDA_FORMS:
+            log = read_log([form.format(words).encode()], signs=known_signs())
+            found = [finding.id for finding in explain(log)]
+            assert len(found) == 1, (words, form)
+            assert found[0] in idents, (words, form)
+
+
+def test_work_that_ended_before_a_timeout_is_not_blamed() -> None:
+    loading, late = AROUND["long-work"]
+    for between in ("step 40 loss 2.1", loading.replace("61%", "100%")):
+        log = read_log([line.encode() for line in (loading, between, late)], signs=known_signs())
+        assert [finding.id for finding in explain(log)] == ["watchdog-timeout"]
 
 
 def test_every_row_has_a_test_and_its_parts() -> None:
