@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import events
 from textual.app import ComposeResult, SystemCommand
-from textual.containers import Container
 from textual.reactive import reactive
 from textual.screen import Screen
 from textual.widget import Widget
@@ -21,6 +20,7 @@ from gputop.terminal.clean import clean
 from gputop.terminal.size import TINY_BELOW
 from gputop.widgets.bars import KeyBar, StatusBar, TopBar
 from gputop.widgets.board import Board
+from gputop.widgets.kept_lines import KeptLines, Pane
 from gputop.widgets.key import Key, bindings, commands
 from gputop.widgets.spans import Line, width_of
 from gputop.widgets.status import news_line, source_line, status_line, tabs, what_if_line
@@ -40,7 +40,7 @@ MOST_FITTINGS = 4
 changes the room of the next."""
 
 
-class View(Screen[None]):
+class View(Screen[None], KeptLines):
     """A screen of the app: the line above, the body, the status line and the keys.
 
     A subclass gives `body()` and `draw(report)`; it draws only while it is on screen. The app
@@ -71,12 +71,14 @@ class View(Screen[None]):
         """The app, as far as screens know it."""
         self._fittings = 0
         self._fits_soon = False
+        self._keyed: tuple[object, ...] | None = None
+        """What the line of keys was last made from."""
 
     def compose(self) -> ComposeResult:
         """Lay out the lines around the body."""
         yield TopBar(id="top")
         yield StatusBar(id="what-if")
-        with Container(id="body"):
+        with Pane(id="body"):
             yield from self.body()
         yield Board(id="tiny")
         yield StatusBar(id="status")
@@ -234,12 +236,19 @@ class View(Screen[None]):
             news = news_line(report.events, report.snapshot.taken_at, place)
         # While something is in progress, news stands at the right, where there is room.
         self.query_one("#status", StatusBar).show(now or news, news if now else ())
-        self.query_one("#keys", KeyBar).keys(
-            [
-                (key.name, self.gputop.words.say(key.label), action)
-                for key, action in key_line(self.KEYS, self._leading())
-            ]
-        )
+        self._draw_keys()
+
+    def _draw_keys(self) -> None:
+        """Update the line of keys, where it may be another one."""
+        words, leading = self.gputop.words, self._leading()
+        if (known := (words, leading, self.app.size.width)) != self._keyed:
+            self._keyed = known
+            self.query_one("#keys", KeyBar).keys(
+                [
+                    (key.name, words.say(key.label), action)
+                    for key, action in key_line(self.KEYS, leading)
+                ]
+            )
 
     def _leading(self) -> tuple[str, ...]:
         """The names in LINE that do something now."""

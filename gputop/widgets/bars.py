@@ -5,13 +5,13 @@ from __future__ import annotations
 from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
-from textual.widget import Widget
 
 from gputop.theming import inks_of
+from gputop.widgets.kept_lines import KeptLines
 from gputop.widgets.spans import EMPTY, Line, width_of
 
 
-class Bar(Widget):
+class Bar(KeptLines):
     """One line: spans at the left, spans at the right."""
 
     can_focus = False

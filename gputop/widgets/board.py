@@ -7,7 +7,7 @@ as long as what they are made of stays the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from rich.segment import Segment
@@ -19,6 +19,7 @@ from textual.strip import Strip
 
 from gputop.terminal.clean import clean
 from gputop.theming import inks_of
+from gputop.widgets.kept_lines import KeptLines
 from gputop.widgets.spans import Cells, Grid, Line, text_of, width_of
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from gputop.theming import Inks
 
 
-class Board(ScrollView):
+class Board(ScrollView, KeptLines):
     """Shows lines; the first `fixed_rows` and the first `fixed_columns` cells never scroll.
 
     Its only state is the given lines and how far it is scrolled.
@@ -95,17 +96,20 @@ class Board(ScrollView):
         widths = self._widths
         del widths[len(new) :]
         moved = {mark.line for mark in set(old_marks) ^ set(new_marks)}
+        changed: list[Region] = []
         for index in range(max(len(old), len(new))):
             before = old[index] if index < len(old) else None
             after = new[index] if index < len(new) else None
             if before != after:
                 self._strips.pop(index, None)
-                if after is not None:
-                    widths[index : index + 1] = (width_of(after),)
                 start, end = _difference(before, after)
-                self._refresh_cells(index, start, end)
+                if end is None and after is not None:
+                    widths[index : index + 1] = (width_of(after),)
+                changed += self._cells_seen(index, start, end)
             elif index in moved:
-                self._refresh_cells(index, 0, None)
+                changed += self._cells_seen(index, 0, None)
+        if changed:
+            self.refresh(*changed)
         size = Size(max(widths, default=0), len(new))
         if size != self.virtual_size:
             # A layout that came before the one that is still wanted has kept the height of the old
@@ -182,6 +186,7 @@ class Board(ScrollView):
 
     def release_lines(self) -> None:
         """Let go of the rendered lines; each is rendered again when it is drawn next."""
+        super().release_lines()
         self._strips.clear()
 
     def render_line(self, y: int) -> Strip:
@@ -242,29 +247,23 @@ class Board(ScrollView):
         ]
         return Strip.join([strip.crop(0, mark.start), Strip(lit), strip.crop(mark.end, None)])
 
-    def _refresh_cells(self, index: int, start: int, end: int | None) -> None:
+    def _cells_seen(self, index: int, start: int, end: int | None) -> Iterator[Region]:
+        """Where these cells of a line are drawn, if they can be seen."""
         fixed = index < self.fixed_rows
         y = index if fixed else index - self.scroll_offset.y
         if (not fixed and y < self.fixed_rows) or y >= self.size.height:
             return
         if self.scroll_offset.x or end is None:
             start, end = 0, self.size.width
-        self.refresh(Region(start, y, max(end - start, 1), 1))
+        yield Region(start, y, max(end - start, 1), 1)
 
 
 def _difference(before: Line | None, after: Line | None) -> tuple[int, int | None]:
     """First and last cell that differ; the end is None when all up to the edge has to be drawn."""
     if before is None or after is None or len(before) != len(after):
         return 0, None
-    start = end = position = 0
-    seen = False
-    for old, new in zip(before, after, strict=True):
-        size = width_of((new,))
-        if old != new:
-            if size != width_of((old,)):
-                return (start if seen else position), None
-            if not seen:
-                start, seen = position, True
-            end = position + size
-        position += size
-    return start, end
+    changed = [place for place, old in enumerate(before) if old != after[place]]
+    start = width_of(after[: changed[0]])
+    if any(width_of((before[place],)) != width_of((after[place],)) for place in changed):
+        return start, None
+    return start, start + width_of(after[changed[0] : changed[-1] + 1])

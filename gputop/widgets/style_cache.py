@@ -18,7 +18,7 @@ from textual.strip import Strip
 from textual.style import Style
 from textual.widget import Widget
 
-from gputop.widgets.board import Board
+from gputop.widgets.kept_lines import KeptLines
 
 _OWNERS = (Strip, Segment, StylesCache, Region, Scalar, Color, Style, RichColor, RichStyle)
 """Classes of Textual and rich whose methods have an `lru_cache`, with room for up to 16,384 results
@@ -66,5 +66,5 @@ def release_lines(screen: Screen[Any]) -> None:
             cache = getattr(widget, name, None)
             if cache is not None:  # not of every widget, nor of every Textual
                 cache.clear()
-        if isinstance(widget, Board):
+        if isinstance(widget, KeptLines):
             widget.release_lines()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from textual.containers import Container
 from textual.widget import Widget
 
 from gputop.screens.node.detail import brief_line, detail_lines
@@ -15,6 +14,7 @@ from gputop.topology.model.units import UNKNOWN
 from gputop.topology.report import Report
 from gputop.widgets.board import Board
 from gputop.widgets.gpu_cells import Row, model
+from gputop.widgets.kept_lines import Pane
 from gputop.widgets.link_matrix import (
     READING,
     cell_width,
@@ -28,14 +28,14 @@ ROOMY = 12
 """Lines below the links from which the charts stand there too."""
 
 
-class Lower(Container):
+class Lower(Pane):
     """The boards below the table; `plots` puts the charts in the place of the links."""
 
     plots = False
 
     def compose(self) -> Iterable[Widget]:
         """Links and charts at the left, details at the right."""
-        with Container(id="lower-left"):
+        with Pane(id="lower-left"):
             yield Board(id="links", fixed_rows=1, classes="titled")
             yield Board(id="plots", classes="titled")
         yield Board(id="detail", classes="titled")
@@ -67,15 +67,14 @@ class Lower(Container):
 
     def _draw_links(self, report: Report, selected: str | None) -> None:
         links = self.query_one("#links", Board)
-        links.fixed_columns = label_width(report.matrix)
-        links.grid = grid(report.matrix)
         room = links.scrollable_content_region.width
-        links.draw_once(
-            lambda: links.show(matrix_lines(report.matrix, selected, room)),
-            report.matrix,
-            selected,
-            room,
-        )
+
+        def draw() -> None:
+            links.fixed_columns = label_width(report.matrix)
+            links.grid = grid(report.matrix)
+            links.show(matrix_lines(report.matrix, selected, room))
+
+        links.draw_once(draw, report.matrix, selected, room)
         links.caption(f"{'← → ' if links.wider else ''}{matrix_title(report)}")
 
     def draw_machine(self, report: Report, width: int) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from textual.geometry import Region
 from textual.pilot import Pilot
 
 from gputop.app import GpuTop
@@ -147,7 +148,12 @@ async def test_only_lines_that_changed_are_drawn_again(monkeypatch: pytest.Monke
         diagram = await show(pilot, before)
         drawing = diagram.drawing
         drawn: list[int] = []
-        monkeypatch.setattr(diagram, "_refresh_cells", lambda index, *_: drawn.append(index))
+
+        def cells_seen(index: int, *_: int | None) -> tuple[Region, ...]:
+            drawn.append(index)
+            return ()
+
+        monkeypatch.setattr(diagram, "_cells_seen", cells_seen)
         await give(pilot, before.follow(after))
         box = diagram.box
         assert box is not None
