@@ -8,7 +8,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from gputop.widgets.style_cache import forget_results, release_lines, release_old_lines
+from gputop.style_cache import forget_results, release_lines, release_old_lines
 
 if TYPE_CHECKING:
     from textual.app import App

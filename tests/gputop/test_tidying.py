@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from rich.color import ColorSystem
 from rich.style import Style
+from textual._styles_cache import StylesCache
 from textual.geometry import Region
+from textual.pilot import Pilot
 from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Input
@@ -104,3 +106,29 @@ async def test_closed_filters_are_let_go() -> None:
         gc.collect()
         # What a screen knows of its widgets changes with its next drawing: one may be left.
         assert sum(line() is not None for line in closed) <= 1
+
+
+def style_caches() -> int:
+    """Caches of rendered lines that are alive; each widget has one."""
+    gc.collect()
+    return sum(isinstance(thing, StylesCache) for thing in gc.get_objects())
+
+
+async def open_and_close(pilot: Pilot[Any], times: int) -> None:
+    """Open the explanation and the keys, and close them again."""
+    for key in ("w", "question_mark") * times:
+        await pilot.press(key)
+        await pilot.pause()
+        assert len(pilot.app.screen_stack) == 2
+        await pilot.press("escape")
+        await pilot.pause()
+
+
+async def test_closed_panels_are_let_go() -> None:
+    async with GpuTop().run_test(size=(80, 24)) as pilot:
+        pilot.app.post_message(ReportReady(demo_report("sick-h100-8")))
+        await pilot.pause()
+        await open_and_close(pilot, 1)
+        before = style_caches()
+        await open_and_close(pilot, 4)
+        assert style_caches() <= before
