@@ -12,12 +12,21 @@ def main() -> None:
     """Entry point of the `gputop` script; ends the process."""
     code = 130
     try:
+        if sys.version_info < (3, 10):  # noqa: UP036 - pip refuses older ones, a checkout meets them
+            from gputop.installation import packages
+
+            sys.exit(packages.refuse_python())
         if not hasattr(gputop, "DISTRIBUTION"):
             from gputop.installation import namesake
 
             sys.exit(namesake.give_up())
         if sys.argv[1:] == ["--version"] and _print_version():
             return
+        beside = getattr(gputop.__spec__, "cached", None)
+        if beside and not os.path.exists(beside):
+            from gputop.installation import bytecode
+
+            bytecode.keep()
         code = run(sys.argv[1:])
         import signal
 
@@ -26,6 +35,12 @@ def main() -> None:
     except KeyboardInterrupt:
         # Before `run` got as far as to notice it, or behind it.
         pass
+    except ImportError as error:
+        if os.environ.get("GPUTOP_DEBUG"):
+            raise
+        from gputop.installation import packages
+
+        code = packages.give_up(error)
     sys.exit(code)
 
 
@@ -43,7 +58,10 @@ def _print_version() -> bool:
 
 
 def run(arguments: list[str]) -> int:
-    """Run one command line; gives one of the exit codes of `exits.py`, never a traceback."""
+    """Run one command line; gives one of the exit codes of `exits.py`, never a traceback.
+
+    ImportError where something is missing that gputop needs.
+    """
     # msgspec imports it too, overlooks a Ctrl+C that ends that, and crashes with its first record.
     import datetime  # noqa: F401
 
@@ -89,6 +107,9 @@ def _answer(arguments: list[str]) -> tuple[int, str]:
     except BrokenPipeError:
         # The reader of our output left (`gputop topo | head`); nothing more can be said to it.
         return ANSWERED, ""
+    except ImportError:
+        # `main` says it: what prints here may be what is missing.
+        raise
     except Exception as error:
         # The border of the program: one line, not a traceback.
         if os.environ.get("GPUTOP_DEBUG"):
