@@ -28,6 +28,8 @@ MUST_AGREE = {
 """Variables by which each rank plans for itself what it then does together with the others."""
 MAX_RANKS_NAMED = 8
 MAX_RANKS = 4096
+_FAILURE = re.compile(r"(?i)error|fail|timeout|timed out|abort|kill|exception|Xid")
+"""What frameworks and the kernel say of a failure; other lines of theirs are remarks."""
 _GDR = re.compile(r"GPU Direct RDMA (Enabled|Disabled) for HCA")
 
 
@@ -71,7 +73,10 @@ def _by(ranks: tuple[int, ...], hosts: tuple[str, ...]) -> str:
 def _failed(log: LogReport) -> bool:
     """Whether the library warned, a framework gave up, or a communicator was aborted."""
     aborted = any(rank.state == "aborted" for comm in log.communicators for rank in comm.ranks)
-    return aborted or any(note.level != "INFO" for note in log.notes)
+    return aborted or any(
+        note.level == "WARN" or (note.level == "OTHER" and _FAILURE.search(note.text))
+        for note in log.notes
+    )
 
 
 def work_before_timeout(log: LogReport) -> Iterator[Proof]:

@@ -26,14 +26,17 @@ REPORTED = "reported-by-framework"
 SILENT = ", and this log does not say why"
 UNCERTAIN = "; no line that is known here names the cause"
 ECHOES = (
-    REPORTED, "peer-gone", "proxy-echo", "watchdog-timeout", "nvshmem-failed",
-    "system-error-unsaid", "cuda-other",
+    REPORTED, "peer-gone", "proxy-echo", "watchdog-timeout", "nvshmem-failed", "store-gone",
+    "system-error-unsaid", "cuda-other", "engine-failed", "task-gone",
 )  # fmt: skip
 """Rows that say that something failed, but not what."""
-TABLES = ("outside.toml", "system.toml", "cuda.toml", "table.toml")
+TABLES = (
+    "outside.toml", "kernel.toml", "system.toml", "launch.toml", "cuda.toml", "table.toml",
+)  # fmt: skip
 SAYS_CUDA = (
-    r"(?:[Cc]uda failure (?:\d+ )?'|\bCUDA (?:driver |runtime )?error(?: \d+)?(?: at \S+)?:? '?"
-    r"|Test CUDA failure \S+ '|\bError \d+: |\bCUDA_ERROR_\w+: |[Cc]uda runtime error ?\(\d+\) ?: )"
+    r"(?:(?:[Cc]uda|HIP) failure (?:\d+ )?'|\b(?:CUDA|HIP) (?:driver |runtime )?error(?: \d+)?"
+    r"(?: at \S+)?:? '?|Test (?:CUDA|HIP) failure \S+ '|\bError \d+: |\bCUDA_ERROR_\w+: "
+    r"|[Cc]uda runtime error ?\(\d+\) ?: )"
 )
 """How programs begin a line with CUDA's own words; patterns call it {cuda}."""
 

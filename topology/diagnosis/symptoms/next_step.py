@@ -22,6 +22,9 @@ _OF_ROW = {
     "proxy-echo": "the output of the other ranks and hosts: the earliest warning is the cause",
     "cuda-other": "the lines above it, the same run with CUDA_LAUNCH_BLOCKING=1 and NCCL_DEBUG="
     "INFO, and dmesg | grep -i nvrm",
+    "store-gone": "the output of rank 0 and of the launcher on its host",
+    "engine-failed": "the whole output from the start, above all the first trace of any worker",
+    "task-gone": "the output of the task that is named",
     "nvshmem-failed": "the same run with NVSHMEM_DEBUG=INFO: its first error names the cause",
     "system-error-unsaid": f"{DEBUG}: its first WARN line names the cause",
     "reported-by-framework": f"{DEBUG}: its first WARN line names the cause",

@@ -25,7 +25,15 @@ ABOUT = (
     b"NVSwitch", b"loo connect", b"client socket", b"Static function", b"peermem", b"peer_mem",
     b"locked memory", b"peer access", b"nvidia", b"NVIDIA", b"NVSHMEM", b"nvshmem", b"UCX",
     b"PCIe Bus Error", b"AER:", b"kfd", b"ROCk", b"HSA_", b"HW Exception", b"No devices",
-    b"placement group", b"node types", b"libfabric", b"OFI ", b"hip", b"[[gpu", b"MPS ", *VIA,
+    b"placement group", b"node types", b"libfabric", b"OFI ", b"hip", b"[[gpu", b"MPS ",
+    b"amd.com/", b"DMAR:", b"IO_PAGE_FAULT", b"[Hardware Error]", b"EDAC", b"blocked for more",
+    b"soft lockup", b"detected stall", b"monitoredBarrier", b"CollectiveFingerPrint", b" QP ",
+    b"ORTE", b"PRTE", b"PMIX", b"slots available", b"btl_tcp", b"Open MPI", b"mpirun", b"prterun",
+    b"TCPStore", b"process group", b"prior iteration", b"elastic", b"cache blocks", b"ngine core",
+    b"WorkerProc", b"EngineDead", b"broadcast block", b"llreduce", b"mem-fraction", b"Barrier",
+    b"heartbeats", b"subset of ranks", b"abricmanager", b"MIOpen", b"rocBLAS",
+    b"rocblas", b"SocketImpl", b"clients joined", b"rdma", b"RDMA", b"getaddrinfo", b"CDI ",
+    b"DUE TO ", b" MR", b"cuDNN", b"CUDNN", b"HCA", b"vllm", b"vLLM", b"sglang", *VIA,
 )  # fmt: skip
 """A line without any of these speaks of nothing that the patterns mean."""
 _LIBRARY = re.compile(

@@ -13,6 +13,7 @@ from gputop.topology.diagnosis.symptoms.explain import (
 )
 from gputop.topology.logs.reading.read import read_log
 from tests.support.nccl.logs import lines_of, recorded
+from tests.topology.diagnosis.symptoms.kernel_examples import KERNEL
 from tests.topology.diagnosis.symptoms.log_examples import EXAMPLES
 from tests.topology.diagnosis.symptoms.outside_examples import OUTSIDE
 from tests.topology.diagnosis.symptoms.ranks_examples import DIFFERENT
@@ -203,6 +204,7 @@ SHOWN = {
     **OUTSIDE,
     **DIFFERENT,
     **AROUND,
+    **KERNEL,
 }
 
 

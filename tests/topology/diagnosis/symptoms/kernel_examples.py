@@ -1,0 +1,76 @@
+"""Lines of kernels, container runtimes, launchers and frameworks: one for each row of two files."""
+
+from __future__ import annotations
+
+KERNEL: dict[str, list[str]] = {
+    "nvswitch-fatal": ["nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 20034, Fatal, Link 32 LTSSM"],
+    "nvswitch-error": ["nvidia-nvswitch0: SXid (PCI:0000:86:00.0): 12028, Non-fatal, Link 35"],
+    "fabric-manager-failed": ["systemd: nvidia-fabricmanager.service: Failed with result 'exit'."],
+    "iommu-fault": ["DMAR: [DMA Write NO_PASID] Request device [3b:00.0] fault addr 0x38ffe0000"],
+    "nic-firmware": [
+        "mlx5_core 0000:5e:00.0: print_health_info: synd 0x1: firmware internal error"
+    ],
+    "nic-link-lost": ["mlx5_core 0000:5e:00.0 ens1f0np0: Link down"],
+    "machine-check": ["mce: [Hardware Error]: Machine check events logged"],
+    "kernel-stuck": ["INFO: task python3:4123 blocked for more than 120 seconds."],
+    "amdgpu-memory": ["amdgpu 0000:c1:00.0: amdgpu: uncorrectable hardware errors detected in umc"],
+    "container-gpu-unknown": ["nvidia-container-cli: device error: GPU-1234: unknown device"],
+    "container-cgroups": [
+        "nvidia-container-cli: mount error: failed to add device rules: unable to find any "
+        "existing device filters attached to the cgroup: bpf_prog_query(BPF_CGROUP_DEVICE) failed"
+    ],
+    "nvml-denied": ["Failed to initialize NVML: Insufficient Permissions"],
+    "wsl-blocked": ["Failed to initialize NVML: GPU access blocked by the operating system"],
+    "k8s-no-gpu": ["0/3 nodes are available: 3 Insufficient nvidia.com/gpu."],
+    "ranks-missing": [
+        "torch.distributed.DistStoreError: Timed out after 601 seconds waiting for clients. 1/2 "
+        "clients joined."
+    ],
+    "host-unresolved": [
+        "[W socket.cpp:601] [c10d] The IPv6 network addresses of (node-0, 29500) cannot be "
+        "retrieved (gai error: -2 - Name or service not known)."
+    ],
+    "store-gone": ["[W TCPStore.cpp:125] [c10d] recvValue failed on SocketImpl(fd=4, addr=[n1]:5)"],
+    "job-ended-by-scheduler": [
+        "slurmstepd: error: *** STEP 123.0 ON n1 CANCELLED AT 2026-11-22T10:00:00 DUE TO TIME LIMIT"
+    ],
+    "stopped-by-signal": [
+        "torch.distributed.elastic.multiprocessing.api.SignalException: Process 4123 got signal: 15"
+    ],
+    "slurm-gres": [
+        "srun: error: Unable to create step: Invalid generic resource (gres) specification"
+    ],
+    "mpi-daemon": ["An ORTE daemon has unexpectedly failed after launch and before communicating"],
+    "mpi-slots": ["There are not enough slots available in the system to satisfy the 16 slots"],
+    "mpi-interface": [
+        "[n1][[38531,1],3][btl_tcp_endpoint.c:626] connect() to 172.17.0.1 failed: refused"
+    ],
+    "ucx-unreachable": ["UCX  ERROR Transport retry count exceeded on mlx5_0:1/RoCE (synd 0x15)"],
+    "gpu-memory-taken": [
+        "ValueError: Free memory on device cuda:0 (7.2/79.1 GiB) on startup is less than desired "
+        "GPU memory utilization (0.9, 71.2 GiB)."
+    ],
+    "engine-failed": ["RuntimeError: Engine core initialization failed. See root cause above."],
+    "workers-silent": [
+        "shm_broadcast.py:466] No available shared memory broadcast block found in 60 seconds."
+    ],
+    "custom-all-reduce-off": [
+        "Custom allreduce is disabled because it's not supported on more than two PCIe-only GPUs."
+    ],
+    "ddp-unused": [
+        "RuntimeError: Expected to have finished reduction in the prior iteration before starting"
+    ],
+    "group-missing": [
+        "ValueError: Default process group has not been initialized, please make sure"
+    ],
+    "cuda-runtime-missing": [
+        "ImportError: libcudart.so.12: cannot open shared object file: No such file or directory"
+    ],
+    "cuda-symbol-missing": [
+        "ImportError: libtorch_cuda.so: undefined symbol: cudaGetDriverEntryPoint"
+    ],
+    "math-library-failed": ["RuntimeError: cuDNN error: CUDNN_STATUS_INTERNAL_ERROR"],
+    "task-gone": [
+        "The following tasks are unhealthy (stopped sending heartbeats): /job:jax/task:3"
+    ],
+}
