@@ -48,14 +48,17 @@ def answer(line: bytes, stream: BinaryIO, started_seconds: float) -> int:
     return replies.of(partial(probe.run, request), started_seconds)
 
 
-def answer_with_torch(requests: int, stream: BinaryIO, started_seconds: float) -> int:
-    """Import torch once, then answer each request of the descriptor in a child that has it.
+def answer_in_children(
+    requests: int, stream: BinaryIO, started_seconds: float, with_torch: bool
+) -> int:
+    """Answer each request of the descriptor in a child; the exit code.
 
-    Returns the exit code. A probe that finds no torch says why by itself.
+    `with_torch`: import it once before. A probe that finds no torch says why by itself.
     """
-    Replies(stream).emit(Progress(0, 1, IMPORTING))
-    with contextlib.suppress(ProbeStopped):
-        import_torch()
+    if with_torch:
+        Replies(stream).emit(Progress(0, 1, IMPORTING))
+        with contextlib.suppress(ProbeStopped):
+            import_torch()
     gc.freeze()  # a collection in a child would copy every page
 
     def one(line: bytes, before: int) -> int:

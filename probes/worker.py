@@ -33,7 +33,7 @@ def main(arguments: "list[str]") -> int:
     """Answer requests; 0: the last probe reached its end, 1: it did not, 2: a bad request.
 
     With `--watched` it answers requests until stdin ends or a probe fails, else only one. With
-    `--torch` it imports torch at once and then answers each request in a child.
+    `--children` it answers each in a child; with `--torch` too, and imports torch at once.
     """
     if sys.version_info < (3, 9):  # noqa: UP036  (it is run by path, under whatever is at hand)
         sys.stderr.write("this Python is too old: 3.9 is needed\n")
@@ -50,8 +50,9 @@ def main(arguments: "list[str]") -> int:
         if "--watched" not in arguments:
             line = sys.stdin.buffer.readline(answering.REQUEST_LIMIT_BYTES)
             return int(answering.answer(line, replies, started))
-        if "--torch" in arguments:
-            return int(answering.answer_with_torch(sys.stdin.fileno(), replies, started))
+        if "--torch" in arguments or "--children" in arguments:
+            torch = "--torch" in arguments
+            return int(answering.answer_in_children(sys.stdin.fileno(), replies, started, torch))
         requests = lifeline.Requests(sys.stdin.buffer, answering.REQUEST_LIMIT_BYTES)
         while status == 0:
             line = requests.next()

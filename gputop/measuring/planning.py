@@ -46,6 +46,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     force: bool = False
     selftest: bool = False
     python: str | None = None
+    nccl_lib: str | None = None
+    """A file of NCCL or RCCL, or "torch"; None for the one that torch would load."""
     simulated: bool = False
     """Whether it belongs to a demo, on which nothing is measured."""
 
@@ -109,6 +111,7 @@ def plan(
     force: bool = False,
     selftest: bool = False,
     python: str | None = None,
+    nccl_lib: str | None = None,
     deadline_seconds: float | None = None,
     params: Mapping[str, tuple[tuple[str, Any], ...]] | None = None,
 ) -> Plan:
@@ -146,6 +149,7 @@ def plan(
         force=force,
         selftest=selftest,
         python=python,
+        nccl_lib=nccl_lib,
     )
 
 

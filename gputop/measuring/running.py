@@ -23,7 +23,7 @@ from gputop.measuring.runs import (
     worker_request,
 )
 from gputop.measuring.state import ProbeStep, SuiteState
-from gputop.measuring.workers import Workers
+from gputop.measuring.workers import NO_LIBRARY, Workers
 from gputop.probes.protocol import messages as protocol
 from gputop.probes.protocol.outcome import Outcome
 from gputop.probes.runner.client import Session
@@ -100,7 +100,7 @@ class Suite:
         self._plan = plan
         self._on_event = on_event
         self._cancel = cancel
-        self._workers = Workers(session, plan.python, cancel, find, own)
+        self._workers = Workers(session, plan, cancel, find, own)
         names = self._names = dict(plan.steps[0].request.names) if plan.steps else {}
         watched = () if plan.selftest else plan.addresses
         self._guard: Guards = guard or Guard(watched, names, cancel)
@@ -124,7 +124,7 @@ class Suite:
                     text = planned.step.text
                     self._end(planned, ProbeResult(outcome=Outcome(planned.step.state, text, 0.0)))
                     continue
-                lost = no_torch if planned.spec.needs_torch else None
+                lost = no_torch if no_torch and self._workers.takes_torch(planned) else None
                 result = stop or lost or self._run_step(planned)
                 self._end(planned, result)
                 if result.outcome.status == "no-torch":
@@ -147,8 +147,7 @@ class Suite:
     def _prepare(self) -> ProbeResult | None:
         """Check the GPUs, begin to look for torch; the result of all steps if GPUs are in use."""
         verdict_of = self._guard.begin(patient=not self._plan.force)
-        if any(planned.spec.needs_torch for planned in self._plan.runs):
-            self._workers.look()
+        self._workers.look()
         verdict = verdict_of()
         self._blind, self._busy = verdict.blind, verdict.busy
         elapsed = round(time.monotonic() - self._started, 3)
@@ -166,7 +165,8 @@ class Suite:
         choice = self._choice = self._workers.choice(planned)
         if choice.chosen is None:
             elapsed = round(time.monotonic() - started, 3)
-            outcome = Outcome("no-torch", " ".join(choice.sentences()), elapsed)
+            said = [*choice.sentences(), *([NO_LIBRARY] if planned.spec.by_library else [])]
+            outcome = Outcome("no-torch", " ".join(said), elapsed)
             return ProbeResult(outcome=outcome, choice=choice)
         if before is None or before.chosen != choice.chosen:
             self._on_event(Began(choice))
@@ -186,10 +186,10 @@ class Suite:
             return refused
         request = planned.request
         seconds = seconds_of(request, planned.spec, len(request.addresses) or SELFTEST_DEVICES)
-        message = worker_request(request, seconds)
+        message = worker_request(request, seconds, self._workers.library_of(planned))
         hear = _Hearing(self, planned)
         session = self._workers.session(planned, self._choice.chosen.path)
-        outcome = session.run(message, hear, seconds, last=planned is self._last_like(planned))
+        outcome = session.run(message, hear, seconds, last=self._workers.is_last(planned))
         return result_of(request, _fair(outcome, planned), self._choice, self._blind, self._busy)
 
     def _strangers(self, planned: Planned) -> ProbeResult | None:
@@ -201,11 +201,6 @@ class Suite:
         if not verdict.busy:
             return None
         return ProbeResult(outcome=Outcome("refused", busy.refusal(verdict), 0.0), forcible=True)
-
-    def _last_like(self, planned: Planned) -> Planned:
-        """The last probe of the same worker."""
-        torch = planned.spec.needs_torch
-        return [other for other in self._plan.runs if other.spec.needs_torch == torch][-1]
 
     def _end(self, planned: Planned, result: ProbeResult) -> None:
         outcome = result.outcome

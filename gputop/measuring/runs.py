@@ -13,6 +13,7 @@ from gputop.probes.protocol import messages as protocol
 from gputop.probes.protocol.outcome import Outcome
 from gputop.probes.protocol.spec import ProbeSpec
 from gputop.probes.runner.interpreters import InterpreterChoice
+from gputop.probes.runner.nccl_library import NcclLibrary
 from gputop.terminal.clean import clean
 from gputop.topology.model.machine import Machine
 from gputop.topology.model.snapshot import Measurement
@@ -114,8 +115,13 @@ def _kind(machine: Machine, relations: Relations, src: str, dst: str) -> str:
     return letters if one is None or other is None else likeness(letters, one, other)
 
 
-def worker_request(request: ProbeRequest, seconds: float) -> protocol.Request:
-    """The message to the worker; `seconds`: its deadline."""
+def worker_request(
+    request: ProbeRequest, seconds: float, library: NcclLibrary | None = None
+) -> protocol.Request:
+    """The message to the worker; `seconds`: its deadline, `library`: what it loads by itself."""
+    loaded = (
+        {} if library is None else {"library": library.path, "library_found": library.how_found}
+    )
     return protocol.Request(
         probe=request.probe,
         devices=request.addresses,
@@ -126,6 +132,7 @@ def worker_request(request: ProbeRequest, seconds: float) -> protocol.Request:
             "kinds": dict(request.kinds),
             "seconds": max(seconds - RANKS_SECONDS, seconds / 2),
             **dict(request.params),
+            **loaded,
         },
     )
 

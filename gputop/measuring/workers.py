@@ -1,20 +1,33 @@
-"""The two workers of a suite: one for what the driver alone can measure, one that has torch."""
+"""The workers of a suite: for what the driver alone can measure, for NCCL alone, and with torch."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import Any
 
-from gputop.measuring.planning import Planned
+from gputop.measuring.planning import Plan, Planned
 from gputop.probes.runner.interpreters import (
     InterpreterChoice,
     find_interpreter,
     own_interpreter,
 )
+from gputop.probes.runner.nccl_library import TORCH, NcclLibrary, library_for
 
 Find = Callable[..., InterpreterChoice]
+_BY_DRIVER, _BY_LIBRARY, _BY_TORCH = "driver", "library", "torch"
+NO_LIBRARY = "Nor was NCCL's or RCCL's own library; --nccl-lib names one."
+"""After the sentence that says that no torch was found."""
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What was found on this machine."""
+
+    choice: InterpreterChoice
+    library: NcclLibrary | None
 
 
 class Workers:
@@ -23,62 +36,104 @@ class Workers:
     def __init__(
         self,
         make_session: Callable[..., Any],
-        python: str | None,
+        plan: Plan,
         cancel: threading.Event,
         find: Find | None = None,
-        own: Callable[[], InterpreterChoice] | None = None,
+        own: Callable[..., InterpreterChoice] | None = None,
     ) -> None:
-        """`python`: the one that the user names for torch."""
         self._make_session = make_session
-        self._python = python
+        self._plan = plan
         self._cancel = cancel
         self._find = find or find_interpreter
         self._own = own or own_interpreter
-        self._found: Future[InterpreterChoice] = Future()
-        self._sessions: dict[bool, Any] = {}
-        """Whether it has torch -> the worker."""
+        self._found: Future[_Found] = Future()
+        self._sessions: dict[str, Any] = {}
+        named = plan.nccl_lib
+        self._named = None if named in (None, TORCH) else NcclLibrary(str(named), "--nccl-lib")
+        self._alone = not (plan.simulated or plan.selftest or named == TORCH)
+        """Whether a library without torch may be loaded."""
 
     def look(self) -> None:
         """Begin to look for a Python with torch; it takes a tenth of a second and more."""
-        threading.Thread(target=self._look, name="interpreters", daemon=True).start()
+        specs = [planned.spec for planned in self._plan.runs]
+        named = self._alone and self._named is not None
+        if any(spec.needs_torch and not (named and spec.by_library) for spec in specs):
+            threading.Thread(target=self._look, name="interpreters", daemon=True).start()
 
     def _look(self) -> None:
         try:
-            self._found.set_result(self._find(self._python, self._cancel))
+            choice = self._find(self._plan.python, self._cancel)
+            library = library_for(choice) if self._alone and not self._named else None
+            self._found.set_result(_Found(choice, library))
         except Exception as error:  # noqa: BLE001 - raised where the answer is needed
             self._found.set_exception(error)
 
+    def library_of(self, planned: Planned) -> NcclLibrary | None:
+        """The library that a probe loads without torch; waits until it is looked for."""
+        spec = planned.spec
+        if not (spec.needs_torch and spec.by_library and self._alone):
+            return None
+        return self._named or self._found.result().library
+
+    def takes_torch(self, planned: Planned) -> bool:
+        """Whether a probe measures with torch."""
+        return self._kind(planned) == _BY_TORCH
+
+    def _kind(self, planned: Planned) -> str:
+        if not planned.spec.needs_torch:
+            return _BY_DRIVER
+        return _BY_TORCH if self.library_of(planned) is None else _BY_LIBRARY
+
+    def is_last(self, planned: Planned) -> bool:
+        """Whether no later probe has the same worker; of what needs no torch it says so at once."""
+        runs = self._plan.runs
+        later = runs[runs.index(planned) + 1 :]
+        torch = planned.spec.needs_torch
+        alike = [other for other in later if other.spec.needs_torch == torch]
+        return not any(not torch or self._kind(other) == self._kind(planned) for other in alike)
+
     def choice(self, planned: Planned) -> InterpreterChoice:
         """The Python of a probe; waits for the one with torch."""
-        return self._found.result() if planned.spec.needs_torch else self._own()
+        if self.takes_torch(planned):
+            return self._found.result().choice
+        library = self.library_of(planned)
+        if library is None:
+            return self._own()
+        return self._own(f"without torch, with {library.path} ({library.how_found})")
 
     def session(self, planned: Planned, python: str) -> Any:
         """The worker of a probe, which may not have started yet."""
-        torch = planned.spec.needs_torch
-        if torch not in self._sessions:
-            self._sessions[torch] = self._make_session(python, self._cancel, torch=torch)
-        return self._sessions[torch]
+        kind = self._kind(planned)
+        if kind not in self._sessions:
+            more = {"children": True} if kind == _BY_LIBRARY else {"torch": kind == _BY_TORCH}
+            self._sessions[kind] = self._make_session(python, self._cancel, **more)
+        return self._sessions[kind]
 
     def holds_gpus(self, planned: Planned) -> bool:
         """Whether the process that will run a probe has had the GPUs all the time.
 
-        With torch every probe is a process of its own.
+        With torch, and with NCCL alone, every probe is a process of its own.
         """
-        session = self._sessions.get(False)
+        session = self._sessions.get(_BY_DRIVER)
         return not planned.spec.needs_torch and session is not None and session.alive
 
     def warm(self) -> None:
         """Start the worker that imports torch, as soon as its Python is known."""
-        if True in self._sessions or not self._found.done() or self._found.exception() is not None:
+        if (
+            _BY_TORCH in self._sessions
+            or not self._found.done()
+            or self._found.exception() is not None
+            or not any(self.takes_torch(planned) for planned in self._plan.runs)
+        ):
             return
-        choice = self._found.result()
+        choice = self._found.result().choice
         if choice.chosen is not None and not self._cancel.is_set():
             session = self._make_session(choice.chosen.path, self._cancel, torch=True)
-            self._sessions[True] = session
+            self._sessions[_BY_TORCH] = session
             session.begin()
 
     def close(self) -> None:
-        """End both."""
+        """End all."""
         for session in self._sessions.values():
             session.close()
         self._sessions.clear()

@@ -7,8 +7,10 @@ their messages. So:
     def run(request, emit):
         run_crew(request, emit, SPEC, steps, MyMember)
 
-The worker must have torch and a private folder. Parameters of the request that are read here: `set`
-and `loopback` (see `environment`), `seconds` (the deadline of the ranks), `force`.
+The worker must have a private folder, and torch unless the probe can do with NCCL or RCCL alone.
+Parameters of the request that are read here: `set` and `loopback` (see `environment`), `seconds`
+(the deadline of the ranks), `force`, `library` and `library_found` (the file of NCCL or RCCL, and
+in words where it was found).
 """
 
 import contextlib
@@ -21,10 +23,12 @@ from typing import Any, Callable, Optional
 
 from ..devices.opening import self_test_devices
 from ..protocol.messages import MeasuredValue, Message, Note, Request
+from ..protocol.plaintext import one_line
 from ..protocol.spec import ProbeSpec, ProbeStopped, level_of
 from .crew import Crew, Trouble
 from .environment import changes_of, log_path, rank_environment, what_was_done
 from .logs import pieces, warnings
+from .means import load_library
 from .rank import Member, run_rank
 from .steps import Steps
 
@@ -61,12 +65,17 @@ def run_crew(
         os.environ, changes, loopback=params.get("loopback") is True, debug_log=debug_log
     )
     emit(Note("environment", text, details))
+    library = str(params.get("library", "")) if spec.by_library and not is_cpu else ""
+    if library:
+        emit(_library_note(library, str(params.get("library_found", ""))))
     environments = [
         rank_environment(os.environ, changes, folder, rank, cpu=is_cpu, debug_log=debug_log)
         for rank in range(ranks)
     ]
     store = os.path.join(folder, f"store-{secrets.token_hex(8)}")
-    more = {"cpu": is_cpu, "store": store, "variables": details["variables"]}
+    more = {
+        "cpu": is_cpu, "store": store, "variables": details["variables"], "library": library,
+    }  # fmt: skip
     request = dataclasses.replace(request, params={**params, **more})
     try:
         plan = steps(ranks, params, is_cpu)
@@ -85,6 +94,13 @@ def run_crew(
             raise ProbeStopped(trouble.error, trouble.text)
     finally:
         _clear(store, folder, ranks)
+
+
+def _library_note(path: str, how_found: str) -> Note:
+    """Load the library for all ranks and say which it is; ProbeStopped if that fails."""
+    version = load_library(path).version()
+    text = f"Without torch: version {version} of {one_line(path)} ({one_line(how_found)})."
+    return Note("library", text, {"path": path, "version": version, "how_found": how_found})
 
 
 def _ranks(request: Request, spec: ProbeSpec) -> "tuple[int, bool]":
@@ -123,6 +139,6 @@ def _report(
 
 def _clear(store: str, folder: str, ranks: int) -> None:
     """Remove everything from the folder before the next run uses it."""
-    for path in (store, *(log_path(folder, rank) for rank in range(ranks))):
+    for path in (store, f"{store}-torch", *(log_path(folder, rank) for rank in range(ranks))):
         with contextlib.suppress(OSError):
             os.unlink(path)

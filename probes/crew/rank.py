@@ -1,21 +1,16 @@
 """One rank of a run: a process with one GPU that sees all of them, as under torchrun.
 
-The ranks meet in a file of the run's private folder (torch's FileStore), so gputop opens no port;
-NCCL's own bootstrap uses the interface of the environment. The probe's `Member` does what a step
-requires.
+The ranks meet in a file of the run's private folder, so gputop opens no port; NCCL's own bootstrap
+uses the interface of the environment. The probe's `Member` does what a step requires.
 """
 
 import dataclasses
-import datetime
 import gc
-import importlib
-import inspect
 import platform
 from collections.abc import Mapping, Sequence
 from typing import Any, Callable
 
-from ..devices.devices import Devices, select
-from ..devices.opening import open_torch
+from ..devices.devices import select
 from ..protocol.messages import (
     ASKING,
     DeviceRecord,
@@ -29,11 +24,10 @@ from ..protocol.quantity import Quantity
 from ..protocol.sizing import reserve_bytes, spare_bytes, too_full
 from ..protocol.spec import ProbeSpec, ProbeStopped
 from ..protocol.timing import Sampled
-from .accelerator import Accelerator
+from .accelerator import Accelerator, RankGroup
+from .means import Means, open_means
 from .steps import Step, Steps
-
-_FOREVER = datetime.timedelta(days=2)
-"""torch's own deadline must never come first, because torch would write dumps and abort."""
+from .store import Store
 
 Emit = Callable[[Message], None]
 
@@ -41,14 +35,14 @@ Emit = Callable[[Message], None]
 class Member:
     """One rank of a run; the subclass of a probe does what a step requires.
 
-    `here`: its device. `dist`: torch.distributed. `devices`: those of all ranks, in order.
+    `here`: its device. `group`: all ranks. `devices`: those of all ranks, in order.
     """
 
     def __init__(
         self,
         here: Accelerator,
-        dist: Any,
-        store: Any,
+        group: RankGroup,
+        store: Store,
         devices: Sequence[DeviceRecord],
         rank: int,
         emit: Emit,
@@ -56,7 +50,7 @@ class Member:
         params: Mapping[str, Any],
     ) -> None:
         self.here = here
-        self.dist = dist
+        self.group = group
         self.store = store
         self.devices = tuple(devices)
         self.rank = rank
@@ -76,27 +70,11 @@ class Member:
     def share(self, topic: str, value: str) -> "list[str]":
         """Exchange a text with all ranks in a few milliseconds; use a topic once in a run."""
         self.store.set(f"{topic}/{self.rank}", value)
-        return [self.store.get(f"{topic}/{r}").decode() for r in range(self.ranks)]
+        return [self.store.get(f"{topic}/{r}") for r in range(self.ranks)]
 
     def meet(self, topic: str) -> None:
         """Wait until all ranks are here."""
         self.share(topic, "here")
-
-    def initialise(self, *, eager: bool) -> None:
-        """Create the process group; `eager`: with its communicator, if torch can."""
-        here, dist = self.here, self.dist
-        more: dict[str, Any] = {}
-        known = inspect.signature(dist.init_process_group).parameters
-        if eager and here.backend == "nccl" and "device_id" in known:
-            more["device_id"] = here.torch_device()
-        dist.init_process_group(
-            here.backend,
-            store=dist.PrefixStore("group", self.store),
-            rank=self.rank,
-            world_size=self.ranks,
-            timeout=_FOREVER,
-            **more,
-        )
 
     def memory_refusal(self, free_bytes: int) -> str:
         """Why a GPU has too little memory, the same text in every rank; else ""."""
@@ -129,8 +107,7 @@ class Member:
 
     def say(self, quantity: Quantity, src: str, dst: str, direction: str, **more: Any) -> None:
         """Emit a measurement; `more` has its other fields."""
-        kind = "cpu" if self.here.device == "cpu" else "gpu"
-        method, engine = self.spec.method, self.here.library
+        kind, method, engine = self.here.kind, self.spec.method, self.here.library
         fields: dict[str, Any] = {"counted": quantity.counted, **more}
         self.emit(MeasuredValue(quantity.key, src, dst, method, kind, engine, direction, **fields))
 
@@ -148,24 +125,20 @@ def run_rank(
     rank, ranks = int(params["rank"]), int(params["ranks"])
     plan = steps(ranks, params, params["cpu"] is True)
     emit(Progress(0, len(plan), plan[0].what))
-    backend = open_torch(params, lambda: emit(Progress(0, len(plan), ASKING)))
+    means = open_means(params, str(params["library"]), lambda: emit(Progress(0, len(plan), ASKING)))
+    backend = means.devices
     records = backend.devices()
     chosen = in_rank_order(select(records, request.devices, spec.minimum_gpus))
     if len(chosen) != ranks:
         raise ProbeStopped("refused", f"{ranks} GPUs were named, and {len(chosen)} are different.")
-    torch = importlib.import_module("torch")
-    dist = importlib.import_module("torch.distributed")
-    if not dist.is_available() or not (backend.kind == "cpu" or dist.is_nccl_available()):
-        raise ProbeStopped("refused", f"torch {torch.__version__} is built without NCCL or RCCL.")
     mine = chosen[rank]
     backend.open([mine.index])
-    here = Accelerator(torch, mine.index, cpu=backend.kind == "cpu")
-    store = dist.FileStore(str(params["store"]), ranks)
-    store.set_timeout(_FOREVER)
-    work = member(here, dist, store, chosen, rank, emit, spec, params)
+    store = Store(str(params["store"]))
+    here, group = means.join(mine.index, store, rank, ranks)
+    work = member(here, group, store, chosen, rank, emit, spec, params)
     refusal = work.memory_refusal(backend.free_bytes(mine.index))
     if rank == 0:
-        emit(_hello(backend, records, work.devices, spec))
+        emit(_hello(means, records, work.devices, spec))
     if refusal:
         raise ProbeStopped("refused", refusal)
     # A garbage collection in one rank makes all wait for a millisecond or more.
@@ -179,7 +152,7 @@ def run_rank(
 
 
 def _hello(
-    backend: Devices, seen: Sequence[DeviceRecord], used: Sequence[DeviceRecord], spec: ProbeSpec
+    means: Means, seen: Sequence[DeviceRecord], used: Sequence[DeviceRecord], spec: ProbeSpec
 ) -> Hello:
     """The Hello of a run; the selected devices come first, in the order of ranks."""
     keys = {device.key for device in used}
@@ -188,7 +161,7 @@ def _hello(
         probe=spec.name,
         method=spec.method,
         python=platform.python_version(),
-        device_kind=backend.kind,
+        device_kind=means.devices.kind,
         devices=(*used, *others),
-        **dataclasses.asdict(backend.versions()),
+        **dataclasses.asdict(means.versions()),
     )

@@ -33,7 +33,7 @@ class Step:
         return self.src < 0 or rank in (self.src, self.dst)
 
 
-OPEN = Step("open", "importing torch, opening the GPUs")
+OPEN = Step("open", "loading the library, opening the GPUs")
 """The first step of every list, which `rank.run_rank` takes itself."""
 INIT = Step("init", "initialising the communicator")
 

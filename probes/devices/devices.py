@@ -31,6 +31,8 @@ class Versions:
     hip: Optional[str] = None
     driver: Optional[str] = None
     nccl: Optional[str] = None
+    nccl_path: Optional[str] = None
+    """Only of a library that was loaded without torch."""
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ def drop_overruled_variables() -> "list[str]":
 def open_backend(params: Mapping[str, Any]) -> Backend:
     """The devices that the driver shows to this process; ProbeStopped if there are none."""
     made_up = self_test_devices(params)
-    return Cpus(made_up) if made_up is not None else _driver_gpus()
+    return Cpus(made_up) if made_up is not None else open_driver()
 
 
 def open_torch(params: Mapping[str, Any], imported: Callable[[], object] = lambda: None) -> Devices:
@@ -52,11 +52,12 @@ def open_torch(params: Mapping[str, Any], imported: Callable[[], object] = lambd
     if made_up is not None:
         return Cpus(made_up, str(torch.__version__))
     if torch.cuda.is_available():
-        return TorchGpus(torch, _driver_gpus())
+        return TorchGpus(torch, open_driver())
     raise ProbeStopped("refused", _why_no_gpu(torch))
 
 
-def _driver_gpus() -> Gpus:
+def open_driver() -> Gpus:
+    """The GPUs of the driver; ProbeStopped with its words if there are none."""
     try:
         return Gpus(open_runtime())
     except EngineError as error:

@@ -144,6 +144,19 @@ extern "C" __global__ void gputop_numbers(float *to, u64 count, u64 seed) {
         to[at] = (float)(int)(gputop_word(at, seed) >> 32) * (1.0f / 2147483648.0f);
 }
 
+// The number at a place of a pattern: whole and below 65536, so that the float32 of 256 of them added
+// up in any order is exact.
+static __device__ unsigned gputop_pattern_at(u64 at, u64 seed) {
+    return (unsigned)((at * 2654435761ull + seed * 40503ull) >> 7) & 0xFFFFu;
+}
+
+// Fills `to` with the pattern of a seed.
+extern "C" __global__ void gputop_pattern(float *to, u64 count, u64 seed) {
+    const u64 step = (u64)gridDim.x * blockDim.x;
+    for (u64 at = (u64)blockIdx.x * blockDim.x + threadIdx.x; at < count; at += step)
+        to[at] = (float)gputop_pattern_at(at, seed);
+}
+
 // What a comparison found: how many words were wrong, and the first of them.
 struct Found {
     u64 wrong, first;
@@ -161,6 +174,17 @@ extern "C" __global__ void gputop_unlike_random(const u64 *from, u64 words, u64 
         if (from[at] != gputop_word(at, seed)) gputop_note(found, at);
 }
 
+// Compares with the sum of the patterns of `seeds` seeds from `seed` on, at the places from `start`.
+extern "C" __global__ void gputop_unlike_pattern(const float *from, u64 count, u64 start, u64 seed,
+                                                 u64 seeds, Found *found) {
+    const u64 step = (u64)gridDim.x * blockDim.x;
+    for (u64 at = (u64)blockIdx.x * blockDim.x + threadIdx.x; at < count; at += step) {
+        unsigned sum = 0;
+        for (u64 k = 0; k < seeds; k++) sum += gputop_pattern_at(start + at, seed + k);
+        if (!(from[at] == (float)sum)) gputop_note(found, at);
+    }
+}
+
 // Compares the words of two arrays.
 extern "C" __global__ void gputop_unlike(const u64 *one, const u64 *other, u64 words, Found *found) {
     const u64 step = (u64)gridDim.x * blockDim.x;
@@ -176,15 +200,14 @@ extern "C" __global__ void gputop_unlike_fill(const unsigned *from, u64 words, u
         if (from[at] != word) gputop_note(found, at);
 }
 
-// Compares with left + scale * right; the triad may round once where this rounds twice.
+// Compares with left + scale * right. The scale is a power of two: the product is exact, so that a
+// multiplication and an addition round as a fused one does, and the sums are equal or wrong.
 extern "C" __global__ void gputop_unlike_triad(const float *sum, const float *left,
                                                const float *right, u64 count, float scale,
                                                Found *found) {
     const u64 step = (u64)gridDim.x * blockDim.x;
-    for (u64 at = (u64)blockIdx.x * blockDim.x + threadIdx.x; at < count; at += step) {
-        const float off = sum[at] - (left[at] + scale * right[at]);
-        if (!(off <= 1e-5f && off >= -1e-5f)) gputop_note(found, at);
-    }
+    for (u64 at = (u64)blockIdx.x * blockDim.x + threadIdx.x; at < count; at += step)
+        if (!(sum[at] == left[at] + scale * right[at])) gputop_note(found, at);
 }
 
 // Adds every 32-bit word, modulo 2^32, in the plainest way: the check of gputop_read.

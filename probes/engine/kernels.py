@@ -126,6 +126,10 @@ class Kernels:
         """Fill with random float32 of [-1, 1); waits."""
         self._plain("numbers", index, (_at(to.address), _u64(to.size_bytes // 4), _u64(seed)))
 
+    def pattern(self, index: int, to: Memory, seed: int) -> None:
+        """Fill with whole numbers below 65536 as float32, which a seed tells; waits."""
+        self._plain("pattern", index, (_at(to.address), _u64(to.size_bytes // 4), _u64(seed)))
+
     def ring(self, index: int, to: Memory, step_bytes: int) -> None:
         """Link places `step_bytes` apart into a ring for `chase`; waits."""
         count = to.size_bytes // step_bytes
@@ -135,6 +139,14 @@ class Kernels:
         """Compare with the random words of a seed, on the device that reads."""
         arguments = _at(memory.address), _words(memory), _u64(seed)
         return self._compare("unlike_random", index, arguments)
+
+    def unlike_pattern(
+        self, index: int, memory: Memory, start: int, seed: int, seeds: int
+    ) -> Unlike:
+        """Compare with the sum of `seeds` patterns, from `seed` on, at the places from `start`."""
+        count = _u64(memory.size_bytes // 4)
+        arguments = _at(memory.address), count, _u64(start), _u64(seed), _u64(seeds)
+        return self._compare("unlike_pattern", index, arguments)
 
     def unlike(self, index: int, one: Memory, other: Memory) -> Unlike:
         """Compare two arrays by 64-bit words."""
@@ -147,7 +159,7 @@ class Kernels:
         return self._compare("unlike_fill", index, arguments)
 
     def unlike_triad(self, index: int, arrays: "Sequence[Memory]", scale: float) -> Unlike:
-        """Compare the first array with the second + scale * the third, within 1e-5."""
+        """Compare the first array with the second + scale * the third; `scale`: a power of two."""
         count = _u64(arrays[0].size_bytes // 4)
         ends = [_at(array.address) for array in arrays]
         return self._compare("unlike_triad", index, (*ends, count, ctypes.c_float(scale)))

@@ -21,7 +21,8 @@ from .library import EngineError
 from .runtime import Memory, Runtime
 
 READ_WRITTEN = "bytes read + bytes written"
-_SCALE = 3.0
+_SCALE = 2.0
+"""A power of two: the product is exact, however a compiler rounds, and so is the comparison."""
 _WORD = 0x5A17C3E9
 
 

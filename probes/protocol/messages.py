@@ -76,6 +76,8 @@ class Hello:
     hip: Optional[str] = None
     driver: Optional[str] = None
     nccl: Optional[str] = None
+    nccl_path: Optional[str] = None
+    """Of NCCL or RCCL by itself; None where torch brings it."""
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,8 @@ class ProbeSpec:
     needs_torch: bool = True
     """Whether it computes with torch, and may have ranks and a private folder while it runs; else
     any Python runs it, by the driver alone."""
+    by_library: bool = False
+    """Whether NCCL or RCCL alone will do instead of torch, where the library is found on disk."""
     quantities: tuple[Quantity, ...] = ()
     """Everything that it measures, in the order in which it is shown."""
 

@@ -41,9 +41,9 @@ class Session:
     """A worker that answers one request after the other; used as a context manager.
 
     The worker starts with `begin` or the first request. It ends with a probe that fails, and the
-    next request starts another. `torch`: the worker imports torch at once and runs each probe in a
-    child; probes get a folder as the parameter `folder`, which goes at the end of the worker,
-    together with NCCL's files in /dev/shm.
+    next request starts another. `children`: the worker runs each probe in a child; probes get a
+    folder as the parameter `folder`, which goes at the end of the worker, together with NCCL's
+    files in /dev/shm. `torch`: the same, and the worker imports torch at once.
     """
 
     def __init__(
@@ -53,12 +53,14 @@ class Session:
         *,
         worker: Path = WORKER,
         torch: bool = False,
+        children: bool = False,
     ) -> None:
         # Not resolve(), because the path of the link selects a virtual environment.
         self._python = os.path.abspath(interpreter)
         self._cancel = cancel
         self._worker = worker
         self._torch = torch
+        self._children = torch or children
         self._folder = "-"
         self._shared: frozenset[tuple[str, int]] = frozenset()
         self._process: Optional[subprocess.Popen[bytes]] = None
@@ -106,7 +108,7 @@ class Session:
                 return Outcome("failed", refusal, 0.0)
         process = self._process
         assert process is not None
-        if self._torch:
+        if self._children:
             params = {**request.params, "folder": self._folder}
             request = dataclasses.replace(request, params=params)
         talk = Conversation(request, on_event, deadline_seconds, self._cancel)
@@ -130,7 +132,7 @@ class Session:
         python = self._python
         if not os.access(python, os.X_OK) or os.path.isdir(python):
             return f"{one_line(python)} is not a program that can be run."
-        if self._torch:
+        if self._children:
             self._shared = leftovers.shared_files()
             try:
                 self._folder = leftovers.folder_path()
@@ -138,7 +140,8 @@ class Session:
                 return "No folder for temporary files can be written; TMPDIR names another."
         keeper = sys.executable or python
         command = [keeper, "-I", "-S", str(_KEEPER), str(os.getpid()), self._folder]
-        command += [python, str(self._worker), "--watched"] + ["--torch"] * self._torch
+        command += [python, str(self._worker), "--watched"]
+        command += ["--torch"] if self._torch else ["--children"] * self._children
         try:
             self._process = subprocess.Popen(
                 command,
@@ -162,9 +165,9 @@ class Session:
                 process.stdin.close()  # type: ignore[union-attr]
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(_CLOSE_SECONDS)
-        seconds = _TERM_RANKS_SECONDS if self._torch else _TERM_SECONDS
+        seconds = _TERM_RANKS_SECONDS if self._children else _TERM_SECONDS
         left_behind = _make_go(process, seconds)
-        if self._torch and (process.returncode or 0) < 0:
+        if self._children and (process.returncode or 0) < 0:
             # Usually the keeper does this; it was killed.
             leftovers.remove_folder(self._folder)
             leftovers.remove_shared_files(self._shared)

@@ -35,8 +35,14 @@ try:
     origin = spec.origin if spec else None
 except (ImportError, ValueError):
     origin = None
+for path in sys.path:
+    folder = os.path.join(path, "nvidia", "nccl", "lib")
+    if os.path.isabs(path) and os.path.exists(os.path.join(folder, "libnccl.so.2")):
+        answer["nccl_folder"] = folder
+        break
 if origin:
     answer["torch"] = ""
+    answer["torch_folder"] = os.path.dirname(os.path.abspath(origin))
     try:
         with open(os.path.join(os.path.dirname(origin), "version.py")) as file:
             text = file.read(20000)
@@ -61,6 +67,11 @@ class Interpreter:
     torch_version: Optional[str] = None
     cuda: Optional[str] = None
     hip: Optional[str] = None
+    torch_folder: Optional[str] = None
+    nccl_folder: Optional[str] = None
+    """With the library of NVIDIA's package of NCCL."""
+    library: str = ""
+    """The NCCL or RCCL that a probe loads in it by itself, in words."""
     identity: Optional[tuple[str, ...]] = None
     """Real path, prefix and torch, equal for one Python under several names."""
     why_not: Optional[str] = None
@@ -77,7 +88,8 @@ class Interpreter:
         if self.why_not is not None:
             return f"{where}: {self.why_not}"
         if self.torch_version is None:
-            return f"{where}: Python {self.python_version}, by the driver alone"
+            means = self.library or "by the driver alone"
+            return f"{where}: Python {self.python_version}, {means}"
         build = f"CUDA {self.cuda}" if self.cuda else f"HIP {self.hip}" if self.hip else "CPU only"
         return f"{where}: Python {self.python_version}, torch {self.torch_version}, {build}"
 
@@ -101,10 +113,11 @@ class InterpreterChoice:
         return tuple(lines)
 
 
-def own_interpreter() -> InterpreterChoice:
-    """The Python at work here, for probes that need no torch."""
+def own_interpreter(library: str = "") -> InterpreterChoice:
+    """The Python at work here, for probes that need no torch; `library`: what it loads instead."""
     version = ".".join(str(part) for part in sys.version_info[:3])
-    return InterpreterChoice(Interpreter(sys.executable, "this Python", version), ())
+    own = Interpreter(sys.executable, "this Python", version, library=library)
+    return InterpreterChoice(own, ())
 
 
 def find_interpreter(
@@ -179,6 +192,8 @@ def inspect(path: str, how_found: str, cancel: Optional[threading.Event] = None)
         how_found=how_found,
         python_version=one_line(python, 20),
         torch_version=version,
+        torch_folder=_path(answer.get("torch_folder")),
+        nccl_folder=_path(answer.get("nccl_folder")),
         cuda=_text(answer.get("cuda")),
         hip=_text(answer.get("hip")),
         identity=identity,
@@ -188,6 +203,10 @@ def inspect(path: str, how_found: str, cancel: Optional[threading.Event] = None)
 
 def _text(value: object) -> Optional[str]:
     return one_line(str(value), 40) if value else None
+
+
+def _path(value: object) -> Optional[str]:
+    return value if isinstance(value, str) and os.path.isabs(value) else None
 
 
 def _why_not(python: str, torch: Optional[str]) -> Optional[str]:

@@ -13,8 +13,8 @@ from gputop.probes.engine.images import SOURCE
 
 HERE = Path(__file__).parent
 NAMES = {
-    "nvidia": ("libcuda.so.1",),
-    "amd": ("libamdhip64.so", "libhiprtc.so"),
+    "nvidia": ("libcuda.so.1", "libnccl.so.2"),
+    "amd": ("libamdhip64.so", "libhiprtc.so", "librccl.so.1"),
 }
 """Which names the driver has on a node of each vendor."""
 
@@ -49,12 +49,12 @@ def installed(library: Path, folder: Path, vendor: str, lacks: str = "") -> str:
 
     `lacks`: a function that the loader shall not find.
     """
-    for name in NAMES[vendor]:
-        if not lacks:
-            (folder / name).symlink_to(library)
-            continue
+    if lacks:
         found, other = (b"\0%s\0" % each.encode() for each in (lacks, "x" * len(lacks)))
         code = library.read_bytes()
         assert found in code, lacks
-        (folder / name).write_bytes(code.replace(found, other))
+        library = folder / "lacking.so"
+        library.write_bytes(code.replace(found, other))
+    for name in NAMES[vendor]:
+        (folder / name).symlink_to(library)  # the loader knows one file by all its names
     return str(folder)

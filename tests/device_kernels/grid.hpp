@@ -52,6 +52,7 @@ static const std::map<std::string, std::string> kernels = {
     {"gputop_copy", "8884"}, {"gputop_read", "8848"}, {"gputop_fill", "8844"},
     {"gputop_triad", "888844"}, {"gputop_chase", "888"}, {"gputop_random", "8888"},
     {"gputop_numbers", "888"}, {"gputop_unlike_random", "8888"}, {"gputop_unlike", "8888"},
+    {"gputop_pattern", "888"}, {"gputop_unlike_pattern", "888888"},
     {"gputop_unlike_fill", "8848"}, {"gputop_unlike_triad", "888848"}, {"gputop_sum", "888"},
     {"gputop_ring", "888"}, {"gputop_hold", "888"}};
 
@@ -67,6 +68,8 @@ static Touched touched(const std::string &name, void **p) {
     if (name == "gputop_chase") return {{AT(2), 8}, {{AT(0), 8}}};
     if (name == "gputop_random") return {{AT(0), bytes(1, 8)}, {}};
     if (name == "gputop_numbers") return {{AT(0), bytes(1, 4)}, {}};
+    if (name == "gputop_pattern") return {{AT(0), bytes(1, 4)}, {}};
+    if (name == "gputop_unlike_pattern") return {{AT(5), 16}, {{AT(0), bytes(1, 4)}}};
     if (name == "gputop_unlike_random") return {{AT(3), 16}, {{AT(0), bytes(1, 8)}}};
     if (name == "gputop_unlike")
         return {{AT(3), 16}, {{AT(0), bytes(2, 8)}, {AT(1), bytes(2, 8)}}};
@@ -96,6 +99,11 @@ static void run_one(const std::string &name, void **p) {
         gputop_numbers(AS(float *, 0), AS(u64, 1), AS(u64, 2));
     else if (name == "gputop_unlike_random")
         gputop_unlike_random(AS(const u64 *, 0), AS(u64, 1), AS(u64, 2), AS(Found *, 3));
+    else if (name == "gputop_pattern")
+        gputop_pattern(AS(float *, 0), AS(u64, 1), AS(u64, 2));
+    else if (name == "gputop_unlike_pattern")
+        gputop_unlike_pattern(AS(const float *, 0), AS(u64, 1), AS(u64, 2), AS(u64, 3), AS(u64, 4),
+                              AS(Found *, 5));
     else if (name == "gputop_unlike")
         gputop_unlike(AS(const u64 *, 0), AS(const u64 *, 1), AS(u64, 2), AS(Found *, 3));
     else if (name == "gputop_unlike_fill")

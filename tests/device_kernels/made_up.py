@@ -78,18 +78,25 @@ class MadeUpNode:
     """A Python without any package, beside a driver that its loader finds."""
 
     def __init__(self, folder: str, vendor: str) -> None:
+        self.folder = folder
         self._python = subprocess.Popen(
             [sys.executable, "-S", "-E", str(HERE / "answering.py"), str(WORKER), NAMES[vendor][0]],
             env={**os.environ, "LD_LIBRARY_PATH": folder},
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd="/",
         )  # fmt: skip
 
-    def answers(self, request: Request, *words: str, counts: tuple[str, ...] = ()) -> Answered:
-        """What a worker says to a request on a node of these words; `counts`: what to count."""
+    def answers(
+        self, request: Request, *words: str, counts: tuple[str, ...] = (), skips: str = ""
+    ) -> Answered:
+        """What a worker says to a request on a node of these words.
+
+        `counts`: what to count. `skips`: a file that sets the clock forward once it is there.
+        """
         asked = {
             "words": ";".join(words),
             "request": encode(request).decode().rstrip("\n"),
             "counts": counts,
+            "skips": skips,
         }
         assert self._python.stdin is not None
         assert self._python.stdout is not None

@@ -1,5 +1,6 @@
-// A made-up driver, to be called libcuda.so.1, libamdhip64.so and libhiprtc.so: what the probes call
-// through ctypes is called here with the same arguments, and every kernel really runs.
+// A made-up driver, to be called libcuda.so.1, libamdhip64.so and libhiprtc.so, and the libnccl.so.2
+// or librccl.so.1 beside it: what the probes call through ctypes is called here with the same
+// arguments, and every kernel really runs.
 //
 // Tests say in words what the node is like and what is wrong, "devices=3;denied=0>1", by the
 // variable GPUTOP_MADE_UP before the library is loaded or by made_up() later:
@@ -11,6 +12,8 @@
 //     denied=0>1, lost=0>1, spoil=NAME@1         peers and data: see node.hpp and doing.hpp
 //     blocking=1, late_holds=N, late.0.1=NANOSECONDS
 //                        copies that wait; a host that is slow; a stream that goes on late
+//     hang.NAME=PATH, polls=N, nccl_gbs, nccl_version, last_error
+//                        NCCL: see as_nccl.hpp; a communicator that is ready after N questions
 //     compile_error=1                            hiprtc refuses
 #include "doing.hpp"
 
@@ -136,3 +139,4 @@ static const Error *error_of(int code) {
 
 #include "as_cuda.hpp"
 #include "as_hip.hpp"
+#include "as_nccl.hpp"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from gputop.exits import USAGE, Exit
 from gputop.measuring.planning import plan
 from gputop.measuring.selection import hidden_note
 from gputop.probes import catalog
+from gputop.probes.runner.nccl_library import TORCH
 from gputop.reading import check_sources
 from gputop.simulating.suite import simulated_plan
 from gputop.terminal.clean import clean
@@ -71,6 +73,13 @@ RANKED = ("nccl", "collectives", "train-step")
     help="nccl: compare with the prediction for this library.",
 )
 @click.option(
+    "--nccl-lib",
+    "nccl_lib",
+    metavar="FILE",
+    shell_complete=completing("files"),
+    help="nccl, collectives: the libnccl to load; torch for the one of --python's torch, by torch.",
+)
+@click.option(
     "--logs",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="FOLDER",
@@ -101,6 +110,7 @@ def command(
     assignments: tuple[str, ...],
     loopback: bool,
     version: str | None,
+    nccl_lib: str | None,
     logs: Path | None,
     deadline: float | None,
     demo: str | None,
@@ -135,6 +145,7 @@ def command(
         return
     changes = _changes(assignments, loopback=loopback)
     _check_version(version)
+    library = _library(nccl_lib, names or catalog.NAMES)
     _check_options(names or catalog.NAMES, changes, version, logs, large=large, trace=trace)
     snapshot = None if selftest else demo_snapshot(demo) if demo else live_snapshot()
     machine = Machine() if snapshot is None else snapshot.machine
@@ -148,6 +159,7 @@ def command(
         force=force,
         selftest=selftest,
         python=python,
+        nccl_lib=library,
         deadline_seconds=deadline,
         params=_params(changes, large=large, trace=trace, loopback=loopback),
     )
@@ -200,6 +212,18 @@ def _changes(assignments: tuple[str, ...], *, loopback: bool) -> dict[str, str]:
             raise Exit("--loopback sets NCCL_SOCKET_IFNAME itself", USAGE)
         changes["NCCL_SOCKET_IFNAME"] = "lo"
     return changes
+
+
+def _library(named: str | None, names: tuple[str, ...]) -> str | None:
+    """The file of the library as a whole path, or the word for torch's own."""
+    if named is None or named == TORCH:
+        return named
+    if not any(catalog.load(name).SPEC.by_library for name in names):
+        raise Exit("--nccl-lib is for the probes nccl and collectives", USAGE)
+    path = os.path.abspath(named)
+    if not os.path.isfile(path):
+        raise Exit(f"--nccl-lib names no file: {clean(path, 200)}", USAGE)
+    return path
 
 
 def _check_version(version: str | None) -> None:

@@ -7,13 +7,14 @@ of 16 bytes; for the others S is the buffer of one rank. algbw = S / time, busbw
 "In place" also follows nccl-tests: all-gather sends from its own part of the result, and
 reduce-scatter receives into its own part of the input. All-to-all and send/receive in place are
 left out because their data is undefined, so nccl-tests prints no verdict for them. All-reduce and
-broadcast out of place are left out because torch.distributed has no call for them.
+broadcast out of place are left out because torch.distributed, and so training, has no call for
+them.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ...crew.accelerator import Call, RankGroup
 from ...protocol.quantity import RANKS, Quantity
 
 FLOAT_BYTES = 4
@@ -24,8 +25,6 @@ MISSING_FORMS = (
     "all-to-all and send/receive out of place only, as in place they give no defined data."
 )
 _ROOT = 0
-
-Call = Callable[[], object]
 
 
 @dataclass(frozen=True)
@@ -38,13 +37,8 @@ class Arrival:
     """Position in the ranks' own data."""
 
 
-def _newest(dist: Any, *names: str) -> Any:
-    """The first of these functions in this torch; older names warn at each call."""
-    return next(getattr(dist, name) for name in names if hasattr(dist, name))
-
-
 class Operation:
-    """One collective on tensors of float32."""
+    """One collective on numbers of float32."""
 
     name = ""
     """Its name in the keys of quantities."""
@@ -84,11 +78,11 @@ class Operation:
     def places(
         self, send: Any, receive: Any, rank: int, ranks: int, form: str
     ) -> "tuple[Any, Any]":
-        """The input and output tensors of this rank, inside two buffers of size S."""
+        """The input and output of this rank, inside two buffers of size S."""
         return send, receive
 
-    def call(self, dist: Any, given: Any, result: Any, rank: int, ranks: int) -> Call:
-        """A function that makes the call."""
+    def call(self, group: RankGroup, given: Any, result: Any, rank: int, ranks: int) -> Call:
+        """The call."""
         raise NotImplementedError
 
     def arrivals(self, result: Any, rank: int, ranks: int) -> "list[Arrival]":
@@ -109,8 +103,8 @@ class _AllReduce(Operation):
     ) -> "tuple[Any, Any]":
         return receive, receive
 
-    def call(self, dist: Any, given: Any, result: Any, rank: int, ranks: int) -> Call:
-        return lambda: dist.all_reduce(result)
+    def call(self, group: RankGroup, given: Any, result: Any, rank: int, ranks: int) -> Call:
+        return group.all_reduce(result)
 
     def arrivals(self, result: Any, rank: int, ranks: int) -> "list[Arrival]":
         return [Arrival(result, tuple(range(ranks)), 0)]
@@ -135,9 +129,8 @@ class _AllGather(_InParts):
         own = receive[rank * part : (rank + 1) * part]
         return (own if form == IN_PLACE else send[:part]), receive
 
-    def call(self, dist: Any, given: Any, result: Any, rank: int, ranks: int) -> Call:
-        gather = _newest(dist, "all_gather_single", "all_gather_into_tensor")
-        return lambda: gather(result, given)
+    def call(self, group: RankGroup, given: Any, result: Any, rank: int, ranks: int) -> Call:
+        return group.all_gather(given, result)
 
     def arrivals(self, result: Any, rank: int, ranks: int) -> "list[Arrival]":
         part = result.numel() // ranks
@@ -155,9 +148,8 @@ class _ReduceScatter(_InParts):
             return receive, receive[rank * part : (rank + 1) * part]
         return send, receive[:part]
 
-    def call(self, dist: Any, given: Any, result: Any, rank: int, ranks: int) -> Call:
-        scatter = _newest(dist, "reduce_scatter_single", "reduce_scatter_tensor")
-        return lambda: scatter(result, given)
+    def call(self, group: RankGroup, given: Any, result: Any, rank: int, ranks: int) -> Call:
+        return group.reduce_scatter(given, result)
 
     def arrivals(self, result: Any, rank: int, ranks: int) -> "list[Arrival]":
         return [Arrival(result, tuple(range(ranks)), rank * result.numel())]
@@ -166,8 +158,8 @@ class _ReduceScatter(_InParts):
 class _AllToAll(_InParts):
     name, title, forms = "all_to_all", "all-to-all", (OUT_OF_PLACE,)
 
-    def call(self, dist: Any, given: Any, result: Any, rank: int, ranks: int) -> Call:
-        return lambda: dist.all_to_all_single(result, given)
+    def call(self, group: RankGroup, given: Any, result: Any, rank: int, ranks: int) -> Call:
+        return group.all_to_all(given, result)
 
     def arrivals(self, result: Any, rank: int, ranks: int) -> "list[Arrival]":
         part = result.numel() // ranks
@@ -183,8 +175,8 @@ class _Broadcast(Operation):
     ) -> "tuple[Any, Any]":
         return receive, receive
 
-    def call(self, dist: Any, given: Any, result: Any, rank: int, ranks: int) -> Call:
-        return lambda: dist.broadcast(result, _ROOT)
+    def call(self, group: RankGroup, given: Any, result: Any, rank: int, ranks: int) -> Call:
+        return group.broadcast(result, _ROOT)
 
     def arrivals(self, result: Any, rank: int, ranks: int) -> "list[Arrival]":
         return [Arrival(result, (_ROOT,), 0)]
@@ -196,17 +188,9 @@ class _SendReceive(Operation):
     name, title, forms = "send_receive", "send/receive", (OUT_OF_PLACE,)
     counted = "bytes that each rank sends"
 
-    def call(self, dist: Any, given: Any, result: Any, rank: int, ranks: int) -> Call:
-        both = [
-            dist.P2POp(dist.isend, given, (rank + 1) % ranks),
-            dist.P2POp(dist.irecv, result, (rank - 1) % ranks),
-        ]
-
-        def exchange() -> None:
-            for work in dist.batch_isend_irecv(both):
-                work.wait()
-
-        return exchange
+    def call(self, group: RankGroup, given: Any, result: Any, rank: int, ranks: int) -> Call:
+        after, before = (rank + 1) % ranks, (rank - 1) % ranks
+        return group.exchange([(given, after)], [(result, before)])
 
     def arrivals(self, result: Any, rank: int, ranks: int) -> "list[Arrival]":
         return [Arrival(result, ((rank - 1) % ranks,), 0)]

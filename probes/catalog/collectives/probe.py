@@ -1,7 +1,8 @@
-"""Collectives through torch.distributed with NCCL or RCCL: bus bandwidth against message size.
+"""Collectives of NCCL or RCCL: bus bandwidth against message size.
 
 All-reduce, all-gather, reduce-scatter, all-to-all, broadcast and a ring of send/receive, float32,
-one process on each selected GPU, in the job's own environment. `operations` says what is sent, what
+one process on each selected GPU, in the job's own environment, by the library alone where it is
+found, else through torch.distributed. `operations` says what is sent, what
 counts and which forms there are; `rank` how they are timed; `plan` holds sizes and time limits.
 The reference is nccl-tests: from 16 MiB up its default run, below that a run that launches do not
 limit.
@@ -24,8 +25,8 @@ SPEC = ProbeSpec(
     title="Collectives",
     measures=(
         "Bus bandwidth of all-reduce, all-gather, reduce-scatter, all-to-all, broadcast and "
-        "send/receive from 1 KiB to 1 GiB, as nccl-tests defines it, through torch.distributed "
-        "with NCCL or RCCL and the environment of this shell; the data is checked."
+        "send/receive from 1 KiB to 1 GiB, as nccl-tests defines it, by NCCL or RCCL "
+        "with the environment of this shell; the data is checked."
     ),
     method="collectives/2",
     minimum_gpus=2,
@@ -35,6 +36,7 @@ SPEC = ProbeSpec(
     seconds_per_pair=0.0,
     seconds_alone=10.5,
     level_factors={"quick": 0.28, "normal": 1.0, "full": 4.0},
+    by_library=True,
     quantities=tuple(operation.quantity for operation in OPERATIONS),
 )
 

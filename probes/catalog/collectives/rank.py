@@ -16,16 +16,16 @@ data of it in a cache.
 import json
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
 from statistics import fmean
 from typing import Any, Optional
 
+from ...crew.accelerator import Call
 from ...crew.rank import Member
 from ...crew.steps import MIB, Step
 from ...protocol.messages import Note
 from ...protocol.spec import level_of
 from ...protocol.timing import Sampled, gigabytes_per_second
-from .operations import BY_NAME, FLOAT_BYTES, MISSING_FORMS, Call, Operation
+from .operations import BY_NAME, FLOAT_BYTES, MISSING_FORMS, Operation
 from .plan import MEASURING_SECONDS, SELF_TEST, Clock, Repeats, repeats, shown, steps
 
 LIBRARY_BYTES = 1536 * MIB
@@ -80,13 +80,13 @@ class CollectiveMember(Member):
     def _prepare(self) -> None:
         """Create the communicator and the buffers, and wake the links."""
         here = self.here
-        self._plan = steps(self.ranks, self.params, here.device == "cpu")
+        self._plan = steps(self.ranks, self.params, here.kind == "cpu")
         self._level = level_of(self.params)
         self._clock = Clock(self._plan, MEASURING_SECONDS[self._level])
         self._lacking: dict[str, str] = {}
         self._skipped: list[str] = []
         self._cut: list[str] = []
-        self.initialise(eager=True)
+        self.group.open(eager=True)
         wanted = sorted({step.size_bytes for step in self._plan if step.size_bytes})
         room = self._room_bytes()
         fitting = [size for size in wanted if room is None or size <= room]
@@ -97,9 +97,9 @@ class CollectiveMember(Member):
         if self.rank == 0:
             self.emit(Note("forms", MISSING_FORMS))
         self._largest = fitting[-1] if fitting else 0
-        self._send = here.empty(self._largest // FLOAT_BYTES).zero_()
-        self._receive = here.empty(self._largest // FLOAT_BYTES).zero_()
-        self._tiny = here.empty(1).zero_()
+        self._send = here.numbers(self._largest // FLOAT_BYTES)
+        self._receive = here.numbers(self._largest // FLOAT_BYTES)
+        self._tiny = here.numbers(1)
         if self._largest:
             self._warm()
         self._started = time.monotonic()
@@ -116,12 +116,13 @@ class CollectiveMember(Member):
     def _warm(self) -> None:
         """Warm up: links and clocks take 0.2 to 0.5 s to wake."""
         data = self._receive[: _WARM_BYTES // FLOAT_BYTES]
-        self.dist.all_reduce(data)
-        once = self.here.seconds(lambda: self.dist.all_reduce(data), 1)
+        reduce = self.group.all_reduce(data)
+        reduce()
+        once = self.here.seconds(reduce, 1)
         slowest = max(float(text) for text in self.share("warm", f"{once:.9f}"))
-        if self.here.device != "cpu":
+        if self.here.kind != "cpu":
             times = max(1, min(_MOST_WARM_CALLS, int(_WARM_SECONDS / slowest)))
-            self.here.seconds(lambda: self.dist.all_reduce(data), times)
+            self.here.seconds(reduce, times)
 
     def _measure(self, step: Step) -> None:
         place = self._plan.index(step)
@@ -142,7 +143,7 @@ class CollectiveMember(Member):
         try:
             wrong, checked = self._check(operation, step.variant, numbers, calls[0])
         except (RuntimeError, NotImplementedError, ValueError) as error:
-            if here.device != "cpu" or not _is_lack(error):
+            if here.kind != "cpu" or not _is_lack(error):
                 raise
             self._lacks(operation, step, f"{type(error).__name__}: {error}")
             return
@@ -153,7 +154,7 @@ class CollectiveMember(Member):
         once = max(answer["once"] for answer in heard)
         wrong, checked = (sum(answer[key] for answer in heard) for key in ("wrong", "checked"))
         often = repeats(self._level, once, self._clock.allowed(place))
-        if here.device == "cpu":
+        if here.kind == "cpu":
             often = SELF_TEST
         taken = self._samples(calls, often)
         heard = self._hear(f"taken/{place}", taken)
@@ -178,7 +179,7 @@ class CollectiveMember(Member):
         for at in range(0, self._receive.numel() - numbers + 1, numbers)[:100]:
             send, receive = self._send[at : at + numbers], self._receive[at : at + numbers]
             given, result = operation.places(send, receive, self.rank, self.ranks, form)
-            found.append(operation.call(self.dist, given, result, self.rank, self.ranks))
+            found.append(operation.call(self.group, given, result, self.rank, self.ranks))
         return found
 
     def _check(
@@ -187,13 +188,13 @@ class CollectiveMember(Member):
         """Make one call with known data; returns the wrong and the checked bytes of this rank."""
         here, send, receive = self.here, self._send[:numbers], self._receive[:numbers]
         given, result = operation.places(send, receive, self.rank, self.ranks, form)
-        receive.zero_()
+        here.clear(receive)
         here.fill(given, self.rank)
         call()
         here.wait()
         wrong = checked = 0
         for arrival in operation.arrivals(result, self.rank, self.ranks):
-            wrong += here.wrong_bytes_of(arrival.data, arrival.ranks, arrival.start)
+            wrong += here.wrong_bytes(arrival.data, arrival.ranks, arrival.start)
             checked += FLOAT_BYTES * arrival.data.numel()
         return wrong, checked
 
@@ -204,7 +205,7 @@ class CollectiveMember(Member):
         queueing: list[float] = []
         one_sample = [calls[place % len(calls)] for place in range(often.calls)]
         # The operation itself would not do: in a ring a rank waits for its neighbours alone.
-        lead: Call = partial(self.dist.all_reduce, self._tiny)
+        lead = self.group.all_reduce(self._tiny)
         for _ in range(often.samples):
             lead()
             seconds, queued = here.in_a_row(one_sample)
@@ -243,7 +244,7 @@ class CollectiveMember(Member):
     ) -> None:
         size = numbers * FLOAT_BYTES
         row_seconds = _middle(in_a_row)
-        on_gpu = self.here.device != "cpu"
+        on_gpu = self.here.kind != "cpu"
         is_host_bound = on_gpu and queued >= _HOST_BOUND * row_seconds
         times = in_a_row
         if len(held) >= _FEWEST_HELD and _middle(held) < row_seconds:

@@ -31,6 +31,7 @@ SPEC = ProbeSpec(
     seconds_per_pair=0.06,
     seconds_alone=1.0,
     level_factors={"quick": 1.0, "normal": 1.0, "full": 1.0},
+    by_library=True,
     quantities=QUANTITIES,
 )
 

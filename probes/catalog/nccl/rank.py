@@ -1,8 +1,4 @@
-"""One rank of the probe nccl, and the list of its steps.
-
-Transfers go through `batch_isend_irecv`, because torch makes a communicator of two ranks for a bare
-`send`.
-"""
+"""One rank of the probe nccl, and the list of its steps."""
 
 import time
 from collections.abc import Mapping
@@ -22,6 +18,7 @@ _SLOW_SECONDS = 0.1
 """If the first try takes longer than this, fewer samples are taken."""
 _ALL_REDUCE_BYTES = (4 * MIB, 64 * MIB)
 _TRANSFER_BYTES = 16 * MIB
+_NUMBER_BYTES = 4
 _CPU_BYTES = (MIB, 2 * MIB)
 """Sizes of the self-test's all-reduces; its transfers have the first size."""
 
@@ -50,6 +47,10 @@ def steps(ranks: int, params: Mapping[str, Any], cpu: bool) -> "tuple[Step, ...]
 class NcclMember(Member):
     """One rank of the probe nccl."""
 
+    _data: Any = None
+    _mine: Any = None
+    """Numbers for the largest step, moved and as they were."""
+
     def take(self, step: Step) -> None:
         """Do one step and report it."""
         if step.kind == "init":
@@ -62,10 +63,10 @@ class NcclMember(Member):
     def _initialise(self) -> None:
         """Create the communicator with the first collective."""
         here = self.here
+        one = here.numbers(1)
         started = time.perf_counter()
-        self.initialise(eager=False)
-        ones = here.pattern(4, 0).fill_(1)
-        self.dist.all_reduce(ones)
+        self.group.open(eager=False)
+        self.group.all_reduce(one)()
         here.wait()
         seconds = round(time.perf_counter() - started, 3)
         direction = f"rank {self.rank}, up to its first all-reduce of 4 bytes"
@@ -77,16 +78,17 @@ class NcclMember(Member):
             value=seconds,
             unit=COMMUNICATOR.unit,
         )
+        sizes = _CPU_BYTES if here.kind == "cpu" else (*_ALL_REDUCE_BYTES, _TRANSFER_BYTES)
+        self._data, self._mine = (here.numbers(max(sizes) // _NUMBER_BYTES) for _ in range(2))
 
     def _all_reduce(self, step: Step) -> None:
         here, size = self.here, step.size_bytes
-        mine = here.pattern(size, self.rank)
-        data = mine.clone()
-        self.dist.all_reduce(data)
-        expected = mine.clone().zero_()
-        for rank in range(self.ranks):
-            expected += here.pattern(size, rank)
-        wrong = here.wrong_bytes(data, expected)
+        data, mine = (all_of[: size // _NUMBER_BYTES] for all_of in (self._data, self._mine))
+        reduce = self.group.all_reduce(data)
+        here.fill(mine, self.rank)
+        here.copy(data, mine)
+        reduce()
+        wrong = here.wrong_bytes(data, range(self.ranks))
         total = sum(int(text) for text in self.share(f"wrong/{size}", str(wrong)))
         direction = f"all ranks add {size // MIB} MiB of float32 up"
         found: dict[str, Any] = {
@@ -97,12 +99,12 @@ class NcclMember(Member):
         if self.rank == 0 and (step.first or total):
             verdict = "wrong-data" if total else "finished"
             self.say(FINISHES, "", "", direction, verdict=verdict, **found)
-        once = here.seconds(lambda: self.dist.all_reduce(data), 1)
+        once = here.seconds(reduce, 1)
         samples, times = self._repeats(f"slow/{size}", once)
 
         def sample() -> float:
-            data.copy_(mine)
-            return here.seconds(lambda: self.dist.all_reduce(data), times)
+            here.copy(data, mine)
+            return here.seconds(reduce, times)
 
         # A forked rank copies each page that it touches for the first time.
         for _ in range(WARM_SAMPLES if times > 1 else 0):
@@ -125,18 +127,16 @@ class NcclMember(Member):
 
     def _transfer(self, step: Step) -> None:
         here, sends = self.here, self.rank == step.src
-        sent = here.pattern(step.size_bytes, 1000 + 97 * step.src + step.dst)
-        data = sent.clone() if sends else sent.clone().zero_()
-        dist, peer = self.dist, step.dst if sends else step.src
-
-        def move() -> None:
-            operation = dist.P2POp(dist.isend if sends else dist.irecv, data, peer)
-            for work in dist.batch_isend_irecv([operation]):
-                work.wait()
-
+        data, seed = self._data[: step.size_bytes // _NUMBER_BYTES], 1000 + 97 * step.src + step.dst
+        if sends:
+            here.fill(data, seed)
+            move = self.group.exchange([(data, step.dst)], [])
+        else:
+            here.clear(data)
+            move = self.group.exchange([], [(data, step.src)])
         move()
         here.wait()
-        wrong = 0 if sends else here.wrong_bytes(data, sent)
+        wrong = 0 if sends else here.wrong_bytes(data, (seed,))
         topic = f"slow/{step.src}/{step.dst}"
         once = here.seconds(move, 1)
         if sends:

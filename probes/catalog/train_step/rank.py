@@ -10,6 +10,7 @@ from typing import Any
 
 from ...crew.rank import Member
 from ...crew.steps import INIT, MIB, OPEN, Step
+from ...crew.torch_accelerator import TorchAccelerator
 from ...devices.sensors import Sensors
 from ...protocol.messages import MeasuredValue, Note
 from ...protocol.quantity import Quantity
@@ -50,10 +51,12 @@ def steps(ranks: int, params: Mapping[str, Any], cpu: bool) -> "tuple[Step, ...]
 class TrainMember(Member):
     """One rank of the train step."""
 
+    here: TorchAccelerator
+
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._torch: Any = importlib.import_module("torch")
-        self._cpu = self.here.device == "cpu"
+        self._cpu = self.here.kind == "cpu"
         # gloo cannot add bf16 in older versions of torch.
         self._dtype = self._torch.float32 if self._cpu else self._torch.bfloat16
         self._level = level_of(self.params)
@@ -69,7 +72,7 @@ class TrainMember(Member):
     def take(self, step: Step) -> None:
         """Do one step and report it."""
         if step.kind == INIT.kind:
-            self.initialise(eager=True)
+            self.group.open(eager=True)
             return
         stack = self._stack(int(step.variant))
         self._release()
@@ -230,7 +233,7 @@ class TrainMember(Member):
         for parameter in model.parameters():
             for mine in (parameter.detach(), parameter.grad):
                 first = mine.clone()
-                self.dist.broadcast(first, 0)
+                self.group.broadcast(first, 0)()
                 bad += int((first != mine).sum().item())
         return f"rank {self.rank}: {bad} weights or gradients differ from rank 0's" if bad else ""
 

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from gputop.probes.catalog.launch.caches import caches
-from gputop.probes.crew.accelerator import Accelerator
 from gputop.probes.crew.environment import what_was_done
+from gputop.probes.crew.torch_accelerator import TorchAccelerator
 
 WRONG = re.compile(r"\b(?:CUDA|NCCL|cuBLAS(?:Lt)?|NVLink)\b(?!_)")
 
@@ -25,10 +25,10 @@ def rocm() -> Any:
 
 def test_the_library_of_a_hip_build_is_rccl() -> None:
     torch = rocm()
-    assert Accelerator(torch, 0, cpu=False).library == "RCCL"
-    assert Accelerator(torch, 0, cpu=True).library == "gloo"
+    assert TorchAccelerator(torch, 0, cpu=False).library == "RCCL"
+    assert TorchAccelerator(torch, 0, cpu=True).library == "gloo"
     torch.version = SimpleNamespace(hip=None, cuda="12.8")
-    assert Accelerator(torch, 0, cpu=False).library == "NCCL"
+    assert TorchAccelerator(torch, 0, cpu=False).library == "NCCL"
 
 
 def test_no_cache_of_cudas_is_named() -> None:

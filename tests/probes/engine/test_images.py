@@ -19,7 +19,7 @@ def test_the_ptx_is_made_of_the_source() -> None:
     text = PTX.read_text()
     assert text.startswith(f"// kernels.cu {digest()}\n"), "run tests.device_kernels.make_ptx"
     assert set(re.findall(r"\.visible \.entry (\w+)\(", text)) == NAMES
-    assert len(NAMES) == 14
+    assert len(NAMES) == 16
     assert f"\n.version {PTX_VERSION}\n.target sm_52\n" in text, "CUDA 11.4 reads it"
     assert shipped(text) == text
 

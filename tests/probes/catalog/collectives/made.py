@@ -12,11 +12,12 @@ GIB = 1 << 30
 
 
 def made(
-    here: Any, dist: Any, rank: int, ranks: int, emit: Any = None, **params: Any
+    here: Any, group: Any, rank: int, ranks: int, emit: Any = None, **params: Any
 ) -> CollectiveMember:
     """A member whose GPUs have 80 GiB, 60 of them free."""
     gpus = [
         DeviceRecord(f"0000:0{i}:00.0", i, "x", f"0000:0{i}:00.0", None, 80 * GIB, 60 * GIB)
         for i in range(ranks)
     ]
-    return CollectiveMember(here, dist, None, gpus, rank, emit, SPEC, params)
+    store: Any = None
+    return CollectiveMember(here, group, store, gpus, rank, emit, SPEC, params)

@@ -174,7 +174,7 @@ class Sender:
 class OnGpu:
     """What a member asks of its device to report a figure."""
 
-    device, library = "cuda:0", "NCCL"
+    kind, library = "gpu", "NCCL"
 
 
 @pytest.mark.parametrize(

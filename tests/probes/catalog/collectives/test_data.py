@@ -6,11 +6,13 @@ import importlib
 import threading
 from collections.abc import Callable
 from typing import Any
+from unittest import mock
 
 import pytest
 
 from gputop.probes.catalog.collectives.operations import BY_NAME, FLOAT_BYTES, IN_PLACE, OPERATIONS
-from gputop.probes.crew.accelerator import Accelerator
+from gputop.probes.crew.torch_accelerator import TorchAccelerator
+from gputop.probes.crew.torch_group import TorchGroup
 from tests.probes.catalog.collectives.made import made
 
 
@@ -69,11 +71,11 @@ def test_what_has_to_arrive(name: str, form: str, ranks: int, spoiled: bool) -> 
 
     def member(rank: int) -> None:
         dist.rank.number = rank
-        here = Accelerator(torch, 0, cpu=True)
+        here = TorchAccelerator(torch, 0, cpu=True)
         operation = BY_NAME[name]
-        one = made(here, dist, rank, ranks)
+        one = made(here, TorchGroup(here, dist, "", rank, ranks), rank, ranks)
         numbers = operation.numbers(4096, ranks)
-        one._send, one._receive = here.empty(numbers), here.empty(numbers)
+        one._send, one._receive = here.numbers(numbers), here.numbers(numbers)
         call = one._calls(operation, form, numbers)[0]
         given, result = operation.places(one._send, one._receive, rank, ranks, form)
         begin = one._receive.data_ptr()
@@ -118,6 +120,9 @@ def test_the_communicator_comes_up_at_once_where_torch_can(knows: bool) -> None:
     given: dict[str, Any] = {}
 
     class Old:
+        def FileStore(self, path: str, ranks: int) -> Any:  # noqa: N802
+            return mock.Mock()
+
         def PrefixStore(self, name: str, store: Any) -> Any:  # noqa: N802
             return name, store
 
@@ -137,7 +142,8 @@ def test_the_communicator_comes_up_at_once_where_torch_can(knows: bool) -> None:
         def torch_device(self) -> str:
             return "cuda:1"
 
-    made(Here(), New() if knows else Old(), 1, 2).initialise(eager=True)
+    here: Any = Here()
+    TorchGroup(here, New() if knows else Old(), "", 1, 2).open(eager=True)
     assert (given["backend"], given["rank"], given["world_size"]) == ("nccl", 1, 2)
     assert given.get("device_id") == ("cuda:1" if knows else None)
 
@@ -183,7 +189,7 @@ def test_calls_are_timed_from_the_first_that_counts(host_is_slow: bool) -> None:
         cuda = FakeCuda(host_is_slow=host_is_slow)
 
     cuda = FakeTorch.cuda
-    here = Accelerator(FakeTorch, 0, cpu=False)
+    here = TorchAccelerator(FakeTorch, 0, cpu=False)
 
     def call() -> None:
         cuda.now += 20e-6

@@ -33,8 +33,8 @@ class OneRankStore:
     def set(self, name: str, value: str) -> None:
         self.said[name] = value
 
-    def get(self, name: str) -> bytes:
-        return self.said[name].encode()
+    def get(self, name: str) -> str:
+        return self.said[name]
 
 
 @pytest.mark.parametrize(
@@ -50,10 +50,10 @@ def test_too_little_memory_on_any_gpu_stops_all_ranks(
     mine: int, other: int, force: bool, word: str
 ) -> None:
     gpus = [device(f"0000:0{i + 1}:00.0", i, memory_bytes=80 << 30) for i in range(2)]
-    store = OneRankStore(free_1=str(other))
+    store: Any = OneRankStore(free_1=str(other))
     here: Any = None
     params = {"force": force}
-    member = NcclMember(here, None, store, gpus, 0, lambda message: None, SPEC, params)
+    member = NcclMember(here, here, store, gpus, 0, lambda message: None, SPEC, params)
     refusal = member.memory_refusal(mine)
     assert (word in refusal) if word else (refusal == "")
     assert member.devices[1].free_bytes == other

@@ -144,7 +144,7 @@ def test_one_rank_has_nobody_to_train_with() -> None:
 
 
 def member(dist: Any = None, key: str = "0000:06:00.0") -> TrainMember:
-    here = SimpleNamespace(device="cpu", library="gloo")
+    here = SimpleNamespace(kind="cpu", device="cpu", library="gloo")
     devices = (DeviceRecord("cpu:0", 0, "x"), DeviceRecord(key, 1, "x"))
     return TrainMember(here, dist, None, devices, 1, None, train_step.SPEC, {})
 

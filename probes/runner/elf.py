@@ -1,0 +1,77 @@
+"""Which libraries a shared object asks for, and where it has them looked for: elf(5), ld.so(8)."""
+
+import os
+import struct
+from dataclasses import dataclass
+from typing import BinaryIO, Optional
+
+_LOAD, _DYNAMIC = 1, 2
+_NEEDED, _STRINGS, _RPATH, _RUNPATH = 1, 5, 15, 29
+_MOST_HEADERS, _MOST_ENTRIES, _LONGEST = 64, 1024, 4096
+
+
+@dataclass(frozen=True)
+class Linked:
+    """What the loader reads of a file."""
+
+    needed: tuple[str, ...]
+    rpath: tuple[str, ...]
+    """Folders before LD_LIBRARY_PATH; empty beside a runpath, which the loader prefers."""
+    runpath: tuple[str, ...]
+    """Folders after it."""
+
+
+def linked(path: str) -> Optional[Linked]:
+    """Read it; None if it is no shared object of 64 bits and this byte order."""
+    try:
+        with open(path, "rb") as file:
+            return _linked(file, os.path.dirname(os.path.realpath(path)))
+    except (OSError, struct.error):
+        return None
+
+
+def _linked(file: BinaryIO, folder: str) -> Optional[Linked]:
+    head = file.read(64)
+    if head[:6] != b"\x7fELF\x02\x01":
+        return None
+    (start,) = struct.unpack_from("<Q", head, 32)
+    size, count = struct.unpack_from("<HH", head, 54)
+    loads, dynamic = [], None
+    for place in range(min(count, _MOST_HEADERS)):
+        file.seek(start + place * size)
+        kind, _, offset, address, _, length = struct.unpack("<IIQQQQ", file.read(40))
+        if kind == _LOAD:
+            loads.append((address, offset, length))
+        elif kind == _DYNAMIC:
+            dynamic = offset, length
+    if dynamic is None:
+        return None
+    file.seek(dynamic[0])
+    entries = file.read(16 * min(dynamic[1] // 16, _MOST_ENTRIES))
+    found: dict[int, list[int]] = {}
+    for tag, value in struct.iter_unpack("<QQ", entries):
+        found.setdefault(tag, []).append(value)
+        if tag == 0:
+            break
+    (strings,) = found.get(_STRINGS, [0])
+    table = next((o + strings - a for a, o, size in loads if a <= strings < a + size), None)
+    if table is None:
+        return None
+
+    def texts(tag: int) -> "list[str]":
+        return [_text(file, table + place) for place in found.get(tag, [])]
+
+    runpath = _folders(texts(_RUNPATH), folder)
+    rpath = () if runpath else _folders(texts(_RPATH), folder)
+    return Linked(tuple(texts(_NEEDED)), rpath, runpath)
+
+
+def _text(file: BinaryIO, place: int) -> str:
+    file.seek(place)
+    return file.read(_LONGEST).split(b"\0")[0].decode("utf-8", "replace")
+
+
+def _folders(lists: "list[str]", origin: str) -> "tuple[str, ...]":
+    found = [folder for text in lists for folder in text.split(":") if folder]
+    named = (each.replace("${ORIGIN}", origin).replace("$ORIGIN", origin) for each in found)
+    return tuple(os.path.normpath(each) for each in named)

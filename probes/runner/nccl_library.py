@@ -1,0 +1,144 @@
+"""Finds the NCCL or RCCL that a job here would load, without loading it.
+
+A job with torch loads what its torch asks the loader for, so that this comes first: the folders
+that libtorch_cuda.so names (the wheel beside torch, an environment of conda), LD_LIBRARY_PATH, the
+loader's own folders. Without torch the same folders count, and the wheel of a Python.
+"""
+
+import glob
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Optional
+
+from ..protocol.plaintext import one_line
+from .elf import Linked, linked
+from .interpreters import Interpreter, InterpreterChoice
+
+TORCH = "torch"
+"""Named instead of a file: measure through torch."""
+NCCL, RCCL = "libnccl.so.2", "librccl.so.1"
+_LOADER = Path("/etc/ld.so.conf")
+_BUILT_IN = (
+    "/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu",
+    "/usr/lib/aarch64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib",
+)  # fmt: skip
+_IMAGES = (
+    "/usr/local/lib", "/usr/local/cuda/lib64", "/opt/nccl/build/lib", "/usr/local/nccl/lib",
+    "/opt/conda/lib", "/opt/rocm/lib",
+)  # fmt: skip
+"""Where images keep it that the loader does not search."""
+_MOST_FILES = 64
+
+
+@dataclass(frozen=True)
+class NcclLibrary:
+    """A file to load."""
+
+    path: str
+    how_found: str
+    """In words, for people."""
+
+
+def library_for(
+    choice: InterpreterChoice,
+    environment: Mapping[str, str] = os.environ,
+    loader: Path = _LOADER,
+) -> Optional[NcclLibrary]:
+    """The library to load by itself; None if only torch has one, or nothing has.
+
+    `choice`: the Pythons that were looked at. RCCL by itself was never tried on a GPU, so that a
+    torch for HIP is preferred.
+    """
+    chosen = choice.chosen
+    if chosen is not None and chosen.has_gpu_build:
+        return None if chosen.hip else _of_torch(chosen, environment, loader)
+    for folder, how_found in _without_torch(choice.looked_at, environment, loader):
+        for name in _names():
+            path = os.path.join(folder, name)
+            if os.path.isfile(path):
+                return NcclLibrary(path, how_found)
+    return None
+
+
+def _names() -> "tuple[str, ...]":
+    """Of a node with AMD's GPUs alone, RCCL."""
+    amd = os.path.exists("/dev/kfd") and not os.path.exists("/dev/nvidiactl")
+    return (RCCL, "librccl.so") if amd else (NCCL,)
+
+
+def _of_torch(
+    python: Interpreter, environment: Mapping[str, str], loader: Path
+) -> Optional[NcclLibrary]:
+    """What the loader finds for a torch; None where NCCL is a part of torch itself."""
+    folder = os.path.join(python.torch_folder or "", "lib")
+    asks = linked(os.path.join(folder, "libtorch_cuda.so")) if python.torch_folder else None
+    if asks is None or NCCL not in asks.needed:
+        return None
+    places = (os.path.join(place, NCCL) for place in _searched(asks, environment, loader))
+    path = _preloaded(environment) or next(filter(os.path.isfile, places), None)
+    if path is None:
+        return None
+    where = one_line(python.path, 200)
+    return NcclLibrary(path, f"the one that torch {python.torch_version} of {where} loads")
+
+
+def _searched(asks: Linked, environment: Mapping[str, str], loader: Path) -> Iterator[str]:
+    """Folders in the order of ld.so(8)."""
+    yield from asks.rpath
+    yield from _library_path(environment)
+    yield from asks.runpath
+    yield from _configured(loader)
+    yield from _BUILT_IN
+
+
+def _without_torch(
+    pythons: Iterable[Interpreter], environment: Mapping[str, str], loader: Path
+) -> "Iterator[tuple[str, str]]":
+    """Folders, and what to call them."""
+    preloaded = _preloaded(environment)
+    if preloaded:
+        yield os.path.dirname(preloaded), "LD_PRELOAD"
+    for folder in _library_path(environment):
+        yield folder, "LD_LIBRARY_PATH"
+    for python in pythons:
+        if python.nccl_folder:
+            yield python.nccl_folder, f"the package of {one_line(python.path, 200)}"
+    conda = environment.get("CONDA_PREFIX")
+    if conda:
+        yield os.path.join(conda, "lib"), "CONDA_PREFIX"
+    for folder in (*_configured(loader), *_BUILT_IN):
+        yield folder, "the loader's folders"
+    for folder in _IMAGES:
+        yield folder, "a usual folder"
+
+
+def _preloaded(environment: Mapping[str, str]) -> str:
+    """The library that every process of this shell has loaded already; "" if there is none."""
+    words = environment.get("LD_PRELOAD", "").replace(":", " ").split()
+    return next((w for w in words if os.path.basename(w) == NCCL and os.path.isfile(w)), "")
+
+
+def _library_path(environment: Mapping[str, str]) -> "list[str]":
+    folders = environment.get("LD_LIBRARY_PATH", "").replace(";", ":").split(":")
+    return [folder for folder in folders if os.path.isabs(folder)]
+
+
+def _configured(loader: Path) -> "list[str]":
+    """Folders of ld.so.conf and of the files that it includes."""
+    files, found = [str(loader)], list[str]()
+    for place in range(_MOST_FILES):
+        if place == len(files):
+            break
+        try:
+            lines = Path(files[place]).read_text(errors="replace").splitlines()
+        except OSError:
+            continue
+        for line in (line.partition("#")[0].strip() for line in lines):
+            if line.startswith("include "):
+                pattern = os.path.join(os.path.dirname(files[place]), line.split(None, 1)[1])
+                files += sorted(glob.glob(pattern))
+            elif os.path.isabs(line):
+                found.append(line)
+    return found

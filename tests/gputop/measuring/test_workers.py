@@ -1,0 +1,114 @@
+"""Which worker runs a probe: the driver's, one that loads NCCL by itself, or one with torch."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from gputop.measuring import workers
+from gputop.measuring.planning import Plan, Planned, plan
+from gputop.measuring.runs import worker_request
+from gputop.measuring.workers import Workers
+from gputop.probes.runner.interpreters import Interpreter, InterpreterChoice
+from gputop.probes.runner.nccl_library import TORCH, NcclLibrary
+from gputop.topology.model.machine import Gpu, Machine
+
+TWO = Machine(gpus=tuple(Gpu(address=f"0000:0{n}:00.0", vendor="nvidia") for n in (1, 2)))
+PYTHON = Interpreter("/torch/python", "PATH", "3.12.1", "2.11", "13.0")
+WHEEL = NcclLibrary("/wheel/libnccl.so.2", "the one that torch 2.11 of /torch/python loads")
+
+
+class Session:
+    """A worker that only notes how it was made."""
+
+    made: list[Session]
+
+    def __init__(self, python: str, cancel: threading.Event, **more: bool) -> None:
+        self.python, self.more, self.began, self.alive = python, more, False, False
+        Session.made.append(self)
+
+    def begin(self) -> None:
+        self.began = True
+
+    def close(self) -> None:
+        """There is nothing to end."""
+
+
+@pytest.fixture(autouse=True)
+def node(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node with a torch, and the NCCL that this torch would load."""
+    monkeypatch.setattr(Session, "made", [], raising=False)
+    monkeypatch.setattr(workers, "library_for", lambda choice: WHEEL)
+
+
+def made(planned: Plan, choice: InterpreterChoice | None = None) -> Workers:
+    found = choice or InterpreterChoice(PYTHON, (PYTHON,))
+    made = Workers(Session, planned, threading.Event(), lambda *asked: found)
+    made.look()
+    return made
+
+
+def step(planned: Plan, name: str) -> Planned:
+    return next(each for each in planned.steps if each.step.name == name)
+
+
+def started(working: Workers, planned: Planned) -> tuple[str, dict[str, bool]]:
+    """The Python and the options of a probe's worker."""
+    choice = working.choice(planned)
+    assert choice.chosen is not None
+    session = working.session(planned, choice.chosen.path)
+    return choice.chosen.how_found, session.more
+
+
+def test_nccl_is_loaded_by_itself_where_it_is_found() -> None:
+    planned = plan((), TWO)
+    working = made(planned)
+    for name, torch in (("p2p", False), ("gemm", True), ("train-step", True)):
+        how_found = "PATH" if torch else "this Python"
+        assert started(working, step(planned, name)) == (how_found, {"torch": torch})
+        assert working.library_of(step(planned, name)) is None
+    for name in ("nccl", "collectives"):
+        one = step(planned, name)
+        assert started(working, one) == ("this Python", {"children": True})
+        params = worker_request(one.request, 60, working.library_of(one)).params
+        assert (params["library"], params["library_found"]) == (WHEEL.path, WHEEL.how_found)
+        sentence = working.choice(one).sentences()[0]
+        assert sentence.endswith(f"without torch, with {WHEEL.path} ({WHEEL.how_found})")
+    assert len(Session.made) == 3, "nccl and collectives share a worker"
+    last = {each.step.name for each in planned.runs if working.is_last(each)}
+    assert last == {"memory", "train-step", "nccl"}
+
+
+def test_torch_is_imported_only_if_a_probe_computes_with_it() -> None:
+    working = made(plan(("p2p", "nccl"), TWO))
+    working.library_of(step(plan(("nccl",), TWO), "nccl"))  # waits for the search
+    working.warm()
+    assert Session.made == []
+    working = made(plan(("p2p", "gemm", "nccl"), TWO))
+    working.library_of(step(plan(("nccl",), TWO), "nccl"))
+    working.warm()
+    assert [(each.python, each.began) for each in Session.made] == [("/torch/python", True)]
+
+
+def test_a_named_file_needs_no_search() -> None:
+    planned = plan(("nccl", "collectives"), TWO, nccl_lib="/a/libnccl.so.2")
+
+    def find(*asked: Any) -> InterpreterChoice:
+        raise AssertionError("nobody looks for torch")
+
+    working = Workers(Session, planned, threading.Event(), find)
+    working.look()
+    found = working.library_of(step(planned, "nccl"))
+    assert found == NcclLibrary("/a/libnccl.so.2", "--nccl-lib")
+    working.warm()
+    assert Session.made == []
+
+
+@pytest.mark.parametrize("more", [{"nccl_lib": TORCH}, {"selftest": True}])
+def test_torch_measures_where_it_is_asked_for(more: dict[str, Any]) -> None:
+    planned = plan(("nccl",), TWO, **more)
+    working = made(planned)
+    assert started(working, step(planned, "nccl")) == ("PATH", {"torch": True})
+    assert working.library_of(step(planned, "nccl")) is None
