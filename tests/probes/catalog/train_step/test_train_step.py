@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -143,10 +144,10 @@ def test_one_rank_has_nobody_to_train_with() -> None:
     assert kinds == ["open", "alone", "alone", "init", "together", "together"]
 
 
-def member(dist: Any = None, key: str = "0000:06:00.0") -> TrainMember:
+def member(group: Any = None, key: str = "0000:06:00.0") -> TrainMember:
     here = SimpleNamespace(kind="cpu", device="cpu", library="gloo")
     devices = (DeviceRecord("cpu:0", 0, "x"), DeviceRecord(key, 1, "x"))
-    return TrainMember(here, dist, None, devices, 1, None, train_step.SPEC, {})
+    return TrainMember(here, group, None, devices, 1, None, train_step.SPEC, {})
 
 
 def test_what_is_wrong_with_numbers_is_found() -> None:
@@ -165,14 +166,17 @@ def test_what_is_wrong_with_numbers_is_found() -> None:
 def test_a_gradient_that_differs_between_ranks_is_found() -> None:
     model = made()
     model(states_of()).square().mean().backward()
-    same = SimpleNamespace(broadcast=lambda tensor, root: None)
+    same = SimpleNamespace(broadcast=lambda tensor, root: lambda: None)
     assert member(same)._unequal(model) == ""
     asked: list[Any] = []
 
-    def broadcast(tensor: Any, root: int) -> None:
-        asked.append(tensor)
-        if len(asked) == 4:  # the gradient of the second weight
-            tensor.view(-1)[:3] += 1
+    def broadcast(tensor: Any, root: int) -> Callable[[], None]:
+        def call() -> None:
+            asked.append(tensor)
+            if len(asked) == 4:  # the gradient of the second weight
+                tensor.view(-1)[:3] += 1
+
+        return call
 
     found = member(SimpleNamespace(broadcast=broadcast))._unequal(model)
     assert found == "rank 1: 3 weights or gradients differ from rank 0's"
