@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from ..expectation.cost.costs import Costs
+from ..expectation.judgement import ESTIMATE
 from ..flags.catalogue.catalogue import Flag
 from ..flags.values.values import unread
 from ..flags.what_if.applied import with_changes
@@ -12,6 +13,7 @@ from ..flags.what_if.brief import brief, p2p_pairs
 from ..flags.what_if.effects import MIB, described, time_of
 from ..flags.what_if.study import Study
 from ..flags.what_if.whatif import Comparison
+from ..model.page import Section
 from ..model.units import figure
 from ..nccl.decide.summary import duration
 from ..nccl.prediction import Prediction
@@ -19,6 +21,7 @@ from ..node import Node
 
 NOT_SET, FAILS, NOT_KNOWN = "not set", "fails", "not known"
 ALL_REDUCE = "all-reduce 1 GiB"
+REACHES = "What an all-reduce of 1 GiB reaches here"
 MEDIUM = 256 * MIB
 MOST_IN_MATRIX = 16
 """GPUs up to which the transports of all pairs are drawn."""
@@ -67,12 +70,24 @@ def value_rows(flag: Flag, study: Study, node: Node) -> tuple[ValueRow, ...]:
         value, after = comparison.changes[0].after or "", comparison.changed
         gone = comparison.effect.times[-1]
         fails = gone.before_us is not None and gone.after_us is None
-        cost = FAILS if fails else _cost(node, {**clear, flag.name: value}, after)
+        cost = FAILS
+        if not fails:
+            same = comparison.effect.nothing
+            cost = first.large if same else _cost(node, {**clear, flag.name: value}, after)
         row = _row(value, after, cost, here=value == now, slow=_slow(comparison))
         moved = f"{ALL_REDUCE} {first.large} → {row.large}" if row.large != first.large else ""
         clauses = brief(comparison, moved)
         rows.append(msgspec.structs.replace(row, clauses=clauses, transports=transports(after)))
     return tuple(rows)
+
+
+def reached(flag: Flag, study: Study, node: Node) -> Section:
+    """What an all-reduce reaches with each value; empty where no value changes it."""
+    rows = value_rows(flag, study, node)
+    if len({row.large for row in rows}) < 2:
+        return Section(title=REACHES)
+    table = tuple((row.value, row.large or NOT_KNOWN) for row in rows)
+    return Section(title=REACHES, table=(("value", "busbw (~ estimate)"), *table))
 
 
 def _slow(comparison: Comparison) -> float | None:
@@ -104,7 +119,10 @@ def _row(
 
 
 def _cost(node: Node, changes: dict[str, str | None], made: Prediction) -> str:
-    """What an all-reduce of 1 GiB reaches: "473 GB/s", "39.9 to 230 GB/s", "not known"."""
+    """What an all-reduce of 1 GiB reaches: "473 GB/s", "39.9 to 230 GB/s", "not known".
+
+    "~15.0 GB/s" is an estimate.
+    """
     if made.failure:
         return FAILS
     cost = Costs(Node(with_changes(node.snapshot, changes)).deciding(made)).all_reduce
@@ -113,7 +131,7 @@ def _cost(node: Node, changes: dict[str, str | None], made: Prediction) -> str:
     if cost.here is None:
         return NOT_KNOWN
     low = "" if cost.least is None else f"{figure(cost.least)} to "
-    return f"{low}{figure(cost.here)} GB/s"
+    return f"{'~' if cost.basis == ESTIMATE else ''}{low}{figure(cost.here)} GB/s"
 
 
 def transports(made: Prediction) -> tuple[str, ...]:

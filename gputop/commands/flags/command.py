@@ -17,15 +17,18 @@ from gputop.terminal.clean import clean
 from gputop.terminal.lines import print_json, say
 from gputop.terminal.nearest import meant
 from gputop.terminal.size import text_width
+from gputop.topology.explain.value_rows import reached
 from gputop.topology.flags.account.account import account, plain
 from gputop.topology.flags.account.whatif_text import sections as change_sections
 from gputop.topology.flags.catalogue.catalogue import catalogue
 from gputop.topology.flags.catalogue.elsewhere import elsewhere
 from gputop.topology.flags.values.own_words import for_library
 from gputop.topology.flags.values.process import ProcessError, ProcessFlags, read
+from gputop.topology.flags.what_if.outcomes import VALUES
 from gputop.topology.flags.what_if.study import Study
 from gputop.topology.model.page import Section
 from gputop.topology.nccl.versions import UnknownVersionError
+from gputop.topology.node import Node
 
 if TYPE_CHECKING:
     from gputop.topology.flags.catalogue.catalogue import Flag
@@ -158,6 +161,11 @@ def _explain(flag: Flag, study: Study, changes: dict[str, str | None], *, predic
     if changes and predicted:
         lines += [*section_lines(change_sections(study.change(changes)), text_width(WIDEST)), ""]
     page = account(flag, study) if predicted else plain(flag)
+    if predicted:
+        # Beside what each value would do, where the page says that.
+        place = next((n for n, part in enumerate(page, 1) if part.title.startswith(VALUES)), 0)
+        if place and (costs := reached(flag, study, Node(study.snapshot))).table:
+            page = (*page[:place], costs, *page[place:])
     _echo([*lines, *section_lines(page, text_width(WIDEST))])
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from gputop.topology.explain.value_rows import ValueRow, in_one_line, value_rows
+from gputop.topology.explain.value_rows import ValueRow, in_one_line, reached, value_rows
 from gputop.topology.flags.catalogue.catalogue import SHELVES, catalogue
 from gputop.topology.flags.what_if.remedy import remedy
 from gputop.topology.flags.what_if.study import Stopped, Study
 from tests.support.app import demo_report
+from tests.support.command import gputop_here
 
 
 def rows(demo: str, name: str) -> tuple[ValueRow, ...]:
@@ -40,6 +41,20 @@ def test_the_price_of_no_p2p_is_the_range_of_the_model_of_cost() -> None:
     assert (without.large, off.large) == ("473 GB/s", "39.9 to 230 GB/s")
     assert off.medium.startswith("2.08 ms to ")
     assert off.clauses[0] == "P2P for 0 of 28 pairs (28 today)"
+
+
+def test_an_estimate_is_marked_and_the_command_has_the_same_figures() -> None:
+    report = demo_report("mi300x-8")
+    study = Study(report.snapshot, made=report.prediction)
+    off = catalogue().flag("NCCL_P2P_DISABLE")
+    buffers = catalogue().flag("NCCL_BUFFSIZE")
+    assert off is not None
+    assert buffers is not None
+    table = reached(off, study, report.node).table
+    assert table == (("value", "busbw (~ estimate)"), ("not set", "313 GB/s"), ("1", "~15.0 GB/s"))
+    assert reached(buffers, study, report.node).empty
+    printed = gputop_here("flags", "NCCL_P2P_DISABLE", "--demo", "mi300x-8").stdout
+    assert "1        ~15.0 GB/s" in printed
 
 
 def test_what_cannot_run_fails_in_words() -> None:

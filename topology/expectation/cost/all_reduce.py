@@ -165,7 +165,11 @@ def _by_rings(whole: Prediction, here: Prediction, made: Band | None) -> _Figure
         return _Figures()
     healthy = rings if made is None else made.healthy
     if _moved(whole, here):
-        return _Figures(healthy)
+        ring = here.graphs.ring
+        # A ring that a model of a node prescribes keeps the speed of the links it cannot use.
+        counted = ring is not None and ring.type_intra in _PCIE
+        by_net = any(pair.transport == "NET" for pair in here.pairs)
+        return _Figures(healthy, ring_gbs(here) if counted and not by_net else None, source=_RINGS)
     share = rings_left(whole, here) or 1.0
     sure = made is not None and share == 1.0 and made.basis != ESTIMATE
     source = _RINGS if made is None else made.source if sure else f"{made.source}; {_RINGS}"

@@ -128,3 +128,20 @@ def test_costs_are_worked_out_once_for_a_node_that_stays() -> None:
     node = demo_node("sick-h100-8").decide()
     later = node.follow(msgspec.structs.replace(node.snapshot, taken_at=1.0))
     assert costs_of(later) is costs_of(node)
+
+
+def test_what_rccl_loses_without_p2p_is_an_estimate_by_its_rings() -> None:
+    off = EnvironmentVariable(name="NCCL_P2P_DISABLE", value="1", origin="environment")
+    told = "all-reduce 1 GiB: healthy 313 → here 15.0 GB/s (estimate)"
+    for demo in ("mi300x-8", "sick-mi300x-8"):
+        node = Node(msgspec.structs.replace(demo_node(demo).snapshot, environment=(off,))).decide()
+        cost = costs_of(node).all_reduce
+        assert cost is not None
+        assert cost.text == told
+    # The model of this node keeps its rings of xGMI, whose speed says nothing of shared memory.
+    node = Node(
+        msgspec.structs.replace(demo_node("mi250x-8").snapshot, environment=(off,))
+    ).decide()
+    cost = costs_of(node).all_reduce
+    assert cost is not None
+    assert cost.here is None
