@@ -24,6 +24,7 @@ TICKS = 20
 """Seconds of made-up life before the picture is taken, for what shows the last minute."""
 INTERVAL = 0.05
 PATIENCE_SECONDS = 60.0
+WAITS = "working out"
 
 
 async def screens(demo: str, size: tuple[int, int]) -> dict[str, tuple[Row, ...]]:
@@ -39,8 +40,20 @@ async def screens(demo: str, size: tuple[int, int]) -> dict[str, tuple[Row, ...]
         drawn = {}
         for name, keys in KEYS.items():
             await press(pilot, *keys)
-            drawn[name] = rows_of(pilot.app)
+            drawn[name] = await worked_out(pilot)
         return drawn
+
+
+async def worked_out(pilot: Pilot[int]) -> tuple[Row, ...]:
+    """The screen once it says no longer that it works something out."""
+    give_up = time.monotonic() + PATIENCE_SECONDS
+    rows = rows_of(pilot.app)
+    while any(WAITS in run.text for row in rows for run in row):
+        assert time.monotonic() < give_up, "something is worked out without an end"
+        await asyncio.sleep(INTERVAL)
+        await settle(pilot)
+        rows = rows_of(pilot.app)
+    return rows
 
 
 async def until_judged(pilot: Pilot[int]) -> None:
