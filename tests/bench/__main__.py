@@ -105,12 +105,15 @@ class _Bench:
         return stem
 
     def _app(self, name: str, wiring: str, files: dict[int, str]) -> None:
-        costs = {}
+        costs, made = {}, []
         for size, file in files.items():
             command = [sys.executable, "-m", "gputop", "--from", file]
+            said = self._folder / "made"
             if name == MOVING:
-                command = [sys.executable, "-m", "tests.bench.app", wiring, str(size)]
+                command = [sys.executable, "-m", "tests.bench.app", wiring, str(size), str(said)]
             costs[size] = of_app(command, SCREENS, self._idle_seconds)
+            if name == MOVING:
+                made.append(100 * float(said.read_text(encoding="ascii")))
         sizes = list(costs)
         self._row(f"{name}: first figures", sizes, [cost.figures for cost in costs.values()], name)
         self._row(f"{name}: first screen", sizes, [cost.first for cost in costs.values()], name)
@@ -119,7 +122,10 @@ class _Bench:
             self._row(f"{name}: {screen}", sizes, shown, name)
         idle = [cost.idle_percent for cost in costs.values()]
         print(f"{f'{name}: idle':34}" + "".join(f"{percent:14.1f} %" for percent in idle))
-        if name == APP and idle[-1] > MOST_IDLE_PERCENT:
+        if made:
+            title = "  making them up, part of idle"
+            print(f"{title:34}" + "".join(f"{percent:14.1f} %" for percent in made), flush=True)
+        if idle[-1] > MOST_IDLE_PERCENT:
             self.over.append(f"{wiring}: {name}: idle {idle[-1]:.1f} %")
 
     def _row(self, title: str, sizes: list[int], costs: list[Cost], name: str) -> None:

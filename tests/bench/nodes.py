@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,10 +15,13 @@ from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.recorded.demos import amd, demo, host, network, nvml, pci, pci_tree, readings
 from gputop.topology.recorded.demos import processes as jobs
 from gputop.topology.recorded.demos.shape import DemoShape, RootPort, load
+from gputop.topology.sources.amd.amdsmi_readings import SLOW_EVERY
 from gputop.topology.sources.collect import merge, merge_machine
 from tests.topology.nccl.made import AMD, cpu, gpu, system
 
 TAKEN_AT = 1_700_000_000.0
+TICK_SECONDS = 1.0
+LINK_METRICS = "amdsmi_get_link_metrics"
 GPUS_OF_A_NUMA_NODE = 8
 CPUS_OF_A_NUMA_NODE = 16
 SWITCHES = 18
@@ -133,19 +137,32 @@ class MadeNode:
 
 
 class MadeFeed:
-    """A made node as the app watches it: every second its figures have moved."""
+    """A made node as the app watches it: every second its figures have moved.
+
+    What the sources ask rarely moves as rarely here: the counters of the xGMI links. Making the
+    figures up stands for the calls of a driver; what those cost is not known for such a node.
+    """
 
     def __init__(self, node: MadeNode) -> None:
         self._node = node
         self._parts: dict[str, Part] = dict(demo.parts(node.standing()))
         self._machine: Machine | None = None
         self._tick = -1
+        self._due = 0.0
+        """When the figures move again, monotonic."""
+        self.made_seconds = 0.0
+        """Of a core, which making the figures up took."""
+        self._links: dict[int, Any] = {}
         self._closed = threading.Event()
 
     def snapshot(self) -> NodeSnapshot:
         """The node one tick later."""
         self._tick += 1
-        self._parts.update(demo.parts(self._node.moving(self._tick)))
+        self._due = time.monotonic() + TICK_SECONDS
+        begun = time.thread_time()
+        answers = self._moving()
+        self.made_seconds += time.thread_time() - begun
+        self._parts.update(demo.parts(answers))
         parts = tuple(self._parts.values())
         if self._machine is None:
             self._machine = merge_machine(parts)
@@ -157,10 +174,19 @@ class MadeFeed:
             machine=self._machine,
         )
 
+    def _moving(self) -> dict[str, Any]:
+        answers = self._node.moving(self._tick)
+        for place, device in enumerate(answers.get("amdsmi_readings", {}).get("devices", ())):
+            if place not in self._links or (self._tick + place) % SLOW_EVERY == 0:
+                self._links[place] = device[LINK_METRICS]
+            device[LINK_METRICS] = self._links[place]
+        return answers
+
     def wait(self, timeout: float) -> bool:
-        """Block for a second, or for less where no more time is given."""
-        self._closed.wait(min(timeout, 1.0) if self._tick >= 0 else 0.0)
-        return timeout >= 1.0 or self._tick < 0
+        """Block until the figures have moved, or the time is over."""
+        left = self._due - time.monotonic()
+        self._closed.wait(max(0.0, min(timeout, left)))
+        return left <= timeout
 
     def close(self) -> None:
         """Wake whoever waits."""

@@ -8,6 +8,7 @@ from gputop.topology.exports.nccl_xml import as_nccl_xml
 from gputop.topology.model.snapshot import decode, encode
 from gputop.topology.nccl.xml.read import read_topology
 from gputop.topology.node import Node
+from gputop.topology.sources.amd.amdsmi_readings import SLOW_EVERY
 
 from .__main__ import exponent
 from .nodes import WIRINGS, MadeFeed, MadeNode, numa_nodes_xml, with_links_gone
@@ -36,6 +37,16 @@ def test_its_figures_move() -> None:
     first, second = feed.snapshot(), feed.snapshot()
     assert first.machine is second.machine
     assert first.readings != second.readings
+    assert not feed.wait(0.0)  # a second has not passed
+
+
+def test_link_counters_move_as_rarely_as_they_are_asked() -> None:
+    feed = MadeFeed(MadeNode("xgmi", 8))
+    readings = [feed.snapshot().readings.gpus for _ in range(SLOW_EVERY + 1)]
+    for gpu in range(8):
+        counts = [reading[gpu].xgmi for reading in readings]
+        assert counts[0]
+        assert len(set(counts)) == 2
 
 
 def test_links_are_gone_at_both_ends() -> None:

@@ -22,6 +22,8 @@ _SAMPLES = 1000
 """Samples that the driver takes between two readings."""
 _MOST_LINKS = 64
 """That the library has room for (amdsmi.h, AMDSMI_MAX_NUM_XGMI_PHYSICAL_LINK)."""
+_MOST_COUNTED = 8
+"""Links whose bytes the driver counts (amdsmi.h, AMDSMI_MAX_NUM_XGMI_LINKS)."""
 _WEIGHT_PCIE, _WEIGHT_SOCKETS = 40, 72
 _HOPS_PCIE, _HOPS_SOCKETS = 2, 3
 """Weights as rocm_smi.cc counts them: to the CPU and back, and more between two CPUs."""
@@ -217,7 +219,7 @@ def _moving(load: Load, links: list[tuple[str, bool]]) -> dict[str, Any]:
     fields = found["fields"]
     stated = not load.gpu.number % model.dies
     watts = round(load.power_watts())
-    traffic = _traffic(load, links)
+    counts_kb = _counts(load)
     zero = {"correctable_count": 0, "uncorrectable_count": 0, "deferred_count": 0}
     return {
         "index": load.gpu.number,
@@ -252,8 +254,8 @@ def _moving(load: Load, links: list[tuple[str, bool]]) -> dict[str, Any]:
         "amdsmi_get_gpu_total_ecc_count": zero,
         "amdsmi_get_gpu_bad_page_info": [],
         "residencies": _residencies(load, watts),
-        "xgmi_kb": traffic,
-        "amdsmi_get_link_metrics": _ends(links, traffic),
+        "xgmi_kb": _traffic(counts_kb, links[:_MOST_COUNTED]),
+        "amdsmi_get_link_metrics": _ends(counts_kb, links[:_MOST_LINKS]),
         "ecc": dict.fromkeys(_BLOCKS, zero),
     }
 
@@ -269,30 +271,42 @@ def _residencies(load: Load, watts: int) -> dict[str, Any]:
     } | {f"{name}_residency_acc": [0, 0] for name in names}
 
 
-def _ends(links: list[tuple[str, bool]], counts: Raw) -> Raw:
-    """The same counters link by link, each with the GPU at its far end."""
-    if "seconds" not in counts:
-        return REFUSED
-    read, write = (counts[f"xgmi_{name}_data_acc"][1] for name in ("read", "write"))
-    return {
-        "links": [
-            {"bdf": end, "read": into, "write": out}
-            for (end, _), into, out in zip(links, read, write, strict=True)
-        ]
-    }
-
-
-def _traffic(load: Load, links: list[tuple[str, bool]]) -> Raw:
-    """Kilobytes over each xGMI link until the tick and one second later."""
+def _counts(load: Load) -> dict[str, tuple[int, int]] | None:
+    """Kilobytes over each xGMI link that is up until the tick and one second later, both ways."""
     mesh = load.shape.xgmi
     if mesh is None:
-        return REFUSED
+        return None
     level = mesh.raw_gbs * _XGMI_SHARE * 1e9 / 1024 if load.busy else 0.0
-    found: dict[str, Any] = {"seconds": 1.0}
+    found = {}
     for name, period in (("read", 21.0), ("write", 19.0)):
         wave = load.wave(level, 0.3, period)
-        counts = (BASE_KB + round(wave.until(load.tick + step)) for step in (0, 1))
+        before, now = (BASE_KB + round(wave.until(load.tick + step)) for step in (0, 1))
+        found[name] = before, now
+    return found
+
+
+def _traffic(counts: dict[str, tuple[int, int]] | None, links: list[tuple[str, bool]]) -> Raw:
+    """The counters of all links."""
+    if counts is None:
+        return REFUSED
+    found: dict[str, Any] = {"seconds": 1.0}
+    for name, moments in counts.items():
         found[f"xgmi_{name}_data_acc"] = [
-            [count if up else BASE_KB for _, up in links] for count in counts
+            [count if up else BASE_KB for _, up in links] for count in moments
         ]
     return found
+
+
+def _ends(counts: dict[str, tuple[int, int]] | None, links: list[tuple[str, bool]]) -> Raw:
+    """The same counters link by link, each with the GPU at its far end."""
+    if counts is None:
+        return REFUSED
+    (_, read), (_, write) = counts["read"], counts["write"]
+    return {
+        "links": [
+            {"bdf": end, "read": read, "write": write}
+            if up
+            else {"bdf": end, "read": BASE_KB, "write": BASE_KB}
+            for end, up in links
+        ]
+    }

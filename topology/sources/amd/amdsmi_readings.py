@@ -46,7 +46,8 @@ _SLOWLY = (
     ("amdsmi_get_gpu_xgmi_link_status",),
     ("amdsmi_get_link_metrics",),
 )
-_SLOW_EVERY = 10
+SLOW_EVERY = 10
+"""Of so many readings one asks a GPU for all; each GPU has its own turn."""
 _FIRST_READING = {"error": "needs a second reading"}
 
 
@@ -82,7 +83,7 @@ class AmdsmiReadingsReader:
             device: self._moving.get(device) or AmdsmiLastReading() for device in devices
         }
         for place, device in enumerate(devices):
-            if not device.lasting or (self._reads + place) % _SLOW_EVERY == 0:
+            if not device.lasting or (self._reads + place) % SLOW_EVERY == 0:
                 device.lasting = library.ask_all(device.handle, _SLOWLY) | {
                     "ecc": _ecc(library, device)
                 }
