@@ -37,13 +37,16 @@ def merge_groups(groups: Iterable[Iterable[R]]) -> tuple[R, ...]:
     Records without an identity are all kept.
     """
     found: dict[object, list[R]] = {}
-    records = [record for group in groups for record in group]
+    records = tuple([record for group in groups for record in group])
     names = records[0].identity if records else None
     if not names:
-        return tuple(records)
+        return records
     key = attrgetter(*names)
-    for record in records:
-        found.setdefault(key(record), []).append(record)
+    keys = [*map(key, records)]
+    if len(set(keys)) == len(keys):
+        return records  # no two say anything of the same thing
+    for name, record in zip(keys, records, strict=True):
+        found.setdefault(name, []).append(record)
     return tuple(merge_records(records) for records in found.values())
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from operator import is_not
+from operator import attrgetter, is_not
 
 import msgspec
 
@@ -18,6 +18,7 @@ ADDRESSED = ("gpus", "pairs", "relations", "gpu_readings")
 """Fields of a part whose records may name GPUs by number."""
 IN_ORDER = "GPU numbers are given to the PCI addresses in their order, as the driver numbers them"
 _OWN = f"topo:{NVIDIA.label}"
+_NUMBER = "topo:"
 
 
 def known_numbers(parts: Sequence[Part]) -> dict[tuple[str, int], str]:
@@ -120,8 +121,20 @@ def _all_readdressed(
     records: tuple[Record, ...], known: Mapping[tuple[str, int], str]
 ) -> tuple[Record, ...]:
     """Records, and the xGMI links in them, with the addresses of their GPUs."""
+    if not any(name.startswith(_NUMBER) for name in _names(records)):
+        return records  # no live node has any, and asks each second
     found = [_readdressed(record, known) for record in records]
     return tuple(found) if any(map(is_not, found, records)) else records
+
+
+def _names(records: tuple[Record, ...]) -> set[str]:
+    """By what names records, and the xGMI links in them, say which GPUs they are about."""
+    names: set[str] = set()
+    if records and records[0].identity:
+        names.update(*(map(attrgetter(name), records) for name in records[0].identity))
+        for record in records if hasattr(records[0], "xgmi") else ():
+            names |= _names(getattr(record, "xgmi", ()))
+    return names
 
 
 def _readdressed(record: Record, known: Mapping[tuple[str, int], str]) -> Record:
@@ -139,7 +152,7 @@ def _readdressed(record: Record, known: Mapping[tuple[str, int], str]) -> Record
 
 def _address(name: str, known: Mapping[tuple[str, int], str]) -> str:
     """The address of a GPU that is named by its number; any other name unchanged."""
-    if not name.startswith("topo:"):
+    if not name.startswith(_NUMBER):
         return name
     for sign, vendor in NUMBERED.items():
         digits = name.removeprefix(sign)

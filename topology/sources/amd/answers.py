@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Any, TypeGuard
 
 from ...model.part import Raw
 from ...model.record import NOT_ASKED
 from ..files import tree
 from ..files.field_reader import Missing
-from ..files.library_answers import LibraryDialect, is_whole, odd
+from ..files.library_answers import LibraryDialect, Path, is_whole, odd
 
 TEXT_LIMIT = 256
 _NOTHING = {"", "n/a", "none", "unknown", "not supported"}
@@ -45,13 +46,25 @@ def _whole(value: Raw) -> int | Missing:
     return _UNKNOWN if value in _UNKNOWN_NUMBERS else value
 
 
+def _usual(raw: dict[str, Raw], path: Path) -> int | None:
+    if isinstance(path, str):
+        value = raw.get(path)
+    else:
+        value = raw
+        for depth, step in enumerate(path):
+            if type(value) is not dict or (depth == 1 and "error" in value):
+                return None
+            value = value.get(step)
+    return value if is_count(value) else None
+
+
 def _text(value: Raw) -> str | Missing:
     if not isinstance(value, str):
         return Missing(odd(value))
     return clean(value).strip()[:TEXT_LIMIT]
 
 
-AMDSMI = LibraryDialect(_find, _whole, _text, first_reason=True)
+AMDSMI = LibraryDialect(_find, _whole, _usual, _text, first_reason=True)
 
 
 def refusal(answer: Raw) -> str | None:
@@ -65,7 +78,13 @@ def refusal(answer: Raw) -> str | None:
 
 def reason(error: Raw) -> str:
     """Shorten "AmdSmiLibraryException: AMDSMI_STATUS_NO_PERM - ..." to what a person needs."""
-    kind, _, words = clean(str(error)[:400]).partition(":")
+    return _reason(str(error)[:400])
+
+
+@lru_cache(512)
+def _reason(error: str) -> str:
+    # Each second the same refusals come.
+    kind, _, words = clean(error).partition(":")
     if kind == "AttributeError":
         return "the installed amdsmi does not know this function"
     if "NO_PERM" in words:

@@ -40,7 +40,7 @@ def failed(
 
 def _of_answers(answers: dict[str, Raw], address: str) -> Iterator[Unanswered]:
     for name, answer in answers.items():
-        if name.startswith(_CALL):
+        if isinstance(answer, dict) and name.startswith(_CALL):
             yield from _failure(name, answer, address)
 
 

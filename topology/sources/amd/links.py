@@ -95,7 +95,8 @@ def xgmi_of(
     A dead wire has a record too: the driver then calls the pair PCIe, and a link of the GPU down.
     """
     direct = [peer for peer in seen if _is_direct(peer)]
-    ends = link_ends(device, frozenset(peer.pair.dst for peer in seen))
+    links = Answers(device, AMDSMI).items((_LINKS, "links"))[:MAX_LINKS]
+    ends = link_ends(links, frozenset(peer.pair.dst for peer in seen))
     states = _states(device)
     dead = _dead(seen, ends, states, bool(direct))
     if dead and not ends:
@@ -200,9 +201,8 @@ def _count(a: Answers, peer: SeenPair, reported: int) -> int | None:
     return None
 
 
-def link_ends(device: dict[str, Raw], peers: frozenset[str]) -> dict[str, list[int]]:
+def link_ends(links: list[Raw], peers: frozenset[str]) -> dict[str, list[int]]:
     """Numbers of the links to each peer, where this amdsmi reports them (7.x, newer drivers)."""
-    links = Answers(device, AMDSMI).items((_LINKS, "links"))[:MAX_LINKS]
     ends = [link.get("bdf") if isinstance(link, dict) else None for link in links]
     return _by_peer(tuple(end if isinstance(end, str) else None for end in ends), peers)
 

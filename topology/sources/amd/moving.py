@@ -25,7 +25,7 @@ _VIOLATIONS = "amdsmi_get_violation_status"
 _PROCESSES = "amdsmi_get_gpu_process_list"
 _PAGES = "amdsmi_get_gpu_bad_page_info"
 _TOTAL_ECC = "amdsmi_get_gpu_total_ecc_count"
-_ERRORS = ("correctable", "uncorrectable", "deferred")
+_ERRORS = ("correctable_count", "uncorrectable_count", "deferred_count")
 _MAX_PROCESSES = 4096
 
 
@@ -34,11 +34,11 @@ def parse(raw: Raw) -> Part:
     top = raw if isinstance(raw, dict) else {}
     devices = [believed(device) for device in dicts(top.get("devices"))[:MAX_DEVICES]]
     addresses = [address(device) for device in devices]
-    known = frozenset(own for own in addresses if own is not None)
+    peers = _peers(tuple(addresses))
     readings: dict[str, GpuReading] = {}
     for device, own in zip(devices, addresses, strict=True):
         if own is not None and own not in readings:  # `amdsmi` reports GPUs without an address
-            readings[own] = _reading(device, own, known - {own})
+            readings[own] = _reading(device, own, peers[own])
     counted = any(
         reading.xgmi or reading.xgmi_tx_bytes_per_second is not None
         for reading in readings.values()
@@ -48,6 +48,13 @@ def parse(raw: Raw) -> Part:
         problems=failed("amdsmi_readings", None, zip(addresses, devices, strict=True)),
         assumptions=(XGMI_KILOBYTE,) if counted else (),
     )
+
+
+@lru_cache(2)
+def _peers(addresses: tuple[str | None, ...]) -> dict[str, frozenset[str]]:
+    """The other GPUs of each one; the same each second, and nobody changes them."""
+    known = frozenset(own for own in addresses if own is not None)
+    return {own: known - {own} for own in known}
 
 
 def _reading(device: dict[str, Raw], own: str, peers: frozenset[str]) -> GpuReading:
@@ -201,11 +208,11 @@ def _pages(a: Answers) -> tuple[int | None, bool | None]:
 def _blocks(raw: Raw) -> tuple[EccBlock, ...]:
     """Counts of each block that the driver counts; other blocks are left out."""
     found = []
-    for block in ECC_BLOCKS:
-        answer = raw.get(block) if isinstance(raw, dict) else None
-        if not isinstance(answer, dict) or refusal(answer) is not None:
+    for block in ECC_BLOCKS if isinstance(raw, dict) else ():
+        answer = raw.get(block)
+        if not isinstance(answer, dict) or "error" in answer:
             continue
-        counts = tuple([answer.get(f"{name}_count") for name in _ERRORS])
+        counts = tuple([answer.get(name) for name in _ERRORS])
         if all(map(is_count, counts)):
             found.append(_counted(block, *counts))
             continue

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from ...model.part import Raw
 from ..files.library_answers import dicts
-from ..files.limits import BYTES, CODE, COUNT, DEGREES, LANES, MEGAHERTZ, PAGES, possible
+from ..files.limits import BYTES, CODE, COUNT, DEGREES, LANES, MEGAHERTZ, PAGES, wrong
 from .words import ECC_BLOCKS
 
 IMPOSSIBLE = {"error": "AmdSmiImpossible: an answer that no GPU can give"}
@@ -62,11 +63,12 @@ LIMITS: dict[str, Any] = {
     "amdsmi_topo_get_p2p_status": {"type": CODE},
 }  # fmt: skip
 """Function: the least and the most that it can answer, whole or by its parts."""
+_LIMITS_OF_BLOCKS = dict.fromkeys(ECC_BLOCKS, _ERRORS)
 
 
 def believed(device: dict[str, Raw]) -> dict[str, Raw]:
     """A device's raw answer with refusals in place of what no GPU can answer."""
-    changed = _wrong(device)
+    changed: dict[str, Raw] = dict.fromkeys(wrong(device, _limits_of), IMPOSSIBLE)
     for key in _SIZES:
         if device.get(key) == 0:
             changed[key] = _ZERO
@@ -77,20 +79,20 @@ def believed(device: dict[str, Raw]) -> dict[str, Raw]:
         changed[_PAGES] = IMPOSSIBLE
     blocks = device.get("ecc")
     if isinstance(blocks, dict):
-        wrong = [name for name in ECC_BLOCKS if not possible(blocks.get(name), _ERRORS)]
-        if wrong:
-            changed["ecc"] = blocks | dict.fromkeys(wrong, IMPOSSIBLE)
+        odd = wrong(blocks, _LIMITS_OF_BLOCKS.get)
+        if odd:
+            changed["ecc"] = blocks | dict.fromkeys(odd, IMPOSSIBLE)
     pairs = device.get("pairs")
-    if isinstance(pairs, list) and any(map(_wrong, dicts(pairs))):
+    if isinstance(pairs, list) and any(wrong(pair, _limits_of) for pair in dicts(pairs)):
         changed["pairs"] = [
-            pair | _wrong(pair) if isinstance(pair, dict) else pair for pair in pairs
+            pair | dict.fromkeys(wrong(pair, _limits_of), IMPOSSIBLE)
+            if isinstance(pair, dict)
+            else pair
+            for pair in pairs
         ]
     return device | changed if changed else device
 
 
-def _wrong(answers: dict[str, Raw]) -> dict[str, Raw]:
-    return {
-        key: IMPOSSIBLE
-        for key, answer in answers.items()
-        if not possible(answer, LIMITS.get(key.partition("(")[0]))
-    }
+@lru_cache(512)
+def _limits_of(question: str) -> Any:
+    return LIMITS.get(question.partition("(")[0])

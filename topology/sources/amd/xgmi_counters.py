@@ -1,27 +1,60 @@
-"""What amdsmi counts of a GPU's xGMI links: 8192 of them each second in a mesh of 128 GPUs."""
+"""What amdsmi counts of a GPU's xGMI links: 8192 of them in a mesh of 128 GPUs."""
 
 from __future__ import annotations
 
-from operator import le
+from functools import lru_cache
+from itertools import chain
+from operator import itemgetter, le
 
 from ...model.part import Raw
 from ...model.readings import XgmiReading
 from ..files.library_answers import Answers, is_whole, odd
 from .answers import AMDSMI, is_count
 from .links import MAX_LINKS, link_ends
+from .machine import MAX_DEVICES
 
 _LINKS = "amdsmi_get_link_metrics"
 _KB = 1024
+_FIELDS = ("bdf", "write", "read")
+_taken = itemgetter(*_FIELDS)
 XGMI_KILOBYTE = "xGMI counters: the driver's kilobyte is taken for 1024 bytes"
 
 
 def bundles(a: Answers, peers: frozenset[str]) -> tuple[XgmiReading, ...]:
     """Bytes by peer, where this amdsmi reports which link leads where."""
     links = a.items((_LINKS, "links"))[:MAX_LINKS]
-    ends = link_ends(a.raw, peers)
-    if not ends:
+    found = _as_before(links, peers)
+    if found is None:
+        found = _counted(links, link_ends(links, peers))
+    if not found:
         _, why = a.look((_LINKS, "links"))
         a.miss("xgmi", why or "the driver does not tell which link leads where")
+    return found
+
+
+def _as_before(links: list[Raw], peers: frozenset[str]) -> tuple[XgmiReading, ...] | None:
+    """The same from a table of texts and numbers alone; None where there is anything else.
+
+    The library is asked for the counters rarely, and the same answer is understood each second.
+    """
+    try:
+        rows = tuple(map(_taken, links))
+    except (KeyError, TypeError):
+        return None
+    if not {*map(type, chain.from_iterable(rows))} <= {str, int}:
+        return None
+    return _of_rows(rows, peers)
+
+
+@lru_cache(MAX_DEVICES)
+def _of_rows(
+    rows: tuple[tuple[str | int, ...], ...], peers: frozenset[str]
+) -> tuple[XgmiReading, ...]:
+    links = [dict(zip(_FIELDS, row, strict=True)) for row in rows]
+    return _counted(links, link_ends(links, peers))
+
+
+def _counted(links: list[Raw], ends: dict[str, list[int]]) -> tuple[XgmiReading, ...]:
     return tuple([_bundle(peer, links, numbers) for peer, numbers in ends.items()])
 
 

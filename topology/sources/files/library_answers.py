@@ -22,6 +22,9 @@ class LibraryDialect(msgspec.Struct, frozen=True):
     """What stands at a path, or Missing: refused, not asked, not in this version's answer."""
     whole: Callable[[Raw], int | Missing]
     """A whole number that the library does not use for "unknown"."""
+    usual: Callable[[dict[str, Raw], Path], int | None]
+    """What `find` and `whole` give where an answer is as nearly all are, at once; None for others.
+    """
     text: Callable[[Raw], str | Missing]
     """A text that says something."""
     first_reason: bool
@@ -53,7 +56,8 @@ class Answers(FieldReader):
 
     def number(self, field: str, *paths: Path) -> int | None:
         """The first whole number."""
-        return self.first(field, paths, self.dialect.whole)
+        value = self.dialect.usual(self.raw, paths[0])
+        return self.first(field, paths, self.dialect.whole) if value is None else value
 
     def scaled(self, field: str, factor: float, *paths: Path) -> float | None:
         """A number times `factor`, for milliwatts and the like."""
@@ -71,7 +75,8 @@ class Answers(FieldReader):
 
     def flag(self, field: str, *paths: Path) -> bool | None:
         """A truth value, given as such or as 0 or 1."""
-        return self.first(field, paths, self._truth)
+        value = self.dialect.usual(self.raw, paths[0])
+        return value == 1 if value in (0, 1) else self.first(field, paths, self._truth)
 
     def numbers(self, field: str, path: Path) -> list[int] | None:
         """A list of whole numbers that are not below 0."""

@@ -5,6 +5,7 @@ Limits are far outside of what is built: they tell nonsense from a value, not go
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ...model.part import Raw
@@ -24,6 +25,23 @@ _UNKNOWN = (0xFFFF, 0xFFFFFFFF, 2**64 - 1)
 """All ones: how libraries say that they do not know."""
 
 
+def wrong(answers: Mapping[str, Raw], limits_of: Callable[[str], Any]) -> list[str]:
+    """The keys of answers that are outside of their limits."""
+    found = []
+    for key, answer in answers.items():
+        limits = limits_of(key)
+        if limits is not None and not _within(answer, limits) and not possible(answer, limits):
+            found.append(key)
+    return found
+
+
+def _within(answer: Raw, limits: Any) -> bool:
+    """Whether this is a number within its limits, as nearly all answers are; or None."""
+    if type(answer) is int and type(limits) is tuple:
+        return bool(limits[0] <= answer <= limits[1])
+    return answer is None
+
+
 def possible(answer: Raw, limits: Any) -> bool:
     """Whether a number, or each part of an answer, is within its limits; other things are."""
     if isinstance(limits, dict):
@@ -32,7 +50,8 @@ def possible(answer: Raw, limits: Any) -> bool:
         if not isinstance(answer, dict):
             return True
         for part, within in limits.items():
-            if part in answer and not possible(answer[part], within):
+            value = answer.get(part)
+            if not _within(value, within) and not possible(value, within):
                 return False
         return True
     if limits is None or not is_whole(answer) or answer in _UNKNOWN:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from ...model.part import Raw
 from ...model.record import NOT_ASKED
 from ..files.field_reader import Missing
-from ..files.library_answers import LibraryDialect, is_whole, odd
+from ..files.library_answers import LibraryDialect, Path, is_whole, odd
 from ..files.tree import clean
 from .words import RETURNS, word
 
@@ -19,6 +20,10 @@ RECOVERY_FIELDS = "recovery_fields"
 """Key of the field values that are asked rarely."""
 _UNKNOWN = Missing("the driver says unknown")
 _TEXT_LIMIT = 512
+_REFUSING = frozenset(("needs_args", "error", "ret"))
+"""Keys of an answer that may be a refusal."""
+_REASONS = 512
+"""Refusals kept in words: each second the same ones come."""
 
 
 def _find(raw: dict[str, Raw], path: tuple[Any, ...]) -> Raw:
@@ -51,6 +56,25 @@ def _whole(value: Raw) -> int | Missing:
     return _UNKNOWN if value in (UNKNOWN_32, 2**64 - 1) else int(value)
 
 
+def _usual(raw: dict[str, Raw], path: Path) -> int | None:
+    value: Raw = None
+    if isinstance(path, str):
+        value = raw.get(path)
+    elif len(path) == 2:
+        name, step = path
+        answer = raw.get(str(name))
+        if type(answer) is dict:
+            if name in (FIELDS, RECOVERY_FIELDS):
+                field = answer.get(step)
+                value = field.get("value") if type(field) is dict else None
+            elif _REFUSING.isdisjoint(answer):
+                value = answer.get(step)
+        elif type(answer) is list and type(step) is int and step < len(answer):
+            value = answer[step]
+    usual = type(value) is int and 0 <= value < 2**64 - 1 and value != UNKNOWN_32
+    return value if usual else None
+
+
 def _text(value: Raw) -> str | Missing:
     if not isinstance(value, str):
         return Missing(odd(value))
@@ -60,7 +84,7 @@ def _text(value: Raw) -> str | Missing:
     return clean(text)[:_TEXT_LIMIT]
 
 
-NVML = LibraryDialect(_find, _whole, _text, first_reason=False)
+NVML = LibraryDialect(_find, _whole, _usual, _text, first_reason=False)
 
 
 def refusal(answer: Raw) -> str | None:
@@ -79,6 +103,7 @@ def refusal(answer: Raw) -> str | None:
     return None
 
 
+@lru_cache(_REASONS)
 def reason(error: str) -> str:
     """Shorten "NVMLError_NotSupported: Not Supported" to what a person needs."""
     kind, _, words = error.partition(":")

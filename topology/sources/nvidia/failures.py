@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import TypeGuard
 
 from ...model.part import Raw
 from ...model.snapshot import Problem
@@ -68,7 +69,7 @@ def _of_device(address: str, device: dict[str, Raw]) -> Iterator[Unanswered]:
     if address and "lost" in device:
         yield Unanswered(LOST, reason(str(device["lost"])), "the driver gave up this GPU", address)
     for key, answer in device.items():
-        if key in _ASKED or key in _CALLS:
+        if _is_refusal(answer) and (key in _ASKED or key in _CALLS):
             yield from _failure(_CALLS.get(key, key), answer, address)
     for key in (FIELDS, RECOVERY_FIELDS):
         yield from _of_fields(device.get(key), address)
@@ -103,13 +104,17 @@ def _of_link(link: dict[str, Raw], address: str) -> Iterator[Unanswered]:
 
 def _of_fields(table: Raw, address: str) -> Iterator[Unanswered]:
     for name, answer in table.items() if isinstance(table, dict) else ():
-        whole = isinstance(answer, dict) and "error" in answer
-        call = "nvmlDeviceGetFieldValues" if whole else name
-        yield from _failure(call, answer, address)
+        if _is_refusal(answer):
+            call = "nvmlDeviceGetFieldValues" if "error" in answer else name
+            yield from _failure(call, answer, address)
+
+
+def _is_refusal(answer: Raw) -> TypeGuard[dict[str, Raw]]:
+    return isinstance(answer, dict) and ("error" in answer or "ret" in answer)
 
 
 def _failure(question: str, answer: Raw, address: str = "") -> Iterator[Unanswered]:
-    if not isinstance(answer, dict):
+    if not _is_refusal(answer):
         return
     code = answer.get("ret")
     if isinstance(code, int) and code not in _FIELD_ANSWERS:

@@ -15,6 +15,7 @@ from ..files.limits import (
     MEGAHERTZ,
     PAGES,
     possible,
+    wrong,
 )
 from .answers import FIELDS, RECOVERY_FIELDS
 
@@ -85,10 +86,7 @@ _PAGES = ("retired0", "retired1")
 
 def believed(device: dict[str, Raw]) -> dict[str, Raw]:
     """A device's raw answer with refusals in place of what no GPU can answer."""
-    changed: dict[str, Raw] = {}
-    for key, limits in _ANSWERS.items():
-        if key in device and not possible(device[key], limits):
-            changed[key] = IMPOSSIBLE
+    changed: dict[str, Raw] = dict.fromkeys(wrong(device, _ANSWERS.get), IMPOSSIBLE)
     for key in _NEVER_ZERO:
         if device.get(key) == 0:
             changed[key] = _ZERO
@@ -111,7 +109,7 @@ def believed(device: dict[str, Raw]) -> dict[str, Raw]:
 
 
 def _take(changed: dict[str, Raw], key: str, before: Raw, after: Raw) -> None:
-    if after != before:
+    if after is not before and after != before:
         changed[key] = after
 
 
@@ -119,23 +117,21 @@ def _record(item: Raw, limits: dict[str, Any]) -> Raw:
     """A link or a pair with refusals in place of nonsense."""
     if not isinstance(item, dict):
         return item
-    wrong: dict[str, Raw] = {
-        key: IMPOSSIBLE for key in limits if not possible(item.get(key), limits[key])
-    }
-    if "p2p" in wrong:
-        wrong["p2p"] = dict.fromkeys(item["p2p"], IMPOSSIBLE)
-    fields = _fields(item.get(FIELDS))
-    return item | wrong if fields == item.get(FIELDS) else item | wrong | {FIELDS: fields}
+    changed: dict[str, Raw] = dict.fromkeys(wrong(item, limits.get), IMPOSSIBLE)
+    if "p2p" in changed:
+        changed["p2p"] = dict.fromkeys(item["p2p"], IMPOSSIBLE)
+    _take(changed, FIELDS, item.get(FIELDS), _fields(item.get(FIELDS)))
+    return item | changed if changed else item
 
 
 def _fields(table: Raw) -> Raw:
     if not isinstance(table, dict):
         return table
-    wrong = {
+    changed = {
         name: IMPOSSIBLE
         for name, answer in table.items()
         if name in _FIELDS
         and isinstance(answer, dict)
         and not possible(answer.get("value", answer.get("ull")), _FIELDS[name])
     }
-    return table | wrong if wrong else table
+    return table | changed if changed else table
