@@ -9,21 +9,15 @@ from ...model.part import Raw
 from .pci_tree import GTS, Function
 from .readings import Load
 from .shape import DemoGpu, DemoShape
+from .xgmi_counters import REFUSED, by_link, by_number, counts_of
 
-REFUSED = {"error": "AmdSmiLibraryException: AMDSMI_STATUS_NOT_SUPPORTED - Feature not supported"}
 NA = "N/A"
 HIVE = 0xDE30000000000001
-BASE_KB = 10**9
-"""Values of the xGMI counters before the demo starts."""
-_XGMI_SHARE = 0.4
-"""Share of the links' rate that the load uses, on average."""
 _BLOCKS = ("UMC", "SDMA", "GFX", "MMHUB", "PCIE_BIF", "XGMI_WAFL")
 _SAMPLES = 1000
 """Samples that the driver takes between two readings."""
 _MOST_LINKS = 64
 """That the library has room for (amdsmi.h, AMDSMI_MAX_NUM_XGMI_PHYSICAL_LINK)."""
-_MOST_COUNTED = 8
-"""Links whose bytes the driver counts (amdsmi.h, AMDSMI_MAX_NUM_XGMI_LINKS)."""
 _WEIGHT_PCIE, _WEIGHT_SOCKETS = 40, 72
 _HOPS_PCIE, _HOPS_SOCKETS = 2, 3
 """Weights as rocm_smi.cc counts them: to the CPU and back, and more between two CPUs."""
@@ -219,7 +213,7 @@ def _moving(load: Load, links: list[tuple[str, bool]]) -> dict[str, Any]:
     fields = found["fields"]
     stated = not load.gpu.number % model.dies
     watts = round(load.power_watts())
-    counts_kb = _counts(load)
+    counts = counts_of(load)
     zero = {"correctable_count": 0, "uncorrectable_count": 0, "deferred_count": 0}
     return {
         "index": load.gpu.number,
@@ -254,8 +248,8 @@ def _moving(load: Load, links: list[tuple[str, bool]]) -> dict[str, Any]:
         "amdsmi_get_gpu_total_ecc_count": zero,
         "amdsmi_get_gpu_bad_page_info": [],
         "residencies": _residencies(load, watts),
-        "xgmi_kb": _traffic(counts_kb, links[:_MOST_COUNTED]),
-        "amdsmi_get_link_metrics": _ends(counts_kb, links[:_MOST_LINKS]),
+        "xgmi_kb": by_number(counts, links),
+        "amdsmi_get_link_metrics": by_link(counts, links[:_MOST_LINKS]),
         "ecc": dict.fromkeys(_BLOCKS, zero),
     }
 
@@ -269,44 +263,3 @@ def _residencies(load: Load, watts: int) -> dict[str, Any]:
         "accumulation_counter": [_SAMPLES * load.tick, _SAMPLES * (load.tick + 1)],
         "ppt_residency_acc": [0, _SAMPLES // 4 if capped else 0],
     } | {f"{name}_residency_acc": [0, 0] for name in names}
-
-
-def _counts(load: Load) -> dict[str, tuple[int, int]] | None:
-    """Kilobytes over each xGMI link that is up until the tick and one second later, both ways."""
-    mesh = load.shape.xgmi
-    if mesh is None:
-        return None
-    level = mesh.raw_gbs * _XGMI_SHARE * 1e9 / 1024 if load.busy else 0.0
-    found = {}
-    for name, period in (("read", 21.0), ("write", 19.0)):
-        wave = load.wave(level, 0.3, period)
-        before, now = (BASE_KB + round(wave.until(load.tick + step)) for step in (0, 1))
-        found[name] = before, now
-    return found
-
-
-def _traffic(counts: dict[str, tuple[int, int]] | None, links: list[tuple[str, bool]]) -> Raw:
-    """The counters of all links."""
-    if counts is None:
-        return REFUSED
-    found: dict[str, Any] = {"seconds": 1.0}
-    for name, moments in counts.items():
-        found[f"xgmi_{name}_data_acc"] = [
-            [count if up else BASE_KB for _, up in links] for count in moments
-        ]
-    return found
-
-
-def _ends(counts: dict[str, tuple[int, int]] | None, links: list[tuple[str, bool]]) -> Raw:
-    """The same counters link by link, each with the GPU at its far end."""
-    if counts is None:
-        return REFUSED
-    (_, read), (_, write) = counts["read"], counts["write"]
-    return {
-        "links": [
-            {"bdf": end, "read": read, "write": write}
-            if up
-            else {"bdf": end, "read": BASE_KB, "write": BASE_KB}
-            for end, up in links
-        ]
-    }
