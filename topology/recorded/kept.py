@@ -27,7 +27,7 @@ class KeptText:
         self._starts = [(1, 1)]
         """Where a piece begins: the number of its first line here, and in the text."""
         self._next = self._next_here = 1
-        self._goes_on = True
+        self.goes_on = True
         """Whether the piece before may hold an output, which may go on.
 
         The first piece is kept in any case: it is all that most people paste, and pages that it
@@ -42,14 +42,15 @@ class KeptText:
 
     def offer(self, lines: Sequence[bytes], first: int, words: Vocabulary) -> None:
         """Keep these lines if need be; `words`: of every line that may be of an output, once."""
-        found = self._wanted.any(words)
-        wanted, self._goes_on = found or self._goes_on, found
-        if not wanted or self.until is not None:
+        found = self.until is None and self._wanted.any(words)
+        wanted, self.goes_on = found or self.goes_on, found
+        if not wanted:
             return
         piece = b"\n".join(lines) + b"\n"
         if self._size + len(piece) > KEPT_BYTES:
             piece = piece[: piece.rfind(b"\n", 0, KEPT_BYTES - self._size) + 1]
             self.until = first + piece.count(b"\n")
+            self.goes_on = False
         if first != self._next:
             self._pieces.append(GAP + b"\n")
             self._next_here += 1

@@ -264,11 +264,13 @@ class Process:
     columns: list[tuple[str, str]] = field(default_factory=list)
     """Algorithm and protocol of each column of the tuning table being printed."""
     network: str | None = None
+    left_out: bool = False
+    """It is in a communicator for which there was no room: its lines belong to no other one."""
 
     def join(self, comm: CommBuilder, rank: int) -> None:
         """Begin to set up a communicator: what follows belongs to it."""
         self.flush()
-        self.comm, self.rank = comm, rank
+        self.comm, self.rank, self.left_out = comm, rank, False
         if self.earlier and self.earlier[0] == (comm, rank):
             return
         self.earlier.insert(0, (comm, rank))

@@ -21,6 +21,8 @@ MAX_UNKNOWN = 60
 MAX_UNREAD = 40
 MAX_HOSTS_NAMED = 8
 MAX_RANKS_NAMED = 64
+MAX_LEFT_OUT = 50_000
+"""Most things of a kind that are told apart, of those that are left out."""
 
 NoteKey = tuple[str, bytes]
 Key = TypeVar("Key")
@@ -91,6 +93,7 @@ class GatheredLog:
         self.nobody = Process(host="", pid=0, cuda_dev=None)
         """Lines without a readable head."""
         self.transports = 0
+        self._left_out: dict[str, set[int]] = {}
 
     def is_rccl(self) -> None:
         """Note that a line comes from RCCL alone; a line with the version has precedence."""
@@ -109,7 +112,7 @@ class GatheredLog:
         found = self._processes.get(key)
         if found is None:
             if len(self._processes) >= MAX_PROCESSES:
-                self.more["processes"] += 1
+                self._leave_out("processes", key)
                 return self.nobody
             found = self._processes[key] = Process(*key)
         return found
@@ -123,10 +126,19 @@ class GatheredLog:
         found = self._comms.get(ident)
         if found is None:
             if len(self._comms) >= MAX_COMMUNICATORS:
-                self.more["communicators"] += 1
+                self._leave_out("communicators", ident)
                 return None
             found = self._comms[ident] = CommBuilder(ident, line, nranks)
         return found
+
+    def _leave_out(self, what: str, key: object) -> None:
+        """Count one of the things that are left out, of which several lines speak."""
+        seen, one = self._left_out.setdefault(what, set()), hash(key)
+        if len(seen) < MAX_LEFT_OUT:
+            seen.add(one)
+            self.more[what] = len(seen)
+        elif one not in seen:
+            self.more[f"{what} or more"] = self.more.pop(what, MAX_LEFT_OUT)
 
     def rename(self, comm: CommBuilder, ident: str) -> None:
         """Give a communicator the name that came late, unless another one has that name."""
@@ -149,7 +161,12 @@ class GatheredLog:
 
     def note(self, level: str, process: Process | None, text: bytes, line: int) -> None:
         """Keep a warning, an error or a remark; equal ones are counted."""
-        _see(self._notes, (level, shape(text)), text, line, process, self, MAX_NOTES, "notes")
+        key = level, shape(text)
+        seen = self._notes.get(key)
+        if seen is not None:
+            seen.by(process)
+        else:
+            _see(self._notes, key, text, line, process, self, MAX_NOTES, "notes")
 
     def unread(self, process: Process | None, text: bytes, line: int) -> None:
         """Count a line whose form is unknown although it carries a decision."""

@@ -53,7 +53,7 @@ def without_tail(
 def on_channel(log: GatheredLog, process: Process, text: bytes, line: int) -> str | None:
     """Read a transport, or the order of a whole ring."""
     comm: CommBuilder | None = None
-    if b" comm 0x" in text:
+    if text.find(b" comm 0x") >= 0:
         text, comm, _ = without_tail(log, process, text)
     via = _via(text)
     if via is None:
@@ -130,6 +130,8 @@ def _same_device(bracket: bytes, nvml_dev: int, bus: str | None) -> bool:
 
 def _stray(log: GatheredLog, process: Process, src: int, dst: int, line: int) -> CommBuilder | None:
     """Keep the transports of a log whose start is missing under a made-up communicator."""
+    if process.left_out:
+        return None
     comm = log.communicator("unnamed", 0, line)
     if comm is not None:
         comm.size_seen_only = comm.nranks == 0 or comm.size_seen_only
@@ -244,9 +246,9 @@ def on_number(log: GatheredLog, process: Process, text: bytes, line: int) -> str
         if process.graph is not None:
             process.graph.add(text, line)
         return "graph"
-    if b"channels" in text:
+    if text.find(b"channels") >= 0:
         return on_counts(log, process, text, line)
-    if b"Bytes -> " in text:
+    if text.find(b"Bytes -> ") >= 0:
         return on_old_choice(log, process, text, line)
     log.unknown(process, text, line)
     return "other"

@@ -101,7 +101,7 @@ def _introduce(
     if comm is None or comm.nranks != nranks:
         comm = log.communicator(_ident(log, process, pointer, tail), nranks, line)
     if comm is None:
-        process.comm = None
+        process.comm, process.left_out = None, True
         return
     log.point(process, pointer, comm, rank)
     parent = _PARENT.search(tail)
@@ -142,6 +142,8 @@ def _find(
         return known[0]
     if process.comm is not None and process.comm.nranks == nranks and process.rank == rank:
         return process.comm
+    if process.left_out:
+        return None
     # Where the start of the log is missing, ranks of one size count as one communicator.
     comm = log.communicator(f"unnamed of {nranks} ranks", nranks, line)
     if comm is not None:

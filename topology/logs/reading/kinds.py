@@ -81,14 +81,14 @@ def _failed(log: GatheredLog, process: Process, text: bytes, line: int) -> str |
 
 def _git_or_version(log: GatheredLog, process: Process, text: bytes, line: int) -> str | None:
     """Read `NCCL version ..`; `NCCL git version ..` and similar lines add nothing."""
-    if b"version" in text:
+    if text.find(b"version") >= 0:
         return on_version(log, process, text, line) or "version"
     return remark(log, process, text, line)
 
 
 def _rccl(log: GatheredLog, process: Process, text: bytes, line: int) -> str | None:
     """Keep a remark that only RCCL makes: it names the library where no line has the version."""
-    if b"initialized" not in text or b"rsmi" in text:
+    if text.find(b"initialized") < 0 or b"rsmi" in text:
         log.is_rccl()
     log.note("INFO", process, text, line)
     return "remark"
@@ -96,7 +96,7 @@ def _rccl(log: GatheredLog, process: Process, text: bytes, line: int) -> str | N
 
 def _plugin(log: GatheredLog, process: Process, text: bytes, line: int) -> str | None:
     """Read `NET/Plugin : No plugin found (librccl-net.so)` and similar lines."""
-    if b"librccl" in text:
+    if text.find(b"librccl") >= 0:
         log.is_rccl()
     return remark(log, process, text, line)
 

@@ -30,7 +30,7 @@ def settings_in(line: bytes) -> list[Setting]:
     line = line[:LONGEST]
     if line.lstrip(b" >\t")[:1] == b"#":
         return []
-    if b"=" not in line:
+    if line.find(b"=") < 0:
         entry = _JSON.match(line)
         return [] if entry is None else [(entry[1], entry[2])]
     first = _LEADING.match(line)

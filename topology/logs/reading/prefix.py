@@ -52,7 +52,8 @@ class Heads:
     """Reads the heads of lines and remembers who spoke."""
 
     def __init__(self) -> None:
-        self._hosts: set[bytes] = set()
+        self._hosts: dict[bytes, str] = {}
+        """Names of hosts, each as text."""
         self._places: set[tuple[bytes, bytes]] = set()
         """Pairs of a host and one of its processes."""
 
@@ -64,17 +65,17 @@ class Heads:
         match = _WHO.search(head[-_LONGEST_HEAD:])
         if match is None:
             return None
-        host = self._whole_name(match[1], match[2])
-        if len(self._hosts) < 4096:
-            self._hosts.add(host)
+        name, pid, _, device, rest = match.groups()
+        host = name if name[:1].isalpha() else self._whole_name(name, pid)
+        text = self._hosts.get(host)
+        if text is None:
+            text = plain(host, 80)
+            if len(self._hosts) < 4096:
+                self._hosts[host] = text
         if len(self._places) < _CACHE_LIMIT:
-            self._places.add((host, match[2]))
-        return Speaker(
-            host=plain(host, 80),
-            pid=int(match[2][:12]),
-            cuda_dev=None if match[4] is None else int(match[4][:6]),
-            where=source_of(match[5] or b""),
-        )
+            self._places.add((host, pid))
+        cuda_dev = None if device is None else int(device[:6])
+        return Speaker(text, int(pid[:12]), cuda_dev, source_of(rest) if rest else None)
 
     def _whole_name(self, name: bytes, pid: bytes) -> bytes:
         """Take off the digit of nccl-tests' table that ran into the host: "0node1:12:12"."""

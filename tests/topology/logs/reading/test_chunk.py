@@ -41,5 +41,11 @@ def test_colours_are_removed_and_lines_stay_lines() -> None:
     assert chunk.others == [DULL, b"0;no end", b"", b"\x1b"]
 
 
-def test_lines_that_fail_are_known() -> None:
-    assert set(Chunk([SAID, WARNED, DULL]).failing) == {WARNED}
+def test_a_chunk_knows_whether_a_line_speaks_of_a_failure() -> None:
+    assert Chunk([SAID, WARNED, DULL]).failing
+    assert not Chunk([SAID, DULL]).failing
+
+
+def test_other_levels_of_the_library_are_told_from_lines_about_it() -> None:
+    about = b"[rank0]: DistBackendError: NCCL error in: x.cpp:3"
+    assert Chunk([SAID, WARNED, WARNED, about, DULL]).other_levels == {WARNED}

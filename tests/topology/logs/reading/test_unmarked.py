@@ -6,6 +6,7 @@ import io
 
 import pytest
 
+from gputop.topology.logs.reading import unmarked
 from gputop.topology.logs.reading.literals import literals
 from gputop.topology.logs.reading.pasted_settings import settings_in
 from gputop.topology.logs.reading.read import read_log
@@ -14,6 +15,16 @@ from gputop.topology.logs.report.report import LogReport
 from gputop.topology.recorded.sought import Vocabulary
 
 WARNING = "Cuda failure 'invalid device ordinal'"
+
+
+class Pieces:
+    """A stream that gives one piece at a time."""
+
+    def __init__(self, pieces: list[list[str]]) -> None:
+        self.left = iter(pieces)
+
+    def read(self, size: int, /) -> bytes:
+        return "".join(f"{line}\n" for line in next(self.left, [])).encode()
 
 
 def read(*lines: str) -> LogReport:
@@ -187,3 +198,19 @@ def test_a_system_block_needs_no_communicator() -> None:
     )
     assert not log.communicators
     assert [node.name for node in log.systems[0].nodes] == ["CPU/0-0", "GPU/0-68000"]
+
+
+@pytest.mark.parametrize("most", [0, 300, 1 << 20])
+@pytest.mark.parametrize("new", [2, 40])
+def test_lines_that_come_again_say_the_same_whether_or_not_they_are_remembered(
+    monkeypatch: pytest.MonkeyPatch, most: int, new: int
+) -> None:
+    monkeypatch.setattr(unmarked, "MOST_REMEMBERED", most)
+    same = ["GPU frobnicator 7 failed", "RuntimeError: NCCL error in x", "NCCL_ALGO=Ring", "dull"]
+    pieces = [[*same, *(f"GPU {piece} {at}" for at in range(new))] for piece in range(40)]
+    report = read_log(Pieces(pieces), signs=Signs(["frobnicator \\d+ failed"]))
+    assert [(note.text, note.line, note.count) for note in report.notes] == [
+        (same[0], 1, 40), (same[1], 2, 40)
+    ]  # fmt: skip
+    assert [(found.name, found.count) for found in report.environment] == [("NCCL_ALGO", 40)]
+    assert report.kinds == {"elsewhere": 40 * (1 + new), "sign": 40, "framework": 40, "setting": 40}
