@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterable
 from functools import cache
 
+from ...recorded.literals import literals
 from ...recorded.sought import Sought, Vocabulary
-from .literals import literals
 
 VIA = (b" via P2P/", b" via SHM/", b" via NET/", b" via COLLNET/")
 """What lines about connections hold."""
