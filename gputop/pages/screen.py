@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from gputop.pages.severity import SIGNS
@@ -90,10 +91,12 @@ def finding_lines(finding: Finding, width: int, silenced: str | None = None) -> 
         why = f": {clean(silenced, 200)}" if silenced else ""
         lines += wrapped(((f"– silenced{why}", "warn"),), width, 2)
     lines.append(())
-    for proof in finding.evidence:
+    for proof, following in zip_longest(finding.evidence, finding.evidence[1:]):
         spans = (("• ", "muted"), (f"{clean(proof.what, 300)}: ", ""))
         lines += wrapped((*spans, (clean(proof.value, 600), "strong")), width, 2)
-        lines += wrapped(((f"  {clean(proof.source, 200)}", "muted"),), width, 2)
+        if following is None or proof.source != following.source:
+            # What comes in a row from one source names it once, below the last.
+            lines += wrapped(((f"  {clean(proof.source, 200)}", "muted"),), width, 2)
     for lead, text in (("Impact: ", finding.consequence), ("Ruled out if: ", finding.disproof)):
         if text:
             lines += [(), *wrapped(((lead, "key bold"), (clean(text, 1000), "")), width, 4)]
