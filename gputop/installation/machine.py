@@ -89,17 +89,18 @@ def _maps() -> list[str]:
 
 
 def nccl_libraries(pythons: Iterable[FoundPython]) -> tuple[FoundNccl, ...]:
-    """Libnccl of the loader's folders, of the active environment and of the Pythons."""
+    """Libnccl of the loader's folders, of the active environment and of the Pythons, each once."""
     raw = software.read(live_tree())
-    found = {}
+    found: dict[str, FoundNccl] = {}
     for path, behind in raw.get("libraries", ()):
         version = _VERSION.search(behind)
-        found[path] = FoundNccl(path, version[1] if version else None)
+        # /lib is a link to /usr/lib on most systems.
+        found.setdefault(os.path.realpath(path), FoundNccl(path, version[1] if version else None))
     folders = [str(entry["folder"]) for entry in raw.get("packages", ())]
     for folder in dict.fromkeys([*folders, *_site_folders(pythons)]):
         path = os.path.join(folder, "nvidia", "nccl", "lib", "libnccl.so.2")
         if os.path.exists(path):
-            found[path] = FoundNccl(path, _nccl_version(folder))
+            found[os.path.realpath(path)] = FoundNccl(path, _nccl_version(folder))
     return tuple(found.values())[:MOST]
 
 

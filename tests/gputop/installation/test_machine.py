@@ -24,7 +24,11 @@ def test_libraries_are_those_of_the_loader(monkeypatch: pytest.MonkeyPatch, tmp_
 def test_nccl_of_a_python_that_does_not_run_here_is_found(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    raw = {"libraries": [["/x/l", "libnccl.so.2.21.5"]]}
+    system, link = tmp_path / "usr", tmp_path / "link"
+    system.mkdir()
+    link.symlink_to(system)
+    paths = [f"{folder}/libnccl.so.2" for folder in (system, link)]
+    raw = {"libraries": [[path, "libnccl.so.2.21.5"] for path in paths]}
     monkeypatch.setattr("gputop.topology.sources.linux.software.read", lambda _: raw)
     site = tmp_path / "lib" / "python3.12" / "site-packages"
     library = site / "nvidia" / "nccl" / "lib" / "libnccl.so.2"
@@ -35,7 +39,7 @@ def test_nccl_of_a_python_that_does_not_run_here_is_found(
         str(tmp_path / "bin" / "python"), "PATH", "3.12.1", None, None, "has no torch"
     )
     assert machine.nccl_libraries([python]) == (
-        FoundNccl("/x/l", "2.21.5"),
+        FoundNccl(paths[0], "2.21.5"),
         FoundNccl(str(library), "2.28.9"),
     )
 
