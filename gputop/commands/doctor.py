@@ -19,7 +19,7 @@ import msgspec
 from gputop import DISTRIBUTION, __version__
 from gputop.commands.options import json_option
 from gputop.installation import machine, namesake
-from gputop.installation.machine import DeviceFile, FoundLibrary, FoundNccl, FoundPython
+from gputop.installation.machine import DeviceFile, FoundLibrary, FoundNccl, FoundPython, ProbedNccl
 from gputop.reading import settle
 from gputop.terminal.lines import print_json
 from gputop.topology.hardware.strangers import counted
@@ -39,22 +39,29 @@ def command(as_json: bool) -> None:
     About ten lines for a bug report, without names of hosts and users, and without paths of yours.
     """
     snapshot = settle(LiveFeed(version=__version__, thorough=True))
-    pythons, libraries, devices = machine.pythons(), machine.libraries(), machine.devices()
-    nccl = machine.nccl_libraries(pythons)
+    looked_at, libraries, devices = machine.interpreters(), machine.libraries(), machine.devices()
+    pythons = tuple(machine.python_of(each) for each in looked_at)
+    nccl, probed = machine.nccl_libraries(pythons), machine.probed_nccl(looked_at)
     answers = {
         "program": _program(),
         "system": _system(snapshot),
         "gpus": _gpus(snapshot),
         "driver": _driver(snapshot),
         "libraries": _libraries(libraries),
-        "nccl": _nccl(nccl),
+        "nccl": _nccl(nccl, probed),
         "torch": _torch(pythons),
         "devices": _devices(devices),
         "terminal": _terminal(),
         "name": namesake.beside() or "no other distribution is called gputop here",
         "unread": _unread(snapshot),
     }
-    found = {"libraries": libraries, "nccl": nccl, "pythons": pythons, "devices": devices}
+    found = {
+        "libraries": libraries,
+        "nccl": nccl,
+        "probed_nccl": probed,
+        "pythons": pythons,
+        "devices": devices,
+    }
     hide = _hiding()
     if as_json:
         head = {"schema": SCHEMA, "gputop": __version__, "source": ["live"], "assumptions": []}
@@ -108,10 +115,12 @@ def _libraries(found: Iterable[FoundLibrary]) -> str:
     return ", ".join(f"{each.name} {each.why_not or each.version or 'found'}" for each in found)
 
 
-def _nccl(found: tuple[FoundNccl, ...]) -> str:
-    return ", ".join(f"{each.version or 'unknown version'} ({each.path})" for each in found) or (
-        "no libnccl.so.2 where it usually is"
-    )
+def _nccl(found: tuple[FoundNccl, ...], probed: ProbedNccl | None) -> str:
+    """What lies on disk, and which of it probes load without torch."""
+    named = [f"{each.version or 'unknown version'} ({each.path})" for each in found]
+    if probed is not None:
+        named.append(f"probes load {probed.path}, {probed.how_found}")
+    return ", ".join(named) or "no libnccl.so.2 where it usually is"
 
 
 def _torch(pythons: tuple[FoundPython, ...]) -> str:

@@ -6,11 +6,12 @@ import ctypes
 import glob
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from gputop.probes.runner.interpreters import Interpreter, candidates, inspect
+from gputop.probes.runner.interpreters import Interpreter, candidates, choice_of, inspect
+from gputop.probes.runner.nccl_library import library_for
 from gputop.topology.sources.files.tree import live_tree
 from gputop.topology.sources.linux import software
 from gputop.topology.sources.linux.software_versions import DIST_INFO
@@ -44,6 +45,13 @@ class FoundNccl(msgspec.Struct, frozen=True):
 
     path: str
     version: str | None
+
+
+class ProbedNccl(msgspec.Struct, frozen=True):
+    """The NCCL or RCCL that probes load by itself."""
+
+    path: str
+    how_found: str
 
 
 class DeviceFile(msgspec.Struct, frozen=True):
@@ -126,17 +134,24 @@ def _by_number(path: str) -> tuple[int, str]:
     return int(digits or 0), path
 
 
-def pythons() -> tuple[FoundPython, ...]:
+def interpreters() -> tuple[Interpreter, ...]:
     """The Pythons that probes look at, each once."""
     found: dict[object, Interpreter] = {}
     for path, where in candidates():
         if len(found) < MOST:
             python = inspect(path, where)
             found.setdefault(python.identity or path, python)
-    return tuple(_python(python) for python in found.values())
+    return tuple(found.values())
 
 
-def _python(found: Interpreter) -> FoundPython:
+def probed_nccl(found: Sequence[Interpreter]) -> ProbedNccl | None:
+    """The library that the probes nccl and collectives load; None where they need torch for it."""
+    library = library_for(choice_of(found))
+    return None if library is None else ProbedNccl(library.path, library.how_found)
+
+
+def python_of(found: Interpreter) -> FoundPython:
+    """What is told of one."""
     build = f"CUDA {found.cuda}" if found.cuda else f"HIP {found.hip}" if found.hip else None
     if found.torch_version is not None and build is None:
         build = "CPU only"

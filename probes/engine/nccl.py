@@ -103,13 +103,12 @@ class Nccl:
             raise NcclError(self.words(name, code))
 
     def words(self, name: str, code: int, communicator: Any = None) -> str:
-        """What the library says of an error, in lines: call, name and sentence, last error."""
+        """What the library says of an error: the call, then name, sentence and last warning."""
         word = _RESULTS[code] if 0 <= code < len(_RESULTS) else f"ncclResult {code}"
         said = (self.functions["ncclGetErrorString"](code) or b"").decode("utf-8", "replace")
-        # The log is on already.
-        lines = [f"{name} answered {code}", f"{word} of {name}: {said.partition(' (run with ')[0]}"]
-        last = self._last_error(communicator)
-        return "\n".join([*lines, "Last error:", last] if last else lines)
+        said = said.partition(" (run with ")[0]  # the log is on already
+        last = " ".join(self._last_error(communicator).split())
+        return f"{name} answered {code}\n{word} of {name}: {said}{'; ' if last else ''}{last}"
 
     def _last_error(self, communicator: Any) -> str:
         """The sentence of the library's last warning, from NCCL 2.13 on."""
@@ -118,7 +117,7 @@ class Nccl:
         except AttributeError:
             return ""
         function.argtypes, function.restype = (_POINTER,), ctypes.c_char_p
-        return (function(communicator) or b"").decode("utf-8", "replace").strip()
+        return (function(communicator) or b"").decode("utf-8", "replace")
 
 
 class NcclCommunicator:

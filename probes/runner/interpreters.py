@@ -4,7 +4,7 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Optional
@@ -143,6 +143,11 @@ def find_interpreter(
         looked_at.append(found)
         if found.has_gpu_build:
             break
+    return choice_of(looked_at)
+
+
+def choice_of(looked_at: Sequence[Interpreter]) -> InterpreterChoice:
+    """The first with a GPU build of torch, or any torch."""
     usable = [i for i in looked_at if i.why_not is None]
     chosen = next((i for i in usable if i.has_gpu_build), usable[0] if usable else None)
     return InterpreterChoice(chosen, tuple(looked_at))

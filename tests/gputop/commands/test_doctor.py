@@ -8,9 +8,11 @@ import pytest
 
 from gputop.__main__ import run
 from gputop.installation import machine
-from gputop.installation.machine import DeviceFile, FoundLibrary, FoundNccl, FoundPython
+from gputop.installation.machine import DeviceFile, FoundLibrary, FoundNccl, ProbedNccl
+from gputop.probes.runner.interpreters import Interpreter
 
-TORCH = FoundPython("/home/ada/env/bin/python", "PATH", "3.12.1", "2.8.0+cu128", "CUDA 12.8", None)
+TORCH = Interpreter("/home/ada/env/bin/python", "PATH", "3.12.1", "2.8.0+cu128", "12.8")
+NCCL = "/home/ada/env/lib/libnccl.so.2"
 
 
 @pytest.fixture(autouse=True)
@@ -18,13 +20,14 @@ def made(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine with one driver library, one NCCL, one torch and a GPU nobody may open."""
     library = FoundLibrary("libcuda.so.1", "/usr/lib/libcuda.so.550.54.15", "550.54.15")
     answers = {
-        "pythons": (TORCH,),
+        "interpreters": (TORCH,),
         "libraries": (library, FoundLibrary("libamdhip64.so", why_not="not found")),
         "devices": (DeviceFile("/dev/nvidia0", False), DeviceFile("/dev/nvidiactl", True)),
     }
     for name, answer in answers.items():
         monkeypatch.setattr(machine, name, lambda answer=answer: answer)
-    nccl = (FoundNccl("/home/ada/env/lib/libnccl.so.2", "2.28.9"),)
+    nccl = (FoundNccl(NCCL, "2.28.9"),)
+    monkeypatch.setattr(machine, "probed_nccl", lambda _: ProbedNccl(NCCL, "CONDA_PREFIX"))
     monkeypatch.setattr(machine, "nccl_libraries", lambda _: nccl)
     monkeypatch.setattr("socket.gethostname", lambda: "rack7node3")
     monkeypatch.setenv("TERM", "rack7node3-term")
@@ -36,7 +39,8 @@ def test_lines_for_people(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(out.splitlines()) == 11
     assert "libcuda.so.1 550.54.15, libamdhip64.so not found" in out
     assert "2.8.0+cu128, CUDA 12.8, Python 3.12.1" in out
-    assert "2.28.9" in out
+    assert "2.28.9 (" in out
+    assert ", CONDA_PREFIX\n" in out, "the one that probes load"
     assert "no permission: /dev/nvidia0\n" in out
     assert "ada" not in out
     assert "rack7node3" not in out
@@ -50,4 +54,5 @@ def test_document(capsys: pytest.CaptureFixture[str]) -> None:
     assert document["schema"] == "gputop.doctor/1"
     assert document["devices"][0] == {"path": "/dev/nvidia0", "usable": False}
     assert document["pythons"][0]["torch"] == "2.8.0+cu128"
+    assert document["probed_nccl"]["how_found"] == "CONDA_PREFIX"
     assert document["answers"]["gpus"]

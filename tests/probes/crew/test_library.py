@@ -113,7 +113,7 @@ def test_wrong_data_is_found(ranks: Ranks, operation: str, spoilt: str) -> None:
     [
         ("ncclCommInitRank=2;last_error=no space left",
          "initialising the communicator: ncclSystemError of ncclCommInitRank: unhandled system "
-         "error no space left"),
+         "error; no space left"),
         ("ncclCommInitRank=1",
          "initialising the communicator: ncclUnhandledCudaError of ncclCommInitRank: unhandled "
          "cuda error"),
