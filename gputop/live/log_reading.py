@@ -17,7 +17,7 @@ from gputop.topology.diagnosis.symptoms.log import ReadLog
 from gputop.topology.logs.reading.lines import LogUnreadable, Readable
 from gputop.topology.logs.reading.read import read_log
 from gputop.topology.logs.report.report import LogReport
-from gputop.topology.recorded.kept import FAR
+from gputop.topology.recorded.kept import not_looked_through
 from gputop.topology.recorded.plain_file import open_plain
 
 SCHEMA = "gputop.log/1"
@@ -79,14 +79,14 @@ def _nothing(log: LogReport) -> str:
         return f"{where}: {why}"
     lines = (log.suspects or log.openings)[:MOST_QUOTED]
     quoted = "; ".join(f"line {note.line}: {note.text[:80]}" for note in lines)
-    far = "" if log.outputs_until is None else f"; from line {log.outputs_until} on {FAR}"
+    far = "" if log.outputs_until is None else f"; {not_looked_through(log.outputs_until)}"
     return f"{NO_LINES}{f' ({quoted})' if quoted else ''}{far}; {FETCH}"
 
 
 def document(read: ReadLog) -> dict[str, Any]:
     """The answer as one JSON object."""
     log = read.log
-    agreement = read.overlay.agreement
+    agreement, until = read.overlay.agreement, log.outputs_until
     return {
         "schema": SCHEMA,
         "gputop": __version__,
@@ -100,6 +100,7 @@ def document(read: ReadLog) -> dict[str, Any]:
             "cut": log.cut,
             "more": log.more,
             "outputs_until": log.outputs_until,
+            "outputs_note": until and not_looked_through(until),
             "unread": [msgspec.to_builtins(note) for note in log.unread],
             "unknown": [msgspec.to_builtins(note) for note in log.unknown],
         },

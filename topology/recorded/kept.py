@@ -17,6 +17,11 @@ GAP = b"here lines are left out"
 """Stands between pieces; no output goes on over such a line."""
 
 
+def not_looked_through(line: int) -> str:
+    """Say from which line on outputs were not looked for."""
+    return f"from line {line} on: {FAR}"
+
+
 class KeptText:
     """Takes a text piece by piece and keeps what may hold an output of one of the formats."""
 

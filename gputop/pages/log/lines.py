@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gputop.terminal.clean import clean
 from gputop.topology.model import units
-from gputop.topology.recorded.kept import FAR
+from gputop.topology.recorded.kept import not_looked_through
 from gputop.widgets.spans import Line, Span, left, right, wrapped
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def _gaps(log: LogReport) -> Iterator[str]:
     for what, number in log.more.items():
         yield f"left out: {number} {clean(what, 60)}"
     if log.outputs_until is not None:
-        yield f"from line {log.outputs_until} on: {FAR}"
+        yield not_looked_through(log.outputs_until)
 
 
 def rank_lines(comm: Communicator, width: int, library: str | None = None) -> tuple[Line, ...]:

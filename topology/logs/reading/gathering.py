@@ -166,7 +166,7 @@ class GatheredLog:
         if seen is not None:
             seen.by(process)
         else:
-            _see(self._notes, key, text, line, process, self, MAX_NOTES, "notes")
+            _see(self._notes, key, text, line, process, self, MAX_NOTES, "lines of further notes")
 
     def unread(self, process: Process | None, text: bytes, line: int) -> None:
         """Count a line whose form is unknown although it carries a decision."""
@@ -184,7 +184,7 @@ class GatheredLog:
         """Keep a variable that the library says it read."""
         key = (plain(name, 80), plain(value, 200))
         limit = MAX_VARIABLES
-        _see(self._variables, key, value, line, process, self, limit, "variables")
+        _see(self._variables, key, value, line, process, self, limit, "lines of further variables")
         self._pasted.discard(key)
         self.speakers.said(key, process)
         if remark is not None and key in self._variables:
@@ -193,8 +193,8 @@ class GatheredLog:
     def pasted(self, name: bytes, value: bytes, line: int) -> None:
         """Keep a variable that the text sets, in a script or in the output of `env`."""
         key = (plain(name, 80), plain(value, 200))
-        new = key not in self._variables
-        _see(self._variables, key, value, line, None, self, MAX_VARIABLES, "variables")
+        limit, new = MAX_VARIABLES, key not in self._variables
+        _see(self._variables, key, value, line, None, self, limit, "lines of further variables")
         if new and key in self._variables:
             self._pasted.add(key)
 

@@ -74,7 +74,7 @@ def on_channel(log: GatheredLog, process: Process, text: bytes, line: int) -> st
     if _LABEL.match(key[2]) is None:
         return None
     if log.transports >= MAX_TRANSPORTS:
-        log.more["transports"] += 1
+        log.more["lines of further transports"] += 1
         return "transport"
     log.transports += 1
     comm.transports[key] = [channels, line]

@@ -104,6 +104,7 @@ def test_outputs_far_behind_the_beginning_have_their_line_numbers() -> None:
         there = far.log.pasted.sections[place * size : (place + 1) * size]
         assert [(one.tool, one.first, one.lines) for one in there] == said
     assert far.log.outputs_until is None
+    assert document(far)["log"]["outputs_note"] is None
 
 
 def test_where_the_search_for_outputs_ends_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,7 +112,9 @@ def test_where_the_search_for_outputs_ends_is_said(monkeypatch: pytest.MonkeyPat
     log = read(FILLER + FILLER + MIXED)
     assert log.log.outputs_until is not None
     assert f"from line {log.log.outputs_until} on" in plain_text(log, 100)
-    assert document(log)["log"]["outputs_until"] == log.log.outputs_until
+    told = document(log)["log"]
+    assert told["outputs_until"] == log.log.outputs_until
+    assert told["outputs_note"].startswith(f"from line {log.log.outputs_until} on: only 4 MiB")
 
 
 @pytest.mark.parametrize("form", text_formats(), ids=lambda form: form.id)
