@@ -53,8 +53,10 @@ def settings(context: click.Context, typed: str) -> Items:
 
 
 def probes(context: click.Context, typed: str) -> Items:
-    """Names of probes."""
-    found = ((name, catalog.load(name).SPEC.title) for name in catalog.NAMES)
+    """Names of probes that are not on the line yet."""
+    given = context.params.get("names") or ()
+    names = (name for name in catalog.NAMES if name not in given)
+    found = ((name, catalog.load(name).SPEC.title) for name in names)
     return _offered(found, typed)
 
 

@@ -45,6 +45,7 @@ _ZSH = """\
     local -a plain described open response
     local kind key text
     (( ! $+commands[%(prog_name)s] )) && return 1
+    [[ $PREFIX == --*=* ]] && compset -P 1 '*='
     response=("${(@f)$(COMP_WORDS="${words[*]}" COMP_CWORD=$((CURRENT-1)) \\
         %(complete_var)s=zsh_complete %(prog_name)s 2>/dev/null)}")
     for kind key text in ${response}; do
@@ -60,9 +61,9 @@ _ZSH = """\
             described+=("$key":"$text")
         fi
     done
-    (( $#described )) && _describe -V unsorted described -U
-    (( $#plain )) && compadd -U -V unsorted -a plain
-    (( $#open )) && compadd -U -V unsorted -S '' -a open
+    (( $#described )) && _describe -V unsorted described -U -i "$IPREFIX"
+    (( $#plain )) && compadd -U -i "$IPREFIX" -V unsorted -a plain
+    (( $#open )) && compadd -U -i "$IPREFIX" -V unsorted -S '' -a open
 }
 
 if [[ $zsh_eval_context[-1] == loadautofunc ]]; then
@@ -75,15 +76,16 @@ _FISH = """\
 function %(complete_func)s
     set -l found (env %(complete_var)s=fish_complete COMP_WORDS=(commandline -cp) \\
         COMP_CWORD=(commandline -t) %(prog_name)s 2>/dev/null)
+    set -l option (string match -r -- '^--[^=]+=' (commandline -ct))
     for line in $found
         set -l parts (string split -m 1 "," -- $line)
         switch $parts[1]
             case dir
-                __fish_complete_directories $parts[2]
+                __fish_complete_directories $parts[2] | string replace -r -- '^' "$option"
             case file
-                __fish_complete_path $parts[2]
+                __fish_complete_path $parts[2] | string replace -r -- '^' "$option"
             case plain
-                echo $parts[2]
+                echo "$option$parts[2]"
         end
     end
 end
@@ -116,7 +118,10 @@ class Bash(ShellComplete):
         _, typed = self.get_completion_args()
         breaks = set(os.environ.get("GPUTOP_BREAKS", "=:")) & set("=:")
         cut = max((typed.rfind(mark) + 1 for mark in breaks), default=0)
-        return f"{item.type},{item.value.removeprefix(typed[:cut])}"
+        option, equals, _ = typed.partition("=")
+        whole = f"{option}={item.value}" if equals and option.startswith("--") else item.value
+        kept = whole[:cut].lower() == typed[:cut].lower()
+        return f"{item.type},{whole[cut:] if kept else item.value}"
 
 
 class Zsh(ZshComplete):
