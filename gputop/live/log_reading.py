@@ -14,6 +14,7 @@ from gputop import __version__
 from gputop.topology.diagnosis.finding import Finding
 from gputop.topology.diagnosis.symptoms.explain import SEVERITY_OF, known_signs
 from gputop.topology.diagnosis.symptoms.log import ReadLog
+from gputop.topology.diagnosis.symptoms.next_step import spoken_of
 from gputop.topology.logs.reading.lines import LogUnreadable, Readable
 from gputop.topology.logs.reading.read import read_log
 from gputop.topology.logs.report.report import LogReport
@@ -80,7 +81,9 @@ def _nothing(log: LogReport) -> str:
     lines = (log.suspects or log.openings)[:MOST_QUOTED]
     quoted = "; ".join(f"line {note.line}: {note.text[:80]}" for note in lines)
     far = "" if log.outputs_until is None else f"; {not_looked_through(log.outputs_until)}"
-    return f"{NO_LINES}{f' ({quoted})' if quoted else ''}{far}; {FETCH}"
+    about = spoken_of(log.openings)
+    more = "; ".join(f"about {subject.name}: {subject.fetch}" for subject in about)
+    return f"{NO_LINES}{f' ({quoted})' if quoted else ''}{far}; {more or FETCH}"
 
 
 def document(read: ReadLog) -> dict[str, Any]:

@@ -6,7 +6,7 @@ A symptom is reported only with the lines that prove it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable
 from functools import cache
 from importlib.resources import files
 
@@ -28,15 +28,17 @@ UNCERTAIN = "; no line that is known here names the cause"
 ECHOES = (
     REPORTED, "peer-gone", "proxy-echo", "watchdog-timeout", "nvshmem-failed", "store-gone",
     "system-error-unsaid", "cuda-other", "engine-failed", "task-gone",
+    "invalid-usage-unsaid",
 )  # fmt: skip
 """Rows that say that something failed, but not what."""
 TABLES = (
     "outside.toml", "kernel.toml", "system.toml", "launch.toml", "cuda.toml", "table.toml",
 )  # fmt: skip
 SAYS_CUDA = (
-    r"(?:(?:[Cc]uda|HIP) failure (?:\d+ )?'|\b(?:CUDA|HIP) (?:driver |runtime )?error(?: \d+)?"
-    r"(?: at \S+)?:? '?|Test (?:CUDA|HIP) failure \S+ '|\bError \d+: |\bCUDA_ERROR_\w+: "
-    r"|[Cc]uda runtime error ?\(\d+\) ?: )"
+    r"(?:(?:[Cc]uda|HIP) failure (?:\S+:\d+ )?(?:\d+ )?'"
+    r"|\b(?:CUDA|HIP) (?:driver |runtime )?error(?: \d+)?(?: at \S+)?:? '?"
+    r"|Test (?:CUDA|HIP) failure \S+ '|\bError \d+: |\bCUDA_ERROR_\w+: "
+    r"|[Cc]uda runtime error ?\(\d+\) ?: |cudaSuccess \(\d+ vs\. 0\) +)"
 )
 """How programs begin a line with CUDA's own words; patterns call it {cuda}."""
 
@@ -105,10 +107,8 @@ def check_of(name: str) -> checks.Check:
 def explain(log: LogReport) -> tuple[Finding, ...]:
     """Find the symptoms that the log proves, worst first."""
     seen = {row.id: finding for row in table() if (finding := _look(row, log)) is not None}
-    names = set(seen)
-    if any(seen[row.id].severity == BROKEN for row in table() if _is_cause(row, seen)):
-        names.add("errors")
-    shown = [seen[row.id] for row in table() if row.id in seen and not names & set(row.after)]
+    kept = without_echoes(seen)
+    shown = [seen[row.id] for row in table() if row.id in kept]
     reported = seen.get(REPORTED)
     if reported in shown:
         # Only where nothing else was found and no line is left over, the log is silent.
@@ -118,8 +118,12 @@ def explain(log: LogReport) -> tuple[Finding, ...]:
     return tuple(sorted(shown, key=lambda finding: SEVERITIES.index(finding.severity)))
 
 
-def _is_cause(row: Symptom, seen: Mapping[str, Finding]) -> bool:
-    return row.id in seen and "errors" not in row.after
+def without_echoes(seen: Collection[str]) -> set[str]:
+    """Those of the rows that are no echo of another one of them."""
+    rows = [row for row in table() if row.id in seen]
+    named = [row for row in rows if not set(row.after) & set(seen)]
+    causes = any(SEVERITY_OF[row.severity] == BROKEN and "errors" not in row.after for row in named)
+    return {row.id for row in named if not (causes and "errors" in row.after)}
 
 
 def unexplained(log: LogReport) -> tuple[LogNote, ...]:

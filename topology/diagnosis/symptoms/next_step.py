@@ -26,6 +26,7 @@ _OF_ROW = {
     "engine-failed": "the whole output from the start, above all the first trace of any worker",
     "task-gone": "the output of the task that is named",
     "nvshmem-failed": "the same run with NVSHMEM_DEBUG=INFO: its first error names the cause",
+    "invalid-usage-unsaid": f"{DEBUG}: its first WARN line names the cause",
     "system-error-unsaid": f"{DEBUG}: its first WARN line names the cause",
     "reported-by-framework": f"{DEBUG}: its first WARN line names the cause",
 }

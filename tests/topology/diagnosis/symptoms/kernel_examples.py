@@ -73,4 +73,27 @@ KERNEL: dict[str, list[str]] = {
     "task-gone": [
         "The following tasks are unhealthy (stopped sending heartbeats): /job:jax/task:3"
     ],
+    "bar-unassigned": ["nvidia 0000:84:00.0: BAR 1 [mem size 0x800000000 64bit]: can't assign"],
+    "gpu-silent-at-start": [
+        "NVRM: The NVIDIA GPU 0000:00:06.0 (PCI ID: 10de:2484) installed in this system has fallen "
+        "off the bus and is not responding to commands."
+    ],
+    "mig-no-instance": ["slurmd: fatal: MIG mode is enabled, but no MIG devices were found."],
+    "mtu-small": ["ens4: flags=4163<UP,BROADCAST,RUNNING,MULTICAST>  mtu 1460"],
+    "xla-waiting": [
+        "rendezvous.cc:38] This thread has been waiting for `initialize clique for rank 6` for 10 "
+        "seconds and may be stuck. Expected 8 threads to join the rendezvous"
+    ],
+    "invalid-usage-unsaid": [
+        "ncclInvalidUsage: This usually reflects invalid usage of NCCL library."
+    ],
+    "container-without-gpu": [
+        "Error: crun: executable file `nvidia-smi` not found in $PATH: No such"
+    ],
+    "container-driver-failed": [
+        "nvidia-container-cli: initialization error: driver error: failed to process request"
+    ],
+    "gpu-memory-held": ["GPU  PID  Name  Memory", "  0  2505781   sglang::scheduler   100998 MiB"],
+    "ucx-without-cuda": ["4 NVIDIA GPU(s) were detected, but UCX CUDA support was not found!"],
+    "rccl-hosts-differ": ["RCCL FATAL: mismatched Rome preset topology model index across ranks"],
 }

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from gputop.topology.diagnosis.symptoms.explain import explain, table, unexplained
+from gputop.topology.diagnosis.symptoms.explain import (
+    explain,
+    table,
+    unexplained,
+    without_echoes,
+)
 from gputop.topology.logs.reading.read import read_log
 from gputop.topology.logs.report.report import LogReport
 from tests.topology.diagnosis.symptoms.log_examples import EXAMPLES, OTHER_FORMS
@@ -33,6 +38,11 @@ def test_an_echo_needs_rows_that_exist() -> None:
     known = {row.id for row in table()} | {"errors"}
     for row in table():
         assert set(row.after) <= known - {row.id}, row.id
+
+
+def test_of_two_rows_one_is_always_told() -> None:
+    rows = [row.id for row in table()]
+    assert all(without_echoes({one, other}) for one in rows for other in rows)
 
 
 def test_echoes_are_silent_beside_their_cause() -> None:
