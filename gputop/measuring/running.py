@@ -190,6 +190,8 @@ class Suite:
         hear = _Hearing(self, planned)
         session = self._workers.session(planned, self._choice.chosen.path)
         outcome = session.run(message, hear, seconds, last=self._workers.is_last(planned))
+        if outcome.status == "no-torch" and self._workers.can_turn_to_torch(planned):
+            return self._run_step(planned)
         return result_of(request, _fair(outcome, planned), self._choice, self._blind, self._busy)
 
     def _strangers(self, planned: Planned) -> ProbeResult | None:

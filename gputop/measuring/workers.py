@@ -18,7 +18,7 @@ from gputop.probes.runner.nccl_library import TORCH, NcclLibrary, library_for
 
 Find = Callable[..., InterpreterChoice]
 _BY_DRIVER, _BY_LIBRARY, _BY_TORCH = "driver", "library", "torch"
-NO_LIBRARY = "Nor was NCCL's or RCCL's own library; --nccl-lib names one."
+NO_LIBRARY = "No library of NCCL or RCCL was found either; --nccl-lib names one."
 """After the sentence that says that no torch was found."""
 
 
@@ -74,6 +74,13 @@ class Workers:
         if not (spec.needs_torch and spec.by_library and self._alone):
             return None
         return self._named or self._found.result().library
+
+    def can_turn_to_torch(self, planned: Planned) -> bool:
+        """Measure with torch from now on what a library alone cannot; False if that is no help."""
+        if self.takes_torch(planned) or self._named or self._found.result().choice.chosen is None:
+            return False
+        self._alone = False
+        return True
 
     def takes_torch(self, planned: Planned) -> bool:
         """Whether a probe measures with torch."""

@@ -84,6 +84,8 @@ class Crew:
         self._end = time.monotonic() + seconds
         self.hello: Optional[Hello] = None
         self._steps = plan
+        self._imports = not request.params.get("library")
+        """Whether the ranks import torch."""
         self._shown = -1
         self._ranks: list[_Rank] = []
         try:
@@ -218,7 +220,8 @@ class Crew:
     def _at(self, rank: _Rank) -> str:
         """The current step of a rank in words."""
         if rank.place == 0:
-            return IMPORTING if rank.imported_after is None else ASKING
+            loading = IMPORTING if self._imports else self._steps[0].what
+            return loading if rank.imported_after is None else ASKING
         return self._steps[rank.place].what
 
     def _trouble(self) -> Optional[Trouble]:

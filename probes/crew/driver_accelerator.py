@@ -47,7 +47,7 @@ class DriverAccelerator:
         """ProbeStopped where our kernels, which check data and hold the GPU, do not run."""
         if gpus.kernels is None:
             text = f"Without torch nothing can check the data: {gpus.no_kernels}."
-            raise ProbeStopped("refused", text)
+            raise ProbeStopped("no-torch", text)
         self._kernels: Kernels = gpus.kernels
         self._runtime = gpus.runtime
         self._index = index

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import threading
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from gputop.measuring import workers
+from gputop.measuring.busy import Verdict
 from gputop.measuring.planning import Plan, Planned, plan
+from gputop.measuring.running import Suite
 from gputop.measuring.runs import worker_request
 from gputop.measuring.workers import Workers
+from gputop.probes.protocol.outcome import Outcome
 from gputop.probes.runner.interpreters import Interpreter, InterpreterChoice
 from gputop.probes.runner.nccl_library import TORCH, NcclLibrary
 from gputop.topology.model.machine import Gpu, Machine
@@ -104,6 +108,44 @@ def test_a_named_file_needs_no_search() -> None:
     assert found == NcclLibrary("/a/libnccl.so.2", "--nccl-lib")
     working.warm()
     assert Session.made == []
+
+
+def test_what_a_library_alone_cannot_is_left_to_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    planned = plan(("nccl", "collectives"), TWO)
+    answers = {True: "no-torch", False: "finished"}
+
+    def run(session: Session, asked: Any, hear: Any, seconds: float, *, last: bool) -> Outcome:
+        return Outcome(answers["children" in session.more], "so it ended", 0.1)
+
+    monkeypatch.setattr(Session, "run", run, raising=False)
+    found = InterpreterChoice(PYTHON, (PYTHON,))
+    guard: Any = SimpleNamespace(begin=lambda **more: Verdict, again=Verdict)
+    ran = Suite(
+        planned, lambda event: None, threading.Event(), session=Session, guard=guard,
+        find=lambda *asked: found,
+    ).run()  # fmt: skip
+    assert [end.result.outcome.status for end in ran.ends] == ["finished"] * 2
+    assert [each.more for each in Session.made] == [{"children": True}, {"torch": True}]
+    answers[False] = "no-torch"
+    without = InterpreterChoice(None, ())
+    ran = Suite(
+        planned, lambda event: None, threading.Event(), session=Session, guard=guard,
+        find=lambda *asked: without,
+    ).run()  # fmt: skip
+    assert [end.result.outcome.status for end in ran.ends] == ["no-torch"] * 2
+
+
+def test_without_torch_and_library_both_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "library_for", lambda choice: None)
+    guard: Any = SimpleNamespace(begin=lambda **more: Verdict, again=Verdict)
+    ran = Suite(
+        plan(("nccl",), TWO), lambda event: None, threading.Event(), session=Session, guard=guard,
+        find=lambda *asked: InterpreterChoice(None, ()),
+    ).run()  # fmt: skip
+    assert ran.ends[0].result.outcome.message == (
+        "No Python with torch was found; --python names one. "
+        "No library of NCCL or RCCL was found either; --nccl-lib names one."
+    )
 
 
 @pytest.mark.parametrize("more", [{"nccl_lib": TORCH}, {"selftest": True}])

@@ -41,6 +41,14 @@ def test_a_rank_that_still_imports_is_no_collective_that_hangs(
     assert f"rank 1 (rank 1): {said}" in trouble.text
 
 
+def test_who_has_no_torch_does_not_import_it() -> None:
+    asked = Request("nccl", params={"library": "/a/libnccl.so.2"})
+    crew = Crew(asked, (OPEN, INIT), [], lambda said: None, 1.0, lambda request, emit: None)
+    late = SimpleNamespace(number=0, place=0, done=False, imported_after=None)
+    crew._ranks = [late]  # type: ignore[list-item]
+    assert crew._too_late().text.endswith("rank 0 (rank 0): loading the library, opening the GPUs.")
+
+
 def test_an_answer_that_is_none_is_named() -> None:
     crew = made()
     rank = SimpleNamespace(number=1, place=0, done=False, failure=None)
