@@ -96,7 +96,8 @@ def xgmi_of(
     """
     direct = [peer for peer in seen if _is_direct(peer)]
     links = Answers(device, AMDSMI).items((_LINKS, "links"))[:MAX_LINKS]
-    ends = link_ends(links, frozenset(peer.pair.dst for peer in seen))
+    told = [link.get("bdf") if isinstance(link, dict) else None for link in links]
+    ends = link_ends(told, frozenset(peer.pair.dst for peer in seen))
     states = _states(device)
     dead = _dead(seen, ends, states, bool(direct))
     if dead and not ends:
@@ -201,9 +202,8 @@ def _count(a: Answers, peer: SeenPair, reported: int) -> int | None:
     return None
 
 
-def link_ends(links: list[Raw], peers: frozenset[str]) -> dict[str, list[int]]:
+def link_ends(ends: list[Raw], peers: frozenset[str]) -> dict[str, list[int]]:
     """Numbers of the links to each peer, where this amdsmi reports them (7.x, newer drivers)."""
-    ends = [link.get("bdf") if isinstance(link, dict) else None for link in links]
     return _by_peer(tuple(end if isinstance(end, str) else None for end in ends), peers)
 
 

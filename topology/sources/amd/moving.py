@@ -212,9 +212,12 @@ def _blocks(raw: Raw) -> tuple[EccBlock, ...]:
         answer = raw.get(block)
         if not isinstance(answer, dict) or "error" in answer:
             continue
-        counts = tuple([answer.get(name) for name in _ERRORS])
-        if all(map(is_count, counts)):
-            found.append(_counted(block, *counts))
+        try:
+            counted = _counted(block, *map(answer.get, _ERRORS))
+        except TypeError:  # a list where a number should be
+            counted = None
+        if counted is not None:
+            found.append(counted)
             continue
         a = Answers({"it": answer}, AMDSMI)
         found.append(
@@ -229,9 +232,11 @@ def _blocks(raw: Raw) -> tuple[EccBlock, ...]:
     return tuple(found)
 
 
-@lru_cache(256)
-def _counted(block: str, corrected: int, uncorrected: int, deferred: int) -> EccBlock:
+@lru_cache(256, typed=True)
+def _counted(block: str, corrected: Raw, uncorrected: Raw, deferred: Raw) -> EccBlock | None:
     # Most blocks have counted nothing, on all GPUs and every second.
+    if not (is_count(corrected) and is_count(uncorrected) and is_count(deferred)):
+        return None
     return EccBlock(block=block, corrected=corrected, uncorrected=uncorrected, deferred=deferred)
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from itertools import chain
 from operator import itemgetter, le
+from typing import Any
 
 from ...model.part import Raw
 from ...model.readings import XgmiReading
@@ -16,64 +18,57 @@ from .machine import MAX_DEVICES
 _LINKS = "amdsmi_get_link_metrics"
 _KB = 1024
 _FIELDS = ("bdf", "write", "read")
-_taken = itemgetter(*_FIELDS)
+_taken: Callable[[Raw], Any] = itemgetter(*_FIELDS)
+_Row = tuple[Any, ...]
 XGMI_KILOBYTE = "xGMI counters: the driver's kilobyte is taken for 1024 bytes"
 
 
 def bundles(a: Answers, peers: frozenset[str]) -> tuple[XgmiReading, ...]:
     """Bytes by peer, where this amdsmi reports which link leads where."""
-    links = a.items((_LINKS, "links"))[:MAX_LINKS]
-    found = _as_before(links, peers)
-    if found is None:
-        found = _counted(links, link_ends(links, peers))
+    rows = _rows(a.items((_LINKS, "links"))[:MAX_LINKS])
+    # The library is asked for them rarely, and the same answer is understood each second.
+    usual = {*map(type, chain.from_iterable(rows))} <= {str, int}
+    found = _as_before(rows, peers) if usual else _bundles(rows, peers)
     if not found:
         _, why = a.look((_LINKS, "links"))
         a.miss("xgmi", why or "the driver does not tell which link leads where")
     return found
 
 
-def _as_before(links: list[Raw], peers: frozenset[str]) -> tuple[XgmiReading, ...] | None:
-    """The same from a table of texts and numbers alone; None where there is anything else.
-
-    The library is asked for the counters rarely, and the same answer is understood each second.
-    """
+def _rows(links: list[Raw]) -> tuple[_Row, ...]:
+    """Far end, kilobytes sent and received of each link; None for what the answer lacks."""
     try:
-        rows = tuple(map(_taken, links))
+        return tuple(map(_taken, links))
     except (KeyError, TypeError):
-        return None
-    if not {*map(type, chain.from_iterable(rows))} <= {str, int}:
-        return None
-    return _of_rows(rows, peers)
+        whole = (link if isinstance(link, dict) else {} for link in links)
+        return tuple([tuple([link.get(name) for name in _FIELDS]) for link in whole])
+
+
+def _bundles(rows: tuple[_Row, ...], peers: frozenset[str]) -> tuple[XgmiReading, ...]:
+    ends = link_ends([end for end, _, _ in rows], peers)
+    return tuple([_bundle(peer, rows, numbers) for peer, numbers in ends.items()])
 
 
 @lru_cache(MAX_DEVICES)
-def _of_rows(
-    rows: tuple[tuple[str | int, ...], ...], peers: frozenset[str]
-) -> tuple[XgmiReading, ...]:
-    links = [dict(zip(_FIELDS, row, strict=True)) for row in rows]
-    return _counted(links, link_ends(links, peers))
+def _as_before(rows: tuple[_Row, ...], peers: frozenset[str]) -> tuple[XgmiReading, ...]:
+    return _bundles(rows, peers)
 
 
-def _counted(links: list[Raw], ends: dict[str, list[int]]) -> tuple[XgmiReading, ...]:
-    return tuple([_bundle(peer, links, numbers) for peer, numbers in ends.items()])
-
-
-def _bundle(peer: str, links: list[Raw], numbers: list[int]) -> XgmiReading:
+def _bundle(peer: str, rows: tuple[_Row, ...], numbers: list[int]) -> XgmiReading:
     """The counters of the links to one peer; a sum is None where one of its parts is not known."""
     sent = received = 0
     for number in numbers:
-        link = links[number]
-        write, read = link.get("write"), link.get("read")
+        _, write, read = rows[number]
         if not (is_count(write) and is_count(read)):
-            return _uncounted(peer, [links[number] for number in numbers])
+            return _uncounted(peer, [rows[number] for number in numbers])
         sent += write
         received += read
     return XgmiReading(remote_address=peer, tx_bytes=_KB * sent, rx_bytes=_KB * received)
 
 
-def _uncounted(peer: str, links: list[Raw]) -> XgmiReading:
+def _uncounted(peer: str, rows: list[_Row]) -> XgmiReading:
     """The same with the reasons for what is missing."""
-    own = [Answers(link, AMDSMI) for link in links]
+    own = [Answers(dict(zip(_FIELDS, row, strict=True)), AMDSMI) for row in rows]
     sent = [link.number("tx_bytes", "write") for link in own]
     received = [link.number("rx_bytes", "read") for link in own]
     return XgmiReading(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import msgspec
@@ -20,6 +21,12 @@ class Missing(msgspec.Struct, frozen=True):
 
     why: str
     """Why there is none."""
+
+
+@lru_cache(1024)
+def _gap(field: str, why: str) -> Gap:
+    # The same ones on all GPUs and every second.
+    return Gap(field, clean(why))
 
 
 class FieldReader:
@@ -42,7 +49,7 @@ class FieldReader:
     def miss(self, field: str, why: str) -> None:
         """Note why `field` is None; the first reason stands."""
         if field not in self._gaps:
-            self._gaps[field] = Gap(field, clean(why[:_MOST_CHARACTERS]))
+            self._gaps[field] = _gap(field, why[:_MOST_CHARACTERS])
 
     def find(self, path: Any) -> Raw:
         """What stands at a path, or Missing."""

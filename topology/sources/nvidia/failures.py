@@ -98,7 +98,8 @@ def _of_link(link: dict[str, Raw], address: str) -> Iterator[Unanswered]:
     if link.get("state") == 0:
         return  # of a link that is down the driver knows little, and a rule reports it
     for key, call in _LINK_CALLS.items():
-        yield from _failure(call, link.get(key), address)
+        if _is_refusal(answer := link.get(key)):
+            yield from _failure(call, answer, address)
     yield from _of_fields(link.get(FIELDS), address)
 
 

@@ -170,8 +170,9 @@ def _nvlink_rate(a: Answers, way: str) -> float | None:
 
 
 def _counters(a: Answers, field: str, name: str, key: str) -> tuple[float, int, int] | None:
-    change = a.get(field, name)
-    if change is None:
+    change = a.raw.get(name)
+    if refusal(change) is not None:
+        a.get(field, name)  # notes why
         return None
     if isinstance(change, dict):
         seconds, values = change.get("seconds"), change.get(key)

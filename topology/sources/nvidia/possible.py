@@ -14,7 +14,6 @@ from ..files.limits import (
     LANES,
     MEGAHERTZ,
     PAGES,
-    possible,
     wrong,
 )
 from .answers import FIELDS, RECOVERY_FIELDS
@@ -127,11 +126,10 @@ def _record(item: Raw, limits: dict[str, Any]) -> Raw:
 def _fields(table: Raw) -> Raw:
     if not isinstance(table, dict):
         return table
-    changed = {
-        name: IMPOSSIBLE
+    values = {
+        name: answer.get("value", answer.get("ull"))
         for name, answer in table.items()
-        if name in _FIELDS
-        and isinstance(answer, dict)
-        and not possible(answer.get("value", answer.get("ull")), _FIELDS[name])
+        if isinstance(answer, dict)
     }
-    return table | changed if changed else table
+    odd = wrong(values, _FIELDS.get)
+    return table | dict.fromkeys(odd, IMPOSSIBLE) if odd else table
