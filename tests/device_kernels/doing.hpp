@@ -24,8 +24,8 @@ static std::string name_of(const std::string &name, const std::vector<Range> &ra
 }
 
 // `lost=0>1`: the last word that device 0 writes into memory of device 1 does not arrive.
-// `spoil=NAME@1`: a byte is wrong when NAME (a kernel, memcpy, memset, or any for all that is a page
-// or more) wrote memory of device 1.
+// `spoil=NAME@1`: a byte is wrong when NAME (a kernel, memcpy, memset, nccl for all that NCCL writes,
+// or any for all that is a page or more) wrote memory of device 1.
 static void write(int device, const std::string &name, Range to, const std::function<void()> &work) {
     const int whose = owner(to.at);
     if (whose < 0) return work();
@@ -34,7 +34,8 @@ static void write(int device, const std::string &name, Range to, const std::func
     work();
     if (told_pair("lost", device, whose)) before.copy(to.at + to.size - tail, tail);
     const auto spoilt = told_text("spoil"), at = "@" + std::to_string(whose);
-    if (spoilt == name + at || (spoilt == "any" + at && to.size >= 4096))
+    if (spoilt == name + at || (spoilt == "nccl" + at && name.rfind("nccl", 0) == 0) ||
+        (spoilt == "any" + at && to.size >= 4096))
         to.at[to.size / 16 * 8 + 2] += 0x31;
     const auto &kept = devices[whose]->kept;
     if (std::prev(kept.upper_bound(to.at))->second >= 4096) devices[whose]->written++;
