@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from itertools import repeat
-
 from .prefix import MARK, without_colour
 
 MOST = MARK + b"INFO "
@@ -30,28 +27,18 @@ class Chunk:
         self.lines = lines
         """Without colours, which could stand in every word."""
         marks = whole.count(MARK)
-        self._parts = [line.partition(MOST) for line in lines] if marks else None
-        self.others = lines
+        self.others = [line for line in lines if line.find(MOST) < 0] if marks else lines
         """The lines without the usual mark of the library."""
-        if self._parts is not None:
-            self.others = [head for head, mark, _ in self._parts if not mark]
         self.different = set(self.others)
-        self.other_levels = frozenset(filter(_level, self.different) if marks else ())
+        others = b"\n".join(self.others).count(MARK) if marks else 0
+        self.other_levels = frozenset(filter(_level, self.different) if others else ())
         """Those of them that are the library's."""
         self.unmarked = not marks or not any(MARK + level in whole for level in LEVELS)
         self.blank = whole.isspace()
-        others = b"\n".join(self.others).count(MARK) if marks else 0
         self.glued = marks - others > len(lines) - len(self.others)
         """Some lines hold several marks."""
         self.failing = marks > 0 and any(word in whole for word in (b"ailed", b"rror"))
         """Some lines speak of a failure."""
-
-    @property
-    def parts(self) -> Iterable[tuple[bytes, bytes, bytes]]:
-        """Each line, split at the usual mark of the library."""
-        if self._parts is None:
-            return zip(self.lines, repeat(b""), repeat(b""))
-        return self._parts
 
 
 def _level(line: bytes) -> str | None:

@@ -15,7 +15,7 @@ from ..report.report import LogReport
 from .blocks import read_system
 from .building import Blocks, Process
 from .busy import TIMEOUT, Before
-from .chunk import LEVELS, Chunk
+from .chunk import LEVELS, MOST, Chunk
 from .foreign_lines import marked
 from .gathering import GatheredLog, numbered
 from .kinds import WORDS, Reader, family
@@ -141,16 +141,16 @@ class _Reading:
             log.kinds["elsewhere"] += len(lines)
             return
         glued, failing = chunk.glued, chunk.failing
-        for number, (head, mark, text) in enumerate(chunk.parts, self._number + 1):
+        for number, line in enumerate(chunk.lines, self._number + 1):
             # Nearly all lines of a log are these: a head that is known, and one mark.
+            head, mark, text = line.partition(MOST)
             known = by_head.get(head) if mark else None
             if known is None or (glued and text.find(MARK) >= 0):
-                if not (mark or head in telling or head in levels or unmarked.awaits):
+                if not (mark or line in telling or line in levels or unmarked.awaits):
                     elsewhere += 1
-                    if not quoted and head.strip() and len(log.openings) < MOST_OPENINGS:
-                        log.openings.append((number, head[:1600]))
+                    if not quoted and line.strip() and len(log.openings) < MOST_OPENINGS:
+                        log.openings.append((number, line[:1600]))
                     continue
-                line = head + mark + text if mark else head
                 if line[:1] == b"{":
                     line = unwrapped(line)
                 if log.busy is None and line.find(TIMEOUT) >= 0:

@@ -129,7 +129,7 @@ class Unmarked:
         for line, marks in lines_with(told, words.text).items():
             if _holds(line, about):
                 self.telling[line] = [sign for one in marks for sign in present.get(one, ())]
-        if not self._pause:
+        if not self._pause and self._size <= MOST_REMEMBERED:
             self._dull.update(lines.difference(self.telling))
 
     def knows(self, raw: bytes) -> bool:
