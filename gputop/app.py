@@ -7,7 +7,6 @@ import logging
 from collections.abc import Callable, Iterable
 from functools import partial
 from importlib import import_module
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from textual import on
@@ -16,7 +15,6 @@ from textual.binding import BindingType
 from textual.reactive import reactive
 from textual.screen import Screen
 
-import gputop.themes
 from gputop import messages, theming
 from gputop.live.findings_controller import FindingsController
 from gputop.live.probe_controller import NCCL, ProbeController
@@ -29,6 +27,7 @@ from gputop.screens.view import View
 from gputop.stylesheet import KeptStylesheet
 from gputop.terminal import hangup, job_control
 from gputop.terminal.clean import clean
+from gputop.terminal.inks import THEMES
 from gputop.terminal.remembered import Remembered
 from gputop.tidying import LEAST_SECONDS, Tidying
 from gputop.topology.hardware.words import Words, words_for
@@ -55,7 +54,7 @@ class GpuTop(QuickKeysApp[int]):
     """Explores one node. `feed` gives snapshots; without one, reports come as messages."""
 
     TITLE = "gputop"
-    CSS_PATH = str(files(gputop.themes) / "gputop.tcss")
+    CSS_PATH = str(THEMES / "gputop.tcss")
     DEFAULT_MODE = NAMES[0]
     NOTIFICATION_TIMEOUT = 6
     BINDINGS: ClassVar[list[BindingType]] = bindings(COMMON)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -12,8 +11,7 @@ from rich.style import Style
 from textual.color import Color
 from textual.theme import Theme
 
-import gputop.themes
-from gputop.terminal.inks import ATTRIBUTES, DARK_FILE, HEAVY, SIXTEEN_FILE
+from gputop.terminal.inks import ATTRIBUTES, DARK_FILE, HEAVY, SIXTEEN_FILE, THEMES
 from gputop.topology.toml import tomllib
 
 if TYPE_CHECKING:
@@ -45,18 +43,17 @@ class ThemeError(ValueError):
 
 def builtin(*, default_only: bool = False) -> tuple[Theme, ...]:
     """Themes that come with gputop, the default one first; or only that, for a quick start."""
-    folder = files(gputop.themes)
-    first = parse((folder / DARK_FILE).read_text(encoding="utf-8"))
+    first = parse((THEMES / DARK_FILE).read_text(encoding="utf-8"))
     if default_only:
         return (first,)
-    names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".toml"))
-    rest = (parse((folder / name).read_text(encoding="utf-8")) for name in names)
+    names = sorted(entry.name for entry in THEMES.iterdir() if entry.name.endswith(".toml"))
+    rest = (parse((THEMES / name).read_text(encoding="utf-8")) for name in names)
     return (first, *(theme for theme in rest if theme.name != first.name))
 
 
 def for_few_colours() -> Theme:
     """The theme for a terminal of sixteen colours."""
-    return parse((files(gputop.themes) / SIXTEEN_FILE).read_text(encoding="utf-8"))
+    return parse((THEMES / SIXTEEN_FILE).read_text(encoding="utf-8"))
 
 
 def user_folder() -> Path | None:

@@ -97,7 +97,6 @@ class Diagnosing:
 
     def _read_policy(self, *, live: bool) -> None:
         """Read the site's policy; its expected node applies to live machines only."""
-        from gputop.checking.node import reference
         from gputop.checking.policy import site
         from gputop.topology.diagnosis.engine import load
         from gputop.topology.diagnosis.policy import Policy
@@ -107,6 +106,8 @@ class Diagnosing:
             decided = site(None, (), load())
             self._policy = decided.policy
             if live and decided.expect:
+                from gputop.checking.node import reference
+
                 self._reference = reference(decided.expect)
         except Exit as error:
             self.trouble = str(error)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 
 from rich.color import Color, ColorSystem, ColorType
 
@@ -12,6 +12,8 @@ import gputop.themes
 from gputop.terminal.painting.pens import DEFAULT, Pen, change, turned
 from gputop.topology.toml import tomllib
 
+THEMES = Path(gputop.themes.__file__).parent
+"""The folder of our own themes."""
 DARK_FILE, SIXTEEN_FILE = "dark.toml", "sixteen.toml"
 """The theme of a start, and the one for terminals of sixteen colours."""
 OURS = "gputop-"
@@ -43,7 +45,7 @@ class EarlyInks:
     ) -> None:
         """`file`: the theme, where the terminal shows more than sixteen colours."""
         name = SIXTEEN_FILE if system == ColorSystem.STANDARD else file
-        theme = tomllib.loads((files(gputop.themes) / name).read_text(encoding="utf-8"))
+        theme = tomllib.loads((THEMES / name).read_text(encoding="utf-8"))
         self._system = system
         self._colours: dict[str, str] = theme["colors"] | theme["variables"] if coloured else {}
         self._pen = cache(self._worked_out)
@@ -58,7 +60,7 @@ class EarlyInks:
         """
         file = DARK_FILE
         if theme:
-            ours = {f"{OURS}{entry.name}": entry.name for entry in files(gputop.themes).iterdir()}
+            ours = {f"{OURS}{entry.name}": entry.name for entry in THEMES.iterdir()}
             if f"{theme}.toml" not in ours:
                 return None
             file = ours[f"{theme}.toml"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import msgspec
@@ -102,10 +102,9 @@ class Version(VersionEntry, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return self.path_names.get(path.name, path.name)
 
 
-def load_table(package: str | None, name: str, kind: type[AnyEntry]) -> tuple[AnyEntry, ...]:
-    """Read a table of versions that lies beside a module. Raises VersionTableError."""
-    assert package is not None
-    return parse_table(files(package).joinpath(name).read_text(encoding="utf-8"), name, kind)
+def load_table(path: Path, kind: type[AnyEntry]) -> tuple[AnyEntry, ...]:
+    """Read a table of versions. Raises VersionTableError."""
+    return parse_table(path.read_text(encoding="utf-8"), path.name, kind)
 
 
 def parse_table(text: str, name: str, kind: type[AnyEntry]) -> tuple[AnyEntry, ...]:
@@ -160,7 +159,7 @@ def nearest(entries: Sequence[AnyEntry], library: str, number: str) -> AnyEntry:
 @cache
 def versions() -> tuple[Version, ...]:
     """Every version that was looked at, NCCL's first, oldest first."""
-    return load_table(__package__, "versions.toml", Version)
+    return load_table(Path(__file__).with_name("versions.toml"), Version)
 
 
 def version_for(name: str) -> tuple[Version, str | None]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 
 import msgspec
 
@@ -72,7 +72,7 @@ class Symptom(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 @cache
 def table() -> tuple[Symptom, ...]:
     """The symptoms in the order of the files."""
-    texts = [files(__package__).joinpath(name).read_bytes().decode() for name in TABLES]
+    texts = [Path(__file__).with_name(name).read_bytes().decode() for name in TABLES]
     rows = [row for text in texts for row in tomllib.loads(text)["symptom"]]
     return tuple(_expanded(msgspec.convert(row, Symptom)) for row in rows)
 

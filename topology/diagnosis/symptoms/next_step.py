@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 
 import msgspec
 
@@ -46,7 +46,7 @@ class Subject(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 @cache
 def subjects() -> tuple[Subject, ...]:
     """What lines in unknown words may be about."""
-    text = files(__package__).joinpath("subjects.toml").read_bytes().decode()
+    text = Path(__file__).with_name("subjects.toml").read_bytes().decode()
     return tuple(msgspec.convert(entry, Subject) for entry in tomllib.loads(text)["subject"])
 
 

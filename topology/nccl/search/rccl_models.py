@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
@@ -37,7 +37,7 @@ class RcclModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 @cache
 def models() -> tuple[RcclModel, ...]:
     """Every model, in the order in which RCCL tries them."""
-    text = files(__package__).joinpath("rccl_models.toml").read_text(encoding="utf-8")
+    text = Path(__file__).with_name("rccl_models.toml").read_text(encoding="utf-8")
     return msgspec.convert(tomllib.loads(text)["model"], tuple[RcclModel, ...])
 
 

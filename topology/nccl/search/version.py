@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 from typing import Literal
 
 from ..versions import PathName, Version, VersionEntry, load_table, nearest
@@ -47,7 +48,7 @@ class SearchVersion(VersionEntry, frozen=True, kw_only=True, forbid_unknown_fiel
 @cache
 def search_versions() -> tuple[SearchVersion, ...]:
     """Every version that changed the search, oldest first."""
-    return load_table(__package__, "search.toml", SearchVersion)
+    return load_table(Path(__file__).with_name("search.toml"), SearchVersion)
 
 
 def search_version(version: Version) -> SearchVersion:

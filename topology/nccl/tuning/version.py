@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 from typing import Literal
 
 from ...model.versions import numbers
@@ -64,7 +65,7 @@ class TuningVersion(VersionEntry, frozen=True, kw_only=True, forbid_unknown_fiel
 @cache
 def tuning_versions() -> tuple[TuningVersion, ...]:
     """Every version that changed the tuning model, oldest first."""
-    return load_table(__package__, "tuning.toml", TuningVersion)
+    return load_table(Path(__file__).with_name("tuning.toml"), TuningVersion)
 
 
 def tuning_version(library: str, number: str) -> TuningVersion | None:

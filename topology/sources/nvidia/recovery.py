@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from xml.etree.ElementTree import Element
+from typing import TYPE_CHECKING
 
 from ..files.library_answers import Answers
 from ..files.printed import Printed
 from .answers import FIELDS, RECOVERY_FIELDS
 from .words import word
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
 
 FIELD = "NVML_FI_DEV_GET_GPU_RECOVERY_ACTION"
 """Drivers since 565 answer it; it replaces the reset flags of drivers before 580."""

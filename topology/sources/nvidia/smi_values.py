@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
-from xml.etree.ElementTree import Element
+from typing import TYPE_CHECKING
 
 from ..files.printed import PrintedDialect
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
 
 CELSIUS = {"C": 1.0}
 MEGAHERTZ = {"MHz": 1.0}
