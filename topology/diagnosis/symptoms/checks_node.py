@@ -11,6 +11,9 @@ from ...logs.report.report import LogReport
 _ATTRIBUTE = re.compile(r"Attribute .* of node .* not found")
 _NO_FAMILY = re.compile(r"address +with family (?!2 |10 )\d+ is neither AF_INET")
 _REFUSED = re.compile(r"Call to connect returned Connection refused")
+_UNSAID = re.compile(r"[Ii]nternal error|unhandled system error")
+_ONE_NAME = re.compile(r"=?[A-Za-z][\w.-]+")
+_TESTED = re.compile(r"Rank +\d+ .{0,40}Pid +\d+ on +(\S+) device")
 MANY_REFUSALS = 3
 """A rank that starts a little later than the others is refused to, too (include/socket.h)."""
 CRIPPLED_GBS = 1.0
@@ -208,6 +211,24 @@ def interface_absent(log: LogReport) -> Iterator[Proof]:
         if variable.name == "NCCL_SOCKET_IFNAME" and not variable.value.startswith("^"):
             yield Proof(lines[0].line, lines[0].text)
             yield Proof(variable.line, variable.said)
+
+
+def one_name_for_all(log: LogReport) -> Iterator[Proof]:
+    """One interface named for several hosts, and a failure that no line of the library explains."""
+    failed = [note for note in log.notes if note.level == "OTHER" and _UNSAID.search(note.text)]
+    if not failed or log.bootstrap or len(_tested_hosts(log)) < 2:
+        return
+    for variable in log.environment:
+        if variable.name == "NCCL_SOCKET_IFNAME" and _ONE_NAME.fullmatch(variable.value):
+            yield Proof(variable.line, variable.said)
+            yield Proof(failed[0].line, failed[0].text)
+
+
+def _tested_hosts(log: LogReport) -> set[str]:
+    """The hosts in a list of devices of nccl-tests."""
+    sections = () if log.pasted is None else log.pasted.sections
+    found = (_TESTED.search(line) for section in sections for line in section.lines)
+    return {match[1] for match in found if match is not None}
 
 
 def refused_for_good(log: LogReport) -> Iterator[Proof]:

@@ -8,11 +8,13 @@ from ...node import Node
 from ...recorded.pasted import PastedText
 from ..case import Case
 from ..engine import diagnose
-from ..finding import BROKEN, NOTICE, SLOW, Finding
+from ..finding import BROKEN, CANNOT_TELL, NOTICE, SLOW, Finding
 from .quoting import Quoter
 
-SAID = (BROKEN, SLOW, NOTICE)
-"""Severities that are told: that a text cannot show a thing is no finding of this report."""
+SAID = (BROKEN, SLOW, NOTICE, CANNOT_TELL)
+"""Severities that are told."""
+EMPTY = ("evidence-missing", "nothing-to-examine")
+"""That a text cannot show a thing is no finding of this report."""
 
 
 def pasted_findings(pasted: PastedText | None) -> tuple[Finding, ...]:
@@ -23,7 +25,7 @@ def pasted_findings(pasted: PastedText | None) -> tuple[Finding, ...]:
     quoter = Quoter(pasted)
     found = []
     for finding in diagnose(case).findings:
-        if finding.severity not in SAID:
+        if finding.severity not in SAID or finding.id in EMPTY:
             continue
         lines = quoter.quoted(finding)
         if not lines:
@@ -31,6 +33,7 @@ def pasted_findings(pasted: PastedText | None) -> tuple[Finding, ...]:
         found.append(
             msgspec.structs.replace(
                 finding,
+                severity=NOTICE if finding.severity == CANNOT_TELL else finding.severity,
                 evidence=(*lines, *finding.evidence),
                 cause=finding.consequence,
                 count=len(lines),

@@ -23,6 +23,7 @@ WORDS = {
     "nic-port-down": r"[Ss]tate:|state |\((?:Up|Down)\)",
     "nic-port-slow": r"Rate:|rate:",
     "nvlink-down": r"inactive",
+    "nvlink-inactive": r"inactive",
     "gpu-lost": r"lost|Unable to determine|ERR!",
     "collective-fails": r"FAILED|\s[1-9]\d*\s*$",
     "test-launch": r"Rank\s+\d",
@@ -69,7 +70,8 @@ class Quoter:
         """Lines below one of the names with the words; else the lines of the name."""
         if not names:
             return
-        name = re.compile(rf"(?<![\w.:-])(?:{'|'.join(map(re.escape, names))})(?![\w:-]|\.\d)")
+        any_name = "|".join(map(re.escape, names))
+        name = re.compile(rf"(?<![\w.:-])(?:{any_name})(?![\w-]|:(?!\s|$)|\.\d)")
         plain: list[Evidence] = []
         told: list[Evidence] = []
         for section in self._sections:

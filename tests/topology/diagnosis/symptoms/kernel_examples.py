@@ -96,4 +96,13 @@ KERNEL: dict[str, list[str]] = {
     "gpu-memory-held": ["GPU  PID  Name  Memory", "  0  2505781   sglang::scheduler   100998 MiB"],
     "ucx-without-cuda": ["4 NVIDIA GPU(s) were detected, but UCX CUDA support was not found!"],
     "rccl-hosts-differ": ["RCCL FATAL: mismatched Rome preset topology model index across ranks"],
+    "one-name-for-all-hosts": [
+        "mpirun -np 2 -x NCCL_SOCKET_IFNAME=enp6s0 ./all_reduce_perf -b 8 -e 128M -g 1",
+        "# nThread 1 nGpus 1 minBytes 8 maxBytes 134217728 step: 2(factor) warmup iters: 5",
+        "#",
+        "# Using devices",
+        "#  Rank  0 Group  0 Pid 3740409 on      node4 device  0 [0x01] NVIDIA RTX A6000",
+        "#  Rank  1 Group  0 Pid 3164639 on      node1 device  0 [0x01] NVIDIA RTX A6000",
+        "node1: Test NCCL failure common.cu:959 'internal error - please report this issue'",
+    ],
 }

@@ -211,7 +211,7 @@ SHOWN = {
 @pytest.mark.parametrize("ident", SHOWN)
 def test_a_symptom_is_found_and_proven(ident: str) -> None:
     lines = [line.encode() for line in SHOWN[ident]]
-    log = read_log(lines, signs=known_signs())
+    log = read_log(lines, signs=known_signs(), outputs=True)
     found = {finding.id: finding for finding in explain(log)}
     assert ident in found
     assert found[ident].evidence

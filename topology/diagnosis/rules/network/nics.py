@@ -22,19 +22,28 @@ def _groups(case: Case) -> list[Group]:
     """Ports that should be alike: the same board, driver, PCI function and port number.
 
     The second port of a card is often left without a cable on purpose, on all cards alike.
+    Where a text names no board at all, all ports of one kind of network are held together.
     """
+    boards = any(map(_has_board, case.machine.rdma))
     found: dict[tuple[object, ...], Group] = defaultdict(list)
     for device in case.machine.rdma:
         pci = case.pci(device.address) if device.address else None
-        if device.board_id is None and device.driver is None and device.model is None:
+        if boards and not _has_board(device):
             continue
         if pci is not None and pci.physical_function is not None:
             continue  # a virtual function waits for a guest, which may never come
         place = (device.address or ".0").rpartition(".")[2]
         for port in device.ports:
+            key: tuple[object, ...]
             key = (device.kind, device.driver, device.board_id, device.model, place, port.port)
+            if not boards:
+                key = (device.kind, port.link_layer, port.port)
             found[key].append((device, port))
     return list(found.values())
+
+
+def _has_board(device: RdmaDevice) -> bool:
+    return not (device.board_id is None and device.driver is None and device.model is None)
 
 
 def _down(case: Case) -> Iterable[Finding] | None:
@@ -49,7 +58,10 @@ def _down(case: Case) -> Iterable[Finding] | None:
         active = [(device, port) for device, port in group if port.state == "ACTIVE"]
         if not down or not active:
             continue
-        most = len(active) > len(down) and all(_beside(case, device) for device, _ in down)
+        known = all(_has_board(device) for device, _ in group)
+        most = (
+            known and len(active) > len(down) and all(_beside(case, device) for device, _ in down)
+        )
         names = [device.name for device, _ in down]
         findings.append(
             PORT_DOWN.finding(
@@ -103,7 +115,8 @@ def _none_up(ports: Group) -> Finding:
 def _look(name: str) -> Fix:
     return Fix(
         text="Polling means no signal: cable or switch. LinkUp without ACTIVE means no subnet "
-        "manager.",
+        "manager. Disabled means switched off, or a virtual function without a GUID or without a "
+        "subnet manager that serves such.",
         command=f"ibstat {shlex.quote(name)}",
     )
 
