@@ -137,10 +137,12 @@ def _torch(pythons: tuple[FoundPython, ...]) -> str:
 def _devices(found: tuple[DeviceFile, ...]) -> str:
     if not found:
         return "no /dev/nvidia* and no /dev/kfd"
-    denied = [each.path for each in found if not each.usable]
-    if not denied:
+    denied = [each.path for each in found if each.usable is False]
+    silent = [each.path for each in found if each.usable is None]
+    if not denied and not silent:
         return f"{len(found)} files, all may be opened: {found[0].path} to {found[-1].path}"
-    return f"no permission: {', '.join(denied)}"
+    told = {"no permission": denied, "no answer to being opened": silent}
+    return "; ".join(f"{what}: {', '.join(paths)}" for what, paths in told.items() if paths)
 
 
 def _unread(snapshot: NodeSnapshot) -> str:

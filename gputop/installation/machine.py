@@ -6,10 +6,13 @@ import ctypes
 import glob
 import os
 import re
+import threading
+import time
 from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
+from gputop.probes.engine.opening import may_open
 from gputop.probes.runner.interpreters import Interpreter, candidates, choice_of, inspect
 from gputop.probes.runner.nccl_library import library_for
 from gputop.topology.sources.files.tree import live_tree
@@ -25,6 +28,8 @@ LIBRARIES = (
 """What the vendors' drivers bring: the sensors and the copies of NVIDIA and of AMD."""
 DEVICES = ("/dev/nvidia[0-9]*", "/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/kfd")
 """Files that a program opens to use a GPU."""
+PATIENCE_SECONDS = 2.0
+"""How long a driver may take to open its files."""
 MOST = 16
 """Most entries of one kind."""
 _VERSION = re.compile(r"\.so\.(\d+(?:\.\d+)+)$")
@@ -55,10 +60,11 @@ class ProbedNccl(msgspec.Struct, frozen=True):
 
 
 class DeviceFile(msgspec.Struct, frozen=True):
-    """A device file, and whether this user may open it to read and write."""
+    """A device file, and whether this process may open it to read and write."""
 
     path: str
-    usable: bool
+    usable: bool | None
+    """None while the driver does not answer."""
 
 
 class FoundPython(msgspec.Struct, frozen=True):
@@ -126,7 +132,19 @@ def _nccl_version(folder: str) -> str | None:
 def devices() -> tuple[DeviceFile, ...]:
     """The device files of GPUs; AMD's are one for all."""
     paths = [path for pattern in DEVICES for path in sorted(glob.glob(pattern), key=_by_number)]
-    return tuple(DeviceFile(path, os.access(path, os.R_OK | os.W_OK)) for path in paths)
+    usable: dict[str, bool] = {}
+
+    def try_opening(path: str) -> None:
+        usable[path] = may_open(path)
+
+    # A driver that hangs keeps whoever opens its files, and nobody else here.
+    threads = [threading.Thread(target=try_opening, args=(path,), daemon=True) for path in paths]
+    for thread in threads:
+        thread.start()
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))
+    return tuple(DeviceFile(path, usable.get(path)) for path in paths)
 
 
 def _by_number(path: str) -> tuple[int, str]:

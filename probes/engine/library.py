@@ -7,6 +7,9 @@ from typing import Any
 class EngineError(RuntimeError):
     """The driver refused a call, or lacks it; the text names the call and the error."""
 
+    says_all = True
+    """Whoever reads the text needs no name of a class before it."""
+
     def __init__(self, text: str, code: int = 0) -> None:
         super().__init__(text)
         self.code = code

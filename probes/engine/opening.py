@@ -17,7 +17,8 @@ from .runtime import Runtime
 _CUDA = "libcuda.so.1"
 _CUDA_OF_WSL = Path("/usr/lib/wsl/lib/libcuda.so.1")
 _DEVICES = Path("/dev")
-_DEVICE_FILES = ("nvidia[0-9]*", "nvidiactl", "nvidia-uvm", "kfd", "dri/renderD*")
+_FILES_OF_NVIDIA = ("nvidia[0-9]*", "nvidiactl", "nvidia-uvm")
+_FILES_OF_AMD = ("kfd", "dri/renderD*")
 _MOST_NAMED = 3
 
 
@@ -26,15 +27,15 @@ def open_runtime(devices: Path = _DEVICES) -> Runtime:
 
     `devices`: the folder of device files.
     """
-    refusals: list[EngineError] = []
+    refusals: list[str] = []
     for make, handle in _drivers():
         opened = _opened(make, handle)
         if isinstance(opened, Runtime):
             return opened
-        refusals.append(opened)
-    said = str(refusals[0]) if refusals else f"there is no {_CUDA} and no libamdhip64.so"
-    shut = shut_files(devices)
-    raise EngineError(said + (f"; this user may not open {', '.join(shut)}" if shut else ""))
+        shut = shut_files(devices, _FILES_OF_AMD if make is Hip else _FILES_OF_NVIDIA)
+        named = f"; this user may not open {', '.join(shut)}" if shut else ""
+        refusals.append(f"{opened}{named}")
+    raise EngineError(refusals[0] if refusals else f"there is no {_CUDA} and no libamdhip64.so")
 
 
 def _opened(make: "Callable[[Any], Runtime]", handle: Any) -> "Union[Runtime, EngineError]":
@@ -47,20 +48,24 @@ def _opened(make: "Callable[[Any], Runtime]", handle: Any) -> "Union[Runtime, En
     return EngineError("the driver shows this process no GPU")
 
 
-def shut_files(devices: Path = _DEVICES) -> "list[str]":
-    """Device files of GPUs that exist and that this process may not open, at most three.
+def shut_files(devices: Path, names: "tuple[str, ...]") -> "list[str]":
+    """Device files that exist and that this process may not open, at most three."""
+    paths = sorted(str(path) for name in names for path in devices.glob(name))
+    return [path for path in paths if not may_open(path)][:_MOST_NAMED]
+
+
+def may_open(path: str) -> bool:
+    """Whether this process may open a device file; True where something else is wrong with it.
 
     Permissions do not tell it: a cgroup hides a GPU from a job behind a file that anybody may read.
     """
-    found = []
-    for path in sorted(path for name in _DEVICE_FILES for path in devices.glob(name)):
-        try:
-            os.close(os.open(str(path), os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC))
-        except PermissionError:
-            found.append(str(path))
-        except OSError:
-            pass  # gone, or broken in another way, which the driver told
-    return found[:_MOST_NAMED]
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC))
+    except PermissionError:
+        return False
+    except OSError:
+        pass  # gone, or broken in another way, which the driver told
+    return True
 
 
 def _drivers() -> "Iterator[tuple[Any, Any]]":

@@ -35,7 +35,8 @@ class Replies:
             self.emit(Failure(stop.error, plain(str(stop))))
             return 1
         except Exception as error:  # noqa: BLE001  (the worker border: any failure is a reply)
-            self.emit(Failure("failed", plain(f"{type(error).__name__}: {error}")))
+            kind = "" if getattr(error, "says_all", False) else f"{type(error).__name__}: "
+            self.emit(Failure("failed", plain(f"{kind}{error}")))
             return 1
         self.emit(Done(round(time.monotonic() - started_seconds, 3)))
         return 0

@@ -164,7 +164,7 @@ class Redactor:
 
     def _path(self, match: re.Match[str]) -> str:
         value = match.group()
-        if value.startswith(SYSTEM_PATHS) or value in self._given:
+        if f"{value}/".startswith(SYSTEM_PATHS) or value in self._given:
             return value
         return self.stand_in("path", value)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -51,7 +52,21 @@ def test_device_files_come_in_the_order_of_their_numbers(
         (tmp_path / name).touch()
     patterns = (f"{tmp_path}/nvidia[0-9]*", f"{tmp_path}/nvidiactl")
     monkeypatch.setattr(machine, "DEVICES", patterns)
-    monkeypatch.setattr("os.access", lambda path, _: not str(path).endswith("10"))
+    monkeypatch.setattr(machine, "may_open", lambda path: not path.endswith("10"))
     found = machine.devices()
     assert [Path(each.path).name for each in found] == ["nvidia2", "nvidia10", "nvidiactl"]
     assert [each.usable for each in found] == [True, False, True]
+
+
+def test_a_driver_that_does_not_let_go_keeps_nobody(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    released = threading.Event()
+    for name in ("nvidia0", "nvidia1"):
+        (tmp_path / name).touch()
+    monkeypatch.setattr(machine, "DEVICES", (f"{tmp_path}/nvidia[0-9]*",))
+    monkeypatch.setattr(machine, "PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr(machine, "may_open", lambda path: path.endswith("1") or released.wait(60.0))
+    found = machine.devices()
+    released.set()
+    assert [each.usable for each in found] == [None, True]

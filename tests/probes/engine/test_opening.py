@@ -25,13 +25,13 @@ def found(monkeypatch: pytest.MonkeyPatch, **drivers: Any) -> None:
 
 @pytest.fixture
 def shut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Device files, of which a cgroup keeps two from us."""
-    for name in ("nvidia0", "nvidia1", "nvidiactl", "nvidia-caps", "null"):
+    """Device files, of which a cgroup keeps three from us, one of them of another driver."""
+    for name in ("nvidia0", "nvidia1", "nvidiactl", "nvidia-caps", "null", "kfd"):
         (tmp_path / name).write_text("")
     really = os.open
 
     def refuse(path: str, *rest: Any) -> int:
-        if path.endswith(("nvidia0", "nvidia1")):
+        if path.endswith(("nvidia0", "nvidia1", "kfd")):
             raise PermissionError(errno.EPERM, "Operation not permitted")
         return really(path, *rest)
 
@@ -43,7 +43,7 @@ def test_files_that_may_not_be_opened_are_named(
     shut: Path, driver: MadeUpDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = [str(shut / "nvidia0"), str(shut / "nvidia1")]
-    assert shut_files(shut) == files
+    assert shut_files(shut, ("nvidia*", "null")) == files
     found(monkeypatch, libcuda=driver.handle)
     with pytest.raises(EngineError) as caught:
         open_runtime(shut)
