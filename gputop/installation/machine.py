@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from gputop.probes.engine.opening import may_open
+from gputop.probes.engine.opening import hip_places, may_open
 from gputop.probes.runner.interpreters import Interpreter, candidates, choice_of, inspect
 from gputop.probes.runner.nccl_library import library_for
 from gputop.topology.sources.files.tree import live_tree
@@ -81,16 +81,24 @@ class FoundPython(msgspec.Struct, frozen=True):
 
 
 def libraries() -> tuple[FoundLibrary, ...]:
-    """Ask the loader for each; nothing of a driver is called."""
-    return tuple(_library(name) for name in LIBRARIES)
+    """Ask the loader for each, HIP's where probes look for it; nothing of a driver is called."""
+    return tuple(
+        _library(name, hip_places() if name.startswith("libamdhip64") else [name])
+        for name in LIBRARIES
+    )
 
 
-def _library(name: str) -> FoundLibrary:
-    try:
-        ctypes.CDLL(name, mode=os.RTLD_LAZY)
-    except OSError as error:
-        missing = "cannot open shared object file: No such file" in str(error)
-        return FoundLibrary(name, why_not="not found" if missing else str(error))
+def _library(name: str, places: Iterable[object]) -> FoundLibrary:
+    why_not = "not found"
+    for place in places:
+        try:
+            ctypes.CDLL(str(place), mode=os.RTLD_LAZY)
+            break
+        except OSError as error:
+            if "cannot open shared object file: No such file" not in str(error):
+                why_not = str(error)
+    else:
+        return FoundLibrary(name, why_not=why_not)
     path = next((line.split(None, 5)[-1].strip() for line in _maps() if f"/{name}" in line), name)
     path = os.path.realpath(path)
     version = _VERSION.search(path)

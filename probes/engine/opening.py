@@ -2,7 +2,6 @@
 
 import contextlib
 import ctypes
-import itertools
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -78,15 +77,16 @@ def _drivers() -> "Iterator[tuple[Any, Any]]":
 
 
 def _hip() -> Any:
-    names = ("libamdhip64.so", "libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5")
-    beside = (path for folder in folders() for path in sorted(folder.glob("libamdhip64.so*")))
+    return next(filter(None, map(_loaded, hip_places())), None)
+
+
+def hip_places() -> "Iterator[Union[str, Path]]":
+    """Where HIP's library may lie, best first: names are the loader's to find."""
     # torch may have loaded one already: a second copy would know other devices.
-    places: Iterator[Union[str, Path]] = itertools.chain(_mapped("libamdhip64.so"), names, beside)
-    for place in places:
-        handle = _loaded(place)
-        if handle is not None:
-            return handle
-    return None
+    yield from _mapped("libamdhip64.so")
+    yield from ("libamdhip64.so", "libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5")
+    for folder in folders():
+        yield from sorted(folder.glob("libamdhip64.so*"))
 
 
 def _mapped(name: str) -> "list[str]":

@@ -45,6 +45,19 @@ def test_nccl_of_a_python_that_does_not_run_here_is_found(
     )
 
 
+def test_hip_is_found_where_probes_look(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    broken, elsewhere = tmp_path / "libamdhip64.so.6", tmp_path / "lib" / "libamdhip64.so.7"
+    broken.write_text("no library")
+    places = ["libnone.so.1", broken, elsewhere]
+    monkeypatch.setattr(machine, "LIBRARIES", ("libamdhip64.so",))
+    monkeypatch.setattr(machine, "hip_places", lambda: places)
+    (found,) = machine.libraries()
+    assert "file too short" in (found.why_not or "") or "invalid ELF" in (found.why_not or "")
+    places[2] = "libc.so.6"
+    (found,) = machine.libraries()
+    assert found.why_not is None
+
+
 def test_device_files_come_in_the_order_of_their_numbers(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
