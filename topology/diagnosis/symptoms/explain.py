@@ -38,9 +38,15 @@ SAYS_CUDA = (
     r"(?:(?:[Cc]uda|HIP) failure (?:\S+:\d+ )?(?:\d+ )?'"
     r"|\b(?:CUDA|HIP) (?:driver |runtime )?error(?: \d+)?(?: at \S+)?:? '?"
     r"|Test (?:CUDA|HIP) failure \S+ '|\bError \d+: |\bCUDA_ERROR_\w+: "
-    r"|[Cc]uda runtime error ?\(\d+\) ?: |cudaSuccess \(\d+ vs\. 0\) +)"
+    r"|[Cc]uda runtime error ?\(\d+\) ?: |Runtime API error(?: \d+)? ?: "
+    r"|cudaSuccess \(\d+ vs\. 0\) +)"
 )
 """How programs begin a line with CUDA's own words; patterns call it {cuda}."""
+SAYS_CODE = (
+    r"(?:\b(?:CUDA|Cuda|cuda) (?:[Dd]river |DRIVER |[Rr]untime |API )*(?:[Ee]rror|ERROR)"
+    r"(?: code)?[ :=(#]{1,3}|Return value (?=\d+ from 'cu))"
+)
+"""How programs that know no words begin a line with CUDA's number."""
 
 
 class Symptom(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -55,6 +61,8 @@ class Symptom(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     sources: tuple[str, ...]
     any: tuple[str, ...] = ()
     """Patterns, one of which a kept line must match."""
+    codes: tuple[int, ...] = ()
+    """CUDA's numbers for it, which programs print that print no words."""
     levels: tuple[str, ...] = ("WARN", "INFO", "OTHER")
     general: bool = False
     """Other programs say the same: without the library's head a line must name the library."""
@@ -78,8 +86,10 @@ def table() -> tuple[Symptom, ...]:
 
 
 def _expanded(row: Symptom) -> Symptom:
-    patterns = tuple(pattern.replace("{cuda}", SAYS_CUDA) for pattern in row.any)
-    return msgspec.structs.replace(row, any=patterns)
+    patterns = [pattern.replace("{cuda}", SAYS_CUDA) for pattern in row.any]
+    if row.codes:
+        patterns.append(f"{SAYS_CODE}(?:{'|'.join(map(str, row.codes))})\\b")
+    return msgspec.structs.replace(row, any=tuple(patterns))
 
 
 @cache

@@ -35,7 +35,8 @@ ABOUT = (
     b"rocblas", b"SocketImpl", b"clients joined", b"rdma", b"RDMA", b"getaddrinfo", b"CDI ",
     b"DUE TO ", b" MR", b"cuDNN", b"CUDNN", b"HCA", b"MIG ",
     b" mtu ", b"bar_overlap", b"BAR ", b"xla", b"rendezvous",
-    b"wr_id", b"retry counter", b"Rome preset", b"vllm", b"vLLM", b"sglang", *VIA,
+    b"wr_id", b"retry counter", b"Rome preset", b"Runtime API", b"Return value",
+    b"vllm", b"vLLM", b"sglang", *VIA,
 )  # fmt: skip
 """A line without any of these speaks of nothing that the patterns mean."""
 _LIBRARY = re.compile(

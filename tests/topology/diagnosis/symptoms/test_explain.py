@@ -17,7 +17,6 @@ from tests.topology.diagnosis.symptoms.kernel_examples import KERNEL
 from tests.topology.diagnosis.symptoms.log_examples import EXAMPLES
 from tests.topology.diagnosis.symptoms.outside_examples import OUTSIDE
 from tests.topology.diagnosis.symptoms.ranks_examples import DIFFERENT
-from tests.topology.diagnosis.symptoms.system_examples import CUDA_FORMS, CUDA_WORDS
 from tests.topology.diagnosis.symptoms.system_examples import SYSTEM as AROUND
 
 A = "node1:11:11 [0] NCCL INFO "
@@ -221,15 +220,6 @@ def test_a_symptom_is_found_and_proven(ident: str) -> None:
         assert proof.what == f"line {proof.line}"
     if len(lines) == 1:
         assert not unexplained(log)
-
-
-def test_what_cuda_says_is_read_whoever_reports_it() -> None:
-    for words, idents in CUDA_WORDS.items():
-        for form in CUDA_FORMS:
-            log = read_log([form.format(words).encode()], signs=known_signs())
-            found = [finding.id for finding in explain(log)]
-            assert len(found) == 1, (words, form)
-            assert found[0] in idents, (words, form)
 
 
 def test_work_that_ended_before_a_timeout_is_not_blamed() -> None:
