@@ -7,6 +7,7 @@ from functools import cache
 from ...hardware.vendors import AMD, vendor_of
 from ...model import quantities
 from ...model.snapshot import NodeSnapshot
+from ...wiring.gpu_names import gpu_names
 from ..settings import Settings
 from ..system.peers import Grant, Grants
 from .rccl_p2p import amd_grant, joined_to
@@ -68,6 +69,6 @@ def mig_remark(snapshot: NodeSnapshot) -> str | None:
     if not parted:
         return None
     return (
-        f"MIG is on for {', '.join(parted)}: one rank on one instance of each GPU, without P2P "
-        "and NVLS"
+        f"MIG is on for {gpu_names(parted, snapshot.machine)}: one rank on one instance of each "
+        "GPU, without P2P and NVLS"
     )
