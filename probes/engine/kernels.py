@@ -113,7 +113,7 @@ class Kernels:
     def hold(self, index: int, go: int, cycles: int, late: int, stream: Any) -> None:
         """Hold a stream until the 32-bit word at `go` is set, or for `cycles`, which sets `late`.
 
-        Both words lie in pinned host memory.
+        `late` lies in pinned host memory; `go` there or in memory of the device.
         """
         self._launch("hold", index, 1, 1, (_at(go), _u64(cycles), _at(late)), stream)
 
