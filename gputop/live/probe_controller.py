@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -128,6 +129,7 @@ class ProbeController:
             go(addresses or narrowed(snapshot))
             return
         announced = announce(snapshot, names, addresses, level)
+        threading.Thread(target=_import_early, name="imports", daemon=True).start()
         self._confirm(announced, lambda: go(announced.addresses))
 
     def _measurable(self) -> NodeSnapshot | None:
@@ -230,3 +232,8 @@ class ProbeController:
 
     def _change(self, **fields: Any) -> None:
         self._host.probe = replace(self._host.probe or ProbeState(probe=PROBE), **fields)
+
+
+def _import_early() -> None:
+    """Import what a run needs while somebody reads what it would load."""
+    import gputop.live.probing  # noqa: F401

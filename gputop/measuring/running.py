@@ -148,6 +148,7 @@ class Suite:
         """Check the GPUs, begin to look for torch; the result of all steps if GPUs are in use."""
         verdict_of = self._guard.begin(patient=not self._plan.force)
         self._workers.look()
+        self._workers.begin()
         verdict = verdict_of()
         self._blind, self._busy = verdict.blind, verdict.busy
         elapsed = round(time.monotonic() - self._started, 3)

@@ -60,6 +60,15 @@ class Workers:
         if any(spec.needs_torch and not (named and spec.by_library) for spec in specs):
             threading.Thread(target=self._look, name="interpreters", daemon=True).start()
 
+    def begin(self) -> None:
+        """Start the worker that needs no torch; it touches no GPU before its first request."""
+        first = next((run for run in self._plan.runs if not run.spec.needs_torch), None)
+        if first is None or self._plan.simulated or self._plan.selftest:
+            return
+        python = self._own().chosen
+        if python is not None and not self._cancel.is_set():
+            self.session(first, python.path).begin()
+
     def _look(self) -> None:
         try:
             choice = self._find(self._plan.python, self._cancel)

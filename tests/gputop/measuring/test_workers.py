@@ -154,3 +154,26 @@ def test_torch_measures_where_it_is_asked_for(more: dict[str, Any]) -> None:
     working = made(planned)
     assert started(working, step(planned, "nccl")) == ("PATH", {"torch": True})
     assert working.library_of(step(planned, "nccl")) is None
+
+
+@pytest.mark.parametrize("busy", [False, True])
+def test_the_worker_of_the_driver_starts_while_the_gpus_are_looked_at(
+    monkeypatch: pytest.MonkeyPatch, busy: bool
+) -> None:
+    began: list[bool] = []
+
+    def look() -> Verdict:
+        began.extend(session.began for session in Session.made)
+        return Verdict(busy=("GPU0 is in use",)) if busy else Verdict()
+
+    def run(session: Session, *asked: Any, last: bool) -> Outcome:
+        return Outcome("finished", "so it ended", 0.1)
+
+    monkeypatch.setattr(Session, "run", run, raising=False)
+    guard: Any = SimpleNamespace(begin=lambda **more: look, again=Verdict)
+    ran = Suite(
+        plan(("p2p",), TWO), lambda event: None, threading.Event(), session=Session, guard=guard
+    ).run()
+    assert began == [True]
+    assert ran.ends[0].result.outcome.status == ("refused" if busy else "finished")
+    assert [session.more for session in Session.made] == [{"torch": False}]
