@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from typing import Any
 
 from textual import events
 from textual.driver import Driver
 from textual.message import Message
 
+from gputop.terminal.painting.patience import Patience
 from gputop.terminal.painting.sender import Sender
 
+READS_KEYS = "textual.drivers.linux_driver"
 PAINTED = "LinuxDriver"
 """The driver of Textual that draws on a terminal; any other is left as it is."""
 
@@ -27,6 +30,10 @@ class Painting(Driver):
     """The text that drew what stands on the terminal already, when it is taken the first time."""
     _sender: Sender | None = None
 
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self._patience = Patience()
+
     def write(self, data: str) -> None:
         """Give text to the painter."""
         if self._sender is None:
@@ -37,6 +44,7 @@ class Painting(Driver):
     def start_application_mode(self) -> None:
         """Take the terminal, which is empty then."""
         self._end_sender()
+        self._patience.begin()
         loop = asyncio.get_running_loop()
 
         def give_up(text: str) -> None:
@@ -54,16 +62,23 @@ class Painting(Driver):
         if sender is not None:
             sender.begin()
 
+    def run_input_thread(self) -> None:
+        """Read keys, without a look at the clock while there are none."""
+        with self._patience.of(sys.modules.get(READS_KEYS)):
+            super().run_input_thread()  # type: ignore[misc]
+
     def disable_input(self) -> None:
         """Read no more keys; nobody would read an answer of the terminal then."""
         if self._sender is not None:
             self._sender.rest()
+        self._patience.end()
         super().disable_input()  # type: ignore[safe-super]
 
     def close(self) -> None:
         """Write the rest and let go of the terminal."""
         self._end_sender()
         super().close()
+        self._patience.close()
 
     def process_message(self, message: Message) -> None:
         """Keep the answers to our own questions."""
