@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def open_app(
-    snapshot: NodeSnapshot | None = None, demo: str | None = None, interval: float = 1.0
+    snapshot: NodeSnapshot | None = None, demo: str | None = None, interval: float | None = None
 ) -> int:
     """Show a snapshot, a demo, or this machine until the user leaves; returns the exit code.
 
@@ -54,7 +54,7 @@ def open_app(
         with _without_tls():
             from gputop.app import GpuTop
 
-        app = GpuTop(feed, interval, remembered)
+        app = GpuTop(feed, interval or 1.0, remembered)
         app.driver_class = screen.driver(app.driver_class)
         app.run()
     finally:
@@ -64,7 +64,7 @@ def open_app(
     return app.return_code or 0
 
 
-def _feed(snapshot: NodeSnapshot | None, demo: str | None, interval: float) -> OpeningFeed:
+def _feed(snapshot: NodeSnapshot | None, demo: str | None, interval: float | None) -> OpeningFeed:
     if snapshot is None and demo is None:
         _wake_driver()
         from gputop.topology.sources.live import LiveFeed
@@ -74,7 +74,7 @@ def _feed(snapshot: NodeSnapshot | None, demo: str | None, interval: float) -> O
 
     if snapshot is not None:
         return feeds.FixedFeed(snapshot)
-    return feeds.DemoFeed(demo or "", interval=interval, version=__version__)
+    return feeds.DemoFeed(demo or "", interval=interval or 1.0, version=__version__)
 
 
 @contextmanager

@@ -56,15 +56,14 @@ class LazyGroup(click.Group):
 @click.option(
     "--interval",
     type=click.FloatRange(0.2, 3600),
-    default=1.0,
-    show_default=True,
+    default=None,
     metavar="SECONDS",
-    help="Seconds between two readings.",
+    help="Seconds between two readings: 1, or 2 on a node of very many GPUs, if not given.",
 )
 @click.version_option(__version__, prog_name="gputop", message="%(prog)s %(version)s")
 @click.pass_context
 def root(
-    context: click.Context, sources: tuple[str, ...], demo: str | None, interval: float
+    context: click.Context, sources: tuple[str, ...], demo: str | None, interval: float | None
 ) -> int:
     """Show what a GPU node has, how its parts are connected and how fast they are.
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gputop.terminal.clean import clean
+from gputop.topology.model.readings import pace_seconds
 from gputop.topology.model.units import seconds
 from gputop.topology.sources import MAKERS
 from gputop.widgets.spans import EMPTY, Line, width_of
@@ -176,4 +177,5 @@ def figures_age(snapshot: NodeSnapshot, interval: float) -> float | None:
         if maker is not None and maker in makers and age is not None:
             newest[maker] = min(age, newest.get(maker, age))
     oldest = max(newest.values(), default=None)
-    return oldest if oldest is not None and oldest > 2 * max(interval, 1.0) else None
+    longest = 2 * max(interval, pace_seconds(len(snapshot.machine.gpus)))
+    return oldest if oldest is not None and oldest > longest else None

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from gputop.topology.model.machine import Machine
 from gputop.topology.model.part import Part
+from gputop.topology.model.readings import pace_seconds
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.recorded.demos import amd, demo, host, network, nvml, pci, pci_tree, readings
 from gputop.topology.recorded.demos import processes as jobs
@@ -20,7 +21,6 @@ from gputop.topology.sources.collect import merge, merge_machine
 from tests.topology.nccl.made import AMD, cpu, gpu, system
 
 TAKEN_AT = 1_700_000_000.0
-TICK_SECONDS = 1.0
 LINK_METRICS = "amdsmi_get_link_metrics"
 GPUS_OF_A_NUMA_NODE = 8
 CPUS_OF_A_NUMA_NODE = 16
@@ -109,6 +109,7 @@ class MadeNode:
         self.shape = shape_of(wiring, gpus)
         self._functions = pci_tree.functions(self.shape)
         self._gpus = tuple(one for one in self._functions if one.kind == "gpu")
+        self.gpus = gpus
 
     def snapshot(self, tick: int = 7) -> NodeSnapshot:
         """The node at a tick."""
@@ -137,7 +138,7 @@ class MadeNode:
 
 
 class MadeFeed:
-    """A made node as the app watches it: every second its figures have moved.
+    """A made node as the app watches it: its figures have moved whenever it would be read.
 
     What the sources ask rarely moves as rarely here: the counters of the xGMI links. Making the
     figures up stands for the calls of a driver; what those cost is not known for such a node.
@@ -158,7 +159,7 @@ class MadeFeed:
     def snapshot(self) -> NodeSnapshot:
         """The node one tick later."""
         self._tick += 1
-        self._due = time.monotonic() + TICK_SECONDS
+        self._due = time.monotonic() + pace_seconds(self._node.gpus)
         begun = time.thread_time()
         answers = self._moving()
         self.made_seconds += time.thread_time() - begun

@@ -11,6 +11,7 @@ import msgspec
 
 from ..model.machine import Machine
 from ..model.part import Part, has_machine
+from ..model.readings import pace_seconds
 from ..model.snapshot import NodeSnapshot, Problem, SourceState
 from ..model.source import Source, SourceAbsent
 from . import MAKERS, NAMES, load
@@ -61,9 +62,9 @@ class SourceThread:
         over."""
         self._thread = threading.Thread(target=self._run, name=f"source {source.id}", daemon=True)
 
-    def start(self, interval_factor: float = 1.0, delay_seconds: float = 0.0) -> None:
-        """Start asking, at the source's `interval_seconds` times the factor."""
-        self._interval = self.source.interval_seconds * interval_factor
+    def start(self, factor: Callable[[], float], delay_seconds: float = 0.0) -> None:
+        """Start asking, at the source's `interval_seconds` times the factor of the moment."""
+        self._factor = factor
         self._delay_seconds = delay_seconds
         self._thread.start()
 
@@ -111,7 +112,7 @@ class SourceThread:
         while not self._closed.is_set():
             self._wake.clear()
             wanted = self._wanted
-            pause = self._interval
+            pause = self.source.interval_seconds
             started = self.asked_at = time.monotonic()
             try:
                 if self._reader is None:
@@ -126,7 +127,7 @@ class SourceThread:
                     Problem(source=self.source.id, kind=absent.kind, text=str(absent)),
                 )
                 self._reader = None
-                pause = max(pause, RETRY_ABSENT_SECONDS)
+                pause = max(pause, RETRY_ABSENT_SECONDS / self._factor())
             except Exception as error:  # noqa: BLE001 - the source border: one source must not stop the others
                 # The last good answer stays; its age shows that it is old.
                 self.problem = Problem(
@@ -144,7 +145,7 @@ class SourceThread:
             self._served = wanted
             again: float | None = getattr(self._reader, "again_seconds", None)
             if not self._closed.is_set():
-                self._wake.wait(pause if again is None else again)
+                self._wake.wait(pause * self._factor() if again is None else again)
 
 
 class LiveFeed:
@@ -154,12 +155,14 @@ class LiveFeed:
         self,
         sources: Sequence[Source] | None = None,
         *,
-        interval: float = 1.0,
+        interval: float | None = None,
         version: str = "",
         with_args: bool = False,
         thorough: bool = False,
     ) -> None:
+        """`interval`: seconds between two readings; without it `pace_seconds` says."""
         self._version = version
+        self._interval = interval
         self._with_args = with_args
         self._news = threading.Event()
         self._machine_key: tuple[int, ...] = ()
@@ -173,7 +176,10 @@ class LiveFeed:
             self.threads = (*self.threads, thread)
             # What the first picture does not show must not compete with it for time.
             waits = not (thorough or source.opening)
-            thread.start(interval, LATER_SECONDS if waits else 0.0)
+            thread.start(self._pace, LATER_SECONDS if waits else 0.0)
+
+    def _pace(self) -> float:
+        return self._interval or pace_seconds(len(self._machine.gpus))
 
     def snapshot(self) -> NodeSnapshot:
         """Merge the last answers of all sources; a few milliseconds at most, never blocks."""

@@ -192,3 +192,33 @@ def test_a_driver_whose_maker_has_no_gpu_here_is_no_problem_beside_another(
     assert until(feed.settled)
     feed.snapshot()
     assert [problem.source for problem in feed.snapshot().problems] == received
+
+
+@pytest.mark.parametrize(
+    ("gpus", "interval", "seconds"), [(64, None, 1.0), (65, None, 2.0), (65, 0.5, 0.5)]
+)
+def test_very_many_gpus_are_read_half_as_often_unless_somebody_says_how_often(
+    feeds: list[LiveFeed],
+    monkeypatch: pytest.MonkeyPatch,
+    gpus: int,
+    interval: float | None,
+    seconds: float,
+) -> None:
+    many = tuple(Gpu(address=f"0000:{number:02x}:00.0", vendor="nvidia") for number in range(gpus))
+    slept: list[float | None] = []
+    wait = threading.Event.wait
+
+    def note(event: threading.Event, timeout: float | None = None) -> bool:
+        if threading.current_thread().name == "source many":
+            slept.append(timeout)
+            timeout = 0.01
+        return wait(event, timeout)
+
+    monkeypatch.setattr(threading.Event, "wait", note)
+    quick = source("many", lambda: {}, lambda _: Part(gpus=many), interval=1.0)
+    feed = LiveFeed([quick], interval=interval)
+    feeds.append(feed)
+    assert until(lambda: len(feed.snapshot().machine.gpus) == gpus)
+    slept.clear()
+    assert until(lambda: len(slept) > 1)
+    assert slept[-1] == seconds
