@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +14,7 @@ from gputop.__main__ import run
 from gputop.commands.completion import SHELLS, VARIABLE, answer
 from gputop.commands.root import root
 from gputop.exits import USAGE
+from tests.support.places import ROOT
 
 
 def offered(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], line: str) -> str:
@@ -75,6 +79,40 @@ def test_a_script_is_printed_and_no_app_opens(
     program = shutil.which(shell)
     if program is not None:
         subprocess.run([program, "-n"], input=script, text=True, check=True, timeout=60)
+
+
+ASKED = {
+    "bash": """
+        complete() { :; }; compopt() { :; }; source "$1"
+        COMP_LINE="gputop check --demo=dgx" COMP_POINT=23 COMP_WORDBREAKS="= "
+        _gputop_completion gputop; echo "$COMPREPLY" """,
+    "fish": """source $argv[1]; complete -C "gputop check --demo=dgx" """,
+}
+
+
+@pytest.mark.parametrize("shell", ASKED)
+def test_a_real_shell_completes_behind_an_option(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, shell: str
+) -> None:
+    program = shutil.which(shell)
+    if program is None:
+        pytest.skip(f"{shell} is not installed")
+    assert run(["completion", shell]) == 0
+    (tmp_path / "script").write_text(capsys.readouterr().out)
+    command = tmp_path / "gputop"
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m gputop "$@"\n')
+    command.chmod(0o755)
+    given = ["-c", ASKED[shell], *(["bash"] if shell == "bash" else []), str(tmp_path / "script")]
+    done = subprocess.run(
+        [program, *given],
+        cwd=ROOT,
+        env={**os.environ, "HOME": str(tmp_path), "PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout.split()[0] == {"bash": "dgx-1v", "fish": "--demo=dgx-1v"}[shell]
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
