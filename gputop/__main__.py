@@ -107,15 +107,15 @@ def _answer(arguments: list[str]) -> tuple[int, str]:
     except BrokenPipeError:
         # The reader of our output left (`gputop topo | head`); nothing more can be said to it.
         return ANSWERED, ""
-    except ImportError:
-        # `main` says it: what prints here may be what is missing.
-        raise
     except Exception as error:
         # The border of the program: one line, not a traceback.
         if os.environ.get("GPUTOP_DEBUG"):
             raise
         if lacking(error):
             return CANNOT_TELL, f"memory does not suffice: {str(error) or type(error).__name__}"
+        if isinstance(error, ImportError):
+            # `main` says it: what prints here may be what is missing.
+            raise
         text = f"{type(error).__name__}: {error} (our fault; GPUTOP_DEBUG=1 shows where)"
         return OWN_ERROR, text
     return code, ""
