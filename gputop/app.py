@@ -29,7 +29,7 @@ from gputop.terminal import hangup, job_control
 from gputop.terminal.clean import clean
 from gputop.terminal.inks import THEMES
 from gputop.terminal.remembered import Remembered
-from gputop.tidying import LEAST_SECONDS, Tidying
+from gputop.tidying import LEAST_SECONDS, RESTING_SECONDS, Tidying
 from gputop.topology.hardware.words import Words, words_for
 from gputop.widgets.key import bindings
 from gputop.widgets.quick_keys import QuickKeysApp
@@ -124,6 +124,7 @@ class GpuTop(QuickKeysApp[int]):
         self.screen_change_signal.subscribe(self, tidying.screen_changed)
         # What the start leaves goes once all sources and rules were asked for the first time.
         self.set_timer(LEAST_SECONDS, tidying.collect)
+        self.set_interval(RESTING_SECONDS, tidying.collect)
         early = self._inbox.open()
         if isinstance(early, messages.ReportReady):
             self.on_report_ready(early)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import rich.cells
 from rich.color import Color as RichColor
 from rich.segment import Segment
 from rich.style import Style as RichStyle
@@ -20,9 +21,11 @@ from textual.widget import Widget
 
 from gputop.widgets.kept_lines import KeptLines
 
-_OWNERS = (Strip, Segment, StylesCache, Region, Scalar, Color, Style, RichColor, RichStyle)
-"""Classes of Textual and rich whose methods have an `lru_cache`, with room for up to 16,384 results
-of half a kilobyte: hours pass until all are full.
+_OWNERS = (
+    Strip, Segment, StylesCache, Region, Scalar, Color, Style, RichColor, RichStyle, rich.cells,
+)  # fmt: skip
+"""Classes and modules of Textual and rich whose functions have an `lru_cache`, with room for up to
+16,384 results of half a kilobyte: hours pass until all are full.
 """
 
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from textual.timer import Timer
 
 LEAST_SECONDS = 5.0
+RESTING_SECONDS = 60.0
+"""Even where no screen changes, so often: figures that move leave texts that nobody draws again."""
 COSTS = 50
 """Waits so many times what the last collection took: two percent of a core while screens change."""
 

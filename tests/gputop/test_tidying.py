@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import weakref
 from typing import Any
@@ -89,6 +90,16 @@ async def test_results_that_fill_caches_over_hours_are_forgotten() -> None:
         Tidying(app).collect()
         assert Strip.render_ansi.cache_info().currsize == 0
         assert Region.intersection.cache_info().currsize == 0
+
+
+async def test_an_app_that_is_left_alone_tidies_up_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    collected = asyncio.Event()
+    for module in ("app", "tidying"):
+        monkeypatch.setattr(f"gputop.{module}.LEAST_SECONDS", 3600.0)
+    monkeypatch.setattr("gputop.app.RESTING_SECONDS", 0.001)
+    monkeypatch.setattr(Tidying, "collect", lambda _: collected.set())
+    async with GpuTop().run_test(size=(80, 24)):
+        await asyncio.wait_for(collected.wait(), 20)
 
 
 async def test_closed_filters_are_let_go() -> None:
