@@ -13,6 +13,7 @@ _NO_FAMILY = re.compile(r"address +with family (?!2 |10 )\d+ is neither AF_INET"
 _REFUSED = re.compile(r"Call to connect returned Connection refused")
 _UNSAID = re.compile(r"[Ii]nternal error|unhandled system error")
 _ONE_NAME = re.compile(r"=?[A-Za-z][\w.-]+")
+_COUNTED = re.compile(r"store.based barrier .*world_size=(\d+), worker_count=(\d+)")
 _TESTED = re.compile(r"Rank +\d+ .{0,40}Pid +\d+ on +(\S+) device")
 MANY_REFUSALS = 3
 """A rank that starts a little later than the others is refused to, too (include/socket.h)."""
@@ -222,6 +223,14 @@ def one_name_for_all(log: LogReport) -> Iterator[Proof]:
         if variable.name == "NCCL_SOCKET_IFNAME" and _ONE_NAME.fullmatch(variable.value):
             yield Proof(variable.line, variable.said)
             yield Proof(failed[0].line, failed[0].text)
+
+
+def more_ranks_than_told(log: LogReport) -> Iterator[Proof]:
+    """A barrier at the store that counts more ranks than the group has."""
+    for note in log.notes:
+        found = _COUNTED.search(note.text)
+        if found and int(found[2]) > int(found[1]):
+            yield Proof(note.line, note.text)
 
 
 def _tested_hosts(log: LogReport) -> set[str]:

@@ -36,7 +36,9 @@ ABOUT = (
     b"DUE TO ", b" MR", b"cuDNN", b"CUDNN", b"HCA", b"MIG ",
     b" mtu ", b"bar_overlap", b"BAR ", b"xla", b"rendezvous",
     b"wr_id", b"retry counter", b"Rome preset", b"Runtime API", b"Return value",
-    b"vllm", b"vLLM", b"sglang", *VIA,
+    b"kernel source tree", b"infoROM", b"waitForInput", b"RuntimeError: ", b"divisible by",
+    b"gloo/", b"find address for", b"resolve hostname to", b"store based", b"dkms", b"DKMS",
+    b"EngineCore", b"vllm", b"vLLM", b"sglang", *VIA,
 )  # fmt: skip
 """A line without any of these speaks of nothing that the patterns mean."""
 _LIBRARY = re.compile(

@@ -22,6 +22,19 @@ KERNEL: dict[str, list[str]] = {
     "nvml-denied": ["Failed to initialize NVML: Insufficient Permissions"],
     "wsl-blocked": ["Failed to initialize NVML: GPU access blocked by the operating system"],
     "k8s-no-gpu": ["0/3 nodes are available: 3 Insufficient nvidia.com/gpu."],
+    "more-ranks-than-told": [
+        "RuntimeError: Timed out initializing process group in store based barrier on rank: 2, for "
+        "key: store_based_barrier_key:1 (world_size=2, worker_count=4, timeout=0:30:00)"
+    ],
+    "store-silent": [
+        "[W228 18:45:15.738 socket.cpp:462] [c10d] waitForInput: poll for socket SocketImpl(fd=11, "
+        "addr=[n1]:38674, remote=[n1]:23456) returned 0, likely a timeout"
+    ],
+    "gloo-no-interface": [
+        "[enforce fail at /opt/conda/gloo/transport/tcp/device.cc:83] ifa != nullptr. Unable to "
+        "find address for: eth0"
+    ],
+    "split-does-not-fit": ["AssertionError: 151670 is not divisible by 7"],
     "ranks-missing": [
         "torch.distributed.DistStoreError: Timed out after 601 seconds waiting for clients. 1/2 "
         "clients joined."

@@ -12,6 +12,14 @@ SYSTEM: dict[str, list[str]] = {
     "driver-not-running": [
         "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure"
     ],
+    "driver-not-built": [
+        "ERROR: modpost: GPL-incompatible module nvidia.ko uses GPL-only symbol 'rcu_read_unlock'"
+    ],
+    "gpu-interrupts": [
+        "Unable to determine the device handle for GPU 8786:00:00.0: The NVIDIA kernel module "
+        "detected an issue with GPU interrupts.Consult the README"
+    ],
+    "inforom-corrupt": ["WARNING: infoROM is corrupted at gpu 0000:00:05.0"],
     "gpu-not-initialised": ["NVRM: GPU 0000:01:00.0: RmInitAdapter failed! (0x22:0x56:742)"],
     "container-runtime-missing": [
         'docker: Error response from daemon: could not select device driver "" with capabilities: '
