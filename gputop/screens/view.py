@@ -23,7 +23,7 @@ from gputop.widgets.board import Board
 from gputop.widgets.kept_lines import KeptLines, Pane
 from gputop.widgets.key import Key, bindings, commands
 from gputop.widgets.spans import Line, width_of
-from gputop.widgets.status import news_line, source_line, status_line, tabs, what_if_line
+from gputop.widgets.status import counted, news_line, source_line, status_line, tabs, what_if_line
 from gputop.widgets.typed_line import TypedLine
 
 if TYPE_CHECKING:
@@ -229,7 +229,10 @@ class View(Screen[None], KeptLines):
             if what_if.holds
             else ()
         )
-        now = status_line(snapshot, self.probe, self.gputop.trouble, self.gputop.interval)
+        gputop = self.gputop
+        now = status_line(
+            snapshot, self.probe, gputop.trouble, gputop.interval, self._counted(report)
+        )
         news: Line = ()
         if report is not None and report.events and self.name != "findings":
             place = NAMES.index("findings") + 1
@@ -237,6 +240,18 @@ class View(Screen[None], KeptLines):
         # While something is in progress, news stands at the right, where there is room.
         self.query_one("#status", StatusBar).show(now or news, news if now else ())
         self._draw_keys()
+
+    def _counted(self, report: Report | None) -> Line:
+        """How the figures of a probe that has finished stand, and where they are."""
+        probe = self.probe
+        if report is None or probe is None or probe.running or probe.status != "finished":
+            return ()
+        line = counted(report, probe.probe)
+        if not line or self.name == "probes":
+            return line
+        place = str(NAMES.index("probes") + 1)
+        shows = (" · ", "muted"), (place, "key bold @screen('probes')"), (" shows them", "muted")
+        return (*line, *shows)
 
     def _draw_keys(self) -> None:
         """Update the line of keys, where it may be another one."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from gputop.messages import ProbeState
     from gputop.topology.diagnosis.events import Event
     from gputop.topology.model.snapshot import NodeSnapshot
+    from gputop.topology.report import Report
 
 
 INVENTED = "invented figures "
@@ -76,13 +78,20 @@ def source_line(snapshot: NodeSnapshot | None, room: int) -> Line:
 
 
 def status_line(
-    snapshot: NodeSnapshot | None, probe: ProbeState | None, trouble: str, interval: float
+    snapshot: NodeSnapshot | None,
+    probe: ProbeState | None,
+    trouble: str,
+    interval: float,
+    figures: Line = EMPTY,
 ) -> Line:
-    """What a person has to know right now; empty when all is quiet."""
+    """What a person has to know right now; empty when all is quiet.
+
+    `figures`: how those of a probe that has finished stand.
+    """
     if trouble:
         return ((" ! ", "bad"), (clean(trouble), "bad"))
     if probe is not None:
-        return probe_line(probe)
+        return probe_line(probe, figures)
     return late_line(snapshot, interval)
 
 
@@ -134,7 +143,35 @@ def news_line(events: Sequence[Event], now: float, place: int) -> Line:
     )
 
 
-def probe_line(probe: ProbeState) -> Line:
+ALARMS = ("low", "too long")
+
+
+def counted(report: Report, probe: str) -> Line:
+    """The clause "· ▼ 2 of 11 figures low" of one probe, or of all for "probes"; may be empty."""
+    from gputop.measuring.judged import judged
+    from gputop.widgets.meters import verdict_of
+
+    known = judged(report)
+    figures = [
+        figure
+        for figure in report.snapshot.measurements
+        if figure.value is not None and probe in (figure.probe, "probes")
+    ]
+    words = Counter(verdict_of(known.of(figure))[1] for figure in figures)
+    if not figures:
+        return EMPTY
+    if alarms := sum(words[word] for word in ALARMS):
+        return ((" · ", "muted"), (f"▼ {alarms} of {len(figures)} figures low", "bad"))
+    healthy, unknown = words["healthy"], words["no reference"]
+    said: list[tuple[str, str]] = [(" · ", "muted")]
+    if healthy:
+        said.append((f"✓ {healthy} of {len(figures)} figures healthy", "good"))
+    if unknown:
+        said.append((f"{', ' if healthy else ''}{unknown} without a reference", "muted"))
+    return tuple(said)
+
+
+def probe_line(probe: ProbeState, figures: Line = EMPTY) -> Line:
     """How far a probe is, or how it ended."""
     name = clean(probe.probe)
     if probe.running:
@@ -147,7 +184,11 @@ def probe_line(probe: ProbeState) -> Line:
             ("Esc", "key bold @step_back"),
             (" cancels", "muted"),
         )
-    ink = "good" if probe.status == "finished" else "warn" if probe.status == "cancelled" else "bad"
+    if probe.status == "finished":
+        text = clean(probe.text).rstrip(".")
+        told = text if name == "probes" else f"{name}: {text[:1].lower()}{text[1:]}"
+        return ((f" {told}", "good"), *figures)
+    ink = "warn" if probe.status == "cancelled" else "bad"
     head: Line = ((f" {name} {probe.status}", ink),)
     if probe.forcible:
         # Before the reason, which may be longer than the line.
