@@ -38,7 +38,8 @@ ABOUT = (
     b"wr_id", b"retry counter", b"Rome preset", b"Runtime API", b"Return value",
     b"kernel source tree", b"infoROM", b"waitForInput", b"RuntimeError: ", b"divisible by",
     b"gloo/", b"find address for", b"resolve hostname to", b"store based", b"dkms", b"DKMS",
-    b"EngineCore", b"vllm", b"vLLM", b"sglang", *VIA,
+    b"EngineCore", b"Host key", b"ssh: ", b"ssh exited", b"Permission denied (p", b"core dumped",
+    b"DPC:", b"Fatal Python", b"Failed status", b"vllm", b"vLLM", b"sglang", *VIA,
 )  # fmt: skip
 """A line without any of these speaks of nothing that the patterns mean."""
 _LIBRARY = re.compile(

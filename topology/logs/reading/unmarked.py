@@ -43,7 +43,8 @@ _SUSPECTS = Sought(
 """Each suspect holds one of these: to look for them is quicker."""
 _HARMLESS = re.compile(
     rb"(?:[Ee]rrors?|failures?|failed)\W{1,3}(?:0|none|None|no)\b"
-    rb"|\b(?:0|[Nn]o|without) (?:errors?|fail)|^\W*(?:\[\w+\]:)?\[W[ \d]"
+    rb"|\b(?:0|[Nn]o|without) (?:errors?|fail)|error containment capabilities"
+    rb"|^\W*(?:\[\w+\]:)?\[W[ \d]"
     rb"|\bWARNING\b|(?i:warning):|^\s*(?:If|See|When|Note|#) "
 )
 """The words of failures in counts that are zero, in warnings and in advice."""

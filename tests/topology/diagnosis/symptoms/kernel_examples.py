@@ -35,6 +35,7 @@ KERNEL: dict[str, list[str]] = {
         "find address for: eth0"
     ],
     "split-does-not-fit": ["AssertionError: 151670 is not divisible by 7"],
+    "remote-shell-failed": ["pdsh@n1: n2: ssh exited with exit code 255"],
     "ranks-missing": [
         "torch.distributed.DistStoreError: Timed out after 601 seconds waiting for clients. 1/2 "
         "clients joined."
