@@ -6,7 +6,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import torch
 
 from gputop.probes.catalog.gemm import probe as gemm
 from gputop.probes.catalog.gemm.bench import FLUSH_BYTES
@@ -32,6 +31,7 @@ from gputop.probes.protocol.messages import (
 )
 from gputop.probes.protocol.sizing import GIB, MIB
 from gputop.probes.protocol.spec import ProbeStopped
+from tests.support.late import torch
 
 TINY = Multiplication("fp32", 48, 40, 24, "matmul")
 

@@ -7,7 +7,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import torch
 
 from gputop.probes.catalog.gemm import device as gemm_bench
 from gputop.probes.catalog.gemm import probe as gemm
@@ -16,6 +15,7 @@ from gputop.probes.catalog.gemm.device import measure_rows
 from gputop.probes.catalog.gemm.work import Multiplier
 from gputop.probes.devices.sensors import Sensors
 from gputop.probes.protocol.messages import DeviceRecord, MeasuredValue, Message, Progress, Request
+from tests.support.late import torch
 
 
 def gemm_cases() -> tuple[Multiplication, ...]:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-import torch
 
 from gputop.probes.catalog.gemm import device as gemm_bench
 from gputop.probes.catalog.gemm import probe as gemm
@@ -16,6 +15,7 @@ from gputop.probes.catalog.gemm.bench import CallTimes
 from gputop.probes.catalog.gemm.cases import Multiplication
 from gputop.probes.catalog.gemm.device import GemmResult
 from gputop.probes.protocol.messages import DeviceRecord, MeasuredValue, Message, Progress, Request
+from tests.support.late import torch
 
 PATIENCE = 10.0
 ROW = tuple(

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from gputop.probes.protocol.spec import ProbeStopped
 from gputop.probes.runner import children
 from tests.support.places import ROOT
 
-pytest.importorskip("torch")
+pytestmark = pytest.mark.skipif(find_spec("torch") is None, reason="no torch")
 
 
 def run(**params: object) -> list[Message]:

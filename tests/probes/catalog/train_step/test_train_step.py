@@ -10,8 +10,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import torch
-from torch.utils.flop_counter import FlopCounterMode
 
 from gputop.probes.catalog.train_step import model as train_model
 from gputop.probes.catalog.train_step import probe as train_step
@@ -30,6 +28,7 @@ from gputop.probes.protocol.messages import DeviceRecord, MeasuredValue, Request
 from gputop.probes.protocol.outcome import Outcome
 from gputop.probes.protocol.sizing import GIB
 from gputop.probes.protocol.spec import ProbeStopped
+from tests.support.late import flop_counter, torch
 from tests.support.probe_runs import run_probe
 
 TINY = Stack(2, 24, batch=2, hidden=32, heads=4, kv_heads=2, head_dim=8, ffn=48)
@@ -59,7 +58,7 @@ def test_flop_of_a_token_by_hand() -> None:
 
 
 def test_every_product_that_is_counted_is_computed() -> None:
-    counter = FlopCounterMode(display=False)
+    counter = flop_counter.FlopCounterMode(display=False)
     model, states = made(), states_of()
     with counter:
         model(states).square().mean().backward()
