@@ -31,7 +31,7 @@ from gputop.probes.protocol.messages import (
 )
 from gputop.probes.protocol.sizing import GIB, MIB
 from gputop.probes.protocol.spec import ProbeStopped
-from tests.support.late import torch
+from tests.probes.late import torch
 
 TINY = Multiplication("fp32", 48, 40, 24, "matmul")
 

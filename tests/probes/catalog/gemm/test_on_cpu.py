@@ -15,7 +15,7 @@ from gputop.probes.catalog.gemm.device import measure_rows
 from gputop.probes.catalog.gemm.work import Multiplier
 from gputop.probes.devices.sensors import Sensors
 from gputop.probes.protocol.messages import DeviceRecord, MeasuredValue, Message, Progress, Request
-from tests.support.late import torch
+from tests.probes.late import torch
 
 
 def gemm_cases() -> tuple[Multiplication, ...]:

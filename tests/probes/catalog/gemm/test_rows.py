@@ -15,7 +15,7 @@ from gputop.probes.catalog.gemm.bench import CallTimes
 from gputop.probes.catalog.gemm.cases import Multiplication
 from gputop.probes.catalog.gemm.device import GemmResult
 from gputop.probes.protocol.messages import DeviceRecord, MeasuredValue, Message, Progress, Request
-from tests.support.late import torch
+from tests.probes.late import torch
 
 PATIENCE = 10.0
 ROW = tuple(

@@ -28,7 +28,7 @@ from gputop.probes.protocol.messages import DeviceRecord, MeasuredValue, Request
 from gputop.probes.protocol.outcome import Outcome
 from gputop.probes.protocol.sizing import GIB
 from gputop.probes.protocol.spec import ProbeStopped
-from tests.support.late import flop_counter, torch
+from tests.probes.late import flop_counter, torch
 from tests.support.probe_runs import run_probe
 
 TINY = Stack(2, 24, batch=2, hidden=32, heads=4, kv_heads=2, head_dim=8, ffn=48)
