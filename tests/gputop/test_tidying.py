@@ -21,7 +21,7 @@ from gputop.app import GpuTop
 from gputop.messages import ReportReady
 from gputop.tidying import Tidying
 from gputop.widgets.board import Board
-from tests.support.app import demo_report
+from tests.support.app import demo_report, rounds
 
 
 class Lone:
@@ -45,7 +45,11 @@ async def test_neither_a_closed_panel_nor_a_screen_behind_another_keeps_its_line
         for key in ("w", "question_mark", "t", "ctrl+p"):
             await pilot.press(key)
             await pilot.pause()
-            panel = list(pilot.app.screen.walk_children(Widget))
+            panel: list[Widget] = []
+            async for _ in rounds(pilot):  # the palette is laid out a moment after its opening
+                panel = list(pilot.app.screen.walk_children(Widget))
+                if lines_kept(panel):
+                    break
             assert lines_kept(panel)
             await pilot.press("escape")
             await pilot.pause()
