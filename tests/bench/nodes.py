@@ -18,6 +18,8 @@ from gputop.topology.recorded.demos import processes as jobs
 from gputop.topology.recorded.demos.shape import DemoShape, RootPort, load
 from gputop.topology.sources.amd.amdsmi_readings import SLOW_EVERY
 from gputop.topology.sources.collect import merge, merge_machine
+from gputop.topology.sources.nvidia.nvml_readings import LINK_FIELDS, LINKS_EVERY
+from gputop.topology.sources.nvidia.traffic import NVLINK_TX_RX
 from tests.topology.nccl.made import AMD, cpu, gpu, system
 
 TAKEN_AT = 1_700_000_000.0
@@ -140,8 +142,8 @@ class MadeNode:
 class MadeFeed:
     """A made node as the app watches it: its figures have moved whenever it would be read.
 
-    What the sources ask rarely moves as rarely here: the counters of the xGMI links. Making the
-    figures up stands for the calls of a driver; what those cost is not known for such a node.
+    What the sources ask rarely moves as rarely here: the counters of each link. Making the figures
+    up stands for the calls of a driver; what those cost is not known for such a node.
     """
 
     def __init__(self, node: MadeNode) -> None:
@@ -181,6 +183,10 @@ class MadeFeed:
             if place not in self._links or (self._tick + place) % SLOW_EVERY == 0:
                 self._links[place] = device[LINK_METRICS]
             device[LINK_METRICS] = self._links[place]
+        for place, device in enumerate(answers.get("nvml_readings", {}).get("devices", ())):
+            if place not in self._links or self._tick % LINKS_EVERY == place + 1:
+                self._links[place] = _nvlinks(self._node.shape, device)
+            device["links"] = self._links[place]
         return answers
 
     def wait(self, timeout: float) -> bool:
@@ -192,6 +198,19 @@ class MadeFeed:
     def close(self) -> None:
         """Wake whoever waits."""
         self._closed.set()
+
+
+def _nvlinks(shape: DemoShape, device: dict[str, Any]) -> list[dict[str, Any]]:
+    """The counters of each NVLink as the driver of an H100 answers for them, which a demo lacks."""
+    count = 0 if shape.nvlink is None else sum(shape.nvlink.per_switch)
+    answers: list[dict[str, Any]] = []
+    for link in range(count):
+        fields = {name: {"value": 0} for name in LINK_FIELDS}
+        fields["NVML_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS"] = {"ret": 3}
+        for name, way in zip(NVLINK_TX_RX, ("tx_kib", "rx_kib"), strict=True):
+            fields[name] = {"value": device["nvlink_counters"][way][1] // count + link}
+        answers.append({"link": link, "fields": fields})
+    return answers
 
 
 def with_links_gone(node: MadeNode, gpu: int, count: int) -> MadeNode:

@@ -11,7 +11,7 @@ from gputop.topology.node import Node
 from gputop.topology.sources.amd.amdsmi_readings import SLOW_EVERY
 
 from .__main__ import exponent
-from .nodes import WIRINGS, MadeFeed, MadeNode, numa_nodes_xml, with_links_gone
+from .nodes import SWITCHES, WIRINGS, MadeFeed, MadeNode, numa_nodes_xml, with_links_gone
 
 LETTERS = {"nvswitch": {"NV18"}, "xgmi": {"XGMI"}, "pcie": {"PIX", "PXB", "NODE", "SYS"}}
 
@@ -47,6 +47,16 @@ def test_link_counters_move_as_rarely_as_they_are_asked() -> None:
         counts = [reading[gpu].xgmi for reading in readings]
         assert counts[0]
         assert len(set(counts)) == 2
+
+
+def test_every_nvlink_has_its_counters() -> None:
+    feed = MadeFeed(MadeNode("nvswitch", 8))
+    first, *_, last = (feed.snapshot().readings.gpus for _ in range(3))
+    assert [len(reading.nvlinks) for reading in first] == [SWITCHES] * 8
+    assert all(link.replay_errors == 0 for reading in first for link in reading.nvlinks)
+    # Asked in turns: of each GPU once in two minutes, the first one in the second reading.
+    moved = [old.nvlinks != new.nvlinks for old, new in zip(first, last, strict=True)]
+    assert moved == [True, True] + [False] * 6
 
 
 def test_links_are_gone_at_both_ends() -> None:

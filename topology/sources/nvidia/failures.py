@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TypeGuard
 
+import msgspec
+
 from ...model.part import Raw
 from ...model.snapshot import Problem
 from ..files.failures import ERROR, LOST, RESET, Unanswered, problems
@@ -51,12 +53,17 @@ _ASKED = frozenset((*IDENTITY, *SETTINGS, *EACH_TIME, *SLOWLY, *OTHERS))
 
 
 def failed(
-    source: str, system: Raw, devices: Iterable[tuple[str | None, dict[str, Raw]]]
+    source: str,
+    system: Raw,
+    devices: Iterable[tuple[str | None, dict[str, Raw], Iterable[Unanswered]]],
 ) -> tuple[Problem, ...]:
-    """What NVML failed to answer: of the system, and of each device with its address."""
+    """What NVML failed to answer: of the system, and of each device.
+
+    A device is its address, its answers, and what `of_links` gives for its links.
+    """
     found = list(_of_system(system))
-    for address, device in devices:
-        found += _of_device(address or "", device)
+    for address, device, links in devices:
+        found += _of_device(address or "", device, links)
     return problems(source, found)
 
 
@@ -65,7 +72,15 @@ def _of_system(system: Raw) -> Iterator[Unanswered]:
         yield from _failure(name, system.get(name))
 
 
-def _of_device(address: str, device: dict[str, Raw]) -> Iterator[Unanswered]:
+def of_links(links: Raw) -> Iterator[Unanswered]:
+    """What NVML failed to answer about the links of one device, without its address."""
+    for link in dicts(links):
+        yield from _of_link(link)
+
+
+def _of_device(
+    address: str, device: dict[str, Raw], links: Iterable[Unanswered]
+) -> Iterator[Unanswered]:
     if address and "lost" in device:
         yield Unanswered(LOST, reason(str(device["lost"])), "the driver gave up this GPU", address)
     for key, answer in device.items():
@@ -78,8 +93,8 @@ def _of_device(address: str, device: dict[str, Raw]) -> Iterator[Unanswered]:
     code = registration.get("status") if isinstance(registration, dict) else None
     if isinstance(code, int) and code in _CODES:
         yield Unanswered(_CODES[code], word(RETURNS, code), _CALLS["fabric"], address)
-    for link in dicts(device.get("links")):
-        yield from _of_link(link, address)
+    for failure in links:
+        yield msgspec.structs.replace(failure, device=address)
     for pair in dicts(device.get("pairs")):
         yield from _failure("nvmlDeviceGetTopologyCommonAncestor", pair.get("ancestor"), address)
         granted = pair.get("p2p")
@@ -90,20 +105,20 @@ def _of_device(address: str, device: dict[str, Raw]) -> Iterator[Unanswered]:
             yield from _failure(key, part[key], address)
 
 
-def _of_link(link: dict[str, Raw], address: str) -> Iterator[Unanswered]:
+def _of_link(link: dict[str, Raw]) -> Iterator[Unanswered]:
     if "error" in link:
         if _END_OF_LINKS not in str(link["error"]):
-            yield from _failure("nvmlDeviceGetNvLinkState", link, address)
+            yield from _failure("nvmlDeviceGetNvLinkState", link)
         return
     if link.get("state") == 0:
         return  # of a link that is down the driver knows little, and a rule reports it
     for key, call in _LINK_CALLS.items():
         if _is_refusal(answer := link.get(key)):
-            yield from _failure(call, answer, address)
-    yield from _of_fields(link.get(FIELDS), address)
+            yield from _failure(call, answer)
+    yield from _of_fields(link.get(FIELDS))
 
 
-def _of_fields(table: Raw, address: str) -> Iterator[Unanswered]:
+def _of_fields(table: Raw, address: str = "") -> Iterator[Unanswered]:
     for name, answer in table.items() if isinstance(table, dict) else ():
         if _is_refusal(answer):
             call = "nvmlDeviceGetFieldValues" if "error" in answer else name

@@ -10,7 +10,7 @@ from ...model.snapshot import Problem
 from ..files.library_answers import Answers, dicts, is_whole, odd
 from ..pci.address import pci_address
 from .answers import FIELDS, NVML, reason, refusal
-from .failures import failed
+from .failures import failed, of_links
 from .links import fabric, nvlinks
 from .possible import believed
 from .refusals import with_refusals
@@ -52,11 +52,12 @@ def parse(raw: Raw) -> Part:
         else:
             gpus[own] = _gpu(device, own, index, assumptions)
             pairs += _pairs(device, own, addresses)
+    answered = [(own, device, of_links(device.get("links"))) for own, device in described]
     return Part(
         gpus=with_refusals(tuple(gpus.values()), pairs),
         pairs=tuple({(pair.src, pair.dst): pair for pair in pairs}.values()),
         software=_software(top.get("system")),
-        problems=(*problems, *failed("nvml", top.get("system"), described)),
+        problems=(*problems, *failed("nvml", top.get("system"), answered)),
         assumptions=tuple(dict.fromkeys(assumptions)),
     )
 

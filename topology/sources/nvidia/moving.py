@@ -12,6 +12,7 @@ from ..files.library_answers import Answers, dicts, is_whole, odd
 from . import recovery
 from .answers import FIELDS, NVML, reason, refusal
 from .failures import failed
+from .link_counters import LinkMemory
 from .machine import MAX_DEVICES, address
 from .possible import believed
 from .words import throttle_reasons
@@ -22,9 +23,9 @@ lanes) they wrap after 68 ms, so two readings a second apart would not give the 
 _PCIE_SHORTEST_SECONDS = 0.005
 _PCIE_LONGEST_SECONDS = 0.034
 """Within this time a counter wraps at most once, even at 126 GB/s (generation 6, 16 lanes)."""
-_MAX_LINKS = 64
 _MAX_PROCESSES = 4096
 _PSTATE_UNKNOWN = 32
+_LINKS = LinkMemory()
 _PROCESSES = (
     ("compute", "nvmlDeviceGetComputeRunningProcesses"),
     ("graphics", "nvmlDeviceGetGraphicsRunningProcesses"),
@@ -37,8 +38,10 @@ def parse(raw: Raw) -> Part:
     top = raw if isinstance(raw, dict) else {}
     readings: dict[str, GpuReading] = {}
     problems: list[Problem] = []
-    devices = [believed(device) for device in dicts(top.get("devices"))[:MAX_DEVICES]]
-    for device in devices:
+    listed = dicts(top.get("devices"))[:MAX_DEVICES]
+    counters = _LINKS.understood([device.get("links") for device in listed])
+    devices = [believed(device, links=False) for device in listed]
+    for device, links in zip(devices, counters, strict=True):
         own = address(device)
         if own is None or own in readings or "refused" in device:
             continue  # the source `nvml` reports GPUs that have no address
@@ -49,16 +52,20 @@ def parse(raw: Raw) -> Part:
             gap = Gap("lost", why)
             readings[own] = GpuReading(address=own, lost=True, gaps=(gap,))
         else:
-            readings[own] = _reading(device, own)
+            readings[own] = _reading(device, own, links.readings)
     # The GPUs that are lost have their problem already.
-    answered = [(address(device), device) for device in devices if "lost" not in device]
+    answered = [
+        (address(device), device, links.failures)
+        for device, links in zip(devices, counters, strict=True)
+        if "lost" not in device
+    ]
     return Part(
         gpu_readings=tuple(readings.values()),
         problems=(*problems, *failed("nvml_readings", None, answered)),
     )
 
 
-def _reading(device: dict[str, Raw], own: str) -> GpuReading:
+def _reading(device: dict[str, Raw], own: str, links: tuple[NvLinkReading, ...]) -> GpuReading:
     a = Answers(device, NVML)
     memory = "nvmlDeviceGetMemoryInfo"
     if refusal(device.get(f"{memory}_v2")) is None:
@@ -85,7 +92,7 @@ def _reading(device: dict[str, Raw], own: str) -> GpuReading:
         "pcie_gen": a.number("pcie_gen", "nvmlDeviceGetCurrPcieLinkGeneration"),
         "pcie_width": a.number("pcie_width", "nvmlDeviceGetCurrPcieLinkWidth"),
         "pcie_replays": _replays(a),
-        "nvlinks": _links(device),
+        "nvlinks": links,
         "ecc": _ecc(a),
         "processes": _processes(a),
         "recovery_action": recovery.answered(a),
@@ -183,44 +190,6 @@ def _counters(a: Answers, field: str, name: str, key: str) -> tuple[float, int, 
                 return float(seconds), before, now
     a.miss(field, odd(change))
     return None
-
-
-def _links(device: dict[str, Raw]) -> tuple[NvLinkReading, ...]:
-    readings: dict[int, NvLinkReading] = {}
-    for raw in dicts(device.get("links"))[:_MAX_LINKS]:
-        number = raw.get("link")
-        if is_whole(number) and 0 <= number < _MAX_LINKS and ("fields" in raw or "err0" in raw):
-            readings[number] = _link(raw, number)
-    return tuple(readings[number] for number in sorted(readings))
-
-
-def _link(raw: dict[str, Raw], number: int) -> NvLinkReading:
-    a = Answers(raw, NVML)
-    dl = "NVML_FI_DEV_NVLINK_ERROR_DL_"
-    # NVLink 5 has no such counter of recoveries but one of recovery events.
-    events = "NVML_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS"
-    values: dict[str, int | None] = {
-        "replay_errors": _either(a, "replay_errors", (f"{dl}REPLAY",), "err0"),
-        "recovery_errors": _either(a, "recovery_errors", (f"{dl}RECOVERY", events), "err1"),
-        "crc_errors": _either(a, "crc_errors", (f"{dl}CRC",), "err2"),
-        "tx_bytes": _kib(a, "tx_bytes", "NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX"),
-        "rx_bytes": _kib(a, "rx_bytes", "NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX"),
-    }
-    return NvLinkReading(link=number, gaps=a.gaps, **values)
-
-
-def _either(a: Answers, field: str, names: tuple[str, ...], counter: str) -> int | None:
-    """Read a field value where there is one, else the older counter call."""
-    fields = a.raw.get("fields")
-    if not isinstance(fields, dict):
-        return a.number(field, counter)
-    known = [name for name in names if refusal(fields.get(name)) is None]
-    return a.number(field, (FIELDS, (known or list(names))[0]))
-
-
-def _kib(a: Answers, field: str, name: str) -> int | None:
-    count = a.number(field, (FIELDS, name))
-    return None if count is None else count * 1024
 
 
 def _ecc(a: Answers) -> EccCounts | None:

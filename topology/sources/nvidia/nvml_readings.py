@@ -40,7 +40,7 @@ _FIELDS = (
     "NVML_FI_DEV_POWER_INSTANT",
     "NVML_FI_DEV_MEMORY_TEMP",
 )
-_LINK_FIELDS = (
+LINK_FIELDS = (
     "NVML_FI_DEV_NVLINK_ERROR_DL_REPLAY",
     "NVML_FI_DEV_NVLINK_ERROR_DL_RECOVERY",
     "NVML_FI_DEV_NVLINK_ERROR_DL_CRC",
@@ -50,7 +50,7 @@ _LINK_FIELDS = (
 _CLOCKS = 4
 _MAX_LINKS = 64
 _SLOW_EVERY = 10
-_LINKS_EVERY = 120
+LINKS_EVERY = 120
 """One round over the links of one GPU takes about 18 ms."""
 
 
@@ -83,7 +83,7 @@ class NvmlReadingsReader:
             fast = device.guarded(partial(_fast, library, device, moving))
             device.answers = fast or device.answers
             # The first picture does not wait for the links.
-            if self.thorough or (self._reads % _LINKS_EVERY) == place + 1:
+            if self.thorough or (self._reads % LINKS_EVERY) == place + 1:
                 moving.links = device.guarded(partial(_links, library, device, moving)) or []
         working = [device for device in devices if _works(device)]
         self._traffic.bring_up_to_date(library, self._moving, working, thorough=self.thorough)
@@ -145,7 +145,7 @@ def _slow(library: NvmlLibrary, device: NvmlDevice, moving: NvmlLastReading) -> 
 
 def _links(library: NvmlLibrary, device: NvmlDevice, moving: NvmlLastReading) -> list[Raw]:
     return [
-        {"link": link, "fields": library.fields(device.handle, _LINK_FIELDS, scope=link)}
+        {"link": link, "fields": library.fields(device.handle, LINK_FIELDS, scope=link)}
         for link in range(moving.link_count or 0)
     ]
 

@@ -83,8 +83,11 @@ _NEVER_ZERO = (
 _PAGES = ("retired0", "retired1")
 
 
-def believed(device: dict[str, Raw]) -> dict[str, Raw]:
-    """A device's raw answer with refusals in place of what no GPU can answer."""
+def believed(device: dict[str, Raw], *, links: bool = True) -> dict[str, Raw]:
+    """A device's raw answer with refusals in place of what no GPU can answer.
+
+    `links`: also in what it says of each of its links, which are many.
+    """
     changed: dict[str, Raw] = dict.fromkeys(wrong(device, _ANSWERS.get), IMPOSSIBLE)
     for key in _NEVER_ZERO:
         if device.get(key) == 0:
@@ -100,16 +103,24 @@ def believed(device: dict[str, Raw]) -> dict[str, Raw]:
         changed[_UUID] = IMPOSSIBLE
     for key in (FIELDS, RECOVERY_FIELDS):
         _take(changed, key, device.get(key), _fields(device.get(key)))
-    for key, limits in (("links", _LINK), ("pairs", _PAIR)):
-        listed = device.get(key)
-        if isinstance(listed, list):
-            _take(changed, key, listed, [_record(item, limits) for item in listed])
+    if links:
+        _take(changed, "links", device.get("links"), believed_links(device.get("links")))
+    _take(changed, "pairs", device.get("pairs"), _records(device.get("pairs"), _PAIR))
     return device | changed if changed else device
 
 
 def _take(changed: dict[str, Raw], key: str, before: Raw, after: Raw) -> None:
     if after is not before and after != before:
         changed[key] = after
+
+
+def believed_links(listed: Raw) -> Raw:
+    """The same of the links of a device alone."""
+    return _records(listed, _LINK)
+
+
+def _records(listed: Raw, limits: dict[str, Any]) -> Raw:
+    return [_record(item, limits) for item in listed] if isinstance(listed, list) else listed
 
 
 def _record(item: Raw, limits: dict[str, Any]) -> Raw:
