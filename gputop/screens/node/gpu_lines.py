@@ -195,12 +195,21 @@ def _fitted(column: Column, rows: Sequence[Row], width: int) -> Column | None:
     if title == PCIE:
         return None if pcie_alike(rows) else column
     if title == NIC:
-        taken = cells.nic_width(tuple(rows))
-        return replace(column, width=taken) if taken else None
+        wide = cells.nic_width(tuple(rows))
+        called = _nic_title(rows)
+        return replace(column, title=called, width=max(wide, len(called))) if wide else None
     if title == POWER:
         kilowatts = any((row.gpu.power_limit_watts or 0) >= 1000 for row in rows)
         return replace(column, width=column.width + kilowatts + (4 if width >= ROOMY else 0))
     return column
+
+
+def _nic_title(rows: Sequence[Row]) -> str:
+    """The title: "NCCL NIC" where the library takes every one; "NIC" where some are only near."""
+    nics = [row.nic for row in rows if row.nic is not None]
+    vendors = vendors_of(row.gpu for row in rows)
+    sure = len(vendors) == 1 and vendors[0].known and all(nic.taken for nic in nics)
+    return f"{vendors[0].library} {NIC}" if sure else NIC
 
 
 def _traffic_known(row: Row) -> bool:
