@@ -53,12 +53,13 @@ def threads() -> dict[str, Thread]:
     }
 
 
-def materials(name: str) -> list[Path]:
+def materials(name: str) -> tuple[Path, ...]:
     """The files that the asker pasted."""
-    return sorted((HERE / name).glob("material*.txt"))
+    return tuple(sorted((HERE / name).glob("material*.txt")))
 
 
-def answer(command: str, files: list[Path]) -> list[dict[str, Any]] | None:
+@cache
+def answer(command: str, files: tuple[Path, ...]) -> list[dict[str, Any]] | None:
     """The findings of gputop, worst first; None where it refuses the text."""
     if command == "log":
         ran = gputop("log", str(files[0]), "--json")

@@ -25,7 +25,7 @@ def test_most_causes_and_cures_are_named() -> None:
     "name", [name for name in threads() if (HERE / name / "twin.txt").exists()]
 )
 def test_the_innocent_twin_is_not_accused(name: str) -> None:
-    found = answer(threads()[name].command, [HERE / name / "twin.txt"])
+    found = answer(threads()[name].command, (HERE / name / "twin.txt",))
     accused = {finding["id"] for finding in found or () if finding["severity"] != "notice"}
     assert not accused & set(threads()[name].finding)
 
@@ -42,7 +42,7 @@ def test_the_finding_quotes_the_lines_that_prove_it(name: str) -> None:
     thread, (file, *_) = threads()[name], materials(name)
     lines = file.read_text().splitlines()
     (found,) = (
-        finding for finding in answer("log", [file]) or () if finding["id"] in thread.finding
+        finding for finding in answer("log", (file,)) or () if finding["id"] in thread.finding
     )
     assert {proof["line"] for proof in found["proof"]} == set(thread.proof)
     for proof in found["proof"]:
