@@ -83,9 +83,12 @@ def _of_device(
 ) -> Iterator[Unanswered]:
     if address and "lost" in device:
         yield Unanswered(LOST, reason(str(device["lost"])), "the driver gave up this GPU", address)
-    for key, answer in device.items():
-        if _is_refusal(answer) and (key in _ASKED or key in _CALLS):
-            yield from _failure(_CALLS.get(key, key), answer, address)
+    refused = [
+        key for key, answer in device.items() if type(answer) is dict and _is_refusal(answer)
+    ]
+    for key in refused:
+        if key in _ASKED or key in _CALLS:
+            yield from _failure(_CALLS.get(key, key), device[key], address)
     for key in (FIELDS, RECOVERY_FIELDS):
         yield from _of_fields(device.get(key), address)
     # NVML gives the end of the registration as a code of its own: a lost GPU is no fabric fault.

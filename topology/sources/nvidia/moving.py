@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from ...model.part import Part, Raw
-from ...model.readings import EccCounts, GpuProcess, GpuReading, NvLinkReading
+from ...model.readings import GpuProcess, GpuReading, NvLinkReading
 from ...model.record import Gap
 from ...model.snapshot import Problem
 from ..files.library_answers import Answers, dicts, is_whole, odd
-from . import recovery
+from . import ecc, recovery
 from .answers import FIELDS, NVML, reason, refusal
 from .failures import failed
 from .link_counters import LinkMemory
@@ -93,7 +93,7 @@ def _reading(device: dict[str, Raw], own: str, links: tuple[NvLinkReading, ...])
         "pcie_width": a.number("pcie_width", "nvmlDeviceGetCurrPcieLinkWidth"),
         "pcie_replays": _replays(a),
         "nvlinks": links,
-        "ecc": _ecc(a),
+        "ecc": ecc.counts(a),
         "processes": _processes(a),
         "recovery_action": recovery.answered(a),
     }
@@ -189,40 +189,6 @@ def _counters(a: Answers, field: str, name: str, key: str) -> tuple[float, int, 
             if whole and 0 < seconds < 1e6 and 0 <= before < 2**64 and 0 <= now < 2**64:
                 return float(seconds), before, now
     a.miss(field, odd(change))
-    return None
-
-
-def _ecc(a: Answers) -> EccCounts | None:
-    own = Answers(a.raw, NVML)
-    rows = "nvmlDeviceGetRemappedRows"
-    values: dict[str, Any] = {
-        "corrected_volatile": own.number("corrected_volatile", "ecc00"),
-        "uncorrected_volatile": own.number("uncorrected_volatile", "ecc10"),
-        "corrected_aggregate": own.number("corrected_aggregate", "ecc01"),
-        "uncorrected_aggregate": own.number("uncorrected_aggregate", "ecc11"),
-        "rows_remapped_corrected": own.number("rows_remapped_corrected", (rows, 0)),
-        "rows_remapped_uncorrected": own.number("rows_remapped_uncorrected", (rows, 1)),
-        "remap_pending": own.flag("remap_pending", (rows, 2)),
-        "remap_failed": own.flag("remap_failed", (rows, 3)),
-        "pages_retired_single": _length(own, "pages_retired_single", "retired0"),
-        "pages_retired_double": _length(own, "pages_retired_double", "retired1"),
-        "retirement_pending": own.flag(
-            "retirement_pending", "nvmlDeviceGetRetiredPagesPendingStatus"
-        ),
-    }
-    asked = ("ecc00", rows, "nvmlDeviceGetRetiredPagesPendingStatus")
-    if all(a.raw.get(name) is None for name in asked):
-        a.miss("ecc", "not asked")
-        return None
-    return EccCounts(gaps=own.gaps, **values)
-
-
-def _length(a: Answers, field: str, name: str) -> int | None:
-    pages = a.get(field, name)
-    if isinstance(pages, list):
-        return len(pages)
-    if pages is not None:
-        a.miss(field, odd(pages))
     return None
 
 

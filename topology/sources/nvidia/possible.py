@@ -14,6 +14,7 @@ from ..files.limits import (
     LANES,
     MEGAHERTZ,
     PAGES,
+    possible,
     wrong,
 )
 from .answers import FIELDS, RECOVERY_FIELDS
@@ -137,10 +138,11 @@ def _record(item: Raw, limits: dict[str, Any]) -> Raw:
 def _fields(table: Raw) -> Raw:
     if not isinstance(table, dict):
         return table
-    values = {
-        name: answer.get("value", answer.get("ull"))
+    odd = [
+        name
         for name, answer in table.items()
         if isinstance(answer, dict)
-    }
-    odd = wrong(values, _FIELDS.get)
+        and (limits := _FIELDS.get(name)) is not None
+        and not possible(answer.get("value", answer.get("ull")), limits)
+    ]
     return table | dict.fromkeys(odd, IMPOSSIBLE) if odd else table
