@@ -22,6 +22,8 @@ _NO_PERMISSION, _DRIVER_NOT_LOADED = 4, 9
 _LIBRARY_NOT_FOUND, _GPU_IS_LOST, _VERSION_MISMATCH = 12, 15, 18
 _FIELD_TYPES = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
 
+_PLAIN, _LISTS = (bool, int, float, str), (list, tuple, ctypes.Array)
+
 
 class GpuLost(Exception):  # noqa: N818 - something the GPU did, not an error of ours
     """The driver says that this GPU is gone; the text is the driver's."""
@@ -190,13 +192,13 @@ def _field(value: Any) -> Raw:
 
 def plain(value: Any) -> Raw:
     """Turn what the binding returns into JSON-able data: structures to dicts, arrays to lists."""
-    if value is None or isinstance(value, bool | int | float | str):
+    if value is None or isinstance(value, _PLAIN):
         return value
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple | ctypes.Array):
+    if isinstance(value, _LISTS):
         return [plain(item) for item in value]
     if isinstance(value, ctypes.Structure):
         return {field[0]: plain(getattr(value, field[0])) for field in value._fields_}

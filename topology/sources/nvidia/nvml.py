@@ -25,6 +25,7 @@ from .devices import NvmlDevice, NvmlDevices
 from .library import GpuLost, NvmlLibrary, missing, open_library
 from .machine import parse
 from .questions import IDENTITY, SETTINGS, SYSTEM
+from .wiring import MAX_LINKS, lasting, links
 
 _FIRST = (
     "nvmlDeviceGetName",
@@ -39,22 +40,18 @@ _FIELDS = (
     "NVML_FI_DEV_C2C_LINK_COUNT",
     "NVML_FI_DEV_C2C_LINK_GET_MAX_BW",
 )
-_LINK_FIELDS = (
-    "NVML_FI_DEV_NVLINK_GET_STATE",
-    "NVML_FI_DEV_NVLINK_GET_SPEED",
-    "NVML_FI_DEV_NVLINK_GET_VERSION",
-    "NVML_FI_DEV_NVLINK_REMOTE_NVLINK_ID",
-)
 _FABRIC_STRUCTURES = ("c_nvmlGpuFabricInfo_v3_t", "c_nvmlGpuFabricInfo_v2_t")
 _WORDS = 64
 """Room for 4096 CPUs or NUMA nodes; the driver refuses a set that is too small."""
-_MAX_LINKS = _MAX_MIG = 64
+_MAX_MIG = 64
 _P2P_NVLINK = "2"
 """NVML_P2P_CAPS_INDEX_NVLINK, as a key of "p2p"; its answer 0 is NVML_P2P_STATUS_OK."""
 _TRIES, _AGAIN_SECONDS = 10, 0.05
 """Pauses before refused links are asked again: half a second in all, for a single reading."""
 _AT_ONCE = 2
-"""GPUs whose settings are asked again in one read: with 18 links that takes 10 ms for each."""
+"""GPUs whose settings are asked again in one read."""
+_FRESH_TURNS = 3
+"""Of its turns, how many until a GPU is asked again for what seldom changes: with 8, 4 minutes."""
 
 
 class NvmlReader:
@@ -86,7 +83,9 @@ class NvmlReader:
                 device.lasting = device.guarded(ask) or device.lasting
             if rounds.quick or (device.answers and place not in turn):
                 continue
-            settings = device.guarded(partial(_settings, library, device, fresh=rounds.fresh))
+            settings = device.guarded(
+                partial(_settings, library, device, fresh=turn.get(place, True))
+            )
             device.answers = settings or device.answers
         self._ask_links_again(library, devices)
         rounds.end()
@@ -103,11 +102,18 @@ class NvmlReader:
             "devices": [device.raw() for device in devices],
         }
 
-    def _turn(self, count: int) -> set[int]:
-        """Places of the GPUs whose settings are asked in this read; all in a single reading."""
+    def _turn(self, count: int) -> dict[int, bool]:
+        """Places of the GPUs whose settings are asked in this read; all in a single reading.
+
+        With each, whether it is asked again also for what seldom changes.
+        """
+        rounds = self._rounds
         if self.thorough or count <= _AT_ONCE:
-            return set(range(count))
-        return {(self._rounds.done * _AT_ONCE + step) % count for step in range(_AT_ONCE)}
+            return dict.fromkeys(range(count), rounds.fresh)
+        first = rounds.done * _AT_ONCE
+        # The turn of a GPU need not fall on a fresh round: its own turns are counted.
+        steps = range(first, first + _AT_ONCE)
+        return {step % count: (step // count + 1) % _FRESH_TURNS == 0 for step in steps}
 
     def _ask_links_again(self, library: NvmlLibrary, devices: list[NvmlDevice]) -> None:
         """Ask for links once more where the driver counts more, or a GPU of the same model has.
@@ -130,7 +136,7 @@ class NvmlReader:
                 return
             time.sleep(_AGAIN_SECONDS)
             for device in late:
-                found = device.guarded(partial(_links, library, device, {}))
+                found = device.guarded(partial(links, library, device.handle, {}))
                 if found and len(found) > _reported(device):
                     device.answers = device.answers | {"links": found}
 
@@ -148,8 +154,8 @@ def _model(device: NvmlDevice) -> str:
 
 def _reported(device: NvmlDevice) -> int:
     """How many links the driver reported."""
-    links = device.answers.get("links")
-    return sum("state" in link for link in links) if isinstance(links, list) else 0
+    listed = device.answers.get("links")
+    return sum("state" in link for link in listed) if isinstance(listed, list) else 0
 
 
 def _counted(device: NvmlDevice) -> int:
@@ -158,7 +164,7 @@ def _counted(device: NvmlDevice) -> int:
     fields, pairs = lasting.get("fields"), lasting.get("pairs")
     count = fields.get(_FIELDS[0]) if isinstance(fields, dict) else None
     value = count.get("value") if isinstance(count, dict) else None
-    if isinstance(value, int) and 0 < value <= _MAX_LINKS:
+    if isinstance(value, int) and 0 < value <= MAX_LINKS:
         return value
     granted = [pair.get("p2p") for pair in pairs or () if isinstance(pair, dict)]
     return int(any(isinstance(p2p, dict) and p2p.get(_P2P_NVLINK) == 0 for p2p in granted))
@@ -201,43 +207,11 @@ def _lasting(library: NvmlLibrary, device: NvmlDevice, devices: list[NvmlDevice]
 def _settings(library: NvmlLibrary, device: NvmlDevice, *, fresh: bool) -> dict[str, Raw]:
     handle = device.handle
     answers: dict[str, Raw] = {name: library.ask(name, handle) for name in SETTINGS}
-    answers["links"] = _links(library, device, {} if fresh else _kept(device))
+    answers["links"] = links(library, handle, {} if fresh else lasting(device.answers.get("links")))
     answers["fabric"] = _fabric(library, handle)
     mode = answers["nvmlDeviceGetMigMode"]
     answers["mig"] = _mig(library, handle) if isinstance(mode, list) and mode[:1] == [1] else []
     return answers
-
-
-def _kept(device: NvmlDevice) -> dict[int, Raw]:
-    """The abilities of each link, which never change: asking for them doubles the time."""
-    links = device.answers.get("links")
-    listed = [link for link in links if isinstance(link, dict)] if isinstance(links, list) else []
-    return {link["link"]: link["cap0"] for link in listed if isinstance(link.get("cap0"), int)}
-
-
-def _links(library: NvmlLibrary, device: NvmlDevice, kept: dict[int, Raw]) -> list[Raw]:
-    """Describe link after link until the driver knows no more; the refusal is the last entry."""
-    links: list[Raw] = []
-    handle = device.handle
-    for link in range(_MAX_LINKS):
-        state = library.ask("nvmlDeviceGetNvLinkState", handle, link)
-        if isinstance(state, dict):
-            return [*links, {"link": link, "error": state.get("error")}]
-        # Its rate is asked each time: a link that retrains can come back slower.
-        links.append(
-            {
-                "link": link,
-                "state": state,
-                "version": library.ask("nvmlDeviceGetNvLinkVersion", handle, link),
-                "remote_pci": library.ask("nvmlDeviceGetNvLinkRemotePciInfo", handle, link),
-                "remote_type": library.ask("nvmlDeviceGetNvLinkRemoteDeviceType", handle, link),
-                "cap0": kept[link]
-                if link in kept
-                else library.ask("nvmlDeviceGetNvLinkCapability", handle, link, 0),
-                "fields": library.fields(handle, _LINK_FIELDS, scope=link),
-            }
-        )
-    return links
 
 
 def _fabric(library: NvmlLibrary, handle: object) -> Raw:

@@ -117,6 +117,49 @@ def test_settings_of_many_gpus_are_asked_in_turns() -> None:
     assert [link.p2p_capable for link in links] == [True] * 16
 
 
+@pytest.mark.parametrize(("gpus", "rounds"), [(2, 6), (8, 12)])
+def test_where_a_link_leads_is_asked_again_rarely(gpus: int, rounds: int) -> None:
+    binding = with_links(gpus, utilization=0)
+    asked: list[int] = []
+
+    def version(handle: int, link: int) -> int:
+        asked.append(handle)
+        return 6
+
+    binding.answers["nvmlDeviceGetNvLinkVersion"] = version
+    reader = nvml.NvmlReader(start(binding))
+    for _ in range(2):
+        reader()
+    everyone = sorted([*range(gpus), *range(gpus)])
+    assert sorted(asked) == everyone
+    asked.clear()
+    for _ in range(rounds):
+        reader()
+    assert sorted(asked) == everyone
+
+
+def test_a_link_that_was_down_is_described_anew() -> None:
+    binding = with_links(1, utilization=0)
+    state, version = [1], [6]
+    binding.answers["nvmlDeviceGetNvLinkVersion"] = lambda handle, link: version[0]
+    two = binding.answers["nvmlDeviceGetNvLinkState"]
+    binding.answers["nvmlDeviceGetNvLinkState"] = lambda *which: two(*which) and state[0]
+    reader = nvml.NvmlReader(start(binding))
+
+    def seen() -> tuple[bool | None, str | None]:
+        link = parse(reader()).gpus[0].nvlinks[0]
+        return link.active, link.version
+
+    reader()
+    assert seen() == (True, "4.0")
+    version[0] = 7
+    assert seen() == (True, "4.0")
+    state[0] = 0
+    assert seen() == (False, "5.0")
+    state[0], version[0] = 1, 6
+    assert seen() == (True, "4.0")
+
+
 def test_a_single_reading_asks_for_the_settings_of_all() -> None:
     binding = with_links(8, utilization=0)
     reader = asking(binding)
