@@ -7,8 +7,11 @@ from collections.abc import Iterator
 
 from ...logs.report.communicator import Communicator, LoggedNode, LoggedSystem, Proof
 from ...logs.report.report import LogReport
+from ...recorded.formats.measured.nccl_rows import BOUNDS, HEAD, row_of
 
 _ATTRIBUTE = re.compile(r"Attribute .* of node .* not found")
+_COMPUTED = re.compile(r"Attribute (?:arch|vendor|familyid|modelid) of node cpu not found")
+"""NCCL computes these for each CPU that it finds itself: only one from a file can lack them."""
 _NO_FAMILY = re.compile(r"address +with family (?!2 |10 )\d+ is neither AF_INET")
 _REFUSED = re.compile(r"Call to connect returned Connection refused")
 _UNSAID = re.compile(r"[Ii]nternal error|unhandled system error")
@@ -134,15 +137,15 @@ def nvlink_unequal(log: LogReport) -> Iterator[Proof]:
 
 
 def topology_attribute_missing(log: LogReport) -> Iterator[Proof]:
-    """An attribute is missing while a topology file is in use."""
-    if _topology_file(log):
-        yield from _attributes(log)
+    """An attribute is missing while a topology file is in use, or only a file can lack it."""
+    file = _topology_file(log)
+    yield from (proof for proof in _attributes(log) if file or _COMPUTED.search(proof.text))
 
 
 def topology_attribute_unread(log: LogReport) -> Iterator[Proof]:
     """An attribute is missing and no file is in use: it could not be read from the machine."""
     if not _topology_file(log):
-        yield from _attributes(log)
+        yield from (proof for proof in _attributes(log) if not _COMPUTED.search(proof.text))
 
 
 def _topology_file(log: LogReport) -> bool:
@@ -238,6 +241,25 @@ def _tested_hosts(log: LogReport) -> set[str]:
     sections = () if log.pasted is None else log.pasted.sections
     found = (_TESTED.search(line) for section in sections for line in section.lines)
     return {match[1] for match in found if match is not None}
+
+
+def table_without_rows(log: LogReport) -> Iterator[Proof]:
+    """The head of a table of nccl-tests without a row, while all ranks are ready."""
+    comms = [comm for comm in log.communicators if comm.nranks > 1]
+    ready = [rank for comm in comms for rank in comm.ranks if rank.state == "ready"]
+    sections = () if log.pasted is None else log.pasted.sections
+    lines = [
+        (number, line)
+        for section in sections
+        for number, line in enumerate(section.lines, section.first)
+    ]
+    heads = [Proof(number, line.strip()) for number, line in lines if HEAD.match(line)]
+    if not heads or len(ready) < sum(comm.nranks for comm in comms) or not ready:
+        return
+    if not any(row_of(line) or BOUNDS.match(line) for _, line in lines):
+        last = max(ready, key=lambda rank: rank.line or 0)
+        yield Proof(last.line or heads[0].line, f"rank {last.rank}, the last one: Init COMPLETE")
+        yield heads[0]
 
 
 def refused_for_good(log: LogReport) -> Iterator[Proof]:

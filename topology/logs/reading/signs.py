@@ -39,6 +39,7 @@ ABOUT = (
     b"kernel source tree", b"infoROM", b"waitForInput", b"RuntimeError: ", b"divisible by",
     b"gloo/", b"find address for", b"resolve hostname to", b"store based", b"dkms", b"DKMS",
     b"EngineCore", b"Host key", b"ssh: ", b"ssh exited", b"Permission denied (p", b"core dumped",
+    b"SemLock", b"No space left", b"shared memory",
     b"DPC:", b"Fatal Python", b"Failed status", b"vllm", b"vLLM", b"sglang", *VIA,
 )  # fmt: skip
 """A line without any of these speaks of nothing that the patterns mean."""

@@ -28,6 +28,9 @@ OUTSIDE: dict[str, list[str]] = {
     "nccl-library-missing": [
         "ImportError: libnccl.so.2: cannot open shared object file: No such file or directory"
     ],
+    "bus-error": ["  traceback : Signal 7 (SIGBUS) received by PID 986"],
+    "semaphore-refused": ["    sl = self._semlock = _multiprocessing.SemLock("],
+    "disk-full": ["OSError: [Errno 28] No space left on device"],
     "cuda-205": ["RuntimeError: CUDA error: mapping of buffer object failed"],
     "cuda-500": ["n1: failed call to cuInit: CUDA_ERROR_NOT_FOUND: named symbol not found"],
     "nvlink-uncorrectable": [

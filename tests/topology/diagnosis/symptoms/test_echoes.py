@@ -74,6 +74,10 @@ def test_a_missing_attribute_is_laid_to_a_file_only_where_one_is_used() -> None:
     loaded = N + "NCCL INFO Loading topology file /x.xml"
     assert "topology-file-bad" in symptoms(loaded, line)
     assert "topology-unreadable" not in symptoms(loaded, line)
+    # NCCL computes these itself, so a file is in use, whoever named it.
+    assert symptoms(N + "graph/xml.h:57 NCCL WARN Attribute arch of node cpu not found") == [
+        "topology-file-bad"
+    ]
 
 
 def test_importing_a_peers_memory_is_not_choosing_a_gpu() -> None:

@@ -118,6 +118,7 @@ SHOWN = {
     "no-algorithm": [WARN + "Error : no algorithm/protocol available for function AllGather"],
     "no-net-plugin": [WARN + "Failed to initialize any NET plugin"],
     "topology-file-missing": [A + "Could not open XML topology file /x.xml : No such file"],
+    "graph-file-other": [WARN + "XML Import Channel : dev 1 not found."],
     "topology-file-bad": [WARN + "XML Topology has wrong version 2, 1 needed"],
     "topology-file-used": [A + "Loading topology file topo.xml"],
     "simple-order": [
@@ -199,6 +200,13 @@ SHOWN = {
     ],
     "library-hint": [A + "HINT: In many cases this error occurs when ACS is enabled which would"],
     "nvls-off-by-flag": [line.decode() for line in lines_of("h200-default")],
+    "test-without-figures": [
+        "# nThread 1 nGpus 2 minBytes 8 maxBytes 134217728 step: 2(factor)",
+        "#   Rank  0 Pid      7 on node1 device  0 [0x21] NVIDIA RTX A6000",
+        "#   Rank  1 Pid      7 on node1 device  1 [0x4a] NVIDIA RTX A6000",
+        *ONE_HOST,
+        "#       size         count      type   redop     time   algbw   busbw  error",
+    ],
     **EXAMPLES,
     **OUTSIDE,
     **DIFFERENT,

@@ -6,8 +6,10 @@ import re
 
 import msgspec
 
-PREFIX = r"\s*(?:\[\d{1,6},\d{1,6}\](?:<\w{3,10}>)?:?\s*|\[?[\w.-]{1,63}\]?: )?"
-"""What mpirun --tag-output, srun -l and Kubernetes print before each line."""
+PREFIX = (
+    r"\s*(?:\[\d{1,6},\d{1,6}\](?:<\w{3,10}>)?:?\s*|\[?[\w.-]{1,63}\]?: |[\w.-]{1,63} {1,40}\| )?"
+)
+"""What mpirun --tag-output, srun -l, Kubernetes and docker compose print before each line."""
 DEVICE = re.compile(
     rf"{PREFIX}#\s+Rank\s+(\d{{1,6}})(?:\s+Group\s+\d{{1,6}})?\s+Pid\s+(\d{{1,9}})\s+on\s+(\S{{1,64}})"
     r"\s+device\s+(\d{1,4})\s+\[([0-9a-fA-Fx:.]{4,16})\]\s+(\S.{0,100}?)\s*\Z"
