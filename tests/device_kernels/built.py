@@ -36,7 +36,7 @@ def built(folder: Path) -> Path:
                 raise NoCompilerError
             new = path.with_suffix(f".{os.getpid()}")
             subprocess.run(
-                [compiler, "-std=c++20", "-O2", "-fPIC", "-shared", "-pthread", "-w",
+                [compiler, "-std=c++20", "-O1", "-fPIC", "-shared", "-pthread", "-w",
                  f'-DKERNELS="{SOURCE}"', str(HERE / "on_the_host.cpp"), "-o", str(new)],
                 check=True,
             )  # fmt: skip
