@@ -23,12 +23,12 @@ SPEC = ProbeSpec(
         "comes up, all-reduce GB/s, a checked send and receive for every ordered pair, and the "
         "library's own log of what it decided."
     ),
-    method="nccl/3",
+    method="nccl/4",
     minimum_gpus=2,
     memory_bytes_per_gpu=NEEDED_BYTES,
     start_seconds=3.0,
     seconds_per_gpu=0.25,
-    seconds_per_pair=0.06,
+    seconds_per_pair=0.08,
     seconds_alone=1.0,
     level_factors={"quick": 1.0, "normal": 1.0, "full": 1.0},
     by_library=True,
