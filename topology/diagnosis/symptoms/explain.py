@@ -28,9 +28,10 @@ UNCERTAIN = "; no line that is known here names the cause"
 ECHOES = (
     REPORTED, "peer-gone", "proxy-echo", "watchdog-timeout", "nvshmem-failed", "store-gone",
     "system-error-unsaid", "cuda-other", "engine-failed", "task-gone",
-    "invalid-usage-unsaid",
+    "invalid-usage-unsaid", "remote-error-unsaid",
 )  # fmt: skip
 """Rows that say that something failed, but not what."""
+UNKNOWN_WORDS = "; a warning beside it, in words unknown here, may say why"
 TABLES = (
     "outside.toml", "kernel.toml", "system.toml", "launch.toml", "cuda.toml", "table.toml",
 )  # fmt: skip
@@ -125,7 +126,15 @@ def explain(log: LogReport) -> tuple[Finding, ...]:
         silent = len(shown) == 1 and not _left_over(shown, log)
         title = reported.title + (SILENT if silent else UNCERTAIN)
         shown[shown.index(reported)] = msgspec.structs.replace(reported, title=title)
+    if any(note.level == "WARN" for note in _left_over(shown, log)):
+        shown = [_with_words(finding) for finding in shown]
     return tuple(sorted(shown, key=lambda finding: SEVERITIES.index(finding.severity)))
+
+
+def _with_words(finding: Finding) -> Finding:
+    """A finding that says that no line names the cause, where a warning in unknown words may."""
+    head, said, _ = finding.title.partition(", and no line says ")
+    return msgspec.structs.replace(finding, title=head + UNKNOWN_WORDS) if said else finding
 
 
 def without_echoes(seen: Collection[str]) -> set[str]:

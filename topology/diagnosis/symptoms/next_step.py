@@ -27,6 +27,8 @@ _OF_ROW = {
     "task-gone": "the output of the task that is named",
     "nvshmem-failed": "the same run with NVSHMEM_DEBUG=INFO: its first error names the cause",
     "invalid-usage-unsaid": f"{DEBUG}: its first WARN line names the cause",
+    "remote-error-unsaid": f"{DEBUG}: Bootstrap lines name each host's interface, and the earliest "
+    "failure of all is the cause",
     "system-error-unsaid": f"{DEBUG}: its first WARN line names the cause",
     "reported-by-framework": f"{DEBUG}: its first WARN line names the cause",
 }

@@ -28,6 +28,14 @@ OUTSIDE: dict[str, list[str]] = {
     "nccl-library-missing": [
         "ImportError: libnccl.so.2: cannot open shared object file: No such file or directory"
     ],
+    "master-address-garbled": [
+        "[W socket.cpp:601] [c10d] The IPv6 network addresses of (/root/a.bashrc, 45458) cannot be "
+        "retrieved (gai error: -3 - Temporary failure in name resolution)."
+    ],
+    "remote-error-unsaid": [
+        "RuntimeError: NCCL error in: ../ProcessGroupNCCL.cpp:1333, remote process exited or there "
+        "was a network error, NCCL version 2.18.6"
+    ],
     "bus-error": ["  traceback : Signal 7 (SIGBUS) received by PID 986"],
     "semaphore-refused": ["    sl = self._semlock = _multiprocessing.SemLock("],
     "disk-full": ["OSError: [Errno 28] No space left on device"],

@@ -80,6 +80,15 @@ def test_a_missing_attribute_is_laid_to_a_file_only_where_one_is_used() -> None:
     ]
 
 
+def test_words_that_nobody_knows_are_no_silence() -> None:
+    failed = "DistBackendError: NCCL error in: x.cpp:9, unhandled system error, NCCL version 2.20.5"
+    (silent,) = explain(read(failed))
+    assert silent.title.endswith("no line says which")
+    (beside,) = explain(read(failed, N + "x.cc:1 NCCL WARN Call to frobnicate failed: 22"))
+    assert beside.id == silent.id
+    assert "no line" not in beside.title
+
+
 def test_importing_a_peers_memory_is_not_choosing_a_gpu() -> None:
     line = "Cuda failure 101 'invalid device ordinal'"
     assert symptoms(f"{N}transport/p2p.cc:275 NCCL WARN {line}") == ["ipc-open-failed"]

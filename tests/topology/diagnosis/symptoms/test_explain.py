@@ -118,6 +118,9 @@ SHOWN = {
     "no-algorithm": [WARN + "Error : no algorithm/protocol available for function AllGather"],
     "no-net-plugin": [WARN + "Failed to initialize any NET plugin"],
     "topology-file-missing": [A + "Could not open XML topology file /x.xml : No such file"],
+    "dmabuf-registration-full": [
+        WARN + "Call to ibv_reg_dmabuf_mr failed with error Cannot allocate memory"
+    ],
     "graph-file-other": [WARN + "XML Import Channel : dev 1 not found."],
     "topology-file-bad": [WARN + "XML Topology has wrong version 2, 1 needed"],
     "topology-file-used": [A + "Loading topology file topo.xml"],
