@@ -24,8 +24,8 @@ def tree(name: str) -> Report:
     return Report(Node(load([f"{TREES}/{name}.tar.gz"]).snapshot).decide())
 
 
-async def shown(name: str, *keys: str) -> str:
-    async with GpuTop().run_test(size=(160, 50)) as pilot:
+async def shown(name: str, *keys: str, lines: int = 50) -> str:
+    async with GpuTop().run_test(size=(160, lines)) as pilot:
         return await _drawn(pilot, name, keys)
 
 
@@ -36,7 +36,7 @@ async def _drawn(pilot: Pilot[Any], name: str, keys: tuple[str, ...]) -> str:
 
 
 async def test_a_wire_whose_state_nobody_read_is_not_called_down() -> None:
-    screen = await shown("mi308x-8-cpx")
+    screen = await shown("mi308x-8-cpx", lines=60)
     assert "31 neighbours, whether they are up was not" in screen
     assert "None" not in screen
 
