@@ -95,7 +95,8 @@ def _library(name: str, places: Iterable[object]) -> FoundLibrary:
             ctypes.CDLL(str(place), mode=os.RTLD_LAZY)
             break
         except OSError as error:
-            if "cannot open shared object file: No such file" not in str(error):
+            # Another name stands there where the library lies but lacks one of its own.
+            if not str(error).startswith(f"{place}: cannot open shared object file: No such file"):
                 why_not = str(error)
     else:
         return FoundLibrary(name, why_not=why_not)

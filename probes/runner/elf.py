@@ -25,9 +25,10 @@ def linked(path: str) -> Optional[Linked]:
     """Read it; None if it is no shared object of 64 bits and this byte order."""
     try:
         with open(path, "rb") as file:
-            return _linked(file, os.path.dirname(os.path.realpath(path)))
-    except (OSError, struct.error):
-        return None
+            # Where a file is a link, the loader's $ORIGIN is the folder of the link.
+            return _linked(file, os.path.dirname(os.path.abspath(path)))
+    except (OSError, OverflowError, ValueError, struct.error):
+        return None  # a place in a damaged file may lie beyond what any file has
 
 
 def _linked(file: BinaryIO, folder: str) -> Optional[Linked]:
@@ -53,7 +54,7 @@ def _linked(file: BinaryIO, folder: str) -> Optional[Linked]:
         found.setdefault(tag, []).append(value)
         if tag == 0:
             break
-    (strings,) = found.get(_STRINGS, [0])
+    strings = found.get(_STRINGS, [0])[0]
     table = next((o + strings - a for a, o, size in loads if a <= strings < a + size), None)
     if table is None:
         return None
@@ -74,4 +75,4 @@ def _text(file: BinaryIO, place: int) -> str:
 def _folders(lists: "list[str]", origin: str) -> "tuple[str, ...]":
     found = [folder for text in lists for folder in text.split(":") if folder]
     named = (each.replace("${ORIGIN}", origin).replace("$ORIGIN", origin) for each in found)
-    return tuple(os.path.normpath(each) for each in named)
+    return tuple(map(os.path.realpath, named))  # as the kernel takes ".." behind a link

@@ -83,3 +83,18 @@ def test_a_driver_that_does_not_let_go_keeps_nobody(
     found = machine.devices()
     released.set()
     assert [each.usable for each in found] == [None, True]
+
+
+def test_a_library_that_lacks_another_is_not_called_absent(monkeypatch: pytest.MonkeyPatch) -> None:
+    end = "cannot open shared object file: No such file or directory"
+
+    def load(place: str, mode: int = 0) -> None:
+        lacking = "libdrm.so.2" if "amd" in place else place
+        raise OSError(f"{lacking}: {end}")
+
+    monkeypatch.setattr("gputop.installation.machine.ctypes.CDLL", load)
+    monkeypatch.setattr(machine, "hip_places", lambda: ["/opt/rocm/lib/libamdhip64.so"])
+    found = {each.name: each.why_not for each in machine.libraries()}
+    assert found["libcuda.so.1"] == "not found"
+    hip = next(why for name, why in found.items() if name.startswith("libamdhip64"))
+    assert hip == f"libdrm.so.2: {end}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import struct
 import sys
 from pathlib import Path
 
@@ -30,3 +31,35 @@ def test_what_is_none(tmp_path: Path) -> None:
         assert linked(str(path)) is None
     assert linked(str(tmp_path)) is None
     assert linked(str(tmp_path / "gone")) is None
+
+
+def _library(tags: list[tuple[int, int]], table: bytes = b"", headers_at: int = 64) -> bytes:
+    """A library whose file lies at address 0: its header, two program headers, tags and texts."""
+    dynamic = b"".join(struct.pack("<QQ", *tag) for tag in tags)
+    head = b"\x7fELF\x02\x01".ljust(32, b"\0") + struct.pack("<Q", headers_at)
+    head = head.ljust(54, b"\0") + struct.pack("<HH", 56, 2).ljust(10, b"\0")
+    load = struct.pack("<IIQQQQQQ", 1, 0, 0, 0, 0, (1 << 64) - 1, 0, 0)
+    points = struct.pack("<IIQQQQQQ", 2, 0, 176, 176, 0, len(dynamic), 0, 0)
+    return head + load + points + dynamic + table
+
+
+def test_its_own_folder_is_that_of_the_link(tmp_path: Path) -> None:
+    """As the loader takes it, where an installer links packages into an environment."""
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "lib").mkdir()
+    texts = b"\0libnccl.so.2\0$ORIGIN/nccl\0"
+    made = _library([(1, 1), (29, 14), (5, 176 + 16 * 4), (0, 0)], texts)
+    (tmp_path / "cache" / "x.so").write_bytes(made)
+    (tmp_path / "lib" / "x.so").symlink_to("../cache/x.so")
+    found = linked(str(tmp_path / "lib" / "x.so"))
+    assert found is not None
+    assert found.needed == ("libnccl.so.2",)
+    assert found.runpath == (str(tmp_path / "lib" / "nccl"),)
+
+
+def test_places_beyond_every_file(tmp_path: Path) -> None:
+    far = (1 << 64) - 8
+    path = tmp_path / "damaged.so"
+    for made in (_library([(1, 1), (5, far), (0, 0)]), _library([(0, 0)], headers_at=far)):
+        path.write_bytes(made)
+        assert linked(str(path)) is None
