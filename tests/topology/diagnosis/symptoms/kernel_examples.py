@@ -34,6 +34,10 @@ KERNEL: dict[str, list[str]] = {
         "[enforce fail at /opt/conda/gloo/transport/tcp/device.cc:83] ifa != nullptr. Unable to "
         "find address for: eth0"
     ],
+    "gloo-loopback": [
+        "[W ProcessGroupGloo.cpp:715] Warning: Unable to resolve hostname to a (local) address. "
+        "Using the loopback address as fallback."
+    ],
     "split-does-not-fit": ["AssertionError: 151670 is not divisible by 7"],
     "remote-shell-failed": ["pdsh@n1: n2: ssh exited with exit code 255"],
     "ranks-missing": [

@@ -35,6 +35,23 @@ def test_the_same_words_in_innocent_text_say_nothing(name: str) -> None:
     assert not answer.unexplained
 
 
+def test_what_only_sounds_like_a_failure_of_a_gpu_accuses_none() -> None:
+    lines = (
+        "pci 0000:00:1c.0: BAR 13: no space for [io  size 0x1000]",
+        "pci 0000:31:00.0: BAR 7 [io  size 0x1000]: failed to assign",
+        "pci 0000:31:00.0: VF BAR 0 [mem size 0x10000000 64bit pref]: can't assign; no space",
+        "pci 0000:01:00.0: BAR 6: no space for [mem size 0x00080000 pref]",
+        "pci 0000:02:00.0: BAR 0: failed to assign [mem size 0x00004000 64bit]",
+        "DMAR: [INTR-REMAP] Request device [c1:00.0] fault index 0x8000 [fault reason 0x22]",
+        "nvidia: cudaErrorNotReady, hipErrorNotReady, CUDA_ERROR_NOT_READY: again in 1 ms",
+        "nvidia: cudaErrorPeerAccessAlreadyEnabled",
+        "NCCL I gloo/transport/tcp/device.cc:231] pair of lo",
+    )
+    assert [line for line in lines if read(line).findings] == []
+    window = "pci 0000:84:00.0: BAR 1: no space for [mem size 0x800000000 64bit pref]"
+    assert [finding.id for finding in read(window).findings] == ["bar-unassigned"]
+
+
 def test_the_log_is_called_silent_only_where_nothing_else_is_said() -> None:
     bare = "Test NCCL failure common.cu:1204 'unhandled cuda error'"
     (alone,) = read(bare).findings
