@@ -143,9 +143,6 @@ def news_line(events: Sequence[Event], now: float, place: int) -> Line:
     )
 
 
-ALARMS = ("low", "too long")
-
-
 def counted(report: Report, probe: str) -> Line:
     """The clause "· ▼ 2 of 11 figures low" of one probe, or of all for "probes"; may be empty."""
     from gputop.measuring.judged import judged
@@ -160,15 +157,21 @@ def counted(report: Report, probe: str) -> Line:
     words = Counter(verdict_of(known.of(figure))[1] for figure in figures)
     if not figures:
         return EMPTY
-    if alarms := sum(words[word] for word in ALARMS):
-        return ((" · ", "muted"), (f"▼ {alarms} of {len(figures)} figures low", "bad"))
-    healthy, unknown = words["healthy"], words["no reference"]
-    said: list[tuple[str, str]] = [(" · ", "muted")]
-    if healthy:
+    low, long = words["low"], words["too long"]
+    if low or long:
+        how = "low or too long" if low and long else "low" if low else "too long"
+        return ((" · ", "muted"), (f"▼ {low + long} of {len(figures)} figures {how}", "bad"))
+    said: list[tuple[str, str]] = []
+    if healthy := words["healthy"]:
         said.append((f"✓ {healthy} of {len(figures)} figures healthy", "good"))
-    if unknown:
-        said.append((f"{', ' if healthy else ''}{unknown} without a reference", "muted"))
-    return tuple(said)
+    if high := words["high"]:
+        said.append((f"▲ {high} of {len(figures)} figures high", "warn"))
+    if unknown := words["no reference"]:
+        said.append((f"{unknown} without a reference", "muted"))
+    line: list[tuple[str, str]] = []
+    for one in said:
+        line += [(", " if line else " · ", "muted"), one]
+    return tuple(line)
 
 
 def probe_line(probe: ProbeState, figures: Line = EMPTY) -> Line:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from gputop.messages import ProbeState
 from gputop.widgets.spans import text_of
 from gputop.widgets.status import counted, probe_line
@@ -22,6 +24,14 @@ def test_low_figures_are_counted_before_all_else() -> None:
     assert text_of(counted(sick, "probes")).startswith(" · ▼ ")
     assert text_of(counted(sick, "p2p")).endswith(" figures low")
     assert counted(sick, "gemm") == counted(REPORT, "p2p") == ()
+
+
+def test_high_figures_are_counted_too() -> None:
+    figures = p2p(ADDRESSES)
+    tall = [replace(figure, value=10 * (figure.value or 0)) for figure in figures]
+    said = text_of(counted(with_figures(REPORT, *tall), "p2p"))
+    assert said.startswith(" · ▲ ")
+    assert f" of {len(tall)} figures high" in said
 
 
 def test_the_end_of_a_probe_is_said_once() -> None:
