@@ -29,7 +29,7 @@ class Pen(NamedTuple):
 DEFAULT = Pen()
 
 
-@lru_cache(4096)
+@lru_cache(1024)
 def turned(pen: Pen, parameters: str) -> Pen:
     """The pen after these parameters of SGR; raises PictureError."""
     attributes, front, back, link = pen
@@ -59,7 +59,7 @@ def turned(pen: Pen, parameters: str) -> Pen:
     return Pen(attributes, front, back, link)
 
 
-@lru_cache(8192)
+@lru_cache(1024)
 def change(before: Pen | None, after: Pen) -> str:
     """The shortest sequence from one pen to another; None is a pen that nobody knows."""
     if before == after:

@@ -135,7 +135,7 @@ class Picture:
             texts[column] = f"{texts[column]}{joined}"
 
 
-@lru_cache(2048)
+@lru_cache(512)
 def cells_of(text: str) -> tuple[str, tuple[str, ...]]:
     """The cells that a text fills, and what joins the character before it."""
     if text.isascii() or all(cell_len(character) == 1 for character in text):
