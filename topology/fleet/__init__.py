@@ -1,0 +1,1 @@
+"""Many nodes as one answer: their files read, compared with each other, and judged."""
