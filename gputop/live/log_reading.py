@@ -145,6 +145,6 @@ def _finding(finding: Finding) -> dict[str, Any]:
         ],
         "count": finding.count,
         "look": finding.look,
-        "fix": [f"{fix.text} {fix.command or ''}".rstrip() for fix in finding.fix],
+        "fix": [msgspec.to_builtins(fix) for fix in finding.fix],
         "sources": finding.sources,
     }

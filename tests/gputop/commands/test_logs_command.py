@@ -138,6 +138,9 @@ def test_text_without_the_librarys_head_is_answered_with_cause_proof_and_cure(
     assert finding["sureness"] == "likely"
     assert "BAR1" in finding["cause"]
     assert finding["fix"]
+    assert all(
+        fix["text"] and set(fix) == {"text", "command", "needs_root"} for fix in finding["fix"]
+    )
     assert document["next"] is None
     (variable,) = document["environment"]
     assert (variable["name"], variable["pasted"]) == ("NCCL_DEBUG", True)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from ...logs.report.communicator import Proof, Transport
 from ...logs.report.report import LogNote, LogReport, RankProgress, Variable
+from ...model.units import seconds
 from .checks import p2p_flags
 
 MAY_DIFFER = {
@@ -30,6 +31,7 @@ MAX_RANKS_NAMED = 8
 MAX_RANKS = 4096
 _FAILURE = re.compile(r"(?i)error|fail|timeout|timed out|abort|kill|exception|Xid")
 """What frameworks and the kernel say of a failure; other lines of theirs are remarks."""
+_RAN = re.compile(r"ran for (\d{1,12}) milliseconds")
 _GDR = re.compile(r"GPU Direct RDMA (Enabled|Disabled) for HCA")
 
 
@@ -88,6 +90,33 @@ def work_before_timeout(log: LogReport) -> Iterator[Proof]:
             for late in log.notes
             if "Watchdog caught collective" in late.text and late.line > note.line
         )
+
+
+def collective_out_of_time(log: LogReport) -> str:
+    """Which collective ran out of time beside unfinished work, after how long and on which ranks.
+
+    Empty where no line of the watchdog names the collective.
+    """
+    busy = min((note.line for note in log.busy), default=0)
+    late = [one for one in log.progress if one.operation is not None and one.line > busy]
+    if not late:
+        return ""
+    first = late[0]
+    same = sorted(one.rank for one in late if one.operation == first.operation)
+    ran = _RAN.search(first.text)
+    after = "" if ran is None else f" after {seconds(int(ran[1]) / 1000)}"
+    what = f"{first.operation} ran out of time{_by(tuple(same), ())}{after}"
+    return f"{what}, while a rank was still at work of its own"
+
+
+def ready_after(log: LogReport, line: int) -> bool:
+    """Whether all ranks seen of a communicator that begins behind this line became ready."""
+    return any(
+        comm.line > line
+        and comm.ranks
+        and all(rank.state in ("ready", "destroyed") for rank in comm.ranks)
+        for comm in log.communicators
+    )
 
 
 def rank_behind(log: LogReport) -> Iterator[Proof]:

@@ -6,7 +6,7 @@ A symptom is reported only with the lines that prove it.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import cache
 from pathlib import Path
 
@@ -69,6 +69,11 @@ class Symptom(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Other programs say the same: without the library's head a line must name the library."""
     check: str | None = None
     """Name of a function in checks.py that gives the proof."""
+    titled: str | None = None
+    """Name of a function that words the title by what the log says; where it has nothing to
+    add, `title` stands."""
+    unless_ready: bool = False
+    """An attempt of a start that is repeated: a communicator that is ready later disproves it."""
     sureness: str = "certain"
     """One of finding.SURENESS: how sure the cause is where the row's lines are seen."""
     forced_by: tuple[str, ...] = ()
@@ -113,6 +118,13 @@ def check_of(name: str) -> checks.Check:
     modules = (checks, checks_node, checks_ranks)
     found: checks.Check = next(getattr(home, name) for home in modules if hasattr(home, name))
     return found
+
+
+def _title(symptom: Symptom, log: LogReport) -> str:
+    if symptom.titled is None:
+        return symptom.title
+    words: Callable[[LogReport], str] = getattr(checks_ranks, symptom.titled)
+    return words(log) or symptom.title
 
 
 def explain(log: LogReport) -> tuple[Finding, ...]:
@@ -204,16 +216,18 @@ def _look(symptom: Symptom, log: LogReport) -> Finding | None:
         shown = checks.once(check_of(symptom.check)(log))
         proof += shown
         count += len(shown)
-    if not proof:
+    last = max((line.line for line in proof), default=0)
+    if not proof or (symptom.unless_ready and checks_ranks.ready_after(log, last)):
         return None
     forcing = _forcing(symptom, log)
     proof += [Proof(variable.line, variable.said) for variable in forcing]
     settings = dict.fromkeys(f"{variable.name}={variable.value}" for variable in forcing)
     named, verb = " and ".join(settings), "leads" if len(settings) == 1 else "lead"
+    title = _title(symptom, log)
     return Finding(
         id=symptom.id,
         severity=SEVERITY_OF[symptom.severity],
-        title=f"{symptom.title}; {named} {verb} there" if forcing else symptom.title,
+        title=f"{title}; {named} {verb} there" if forcing else title,
         evidence=tuple(_quoted(line, log.name) for line in _few(proof)),
         cause=f"This text sets {named}. {symptom.cause}" if forcing else symptom.cause,
         count=count,

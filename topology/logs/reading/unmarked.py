@@ -43,7 +43,7 @@ _SUSPECTS = Sought(
 """Each suspect holds one of these: to look for them is quicker."""
 _HARMLESS = re.compile(
     rb"(?:[Ee]rrors?|failures?|failed)\W{1,3}(?:0|none|None|no)\b"
-    rb"|\b(?:0|[Nn]o|without) (?:errors?|fail)|error containment capabilities"
+    rb"|\b(?:0|[Nn]o|without) (?:errors?|fail)|error containment capabilities|\b[Cc]orrected\b"
     rb"|^\W*(?:\[\w+\]:)?\[W[ \d]"
     rb"|\bWARNING\b|(?i:warning):|^\s*(?:If|See|When|Note|#) "
 )

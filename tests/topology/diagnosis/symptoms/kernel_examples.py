@@ -11,7 +11,10 @@ KERNEL: dict[str, list[str]] = {
         "mlx5_core 0000:5e:00.0: print_health_info: synd 0x1: firmware internal error"
     ],
     "nic-link-lost": ["mlx5_core 0000:5e:00.0 ens1f0np0: Link down"],
-    "machine-check": ["mce: [Hardware Error]: Machine check events logged"],
+    "machine-check": [
+        "mce: [Hardware Error]: CPU 18: Machine Check Exception: 5 Bank 7: be00000000800400"
+    ],
+    "machine-check-logged": ["mce: [Hardware Error]: Machine check events logged"],
     "kernel-stuck": ["INFO: task python3:4123 blocked for more than 120 seconds."],
     "amdgpu-memory": ["amdgpu 0000:c1:00.0: amdgpu: uncorrectable hardware errors detected in umc"],
     "container-gpu-unknown": ["nvidia-container-cli: device error: GPU-1234: unknown device"],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,8 +16,8 @@ from gputop.topology.recorded.sought import Vocabulary
 from gputop.topology.toml import tomllib
 from tests.threads.scoring import materials, threads
 
-INNOCENT: dict[str, str] = {
-    found["name"]: found["text"]
+INNOCENT: dict[str, dict[str, Any]] = {
+    found["name"]: found
     for found in tomllib.loads(Path(__file__).with_name("innocent.toml").read_text())["innocent"]
 }
 """What it is -> a text that uses the words of failures and says nothing bad."""
@@ -30,9 +31,9 @@ def read(text: str) -> ReadLog:
 
 @pytest.mark.parametrize("name", INNOCENT)
 def test_the_same_words_in_innocent_text_say_nothing(name: str) -> None:
-    answer = read(INNOCENT[name])
+    answer = read(INNOCENT[name]["text"])
     assert not answer.findings
-    assert not answer.unexplained
+    assert not answer.unexplained or INNOCENT[name].get("quoted")
 
 
 def test_what_only_sounds_like_a_failure_of_a_gpu_accuses_none() -> None:
@@ -50,6 +51,77 @@ def test_what_only_sounds_like_a_failure_of_a_gpu_accuses_none() -> None:
     assert [line for line in lines if read(line).findings] == []
     window = "pci 0000:84:00.0: BAR 1: no space for [mem size 0x800000000 64bit pref]"
     assert [finding.id for finding in read(window).findings] == ["bar-unassigned"]
+
+
+REAL_FORMS = {
+    "driver-not-built": (
+        "FATAL: modpost: GPL-incompatible module nvidia.ko uses GPL-only symbol '__rcu_read_lock'",
+        "ERROR: Unable to load the kernel module 'nvidia.ko'.  This happens most frequently when",
+        "ERROR: Unable to load the 'nvidia-drm' kernel module.",
+        "ERROR: Unable to find the kernel source tree for the currently running kernel.",
+        "Consult /var/lib/dkms/nvidia/535.104.05/build/make.log for more information.",
+        "dkms autoinstall on 6.8.0-31-generic/x86_64 failed for nvidia(10)",
+        "dpkg: error processing package nvidia-dkms-535 (--configure):",
+        "ERROR: Failed to run `/usr/sbin/dkms build -m nvidia -v 535.104.05 -k 6.5.0`: Error! Bad",
+    ),
+    "rendezvous-failed": (
+        "torch.distributed.DistNetworkError: The client socket has timed out after 60000ms while "
+        "trying to connect to (10.0.0.1, 29500).",
+        "[E1 TCPStore.cpp:328] [c10d] TCP client failed to connect/validate to host n1:29500 - "
+        "timed out (try=1, timeout=600000ms): refused",
+        "torch.distributed.elastic.rendezvous.api.RendezvousConnectionError: The connection to the "
+        "C10d store has failed. See inner exception for details.",
+        "torch.distributed.DistNetworkError: The client socket has failed to connect to any "
+        "network address of (n1, 23456). The client socket has failed to connect to n1:23456 "
+        "(errno: 113 - No route to host).",
+        "RuntimeError: connect() timed out. Original timeout was 1800000 ms.",
+    ),
+    "machine-check": (
+        "mce: [Hardware Error]: CPU 3: Machine Check: 0 Bank 8: be00000000a00090",
+        "mce: [Hardware Error]: CPU 0: Machine Check Exception: 4 Bank 5: b200001024080400",
+        "{2}[Hardware Error]: event severity: fatal",
+        "[Hardware Error]: Uncorrected, software restartable error.",
+        "Kernel panic - not syncing: Fatal machine check",
+        "EDAC MC1: 1 UE memory read error on CPU_SrcID#1_MC#0_Chan#0_DIMM#0 (channel:0 slot:0)",
+    ),
+    "cuda-runtime-missing": (
+        "python3: error while loading shared libraries: libcudart.so.12: cannot open shared "
+        "object file: No such file or directory",
+        "OSError: libcublas.so.11: cannot open shared object file: No such file or directory",
+        "FAIL : Failed to load library libonnxruntime_providers_cuda.so with error: "
+        "libcublasLt.so.11: cannot open shared object file: No such file or directory",
+        "Could not load dynamic library 'libcudart.so.11.0'; dlerror: libcudart.so.11.0: cannot "
+        "open shared object file: No such file or directory",
+    ),
+    "remote-shell-failed": (
+        "Host key verification failed.",
+        "n2: Host key verification failed.",
+        "ssh: connect to host n2 port 22: Connection refused",
+        "ssh: connect to host 10.0.0.2 port 2222: Connection timed out",
+        "u@n2: Permission denied (publickey,password).",
+        "Permission denied (publickey).",
+        "ssh: Could not resolve hostname n2: Name or service not known",
+    ),
+}  # fmt: skip
+"""Symptom -> lines as programs print them when they fail."""
+
+
+@pytest.mark.parametrize("ident", REAL_FORMS)
+def test_the_failing_form_of_a_message_is_known(ident: str) -> None:
+    for line in REAL_FORMS[ident]:
+        found = read(f"CUDA 12.6, 8 GPUs\n{line}").findings
+        assert [finding.id for finding in found] == [ident], line
+
+
+@pytest.mark.parametrize("ident", ["rendezvous-failed", "remote-shell-failed"])
+def test_an_attempt_that_is_repeated_until_the_ranks_start_is_no_failure(ident: str) -> None:
+    head = "n1:7:7 [0] NCCL INFO ncclCommInitRank comm 0xa rank 0 nranks 1 cudaDev 0 busId 7000"
+    for line in REAL_FORMS[ident]:
+        started = read(f"{line}\n{head} commId 0x1 - Init START\n{head} commId 0x1 - Init COMPLETE")
+        assert not started.findings, line
+        assert not started.unexplained, line
+        waiting = read(f"{line}\n{head} commId 0x1 - Init START")
+        assert ident in [finding.id for finding in waiting.findings], line
 
 
 def test_the_log_is_called_silent_only_where_nothing_else_is_said() -> None:
