@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from gputop.topology.diagnosis.symptoms.explain import explain, known_signs
+from gputop.topology.diagnosis.symptoms.explain import explain, known_signs, table
 from gputop.topology.logs.reading.read import read_log
 from tests.topology.diagnosis.symptoms.ranks_examples import DIFFERENT, INNOCENT
+from tests.topology.diagnosis.symptoms.system_examples import SYSTEM
 
 
 @pytest.mark.parametrize("what", INNOCENT)
@@ -31,3 +32,21 @@ def test_the_variable_that_leads_to_a_failure_is_named_with_it() -> None:
     other = [*DIFFERENT["shm-read-only"], "export NCCL_P2P_DISABLE=0"]
     (finding,) = explain(read_log([line.encode() for line in other], signs=known_signs()))
     assert "NCCL_P2P_DISABLE" not in finding.title
+
+
+def test_work_before_a_timeout_is_told_with_collective_time_and_ranks() -> None:
+    loading, late = SYSTEM["long-work"]
+    ran = f"{late}, Timeout(ms)=600000) ran for 600024 milliseconds before timing out."
+    other = ran.replace("rank9", "rank11").replace("Rank 9", "Rank 11")
+
+    def title(*lines: str) -> str:
+        log = read_log([line.encode() for line in lines], signs=known_signs())
+        return next(finding.title for finding in explain(log) if finding.id == "long-work")
+
+    end = ", while a rank was still at work of its own"
+    assert title(loading, late) == "ALLREDUCE ran out of time on rank 9" + end
+    assert (
+        title(loading, ran, other) == "ALLREDUCE ran out of time on ranks 9, 11 after 10 min" + end
+    )
+    (row,) = (row for row in table() if row.id == "long-work")
+    assert title(loading, "[rank9]: ProcessGroupNCCL.cpp: Watchdog caught collective") == row.title

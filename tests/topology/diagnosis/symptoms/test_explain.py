@@ -240,24 +240,6 @@ def test_work_that_ended_before_a_timeout_is_not_blamed() -> None:
         assert [finding.id for finding in explain(log)] == ["watchdog-timeout"]
 
 
-def test_work_before_a_timeout_is_told_with_collective_time_and_ranks() -> None:
-    loading, late = AROUND["long-work"]
-    ran = f"{late}, Timeout(ms)=600000) ran for 600024 milliseconds before timing out."
-    other = ran.replace("rank9", "rank11").replace("Rank 9", "Rank 11")
-
-    def title(*lines: str) -> str:
-        log = read_log([line.encode() for line in lines], signs=known_signs())
-        return next(finding.title for finding in explain(log) if finding.id == "long-work")
-
-    end = ", while a rank was still at work of its own"
-    assert title(loading, late) == "ALLREDUCE ran out of time on rank 9" + end
-    assert (
-        title(loading, ran, other) == "ALLREDUCE ran out of time on ranks 9, 11 after 10 min" + end
-    )
-    (row,) = (row for row in table() if row.id == "long-work")
-    assert title(loading, "[rank9]: ProcessGroupNCCL.cpp: Watchdog caught collective") == row.title
-
-
 def test_every_row_has_a_test_and_its_parts() -> None:
     assert {row.id for row in table()} == set(SHOWN)
     for row in table():
