@@ -57,9 +57,12 @@ def keep() -> None:
 
 
 def own_folder() -> str | None:
-    """A folder for byte code that nobody else can write to; made where it is not there yet.
+    """A folder for byte code in the user's cache folder, made where it is not there yet; or None.
 
-    None without one: with the rights of root, what another user may have written would be run.
+    It, the folders up to the cache folder, and HOME where that one lies in it, must belong to the
+    user of this process and be closed to writing by others: what another user wrote would be run.
+    Members of their group may write where the mode lets them. Folders above these and access
+    lists are not looked at.
     """
     home = os.environ.get("HOME", "")
     cache = os.environ.get("XDG_CACHE_HOME") or (home and os.path.join(home, ".cache"))

@@ -170,11 +170,11 @@ def gpus_of(result: ProbeResult) -> tuple[str, ...]:
 
 
 def library_of(result: ProbeResult) -> str | None:
-    """Name and version of the library in torch: "nccl-2.28.9"."""
+    """Name and version of the library that ran: "nccl-2.28.9"."""
     hello = result.outcome.hello
     if hello is None or hello.nccl is None:
         return None
-    return f"{'rccl' if hello.hip else 'nccl'}-{hello.nccl}"
+    return f"{hello.library_name.lower()}-{hello.nccl}"
 
 
 def log_of(result: ProbeResult) -> LogReport:

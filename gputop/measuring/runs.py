@@ -120,7 +120,13 @@ def worker_request(
 ) -> protocol.Request:
     """The message to the worker; `seconds`: its deadline, `library`: what it loads by itself."""
     loaded = (
-        {} if library is None else {"library": library.path, "library_found": library.how_found}
+        {}
+        if library is None
+        else {
+            "library": library.path,
+            "library_found": library.how_found,
+            "library_named": library.named,
+        }
     )
     return protocol.Request(
         probe=request.probe,
@@ -246,6 +252,6 @@ def _versions(hello: protocol.Hello | None) -> tuple[tuple[str, str], ...]:
         "cuda": hello.cuda,
         "hip": hello.hip,
         "driver": hello.driver,
-        "nccl": hello.nccl,
+        hello.library_name.lower(): hello.nccl,
     }
     return tuple((name, version) for name, version in named.items() if version)

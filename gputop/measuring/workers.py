@@ -30,6 +30,10 @@ class _Found:
     library: NcclLibrary | None
 
 
+def _named(path: str) -> NcclLibrary:
+    return NcclLibrary(path, "--nccl-lib", named=True)
+
+
 class Workers:
     """Finds their Pythons and starts them when they are needed; for the thread of one suite."""
 
@@ -49,7 +53,7 @@ class Workers:
         self._found: Future[_Found] = Future()
         self._sessions: dict[str, Any] = {}
         named = plan.nccl_lib
-        self._named = None if named in (None, TORCH) else NcclLibrary(str(named), "--nccl-lib")
+        self._named = None if named in (None, TORCH) else _named(str(named))
         self._alone = not (plan.simulated or plan.selftest or named == TORCH)
         """Whether a library without torch may be loaded."""
 

@@ -84,8 +84,10 @@ class Crew:
         self._end = time.monotonic() + seconds
         self.hello: Optional[Hello] = None
         self._steps = plan
-        self._imports = not request.params.get("library")
+        library = str(request.params.get("library") or "")
+        self._imports = not library
         """Whether the ranks import torch."""
+        self._loads_rccl = os.path.basename(library).startswith("librccl")
         self._shown = -1
         self._ranks: list[_Rank] = []
         try:
@@ -158,7 +160,9 @@ class Crew:
         """The name of the library that the ranks use."""
         if self.device_kind == "cpu":
             return "gloo"
-        return "RCCL" if self.hello is not None and self.hello.hip else "NCCL"
+        if self.hello is None:
+            return "RCCL" if self._loads_rccl else "NCCL"
+        return self.hello.library_name
 
     def _read(self, rank: _Rank) -> bool:
         chunk = os.read(rank.replies.fileno(), 65536)

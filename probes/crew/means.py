@@ -35,27 +35,41 @@ def open_means(params: Mapping[str, Any], library: str, asking: Callable[[], obj
     `library`: the file of NCCL or RCCL by itself; "" for torch. `asking` is called before the
     first question to the driver.
     """
-    return _by_library(library, asking) if library else _by_torch(params, asking)
+    if not library:
+        return _by_torch(params, asking)
+    return _by_library(library, asking, named=params.get("library_named") is True)
 
 
-def load_library(path: str) -> Nccl:
-    """NCCL or RCCL of a file; ProbeStopped if it is none."""
+def load_library(path: str, *, named: bool) -> Nccl:
+    """NCCL or RCCL of a file; ProbeStopped if it is none.
+
+    `named`: somebody asked for this file, so the probe is refused. A library that was only found
+    leaves the measurement to torch.
+    """
     try:
         return Nccl(path)
     except NcclError as error:
-        raise ProbeStopped("refused", f"{one_line(str(error), 300)}.") from error
+        raise _unusable(one_line(str(error), 300), named=named) from error
 
 
-def _by_library(path: str, asking: Callable[[], object]) -> Means:
-    nccl = load_library(path)
+def _unusable(why: str, *, named: bool) -> ProbeStopped:
+    if named:
+        return ProbeStopped("refused", f"{why}.")
+    return ProbeStopped("no-torch", f"Without torch: {why}. --nccl-lib names another library.")
+
+
+def _by_library(path: str, asking: Callable[[], object], *, named: bool) -> Means:
+    nccl = load_library(path, named=named)
     asking()
     gpus = open_driver()
     name, maker = os.path.basename(path), "AMD" if gpus.runtime.is_hip else "NVIDIA"
     if name.startswith("libnccl" if gpus.runtime.is_hip else "librccl"):
-        raise ProbeStopped("refused", f"{one_line(path)} is not for GPUs of {maker}.")
+        raise _unusable(f"{one_line(path)} is not for GPUs of {maker}", named=named)
 
     def versions() -> Versions:
-        return dataclasses.replace(gpus.versions(), nccl=nccl.version(), nccl_path=path)
+        library = "RCCL" if gpus.runtime.is_hip else "NCCL"
+        loaded = {"nccl": nccl.version(), "nccl_path": path, "library": library}
+        return dataclasses.replace(gpus.versions(), **loaded)
 
     def join(index: int, store: Store, rank: int, ranks: int) -> "tuple[Accelerator, RankGroup]":
         here = DriverAccelerator(gpus, index)

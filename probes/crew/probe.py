@@ -9,8 +9,8 @@ their messages. So:
 
 The worker must have a private folder, and torch unless the probe can do with NCCL or RCCL alone.
 Parameters of the request that are read here: `set` and `loopback` (see `environment`), `seconds`
-(the deadline of the ranks), `force`, `library` and `library_found` (the file of NCCL or RCCL, and
-in words where it was found).
+(the deadline of the ranks), `force`, `library`, `library_found` and `library_named` (the file of
+NCCL or RCCL, in words where it was found, and whether the user named it).
 """
 
 import contextlib
@@ -67,7 +67,8 @@ def run_crew(
     emit(Note("environment", text, details))
     library = str(params.get("library", "")) if spec.by_library and not is_cpu else ""
     if library:
-        emit(_library_note(library, str(params.get("library_found", ""))))
+        named = params.get("library_named") is True
+        emit(_library_note(library, str(params.get("library_found", "")), named=named))
     environments = [
         rank_environment(os.environ, changes, folder, rank, cpu=is_cpu, debug_log=debug_log)
         for rank in range(ranks)
@@ -96,9 +97,9 @@ def run_crew(
         _clear(store, folder, ranks)
 
 
-def _library_note(path: str, how_found: str) -> Note:
+def _library_note(path: str, how_found: str, *, named: bool) -> Note:
     """Load the library for all ranks and say which it is; ProbeStopped if that fails."""
-    version = load_library(path).version()
+    version = load_library(path, named=named).version()
     text = f"Without torch: version {version} of {one_line(path)} ({one_line(how_found)})."
     return Note("library", text, {"path": path, "version": version, "how_found": how_found})
 

@@ -31,6 +31,9 @@ class Versions:
     hip: Optional[str] = None
     driver: Optional[str] = None
     nccl: Optional[str] = None
+    """Of NCCL or RCCL."""
+    library: Optional[str] = None
+    """Which of the two it is: "NCCL" or "RCCL"."""
     nccl_path: Optional[str] = None
     """Only of a library that was loaded without torch."""
 

@@ -32,6 +32,7 @@ class TorchGpus:
             hip=getattr(torch.version, "hip", None),
             driver=self._gpus.versions().driver,
             nccl=nccl,
+            library="RCCL" if getattr(torch.version, "hip", None) else "NCCL",
         )
 
     def devices(self) -> "tuple[DeviceRecord, ...]":

@@ -27,6 +27,9 @@ Part = tuple[int, int]
 class NcclError(RuntimeError):
     """The library cannot be used, or refused a call; in its own words."""
 
+    says_all = True
+    """As EngineError's: no name of a class before it."""
+
 
 class _UniqueId(ctypes.Structure):
     """ncclUniqueId, which is passed by value."""
@@ -67,7 +70,8 @@ class Nccl:
             try:
                 function = self._handle[name]
             except AttributeError:
-                raise NcclError(f"{path} has no {name}: it is no NCCL or too old") from None
+                text = f"{path} has no {name}: it is no NCCL or RCCL, or too old"
+                raise NcclError(text) from None
             function.argtypes, function.restype = arguments, ctypes.c_int
             self.functions[name] = function
         self.functions["ncclGetErrorString"].restype = ctypes.c_char_p
@@ -103,12 +107,12 @@ class Nccl:
             raise NcclError(self.words(name, code))
 
     def words(self, name: str, code: int, communicator: Any = None) -> str:
-        """What the library says of an error: the call, then name, sentence and last warning."""
+        """What the library says of an error: name, call, sentence and the last warning."""
         word = _RESULTS[code] if 0 <= code < len(_RESULTS) else f"ncclResult {code}"
         said = (self.functions["ncclGetErrorString"](code) or b"").decode("utf-8", "replace")
         said = said.partition(" (run with ")[0]  # the log is on already
         last = " ".join(self._last_error(communicator).split())
-        return f"{name} answered {code}\n{word} of {name}: {said}{'; ' if last else ''}{last}"
+        return f"{word} of {name}: {said}{'; ' if last else ''}{last}"
 
     def _last_error(self, communicator: Any) -> str:
         """The sentence of the library's last warning, from NCCL 2.13 on."""

@@ -76,8 +76,16 @@ class Hello:
     hip: Optional[str] = None
     driver: Optional[str] = None
     nccl: Optional[str] = None
+    """Version of NCCL or RCCL."""
+    library: Optional[str] = None
+    """Which of the two it is: "NCCL" or "RCCL"; None of a probe that needs neither."""
     nccl_path: Optional[str] = None
     """Of NCCL or RCCL by itself; None where torch brings it."""
+
+    @property
+    def library_name(self) -> str:
+        """NCCL or RCCL, by the word of the probe, else by what torch is built for."""
+        return self.library or ("RCCL" if self.hip else "NCCL")
 
 
 @dataclass(frozen=True)

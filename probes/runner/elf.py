@@ -1,6 +1,8 @@
 """Which libraries a shared object asks for, and where it has them looked for: elf(5), ld.so(8)."""
 
+import errno
 import os
+import stat
 import struct
 from dataclasses import dataclass
 from typing import BinaryIO, Optional
@@ -21,10 +23,19 @@ class Linked:
     """Folders after it."""
 
 
+def open_regular(path: str) -> BinaryIO:
+    """Open a regular file, never waiting as for the writer of a pipe; OSError for anything else."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "not a regular file", path)
+    return os.fdopen(descriptor, "rb")
+
+
 def linked(path: str) -> Optional[Linked]:
     """Read it; None if it is no shared object of 64 bits and this byte order."""
     try:
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             # Where a file is a link, the loader's $ORIGIN is the folder of the link.
             return _linked(file, os.path.dirname(os.path.abspath(path)))
     except (OSError, OverflowError, ValueError, struct.error):

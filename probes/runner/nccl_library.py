@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Optional
 
 from ..protocol.plaintext import one_line
-from .elf import Linked, linked
+from .elf import Linked, linked, open_regular
 from .interpreters import Interpreter, InterpreterChoice
 
 TORCH = "torch"
@@ -29,7 +29,7 @@ _IMAGES = (
     "/opt/conda/lib", "/opt/rocm/lib",
 )  # fmt: skip
 """Where images keep it that the loader does not search."""
-_MOST_FILES = 64
+_MOST_FILES, _MOST_BYTES = 64, 1 << 20
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,8 @@ class NcclLibrary:
     path: str
     how_found: str
     """In words, for people."""
+    named: bool = False
+    """Somebody asked for this file."""
 
 
 def library_for(
@@ -132,8 +134,9 @@ def _configured(loader: Path) -> "list[str]":
         if place == len(files):
             break
         try:
-            lines = Path(files[place]).read_text(errors="replace").splitlines()
-        except OSError:
+            with open_regular(files[place]) as file:
+                lines = file.read(_MOST_BYTES).decode("utf-8", "replace").splitlines()
+        except (OSError, ValueError):
             continue
         for line in (line.partition("#")[0].strip() for line in lines):
             if line.startswith("include "):

@@ -145,7 +145,7 @@ def command(
         return
     changes = _changes(assignments, loopback=loopback)
     _check_version(version)
-    library = _library(nccl_lib, names or catalog.NAMES)
+    library = _library(nccl_lib, names or catalog.NAMES, demo=demo, selftest=selftest)
     _check_options(names or catalog.NAMES, changes, version, logs, large=large, trace=trace)
     snapshot = None if selftest else demo_snapshot(demo) if demo else live_snapshot()
     machine = Machine() if snapshot is None else snapshot.machine
@@ -214,12 +214,19 @@ def _changes(assignments: tuple[str, ...], *, loopback: bool) -> dict[str, str]:
     return changes
 
 
-def _library(named: str | None, names: tuple[str, ...]) -> str | None:
+def _library(
+    named: str | None, names: tuple[str, ...], *, demo: str | None, selftest: bool
+) -> str | None:
     """The file of the library as a whole path, or the word for torch's own."""
-    if named is None or named == TORCH:
-        return named
+    if named is None:
+        return None
     if not any(catalog.load(name).SPEC.by_library for name in names):
         raise Exit("--nccl-lib is for the probes nccl and collectives", USAGE)
+    if demo or selftest:
+        without = "--demo simulates" if demo else "--selftest uses torch on the CPU"
+        raise Exit(f"{without}, and loads no library: leave --nccl-lib out", USAGE)
+    if named == TORCH:
+        return named
     path = os.path.abspath(named)
     if not os.path.isfile(path):
         raise Exit(f"--nccl-lib names no file: {clean(path, 200)}", USAGE)

@@ -63,6 +63,8 @@ def test_no_folder_that_others_may_have_written(
     folder = tmp_path / ".cache" / "gputop" / "bytecode"
     assert bytecode.own_folder() == str(folder)
     assert folder.stat().st_mode & 0o777 == 0o700
+    folder.parent.chmod(0o775)
+    assert bytecode.own_folder() == str(folder), "the group is trusted"
     folder.parent.chmod(0o777)
     assert bytecode.own_folder() is None
     folder.parent.chmod(0o755)

@@ -15,7 +15,7 @@ from gputop.commands.probe import document as probe_document
 from gputop.commands.probe import nccl_text
 from gputop.exits import ANSWERED, CANNOT_TELL, FAILURES
 from gputop.live import probing
-from gputop.measuring.nccl_check import NcclCheck, check_run
+from gputop.measuring.nccl_check import NcclCheck, check_run, library_of
 from gputop.measuring.runs import ProbeRequest, ProbeResult, to_measurement
 from gputop.probes.protocol import messages as protocol
 from gputop.probes.protocol.outcome import Outcome
@@ -257,3 +257,14 @@ async def test_the_controller_runs_nccl_and_keeps_what_it_proved(
         app.post_message(messages.NcclChecked(check))
         await settle(pilot)
         assert app.nccl_check == check
+
+
+def test_rccl_without_torch_is_predicted_and_kept_as_rccl() -> None:
+    hello = protocol.Hello(
+        "nccl", "nccl/1", "3.11", "gpu", (), nccl="2.21.5", library="RCCL", nccl_path="/a"
+    )
+    ran = ProbeResult(outcome=Outcome("finished", "a test", 1.0, hello=hello))
+    assert library_of(ran) == "rccl-2.21.5"
+    kept = to_measurement(said("init", "a", value=1.0), "nccl", hello)
+    assert dict(kept.versions)["rccl"] == "2.21.5"
+    assert "nccl" not in dict(kept.versions)

@@ -105,7 +105,7 @@ def test_a_named_file_needs_no_search() -> None:
     working = Workers(Session, planned, threading.Event(), find)
     working.look()
     found = working.library_of(step(planned, "nccl"))
-    assert found == NcclLibrary("/a/libnccl.so.2", "--nccl-lib")
+    assert found == NcclLibrary("/a/libnccl.so.2", "--nccl-lib", named=True)
     working.warm()
     assert Session.made == []
 

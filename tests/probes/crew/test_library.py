@@ -9,12 +9,17 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psutil
 import pytest
 
+from gputop.probes.crew import means
+from gputop.probes.crew.crew import Crew
+from gputop.probes.devices.devices import Versions
 from gputop.probes.protocol.messages import Hello, Log, MeasuredValue, Note, Progress, Request
+from gputop.probes.protocol.spec import ProbeStopped
 from gputop.probes.runner.client import Session
 from tests.device_kernels.made_up import Answered, MadeUpNode
 
@@ -36,7 +41,7 @@ class Ranks:
     ) -> Answered:
         asked = {
             "folder": str(self.folder), "library": self.library, "library_found": "by a test",
-            "seconds": 500, **params,
+            "library_named": True, "seconds": 500, **params,
         }  # fmt: skip
         found = self.node.answers(Request(probe, GPUS[:gpus], asked), *words, skips=skips)
         assert list(self.folder.iterdir()) == [], "nothing of a run stays"
@@ -151,7 +156,11 @@ def test_what_cannot_be_loaded_is_one_sentence(ranks: Ranks, tmp_path: Path) -> 
     assert found.failure.text.startswith(f"the library cannot be loaded: {ranks.library}: ")
     ranks.library = "libm.so.6"
     found = ranks.run("collectives", TWO, SMALL)
-    assert found.failure.text == ("libm.so.6 has no ncclGetVersion: it is no NCCL or too old.")
+    said = "libm.so.6 has no ncclGetVersion: it is no NCCL or RCCL, or too old"
+    assert found.failure.text == f"{said}."
+    found = ranks.run("collectives", TWO, SMALL, library_named=False)
+    assert found.failure.error == "no-torch", "one that was only found leaves it to torch"
+    assert found.failure.text == f"Without torch: {said}. --nccl-lib names another library."
 
 
 def test_without_our_kernels_nothing_is_checked_and_nothing_measured(ranks: Ranks) -> None:
@@ -202,6 +211,22 @@ def test_a_node_of_amd(ranks: Ranks, node_with: Callable[..., MadeUpNode]) -> No
     ranks.library = f"{ranks.node.folder}/librccl.so.1"
     found = ranks.run("collectives", TWO, SMALL)
     assert "/sys/class/kfd does not list 0000:01:00.0" in found.failure.text
+
+
+def test_rccl_by_itself_is_called_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without torch no version of HIP says which library it is."""
+    gpus = SimpleNamespace(runtime=SimpleNamespace(is_hip=True), versions=Versions)
+    rccl = SimpleNamespace(version=lambda: "2.21.5")
+    monkeypatch.setattr(means, "open_driver", lambda: gpus)
+    monkeypatch.setattr(means, "load_library", lambda path, *, named: rccl)
+    said = means.open_means({}, "/opt/rocm/lib/librccl.so.1", lambda: None).versions()
+    assert (said.library, said.nccl, said.hip) == ("RCCL", "2.21.5", None)
+    with pytest.raises(ProbeStopped, match=r"libnccl\.so\.2 is not for GPUs of AMD") as found:
+        means.open_means({}, "/a/libnccl.so.2", lambda: None)
+    assert found.value.error == "no-torch"
+    request = Request("nccl", (), {"library": "/opt/rocm/lib/librccl.so.1"})
+    crew = Crew(request, (), (), print, 5, lambda *asked: None)
+    assert crew.library == "RCCL", "also where no rank came to say it"
 
 
 def test_keeper_worker_and_ranks_need_no_torch_and_leave_nothing(

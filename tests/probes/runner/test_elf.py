@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import struct
 import sys
 from pathlib import Path
@@ -31,6 +32,9 @@ def test_what_is_none(tmp_path: Path) -> None:
         assert linked(str(path)) is None
     assert linked(str(tmp_path)) is None
     assert linked(str(tmp_path / "gone")) is None
+    os.mkfifo(tmp_path / "pipe")
+    assert linked(str(tmp_path / "pipe")) is None, "nobody waits for a writer"
+    assert linked("/dev/zero") is None
 
 
 def _library(tags: list[tuple[int, int]], table: bytes = b"", headers_at: int = 64) -> bytes:

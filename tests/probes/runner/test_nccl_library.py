@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -98,6 +99,7 @@ def test_a_runpath_comes_after_the_environment_and_the_loader_last(place: Place)
     configured = Path(place.library("configured")).parent
     (place.folder / "etc/conf.d").mkdir()
     (place.folder / "etc/conf.d/nccl.conf").write_text(f"# ours\n{configured}\n")
+    os.mkfifo(place.folder / "etc/conf.d/a.conf")
     mine = place.library("site-packages/nvidia/nccl/lib")
     other = place.library("other")
     paths = []

@@ -15,6 +15,7 @@ from typing import Any, cast
 import psutil
 import pytest
 
+from gputop.__main__ import run as run_here
 from gputop.commands.probe.document import worst
 from gputop.commands.probe.list import print_list
 from gputop.measuring import running
@@ -152,6 +153,23 @@ def test_wrong_usage(arguments: tuple[str, ...], word: str) -> None:
     assert done.returncode == 64
     assert word in done.stderr
     assert done.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("p2p", "--nccl-lib", "torch"), "--nccl-lib is for the probes nccl and collectives"),
+        (("nccl", "--selftest", "--nccl-lib", "torch"), "--selftest uses torch on the CPU, and"),
+        (("--nccl-lib", "/x.so", "--demo", "hgx-h100-8"), "--demo simulates, and loads no library"),
+    ],
+)
+def test_a_library_that_nothing_would_load_is_refused(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], said: str
+) -> None:
+    assert run_here(["probe", *arguments]) == 64
+    told = capsys.readouterr()
+    assert said in told.err
+    assert (told.out, told.err.count("\n")) == ("", 1)
 
 
 def test_a_path_that_is_no_python_is_reported_once() -> None:
