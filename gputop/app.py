@@ -210,8 +210,8 @@ class GpuTop(QuickKeysApp[int]):
         _actions().choose_what_if(self)
 
     def on_refresh_failed(self, message: messages.RefreshFailed) -> None:
-        """Say that no report could be made."""
-        self.trouble = f"no report: {message.text}"
+        """Say what could not be made."""
+        self.trouble = f"{message.what}: {message.text}"
         if self.view is not None:
             self.view.draw_bars()
 

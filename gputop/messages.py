@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -30,9 +31,11 @@ class ReportReady(Message):
 
 @dataclass
 class RefreshFailed(Message):
-    """The refresh thread could not make a report; the text says why."""
+    """The refresh thread could not make a report, or a part of it; the text says why."""
 
     text: str
+    what: str = "no report"
+    """What is missing."""
 
 
 @dataclass
@@ -136,3 +139,5 @@ class ProbeState:
     """Why it ended; empty while it runs."""
     text: str = ""
     forcible: bool = False
+    measured: frozenset[Hashable] = frozenset()
+    """Keys of the figures of this run, once it has ended."""

@@ -158,6 +158,11 @@ class Node:
         """The same node with this prediction, which somebody made already."""
         return self._with(self._snapshot, self._wiring, _Decision(self._snapshot, prediction))
 
+    def without_nics(self) -> Node:
+        """The same node with its prediction, but without the NICs of a job over several nodes."""
+        decision = _Decision(None, self.prediction, self.why_no_prediction)
+        return self._with(self._snapshot, self._wiring, decision)
+
     def undecidable(self, why: str) -> Node:
         """The same node without a prediction, with the reason."""
         return self._with(self._snapshot, self._wiring, _Decision(why_none=why))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
+from collections.abc import Hashable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -65,6 +67,8 @@ class ProbeController:
         """The log of the last run of the probe nccl, explained and compared."""
         self.notes: dict[str, tuple[str, ...]] = {}
         """Probe -> the notes of its last run that had figures or notes."""
+        self._measured: set[Hashable] = set()
+        """Keys of the figures of the run in progress."""
 
     @property
     def running(self) -> bool:
@@ -118,6 +122,7 @@ class ProbeController:
         def go(targets: tuple[str, ...]) -> None:
             if not self.running:
                 self._host.probe = ProbeState(probe=names[0] if len(names) == 1 else "probes")
+                self._measured.clear()
                 self._probing().start_suite(names, targets, force, level, snapshot)
 
         if snapshot.is_demo:
@@ -185,6 +190,7 @@ class ProbeController:
             case messages.ProbeProgress():
                 self._change(done=message.done, total=message.total, what=message.what)
             case messages.ProbeMeasured():
+                self._measured.add(message.measurement.key)
                 # The refresher keeps the figure with the node; the next report carries it.
                 if self._host.refresher is not None:
                     self._host.refresher.add_measurements((message.measurement,))
@@ -222,6 +228,7 @@ class ProbeController:
             status=message.status,
             text=message.text,
             forcible=message.forcible,
+            measured=frozenset(self._measured),
         )
         # The status line may be too short for the reason. A cancelled probe is reported once.
         length = len(message.text) + len(f" {probe} {message.status} (P forces it): ")
@@ -235,5 +242,10 @@ class ProbeController:
 
 
 def _import_early() -> None:
-    """Import what a run needs while somebody reads what it would load."""
-    import gputop.live.probing  # noqa: F401
+    """Import what a run needs while somebody reads what it would load.
+
+    It prints nothing, neither where the program ends meanwhile nor where an import fails: the run
+    imports the same, and reports it.
+    """
+    with contextlib.suppress(Exception):
+        import gputop.live.probing  # noqa: F401

@@ -21,6 +21,8 @@ STARTUP_SECONDS = 2.0
 STARTUP_GAP_SECONDS = 0.03
 PREDICT_AFTER_SECONDS = 0.5
 """Predicting computes for a tenth of a second, so it waits until the first picture is drawn."""
+NO_NICS = "no NICs between nodes"
+"""What a report lacks where they could not be worked out."""
 WAKE_SECONDS = 0.5
 """How long new measurements wait at most for a silent feed."""
 
@@ -145,18 +147,21 @@ class Refresher:
         late = time.monotonic() - self._started >= PREDICT_AFTER_SECONDS
         if not late or not self._undecided():
             return
-        node = self._report.node
+        node, trouble = self._report.node, ""
         try:
             node = node.decide()
-            # Made here, where no screen waits for it.
-            _ = node.nic_views
         except Exception as error:
             # Reported once: another try on the same machine would fail alike.
             node = node.undecidable(f"{type(error).__name__}: {error}")
             raise
+        else:
+            # Asked for here, where no screen waits for it.
+            node, trouble = with_nics(node)
         finally:
             self._report = self._report.of(node)
             self._send(ReportReady(self._report))
+        if trouble:
+            self._send(RefreshFailed(trouble, NO_NICS))
 
     def _with_news(self) -> None:
         """Add the events and, where the rules are due, their diagnosis."""
@@ -183,6 +188,18 @@ class Refresher:
     def _send(self, message: Any) -> None:
         if not self._closed.is_set():
             self._post(message)
+
+
+def with_nics(node: Node) -> tuple[Node, str]:
+    """A decided node whose NICs are worked out, and what went wrong; "" where nothing did.
+
+    A failure leaves the prediction as it is, without NICs, so that no screen meets it again.
+    """
+    try:
+        _ = node.nic_views
+    except Exception as error:  # noqa: BLE001 - a mistake of ours in one part leaves the others
+        return node.without_nics(), f"{type(error).__name__}: {error}"
+    return node, ""
 
 
 def _with_measurements(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
+from gputop.live.refresh import NO_NICS, with_nics
 from gputop.topology.diagnosis.engine import Diagnosis
 from gputop.topology.expectation.cost.costs import costs_of
 from gputop.topology.flags.what_if.applied import with_changes
@@ -47,7 +48,7 @@ def work_out(
 ) -> WhatIfOutcome | None:
     """Predict with the changes and ask the rules; None when a newer request has come."""
     node = real.node.follow(with_changes(real.snapshot, changes)).decide()
-    _ = node.nic_views
+    node, trouble = with_nics(node)
     try:
         comparison = study.change(changes)
         cost = costs_of(node).all_reduce
@@ -61,7 +62,7 @@ def work_out(
         node=node,
         diagnosis=None if real.diagnosis is None else diagnose(node),
         basis=real,
-        summary=summary,
+        summary=(*summary, f"{NO_NICS}: {trouble}") if trouble else summary,
     )
 
 

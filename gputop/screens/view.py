@@ -246,7 +246,7 @@ class View(Screen[None], KeptLines):
         probe = self.probe
         if report is None or probe is None or probe.running or probe.status != "finished":
             return ()
-        line = counted(report, probe.probe)
+        line = counted(report, probe.measured)
         if not line or self.name == "probes":
             return line
         place = str(NAMES.index("probes") + 1)

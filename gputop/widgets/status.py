@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Hashable, Sequence
 from typing import TYPE_CHECKING
 
 from gputop.terminal.clean import clean
@@ -143,8 +143,14 @@ def news_line(events: Sequence[Event], now: float, place: int) -> Line:
     )
 
 
-def counted(report: Report, probe: str) -> Line:
-    """The clause "· ▼ 2 of 11 figures low" of one probe, or of all for "probes"; may be empty."""
+_POOR = ("low", "too long")
+
+
+def counted(report: Report, measured: Collection[Hashable]) -> Line:
+    """The clause "· ▼ 2 of 11 figures low" of the figures with these keys; may be empty.
+
+    `measured`: `Measurement.key` of what a run measured. Figures of earlier runs are not counted.
+    """
     from gputop.measuring.judged import judged
     from gputop.widgets.meters import verdict_of
 
@@ -152,15 +158,22 @@ def counted(report: Report, probe: str) -> Line:
     figures = [
         figure
         for figure in report.snapshot.measurements
-        if figure.value is not None and probe in (figure.probe, "probes")
+        if figure.value is not None and figure.key in measured
     ]
-    words = Counter(verdict_of(known.of(figure))[1] for figure in figures)
     if not figures:
         return EMPTY
-    low, long = words["low"], words["too long"]
-    if low or long:
-        how = "low or too long" if low and long else "low" if low else "too long"
-        return ((" · ", "muted"), (f"▼ {low + long} of {len(figures)} figures {how}", "bad"))
+    verdicts = [verdict_of(known.of(figure)) for figure in figures]
+    words = Counter(word for _, word, _ in verdicts)
+    poor = [(word, ink) for _, word, ink in verdicts if word in _POOR]
+    if poor:
+        alarms = [word for word, ink in poor if ink == "bad"]
+        shown = alarms or [word for word, _ in poor]
+        many = f"▼ {len(shown)} of {len(figures)} figures {' or '.join(sorted(set(shown)))}"
+        if not alarms:
+            return ((" · ", "muted"), (f"{many}, by known causes", "warn"))
+        more = len(poor) - len(alarms)
+        rest = ((f", {more} more by known causes", "warn"),) if more else ()
+        return ((" · ", "muted"), (many, "bad"), *rest)
     said: list[tuple[str, str]] = []
     if healthy := words["healthy"]:
         said.append((f"✓ {healthy} of {len(figures)} figures healthy", "good"))
