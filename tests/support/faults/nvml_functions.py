@@ -49,6 +49,7 @@ DEVICE = (
     "nvmlDeviceGetCurrPcieLinkGeneration", "nvmlDeviceGetCurrPcieLinkWidth",
     "nvmlDeviceGetPcieReplayCounter", "nvmlDeviceGetRemappedRows",
     "nvmlDeviceGetRetiredPagesPendingStatus", "nvmlDeviceGetCurrentClocksEventReasons",
+    "nvmlDeviceGetUnrepairableMemoryFlag_v1",
     "nvmlDeviceGetPowerUsage", *NUMBERED, *RENAMED, *LINK_ANSWERS, *LISTS,
     "nvmlDeviceGetP2PStatus", "nvmlDeviceGetTopologyCommonAncestor", "nvmlDeviceGetFieldValues",
 )  # fmt: skip

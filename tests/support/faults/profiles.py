@@ -18,7 +18,8 @@ Raw = dict[str, Any]
 _LAPTOP_LACKS = (
     "nvmlDeviceGetSerial", "nvmlDeviceGetBoardPartNumber", "nvmlDeviceGetModuleId",
     "nvmlDeviceGetEccMode", "nvmlDeviceGetMigMode", "nvmlDeviceGetRemappedRows",
-    "nvmlDeviceGetRetiredPagesPendingStatus", "ecc00", "ecc01", "ecc10", "ecc11",
+    "nvmlDeviceGetRetiredPagesPendingStatus", "nvmlDeviceGetUnrepairableMemoryFlag_v1",
+    "ecc00", "ecc01", "ecc10", "ecc11",
     "nvmlDeviceGetPowerManagementLimitConstraints", "threshold2", "fabric",
     "nvmlDeviceGetEnforcedPowerLimit", "nvmlDeviceGetPowerManagementDefaultLimit",
 )  # fmt: skip

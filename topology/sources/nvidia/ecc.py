@@ -17,7 +17,8 @@ from .answers import NVML
 
 _ROWS = "nvmlDeviceGetRemappedRows"
 _PENDING = "nvmlDeviceGetRetiredPagesPendingStatus"
-_ASKED = ("ecc00", "ecc10", "ecc01", "ecc11", _ROWS, "retired0", "retired1", _PENDING)
+_BEYOND = "nvmlDeviceGetUnrepairableMemoryFlag_v1"
+_ASKED = ("ecc00", "ecc10", "ecc01", "ecc11", _ROWS, "retired0", "retired1", _PENDING, _BEYOND)
 _MOST = 512
 """Different answers that are kept: more than a node has GPUs."""
 
@@ -54,6 +55,7 @@ def _understood(answers: list[Raw]) -> EccCounts:
         "pages_retired_single": _length(own, "pages_retired_single", "retired0"),
         "pages_retired_double": _length(own, "pages_retired_double", "retired1"),
         "retirement_pending": own.flag("retirement_pending", _PENDING),
+        "unrepairable": own.flag("unrepairable", _BEYOND),
     }
     return EccCounts(gaps=own.gaps, **values)
 

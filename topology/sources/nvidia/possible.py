@@ -51,6 +51,7 @@ _ANSWERS: dict[str, Any] = {
     "nvmlDeviceGetPerformanceState": (0, 32),
     "nvmlDeviceGetRemappedRows": {0: COUNT, 1: COUNT, 2: FLAG, 3: FLAG},
     "nvmlDeviceGetRetiredPagesPendingStatus": FLAG,
+    "nvmlDeviceGetUnrepairableMemoryFlag_v1": FLAG,
     "nvmlDeviceGetCurrentClocksEventReasons": (0, 2**32),
     "fabric": {"state": CODE, "status": CODE, "healthMask": (0, 2**32), "healthSummary": CODE},
     "temp": DEGREES,

@@ -52,6 +52,7 @@ SLOWLY = (
     "nvmlDeviceGetPcieReplayCounter",
     "nvmlDeviceGetRemappedRows",
     "nvmlDeviceGetRetiredPagesPendingStatus",
+    "nvmlDeviceGetUnrepairableMemoryFlag_v1",
 )
 OTHERS = (
     "nvmlDeviceGetCurrentClocksEventReasons",

@@ -104,6 +104,7 @@ def test_the_figures_of_the_moment_are_read(part: Part) -> None:
     assert len(first.nvlinks) == 18
     assert first.ecc is not None
     assert first.ecc.rows_remapped_corrected == 0
+    assert first.ecc.unrepairable is False
     assert first.ecc.why("corrected_volatile") == "not asked"
 
 

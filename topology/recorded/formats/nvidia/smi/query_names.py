@@ -32,6 +32,7 @@ NAMES = {
     "Utilization/GPU": "utilization/gpu_util",
     "Utilization/Memory": "utilization/memory_util",
     "Retired Pages/Single Bit ECC": "retired_pages/multiple_single_bit_retirement/retired_count",
+    "ECC Errors/Unrepairable Memory": "ecc_errors/unrepairable_memory",
     "Retired Pages/Double Bit ECC": "retired_pages/double_bit_retirement/retired_count",
     "Retired Pages/Pending Page Blacklist": "retired_pages/pending_retirement",
     "Retired Pages/Pending": "retired_pages/pending_retirement",

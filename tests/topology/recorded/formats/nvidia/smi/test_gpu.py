@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.engine import diagnose
 from gputop.topology.model.snapshot import NodeSnapshot
@@ -52,6 +54,27 @@ def test_memory_that_cannot_be_repaired_is_proven_by_errors_alone() -> None:
         node = merge([part], taken_at=0.0, source=("text",), gputop="")
         found = {one.id: one for one in diagnose(Case(Node(node))).findings}
         assert found["memory-unrepairable"].severity == severity
+
+
+@pytest.mark.parametrize(
+    ("name", "word"),
+    [
+        ("nvidia-public/gb200-4.xml", False),
+        ("nvidia-public/rubin-4.xml", True),
+        ("nvidia-smi/h100-mig-q.txt", False),
+        ("nvidia-smi/l40s-q.txt", None),
+    ],
+)
+def test_memory_beyond_repair_is_a_flag_of_every_output(name: str, word: bool | None) -> None:
+    read = load([str(RECORDINGS / name)]).snapshot
+    (ecc, *_) = (one.ecc for one in read.readings.gpus)
+    assert ecc is not None
+    assert ecc.unrepairable is word
+    if word is None:
+        assert ecc.why("unrepairable") == "nvidia-smi prints N/A", "No is healthy, N/A is not known"
+    found = diagnose(Case(Node(read)))
+    assert ("memory-unrepairable" in found.examined) == (word is not None)
+    assert ("memory-unrepairable" in {one.id for one in found.findings}) == (word is True)
 
 
 def test_a_reason_for_slow_clocks_that_is_new_is_not_lost() -> None:
