@@ -94,6 +94,7 @@ class Version(VersionEntry, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     cumem: bool
     cumem_auto: bool
     mnnvl: bool
+    ring_exchange: Literal["never", "even", "crossing", "pairs", "own"]
     xgmi_gbs: tuple[tuple[str, float], ...] = ()
     near_nics_alike: bool = False
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import click
@@ -10,6 +11,7 @@ from gputop import __version__
 from gputop.commands.explain.advice import advice
 from gputop.commands.explain.advice import lines as advice_lines
 from gputop.commands.explain.document import document
+from gputop.commands.explain.hosts import sections as sections_of_hosts
 from gputop.commands.explain.text import lines
 from gputop.commands.options import completing, json_option, say_problems, source_options
 from gputop.commands.predicting import changes_of, pair_of, predicting_options, selected
@@ -24,6 +26,8 @@ from gputop.topology.flags.account.whatif_text import sections
 from gputop.topology.flags.values.predicting import predict_with_flags
 from gputop.topology.flags.what_if.whatif import compare
 from gputop.topology.nccl.decide.predict import NoGpusError
+from gputop.topology.nccl.hosts.across import LIMIT, across
+from gputop.topology.nccl.hosts.missing import UnknownNicError
 from gputop.topology.nccl.prediction import NO_NVLS
 from gputop.topology.nccl.settings import Settings
 from gputop.topology.nccl.versions import UnknownVersionError
@@ -33,6 +37,8 @@ if TYPE_CHECKING:
     from gputop.topology.expectation.cost.cost import Cost
     from gputop.topology.nccl.prediction import Prediction
 
+HOST = re.compile(r"[0-9]{1,4}", re.ASCII)
+
 
 @click.command("explain")
 @click.argument("src", required=False, shell_complete=completing("ranks"))
@@ -41,9 +47,16 @@ if TYPE_CHECKING:
 @predicting_options
 @click.option(
     "--nodes",
-    type=click.Choice(["1", "2"]),
-    default="1",
-    help="2: also predict two identical hosts.",
+    type=click.IntRange(1, LIMIT),
+    default=1,
+    metavar="N",
+    help=f"Also predict N hosts like this one, up to {LIMIT}: rings, trees, rails.",
+)
+@click.option(
+    "--missing",
+    multiple=True,
+    metavar="HOST:NIC",
+    help="With --nodes: a NIC that one host lacks, 3:mlx5_2; hosts count from 0. May be repeated.",
 )
 @json_option
 def command(
@@ -54,7 +67,8 @@ def command(
     settings: tuple[str, ...],
     library: str | None,
     gpus: str | None,
-    nodes: str,
+    nodes: int,
+    missing: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Predict transport, path, rings, trees and algorithms, with the reason for each.
@@ -63,6 +77,7 @@ def command(
     all pairs of the communicator are shown.
     """
     changes = changes_of(settings)
+    lacking = missing_of(missing, nodes)
     snapshot = read_snapshot(sources, demo)
     say_problems(snapshot)
     addresses = selected(gpus, snapshot.machine)
@@ -72,10 +87,21 @@ def command(
         if changes:
             changed = Settings.of(snapshot, changes)
             prediction = predict_with_flags(snapshot, changed, library=library, gpus=addresses)
-        two = None
-        if nodes == "2":
+        two = many = None
+        if nodes == 2:
             changed = Settings.of(snapshot, changes)
             two = predict_with_flags(snapshot, changed, library=library, gpus=addresses, nodes=2)
+        if nodes > 1:
+            many = across(
+                snapshot,
+                Settings.of(snapshot, changes),
+                library=library,
+                gpus=addresses,
+                hosts=nodes,
+                missing=lacking,
+            )
+    except UnknownNicError as error:
+        raise Exit(f"--missing: {error}", USAGE) from error
     except UnknownVersionError as error:
         raise Exit(str(error), USAGE) from error
     except NoGpusError as error:
@@ -92,8 +118,14 @@ def command(
             )
         if two is not None:
             shown.two_node = document(two, gputop=__version__, source=snapshot.source, pair=pair)
+        if many is not None:
+            shown.multi_node = many
         print_json(shown)
         return
+    if many is not None:
+        for line in section_lines(sections_of_hosts(many, prediction.assumptions), text_width()):
+            click.echo(clean(line, 400))
+        click.echo("\nOne host alone:")
     whole = not changes and addresses is None and library is None and pair is None
     known = costs_of(Node(snapshot).deciding(baseline)).all_reduce if whole else None
     _print(prediction, pair, known)
@@ -110,9 +142,22 @@ def command(
         comparison = compare(baseline, prediction, changes, slower)
         for line in section_lines(sections(comparison), text_width()):
             click.echo(clean(line, 400))
-    if two is not None:
-        click.echo("\nTwo hosts like this one:")
+    if two is not None and pair is not None:
+        click.echo("\nThe same pair in a job over two hosts:")
         _print(two, pair)
+
+
+def missing_of(words: tuple[str, ...], nodes: int) -> tuple[tuple[int, str], ...]:
+    """--missing HOST:NIC as pairs, each once."""
+    found: dict[tuple[int, str], None] = {}
+    for text in words:
+        host, colon, nic = text.partition(":")
+        if not colon or not nic or not HOST.fullmatch(host):
+            raise Exit(f"--missing {clean(text, 60)!r}: write HOST:NIC, such as 3:mlx5_2", USAGE)
+        found[int(host), nic] = None
+    if found and nodes == 1:
+        raise Exit("--missing needs --nodes: which host of how many lacks the NIC?", USAGE)
+    return tuple(found)
 
 
 def _print(prediction: Prediction, pair: tuple[int, int] | None, cost: Cost | None = None) -> None:

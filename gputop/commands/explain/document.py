@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from ...topology.nccl.hosts.records import MultiNode
 from ...topology.nccl.prediction import (
     AlgorithmChoice,
     DomainView,
@@ -51,6 +52,9 @@ class ExplainDocument(msgspec.Struct, kw_only=True):
     """Remarks of `check --gpus` on the design of this communicator."""
     baseline: ExplainDocument | msgspec.UnsetType = msgspec.UNSET
     two_node: ExplainDocument | msgspec.UnsetType = msgspec.UNSET
+    """What one of two equal hosts decides, with `--nodes 2`."""
+    multi_node: MultiNode | msgspec.UnsetType = msgspec.UNSET
+    """Rings, trees and rails over all hosts, with `--nodes` of two and more."""
 
 
 def document(

@@ -12,7 +12,9 @@ from ..nodes import PathType
 from ..prediction import DecisionStep, DomainView, Graphs, PairDecision
 from ..settings import Settings
 from ..system.gdr import GdrDistance
+from ..system.networks import Network
 from ..versions import Version
+from .labels import SendUse
 from .timing import Hardware
 
 KEPT = 2
@@ -71,6 +73,11 @@ class Ground:
     same."""
     gdr: GdrDistance | None = None
     """What levels of GPUDirect RDMA were compared with, or None as above."""
+    network: Network
+    nic_assumed: bool = False
+    """The source names no NIC, and a socket interface is taken for granted."""
+    sends: tuple[SendUse, ...] = ()
+    """How GPUs of several hosts send to each other; empty where all hosts are one."""
 
 
 Key = tuple[str | None, tuple[str, ...] | None, int]

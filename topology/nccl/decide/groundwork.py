@@ -19,6 +19,7 @@ from .distances import Distances
 from .domain import Domain
 from .grants import grants_of, mig_remark
 from .ground import Ground, NotedSettings
+from .labels import SendUse, sends
 from .left_out import remarks, unserved_gpus, without
 from .netviews import local_nets, net_decisions
 from .standing import Lent, Standing, footing_of
@@ -179,6 +180,9 @@ class Groundwork:
             failure=self._failure(found, pairs),
             reach=None if self.nic_assumed else reach_of(found, pairs),
             gdr=None if self.nic_assumed else gdr_of(found),
+            network=self.network,
+            nic_assumed=self.nic_assumed,
+            sends=self._sends(domains),
         )
         for view in found:
             view.system.let_go()
@@ -197,6 +201,11 @@ class Groundwork:
             nvls=wanted and here and refused is None,
             remember=remember,
         )
+
+    def _sends(self, domains: list[Domain]) -> tuple[SendUse, ...]:
+        if self.nodes == 1 or self.nic_assumed:
+            return ()
+        return tuple(use for domain in domains for use in sends(domain.computed, domain.local))
 
     def _view(self, domain: Domain, graphs: Graphs, domains: int) -> DomainView:
         system = domain.computed.system

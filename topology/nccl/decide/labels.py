@@ -55,6 +55,18 @@ class NetUse(NamedTuple):
     proxy: SystemNode
 
 
+class SendUse(NamedTuple):
+    """How a send to a GPU of another host leaves this one, on channel 0."""
+
+    src: int
+    dst: int
+    """The rank on this host that the other one has on its own."""
+    net: int
+    """Number of the NIC."""
+    relay: int
+    """Rank of the GPU that hands the bytes over, -1 when the sender does it itself."""
+
+
 def net_label(computed: Computed, name: str, src: SystemNode, use: NetUse, *, shared: bool) -> str:
     """`NET/IB/0(3)/GDRDMA/Shared` for a send."""
     gdr = computed.gdr.check(src, use.net, send=True).mode
@@ -87,6 +99,19 @@ def send_uses(computed: Computed, local: LocalNets, src: SystemNode, peer_dev: i
             break
         if use not in found:
             found.append(use)
+    return found
+
+
+def sends(computed: Computed, local: LocalNets) -> list[SendUse]:
+    """Every GPU of a view towards every GPU of such a view on another host, by rank."""
+    gpus = sorted(computed.system.nodes["GPU"], key=lambda gpu: gpu.rank)
+    found = []
+    for src in gpus:
+        for dst in gpus:
+            use = _send_use(computed, local, src, dst.dev, 0)
+            if use is not None:
+                relay = -1 if use.proxy is src else use.proxy.rank
+                found.append(SendUse(src.rank, dst.rank, use.net.dev, relay))
     return found
 
 

@@ -19,6 +19,8 @@ NOT_FOLLOWED = (
     ("NCCL_RINGS", "rings given by hand are not followed"),
     ("NCCL_TUNER_PLUGIN", "a tuner plugin may choose other algorithms than predicted"),
 )
+MORE = 2
+"""Hosts, as many as make a graph search look at NICs; it asks for nothing but this."""
 
 
 def predict(
@@ -38,7 +40,24 @@ def predict(
     Raises NoGpusError, UnknownVersionError.
     """
     settings = Settings.of(snapshot) if settings is None else settings
-    key = library, None if gpus is None else tuple(gpus), nodes
+    ground = ground_of(snapshot, settings, library, gpus, nodes, standing)
+    return _predicted(ground, settings, nodes)
+
+
+def ground_of(
+    snapshot: NodeSnapshot,
+    settings: Settings,
+    library: str | None,
+    gpus: Sequence[str] | None,
+    nodes: int,
+    standing: Standing | None = None,
+) -> Ground:
+    """What a prediction decides before its tuning, made now or kept from one before.
+
+    `nodes`: number of identical hosts; all counts above one have the same ground. Raises as
+    `predict`.
+    """
+    key = library, None if gpus is None else tuple(gpus), min(nodes, MORE)
     ground = known_ground(snapshot, key, settings)
     if ground is None and standing is not None:
         ground = standing.ground(key, settings)
@@ -48,7 +67,7 @@ def predict(
         keep_ground(snapshot, key, noted.asked, ground)
         if standing is not None:
             standing.keep(key, noted.asked, ground)
-    return _predicted(ground, settings, nodes)
+    return ground
 
 
 def _predicted(ground: Ground, settings: Settings, nodes: int) -> Prediction:

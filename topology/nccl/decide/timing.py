@@ -58,22 +58,18 @@ def hardware_of(systems: Sequence[System]) -> Hardware:
     )
 
 
-def timing_of(
+def input_of(
     hardware: Hardware,
     graphs: Sequence[Graphs],
-    version: Version,
     settings: Settings,
     *,
-    asked: str,
+    number: str,
     ranks: int,
     nodes: int,
-) -> Timing:
-    """Run the tuning model; `asked` is the version as it was named, "nccl-2.28.9"."""
-    number = asked.rpartition("-")[2]
-    if version.library != "nccl":
-        return Timing(assumptions=tuple(filter(None, (assumption(version.library, number),))))
+) -> TuningInput:
+    """What the tuning model of NCCL `number` looks at; `graphs` are those of all views."""
     merged = merge(graphs)
-    comm = TuningInput(
+    return TuningInput(
         graphs=merged,
         ranks=ranks,
         nodes=nodes,
@@ -88,6 +84,23 @@ def timing_of(
         number=number,
         settings=settings,
     )
+
+
+def timing_of(
+    hardware: Hardware,
+    graphs: Sequence[Graphs],
+    version: Version,
+    settings: Settings,
+    *,
+    asked: str,
+    ranks: int,
+    nodes: int,
+) -> Timing:
+    """Run the tuning model; `asked` is the version as it was named, "nccl-2.28.9"."""
+    number = asked.rpartition("-")[2]
+    if version.library != "nccl":
+        return Timing(assumptions=tuple(filter(None, (assumption(version.library, number),))))
+    comm = input_of(hardware, graphs, settings, number=number, ranks=ranks, nodes=nodes)
     table = tuning_of(comm)
     count = coll_channels(comm)
     return Timing(

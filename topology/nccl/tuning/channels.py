@@ -22,6 +22,11 @@ def coll_channels(comm: TuningInput) -> int:
 
 def own_channels(comm: TuningInput) -> int:
     """Channels of ring and tree, before those of NVLS are looked at."""
+    return max(kept_channels(comm), channel_minimum(comm), cta_limits(comm)[0])
+
+
+def kept_channels(comm: TuningInput) -> int:
+    """Channels before the user's minimum, up to which they are copied again from the first on."""
     version = comm.version
     most = version.max_channels
     count = min(most, 2 * comm.searched)
@@ -29,9 +34,7 @@ def own_channels(comm: TuningInput) -> int:
     fast = comm.graph("RING").bw_intra > FAST_RING_GBS
     if modern and comm.nodes > 1 and fast and count < ENOUGH:
         count *= 2
-    least, ceiling = cta_limits(comm)
-    count = min(count, channel_maximum(comm), ceiling)
-    return max(count, channel_minimum(comm), least)
+    return min(count, channel_maximum(comm), cta_limits(comm)[1])
 
 
 def channel_maximum(comm: TuningInput) -> int:

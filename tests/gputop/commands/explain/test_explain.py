@@ -87,6 +87,10 @@ def test_a_changed_variable_brings_the_baseline(topology: str) -> None:
     assert found["two_node"]["schema"] == "gputop.explain/1"
     assert found["two_node"]["graphs"]["ring"]["type_inter"] == "PIX"
     assert found["two_node"]["nodes"] == 2
+    many = found["multi_node"]
+    assert (many["hosts"], many["nodes"], many["ranks"]) == (2, 2, 16)
+    assert many["graphs"] == found["two_node"]["graphs"]
+    assert many["choices"] == found["two_node"]["choices"]
 
 
 def test_one_pair_and_a_part_of_the_gpus(topology: str) -> None:
@@ -112,6 +116,10 @@ def test_the_callers_variables_do_not_count_for_a_file(topology: str) -> None:
         (("--set", "NCCL_DEBUG"), 64),
         (("--nccl", "newest"), 64),
         (("--gpus", "9"), 64),
+        (("--nodes", "0"), 64),
+        (("--missing", "0:mlx5_0"), 64),
+        (("--nodes", "3", "--missing", "mlx5_0"), 64),
+        (("--nodes", "3", "--missing", "3:mlx5_0"), 64),
         (("--set", "CUDA_VISIBLE_DEVICES="), 3),
     ],
 )

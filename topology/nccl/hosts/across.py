@@ -1,0 +1,278 @@
+"""What the library does over many equal hosts; nothing here asks a machine.
+
+One host is searched, and one more for each set of missing NICs: equal hosts are alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ...model.snapshot import NodeSnapshot
+from ..decide.ground import Ground
+from ..decide.predict import ground_of, predict
+from ..decide.timing import Hardware, input_of, timing_of
+from ..prediction import AlgorithmChoice, DomainView, Graphs, Prediction
+from ..settings import Settings
+from ..tuning.channels import kept_channels, nvls_channels
+from ..tuning.inputs import TuningInput
+from ..tuning.merging import merge
+from .bound import bound_of
+from .joining import nvls_trees, rings, trees
+from .missing import lacking_nics, without_nics
+from .node import HostView, JobNode, nic_name
+from .rails import aligned, rails
+from .records import HostRing, MultiNode, NicLoss, SendRoute
+from .spread import Spread, bus_gbs
+
+LIMIT = 1024
+"""Hosts; the answer has a line for each of them and channel."""
+SOCKET = "eth0"
+"""The interface that is assumed where no NIC is named."""
+
+
+def across(
+    snapshot: NodeSnapshot,
+    settings: Settings | None = None,
+    *,
+    library: str | None = None,
+    gpus: Sequence[str] | None = None,
+    hosts: int,
+    missing: Sequence[tuple[int, str]] = (),
+) -> MultiNode:
+    """The prediction for `hosts` hosts like this one, 2 to LIMIT.
+
+    `missing`: (host, NIC) for each NIC that a host lacks. Raises NoGpusError,
+    UnknownVersionError, UnknownNicError; ValueError for another number of hosts.
+    """
+    if not 2 <= hosts <= LIMIT:
+        raise ValueError(f"{hosts} hosts: 2 to {LIMIT} can be predicted")
+    settings = Settings.of(snapshot) if settings is None else settings
+    whole = predict(snapshot, settings, library=library, gpus=gpus, nodes=hosts)
+    alone = predict(snapshot, settings, library=library, gpus=gpus)
+    ground = ground_of(snapshot, settings, library, gpus, hosts)
+    known = {nic_name(net) for view in ground.views for net in view.nets}
+    lacking = lacking_nics(known, hosts, missing)
+    grounds = {frozenset[str](): ground}
+    for names in dict.fromkeys(lacking.values()):
+        # Each is a snapshot of its own, and would take the place of one that is asked for again.
+        grounds[names] = ground_of(without_nics(snapshot, names), settings, library, gpus, hosts)
+    made = _Across(grounds, lacking, hosts, settings)
+    assumed = (*made.assumptions(), *_linked(snapshot), *whole.assumptions)
+    return made.result(whole, alone.views, tuple(missing), assumed)
+
+
+def _linked(snapshot: NodeSnapshot) -> Iterator[str]:
+    """Hosts of one rack may share an NVLink domain, which changes everything."""
+    fabrics = (gpu.fabric for gpu in snapshot.machine.gpus if gpu.fabric is not None)
+    if any((fabric.cluster_uuid or "").strip("0-") for fabric in fabrics):
+        yield (
+            "no NVLink leads from host to host (MNNVL), though the GPUs are in an NVLink cluster "
+            "that may hold other hosts"
+        )
+
+
+class _Across:
+    """The nodes of one communicator, in the order of their ranks."""
+
+    def __init__(
+        self,
+        grounds: dict[frozenset[str], Ground],
+        lacking: dict[int, frozenset[str]],
+        hosts: int,
+        settings: Settings,
+    ) -> None:
+        self.hosts, self.lacking, self.settings = hosts, lacking, settings
+        self.grounds = grounds
+        self.whole = grounds[frozenset()]
+        self.kinds = {names: _kinds(ground) for names, ground in grounds.items()}
+        self.nodes = [
+            JobNode(host, host * self.whole.ranks, kind)
+            for host in range(hosts)
+            for kind in self.kinds[lacking.get(host, frozenset())]
+        ]
+
+    @property
+    def present(self) -> list[frozenset[str]]:
+        """The sets of missing NICs that occur."""
+        every = len(self.lacking) == self.hosts
+        return [names for names in self.grounds if names or not every]
+
+    def failure(self) -> str | None:
+        """Why hosts that differ in their NICs would not start together."""
+        for host, names in sorted(self.lacking.items()):
+            ground = self.grounds[names]
+            if ground.failure:
+                return f"host {host}: {ground.failure}"
+            if ground.network.name != self.whole.network.name or ground.nic_assumed:
+                return (
+                    f"host {host} has no NIC left for {self.whole.network.name} and would take "
+                    f"{ground.network.name}; hosts with different networks do not connect"
+                )
+        return None
+
+    def comm(self, graphs: Sequence[Graphs]) -> TuningInput | None:
+        """What NCCL's tuning model looks at; None for RCCL, which has another."""
+        ground = self.whole
+        if ground.version.library != "nccl":
+            return None
+        return input_of(
+            self.hardware(),
+            graphs,
+            self.settings,
+            number=ground.library.rpartition("-")[2],
+            ranks=ground.ranks * self.hosts,
+            nodes=len(self.nodes),
+        )
+
+    def result(
+        self,
+        whole: Prediction,
+        alone: tuple[DomainView, ...],
+        missing: tuple[tuple[int, str], ...],
+        assumptions: tuple[str, ...],
+    ) -> MultiNode:
+        """The answer; `whole`: with all NICs, `alone`: in a job of one host."""
+        ground, nodes = self.whole, self.nodes
+        graphs = [node.kind.view.graphs for node in nodes]
+        # Equal nodes are alike: every kind counts once.
+        distinct = list({id(one): one for one in graphs}.values())
+        merged = merge(distinct)
+        comm = self.comm(distinct)
+        timing = timing_of(
+            self.hardware(),
+            distinct,
+            ground.version,
+            self.settings,
+            asked=ground.library,
+            ranks=ground.ranks * self.hosts,
+            nodes=len(nodes),
+        )
+        searched = _searched(merged)
+        total = 2 * searched if timing.coll_channels is None else timing.coll_channels
+        kept = total if comm is None else min(total, kept_channels(comm))
+        spread = Spread(searched, total, kept)
+        ring_list = rings(nodes, ground.version, spread.of_rings())
+        tree_list = trees(nodes, (spread.of_trees(0), spread.of_trees(1)))
+        largest = timing.choices[-1] if timing.choices else None
+        ring = merged.ring
+        ring_gbs = 0.0 if ring is None else round(searched * ring.bw_inter, 3)
+        kinds = [kind for names in self.present for kind in self.kinds[names]]
+        failure = whole.failure or self.failure() or timing.failure
+        return MultiNode(
+            library=whole.library,
+            hosts=self.hosts,
+            nodes=len(nodes),
+            ranks=ground.ranks * self.hosts,
+            network=ground.network.name,
+            gdr=_gdr(ring_list),
+            bound=bound_of(
+                kinds,
+                alone[0] if len(alone) == 1 else None,
+                comm,
+                largest,
+                "host" if len(nodes) == self.hosts else "node",
+            ),
+            ring_gbs=ring_gbs,
+            aligned=aligned(ring_list, tree_list),
+            rings=tuple(ring_list),
+            trees=tuple(tree_list),
+            nvls_trees=nvls_trees(nodes, 0 if comm is None else nvls_channels(comm)),
+            rails=rails(self.kinds[frozenset()], ring_list, tree_list, missing),
+            send_routes=_routes(ground, self.kinds[frozenset()]),
+            graphs=merged,
+            coll_channels=timing.coll_channels,
+            choices=timing.choices,
+            tuning=timing.tuning,
+            failure=failure,
+            missing=missing,
+            change=self.change(whole, searched, ring_gbs, largest)
+            if missing and not failure
+            else None,
+            assumptions=assumptions,
+        )
+
+    def hardware(self) -> Hardware:
+        """The figures of the narrowest host."""
+        found = [self.grounds[names].hardware for names in self.present]
+        speeds = [one.net_gbs for one in found if one.net_gbs is not None]
+        return found[0]._replace(net_gbs=min(speeds, default=None))
+
+    def change(
+        self,
+        whole: Prediction,
+        channels: int,
+        ring_gbs: float,
+        largest: AlgorithmChoice | None,
+    ) -> NicLoss:
+        """What the missing NICs cost."""
+        before = merge([view.graphs for view in whole.views])
+        searched = _searched(before)
+        rate = 0.0 if before.ring is None else searched * before.ring.bw_inter
+        reduced = None
+        if whole.choices and largest is not None:
+            ranks = self.whole.ranks * self.hosts
+            reduced = bus_gbs(whole.choices[-1], ranks), bus_gbs(largest, ranks)
+        return NicLoss(
+            ring_channels=(searched, channels),
+            ring_gbs=(round(rate, 3), ring_gbs),
+            all_reduce_gbs=reduced,
+        )
+
+    def assumptions(self) -> Iterator[str]:
+        """What only several hosts take for granted."""
+        yield "all hosts are equal, and ranks count host by host in the order of the launcher"
+        if self.whole.nic_assumed:
+            yield f"each host has the interface {SOCKET} of 10 Gbit/s"
+        else:
+            yield "the switches let every NIC reach every other: a job tells, no host can"
+        if self.lacking:
+            yield "a missing NIC is missing from the start of the job"
+        if self.whole.version.library == "rccl":
+            yield (
+                "rings and trees between hosts follow RCCL's source of 2.21.5; no recording of "
+                "them was at hand"
+            )
+
+
+def _searched(graphs: Graphs) -> int:
+    """Channels that ring and tree have both."""
+    return min((one.channels for one in (graphs.ring, graphs.tree) if one is not None), default=0)
+
+
+def _kinds(ground: Ground) -> list[HostView]:
+    """The domains of a host in the order in which the library numbers nodes."""
+    assumed = SOCKET if ground.nic_assumed else ""
+    # A path over an NVSwitch has two links, or four where each GPU has a node of its own beside it.
+    switched = all(pair.path == "NVL" and (pair.hops or 1) % 2 == 0 for pair in ground.pairs)
+    views = sorted(ground.views, key=lambda view: view.ranks)
+    ranks = sorted(rank for view in views for rank in view.ranks)
+    places = {rank: place for place, rank in enumerate(ranks)}
+    return [HostView(view, places, assumed, switched) for view in views]
+
+
+def _gdr(found: Sequence[HostRing]) -> str:
+    """Whether the ends of rings use GPUDirect RDMA, sending and receiving."""
+    known = {
+        port.gdr
+        for ring in found
+        for stop in ring.stops
+        for port in (stop.sends, stop.receives)
+        if port.gdr is not None
+    }
+    if not known:
+        return "unknown"
+    return "some" if len(known) == 2 else "all" if known == {True} else "none"
+
+
+def _routes(ground: Ground, kinds: Sequence[HostView]) -> tuple[SendRoute, ...]:
+    names = {number: name for kind in kinds for number, name in kind.names.items()}
+    places = kinds[0].places
+    return tuple(
+        SendRoute(
+            src=places[use.src],
+            dst=places[use.dst],
+            nic=names.get(use.net, f"NIC {use.net}"),
+            relay=None if use.relay < 0 else places[use.relay],
+        )
+        for use in ground.sends
+    )
