@@ -170,9 +170,9 @@ def counted(report: Report, measured: Collection[Hashable]) -> Line:
         shown = alarms or [word for word, _ in poor]
         many = f"▼ {len(shown)} of {len(figures)} figures {' or '.join(sorted(set(shown)))}"
         if not alarms:
-            return ((" · ", "muted"), (f"{many}, by known causes", "warn"))
+            return ((" · ", "muted"), (f"{many}, all explained", "warn"))
         more = len(poor) - len(alarms)
-        rest = ((f", {more} more by known causes", "warn"),) if more else ()
+        rest = ((f", {more} more explained", "warn"),) if more else ()
         return ((" · ", "muted"), (many, "bad"), *rest)
     said: list[tuple[str, str]] = []
     if healthy := words["healthy"]:

@@ -106,6 +106,8 @@ def test_a_named_file_needs_no_search() -> None:
     working.look()
     found = working.library_of(step(planned, "nccl"))
     assert found == NcclLibrary("/a/libnccl.so.2", "--nccl-lib", named=True)
+    asked = worker_request(step(planned, "nccl").request, 60, found)
+    assert asked.params["library_named"] is True, "a broken one is refused, not left to torch"
     working.warm()
     assert Session.made == []
 

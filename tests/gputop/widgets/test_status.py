@@ -60,11 +60,11 @@ def test_a_low_figure_whose_cause_is_known_is_no_alarm(monkeypatch: pytest.Monke
     monkeypatch.setattr(Judged, "of", of)
     line = counted(sick, keys(sick))
     assert {ink for _, ink in line} == {"muted", "warn"}
-    assert text_of(line).endswith(" figures low, by known causes")
+    assert text_of(line).endswith(" figures low, all explained")
     known += [one.key for one in sick.snapshot.measurements if one.src == ADDRESSES[3]]
     line = counted(sick, keys(sick))
     assert [ink for _, ink in line] == ["muted", "bad", "warn"]
-    assert text_of(line).endswith(" more by known causes")
+    assert text_of(line).endswith(" more explained")
 
 
 def test_high_figures_are_counted_too() -> None:
