@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from textual import on
 from textual.app import SystemCommand
 from textual.binding import BindingType
+from textual.notifications import Notify
 from textual.reactive import reactive
 from textual.screen import Screen
 
@@ -22,6 +23,7 @@ from gputop.live.refresh import Inbox, Refresher
 from gputop.live.what_if import WhatIfController, Worked
 from gputop.screens import NAMES
 from gputop.screens.key_line import COMMON
+from gputop.screens.notice import Notice
 from gputop.screens.selection import PickedDevices
 from gputop.screens.view import View
 from gputop.stylesheet import KeptStylesheet
@@ -56,7 +58,6 @@ class GpuTop(QuickKeysApp[int]):
     TITLE = "gputop"
     CSS_PATH = str(THEMES / "gputop.tcss")
     DEFAULT_MODE = NAMES[0]
-    NOTIFICATION_TIMEOUT = 6
     BINDINGS: ClassVar[list[BindingType]] = bindings(COMMON)
 
     report: reactive[Report | None] = reactive(None, init=False, repaint=False)
@@ -179,7 +180,7 @@ class GpuTop(QuickKeysApp[int]):
 
     def say(self, text: str, **rest: Any) -> None:
         """Notify, as plain text."""
-        self.notify(clean(text, 600), markup=False, **rest)
+        self.post_message(Notify(Notice(clean(text, 600), **rest)))
 
     def guarded(self, work: Callable[..., T], *given: object) -> T | None:
         """Run what draws or explains a report; a mistake of ours becomes a line on the screen."""
