@@ -8,6 +8,7 @@ SUMMARIES = {
     "log": "Explain a debug log of NCCL or RCCL.",
     "probe.command": "Measure GPUs and their links.",
     "check.command": "Check whether the node is fit; set the exit code.",
+    "fleet.command": "Judge many nodes; plan which pairs to measure next.",
     "doctor": "Say what gputop found on this machine, for a bug report.",
     "completion": "Print the completion script of bash, zsh or fish.",
 }

@@ -42,13 +42,26 @@ def manual() -> str:
     for name, summary in zip(NAMES, SUMMARIES.values(), strict=True):
         command = root.get_command(click.Context(root), name)
         assert command is not None
-        usage = " ".join(command.collect_usage_pieces(click.Context(command, info_name=name)))
-        lines += [f".SS gputop {name} {_plain(usage)}", _plain(summary), ".PP"]
-        lines += [*_paragraphs(command), *_options(command)]
+        lines += _command(name, command, summary)
+        if isinstance(command, click.Group):
+            context = click.Context(command)
+            for lower in command.list_commands(context):
+                found = command.get_command(context, lower)
+                assert found is not None
+                lines += _command(f"{name} {lower}", found)
     lines += [".SH EXIT STATUS"]
     for code, meaning in CODES.items():
         lines += [".TP", f".B {code}", _plain(meaning)]
     return "\n".join(lines) + "\n"
+
+
+def _command(name: str, command: click.Command, summary: str = "") -> Iterator[str]:
+    usage = " ".join(command.collect_usage_pieces(click.Context(command, info_name=name)))
+    yield f".SS gputop {name} {_plain(usage)}"
+    if summary:
+        yield from (_plain(summary), ".PP")
+    yield from _paragraphs(command)
+    yield from _options(command)
 
 
 def _paragraphs(command: click.Command) -> Iterator[str]:

@@ -16,6 +16,7 @@ APART = {
     "device_kernels": "runs the probes' GPU kernels on the CPU, compiled as C++",
     "endurance": "holds what runs for long and is started by hand",
     "fakes": "programs and modules that stand in for real ones in processes that tests start",
+    "fleet_plans": "plants faults in made-up fleets and counts what the planning finds, by hand",
     "house": "what holds for the repository as a whole, its documents and packages included",
     "outputs": "records what every command prints, so that two states can be compared",
     "pictures": "draws every screen for docs, by hand",

@@ -22,6 +22,7 @@ WRITTEN = ("node.json", "before.json", "healthy-sister.json")
 """Snapshots that a reader has written."""
 NOT_RUN = {
     "probe": "measures",
+    "fleet plan": "reads what many nodes measured",
     "-": "reads stdin",
     "check --full": "measures",
 }

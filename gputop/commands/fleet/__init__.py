@@ -1,0 +1,1 @@
+"""`gputop fleet`: many nodes."""

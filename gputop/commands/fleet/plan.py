@@ -1,0 +1,268 @@
+"""`gputop fleet plan`: which pairs of nodes to measure next, and whom the results accuse."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from pathlib import Path
+
+import click
+
+from gputop import __version__
+from gputop.commands.fleet.plan_text import lines
+from gputop.commands.options import completing, json_option
+from gputop.exits import ANSWERED, CANNOT_TELL, FAILURES, USAGE, WARNINGS, Exit
+from gputop.terminal.clean import clean
+from gputop.terminal.lines import print_json, say
+from gputop.terminal.output import print_document
+from gputop.terminal.writing import code_of, write_whole
+from gputop.topology.fleet.hosts import expand, in_order
+from gputop.topology.fleet.planning.document import plan_fields
+from gputop.topology.fleet.planning.fabric import SwitchFabric
+from gputop.topology.fleet.planning.fabric_text import (
+    LIMIT_BYTES,
+    fabric_from,
+    fabric_guessed,
+)
+from gputop.topology.fleet.planning.folder import PLAN, FolderRead, read_folder
+from gputop.topology.fleet.planning.pairing import LEAF, STRATEGIES
+from gputop.topology.fleet.planning.plan import (
+    CLEAR,
+    FOUND,
+    LOOK_SECONDS,
+    MORE,
+    ROUNDS,
+    FleetPlan,
+    Wish,
+    plan,
+)
+from gputop.topology.fleet.planning.scripts import hostfiles, sbatch
+from gputop.topology.model.characters import json_text
+
+CODES = {CLEAR: ANSWERED, MORE: WARNINGS, FOUND: FAILURES}
+"""Verdict -> exit code; whatever else is "cannot tell"."""
+FORMATS = ("text", "sbatch", "hostfile", "json")
+SLURM = Path("/etc/slurm")
+_GUESS = re.compile(r"names(?:/(\d{1,6}))?")
+_NAMED = 20
+
+
+@click.command("plan")
+@click.argument("folder", metavar="DIR", shell_complete=completing("files"))
+@click.option(
+    "--topology",
+    metavar="FILE",
+    shell_complete=completing("files"),
+    help="Slurm's topology.conf or topology.yaml, or lines `leaf: hosts`. `names` guesses leaves "
+    "from the names of the nodes, `names/32` takes runs of 32.",
+)
+@click.option(
+    "--pairs",
+    "strategy",
+    type=click.Choice(STRATEGIES),
+    default=LEAF,
+    show_default=True,
+    help="Partners below different leaf switches, any, or below one leaf switch.",
+)
+@click.option(
+    "--nodes", metavar="LIST", help="The nodes: g[1-16]. Default: those in DIR, else in FILE."
+)
+@click.option(
+    "--rounds",
+    type=click.IntRange(1, 1000),
+    default=ROUNDS,
+    show_default=True,
+    help="Rounds that measure every node.",
+)
+@click.option(
+    "--looks",
+    type=click.IntRange(1, 100),
+    default=1,
+    show_default=True,
+    help="Looks at each pair of these rounds; 7 find links that are bad now and then.",
+)
+@click.option("--scale", is_flag=True, help="Sets of nodes, for what only larger jobs show.")
+@click.option(
+    "--healthy", type=click.FloatRange(0.001), metavar="GBS", help="GB/s of one healthy rail."
+)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(0.1, 86400),
+    default=LOOK_SECONDS,
+    show_default=True,
+    help="How long a look takes, for the costs.",
+)
+@click.option("--format", "shape", type=click.Choice(FORMATS), default=None, help="What to print.")
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    shell_complete=completing("files"),
+    help="Write there instead of stdout; for hostfile a folder, with one file for each pair.",
+)
+@json_option
+@click.pass_context
+def subcommand(
+    context: click.Context,
+    folder: str,
+    topology: str | None,
+    strategy: str,
+    nodes: str | None,
+    rounds: int,
+    looks: int,
+    scale: bool,
+    healthy: float | None,
+    seconds: float,
+    shape: str | None,
+    output: str | None,
+    as_json: bool,
+) -> None:
+    """Plan the next round of pairs, and name the culprits that the results in DIR prove.
+
+    Exit codes: 0 nothing is wrong that these rounds can show, 1 a round is to be run, 2 culprits
+    are named and nothing is open, 3 cannot tell.
+    """
+    if as_json and shape not in (None, "json"):
+        raise Exit("use --json or --format, not both", USAGE)
+    if not all(map(math.isfinite, (seconds, healthy or 1.0))):
+        raise Exit("--seconds and --healthy are numbers", USAGE)
+    shape = "json" if as_json else shape or "text"
+    read = _folder(folder)
+    fabric = _fabric(topology, nodes, read)
+    hosts = _hosts(nodes, read, fabric)
+    wish = Wish(
+        hosts=hosts,
+        fabric=fabric,
+        strategy=strategy,
+        rounds=rounds,
+        looks=looks,
+        scale=scale,
+        healthy_gbs=healthy,
+        look_seconds=seconds,
+    )
+    planned = plan(wish, read.looks, read.last_round)
+    _say_passed(read)
+    _print(planned, read, shape, output, folder)
+    context.exit(CODES.get(planned.verdict, CANNOT_TELL))
+
+
+def _folder(folder: str) -> FolderRead:
+    try:
+        return read_folder(Path(folder))
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise Exit(f"{clean(folder, 200)}: {why}", USAGE) from error
+
+
+def _fabric(topology: str | None, nodes: str | None, read: FolderRead) -> SwitchFabric:
+    """The network as the option names it; an empty one without it."""
+    if topology is None:
+        return SwitchFabric()
+    guess = _GUESS.fullmatch(topology)
+    try:
+        if guess is not None:
+            hosts = expand(nodes) if nodes is not None else read.hosts
+            return fabric_guessed(hosts, int(guess[1]) if guess[1] else None)
+        path = Path(topology)
+        if not path.exists() and path.name == topology:
+            path = SLURM / topology
+        with path.open("rb") as file:
+            data = file.read(LIMIT_BYTES + 1)
+        if len(data) > LIMIT_BYTES:
+            raise ValueError(f"larger than {LIMIT_BYTES >> 20} MiB")
+        return fabric_from(data.decode("utf-8", "replace"), str(path))
+    except OSError as error:
+        raise Exit(f"{clean(topology, 200)}: {error.strerror}", USAGE) from error
+    except (ValueError, ZeroDivisionError) as error:
+        raise Exit(f"--topology {clean(topology, 200)}: {error}", CANNOT_TELL) from error
+
+
+def _hosts(nodes: str | None, read: FolderRead, fabric: SwitchFabric) -> tuple[str, ...]:
+    """The nodes that are planned for, at least two."""
+    if nodes is not None:
+        try:
+            hosts = expand(nodes)
+        except ValueError as error:
+            raise Exit(f"--nodes: {error}", USAGE) from error
+    else:
+        hosts = tuple(in_order(read.hosts or fabric.leaf_of))
+    if len(hosts) < 2:
+        raise Exit("fewer than two nodes are known: name them with --nodes g[1-16]", USAGE)
+    return hosts
+
+
+def _say_passed(read: FolderRead) -> None:
+    for why, names in read.passed.items():
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        say(f"passed over, {clean(why, 300)}: {clean(', '.join(names[:_NAMED]), 400)}{more}")
+
+
+def _print(
+    planned: FleetPlan, read: FolderRead, shape: str, output: str | None, folder: str
+) -> None:
+    document = {
+        "schema": PLAN,
+        "gputop": __version__,
+        "source": [folder],
+        "assumptions": assumptions(planned),
+        **plan_fields(planned),
+        "passed_over": {why: len(names) for why, names in read.passed.items()},
+        "unanswered": read.unanswered,
+    }
+    if shape == "json" and output is None:
+        print_json(document)
+        return
+    if shape == "hostfile" and output is not None:
+        _write_hostfiles(planned, Path(output))
+        return
+    if shape == "json":
+        text = json_text(document) + "\n"
+    elif shape == "sbatch":
+        if not planned.pairs and not planned.sets:
+            raise Exit(f"no round is left to run: {planned.verdict}", CODES.get(planned.verdict, 3))
+        text = sbatch(planned, os.path.abspath(folder), __version__)
+    elif shape == "hostfile":
+        text = "".join(f"{','.join(one.split())}\n" for one in hostfiles(planned).values())
+    else:
+        text = "\n".join(lines(planned, assumptions(planned), read.unanswered)) + "\n"
+    if output is None:
+        print_document(text) if shape != "text" else click.echo(text, nl=False)
+        return
+    _write(Path(output), text)
+
+
+def assumptions(planned: FleetPlan) -> list[str]:
+    """What the plan takes for granted."""
+    wish = planned.wish
+    found = [f"a look takes {wish.look_seconds:g} s (--seconds)"]
+    if wish.fabric.assumption:
+        found.append(wish.fabric.assumption)
+    if not wish.fabric.leaf_of:
+        found.append("no topology: leaves are unknown, and a sick switch shows as many sick nodes")
+    unknown = [host for host in wish.hosts if wish.fabric.leaf(host) is None]
+    if wish.fabric.leaf_of and unknown:
+        found.append(f"the leaf of {len(unknown)} nodes is unknown, {unknown[0]} among them")
+    found.append("all nodes have the same hardware")
+    return found
+
+
+def _write_hostfiles(planned: FleetPlan, folder: Path) -> None:
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        raise Exit(f"{folder}: {error.strerror}", USAGE) from error
+    files = hostfiles(planned)
+    for name, text in files.items():
+        _write(folder / name, text, quiet=True)
+    say(f"wrote {len(files)} files to {folder}")
+
+
+def _write(path: Path, text: str, *, quiet: bool = False) -> None:
+    try:
+        write_whole(path, text)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise Exit(f"{path}: not written: {why}", code_of(error)) from error
+    if not quiet:
+        say(f"wrote {path}")

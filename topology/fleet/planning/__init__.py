@@ -1,0 +1,1 @@
+"""Which pairs of nodes to measure next, and which part the results accuse."""

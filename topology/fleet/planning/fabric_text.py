@@ -1,0 +1,181 @@
+"""Reads a network from text: Slurm's topology.conf and topology.yaml, or lines "leaf: hosts".
+
+The formats are those of Slurm's manual pages topology.conf(5) and topology.yaml(5): topology/tree
+with SwitchName=, Nodes= and Switches=, topology/block with BlockName= and Nodes=. Names of
+parameters ignore case, "#" begins a comment, a backslash at the end continues a line. Of YAML the
+subset is read that these pages use: mappings with one plain value, in block or flow style.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+
+from ..hosts import LIMIT_HOSTS, expand, in_order
+from .fabric import SwitchFabric, fabric_of
+
+LIMIT_BYTES = 16 * 1024 * 1024
+"""Largest file that is read; that of 100,000 nodes, one name a line, is smaller."""
+_CONF = re.compile(r"(?im)^\s*(?:SwitchName|BlockName|RingName)\s*=")
+_YAML = re.compile(r"(?m)^\s*(?:-\s*\{?\s*)?(?:topology|switches|blocks)\s*:")
+_PAIR = re.compile(r"(\w+)\s*=\s*(\"[^\"]*\"|\S+)")
+_ENTRY = re.compile(r"([A-Za-z_]+)\s*:(?:\s+(.*))?")
+_LAST_NUMBER = re.compile(r"\d+(?=\D*$)")
+
+
+def fabric_from(text: str, source: str) -> SwitchFabric:
+    """The network that a text describes, recognised by its content.
+
+    Raises ValueError with a sentence, and the line where there is one.
+    """
+    if _CONF.search(text):
+        return _from_conf(text, source)
+    if _YAML.search(text):
+        return _from_yaml(text, source)
+    return _from_lines(text, source)
+
+
+def fabric_guessed(hosts: Iterable[str], size: int | None = None) -> SwitchFabric:
+    """Leaves guessed from names: hosts that differ in their last number alone, or runs of `size`.
+
+    Raises ValueError where the names show no groups.
+    """
+    ordered = in_order(hosts)
+    leaf_of: dict[str, str] = {}
+    if size is not None:
+        for place, host in enumerate(ordered):
+            leaf_of[host] = f"run{place // size + 1}"
+        why = f"leaves are guessed: runs of {size} nodes in the order of their names"
+    else:
+        for host in ordered:
+            found = _LAST_NUMBER.search(host)
+            leaf_of[host] = host if found is None else host[: found.start()].rstrip("-_.")
+        if len(set(leaf_of.values())) < 2:
+            raise ValueError("the names show no groups: give names/32 for runs of 32 nodes")
+        why = "leaves are guessed from names: nodes that differ in the last number share one"
+    return SwitchFabric(source="names", leaf_of=leaf_of, assumption=why)
+
+
+@dataclass(frozen=True, slots=True)
+class _Tree:
+    """What one topology of a file says."""
+
+    word: str = "leaf"
+    nodes: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    children: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    default: bool = False
+
+
+def _from_conf(text: str, source: str) -> SwitchFabric:
+    """Slurm's topology.conf."""
+    tree = _Tree()
+    kinds = set()
+    for number, line in _joined(text):
+        fields = {key.lower(): value.strip('"') for key, value in _PAIR.findall(line)}
+        kind = next((k for k in ("switchname", "blockname", "ringname") if k in fields), None)
+        if kind is None:
+            continue
+        kinds.add(kind)
+        name = fields[kind]
+        try:
+            if "nodes" in fields:
+                tree.nodes[name] = (*tree.nodes.get(name, ()), *_hosts(fields["nodes"]))
+            if "switches" in fields:
+                tree.children[name] = (*tree.children.get(name, ()), *_hosts(fields["switches"]))
+        except ValueError as error:
+            raise ValueError(f"line {number}: {error}") from error
+    return _built(replace(tree, word="leaf" if "switchname" in kinds else "block"), source)
+
+
+def _joined(text: str) -> Iterator[tuple[int, str]]:
+    """Lines without comments, those that a backslash continues as one, with their numbers."""
+    before, first = "", 0
+    for number, raw in enumerate(text.splitlines(), 1):
+        line = raw.partition("#")[0].rstrip()
+        first = first or number
+        if line.endswith("\\"):
+            before += line[:-1]
+            continue
+        yield first, before + line
+        before, first = "", 0
+    if before:
+        yield first, before
+
+
+def _from_yaml(text: str, source: str) -> SwitchFabric:
+    """Slurm's topology.yaml: the default topology, or the first one with switches or blocks."""
+    trees: list[_Tree] = []
+    entry = ""
+    for number, raw in enumerate(text.splitlines(), 1):
+        line = raw.partition("#")[0]
+        if "\t" in line[: len(line) - len(line.lstrip())]:
+            raise ValueError(f"line {number}: YAML is indented by blanks, not by tabulators")
+        for key, value in _entries(line):
+            if key == "topology" or not trees:
+                trees.append(_Tree())
+            tree = trees[-1]
+            try:
+                if key == "cluster_default":
+                    trees[-1] = replace(tree, default=value.lower() in ("true", "yes", "on"))
+                elif key in ("switch", "block") and value:
+                    entry = value
+                    trees[-1] = replace(tree, word="leaf" if key == "switch" else "block")
+                elif key == "nodes" and entry:
+                    tree.nodes[entry] = (*tree.nodes.get(entry, ()), *_hosts(value))
+                elif key == "children" and entry:
+                    tree.children[entry] = (*tree.children.get(entry, ()), *_hosts(value))
+            except ValueError as error:
+                raise ValueError(f"line {number}: {error}") from error
+    ordered = sorted(trees, key=lambda tree: (not tree.nodes, not tree.default))
+    return _built(ordered[0], source)
+
+
+def _entries(line: str) -> Iterator[tuple[str, str]]:
+    """Keys and plain values of one line, in block or flow style."""
+    body = line.strip().removeprefix("- ").strip()
+    parts = [body]
+    if body.startswith("{"):
+        parts = re.split(r",\s*(?=[A-Za-z_]+\s*:\s)", body.strip("{} "))
+    for part in parts:
+        found = _ENTRY.fullmatch(part.strip())
+        if found is None:
+            continue
+        value = (found[2] or "").strip()
+        if value.startswith("[") and value.endswith("]"):
+            value = ",".join(piece.strip(" '\"") for piece in value[1:-1].split(","))
+        yield found[1].lower(), value.strip("'\"")
+
+
+def _from_lines(text: str, source: str) -> SwitchFabric:
+    """Lines "leaf: hosts"; a line whose names are all leaves of other lines is a switch above."""
+    named: dict[str, tuple[str, ...]] = {}
+    for number, raw in enumerate(text.splitlines(), 1):
+        line = raw.partition("#")[0].strip()
+        if not line:
+            continue
+        name, colon, hosts = line.partition(":")
+        if not colon or not name.strip() or any(char.isspace() for char in name.strip()):
+            raise ValueError(
+                f"line {number} is no line of topology.conf or topology.yaml, and not"
+                ' "leaf: hosts" either'
+            )
+        try:
+            found = _hosts(hosts)
+        except ValueError as error:
+            raise ValueError(f"line {number}: {error}") from error
+        named[name.strip()] = (*named.get(name.strip(), ()), *found)
+    upper = {name for name, members in named.items() if members and set(members) <= named.keys()}
+    tree = _Tree(
+        nodes={name: members for name, members in named.items() if name not in upper},
+        children={name: members for name, members in named.items() if name in upper},
+    )
+    return _built(tree, source)
+
+
+def _hosts(text: str) -> tuple[str, ...]:
+    return expand(text, LIMIT_HOSTS)
+
+
+def _built(tree: _Tree, source: str) -> SwitchFabric:
+    return fabric_of(source, tree.nodes, tree.children, tree.word)

@@ -1,0 +1,217 @@
+"""Which figures of a look are bad: against equal figures, and the healthy figure where it is known.
+
+Figures are equal when they measure the same thing with the same message size, one rail or all, on
+the same hardware over the same distance; rails are compared with each other. Median and median
+absolute deviation (MAD) are taken of the main group: the figures around the shortest interval that
+holds two fifths of them (after the shortest half of Rousseeuw, "Least Median of Squares
+Regression", JASA 79, 1984). A fault of a switch slows up to half of all pairs, and the plain median
+breaks there; and faults only slow, so that a large group further up is the healthy one.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from .fabric import SwitchFabric
+from .looks import NetFlow, NetLook
+
+DEVIATIONS = 6.0
+"""A figure is bad below the median by so many standard deviations, as the MAD estimates them; of a
+million figures with normal noise none is."""
+LEAST_DROP = 0.10
+"""... and by this share of the median: what is nearer is no fault that these figures can show."""
+HEALTHY_SHARE = 0.80
+"""Below this share of the healthy figure all are bad, however equal they are. A busy network and
+small messages keep sound links above it."""
+FARTHER_SHARE = 0.85
+"""A pair that is nearer gives at least this share of what pairs farther apart give."""
+LEAST_FIGURES, LEAST_LOOKS = 8, 4
+"""Fewer equal figures, or from fewer pairs, prove nothing about one of them."""
+MIXED_SHARE = 0.5
+"""Where more of the figures than this would be bad, nobody knows which group is the healthy one."""
+_WINDOW = 0.4
+_WINDOW_DEVIATIONS = 1.049
+"""Width of the middle two fifths of a normal distribution, in standard deviations."""
+_MAD_TO_DEVIATION = 1.4826
+_UPPER_GROUP = 0.25
+
+Class: TypeAlias = "tuple[str, bool, bool, int | None, int | None, tuple[str, str]]"
+"""What, one rail or all, directed or not, bytes, distance, kinds of hardware."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClassNorm:
+    """What the figures of one class are like."""
+
+    median: float
+    mad: float
+    limit: float
+    """Below it a figure is bad, in GB/s."""
+    figures: int
+    basis: str
+    """What the limit rests on, for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedLook:
+    """One look with what its figures prove."""
+
+    look: NetLook
+    bad: tuple[NetFlow, ...] = ()
+    rails: frozenset[int | None] = frozenset()
+    """Rails with a figure that could be judged; None is all rails at once."""
+    unjudged: int = 0
+    """Figures that nothing could be compared with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judgements:
+    """All looks of a folder, judged."""
+
+    looks: tuple[JudgedLook, ...]
+    norms: Mapping[Class, ClassNorm] = field(default_factory=dict)
+    doubts: tuple[str, ...] = ()
+    """What could not be compared, as sentences."""
+
+
+def judge(
+    looks: Sequence[NetLook],
+    fabric: SwitchFabric,
+    kinds: Mapping[str, str] | None = None,
+    healthy_gbs: float | None = None,
+) -> Judgements:
+    """Judge the figures of looks at two nodes.
+
+    `kinds` names the hardware of a host where it is known; hosts of other kinds are not compared.
+    `healthy_gbs` is what one rail gives in one direction.
+    """
+    classes: list[list[Class]] = []
+    values: dict[Class, list[float]] = {}
+    pairs: dict[Class, int] = {}
+    seen: set[tuple[str, ...]] = set()
+    for look in looks:
+        own = _classes(look, fabric, kinds or {})
+        classes.append(own)
+        if look.hosts in seen:
+            # Suspects are looked at many times: each pair counts once for what is usual.
+            continue
+        if look.finished:
+            seen.add(look.hosts)
+        for key, flow in zip(own, look.results, strict=True):
+            values.setdefault(key, []).append(flow.gbs or 0.0)
+        for key in set(own):
+            pairs[key] = pairs.get(key, 0) + 1
+    norms, doubts = _norms(values, pairs, healthy_gbs)
+    limits = {key: norm.limit for key, norm in norms.items()}
+    judged = tuple(_judged(look, own, limits) for look, own in zip(looks, classes, strict=True))
+    unjudged = sum(one.unjudged for one in judged)
+    if unjudged:
+        doubts.append(f"{unjudged} figures have too few equals to be judged")
+    return Judgements(looks=judged, norms=norms, doubts=tuple(doubts))
+
+
+def main_group(values: Iterable[float]) -> tuple[float, float, int]:
+    """Median and MAD of the main group of some figures, and how many are in it."""
+    ordered = sorted(values)
+    while True:
+        centre, spread = _densest(ordered)
+        reach = max(DEVIATIONS * spread, LEAST_DROP * centre)
+        low, high = bisect_left(ordered, centre - reach), bisect_right(ordered, centre + reach)
+        if len(ordered) - high < max(_UPPER_GROUP * len(ordered), 2):
+            break
+        ordered = ordered[high:]
+    group = ordered[low:high]
+    median = _middle(group)
+    return median, _middle(sorted(abs(value - median) for value in group)), len(group)
+
+
+def _densest(ordered: Sequence[float]) -> tuple[float, float]:
+    """Centre of the shortest interval with two fifths of the figures; the deviation it implies."""
+    count = max(2, math.ceil(_WINDOW * len(ordered)))
+    if len(ordered) < count:
+        return ordered[0], 0.0
+    starts = range(len(ordered) - count + 1)
+    best = min(starts, key=lambda start: ordered[start + count - 1] - ordered[start])
+    width = ordered[best + count - 1] - ordered[best]
+    return _middle(ordered[best : best + count]), width / _WINDOW_DEVIATIONS
+
+
+def _middle(ordered: Sequence[float]) -> float:
+    half = len(ordered) // 2
+    return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
+
+
+def _classes(look: NetLook, fabric: SwitchFabric, kinds: Mapping[str, str]) -> list[Class]:
+    if len(look.hosts) != 2 or not look.finished:
+        return [("", False, False, None, None, ("", ""))] * len(look.results)
+    first, second = look.hosts
+    one, other = sorted((kinds.get(first, ""), kinds.get(second, "")))
+    distance, both = fabric.distance(first, second), (one, other)
+    return [
+        (flow.what, flow.rail is None, flow.source is not None, flow.bytes, distance, both)
+        for flow in look.results
+    ]
+
+
+def _norms(
+    values: Mapping[Class, list[float]], pairs: Mapping[Class, int], healthy: float | None
+) -> tuple[dict[Class, ClassNorm], list[str]]:
+    norms: dict[Class, ClassNorm] = {}
+    doubts: list[str] = []
+    # The farthest first: a nearer pair gives at least what farther ones give.
+    for key in sorted(values, key=lambda key: -(key[4] or 0)):
+        what, whole, directed, _, distance, _ = key
+        if not what:
+            continue
+        farther = [
+            norm
+            for other, norm in norms.items()
+            if distance is not None
+            and (*other[:4], other[5]) == (*key[:4], key[5])
+            and (other[4] or 0) > distance
+        ]
+        floor, basis = max(
+            ((FARTHER_SHARE * norm.median, "pairs farther apart") for norm in farther),
+            default=(0.0, ""),
+        )
+        if healthy is not None and what == "send_recv" and directed and not whole:
+            floor, basis = max((floor, basis), (HEALTHY_SHARE * healthy, "the healthy figure"))
+        many = len(values[key]) >= LEAST_FIGURES and pairs[key] >= LEAST_LOOKS
+        if not many and not basis:
+            continue
+        median, mad, count = main_group(values[key])
+        drop = max(DEVIATIONS * _MAD_TO_DEVIATION * mad, LEAST_DROP * median)
+        limit = max(median - drop, floor) if many else floor
+        if not basis and sum(v < limit for v in values[key]) > MIXED_SHARE * len(values[key]):
+            doubts.append(
+                f"{what}: over half of the figures are far below the best group; two kinds of"
+                " hardware, or a fault of most nodes: name the healthy figure"
+            )
+            continue
+        said = f"{count} equal figures" if many and limit > floor else basis
+        norms[key] = ClassNorm(median=median, mad=mad, limit=limit, figures=count, basis=said)
+    return norms, doubts
+
+
+def _judged(look: NetLook, own: Sequence[Class], limits: Mapping[Class, float]) -> JudgedLook:
+    if len(look.hosts) != 2 or not look.finished:
+        return JudgedLook(look=look)
+    bad = []
+    rails = set()
+    unjudged = 0
+    for key, flow in zip(own, look.results, strict=True):
+        limit = limits.get(key)
+        if limit is None:
+            unjudged += 1
+            continue
+        rails.add(flow.rail)
+        if (flow.gbs or 0.0) < limit:
+            bad.append(flow)
+    # One bad rail slows what runs over all rails at once: that proves nothing more.
+    if any(flow.rail is not None for flow in bad):
+        bad = [flow for flow in bad if flow.rail is not None]
+    return JudgedLook(look=look, bad=tuple(bad), rails=frozenset(rails), unjudged=unjudged)
