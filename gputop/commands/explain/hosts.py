@@ -12,6 +12,7 @@ from gputop.topology.nccl.decide.summary import (
     duration,
     graph_line,
 )
+from gputop.topology.nccl.hosts.rails import ring_hops, tree_hops
 from gputop.topology.nccl.hosts.records import (
     ChannelEnd,
     HostRing,
@@ -144,11 +145,14 @@ def _rail(rail: Rail) -> Row:
 def _crossings(found: MultiNode) -> Iterator[str]:
     if len(found.rails) > MOST_ROWS:
         yield f"... and {len(found.rails) - MOST_ROWS} more NICs"
-    if found.nodes % 2 and not found.aligned and not found.missing:
+    ring = found.graphs.ring
+    if ring is not None and ring.cross_nic and len(found.rails) > 1:
         yield (
-            f"with an odd number of nodes rings change rails from node {found.nodes - 1} to 0, for "
-            "their channels swap NICs from one node to the next"
+            f"rings enter a host by one NIC and may leave by another (cross_nic {ring.cross_nic}); "
+            "NCCL_CROSS_NIC=0 keeps them on one"
         )
+    if not found.aligned:
+        yield from _misaligned(found)
     relayed = [route for route in found.send_routes if route.relay is not None]
     if relayed:
         yield (
@@ -157,6 +161,27 @@ def _crossings(found: MultiNode) -> Iterator[str]:
         )
     elif found.send_routes:
         yield "send and receive: no GPU hands bytes over to another (no PXN)"
+
+
+def _misaligned(found: MultiNode) -> Iterator[str]:
+    """Where NICs of different names meet, and what that takes."""
+    rings = {
+        (place, (place + 1) % found.nodes)
+        for ring in found.rings
+        for place, (one, other) in enumerate(ring_hops(ring))
+        if one.nic != other.nic
+    }
+    if rings:
+        pairs = [f"{one} and {other}" for one, other in sorted(rings)]
+        shown = ", ".join(pairs[:MOST_NUMBERS]) + (" and more" if len(pairs) > MOST_NUMBERS else "")
+        yield f"rings change rails between {shown}" + (
+            ": channels swap NICs from one node to the next, and the number of nodes is odd"
+            if rings == {(found.nodes - 1, 0)} and found.nodes % 2 and not found.missing
+            else ""
+        )
+    if any(one.nic != other.nic for tree in found.trees for one, other in tree_hops(tree)):
+        yield "trees change rails too"
+    yield "switches that join the NICs of one rail alone have no way there"
 
 
 def _rings_title(found: MultiNode) -> str:

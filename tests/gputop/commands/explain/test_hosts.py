@@ -42,10 +42,16 @@ def test_a_relay_and_a_missing_nic_are_named() -> None:
     assert "  Without mlx5_2 on host 1: 6 rings instead of 8, 144 GB/s from host to host" in shown
     assert "over 0 (PXN)" in shown
     assert "not on host" in shown
+    assert "rings change rails between 0 and 1, 1 and 2\n" in shown
+    assert "trees change rails too" in shown
 
 
 def test_an_odd_number_of_hosts_is_explained() -> None:
-    assert "rings change rails from node 4 to 0" in text(5, EIGHT)
+    shown = " ".join(text(5, EIGHT).split())
+    assert "rings change rails between 4 and 0: channels swap NICs" in shown
+    assert "switches that join the NICs of one rail alone have no way there" in shown
+    assert "NCCL_CROSS_NIC=0 keeps them on one" in shown
+    assert "change rails" not in text(4, EIGHT)
 
 
 def test_a_job_that_does_not_start_has_no_figures() -> None:
