@@ -1,7 +1,7 @@
 """Finds the culprits behind bad looks at pairs: what is shared first, then nodes and links.
 
 A pair accuses both of its ends, so that a suspect is looked at again with a partner that is known
-to be good, as SuperBench and Azure's guides do by hand: bad with two partners is the node or its
+to be good, as Azure's guides do by hand: bad with two partners is the node or its
 link, and the first partner is cleared with it. How many looks that takes is `sequential`'s rule.
 """
 
