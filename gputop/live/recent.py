@@ -71,7 +71,7 @@ class Recent:
             if rings is None:
                 rings = tuple(array("f", [nan] * len(self._times)) for _ in range(3))
                 self._values[reading.address] = rings
-            for ring, value in zip(rings, _figures(reading), strict=True):
+            for ring, value in zip(rings, figures_of(reading), strict=True):
                 ring[place] = nan if value is None else value
 
     def _place(self, taken_at: float) -> int:
@@ -130,7 +130,8 @@ def _put(ring: array[float], place: int, value: float) -> None:
         ring.append(value)
 
 
-def _figures(reading: GpuReading) -> tuple[float | None, float | None, float | None]:
+def figures_of(reading: GpuReading) -> tuple[float | None, float | None, float | None]:
+    """What is kept of a reading: utilisation, then bytes a second over links and over PCIe."""
     return (
         reading.utilization_percent,
         _both(

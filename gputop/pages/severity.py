@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from gputop.topology.diagnosis.engine import VERDICTS
+from gputop.topology.diagnosis.engine import VERDICTS, Diagnosis
 from gputop.topology.diagnosis.finding import (
     BROKEN,
     BY_DESIGN,
@@ -30,6 +30,14 @@ VERDICT_SIGNS = dict(
 """Verdict of a diagnosis -> sign and ink."""
 LOUD = (BROKEN, SLOW, CANNOT_TELL)
 """Severities for which a device gets a mark."""
+
+
+def checks_done(diagnosis: Diagnosis, why: str = "") -> str:
+    """How many rules were asked, and how many could not be: "73 checks done, 35 skipped"."""
+    done, skipped = diagnosis.checks, diagnosis.skipped
+    return f"{done} check{'s' * (done != 1)} done" + (
+        f", {skipped} skipped{why}" if skipped else ""
+    )
 
 
 def counted(findings: Iterable[Finding]) -> str:

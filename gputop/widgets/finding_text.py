@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from gputop.pages.severity import SIGNS, VERDICT_SIGNS, counted
+from gputop.pages.severity import SIGNS, VERDICT_SIGNS, checks_done, counted
 from gputop.terminal.clean import clean
 from gputop.widgets.spans import Line, width_of, wrapped
 
@@ -20,12 +20,10 @@ def verdict_lines(shown: Shown | None, width: int) -> tuple[Line, ...]:
         return (((" asking the rules…", "muted"),),)
     sign, ink = VERDICT_SIGNS[shown.verdict]
     many = counted(shown.findings) or "no finding"
-    asked, missing = shown.diagnosis.checks, shown.diagnosis.skipped
     spans = [(f" {sign} {shown.verdict}", f"{ink} bold"), (f": {many}", "")]
     rest = (
         (f", {len(shown.silenced)} silenced" if shown.silenced else "", "warn"),
-        (f" · {asked} check{'' if asked == 1 else 's'}", "muted"),
-        (f", {missing} skipped" if missing else "", "muted"),
+        (f" · {checks_done(shown.diagnosis)}", "muted"),
     )
     for span in rest:
         if width_of((*spans, span)) > width:

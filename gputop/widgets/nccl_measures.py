@@ -24,6 +24,8 @@ PATH_INKS = {
     "NET": "strong",
 }
 TRANSPORT_INKS = {"P2P": "good", "SHM": "link-socket", "NET": "strong", "none": "bad"}
+RELAYED = "relay"
+"""In the place of P2P where another GPU passes the bytes on."""
 
 
 def _decided(report: Report, addresses: tuple[str, ...]) -> dict[Pair, PairDecision]:
@@ -54,9 +56,11 @@ def nccl_path(report: Report, addresses: tuple[str, ...]) -> dict[Pair, Value]:
 
 
 def transport(report: Report, addresses: tuple[str, ...]) -> dict[Pair, Value]:
-    """P2P, SHM or NET, as predicted."""
+    """P2P, SHM or NET, as predicted; where another GPU passes the bytes on, that."""
     found = {
         key: Value(word=pair.transport, ink=TRANSPORT_INKS.get(pair.transport, "muted"))
+        if pair.via is None
+        else Value(word=RELAYED, ink="link-nvlink")
         for key, pair in _decided(report, addresses).items()
     }
     return _filled(report, addresses, found)

@@ -12,6 +12,7 @@ from gputop.topology.wiring.graph import gpu_label, numbered
 from gputop.topology.wiring.letters import has_a_row
 from gputop.widgets.board import Board
 from gputop.widgets.measure import SELF, Measure, Pair, Value, heats
+from gputop.widgets.nccl_measures import RELAYED
 from gputop.widgets.spans import Cells, Grid, Line, centre, left
 
 if TYPE_CHECKING:
@@ -62,6 +63,8 @@ class PairMatrix(Board):
         self._devices: tuple[tuple[str, str], ...] = ()
         self._cell_width = 6
         self._cell_height = 1
+        self.legend = ""
+        """What a word in the cells means, where one has to be told."""
 
     @property
     def places(self) -> tuple[int, int]:
@@ -95,6 +98,8 @@ class PairMatrix(Board):
         """
         self._devices = devices(report, measure)
         values = measure.values(report, tuple(address for _, address in self._devices))
+        relayed = any(value.word == RELAYED for value in values.values())
+        self.legend = f" · {RELAYED}: P2P by way of another GPU" if relayed else ""
         inks = heats(values, measure.less_is_better, healthy)
         room = max((self.room(len(self._devices) + 1) or 80) - LABEL, 0)
         self._cell_width = _cell_width(self._devices, values, room)

@@ -1,8 +1,9 @@
 """The five questions about P2P of a pair, each answered separately.
 
 Path: topology. Driver: its grant, a table look-up and no test. NCCL or RCCL: what the library will
-use, predicted. Data: a kernel's store, read back by the owner. All-reduce: resident kernels that
-wait for each other, which can hang where a copy passes.
+use, predicted; assumed as long as nobody asked the runtime, as the library will. Data: a kernel's
+store, read back by the owner. All-reduce: resident kernels that wait for each other, which can hang
+where a copy passes.
 """
 
 from __future__ import annotations
@@ -15,15 +16,17 @@ from ..model import quantities
 from ..model.machine import Gpu
 from ..model.snapshot import Measurement
 from ..model.units import sentence
+from ..nccl.decide.steps import CAN_REACH
 from ..node import Node
 from ..wiring.paths import path_between
 from ..wiring.relations import relation
+from ..wiring.wires import Wire
 from .naming import name as gpu_name
 from .nccl import pair_decision, refused_by_rule, why_no_p2p
 from .pair import WORDS
 from .pair_summary import relay_of
 
-YES, NO, OPEN = "yes", "no", "open"
+YES, LESS, ASSUMED, NO, OPEN = "yes", "less", "assumed", "no", "open"
 
 
 class Rung(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,7 +34,8 @@ class Rung(msgspec.Struct, frozen=True, kw_only=True):
 
     title: str
     state: str
-    """YES, NO or OPEN: not asked, or not known."""
+    """YES; LESS: yes, with fewer lanes or links than there could be; ASSUMED: yes, if what nobody
+    asked holds; NO; or OPEN: not asked, or not known."""
     answer: str
     """A word or two."""
     why: str = ""
@@ -78,7 +82,19 @@ def _could(node: Node, one: Gpu, other: Gpu) -> Rung:
     if path.kind == "net":
         why = "Only a network interface joins the two."
         return Rung(title=title, state=NO, answer="network", why=why)
+    if any(_less(wire) for wire in path.wires) or (path.kind == "nvswitch" and _down(one, other)):
+        return Rung(title=title, state=LESS, answer=f"{letters}, fewer than there could be")
     return Rung(title=title, state=YES, answer=letters)
+
+
+def _less(wire: Wire) -> bool:
+    known = wire.count is not None and wire.count_max is not None
+    return known and (wire.count or 0) < (wire.count_max or 0)
+
+
+def _down(*gpus: Gpu) -> bool:
+    """Whether a link is down that leads to one of several switches, nobody knows to which."""
+    return any(link.active is False for gpu in gpus for link in gpu.nvlinks)
 
 
 def _grant(node: Node, src: str, dst: str) -> Rung:
@@ -106,8 +122,10 @@ def _grant(node: Node, src: str, dst: str) -> Rung:
         why = f"{runtime} says that one cannot reach the other's memory"
         why += f", although {said} grants it." if "ok" in words else "."
         return Rung(title=title, state=NO, answer=f"not by {runtime}", why=why)
-    if "ok" in words or (asked is not None and asked.verdict == "granted"):
-        return Rung(title=title, state=YES, answer="yes")
+    if "ok" in words:
+        return Rung(title=title, state=YES, answer=f"granted, says {said}")
+    if asked is not None and asked.verdict == "granted":
+        return Rung(title=title, state=YES, answer=f"granted, says {runtime}")
     return Rung(title=title, state=OPEN, answer="not asked")
 
 
@@ -117,6 +135,10 @@ def _library(node: Node, src: str, dst: str) -> Rung:
     if pair is None:
         return Rung(title=title, state=OPEN, answer="not known")
     if pair.transport == "P2P":
+        if any(step.question == CAN_REACH and step.basis == "assumed" for step in pair.steps):
+            runtime = words_of(node.snapshot.machine.gpus).runtime
+            answer = f"P2P, if {runtime} grants it: not asked"
+            return Rung(title=title, state=ASSUMED, answer=answer)
         return Rung(title=title, state=YES, answer="P2P")
     answer = {"SHM": "shared memory", "NET": "network"}.get(pair.transport, "no transport")
     why = sentence(why_no_p2p(pair))

@@ -15,7 +15,7 @@ from ..flags.what_if.study import Study
 from ..flags.what_if.whatif import Comparison
 from ..model.page import Section
 from ..model.units import figure
-from ..nccl.decide.summary import duration
+from ..nccl.decide.summary import duration, largest_choice
 from ..nccl.prediction import Prediction
 from ..node import Node
 
@@ -26,6 +26,8 @@ MEDIUM = 256 * MIB
 MOST_IN_MATRIX = 16
 """GPUs up to which the transports of all pairs are drawn."""
 LETTERS = {"P2P": "P", "SHM": "S", "NET": "N"}
+RELAYED = "R"
+"""P2P through another GPU."""
 
 
 class ValueRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,6 +40,10 @@ class ValueRow(msgspec.Struct, frozen=True, kw_only=True):
     """What changes against the variable not being set; () for that row."""
     pairs: str
     """"4 of 28": pairs of GPUs with P2P."""
+    relayed: int = 0
+    """How many of these go through another GPU."""
+    by: str = ""
+    """Algorithm and protocol of the largest all-reduce, where the library's choice is modelled."""
     ring: str
     """"1 x 20 SYS": channels x GB/s, farthest path."""
     medium: str
@@ -112,6 +118,8 @@ def _row(
         value=value,
         here=here,
         pairs=f"{with_p2p} of {total}" if total else "",
+        relayed=sum(pair.via is not None and pair.src < pair.dst for pair in made.pairs),
+        by="" if large in (FAILS, NOT_KNOWN) else largest_choice(made),
         ring=described(made.graphs.ring),
         medium=medium,
         large=large,
@@ -135,11 +143,14 @@ def _cost(node: Node, changes: dict[str, str | None], made: Prediction) -> str:
 
 
 def transports(made: Prediction) -> tuple[str, ...]:
-    """A letter for each ordered pair of ranks: P, S or N; "·" for a GPU and itself."""
+    """A letter for each ordered pair of ranks: P, R, S or N; "·" for a GPU and itself."""
     ranks = sorted({pair.src for pair in made.pairs})
     if not 1 < len(ranks) <= MOST_IN_MATRIX:
         return ()
-    known = {(pair.src, pair.dst): LETTERS.get(pair.transport, "✗") for pair in made.pairs}
+    known = {
+        (pair.src, pair.dst): LETTERS.get(pair.transport, "✗") if pair.via is None else RELAYED
+        for pair in made.pairs
+    }
     return tuple(
         "".join("·" if src == dst else known.get((src, dst), "?") for dst in ranks) for src in ranks
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from gputop.pages.severity import LOUD, SIGNS, VERDICT_SIGNS
+from gputop.pages.severity import LOUD, SIGNS, VERDICT_SIGNS, checks_done
 from gputop.pages.terminal import finding_lines
 from gputop.terminal.clean import clean
 from gputop.topology.diagnosis.engine import Diagnosis
@@ -63,8 +63,7 @@ def _verdict(diagnosis: Diagnosis, measured: Sequence[str], simulated: bool) -> 
         dict.fromkeys(finding.id for finding in diagnosis.findings if finding.severity in LOUD)
     )
     sign, _ = VERDICT_SIGNS[diagnosis.verdict]
-    what = f"{diagnosis.checks} check{'s' * (diagnosis.checks != 1)} done"
-    what += f", {diagnosis.skipped} skipped (data unavailable)" if diagnosis.skipped else ""
+    what = checks_done(diagnosis, " (data unavailable)")
     what += f", measured {', '.join(measured)}" if measured else ", nothing measured"
     what += f", figures {SIMULATED}" if simulated else ""
     return f"{sign} {diagnosis.verdict}{': ' if loud else ''}{', '.join(loud)}; {what}"

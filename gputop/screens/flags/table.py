@@ -8,9 +8,10 @@ from gputop.terminal.clean import clean
 from gputop.topology.explain.value_rows import NOT_KNOWN, NOT_SET, ValueRow
 from gputop.widgets.spans import Line, Span, left, width_of
 
-INKS = {"P": "good", "S": "link-socket", "N": "strong", "✗": "bad"}
+INKS = {"P": "good", "R": "link-nvlink", "S": "link-socket", "N": "strong", "✗": "bad"}
 GAP = 3
 LEGEND = "P P2P · S shared memory · N network"
+RELAYED = " · R relayed by a GPU"
 
 
 def table_lines(rows: Sequence[ValueRow], chosen: str | None, width: int) -> tuple[Line, ...]:
@@ -18,7 +19,7 @@ def table_lines(rows: Sequence[ValueRow], chosen: str | None, width: int) -> tup
 
     `chosen`: the value that is tried; None shows the pairs of the value that changes most.
     """
-    table = _table(rows, chosen)
+    table = _table(rows, chosen, width)
     pairs = _pairs(rows, chosen)
     if not pairs:
         return table
@@ -34,17 +35,20 @@ def table_lines(rows: Sequence[ValueRow], chosen: str | None, width: int) -> tup
     return tuple(lines)
 
 
-def _table(rows: Sequence[ValueRow], chosen: str | None) -> tuple[Line, ...]:
+def _table(rows: Sequence[ValueRow], chosen: str | None, width: int) -> tuple[Line, ...]:
     columns: list[list[str]] = [
         ["value", *(clean(row.value, 24) for row in rows)],
-        ["pairs with P2P", *(row.pairs for row in rows)],
-        ["ring", *(row.ring for row in rows)],
-        ["256 MiB", *(row.medium for row in rows)],
+        ["pairs with P2P", *(_with_relays(row) for row in rows)],
+        ["ring graph", *(row.ring for row in rows)],
+        ["256 MiB in", *(row.medium for row in rows)],
         ["all-reduce 1 GiB", *(row.large for row in rows)],
+        ["by", *(row.by for row in rows)],
     ]
     # A time that is known for no value, as of RCCL, is no column.
     columns = [column for column in columns if set(column[1:]) - {"", NOT_KNOWN}]
     widths = [max(map(len, column)) + 2 for column in columns]
+    if sum(widths) + 2 > width and columns[-1][0] == "by":
+        columns, widths = columns[:-1], widths[:-1]
     lines: list[Line] = []
     for number in range(len(rows) + 1):
         cells = "".join(
@@ -90,7 +94,14 @@ def _pairs(rows: Sequence[ValueRow], chosen: str | None) -> tuple[Line, ...]:
                 spans.append((f"{letter} ", ink))
             spans.append((" " * GAP, ""))
         lines.append(tuple(spans[:-1]))
-    return (*lines, ((LEGEND, "muted"),))
+    relayed = (
+        RELAYED if any("R" in line for line in (*before.transports, *after.transports)) else ""
+    )
+    return (*lines, ((LEGEND + relayed, "muted"),))
+
+
+def _with_relays(row: ValueRow) -> str:
+    return f"{row.pairs}, {row.relayed} relayed" if row.relayed else row.pairs
 
 
 def _changed(before: ValueRow, after: ValueRow) -> int:

@@ -144,7 +144,8 @@ def _gpu(report: Report, address: str) -> list[tuple[str, str, str]]:
     out, into = (None, None) if reading is None else fast_traffic(reading)
     if out is not None:
         rates = (out / 1e9, None if into is None else into / 1e9)
-        facts.append(("traffic", f"out {short(rates[0])} in {short(rates[1])} GB/s", ""))
+        word = report.words.link
+        facts.append((f"{word} traffic", f"↑{short(rates[0])} ↓{short(rates[1])} GB/s", ""))
     return facts
 
 

@@ -29,6 +29,8 @@ COLUMNS = (
 )
 """Head and width; all but the first two at the right edge."""
 HEADING = "GB/s payload, one way"
+NOT_PER_LINK = "not per link"
+"""A GPU that has a link to each other one counts the traffic of all of them together."""
 LEAST_ROWS = 3
 """Fewer rows of links than this say less than the drawing."""
 
@@ -114,7 +116,7 @@ def _row(
     spans: list[Span] = [(" ▼ " if weak else "   ", ink), (" ".join(cells), ink)]
     for head, size in shown[2:]:
         text = figures[head]
-        spans.append((" " + right(text, size), "muted" if text == UNKNOWN else ink))
+        spans.append((" " + right(text, size), "muted" if text in (UNKNOWN, NOT_PER_LINK) else ink))
     return tuple(spans)
 
 
@@ -217,7 +219,7 @@ def _range(rates: Iterable[float | None]) -> str:
 
 def _busiest(report: Report, group: Sequence[MapLink]) -> str:
     """The liveliest of these links: traffic out of and into its GPU, GB/s."""
-    if group[0].role not in ("GPU–NVSwitch", "GPU–PCIe"):
+    if group[0].role not in ("GPU–NVSwitch", "GPU–PCIe", "GPU–GPU"):
         return UNKNOWN
     readings = {reading.address: reading for reading in report.snapshot.readings.gpus}
     known = [
@@ -229,5 +231,7 @@ def _busiest(report: Report, group: Sequence[MapLink]) -> str:
     ]
     if not known:
         return UNKNOWN
+    if group[0].role == "GPU–GPU":
+        return NOT_PER_LINK
     _, out, into = max(known)
     return f"↑{short(out / 1e9)} ↓{short(into / 1e9)}"

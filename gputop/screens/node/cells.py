@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gputop.live.recent import LINKS, UTILISATION
@@ -9,6 +10,7 @@ from gputop.screens.node.charts import spark
 from gputop.terminal.clean import clean
 from gputop.topology.explain.places import FAR, NEAR
 from gputop.topology.hardware.vendors import vendor_of
+from gputop.topology.model.cpulist import written
 from gputop.topology.model.units import UNKNOWN, figure, whole
 from gputop.widgets.gpu_cells import GIB, LINKS_SIGNED, Row, fast_traffic, figure_ink, links
 from gputop.widgets.spans import Line, left, right
@@ -172,3 +174,19 @@ def clock_title(rows: tuple[Row, ...]) -> str:
     """What the clock of the compute units is called here: "SM MHz"."""
     clocks = {vendor_of(row.gpu).clock for row in rows}
     return f"{clocks.pop()} MHz".lstrip() if len(clocks) == 1 else "MHz"
+
+
+def clocks(rows: Sequence[Row]) -> str:
+    """Which GPUs are at their power cap, where nothing else holds a clock down."""
+    capped = [row.gpu.number for row in rows if "sw power cap" in _reasons(row)]
+    if not capped:
+        return "clocks: nothing throttles"
+    numbers = [number for number in capped if number is not None]
+    whose = "every GPU" if len(capped) == len(rows) else f"{len(capped)} GPUs"
+    if len(numbers) == len(capped) < len(rows):
+        whose = f"GPU{written(numbers)}"
+    return f"clocks: power cap on {whose}"
+
+
+def _reasons(row: Row) -> tuple[str, ...]:
+    return () if row.reading is None else row.reading.throttle_reasons or ()

@@ -252,8 +252,7 @@ def folded(rows: Sequence[Row]) -> str:
         parts.append(f"PCIe {pcie}")
     reasons = [None if row.reading is None else row.reading.throttle_reasons for row in rows]
     if None not in reasons and not any(map(slowed, rows)):
-        capped = any("sw power cap" in found for found in reasons if found)
-        parts.append("clocks: power cap alone" if capped else "clocks: nothing throttles")
+        parts.append(cells.clocks(rows))
     return " · ".join(parts)
 
 

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 WORDS = {"healthy": "FIT", "slow": "SLOW", "broken": "BROKEN", "cannot tell": "CANNOT TELL"}
 """Verdict of the rules -> the word of this screen; BUSY is a healthy node without a free GPU."""
 BUSY = ("•", "BUSY", "bar")
-IN_USE = "gpu-busy"
-"""The rule whose notice the second line tells better."""
 _DOT: Span = (" · ", "muted")
 _JOBS = 3
 """Jobs that are named before the rest is counted."""
@@ -81,24 +79,28 @@ def verdict_line(shown: Shown | None, use: Use, machine: Machine, width: int) ->
     )
     if shown is None:
         return ((" ", ""), ("…", "muted"), (" CHECKING", "muted bold")), ()
-    from gputop.pages.severity import LOUD, VERDICT_SIGNS
+    from gputop.pages.severity import LOUD, VERDICT_SIGNS, checks_done, counted
+    from gputop.topology.diagnosis.finding import NOTICE
 
     (sign, ink), word = VERDICT_SIGNS[shown.verdict], WORDS[shown.verdict]
     loud = [finding for finding in shown.findings if finding.severity in LOUD]
-    checks, skipped = shown.diagnosis.checks, shown.diagnosis.skipped
-    counted = f"{checks} check{'s' * (checks != 1)} done"
-    counted += f", {skipped} skipped" if skipped else ""
+    asked = checks_done(shown.diagnosis)
     if loud:
         said: list[Span] = [("  " + causes(loud, machine), "strong")]
-        more: Line = ((f" · {counted}", "muted"),)
+        more: Line = ((f" · {asked}", "muted"),)
         if width_of((*said, *more, *end)) + len(word) + 5 < width:
             said += more
     else:
         if use.busy and not use.free and not use.unknown:
             sign, word, ink = BUSY
-        said = [(f": nothing wrong, {counted}", "strong")]
-        quiet = sum(finding.id != IN_USE for finding in shown.findings)
-        said += [(f" · {quiet} notice{'s' * (quiet != 1)}", "muted")] if quiet else []
+        said = [(f": nothing wrong, {asked}", "strong")]
+        # What is by design waits on the next screen where it does not fit.
+        notices = [finding for finding in shown.findings if finding.severity == NOTICE]
+        for found in (shown.findings, notices):
+            many: Line = ((f" · {counted(found)}", "muted"),) if found else ()
+            if width_of((*said, *many, *end)) + len(word) + 5 < width:
+                said += many
+                break
     if shown.silenced:
         said.append((f" · {len(shown.silenced)} silenced", "warn"))
     line: Line = ((f" {sign} {word}", f"{ink} bold"), *said)

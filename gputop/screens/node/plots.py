@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gputop.live.recent import LINKS, PCIE, UTILISATION
+from gputop.live.recent import LINKS, PCIE, UTILISATION, figures_of
 from gputop.screens.node.cells import link_bytes
 from gputop.screens.node.charts import area, ceiling
 from gputop.topology.hardware.vendors import AMD, vendor_of
@@ -45,7 +45,7 @@ def plot_lines(row: Row, width: int, height: int) -> tuple[Line, ...]:
     lines: list[Line] = []
     for title, kept, top, factor, unit, ink in charts:
         values = row.recent.bins(row.gpu.address, kept, count, SECONDS).values
-        now = next((value for value in reversed(values) if value is not None), None)
+        now = None if row.reading is None else figures_of(row.reading)[kept]
         lines.append(
             (
                 (f" {title} ", "strong"),

@@ -16,7 +16,7 @@ from gputop.topology.model import quantities
 from gputop.topology.model.units import figure, gbs
 from gputop.widgets.measure import measured
 from gputop.widgets.meters import verdict_of
-from gputop.widgets.spans import Line, Span, width_of
+from gputop.widgets.spans import Line, Span, width_of, wrapped
 
 if TYPE_CHECKING:
     from gputop.live.findings import Shown
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 GLANCE, GAP = 100, 2
 """Cells of a line with a button at its end, and between both."""
+ROOMY = 90
+"""Width from which it stands there which rate of a link is meant."""
 HEAD = 9
 """Cells of the words at the left."""
 
@@ -46,9 +48,11 @@ def answer_lines(
     library = words_of(report.snapshot.machine.gpus).library
     lines = [
         _headline(found, finding, _judgement(report, pair), library),
-        _row("Because", ((clean(because, 300) or "–", ""),), (), width),
+        *_because(clean(because, 300) or "–", width),
         _change(found, remedy, width),
-        _row("Speed", _speed(report, found, pair), _button("p", "run", "probe(False)"), width),
+        _row(
+            "Speed", _speed(report, found, pair, width), _button("p", "run", "probe(False)"), width
+        ),
         _row("Route", ((clean(found.route, 200) or "not known", ""),), (), width),
         rung_line(report, *pair, found.state != NO_P2P),
     ]
@@ -87,6 +91,13 @@ def _finding(shown: Shown | None, src: str, dst: str) -> Finding | None:
     return next(iter((*both, *found)), None)
 
 
+def _because(text: str, width: int) -> tuple[Line, ...]:
+    """The reason, on two lines where it is long."""
+    spans: Line = ((f" {'Because':<{HEAD}}", "muted"), (text, ""))
+    lines = wrapped(spans, width, HEAD + 1)
+    return lines if len(lines) < 3 else (_row("Because", ((text, ""),), (), width),)
+
+
 def _change(found: PairSummary, remedy: tuple[bool, Remedy | None], width: int) -> Line:
     if found.state == P2P:
         return _row("Uses", ((clean(found.uses, 80), ""),), (), width)
@@ -107,9 +118,10 @@ def _change(found: PairSummary, remedy: tuple[bool, Remedy | None], width: int) 
     return _row("Change", said, _button("f", "try", "screen.try"), width)
 
 
-def _speed(report: Report, found: PairSummary, pair: Pair) -> tuple[Span, ...]:
+def _speed(report: Report, found: PairSummary, pair: Pair, width: int) -> tuple[Span, ...]:
     """The rate of the link, and what a copy reaches of what it should."""
-    spans: list[Span] = [(f"link {gbs(found.link_gbs)}", ""), (" · ", "muted")]
+    payload = " payload" if found.link_gbs is not None and width >= ROOMY else ""
+    spans: list[Span] = [(f"link {gbs(found.link_gbs)}{payload}", ""), (" · ", "muted")]
     made = measured(report.snapshot, quantities.WRITE).get(pair)
     cost = costs_of(report.node).copy(*pair) if _gpus(report, pair) else None
     if made is None:

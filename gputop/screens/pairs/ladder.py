@@ -15,7 +15,13 @@ if TYPE_CHECKING:
     from gputop.live.findings import Shown
     from gputop.topology.report import Report
 
-SIGNS = {"yes": ("✓", "good"), "no": ("✗", "bad"), "open": ("–", "muted")}
+SIGNS = {
+    "yes": ("✓", "good"),
+    "less": ("▼", "warn"),
+    "assumed": ("~", "muted"),
+    "no": ("✗", "bad"),
+    "open": ("–", "muted"),
+}
 MOST_FINDINGS = 3
 
 

@@ -86,7 +86,7 @@ class PairsScreen(View):
             command="Try what gives P2P",
             about="The variable that would give the selected pair P2P",
         ),
-        note("✓ ✗ –", "yes, no, not tested yet"),
+        note("✓ ~ ▼ ✗ ○ –", "yes, assumed, yes but less, no, no by design, not tested yet"),
         *scroll_keys("scroll_steps", 5, "scroll the explanation"),
     )
     LINE = ("m", "f", "w", "p", "a", "n")
@@ -151,7 +151,8 @@ class PairsScreen(View):
         pattern.draw_once(
             lambda: self._draw_pattern(report, pattern), *state[:2], self._measure, width
         )
-        matrix.caption(f"{'← → ' if matrix.wider else ''}rows send, columns receive")
+        wider = "← → " if matrix.wider else ""
+        matrix.caption(f"{wider}rows send, columns receive{matrix.legend}")
 
     def _draw_answer(
         self, report: Report, board: Board, remedy: tuple[bool, Remedy | None]

@@ -36,6 +36,13 @@ def test_a_level_of_p2p_has_its_pairs_and_their_transports() -> None:
     )
 
 
+def test_pairs_that_another_gpu_relays_are_told_apart() -> None:
+    first = rows("dgx-1v", "NCCL_P2P_DISABLE")[0]
+    assert (first.pairs, first.relayed) == ("28 of 28", 12)
+    assert first.transports[0] == "·PPPPRRR"
+    assert first.by == "Ring Simple"
+
+
 def test_the_price_of_no_p2p_is_the_range_of_the_model_of_cost() -> None:
     without, off = rows("hgx-h100-8", "NCCL_P2P_DISABLE")
     assert (without.large, off.large) == ("473 GB/s", "39.9 to 230 GB/s")

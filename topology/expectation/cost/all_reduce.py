@@ -35,6 +35,8 @@ _MODEL = "the library's own model of this topology"
 _RINGS = "rings by the library's own count"
 _PCIE = ("PIX", "PXB", "PHB", "SYS")
 """Types of a ring whose hops go over PCIe."""
+_KINDS = {"ring": "the rings", "tree": "the trees", "nvls": "NVLS"}
+"""Algorithm -> whose channels its graph has."""
 _STAGED = "measured with these transports on four H200"
 
 
@@ -133,7 +135,7 @@ def _in_steps(whole: Prediction, here: Prediction) -> str:
     """The search takes a channel's speed from a list, so a little less bandwidth costs a step."""
     both = [choice_at(prediction, COLLECTIVE, LARGE_BYTES) for prediction in (whole, here)]
     kinds = {"" if choice is None else choice.algorithm.lower() for choice in both}
-    if len(kinds) != 1 or (kind := kinds.pop()) not in ("ring", "tree", "nvls"):
+    if len(kinds) != 1 or (kind := kinds.pop()) not in _KINDS:
         return ""
     before, after = getattr(whole.graphs, kind), getattr(here.graphs, kind)
     if before is None or after is None or before.channels != after.channels:
@@ -141,7 +143,7 @@ def _in_steps(whole: Prediction, here: Prediction) -> str:
     if after.bw_intra >= before.bw_intra:
         return ""
     return (
-        "the library's speed per channel goes in fixed steps, here from "
+        f"the library's speed per channel goes in fixed steps, for {_KINDS[kind]} here from "
         f"{before.channels} channels of {figure(before.bw_intra)} GB/s to {figure(after.bw_intra)}"
     )
 

@@ -14,7 +14,7 @@ class Distances:
     def __init__(self, version: Version, *, placed: bool) -> None:
         self.ways, self._placed = PathWords(version), placed
         self._answers = [f"{version.name_of(kind)}: {meaning(version, kind)}" for kind in PathType]
-        self._table = f", a constant of {version.library.upper()}'s table"
+        self._table = f", {version.library.upper()}'s own constant, not the rate of this link"
         self._steps: dict[int, tuple[SystemPath, DecisionStep]] = {}
         """By path, which stays as long as its step."""
 

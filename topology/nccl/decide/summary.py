@@ -27,12 +27,16 @@ def clauses(prediction: Prediction, whose: str = "") -> tuple[str, ...]:
     if any("no installed" in text for text in prediction.assumptions):
         name += " (assumed)"
     found = []
-    last = prediction.choices[-1] if prediction.choices else None
-    if last is not None:
-        found.append(f"by {algorithm(last)}")
+    if last := largest_choice(prediction):
+        found.append(f"by {last}")
     if len(prediction.views) > 1:
         found.append(f"the host counts as {prediction.nodes} nodes")
     return (*found, transports_in_short(prediction, whose), name)
+
+
+def largest_choice(prediction: Prediction) -> str:
+    """By what the largest all-reduce goes: "NVLS Simple"; "" where no choice is modelled."""
+    return algorithm(prediction.choices[-1]) if prediction.choices else ""
 
 
 def transports_in_short(prediction: Prediction, whose: str = "") -> str:

@@ -72,7 +72,7 @@ async def test_the_list_goes_by_harm_and_the_first_is_reported(size: tuple[int, 
         assert "broken" in text(pilot, "#findings-head")
         head = text(pilot, "#findings-head")
         assert "1 by design, 1 silenced" in head
-        assert ("2 checks, 1 skipped" in head) == (size[0] > 80)
+        assert ("2 checks done, 1 skipped" in head) == (size[0] > 80)
 
 
 async def test_y_copies_the_command_and_w_says_why() -> None:

@@ -24,7 +24,7 @@ def judged(name: str) -> Report:
 @pytest.mark.parametrize(
     ("shape", "verdict"),
     [
-        ("hgx-h100-8", "✓ FIT: nothing wrong, 73 checks done"),
+        ("hgx-h100-8", "✓ FIT: nothing wrong, 73 checks done, 35 skipped · 1 notice"),
         ("sick-h100-8", "▼ SLOW  GPU3: 16 of 18 NVLinks, PCIe x8 of x16"),
         ("sick-mi300x-8", "▼ SLOW  xGMI links are down: GPU2-GPU5"),
     ],
@@ -52,7 +52,9 @@ async def test_graphs_and_orders() -> None:
     async with GpuTop().run_test(size=(120, 40)) as pilot:
         await give(pilot, judged("hgx-h100-8"))
         await press(pilot, "g")
-        assert "Utilisation" in text(pilot, "#plots")
+        busy = judged("hgx-h100-8").snapshot.readings.gpus[0].utilization_percent
+        assert f"Utilisation {busy:.0f} %" in text(pilot, "#plots")
+        assert "clocks: power cap on GPU" in text(pilot, "#gpus")
         assert "last 5 minutes" in text(pilot, "#plots")
         await press(pilot, "escape", "s")
         assert not pilot.app.screen.query_one("#plots").display

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gputop.screens.pairs.ladder import ladder_lines, rung_line
-from gputop.topology.explain.ladder import NO, OPEN, YES, ladder
+from gputop.topology.explain.ladder import ASSUMED, LESS, NO, OPEN, YES, ladder
 from gputop.topology.model.machine import GpuPair
 from gputop.topology.model.snapshot import Measurement
 from gputop.widgets.spans import text_of, width_of
@@ -44,6 +44,22 @@ def test_all_well() -> None:
         pairs=pairs,
     )
     assert [state for state, _ in found] == [YES, YES, OPEN, YES, YES]
+
+
+def test_what_nobody_asked_is_assumed_and_has_no_tick() -> None:
+    report = demo_report("mi300x-8")
+    src, dst = (one.address for one in report.snapshot.machine.gpus[:2])
+    rungs = ladder(report.node, src, dst)
+    assert [rung.state for rung in rungs] == [YES, YES, ASSUMED, OPEN, OPEN]
+    assert rungs[2].answer == "P2P, if HIP grants it: not asked"
+    assert "RCCL ~" in text_of(rung_line(report, src, dst, True))
+
+
+def test_a_link_that_is_down_takes_the_tick_from_the_path() -> None:
+    report = demo_report("sick-h100-8")
+    gpus = [one.address for one in report.snapshot.machine.gpus]
+    assert ladder(report.node, gpus[0], gpus[3])[0].state == LESS
+    assert ladder(report.node, gpus[0], gpus[1])[0].state == YES
 
 
 @pytest.mark.parametrize(
