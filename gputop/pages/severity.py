@@ -40,6 +40,11 @@ def checks_done(diagnosis: Diagnosis, why: str = "") -> str:
     )
 
 
+def notices(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """The findings that are notices, and not by design."""
+    return tuple(finding for finding in findings if finding.severity == NOTICE)
+
+
 def counted(findings: Iterable[Finding]) -> str:
     """Count the findings of each severity: "1 broken, 2 notices"."""
     count = Counter(finding.severity for finding in findings)

@@ -162,7 +162,7 @@ def in_one_line(rows: tuple[ValueRow, ...]) -> str:
     by: dict[str, list[str]] = {}
     for row in tried:
         by.setdefault(_in_few_words(first, row), []).append(row.value)
-    said = [f"{' '.join(values)}: {text}" for text, values in by.items() if text]
+    said = [f"={' ='.join(values)}: {text}" for text, values in by.items() if text]
     return " · ".join(said) or "no value changes anything here"
 
 

@@ -25,7 +25,7 @@ COLUMNS = (
     ("GPUs", 7),
     ("busy", 5),
     ("CPUs", 14),
-    ("bound", 8),
+    ("to GPU", 8),
     ("NUMA", 4),
     ("memory", 9),
     ("age", 7),

@@ -72,7 +72,7 @@ class JobsScreen(ListedView):
     KEYS = (
         *select_keys("select a job or one of its processes"),
         note(
-            "bound",
+            "to GPU",
             "near: CPUs at the GPU's NUMA node; partly; ✗ far; ✗ shared: more ranks than CPUs",
         ),
         note("variables", "* acts here, ! without effect, ? unknown name"),

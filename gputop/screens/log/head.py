@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 PASTED = "pasted text"
 HOW_TO = (
     "No log is open: press o to name a file, compressed or not, or paste the text.",
-    "What driver tools, lspci, ibstat, nccl-tests or env print is read too.",
+    "The output of driver tools, lspci, ibstat, {tests} and env is read as well.",
     "",
     "Start the job with these variables to get one:",
     "  NCCL_DEBUG=INFO",

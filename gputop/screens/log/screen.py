@@ -118,11 +118,12 @@ class LogScreen(View):
         """The log in short; without a log, how to get one."""
         lines: list[Line] = []
         if self._read is None:
-            board.caption(self.gputop.words.say("Debug log of {libraries}"))
+            words = self.gputop.words
+            board.caption(words.say("Debug log of {libraries}"))
             width = max(self.app.size.width - 2, 20)
             for line in HOW_TO:
                 ink = "" if line.startswith("  ") else "muted"
-                plain = f" {self.gputop.words.say(line)}"
+                plain = f" {words.say(line, tests=f'{words.library.lower()}-tests')}"
                 lines += wrapped(((plain, ink),), width, 1) if line else ((),)
         else:
             board.caption("The log in short")

@@ -60,7 +60,8 @@ def table(
     report: Report, found: Sequence[MapLink], measured: MeasuredLines, width: int, rows: int
 ) -> list[Line]:
     """At most so many rows: the narrowest links first, equal ones in one row; [] for too few."""
-    groups = _groups(found)
+    # Between CPUs no source has a rate or a count: a row of dashes.
+    groups = _groups([link for link in found if link.role != "CPU–CPU" or link.wire.payload_gbs])
     if rows - 1 < min(LEAST_ROWS, len(groups)) or not groups:
         return []
     shown = _fitting(width)
@@ -171,8 +172,8 @@ def _whole(found: Sequence[MapLink]) -> tuple[Span, ...]:
         return (("   no link between devices was read", "muted"),)
     if unknown:
         text = f"   {unknown} of {len(found)} links do not report their width"
-        return ((f"{text}; the others have all their lanes", "muted"),)
-    return ((f"   all {len(found)} links have all the lanes that both ends support", "muted"),)
+        return ((f"{text}; the others are as wide as can be", "muted"),)
+    return ((f"   all {len(found)} links are as wide as both ends support", "muted"),)
 
 
 def _gpus(graph: Graph) -> list[str]:

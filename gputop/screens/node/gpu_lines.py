@@ -48,10 +48,10 @@ COLUMNS = (
     Column("SM MHz", 6, 10, common.clock),
     Column("Slowed by", 12, 2, common.held_by, at_left=True),
     Column("NVLink", 6, 1, cells.link, at_left=True),
-    Column("60 s", 8, 4, cells.history, at_left=True),
+    Column("60 s", 8, 4, cells.history),
     Column("PCIe", 10, 6, common.pcie),
     Column("PCIe GB/s", 12, 9, common.pcie_traffic, at_left=True),
-    Column("NVLink 60 s", 12, 11, cells.link_history, at_left=True),
+    Column("NVLink 60 s", 12, 11, cells.link_history),
     Column("NUMA", 4, 12, common.numa),
     Column("NIC", 4, 4, cells.nic, at_left=True),
     Column("Jobs", 10, 5, cells.job, at_left=True),
@@ -186,7 +186,9 @@ def _fitted(column: Column, rows: Sequence[Row], width: int) -> Column | None:
         moves = any(row.reading is not None and _traffic_known(row) for row in rows)
         if title == LINKS_PAST:
             return replace(column, title=title.replace(LINKS, link)) if moves else None
-        return replace(column, title=link, width=TRAFFIC_CELLS if moves else column.width)
+        if not moves:
+            return replace(column, title=link)
+        return replace(column, title=f"{link} GB/s", width=TRAFFIC_CELLS)
     if title == CLOCK:
         called = cells.clock_title(tuple(rows))
         return replace(column, title=called, width=max(len(called), column.width))

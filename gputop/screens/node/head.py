@@ -79,8 +79,7 @@ def verdict_line(shown: Shown | None, use: Use, machine: Machine, width: int) ->
     )
     if shown is None:
         return ((" ", ""), ("…", "muted"), (" CHECKING", "muted bold")), ()
-    from gputop.pages.severity import LOUD, VERDICT_SIGNS, checks_done, counted
-    from gputop.topology.diagnosis.finding import NOTICE
+    from gputop.pages.severity import LOUD, VERDICT_SIGNS, checks_done, counted, notices
 
     (sign, ink), word = VERDICT_SIGNS[shown.verdict], WORDS[shown.verdict]
     loud = [finding for finding in shown.findings if finding.severity in LOUD]
@@ -95,8 +94,7 @@ def verdict_line(shown: Shown | None, use: Use, machine: Machine, width: int) ->
             sign, word, ink = BUSY
         said = [(f": nothing wrong, {asked}", "strong")]
         # What is by design waits on the next screen where it does not fit.
-        notices = [finding for finding in shown.findings if finding.severity == NOTICE]
-        for found in (shown.findings, notices):
+        for found in (shown.findings, notices(shown.findings)):
             many: Line = ((f" · {counted(found)}", "muted"),) if found else ()
             if width_of((*said, *many, *end)) + len(word) + 5 < width:
                 said += many

@@ -11,15 +11,16 @@ from gputop.screens.probes.groups import Group, groups
 from gputop.simulating.expected import expected_figures
 from gputop.terminal.clean import clean
 from gputop.topology.expectation.judgement import ESTIMATE
+from gputop.topology.model.units import figure
 from gputop.widgets.meters import band_text, figure_bar
-from gputop.widgets.spans import Line, left, right
+from gputop.widgets.spans import Line, left, right, wrapped
 
 if TYPE_CHECKING:
     from gputop.topology.expectation.judgement import Band
     from gputop.topology.model.snapshot import Measurement
     from gputop.topology.report import Report
 
-_BAND, _BASIS, _LEAST_BAR = 20, 10, 8
+_BAND, _BASIS, _LEAST_BAR = 24, 10, 8
 WIDE = 64
 """Width from which a row says on what its band rests."""
 _SHORTEST_BAR = 4
@@ -27,6 +28,7 @@ _SHORTEST_BAR = 4
 _LONGEST_NAME = 36
 
 
+WITHIN = " in range is not yet healthy: a pair is also judged by its links and by its peers"
 NO_BANDS = (" no reference for this hardware", "muted")
 
 
@@ -58,13 +60,15 @@ class ExpectedFigures:
             return ((NO_BANDS,),) if self.known is not None else ()
         # A tilde marks an estimate.
         guessed = any(band.basis == ESTIMATE for _, band in banded)
-        title = "healthy (~ estimate)" if guessed else "healthy"
+        title = "healthy (~ estimate)" if guessed else "healthy (range)"
         basis = _BASIS if width >= WIDE else 0
         names = [len(group.title) + 3 for group, _ in banded]
         name = min(max(names), _LONGEST_NAME, max(width - _BAND - basis - _LEAST_BAR, 12))
         bar = max(width - name - _BAND - basis, 0)
         head = ((left(" expected", name + bar), "muted"), (right(title, _BAND), "muted"))
-        return (head, *(_row(group, band, (name, bar, basis)) for group, band in banded))
+        rows = (_row(group, band, (name, bar, basis)) for group, band in banded)
+        pairs = any(figure.src and figure.dst for figure in self.figures)
+        return (head, *rows, *(wrapped(((WITHIN, "muted"),), width, 1) if pairs else ()))
 
 
 def _band(group: Group) -> Band | None:
@@ -72,11 +76,19 @@ def _band(group: Group) -> Band | None:
     return None if judgement is None else judgement.band
 
 
+def _healthy(band: Band) -> str:
+    """What a healthy one gives, and its range: "380 (323–437)"."""
+    if band.healthy is None:
+        return band_text(band)
+    about = "~" if band.basis == ESTIMATE else ""
+    return f"{about}{figure(band.healthy)} ({band_text(band).removeprefix(about)})"
+
+
 def _row(group: Group, band: Band, widths: tuple[int, int, int]) -> Line:
     name, bar, basis = widths
     return (
         (left(f" {clean(group.title, 60)}", name), ""),
         *(figure_bar(0.0, 0.0, band, "muted", bar) if bar >= _SHORTEST_BAR else ((" " * bar, ""),)),
-        (right(f"{band_text(band)} {group.unit}", _BAND), "strong"),
+        (right(f"{_healthy(band)} {group.unit}", _BAND), "strong"),
         (left(f" {band.basis}", basis), "muted"),
     )

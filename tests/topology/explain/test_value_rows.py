@@ -31,8 +31,8 @@ def test_a_level_of_p2p_has_its_pairs_and_their_transports() -> None:
     assert found["PHB"].medium == found["not set"].medium
     assert found["LOC"].large == found["LOC"].medium == "not known"
     assert in_one_line(tuple(found.values())) == (
-        "LOC NVL: P2P 0 of 28 pairs, all-reduce 1 GiB 20.0 GB/s → not known · "
-        "PHB: P2P 12 of 28 pairs · SYS: P2P 28 of 28 pairs"
+        "=LOC =NVL: P2P 0 of 28 pairs, all-reduce 1 GiB 20.0 GB/s → not known · "
+        "=PHB: P2P 12 of 28 pairs · =SYS: P2P 28 of 28 pairs"
     )
 
 

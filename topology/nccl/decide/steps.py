@@ -134,7 +134,7 @@ def granted(version: Version, check: P2pCheck, settings: Settings) -> DecisionSt
 def nic_faster(check: NetCheck, *, decides: bool) -> DecisionStep:
     """Whether a NIC beats the path between the GPUs."""
     if check.switched_off:
-        answer, because = "not asked", "NCCL_NET_DISABLE_INTRA keeps the network out of a host"
+        answer, because = "not asked", "the network is kept out of a host"
     elif check.src_gbs and check.dst_gbs:
         answer = "yes" if check.faster else "no"
         because = (

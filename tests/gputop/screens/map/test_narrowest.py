@@ -25,11 +25,11 @@ ANSWERS = {
     ),
     "dgx-1v": (
         " 8 GPUs: NVLink joins 16 of 28 pairs, 25 to 50 GB/s per pair",
-        "   all 32 links have all the lanes that both ends support",
+        "   all 32 links are as wide as both ends support",
     ),
     "pcie-l40s-8": (
         " 8 GPUs joined by PCIe alone, 31.5 GB/s each",
-        "   all 16 links have all the lanes that both ends support",
+        "   all 16 links are as wide as both ends support",
     ),
 }
 

@@ -98,7 +98,7 @@ def _busy(case: Case) -> Iterable[Finding] | None:
             ),
             fix=[
                 Fix(
-                    text="List them. End those left over from a finished job: kill PID.",
+                    text="List them. Leave jobs that run; end what finished ones left: kill PID.",
                     command=vendors.command(
                         case.gpus,
                         nvidia="nvidia-smi --query-compute-apps=pid,gpu_bus_id,name --format=csv",

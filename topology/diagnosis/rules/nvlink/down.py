@@ -276,8 +276,8 @@ DOWN = Rule(
     title="NVLinks that are down",
     evidence="state of each NVLink of a GPU, and of its siblings",
     vendor=NVIDIA.id,
-    disproof="every link listed with a rate in `nvidia-smi nvlink -s`, or the same links inactive "
-    "by design (a board with fewer links, no bridge fitted, MIG)",
+    disproof="every link is listed with a rate in `nvidia-smi nvlink -s`, or the same links are "
+    "inactive by design (a board with fewer links, no bridge fitted, MIG)",
     sources=("Azure/azhpc-diagnostics#73", "NVIDIA/nccl#557", "NVIDIA/DCGM#198"),
     check=_check_down,
     implied_by=("gpu-lost", "gpu-without-driver"),
