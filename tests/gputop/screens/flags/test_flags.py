@@ -87,7 +87,7 @@ async def test_the_selected_flag_is_explained_for_this_node(size: tuple[int, int
         details = text(pilot, "#details")
         head = text(pilot, "#setting").splitlines()
         assert head[1].startswith(" NCCL_P2P_LEVEL  PXB   Sets the farthest path over which GPUs")
-        assert "LOC NVL: P2P 0 of 28 pairs" in head[2]
+        assert "=LOC =NVL: P2P 0 of 28 pairs" in head[2]
         assert "• not set  4 of 28" in details
         assert "SYS      28 of 28" in details
         assert "Of 28 pairs, 4 behind one PCIe switch (PIX) use P2P now" in " ".join(
