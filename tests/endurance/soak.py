@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import psutil
 
+from gputop.widgets.palette import PLACEHOLDER
 from tests.support.terminal import Terminal
 
 SETTLED_MINUTES = 2.0
@@ -25,8 +26,16 @@ _DIALOGS = (
     ("t", _DOWN, _ESCAPE),
     (_PALETTE, "map", _ESCAPE),
 )
-_OWN_KEYS = {"2": (" ", _DOWN, "z", "z"), "4": ("m", "\t", "m"), "5": ("v", "u", "/P2P\r", _ESCAPE)}
-"""What else is pressed on some screens: marks, views, a filter. Nothing is measured."""
+_OWN_KEYS = {
+    "2": (" ", _DOWN, "z", "z"),
+    "4": ("m", "\t", "m"),
+    "5": ("v", "u", "/", "P2P\r", _ESCAPE),
+}
+"""What else is pressed on some screens: marks, views, a search. Nothing is measured."""
+_OPENS_PALETTE = (_PALETTE, "/")
+_PALETTE_SIGN = PLACEHOLDER[1:]
+"""The cursor stands on the first letter."""
+_PALETTE_SECONDS = 20.0
 _SIZES = ((80, 24), (200, 60), (160, 50))
 _SCREENS = 8
 _ALL_ROUNDS = _SCREENS * len(_SIZES)
@@ -109,6 +118,12 @@ def _round(terminal: Terminal, number: int) -> bool:
 
 def _press(terminal: Terminal, *keys: str) -> None:
     for key in keys:
+        if key in _OPENS_PALETTE:
+            # Letters that came before it is there would be keys of the screen: `a` measures all.
+            terminal.forget()
+            terminal.send(key)
+            terminal.wait_for(_PALETTE_SIGN, _PALETTE_SECONDS)
+            continue
         before = len(terminal.written)
         terminal.send(key)
         end = time.monotonic() + _ANSWER_SECONDS
