@@ -7,6 +7,7 @@ SUMMARIES = {
     "flags.command": "Show which variables are set and what each does here.",
     "log": "Explain a debug log of NCCL or RCCL.",
     "probe.command": "Measure GPUs and their links.",
+    "net.command": "Measure the network between nodes, started on each of them.",
     "check.command": "Check whether the node is fit; set the exit code.",
     "fleet.command": "Judge many nodes; plan which pairs to measure next.",
     "doctor": "Say what gputop found on this machine, for a bug report.",
@@ -14,4 +15,6 @@ SUMMARIES = {
 }
 """Module -> its line in `gputop --help`, which then imports none of them."""
 MODULES = tuple(SUMMARIES)
-NAMES = tuple(module.partition(".")[0] for module in MODULES)
+_TWO_WORDS = {"net.command": "probe net"}
+NAMES = tuple(_TWO_WORDS.get(module) or module.partition(".")[0] for module in MODULES)
+"""The words of each on the command line."""

@@ -55,7 +55,8 @@ def settings(context: click.Context, typed: str) -> Items:
 def probes(context: click.Context, typed: str) -> Items:
     """Names of probes that are not on the line yet."""
     given = context.params.get("names") or ()
-    names = (name for name in catalog.NAMES if name not in given)
+    alone = () if given else tuple(catalog.BETWEEN_NODES)
+    names = (name for name in (*catalog.NAMES, *alone) if name not in given)
     found = ((name, catalog.load(name).SPEC.title) for name in names)
     return _offered(found, typed)
 

@@ -34,8 +34,11 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command; an unknown one ends in a question that names what is like it."""
+        """Find the command, of one word or two; an unknown one ends in what is like it."""
         name = args[0]
+        if " ".join(args[:2]) in NAMES and len(args) > 1:
+            name = " ".join(args[:2])
+            return name, self.get_command(ctx, name), args[2:]
         if self.get_command(ctx, name) is None and not ctx.resilient_parsing:
             hint = did_you_mean(name, NAMES) or f"; there are: {', '.join(NAMES)}"
             raise Exit(f"no command {clean(name, 60)!r}{hint}", USAGE)

@@ -57,8 +57,31 @@ class Accelerator(Protocol):
         """
 
 
+class Topics(Protocol):
+    """What ranks tell each other: texts by topic; a topic is set once."""
+
+    def set(self, topic: str, text: str) -> None:
+        """Tell all ranks."""
+
+    def get(self, topic: str) -> str:
+        """Wait until some rank has told it."""
+
+
+class NodesTopics(Topics, Protocol):
+    """The same between the ranks of several nodes."""
+
+    def torch_store(self, ranks: int) -> Any:
+        """A store of torch.distributed in which so many ranks meet."""
+
+
 class RankGroup(Protocol):
-    """The ranks that communicate. Everything but `open` prepares a call."""
+    """The ranks that communicate. Everything but these three prepares a call."""
+
+    def across(self, topics: NodesTopics, rank: int, ranks: int) -> "RankGroup":
+        """The same device as one rank of a group over several nodes, not opened."""
+
+    def part(self, name: str, members: Sequence[int]) -> "Optional[RankGroup]":
+        """Some ranks of an opened group, not opened; None for the others. All ranks call it."""
 
     def open(self, *, eager: bool) -> None:
         """Join; `eager`: with the communicator at once, where the library can choose."""

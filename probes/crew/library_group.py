@@ -1,29 +1,46 @@
 """The ranks of a run through NCCL or RCCL alone."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Optional
 
 from ..engine.nccl import Call, Nccl, NcclCommunicator
+from .accelerator import NodesTopics, Topics
 from .driver_accelerator import Numbers
-from .store import Store
 
 
 class LibraryGroup:
     """One rank's view of the group, whose device is current in this thread."""
 
-    def __init__(self, nccl: Nccl, stream: Any, store: Store, rank: int, ranks: int) -> None:
-        """`stream`: of the device of this rank; all calls are queued on it."""
+    def __init__(
+        self, nccl: Nccl, stream: Any, store: Topics, rank: int, ranks: int, name: str = ""
+    ) -> None:
+        """`stream`: of the device of this rank; all calls are queued on it.
+
+        `name`: tells the groups apart whose ranks meet in one store.
+        """
         self._nccl = nccl
         self._stream = stream
         self._store = store
         self._rank = rank
         self._ranks = ranks
+        self._topic = f"unique id{name and ' of '}{name}"
+
+    def across(self, topics: NodesTopics, rank: int, ranks: int) -> "LibraryGroup":
+        """See RankGroup."""
+        return LibraryGroup(self._nccl, self._stream, topics, rank, ranks)
+
+    def part(self, name: str, members: Sequence[int]) -> "Optional[LibraryGroup]":
+        """See RankGroup; a communicator of its own, for which this one need not be opened."""
+        if self._rank not in members:
+            return None
+        rank, ranks = members.index(self._rank), len(members)
+        return LibraryGroup(self._nccl, self._stream, self._store, rank, ranks, name)
 
     def open(self, *, eager: bool) -> None:
         """See RankGroup; the library has no other way than at once."""
         if self._rank == 0:
-            self._store.set("unique id", self._nccl.unique_id().hex())
-        unique_id = bytes.fromhex(self._store.get("unique id"))
+            self._store.set(self._topic, self._nccl.unique_id().hex())
+        unique_id = bytes.fromhex(self._store.get(self._topic))
         made = self._nccl.communicator(unique_id, self._rank, self._ranks)
         self._communicator: NcclCommunicator = made
 

@@ -88,6 +88,7 @@ def _by_torch(params: Mapping[str, Any], asking: Callable[[], object]) -> Means:
 
     def join(index: int, store: Store, rank: int, ranks: int) -> "tuple[Accelerator, RankGroup]":
         here = TorchAccelerator(torch, index, cpu=cpu)
-        return here, TorchGroup(here, dist, f"{store.path}-torch", rank, ranks)
+        path = f"{store.path}-torch"
+        return here, TorchGroup(here, dist, lambda: dist.FileStore(path, ranks), rank, ranks)
 
     return Means(devices, devices.versions, join)

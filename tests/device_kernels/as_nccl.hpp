@@ -38,7 +38,10 @@ static std::vector<Transfer> transfers;
 static int group_depth;
 static std::map<std::string, std::vector<unsigned long>> moved;
 
+// The folder of the run, or that of `room=PATH`, in which runs of several nodes meet.
 static std::string run_folder() {
+    const auto room = told_text("room");
+    if (!room.empty()) return room;
     const std::string log = getenv("NCCL_DEBUG_FILE") ? getenv("NCCL_DEBUG_FILE") : "";
     return log.substr(0, log.find_last_of('/'));
 }

@@ -12,8 +12,9 @@
 //     denied=0>1, lost=0>1, spoil=NAME@1         peers and data: see node.hpp and doing.hpp
 //     blocking=1, late_holds=N, late.0.1=NANOSECONDS
 //                        copies that wait; a host that is slow; a stream that goes on late
-//     hang.NAME=PATH, polls=N, nccl_gbs, nccl_version, last_error
-//                        NCCL: see as_nccl.hpp; a communicator that is ready after N questions
+//     hang.NAME=PATH, polls=N, nccl_gbs, nccl_version, last_error, room=FOLDER
+//                        NCCL: see as_nccl.hpp; a communicator that is ready after N questions;
+//                        where ranks of several nodes meet
 //     compile_error=1                            hiprtc refuses
 #include "doing.hpp"
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from gputop.commands import MODULES as COMMANDS
+from gputop.probes.catalog import BETWEEN_NODES
 from gputop.probes.catalog import MODULES as PROBES
 from gputop.screens import NAMES as SCREENS
 from gputop.topology.diagnosis.rules import NAMES as RULES
@@ -39,7 +40,7 @@ REGISTRIES = (
     Registry("topology/recorded/formats", FORMATS, "FORMAT"),
     Registry("topology/diagnosis/rules", RULES, "RULES"),
     Registry("topology/exports", tuple(name.replace("-", "_") for name in EXPORTS), "write"),
-    Registry("probes/catalog", tuple(PROBES.values()), "SPEC"),
+    Registry("probes/catalog", (*PROBES.values(), *BETWEEN_NODES.values()), "SPEC"),
     Registry("gputop/screens", tuple(f"{name}.screen" for name in SCREENS), "SCREEN"),
     Registry("gputop/commands", COMMANDS, "command"),
 )

@@ -115,7 +115,12 @@ def command(
     deadline: float | None,
     demo: str | None,
 ) -> None:
-    """Measure GPUs and their links: the named probes, or all that can run here."""
+    """Measure GPUs and their links: the named probes, or all that can run here.
+
+    `gputop probe net` is a command of its own: it measures between nodes.
+    """
+    if any(name in catalog.BETWEEN_NODES for name in names):
+        raise Exit("the network is measured alone, between nodes: gputop probe net --help", USAGE)
     unknown = [name for name in names if name not in catalog.NAMES]
     if unknown:
         name = unknown[0]

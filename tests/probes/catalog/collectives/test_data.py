@@ -73,7 +73,7 @@ def test_what_has_to_arrive(name: str, form: str, ranks: int, spoiled: bool) -> 
         dist.rank.number = rank
         here = TorchAccelerator(torch, 0, cpu=True)
         operation = BY_NAME[name]
-        one = made(here, TorchGroup(here, dist, "", rank, ranks), rank, ranks)
+        one = made(here, TorchGroup(here, dist, str, rank, ranks), rank, ranks)
         numbers = operation.numbers(4096, ranks)
         one._send, one._receive = here.numbers(numbers), here.numbers(numbers)
         call = one._calls(operation, form, numbers)[0]
@@ -143,7 +143,7 @@ def test_the_communicator_comes_up_at_once_where_torch_can(knows: bool) -> None:
             return "cuda:1"
 
     here: Any = Here()
-    TorchGroup(here, New() if knows else Old(), "", 1, 2).open(eager=True)
+    TorchGroup(here, New() if knows else Old(), mock.Mock(), 1, 2).open(eager=True)
     assert (given["backend"], given["rank"], given["world_size"]) == ("nccl", 1, 2)
     assert given.get("device_id") == ("cuda:1" if knows else None)
 

@@ -1,0 +1,102 @@
+"""One node's run of `gputop probe net`: measure, judge against the log, write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gputop.commands.net import document as made
+from gputop.commands.net.text import text
+from gputop.commands.net.transports import logged, predicted
+from gputop.commands.net.writing import first_living, must_write
+from gputop.exits import CANNOT_TELL, Exit
+from gputop.measuring.attended import Attended
+from gputop.measuring.nccl_check import gpus_of, library_of
+from gputop.measuring.runs import said, with_names
+from gputop.terminal.clean import clean
+from gputop.terminal.lines import print_json, say
+from gputop.terminal.writing import code_of, write_whole
+from gputop.topology.model.characters import json_text
+
+if TYPE_CHECKING:
+    from gputop.measuring.planning import Plan
+    from gputop.measuring.runs import ProbeResult
+    from gputop.topology.model.snapshot import NodeSnapshot
+
+NOTED = ("library", "environment", "warnings", "met", "ib_write_bw")
+
+
+class NetRun:
+    """Runs the probe on this node and writes what came of it."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        snapshot: NodeSnapshot | None,
+        where: made.Circumstances,
+        changes: dict[str, str],
+        path_of: Callable[[str], Path] | None,
+        *,
+        as_json: bool,
+    ) -> None:
+        """`path_of`: the file of a host; None to print the result only."""
+        self._plan = plan
+        self._snapshot = snapshot
+        self._where = where
+        self._changes = changes
+        self._path_of = path_of
+        self._as_json = as_json
+
+    def run(self) -> int:
+        """Run and return the exit code."""
+        ends = list(Attended(self._plan).ends())
+        if not ends:
+            raise Exit("the probe did not end in time after Ctrl+C", CANNOT_TELL)
+        result = ends[0].result
+        names = dict(self._plan.steps[0].request.names)
+        shown = [note for note in result.outcome.notes if note.topic in NOTED]
+        for line in (*result.blind, *said(shown, names)):
+            say(f"note: {line}")
+        found = self._document(result)
+        say(f"net: {with_names(found.why or result.outcome.message, names)}")
+        self._write(found, result)
+        return made.code_of(found, result.outcome)
+
+    def _document(self, result: ProbeResult) -> made.NetDocument:
+        outcome, where = result.outcome, self._where
+        rails = int(_details(result, "met").get("rails", 0))
+        gpus = gpus_of(result)[: rails or None]
+        known = predicted(self._snapshot, gpus, self._changes, library_of(result))
+        return made.document(outcome, where, known, logged(outcome, where.nodes, rails))
+
+    def _write(self, found: made.NetDocument, result: ProbeResult) -> None:
+        absent = tuple(_details(result, "absent").get("missing", ()))
+        left = tuple(_details(result, "met").get("left", ()))
+        node = self._where.node
+        first = first_living(found, node, absent)
+        if self._path_of is not None:
+            if not must_write(found, node, absent, left, self._path_of):
+                say(f"net: {found.hosts[first]} writes the result")
+                return
+            path = self._path_of(self._where.host)
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                write_whole(path, json_text(found) + "\n")
+            except (OSError, ValueError) as error:
+                why = error.strerror if isinstance(error, OSError) else str(error)
+                raise Exit(f"cannot write {clean(path, 200)}: {why}", code_of(error)) from error
+            say(f"net: written: {clean(path, 200)}")
+        elif first != node and found.status == made.FINISHED:
+            say(f"net: {found.hosts[first]} prints the result")
+            return
+        if self._as_json:
+            print_json(found)
+        else:
+            click.echo(text(found))
+
+
+def _details(result: ProbeResult, topic: str) -> dict[str, Any]:
+    return next((dict(n.details) for n in result.outcome.notes if n.topic == topic), {})
