@@ -50,9 +50,16 @@ def check_sources(sources: tuple[str, ...], demo: str | None) -> None:
 
 
 def read_snapshot(
-    sources: tuple[str, ...], demo: str | None, *, with_args: bool = False
+    sources: tuple[str, ...],
+    demo: str | None,
+    *,
+    with_args: bool = False,
+    seconds: float = SETTLE_SECONDS,
 ) -> NodeSnapshot:
-    """The snapshot that the options name: files, a demo, or this machine."""
+    """The snapshot that the options name: files, a demo, or this machine.
+
+    `seconds`: how long the sources of this machine are waited for.
+    """
     check_sources(sources, demo)
     if sources:
         return load_snapshot(sources)
@@ -61,7 +68,8 @@ def read_snapshot(
 
     if demo:
         return _doubted(feeds.DemoFeed(demo, version=__version__).at(0), demo)
-    return settle(watch.LiveFeed(version=__version__, with_args=with_args, thorough=True))
+    feed = watch.LiveFeed(version=__version__, with_args=with_args, thorough=True)
+    return settle(feed, seconds)
 
 
 def _doubted(snapshot: NodeSnapshot, demo: str) -> NodeSnapshot:

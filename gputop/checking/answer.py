@@ -7,6 +7,7 @@ import msgspec
 from gputop.checking.measure import Measured
 from gputop.exits import ANSWERED, CANNOT_TELL, FAILURES, INTERRUPTED, WARNINGS
 from gputop.topology.diagnosis.engine import VERDICTS, Diagnosis
+from gputop.topology.fleet.section import FleetSection
 from gputop.topology.model.snapshot import NodeSnapshot
 
 EXIT_CODES = dict(zip(VERDICTS, (ANSWERED, WARNINGS, FAILURES, CANNOT_TELL), strict=True))
@@ -29,6 +30,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """Policy files that were read."""
     assumptions: tuple[str, ...] = ()
     elapsed_seconds: float = 0.0
+    fleet: FleetSection | None = None
+    """What a fleet compares; None where nobody asked for it."""
 
     @property
     def exit_code(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
@@ -11,8 +11,10 @@ from gputop.checking import measure as check_measure
 from gputop.checking.answer import Answer
 from gputop.checking.measure import Measured
 from gputop.checking.node import Examined, examined, reference, selected
+from gputop.checking.origin import plain
 from gputop.checking.runs import run_rules
 from gputop.measuring.selection import hidden_note, measurable
+from gputop.reading import SETTLE_SECONDS
 from gputop.terminal.lines import say
 from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.engine import diagnose, load
@@ -20,10 +22,16 @@ from gputop.topology.diagnosis.finding import Finding
 from gputop.topology.diagnosis.policy import Policy
 from gputop.topology.diagnosis.rule import Rule
 from gputop.topology.flags.values.predicting import predict_with_flags
+from gputop.topology.fleet.section import FleetSection, Origin
 from gputop.topology.hardware.unconfirmed import sentence
 from gputop.topology.nccl.decide.predict import NoGpusError
 from gputop.topology.nccl.prediction import Prediction
 from gputop.topology.node import Node
+
+READING, MEASURING = "reading the node", "measuring"
+AGAIN, JUDGING = "reading the node again", "judging"
+AGAIN_SECONDS = 3.0
+"""How long the second reading may take before a deadline: the driver is awake by then."""
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,19 +49,33 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     policy: Policy = Policy()
     files: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    probes: tuple[str, ...] = ()
+    """The probes to run, where the user names them."""
+    until: float | None = None
+    """When measuring is to be over, by the monotonic clock."""
+    origin: Origin | None = None
+    """Which node this is; with it the answer holds what a fleet compares."""
+    with_snapshot: bool = False
 
 
-def check(wanted: Wanted, started: float) -> Answer:
-    """Examine a node; `started`: monotonic time of the start. Raises Exit."""
+def check(wanted: Wanted, started: float, say_stage: Callable[[str], None] | None = None) -> Answer:
+    """Examine a node; `started`: monotonic time of the start. Raises Exit.
+
+    `say_stage` hears what is begun.
+    """
+    begin = say_stage or (lambda text: None)
     held_against = reference(wanted.expect) if wanted.expect else None
-    found = examined(wanted.sources, wanted.demo, wanted.since)
+    begin(READING)
+    found = examined(wanted.sources, wanted.demo, wanted.since, _patience(wanted.until))
     before = found.node
     addresses = selected(wanted.gpus, before)
     measured = Measured()
     rules: tuple[Rule, ...] = load()
     if wanted.mode != "quick" and before.machine.gpus:
-        found, measured = _measured(wanted, found, addresses)
+        begin(MEASURING)
+        found, measured = _measured(wanted, found, addresses, begin)
         rules = (*rules, *run_rules(measured))
+    begin(JUDGING)
     node, prediction, failed = _predict(Node(found.node), addresses)
     case = Case(
         node,
@@ -79,12 +101,49 @@ def check(wanted: Wanted, started: float) -> Answer:
         unconfirmed=doubts,
         policy=wanted.files,
         assumptions=tuple(dict.fromkeys(notes)),
+        fleet=_section(wanted, node, prediction),
         elapsed_seconds=time.monotonic() - started,
     )
 
 
+def _patience(until: float | None, *, once_more: bool = False) -> float:
+    """How long the sources are waited for: at most half of what is left until measuring ends.
+
+    `once_more`: behind it; then as long as a driver takes that has just answered.
+    """
+    if until is None:
+        return SETTLE_SECONDS
+    if once_more:
+        return AGAIN_SECONDS
+    return min(SETTLE_SECONDS, max(0.2, (until - time.monotonic()) / 2))
+
+
+def _section(wanted: Wanted, node: Node, prediction: Prediction | None) -> FleetSection | None:
+    """What a fleet compares, where somebody asked for it."""
+    if wanted.origin is None:
+        return None
+    from gputop.topology.fleet.making import section_of
+
+    host = node.snapshot.machine.host
+    name = None if host is None else host.hostname
+    of = wanted.origin
+    if name and (wanted.sources or wanted.demo) and not of.named:
+        # A recording tells about the node that it was read on.
+        of = Origin(host=plain(name.split(".")[0]) or of.host)
+    return section_of(
+        node,
+        of,
+        prediction=prediction,
+        written_at=time.time(),
+        with_snapshot=wanted.with_snapshot,
+    )
+
+
 def _measured(
-    wanted: Wanted, found: Examined, addresses: tuple[str, ...]
+    wanted: Wanted,
+    found: Examined,
+    addresses: tuple[str, ...],
+    begin: Callable[[str], None],
 ) -> tuple[Examined, Measured]:
     """Measure, then read again; without an older reading the first one counts as earlier."""
     before = found.node
@@ -96,10 +155,13 @@ def _measured(
         full=wanted.mode == "full",
         force=wanted.force,
         python=wanted.python,
+        names=wanted.probes,
+        until=wanted.until,
     )
     if not measured.runs:
         return found, measured
-    now, gone = check_measure.after(before)
+    begin(AGAIN)
+    now, gone = check_measure.after(before, seconds=_patience(wanted.until, once_more=True))
     measured = msgspec.structs.replace(measured, gone=gone)
     node = msgspec.structs.replace(now, measurements=(*now.measurements, *measured.measurements))
     return msgspec.structs.replace(found, node=node, earlier=found.earlier or before), measured

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from gputop.reading import read_snapshot
+from gputop.reading import SETTLE_SECONDS, read_snapshot
 from gputop.terminal.lines import say
 from gputop.topology.model.readings import GpuReading
 from gputop.topology.model.snapshot import Measurement, NodeSnapshot
@@ -61,6 +64,10 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     """(PCI address, name) of each GPU that answered before measuring and is gone now."""
     notes: tuple[str, ...] = ()
     interrupted: bool = False
+    planned: tuple[str, ...] = ()
+    """Names of the probes that were to run."""
+    out_of_time: bool = False
+    """Whether the deadline of the check ended it."""
 
 
 def measure(
@@ -70,24 +77,27 @@ def measure(
     full: bool = False,
     force: bool = False,
     python: str | None = None,
+    names: Sequence[str] = (),
+    until: float | None = None,
     look: Callable[..., Idle] | None = None,
 ) -> Measured:
     """Measure these GPUs of a live node; GPUs in use are left out unless `force` is set.
 
-    `look` decides which GPUs are in use, like `idle.idle`.
+    `names`: the probes to run, else those of a check. `until`: when they are to be over, by the
+    monotonic clock. `look` decides which GPUs are in use, like `idle.idle`.
     """
     from gputop.checking.idle import Idle, idle
     from gputop.measuring.attended import Attended
     from gputop.measuring.planning import plan
 
-    names = {gpu.address: gpu_label(gpu) for gpu in node.machine.gpus}
-    seen = Idle(free=tuple(addresses)) if force else (look or idle)(addresses, names)
+    labels = {gpu.address: gpu_label(gpu) for gpu in node.machine.gpus}
+    seen = Idle(free=tuple(addresses)) if force else (look or idle)(addresses, labels)
     for why in dict.fromkeys(why for _, why in seen.busy):
         say(f"left out: {why}")
     if not seen.free:
         return Measured(left_out=seen.busy, notes=seen.blind)
     planned = plan(
-        () if full else _possible(len(seen.free)),
+        names or (() if full else _possible(len(seen.free))),
         node.machine,
         seen.free,
         level="full" if full else "quick",
@@ -96,7 +106,8 @@ def measure(
     )
     say(planned.sentence)
     attended = Attended(planned)
-    ends = list(attended.ends())
+    with _over_by(until, attended.stop):
+        ends = list(attended.ends())
     return Measured(
         measurements=tuple(figure for end in ends for figure in end.result.measurements),
         runs=tuple(_ran(end) for end in ends),
@@ -104,7 +115,24 @@ def measure(
         gpus=seen.free,
         notes=(*seen.blind, *_kept(node, ends)),
         interrupted=attended.interrupted,
+        out_of_time=attended.stopped,
+        planned=tuple(step.step.name for step in planned.runs),
     )
+
+
+@contextmanager
+def _over_by(until: float | None, stop: Callable[[], None]) -> Iterator[None]:
+    """Call `stop` at that time, unless the work is over by then."""
+    if until is None:
+        yield
+        return
+    timer = threading.Timer(max(0.0, until - time.monotonic()), stop)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _possible(gpus: int) -> tuple[str, ...]:
@@ -134,7 +162,9 @@ def _kept(node: NodeSnapshot, ends: Sequence[Ended]) -> list[str]:
 
 
 def after(
-    before: NodeSnapshot, read: Callable[[], NodeSnapshot] | None = None
+    before: NodeSnapshot,
+    read: Callable[[], NodeSnapshot] | None = None,
+    seconds: float = SETTLE_SECONDS,
 ) -> tuple[NodeSnapshot, tuple[tuple[str, str], ...]]:
     """Read the machine again after measuring, without the traces of our own load.
 
@@ -142,7 +172,7 @@ def after(
     processes from the one before. The second part of the answer is `Measured.gone`; when all GPUs
     are gone, the node is the one before.
     """
-    now = read() if read is not None else read_snapshot((), None)
+    now = read() if read is not None else read_snapshot((), None, seconds=seconds)
     here = {gpu.address for gpu in now.machine.gpus}
     gone = tuple(
         (gpu.address, gpu_label(gpu)) for gpu in before.machine.gpus if gpu.address not in here

@@ -8,7 +8,7 @@ import msgspec
 
 from gputop.exits import CANNOT_TELL, USAGE, Exit
 from gputop.measuring.selection import SelectionError, select
-from gputop.reading import load_snapshot, read_snapshot
+from gputop.reading import SETTLE_SECONDS, load_snapshot, read_snapshot
 from gputop.terminal.clean import clean
 from gputop.terminal.nearest import did_you_mean
 from gputop.topology.expectation.reference import (
@@ -30,8 +30,13 @@ class Examined(msgspec.Struct, frozen=True, kw_only=True):
     """What was left out, with the reason."""
 
 
-def examined(sources: tuple[str, ...], demo: str | None, since: str | None) -> Examined:
-    """Read what the options name.
+def examined(
+    sources: tuple[str, ...],
+    demo: str | None,
+    since: str | None,
+    seconds: float = SETTLE_SECONDS,
+) -> Examined:
+    """Read what the options name; the sources of this machine are waited for so many seconds.
 
     When several --from files are snapshots of one node, the last one is the node and the first one
     the earlier reading. Raises Exit for files that cannot be used.
@@ -40,7 +45,7 @@ def examined(sources: tuple[str, ...], demo: str | None, since: str | None) -> E
     if since is None and (moments := _moments(sources)) is not None:
         earlier, node = moments
     else:
-        node = read_snapshot(sources, demo)
+        node = read_snapshot(sources, demo, seconds=seconds)
     if since is not None:
         earlier = load_snapshot((since,))
         _check_since(since, earlier, node)

@@ -12,6 +12,7 @@ from gputop.topology.diagnosis.rule import Rule
 from gputop.topology.model.units import ranged
 
 HANGS, GONE, NOT_MEASURED = "probe-hangs", "gpu-gone", "not-measured"
+OUT_OF_TIME = "The deadline of the check came before its end."
 _WELL = ("finished", "skipped", "timed-out")
 """Ends that leave no question open, or that another rule reports."""
 _AGAIN = Fix(text="Let it run to its end", command="gputop check")
@@ -146,7 +147,13 @@ def _not_measured(case: Case, measured: Measured) -> Iterable[Finding] | None:
         if run.status not in _WELL:
             # Ctrl+C ends all remaining probes, each with its own message.
             text = "Cancelled." if run.status == "cancelled" else clean(run.text)
+            if run.status == "cancelled" and measured.out_of_time:
+                text = OUT_OF_TIME
             open_ends.setdefault((run.status, text), []).append(run.probe)
+    unheard = set(measured.planned) - {run.probe for run in measured.runs}
+    if measured.out_of_time and unheard:
+        late = open_ends.setdefault(("cancelled", OUT_OF_TIME), [])
+        late += [name for name in measured.planned if name in unheard]
     for (status, text), probes in open_ends.items():
         found.append(
             _rule(NOT_MEASURED).finding(

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 LEAVE_SECONDS = 10.0
 """How long a worker may take to end after Ctrl+C; a driver call may hold it up."""
+STOP_SECONDS = 1.0
+"""The same after `stop`: who stops a suite has a deadline."""
 _TICK_SECONDS = 0.1
 
 
@@ -47,6 +49,14 @@ class Attended:
         self.state: SuiteState | None = None
         """How far the suite is; None before its first event."""
         self.interrupted = False
+        self.stopped = False
+        """Whether `stop` ended the suite."""
+
+    def stop(self) -> None:
+        """End the suite from another thread, like Ctrl+C."""
+        self.stopped = True
+        self._give_up = min(self._give_up, time.monotonic() + STOP_SECONDS)
+        self._cancel.set()
 
     def ends(self) -> Iterator[Ended]:
         """Yield the end of each probe; after Ctrl+C only those that arrive in time."""

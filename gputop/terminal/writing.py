@@ -18,16 +18,24 @@ _DESCRIPTOR = re.compile(r"/dev/(?:(stdin|stdout|stderr)|fd/(\d{1,6}))|/proc/sel
 _STREAMS = ("stdin", "stdout", "stderr")
 
 
-def write_whole(path: Path, text: str, *, fresh: bool = False, shared: bool = False) -> None:
+def write_whole(
+    path: Path,
+    text: str | bytes,
+    *,
+    fresh: bool = False,
+    shared: bool = False,
+    durable: bool = False,
+) -> None:
     """Write beside the place and put it there in one step; a failure leaves what was there.
 
     A new file is for its owner alone, or with `shared` for whom the umask lets read it; one that is
     there keeps its mode. `fresh`: never over a file that is there (FileExistsError). A pipe or
-    device is written to as it is. A symbolic link is refused: in a folder that others may write to
+    device is written to as it is. `durable`: on the disk before this returns. Bytes are written as
+    they are. A symbolic link is refused: in a folder that others may write to
     it would lead to a file of their choice. Raises OSError, and ValueError for a path with a null
     byte.
     """
-    data = harmless(text).encode()
+    data = text if isinstance(text, bytes) else harmless(text).encode()
     number = _descriptor(path)
     if number is not None:
         with os.fdopen(os.dup(number), "wb") as file:
@@ -59,13 +67,28 @@ def write_whole(path: Path, text: str, *, fresh: bool = False, shared: bool = Fa
             if before is not None:
                 with contextlib.suppress(OSError):
                     os.fchmod(handle, stat.S_IMODE(before.st_mode))
+            if durable:
+                file.flush()
+                os.fsync(handle)
         if fresh and _found(path) is not None:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
         os.replace(beside, path)
+        if durable:
+            _keep_name(path.parent)
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(beside)
         raise
+
+
+def _keep_name(folder: Path) -> None:
+    """Put the new name in a folder onto the disk too, where its file system can do that."""
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def code_of(error: Exception) -> int:

@@ -6,6 +6,7 @@ snapshot still shows which two values were equal.
 
 from __future__ import annotations
 
+import hmac
 import ipaddress
 import re
 from functools import partial
@@ -94,7 +95,12 @@ SYSTEM_PATHS = (
 class Redactor:
     """Gives stand-ins, always the same one for the same value."""
 
-    def __init__(self) -> None:
+    def __init__(self, key: bytes | None = None) -> None:
+        """`key`: a secret with which a value gets the same stand-in in every document.
+
+        Without it stand-ins are counted, and hold for one document.
+        """
+        self._key = key
         self._known: dict[str, str] = {}
         self._counts: dict[str, int] = {}
         self._given: set[str] = set()
@@ -112,8 +118,7 @@ class Redactor:
             return value  # all zeros is a fact ("no fabric cluster"), and root is nobody's name
         known = self._known.get(value)
         if known is None:
-            self._counts[kind] = number = self._counts.get(kind, 0) + 1
-            known = self._known[value] = _shape(kind, number, value)
+            known = self._known[value] = _shape(kind, self._number(kind, value), value)
             self._given.add(known)
             if kind in SEARCHED and len(value) >= 3:
                 self._search(value, DOMAIN if kind == "host" else "")
@@ -123,6 +128,19 @@ class Redactor:
                 if short not in self._tails:
                     self._search(short, DOMAIN)
         return known
+
+    def variable(self, name: str, value: str) -> str:
+        """The value of a variable of the environment."""
+        return _variable({"name": name, "value": value}, self)
+
+    def _number(self, kind: str, value: str) -> int:
+        if self._key is not None:
+            # Of a host's long and short name the short one counts, as where both stand in a text.
+            text = value.split(".")[0] if kind == "host" else value
+            made = hmac.digest(self._key, f"{kind}\0{text}".encode(errors="replace"), "sha256")
+            return int.from_bytes(made[:5], "big")
+        self._counts[kind] = self._counts.get(kind, 0) + 1
+        return self._counts[kind]
 
     def _search(self, value: str, tail: str) -> None:
         if value not in self._tails:
@@ -180,6 +198,16 @@ def _is_address(text: str) -> bool:
 
 def _literal(text: str) -> str:
     return text.replace("\\", r"\\")
+
+
+def learn(document: Any, redactor: Redactor) -> None:
+    """Let it learn the identities of a document of dicts and lists, before texts are replaced."""
+    _collect(document, redactor)
+
+
+def replaced(document: Any, redactor: Redactor) -> Any:
+    """A document of dicts and lists with stand-ins."""
+    return _replace(document, redactor)
 
 
 def redacted(snapshot: NodeSnapshot) -> NodeSnapshot:
@@ -271,9 +299,9 @@ def _shape(kind: str, number: int, value: str) -> str:
         prefix = value[:4] if value.startswith(("GPU-", "MIG-")) else ""
         return f"{prefix}00000000-0000-4000-8000-{number:012d}"
     if kind == "mac":
-        return f"02:00:00:00:{number >> 8 & 255:02x}:{number & 255:02x}"
+        return "02:00:" + ":".join(f"{number >> shift & 255:02x}" for shift in (24, 16, 8, 0))
     if kind == "guid":
-        return f"0000:0000:0000:{number & 0xFFFF:04x}"
+        return "0000:" + ":".join(f"{number >> shift & 0xFFFF:04x}" for shift in (32, 16, 0))
     if kind == "hash":
         return f"0x{number:x}"
     if kind == "interface":

@@ -3,31 +3,25 @@
 from __future__ import annotations
 
 import time
-from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from gputop.checking.check import Wanted, check
+from gputop.checking.check import Wanted
+from gputop.checking.origin import origin
 from gputop.checking.policy import site
 from gputop.checking.rules import RULES
-from gputop.commands.check.text import lines
+from gputop.commands.check.run import Order, carry_out
 from gputop.commands.options import (
     completing,
     gpus_option,
     json_option,
     measuring_options,
-    say_problems,
     source_options,
 )
-from gputop.exits import CANNOT_TELL, USAGE, Exit
+from gputop.exits import USAGE, Exit
 from gputop.terminal.clean import clean
-from gputop.terminal.lines import print_json, say
-from gputop.terminal.size import terminal_width
-
-if TYPE_CHECKING:
-    from gputop.checking.answer import Answer
+from gputop.terminal.nearest import did_you_mean
 
 _RECORDED = "nothing measured: a recording is only read"
 
@@ -38,6 +32,12 @@ _RECORDED = "nothing measured: a recording is only read"
 @click.option("--list", "listing", is_flag=True, help="List the checks and exit.")
 @click.option("--quick", is_flag=True, help="Read only: no load on the GPUs, takes under a second.")
 @click.option("--full", is_flag=True, help="Measure everything at every size; takes minutes.")
+@click.option(
+    "--probe",
+    metavar="NAMES",
+    shell_complete=completing("probes"),
+    help="Measure with these probes only, such as p2p,gemm.",
+)
 @gpus_option("Check")
 @measuring_options
 @click.option(
@@ -74,6 +74,26 @@ _RECORDED = "nothing measured: a recording is only read"
     shell_complete=completing("files"),
     help="Also write a JUnit file, one test case per check.",
 )
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    shell_complete=completing("files"),
+    help="Write the JSON to FILE, packed if it ends in .gz; %n is the node, %j the job. Its last "
+    "folder is made.",
+)
+@click.option("--snapshot", "with_snapshot", is_flag=True, help="Put the snapshot into the JSON.")
+@click.option(
+    "--redact",
+    is_flag=True,
+    help="Replace names in the JSON, alike in all files of a fleet.",
+)
+@click.option(
+    "--deadline",
+    type=click.FloatRange(2, 86400),
+    metavar="SECONDS",
+    help="End within this time whatever hangs, with an answer.",
+)
 @click.option("-v", "--verbose", is_flag=True, help="Show evidence, impact and what to do.")
 @click.pass_context
 def command(
@@ -84,6 +104,7 @@ def command(
     listing: bool,
     quick: bool,
     full: bool,
+    probe: str | None,
     gpus: str | None,
     force: bool,
     python: str | None,
@@ -92,6 +113,10 @@ def command(
     ignored: tuple[str, ...],
     config: Path | None,
     junit: str | None,
+    output: str | None,
+    with_snapshot: bool,
+    redact: bool,
+    deadline: float | None,
     verbose: bool,
 ) -> None:
     """Check the node: what is wrong, the proof, and one verdict.
@@ -105,12 +130,20 @@ def command(
         print_list(RULES, as_json=as_json)
         return
     recorded = bool(sources or demo)
+    probes = _probes(probe)
     if quick and full:
         raise Exit("use --quick or --full, not both", USAGE)
-    if recorded and (full or force or python):
-        raise Exit("a recording cannot be measured: leave out --full, --force and --python", USAGE)
+    if probes and (quick or full):
+        raise Exit("--probe says what is measured: leave out --quick and --full", USAGE)
+    if recorded and (full or force or python or probes):
+        raise Exit(
+            "a recording cannot be measured: leave out --full, --probe, --force and --python", USAGE
+        )
     if quick and (force or python):
         raise Exit("--quick does not measure: leave out --force and --python", USAGE)
+    in_json = as_json or output is not None
+    if (redact or with_snapshot) and not in_json:
+        raise Exit("--redact and --snapshot are about the JSON: add --json or -o", USAGE)
     if expect == "":
         # An empty value is often an unset variable of a script; it must not expect nothing.
         raise Exit("--expect needs a name", USAGE)
@@ -128,41 +161,41 @@ def command(
         python=python,
         policy=decided.policy,
         files=decided.files,
+        probes=probes,
+        origin=origin() if in_json else None,
+        with_snapshot=with_snapshot,
         notes=(
             *decided.notes,
             *((_RECORDED,) if recorded and not quick else ()),
         ),
     )
-    code = CANNOT_TELL
-    # The reader of our text may go (`| head -1`); the exit code still counts.
-    with suppress(BrokenPipeError):
-        answer = check(wanted, started)
-        code = answer.exit_code
-        if junit is not None:
-            from gputop.commands.check.junit import write
+    context.exit(
+        carry_out(
+            Order(
+                wanted=wanted,
+                as_json=as_json,
+                verbose=verbose,
+                junit=junit,
+                output=output,
+                redact=redact,
+                deadline_seconds=deadline,
+            ),
+            started,
+        )
+    )
 
-            write(answer, RULES, junit)
-        _print(answer, as_json=as_json, verbose=verbose)
-    context.exit(code)
 
+def _probes(text: str | None) -> tuple[str, ...]:
+    """The names in --probe. Raises Exit for one that is unknown."""
+    if text is None:
+        return ()
+    from gputop.probes import catalog
 
-def _print(answer: Answer, *, as_json: bool, verbose: bool) -> None:
-    """Print the verdict on stdout and further notes on stderr."""
-    say_problems(answer.node)
-    for note in answer.assumptions:
-        say(f"note: {note}")
-    if as_json:
-        from gputop.commands.check.document import document
-
-        print_json(document(answer))
-        return
-    for line in lines(
-        answer.diagnosis,
-        terminal_width(),
-        verbose=verbose,
-        measured=answer.probes,
-        simulated=answer.node.simulated,
-    ):
-        click.echo(clean(line, 4000))
-    if answer.exit_code and not verbose:
-        say("--verbose shows evidence, impact and what to do")
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    if not names:
+        raise Exit("--probe needs a name", USAGE)
+    for name in names:
+        if name not in catalog.NAMES:
+            hint = did_you_mean(name, catalog.NAMES) or "; `gputop probe --list` lists them"
+            raise Exit(f"--probe: no probe {clean(name, 60)!r}{hint}", USAGE)
+    return names

@@ -48,6 +48,7 @@ def document(answer: Answer) -> dict[str, Any]:
         },
         "evidence_missing": [msgspec.to_builtins(lack) for lack in diagnosis.lacking],
         "elapsed_seconds": round(answer.elapsed_seconds, 3),
+        "fleet": msgspec.to_builtins(answer.fleet),
     }
 
 

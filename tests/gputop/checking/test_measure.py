@@ -37,12 +37,16 @@ class Attended:
 
     plans: ClassVar[list[Plan]] = []
     how: ClassVar[dict[str, str]] = {}
-    stopped: ClassVar[bool] = False
+    cut_short: ClassVar[bool] = False
 
     def __init__(self, plan: Plan) -> None:
         self.plans.append(plan)
-        self.interrupted = self.stopped
+        self.interrupted = self.cut_short
+        self.stopped = False
         self._plan = plan
+
+    def stop(self) -> None:
+        self.stopped = True
 
     def ends(self) -> Iterator[Ended]:
         for planned in self._plan.steps:
@@ -226,8 +230,8 @@ def test_counters_of_before_are_the_earlier_reading(monkeypatch: pytest.MonkeyPa
         return Diagnosis()
 
     monkeypatch.setattr(checking, "diagnose", ask)
-    monkeypatch.setattr("gputop.checking.node.read_snapshot", lambda *asked: LIVE)
-    monkeypatch.setattr(check_measure, "read_snapshot", lambda *asked: ticked)
+    monkeypatch.setattr("gputop.checking.node.read_snapshot", lambda *asked, **how: LIVE)
+    monkeypatch.setattr(check_measure, "read_snapshot", lambda *asked, **how: ticked)
     monkeypatch.setattr("gputop.checking.idle.idle", free)
     answer = checking.check(Wanted(mode="default"), time.monotonic())
     (case,) = seen
@@ -241,10 +245,10 @@ def test_counters_of_before_are_the_earlier_reading(monkeypatch: pytest.MonkeyPa
 def test_ctrl_c_reports_what_was_found_and_exits_with_130(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("gputop.checking.node.read_snapshot", lambda *asked: LIVE)
-    monkeypatch.setattr(check_measure, "read_snapshot", lambda *asked: LIVE)
+    monkeypatch.setattr("gputop.checking.node.read_snapshot", lambda *asked, **how: LIVE)
+    monkeypatch.setattr(check_measure, "read_snapshot", lambda *asked, **how: LIVE)
     monkeypatch.setattr("gputop.checking.idle.idle", free)
-    monkeypatch.setattr(Attended, "stopped", True)
+    monkeypatch.setattr(Attended, "cut_short", True)
     monkeypatch.setattr(Attended, "how", {"gemm": "cancelled", "collectives": "cancelled"})
     done = checked(capsys, "--json")
     assert done.code == 130

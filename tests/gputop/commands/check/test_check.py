@@ -23,7 +23,7 @@ KEYS = {
     "schema", "gputop", "source", "assumptions", "node", "taken_at", "mode", "expect",
     "expect_unconfirmed", "policy",
     "gpus", "measured", "verdict", "exit_code", "findings", "silenced", "examined",
-    "not_examined", "elapsed_seconds", "counts", "evidence_missing",
+    "not_examined", "elapsed_seconds", "counts", "evidence_missing", "fleet",
 }  # fmt: skip
 FINDING_KEYS = {
     "id", "peers", "severity", "title", "devices", "evidence", "disproof", "consequence", "fix",

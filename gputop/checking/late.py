@@ -1,0 +1,58 @@
+"""The answer of a check that gave none: it did not end in time, or it failed."""
+
+from __future__ import annotations
+
+import time
+
+from gputop import __version__
+from gputop.checking.answer import Answer
+from gputop.checking.deadline import Supervised
+from gputop.topology.diagnosis.engine import VERDICTS, Diagnosis
+from gputop.topology.diagnosis.finding import CANNOT_TELL, Evidence, Finding, Fix
+from gputop.topology.fleet.section import FleetSection, Origin
+from gputop.topology.model.machine import Host, Machine
+from gputop.topology.model.snapshot import NodeSnapshot
+
+LATE, FAILED = "check-late", "check-failed"
+
+
+def late_answer(origin: Origin, ended: Supervised, seconds: float, started: float) -> Answer:
+    """The answer "cannot tell", with what did not answer."""
+    doing = ended.stages[-1] if ended.stages else "starting"
+    why = ended.problem or (
+        f"{doing} did not end" if ended.timed_out else f"its process ended while {doing}"
+    )
+    title = (
+        f"the check did not end within {seconds:g} s: it was {doing}"
+        if ended.timed_out
+        else f"the check failed: {why}"
+    )
+    now = time.time()
+    finding = Finding(
+        id=LATE if ended.timed_out else FAILED,
+        severity=CANNOT_TELL,
+        title=title,
+        evidence=(Evidence(what="the check", value=why, source="gputop check --deadline"),),
+        disproof="a check that ends in time",
+        consequence="Nothing was examined, so nothing is called healthy.",
+        fix=(
+            Fix(text="See which source does not answer", command="gputop doctor"),
+            Fix(text="Look for processes in a driver call", command="ps -eo pid,stat,wchan:32,cmd"),
+        ),
+        sources=("gputop check",),
+    )
+    machine = Machine(host=Host(hostname=origin.host))
+    return Answer(
+        diagnosis=Diagnosis(findings=(finding,), verdict=VERDICTS[-1]),
+        node=NodeSnapshot(gputop=__version__, taken_at=now, machine=machine),
+        mode="quick",
+        gpus=(),
+        elapsed_seconds=time.monotonic() - started,
+        fleet=FleetSection(
+            host=origin.host,
+            job=origin.job,
+            engine=origin.engine,
+            rank=origin.rank,
+            written_at=now,
+        ),
+    )

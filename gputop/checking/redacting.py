@@ -1,0 +1,94 @@
+"""A check's document without names, with the same stand-ins in all files of a fleet.
+
+A stand-in is made from the name and a secret key (HMAC-SHA256). Who has the files and not the key
+cannot find the name by trying names; who has the key can. Without a key nothing would be hidden:
+names of hosts are short and can be guessed.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import platformdirs
+
+from gputop.checking.answer import Answer
+from gputop.exits import CANNOT_TELL, Exit
+from gputop.topology.model.redact import Redactor, learn, replaced
+
+KEY = "GPUTOP_REDACT_KEY"
+KEY_FILE = "redact.key"
+_LONGEST_KEY = 4096
+
+
+def redacted_document(document: dict[str, Any], answer: Answer) -> tuple[dict[str, Any], str]:
+    """The document without names, and the stand-in of the host. Raises Exit without a key."""
+    redactor = Redactor(_key())
+    section = answer.fleet
+    host = "" if section is None else redactor.stand_in("host", section.host)
+    learn(msgspec.to_builtins(answer.node), redactor)
+    fleet = document.pop("fleet", None)
+    made: dict[str, Any] = replaced(document, redactor)
+    if isinstance(made.get("node"), str):
+        made["node"] = redactor.stand_in("host", document["node"])
+    if isinstance(fleet, dict):
+        environment = fleet.get("facts", {}).get("environment", {})
+        job, machine, boot = fleet.get("job"), fleet.get("machine"), fleet.get("boot_id")
+        fleet = replaced({**fleet, "job": None}, redactor)
+        fleet["host"], fleet["redacted"] = host, True
+        for name, value in (("job", job), ("machine", machine), ("boot_id", boot)):
+            fleet[name] = None if value is None else redactor.stand_in("stand-in", value)
+        if "environment" in fleet["facts"]:
+            fleet["facts"]["environment"] = {
+                name: redactor.variable(name, value) for name, value in environment.items()
+            }
+        made["fleet"] = fleet
+    return made, host
+
+
+def _key() -> bytes:
+    """$GPUTOP_REDACT_KEY, else the key in the user's configuration folder, made at first use."""
+    given = os.environ.get(KEY)
+    if given:
+        return given.encode(errors="surrogateescape")
+    try:
+        path = platformdirs.user_config_path("gputop") / KEY_FILE
+        if not path.is_absolute():
+            raise RuntimeError
+        return _kept(path)
+    except (OSError, RuntimeError) as error:
+        why = getattr(error, "strerror", None) or "there is no home"
+        raise Exit(
+            f"--redact: no key can be kept in the configuration folder ({why}); set {KEY}",
+            CANNOT_TELL,
+        ) from error
+
+
+def _kept(path: Path) -> bytes:
+    """The key in a file; of several nodes that make it at once, one wins and all read its key."""
+    with suppress(FileNotFoundError):
+        return _read(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".gputop-{os.urandom(8).hex()}")
+    handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(os.urandom(32).hex().encode() + b"\n")
+            file.flush()
+            os.fsync(handle)
+        with suppress(FileExistsError):
+            os.link(beside, path)
+    finally:
+        os.unlink(beside)
+    return _read(path)
+
+
+def _read(path: Path) -> bytes:
+    with path.open("rb") as file:
+        key = file.read(_LONGEST_KEY).strip()
+    if not key:
+        raise OSError(22, f"{path.name} is empty")
+    return key
