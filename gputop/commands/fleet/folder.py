@@ -1,0 +1,99 @@
+"""`gputop fleet DIR`: many nodes' checks as one answer."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import click
+
+from gputop.commands.options import completing, json_option
+from gputop.exits import ANSWERED, CANNOT_TELL, FAILURES, USAGE, WARNINGS, Exit
+from gputop.terminal.clean import clean
+from gputop.terminal.lines import print_json, say
+from gputop.terminal.size import terminal_width
+from gputop.topology.diagnosis.engine import VERDICTS
+from gputop.topology.fleet.fleet import Fleet, read_fleet
+from gputop.topology.fleet.hosts import expand
+from gputop.topology.fleet.since import changed
+
+EXIT_CODES = dict(zip(VERDICTS, (ANSWERED, WARNINGS, FAILURES, CANNOT_TELL), strict=True))
+
+
+@click.command("fleet")
+@click.argument("folder", metavar="DIR", shell_complete=completing("files"))
+@click.option(
+    "--nodes",
+    metavar="LIST",
+    help="Nodes that should be there, such as g[1-16]: one that wrote nothing is missing.",
+)
+@json_option
+@click.option(
+    "--junit",
+    metavar="FILE",
+    shell_complete=completing("files"),
+    help="Also write a JUnit file, one test case per node.",
+)
+@click.option(
+    "--since",
+    metavar="DIR",
+    shell_complete=completing("files"),
+    help="Earlier folder: say what came and what has gone since.",
+)
+@click.option("-v", "--verbose", is_flag=True, help="Show evidence, and node by node.")
+@click.pass_context
+def command(
+    context: click.Context,
+    folder: str,
+    nodes: str | None,
+    as_json: bool,
+    junit: str | None,
+    since: str | None,
+    verbose: bool,
+) -> None:
+    """Merge what the nodes of DIR wrote with `gputop check -o`: who is odd, broken, missing.
+
+    Exit codes: 0 all healthy, 1 slow or odd, 2 broken or missing, 3 cannot tell.
+    """
+    expected = hosts_of(nodes)
+    fleet = _read(folder, expected)
+    change = None if since is None else changed(_read(since, expected), fleet)
+    code = EXIT_CODES[fleet.verdict]
+    with suppress(BrokenPipeError):
+        if junit is not None:
+            from gputop.commands.fleet.junit import write
+
+            write(fleet, junit)
+        if as_json:
+            from gputop.commands.fleet.document import document
+
+            print_json(document(fleet, code, change))
+        else:
+            from gputop.commands.fleet.text import lines
+
+            for line in lines(fleet, terminal_width(), verbose=verbose, change=change):
+                click.echo(clean(line, 140_000))
+            if code and not verbose:
+                say("--verbose shows evidence, impact and what to do")
+    context.exit(code)
+
+
+def hosts_of(text: str | None) -> tuple[str, ...]:
+    """The hosts of --nodes; () without it. Raises Exit."""
+    if text is None:
+        return ()
+    try:
+        hosts = expand(text)
+    except ValueError as error:
+        raise Exit(f"--nodes: {clean(error, 300)}", USAGE) from error
+    if not hosts:
+        # An empty value is often an unset variable of a script; it must not expect nothing.
+        raise Exit("--nodes needs a list, such as g[1-16]", USAGE)
+    return hosts
+
+
+def _read(folder: str, expected: tuple[str, ...]) -> Fleet:
+    try:
+        return read_fleet(folder, expected)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise Exit(f"{clean(folder, 200)}: {clean(why, 200)}", USAGE) from error

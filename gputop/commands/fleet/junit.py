@@ -1,0 +1,63 @@
+"""A fleet as a JUnit file: one test case for each node."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from xml.etree import ElementTree as Xml
+
+from gputop.exits import Exit
+from gputop.terminal.clean import clean, clean_block
+from gputop.terminal.writing import code_of, write_whole
+from gputop.topology.diagnosis.finding import BROKEN, CANNOT_TELL, SLOW
+from gputop.topology.fleet.finding import MISSING, ODD, FleetFinding
+from gputop.topology.fleet.fleet import Fleet
+
+_NOT_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_LOUD = (BROKEN, SLOW, CANNOT_TELL)
+
+
+def suite(fleet: Fleet) -> Xml.Element:
+    """The document."""
+    counts = fleet.counts
+    failures = sum(counts[state] for state in (BROKEN, MISSING, SLOW, ODD))
+    totals: dict[str, str] = {
+        "tests": str(len(fleet.hosts)),
+        "failures": str(failures),
+        "errors": str(counts[CANNOT_TELL]),
+        "time": "0",
+    }
+    root = Xml.Element("testsuites", {"name": "gputop fleet", **totals})
+    cases = Xml.SubElement(root, "testsuite", {"name": "gputop fleet", "skipped": "0", **totals})
+    for host in fleet.hosts:
+        case = Xml.SubElement(cases, "testcase", classname="gputop.fleet", name=host, time="0")
+        state = fleet.states[host]
+        found = [item for item in fleet.by_host.get(host, ()) if item.severity in _LOUD]
+        text = _text("\n".join(map(_line, found)))
+        message = _text(found[0].title if found else state)
+        if state in (BROKEN, MISSING, SLOW, ODD):
+            Xml.SubElement(case, "failure", type=state, message=message).text = text
+        elif state == CANNOT_TELL:
+            Xml.SubElement(case, "error", type=state, message=message).text = text
+    Xml.SubElement(cases, "system-out").text = _text(f"verdict: {fleet.verdict}")
+    return root
+
+
+def write(fleet: Fleet, path: str) -> None:
+    """Write the file; raises Exit when that fails."""
+    root = suite(fleet)
+    Xml.indent(root)
+    data: bytes = Xml.tostring(root, encoding="utf-8", xml_declaration=True)
+    try:
+        write_whole(Path(path), data + b"\n", shared=True)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise Exit(f"--junit {clean(path, 200)}: {why}", code_of(error)) from error
+
+
+def _line(item: FleetFinding) -> str:
+    return f"{item.severity}: {item.title} [{item.id}]"
+
+
+def _text(value: str) -> str:
+    return _NOT_XML.sub("\ufffd", clean_block(value, 20_000))

@@ -1,0 +1,164 @@
+"""A fleet as text: the verdict first, then who is meant, what differs, and what to do."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator
+
+from gputop.pages.severity import SIGNS, VERDICT_SIGNS
+from gputop.terminal.clean import clean
+from gputop.topology.diagnosis.finding import BROKEN, CANNOT_TELL, NOTICE, SLOW
+from gputop.topology.fleet.draining import drains
+from gputop.topology.fleet.finding import HEALTHY, MISSING, ODD, FleetFinding
+from gputop.topology.fleet.fleet import Fleet
+from gputop.topology.fleet.hosts import fold
+from gputop.topology.fleet.since import FleetChange
+
+_MOST_GROUPS = 6
+_MOST_NOTICES = 12
+_FILE_WIDTH = 100
+_WORDS = {
+    BROKEN: "broken",
+    MISSING: "missing",
+    SLOW: "slow",
+    ODD: "odd",
+    CANNOT_TELL: "cannot tell",
+    HEALTHY: "healthy",
+}
+
+
+def verdict_line(fleet: Fleet) -> str:
+    """The answer in one line."""
+    sign, _ = VERDICT_SIGNS[fleet.verdict]
+    total = len(fleet.hosts)
+    if not total:
+        return f"{sign} cannot tell: no node has written into {clean(fleet.folder, 200)}"
+    bad = [
+        f"{count} {_WORDS[state]}" for state, count in fleet.counts.items()
+        if count and state != HEALTHY
+    ]  # fmt: skip
+    nodes = f"{total} node{'s' * (total != 1)}"
+    healthy = fleet.counts[HEALTHY]
+    if not bad:
+        doubt = "" if fleet.verdict == HEALTHY else ", and not every file could be read"
+        return f"{sign} {nodes} healthy{doubt}{_asked(fleet)}"
+    first = bad[0].split(" ", 1)
+    head = f"{first[0]} of {nodes} {first[1]}"
+    return f"{sign} {', '.join([head, *bad[1:]])}; {healthy} healthy{_asked(fleet)}"
+
+
+def lines(
+    fleet: Fleet, width: int | None, *, verbose: bool = False, change: FleetChange | None = None
+) -> Iterator[str]:
+    """All lines, wrapped at `width` columns; None: as long as they are."""
+    yield from _wrap(verdict_line(fleet), width, "  ")
+    for item in fleet.findings:
+        if item.severity != NOTICE or verbose:
+            yield from _finding(item, width, verbose=verbose)
+    notices = [item for item in fleet.findings if item.severity == NOTICE]
+    if notices and not verbose:
+        for item in notices[:_MOST_NOTICES]:
+            yield from _finding(item, width, verbose=False)
+        if len(notices) > _MOST_NOTICES:
+            yield f"• {len(notices) - _MOST_NOTICES} more notices; -v shows them"
+    yield from _groups(fleet, width)
+    if change is not None:
+        yield from _change(change, width)
+    yield from _drains(fleet, verbose=verbose)
+    if verbose:
+        yield from _by_host(fleet, width)
+
+
+def _finding(item: FleetFinding, width: int | None, *, verbose: bool) -> Iterator[str]:
+    sign, _, _ = SIGNS[item.severity]
+    who = f"{item.folded}: " if item.hosts else ""
+    yield from _wrap(f"{sign} {who}{item.title} [{item.id}]", width, "  ")
+    if not verbose:
+        return
+    for evidence in item.evidence:
+        yield from _wrap(
+            f"    {evidence.what}: {evidence.value} ({evidence.source})", width, "      "
+        )
+    left = len(item.hosts) - len(item.evidence)
+    if item.evidence and left > 0 and len(item.evidence) > 1:
+        yield f"    and {left} more"
+    for head, text in (("Impact", item.consequence), ("Ruled out if", item.disproof)):
+        if text:
+            yield from _wrap(f"    {head}: {text}", width, "      ")
+    for fix in item.fix:
+        yield from _wrap(f"    Do: {fix.text}", width, "      ")
+        if fix.command:
+            yield f"        {clean(fix.command)}"
+
+
+def _groups(fleet: Fleet, width: int | None) -> Iterator[str]:
+    if not fleet.groups:
+        return
+    yield ""
+    yield "Nodes that are alike"
+    for group in fleet.groups[:_MOST_GROUPS]:
+        many = f"{len(group.hosts)} × " if len(group.hosts) > 1 else ""
+        about = ", ".join(filter(None, (group.product or "no GPU", group.summary)))
+        yield from _wrap(f"  {many}{group.folded}: {about}", width, "    ")
+    left = fleet.groups[_MOST_GROUPS:]
+    if left:
+        count = sum(len(group.hosts) for group in left)
+        yield f"  {count} node{'s' * (count != 1)} in {len(left)} more groups; --json lists them"
+
+
+def _change(change: FleetChange, width: int | None) -> Iterator[str]:
+    yield ""
+    yield "Since the earlier reading"
+    moved = (("worse", change.worse), ("better", change.better), ("changed", change.other))
+    for word, items in moved:
+        kinds: dict[str, list[str]] = {}
+        for item in items:
+            text = f"{item.before or 'not there'} → {item.now or 'not there'}"
+            kinds.setdefault(text, []).append(item.host)
+        for text, hosts in kinds.items():
+            yield from _wrap(f"  {word}: {fold(hosts)}: {text}", width, "    ")
+    for word, found in (("came", change.came), ("gone", change.gone)):
+        for finding in found:
+            who = f"{finding.folded}: " if finding.hosts else ""
+            yield from _wrap(f"  {word}: {who}{finding.title} [{finding.id}]", width, "    ")
+    if not any((change.worse, change.better, change.other, change.came, change.gone)):
+        yield "  nothing changed"
+
+
+def _drains(fleet: Fleet, *, verbose: bool) -> Iterator[str]:
+    found = drains(fleet, slight=verbose)
+    if found:
+        yield ""
+        yield "To take them out of a Slurm cluster (copy; gputop runs nothing)"
+        for drain in found:
+            yield f"  {drain.command}"
+
+
+def _by_host(fleet: Fleet, width: int | None) -> Iterator[str]:
+    rows = [host for host in fleet.hosts if fleet.states[host] != HEALTHY]
+    if not rows:
+        return
+    yield ""
+    yield "Node by node"
+    for host in rows:
+        ids = dict.fromkeys(item.id for item in fleet.by_host.get(host, ()))
+        yield from _wrap(f"  {host}: {_WORDS[fleet.states[host]]}: {', '.join(ids)}", width, "    ")
+
+
+def _asked(fleet: Fleet) -> str:
+    return "" if fleet.expected else "; --nodes LIST would tell which are missing"
+
+
+def _wrap(text: str, width: int | None, hanging: str) -> Iterable[str]:
+    shown = clean(text, 4000)
+    if width is None:
+        return [shown]
+    indent = shown[: len(shown) - len(shown.lstrip())]
+    return textwrap.wrap(
+        shown.strip(),
+        max(width, 40),
+        initial_indent=indent,
+        subsequent_indent=hanging,
+        break_on_hyphens=False,
+        break_long_words=False,
+    )

@@ -1,0 +1,235 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gputop.topology.diagnosis.finding import BROKEN, CANNOT_TELL, NOTICE, SLOW
+from gputop.topology.fleet.draining import drains
+from gputop.topology.fleet.finding import HEALTHY, MISSING, ODD
+from gputop.topology.fleet.fleet import Fleet, Growing, read_fleet
+from gputop.topology.fleet.since import changed
+from tests.bench.fleet import misjudged
+from tests.support.fleet_made import (
+    NOW,
+    calls_itself,
+    hosts,
+    node,
+    other,
+    packed,
+    slower,
+    write,
+)
+
+EIGHT = [f"g{number}" for number in range(1, 9)]
+
+
+def put(folder: Path, made: dict[str, Any], name: str = "", *, late: float = 0.1) -> Path:
+    """Write a node's file; its time is `late` seconds behind what the node says."""
+    fleet = made["fleet"]
+    path = folder / (name or f"{fleet['host']}.json.gz")
+    path.write_bytes(packed(made))
+    os.utime(path, (fleet["written_at"], fleet["written_at"] + late))
+    return path
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Eight equal healthy nodes."""
+    for host in EIGHT:
+        put(tmp_path, node(host))
+    return tmp_path
+
+
+def read(folder: Path, expected: list[str] | None = None) -> Fleet:
+    return read_fleet(str(folder), expected or (), now=NOW + 600)
+
+
+def ids(fleet: Fleet, host: str) -> set[str]:
+    return {item.id for item in fleet.by_host.get(host, ())}
+
+
+def test_equal_healthy_nodes_are_one_line(folder: Path) -> None:
+    fleet = read(folder, EIGHT)
+    assert fleet.findings == ()
+    assert (fleet.verdict, fleet.counts[HEALTHY]) == ("healthy", 8)
+    (group,) = fleet.groups
+    assert (group.folded, group.product) == ("g[1-8]", "8 × NVIDIA H100 80GB HBM3")
+    assert drains(fleet, slight=True) == ()
+
+
+def test_every_sick_node_is_named_and_no_healthy_one_accused(tmp_path: Path) -> None:
+    sick = write(tmp_path, 120)
+    fleet = read(tmp_path, hosts(120))
+    assert len(set(sick.values())) == 10
+    assert misjudged(fleet, sick) == ([], [])
+    assert fleet.verdict == BROKEN
+
+
+def test_an_odd_node_is_named_with_what_most_have(folder: Path) -> None:
+    put(folder, other(node("g3"), "settings", "power limit", "500 W"))
+    put(folder, other(node("g4"), "driver", "driver", "550.54.15"))
+    fleet = read(folder)
+    power, driver = fleet.findings
+    assert (power.folded, power.severity) == ("g3", SLOW)
+    assert power.title == "power limit 500 W where 7 of 8 have 700 W"
+    assert (driver.folded, driver.severity) == ("g4", NOTICE)
+    assert (fleet.states["g3"], fleet.states["g4"]) == (ODD, HEALTHY)
+    assert fleet.verdict == "slow"
+
+
+def test_without_a_majority_nobody_is_odd(tmp_path: Path) -> None:
+    for host in EIGHT:
+        driver = "550.54.15" if host < "g5" else "580.95.05"
+        put(tmp_path, other(node(host), "driver", "driver", driver))
+    fleet = read(tmp_path)
+    (found,) = fleet.findings
+    assert (found.id, found.severity, found.folded) == ("driver-mixed", NOTICE, "g[1-8]")
+    assert fleet.verdict == "healthy"
+
+
+def test_of_two_nodes_neither_is_odd(tmp_path: Path) -> None:
+    put(tmp_path, node("g1"))
+    put(tmp_path, other(node("g2"), "settings", "ECC", "off"))
+    assert [item.id for item in read(tmp_path).findings] == ["settings-mixed"]
+
+
+def test_what_was_not_read_differs_from_nothing(folder: Path) -> None:
+    made = node("g3")
+    del made["fleet"]["facts"]["settings"]["power limit"]
+    put(folder, made)
+    assert read(folder).findings == ()
+
+
+def test_a_figure_stands_out_beyond_noise_alone(folder: Path) -> None:
+    put(folder, slower(node("g3"), "gemm gemm bf16", 0.05))
+    put(folder, slower(node("g4"), "p2p write_bandwidth", 0.3))
+    put(folder, slower(node("g5"), "p2p latency", 0.5))
+    fleet = read(folder)
+    assert {item.folded for item in fleet.findings} == {"g4", "g5"}
+    assert fleet.states["g4"] == ODD
+    (copy,) = (item for item in fleet.findings if item.folded == "g4")
+    assert "p2p write_bandwidth over NV18" in copy.title
+    assert "healthy 390 (typical)" in copy.title
+    assert copy.evidence[0].what == "g4 GPU1 to GPU2"
+
+
+def test_a_fleet_that_is_equally_slow_is_slow(tmp_path: Path) -> None:
+    for host in EIGHT:
+        made = calls_itself(node(host), "slow", "gemm-low", "GPUs compute at half their speed")
+        put(tmp_path, slower(made, "gemm gemm bf16", 0.5))
+    fleet = read(tmp_path)
+    (found,) = fleet.findings
+    assert (found.id, found.folded) == ("gemm-low", "g[1-8]")
+    assert fleet.counts[SLOW] == 8
+
+
+def test_who_was_asked_for_and_wrote_nothing_is_missing(folder: Path) -> None:
+    (folder / "g5.json.gz").write_bytes(packed(node("g5"))[:500])
+    fleet = read(folder, [*EIGHT, "g9"])
+    assert fleet.hosts_in(MISSING) == ("g5", "g9")
+    assert fleet.verdict == BROKEN
+    (found,) = (item for item in fleet.findings if item.id == "missing")
+    assert found.evidence[0].value == "g5.json.gz: it ends in the middle"
+    # Nobody asked: then the rest of a file is all that is known of g5.
+    fleet = read(folder)
+    assert (fleet.states["g5"], fleet.verdict) == (CANNOT_TELL, "cannot tell")
+
+
+def test_an_old_file_is_no_answer(folder: Path) -> None:
+    put(folder, node("g3", at=NOW - 86_400))
+    fleet = read(folder)
+    assert (ids(fleet, "g3"), fleet.states["g3"]) == ({"stale"}, CANNOT_TELL)
+    assert read(folder, EIGHT).states["g3"] == MISSING
+
+
+def test_the_file_of_another_job_is_old(folder: Path) -> None:
+    made = node("g3", at=NOW - 300)
+    made["fleet"]["job"] = "40"
+    put(folder, made)
+    (found,) = read(folder).findings
+    assert (found.id, found.folded) == ("stale", "g3")
+    assert found.evidence[0].value == "of job 40, where 7 of 8 are of job 41"
+
+
+def test_a_clock_that_is_off_is_named_and_nothing_more(folder: Path) -> None:
+    put(folder, node("g3", at=NOW + 600), late=-600)
+    fleet = read(folder)
+    (found,) = fleet.findings
+    assert (found.id, found.severity, found.folded) == ("clock-off", NOTICE, "g3")
+    assert "10 min" in found.evidence[0].value
+    assert fleet.verdict == "healthy"
+
+
+def test_a_copied_folder_accuses_no_clock(folder: Path) -> None:
+    for place, host in enumerate(EIGHT):
+        os.utime(folder / f"{host}.json.gz", (NOW + 9e6, NOW + 9e6 + place * 100))
+    assert read(folder).findings == ()
+
+
+def test_the_newest_file_of_a_node_counts(folder: Path) -> None:
+    old = calls_itself(node("g3", at=NOW - 100), "broken", "gpu-lost", "GPU3 is lost")
+    put(folder, old, "again-g3.json.gz")
+    fleet = read(folder)
+    assert ids(fleet, "g3") == {"several-files"}
+    assert fleet.verdict == "healthy"
+
+
+def test_two_machines_of_one_name_contradict_each_other(folder: Path) -> None:
+    made = node("g3")
+    made["fleet"]["machine"] = "0123456789abcdef"
+    put(folder, made, "other.json.gz")
+    fleet = read(folder)
+    assert (ids(fleet, "g3"), fleet.states["g3"]) == ({"two-machines"}, CANNOT_TELL)
+
+
+def test_one_machine_of_two_names_is_said(folder: Path) -> None:
+    made = node("g3")
+    made["node"] = made["fleet"]["host"] = "g30"
+    put(folder, made)
+    (found,) = read(folder).findings
+    assert (found.id, found.folded) == ("one-machine-twice", "g[3,30]")
+
+
+def test_another_gputop_is_said(folder: Path) -> None:
+    made = node("g3")
+    made["gputop"] = "0.0.9"
+    del made["fleet"]
+    (folder / "g3.json.gz").unlink()
+    (folder / "g3.json").write_bytes(__import__("json").dumps(made).encode())
+    os.utime(folder / "g3.json", (made["taken_at"], made["taken_at"]))
+    fleet = read(folder)
+    assert ids(fleet, "g3") == {"mixed-gputop"}
+    assert fleet.verdict == "healthy"
+
+
+def test_nothing_is_never_healthy(tmp_path: Path) -> None:
+    fleet = read(tmp_path)
+    assert (fleet.verdict, fleet.hosts) == ("cannot tell", ())
+    assert [item.id for item in fleet.findings] == ["no-nodes"]
+
+
+def test_a_folder_grows(folder: Path) -> None:
+    growing = Growing(str(folder), EIGHT)
+    first = growing.look(now=NOW)
+    assert growing.look(now=NOW) is first
+    put(folder, calls_itself(node("g3"), "broken", "gpu-lost", "GPU3 is lost"))
+    (folder / "g4.json.gz").unlink()
+    second = growing.look(now=NOW)
+    assert (second.states["g3"], second.states["g4"]) == (BROKEN, MISSING)
+    change = changed(first, second)
+    assert [(item.host, item.now) for item in change.worse] == [("g3", BROKEN), ("g4", MISSING)]
+    assert {item.id for item in change.came} == {"gpu-lost", "missing"}
+    assert [item.host for item in changed(second, first).better] == ["g3", "g4"]
+
+
+def test_lines_to_drain_nodes_are_safe_to_copy(folder: Path) -> None:
+    for host in ("g3", "g4"):
+        made = calls_itself(node(host), "broken", 'x"; reboot #$(id)', "GPU3 is lost")
+        put(folder, made)
+    (found,) = drains(read(folder, [*EIGHT]))
+    assert found.command == (
+        "scontrol update 'NodeName=g[3-4]' State=DRAIN Reason=\"gputop: x---reboot----id-\""
+    )

@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gputop.topology.fleet.dcgm import read_dcgm
+from gputop.topology.fleet.fleet import read_fleet
+from gputop.topology.fleet.health_validation import read_verdict
+
+DCGM_4 = {
+    "DCGM Diagnostic": {
+        "test_categories": [
+            {
+                "category": "Deployment",
+                "tests": [
+                    {
+                        "name": "software",
+                        "results": [
+                            {
+                                "entity_id": 0,
+                                "status": "Fail",
+                                "warnings": [{"warning": "Persistence Mode: it is disabled"}],
+                            }
+                        ],
+                    }
+                ],
+            },
+            {
+                "category": "Hardware",
+                "tests": [
+                    {
+                        "name": "memory",
+                        "results": [
+                            {"entity_id": 0, "status": "Pass"},
+                            {
+                                "entity_id": 3,
+                                "status": "Fail",
+                                "warnings": [{"warning": "2 double-bit errors", "error_id": 5}],
+                            },
+                        ],
+                    }
+                ],
+            },
+        ]
+    }
+}
+DCGM_3 = """Successfully ran diagnostic for group.
+{"DCGM GPU Diagnostic": {"test_categories": [{"category": "Integration", "tests": [
+  {"name": "PCIe", "results": [{"gpu_ids": "1", "status": "FAIL", "warnings": ["replays"]}]}]}]}}
+"""
+VERDICT = {
+    "overall_severity": "CRITICAL",
+    "affected_components": [
+        {"category": "nvlink", "check_ids": ["nvlink_active"], "entities": ["GPU-3"],
+         "max_severity": "CRITICAL"},
+        {"category": "gpu", "check_ids": ["gpu_power"], "entities": [], "max_severity": "INFO"},
+    ],
+}  # fmt: skip
+
+
+def titles(data: bytes) -> list[tuple[str, str]]:
+    found = read_dcgm(data) or read_verdict(data)
+    assert found is not None
+    return [(item.severity, item.title) for item in found[1]]
+
+
+def test_what_dcgm_fails_is_said() -> None:
+    assert titles(json.dumps(DCGM_4).encode()) == [
+        ("broken", "memory failed on GPU 3: 2 double-bit errors")
+    ]
+    assert titles(DCGM_3.encode()) == [("broken", "PCIe failed on GPU 1: replays")]
+
+
+def test_diagnostics_that_did_not_run_prove_nothing() -> None:
+    assert titles(DCGM_3.replace("FAIL", "Skip").encode())[0][0] == "cannot-tell"
+    assert titles(DCGM_3[:90].encode())[0][0] == "cannot-tell"
+    assert titles(DCGM_3.replace("FAIL", "PASS").encode()) == []
+
+
+def test_the_verdict_of_health_validation_is_said() -> None:
+    assert titles(json.dumps(VERDICT).encode()) == [
+        ("broken", "CRITICAL in nvlink: nvlink_active at GPU-3")
+    ]
+    assert titles(b'{"overall_severity": "UNKNOWN"}') == [("cannot-tell", "verdict UNKNOWN")]
+    assert titles(b'{"overall_severity": "PASS"}') == []
+    assert read_verdict(b'{"overall_severity": "spicy"}') is None
+
+
+@pytest.mark.parametrize("name", ["g3.json", "g3.log"])
+def test_a_file_without_a_name_in_it_is_of_the_node_in_its_name(tmp_path: Path, name: str) -> None:
+    text = json.dumps(VERDICT)
+    if name.endswith(".log"):
+        text = "g3:10:10 [0] NCCL INFO NCCL version 2.28.9+cuda13.0\n" * 3
+        text += "g3:10:12 [0] misc/ibvwrap.cc:262 NCCL WARN Call to ibv_modify_qp failed with "
+        text += "error Connection timed out\n"
+    (tmp_path / name).write_text(text)
+    fleet = read_fleet(str(tmp_path))
+    assert fleet.hosts == ("g3",)
+    assert fleet.verdict != "healthy"
+
+
+def test_a_text_that_nothing_reads_accuses_nobody(tmp_path: Path) -> None:
+    (tmp_path / "g3.txt").write_text("hello\n")
+    fleet = read_fleet(str(tmp_path))
+    assert fleet.hosts == ()
+    assert "file-foreign" in {item.id for item in fleet.findings}

@@ -1,0 +1,97 @@
+"""What is found about the nodes of a fleet, and their words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from ..diagnosis.finding import BROKEN, CANNOT_TELL, SEVERITIES, SLOW
+from ..model.page import Evidence, Fix
+from .hosts import fold, in_order
+
+HEALTHY, MISSING, ODD = "healthy", "missing", "odd"
+STATES = (BROKEN, MISSING, SLOW, ODD, CANNOT_TELL, HEALTHY)
+"""What becomes of a node, the worst first. missing: it was asked for and wrote nothing; odd: it
+differs from equal nodes in a way that costs a job something."""
+NODE, PRESENCE, FILE, COMPARED = "node", "presence", "file", "compared"
+"""Where a finding is from: the node's own check, which files are there, what a file is, and the
+comparison with equal nodes."""
+MOST_EVIDENCE = 12
+
+
+class FleetFinding(msgspec.Struct, frozen=True, kw_only=True):
+    """One finding about some nodes."""
+
+    id: str
+    """Kebab-case and stable; of a node's own finding the id of its rule."""
+    severity: str
+    """As of a finding of one node."""
+    about: str
+    """NODE, PRESENCE, FILE or COMPARED."""
+    title: str
+    """One line, without the hosts."""
+    hosts: tuple[str, ...]
+    """Every node that it is about, in the order in which people count."""
+    evidence: tuple[Evidence, ...] = ()
+    """For some of the hosts, where they are many."""
+    disproof: str = ""
+    consequence: str = ""
+    fix: tuple[Fix, ...] = ()
+    sources: tuple[str, ...] = ("gputop fleet",)
+
+    @property
+    def folded(self) -> str:
+        """The hosts as a list: "g[1-6,8]"."""
+        return fold(self.hosts)
+
+
+def finding(
+    id_: str,
+    severity: str,
+    about: str,
+    title: str,
+    hosts: Iterable[str],
+    *,
+    evidence: Sequence[Evidence] = (),
+    disproof: str = "",
+    consequence: str = "",
+    fix: Sequence[Fix] = (),
+) -> FleetFinding:
+    """Make a finding; hosts are put in order, evidence is cut to what somebody reads."""
+    return FleetFinding(
+        id=id_,
+        severity=severity,
+        about=about,
+        title=title,
+        hosts=tuple(in_order(hosts)),
+        evidence=tuple(evidence[:MOST_EVIDENCE]),
+        disproof=disproof,
+        consequence=consequence,
+        fix=tuple(fix),
+    )
+
+
+def by_harm(findings: Iterable[FleetFinding]) -> list[FleetFinding]:
+    """The most harmful first, among equals those about more nodes."""
+    return sorted(
+        findings, key=lambda item: (SEVERITIES.index(item.severity), -len(item.hosts), item.id)
+    )
+
+
+def state_of(verdict: str, findings: Iterable[FleetFinding]) -> str:
+    """What becomes of a node by its own verdict and by what is found about it."""
+    items = tuple(findings)
+    found = {(item.about, item.severity) for item in items}
+    if any(item.id in ("missing", "missing-now") for item in items):
+        return MISSING
+    severities = {severity for _, severity in found}
+    if BROKEN in severities or verdict == BROKEN:
+        return BROKEN
+    if verdict == SLOW or (NODE, SLOW) in found:
+        return SLOW
+    if SLOW in severities:
+        return ODD
+    if CANNOT_TELL in severities or verdict != HEALTHY:
+        return CANNOT_TELL
+    return HEALTHY

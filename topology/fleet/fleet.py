@@ -1,0 +1,221 @@
+"""The fleet: all nodes of a folder, what is found about them, and one verdict."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from functools import cached_property
+
+from ..diagnosis.engine import HEALTHY, VERDICTS
+from ..diagnosis.finding import BROKEN, CANNOT_TELL, SLOW
+from ..model.page import Evidence
+from .differences import differences, grouped
+from .finding import (
+    MISSING,
+    NODE,
+    ODD,
+    STATES,
+    FleetFinding,
+    by_harm,
+    finding,
+    state_of,
+)
+from .grouping import FleetGroup, groups
+from .hosts import in_order
+from .intake import Intake
+from .outliers import Strip, outliers, strips
+from .presence import CONTRADICTION, MISSING_NOW, STALE, newest, presence
+from .record import Beside, NodeReport, Unusable
+
+NOTHING = "no-nodes"
+
+
+class Fleet:
+    """Nodes and what is found about them; immutable, and pure once its files are read."""
+
+    def __init__(
+        self,
+        folder: str,
+        reports: Iterable[NodeReport],
+        *,
+        unusable: Iterable[Unusable] = (),
+        beside: Iterable[Beside] = (),
+        foreign: Iterable[FleetFinding] = (),
+        expected: Collection[str] = (),
+        now: float | None = None,
+    ) -> None:
+        """`expected`: hosts that were asked for. `now`: seconds since the epoch."""
+        self.folder = folder
+        self.expected = tuple(in_order(expected))
+        self.now = time.time() if now is None else now
+        self.unusable = tuple(unusable)
+        self.beside = tuple(beside)
+        self.nodes, older = newest(reports)
+        about = presence(self.nodes, older, self.unusable, frozenset(self.expected), self.now)
+        apart = {
+            host
+            for item in about
+            if item.id in (CONTRADICTION, MISSING_NOW, STALE)
+            for host in item.hosts
+        }
+        judged = {host: report for host, report in self.nodes.items() if host not in apart}
+        self.strips: tuple[Strip, ...] = tuple(strips(_by_product(judged)))
+        found = [*_own(judged), *about, *differences(judged), *outliers(self.strips, judged)]
+        found += foreign
+        if not self.nodes and not self.expected:
+            found.append(_nothing(folder, self.unusable))
+        self.findings: tuple[FleetFinding, ...] = tuple(by_harm(found))
+        """The most harmful first."""
+        self._apart = apart
+
+    @cached_property
+    def hosts(self) -> tuple[str, ...]:
+        """Every host that was asked for, that answered, or that another file tells of."""
+        named = (host for item in self.findings for host in item.hosts)
+        return tuple(in_order((*self.expected, *self.nodes, *named)))
+
+    @cached_property
+    def by_host(self) -> dict[str, tuple[FleetFinding, ...]]:
+        """Host -> its findings, the most harmful first."""
+        found: dict[str, list[FleetFinding]] = {}
+        for item in self.findings:
+            for host in item.hosts:
+                found.setdefault(host, []).append(item)
+        return {host: tuple(items) for host, items in found.items()}
+
+    @cached_property
+    def states(self) -> dict[str, str]:
+        """Host -> one of STATES."""
+        return {
+            host: state_of(self._verdict_of(host), self.by_host.get(host, ()))
+            for host in self.hosts
+        }
+
+    @cached_property
+    def counts(self) -> dict[str, int]:
+        """How many hosts are in each state."""
+        found = Counter(self.states.values())
+        return {state: found[state] for state in STATES}
+
+    @cached_property
+    def groups(self) -> tuple[FleetGroup, ...]:
+        """Nodes that are alike, the largest group first."""
+        return groups(self.nodes)
+
+    @cached_property
+    def verdict(self) -> str:
+        """One word of `VERDICTS`: "healthy", "slow", "broken" or "cannot tell"."""
+        counts = self.counts
+        if counts[BROKEN] or counts[MISSING]:
+            return VERDICTS[2]
+        if counts[SLOW] or counts[ODD]:
+            return VERDICTS[1]
+        doubt = any(item.severity == CANNOT_TELL for item in self.findings)
+        return VERDICTS[3] if counts[CANNOT_TELL] or doubt or not self.nodes else HEALTHY
+
+    @property
+    def pairs(self) -> tuple[str, ...]:
+        """Files with results of pairs of nodes."""
+        return tuple(item.path for item in self.beside if item.schema.startswith("gputop.net/"))
+
+    def hosts_in(self, *states: str) -> tuple[str, ...]:
+        """The hosts in these states."""
+        return tuple(host for host in self.hosts if self.states[host] in states)
+
+    def _verdict_of(self, host: str) -> str:
+        report = self.nodes.get(host)
+        return VERDICTS[3] if report is None or host in self._apart else report.verdict
+
+
+def read_fleet(folder: str, expected: Collection[str] = (), *, now: float | None = None) -> Fleet:
+    """Read a folder once. Raises OSError where it cannot be listed."""
+    return Growing(folder, expected).look(now=now)
+
+
+class Growing:
+    """A folder that is read again and again while nodes write into it; files are read once."""
+
+    def __init__(self, folder: str, expected: Collection[str] = ()) -> None:
+        """`expected`: hosts that were asked for."""
+        self._intake = Intake(folder)
+        self._expected = tuple(expected)
+        self._fleet: Fleet | None = None
+
+    def look(self, *, now: float | None = None) -> Fleet:
+        """The fleet as it is now; the same object where nothing came. Raises OSError."""
+        changed = self._intake.take()
+        if changed or self._fleet is None:
+            intake = self._intake
+            self._fleet = Fleet(
+                intake.folder,
+                intake.reports(),
+                unusable=intake.unusable(),
+                beside=intake.beside(),
+                foreign=intake.foreign(),
+                expected=self._expected,
+                now=now,
+            )
+        return self._fleet
+
+
+def _by_product(nodes: Mapping[str, NodeReport]) -> dict[str, list[NodeReport]]:
+    groups_ = grouped(nodes, lambda report: report.product)
+    return {product: [nodes[host] for host in hosts] for product, hosts in groups_.items()}
+
+
+def _own(nodes: Mapping[str, NodeReport]) -> list[FleetFinding]:
+    """What the nodes' own checks found, each rule once with all its hosts."""
+    found: dict[tuple[str, str], dict[str, list[str]]] = {}
+    for host, report in nodes.items():
+        for item in report.findings:
+            titles = found.setdefault((item.id, item.severity), {}).setdefault(host, [])
+            titles.append(item.title)
+    made = []
+    for (id_, severity), hosts in found.items():
+        kinds = Counter(titles[0] for titles in hosts.values())
+        title, count = kinds.most_common(1)[0]
+        if len(kinds) > 1:
+            title = f"{title} ({count} of {len(hosts)} nodes; others differ)"
+        ordered = in_order(hosts)
+        made.append(
+            finding(
+                id_,
+                severity,
+                NODE,
+                title,
+                hosts,
+                evidence=[
+                    Evidence(what=host, value=text, source=nodes[host].path)
+                    for host in ordered[:20]
+                    for text in hosts[host][:3]
+                ],
+                disproof="a later check of the node",
+                consequence="As the node's own check says.",
+            )
+        )
+    # A verdict without its finding: a file that was cut down by hand, or another version's.
+    lone: dict[str, list[str]] = {}
+    for host, report in nodes.items():
+        if report.verdict != HEALTHY and not report.findings:
+            lone.setdefault(report.verdict, []).append(host)
+    for verdict, hosts_ in lone.items():
+        severity = CANNOT_TELL if verdict == VERDICTS[3] else verdict
+        made.append(
+            finding(f"node-{severity}", severity, NODE, f"the node calls itself {verdict}", hosts_)
+        )
+    return made
+
+
+def _nothing(folder: str, unusable: Collection[Unusable]) -> FleetFinding:
+    return finding(
+        NOTHING,
+        CANNOT_TELL,
+        NODE,
+        "no node has written here",
+        (),
+        evidence=[
+            Evidence(what="files that are no node's", value=str(len(unusable)), source=folder)
+        ],
+        consequence="Nothing was examined, so nothing is called healthy.",
+    )

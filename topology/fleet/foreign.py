@@ -1,0 +1,114 @@
+"""What other programs wrote about a node.
+
+They are DCGM's diagnostics, NVIDIA Health Validation, debug logs of NCCL and RCCL, and the outputs
+of nccl-tests and nvbandwidth.
+
+The node is the one that the text names, else the one that the file's name stands for.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from ..diagnosis.finding import BROKEN, CANNOT_TELL, SEVERITIES, SLOW
+from ..model.page import Evidence
+from .dcgm import read_dcgm
+from .finding import NODE, FleetFinding, finding
+from .health_validation import read_verdict
+from .hosts import is_host
+from .reading import host_of
+from .record import NodeFinding, Unusable, one_line
+
+MOST_TEXT_BYTES = 4 * 1024 * 1024
+"""A debug log of one node is read up to here; a longer one is for `gputop log`."""
+
+
+class ForeignReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What a foreign file says about nodes."""
+
+    path: str
+    tool: str
+    """"DCGM", "NVIDIA Health Validation", "debug log" or "measurement"."""
+    host: str | None
+    findings: tuple[NodeFinding, ...] = ()
+    """() where all that it tested is well."""
+
+
+def read_text(name: str, data: bytes) -> ForeignReport | Unusable:
+    """Read a text that is no document of gputop; what nothing here reads is an `Unusable`."""
+    for read, tool in ((read_dcgm, "DCGM"), (read_verdict, "NVIDIA Health Validation")):
+        found = read(data)
+        if found is not None:
+            host, items = found
+            return ForeignReport(
+                path=name, tool=tool, host=host or host_of(name), findings=tuple(items)
+            )
+    if len(data) > MOST_TEXT_BYTES:
+        return Unusable(
+            path=name, kind="too-large", why="a text of more than 4 MiB; `gputop log` reads it",
+            host=host_of(name),
+        )  # fmt: skip
+    return _log(name, data) or Unusable(
+        path=name, kind="foreign", why="nothing here reads it", host=host_of(name)
+    )
+
+
+def findings_of(reports: list[ForeignReport]) -> list[FleetFinding]:
+    """Each finding once with its hosts; files that say nothing about a known host are named."""
+    kinds: dict[tuple[str, str, str], list[tuple[ForeignReport, NodeFinding]]] = {}
+    for report in reports:
+        for item in report.findings:
+            kinds.setdefault((report.tool, item.id, item.severity), []).append((report, item))
+    found = []
+    for (tool, id_, severity), members in kinds.items():
+        first = members[0][1]
+        more = f" ({len(members)} files)" if len(members) > 1 else ""
+        found.append(
+            finding(
+                id_,
+                severity,
+                NODE,
+                f"{tool}: {first.title}{more}",
+                [report.host for report, _ in members if report.host is not None],
+                evidence=[
+                    Evidence(
+                        what=report.host or "a node that is not named",
+                        value=item.title,
+                        source=report.path,
+                    )
+                    for report, item in members
+                ],
+                disproof=f"a later run of {tool}",
+                consequence=f"As {tool} says; gputop did not measure it.",
+            )
+        )
+    return found
+
+
+def _log(name: str, data: bytes) -> ForeignReport | None:
+    """A debug log, or the output of a program that measures."""
+    from ..diagnosis.symptoms.explain import known_signs
+    from ..diagnosis.symptoms.log import examine
+    from ..logs.reading.lines import LogUnreadable
+    from ..logs.reading.read import read_log
+
+    try:
+        log = read_log(data.splitlines(keepends=True), name=name, signs=known_signs(), outputs=True)
+        read = examine(log, None)
+    except (LogUnreadable, ValueError, RecursionError):
+        return None
+    if not (log.library_lines or read.findings or read.measured):
+        return None
+    hosts = {host.split(".")[0] for host in log.hosts}
+    items = [
+        NodeFinding(id=item.id, severity=item.severity, title=one_line(item.title, 300))
+        for item in read.findings
+        if item.severity in (BROKEN, SLOW, CANNOT_TELL)
+    ]
+    named = next(iter(hosts)) if len(hosts) == 1 else None
+    return ForeignReport(
+        path=name,
+        tool="debug log" if log.library_lines or not read.measured else "measurement",
+        host=named if named is not None and is_host(named) else host_of(name),
+        findings=tuple(sorted(items, key=lambda item: SEVERITIES.index(item.severity))[:20]),
+    )

@@ -1,0 +1,102 @@
+"""Takes the files of a folder in, each once, also while nodes still write into it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from .finding import FleetFinding
+from .foreign import ForeignReport, findings_of, read_text
+from .reading import read_file
+from .record import Beside, NodeReport, Shared, Unusable
+
+MOST_FILES = 1_000_000
+_Signature = tuple[int, int, int]
+_Item = NodeReport | Unusable | Beside | ForeignReport
+
+
+class Intake:
+    """The files of a folder and of the folders in it, one level deep.
+
+    Names that begin with a dot are left out: they are of file systems, and of files that are being
+    written. Folders behind links are not looked into.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self._shared = Shared()
+        self._known: dict[str, tuple[_Signature, _Item]] = {}
+
+    def take(self) -> bool:
+        """Look at the folder and read what came or changed; whether something did.
+
+        Raises OSError where the folder itself cannot be listed.
+        """
+        changed = False
+        gone = set(self._known)
+        for name, signature in self._listed():
+            gone.discard(name)
+            before = self._known.get(name)
+            if before is not None and before[0] == signature:
+                continue
+            changed = True
+            self._known[name] = signature, self._read(name)
+        for name in gone:
+            changed = True
+            del self._known[name]
+        return changed
+
+    def reports(self) -> Iterator[NodeReport]:
+        """What nodes wrote."""
+        return (item for _, item in self._known.values() if isinstance(item, NodeReport))
+
+    def unusable(self) -> Iterator[Unusable]:
+        """Files that tell nothing."""
+        return (item for _, item in self._known.values() if isinstance(item, Unusable))
+
+    def beside(self) -> Iterator[Beside]:
+        """Other documents of gputop."""
+        return (item for _, item in self._known.values() if isinstance(item, Beside))
+
+    def foreign(self) -> list[FleetFinding]:
+        """What the outputs of other programs tell."""
+        return findings_of(
+            [item for _, item in self._known.values() if isinstance(item, ForeignReport)]
+        )
+
+    def _read(self, name: str) -> _Item:
+        item = read_file(self.folder, name, self._shared)
+        return read_text(name, item) if isinstance(item, bytes) else item
+
+    def _listed(self) -> Iterator[tuple[str, _Signature]]:
+        count = 0
+        for name, entry in _entries(self.folder, ""):
+            if entry.is_dir(follow_symlinks=False):
+                try:
+                    below = list(_entries(entry.path, name + "/"))
+                except OSError:
+                    continue
+                for inner, file in below:
+                    if not file.is_dir(follow_symlinks=False):
+                        count += 1
+                        yield inner, _signature(file)
+            else:
+                count += 1
+                yield name, _signature(entry)
+            if count >= MOST_FILES:
+                return
+
+
+def _entries(folder: str, before: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if not entry.name.startswith("."):
+                yield before + entry.name, entry
+
+
+def _signature(entry: os.DirEntry[str]) -> _Signature:
+    try:
+        status = entry.stat(follow_symlinks=False)
+    except OSError:
+        return 0, 0, 0
+    return status.st_mtime_ns, status.st_size, status.st_ino

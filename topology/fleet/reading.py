@@ -1,0 +1,259 @@
+"""Reads one file of a folder: a node, or why it tells nothing. Files are hostile until read."""
+
+from __future__ import annotations
+
+import math
+import os
+import stat
+import zlib
+from array import array
+from pathlib import PurePath
+
+import msgspec
+
+from ..diagnosis.engine import VERDICTS
+from ..diagnosis.finding import BROKEN, CANNOT_TELL, SLOW
+from .hosts import is_host
+from .record import Beside, FigureKind, NodeFinding, NodeReport, Shared, Unusable, one_line
+from .section import CATEGORIES
+
+SCHEMA = "gputop.check/1"
+MOST_FILE_BYTES = 8 * 1024 * 1024
+MOST_UNPACKED_BYTES = 32 * 1024 * 1024
+"""A node of 128 GPUs with its snapshot takes 4 MB unpacked."""
+MOST_FINDINGS, MOST_FIGURES = 200, 200
+_LONGEST = 300
+_SUFFIXES = (".json.gz", ".json", ".gz")
+_GZIP = b"\x1f\x8b"
+_LOUD = (BROKEN, SLOW, CANNOT_TELL)
+
+
+class _Head(msgspec.Struct):
+    schema: str = ""
+    gputop: str = ""
+
+
+class _Figure(msgspec.Struct):
+    key: str
+    kind: str
+    unit: str
+    value: float
+    worst: float
+    at: str = ""
+    healthy: float | None = None
+    low: float | None = None
+    basis: str = ""
+
+
+class _Section(msgspec.Struct):
+    host: str = ""
+    job: str | None = None
+    rank: int | None = None
+    boot_id: str | None = None
+    machine: str | None = None
+    written_at: float | None = None
+    product: str = ""
+    facts: dict[str, msgspec.Raw] = {}
+    figures: list[_Figure] = []
+    simulated: bool = False
+    redacted: bool = False
+
+
+class _Finding(msgspec.Struct):
+    id: str
+    severity: str
+    title: str
+
+
+class _Check(msgspec.Struct):
+    schema: str
+    verdict: str
+    taken_at: float
+    gputop: str = ""
+    node: str | None = None
+    measured: list[msgspec.Raw] = []
+    findings: list[_Finding] = []
+    fleet: _Section | None = None
+
+
+_CHECK = msgspec.json.Decoder(_Check)
+_HEAD = msgspec.json.Decoder(_Head)
+
+
+class _NotUsableError(Exception):
+    def __init__(self, kind: str, why: str) -> None:
+        super().__init__(why)
+        self.kind = kind
+
+
+def read_file(folder: str, name: str, shared: Shared) -> NodeReport | Unusable | Beside | bytes:
+    """Read one file of a folder; bytes: a text that is no document of gputop.
+
+    `name`: its path below the folder. Never raises for what the file is or holds.
+    """
+    modified = 0.0
+    try:
+        data, modified = _contents(os.path.join(folder, name))
+        head = _head(data)
+        if head is None:
+            return data
+        if head.schema != SCHEMA:
+            return _other(name, head, modified)
+        return _node(name, data, modified, shared)
+    except _NotUsableError as error:
+        return _unusable(name, error.kind, str(error), modified)
+
+
+def host_of(name: str) -> str | None:
+    """The node that a file's name stands for: g7 of "g7.json.gz"."""
+    stem = PurePath(name).name
+    for suffix in _SUFFIXES:
+        if stem.endswith(suffix):
+            stem = stem.removesuffix(suffix)
+            break
+    else:
+        stem = stem.split(".")[0]
+    return stem if is_host(stem) else None
+
+
+def _unusable(name: str, kind: str, why: str, modified: float) -> Unusable:
+    return Unusable(path=name, kind=kind, why=why, host=host_of(name), modified_at=modified)
+
+
+def _contents(path: str) -> tuple[bytes, float]:
+    """What a regular file holds, unpacked, and its time."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if os.path.islink(path):
+            raise _NotUsableError("link", "it is a symbolic link, and none is followed") from error
+        raise _NotUsableError("unreadable", f"{error.strerror}".lower()) from error
+    try:
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode):
+            raise _NotUsableError("no-file", "it is a pipe, a socket or a device")
+        if status.st_size > MOST_FILE_BYTES:
+            raise _NotUsableError("too-large", f"it has more than {MOST_FILE_BYTES >> 20} MiB")
+        with os.fdopen(os.dup(handle), "rb") as file:
+            data = file.read(MOST_FILE_BYTES + 1)
+    except OSError as error:
+        raise _NotUsableError("unreadable", f"{error.strerror}".lower()) from error
+    finally:
+        os.close(handle)
+    return (_unpacked(data) if data.startswith(_GZIP) else data), status.st_mtime
+
+
+def _unpacked(data: bytes) -> bytes:
+    unpacker = zlib.decompressobj(wbits=31)
+    try:
+        text = unpacker.decompress(data, MOST_UNPACKED_BYTES + 1)
+    except zlib.error as error:
+        raise _NotUsableError("damaged", "it cannot be unpacked") from error
+    if len(text) > MOST_UNPACKED_BYTES:
+        raise _NotUsableError(
+            "too-large", f"it has more than {MOST_UNPACKED_BYTES >> 20} MiB when unpacked"
+        )
+    if not unpacker.eof:
+        raise _NotUsableError("cut-off", "it ends in the middle")
+    return text
+
+
+def _head(data: bytes) -> _Head | None:
+    """The schema of a document of gputop; None for a text that is none."""
+    text = data.lstrip()
+    if not text:
+        raise _NotUsableError("cut-off", "it is empty")
+    if b'"gputop.' not in text[:2000]:
+        return None
+    try:
+        head = _HEAD.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        if text[:1] == b"{" and not text.rstrip().endswith(b"}"):
+            raise _NotUsableError("cut-off", "it ends in the middle") from error
+        raise _NotUsableError("damaged", "it is no sound JSON") from error
+    return head if head.schema.startswith("gputop.") else None
+
+
+def _other(name: str, head: _Head, modified: float) -> Unusable | Beside:
+    kind, _, version = head.schema.partition("/")
+    if kind == "gputop.check":
+        newer = version.isdecimal() and len(version) < 9 and int(version) > 1
+        by = f", written by gputop {one_line(head.gputop, 30)}" if head.gputop else ""
+        why = f"its schema is {one_line(head.schema, 40)}{by}; this gputop reads {SCHEMA}"
+        return _unusable(name, "newer" if newer else "damaged", why, modified)
+    if kind in ("gputop.net", "gputop.fleet-plan", "gputop.fleet"):
+        return Beside(path=name, schema=head.schema[:60])
+    return _unusable(
+        name, "other-document", f"it is {one_line(head.schema, 40)}, no check", modified
+    )
+
+
+def _node(name: str, data: bytes, modified: float, shared: Shared) -> NodeReport:
+    try:
+        found = _CHECK.decode(data)
+        section = found.fleet or _Section()
+        facts = tuple(
+            shared.facts(bytes(section.facts.get(category, msgspec.Raw(b"{}"))))
+            for category in CATEGORIES
+        )
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        why = f"it does not fit {SCHEMA}: {one_line(error, 160)}"
+        raise _NotUsableError("damaged", why) from error
+    host = section.host or (found.node or "").split(".")[0]
+    if not is_host(host):
+        raise _NotUsableError("damaged", "it names no host")
+    if found.verdict not in VERDICTS or not math.isfinite(found.taken_at):
+        raise _NotUsableError("damaged", "its verdict or its time is none")
+    written = section.written_at
+    figures = [figure for figure in section.figures[:MOST_FIGURES] if _sound(figure)]
+    values = array("d")
+    for figure in figures:
+        values.append(figure.value)
+        values.append(figure.worst)
+    return NodeReport(
+        host=host,
+        path=name,
+        verdict=shared.one(found.verdict),
+        taken_at=found.taken_at,
+        written_at=written if written is not None and math.isfinite(written) else found.taken_at,
+        modified_at=modified,
+        gputop=shared.one(one_line(found.gputop, 40)),
+        job=shared.one(one_line(section.job, 80)) if section.job else None,
+        rank=section.rank,
+        boot_id=section.boot_id,
+        machine=section.machine,
+        product=shared.one(one_line(section.product, 200)),
+        facts=facts if found.fleet is not None else (),
+        findings=tuple(
+            shared.one(
+                NodeFinding(
+                    id=one_line(finding.id, 60),
+                    severity=finding.severity,
+                    title=one_line(finding.title, _LONGEST),
+                )
+            )
+            for finding in found.findings[:MOST_FINDINGS]
+            if finding.severity in _LOUD
+        ),
+        kinds=shared.one(tuple(shared.one(_kind(figure)) for figure in figures)),
+        values=values,
+        at=shared.one(tuple(one_line(figure.at, 60) for figure in figures)),
+        measured=bool(found.measured),
+        redacted=section.redacted,
+        simulated=section.simulated,
+    )
+
+
+def _kind(figure: _Figure) -> FigureKind:
+    return FigureKind(
+        key=one_line(figure.key, 120),
+        kind=one_line(figure.kind, 40),
+        unit=one_line(figure.unit, 20),
+        healthy=figure.healthy,
+        low=figure.low,
+        basis=one_line(figure.basis, 20),
+    )
+
+
+def _sound(figure: _Figure) -> bool:
+    return all(math.isfinite(value) and value > 0 for value in (figure.value, figure.worst))

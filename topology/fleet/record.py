@@ -1,0 +1,128 @@
+"""What is kept of each node's file: small, and shared between equal nodes."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Hashable
+from typing import TypeVar
+
+import msgspec
+
+from ..model.characters import harmless
+from .section import CATEGORIES
+
+
+def one_line(text: object, most: int) -> str:
+    """One line of harmless text, at most so long."""
+    return " ".join(harmless(str(text)[: most * 2]).split())[:most]
+
+
+_T = TypeVar("_T", bound=Hashable)
+
+
+class FigureKind(msgspec.Struct, frozen=True, kw_only=True):
+    """What a figure is a figure of, with the healthy band of the hardware."""
+
+    key: str
+    kind: str
+    unit: str
+    healthy: float | None = None
+    low: float | None = None
+    basis: str = ""
+
+    @property
+    def name(self) -> str:
+        """For people: "p2p write_bandwidth over NV18"."""
+        beside = "" if self.kind in ("GPU", "node") else f" over {self.kind}"
+        return f"{self.key}{beside}"
+
+
+class NodeFinding(msgspec.Struct, frozen=True, kw_only=True):
+    """One finding of a node's own check."""
+
+    id: str
+    severity: str
+    title: str
+
+
+class NodeReport(msgspec.Struct, frozen=True, kw_only=True):
+    """One node as its file tells."""
+
+    host: str
+    path: str
+    """The file, below the folder."""
+    verdict: str
+    """"healthy", "slow", "broken" or "cannot tell": the node's own."""
+    taken_at: float
+    written_at: float
+    """By the node's clock; `taken_at` where the file does not say."""
+    modified_at: float
+    """The file's time, by the clock of the file system."""
+    gputop: str = ""
+    job: str | None = None
+    rank: int | None = None
+    boot_id: str | None = None
+    machine: str | None = None
+    product: str = ""
+    facts: tuple[dict[str, str], ...] = ()
+    """Facts of each of CATEGORIES; () where an older gputop wrote none. Equal nodes share them."""
+    findings: tuple[NodeFinding, ...] = ()
+    """Broken, slow and cannot tell; not what is a notice or by design."""
+    kinds: tuple[FigureKind, ...] = ()
+    values: array[float] = msgspec.field(default_factory=lambda: array("d"))
+    """The middle and the worst of each kind, one after the other."""
+    at: tuple[str, ...] = ()
+    """Where the worst was measured."""
+    measured: bool = False
+    redacted: bool = False
+    simulated: bool = False
+
+    def category(self, name: str) -> dict[str, str]:
+        """The facts of a category."""
+        place = CATEGORIES.index(name)
+        return self.facts[place] if place < len(self.facts) else {}
+
+
+class Unusable(msgspec.Struct, frozen=True, kw_only=True):
+    """A file that tells nothing about a node, and why."""
+
+    path: str
+    kind: str
+    """"cut-off", "unreadable", "no-file", "link", "too-large", "foreign", "damaged", "newer" or
+    "other-document"."""
+    why: str
+    """One clause: "it ends in the middle"."""
+    host: str | None = None
+    """The node that its name stands for; None where it is no name of a host."""
+    modified_at: float = 0.0
+
+
+class Beside(msgspec.Struct, frozen=True, kw_only=True):
+    """A document of gputop that lies in the folder and is no node: a pair's result, a plan."""
+
+    path: str
+    schema: str
+
+
+class Shared:
+    """Keeps one copy of what equal nodes have in common."""
+
+    def __init__(self) -> None:
+        self._known: dict[Hashable, Hashable] = {}
+        self._facts: dict[bytes, dict[str, str]] = {}
+
+    def one(self, value: _T) -> _T:
+        """The copy that is kept."""
+        return self._known.setdefault(value, value)  # type: ignore[return-value]
+
+    def facts(self, raw: bytes) -> dict[str, str]:
+        """Facts from JSON; each text is read once. Raises msgspec's errors."""
+        found = self._facts.get(raw)
+        if found is None:
+            read = msgspec.json.decode(raw, type=dict[str, str])
+            made = {
+                self.one(one_line(what, 80)): self.one(one_line(value, 600))
+                for what, value in read.items()
+            }
+            found = self._facts.setdefault(raw, made)
+        return found
