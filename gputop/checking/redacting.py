@@ -18,6 +18,7 @@ import platformdirs
 from gputop.checking.answer import Answer
 from gputop.exits import CANNOT_TELL, Exit
 from gputop.topology.model.redact import Redactor, learn, replaced
+from gputop.topology.model.snapshot import EnvironmentVariable
 
 KEY = "GPUTOP_REDACT_KEY"
 KEY_FILE = "redact.key"
@@ -43,10 +44,16 @@ def redacted_document(document: dict[str, Any], answer: Answer) -> tuple[dict[st
             fleet[name] = None if value is None else redactor.stand_in("stand-in", value)
         if "environment" in fleet["facts"]:
             fleet["facts"]["environment"] = {
-                name: redactor.variable(name, value) for name, value in environment.items()
+                name: _value(name, value, redactor) for name, value in environment.items()
             }
         made["fleet"] = fleet
     return made, host
+
+
+def _value(name: str, value: str, redactor: Redactor) -> str:
+    """The value of a variable, as in a snapshot."""
+    variable = EnvironmentVariable(name=name, value=value, origin="environment")
+    return str(replaced(msgspec.to_builtins(variable), redactor)["value"])
 
 
 def _key() -> bytes:

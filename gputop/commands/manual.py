@@ -45,10 +45,10 @@ def manual() -> str:
         lines += _command(name, command, summary)
         if isinstance(command, click.Group):
             context = click.Context(command)
-            for lower in command.list_commands(context):
+            for lower in ("DIR", *command.list_commands(context)):
                 found = command.get_command(context, lower)
-                assert found is not None
-                lines += _command(f"{name} {lower}", found)
+                if found is not None:
+                    lines += _command(f"{name} {lower}", found)
     lines += [".SH EXIT STATUS"]
     for code, meaning in CODES.items():
         lines += [".TP", f".B {code}", _plain(meaning)]

@@ -18,7 +18,7 @@ from gputop.commands.fleet.text import lines
 from gputop.topology.fleet.finding import COMPARED, HEALTHY
 from gputop.topology.fleet.fleet import Fleet, read_fleet
 from gputop.topology.fleet.hosts import expand, fold
-from tests.support.fleet_made import NOW, hosts, write
+from tests.bench.fleet_made import NOW, hosts, write
 
 JUDGE = "--judge"
 

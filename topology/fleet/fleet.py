@@ -21,7 +21,8 @@ from .finding import (
     finding,
     state_of,
 )
-from .grouping import FleetGroup, groups
+from .foreign import unusable_findings
+from .grouping import AlikeNodes, groups
 from .hosts import in_order
 from .intake import Intake
 from .outliers import Strip, outliers, strips
@@ -62,7 +63,7 @@ class Fleet:
         judged = {host: report for host, report in self.nodes.items() if host not in apart}
         self.strips: tuple[Strip, ...] = tuple(strips(_by_product(judged)))
         found = [*_own(judged), *about, *differences(judged), *outliers(self.strips, judged)]
-        found += foreign
+        found += [*foreign, *unusable_findings(self.unusable)]
         if not self.nodes and not self.expected:
             found.append(_nothing(folder, self.unusable))
         self.findings: tuple[FleetFinding, ...] = tuple(by_harm(found))
@@ -99,7 +100,7 @@ class Fleet:
         return {state: found[state] for state in STATES}
 
     @cached_property
-    def groups(self) -> tuple[FleetGroup, ...]:
+    def groups(self) -> tuple[AlikeNodes, ...]:
         """Nodes that are alike, the largest group first."""
         return groups(self.nodes)
 

@@ -8,12 +8,18 @@ The node is the one that the text names, else the one that the file's name stand
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
-from ..diagnosis.finding import BROKEN, CANNOT_TELL, SEVERITIES, SLOW
+from ..diagnosis.finding import BROKEN, CANNOT_TELL, NOTICE, SEVERITIES, SLOW
+from ..diagnosis.symptoms.explain import known_signs
+from ..diagnosis.symptoms.log import examine
+from ..logs.reading.lines import LogUnreadable
+from ..logs.reading.read import read_log
 from ..model.page import Evidence
 from .dcgm import read_dcgm
-from .finding import NODE, FleetFinding, finding
+from .finding import FILE, NODE, FleetFinding, finding
 from .health_validation import read_verdict
 from .hosts import is_host
 from .reading import host_of
@@ -21,6 +27,19 @@ from .record import NodeFinding, Unusable, one_line
 
 MOST_TEXT_BYTES = 4 * 1024 * 1024
 """A debug log of one node is read up to here; a longer one is for `gputop log`."""
+
+_WHY = {
+    "cut-off": "files that were cut off",
+    "unreadable": "files that cannot be read",
+    "no-file": "pipes, sockets or devices in place of files",
+    "link": "symbolic links, which are not followed",
+    "too-large": "files that are too large",
+    "foreign": "files that nothing here reads",
+    "damaged": "files that are damaged",
+    "newer": "files of a newer gputop",
+    "other-document": "documents that are no check",
+}
+"""Kind of an `Unusable` -> several such files in words."""
 
 
 class ForeignReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,11 +106,6 @@ def findings_of(reports: list[ForeignReport]) -> list[FleetFinding]:
 
 def _log(name: str, data: bytes) -> ForeignReport | None:
     """A debug log, or the output of a program that measures."""
-    from ..diagnosis.symptoms.explain import known_signs
-    from ..diagnosis.symptoms.log import examine
-    from ..logs.reading.lines import LogUnreadable
-    from ..logs.reading.read import read_log
-
     try:
         log = read_log(data.splitlines(keepends=True), name=name, signs=known_signs(), outputs=True)
         read = examine(log, None)
@@ -112,3 +126,30 @@ def _log(name: str, data: bytes) -> ForeignReport | None:
         host=named if named is not None and is_host(named) else host_of(name),
         findings=tuple(sorted(items, key=lambda item: SEVERITIES.index(item.severity))[:20]),
     )
+
+
+def unusable_findings(unusable: Sequence[Unusable]) -> list[FleetFinding]:
+    """Files that tell nothing, those of one kind together."""
+    kinds: dict[str, list[Unusable]] = {}
+    for item in unusable:
+        kinds.setdefault(item.kind, []).append(item)
+    found = []
+    for kind, items in kinds.items():
+        harmless = kind in ("foreign", "other-document", "no-file", "link")
+        hosts = [] if harmless else [item.host for item in items if item.host is not None]
+        found.append(
+            finding(
+                f"file-{kind}",
+                NOTICE if harmless else CANNOT_TELL,
+                FILE,
+                f"{len(items)} {_WHY[kind]}"
+                if len(items) > 1
+                else f"{items[0].path}: {items[0].why}",
+                hosts,
+                evidence=[
+                    Evidence(what=item.path, value=item.why, source="file") for item in items
+                ],
+                consequence="" if harmless else "What it was to tell is unknown.",
+            )
+        )
+    return found

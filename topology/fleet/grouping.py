@@ -12,7 +12,7 @@ from .record import NodeReport
 from .section import CATEGORIES
 
 
-class FleetGroup(msgspec.Struct, frozen=True, kw_only=True):
+class AlikeNodes(msgspec.Struct, frozen=True, kw_only=True):
     """Nodes with the same product and the same facts."""
 
     product: str
@@ -30,17 +30,17 @@ class FleetGroup(msgspec.Struct, frozen=True, kw_only=True):
         return fold(self.hosts)
 
 
-def groups(nodes: Mapping[str, NodeReport]) -> tuple[FleetGroup, ...]:
+def groups(nodes: Mapping[str, NodeReport]) -> tuple[AlikeNodes, ...]:
     """The groups, the largest first."""
     alike: dict[tuple[object, ...], list[NodeReport]] = {}
     for report in nodes.values():
         alike.setdefault((report.product, *map(id, report.facts)), []).append(report)
-    made: list[FleetGroup] = []
+    made: list[AlikeNodes] = []
     seen: set[str] = set()
     for members in sorted(alike.values(), key=lambda members: (-len(members), members[0].host)):
         first = members[0]
         made.append(
-            FleetGroup(
+            AlikeNodes(
                 product=first.product,
                 hosts=tuple(in_order(report.host for report in members)),
                 digests={

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from .finding import FleetFinding
 from .foreign import ForeignReport, findings_of, read_text
 from .reading import read_file
-from .record import Beside, NodeReport, Shared, Unusable
+from .record import Beside, Interned, NodeReport, Unusable
 
 MOST_FILES = 1_000_000
 _Signature = tuple[int, int, int]
@@ -24,7 +24,7 @@ class Intake:
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
-        self._shared = Shared()
+        self._shared = Interned()
         self._known: dict[str, tuple[_Signature, _Item]] = {}
 
     def take(self) -> bool:

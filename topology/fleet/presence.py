@@ -9,7 +9,7 @@ from statistics import median
 from ..diagnosis.finding import BROKEN, CANNOT_TELL, NOTICE
 from ..model.page import Evidence, Fix
 from ..model.units import seconds as worded
-from .finding import FILE, PRESENCE, FleetFinding, finding
+from .finding import PRESENCE, FleetFinding, finding
 from .record import NodeReport, Unusable
 
 RUN_SECONDS = 1800.0
@@ -24,17 +24,6 @@ tell nothing about clocks."""
 LEAST_CLOCKS = 3
 MISSING, MISSING_NOW, STALE = "missing", "missing-now", "stale"
 CONTRADICTION = "two-machines"
-_WHY = {
-    "cut-off": "files that were cut off",
-    "unreadable": "files that cannot be read",
-    "no-file": "pipes, sockets or devices in place of files",
-    "link": "symbolic links, which are not followed",
-    "too-large": "files that are too large",
-    "foreign": "files that nothing here reads",
-    "damaged": "files that are damaged",
-    "newer": "files of a newer gputop",
-    "other-document": "documents that are no check",
-}
 
 
 def newest(
@@ -66,7 +55,6 @@ def presence(
     stale = _stale(nodes, clocks)
     found = [*_missing(nodes, unusable, expected), *_old(nodes, stale, frozenset(expected))]
     found += [*_doubled(nodes, older), *_shared_machine(nodes), *_off(clocks)]
-    found += _files(unusable)
     strangers = [host for host in nodes if expected and host not in expected]
     if strangers:
         found.append(
@@ -301,29 +289,3 @@ def _shared_machine(nodes: Mapping[str, NodeReport]) -> list[FleetFinding]:
         for hosts in owners.values()
         if len(hosts) > 1
     ]
-
-
-def _files(unusable: Sequence[Unusable]) -> list[FleetFinding]:
-    kinds: dict[str, list[Unusable]] = {}
-    for item in unusable:
-        kinds.setdefault(item.kind, []).append(item)
-    found = []
-    for kind, items in kinds.items():
-        harmless = kind in ("foreign", "other-document", "no-file", "link")
-        hosts = [] if harmless else [item.host for item in items if item.host is not None]
-        found.append(
-            finding(
-                f"file-{kind}",
-                NOTICE if harmless else CANNOT_TELL,
-                FILE,
-                f"{len(items)} {_WHY[kind]}"
-                if len(items) > 1
-                else f"{items[0].path}: {items[0].why}",
-                hosts,
-                evidence=[
-                    Evidence(what=item.path, value=item.why, source="file") for item in items
-                ],
-                consequence="" if harmless else "What it was to tell is unknown.",
-            )
-        )
-    return found

@@ -14,7 +14,7 @@ import msgspec
 from ..diagnosis.engine import VERDICTS
 from ..diagnosis.finding import BROKEN, CANNOT_TELL, SLOW
 from .hosts import is_host
-from .record import Beside, FigureKind, NodeFinding, NodeReport, Shared, Unusable, one_line
+from .record import Beside, FigureKind, Interned, NodeFinding, NodeReport, Unusable, one_line
 from .section import CATEGORIES
 
 SCHEMA = "gputop.check/1"
@@ -86,7 +86,7 @@ class _NotUsableError(Exception):
         self.kind = kind
 
 
-def read_file(folder: str, name: str, shared: Shared) -> NodeReport | Unusable | Beside | bytes:
+def read_file(folder: str, name: str, shared: Interned) -> NodeReport | Unusable | Beside | bytes:
     """Read one file of a folder; bytes: a text that is no document of gputop.
 
     `name`: its path below the folder. Never raises for what the file is or holds.
@@ -188,7 +188,7 @@ def _other(name: str, head: _Head, modified: float) -> Unusable | Beside:
     )
 
 
-def _node(name: str, data: bytes, modified: float, shared: Shared) -> NodeReport:
+def _node(name: str, data: bytes, modified: float, shared: Interned) -> NodeReport:
     try:
         found = _CHECK.decode(data)
         section = found.fleet or _Section()

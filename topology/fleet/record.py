@@ -104,7 +104,7 @@ class Beside(msgspec.Struct, frozen=True, kw_only=True):
     schema: str
 
 
-class Shared:
+class Interned:
     """Keeps one copy of what equal nodes have in common."""
 
     def __init__(self) -> None:

@@ -96,10 +96,7 @@ class Redactor:
     """Gives stand-ins, always the same one for the same value."""
 
     def __init__(self, key: bytes | None = None) -> None:
-        """`key`: a secret with which a value gets the same stand-in in every document.
-
-        Without it stand-ins are counted, and hold for one document.
-        """
+        """`key`: a secret; with it a value has one stand-in in every document, else in one."""
         self._key = key
         self._known: dict[str, str] = {}
         self._counts: dict[str, int] = {}
@@ -107,13 +104,12 @@ class Redactor:
         self._tails: dict[str, str] = {}
         """Values that are searched for inside sentences too, with what may follow them."""
         self._by_word: dict[str, list[str]] = {}
-        """The same values by their longest word, so that thousands of users are not tried one by
-        one."""
+        """The same by their longest word: not each of thousands of users is tried."""
         self._texts: dict[str, str] = {}
         """Sentences already redacted; valid until another value is added."""
 
     def stand_in(self, kind: str, value: str) -> str:
-        """The stand-in for `value`; it has the shape of its kind, so that parsers can read it."""
+        """The stand-in for `value`, in the shape of its kind, so that parsers can read it."""
         if not value or not value.strip("0:-. ") or value == "root":
             return value  # all zeros is a fact ("no fabric cluster"), and root is nobody's name
         known = self._known.get(value)
@@ -129,14 +125,9 @@ class Redactor:
                     self._search(short, DOMAIN)
         return known
 
-    def variable(self, name: str, value: str) -> str:
-        """The value of a variable of the environment."""
-        return _variable({"name": name, "value": value}, self)
-
     def _number(self, kind: str, value: str) -> int:
         if self._key is not None:
-            # Of a host's long and short name the short one counts, as where both stand in a text.
-            text = value.split(".")[0] if kind == "host" else value
+            text = value.split(".")[0] if kind == "host" else value  # its short name is the same
             made = hmac.digest(self._key, f"{kind}\0{text}".encode(errors="replace"), "sha256")
             return int.from_bytes(made[:5], "big")
         self._counts[kind] = self._counts.get(kind, 0) + 1
@@ -200,26 +191,16 @@ def _literal(text: str) -> str:
     return text.replace("\\", r"\\")
 
 
-def learn(document: Any, redactor: Redactor) -> None:
-    """Let it learn the identities of a document of dicts and lists, before texts are replaced."""
-    _collect(document, redactor)
-
-
-def replaced(document: Any, redactor: Redactor) -> Any:
-    """A document of dicts and lists with stand-ins."""
-    return _replace(document, redactor)
-
-
 def redacted(snapshot: NodeSnapshot) -> NodeSnapshot:
     """The snapshot without host names, serials, UUIDs, MACs, GUIDs, addresses, users and paths."""
     redactor = Redactor()
     plain = msgspec.to_builtins(snapshot)
-    _collect(plain, redactor)
-    return msgspec.convert(_replace(plain, redactor), NodeSnapshot)
+    learn(plain, redactor)
+    return msgspec.convert(replaced(plain, redactor), NodeSnapshot)
 
 
-def _collect(value: Any, redactor: Redactor) -> None:
-    """First pass: learn the identities from the fields that hold them."""
+def learn(value: Any, redactor: Redactor) -> None:
+    """First pass: learn the identities from the fields that hold them; `value` is of JSON."""
     if isinstance(value, dict):
         for name, member in value.items():
             if member.__class__ in SAYS_NOTHING or not member:
@@ -230,13 +211,14 @@ def _collect(value: Any, redactor: Redactor) -> None:
                 for item in member:
                     redactor.stand_in(LISTS[name], str(item))
             else:
-                _collect(member, redactor)
+                learn(member, redactor)
     elif isinstance(value, (list, tuple)):
         for member in value:
-            _collect(member, redactor)
+            learn(member, redactor)
 
 
-def _replace(value: Any, redactor: Redactor) -> Any:
+def replaced(value: Any, redactor: Redactor) -> Any:
+    """Second pass: the same with stand-ins."""
     if isinstance(value, dict):
         if value.keys() == VARIABLE_KEYS:
             return {
@@ -253,7 +235,7 @@ def _replace(value: Any, redactor: Redactor) -> Any:
             for name, member in value.items()
         }
     if isinstance(value, (list, tuple)):
-        return [_replace(member, redactor) for member in value]
+        return [replaced(member, redactor) for member in value]
     return redactor.text(value) if isinstance(value, str) else value
 
 
@@ -283,7 +265,7 @@ def _field(name: str, value: Any, redactor: Redactor) -> Any:
             return value
         kind = "ip" if _is_address(host.strip("[]")) else "host"
         return f"{redactor.stand_in(kind, host)}{colon}{port}"
-    return _replace(value, redactor)
+    return replaced(value, redactor)
 
 
 def _variable(variable: dict[str, Any], redactor: Redactor) -> str:

@@ -11,7 +11,7 @@ from gputop.terminal.clean import clean
 
 SUBCOMMANDS = ("plan",)
 """Modules of this folder with a `subcommand`. A folder of such a name is written ./plan."""
-FOLDER: str | None = None
+FOLDER: str | None = "folder"
 """The module here whose `subcommand` takes a folder: `gputop fleet DIR`; None for none."""
 _ANY = "DIR"
 
@@ -50,4 +50,8 @@ class FleetGroup(click.Group):
 
 @click.group("fleet", cls=FleetGroup)
 def command() -> None:
-    """Judge many nodes, and find out which pairs of them to measure next."""
+    """Judge many nodes: `gputop fleet DIR`, or plan which pairs of them to measure next.
+
+    DIR holds what the nodes wrote with `gputop check -o DIR/%n.json.gz`; `gputop fleet DIR --help`
+    lists its options.
+    """

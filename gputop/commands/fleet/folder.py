@@ -6,6 +6,9 @@ from contextlib import suppress
 
 import click
 
+from gputop.commands.fleet.document import document
+from gputop.commands.fleet.junit import write
+from gputop.commands.fleet.text import lines
 from gputop.commands.options import completing, json_option
 from gputop.exits import ANSWERED, CANNOT_TELL, FAILURES, USAGE, WARNINGS, Exit
 from gputop.terminal.clean import clean
@@ -19,8 +22,8 @@ from gputop.topology.fleet.since import changed
 EXIT_CODES = dict(zip(VERDICTS, (ANSWERED, WARNINGS, FAILURES, CANNOT_TELL), strict=True))
 
 
-@click.command("fleet")
-@click.argument("folder", metavar="DIR", shell_complete=completing("files"))
+@click.command("DIR")
+@click.argument("folder", metavar="", shell_complete=completing("files"))
 @click.option(
     "--nodes",
     metavar="LIST",
@@ -41,7 +44,7 @@ EXIT_CODES = dict(zip(VERDICTS, (ANSWERED, WARNINGS, FAILURES, CANNOT_TELL), str
 )
 @click.option("-v", "--verbose", is_flag=True, help="Show evidence, and node by node.")
 @click.pass_context
-def command(
+def subcommand(
     context: click.Context,
     folder: str,
     nodes: str | None,
@@ -60,16 +63,10 @@ def command(
     code = EXIT_CODES[fleet.verdict]
     with suppress(BrokenPipeError):
         if junit is not None:
-            from gputop.commands.fleet.junit import write
-
             write(fleet, junit)
         if as_json:
-            from gputop.commands.fleet.document import document
-
             print_json(document(fleet, code, change))
         else:
-            from gputop.commands.fleet.text import lines
-
             for line in lines(fleet, terminal_width(), verbose=verbose, change=change):
                 click.echo(clean(line, 140_000))
             if code and not verbose:

@@ -22,9 +22,12 @@ WRITTEN = ("node.json", "before.json", "healthy-sister.json")
 """Snapshots that a reader has written."""
 NOT_RUN = {
     "probe": "measures",
-    "fleet plan": "reads what many nodes measured",
+    "fleet": "reads what many nodes wrote",
+    "check --json -o": "writes a file for each node",
+    "check -o": "the same",
     "-": "reads stdin",
     "check --full": "measures",
+    "check --probe": "measures",
 }
 """Commands that are parsed alone: what begins or ends so."""
 _FENCED = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)

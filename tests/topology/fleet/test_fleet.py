@@ -12,7 +12,7 @@ from gputop.topology.fleet.finding import HEALTHY, MISSING, ODD
 from gputop.topology.fleet.fleet import Fleet, Growing, read_fleet
 from gputop.topology.fleet.since import changed
 from tests.bench.fleet import misjudged
-from tests.support.fleet_made import (
+from tests.bench.fleet_made import (
     NOW,
     calls_itself,
     hosts,

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from gputop.topology.fleet import reading
 from gputop.topology.fleet.fleet import read_fleet
 from gputop.topology.fleet.reading import host_of, read_file
-from gputop.topology.fleet.record import Beside, NodeReport, Shared, Unusable
-from tests.support.fleet_made import node, packed
+from gputop.topology.fleet.record import Beside, Interned, NodeReport, Unusable
+from tests.bench.fleet_made import node, packed
 
 SOUND = packed(node("g1"))
 
@@ -21,7 +21,7 @@ SOUND = packed(node("g1"))
 def read(folder: Path, name: str, data: bytes | None = None) -> object:
     if data is not None:
         (folder / name).write_bytes(data)
-    return read_file(str(folder), name, Shared())
+    return read_file(str(folder), name, Interned())
 
 
 @pytest.mark.parametrize(
@@ -47,6 +47,7 @@ def read(folder: Path, name: str, data: bytes | None = None) -> object:
         (b'{"schema": "gputop.snapshot/1"}', "other-document"),
         (b'{"schema": "gputop.check/1"' + b"[" * 100_000, "cut-off"),
     ],
+    ids=range(13),
 )
 def test_what_tells_nothing_says_why(tmp_path: Path, data: bytes, kind: str) -> None:
     found = read(tmp_path, "g1.json.gz", data)
@@ -97,7 +98,7 @@ def test_results_of_pairs_lie_beside(tmp_path: Path) -> None:
 
 
 def test_equal_nodes_share_their_facts(tmp_path: Path) -> None:
-    shared = Shared()
+    shared = Interned()
     found = []
     for host in ("g1", "g2"):
         (tmp_path / host).write_bytes(packed(node(host)))

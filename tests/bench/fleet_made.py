@@ -19,7 +19,7 @@ from gputop.commands.check.document import document
 from gputop.topology.fleet.facts import digests_of
 from gputop.topology.fleet.section import Origin
 
-NOW = 1_800_000_000.0
+NOW = 1_700_000_000.0
 """The middle of the run; no test asks the real clock."""
 RACK = 18
 """Nodes of four GPUs in a rack of 72."""
