@@ -20,6 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NoReturn
 
+import click
 import msgspec
 
 from gputop.exits import OWN_ERROR, Exit
@@ -189,8 +190,7 @@ def _read(number: int) -> bytes:
 def _pass_on(data: bytes) -> None:
     if sys.stderr is not None:
         with contextlib.suppress(OSError, Exit):
-            sys.stderr.write(data.decode(errors="replace"))
-            sys.stderr.flush()
+            click.echo(data.decode(errors="replace"), err=True, nl=False)
 
 
 def _understand(heard: bytearray, found: Supervised) -> bool:

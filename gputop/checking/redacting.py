@@ -17,6 +17,7 @@ import platformdirs
 
 from gputop.checking.answer import Answer
 from gputop.exits import CANNOT_TELL, Exit
+from gputop.terminal.writing import write_whole
 from gputop.topology.model.redact import Redactor, learn, replaced
 from gputop.topology.model.snapshot import EnvironmentVariable
 
@@ -80,16 +81,13 @@ def _kept(path: Path) -> bytes:
         return _read(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f".gputop-{os.urandom(8).hex()}")
-    handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(os.urandom(32).hex().encode() + b"\n")
-            file.flush()
-            os.fsync(handle)
+        write_whole(beside, os.urandom(32).hex() + "\n", durable=True)
         with suppress(FileExistsError):
             os.link(beside, path)
     finally:
-        os.unlink(beside)
+        with suppress(FileNotFoundError):
+            os.unlink(beside)
     return _read(path)
 
 

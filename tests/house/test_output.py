@@ -15,6 +15,7 @@ ALLOWED = {
     "gputop/terminal/painting/driver.py": "the terminal of the app, opened for the painter",
     "gputop/terminal/painting/patience.py": "a pipe of our own, to wake who waits for keys",
     "gputop/terminal/painting/sender.py": "what the painter sends to it",
+    "gputop/checking/deadline.py": "a pipe of our own, to the process that waits for the answer",
     "gputop/terminal/hangup.py": "what gives the terminal back, from a signal handler",
     "gputop/__main__.py": "the version, before anything is imported",
     "gputop/installation/packages.py": "what is missing, where the place cannot be imported",
