@@ -223,6 +223,8 @@ def _doubled(
         last = nodes[host]
         for other in others:
             near = abs(last.written_at - other.written_at) <= RUN_SECONDS
+            # In one boot it is one machine: a GPU was lost in between, or came back.
+            near = near and (last.boot_id is None or last.boot_id != other.boot_id)
             both = last.machine is not None and other.machine is not None
             if near and both and last.machine != other.machine:
                 contrary[host] = f"{other.path} and {last.path} tell of different GPUs"

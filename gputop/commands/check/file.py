@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from gputop.checking.origin import file_name
+from gputop.commands.check.namesake import apart
 from gputop.exits import Exit
 from gputop.terminal.clean import clean
 from gputop.terminal.writing import code_of, write_whole
@@ -16,12 +17,15 @@ from gputop.topology.fleet.section import Origin
 from gputop.topology.model.characters import harmless, json_text
 
 
-def target(pattern: str, origin: Origin) -> Path:
-    """The path of the file. Raises Exit for a pattern that names none."""
+def target(pattern: str, origin: Origin, boot_id: str | None = None) -> Path:
+    """The path of the file; with %n never that of another machine (`boot_id`: this one's).
+
+    Raises Exit for a pattern that names none.
+    """
     path = Path(file_name(pattern, origin))
     if not path.name or path.is_dir():
         raise Exit(f"-o {clean(pattern, 200)}: that is a folder; add %n.json.gz", 64)
-    return path
+    return apart(path, boot_id) if "%n" in pattern else path
 
 
 def write(path: Path, document: str) -> None:

@@ -125,7 +125,9 @@ def _put_out(order: Order, answer: Answer, line: Relay | None) -> None:
     from gputop.commands.check.file import packed, target, write
 
     of = msgspec.structs.replace(origin(), host=host or origin().host)
-    path = target(order.output, of)
+    live = not (order.wanted.sources or order.wanted.demo)
+    boot_id = answer.fleet.boot_id if live and answer.fleet is not None else None
+    path = target(order.output, of, boot_id)
     text = packed(made, path)
     if line is not None:
         line.hand_over(f"{path}\n{text}")

@@ -179,10 +179,18 @@ def test_the_newest_file_of_a_node_counts(folder: Path) -> None:
 
 def test_two_machines_of_one_name_contradict_each_other(folder: Path) -> None:
     made = node("g3")
-    made["fleet"]["machine"] = "0123456789abcdef"
+    made["fleet"] |= {"machine": "0123456789abcdef", "boot_id": "fedcba9876543210"}
     put(folder, made, "other.json.gz")
     fleet = read(folder)
     assert (ids(fleet, "g3"), fleet.states["g3"]) == ({"two-machines"}, CANNOT_TELL)
+
+
+def test_a_gpu_that_is_lost_within_one_boot_makes_no_second_machine(folder: Path) -> None:
+    made = node("g3", at=NOW - 100)
+    assert made["fleet"]["boot_id"] is not None
+    made["fleet"]["machine"] = "0123456789abcdef"
+    put(folder, made, "other.json.gz")
+    assert ids(read(folder), "g3") == {"several-files"}
 
 
 def test_one_machine_of_two_names_is_said(folder: Path) -> None:
