@@ -15,6 +15,7 @@ APART = {
     "bench": "measures by hand what commands and screens cost on nodes of up to 128 GPUs",
     "device_kernels": "runs the probes' GPU kernels on the CPU, compiled as C++",
     "endurance": "holds what runs for long and is started by hand",
+    "engines": "starts gputop on sixteen nodes through Slurm, Open MPI, ClusterShell and pdsh",
     "fakes": "programs and modules that stand in for real ones in processes that tests start",
     "fleet_plans": "plants faults in made-up fleets and counts what the planning finds, by hand",
     "house": "what holds for the repository as a whole, its documents and packages included",

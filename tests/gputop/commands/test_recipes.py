@@ -28,20 +28,30 @@ FAKE = """#!/bin/bash
 printf '%s\\n' "$*" >> "$FAKE_SAID"
 case "$1" in
     snapshot) printf '{}' > "$3"; exit "${FAKE_SNAPSHOT:-0}" ;;
+    fleet) echo "the answer about $4"; exit "$FAKE_CODE" ;;
     check) [[ $* == *--gpus* && -n $FAKE_OF_GPUS ]] && exit "$FAKE_OF_GPUS"
            printf 'verdict of fake %s\\na finding\\n' "$FAKE_CODE"; exit "$FAKE_CODE" ;;
 esac
 exit 64
 """
 SRUN = """#!/bin/bash
-# Starts the task once a node, as srun does; the highest exit code is its own.
-nodes=2 worst=0
-while [[ $1 == --* ]]; do [[ $1 == --nodes=* ]] && nodes=${1#--nodes=}; shift; done
-for ((node = nodes; node > 0; node--)); do
-    SLURMD_NODENAME=gpu0$node FAKE_CODE=$((node - 1)) "$@" || { code=$?; ((code > worst)) && worst=$code; }
-done
-exit $worst
-"""  # noqa: E501 - a shell script
+# Starts a task on one node, which writes its file; gpu03 is dead.
+echo "srun $*" >> "$FAKE_SAID"
+while [[ $1 == --* ]]; do [[ $1 == --nodelist=* ]] && node=${1#--nodelist=}; shift; done
+[ "$node" = gpu03 ] && { echo "launch failed on node $node" >&2; exit 255; }
+"$@" </dev/null
+touch "${!#//%n/$node}"
+"""
+SINFO = """#!/bin/bash
+echo "sinfo $*" >> "$FAKE_SAID"
+case "$*" in
+    *"%T"*) echo "gpu03 down Not responding" ;;
+    *) printf 'gpu01\\ngpu02\\ngpu03\\ngpu01\\n' ;;
+esac
+"""
+SCONTROL = """#!/bin/bash
+echo gpu02
+"""
 
 
 @pytest.fixture
@@ -186,24 +196,56 @@ def test_the_prolog_with_the_real_program(launcher: dict[str, str], tmp_path: Pa
     assert "no answer" not in done.stdout
 
 
-def test_verdicts_of_nodes_side_by_side(launcher: dict[str, str], tmp_path: Path) -> None:
-    srun = tmp_path / "srun"
-    srun.write_text(SRUN)
-    srun.chmod(0o755)
-    path = f"{tmp_path}:{os.environ['PATH']}"
+def checked_nodes(
+    launcher: dict[str, str], tmp_path: Path, *options: str, **more: str
+) -> tuple[subprocess.CompletedProcess[str], list[str]]:
+    """The answer about all nodes, and what was asked for."""
+    for name, text in (("srun", SRUN), ("sinfo", SINFO), ("scontrol", SCONTROL)):
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    environment = launcher | {
+        "PATH": f"{tmp_path}:{os.environ['PATH']}",
+        "DIR": str(tmp_path / "files"),
+        "CHECK": "--quick --expect dgx-h100",
+        "FAKE_CODE": "2",
+        **more,
+    }
     done = subprocess.run(
-        [RECIPES / "slurm" / "check-nodes.sh", "--nodes=3", "--gpus-per-node=8"],
-        env=launcher | {"PATH": path, "CHECK": "--quick --expect dgx-h100"},
+        [RECIPES / "slurm" / "check-nodes.sh", *options],
+        env={name: value for name, value in environment.items() if value},
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
     )
-    verdicts = [f"{f'gpu0{code + 1}':<24} verdict of fake {code}" for code in range(3)]
-    assert done.stdout.splitlines() == verdicts, done.stderr
+    return done, Path(launcher["FAKE_SAID"]).read_text().splitlines()
+
+
+def test_each_node_is_a_job_of_its_own(launcher: dict[str, str], tmp_path: Path) -> None:
+    done, said = checked_nodes(launcher, tmp_path, "--partition=gpu", SLURM_JOB_ID="")
     assert done.returncode == 2
-    said = Path(launcher["FAKE_SAID"]).read_text().splitlines()
-    assert set(said) == {"check --quick --expect dgx-h100"}
+    assert done.stdout.splitlines() == [
+        "the answer about gpu01,gpu02,gpu03",
+        "",
+        f"without a file, as Slurm knows them (what srun said: {tmp_path / 'files.log'})",
+        "gpu03 down Not responding",
+    ]
+    assert (tmp_path / "files.log").read_text() == "launch failed on node gpu03\n"
+    assert said[0] == "sinfo --noheader --Node --format=%N --partition=gpu"
+    starts = sorted(line for line in said if line.startswith("srun "))
+    assert len(starts) == 3
+    assert "--exclusive --immediate=10 --nodelist=gpu01 --nodes=1 --ntasks=1" in starts[0]
+    asked = f"check --quick --expect dgx-h100 --deadline 60 -o {tmp_path / 'files'}/%n.json.gz"
+    assert said.count(asked) == 2
+
+
+def test_inside_a_job_each_node_is_a_step(launcher: dict[str, str], tmp_path: Path) -> None:
+    done, said = checked_nodes(launcher, tmp_path, FAKE_CODE="0")
+    assert done.stdout == "the answer about gpu02\n"
+    assert done.returncode == 0
+    (start,) = (line for line in said if line.startswith("srun "))
+    assert "--overlap --nodelist=gpu02" in start
+    assert not any(line.startswith("sinfo") for line in said)
 
 
 def test_the_pod_starts_on_a_fit_node_alone(launcher: dict[str, str], tmp_path: Path) -> None:
