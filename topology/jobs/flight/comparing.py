@@ -1,0 +1,179 @@
+"""Compares the dumps of several ranks: who is behind, who is missing, what does not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from .dump import Collective, Dump, Frame
+
+LIBRARY_FILES = ("/torch/", "/site-packages/", "/dist-packages/", "<frozen")
+"""Frames of these files are not the user's program."""
+LIMIT_GROUPS = 256
+
+
+class RankPlace(msgspec.Struct, frozen=True, kw_only=True):
+    """How far one rank came in one group."""
+
+    rank: int
+    origin: str
+    last: Collective | None
+    """The collective that it entered last; None where its dump has none of this group."""
+    ended: bool | None
+    """Whether that collective has ended on this rank; None where the dump does not say."""
+
+
+class GroupPlace(msgspec.Struct, frozen=True, kw_only=True):
+    """One process group over all dumps."""
+
+    group: str
+    description: str
+    size: int | None
+    """Ranks of the group; None where no dump says."""
+    furthest: Collective | None
+    """The collective with the highest number that any rank entered."""
+    places: tuple[RankPlace, ...]
+    behind: tuple[RankPlace, ...]
+    """Ranks that have not entered the furthest one."""
+    waiting: tuple[RankPlace, ...]
+    """Ranks that entered the furthest one, which has not ended there."""
+    without_dump: tuple[int, ...]
+    """Ranks of the group of which there is no dump."""
+    differences: tuple[str, ...]
+    """What does not fit between ranks that entered collectives of one number, as sentences."""
+
+    @property
+    def name(self) -> str:
+        """The name that people know: "default group" for torch's default_pg."""
+        if self.description == "default_pg" or (not self.description and self.group in ("", "0")):
+            return "default group"
+        return f"group {self.description or self.group}"
+
+
+def compare(dumps: Sequence[Dump]) -> tuple[GroupPlace, ...]:
+    """Each group that has entries, the one with most ranks first; dumps without rank are left out.
+
+    Of two dumps of one rank the one written later counts.
+    """
+    known: dict[int, Dump] = {}
+    for dump in sorted(dumps, key=lambda dump: dump.written_at or 0.0):
+        if dump.rank is not None:
+            known[dump.rank] = dump
+    names: dict[str, str] = {}
+    for dump in known.values():
+        for entry in dump.entries:
+            names.setdefault(entry.group, entry.description)
+    found = [_place(name, names[name], known) for name in list(names)[:LIMIT_GROUPS]]
+    return tuple(sorted(found, key=lambda place: (-(place.size or 0), place.group)))
+
+
+def _place(group: str, description: str, dumps: dict[int, Dump]) -> GroupPlace:
+    members = {rank for dump in dumps.values() for rank in _members(dump, group)}
+    entered = {
+        rank: {
+            entry.number: entry
+            for entry in dump.entries
+            if entry.group == group and not entry.peer_to_peer
+        }
+        for rank, dump in sorted(dumps.items())
+        if not members or rank in members
+    }
+    places = tuple(_rank_place(rank, dumps[rank], group, own) for rank, own in entered.items())
+    furthest = max(
+        (place.last for place in places if place.last is not None),
+        key=lambda last: last.number,
+        default=None,
+    )
+    top = 0 if furthest is None else furthest.number
+    at_top = [place for place in places if place.last is not None and place.last.number == top]
+    return GroupPlace(
+        group=group,
+        description=description,
+        size=len(members) or None,
+        furthest=furthest,
+        places=places,
+        behind=tuple(place for place in places if place not in at_top),
+        waiting=tuple(place for place in at_top if place.ended is False),
+        without_dump=tuple(sorted(members - set(dumps))),
+        differences=tuple(_differences(entered)),
+    )
+
+
+def _members(dump: Dump, group: str) -> tuple[int, ...]:
+    """Ranks of a group; a backend without group names has one nameless entry."""
+    by = dict(dump.ranks)
+    return by.get(group) or (by.get("", ()) if len(by) == 1 else ())
+
+
+def _rank_place(rank: int, dump: Dump, group: str, own: dict[int, Collective]) -> RankPlace:
+    last = own[max(own)] if own else None
+    return RankPlace(rank=rank, origin=dump.origin, last=last, ended=_ended(last, dump, group))
+
+
+def _ended(last: Collective | None, dump: Dump, group: str) -> bool | None:
+    if last is None:
+        return None
+    if last.state == "completed" or last.finished:
+        return True
+    status = dict(dump.status).get(group)
+    completed = None if status is None else status.completed
+    if completed is not None and completed >= last.number:
+        return True
+    return False if last.state in ("scheduled", "started") else None
+
+
+def _differences(entered: dict[int, dict[int, Collective]]) -> Iterable[str]:
+    """The first number at which ranks do not agree in what they call, and with which tensors."""
+    numbers = sorted({number for own in entered.values() for number in own})
+    for number in numbers:
+        calls = {rank: own[number] for rank, own in entered.items() if number in own}
+        for what, said in (
+            ("another collective", {rank: call.name for rank, call in calls.items()}),
+            ("other sizes", {rank: _shape(call) for rank, call in calls.items()}),
+            (
+                "other types",
+                {rank: ", ".join(call.input_types or ()) for rank, call in calls.items()},
+            ),
+        ):
+            told = {rank: text for rank, text in said.items() if text}
+            # Gather, scatter and broadcast may have tensors at their root alone.
+            even = what == "another collective" or all(
+                call.name.startswith(("all_reduce", "all_gather", "reduce_scatter", "broadcast"))
+                for call in calls.values()
+            )
+            if even and len(set(told.values())) > 1:
+                yield f"collective {number} is {what} on some ranks: {_by_value(told)}"
+                return
+
+
+def _shape(call: Collective) -> str:
+    if call.input_sizes is None:
+        return ""
+    return " ".join("x".join(map(str, tensor)) or "scalar" for tensor in call.input_sizes)
+
+
+def _by_value(said: dict[int, str]) -> str:
+    sides: dict[str, list[int]] = {}
+    for rank, text in said.items():
+        sides.setdefault(text, []).append(rank)
+    return "; ".join(f"{text} on {ranks_text(ranks)}" for text, ranks in sides.items())
+
+
+def ranks_text(ranks: Sequence[int], most: int = 8) -> str:
+    """Name ranks: "rank 2", "ranks 0, 1 and 3", with `most` of them at most."""
+    if len(ranks) == 1:
+        return f"rank {ranks[0]}"
+    if len(ranks) > most:
+        return f"ranks {', '.join(map(str, ranks[:most]))} and {len(ranks) - most} more"
+    return f"ranks {', '.join(map(str, ranks[:-1]))} and {ranks[-1]}"
+
+
+def own_frame(frames: Iterable[Frame]) -> Frame | None:
+    """The innermost line of the user's own program; else the outermost line there is."""
+    last = None
+    for frame in frames:
+        last = frame
+        if not any(part in frame.file for part in LIBRARY_FILES):
+            return frame
+    return last

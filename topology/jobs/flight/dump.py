@@ -1,0 +1,253 @@
+"""One dump of PyTorch's flight recorder as records, from a pickle or from JSON.
+
+The fields are those of torch/csrc/distributed/c10d/FlightRecorder.hpp, format 2.x. Whatever is not
+of the form that PyTorch writes is left out; text is text.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from . import pickled
+
+LIMIT_ENTRIES = 20_000
+LIMIT_FRAMES = 32
+LIMIT_GROUPS = 4096
+LIMIT_TENSORS = 64
+LIMIT_DIMENSIONS = 16
+LIMIT_CHARACTERS = 300
+LARGEST_RANK = 1 << 24
+PROTOCOL = b"\x80"
+"""First byte of a pickle since protocol 2."""
+
+_NUMBERED = re.compile(r"(\d{1,8})(?:\.(?:json|pkl|pickle))?$")
+
+
+class DumpError(ValueError):
+    """The file is no dump of a flight recorder; the message is one line for a person."""
+
+
+class Frame(msgspec.Struct, frozen=True):
+    """One line of the program."""
+
+    file: str
+    line: int | None
+    name: str
+
+
+class Collective(msgspec.Struct, frozen=True, kw_only=True):
+    """One collective, or one send or receive, that a rank has entered."""
+
+    group: str
+    """Name of the process group: "0"."""
+    description: str = ""
+    """What the program calls the group: "default_pg"."""
+    number: int
+    """Its place among the collectives of the group, from 1; sends and receives count apart."""
+    peer_to_peer: bool = False
+    name: str
+    """What was called: "all_reduce"."""
+    state: str | None = None
+    """"scheduled", "started" or "completed"."""
+    finished: bool | None = None
+    """Whether the process has taken it off its list."""
+    input_sizes: tuple[tuple[int, ...], ...] | None = None
+    input_types: tuple[str, ...] | None = None
+    output_sizes: tuple[tuple[int, ...], ...] | None = None
+    created_ns: int | None = None
+    """Since the epoch."""
+    frames: tuple[Frame, ...] = ()
+    """The innermost first."""
+
+
+class GroupStatus(msgspec.Struct, frozen=True):
+    """How far a rank came in one group; None where the dump does not say."""
+
+    enqueued: int | None = None
+    started: int | None = None
+    completed: int | None = None
+
+
+class Dump(msgspec.Struct, frozen=True, kw_only=True):
+    """What one rank recorded."""
+
+    rank: int | None
+    """From the name of the file: the dump itself does not say."""
+    origin: str
+    """The file."""
+    version: str | None = None
+    library: str | None = None
+    """Version of NCCL."""
+    ranks: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    """Global ranks by group."""
+    status: tuple[tuple[str, GroupStatus], ...] = ()
+    entries: tuple[Collective, ...] = ()
+    """The oldest first."""
+    written_at: float | None = None
+    """When the file was written, seconds since the epoch."""
+
+
+def looks_like(head: bytes) -> bool:
+    """Whether the first bytes of a file may be those of a dump."""
+    start = head.lstrip()
+    marks = (b'"entries"', b'"pg_config"', b'"pg_status"', b'"comm_lib_version"', b'"nccl_version"')
+    if start.startswith(b"{"):
+        return any(mark in head for mark in marks) and b'"communicators' not in head
+    return head.startswith(PROTOCOL) and (b"pg_config" in head or b"entries" in head)
+
+
+def rank_in(name: str) -> int | None:
+    """The rank that the name of a dump ends in."""
+    found = _NUMBERED.search(name)
+    return int(found[1]) if found else None
+
+
+def parse(data: bytes, origin: str, written_at: float | None = None) -> Dump:
+    """Read one dump; raises DumpError, in one line, for anything else."""
+    try:
+        if data.startswith(PROTOCOL):
+            raw = pickled.load(data)
+        elif data.lstrip().startswith(b"{"):
+            if len(data) > pickled.MOST_BYTES:
+                raise DumpError(f"more than {pickled.MOST_BYTES // 2**20} MiB")
+            raw = json.loads(data)
+        else:
+            raise DumpError("neither a pickle nor JSON")
+    except pickled.PickleError as error:
+        raise DumpError(f"not read as a dump of the flight recorder: {error}") from error
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, DumpError):
+            raise
+        raise DumpError("not read as a dump of the flight recorder: broken JSON") from error
+    if not isinstance(raw, dict) or not ({"entries", "pg_config", "pg_status"} & set(raw)):
+        raise DumpError("holds no entries of a flight recorder")
+    return Dump(
+        rank=rank_in(origin),
+        origin=origin,
+        version=_text(raw.get("version")),
+        library=_text(raw.get("comm_lib_version")) or _text(raw.get("nccl_version")) or None,
+        ranks=_ranks(raw.get("pg_config")),
+        status=_status(raw.get("pg_status")),
+        entries=tuple(
+            found
+            for entry in _list(raw.get("entries"))[-LIMIT_ENTRIES:]
+            if (found := _collective(entry)) is not None
+        ),
+        written_at=written_at,
+    )
+
+
+def _collective(entry: Any) -> Collective | None:
+    if not isinstance(entry, dict):
+        return None
+    group, description = _group(entry.get("process_group"))
+    peer = entry.get("is_p2p") is True
+    number = _whole(entry.get("p2p_seq_id" if peer else "collective_seq_id"))
+    name = _text(entry.get("profiling_name"))
+    if group is None or number is None or name is None:
+        return None
+    done = entry.get("retired")
+    return Collective(
+        group=group,
+        description=description,
+        number=number,
+        peer_to_peer=peer,
+        name=name.partition(":")[2] or name,
+        state=_text(entry.get("state")),
+        finished=done if isinstance(done, bool) else None,
+        input_sizes=_sizes(entry.get("input_sizes")),
+        input_types=_types(entry.get("input_dtypes")),
+        output_sizes=_sizes(entry.get("output_sizes")),
+        created_ns=_whole(entry.get("time_created_ns")),
+        frames=tuple(
+            frame
+            for each in _list(entry.get("frames"))[:LIMIT_FRAMES]
+            if (frame := _frame(each)) is not None
+        ),
+    )
+
+
+def _group(raw: Any) -> tuple[str | None, str]:
+    members = _list(raw)
+    if not members:
+        return None, ""
+    return _text(members[0]), (_text(members[1]) or "") if len(members) > 1 else ""
+
+
+def _frame(raw: Any) -> Frame | None:
+    if not isinstance(raw, dict):
+        return None
+    file = _text(raw.get("filename"))
+    return (
+        None if file is None else Frame(file, _whole(raw.get("line")), _text(raw.get("name")) or "")
+    )
+
+
+def _ranks(raw: Any) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    """Global ranks by group: "[0, 1, 2]", or a list."""
+    found: list[tuple[str, tuple[int, ...]]] = []
+    for name, entry in list(_mapping(raw).items())[:LIMIT_GROUPS]:
+        listed = _mapping(entry).get("ranks")
+        if isinstance(listed, str):
+            members = [int(word) for word in re.findall(r"\d{1,8}", listed[: 16 * 2**20])]
+        else:
+            members = [rank for each in _list(listed) if (rank := _whole(each)) is not None]
+        found.append((str(name)[:LIMIT_CHARACTERS], tuple(r for r in members if r <= LARGEST_RANK)))
+    return tuple(found)
+
+
+def _status(raw: Any) -> tuple[tuple[str, GroupStatus], ...]:
+    return tuple(
+        (
+            str(name)[:LIMIT_CHARACTERS],
+            GroupStatus(
+                *(
+                    _whole(_mapping(entry).get(f"last_{what}_collective"))
+                    for what in ("enqueued", "started", "completed")
+                )
+            ),
+        )
+        for name, entry in list(_mapping(raw).items())[:LIMIT_GROUPS]
+    )
+
+
+def _sizes(raw: Any) -> tuple[tuple[int, ...], ...] | None:
+    if not isinstance(raw, list | tuple):
+        return None
+    return tuple(
+        tuple(
+            size for each in _list(tensor)[:LIMIT_DIMENSIONS] if (size := _whole(each)) is not None
+        )
+        for tensor in raw[:LIMIT_TENSORS]
+    )
+
+
+def _types(raw: Any) -> tuple[str, ...] | None:
+    if not isinstance(raw, list | tuple):
+        return None
+    return tuple(word for each in raw[:LIMIT_TENSORS] if (word := _text(each)) is not None)
+
+
+def _list(raw: Any) -> Sequence[Any]:
+    return raw if isinstance(raw, list | tuple) else ()
+
+
+def _mapping(raw: Any) -> Mapping[Any, Any]:
+    return raw if isinstance(raw, dict) else {}
+
+
+def _text(raw: Any) -> str | None:
+    return raw[:LIMIT_CHARACTERS] if isinstance(raw, str) else None
+
+
+def _whole(raw: Any) -> int | None:
+    """A whole number, which JSON dumps write as text in places; -1 stands for none."""
+    if isinstance(raw, str) and len(raw) < 20 and raw.lstrip("-").isdecimal():
+        raw = int(raw)
+    good = isinstance(raw, int) and not isinstance(raw, bool) and 0 <= raw < 1 << 63
+    return raw if good else None

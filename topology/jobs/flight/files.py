@@ -1,0 +1,108 @@
+"""Finds and reads the dumps that the processes of a job write, or that somebody names."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from .dump import Dump, DumpError, looks_like, parse
+from .pickled import MOST_BYTES
+
+NAMES = ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
+"""Variables that say how a dump's name begins, in the order in which PyTorch asks."""
+DEFAULTS = ("/tmp/nccl_trace_rank_", "/tmp/comm_lib_trace_rank_")
+CACHED = "torch/comm_lib_trace_rank_"
+"""Below the cache folder of the user, in PyTorch since 2.9."""
+HEAD_BYTES = 64 * 1024
+MOST_FILES = 4096
+
+
+class FoundDumps(msgspec.Struct, frozen=True, kw_only=True):
+    """Dumps, and the files that could not be read as one."""
+
+    dumps: tuple[Dump, ...] = ()
+    refused: tuple[tuple[str, str], ...] = ()
+    """File and why."""
+
+
+def expected(rank: int, variables: Mapping[str, str]) -> tuple[str, ...]:
+    """Where PyTorch writes the dump of a rank, by the variables that its process was started with.
+
+    Where none names a place, all places that versions of PyTorch use by default.
+    """
+    named = next((variables[name] for name in NAMES if variables.get(name)), None)
+    if named is not None:
+        return (f"{named}{rank}",)
+    home = variables.get("XDG_CACHE_HOME") or (
+        f"{variables['HOME']}/.cache" if variables.get("HOME") else None
+    )
+    cached = (f"{home}/{CACHED}{rank}",) if home else ()
+    return (*(f"{start}{rank}" for start in DEFAULTS), *cached)
+
+
+def read(paths: Iterable[str], since: float | None = None) -> FoundDumps:
+    """Read the files that exist; those older than `since` (seconds since the epoch) are refused."""
+    dumps: list[Dump] = []
+    refused: list[tuple[str, str]] = []
+    for path in dict.fromkeys(paths):
+        try:
+            data, written_at = _octets(path)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            refused.append((path, error.strerror or type(error).__name__))
+            continue
+        try:
+            if since is not None and written_at < since:
+                raise DumpError("written before the job started, so not by it")
+            dumps.append(parse(data, path, written_at))
+        except DumpError as error:
+            refused.append((path, str(error)))
+    return FoundDumps(dumps=tuple(dumps), refused=tuple(refused))
+
+
+def named(sources: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Split files and folders into those that hold dumps and all others: (dumps, others).
+
+    A folder counts as one of dumps where any file right in it is one.
+    """
+    dumps: list[str] = []
+    others: list[str] = []
+    for source in sources:
+        if source and os.path.isdir(source):
+            inside = sorted(os.listdir(source))[:MOST_FILES]
+            found = [path for name in inside if _is_dump(path := str(Path(source, name)))]
+            (dumps if found else others).extend(found or [source])
+        else:
+            (dumps if _is_dump(source) else others).append(source)
+    return tuple(dumps), tuple(others)
+
+
+def _is_dump(path: str) -> bool:
+    try:
+        return bool(path) and looks_like(_octets(path, HEAD_BYTES)[0])
+    except OSError:
+        return False
+
+
+def _octets(path: str, limit: int = MOST_BYTES + 1) -> tuple[bytes, float]:
+    """Content of a plain file and when it was written; never a link or a pipe."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except ValueError as error:
+        raise OSError(0, "no name of a file") from error
+    try:
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(0, "no plain file")
+        parts: list[bytes] = []
+        while limit > 0 and (part := os.read(handle, min(limit, 2**20))):
+            parts.append(part)
+            limit -= len(part)
+        return b"".join(parts), status.st_mtime
+    finally:
+        os.close(handle)

@@ -1,0 +1,217 @@
+"""What NCCL's RAS service says about a job, as records, and its JSON form.
+
+JSON is of NCCL 2.28.7 and later (src/ras/client_support.cc:rasDumpCommsToJSON); text.py reads what
+older ones print.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+LIMIT_COMMUNICATORS = 4096
+LIMIT_RANKS = 65_536
+LIMIT_FUNCTIONS = 32
+LIMIT_CHARACTERS = 120
+RESULTS = {
+    1: "unhandled CUDA error",
+    2: "system error",
+    3: "internal error",
+    4: "invalid argument",
+    5: "invalid usage",
+    6: "remote process error",
+}
+"""ncclResult_t of nccl.h; 0 is success and 7 means in progress."""
+INIT, RUNNING, FINALIZE, ABORT = "INIT", "RUNNING", "FINALIZE", "ABORT"
+
+
+class RasError(ValueError):
+    """The answer is none of RAS; the message is one line for a person."""
+
+
+class RasRank(msgspec.Struct, frozen=True, kw_only=True):
+    """One rank of a communicator that answered, or that a text names."""
+
+    rank: int
+    host: str | None = None
+    pid: int | None = None
+    """In the PID namespace of the process itself."""
+    cuda_device: int | None = None
+    nvml_device: int | None = None
+    state: str | None = None
+    """INIT, RUNNING, FINALIZE, ABORT, as NCCL's text calls them."""
+    errors: tuple[str, ...] = ()
+    counts: tuple[tuple[str, int], ...] = ()
+    """Collectives launched so far, by function: ("AllReduce", 1042)."""
+
+
+class MissingRank(msgspec.Struct, frozen=True, kw_only=True):
+    """One rank of which RAS has no data."""
+
+    rank: int
+    host: str | None = None
+    pid: int | None = None
+    cuda_device: int | None = None
+    nvml_device: int | None = None
+    unresponsive: bool | None = None
+    """True: its process did not answer; False: it answered, and does not know the communicator."""
+    dead: bool | None = None
+    """Whether RAS has given its process up."""
+
+
+class RasCommunicator(msgspec.Struct, frozen=True, kw_only=True):
+    """One communicator."""
+
+    name: str | None = None
+    """Its hash; None where a text does not give it."""
+    size: int
+    ranks: tuple[RasRank, ...] = ()
+    missing: tuple[MissingRank, ...] = ()
+    state: str | None = None
+    """The furthest state of any rank; None where it is not said."""
+    marks: tuple[str, ...] = ()
+    """ "MISMATCH", "ERROR", "INCOMPLETE" of a text."""
+    agreed: tuple[tuple[str, int, int], ...] = ()
+    """Of a text: function, ranks that are not named one by one, what they launched."""
+
+
+class RasAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """One answer to VERBOSE STATUS."""
+
+    form: str
+    """ "json" or "text"."""
+    version: str | None = None
+    """Of NCCL: "2.28.9"."""
+    communicators: tuple[RasCommunicator, ...] = ()
+    seconds: float | None = None
+    """How long RAS collected."""
+    timeouts: int | None = None
+    """Processes that it stopped waiting for."""
+    silent: tuple[MissingRank, ...] = ()
+    """Processes without rank that a text lists as missing or dead; `rank` is -1."""
+
+
+def parse(data: bytes) -> RasAnswer:
+    """Read an answer in JSON; raises RasError for anything else."""
+    try:
+        raw = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise RasError("its JSON is broken or cut off") from error
+    if not isinstance(raw, dict) or not isinstance(raw.get("communicators"), list):
+        raise RasError("its JSON has no communicators")
+    ras = _mapping(raw.get("ras"))
+    seconds = ras.get("collection_time_sec")
+    return RasAnswer(
+        form="json",
+        version=_text(raw.get("nccl_version")),
+        communicators=tuple(
+            found
+            for entry in raw["communicators"][:LIMIT_COMMUNICATORS]
+            if (found := _communicator(entry)) is not None
+        ),
+        seconds=float(seconds) if isinstance(seconds, float | int) else None,
+        timeouts=_whole(ras.get("timeouts_count")),
+    )
+
+
+def _communicator(raw: Any) -> RasCommunicator | None:
+    if not isinstance(raw, dict):
+        return None
+    size = _whole(raw.get("size"))
+    if size is None:
+        return None
+    ranks = tuple(
+        rank
+        for entry in _list(raw.get("ranks"))[:LIMIT_RANKS]
+        if (rank := _rank(entry)) is not None
+    )
+    states = {rank.state for rank in ranks}
+    return RasCommunicator(
+        name=_text(raw.get("hash")),
+        size=size,
+        ranks=ranks,
+        missing=tuple(
+            lost
+            for entry in _list(raw.get("missing_ranks"))[:LIMIT_RANKS]
+            if (lost := _missing(entry)) is not None
+        ),
+        state=next((state for state in (ABORT, FINALIZE, RUNNING, INIT) if state in states), None),
+    )
+
+
+def _rank(raw: Any) -> RasRank | None:
+    rank = _whole(_mapping(raw).get("rank"))
+    if rank is None:
+        return None
+    status, counts = _mapping(raw.get("status")), _mapping(raw.get("collective_counts"))
+    errors = [
+        f"{RESULTS.get(number, f'error {number}')} {when}"
+        for key, when in (("init_state", "at its start"), ("async_error", "while it ran"))
+        if (number := _whole(status.get(key))) not in (None, 0, 7)
+    ]
+    return RasRank(
+        rank=rank,
+        **_place(raw),
+        state=_state(status),
+        errors=tuple(errors),
+        counts=tuple(
+            (name[:LIMIT_CHARACTERS], count)
+            for name, value in list(counts.items())[:LIMIT_FUNCTIONS]
+            if (count := _whole(value)) is not None
+        ),
+    )
+
+
+def _state(status: Mapping[str, Any]) -> str | None:
+    """In the order of rasClientRunComms: abort, then finalize or destroy, then the start."""
+    if status.get("abort_flag") is True:
+        return ABORT
+    if status.get("finalize_called") is True or status.get("destroy_flag") is True:
+        return FINALIZE
+    begun = _whole(status.get("init_state"))
+    return None if begun is None else RUNNING if begun == 0 else INIT
+
+
+def _missing(raw: Any) -> MissingRank | None:
+    rank = _whole(_mapping(raw).get("rank"))
+    if rank is None:
+        return None
+    status = _mapping(raw.get("status"))
+    silent, dead = status.get("unresponsive"), status.get("considered_dead")
+    return MissingRank(
+        rank=rank,
+        **_place(raw),
+        unresponsive=silent if isinstance(silent, bool) else None,
+        dead=dead if isinstance(dead, bool) else None,
+    )
+
+
+def _place(raw: Mapping[str, Any]) -> dict[str, Any]:
+    host = _text(raw.get("host"))
+    pid = _whole(raw.get("pid"))
+    return {
+        "host": None if host == "unknown" else host,
+        "pid": pid or None,
+        "cuda_device": _whole(raw.get("cuda_dev")),
+        "nvml_device": _whole(raw.get("nvml_dev")),
+    }
+
+
+def _mapping(raw: Any) -> Mapping[str, Any]:
+    return raw if isinstance(raw, dict) else {}
+
+
+def _list(raw: Any) -> list[Any]:
+    return raw if isinstance(raw, list) else []
+
+
+def _text(raw: Any) -> str | None:
+    return raw[:LIMIT_CHARACTERS] if isinstance(raw, str) else None
+
+
+def _whole(raw: Any) -> int | None:
+    good = isinstance(raw, int) and not isinstance(raw, bool) and 0 <= raw < 1 << 63
+    return raw if good else None

@@ -1,0 +1,260 @@
+"""Asks NCCL's RAS service on this machine, within a deadline and a bound on bytes.
+
+The lines are those of src/ras/client.cc: CLIENT PROTOCOL, TIMEOUT and SET FORMAT are answered with
+a line each, VERBOSE STATUS with all there is and the end of the connection. Processes that share a
+port take connections in turn, so several are opened: one of a stopped process never answers.
+"""
+
+from __future__ import annotations
+
+import errno
+import selectors
+import socket
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from . import answer, text
+from .answer import RasAnswer, RasError
+from .places import RasPlace
+
+SECONDS = 0.9
+"""For everything: connections, and answers of all processes of a job."""
+OPENED = 6
+"""Connections of one round."""
+ROUNDS = 4
+MOST_BYTES = 32 * 2**20
+MOST_LINE = 4096
+GREETING = b"CLIENT PROTOCOL 2\nTIMEOUT %d\nSET FORMAT json\n"
+STATUS = b"VERBOSE STATUS\n"
+REPLIES = 3
+LONGEST_WAIT = 5
+"""Seconds that RAS waits for a process of the job by default."""
+
+
+class RasReply(msgspec.Struct, frozen=True, kw_only=True):
+    """What came from one place."""
+
+    place: RasPlace
+    answers: tuple[RasAnswer, ...] = ()
+    """One for each job that listens there."""
+    seconds: float = 0.0
+    """How long asking took."""
+    trouble: str | None = None
+    """Why there is no answer, or what is missing in it."""
+    silent: int = 0
+    """Connections that were accepted and on which nothing was said."""
+    nobody: bool = False
+    """Whether nothing listens there."""
+
+
+class _Line:
+    """One connection."""
+
+    def __init__(self, host: str, port: int, seconds: float) -> None:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self.socket = socket.socket(family, socket.SOCK_STREAM)
+        self.socket.setblocking(False)
+        patience = min(LONGEST_WAIT, max(1, int(seconds) - 1))
+        self.sending = GREETING % patience
+        self.data = bytearray()
+        self.form = "text"
+        self.greeted = self.asked = self.ended = False
+        self.trouble: str | None = None
+        self.refused = False
+        code = self.socket.connect_ex((host, port))
+        if code not in (0, errno.EINPROGRESS):
+            self.fail(code)
+
+    def fail(self, code: int) -> None:
+        self.ended = True
+        self.refused = code in (errno.ECONNREFUSED, errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
+        self.trouble = self.trouble or "the connection was closed before an answer"
+
+    def write(self) -> None:
+        code = self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if code:
+            self.fail(code)
+            return
+        try:
+            sent = self.socket.send(self.sending)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            self.fail(error.errno or 0)
+            return
+        self.sending = self.sending[sent:]
+
+    def read(self, room: int) -> int:
+        """Take what is there; the bytes read."""
+        try:
+            part = self.socket.recv(min(room, 2**18))
+        except BlockingIOError:
+            return 0
+        except OSError as error:
+            self.fail(error.errno or 0)
+            return 0
+        if not part:
+            self.ended = True
+        self.data += part
+        if not self.greeted:
+            self._greet()
+        return len(part)
+
+    def _greet(self) -> None:
+        lines = bytes(self.data).split(b"\n")
+        if lines[0] and not b"SERVER PROTOCOL ".startswith(lines[0][:16].upper()):
+            self.trouble = "something else than NCCL's RAS answers there"
+        elif len(lines) <= REPLIES and len(self.data) > MOST_LINE:
+            self.trouble = "its greeting does not end"
+        elif len(lines) > REPLIES:
+            self.greeted = True
+            self.form = "json" if lines[2].strip().upper() == b"OK" else "text"
+            del self.data[: sum(len(line) + 1 for line in lines[:REPLIES])]
+        if self.trouble or (self.ended and not self.greeted):
+            self.ended = True
+            self.trouble = self.trouble or "the connection was closed before an answer"
+
+    def ask(self) -> None:
+        self.asked, self.sending = True, STATUS
+
+    def result(self) -> RasAnswer:
+        """The answer; raises RasError where it is none."""
+        data = bytes(self.data)
+        return answer.parse(data) if self.form == "json" else text.parse(data)
+
+
+def ask(
+    place: RasPlace, seconds: float = SECONDS, clock: Callable[[], float] = time.monotonic
+) -> RasReply:
+    """Ask one place; never longer than `seconds`, never another machine."""
+    if not place.hosts:
+        return RasReply(place=place, trouble=place.why_not)
+    began = clock()
+    answers: list[RasAnswer] = []
+    troubles: list[str] = []
+    silent, reached = 0, False
+    budget = [MOST_BYTES]
+    for host in place.hosts:
+        for _ in range(ROUNDS):
+            lines = _round(host, place.port, began + seconds, seconds, clock, budget)
+            reached = reached or any(not line.refused for line in lines)
+            for line in lines:
+                silent += not line.refused and not line.greeted and line.trouble is None
+                _take(line, answers, troubles)
+            covered = {pid for found in answers for pid in _pids(found)}
+            enough = bool(answers) and place.pids <= covered
+            if enough or clock() - began >= seconds or budget[0] <= 0 or not answers:
+                break
+        if reached:
+            break
+    took = clock() - began
+    trouble = None if answers else _trouble(troubles, silent, reached, seconds, place)
+    return RasReply(
+        place=place,
+        answers=tuple(answers),
+        seconds=took,
+        trouble=trouble,
+        silent=silent,
+        nobody=not reached,
+    )
+
+
+def _trouble(
+    troubles: list[str], silent: int, reached: bool, seconds: float, place: RasPlace
+) -> str:
+    if not reached:
+        return f"nothing listens at {place.address}"
+    if troubles:
+        return f"{place.address}: {troubles[0]}"
+    return f"{place.address}: no answer in {seconds:.3g} s on {silent} connections"
+
+
+def _take(line: _Line, answers: list[RasAnswer], troubles: list[str]) -> None:
+    """Keep an answer about another job than those before, or why there is none."""
+    if line.refused or (not line.asked and line.greeted):
+        return
+    if line.trouble is None and line.asked and not line.ended:
+        line.trouble = (
+            "RAS answers, but has not collected its status in time: a process of the job does "
+            "not respond to it"
+        )
+    if line.trouble is None and line.asked:
+        try:
+            found = line.result()
+        except RasError as error:
+            line.trouble = f"no answer that can be read: {error}"
+        else:
+            if not any(_key(found) == _key(other) for other in answers):
+                answers.append(found)
+            return
+    if line.trouble is not None:
+        troubles.append(line.trouble)
+
+
+def _key(found: RasAnswer) -> frozenset[str] | frozenset[int]:
+    names = frozenset(each.name for each in found.communicators if each.name)
+    return names or _pids(found)
+
+
+def _pids(found: RasAnswer) -> frozenset[int]:
+    ranks = [rank.pid for each in found.communicators for rank in each.ranks]
+    lost = [rank.pid for each in found.communicators for rank in each.missing]
+    silent = [process.pid for process in found.silent]
+    return frozenset(pid for pid in (*ranks, *lost, *silent) if pid is not None)
+
+
+def _round(
+    host: str,
+    port: int,
+    until: float,
+    seconds: float,
+    clock: Callable[[], float],
+    budget: list[int],
+) -> list[_Line]:
+    """Open some connections; ask on those that greet, two of them at most, and read to the end."""
+    lines: list[_Line] = []
+    try:
+        lines += [_Line(host, port, seconds) for _ in range(OPENED)]
+        _serve(lines, until, clock, budget)
+    finally:
+        for line in lines:
+            line.socket.close()
+    return lines
+
+
+def _serve(lines: list[_Line], until: float, clock: Callable[[], float], budget: list[int]) -> None:
+    with selectors.DefaultSelector() as selector:
+        for line in lines:
+            if not line.ended:
+                selector.register(line.socket, selectors.EVENT_READ | selectors.EVENT_WRITE, line)
+        while selector.get_map() and (left := until - clock()) > 0:
+            for key, mask in selector.select(left):
+                _step(key.data, mask, lines, budget)
+            for line in lines:
+                if line.socket.fileno() in selector.get_map():
+                    _watch(selector, line)
+            asked = [line for line in lines if line.asked]
+            if budget[0] <= 0 or (asked and all(line.ended for line in asked)):
+                break
+
+
+def _watch(selector: selectors.BaseSelector, line: _Line) -> None:
+    if line.ended:
+        selector.unregister(line.socket)
+        return
+    wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if line.sending else 0)
+    if selector.get_key(line.socket).events != wanted:
+        selector.modify(line.socket, wanted, line)
+
+
+def _step(line: _Line, mask: int, lines: list[_Line], budget: list[int]) -> None:
+    if mask & selectors.EVENT_WRITE and line.sending:
+        line.write()
+    if mask & selectors.EVENT_READ and not line.ended:
+        budget[0] -= line.read(max(budget[0], 1))
+        if budget[0] <= 0 and not line.ended:
+            line.ended, line.trouble = True, f"it sends more than {MOST_BYTES // 2**20} MiB"
+    if line.greeted and not line.asked and sum(each.asked for each in lines) < 2:
+        line.ask()
