@@ -6,37 +6,37 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from .dump import Collective, Dump, Frame
+from .dump import RecordedCall, Dump, Frame
 
 LIBRARY_FILES = ("/torch/", "/site-packages/", "/dist-packages/", "<frozen")
 """Frames of these files are not the user's program."""
 LIMIT_GROUPS = 256
 
 
-class RankPlace(msgspec.Struct, frozen=True, kw_only=True):
+class RecordedRank(msgspec.Struct, frozen=True, kw_only=True):
     """How far one rank came in one group."""
 
     rank: int
     origin: str
-    last: Collective | None
+    last: RecordedCall | None
     """The collective that it entered last; None where its dump has none of this group."""
     ended: bool | None
     """Whether that collective has ended on this rank; None where the dump does not say."""
 
 
-class GroupPlace(msgspec.Struct, frozen=True, kw_only=True):
+class RecordedGroup(msgspec.Struct, frozen=True, kw_only=True):
     """One process group over all dumps."""
 
     group: str
     description: str
     size: int | None
     """Ranks of the group; None where no dump says."""
-    furthest: Collective | None
+    furthest: RecordedCall | None
     """The collective with the highest number that any rank entered."""
-    places: tuple[RankPlace, ...]
-    behind: tuple[RankPlace, ...]
+    places: tuple[RecordedRank, ...]
+    behind: tuple[RecordedRank, ...]
     """Ranks that have not entered the furthest one."""
-    waiting: tuple[RankPlace, ...]
+    waiting: tuple[RecordedRank, ...]
     """Ranks that entered the furthest one, which has not ended there."""
     without_dump: tuple[int, ...]
     """Ranks of the group of which there is no dump."""
@@ -51,7 +51,7 @@ class GroupPlace(msgspec.Struct, frozen=True, kw_only=True):
         return f"group {self.description or self.group}"
 
 
-def compare(dumps: Sequence[Dump]) -> tuple[GroupPlace, ...]:
+def compare(dumps: Sequence[Dump]) -> tuple[RecordedGroup, ...]:
     """Each group that has entries, the one with most ranks first; dumps without rank are left out.
 
     Of two dumps of one rank the one written later counts.
@@ -68,7 +68,7 @@ def compare(dumps: Sequence[Dump]) -> tuple[GroupPlace, ...]:
     return tuple(sorted(found, key=lambda place: (-(place.size or 0), place.group)))
 
 
-def _place(group: str, description: str, dumps: dict[int, Dump]) -> GroupPlace:
+def _place(group: str, description: str, dumps: dict[int, Dump]) -> RecordedGroup:
     members = {rank for dump in dumps.values() for rank in _members(dump, group)}
     entered = {
         rank: {
@@ -87,7 +87,7 @@ def _place(group: str, description: str, dumps: dict[int, Dump]) -> GroupPlace:
     )
     top = 0 if furthest is None else furthest.number
     at_top = [place for place in places if place.last is not None and place.last.number == top]
-    return GroupPlace(
+    return RecordedGroup(
         group=group,
         description=description,
         size=len(members) or None,
@@ -106,12 +106,12 @@ def _members(dump: Dump, group: str) -> tuple[int, ...]:
     return by.get(group) or (by.get("", ()) if len(by) == 1 else ())
 
 
-def _rank_place(rank: int, dump: Dump, group: str, own: dict[int, Collective]) -> RankPlace:
+def _rank_place(rank: int, dump: Dump, group: str, own: dict[int, RecordedCall]) -> RecordedRank:
     last = own[max(own)] if own else None
-    return RankPlace(rank=rank, origin=dump.origin, last=last, ended=_ended(last, dump, group))
+    return RecordedRank(rank=rank, origin=dump.origin, last=last, ended=_ended(last, dump, group))
 
 
-def _ended(last: Collective | None, dump: Dump, group: str) -> bool | None:
+def _ended(last: RecordedCall | None, dump: Dump, group: str) -> bool | None:
     if last is None:
         return None
     if last.state == "completed" or last.finished:
@@ -123,7 +123,7 @@ def _ended(last: Collective | None, dump: Dump, group: str) -> bool | None:
     return False if last.state in ("scheduled", "started") else None
 
 
-def _differences(entered: dict[int, dict[int, Collective]]) -> Iterable[str]:
+def _differences(entered: dict[int, dict[int, RecordedCall]]) -> Iterable[str]:
     """The first number at which ranks do not agree in what they call, and with which tensors."""
     numbers = sorted({number for own in entered.values() for number in own})
     for number in numbers:
@@ -147,7 +147,7 @@ def _differences(entered: dict[int, dict[int, Collective]]) -> Iterable[str]:
                 return
 
 
-def _shape(call: Collective) -> str:
+def _shape(call: RecordedCall) -> str:
     if call.input_sizes is None:
         return ""
     return " ".join("x".join(map(str, tensor)) or "scalar" for tensor in call.input_sizes)

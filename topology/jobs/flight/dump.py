@@ -40,7 +40,7 @@ class Frame(msgspec.Struct, frozen=True):
     name: str
 
 
-class Collective(msgspec.Struct, frozen=True, kw_only=True):
+class RecordedCall(msgspec.Struct, frozen=True, kw_only=True):
     """One collective, or one send or receive, that a rank has entered."""
 
     group: str
@@ -86,7 +86,7 @@ class Dump(msgspec.Struct, frozen=True, kw_only=True):
     ranks: tuple[tuple[str, tuple[int, ...]], ...] = ()
     """Global ranks by group."""
     status: tuple[tuple[str, GroupStatus], ...] = ()
-    entries: tuple[Collective, ...] = ()
+    entries: tuple[RecordedCall, ...] = ()
     """The oldest first."""
     written_at: float | None = None
     """When the file was written, seconds since the epoch."""
@@ -142,7 +142,7 @@ def parse(data: bytes, origin: str, written_at: float | None = None) -> Dump:
     )
 
 
-def _collective(entry: Any) -> Collective | None:
+def _collective(entry: Any) -> RecordedCall | None:
     if not isinstance(entry, dict):
         return None
     group, description = _group(entry.get("process_group"))
@@ -152,7 +152,7 @@ def _collective(entry: Any) -> Collective | None:
     if group is None or number is None or name is None:
         return None
     done = entry.get("retired")
-    return Collective(
+    return RecordedCall(
         group=group,
         description=description,
         number=number,
