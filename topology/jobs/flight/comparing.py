@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from .dump import RecordedCall, Dump, Frame
+from .dump import Dump, Frame, RecordedCall
 
 LIBRARY_FILES = ("/torch/", "/site-packages/", "/dist-packages/", "<frozen")
 """Frames of these files are not the user's program."""
