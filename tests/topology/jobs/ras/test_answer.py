@@ -3,7 +3,7 @@
 import pytest
 
 from gputop.topology.jobs.ras.answer import RasError, parse
-from tests.support.ras import document, missing, rank
+from tests.topology.jobs.ras.service import document, missing, rank
 
 
 def test_states_and_errors_of_ranks() -> None:

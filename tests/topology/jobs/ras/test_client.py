@@ -8,7 +8,7 @@ import pytest
 from gputop.topology.jobs.ras import client
 from gputop.topology.jobs.ras.client import RasReply, ask
 from gputop.topology.jobs.ras.places import RasPlace, place
-from tests.support.ras import Handler, document, missing, rank, serving, speaking
+from tests.topology.jobs.ras.service import Handler, document, missing, rank, serving, speaking
 from tests.topology.jobs.ras.test_text import BEHIND
 
 
