@@ -8,6 +8,7 @@ import click
 
 from gputop.commands.fleet.document import document
 from gputop.commands.fleet.junit import write
+from gputop.commands.fleet.nodes import hosts_of
 from gputop.commands.fleet.text import lines
 from gputop.commands.options import completing, json_option
 from gputop.exits import ANSWERED, CANNOT_TELL, FAILURES, USAGE, WARNINGS, Exit
@@ -16,7 +17,6 @@ from gputop.terminal.lines import print_json, say
 from gputop.terminal.size import terminal_width
 from gputop.topology.diagnosis.engine import VERDICTS
 from gputop.topology.fleet.fleet import Fleet, read_fleet
-from gputop.topology.fleet.hosts import expand
 from gputop.topology.fleet.since import changed
 
 EXIT_CODES = dict(zip(VERDICTS, (ANSWERED, WARNINGS, FAILURES, CANNOT_TELL), strict=True))
@@ -72,20 +72,6 @@ def subcommand(
             if code and not verbose:
                 say("--verbose shows evidence, impact and what to do")
     context.exit(code)
-
-
-def hosts_of(text: str | None) -> tuple[str, ...]:
-    """The hosts of --nodes; () without it. Raises Exit."""
-    if text is None:
-        return ()
-    try:
-        hosts = expand(text)
-    except ValueError as error:
-        raise Exit(f"--nodes: {clean(error, 300)}", USAGE) from error
-    if not hosts:
-        # An empty value is often an unset variable of a script; it must not expect nothing.
-        raise Exit("--nodes needs a list, such as g[1-16]", USAGE)
-    return hosts
 
 
 def _read(folder: str, expected: tuple[str, ...]) -> Fleet:

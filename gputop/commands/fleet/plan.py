@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from gputop import __version__
+from gputop.commands.fleet.nodes import hosts_of
 from gputop.commands.fleet.plan_text import lines
 from gputop.commands.options import completing, json_option
 from gputop.exits import ANSWERED, CANNOT_TELL, FAILURES, USAGE, WARNINGS, Exit
@@ -17,7 +18,7 @@ from gputop.terminal.clean import clean
 from gputop.terminal.lines import print_json, say
 from gputop.terminal.output import print_document
 from gputop.terminal.writing import code_of, write_whole
-from gputop.topology.fleet.hosts import expand, in_order
+from gputop.topology.fleet.hosts import in_order
 from gputop.topology.fleet.planning.document import plan_fields
 from gputop.topology.fleet.planning.fabric import SwitchFabric
 from gputop.topology.fleet.planning.fabric_text import (
@@ -162,7 +163,7 @@ def _fabric(topology: str | None, nodes: str | None, read: FolderRead) -> Switch
     guess = _GUESS.fullmatch(topology)
     try:
         if guess is not None:
-            hosts = expand(nodes) if nodes is not None else read.hosts
+            hosts = hosts_of(nodes) or read.hosts
             return fabric_guessed(hosts, int(guess[1]) if guess[1] else None)
         path = Path(topology)
         if not path.exists() and path.name == topology:
@@ -180,13 +181,7 @@ def _fabric(topology: str | None, nodes: str | None, read: FolderRead) -> Switch
 
 def _hosts(nodes: str | None, read: FolderRead, fabric: SwitchFabric) -> tuple[str, ...]:
     """The nodes that are planned for, at least two."""
-    if nodes is not None:
-        try:
-            hosts = expand(nodes)
-        except ValueError as error:
-            raise Exit(f"--nodes: {error}", USAGE) from error
-    else:
-        hosts = tuple(in_order(read.hosts or fabric.leaf_of))
+    hosts = hosts_of(nodes) or tuple(in_order(read.hosts or fabric.leaf_of))
     if len(hosts) < 2:
         raise Exit("fewer than two nodes are known: name them with --nodes g[1-16]", USAGE)
     return hosts
