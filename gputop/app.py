@@ -31,7 +31,7 @@ from gputop.terminal import hangup, job_control
 from gputop.terminal.clean import clean
 from gputop.terminal.inks import THEMES
 from gputop.terminal.remembered import Remembered
-from gputop.tidying import LEAST_SECONDS, RESTING_SECONDS, Tidying
+from gputop.tidying import FIRST_SECONDS, RESTING_SECONDS, Tidying
 from gputop.topology.hardware.words import Words, words_for
 from gputop.widgets.key import bindings
 from gputop.widgets.quick_keys import QuickKeysApp
@@ -124,7 +124,7 @@ class GpuTop(QuickKeysApp[int]):
         tidying = Tidying(self)
         self.screen_change_signal.subscribe(self, tidying.screen_changed)
         # What the start leaves goes once all sources and rules were asked for the first time.
-        self.set_timer(LEAST_SECONDS, tidying.collect)
+        self.set_timer(FIRST_SECONDS, tidying.collect)
         self.set_interval(RESTING_SECONDS, tidying.collect)
         early = self._inbox.open()
         if isinstance(early, messages.ReportReady):

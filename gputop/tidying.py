@@ -15,11 +15,15 @@ if TYPE_CHECKING:
     from textual.screen import Screen
     from textual.timer import Timer
 
-LEAST_SECONDS = 5.0
+FIRST_SECONDS = 5.0
+"""After the start, whose own work goes first."""
+LEAST_SECONDS = 1.5
+"""After a change of the screen, once for all changes meanwhile: what many closed panels take
+together before they are collected is what the process keeps."""
 RESTING_SECONDS = 60.0
 """Even where no screen changes, so often: figures that move leave texts that nobody draws again."""
-COSTS = 50
-"""Waits so many times what the last collection took: two percent of a core while screens change."""
+COSTS = 20
+"""Waits so many times what the last collection took: 5 % of a core while screens change."""
 
 
 class Tidying:

@@ -98,8 +98,8 @@ async def test_results_that_fill_caches_over_hours_are_forgotten() -> None:
 
 async def test_an_app_that_is_left_alone_tidies_up_too(monkeypatch: pytest.MonkeyPatch) -> None:
     collected = asyncio.Event()
-    for module in ("app", "tidying"):
-        monkeypatch.setattr(f"gputop.{module}.LEAST_SECONDS", 3600.0)
+    monkeypatch.setattr("gputop.app.FIRST_SECONDS", 3600.0)
+    monkeypatch.setattr("gputop.tidying.LEAST_SECONDS", 3600.0)
     monkeypatch.setattr("gputop.app.RESTING_SECONDS", 0.001)
     monkeypatch.setattr(Tidying, "collect", lambda _: collected.set())
     async with GpuTop().run_test(size=(80, 24)):

@@ -86,9 +86,12 @@ def near_enough(
     )
 
 
+_MAKERS = {"intel": "Intel", "amd": "AMD", "zhaoxin": "Zhaoxin"}
+
+
 def _default_words(version: Version, farthest: PathType, vendor: str) -> str:
     if version.p2p_default != "pxb":
-        return f" on this CPU ({vendor or 'neither Intel, Zhaoxin nor ARM'})"
+        return f" on this CPU ({_MAKERS.get(vendor, 'neither Intel, Zhaoxin nor ARM')})"
     if farthest is PathType.SYS:
         return " for at most two GPUs on AMD CPUs"
     return ""
