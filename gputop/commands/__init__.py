@@ -5,6 +5,7 @@ SUMMARIES = {
     "topo": "Show how the devices of the node are connected.",
     "explain.command": "Predict what NCCL or RCCL does here, and why.",
     "flags.command": "Show which variables are set and what each does here.",
+    "jobs.command": "Say what runs on the GPUs and who waits for whom.",
     "log": "Explain a debug log of NCCL or RCCL.",
     "probe.command": "Measure GPUs and their links.",
     "net.command": "Measure the network between nodes, started on each of them.",

@@ -1,0 +1,1 @@
+"""`gputop jobs`."""

@@ -1,0 +1,75 @@
+"""`gputop jobs`: what runs on the GPUs, how far each rank is, and who waits for whom."""
+
+from __future__ import annotations
+
+import click
+
+from gputop.commands.jobs.document import document
+from gputop.commands.jobs.text import lines
+from gputop.commands.options import json_option, say_problems, source_options
+from gputop.exits import USAGE, Exit
+from gputop.reading import check_sources, read_snapshot
+from gputop.simulating.jobs import simulated
+from gputop.terminal.lines import print_json, say
+from gputop.terminal.size import text_width
+from gputop.topology.jobs.asking import JobsAnswer, ask_live, of_files
+from gputop.topology.jobs.flight.files import FoundDumps, named, read
+from gputop.topology.jobs.ras.client import SECONDS
+from gputop.topology.model.snapshot import NodeSnapshot
+
+LONGEST_WAIT = 60.0
+
+
+@click.command("jobs")
+@source_options
+@click.option(
+    "--ras",
+    is_flag=True,
+    help="Ask NCCL's RAS service of the jobs here, on this machine only.",
+)
+@click.option(
+    "--ras-wait",
+    "wait",
+    type=click.FloatRange(0.05, LONGEST_WAIT),
+    metavar="SECONDS",
+    default=SECONDS,
+    show_default=True,
+    help="How long one answer of RAS is waited for; a job with a silent rank may take 10.",
+)
+@json_option
+def command(
+    sources: tuple[str, ...], demo: str | None, ras: bool, wait: float, as_json: bool
+) -> None:
+    """Say what runs on the GPUs, how far each rank is, and who waits for whom.
+
+    Reads /proc twice, 0.4 s apart, and dumps of PyTorch's flight recorder where the ranks write
+    them; --from takes such dumps too. Nothing is started, stopped or written.
+    """
+    check_sources(sources, demo)
+    if sources and ras:
+        raise Exit("--ras asks the jobs of this machine: leave out --from", USAGE)
+    snapshot, answer = _answer(sources, demo, ras, wait)
+    if as_json:
+        print_json(document(snapshot, answer, simulated=demo is not None))
+        return
+    for line in lines(snapshot, answer, text_width(), simulated=demo is not None):
+        click.echo(line)
+
+
+def _answer(
+    sources: tuple[str, ...], demo: str | None, ras: bool, wait: float
+) -> tuple[NodeSnapshot | None, JobsAnswer]:
+    dumps, others = named(sources)
+    if sources:
+        found = read(dumps) if dumps else FoundDumps()
+        for path, why in found.refused:
+            say(f"{path}: {why}")
+        if not others and not found.dumps:
+            raise Exit(f"no dump of a flight recorder in {', '.join(sources)}", USAGE)
+        snapshot = read_snapshot(others, None) if others else None
+        return snapshot, of_files(snapshot, found)
+    here = read_snapshot((), demo)
+    say_problems(here)
+    if demo:
+        return here, simulated(here, demo)
+    return here, ask_live(here, ras=ras, wait=wait)

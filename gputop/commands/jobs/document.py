@@ -1,0 +1,89 @@
+"""The JSON of `gputop jobs`, gputop.jobs/1."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from gputop import __version__
+from gputop.topology.jobs.asking import JobsAnswer
+from gputop.topology.jobs.standing import JobStanding, RankStanding
+from gputop.topology.model.snapshot import NodeSnapshot
+
+SCHEMA = "gputop.jobs/1"
+
+
+def document(
+    snapshot: NodeSnapshot | None, answer: JobsAnswer, *, simulated: bool = False
+) -> dict[str, Any]:
+    """All jobs with their sentence, ranks and facts; `snapshot` is None where only dumps were read.
+
+    `simulated`: the node is a demo, whose processes nobody runs.
+    """
+    return {
+        "schema": SCHEMA,
+        "gputop": __version__,
+        "source": ["flight recorder"] if snapshot is None else list(snapshot.source),
+        "assumptions": [] if snapshot is None else list(snapshot.assumptions),
+        "simulated": simulated,
+        "seconds": answer.seconds,
+        "jobs": [_job(job) for job in answer.jobs],
+        "ras": {
+            "asked": answer.ras_asked,
+            "places": [
+                {
+                    "address": reply.place.address,
+                    "seconds": round(reply.seconds, 4),
+                    "trouble": reply.trouble,
+                    "silent_connections": reply.silent,
+                    "answers": msgspec.to_builtins(reply.answers),
+                }
+                for reply in answer.ras
+            ],
+        },
+        "flight_recorder": {
+            "dumps": [
+                {"rank": dump.rank, "file": dump.origin, "entries": len(dump.entries)}
+                for dump in answer.dumps.dumps
+            ],
+            "refused": [{"file": file, "why": why} for file, why in answer.dumps.refused],
+        },
+    }
+
+
+def _job(job: JobStanding) -> dict[str, Any]:
+    return {
+        "name": job.name,
+        "program": job.program,
+        "verdict": job.verdict,
+        "sentence": job.sentence,
+        "world_size": None if job.job is None else job.job.world_size,
+        "ranks": [_rank(rank) for rank in job.ranks],
+        "facts": [
+            {"text": fact.text, "from": fact.origin, "weight": fact.weight, "ranks": fact.ranks}
+            for fact in job.facts
+        ],
+        "unknown": list(job.unknown),
+        "next": list(job.steps),
+    }
+
+
+def _rank(rank: RankStanding) -> dict[str, Any]:
+    found = rank.activity
+    return {
+        "rank": rank.rank,
+        "pid": rank.pid,
+        "gpus": list(rank.gpus),
+        "trouble": rank.trouble,
+        "trouble_from": rank.origin,
+        "last_collective": rank.place,
+        "last_collective_from": rank.place_origin,
+        "gpu_busy_percent": rank.busy_percent,
+        "states": None if found is None else list(found.states),
+        "user_cores": None if found is None else found.user_cores,
+        "system_cores": None if found is None else found.system_cores,
+        "memory_bytes": None if found is None else found.memory_bytes,
+        "grown_bytes": None if found is None else found.grown_bytes,
+        "threads": None if found is None else found.threads,
+    }

@@ -1,0 +1,70 @@
+"""Two readings of /proc, from a folder that looks like it."""
+
+from pathlib import Path
+
+from gputop.topology.jobs.activity import TICKS, between, glance, program, variables
+from gputop.topology.sources.files.tree import FolderTree
+
+
+def process(
+    root: Path, pid: int, state: str, user: int, *, name: str = "python3", start: int = 9
+) -> None:
+    folder = root / "proc" / str(pid)
+    folder.mkdir(parents=True, exist_ok=True)
+    rest = ["1"] * 10 + [str(user), "0", "0", "0", "20", "0", "3", "0", str(start), "99", "1000"]
+    (folder / "stat").write_text(f"{pid} ({name}) {state} {' '.join(rest)} 0 0\n")
+
+
+def test_state_time_and_memory_between_two_readings(tmp_path: Path) -> None:
+    tree, now = FolderTree(tmp_path), iter([0.0, 0.0, 0.0, 0.5, 0.5])
+    process(tmp_path, 1, "R", 100)
+    process(tmp_path, 2, "T", 100, name="a) R 1 (b")
+    process(tmp_path, 3, "R", 100)
+    first = glance(tree, [1, 2, 3, 4], lambda: next(now, 0.0))
+    process(tmp_path, 1, "R", 100 + TICKS // 2)
+    process(tmp_path, 3, "R", 500, start=10)
+    later = iter([0.5] * 9)
+    found = between(tree, first, glance(tree, [1, 2, 3, 4], lambda: next(later)))
+    assert found[1].user_cores == 1.0
+    assert (found[2].stayed, found[2].user_cores) == ("stopped", 0.0)
+    assert 3 not in found, "its number was given to another process"
+
+
+def test_readings_at_the_same_moment_give_no_share(tmp_path: Path) -> None:
+    process(tmp_path, 1, "D", 100)
+    tree = FolderTree(tmp_path)
+    once = glance(tree, [1], lambda: 1.0)
+    assert between(tree, once, once)[1].user_cores is None
+
+
+def test_broken_lines_are_left_out(tmp_path: Path) -> None:
+    folder = tmp_path / "proc" / "1"
+    folder.mkdir(parents=True)
+    for text in ("", "1 (x", "1 (x) R", "1 (x) R " + "-1 " * 40, "1 (x) R " + "9" * 400):
+        (folder / "stat").write_text(text)
+        assert glance(FolderTree(tmp_path), [1]) == {}
+
+
+def test_only_the_script_is_kept_of_a_command_line(tmp_path: Path) -> None:
+    folder = tmp_path / "proc" / "1"
+    folder.mkdir(parents=True)
+    for line, found in (
+        ("/usr/bin/python3.12\0-u\0/srv/train.py\0--token\0secret\0", "train.py"),
+        ("python\0-m\0torch.distributed.run\0x.py\0", "torch.distributed.run"),
+        ("python\0-c\0import secrets\0", None),
+        ("./nccl-tests\0-b\0secret\0", None),
+        ("", None),
+    ):
+        (folder / "cmdline").write_text(line)
+        assert program(FolderTree(tmp_path), 1) == found
+
+
+def test_only_listed_variables_are_kept(tmp_path: Path) -> None:
+    folder = tmp_path / "proc" / "1"
+    folder.mkdir(parents=True)
+    (folder / "environ").write_text("NCCL_RAS_ADDR=localhost:9\0SECRET=x\0OMP_NUM_THREADS=4\0")
+    assert variables(FolderTree(tmp_path), 1) == (
+        ("NCCL_RAS_ADDR", "localhost:9"),
+        ("OMP_NUM_THREADS", "4"),
+    )
+    assert variables(FolderTree(tmp_path), 2) is None

@@ -1,0 +1,190 @@
+"""Where a job stands, by made-up readings of /proc, RAS and dumps of a demo's six ranks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from gputop.topology.jobs.activity import Activity
+from gputop.topology.jobs.asking import answer, of_files
+from gputop.topology.jobs.flight.dump import parse as parse_dump
+from gputop.topology.jobs.flight.files import FoundDumps
+from gputop.topology.jobs.ras.answer import parse
+from gputop.topology.jobs.ras.client import RasReply
+from gputop.topology.jobs.ras.comparing import standings
+from gputop.topology.jobs.ras.places import place
+from gputop.topology.jobs.standing import FAULTY, HANGS, RUNS, UNTOLD, JobStanding
+from gputop.topology.model.snapshot import NodeSnapshot
+from gputop.topology.recorded.feeds import DemoFeed
+from tests.topology.jobs.flight.test_compare import dumped, entry
+from tests.topology.jobs.ras.service import document, missing, rank
+
+PIDS = tuple(range(41000, 41006))
+
+
+@pytest.fixture(scope="module")
+def snapshot() -> NodeSnapshot:
+    return DemoFeed("hgx-h100-8", version="test").at(0)
+
+
+def activities(**states: str) -> dict[int, Activity]:
+    """Six running processes of train.py, but for those named by `p41002="stopped"`."""
+    found = {}
+    for pid in PIDS:
+        state = states.get(f"p{pid}", "running")
+        found[pid] = Activity(
+            pid=pid,
+            seconds=0.4,
+            states=(state, state),
+            user_cores=0.0 if state == "stopped" else 1.0,
+            program="train.py",
+            variables=(),
+        )
+    return found
+
+
+def asked(first: bytes, second: bytes | None = None) -> Any:
+    here = place("localhost:28028")
+    replies = [RasReply(place=here, answers=(parse(data),)) for data in (first, second or first)]
+    return standings([replies[1]], [replies[0]])
+
+
+def counts(*launched: int, lost: tuple[dict[str, Any], ...] = ()) -> bytes:
+    gone = {each["rank"] for each in lost}
+    left = [number for number in range(6) if number not in gone]
+    ranks = [rank(n, PIDS[n], count) for n, count in zip(left, launched, strict=True)]
+    return document(ranks, lost)
+
+
+def told(snapshot: NodeSnapshot, found: dict[int, Activity], ras: Any, **more: Any) -> JobStanding:
+    (job,) = answer(snapshot, found, ras, asked=bool(ras), **more).jobs
+    return job
+
+
+def test_a_stopped_rank_is_named_and_those_that_wait_are_counted(snapshot: NodeSnapshot) -> None:
+    ras = asked(counts(*[1042] * 5, lost=(missing(2, 41002),)))
+    job = told(snapshot, activities(p41002="stopped"), ras)
+    assert job.sentence == (
+        "train.py: 6 ranks, 5 wait in all-reduce 1042 of the communicator of 6 ranks, "
+        "rank 2 (pid 41002, GPU2) is stopped (T)"
+    )
+    assert job.verdict == HANGS
+    assert (job.facts[0].origin, job.facts[1].origin) == ("/proc", "RAS")
+    assert "kill -CONT 41002" in job.steps
+
+
+def test_a_stopped_rank_without_ras_is_a_fault_and_the_rest_is_unknown(
+    snapshot: NodeSnapshot,
+) -> None:
+    job = told(snapshot, activities(p41002="stopped"), ())
+    assert job.verdict == FAULTY
+    assert "is stopped (T); in what the others are is not known: RAS was not asked" in job.sentence
+
+
+def test_a_rank_that_loops_before_its_collective(snapshot: NodeSnapshot) -> None:
+    job = told(snapshot, activities(), asked(counts(7, 6, 7, 7, 7, 7)))
+    assert job.verdict == HANGS
+    assert "5 wait in all-reduce 7" in job.sentence
+    assert (
+        "rank 1 (pid 41001, GPU1) has not launched it (its last all-reduce was 6)" in job.sentence
+    )
+    assert "100 % of a core" in job.sentence
+    assert job.steps[0] == "py-spy dump --pid 41001"
+
+
+def test_ranks_a_step_apart_in_a_job_that_runs_are_nothing(snapshot: NodeSnapshot) -> None:
+    job = told(snapshot, activities(), asked(counts(7, 6, 7, 7, 7, 7), counts(9, 9, 9, 8, 9, 9)))
+    assert job.verdict == RUNS
+    assert job.sentence == "train.py: 6 ranks, runs: collectives are launched: all-reduce 7 to 9"
+    assert not [each for each in job.ranks if each.trouble]
+
+
+def test_one_answer_alone_does_not_prove_that_a_rank_is_behind(snapshot: NodeSnapshot) -> None:
+    reply = RasReply(place=place("localhost:1"), answers=(parse(counts(7, 6, 7, 7, 7, 7)),))
+    job = told(snapshot, activities(), standings([reply]))
+    assert job.verdict == UNTOLD
+    assert not [each for each in job.ranks if each.trouble]
+
+
+def test_equal_counts_that_stand_still_prove_neither_a_hang_nor_health(
+    snapshot: NodeSnapshot,
+) -> None:
+    job = told(snapshot, activities(), asked(counts(*[7] * 6)))
+    assert job.verdict == UNTOLD
+    assert "whether they compute or wait is not known" in job.sentence
+
+
+@pytest.mark.parametrize(
+    ("lost", "said"),
+    [
+        (missing(5, 77), "rank 5 (pid 77, GPU5) does not answer RAS"),
+        (missing(5, 77, dead=True), "is given up by RAS"),
+        (missing(5, 41005, unresponsive=False), "rank 5 (pid 41005, GPU5) has left"),
+    ],
+)
+def test_ranks_of_which_ras_has_no_data(
+    snapshot: NodeSnapshot, lost: dict[str, Any], said: str
+) -> None:
+    job = told(snapshot, activities(), asked(counts(*[7] * 5, lost=(lost,))))
+    assert said in job.sentence
+    assert job.verdict == HANGS
+
+
+def test_a_rank_that_aborted(snapshot: NodeSnapshot) -> None:
+    ranks = [rank(n, PIDS[n], 7, abort=n == 3) for n in range(6)]
+    job = told(snapshot, activities(), asked(document(ranks)))
+    assert "rank 3 (pid 41003, GPU3) has aborted its communicator" in job.sentence
+
+
+def test_nothing_known_is_unknown_and_never_fine(snapshot: NodeSnapshot) -> None:
+    job = told(snapshot, {}, (), recorded=True)
+    assert job.verdict == UNTOLD
+    assert "not known" in job.sentence
+    assert job.unknown
+
+
+def test_dumps_name_the_rank_and_its_line(snapshot: NodeSnapshot) -> None:
+    ahead, late = dumped(entry(1), entry(2, state="started")), dumped(entry(1))
+    dumps = FoundDumps(
+        dumps=(parse_dump(ahead, "d_0"), parse_dump(ahead, "d_1"), parse_dump(late, "d_2"))
+    )
+    (job,) = of_files(None, dumps).jobs
+    assert job.sentence == (
+        "flight recorder: 3 ranks, 2 wait in all-reduce 2 of the default group, "
+        "rank 2 had not entered it (its last was all-reduce 1 at train.py:21)"
+    )
+    here = told(snapshot, activities(), (), dumps=dumps)
+    assert "rank 2 (pid 41002, GPU2) had not entered it" in here.sentence
+
+
+def test_dumps_with_other_sizes(snapshot: NodeSnapshot) -> None:
+    sides = [dumped(entry(1, size=size, state="started")) for size in (4, 5)]
+    dumps = FoundDumps(dumps=tuple(parse_dump(side, f"d_{n}") for n, side in enumerate(sides)))
+    (job,) = of_files(None, dumps).jobs
+    assert "collective 1 is other sizes on some ranks: 4 on rank 0; 5 on rank 1" in job.sentence
+    assert job.verdict == HANGS
+
+
+def test_a_communicator_whose_processes_the_driver_does_not_list(snapshot: NodeSnapshot) -> None:
+    alone = document([rank(0, 7, 5), rank(1, 8, 4)])
+    jobs = answer(snapshot, activities(), asked(alone), asked=True).jobs
+    assert len(jobs) == 2
+    assert "1 waits in all-reduce 5" in jobs[1].sentence
+
+
+def test_bound_to_one_core_and_the_innocent_twins(snapshot: NodeSnapshot) -> None:
+    def bound(*sets: str) -> list[str]:
+        processes = tuple(
+            msgspec.structs.replace(each, cpu_affinity=cpus)
+            for each, cpus in zip(snapshot.readings.processes, sets, strict=True)
+        )
+        readings = msgspec.structs.replace(snapshot.readings, processes=processes)
+        job = told(msgspec.structs.replace(snapshot, readings=readings), activities(), ())
+        return [fact.text for fact in job.facts if "bound to CPU" in fact.text]
+
+    assert "rank 0 (pid 41000, GPU0) and rank 1" in bound("0", "0", "2", "3", "4", "5")[0]
+    assert bound("0", "1", "2", "3", "4", "5") == []
+    assert bound(*["0-7"] * 6) == []
+    assert bound("0", "56", "1", "57", "2", "58") == []

@@ -1,0 +1,166 @@
+"""What the processes of a job do: two readings of /proc, and what changed between them.
+
+proc_pid_stat(5): fields 14 and 15 are the time in user mode and in the kernel, in clock ticks.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from ..sources.files.tree import Tree, Unreadable, clean
+from ..sources.linux.process_facts import STATES
+
+VARIABLES = frozenset(
+    {
+        "HOME",
+        "LOCAL_WORLD_SIZE",
+        "NCCL_RAS_ADDR",
+        "NCCL_RAS_ENABLE",
+        "OMP_NUM_THREADS",
+        "TORCH_FR_DUMP_TEMP_FILE",
+        "TORCH_NCCL_DEBUG_INFO_TEMP_FILE",
+        "XDG_CACHE_HOME",
+    }
+)
+"""What is kept of the variables of a process; HOME and XDG_CACHE_HOME only to find dumps."""
+INTERPRETERS = ("python", "pypy")
+LIMIT_ENVIRONMENT = 4 * 2**20
+LIMIT_COMMAND_LINE = 64 * 1024
+PAGE = os.sysconf("SC_PAGE_SIZE")
+TICKS = os.sysconf("SC_CLK_TCK")
+
+_STAT = re.compile(r"^\d+ \((.*)\) ([A-Za-z]) (.*)$", re.DOTALL)
+_UTIME, _STIME, _THREADS, _START, _RSS = 10, 11, 16, 18, 20
+"""Places after the state; the state is field 3 of the line."""
+
+
+class Glance(msgspec.Struct, frozen=True, kw_only=True):
+    """One reading of one process."""
+
+    pid: int
+    at: float
+    """Seconds of a clock that only counts up."""
+    state: str | None
+    """In the words of a process reading: "stopped"."""
+    started_ticks: int
+    """With the PID, the identity of the process."""
+    user_seconds: float
+    system_seconds: float
+    memory_bytes: int
+    threads: int
+
+
+class Activity(msgspec.Struct, frozen=True, kw_only=True):
+    """What one process did between two readings."""
+
+    pid: int
+    seconds: float
+    """From the first reading to the second."""
+    states: tuple[str | None, str | None]
+    user_cores: float | None = None
+    """Cores' worth of time in user mode; None where the readings are too near each other."""
+    system_cores: float | None = None
+    memory_bytes: int | None = None
+    grown_bytes: int | None = None
+    """What its resident memory gained; negative where it shrank."""
+    threads: int | None = None
+    program: str | None = None
+    """File name of its script: "train.py"; None where it has none or may not be read."""
+    variables: tuple[tuple[str, str], ...] | None = None
+    """Those of VARIABLES that it was started with; None where they may not be read."""
+
+    @property
+    def stayed(self) -> str | None:
+        """The state that both readings found; None where they differ."""
+        return self.states[0] if self.states[0] == self.states[1] else None
+
+
+def glance(
+    tree: Tree, pids: Iterable[int], clock: Callable[[], float] = time.monotonic
+) -> dict[int, Glance]:
+    """Read the processes once; those that are gone or cannot be read are left out."""
+    found = {}
+    for pid in pids:
+        text = tree.text(f"proc/{pid}/stat", 4096)
+        at = clock()
+        match = _STAT.match(text) if isinstance(text, str) else None
+        rest = match[3].split() if match else []
+        if match is None or len(rest) <= _RSS or not all(_whole(rest[at]) for at in _NEEDED):
+            continue
+        found[pid] = Glance(
+            pid=pid,
+            at=at,
+            state=STATES.get(match[2]),
+            started_ticks=int(rest[_START]),
+            user_seconds=int(rest[_UTIME]) / TICKS,
+            system_seconds=int(rest[_STIME]) / TICKS,
+            memory_bytes=int(rest[_RSS]) * PAGE,
+            threads=int(rest[_THREADS]),
+        )
+    return found
+
+
+_NEEDED = (_UTIME, _STIME, _THREADS, _START, _RSS)
+
+
+def _whole(word: str) -> bool:
+    return word.isascii() and word.isdecimal() and len(word) < 20
+
+
+def between(tree: Tree, first: dict[int, Glance], second: dict[int, Glance]) -> dict[int, Activity]:
+    """What each process did that both readings found; a number that was given anew is left out."""
+    found = {}
+    for pid, now in second.items():
+        before = first.get(pid)
+        if before is None or before.started_ticks != now.started_ticks:
+            continue
+        seconds = now.at - before.at
+        # A clock tick is 10 ms: over less than ten of them a share says little.
+        long = seconds >= 10 / TICKS
+        found[pid] = Activity(
+            pid=pid,
+            seconds=seconds,
+            states=(before.state, now.state),
+            user_cores=(now.user_seconds - before.user_seconds) / seconds if long else None,
+            system_cores=(now.system_seconds - before.system_seconds) / seconds if long else None,
+            memory_bytes=now.memory_bytes,
+            grown_bytes=now.memory_bytes - before.memory_bytes,
+            threads=now.threads,
+            program=program(tree, pid),
+            variables=variables(tree, pid),
+        )
+    return found
+
+
+def program(tree: Tree, pid: int) -> str | None:
+    """The file name of the script or module that an interpreter runs; no other argument is kept."""
+    data = tree.octets(f"proc/{pid}/cmdline", 0, LIMIT_COMMAND_LINE)
+    words = [] if isinstance(data, Unreadable) else [clean(word) for word in data.split(b"\0")]
+    if not words or not os.path.basename(words[0]).startswith(INTERPRETERS):
+        return None
+    wanted = iter(words[1:])
+    for word in wanted:
+        if word == "-m":
+            return next(wanted, None)
+        if word in ("-c", "-"):
+            return None
+        if word in ("-W", "-X"):
+            next(wanted, None)
+        elif not word.startswith("-"):
+            return os.path.basename(word)[:80] or None
+    return None
+
+
+def variables(tree: Tree, pid: int) -> tuple[tuple[str, str], ...] | None:
+    """Those of VARIABLES that a process was started with; None where they may not be read."""
+    data = tree.octets(f"proc/{pid}/environ", 0, LIMIT_ENVIRONMENT)
+    if isinstance(data, Unreadable):
+        return None
+    pairs = (entry.partition(b"=") for entry in data.split(b"\0"))
+    named = {clean(name): clean(value)[:512] for name, sign, value in pairs if sign}
+    return tuple(sorted((name, value) for name, value in named.items() if name in VARIABLES))

@@ -1,0 +1,166 @@
+"""Asks about the jobs of this machine what is read-only and local, and says where each stands."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from ..model.snapshot import NodeSnapshot
+from ..sources.files.tree import Tree, live_tree
+from ..sources.linux.process_files import namespaces
+from .activity import Activity, between, glance, variables
+from .concluding import conclude, of_dumps, of_ras
+from .flight.files import FoundDumps, expected, read
+from .grouping import Job, jobs
+from .judging import Heard
+from .ras.client import SECONDS, RasReply, ask
+from .ras.comparing import RasStanding, standings
+from .ras.places import RasPlace, places
+from .standing import JobStanding
+
+PAUSE_SECONDS = 0.4
+"""From one reading of /proc, and one answer of RAS, to the next."""
+
+
+class JobsAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """All jobs, and what was asked for it."""
+
+    jobs: tuple[JobStanding, ...]
+    ras: tuple[RasReply, ...] = ()
+    """The last replies, one a place; () where RAS was not asked."""
+    ras_asked: bool = False
+    dumps: FoundDumps = FoundDumps()
+    seconds: float | None = None
+    """Between the two readings of /proc; None where it was not read twice."""
+
+
+class Asker:
+    """What is asked of the machine; tests put others in its place."""
+
+    def __init__(
+        self,
+        tree: Tree | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
+        ras: Callable[[RasPlace, float], RasReply] = ask,
+    ) -> None:
+        self.tree = live_tree() if tree is None else tree
+        self.sleep = sleep
+        self.clock = clock
+        self.ras = ras
+
+
+def ask_live(
+    snapshot: NodeSnapshot,
+    *,
+    ras: bool = False,
+    wait: float = SECONDS,
+    pause: float = PAUSE_SECONDS,
+    asker: Asker | None = None,
+) -> JobsAnswer:
+    """Read /proc twice, look for dumps, and with `ras` ask NCCL's service twice.
+
+    `wait`: seconds for each place of RAS and each time.
+    """
+    by = asker or Asker()
+    found = jobs(snapshot)
+    pids = [user.pid for job in found for user in job.processes]
+    first, began = glance(by.tree, pids, by.clock), by.clock()
+    replies: tuple[RasReply, ...] = ()
+    earlier: tuple[RasReply, ...] = ()
+    if ras:
+        told = [(pid, dict(variables(by.tree, pid) or ())) for pid in pids]
+        asked = places(told)
+        earlier = tuple(by.ras(place, wait) for place in asked)
+    by.sleep(max(pause - (by.clock() - began), 0.0))
+    second = glance(by.tree, pids, by.clock)
+    if ras:
+        # One that gave no answer in time is not waited for again.
+        replies = tuple(by.ras(reply.place, wait) if reply.answers else reply for reply in earlier)
+    activities = between(by.tree, first, second)
+    dumps = _dumps(found, activities)
+    return answer(
+        snapshot,
+        activities,
+        standings(replies, earlier),
+        dumps=dumps,
+        replies=replies,
+        asked=ras,
+        tree=by.tree,
+        seconds=by.clock() - began if second else None,
+    )
+
+
+def answer(
+    snapshot: NodeSnapshot,
+    activities: dict[int, Activity],
+    ras: Sequence[RasStanding],
+    *,
+    dumps: FoundDumps | None = None,
+    replies: tuple[RasReply, ...] = (),
+    asked: bool = False,
+    tree: Tree | None = None,
+    seconds: float | None = None,
+    recorded: bool = False,
+) -> JobsAnswer:
+    """Say where every job stands, by what was read; `tree` tells which processes have ended."""
+    found = jobs(snapshot)
+    kept = dumps or FoundDumps()
+    ended = frozenset() if tree is None else _ended(ras, tree)
+    told: list[JobStanding] = []
+    matched: set[int] = set()
+    for job in found:
+        pids = {user.pid for user in job.processes}
+        own = tuple(each for each in ras if each.pids & pids)
+        matched |= {id(each) for each in own}
+        heard = Heard(activities=activities, ended=ended, ras=own, twice=bool(activities))
+        told.append(
+            conclude(job, snapshot, heard, kept, asked=asked, recorded=recorded, replies=replies)
+        )
+    rest = tuple(each for each in ras if id(each) not in matched)
+    if rest:
+        told.append(of_ras(snapshot, Heard(activities=activities, ended=ended, ras=rest)))
+    return JobsAnswer(jobs=tuple(told), ras=replies, ras_asked=asked, dumps=kept, seconds=seconds)
+
+
+def of_files(snapshot: NodeSnapshot | None, dumps: FoundDumps) -> JobsAnswer:
+    """What a recorded node and dumps that somebody names say; nothing is asked."""
+    told = () if snapshot is None else answer(snapshot, {}, (), recorded=True).jobs
+    by_dumps = of_dumps(dumps)
+    return JobsAnswer(jobs=(*told, *(() if by_dumps is None else (by_dumps,))), dumps=dumps)
+
+
+def _ended(ras: Sequence[RasStanding], tree: Tree) -> frozenset[int]:
+    """PIDs of missing ranks that are no processes here, where a sister's PID is one."""
+    gone: set[int] = set()
+    for each in ras:
+        here = {rank.host for rank in each.communicator.ranks if _there(tree, rank.pid)}
+        gone |= {
+            lost.pid
+            for lost in each.communicator.missing
+            if lost.pid is not None and lost.host in here and not _there(tree, lost.pid)
+        }
+    return frozenset(gone)
+
+
+def _there(tree: Tree, pid: int | None) -> bool:
+    return pid is not None and tree.exists(f"proc/{pid}/stat")
+
+
+def _dumps(found: Sequence[Job], activities: dict[int, Activity]) -> FoundDumps:
+    """Dumps where PyTorch writes them for the ranks here, of processes that see our files."""
+    ours = namespaces("self").get("mnt")
+    paths: list[str] = []
+    starts: list[float] = []
+    for job in found:
+        for user in job.processes:
+            rank, known = user.reading.rank, activities.get(user.pid)
+            theirs = dict(user.reading.namespaces or ()).get("mnt")
+            same = isinstance(ours, str) and theirs is not None and f"[{theirs}]" in ours
+            if rank is None or known is None or known.variables is None or not same:
+                continue
+            paths += expected(rank, dict(known.variables))
+            starts.append(user.reading.started_at or 0.0)
+    return read(paths, min(starts, default=0.0))

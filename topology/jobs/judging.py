@@ -1,0 +1,224 @@
+"""What is wrong with each rank of a job, from /proc, RAS and flight recorder dumps together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from ..model.machine import Machine
+from ..model.readings import Readings
+from ..wiring.gpu_names import gpu_names
+from .activity import Activity
+from .evidence import FULL_CORE
+from .flight.comparing import RecordedGroup, RecordedRank, own_frame
+from .grouping import GpuUser, Job
+from .ras.answer import ABORT, MissingRank, RasRank
+from .ras.comparing import RasStanding
+from .standing import PROC, RAS, RECORDER, RankStanding
+from .words import spoken
+
+Told = tuple[str, str, bool]
+"""What is wrong, where that is from, and whether only its being behind is known."""
+
+
+class Heard(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that was asked about one job."""
+
+    activities: Mapping[int, Activity]
+    ended: frozenset[int] = frozenset()
+    """PIDs that RAS names and that this machine does not have."""
+    ras: tuple[RasStanding, ...] = ()
+    """Its communicators, the largest first."""
+    groups: tuple[RecordedGroup, ...] = ()
+    """Its process groups in dumps."""
+    twice: bool = False
+    """Whether /proc was read twice."""
+
+
+def ranks_of(
+    job: Job, machine: Machine, readings: Readings, heard: Heard
+) -> tuple[RankStanding, ...]:
+    """The processes of the job by rank, then the ranks that only RAS knows."""
+    own = [_rank(user, machine, readings, heard) for user in job.processes]
+    return (*own, *_others(own, machine, heard))
+
+
+def ranks_of_ras(machine: Machine, heard: Heard) -> tuple[RankStanding, ...]:
+    """The ranks of communicators whose processes nobody else names."""
+    return tuple(_others([], machine, heard))
+
+
+def ranks_of_dumps(groups: Sequence[RecordedGroup]) -> tuple[RankStanding, ...]:
+    """The ranks that dumps alone tell of, those without a dump included."""
+    known = {place.rank for group in groups for place in group.places}
+    without = {rank for group in groups for rank in group.without_dump} - known
+    found = []
+    for rank in sorted(known | without):
+        told = _by_dumps(rank, groups)
+        place, origin = _place(-1, rank, Heard(activities={}, groups=tuple(groups)))
+        found.append(
+            RankStanding(
+                rank=rank,
+                pid=None,
+                label=f"rank {rank}",
+                trouble=None if told is None else told[0],
+                origin=None if told is None else told[1],
+                weak=told is not None,
+                place=place,
+                place_origin=origin,
+            )
+        )
+    return tuple(found)
+
+
+def label(rank: int | None, pid: int | None, gpus: str) -> str:
+    """Name a rank: "rank 2 (pid 4711, GPU2)"."""
+    process = None if pid is None else f"pid {pid}"
+    inside = ", ".join(filter(None, (process, gpus)))
+    if rank is None:
+        return f"{process or 'a process'}{f' ({gpus})' if gpus and process else ''}"
+    return f"rank {rank}{f' ({inside})' if inside else ''}"
+
+
+def _rank(user: GpuUser, machine: Machine, readings: Readings, heard: Heard) -> RankStanding:
+    rank, found = user.reading.rank, heard.activities.get(user.pid)
+    shares = [
+        gpu.utilization_percent
+        for address in user.gpus
+        if (gpu := readings.gpu(address)) is not None and gpu.utilization_percent is not None
+    ]
+    told = (
+        _state(user, found, twice=heard.twice)
+        or _by_ras(user.pid, heard)
+        or _by_dumps(rank, heard.groups)
+    )
+    place, origin = _place(user.pid, rank, heard)
+    return RankStanding(
+        rank=rank,
+        pid=user.pid,
+        gpus=user.gpus,
+        label=label(rank, user.pid, gpu_names(user.gpus, machine)),
+        trouble=_with_core(told, found),
+        origin=None if told is None else told[1],
+        weak=told is not None and told[2],
+        place=place,
+        place_origin=origin,
+        activity=found,
+        busy_percent=sum(shares) / len(shares) if shares else None,
+    )
+
+
+def _state(user: GpuUser, found: Activity | None, *, twice: bool) -> Told | None:
+    state = found.stayed if found is not None else None if twice else user.reading.state
+    if state == "stopped":
+        return "is stopped (T)", PROC, False
+    if state == "zombie" or user.reading.state == "zombie":
+        return "has ended and waits for its parent (Z)", PROC, False
+    if state == "disk sleep" and found is not None:
+        apart = f"in two readings {found.seconds:.2g} s apart"
+        return f"is in uninterruptible sleep (D), {apart}", PROC, False
+    return None
+
+
+def _by_ras(pid: int, heard: Heard) -> Told | None:
+    for each in heard.ras:
+        for lost in each.communicator.missing:
+            if lost.pid == pid:
+                return _lost(lost, heard)
+        for rank in each.communicator.ranks:
+            if rank.pid == pid and (told := _rank_told(rank, each)) is not None:
+                return told
+    return None
+
+
+def _rank_told(rank: RasRank, each: RasStanding) -> Told | None:
+    if rank.errors:
+        return f"reports {rank.errors[0]}", RAS, False
+    if rank.state == ABORT:
+        return "has aborted its communicator", RAS, False
+    # While counts grow, ranks may be a few apart.
+    if each.still and rank in each.behind and each.function is not None:
+        count = dict(rank.counts)[each.function]
+        what = spoken(each.function)
+        last = f"its last {what} was {count}" if count else f"it launched no {what}"
+        return f"has not launched it ({last})", RAS, True
+    return None
+
+
+def _lost(lost: MissingRank, heard: Heard) -> Told:
+    if lost.pid in heard.ended:
+        return "has ended: no such process", PROC, False
+    if lost.dead:
+        return "is given up by RAS, which cannot reach its process", RAS, False
+    if lost.unresponsive:
+        return "does not answer RAS: its process is stopped, ended or cut off", RAS, False
+    return "has left the communicator", RAS, False
+
+
+def _by_dumps(rank: int | None, groups: Sequence[RecordedGroup]) -> Told | None:
+    for group in groups:
+        for place in group.behind:
+            if place.rank == rank and group.waiting:
+                return f"had not entered it{_last(place)}", RECORDER, True
+    return None
+
+
+def _last(place: RecordedRank) -> str:
+    if place.last is None:
+        return ""
+    frame = own_frame(place.last.frames)
+    where = f" at {frame.file.rpartition('/')[2]}:{frame.line}" if frame is not None else ""
+    return f" (its last was {spoken(place.last.name)} {place.last.number}{where})"
+
+
+def _with_core(told: Told | None, found: Activity | None) -> str | None:
+    if told is None:
+        return None
+    cores = None if found is None else found.user_cores
+    if told[2] and cores is not None and cores >= FULL_CORE:
+        return f"{told[0]} and uses {cores * 100:.0f} % of a core in user mode"
+    return told[0]
+
+
+def _place(pid: int, rank: int | None, heard: Heard) -> tuple[str | None, str | None]:
+    """The last collective of a rank, from RAS, which is of this moment, else from its dump."""
+    for each in heard.ras:
+        for known in each.communicator.ranks:
+            if known.pid == pid and each.function is not None:
+                return f"{spoken(each.function)} {dict(known.counts).get(each.function, 0)}", RAS
+    for group in heard.groups:
+        for place in group.places:
+            if place.rank == rank and place.last is not None:
+                return f"{spoken(place.last.name)} {place.last.number}", RECORDER
+    return None, None
+
+
+def _others(own: Sequence[RankStanding], machine: Machine, heard: Heard) -> Iterable[RankStanding]:
+    """Ranks that have no process on the GPUs here: ended ones, and those of other hosts."""
+    seen: set[int | None] = {rank.pid for rank in own}
+    # Only in the communicator of all ranks are its numbers those of the job.
+    if not heard.ras:
+        return
+    each = heard.ras[0]
+    listed: list[MissingRank | RasRank] = [*each.communicator.missing, *each.communicator.ranks]
+    for lost in listed:
+        if lost.pid in seen and lost.pid is not None:
+            continue
+        seen.add(lost.pid)
+        told = _lost(lost, heard) if isinstance(lost, MissingRank) else _rank_told(lost, each)
+        if told is None and own:
+            continue  # a healthy rank of another host
+        gpu = next((gpu for gpu in machine.gpus if gpu.index == lost.nvml_device), None)
+        name = f"GPU{lost.nvml_device}" if lost.nvml_device is not None else ""
+        yield RankStanding(
+            rank=lost.rank,
+            pid=lost.pid,
+            gpus=() if gpu is None else (gpu.address,),
+            label=label(lost.rank, lost.pid, name),
+            trouble=None if told is None else told[0],
+            origin=None if told is None else told[1],
+            weak=told is not None and told[2],
+            place=_place(lost.pid, None, heard)[0] if lost.pid is not None else None,
+            place_origin=RAS if isinstance(lost, RasRank) else None,
+        )

@@ -1,0 +1,103 @@
+"""One sentence about a job: how many ranks wait, in what, and for whom."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .flight.comparing import RecordedGroup
+from .ras.comparing import RasStanding
+from .standing import FAULTY, HANGS, PROC, RAS, RECORDER, RUNS, UNTOLD, RankStanding
+from .words import counted, joined, last_of, spoken
+
+Waiting = tuple[int, str, str]
+"""How many ranks wait, in what, and what says so."""
+MOST_NAMED = 3
+DEFAULT = "default group"
+
+
+def sentence(
+    program: str,
+    count: str,
+    ranks: Sequence[RankStanding],
+    ras: Sequence[RasStanding],
+    groups: Sequence[RecordedGroup],
+    silence: str,
+) -> tuple[str, str]:
+    """The sentence and its verdict; `count`: "4 ranks", `silence`: why RAS says nothing."""
+    head = f"{program}: {count}"
+    guilty = [rank for rank in ranks if rank.trouble is not None]
+    waiting = waiting_of(ras, groups, guilty)
+    differences = [(group, text) for group in groups for text in group.differences]
+    named = _named(guilty)
+    if guilty and waiting is not None:
+        number, what, _ = waiting
+        verb = "waits" if number == 1 else "wait"
+        return f"{head}, {number} {verb} in {what}, {named}", HANGS
+    if differences:
+        group, text = differences[0]
+        return f"{head}, {text} ({group.name})", HANGS if group.waiting else FAULTY
+    if guilty:
+        alone = all(rank.trouble is not None for rank in ranks)
+        rest = "" if ras or alone else f"; in what the others are is not known: {silence}"
+        return f"{head}, {named}{rest}", FAULTY
+    if waiting is not None and waiting[2] == RECORDER:
+        number, what, _ = waiting
+        verb = "waited" if number == 1 else "all waited"
+        return f"{head}, {number} {verb} in {what} when the dump was written", HANGS
+    return _quiet(head, ras, silence)
+
+
+def _quiet(head: str, ras: Sequence[RasStanding], silence: str) -> tuple[str, str]:
+    """No rank stands out: what RAS says of progress, else that it is not known."""
+    moving = next((each for each in ras if each.still is False), None)
+    if moving is not None:
+        grown = ""
+        if moving.function is not None and moving.before not in (None, moving.top):
+            grown = f": {spoken(moving.function)} {moving.before} to {moving.top}"
+        return f"{head}, runs: collectives are launched{grown}", RUNS
+    if ras:
+        each = ras[0]
+        what = f" ({last_of(each.launched)})" if each.launched else ""
+        return (
+            f"{head}, all have launched as many collectives{what}; none was launched between two "
+            "answers of RAS, so whether they compute or wait is not known",
+            UNTOLD,
+        )
+    return f"{head}, none is known to be stopped; whether they wait is not known: {silence}", UNTOLD
+
+
+def waiting_of(
+    ras: Sequence[RasStanding], groups: Sequence[RecordedGroup], guilty: Sequence[RankStanding]
+) -> Waiting | None:
+    """Who waits in what; None where nothing proves that anybody does.
+
+    By RAS ranks wait where none launched anything between two answers, and one of the communicator
+    is behind or does not answer; by a dump, where a collective that they entered has not ended.
+    """
+    for each in ras:
+        lost = each.pids & {rank.pid for rank in guilty if rank.pid is not None} or (
+            each.communicator.missing
+        )
+        if not each.still or not (each.behind or lost):
+            continue
+        stuck = {rank.pid for rank in guilty}
+        number = each.ahead_count - sum(rank.pid in stuck for rank in each.ahead)
+        kinds = each.launched if each.function is None else [(each.function, each.top or 0)]
+        if number > 0 and kinds:
+            size = each.communicator.size
+            named = any(group.name == DEFAULT and group.size == size for group in groups)
+            whose = DEFAULT if named else f"communicator of {counted(size, 'rank')}"
+            return number, f"{last_of(kinds)} of the {whose}", RAS
+    for group in groups:
+        if group.waiting and group.furthest is not None:
+            what = f"{spoken(group.furthest.name)} {group.furthest.number}"
+            whose = f"{'the ' * (group.name == DEFAULT)}{group.name}"
+            return len(group.waiting), f"{what} of {whose}", RECORDER
+    return None
+
+
+def _named(guilty: Sequence[RankStanding]) -> str:
+    """The ranks with a trouble, those that only are behind last; equal troubles together."""
+    ordered = sorted(guilty, key=lambda rank: (rank.weak, rank.origin != PROC))
+    strong = [rank for rank in ordered if not rank.weak] or ordered
+    return joined([f"{rank.label} {rank.trouble}" for rank in strong], MOST_NAMED)

@@ -1,0 +1,72 @@
+"""Where a running job stands: records of what is known of it and from where."""
+
+from __future__ import annotations
+
+import msgspec
+
+from .activity import Activity
+from .grouping import Job
+
+PROC, RAS, RECORDER, DRIVER = "/proc", "RAS", "flight recorder", "driver"
+"""Where a fact is from."""
+HANGS, RUNS, FAULTY, UNTOLD = "hangs", "runs", "faulty", "unknown"
+"""HANGS: ranks wait for a rank that does not come; RUNS: collectives were launched between two
+readings; FAULTY: something is wrong, and whether it hangs is not known; UNTOLD: nothing proves
+any of these."""
+BAD, NOTE = "bad", "note"
+
+
+class JobFact(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that is known."""
+
+    text: str
+    origin: str
+    """PROC, RAS, RECORDER or DRIVER."""
+    weight: str = NOTE
+    """BAD where it explains a hang or costs much by itself."""
+    ranks: tuple[int, ...] = ()
+
+
+class RankStanding(msgspec.Struct, frozen=True, kw_only=True):
+    """One rank."""
+
+    rank: int | None
+    pid: int | None
+    gpus: tuple[str, ...] = ()
+    """PCI addresses."""
+    label: str = ""
+    """ "rank 2 (pid 4711, GPU2)"."""
+    trouble: str | None = None
+    """What is wrong with it: "is stopped (T)"."""
+    origin: str | None = None
+    """Where the trouble is known from."""
+    weak: bool = False
+    """Whether the trouble is only that it is behind: why is not known."""
+    place: str | None = None
+    """Its last collective: "all-reduce 1042"."""
+    place_origin: str | None = None
+    activity: Activity | None = None
+    busy_percent: float | None = None
+    """Utilisation of its GPU as the driver says; the mean over several."""
+
+
+class JobStanding(msgspec.Struct, frozen=True, kw_only=True):
+    """One job: a sentence, and what proves it."""
+
+    name: str
+    """As the list of jobs has it: "torchrun run-7"."""
+    program: str
+    """ "train.py", else the name of its processes."""
+    sentence: str
+    verdict: str
+    """HANGS, RUNS, FAULTY or UNTOLD."""
+    ranks: tuple[RankStanding, ...] = ()
+    facts: tuple[JobFact, ...] = ()
+    steps: tuple[str, ...] = ()
+    """Commands that would tell more; gputop never starts them."""
+    unknown: tuple[str, ...] = ()
+    """What is not known, and what would tell."""
+    job: Job | None = None
+    """None for a job that RAS alone knows."""
+    seconds: float | None = None
+    """Between the two readings."""

@@ -1,0 +1,51 @@
+"""Words for collectives and ranks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+SPOKEN = {
+    "allreduce": "all-reduce",
+    "allgather": "all-gather",
+    "allgatherbase": "all-gather",
+    "allgatherintotensor": "all-gather",
+    "reducescatter": "reduce-scatter",
+    "reducescatterbase": "reduce-scatter",
+    "reducescattertensor": "reduce-scatter",
+    "alltoall": "all-to-all",
+    "alltoallbase": "all-to-all",
+    "broadcast": "broadcast",
+    "reduce": "reduce",
+    "gather": "gather",
+    "scatter": "scatter",
+    "barrier": "barrier",
+}
+"""Names of NCCL and PyTorch without signs, in small letters -> the field's word."""
+
+
+def spoken(name: str) -> str:
+    """The field's word for a collective: "all-reduce" for AllReduce and all_reduce."""
+    return SPOKEN.get(re.sub(r"[^a-z]", "", name.lower()), name.replace("_", "-"))
+
+
+def joined(parts: Sequence[str], most: int = 3) -> str:
+    """A list in words: "a, b and c", with `most` of them at most."""
+    if len(parts) > most:
+        return f"{', '.join(parts[:most])} and {len(parts) - most} more"
+    return " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1]))) if parts else ""
+
+
+def counted(count: int, word: str) -> str:
+    """A number with its noun: "1 rank", "4 ranks"."""
+    return f"{count} {word}{'s' * (count != 1)}"
+
+
+def numbers(ranks: Iterable[int]) -> tuple[int, ...]:
+    """Ranks once each, in order."""
+    return tuple(sorted(set(ranks)))
+
+
+def last_of(launched: Sequence[tuple[str, int]]) -> str:
+    """What was launched last of each kind: "all-reduce 1042 or broadcast 3"."""
+    return " or ".join(f"{spoken(name)} {count}" for name, count in launched[:3])
