@@ -102,7 +102,10 @@ class Slurm:
             states = dict(line.split() for line in self._said("sinfo", "-hNo", "%N %t"))
             wrong = [name for name, state in states.items() if state != "idle"]
             if wrong:
-                self._said("scontrol", "update", f"NodeName={','.join(wrong)}", "State=RESUME")
+                # A node that died with a job keeps completing it until somebody calls it down.
+                for state in ("State=DOWN Reason=died", "State=RESUME"):
+                    named = f"NodeName={','.join(wrong)}"
+                    self._said("scontrol", "update", named, *state.split())
             return len(states) == len(self.nodes) and not wrong
 
         _until(idle, "not every node of Slurm became idle")

@@ -19,7 +19,8 @@ from tests.engines.lines import documented, launchers
 from tests.engines.slurm import Slurm
 from tests.support.places import ROOT
 
-QUICK = ("srun", "clush", "pdsh", "mpirun")
+QUICK = ("srun", "clush", "pdsh")
+"""Engines that take little time; sixteen mpirun take eight seconds."""
 GPUTOP = """#!/bin/bash
 # Leaves a file where the real one would, and answers "broken".
 name=${SLURMD_NODENAME:-$(hostname)}
