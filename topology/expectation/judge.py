@@ -57,10 +57,15 @@ class Judge:
         self,
         snapshot: NodeSnapshot,
         prediction: Prediction | None = None,
+        alike: Judge | None = None,
     ) -> None:
-        """`prediction`: that of this snapshot, where somebody keeps it."""
+        """`prediction`: that of this snapshot, where somebody keeps it.
+
+        `alike`: of the same machine under other variables, which has predictions of it.
+        """
         self.node = JudgedNode(snapshot)
-        self.variables = Variables(snapshot, prediction)
+        known = None if alike is None else alike.variables
+        self.variables: Variables = Variables(snapshot, prediction, known)
 
     def judge(self, figures: Sequence[Measurement]) -> tuple[Judgement, ...]:
         """Judge figures, in their order."""

@@ -43,10 +43,19 @@ class VariableEffect(msgspec.Struct, frozen=True, kw_only=True):
 class Variables:
     """Predictions of one node, each made once and only when needed."""
 
-    def __init__(self, snapshot: NodeSnapshot, prediction: Prediction | None = None) -> None:
+    def __init__(
+        self,
+        snapshot: NodeSnapshot,
+        prediction: Prediction | None = None,
+        alike: Variables | None = None,
+    ) -> None:
+        """`alike`: of the same machine under other variables; its predictions are taken over."""
         self.snapshot = snapshot
+        self._alike = alike
         self.here = {variable.name: variable.value for variable in snapshot.environment}
-        self._made: dict[tuple[object, ...], Prediction | None] = {}
+        self._made: dict[tuple[object, ...], Prediction | None] = (
+            {} if alike is None else alike._made
+        )
         self._repaired: Variables | None = None
         if prediction is not None:
             self._made[self._key(prediction.environment, None)] = prediction
@@ -68,6 +77,8 @@ class Variables:
 
     def healthy(self, values: Mapping[str, str], gpus: tuple[str, ...] | None) -> Prediction | None:
         """The prediction for the repaired machine without the variables that decide."""
+        if self._alike is not None:
+            return self._alike.healthy(values, gpus)
         if self._repaired is None:
             machine = repaired(self.snapshot.machine)
             self._repaired = (

@@ -69,7 +69,8 @@ def value_rows(flag: Flag, study: Study, node: Node) -> tuple[ValueRow, ...]:
         return ()
     now = next((study.values[n] for n in (flag.name, *flag.aliases) if n in study.values), None)
     clear: dict[str, str | None] = dict.fromkeys((flag.name, *flag.aliases))
-    first = _row(NOT_SET, without, _cost(node, clear, without), here=now is None)
+    costs = _costs(node, clear, without)
+    first = _row(NOT_SET, without, _cost(costs, without), here=now is None)
     rows = [msgspec.structs.replace(first, transports=transports(without))]
     for comparison in study.tries(flag):
         study.check()
@@ -79,7 +80,8 @@ def value_rows(flag: Flag, study: Study, node: Node) -> tuple[ValueRow, ...]:
         cost = FAILS
         if not fails:
             same = comparison.effect.nothing
-            cost = first.large if same else _cost(node, {**clear, flag.name: value}, after)
+            changes = {**clear, flag.name: value}
+            cost = first.large if same else _cost(_costs(node, changes, after, costs), after)
         row = _row(value, after, cost, here=value == now, slow=_slow(comparison))
         moved = f"{ALL_REDUCE} {first.large} → {row.large}" if row.large != first.large else ""
         clauses = brief(comparison, moved)
@@ -126,14 +128,21 @@ def _row(
     )
 
 
-def _cost(node: Node, changes: dict[str, str | None], made: Prediction) -> str:
+def _costs(
+    node: Node, changes: dict[str, str | None], made: Prediction, alike: Costs | None = None
+) -> Costs:
+    """The costs of the node with these changes, which `made` predicts."""
+    return Costs(Node(with_changes(node.snapshot, changes)).deciding(made), alike)
+
+
+def _cost(costs: Costs, made: Prediction) -> str:
     """What an all-reduce of 1 GiB reaches: "473 GB/s", "39.9 to 230 GB/s", "not known".
 
     "~15.0 GB/s" is an estimate.
     """
     if made.failure:
         return FAILS
-    cost = Costs(Node(with_changes(node.snapshot, changes)).deciding(made)).all_reduce
+    cost = costs.all_reduce
     if cost is None:
         return ""
     if cost.here is None:

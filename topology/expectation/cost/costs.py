@@ -17,9 +17,11 @@ from .cost import Cost
 class Costs:
     """The costs of one node; each is worked out when it is first asked for."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, alike: Costs | None = None) -> None:
+        """`alike`: those of the same machine under other variables, which spares predictions."""
         self._node = node
-        self._judge = Judge(node.snapshot, node.prediction)
+        known = None if alike is None else alike._judge
+        self._judge: Judge = Judge(node.snapshot, node.prediction, known)
         self._known: dict[tuple[str, ...], Cost | None] = {}
 
     def fits(self, node: Node) -> bool:
