@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from ..model.snapshot import NodeSnapshot
-from .evidence import facts
+from .evidence import facts, host_cpus
 from .flight.comparing import RecordedGroup, compare, own_frame, ranks_text
 from .flight.dump import Dump
 from .flight.files import FoundDumps
@@ -46,8 +46,7 @@ def conclude(
     count = _count(job, ranks)
     said, verdict = sentence(name, count, ranks, heard.ras, groups, silence)
     labels = {rank.pid: rank.label for rank in ranks if rank.pid is not None}
-    host = snapshot.machine.host
-    cpus = None if host is None else sum(_cpus(node.cpus) for node in host.numa) or None
+    cpus = host_cpus(snapshot.machine.host)
     told = [
         *_of_ranks(ranks),
         *_of_ras(heard.ras),
@@ -137,15 +136,6 @@ def _count(job: Job, ranks: Sequence[RankStanding]) -> str:
         known = len(ranks)
         return counted(known, "rank") if known > 1 else "1 process"
     return counted(world, "rank") if world == here else f"{here} of {world} ranks on this GPU node"
-
-
-def _cpus(text: str | None) -> int:
-    return sum(
-        int(last or first) - int(first) + 1
-        for part in (text or "").split(",")
-        for first, _, last in [part.partition("-")]
-        if first.isdecimal() and (last.isdecimal() or not last)
-    )
 
 
 def _of_ranks(ranks: Sequence[RankStanding]) -> Iterator[JobFact]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from ..model.cpulist import members
+from ..model.machine import Host
 from ..model.readings import Readings
 from ..model.units import size
 from .activity import Activity
@@ -36,6 +37,13 @@ def facts(
     yield from _idle(job, readings, labels)
     yield from _spinning(job, activities, labels)
     yield from _growing(job, activities, labels)
+
+
+def host_cpus(host: Host | None) -> int | None:
+    """CPUs of all NUMA nodes of the host; None where they are not known."""
+    if host is None:
+        return None
+    return sum(len(members(node.cpus) or ()) for node in host.numa) or None
 
 
 def _cores(job: Job, labels: Mapping[int, str], cpus: int | None) -> Iterator[JobFact]:

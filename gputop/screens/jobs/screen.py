@@ -42,7 +42,10 @@ ABOUT_JOBS = frozenset(
         "gpu-shared",
         "job-zombie",
         "numa-binding",
+        "rank-gpu-idle",
+        "rank-stopped",
         "ranks-differ",
+        "ranks-share-cpus",
         "ranks-share-gpu",
     }
 )

@@ -52,6 +52,7 @@ NAMES: tuple[str, ...] = (
     "pcie.shared_uplink",
     "jobs.ranks",
     "jobs.jobs",
+    "jobs.hanging",
     "jobs.gpu_use",
     "jobs.sharing",
     "devices.throttle_hardware",
