@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Literal
+from typing import Literal, NamedTuple
 
 Kind = Literal["GPU", "PCI", "NVS", "CPU", "NIC", "NET"]
 KINDS: tuple[Kind, ...] = ("GPU", "PCI", "NVS", "CPU", "NIC", "NET")
@@ -110,6 +110,17 @@ class SystemNode:
         return self.ident >> 56
 
 
+class Widest(NamedTuple):
+    """The most that any device of a host has, in GB/s, before any path is diverted."""
+
+    between_gbs: float
+    """A path to another GPU."""
+    to_nets_gbs: float
+    """A path to a NIC."""
+    links_gbs: float
+    """All NVLinks, or the PCIe link."""
+
+
 @dataclass(slots=True, eq=False)
 class System:
     """All nodes of what one rank can reach."""
@@ -117,6 +128,10 @@ class System:
     nodes: dict[Kind, list[SystemNode]] = field(
         default_factory=lambda: {kind: [] for kind in KINDS}
     )
+    withdrawn: list[SystemNode] = field(default_factory=list)
+    """GPUs of other domains, whose devices paths may cross (NCCL 2.30)."""
+    widest: Widest | None = None
+    """Where devices count apart from GPUs (NCCL 2.30), the withdrawn ones included; else None."""
     hosts: int = 1
     inter: bool = False
     """The communicator has ranks outside this system (another host, or a split domain)."""
@@ -141,6 +156,17 @@ class System:
         for index, node in enumerate(self.nodes[gone.kind]):
             node.index = index
 
+    def withdraw(self, gone: list[SystemNode]) -> None:
+        """Take GPUs out, but leave their links and the paths across them."""
+        stay = [gpu.index for gpu in self.nodes["GPU"] if gpu not in gone]
+        for nodes in self.nodes.values():
+            for node in nodes:
+                node.paths = paths_to(stay, node)
+        self.nodes["GPU"] = [self.nodes["GPU"][place] for place in stay]
+        for index, gpu in enumerate(self.nodes["GPU"]):
+            gpu.index = index
+        self.withdrawn += gone
+
     def remove_nets(self) -> None:
         """Take all network devices out, with every link and path to them."""
         self.nodes["NET"] = []
@@ -151,7 +177,7 @@ class System:
 
     def let_go(self) -> None:
         """Drop links and paths: nodes lead to each other, and would stay until they are swept."""
-        for nodes in self.nodes.values():
+        for nodes in (*self.nodes.values(), self.withdrawn):
             for node in nodes:
                 node.links.clear()
                 node.paths.clear()
@@ -168,9 +194,22 @@ class System:
     @property
     def min_sm(self) -> int:
         """The lowest compute capability x10."""
-        return min((gpu.sm for gpu in self.nodes["GPU"]), default=0)
+        return min((gpu.sm for gpu in self.devices), default=0)
 
     @property
     def max_sm(self) -> int:
         """The highest compute capability x10."""
-        return max((gpu.sm for gpu in self.nodes["GPU"]), default=0)
+        return max((gpu.sm for gpu in self.devices), default=0)
+
+    @property
+    def devices(self) -> list[SystemNode]:
+        """All GPUs, the withdrawn ones last."""
+        return [*self.nodes["GPU"], *self.withdrawn]
+
+
+def paths_to(places: list[int], node: SystemNode) -> dict[Kind, list[SystemPath]]:
+    """The paths of a node, of those to GPUs only the ones to these places."""
+    return {
+        kind: [paths[place] for place in places] if kind == "GPU" and paths else paths
+        for kind, paths in node.paths.items()
+    }

@@ -14,7 +14,7 @@ from ..hardware.vendors import AMD
 from ..model.machine import Machine
 from ..model.versions import numbers
 from ..toml import tomllib
-from .nodes import PathType
+from .nodes import LinkKind, PathType
 from .order import leading
 
 DEFAULT = "nccl-2.28.9"
@@ -70,6 +70,11 @@ class Version(VersionEntry, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     nvlink_gbs: tuple[tuple[int, float], ...]
     nvlink_exact_gbs: dict[str, float]
     intel_gbs: tuple[tuple[int, float], ...]
+    amd_gbs: float
+    pex_gen5: bool
+    c2c_link: LinkKind | Literal[""]
+    cpu_search: Literal["everywhere", "switches", "upwards"]
+    kinds_apart: bool
     p2p_default: Literal["by-cpu", "pxb", "by-cpu-last"]
     nvml_check: bool
     net_disable_intra: int
@@ -81,10 +86,15 @@ class Version(VersionEntry, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     pxn_beyond: PathName
     pxn_needs_gdr: bool
     p2c: Literal["none", "all", "nearest"]
+    merges_paths: bool
+    diverts_far_nics: bool
     gdr_level: PathName
+    gdr_read_below_sm: int
     gdr_c2c: int
     gdr_c2c_paths: Literal["none", "phb", "p2c", "level"]
     local_net_start: Literal["dev", "position", "dev-modulo"]
+    net_owners: Literal["near", "any"]
+    nvls_least_gpus: int
     netdevs_policy: bool
     keeps_nets: bool
     merges_nic_ports: bool

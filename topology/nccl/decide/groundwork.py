@@ -193,7 +193,8 @@ class Groundwork:
     def _search(self, computed: Computed, *, remember: bool) -> Graphs:
         wanted = self.settings.integer("NCCL_NVLS_ENABLE", 2) != 0
         refused = fabric_refuses(self.snapshot.machine, computed.system)
-        here = self.version.library == "nccl" and len(computed.system.nodes["GPU"]) > 1
+        enough = len(computed.system.nodes["GPU"]) >= self.version.nvls_least_gpus
+        here = self.version.library == "nccl" and enough
         return search_graphs(
             computed.system,
             self.version,
@@ -213,7 +214,9 @@ class Groundwork:
         if self.version.library == "rccl":
             steps[MODEL] = model_steps(system, self.version, self.settings, graphs)
         else:
-            steps[NVLS] = nvls_steps(system, self.settings, self.snapshot.machine, graphs)
+            steps[NVLS] = nvls_steps(
+                system, self.version, self.settings, self.snapshot.machine, graphs
+            )
         if not self.nic_assumed:
             steps[LOCAL] = local_net_steps(domain)
         return DomainView(

@@ -104,13 +104,19 @@ class _NetView:
         return hops, rate, self._ways.types[path.type]
 
 
+def _read_rule(version: Version) -> str:
+    if version.gdr_read_below_sm > 100:
+        return "only with an NVLink neighbour"
+    return f"before sm{version.gdr_read_below_sm} only with an NVLink neighbour"
+
+
 def gdr_step(version: Version, question: str, check: GdrCheck) -> DecisionStep:
     """Whether GPUDirect RDMA is used one way, and what decided it."""
     because, flag = {
         "nic": ("the NIC's plugin reports no GPU memory support", "NCCL_DMABUF_ENABLE"),
         "gpu": ("the GPU reports no GPUDirect RDMA", None),
         "read flag": ("NCCL_NET_GDR_READ=0", "NCCL_NET_GDR_READ"),
-        "read before sm80": ("before sm80 only with an NVLink neighbour", "NCCL_NET_GDR_READ"),
+        "read without NVLink": (_read_rule(version), "NCCL_NET_GDR_READ"),
     }.get(check.decided, (None, LEVEL))
     if because is None:
         near = "is farther than" if check.decided == "distance" else "is no farther than"

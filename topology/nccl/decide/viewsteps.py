@@ -36,11 +36,11 @@ def fabric_refuses(machine: Machine, system: System) -> str | None:
 
 
 def nvls_steps(
-    system: System, settings: Settings, machine: Machine, graphs: Graphs
+    system: System, version: Version, settings: Settings, machine: Machine, graphs: Graphs
 ) -> tuple[DecisionStep, ...]:
     """transport/nvls.cc:ncclNvlsInit and the search's own conditions, in order."""
     steps = []
-    for condition in _nvls_conditions(system, settings, machine):
+    for condition in _nvls_conditions(system, version, settings, machine):
         steps.append(condition)
         if condition.decides:
             return tuple(steps)
@@ -62,14 +62,17 @@ def nvls_steps(
 
 
 def _nvls_conditions(
-    system: System, settings: Settings, machine: Machine
+    system: System, version: Version, settings: Settings, machine: Machine
 ) -> tuple[DecisionStep, ...]:
     """What must hold before NVLS is searched; the first no decides."""
     gpus = system.nodes["GPU"]
     return (
         nvls_switch(settings),
         _condition(
-            "are there two GPUs at least?", len(gpus) > 1, f"{len(gpus)} in this view", _INIT
+            f"are there {'two' if version.nvls_least_gpus == 2 else 'three'} GPUs at least?",
+            len(gpus) >= version.nvls_least_gpus,
+            f"{len(gpus)} in this view",
+            _INIT,
         ),
         _condition(
             "are all GPUs of compute capability 9.0 or later?",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .crowd import CrowdWalk
-from .draft import NVLS, GraphDraft, times
+from .draft import NVLS, GraphDraft, times, to_beat
 from .ends import Ends
 from .field import Field
 from .walk import ChannelWalk
@@ -34,7 +34,7 @@ class Attempt:
             self._walk = ChannelWalk(field, draft, self._nic_ends, self._complete)
         self._latency_us = draft.latency_us
         self._values = [times(count, draft.speed_intra) for count in range(draft.most + 1)]
-        self._best_value = times(best.channels, best.speed_intra)
+        self._best_value = to_beat(draft, best, field.version.cross_share)
         if field.inter:
             self._next_channel = self._from_nics
         else:
@@ -69,11 +69,12 @@ class Attempt:
         channel = walk.channel
         whole_gbs = self._nic_ends.whole_gbs
         listed = self._nic_ends.listed()
-        only_first = self._field.version.nvls_first_net_only
+        only_first = self._field.version.nvls_heads == "first"
+        turn = channel if self._field.version.turns_nics else 0
         for place in range(len(listed)):
             if draft.pattern == NVLS and place and only_first:
                 break
-            net = listed[(channel + place) % len(listed)]
+            net = listed[(turn + place) % len(listed)]
             if nics.speeds_gbs[net] < whole_gbs:
                 continue
             if self._nic_ends.paired(channel) and net != walk.ends[channel - 1]:
@@ -82,14 +83,14 @@ class Attempt:
             self._latency_us = self._field.nets[net].latency_us
             for shared in nics.sharing[net]:
                 nics.speeds_gbs[shared] -= whole_gbs
-            done = self._from_nic(net, state, hops, len(listed))
+            done = self._from_nic(net, state, hops, listed)
             for shared in nics.sharing[net]:
                 nics.speeds_gbs[shared] += whole_gbs
             # The first channel goes on without steps: its tries by index have their own.
             if done or (channel and walk.left <= 0):
                 break
 
-    def _from_nic(self, net: int, state: int, hops: int, listed: int) -> bool:
+    def _from_nic(self, net: int, state: int, hops: int, listed: Sequence[int]) -> bool:
         """Try the GPUs for a NIC; True when no other NIC is to be tried."""
         draft, channel, version = self._draft, self._walk.channel, self._field.version
         if draft.pattern == NVLS:
@@ -99,9 +100,13 @@ class Attempt:
             self._enter_from(net, again[0], state, hops, again)
         if channel and draft.same:
             return False
-        if channel == 0 and not self._field.switched:
+        if channel == 0 and (version.index_beside_switch or not self._field.switched):
             self._by_index(net, state, hops)
-        for gpu, need, crossed in self._nic_ends.firsts(net, channel):
+        firsts = self._nic_ends.firsts(net, channel)
+        if version.first_gpus == "idle":
+            left = self._field.orders.pci_gbs(state)
+            firsts = sorted(firsts, key=lambda first: left[first[0]] <= 0)
+        for gpu, need, crossed in firsts:
             after = state + need
             if self._field.ledger.fits(after):
                 self._walk.enter(gpu, after, hops + crossed)
@@ -114,11 +119,17 @@ class Attempt:
         if walk.left != FOUND_ALL:
             walk.left = kept
 
-    def _head_from_nic(self, net: int, state: int, hops: int, listed: int) -> bool:
-        owner = self._field.nics.owner(net)
-        if self._walk.channel >= listed or owner < 0:
+    def _head_from_nic(self, net: int, state: int, hops: int, listed: Sequence[int]) -> bool:
+        channel, heads = self._walk.channel, self._field.version.nvls_heads
+        if channel >= len(listed):
             return False
-        if not self._field.version.nvls_first_net_only and any(
+        owner = self._field.nics.owner(listed[channel] if heads == "listed" else net)
+        if owner < 0:
+            return False
+        if heads == "listed":
+            self._walk.enter(owner, state, hops)
+            return False
+        if heads == "distinct" and any(
             order[0] == owner for order in self._walk.orders[: self._walk.channel]
         ):
             return False
@@ -159,6 +170,8 @@ class Attempt:
         if draft.pattern == NVLS:
             if best.channels < channels <= self._field.count:
                 return True
+            if not self._field.version.nvls_by_speed:
+                return False
             mine = times(channels, draft.speed_inter)
             return mine > times(best.channels, best.speed_inter)
         mine = self._values[channels]

@@ -6,9 +6,12 @@ the channels that were found, higher speeds again.
 
 from __future__ import annotations
 
+import math
+
 from ..nodes import PathType, SystemNode
+from ..rounding import single
 from .attempt import FOUND_ALL
-from .draft import BALANCED_TREE, NVLS, RING, TREE, GraphDraft, single, times
+from .draft import BALANCED_TREE, NVLS, RING, TREE, GraphDraft, times
 from .field import Field
 from .tried import OUT_OF_STEPS, Tried
 
@@ -30,6 +33,8 @@ class Descent:
         self._cross_nic = self._requested_cross_nic()
         self._set_types()
         wanted.cross_nic = int(self._cross_nic == 1)
+        if field.version.crosses_first:
+            wanted.cross_nic = int(field.settings.integer("NCCL_CROSS_NIC", 2) == 1)
         wanted.same = self._same = int(wanted.pattern != NVLS)
         self._set_channels()
         self.now = wanted.copy()
@@ -37,7 +42,8 @@ class Descent:
         self.rung = 0
         self._tried = Tried(field)
         cpu = field.system.nodes["CPU"]
-        self._on_amd = bool(cpu) and (cpu[0].arch, cpu[0].vendor) == ("x86", "amd")
+        on_amd = bool(cpu) and (cpu[0].arch, cpu[0].vendor) == ("x86", "amd")
+        self._stays_same = on_amd and field.version.amd_stays_same
 
     def run(self) -> GraphDraft:
         """The best graph; no channels when even the last resort does not apply."""
@@ -48,10 +54,14 @@ class Descent:
         ended = (FOUND_ALL, OUT_OF_STEPS)
         while left not in ended and not self._fills_links() and self._relax(left):
             left = self._tried.search(self.now, self.best)
-        self.best.duplicate(self.field.min_sm)
+        at_last = self.field.version.duplicates == "at last"
+        if not at_last:
+            self.best.duplicate(self.field.min_sm)
         self._raise_speeds()
         if not self.best.channels and self.best.pattern != NVLS:
             self._last_resort()
+        if at_last:
+            self.best.duplicate(self.field.min_sm)
         return self.best
 
     # Preparation
@@ -87,7 +97,9 @@ class Descent:
     def _set_channels(self) -> None:
         field, best = self.field, self.best
         if best.pattern == NVLS:
-            best.most = min(field.version.most_nvls_heads, field.count)
+            every = field.inter and field.version.nvls_most == "all"
+            heads = best.most if every else field.count
+            best.most = min(field.version.most_nvls_heads, heads)
         if field.count == 1 and best.pattern != RING:
             best.pattern = TREE
         if best.pattern == NVLS and not field.inter:
@@ -98,9 +110,11 @@ class Descent:
 
     def _first_speed(self) -> None:
         total = self.total_gbs
-        count = self.field.count
+        count = len(self.field.system.devices)
         if count > 1 and self.best.pattern != RING:
             total = single(total * (count * 1.0 / (count - 1)))
+        if count == 1 and not self.field.version.one_gpu_bounded:
+            total = math.inf
         while self.rung < len(self.ladder) - 1 and (
             single(self.ladder[self.rung] / 1000) > self.widest_gbs
             or times(self.best.least, self.ladder[self.rung]) > total
@@ -116,7 +130,7 @@ class Descent:
     def _relax(self, left: int | None) -> bool:
         """Change one thing; False when there is nothing left to try."""
         now, best = self.now, self.best
-        if now.same and not (self._on_amd and now.type_intra == PathType.SYS):
+        if now.same and not (self._stays_same and now.type_intra == PathType.SYS):
             now.same = 0
             return True
         now.same = self._same
@@ -161,10 +175,12 @@ class Descent:
         now = self.now
         again = self.field.version.cross_nic
         allowed = again == 1 or self.best.pattern in (RING, BALANCED_TREE)
-        if self._cross_nic == 2 and now.cross_nic == 0 and allowed:
+        first = self.field.version.crosses_first
+        asked = self._cross_nic if first else self._cross_nic == 2
+        if asked and now.cross_nic == 0 and allowed:
             now.cross_nic = again
             return True
-        now.cross_nic = int(self._cross_nic == 1)
+        now.cross_nic = int(self._cross_nic == 1 and not first)
         return False
 
     def _slow_down(self) -> bool:
@@ -200,11 +216,16 @@ class Descent:
     def _raise(self) -> bool:
         """Ask for the next higher speed; False when the pattern does not gain from it."""
         now, best = self.now, self.best
-        higher = self.ladder[self.rung - 1]
+        higher, raises = self.ladder[self.rung - 1], self.field.version.raises
         if best.pattern == RING:
+            if raises != "all":
+                return False
             now.speed_intra = now.speed_inter = higher
+        elif raises == "trees" and best.pattern == NVLS and now.speed_inter >= now.speed_intra * 2:
+            return False
         elif (
             best.pattern == NVLS
+            and raises != "intra"
             and now.speed_inter == best.speed_inter
             and now.speed_inter < now.speed_intra * 2
         ):

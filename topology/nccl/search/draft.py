@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass, field, replace
 
 from ..nodes import PathType
+from ..rounding import single
 
 BALANCED_TREE, TREE, RING, NVLS = 1, 3, 4, 5
 """NCCL's numbers of the patterns (include/graph.h)."""
@@ -16,14 +16,20 @@ STEPS = 1 << 14
 """Budget of any other attempt."""
 
 
-def single(value: float) -> float:
-    """The nearest number that a 32-bit float holds, as the library keeps it."""
-    return float(struct.unpack("f", struct.pack("f", value))[0])
-
-
 def times(channels: int, speed: int) -> float:
     """Bandwidth of so many channels in GB/s, rounded as the library rounds it."""
     return single(channels * single(speed / 1000))
+
+
+def to_beat(draft: GraphDraft, best: GraphDraft, cross_share: float) -> float:
+    """What a draft must carry more of than the best graph, in GB/s.
+
+    `cross_share`: what the graph of the two that crosses NICs must be better by.
+    """
+    theirs = times(best.channels, best.speed_intra)
+    if not cross_share or draft.cross_nic == best.cross_nic:
+        return theirs
+    return single(theirs * single(1.0 - (best.cross_nic - draft.cross_nic) * cross_share))
 
 
 @dataclass(slots=True)

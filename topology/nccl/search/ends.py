@@ -26,7 +26,7 @@ class Ends:
         """What a channel takes from the NIC itself (search.cc counts whole GB/s there)."""
         self._pairs = (
             bool(draft.cross_nic) if field.version.cross_nic == 1 else self._ring_crosses()
-        )
+        ) and field.version.cross_pairs
         self._firsts: dict[tuple[int, int], list[End]] = {}
         self._lasts: dict[tuple[int, int, int, int], list[End]] = {}
         self._fit: dict[tuple[int, int, int], frozenset[int]] = {}
@@ -108,8 +108,9 @@ class Ends:
 
     def _first_gpus(self, net: int, channel: int) -> list[int]:
         nics, start = self._field.nics, self._field.version.first_gpus
-        if start == "fewest-hops":
-            return nics.fewest_hops_gpus(net, channel, self.whole_gbs)
+        if start in ("idle", "fewest-hops"):
+            turn = channel if start == "fewest-hops" else 0
+            return nics.fewest_hops_gpus(net, turn, self.whole_gbs)
         near, owner = nics.nearest_gpus(net), nics.owner(net)
         if start == "owner" and owner >= 0:
             return [owner, *(gpu for gpu in near if gpu != owner)]

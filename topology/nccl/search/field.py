@@ -69,8 +69,8 @@ class Field:
         self.by_rank = self.count > MANY and not self.inter and not self.switched
         """The order of GPUs depends on nothing but the GPU before, and is not kept by what is left
         of them: of many GPUs too much can be left."""
-        self.ledger = Ledger(system)
-        self.orders = Orders(system, self.ledger, neighbours_only=self.version.neighbours_only)
+        self.ledger = Ledger(system, kinds_apart=version.kinds_apart)
+        self.orders = Orders(system, self.ledger, self.version.neighbours)
         self.nics = Nics(system, version, settings)
         self.carriers: dict[int, tuple[Carriers, Carriers, int]] = {}
         """By farthest path type: links out of GPUs, links into them, fewest hops of a path. Kept

@@ -8,12 +8,14 @@ import msgspec
 
 from ...hardware.words import library_words
 from ...model.versions import numbers
-from ..nodes import LOCAL_GBS, PathType, System, SystemNode
+from ..nodes import LOCAL_GBS, PathType, System
 from ..prediction import Graphs, SearchGraph
+from ..rounding import single
 from ..settings import Settings
+from ..system.paths import widest_of
 from ..versions import Version
 from .descent import Descent
-from .draft import BALANCED_TREE, NVLS, RING, GraphDraft, single
+from .draft import BALANCED_TREE, NVLS, RING, GraphDraft
 from .field import Field
 from .inputs import Inputs
 from .rccl_models import is_rome_like
@@ -51,6 +53,8 @@ def search_graphs(
         if known_node is not None:
             return known_node.graphs
     field = Field(system, version, settings, nvls=nvls)
+    if field.version.needs_nics and field.inter and not all(map(field.nics.serve, range(count))):
+        system.refuse("a GPU reaches no NIC, and there are ranks outside its node or domain")
     inputs = Inputs(field, version, settings, nvls=nvls)
     remember = remember or _searched.is_set()
     _searched.set()
@@ -106,6 +110,8 @@ class _Search:
         self.field, self.version = field, version
         self.places = {net: place for place, net in enumerate(nets)}
         self.widest_gbs, self.total_gbs = limits(field.system, nets=field.bounded_by_nets)
+        if field.count == 1 and not field.inter and not field.version.one_gpu_bounded:
+            self.total_gbs = 0.0  # the library leaves it unset
         self.estimate = why_estimate(field.system, version, field)
 
     def graphs(self, *, nvls: bool) -> Graphs:
@@ -155,29 +161,10 @@ def limits(system: System, *, nets: bool) -> tuple[float, float]:
     The best that a machine can do (search.cc:ncclTopoSearchInit). `nets`: paths count to the NICs,
     else to the other GPUs.
     """
-    gpus = system.nodes["GPU"]
-    if not nets and len(gpus) == 1:
+    if not nets and len(system.nodes["GPU"]) == 1:
         return LOCAL_GBS, LOCAL_GBS
-    widest = max(
-        (
-            path.bandwidth_gbs
-            for gpu in gpus
-            for path in gpu.paths.get("NET" if nets else "GPU", ())
-            if path.links
-        ),
-        default=0.0,
-    )
-    return single(widest), max((_links_gbs(gpu) for gpu in gpus), default=0.0)
-
-
-def _links_gbs(gpu: SystemNode) -> float:
-    nvlink = pci = 0.0
-    for link in gpu.links:
-        if link.kind == "NVL":
-            nvlink = single(nvlink + link.bandwidth_gbs)
-        elif link.kind == "PCI":
-            pci = single(link.bandwidth_gbs)
-    return max(pci, nvlink)
+    widest = system.widest or widest_of(system)
+    return single(widest.to_nets_gbs if nets else widest.between_gbs), widest.links_gbs
 
 
 def why_estimate(system: System, version: Version, field: Field) -> str | None:
@@ -185,7 +172,7 @@ def why_estimate(system: System, version: Version, field: Field) -> str | None:
     if system.hosts > 1:
         link = library_words(version.library).link
         return f"the search over several hosts in one {link} domain was not checked"
-    if numbers(version.number) < numbers("2.20"):
+    if numbers(version.number) < numbers(field.version.number):
         return (
             f"the search of {version.library.upper()} {field.version.number} is followed, "
             "which is newer"

@@ -68,6 +68,8 @@ class Inputs:
             self._nvls,
             system.inter,
             system.hosts,
+            system.widest,
+            len(system.withdrawn),
             field.count,
             field.min_sm,
             field.switched,

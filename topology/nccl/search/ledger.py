@@ -45,11 +45,12 @@ class Route:
 class Ledger:
     """The fields of the links that a search has needed so far."""
 
-    def __init__(self, system: System) -> None:
-        self._system = system
+    def __init__(self, system: System, *, kinds_apart: bool = True) -> None:
+        """`kinds_apart`: as versions.toml has it."""
+        self._system, self._kinds_apart = system, kinds_apart
         every = (
             link.bandwidth_gbs
-            for nodes in system.nodes.values()
+            for nodes in (*system.nodes.values(), system.withdrawn)
             for node in nodes
             for link in node.links
         )
@@ -96,9 +97,13 @@ class Ledger:
                 continue
             if link.to.kind == "GPU" and link.to.sm < 80 and start.kind != "GPU":
                 eighth.append(back)
-            if link.to.kind == "CPU" and link.to.arch == "power" and link.kind == "NVL":
+            if link.to.kind == "CPU" and self._both_ways(link.to) and link.kind == "NVL":
                 plain.append(back)
         return plain, dear, eighth
+
+    def _both_ways(self, cpu: SystemNode) -> bool:
+        """Whether NVLink to a CPU is used both ways at once; up to 2.18 to any."""
+        return cpu.arch == "power" or not self._kinds_apart
 
     def _place(self, link: SystemLink) -> int:
         place = self._places.get(id(link))
@@ -114,18 +119,22 @@ class Ledger:
         nodes = self._system.nodes
         # Old GPUs are asked about by ways that begin at a NIC or an NVSwitch, POWER CPUs by all.
         old = self._system.min_sm < 80 and (nodes["NET"] or nodes["NVS"])
-        if not old and all(cpu.arch != "power" for cpu in nodes["CPU"]):
+        if not old and not any(self._both_ways(cpu) for cpu in nodes["CPU"]):
             return {}
         first: dict[tuple[int, int, str], SystemLink] = {}
-        every = [(node, link) for some in nodes.values() for node in some for link in node.links]
+        devices = (*nodes.values(), self._system.withdrawn)
+        every = [(node, link) for some in devices for node in some for link in node.links]
         for node, link in every:
-            first.setdefault((id(node), id(link.to), link.kind), link)
+            first.setdefault((id(node), id(link.to), self._kind(link)), link)
         found = {}
         for node, link in every:
-            back = first.get((id(link.to), id(node), link.kind))
+            back = first.get((id(link.to), id(node), self._kind(link)))
             if back is not None:
                 found[id(link)] = back
         return found
+
+    def _kind(self, link: SystemLink) -> str:
+        return link.kind if self._kinds_apart else ""
 
 
 def shares(speed: int) -> tuple[int, int, int]:
@@ -150,7 +159,8 @@ class Lanes:
 
     def __init__(self, system: System, ledger: Ledger) -> None:
         self._ledger = ledger
-        every = [link for nodes in system.nodes.values() for node in nodes for link in node.links]
+        devices = (*system.nodes.values(), system.withdrawn)
+        every = [link for nodes in devices for node in nodes for link in node.links]
         self._numbers = {id(link): number for number, link in enumerate(every)}
         self.full = [round(link.bandwidth_gbs * 1000) for link in every]
         """What there is of each link, in MB/s."""

@@ -42,6 +42,10 @@ class Nics:
             known = self._lists[farthest, gpu] = tuple(self._select(farthest, gpu))
         return known
 
+    def serve(self, gpu: int) -> bool:
+        """Whether a GPU reaches any NIC."""
+        return self._local.net(gpu, 0) is not None
+
     def owner(self, net: int) -> int:
         """The GPU that a NIC belongs to; -1 when no GPU uses it."""
         return self._nets[net].local_gpu

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from ..nodes import System, SystemLink, SystemNode
 from .draft import BALANCED_TREE, RING
 from .ledger import Ledger
@@ -18,11 +20,14 @@ PCI_BITS = 48
 class Orders:
     """The order of preference out of each GPU, by index."""
 
-    def __init__(self, system: System, ledger: Ledger, *, neighbours_only: bool) -> None:
+    def __init__(
+        self, system: System, ledger: Ledger, neighbours: Literal["any", "first", "only"]
+    ) -> None:
+        """`neighbours`: what beside an NVSwitch comes first, as search.toml has it."""
         self._gpus = system.nodes["GPU"]
         self._nets = system.nodes["NET"]
-        self._switched = bool(system.nodes["NVS"])
-        self._only_neighbours = self._switched and neighbours_only
+        self._prefers = bool(system.nodes["NVS"]) and neighbours != "any"
+        self._only_neighbours = self._prefers and neighbours == "only"
         self._ledger = ledger
         self.pci = [_pci_links(gpu) for gpu in self._gpus]
         """Both directions of each GPU's PCI link."""
@@ -48,12 +53,12 @@ class Orders:
         ranks = self._ranks(gpu, net if towards != FREE else -1)
         found = [(rank, other) for rank, other in ranks if not used >> other & 1]
         if towards != FREE:
-            pci = self._pci_gbs(state)
+            pci = self.pci_gbs(state)
             found = sorted((rank - (pci[other] << PCI_BITS), other) for rank, other in found)
         order = [other for _, other in found]
         if towards == AWAY and self._alike(gpu, order):
             order.reverse()
-        if self._switched:
+        if self._prefers:
             for neighbour in self._neighbours(gpu, pattern):
                 if neighbour in order:
                     order.remove(neighbour)
@@ -86,7 +91,7 @@ class Orders:
             )
         return rank
 
-    def _pci_gbs(self, state: int) -> list[int]:
+    def pci_gbs(self, state: int) -> list[int]:
         """What is left of each GPU's PCI link, in whole GB/s; -1 without one."""
         key = state & self.pci_mask
         found = self._left.get(key)

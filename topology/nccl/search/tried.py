@@ -11,11 +11,8 @@ from dataclasses import dataclass
 
 from .attempt import FOUND_ALL, Attempt
 from .bounds import Bounds
-from .draft import BALANCED_TREE, NVLS, TREE, GraphDraft, budget, times
+from .draft import BALANCED_TREE, NVLS, TREE, GraphDraft, budget, times, to_beat
 from .field import Field
-
-ALL_STEPS = 1 << 19
-"""Budget of the whole search for one graph (search.cc:NCCL_SEARCH_GLOBAL_TIMEOUT)."""
 
 OUT_OF_STEPS = -2
 """In place of the steps left: the whole search had ended before this attempt."""
@@ -45,7 +42,7 @@ class Tried:
         self._known: dict[tuple[int, ...], Made] = {}
         self._exhausted: list[GraphDraft] = []
         """Those that ran out of steps."""
-        self._steps = ALL_STEPS
+        self._steps = field.version.all_steps
         self._skipped: GraphDraft | None = None
         self._owed: list[GraphDraft] = []
         self._doubt: int | None = None
@@ -81,8 +78,9 @@ class Tried:
 
     def _nothing_new(self, made: Made, draft: GraphDraft, best: GraphDraft) -> bool:
         """Whether the channels of an attempt, found again, could no longer beat the best."""
-        if made.most_gbs < times(best.channels, best.speed_intra):
-            return True
+        theirs = to_beat(draft, best, self._field.version.cross_share)
+        if made.most_gbs != theirs:
+            return made.most_gbs < theirs
         if self._field.version.counts_links:
             return False
         # As wide as the best they win by hops alone, and only with a label not yet compared.
@@ -154,7 +152,7 @@ class Tried:
         if channels < draft.least:
             return True
         mine = times(channels, draft.speed_intra)
-        theirs = times(best.channels, best.speed_intra)
+        theirs = to_beat(draft, best, self._field.version.cross_share)
         if mine != theirs:
             return mine < theirs
         if self._field.version.counts_links:

@@ -24,14 +24,27 @@ class SearchVersion(VersionEntry, frozen=True, kw_only=True, forbid_unknown_fiel
     max_channels: int
     most_nvls_heads: int
     cross_nic: int
-    neighbours_only: bool
+    one_gpu_bounded: bool
+    all_steps: int
+    index_beside_switch: bool
+    neighbours: Literal["any", "first", "only"]
+    turns_nics: bool
+    crosses_first: bool
+    cross_pairs: bool
+    cross_share: float
+    amd_stays_same: bool
+    duplicates: Literal["at last", "before raising"]
+    raises: Literal["intra", "trees", "all"]
+    nvls_most: Literal["all", "gpus"]
+    nvls_by_speed: bool
     bounded_types: bool
     split_nvlink: bool
-    first_gpus: Literal["fewest-hops", "local", "owner"]
+    first_gpus: Literal["idle", "fewest-hops", "local", "owner"]
     replays: Literal["always", "same"]
-    nvls_first_net_only: bool
+    nvls_heads: Literal["listed", "first", "distinct"]
     widest_inter: PathName | Literal[""]
     fallback_nets: bool
+    needs_nics: bool
     counts_links: bool
 
     def ladder(self, min_sm: int, *, inter: bool) -> Ladder:

@@ -11,6 +11,8 @@ from ..versions import Version
 from .constants import (
     bus_number,
     cpu_model,
+    decimal,
+    hexadecimal,
     inter_cpu_gbs,
     kind_of_class,
     nvlink_gbs,
@@ -18,7 +20,7 @@ from .constants import (
     pci_switch_device,
     vendor_of,
 )
-from .links import connect, cpu_above, parents_last
+from .links import circles, connect, cpu_above, parents_last
 from .ranks import Place, ranks_of
 from .switches import flatten_switches
 
@@ -64,7 +66,7 @@ class _Builder:
         ):
             for element, bus, host in _nested(self.root, tag, self.host_of):
                 add(element, bus, host)
-        flatten_switches(self.system)
+        flatten_switches(self.system, self.version)
         self.connect_cpus()
         for cpu_node in self.system.nodes["CPU"]:
             if not parents_last(cpu_node, None):
@@ -202,11 +204,11 @@ class _Builder:
             net = self.add("NET", host << 56 | dev & (1 << 56) - 1)
             net.dev = dev
             guid = element.get("guid")
-            net.asic = _hexadecimal(guid) if guid is not None else net.ident
+            net.asic = hexadecimal(guid) if guid is not None else net.ident
             speed = strtoll(element.get("speed") or "0")[0]
             # Virtual NICs report no speed or -1 (graph/topo.cc:ncclTopoAddNet).
             net.speed_gbs = (speed if speed > 0 else 10000) / 8000.0
-            net.latency_us = _decimal(element.get("latency"))
+            net.latency_us = decimal(element.get("latency"))
             net.port = strtoll(element.get("port") or "0")[0]
             net.gdr = strtoll(element.get("gdr") or "0")[0] != 0
             net.collnet = strtoll(element.get("coll") or "0")[0] != 0
@@ -225,7 +227,7 @@ class _Builder:
             target = bus_number(element.get("target") or "")
             remote = self.node("GPU", host << 56 | target)
         elif kind == "CPU":
-            remote = cpu_above(gpu, None)
+            remote = self.cpu_of(gpu, bus)
         else:
             switches = self.system.nodes["NVS"]
             remote = switches[0] if switches else self.add("NVS", 0)
@@ -246,13 +248,21 @@ class _Builder:
 
     def add_c2c(self, element: Element, bus: str, host: int) -> None:
         gpu = self.node("GPU", host << 56 | bus_number(bus))
-        cpu = cpu_above(gpu, None) if gpu is not None else None
-        if gpu is None or cpu is None or "C2C" not in self.version.path_types:
+        kind = self.version.c2c_link
+        cpu = self.cpu_of(gpu, bus) if gpu is not None and kind else None
+        if gpu is None or cpu is None or not kind:
             return
         count = self.number(element, "count", 0, f"c2c of {bus}")
         gbs = count * self.number(element, "bw", 0, f"c2c of {bus}") / 1000.0
-        connect(gpu, cpu, "C2C", gbs)
-        connect(cpu, gpu, "C2C", gbs)
+        connect(gpu, cpu, kind, gbs)
+        connect(cpu, gpu, kind, gbs)
+
+    def cpu_of(self, gpu: SystemNode, bus: str) -> SystemNode | None:
+        """The CPU above a GPU; a version that looks for it in a circle never ends."""
+        asked = self.version.cpu_search
+        if asked != "upwards" and circles(gpu, switches_only=asked == "switches"):
+            self.refuse(f"the search for the CPU of GPU {bus} goes in a circle below PCI switches")
+        return cpu_above(gpu, None)
 
     def add_pci_link(self, element: Element, bus: str, host: int) -> None:
         pci = self.node("PCI", host << 56 | bus_number(bus))
@@ -281,19 +291,3 @@ def _nested(
                 host = host_of(element)
             bus = (element.get("busid") or bus).lower()
             stack.extend([(child, bus, host) for child in reversed(element.children)])
-
-
-def _hexadecimal(text: str) -> int:
-    digits = text.strip().lower().removeprefix("0x")
-    end = 0
-    while end < len(digits) and digits[end] in "0123456789abcdef":
-        end += 1
-    return int(digits[:end], 16) if end else 0
-
-
-def _decimal(text: str | None) -> float:
-    try:
-        value = float(text) if text is not None else 0.0
-    except ValueError:
-        return 0.0
-    return value if value == value and abs(value) < 1e9 else 0.0

@@ -13,7 +13,7 @@ from ..settings import Settings
 from ..versions import Version
 from .gdr import GdrRules, relay_of
 from .nets import LocalNets, nearest
-from .paths import divert, merged, set_all_paths
+from .paths import divert, merged, set_all_paths, widest_of
 from .peers import Grant, Grants, P2pCheck, Peers, not_asked
 
 
@@ -40,6 +40,8 @@ class Computed:
         self._grants = grants
         if not paths_set:
             set_all_paths(system, version, settings)
+        if version.device_nodes and system.widest is None:
+            system.widest = widest_of(system)
         gpus = system.nodes["GPU"]
         self.direct = [list(gpu.paths["GPU"]) for gpu in gpus]
         """Paths between GPUs before any diversion, by index."""
@@ -76,7 +78,7 @@ class Computed:
             cpu = self.system.nodes["CPU"][dst.cpu] if dst.cpu is not None else None
             for src in gpus:
                 if cpu is not None and not self.first_p2p[src.index][dst.index].allowed:
-                    divert(cpu, src, dst)
+                    divert(cpu, src, dst, self.version)
             for src in gpus:
                 if src is dst:
                     continue
@@ -117,7 +119,7 @@ class Computed:
             if self.version.p2c == "nearest":
                 nets = [nets[near] for near in nearest(gpu, "NET")[0]]
             for net in nets:
-                way = merged(gpu.paths["CPU"][cpu].type, net.paths["CPU"][cpu].type)
+                way = self._way(gpu, net, cpu)
                 if way is PathType.P2C:
                     for paths, index in (
                         (gpu.paths["NET"], net.index),
@@ -127,6 +129,14 @@ class Computed:
                         nearer = min(PathType.P2C, there.type)
                         paths[index] = SystemPath(nearer, there.bandwidth_gbs, there.links)
 
+    def _way(self, gpu: SystemNode, net: SystemNode, cpu: int) -> PathType:
+        there = gpu.paths["CPU"][cpu].type
+        if self.version.merges_paths:
+            return merged(there, net.paths["CPU"][cpu].type)
+        # 2.27.3 asks for the whole path, and for that of the GPU to its CPU.
+        phb = gpu.paths["NET"][net.index].type is PathType.PHB
+        return PathType.P2C if phb and there is PathType.C2C else PathType.DIS
+
     def _to_nics(self) -> None:
         relays_off = self.settings.integer("NCCL_PXN_DISABLE", self.version.pxn_disable) == 1
         local = LocalNets(self.system, self.version, self.settings)
@@ -134,7 +144,8 @@ class Computed:
             for gpu in self.system.nodes["GPU"]:
                 if not relays_off:
                     self._relay(gpu, net, local)
-                if gpu.paths["NET"][net.index].type < PathType.PHB:
+                far = gpu.paths["NET"][net.index].type >= PathType.PHB
+                if self.version.diverts_far_nics or not far:
                     self._without_gdr(gpu, net, local)
         for net in self.system.nodes["NET"]:
             net.local_gpu = local.gpu(net.index)
@@ -166,7 +177,7 @@ class Computed:
             if gdr.mode == "Disabled":
                 return
         if near.bandwidth_gbs > own.bandwidth_gbs or own.type > self._beyond:
-            local.changed(gpu, divert(peer, gpu, net), net.index)
+            local.changed(gpu, divert(peer, gpu, net, self.version), net.index)
 
     def _without_gdr(self, gpu: SystemNode, net: SystemNode, local: LocalNets) -> None:
         relayed = gpu.paths["NET"][net.index].type is PathType.PXN
@@ -178,5 +189,5 @@ class Computed:
         gdr = self.gdr.check(gpu, net, send=False)
         if gdr.mode == "Disabled" and gpu.cpu is not None:
             cpu = self.system.nodes["CPU"][gpu.cpu]
-            local.changed(net, divert(cpu, net, gpu), gpu.index)
-            local.changed(gpu, divert(cpu, gpu, net), net.index)
+            local.changed(net, divert(cpu, net, gpu, self.version), gpu.index)
+            local.changed(gpu, divert(cpu, gpu, net, self.version), net.index)

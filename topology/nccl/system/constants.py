@@ -112,7 +112,7 @@ def inter_cpu_gbs(version: Version, vendor: str, family: int, model: int) -> flo
             return version.intel_gbs[-1][1]
         return next(gbs for least, gbs in version.intel_gbs if model >= least)
     if vendor == "amd":
-        return 16.0
+        return version.amd_gbs
     if vendor == "zhaoxin":
         return 9.0 if family == 7 and model == 0x5B else 6.0
     return LOCAL_GBS
@@ -129,3 +129,21 @@ def pci_switch_device(element: Element) -> int:
     ):
         total += strtoll(element.get(name) or "0")[0] << shift
     return total & (1 << 64) - 1
+
+
+def hexadecimal(text: str) -> int:
+    """The number that a text begins with in hexadecimal; 0 without one."""
+    digits = text.strip().lower().removeprefix("0x")
+    end = 0
+    while end < len(digits) and digits[end] in "0123456789abcdef":
+        end += 1
+    return int(digits[:end], 16) if end else 0
+
+
+def decimal(text: str | None) -> float:
+    """A number of a topology file; 0 without one, or with one that makes no sense."""
+    try:
+        value = float(text) if text is not None else 0.0
+    except ValueError:
+        return 0.0
+    return value if value == value and abs(value) < 1e9 else 0.0

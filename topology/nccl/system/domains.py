@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...model.element import Element
-from ..nodes import Kind, PathType, System, SystemNode, SystemPath
+from ..nodes import PathType, System, SystemNode, paths_to
 from ..settings import Settings
 from ..versions import Version
 from .build import build_system
@@ -59,20 +59,27 @@ def views(
     groups = domains(whole) if version.domains else [[g.rank for g in whole.nodes["GPU"]]]
     if len(groups) <= 1:
         return [_finish(computed, total, more_nodes, version, settings, grants)]
+    widest = whole.widest
     if _apart(whole):
         refusals = whole.refusals
         if prepared is None:
             set_all_paths(whole, version, settings)
         else:
             whole = prepared.system()
-        parts = [
-            Computed(_part(whole, group, refusals), version, settings, grants, paths_set=True)
-            for group in groups
-        ]
+        made = [_part(whole, group, refusals, version) for group in groups]
+        for part in made:
+            part.widest = widest
+        parts = [Computed(part, version, settings, grants, paths_set=True) for part in made]
     else:
+        made = [_trimmed(whole, root, group, version, ranks) for group in groups]
+        for part, group in zip(made, groups, strict=True):
+            if version.device_nodes:
+                set_all_paths(part, version, settings)
+                part.widest = widest
+                part.withdraw([gpu for gpu in part.nodes["GPU"] if gpu.rank not in group])
         parts = [
-            Computed(_trimmed(whole, root, group, version, ranks), version, settings, grants)
-            for group in groups
+            Computed(part, version, settings, grants, paths_set=version.device_nodes)
+            for part in made
         ]
         whole.let_go()
     return [_finish(part, total, more_nodes, version, settings, grants) for part in parts]
@@ -89,7 +96,7 @@ def _apart(system: System) -> bool:
     return not any(link.to.kind == "GPU" for gpu in system.nodes["GPU"] for link in gpu.links)
 
 
-def _part(whole: System, group: list[int], refusals: list[str]) -> System:
+def _part(whole: System, group: list[int], refusals: list[str], version: Version) -> System:
     """The system of some ranks, with the paths of the whole, which lead over no other GPU.
 
     GPUs are in one part each, and so are the paths that lead from them and to them. Switches have
@@ -97,28 +104,22 @@ def _part(whole: System, group: list[int], refusals: list[str]) -> System:
     """
     places = [gpu.index for gpu in whole.nodes["GPU"] if gpu.rank in group]
     part = System(hosts=whole.hosts, refusals=[*refusals])
+    if version.device_nodes:
+        part.withdrawn = [gpu for gpu in whole.nodes["GPU"] if gpu.rank not in group]
     for kind, nodes in whole.nodes.items():
         if kind == "GPU":
             part.nodes[kind] = [nodes[place] for place in places]
             for node in part.nodes[kind]:
-                node.paths = _paths_to(places, node)
+                node.paths = paths_to(places, node)
         elif kind in ("CPU", "NVS", "NET"):
             part.nodes[kind] = [
-                replace(node, paths=_paths_to(places, node), local_gpu=-1) for node in nodes
+                replace(node, paths=paths_to(places, node), local_gpu=-1) for node in nodes
             ]
         else:
             part.nodes[kind] = nodes
     for index, gpu in enumerate(part.nodes["GPU"]):
         gpu.index = index
     return part
-
-
-def _paths_to(places: list[int], node: SystemNode) -> dict[Kind, list[SystemPath]]:
-    """The paths of a node, of those to GPUs only the ones to these places."""
-    return {
-        kind: [paths[place] for place in places] if kind == "GPU" and paths else paths
-        for kind, paths in node.paths.items()
-    }
 
 
 def _trimmed(
@@ -128,10 +129,12 @@ def _trimmed(
     version: Version,
     ranks: dict[Place, int] | None,
 ) -> System:
-    """The system made anew, without the other GPUs."""
+    """The system made anew, without the other GPUs where these are no devices of their own."""
     part = build_system(root, version, ranks)
     for refusal in whole.refusals:
         part.refuse(refusal)
+    if version.device_nodes:
+        return part
     for gpu in [gpu for gpu in part.nodes["GPU"] if gpu.rank not in group]:
         part.remove(gpu)
     return part

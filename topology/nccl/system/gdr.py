@@ -20,7 +20,7 @@ class GdrCheck(NamedTuple):
     mode: str
     """"Default", "PCI" (over PCIe on a C2C system) or "Disabled"."""
     decided: str
-    """"nic", "gpu", "read flag", "read before sm80", "distance" or "near enough"."""
+    """"nic", "gpu", "read flag", "read without NVLink", "distance" or "near enough"."""
     distance: PathType = PathType.DIS
     """That of the relay GPU when the path goes through one."""
     allowed: PathType = PathType.PXB
@@ -30,7 +30,7 @@ class GdrCheck(NamedTuple):
 NO_GDR_NIC = GdrCheck("Disabled", "nic")
 NO_GDR_GPU = GdrCheck("Disabled", "gpu")
 READ_FLAG = GdrCheck("Disabled", "read flag")
-READ_BEFORE_SM80 = GdrCheck("Disabled", "read before sm80")
+READ_WITHOUT_NVLINK = GdrCheck("Disabled", "read without NVLink")
 
 
 def relay_of(gpu: SystemNode, net: SystemNode) -> SystemNode:
@@ -130,8 +130,9 @@ class GdrRules:
             if self._read == 0:
                 return READ_FLAG, receive
             # Old GPUs share PCIe with other flows; NVLink peers are the sign that they do not.
-            if gpu.sm < 80 and self._read < 0 and self._version.nvml_check and self._alone(gpu):
-                return READ_BEFORE_SM80, receive
+            old = gpu.sm < self._version.gdr_read_below_sm
+            if old and self._read < 0 and self._version.nvml_check and self._alone(gpu):
+                return READ_WITHOUT_NVLINK, receive
         return receive, receive
 
     def _receive(self, gpu: SystemNode, net: SystemNode) -> GdrCheck:

@@ -39,6 +39,22 @@ def cpu_above(node: SystemNode, came_from: SystemNode | None) -> SystemNode | No
     return None
 
 
+def circles(node: SystemNode, *, switches_only: bool, above: tuple[SystemNode, ...] = ()) -> bool:
+    """Whether the search for the CPU above a device comes back to a node that it left.
+
+    It takes the first PCI link of each node, downwards too, to switches and CPUs only or to devices
+    as well, and ends at a CPU (graph/topo.cc:findLocalCpu up to 2.25).
+    """
+    kinds = ("PCI", "CPU") if switches_only else ("PCI", "CPU", "GPU", "NIC")
+    for link in node.links:
+        if link.kind == "PCI" and link.to.kind in kinds:
+            if link.to.kind == "CPU":
+                return False
+            below = (*above, node)
+            return link.to in below or circles(link.to, switches_only=switches_only, above=below)
+    return False
+
+
 def parents_last(
     node: SystemNode, parent: SystemNode | None, above: tuple[SystemNode, ...] = ()
 ) -> bool:

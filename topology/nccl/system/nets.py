@@ -103,7 +103,11 @@ class LocalNets:
 
     def _owner(self, net: int) -> int:
         first, found = MAX_CHANNELS, -1
-        for gpu in self._nearest(self._system.nodes["NET"][net], "GPU"):
+        if self._version.net_owners == "near":
+            users = self._nearest(self._system.nodes["NET"][net], "GPU")
+        else:
+            users = list(range(len(self._system.nodes["GPU"])))
+        for gpu in users:
             nets, start, width = self._of(gpu)
             # The first channel for which `net` gives this NIC, if it ever does.
             channel = (nets.index(net) - start) % len(nets) if net in nets else width

@@ -13,7 +13,9 @@ from ..nodes import (
     SystemLink,
     SystemNode,
     SystemPath,
+    Widest,
 )
+from ..rounding import single
 from ..settings import Settings
 from ..versions import Version
 from .nets import nearest
@@ -30,6 +32,8 @@ LINK_TYPES: dict[LinkKind, PathType] = {
     "NET": PathType.LOC,  # only the way between NIC and GPU matters
 }
 
+
+WIDEST_TO: tuple[Kind, Kind] = ("GPU", "NET")
 
 LEADS: dict[Kind, tuple[Kind, ...]] = {
     "GPU": ("GPU", "NVS", "CPU", "NET"),
@@ -83,17 +87,17 @@ class _Walk:
         }
         """Numbers of the nodes whose paths to a kind are kept."""
         self.is_gpu = [node.kind == "GPU" for node in self.nodes]
-        back: dict[tuple[int, int, LinkKind], SystemLink] = {}
+        back: dict[tuple[int, int, str], SystemLink] = {}
         for node in self.nodes:
             for link in node.links:
-                back.setdefault((id(node), id(link.to), link.kind), link)
+                back.setdefault((id(node), id(link.to), self._kind(version, link)), link)
         self.onward = [
             [
                 _Onward(
                     self.number[id(link.to)],
                     link.bandwidth_gbs,
                     _step(node, link),
-                    back.get((id(link.to), id(node), link.kind)),
+                    back.get((id(link.to), id(node), self._kind(version, link))),
                 )
                 for link in node.links
             ]
@@ -112,6 +116,11 @@ class _Walk:
         self.most_gbs = max((link.bandwidth_gbs for link in joins), default=0.0)
         """Of one NVLink or xGMI joint."""
         self.past_nets = self.without_nets()
+
+    @staticmethod
+    def _kind(version: Version, link: SystemLink) -> str:
+        """What the link back must have in common with a link."""
+        return link.kind if version.kinds_apart else ""
 
     def without_nets(self) -> list[list[_Onward]]:
         """The links without those to NICs: behind them are only NICs, and no path joins two."""
@@ -229,12 +238,38 @@ def local_cpu(gpu: SystemNode, version: Version) -> int | None:
     return min(near, key=lambda index: ways[index].hops, default=None)
 
 
-def divert(via: SystemNode, src: SystemNode, dst: SystemNode) -> SystemPath:
+def widest_of(system: System) -> Widest:
+    """The most of any GPU, over the present paths (search.cc:ncclTopoSearchInit)."""
+    gpus = system.nodes["GPU"]
+    between, to_nets = (
+        max(
+            (way.bandwidth_gbs for gpu in gpus for way in gpu.paths.get(kind, ()) if way.links),
+            default=0.0,
+        )
+        for kind in WIDEST_TO
+    )
+    return Widest(between, to_nets, max((_links_gbs(gpu) for gpu in gpus), default=0.0))
+
+
+def _links_gbs(gpu: SystemNode) -> float:
+    nvlink = pci = 0.0
+    for link in gpu.links:
+        if link.kind == "NVL":
+            nvlink = single(nvlink + link.bandwidth_gbs)
+        elif link.kind == "PCI":
+            pci = single(link.bandwidth_gbs)
+    return max(pci, nvlink)
+
+
+def divert(via: SystemNode, src: SystemNode, dst: SystemNode, version: Version) -> SystemPath:
     """Replace a path by the one through a third node (graph/paths.cc:addInterStep)."""
     first = src.paths[via.kind][via.index]
     second = via.paths[dst.kind][dst.index]
+    kind = max(first.type, second.type)
+    if version.merges_paths:
+        kind = merged(first.type, second.type)
     path = SystemPath(
-        PathType.PXN if via.kind == "GPU" else merged(first.type, second.type),
+        PathType.PXN if via.kind == "GPU" else kind,
         min(first.bandwidth_gbs, second.bandwidth_gbs),
         first.links + second.links,
     )

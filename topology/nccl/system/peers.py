@@ -79,7 +79,7 @@ def default_limit(system: System, version: Version) -> PathType:
     if version.p2p_default != "pxb":
         near = arch == "arm" or (arch == "x86" and vendor in ("intel", "zhaoxin"))
         return PathType.PXB if near else PathType.SYS
-    pair_on_amd = arch == "x86" and vendor == "amd" and len(system.nodes["GPU"]) <= 2
+    pair_on_amd = arch == "x86" and vendor == "amd" and len(system.devices) <= 2
     return PathType.SYS if pair_on_amd else PathType.PXB
 
 
@@ -129,6 +129,11 @@ class Peers:
         # AMD's GPUs pass on what is not for them: RCCL lets none copy it (graph/paths.cc).
         if len(path.links) == 2 and self._nccl:
             middle = relay_between(path)
+            if middle is not None and middle in self._system.withdrawn:
+                self._system.refuse(
+                    f"NVLink from rank {src.rank} to rank {dst.rank} leads through a GPU of "
+                    "another domain of the host"
+                )
         here = src.host == dst.host
         within = kind <= self.limit and (here or self._joined)
         read = kind is PathType.NVL and src.sm == dst.sm == 80

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .inputs import TuningInput, single
+from ..rounding import single
+from .inputs import TuningInput
 from .version import Row, generation
 
 GATHERS = ("AllGather", "ReduceScatter")

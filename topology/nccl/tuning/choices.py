@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ..prediction import AlgorithmChoice, Tuning
-from .inputs import TuningInput, single
+from ..rounding import single
+from .inputs import TuningInput
 from .schedule import channel_range
 from .version import PROTOCOLS
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from ..prediction import Graphs, SearchGraph
+from ..rounding import single
 from ..settings import Settings
 from .version import TuningVersion, tuning_version
 
@@ -24,11 +24,6 @@ NOTHING = SearchGraph(
 
 TREE_PATTERN = 3
 """A tree that is neither balanced nor split."""
-
-
-def single(value: float) -> float:
-    """The nearest single-precision number: ties between algorithms fall as they do in NCCL."""
-    return float(struct.unpack("f", struct.pack("f", value))[0])
 
 
 @dataclass(frozen=True, kw_only=True)

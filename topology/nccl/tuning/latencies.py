@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from ..rounding import single
 from .bandwidths import ROOTED, steps_of
-from .inputs import TuningInput, single
+from .inputs import TuningInput
 from .version import PROTOCOLS
 
 OVERHEADS = {("x86", "intel"): 1.0, ("x86", "amd"): 2.0}

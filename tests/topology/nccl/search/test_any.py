@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 
 from gputop.topology.nccl.nodes import PathType, System, SystemLink, SystemNode
 from gputop.topology.nccl.prediction import SearchGraph
+from gputop.topology.nccl.rounding import single
 from gputop.topology.nccl.search import field
 from gputop.topology.nccl.search import graphs as remembering
 from gputop.topology.nccl.search.attempt import Attempt
-from gputop.topology.nccl.search.draft import GraphDraft, budget, single, times
+from gputop.topology.nccl.search.draft import GraphDraft, budget, times
 from gputop.topology.nccl.search.field import Field
 from gputop.topology.nccl.search.graphs import search_graphs
 from gputop.topology.nccl.search.orders import Orders

@@ -148,7 +148,7 @@ def test_the_ladders_follow_the_version() -> None:
     hopper, _ = version_for("nccl-2.28.3")
     assert search_version(hopper).number == "2.27.7"
     known = {(version.library, version.number) for version in search_versions()}
-    assert {("nccl", "2.20.3"), ("nccl", "2.30.3"), ("rccl", "2.21.5")} <= known
+    assert {("nccl", "2.18.5"), ("nccl", "2.30.3"), ("rccl", "2.21.5")} <= known
 
 
 def test_an_older_version_and_rccl_say_that_they_are_estimates() -> None:
@@ -158,7 +158,7 @@ def test_an_older_version_and_rccl_say_that_they_are_estimates() -> None:
     assert older is not None
     assert exact.estimate is None
     assert older.estimate is not None
-    assert "2.20" in older.estimate
+    assert "2.18.5" in older.estimate
 
 
 def test_cross_nic_changes_where_channels_end() -> None:

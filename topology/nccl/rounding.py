@@ -1,0 +1,10 @@
+"""Numbers as the library keeps them."""
+
+from __future__ import annotations
+
+import struct
+
+
+def single(value: float) -> float:
+    """The nearest number that a 32-bit float holds: ties fall as they do in the library."""
+    return float(struct.unpack("f", struct.pack("f", value))[0])
