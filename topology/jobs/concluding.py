@@ -44,7 +44,7 @@ def conclude(
     ranks = ranks_of(job, snapshot.machine, snapshot.readings, heard)
     name = _program(job, heard)
     count = _count(job, ranks)
-    said, verdict = sentence(name, count, ranks, heard.ras, groups, silence)
+    said, verdict = sentence(name, count, ranks, heard.ras, groups, silence, job.world_size)
     labels = {rank.pid: rank.label for rank in ranks if rank.pid is not None}
     cpus = host_cpus(snapshot.machine.host)
     told = [

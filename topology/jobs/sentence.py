@@ -22,11 +22,15 @@ def sentence(
     ras: Sequence[RasStanding],
     groups: Sequence[RecordedGroup],
     silence: str,
+    world: int | None = None,
 ) -> tuple[str, str]:
-    """The sentence and its verdict; `count`: "4 ranks", `silence`: why RAS says nothing."""
+    """The sentence and its verdict; `count`: "4 ranks", `silence`: why RAS says nothing.
+
+    `world`: ranks of the job on all nodes, where that is known.
+    """
     head = f"{program}: {count}"
     guilty = [rank for rank in ranks if rank.trouble is not None]
-    waiting = waiting_of(ras, groups, guilty)
+    waiting = waiting_of(ras, groups, guilty, world)
     differences = [(group, text) for group in groups for text in group.differences]
     named = _named(guilty)
     if guilty and waiting is not None:
@@ -67,12 +71,16 @@ def _quiet(head: str, ras: Sequence[RasStanding], silence: str) -> tuple[str, st
 
 
 def waiting_of(
-    ras: Sequence[RasStanding], groups: Sequence[RecordedGroup], guilty: Sequence[RankStanding]
+    ras: Sequence[RasStanding],
+    groups: Sequence[RecordedGroup],
+    guilty: Sequence[RankStanding],
+    world: int | None = None,
 ) -> Waiting | None:
     """Who waits in what; None where nothing proves that anybody does.
 
     By RAS ranks wait where none launched anything between two answers, and one of the communicator
     is behind or does not answer; by a dump, where a collective that they entered has not ended.
+    A communicator of all `world` ranks needs no name.
     """
     for each in ras:
         lost = each.pids & {rank.pid for rank in guilty if rank.pid is not None} or (
@@ -86,8 +94,10 @@ def waiting_of(
         if number > 0 and kinds:
             size = each.communicator.size
             named = any(group.name == DEFAULT and group.size == size for group in groups)
-            whose = DEFAULT if named else f"communicator of {counted(size, 'rank')}"
-            return number, f"{last_of(kinds)} of the {whose}", RAS
+            whose = f" of the communicator of {counted(size, 'rank')}"
+            if named or size == world:
+                whose = f" of the {DEFAULT}" if named else ""
+            return number, f"{last_of(kinds)}{whose}", RAS
     for group in groups:
         if group.waiting and group.furthest is not None:
             what = f"{spoken(group.furthest.name)} {group.furthest.number}"

@@ -28,9 +28,18 @@ PLACES = {
 
 
 def head_lines(
-    found: Sequence[Job], snapshot: NodeSnapshot, findings: Sequence[Finding], width: int
+    found: Sequence[Job],
+    snapshot: NodeSnapshot,
+    findings: Sequence[Finding],
+    width: int,
+    sentence: Line | None = None,
 ) -> tuple[Line, Line]:
-    """The worst finding about a job, else who runs; then the jobs, or how their ranks are bound."""
+    """The worst finding about a job, else who runs; then the jobs, or how their ranks are bound.
+
+    `sentence`: what a job says that hangs; it comes before all others.
+    """
+    if sentence is not None:
+        return cut(sentence, width), head_lines(found, snapshot, findings, width)[0]
     jobs, free = _jobs(found, snapshot), _free(snapshot)
     crowd = crowded(user.reading for job in found for user in job.processes)
     if crowd:

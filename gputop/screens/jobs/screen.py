@@ -11,45 +11,40 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.worker import get_current_worker
 
+from gputop.screens.jobs.about import about, about_jobs, nothing
 from gputop.screens.jobs.details import detail_lines, heading
 from gputop.screens.jobs.head import head_lines
 from gputop.screens.jobs.list import JobList, JobRow, rows_of
+from gputop.screens.jobs.standing import (
+    asked,
+    headline,
+    is_live,
+    of_demo,
+    standing_lines,
+    standing_of,
+)
 from gputop.screens.jobs.variables import VariableDetails, process_with_variables, work_out
 from gputop.screens.jobs.why import why_job
 from gputop.screens.listed import ListedView
 from gputop.topology.jobs.grouping import jobs
+from gputop.topology.model.page import SIMULATED
 from gputop.widgets.board import Board
-from gputop.widgets.key import note, scroll_keys, select_keys
+from gputop.widgets.key import Key, note, scroll_keys, select_keys
 
 if TYPE_CHECKING:
-    from gputop.live.findings import Shown
     from gputop.screens.host import ScreenHost
     from gputop.screens.selection import PickedDevices
-    from gputop.topology.diagnosis.finding import Finding
+    from gputop.topology.jobs.asking import JobsAnswer
     from gputop.topology.jobs.grouping import GpuUser, Job
     from gputop.topology.model.page import Page
     from gputop.topology.model.snapshot import NodeSnapshot
     from gputop.topology.report import Report
+    from gputop.widgets.spans import Line
 
-GROUP = "job flags"
+GROUP, ASKING = "job flags", "jobs asked"
 PAUSE_SECONDS = 0.1
 """How long a request waits for a later one: moving through the list predicts nothing on the way."""
 LIMIT_KEPT = 64
-ABOUT_JOBS = frozenset(
-    {
-        "containers-apart",
-        "gpu-memory-unlisted",
-        "gpu-shared",
-        "job-zombie",
-        "numa-binding",
-        "rank-gpu-idle",
-        "rank-stopped",
-        "ranks-differ",
-        "ranks-share-cpus",
-        "ranks-share-gpu",
-    }
-)
-"""Rules whose findings are shown beside the job that they are about."""
 
 
 class JobRequest(NamedTuple):
@@ -79,6 +74,7 @@ class JobsScreen(ListedView):
             "near: CPUs at the GPU's NUMA node; partly; ✗ far; ✗ shared: more ranks than CPUs",
         ),
         note("variables", "* acts here, ! without effect, ? unknown name"),
+        Key("r", "ask_jobs", help="ask the jobs again: /proc, NCCL's RAS on this machine, dumps"),
         note("y", "copy what is known of it"),
         note("p", "probe its GPUs"),
         *scroll_keys("scroll_details", 5, "scroll the panel", "more"),
@@ -94,8 +90,19 @@ class JobsScreen(ListedView):
             self.request = request
             self.details = details
 
+    class Asked(Message):
+        """A thread has asked the jobs of this machine."""
+
+        def __init__(self, answer: JobsAnswer) -> None:
+            super().__init__()
+            self.answer = answer
+
     def __init__(self, name: str, gputop: ScreenHost) -> None:
         super().__init__(name, gputop)
+        self._answer: JobsAnswer | None = None
+        """What the jobs said last."""
+        self._answered_for: object = None
+        """The processes that a demo answered for."""
         self._known: list[tuple[JobRequest, VariableDetails]] = []
         """The last answers, the newest at the end."""
         self._request: JobRequest | None = None
@@ -108,9 +115,34 @@ class JobsScreen(ListedView):
             yield JobList(id="job-list", classes="titled")
             yield Board(id="job", classes="titled")
 
+    def on_screen_resume(self) -> None:
+        """Ask the jobs whenever the screen is opened."""
+        super().on_screen_resume()
+        self.action_ask_jobs()
+
+    def action_ask_jobs(self) -> None:
+        """Ask the jobs of this machine, in a thread; a demo or a recording has none to ask."""
+        report = self.report
+        if report is None or not is_live(report.snapshot):
+            return
+        snapshot = report.snapshot
+
+        def work() -> None:
+            self.post_message(self.Asked(asked(snapshot)))
+
+        self.run_worker(work, thread=True, exclusive=True, group=ASKING, exit_on_error=False)
+
+    def on_jobs_screen_asked(self, message: Asked) -> None:
+        """Show what the jobs said."""
+        self._answer = message.answer
+        self.redraw()
+
     def draw(self, report: Report) -> None:
         """Update both parts; on most ticks only figures have changed."""
         snapshot = report.snapshot
+        if not is_live(snapshot) and self._answered_for != snapshot.readings.processes:
+            self._answered_for = snapshot.readings.processes
+            self._answer = of_demo(snapshot)
         table, board = self._list, self.query_one("#job", Board)
         listed = (snapshot.readings.gpus, snapshot.readings.processes, snapshot.machine)
         found = jobs(snapshot)
@@ -123,6 +155,7 @@ class JobsScreen(ListedView):
             report.diagnosis,
             self.gputop.findings.quiet,
             tuple(map(id, self._known)),
+            id(self._answer),
             table.selected,
         )
 
@@ -132,11 +165,12 @@ class JobsScreen(ListedView):
         findings = () if shown is None else about_jobs(shown.findings)
 
         def draw() -> None:
-            lines = head_lines(found, report.snapshot, findings, width)
+            first = headline(self._answer, report.snapshot)
+            lines = head_lines(found, report.snapshot, findings, width, first)
             head.show([((" ", ""), *line) for line in lines])
 
         quiet = self.gputop.findings.quiet
-        head.draw_once(draw, *listed, report.diagnosis, quiet, width)
+        head.draw_once(draw, *listed, report.diagnosis, quiet, width, id(self._answer))
 
     def _draw_list(self, found: tuple[Job, ...], snapshot: NodeSnapshot) -> None:
         count = sum(len(job.processes) for job in found)
@@ -155,7 +189,15 @@ class JobsScreen(ListedView):
         board.caption(heading(row))
         width = max((board.scrollable_content_region.width or 60) - 1, 30)
         variables = self._variables(report, row)
-        board.show(detail_lines(row, report.snapshot, variables, about(row, self.shown), width))
+        lines = detail_lines(row, report.snapshot, variables, about(row, self.shown), width)
+        board.show((*self._standing(row, report, width), *lines))
+
+    def _standing(self, row: JobRow, report: Report, width: int) -> Iterable[Line]:
+        found = standing_of(self._answer, [user.pid for user in row.job.processes])
+        if found is None:
+            return ()
+        mark = "" if is_live(report.snapshot) else f", {SIMULATED}"
+        return standing_lines(found, None if row.user is None else row.user.pid, width, mark)
 
     def _variables(self, report: Report, row: JobRow) -> VariableDetails | None:
         """The answer for this row; requested if there is none yet."""
@@ -232,30 +274,6 @@ class JobsScreen(ListedView):
         if row is None or report is None:
             return None
         return why_job(row, report.snapshot, about(row, self.shown))
-
-
-def about_jobs(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Those of the findings that are about running jobs."""
-    return tuple(finding for finding in findings if finding.id in ABOUT_JOBS)
-
-
-def about(row: JobRow, shown: Shown | None) -> tuple[Finding, ...]:
-    """Findings on running jobs that name a GPU of this job, without silenced ones."""
-    mine = set(row.job.gpus if row.user is None else row.user.gpus)
-    findings = () if shown is None else about_jobs(shown.findings)
-    return tuple(finding for finding in findings if not mine.isdisjoint(finding.devices))
-
-
-def nothing(snapshot: NodeSnapshot) -> str:
-    """Why the list is empty, as far as that is known."""
-    lists = [gpu.processes for gpu in snapshot.readings.gpus]
-    if not lists or None in lists:
-        return "the driver does not say which processes use the GPUs"
-    host = snapshot.machine.host
-    container = None if host is None else host.container
-    if container is not None and container.kind is not None:
-        return "no process is listed; from inside a container the host's are not seen"
-    return "no process uses a GPU"
 
 
 SCREEN = JobsScreen

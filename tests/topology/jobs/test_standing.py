@@ -67,8 +67,7 @@ def test_a_stopped_rank_is_named_and_those_that_wait_are_counted(snapshot: NodeS
     ras = asked(counts(*[1042] * 5, lost=(missing(2, 41002),)))
     job = told(snapshot, activities(p41002="stopped"), ras)
     assert job.sentence == (
-        "train.py: 6 ranks, 5 wait in all-reduce 1042 of the communicator of 6 ranks, "
-        "rank 2 (pid 41002, GPU2) is stopped (T)"
+        "train.py: 6 ranks, 5 wait in all-reduce 1042, rank 2 (pid 41002, GPU2) is stopped (T)"
     )
     assert job.verdict == HANGS
     assert (job.facts[0].origin, job.facts[1].origin) == ("/proc", "RAS")

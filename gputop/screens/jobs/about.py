@@ -1,0 +1,52 @@
+"""Which findings are about a job, and why there may be none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gputop.live.findings import Shown
+    from gputop.screens.jobs.list import JobRow
+    from gputop.topology.diagnosis.finding import Finding
+    from gputop.topology.model.snapshot import NodeSnapshot
+
+ABOUT_JOBS = frozenset(
+    {
+        "containers-apart",
+        "gpu-memory-unlisted",
+        "gpu-shared",
+        "job-zombie",
+        "numa-binding",
+        "rank-gpu-idle",
+        "rank-stopped",
+        "ranks-differ",
+        "ranks-share-cpus",
+        "ranks-share-gpu",
+    }
+)
+"""Rules whose findings are shown beside the job that they are about."""
+
+
+def about_jobs(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Those of the findings that are about running jobs."""
+    return tuple(finding for finding in findings if finding.id in ABOUT_JOBS)
+
+
+def about(row: JobRow, shown: Shown | None) -> tuple[Finding, ...]:
+    """Findings on running jobs that name a GPU of this job, without silenced ones."""
+    mine = set(row.job.gpus if row.user is None else row.user.gpus)
+    findings = () if shown is None else about_jobs(shown.findings)
+    return tuple(finding for finding in findings if not mine.isdisjoint(finding.devices))
+
+
+def nothing(snapshot: NodeSnapshot) -> str:
+    """Why the list is empty, as far as that is known."""
+    lists = [gpu.processes for gpu in snapshot.readings.gpus]
+    if not lists or None in lists:
+        return "the driver does not say which processes use the GPUs"
+    host = snapshot.machine.host
+    container = None if host is None else host.container
+    if container is not None and container.kind is not None:
+        return "no process is listed; from inside a container the host's are not seen"
+    return "no process uses a GPU"

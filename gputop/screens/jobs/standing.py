@@ -1,0 +1,92 @@
+"""What the jobs say of themselves: asked when the screen opens and on a key, never on a tick."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from gputop.simulating.jobs import simulated
+from gputop.terminal.clean import clean
+from gputop.topology.jobs.asking import JobsAnswer, ask_live
+from gputop.topology.jobs.standing import BAD, FAULTY, HANGS, RUNS, JobStanding
+from gputop.topology.model.page import SIMULATED
+from gputop.topology.model.snapshot import NodeSnapshot
+from gputop.topology.recorded.demos.demo import names
+from gputop.widgets.spans import Line, wrapped
+
+DEMO = "demo "
+SIGNS = {HANGS: ("✗", "bad"), FAULTY: ("▼", "warn"), RUNS: ("✓", "good")}
+"""Verdict -> sign and ink; ? where nothing proves one."""
+ORDER = (HANGS, FAULTY)
+"""The verdicts that stand above the list, the worst first."""
+
+
+def is_live(snapshot: NodeSnapshot) -> bool:
+    """Whether the jobs are those of this machine, which may be asked."""
+    return snapshot.source == ("live",)
+
+
+def of_demo(snapshot: NodeSnapshot) -> JobsAnswer | None:
+    """The simulated answer of a demo; None for anything else."""
+    source = snapshot.source[0] if len(snapshot.source) == 1 else ""
+    name = source.removeprefix(DEMO)
+    return simulated(snapshot, name) if source.startswith(DEMO) and name in names() else None
+
+
+def asked(snapshot: NodeSnapshot) -> JobsAnswer:
+    """Ask the jobs of this machine, which takes up to some seconds: for a thread alone."""
+    return ask_live(snapshot, ras=True)
+
+
+def headline(answer: JobsAnswer | None, snapshot: NodeSnapshot) -> Line | None:
+    """The sentence about the job that is worst off; None where none hangs or is faulty."""
+    found = [job for job in (answer.jobs if answer else ()) if job.verdict in ORDER]
+    if not found:
+        return None
+    worst = min(found, key=lambda job: ORDER.index(job.verdict))
+    sign, ink = SIGNS[worst.verdict]
+    more = f" · {len(found) - 1} more" if len(found) > 1 else ""
+    mark = "" if is_live(snapshot) else f" · {SIMULATED}"
+    text = f"{sign} {clean(worst.sentence, 1000)}"
+    return ((text, f"{ink} bold"), (f"{more}{mark}", "muted"))
+
+
+def standing_of(answer: JobsAnswer | None, pids: Sequence[int]) -> JobStanding | None:
+    """What was said about the job of these processes."""
+    mine = set(pids)
+    return next(
+        (
+            job
+            for job in (answer.jobs if answer else ())
+            if mine & {rank.pid for rank in job.ranks if rank.pid is not None}
+        ),
+        None,
+    )
+
+
+def standing_lines(job: JobStanding, pid: int | None, width: int, mark: str) -> Iterator[Line]:
+    """The sentence with its facts and next steps; of one process, what is said of it alone."""
+    sign, ink = SIGNS.get(job.verdict, ("?", "warn"))
+    title = f"Where it stands{mark}"
+    if pid is not None:
+        rank = next((each for each in job.ranks if each.pid == pid), None)
+        if rank is None or not (rank.place or rank.trouble):
+            return
+        yield ((title, "key bold"),)
+        if rank.trouble:
+            text = f" {clean(rank.trouble, 300)} [{rank.origin}]"
+            yield from wrapped(((text, "bad"),), width, 1)
+        if rank.place:
+            text = f" last collective: {clean(rank.place, 60)} [{rank.place_origin}]"
+            yield from wrapped(((text, ""),), width, 1)
+        yield ()
+        return
+    yield ((title, "key bold"),)
+    yield from wrapped(((f"{sign} {clean(job.sentence, 1000)}", ink),), width, 2)
+    for fact in job.facts:
+        text = f" {'✗' if fact.weight == BAD else '•'} {clean(fact.text, 400)} [{fact.origin}]"
+        yield from wrapped(((text, ""),), width, 3)
+    for text in job.unknown:
+        yield from wrapped(((f" ? {clean(text, 400)}", "muted"),), width, 3)
+    for step in job.steps:
+        yield from wrapped(((f"   {clean(step, 200)}", "strong"),), width, 5)
+    yield ()
