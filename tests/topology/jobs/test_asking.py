@@ -1,0 +1,85 @@
+"""Asking the jobs of this machine: /proc twice, RAS twice, dumps where the ranks write them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from gputop.topology.jobs import asking
+from gputop.topology.jobs.asking import Asker, JobsAnswer, ask_live
+from gputop.topology.jobs.ras.answer import parse
+from gputop.topology.jobs.ras.client import RasReply
+from gputop.topology.jobs.ras.places import RasPlace
+from gputop.topology.jobs.standing import FAULTY, HANGS
+from gputop.topology.model.snapshot import NodeSnapshot
+from gputop.topology.recorded.feeds import DemoFeed
+from gputop.topology.sources.files.tree import FolderTree
+from tests.topology.jobs.flight.test_compare import dumped, entry
+from tests.topology.jobs.ras.service import document, missing, rank
+from tests.topology.jobs.test_activity import process
+
+
+@pytest.fixture
+def snapshot() -> NodeSnapshot:
+    return replace(DemoFeed("hgx-h100-8", version="test").at(0), source=("live",))
+
+
+class Machine:
+    """A folder like /proc with six ranks; one is gone, and RAS does not hear of it."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.now = 0.0
+        self.asked: list[str] = []
+        for pid in range(41000, 41005):
+            process(root, pid, "T" if pid == 41003 else "R", 100)
+            folder = root / "proc" / str(pid)
+            (folder / "cmdline").write_text("python3\0train.py\0")
+            (folder / "environ").write_text(f"TORCH_FR_DUMP_TEMP_FILE={root}/dump_\0")
+
+    def answer(self, snapshot: NodeSnapshot, *, ras: bool) -> JobsAnswer:
+        asker = Asker(FolderTree(self.root), self.sleep, lambda: self.now, self.reply)
+        return ask_live(snapshot, ras=ras, asker=asker)
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+    def reply(self, place: RasPlace, seconds: float) -> RasReply:
+        self.asked.append(place.address)
+        left = [rank(n, 41000 + n, 9) for n in range(5) if n != 3]
+        data = document(left, [missing(3, 41003), missing(5, 41005)])
+        return RasReply(place=place, answers=(parse(data),))
+
+
+def test_what_proc_and_ras_say_together(tmp_path: Path, snapshot: NodeSnapshot) -> None:
+    machine = Machine(tmp_path)
+    (job,) = machine.answer(snapshot, ras=True).jobs
+    assert machine.asked == ["localhost:28028"] * 2
+    assert job.verdict == HANGS
+    assert job.sentence == (
+        "train.py: 6 ranks, 4 wait in all-reduce 9, rank 3 (pid 41003, GPU3) is stopped (T) and "
+        "rank 5 (pid 41005, GPU5) has ended: no such process"
+    )
+
+
+def test_ras_is_asked_only_when_that_is_wanted(tmp_path: Path, snapshot: NodeSnapshot) -> None:
+    machine = Machine(tmp_path)
+    answer = machine.answer(snapshot, ras=False)
+    assert (machine.asked, answer.ras, answer.jobs[0].verdict) == ([], (), FAULTY)
+
+
+def test_dumps_of_the_ranks_here_are_read(
+    tmp_path: Path, snapshot: NodeSnapshot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs = dict(snapshot.readings.processes[0].namespaces or ())["mnt"]
+    monkeypatch.setattr(asking, "namespaces", lambda _: {"mnt": f"mnt:[{theirs}]"})
+    early = [replace(each, started_at=1.0) for each in snapshot.readings.processes]
+    there = replace(snapshot, readings=replace(snapshot.readings, processes=tuple(early)))
+    machine = Machine(tmp_path)
+    (tmp_path / "dump_0").write_bytes(dumped(entry(1), entry(2, state="started")))
+    (tmp_path / "dump_1").write_bytes(dumped(entry(1)))
+    answer = machine.answer(there, ras=False)
+    assert [dump.rank for dump in answer.dumps.dumps] == [0, 1]
+    assert "rank 1 (pid 41001, GPU1)" in str(answer.jobs[0].facts)
