@@ -16,6 +16,8 @@ def computed(comm: TuningInput, collective: str, algorithm: str, protocol: str) 
         return algorithm == "RING"
     if collective in GATHERS and algorithm not in ("PAT", "RING", "NVLS", "COLLNET_DIRECT"):
         return False
+    if collective in GATHERS and comm.version.nvls_model == "steps" and algorithm != "RING":
+        return False
     if algorithm == "PAT":
         return collective in GATHERS and protocol == "SIMPLE" and pat_enabled(comm)
     if algorithm in ("NVLS", "NVLS_TREE"):
@@ -101,11 +103,13 @@ def tree(comm: TuningInput, protocol: str, bus: float) -> float:
 
 
 def nvls_channel(comm: TuningInput, collective: str, algorithm: str) -> float:
-    """Bandwidth of one NVLS channel; NCCL's model changed in 2.27 and 2.28."""
+    """Bandwidth of one NVLS channel; NCCL's model changed in 2.19, 2.27 and 2.28."""
     graph = comm.graph(algorithm)
     intra, inter = single(graph.bw_intra), single(graph.bw_inter)
     if comm.version.nvls_model == "efficiency":
         return efficient(comm, collective, algorithm, intra, inter)
+    if comm.version.nvls_model == "steps":
+        return intra if comm.nodes <= 2 else inter
     if algorithm == "NVLS_TREE":
         return min(intra, inter if comm.nodes <= 2 else single(inter / 2))
     if comm.version.nvls_model == "gather" and collective in GATHERS:
@@ -137,6 +141,8 @@ def ratio(comm: TuningInput, collective: str, algorithm: str) -> float:
     version = comm.version
     if collective in GATHERS and algorithm != "RING" and not (nvls and version.nvls_gather_ratio):
         return 1.0
+    if version.nvls_model == "steps" and algorithm == "NVLS_TREE" and comm.nodes > 1:
+        return single(0.7 * comm.nodes / (2 * (comm.nodes - 1)))
     if nvls and version.nvls_model != "efficiency":
         return single(5.0 / 6.0)
     if nvls or algorithm == "RING":

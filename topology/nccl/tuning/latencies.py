@@ -22,10 +22,14 @@ def latency(comm: TuningInput, collective: str, algorithm: str, protocol: str) -
     more, doublings = comm.ranks // comm.nodes - 1, comm.nodes.bit_length() - 1
     if algorithm == "TREE":
         return single(base + single(2 * (more * intra + doublings * inter)))
-    if algorithm == "COLLNET_DIRECT":  # 0.4 us a rank to serialise
-        return single(base + 2 * (min(1, more) * intra + more * 0.4) + inter)
+    if algorithm == "COLLNET_DIRECT":  # so long a rank takes to serialise
+        each = 0.5 if version.nvls_model == "steps" else 0.4
+        return single(base + 2 * (min(1, more) * intra + more * each) + inter)
     if algorithm == "COLLNET_CHAIN":
         return single(base + single(2 * more * intra + inter))
+    if algorithm.startswith("NVLS") and version.nvls_model == "steps":
+        across_all = 2 * (comm.nodes - 1) if algorithm == "NVLS_TREE" else int(comm.nodes > 1)
+        return single(base + across_all * network(comm, algorithm, protocol))
     if algorithm == "NVLS":
         return single(intra + inter) if comm.nodes > 1 else intra
     if algorithm == "NVLS_TREE":

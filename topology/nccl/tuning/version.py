@@ -29,7 +29,7 @@ class TuningVersion(VersionEntry, frozen=True, kw_only=True, forbid_unknown_fiel
     inter_steps: Literal["nodes", "nodes-1"]
     net_as_tree: bool
     pattern_of: Literal["own", "all"]
-    nvls_model: Literal["min", "gather", "efficiency"]
+    nvls_model: Literal["steps", "min", "gather", "efficiency"]
     nvls_gather_ratio: bool
     ll128_sms: tuple[int, ...]
     ll128_mixed_from: int

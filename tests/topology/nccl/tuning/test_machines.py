@@ -92,7 +92,8 @@ def test_every_version_finds_the_one_it_follows() -> None:
 
     assert since("2.28.9+cuda13.0") == "2.28.9"
     assert since("2.27.5") == "2.27.3"
-    assert since("2.18.1") == "2.20.3"
+    assert since("2.18.1") == "2.18.3"
+    assert since("2.18.6") == "2.18.3"
     assert since("9.9.9") == tuning_versions()[-1].number
     assert assumption("nccl", "2.28.9+cuda13.0") is None
     assert "untested" in (assumption("nccl", "2.26.2") or "")

@@ -117,3 +117,25 @@ def test_choices_switch_where_nccls_own_code_does(
     name: str, comm: TuningInput, wanted: dict[str, str]
 ) -> None:
     assert {collective: switches(comm, collective) for collective in wanted} == wanted
+
+
+def test_2_18_has_cheap_trees_and_multicast_for_all_reduce_alone() -> None:
+    """Figures worked out by hand from graph/tuning.cc of 2.18.6 and 2.19.3."""
+    found = {}
+    for number in ("2.18.6", "2.19.3"):
+        one = tuning(replace(H100, number=number))
+        found[number] = (
+            one["AllReduce"]["TREE"]["SIMPLE"][0],
+            *one["AllReduce"]["NVLS"]["SIMPLE"],
+            one["AllGather"]["NVLS"]["SIMPLE"][1],
+        )
+    assert found["2.18.6"] == pytest.approx((2 * 7 * 4, 23, 8 * 40 * 5 / 6, 0.0))
+    assert found["2.19.3"] == pytest.approx((2 * 7 * 28, 23, 8 * 40 * 5 / 6, 8 * 40 * 5 / 6))
+
+
+def test_between_nodes_2_18_counts_the_steps_of_nvls_trees() -> None:
+    four = replace(H100, number="2.18.6", nodes=4, ranks=32)
+    time, gbs = tuning(four)["AllReduce"]["NVLS_TREE"]["SIMPLE"]
+    assert time == pytest.approx(23 + 2 * 3 * 19)
+    assert gbs == pytest.approx(8 * 60 * 0.7 * 4 / 6)
+    assert tuning(four)["AllReduce"]["NVLS"]["SIMPLE"][0] == pytest.approx(23 + 18)
