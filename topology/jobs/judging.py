@@ -151,6 +151,8 @@ def _lost(lost: MissingRank, heard: Heard) -> Told:
         return "has ended: no such process", PROC, False
     if lost.dead:
         return "is given up by RAS, which cannot reach its process", RAS, False
+    if lost.unresponsive and lost.pid in heard.activities:
+        return "does not answer RAS, though its process is there", RAS, False
     if lost.unresponsive:
         return "does not answer RAS: its process is stopped, ended or cut off", RAS, False
     return "has left the communicator", RAS, False

@@ -162,7 +162,7 @@ def test_dumps_with_other_sizes(snapshot: NodeSnapshot) -> None:
     sides = [dumped(entry(1, size=size, state="started")) for size in (4, 5)]
     dumps = FoundDumps(dumps=tuple(parse_dump(side, f"d_{n}") for n, side in enumerate(sides)))
     (job,) = of_files(None, dumps).jobs
-    assert "collective 1 is other sizes on some ranks: 4 on rank 0; 5 on rank 1" in job.sentence
+    assert "collective 1 has other sizes on some ranks: 4 on rank 0; 5 on rank 1" in job.sentence
     assert job.verdict == HANGS
 
 

@@ -129,21 +129,21 @@ def _differences(entered: dict[int, dict[int, RecordedCall]]) -> Iterable[str]:
     for number in numbers:
         calls = {rank: own[number] for rank, own in entered.items() if number in own}
         for what, said in (
-            ("another collective", {rank: call.name for rank, call in calls.items()}),
-            ("other sizes", {rank: _shape(call) for rank, call in calls.items()}),
+            ("is another collective", {rank: call.name for rank, call in calls.items()}),
+            ("has other sizes", {rank: _shape(call) for rank, call in calls.items()}),
             (
-                "other types",
+                "has other types",
                 {rank: ", ".join(call.input_types or ()) for rank, call in calls.items()},
             ),
         ):
             told = {rank: text for rank, text in said.items() if text}
             # Gather, scatter and broadcast may have tensors at their root alone.
-            even = what == "another collective" or all(
+            even = what == "is another collective" or all(
                 call.name.startswith(("all_reduce", "all_gather", "reduce_scatter", "broadcast"))
                 for call in calls.values()
             )
             if even and len(set(told.values())) > 1:
-                yield f"collective {number} is {what} on some ranks: {_by_value(told)}"
+                yield f"collective {number} {what} on some ranks: {_by_value(told)}"
                 return
 
 

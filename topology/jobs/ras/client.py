@@ -25,6 +25,7 @@ OPENED = 6
 """Connections of one round."""
 ROUNDS = 4
 MOST_BYTES = 32 * 2**20
+TOO_MUCH = f"it sends more than {MOST_BYTES // 2**20} MiB"
 MOST_LINE = 4096
 GREETING = b"CLIENT PROTOCOL 2\nTIMEOUT %d\nSET FORMAT json\n"
 STATUS = b"VERBOSE STATUS\n"
@@ -216,8 +217,11 @@ def _round(
     """Open some connections; ask on those that greet, two of them at most, and read to the end."""
     lines: list[_Line] = []
     try:
-        lines += [_Line(host, port, seconds) for _ in range(OPENED)]
+        # A generator: what was opened before a failure is in the list, and is closed.
+        lines.extend(_Line(host, port, seconds) for _ in range(OPENED))
         _serve(lines, until, clock, budget)
+    except OSError:
+        pass  # no more files may be opened: what was opened so far has its own trouble
     finally:
         for line in lines:
             line.socket.close()
@@ -236,6 +240,9 @@ def _serve(lines: list[_Line], until: float, clock: Callable[[], float], budget:
                 if line.socket.fileno() in selector.get_map():
                     _watch(selector, line)
             asked = [line for line in lines if line.asked]
+            if budget[0] <= 0:
+                for line in asked:
+                    line.trouble = line.trouble or TOO_MUCH
             if budget[0] <= 0 or (asked and all(line.ended for line in asked)):
                 break
 
@@ -255,6 +262,6 @@ def _step(line: _Line, mask: int, lines: list[_Line], budget: list[int]) -> None
     if mask & selectors.EVENT_READ and not line.ended:
         budget[0] -= line.read(max(budget[0], 1))
         if budget[0] <= 0 and not line.ended:
-            line.ended, line.trouble = True, f"it sends more than {MOST_BYTES // 2**20} MiB"
+            line.ended, line.trouble = True, TOO_MUCH
     if line.greeted and not line.asked and sum(each.asked for each in lines) < 2:
         line.ask()

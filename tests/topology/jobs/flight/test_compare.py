@@ -62,8 +62,8 @@ def test_who_waits_and_who_is_behind() -> None:
 @pytest.mark.parametrize(
     ("other", "said"),
     [
-        (entry(1, size=5), "other sizes on some ranks: 4 on rank 0; 5 on rank 1"),
-        (entry(1, input_dtypes=["Half"]), "other types on some ranks"),
+        (entry(1, size=5), "has other sizes on some ranks: 4 on rank 0; 5 on rank 1"),
+        (entry(1, input_dtypes=["Half"]), "has other types on some ranks"),
         (entry(1, profiling_name="nccl:broadcast"), "broadcast on rank 1"),
     ],
 )
