@@ -1,6 +1,8 @@
 """The exchange with a RAS service: deadlines, bounds, several jobs, and strangers on its port."""
 
 import socket
+import threading
+from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
@@ -92,24 +94,37 @@ def test_strangers_get_one_line(handler: Handler, said: str) -> None:
     assert "\n" not in (reply.trouble or "")
 
 
-def test_one_that_never_answers_is_left_at_the_deadline() -> None:
-    def handle(peer: socket.socket) -> None:
-        while peer.recv(1 << 16):
-            pass
+def late(handler: Callable[[socket.socket, threading.Event], None]) -> RasReply:
+    """Ask with a clock that passes the deadline once the handler has set the event."""
+    passed = threading.Event()
+    with serving(lambda peer: handler(peer, passed)) as port:
+        here = RasPlace(address="test", hosts=("127.0.0.1",), port=port)
+        return ask(here, 30.0, lambda: 100.0 if passed.is_set() else 0.0)
 
-    reply = asked(handle, seconds=0.2)
-    assert "no answer in 0.2 s" in (reply.trouble or "")
+
+def test_one_that_never_answers_is_left_at_the_deadline() -> None:
+    def handle(peer: socket.socket, passed: threading.Event) -> None:
+        peer.recv(1 << 16)
+        passed.set()
+        peer.sendall(b"SERVER PROTO")  # wakes the client, and is no whole line
+        peer.recv(1 << 16)
+
+    reply = late(handle)
+    assert "no answer in 30 s" in (reply.trouble or "")
     assert reply.silent > 0
 
 
 def test_one_that_greets_and_never_gives_its_status() -> None:
-    def handle(peer: socket.socket) -> None:
+    def handle(peer: socket.socket, passed: threading.Event) -> None:
         peer.sendall(b"SERVER PROTOCOL 2\nOK\nOK\n")
-        while peer.recv(1 << 16):
-            pass
+        heard = b""
+        while b"VERBOSE STATUS" not in heard:
+            heard += peer.recv(1 << 16) or b"VERBOSE STATUS"
+        passed.set()
+        peer.sendall(b"{")
+        peer.recv(1 << 16)
 
-    reply = asked(handle, seconds=0.3)
-    assert "does not respond" in (reply.trouble or "")
+    assert "does not respond" in (late(handle).trouble or "")
 
 
 def test_one_that_sends_without_end_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
