@@ -210,6 +210,8 @@ def test_from_2_29_on_nodes_without_any_nic_are_refused() -> None:
     node = nvswitch(4, 90, 18)
     refused = {v: bool(graphs(node, v, more_nodes=True)[1]) for v in ("2.28.9", "2.29.2", "2.30.7")}
     assert refused == {"2.28.9": False, "2.29.2": True, "2.30.7": True}
+    said = [" ".join(decide(node, library=v, nodes=2).assumptions) for v in ("2.28.9", "2.29.2")]
+    assert ["does not start over several nodes without" in text for text in said] == [False, True]
 
 
 def test_gpus_of_other_domains_count_as_devices_in_2_30() -> None:

@@ -8,6 +8,7 @@ from ...model.snapshot import NodeSnapshot
 from ..nodes import System
 from ..prediction import DomainView, Graphs, PairDecision
 from ..search.graphs import search_graphs
+from ..search.version import search_version
 from ..system.compute import Computed
 from ..system.domains import views
 from ..system.networks import Network, nets_of, network_of, with_socket_nic, without_other_nics
@@ -107,9 +108,11 @@ class Groundwork:
         if found[0].system.inter and not nets_of(self.root):
             # A real run always has the socket interface in its topology.
             self.nic_assumed = True
+            refuses = search_version(version).needs_nics
             self._assume(
                 "the source names no NIC: a socket interface eth0 of 10 Gbit/s is assumed, "
-                f"because {self.version.library.upper()} always finds one"
+                f"because {version.library.upper()} always finds one"
+                + (" and does not start over several nodes without" if refuses else "")
             )
             self.root = with_socket_nic(self.root)
             found = views(self.root, version, settings, self.grants, ranks=ranks, more_nodes=more)
