@@ -23,15 +23,17 @@ from gputop.widgets.panels import ChoicePanel, ConfirmPanel, HelpPanel, WhyPanel
 
 if TYPE_CHECKING:
     from textual.app import App, SystemCommand
+    from textual.command import Provider
 
     from gputop.app import GpuTop
+    from gputop.fleet_app import FleetApp
     from gputop.measuring.announcing import Announcement
     from gputop.topology.model.snapshot import NodeSnapshot
     from gputop.topology.report import Report
     from gputop.topology.sources.feed import Feed
 
 
-def choose_theme(app: GpuTop) -> None:
+def choose_theme(app: GpuTop | FleetApp) -> None:
     """Choose a theme, also for the next start; the one under the cursor shows at once."""
     before = app.theme
     names = [name for name in app.available_themes if name.startswith("gputop-")]
@@ -66,11 +68,11 @@ def offers_demos(report: Report | None) -> bool:
     return not answers or report.snapshot.is_demo
 
 
-def open_palette(app: App[Any]) -> None:
+def open_palette(app: App[Any], provider: type[Provider] = ThingProvider) -> None:
     """Open the palette of commands and of things, unless it is open."""
     if not Palette.is_open(app):
         # Without an id: the palette before it may not have left the list of screens yet.
-        app.push_screen(Palette(ThingProvider))
+        app.push_screen(Palette(provider))
 
 
 def palette_commands(app: GpuTop) -> Iterator[SystemCommand]:
@@ -125,7 +127,7 @@ def show_help(app: GpuTop) -> None:
         app.push_screen(HelpPanel(app.view.TITLE, own, help_rows(COMMON), app))
 
 
-def copy_text(app: GpuTop, text: str, note: str) -> None:
+def copy_text(app: GpuTop | FleetApp, text: str, note: str) -> None:
     """Put a text on the clipboard of the terminal, and say so; `note` goes after it."""
     if not text.strip():
         app.say("nothing is selected", severity="warning")

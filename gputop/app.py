@@ -17,6 +17,7 @@ from textual.reactive import reactive
 from textual.screen import Screen
 
 from gputop import messages, theming
+from gputop.exits import BACK
 from gputop.live.findings_controller import FindingsController
 from gputop.live.probe_controller import NCCL, ProbeController
 from gputop.live.refresh import Inbox, Refresher
@@ -68,10 +69,7 @@ class GpuTop(QuickKeysApp[int]):
     """What the last run of the probe nccl proved."""
 
     def __init__(
-        self,
-        feed: Feed | None = None,
-        interval: float = 1.0,
-        remembered: Remembered | None = None,
+        self, feed: Feed | None = None, interval: float = 1.0, remembered: Remembered | None = None
     ) -> None:
         self.MODES = {name: partial(self._open, name) for name in NAMES}  # type: ignore[misc]
         super().__init__()
@@ -80,6 +78,8 @@ class GpuTop(QuickKeysApp[int]):
         self.interval = interval
         self.trouble = ""
         """Our own failure, in words; empty when there is none."""
+        self.behind = ""
+        """What Esc goes back to when nothing is left to undo; "" stays here."""
         self.refresher: Refresher | None = None
         self.probing = ProbeController(self, self._confirm)
         self.findings = FindingsController()
@@ -166,6 +166,8 @@ class GpuTop(QuickKeysApp[int]):
         gc.enable()
         if failed := theming.register_all(self, self.remembered.get("theme")):
             self.say("; ".join(failed), title="Themes that cannot be used", severity="warning")
+        if self.behind:
+            self.say(f"Esc goes back to {self.behind}")
 
     def _fatal_error(self) -> None:
         """Leave; whoever runs the app says why. Textual would print all local variables."""
@@ -239,8 +241,8 @@ class GpuTop(QuickKeysApp[int]):
 
     def action_step_back(self) -> None:
         """Undo the nearest thing: a filter, a running probe, a note."""
-        if self.view is None or not self.view.back():
-            self.probing.cancel()
+        if not (self.view and self.view.back()) and not self.probing.cancel() and self.behind:
+            self.exit(BACK)
 
     def action_probe(self, force: bool) -> None:
         """Measure what is selected; with force, although the GPUs are busy."""

@@ -9,6 +9,8 @@ CANNOT_TELL = 3
 USAGE = 64
 OWN_ERROR = 70
 INTERRUPTED = 130
+BACK = -1
+"""What the app on one node gives where Esc leaves it for the app that opened it; no exit code."""
 
 
 class Exit(Exception):  # noqa: N818 - ends the program in an orderly way

@@ -23,6 +23,14 @@ if TYPE_CHECKING:
     from gputop.topology.sources.feed import OpeningFeed
 
 
+def on_terminal() -> bool:
+    """Whether there is a terminal to draw on.
+
+    Textual draws on stderr: with that redirected the screen would stay empty.
+    """
+    return all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
+
+
 def open_app(
     snapshot: NodeSnapshot | None = None, demo: str | None = None, interval: float | None = None
 ) -> int:
@@ -30,8 +38,7 @@ def open_app(
 
     Raises Exit when there is no terminal to draw on, and whatever made the app fail.
     """
-    # Textual draws on stderr: with that redirected the screen would stay empty.
-    if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
+    if not on_terminal():
         raise Exit("the app needs a terminal; for scripts there are: " + ", ".join(NAMES), USAGE)
     hangup.guard()
     forget_outer_colours()

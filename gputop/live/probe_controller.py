@@ -171,12 +171,14 @@ class ProbeController:
         self._run += 1
         self._host.probe = self._host.suite = self._host.nccl_check = None
 
-    def cancel(self) -> None:
-        """Cancel a running probe; the note of one that ended is taken away."""
+    def cancel(self) -> bool:
+        """Cancel a running probe; the note of one that ended is taken away. Whether it was so."""
         if self._thread is not None and self._thread.running:
             self._thread.cancel()
-        else:
-            self._host.probe = None
+            return True
+        noted = self._host.probe is not None
+        self._host.probe = None
+        return noted
 
     def take(self, message: messages.ProbeMessage) -> None:
         """Take what a probe has posted."""

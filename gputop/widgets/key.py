@@ -12,6 +12,7 @@ from textual.binding import Binding, BindingType
 _WRITTEN = {
     "ampersand": "&",
     "delete": "Del",
+    "enter": "Enter",
     "escape": "Esc",
     "pagedown": "PgDn",
     "pageup": "PgUp",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cached_property
 
 from ..diagnosis.engine import HEALTHY, VERDICTS
@@ -143,9 +143,14 @@ class Growing:
         self._expected = tuple(expected)
         self._fleet: Fleet | None = None
 
-    def look(self, *, now: float | None = None) -> Fleet:
-        """The fleet as it is now; the same object where nothing came. Raises OSError."""
-        changed = self._intake.take()
+    def look(
+        self, *, now: float | None = None, progress: Callable[[int, int], None] | None = None
+    ) -> Fleet:
+        """The fleet as it is now; the same object where nothing came. Raises OSError.
+
+        `progress` is told how many files of how many are read.
+        """
+        changed = self._intake.take(progress)
         if changed or self._fleet is None:
             intake = self._intake
             self._fleet = Fleet(

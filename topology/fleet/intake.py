@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from .finding import FleetFinding
 from .foreign import ForeignReport, findings_of, read_text
@@ -11,6 +11,8 @@ from .reading import read_file
 from .record import Beside, Interned, NodeReport, Unusable
 
 MOST_FILES = 1_000_000
+PROGRESS_EVERY = 100
+"""Files between two words about how many are read."""
 _Signature = tuple[int, int, int]
 _Item = NodeReport | Unusable | Beside | ForeignReport
 
@@ -27,14 +29,18 @@ class Intake:
         self._shared = Interned()
         self._known: dict[str, tuple[_Signature, _Item]] = {}
 
-    def take(self) -> bool:
+    def take(self, progress: Callable[[int, int], None] | None = None) -> bool:
         """Look at the folder and read what came or changed; whether something did.
 
-        Raises OSError where the folder itself cannot be listed.
+        `progress` is told how many files of how many are read. Raises OSError where the folder
+        itself cannot be listed.
         """
         changed = False
         gone = set(self._known)
-        for name, signature in self._listed():
+        listed = list(self._listed())
+        for count, (name, signature) in enumerate(listed):
+            if progress is not None and count % PROGRESS_EVERY == 0:
+                progress(count, len(listed))
             gone.discard(name)
             before = self._known.get(name)
             if before is not None and before[0] == signature:

@@ -104,6 +104,17 @@ def read_file(folder: str, name: str, shared: Interned) -> NodeReport | Unusable
         return _unusable(name, error.kind, str(error), modified)
 
 
+def read_bytes(folder: str, name: str) -> bytes:
+    """What a regular file of a folder holds, unpacked; `name`: its path below the folder.
+
+    Raises ValueError with a clause that says why it cannot be used.
+    """
+    try:
+        return _contents(os.path.join(folder, name))[0]
+    except _NotUsableError as error:
+        raise ValueError(str(error)) from error
+
+
 def host_of(name: str) -> str | None:
     """The node that a file's name stands for: g7 of "g7.json.gz"."""
     stem = PurePath(name).name

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
+from importlib import import_module
 
 import click
 
 from gputop.commands.fleet.document import document
+from gputop.commands.fleet.fabric import fabric_of_option
 from gputop.commands.fleet.junit import write
 from gputop.commands.fleet.nodes import hosts_of
 from gputop.commands.fleet.text import lines
 from gputop.commands.options import completing, json_option
 from gputop.exits import ANSWERED, CANNOT_TELL, FAILURES, USAGE, WARNINGS, Exit
+from gputop.session import on_terminal
 from gputop.terminal.clean import clean
 from gputop.terminal.lines import print_json, say
 from gputop.terminal.size import terminal_width
@@ -31,6 +35,15 @@ EXIT_CODES = dict(zip(VERDICTS, (ANSWERED, WARNINGS, FAILURES, CANNOT_TELL), str
 )
 @json_option
 @click.option(
+    "--text", "as_text", is_flag=True, help="Print text on a terminal too, instead of the app."
+)
+@click.option(
+    "--topology",
+    metavar="FILE",
+    shell_complete=completing("files"),
+    help="Leaf switches for the app's map of links, as `gputop fleet plan` takes them.",
+)
+@click.option(
     "--junit",
     metavar="FILE",
     shell_complete=completing("files"),
@@ -49,6 +62,8 @@ def subcommand(
     folder: str,
     nodes: str | None,
     as_json: bool,
+    as_text: bool,
+    topology: str | None,
     junit: str | None,
     since: str | None,
     verbose: bool,
@@ -58,6 +73,8 @@ def subcommand(
     Exit codes: 0 all healthy, 1 slow or odd, 2 broken or missing, 3 cannot tell.
     """
     expected = hosts_of(nodes)
+    if not (as_json or as_text or verbose or junit or since) and on_terminal():
+        context.exit(_open(folder, expected, topology))
     fleet = _read(folder, expected)
     change = None if since is None else changed(_read(since, expected), fleet)
     code = EXIT_CODES[fleet.verdict]
@@ -72,6 +89,20 @@ def subcommand(
             if code and not verbose:
                 say("--verbose shows evidence, impact and what to do")
     context.exit(code)
+
+
+def _open(folder: str, expected: tuple[str, ...], topology: str | None) -> int:
+    """Open the app."""
+    fabric = fabric_of_option(topology, lambda: expected)
+    try:
+        with os.scandir(folder):
+            pass
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise Exit(f"{clean(folder, 200)}: {clean(why, 200)}", USAGE) from error
+    # Text has to answer without the libraries of the app.
+    code: int = import_module("gputop.fleet_session").open_fleet(folder, expected, fabric)
+    return code
 
 
 def _read(folder: str, expected: tuple[str, ...]) -> Fleet:

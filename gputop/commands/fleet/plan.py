@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import os
-import re
 from pathlib import Path
 
 import click
 
 from gputop import __version__
+from gputop.commands.fleet.fabric import fabric_of_option
 from gputop.commands.fleet.nodes import hosts_of
 from gputop.commands.fleet.plan_text import lines
 from gputop.commands.options import completing, json_option
@@ -21,11 +21,6 @@ from gputop.terminal.writing import code_of, write_whole
 from gputop.topology.fleet.hosts import in_order
 from gputop.topology.fleet.planning.document import plan_fields
 from gputop.topology.fleet.planning.fabric import SwitchFabric
-from gputop.topology.fleet.planning.fabric_text import (
-    LIMIT_BYTES,
-    fabric_from,
-    fabric_guessed,
-)
 from gputop.topology.fleet.planning.folder import PLAN, FolderRead, read_folder
 from gputop.topology.fleet.planning.pairing import LEAF, STRATEGIES
 from gputop.topology.fleet.planning.plan import (
@@ -44,8 +39,6 @@ from gputop.topology.model.characters import json_text
 CODES = {CLEAR: ANSWERED, MORE: WARNINGS, FOUND: FAILURES}
 """Verdict -> exit code; whatever else is "cannot tell"."""
 FORMATS = ("text", "sbatch", "hostfile", "json")
-SLURM = Path("/etc/slurm")
-_GUESS = re.compile(r"names(?:/(\d{1,6}))?")
 _NAMED = 20
 
 
@@ -130,7 +123,7 @@ def subcommand(
         raise Exit("--seconds and --healthy are numbers", USAGE)
     shape = "json" if as_json else shape or "text"
     read = _folder(folder)
-    fabric = _fabric(topology, nodes, read)
+    fabric = fabric_of_option(topology, lambda: hosts_of(nodes) or read.hosts)
     hosts = _hosts(nodes, read, fabric)
     wish = Wish(
         hosts=hosts,
@@ -154,29 +147,6 @@ def _folder(folder: str) -> FolderRead:
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
         raise Exit(f"{clean(folder, 200)}: {why}", USAGE) from error
-
-
-def _fabric(topology: str | None, nodes: str | None, read: FolderRead) -> SwitchFabric:
-    """The network as the option names it; an empty one without it."""
-    if topology is None:
-        return SwitchFabric()
-    guess = _GUESS.fullmatch(topology)
-    try:
-        if guess is not None:
-            hosts = hosts_of(nodes) or read.hosts
-            return fabric_guessed(hosts, int(guess[1]) if guess[1] else None)
-        path = Path(topology)
-        if not path.exists() and path.name == topology:
-            path = SLURM / topology
-        with path.open("rb") as file:
-            data = file.read(LIMIT_BYTES + 1)
-        if len(data) > LIMIT_BYTES:
-            raise ValueError(f"larger than {LIMIT_BYTES >> 20} MiB")
-        return fabric_from(data.decode("utf-8", "replace"), str(path))
-    except OSError as error:
-        raise Exit(f"{clean(topology, 200)}: {error.strerror}", USAGE) from error
-    except (ValueError, ZeroDivisionError) as error:
-        raise Exit(f"--topology {clean(topology, 200)}: {error}", CANNOT_TELL) from error
 
 
 def _hosts(nodes: str | None, read: FolderRead, fabric: SwitchFabric) -> tuple[str, ...]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Iterator
 
-from gputop.pages.severity import SIGNS, VERDICT_SIGNS
+from gputop.pages.fleet import STATE_SIGNS, verdict_line
+from gputop.pages.severity import SIGNS
 from gputop.terminal.clean import clean
-from gputop.topology.diagnosis.finding import BROKEN, CANNOT_TELL, NOTICE, SLOW
+from gputop.topology.diagnosis.finding import NOTICE
 from gputop.topology.fleet.draining import drains
-from gputop.topology.fleet.finding import HEALTHY, MISSING, ODD, FleetFinding
+from gputop.topology.fleet.finding import HEALTHY, FleetFinding
 from gputop.topology.fleet.fleet import Fleet
 from gputop.topology.fleet.hosts import fold
 from gputop.topology.fleet.since import FleetChange
@@ -17,34 +18,6 @@ from gputop.topology.fleet.since import FleetChange
 _MOST_GROUPS = 6
 _MOST_NOTICES = 12
 _FILE_WIDTH = 100
-_WORDS = {
-    BROKEN: "broken",
-    MISSING: "missing",
-    SLOW: "slow",
-    ODD: "odd",
-    CANNOT_TELL: "cannot tell",
-    HEALTHY: "healthy",
-}
-
-
-def verdict_line(fleet: Fleet) -> str:
-    """The answer in one line."""
-    sign, _ = VERDICT_SIGNS[fleet.verdict]
-    total = len(fleet.hosts)
-    if not total:
-        return f"{sign} cannot tell: no node has written into {clean(fleet.folder, 200)}"
-    bad = [
-        f"{count} {_WORDS[state]}" for state, count in fleet.counts.items()
-        if count and state != HEALTHY
-    ]  # fmt: skip
-    nodes = f"{total} node{'s' * (total != 1)}"
-    healthy = fleet.counts[HEALTHY]
-    if not bad:
-        doubt = "" if fleet.verdict == HEALTHY else ", and not every file could be read"
-        return f"{sign} {nodes} healthy{doubt}{_asked(fleet)}"
-    first = bad[0].split(" ", 1)
-    head = f"{first[0]} of {nodes} {first[1]}"
-    return f"{sign} {', '.join([head, *bad[1:]])}; {healthy} healthy{_asked(fleet)}"
 
 
 def lines(
@@ -142,11 +115,9 @@ def _by_host(fleet: Fleet, width: int | None) -> Iterator[str]:
     yield "Node by node"
     for host in rows:
         ids = dict.fromkeys(item.id for item in fleet.by_host.get(host, ()))
-        yield from _wrap(f"  {host}: {_WORDS[fleet.states[host]]}: {', '.join(ids)}", width, "    ")
-
-
-def _asked(fleet: Fleet) -> str:
-    return "" if fleet.expected else "; --nodes LIST would tell which are missing"
+        yield from _wrap(
+            f"  {host}: {STATE_SIGNS[fleet.states[host]][2]}: {', '.join(ids)}", width, "    "
+        )
 
 
 def _wrap(text: str, width: int | None, hanging: str) -> Iterable[str]:

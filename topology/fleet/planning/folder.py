@@ -109,7 +109,7 @@ def read_folder(folder: Path) -> FolderRead:
         answer.hosts.update(look.hosts)
     for head in answer.plans:
         answer.hosts.update(_names(head))
-    answer.looks += _silent(answer)
+    answer.looks += silent(answer)
     return answer
 
 
@@ -149,24 +149,31 @@ def _read(
     except (msgspec.DecodeError, RecursionError) as error:
         raise ValueError("half written, or no JSON document of gputop") from error
     if schema == NET:
-        look = look_from(data)
-        # Both nodes may write; a copy says nothing more.
-        key = (look.run or f"{look.round} {look.taken_at}", tuple(sorted(look.hosts)))
-        before = runs.get(key)
-        if before is None or (look.finished and not before.finished):
-            runs[key] = look
+        once(look_from(data), runs)
     elif schema == PLAN:
-        head = _as(data, PlanHead)
-        if all(map(is_host, _names(head))):
-            answer.plans.append(head)
-        else:
-            raise ValueError("a plan that names no hosts")
+        answer.plans.append(plan_from(data))
     elif schema == CHECK:
         name = _as(data, _CheckHead).node
         if name is not None and is_host(name):
             answer.hosts.add(name)
     else:
         answer.others += 1
+
+
+def once(look: NetLook, runs: dict[tuple[str, tuple[str, ...]], NetLook]) -> None:
+    """Count a run once: both of its nodes may write, and a copy says nothing more."""
+    key = (look.run or f"{look.round} {look.taken_at}", tuple(sorted(look.hosts)))
+    before = runs.get(key)
+    if before is None or (look.finished and not before.finished):
+        runs[key] = look
+
+
+def plan_from(data: bytes) -> PlanHead:
+    """Read an earlier plan; ValueError for one that cannot be believed."""
+    head = _as(data, PlanHead)
+    if not all(map(is_host, _names(head))):
+        raise ValueError("a plan that names no hosts")
+    return head
 
 
 def _as(data: bytes, kind: type[_Kind]) -> _Kind:
@@ -206,7 +213,7 @@ def _sets(texts: list[tuple[int, int, bytes]], answer: FolderRead) -> None:
         )
 
 
-def _silent(answer: FolderRead) -> list[NetLook]:
+def silent(answer: FolderRead) -> list[NetLook]:
     """A look that is absent for each pair of a plan that gave no file, once its round has others.
 
     A launcher that never came so far, or a file system that lost the file, look the same.

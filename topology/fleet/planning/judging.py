@@ -94,7 +94,7 @@ def judge(
     pairs: dict[Class, int] = {}
     seen: set[tuple[str, ...]] = set()
     for look in looks:
-        own = _classes(look, fabric, kinds or {})
+        own = classes_of(look, fabric, kinds or {})
         classes.append(own)
         if look.hosts in seen:
             # Suspects are looked at many times: each pair counts once for what is usual.
@@ -145,7 +145,8 @@ def _middle(ordered: Sequence[float]) -> float:
     return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
 
 
-def _classes(look: NetLook, fabric: SwitchFabric, kinds: Mapping[str, str]) -> list[Class]:
+def classes_of(look: NetLook, fabric: SwitchFabric, kinds: Mapping[str, str]) -> list[Class]:
+    """The class of each figure of a look, in their order."""
     if len(look.hosts) != 2 or not look.finished:
         return [("", False, False, None, None, ("", ""))] * len(look.results)
     first, second = look.hosts

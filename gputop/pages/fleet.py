@@ -1,0 +1,43 @@
+"""A fleet in one line, and the signs of its nodes."""
+
+from __future__ import annotations
+
+from gputop.pages.severity import VERDICT_SIGNS
+from gputop.terminal.clean import clean
+from gputop.topology.diagnosis.finding import BROKEN, CANNOT_TELL, SLOW
+from gputop.topology.fleet.finding import HEALTHY, MISSING, ODD
+from gputop.topology.fleet.fleet import Fleet
+
+STATE_SIGNS = {
+    BROKEN: ("✗", "bad", "broken"),
+    MISSING: ("□", "bad", "missing"),
+    SLOW: ("▼", "warn", "slow"),
+    ODD: ("▽", "warn", "odd"),
+    CANNOT_TELL: ("?", "warn", "cannot tell"),
+    HEALTHY: ("·", "good", "healthy"),
+}
+"""State of a node -> sign, ink and word."""
+
+
+def verdict_line(fleet: Fleet) -> str:
+    """The answer in one line."""
+    sign, _ = VERDICT_SIGNS[fleet.verdict]
+    total = len(fleet.hosts)
+    if not total:
+        return f"{sign} cannot tell: no node has written into {clean(fleet.folder, 200)}"
+    bad = [
+        f"{count} {STATE_SIGNS[state][2]}" for state, count in fleet.counts.items()
+        if count and state != HEALTHY
+    ]  # fmt: skip
+    nodes = f"{total} node{'s' * (total != 1)}"
+    healthy = fleet.counts[HEALTHY]
+    if not bad:
+        doubt = "" if fleet.verdict == HEALTHY else ", and not every file could be read"
+        return f"{sign} {nodes} healthy{doubt}{_asked(fleet)}"
+    first = bad[0].split(" ", 1)
+    head = f"{first[0]} of {nodes} {first[1]}"
+    return f"{sign} {', '.join([head, *bad[1:]])}; {healthy} healthy{_asked(fleet)}"
+
+
+def _asked(fleet: Fleet) -> str:
+    return "" if fleet.expected else "; --nodes LIST would tell which are missing"

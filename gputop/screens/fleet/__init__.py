@@ -1,0 +1,1 @@
+"""The screen Fleet: many nodes, by findings, groups, figures, links and names."""

@@ -1,0 +1,111 @@
+"""The first lines of the screen Fleet: how many nodes, what is wrong, who is missing."""
+
+from __future__ import annotations
+
+import time
+
+from gputop.live.fleet_links import FleetLinks
+from gputop.live.fleet_watch import FleetState
+from gputop.pages.fleet import STATE_SIGNS, verdict_line
+from gputop.pages.severity import VERDICT_SIGNS
+from gputop.terminal.clean import clean
+from gputop.topology.diagnosis.finding import BROKEN, CANNOT_TELL, SLOW
+from gputop.topology.fleet.finding import HEALTHY, MISSING, ODD
+from gputop.topology.fleet.fleet import Fleet
+from gputop.topology.fleet.hosts import fold
+from gputop.widgets.spans import Line, cut, width_of
+
+ORDER = (MISSING, BROKEN, SLOW, ODD, CANNOT_TELL)
+"""Whom the second line names, first those who say nothing themselves."""
+_LEAST_NAMES = 8
+
+
+def verdict(state: FleetState, width: int) -> Line:
+    """The answer; before it is known, how far reading is."""
+    if state.fleet is None:
+        if state.trouble:
+            return ((" ? ", "warn"), (f"cannot tell: {clean(state.trouble, 300)}", "strong"))
+        many = f" {state.read:,} of {state.total:,}" if state.total else ""
+        return ((" … ", "muted"), (f"reading the files of the nodes{many}", "strong"))
+    sign, ink = VERDICT_SIGNS[state.fleet.verdict]
+    text = verdict_line(state.fleet).removeprefix(sign).strip()
+    if state.links.found.culprits:
+        # The verdict is about the nodes' own files; what pairs prove is not well either.
+        sign, ink = VERDICT_SIGNS[BROKEN]
+    return cut(((f" {sign} ", ink), (text, "strong")), width)
+
+
+def who(fleet: Fleet, links: FleetLinks, width: int) -> Line:
+    """What pairs accuse, and the nodes behind the verdict, by what is wrong with them."""
+    named = [(state, fleet.hosts_in(state)) for state in ORDER]
+    named = [(state, hosts) for state, hosts in named if hosts]
+    spans: list[tuple[str, str]] = [("   ", "")]
+    if culprits := links.found.culprits:
+        # "g11, rail 3: its NIC, cable or switch port": the tab Links has the rest.
+        first = clean(culprits[0].said.partition(": ")[0].partition(", or ")[0], 40)
+        more = f" and {len(culprits) - 1} more" if len(culprits) > 1 else ""
+        spans += [("links ", "bad"), (f"{first}{more}", ""), ("  ", "")]
+        width -= width_of(spans) - 3
+    elif not named:
+        return ((f"   {_all_well(fleet)}", "muted"),)
+    texts = [(state, clean(fold(hosts), 20_000)) for state, hosts in named]
+    words = sum(len(STATE_SIGNS[state][2]) + 3 for state, _ in texts)
+    room = _shares([len(text) for _, text in texts], width - 3 - words)
+    for (state, text), share in zip(texts, room, strict=True):
+        _, ink, word = STATE_SIGNS[state]
+        spans += [(f"{word} ", ink), (_shortened(text, share), ""), ("  ", "")]
+    return tuple(spans)
+
+
+def _shares(needs: list[int], room: int) -> list[int]:
+    """Cells for each: short lists get all that they need, long ones share the rest."""
+    given = [0] * len(needs)
+    for done, place in enumerate(sorted(range(len(needs)), key=needs.__getitem__)):
+        given[place] = min(needs[place], max(room // (len(needs) - done), _LEAST_NAMES))
+        room -= given[place]
+    return given
+
+
+def _shortened(names: str, room: int) -> str:
+    """A list of hosts, cut behind a whole name."""
+    if len(names) <= room:
+        return names
+    whole = names[: room - 1].rpartition(",")[0] or names[: room - 1]
+    return f"{whole},…"
+
+
+def _all_well(fleet: Fleet) -> str:
+    if not fleet.nodes:
+        return "`gputop check --json -o DIR/%n.json.gz` on each node writes its file"
+    return f"{len(fleet.groups)} kind{'s' * (len(fleet.groups) != 1)} of nodes"
+
+
+def watched(state: FleetState) -> Line:
+    """Where the files lie, and when they were last looked at; for the right end of a line."""
+    if state.fleet is None:
+        return (("reading… ", "muted"),)
+    if state.trouble:
+        return (("✗ ", "bad"), ("not readable ", "warn"))
+    files = len(state.fleet.nodes) + len(state.fleet.unusable) + len(state.fleet.beside)
+    simulated = any(report.simulated for report in state.fleet.nodes.values())
+    made_up: Line = (("demos among them, simulated ", "warn"),) if simulated else ()
+    return (("● ", "good"), (f"watching {files:,} files ", "muted"), *made_up)
+
+
+def trouble(state: FleetState) -> Line:
+    """What goes wrong with the folder; empty when nothing does."""
+    if not state.trouble or state.fleet is None:
+        return ()
+    at = time.strftime("%H:%M:%S", time.localtime(state.looked_at))
+    said = clean(state.trouble, 300)
+    return ((" ! ", "bad"), (f"{said}; shown as it was at {at}", "bad"))
+
+
+def legend(fleet: Fleet) -> Line:
+    """What the signs of the map mean, with their numbers."""
+    spans: list[tuple[str, str]] = []
+    for state, (sign, ink, word) in STATE_SIGNS.items():
+        if count := fleet.counts[state]:
+            shown = "muted" if state == HEALTHY else ink
+            spans += [(f"{sign} ", shown), (f"{word} {count:,}  ", "muted")]
+    return tuple(spans)

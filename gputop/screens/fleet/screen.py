@@ -1,0 +1,291 @@
+"""Fleet: many nodes on one screen. Its tabs share a list, a panel and the map of all nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import ClassVar
+
+from textual import events
+from textual.app import ComposeResult, SystemCommand
+from textual.binding import BindingType
+from textual.containers import Container
+from textual.screen import Screen
+from textual.widgets import Input
+
+from gputop.screens.fleet import head
+from gputop.screens.fleet.host import FleetHost
+from gputop.screens.fleet.keys import COMMON_FLEET, FLEET_KEYS, TABS
+from gputop.screens.fleet.map import FleetMap
+from gputop.screens.fleet.more import more_lines
+from gputop.screens.fleet.rows import FleetRows
+from gputop.screens.fleet.tab import FleetTab
+from gputop.screens.fleet.tabs import NODES, FleetTabs
+from gputop.terminal.clean import clean
+from gputop.terminal.size import TINY_BELOW
+from gputop.topology.fleet.draining import drains
+from gputop.widgets.bars import HeadLine, KeyBar, StatusBar, TopBar
+from gputop.widgets.board import Board
+from gputop.widgets.kept_lines import KeptLines, Pane
+from gputop.widgets.key import bindings, commands
+from gputop.widgets.named_list import NamedList
+from gputop.widgets.spans import Line
+from gputop.widgets.typed_line import TypedLine
+
+NARROW_BELOW = 110
+LOW_BELOW = 34
+"""Lines below which the map takes one row."""
+MAP_ROWS = 3
+
+
+class FleetScreen(Screen[None], KeptLines):
+    """The verdict, the map, and one of five lists beside a panel."""
+
+    TITLE = "Fleet"
+    AUTO_FOCUS = ""
+    ALLOW_SELECT = False
+    KEYS = (*FLEET_KEYS, *COMMON_FLEET)
+    BINDINGS: ClassVar[list[BindingType]] = bindings(KEYS)
+
+    def __init__(self, host: FleetHost) -> None:
+        super().__init__(name="fleet")
+        self._host = host
+        self.tabs = FleetTabs()
+
+    def compose(self) -> ComposeResult:
+        """Lay out the lines around the lists."""
+        yield TopBar(id="top")
+        with Pane(id="body"):
+            yield HeadLine(id="fleet-verdict")
+            yield HeadLine(id="fleet-who")
+            yield FleetMap(id="fleet-map")
+            with Container(id="fleet"):
+                with Container(id="fleet-left"):
+                    yield FleetRows(id="fleet-list", classes="titled")
+                    yield Board(id="fleet-more", classes="titled")
+                yield Board(id="fleet-detail", classes="titled")
+        yield Board(id="tiny")
+        yield StatusBar(id="status")
+        yield KeyBar(id="keys")
+
+    def take_state(self) -> None:
+        """Draw what the thread has read."""
+        self.tabs.take(self._host.state)
+        self.redraw()
+
+    def on_mount(self) -> None:
+        """Draw what is known at the start."""
+        self._classes_for(self.app.size.width, self.app.size.height)
+        self.take_state()
+
+    def on_screen_resume(self) -> None:
+        """Catch up with what happened below a panel."""
+        self.redraw()
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Set the classes by which the stylesheet knows how much room there is."""
+        self._classes_for(event.size.width, event.size.height)
+        self.call_after_refresh(self.redraw)
+
+    def on_board_room_changed(self) -> None:
+        """Draw again once all parts have their room."""
+        self.call_after_refresh(self.redraw)
+
+    def _classes_for(self, width: int, height: int) -> None:
+        self.set_class(width < NARROW_BELOW, "-narrow")
+        tiny = width < TINY_BELOW[0] or height < TINY_BELOW[1]
+        self.set_class(tiny, "-tiny")
+        if tiny:
+            hint = f"{width}×{height} is too small: gputop needs {TINY_BELOW[0]}×{TINY_BELOW[1]}"
+            self.query_one("#tiny", Board).show(
+                [((hint[start : start + width], "muted"),) for start in range(0, len(hint), width)]
+            )
+
+    def redraw(self) -> None:
+        """Draw everything; what has not changed stays."""
+        if not self.is_mounted:
+            return
+        with self.app.batch_update():
+            self._draw_bars()
+            tab, rows = self.tabs.tab, self._rows
+            self.set_class(tab is not None and tab.stacked, "-stacked")
+            if tab is None:
+                rows.caption("")
+                rows.show_rows((), (), lambda _: (), (("", ""),))
+                return
+            width = max(rows.size.width, 20)
+            rows.go_to_name(self.tabs.row)
+            rows.show_rows(
+                tab.names, tab.head(width), lambda name: tab.row(name, width),
+                ((f" {tab.nothing}", "muted"),), tab.marked,
+            )  # fmt: skip
+            first, last, count = rows.seen
+            more = f" · rows {first:,} to {last:,}" if last - first + 1 < count else ""
+            rows.caption(f"{tab.caption()}{more}")
+            self.tabs.row = rows.selected if tab.names else ""
+            self._draw_more()
+            self._draw_detail(tab)
+            self._draw_map(tab)
+
+    def _draw_more(self) -> None:
+        """Below the findings what two other tabs begin with, where there is room for it."""
+        board, facts = self.query_one("#fleet-more", Board), self.tabs.facts
+        room = self.app.size.height >= LOW_BELOW and self.app.size.width >= NARROW_BELOW
+        board.display = room and self.tabs.name == TABS[0] and facts is not None
+        if board.display and facts is not None:
+            board.caption("Equal nodes, and what was measured")
+            board.show(more_lines(facts, max(board.size.width, 20)))
+
+    def _draw_detail(self, tab: FleetTab) -> None:
+        board, name = self.query_one("#fleet-detail", Board), self.tabs.row
+        board.display = bool(name)
+        if not name:
+            board.show(())
+            return
+        board.caption(tab.title(name))
+        room = board.scrollable_content_region
+        board.show(tab.detail(name, max((room.width or 60) - 1, 20), max(room.height, 6)))
+
+    def _draw_map(self, tab: FleetTab) -> None:
+        board, facts = self.query_one(FleetMap), self.tabs.facts
+        board.display = facts is not None and bool(facts.fleet.hosts) and not tab.stacked
+        if facts is None or not board.display:
+            return
+        hosts = tab.hosts(self.tabs.row) if self.tabs.row else ()
+        marked = frozenset(hosts) if len(hosts) * 2 < len(facts.fleet.hosts) else frozenset()
+        rows = 1 if self.app.size.height < LOW_BELOW else MAP_ROWS
+        board.show_fleet(facts.fleet, marked, self.app.size.width, rows)
+
+    def _draw_bars(self) -> None:
+        state, width = self._host.state, self.app.size.width
+        names: list[tuple[str, str]] = [(" gputop ", "strong")] if width >= NARROW_BELOW else []
+        for number, name in enumerate(TABS, start=1):
+            here = "strong underline" if name == self.tabs.name else "muted"
+            action = f"@screen.tab('{name}')"
+            names += [
+                (f" {number} ", f"key bold {action}"),
+                (name.capitalize(), f"{here} {action}"),
+            ]
+        end = head.watched(state)
+        where = clean(self._host.folder, 60)
+        long_: Line = ((f"{where} ", "strong"), *end)
+        bar = self.query_one("#top", TopBar)
+        bar.show(tuple(names), long_ if width >= NARROW_BELOW else end)
+        self.query_one("#fleet-verdict", HeadLine).show(head.verdict(state, width))
+        who: Line = () if state.fleet is None else head.who(state.fleet, state.links, width)
+        self.query_one("#fleet-who", HeadLine).show(who)
+        self.query_one("#status", StatusBar).show(head.trouble(state))
+        self.query_one("#keys", KeyBar).keys(
+            [
+                (key.name, key.label, key.action if key.action.startswith("app.")
+                 else f"screen.{key.action}")
+                for key in self.KEYS if key.label
+            ]
+        )  # fmt: skip
+
+    @property
+    def _rows(self) -> FleetRows:
+        return self.query_one("#fleet-list", FleetRows)
+
+    def on_named_list_picked(self, message: NamedList.Picked) -> None:
+        """Draw the panel for the row under the cursor."""
+        self.tabs.row = message.name
+        self.query_one("#fleet-detail", Board).scroll_home(animate=False)
+        self.redraw()
+        if message.twice:
+            self.action_open_row()
+
+    def on_fleet_map_cell_picked(self, message: FleetMap.CellPicked) -> None:
+        """List the nodes of a cell."""
+        self.list_nodes(message.hosts, "a cell of the map")
+
+    def show_row(self, tab: str, name: str) -> None:
+        """Show a tab with a row selected."""
+        self.tabs.selected[tab] = name
+        self.action_tab(tab)
+
+    def list_nodes(self, hosts: tuple[str, ...], why: str, *, ordered: bool = False) -> None:
+        """Show these nodes by name; Esc goes back."""
+        self.tabs.choose(hosts, why, ordered=ordered)
+        self.redraw()
+
+    def action_tab(self, name: str) -> None:
+        """Show a tab; of the nodes all."""
+        self.tabs.show(name)
+        self.redraw()
+
+    def action_next_tab(self, step: int) -> None:
+        """Show the next tab."""
+        self.action_tab(TABS[(TABS.index(self.tabs.name) + step) % len(TABS)])
+
+    def action_move(self, rows: int) -> None:
+        """Move the cursor."""
+        self._rows.move(rows)
+
+    def action_page(self, pages: int) -> None:
+        """Move the cursor by screens full."""
+        self._rows.page(pages)
+
+    def action_scroll_details(self, lines: int) -> None:
+        """Scroll the panel."""
+        self.query_one("#fleet-detail", Board).scroll_relative(0, lines, animate=False)
+
+    def action_open_row(self) -> None:
+        """Open the node, or list the nodes of the row."""
+        tab, name = self.tabs.tab, self.tabs.row
+        hosts = tab.hosts(name) if tab is not None and name else ()
+        if len(hosts) == 1:
+            self._host.open_node(hosts[0])
+        elif tab is None or not hosts:
+            self._host.say("no node belongs to this row", severity="warning")
+        else:
+            self.list_nodes(hosts, tab.title(name), ordered=self.tabs.name == "figures")
+
+    def action_copy(self) -> None:
+        """Copy what belongs to the row."""
+        tab, name = self.tabs.tab, self.tabs.row
+        texts = tab.copied(name) if tab is not None and name else ()
+        self._host.copy_command(tuple(text for text in texts if text) or ("",))
+
+    def action_copy_drains(self) -> None:
+        """Copy the lines for all broken and missing nodes."""
+        facts = self.tabs.facts
+        lines = [] if facts is None else [one.command for one in drains(facts.fleet)]
+        if lines:
+            self._host.copy_text("\n".join(lines), f" ({len(lines)} lines)")
+        else:
+            self._host.say("no node is broken or missing", severity="warning")
+
+    async def action_filter(self) -> None:
+        """Open the line in which a filter of the nodes is typed."""
+        if self.tabs.name != NODES:
+            self.action_tab(NODES)
+        await self.query(Input).remove()
+        line = TypedLine(
+            self.tabs.words, placeholder="g[1-16], or words: slow, a rule, a model", id="filter"
+        )
+        line.cursor_blink = False
+        await self.mount(line, before="#status")
+        self.set_focus(line)
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Filter at each letter."""
+        self.tabs.filter(event.value[:1000])
+        self.redraw()
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Keep the filter and go back to the list."""
+        event.input.remove()
+
+    def action_step_back(self) -> None:
+        """Undo the nearest thing: a filter, a choice of nodes."""
+        if lines := self.query(Input):
+            lines.remove()
+            self.tabs.show_all()
+        else:
+            self.tabs.back()
+        self.redraw()
+
+    def commands(self) -> Iterable[SystemCommand]:
+        """Commands for the palette."""
+        return commands(self.KEYS, partial(self.app.run_action, default_namespace=self))

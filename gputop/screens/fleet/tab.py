@@ -1,0 +1,95 @@
+"""What each tab of the screen Fleet gives: rows, and what is said about one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import Protocol
+
+from gputop.live.fleet_links import FleetLinks
+from gputop.terminal.clean import clean
+from gputop.topology.fleet.draining import Drain, drains
+from gputop.topology.fleet.fleet import Fleet
+from gputop.topology.fleet.hosts import fold
+from gputop.widgets.spans import Line, wrapped
+
+
+class FleetTab(Protocol):
+    """A list and a panel about its selected row; made anew of each fleet."""
+
+    stacked: bool
+    """Whether the rows need the whole width, with the panel below them."""
+
+    @property
+    def marked(self) -> int:
+        """Cells of a row that the cursor covers; 0 for all."""
+
+    nothing: str
+    """What stands in place of rows where there are none."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """A name for each row, in their order; it stays while the fleet grows."""
+
+    def caption(self) -> str:
+        """What the rows are."""
+
+    def head(self, width: int) -> Line:
+        """The heads of the columns."""
+
+    def row(self, name: str, width: int) -> Line:
+        """One row, in so many cells."""
+
+    def title(self, name: str) -> str:
+        """What the panel is about."""
+
+    def detail(self, name: str, width: int, height: int) -> Sequence[Line]:
+        """The panel."""
+
+    def hosts(self, name: str) -> tuple[str, ...]:
+        """The nodes that a row is about."""
+
+    def copied(self, name: str) -> tuple[str, ...]:
+        """What `y` copies, one after the other."""
+
+
+class FleetFacts:
+    """A fleet and its links, with what several tabs make of them."""
+
+    def __init__(self, fleet: Fleet, links: FleetLinks) -> None:
+        self.fleet = fleet
+        self.links = links
+        self._folded: dict[tuple[str, ...], str] = {}
+
+    @cached_property
+    def _drains(self) -> tuple[Drain, ...]:
+        return drains(self.fleet, slight=True)
+
+    def drains(self, hosts: Iterable[str]) -> tuple[str, ...]:
+        """The lines for `scontrol` that take these nodes out of service."""
+        wanted = frozenset(hosts)
+        return tuple(drain.command for drain in self._drains if not wanted.isdisjoint(drain.hosts))
+
+    def folded(self, hosts: tuple[str, ...]) -> str:
+        """Hosts as a list, as plain text; folding ten thousand takes a while."""
+        found = self._folded.get(hosts)
+        if found is None:
+            found = self._folded[hosts] = clean(fold(hosts), 20_000) if hosts else ""
+        return found
+
+
+def said_drains(commands: Sequence[str], width: int) -> list[Line]:
+    """These lines for the panel, with what they are for."""
+    if not commands:
+        return []
+    lines: list[Line] = [(), (("To drain them in Slurm", "key bold"), (" (y copies)", "muted"))]
+    for command in commands[:6]:
+        lines += wrapped(((clean(command, 4000), "key"),), width, 2)
+    if len(commands) > 6:
+        lines.append(((f"and {len(commands) - 6} more", "muted"),))
+    return lines
+
+
+def counted(number: int, word: str) -> str:
+    """A number with its noun: "1 node", "12 nodes"."""
+    return f"{number:,} {word}{'s' * (number != 1)}"
