@@ -7,6 +7,7 @@ older ones print.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -26,6 +27,7 @@ RESULTS = {
 }
 """ncclResult_t of nccl.h; 0 is success and 7 means in progress."""
 INIT, RUNNING, FINALIZE, ABORT = "INIT", "RUNNING", "FINALIZE", "ABORT"
+_FORGOTTEN = re.compile(rb'("nvml_dev": -?[0-9]+)(?=\s+"status":)')
 
 
 class RasError(ValueError):
@@ -97,7 +99,8 @@ class RasAnswer(msgspec.Struct, frozen=True, kw_only=True):
 def parse(data: bytes) -> RasAnswer:
     """Read an answer in JSON; raises RasError for anything else."""
     try:
-        raw = json.loads(data)
+        # NCCL 2.28.9 forgets the comma wherever a rank is missing.
+        raw = json.loads(_FORGOTTEN.sub(rb"\1,", data))
     except (ValueError, RecursionError) as error:
         raise RasError("its JSON is broken or cut off") from error
     if not isinstance(raw, dict) or not isinstance(raw.get("communicators"), list):
