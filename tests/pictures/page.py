@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gputop.screens import NAMES
 
+from .fleet import KEYS as FLEET_TABS
 from .scenes import DEMOS, SIZES
 
 HEAD = """# Every screen, at three sizes
@@ -29,4 +30,16 @@ def page() -> str:
             ]
             parts.append(f"| {demo} | " + " | ".join(cells) + " |")
         parts.append("")
+    parts.append(
+        "## Fleet\n\nOf `gputop fleet checks`: 34 made-up nodes, two of which wrote nothing.\n"
+    )
+    parts.append("| | " + " | ".join(f"{wide}x{high}" for wide, high in SIZES) + " |")
+    parts.append("|---" * (len(SIZES) + 1) + "|")
+    for tab in FLEET_TABS:
+        cells = [
+            f'<a href="{file}"><img src="{file}" width="{WIDTH}" alt="{tab} of a fleet"></a>'
+            for file in (f"fleet-{tab}-{wide}x{high}.svg" for wide, high in SIZES)
+        ]
+        parts.append(f"| {tab} | " + " | ".join(cells) + " |")
+    parts.append("")
     return "\n".join(parts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from defusedxml.ElementTree import fromstring
 
 from .cells import Ink, Run
+from .fleet import KEYS as FLEET_TABS
 from .page import page
 from .scenes import KEYS
 from .svg import svg_of
@@ -28,4 +29,4 @@ def test_a_picture_has_each_run_in_its_place_and_colour() -> None:
 
 
 def test_the_page_shows_every_screen_of_every_demo() -> None:
-    assert page().count("<img") == 3 * 5 * len(KEYS)
+    assert page().count("<img") == 3 * 5 * len(KEYS) + 3 * len(FLEET_TABS)

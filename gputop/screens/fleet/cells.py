@@ -12,7 +12,8 @@ from gputop.topology.fleet.outliers import Strip
 from gputop.widgets.spans import Line, Span
 
 T = TypeVar("T")
-_STEPS = "▁▂▃▄▅▆▇█"
+_STEPS = "▁▂▃▄▅▆"
+"""Not up to a full block, which would join the rows of a list."""
 _HARM = {state: place for place, state in enumerate(STATES)}
 
 

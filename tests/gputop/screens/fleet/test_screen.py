@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
+from gputop.app import GpuTop
 from gputop.checking.check import Wanted, check
 from gputop.commands.check.document import document
+from gputop.exits import BACK
 from gputop.fleet_app import FleetApp
 from gputop.live.fleet_node import WholeNode
 from gputop.live.fleet_watch import FleetWatch
@@ -17,7 +19,7 @@ from gputop.screens.fleet.node_panel import NodePanel
 from gputop.topology.fleet.section import Origin
 from tests.bench.fleet_made import node, other
 from tests.gputop.screens.fleet.made import ASKED, fabric, look_again, nodes, pairs, put, shown
-from tests.support.app import SIZES, picture, press, rounds, settle, text
+from tests.support.app import SIZES, demo_report, give, picture, press, rounds, settle, text
 
 TABS = {"odd": (), "groups": ("2", "down"), "figures": ("3",), "links": ("4",), "nodes": ("5",)}
 
@@ -211,3 +213,14 @@ async def test_the_palette_finds_a_node(folder: Path) -> None:
             if pilot.app.screen.query("#fleet-list"):
                 break
         assert text(pilot, "#fleet-detail").startswith("g12")
+
+
+async def test_escape_in_the_app_of_a_node_goes_back_when_nothing_is_left_to_undo() -> None:
+    app = GpuTop()
+    app.behind = "the fleet"
+    async with app.run_test(size=(80, 24)) as pilot:
+        await give(pilot, demo_report("dgx-1v"))
+        await press(pilot, "ampersand", "1", "enter", "escape")
+        assert app.return_value is None
+        await press(pilot, "escape")
+        assert app.return_value == BACK
