@@ -33,7 +33,7 @@ LOUD = (BROKEN, SLOW, CANNOT_TELL)
 
 
 def checks_done(diagnosis: Diagnosis, why: str = "") -> str:
-    """How many rules were asked, and how many could not be: "73 checks done, 35 skipped"."""
+    """How many rules were asked, and how many could not be: "76 checks done, 35 skipped"."""
     done, skipped = diagnosis.checks, diagnosis.skipped
     return f"{done} check{'s' * (done != 1)} done" + (
         f", {skipped} skipped{why}" if skipped else ""

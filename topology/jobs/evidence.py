@@ -151,7 +151,7 @@ def _spinning(
         who = "all ranks" if every else joined([labels[user.pid] for user in spinning], 4)
         yield JobFact(
             text=f"{who} used a whole core or more in user mode over {seconds:.2g} s: computing, "
-            "looping, or polling for the GPU, which CUDA does by default",
+            "looping, or polling for the GPU",
             origin=PROC,
             weight=NOTE,
             ranks=_ranks(spinning),

@@ -74,7 +74,7 @@ class JobsScreen(ListedView):
             "near: CPUs at the GPU's NUMA node; partly; ✗ far; ✗ shared: more ranks than CPUs",
         ),
         note("variables", "* acts here, ! without effect, ? unknown name"),
-        Key("r", "ask_jobs", help="ask the jobs again: /proc, NCCL's RAS on this machine, dumps"),
+        Key("r", "ask_jobs", help="ask the jobs again: /proc, RAS on this machine, dumps"),
         note("y", "copy what is known of it"),
         note("p", "probe its GPUs"),
         *scroll_keys("scroll_details", 5, "scroll the panel", "more"),

@@ -49,8 +49,9 @@ def screen_of(pilot: Pilot[Any]) -> FlagsScreen:
 async def calm(pilot: Pilot[Any]) -> None:
     """Wait until what is wanted has been worked out and drawn."""
     async for _ in rounds(pilot):
-        screen = screen_of(pilot)
-        if screen.flags.loaded and (screen.flags.study is None or screen.flags.answered):
+        screen, what_if = screen_of(pilot), pilot.app.what_if  # type: ignore[attr-defined]
+        told = what_if.summary or not what_if.holds
+        if screen.flags.loaded and (screen.flags.study is None or (screen.flags.answered and told)):
             await settle(pilot)
             return
     raise AssertionError("nothing was worked out")
