@@ -109,6 +109,8 @@ def _answer(arguments: list[str]) -> tuple[int, str]:
         return ANSWERED, ""
     except Exception as error:
         # The border of the program: one line, not a traceback.
+        if isinstance(error.__cause__, KeyboardInterrupt):
+            return INTERRUPTED, ""  # it met a class in the making
         if os.environ.get("GPUTOP_DEBUG"):
             raise
         if lacking(error):

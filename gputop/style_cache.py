@@ -63,9 +63,10 @@ def release_old_lines(app: App[Any]) -> None:
 
 def release_lines(screen: Screen[Any]) -> None:
     """Forget the lines of one screen, 2 KB each, before it is collected or drawn again."""
-    for widget in screen.walk_children(Widget):
-        # Not their sizes (`_box_model_cache`): without them a picture is laid out otherwise.
-        for name in ("_styles_cache", "_option_render_cache"):
+    for widget in screen.walk_children(Widget, with_self=True):
+        # Not their sizes (`_box_model_cache`): without them a picture is laid out otherwise. Of
+        # what was looked up, each change of the children leaves an entry, 1024 for a widget.
+        for name in ("_styles_cache", "_option_render_cache", "_query_one_cache"):
             cache = getattr(widget, name, None)
             if cache is not None:  # not of every widget, nor of every Textual
                 cache.clear()

@@ -32,7 +32,9 @@ def guard() -> None:
     """Until `watch` takes over, let a signal give the terminal back and end the process.
 
     Textual has the terminal for a tenth of a second before the app can listen to signals. Ctrl+C
-    stays an exception of Python's. Call it in the main thread, before anything is drawn.
+    is no exception here: one that meets a class in the making becomes another error, and Python
+    ends by the signal after one that met its `exec`. Call it in the main thread, before anything
+    is drawn.
     """
     stream = sys.__stdin__
     if stream is None:
@@ -49,7 +51,7 @@ def guard() -> None:
 
     for code in (signal.SIGHUP, *ASKED):
         # An ignored signal (nohup) stays ignored.
-        if signal.getsignal(code) is signal.SIG_DFL:
+        if signal.getsignal(code) in (signal.SIG_DFL, signal.default_int_handler):
             signal.signal(code, end)
 
 

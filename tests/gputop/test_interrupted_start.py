@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from gputop.__main__ import run
+from gputop.exits import INTERRUPTED
 from tests.support.places import ROOT
 
 HOOK = """
@@ -53,3 +55,18 @@ def test_an_interrupted_import_is_130_without_a_word(how: str, place: int) -> No
 @pytest.mark.parametrize("how", STARTS)
 def test_without_a_signal_it_answers(how: str) -> None:
     assert started(how, -1, "check", "--quick", "--demo", "hgx-h100-8").returncode == 0
+
+
+def test_an_interrupt_that_met_a_class_in_the_making_is_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def dispatch(_: list[str]) -> int:
+        class Interrupted:
+            def __set_name__(self, _owner: type, _name: str) -> None:
+                raise KeyboardInterrupt
+
+        type("Made", (), {"attribute": Interrupted()})
+        return 0
+
+    monkeypatch.setattr("gputop.__main__._dispatch", dispatch)
+    assert run(["topo"]) == INTERRUPTED
