@@ -155,8 +155,9 @@ def _whole_mesh(machine: Machine, gpu: Gpu) -> bool:
     sku = sku_for(gpu)
     if sku is None or not sku.full_mesh or sku.devices > 1:
         return False
-    same = all(other.partition is None and sku_for(other) == sku for other in machine.gpus)
-    return same and len(machine.gpus) == sku.world_size
+    if len(machine.gpus) != sku.world_size:
+        return False
+    return all(other.partition is None and sku_for(other) == sku for other in machine.gpus)
 
 
 def _pairs(machine: Machine, fixed: dict[str, Gpu | None]) -> tuple[GpuPair, ...]:
