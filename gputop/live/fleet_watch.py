@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from gputop.live.fleet_links import FleetLinks, LinkReading
-from gputop.topology.fleet.fleet import Fleet, Growing
+from gputop.topology.fleet.fleet import Fleet
+from gputop.topology.fleet.merging.growing import Growing
 from gputop.topology.fleet.planning.fabric import SwitchFabric
 
 LEAST_PAUSE, MOST_PAUSE = 1.0, 60.0
@@ -26,7 +26,6 @@ class FleetState:
 
     fleet: Fleet | None
     """None before all files were read once."""
-    links: FleetLinks
     read: int = 0
     """Files read so far, of `total`, before there is a fleet."""
     total: int = 0
@@ -44,9 +43,8 @@ class FleetWatch:
     ) -> None:
         """`expected`: hosts that were asked for; `fabric`: leaf switches where they are known."""
         self.folder = folder
-        self.state = FleetState(None, FleetLinks())
-        self._growing = Growing(folder, expected)
-        self._links = LinkReading(folder, fabric)
+        self.state = FleetState(None)
+        self._growing = Growing(folder, expected, fabric)
         self._closed = threading.Event()
         self._post: Callable[[FleetState], object] | None = None
 
@@ -82,23 +80,20 @@ class FleetWatch:
 
         def progress(read: int, total: int) -> None:
             if before.fleet is None:
-                self._tell(FleetState(None, before.links, read, total))
+                self._tell(FleetState(None, read, total))
 
         try:
             fleet = self._growing.look(progress=progress)
-            links = self._links.look(fleet.beside)
             # Worked out here, once, and not while somebody waits for a key.
             _ = fleet.counts, fleet.groups
         except OSError as error:
             trouble = f"the folder cannot be read: {error.strerror or error}"
             if trouble == before.trouble:
                 return False
-            self._tell(
-                FleetState(before.fleet, before.links, trouble=trouble, looked_at=before.looked_at)
-            )
+            self._tell(FleetState(before.fleet, trouble=trouble, looked_at=before.looked_at))
             return True
-        same = fleet is before.fleet and links is before.links and not before.trouble
-        state = FleetState(fleet, links, looked_at=time.time())
+        same = fleet is before.fleet and not before.trouble
+        state = FleetState(fleet, looked_at=time.time())
         if same:
             self.state = state
         else:

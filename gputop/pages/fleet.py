@@ -5,7 +5,7 @@ from __future__ import annotations
 from gputop.pages.severity import VERDICT_SIGNS
 from gputop.terminal.clean import clean
 from gputop.topology.diagnosis.finding import BROKEN, CANNOT_TELL, SLOW
-from gputop.topology.fleet.finding import HEALTHY, MISSING, ODD
+from gputop.topology.fleet.finding import HEALTHY, MISSING, ODD, SHARED
 from gputop.topology.fleet.fleet import Fleet
 
 STATE_SIGNS = {
@@ -17,6 +17,9 @@ STATE_SIGNS = {
     HEALTHY: ("·", "good", "healthy"),
 }
 """State of a node -> sign, ink and word."""
+
+
+_SHARED = {BROKEN: "broken", SLOW: "slow", CANNOT_TELL: "not known to be well"}
 
 
 def verdict_line(fleet: Fleet) -> str:
@@ -32,11 +35,22 @@ def verdict_line(fleet: Fleet) -> str:
     nodes = f"{total} node{'s' * (total != 1)}"
     healthy = fleet.counts[HEALTHY]
     if not bad:
-        doubt = "" if fleet.verdict == HEALTHY else ", and not every file could be read"
+        shared = _shared(fleet)
+        unread = not shared and fleet.verdict != HEALTHY
+        doubt = ", and not every file could be read" if unread else shared
         return f"{sign} {nodes} healthy{doubt}{_asked(fleet)}"
     first = bad[0].split(" ", 1)
     head = f"{first[0]} of {nodes} {first[1]}"
-    return f"{sign} {', '.join([head, *bad[1:]])}; {healthy} healthy{_asked(fleet)}"
+    return f"{sign} {', '.join([head, *bad[1:]])}; {healthy} healthy{_shared(fleet)}{_asked(fleet)}"
+
+
+def _shared(fleet: Fleet) -> str:
+    """What joins the nodes, where pairs found it bad."""
+    found = {item.severity for item in fleet.findings if item.about == SHARED}
+    for severity, word in _SHARED.items():
+        if severity in found:
+            return f"; what joins the nodes is {word}"
+    return ""
 
 
 def _asked(fleet: Fleet) -> str:

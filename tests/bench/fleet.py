@@ -16,8 +16,9 @@ from pathlib import Path
 
 from gputop.commands.fleet.text import lines
 from gputop.topology.fleet.finding import COMPARED, HEALTHY
-from gputop.topology.fleet.fleet import Fleet, read_fleet
+from gputop.topology.fleet.fleet import Fleet
 from gputop.topology.fleet.hosts import expand, fold
+from gputop.topology.fleet.merging.growing import read_fleet
 from tests.bench.fleet_made import NOW, hosts, write
 
 JUDGE = "--judge"

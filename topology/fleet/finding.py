@@ -15,8 +15,13 @@ STATES = (BROKEN, MISSING, SLOW, ODD, CANNOT_TELL, HEALTHY)
 """What becomes of a node, the worst first. missing: it was asked for and wrote nothing; odd: it
 differs from equal nodes in a way that costs a job something."""
 NODE, PRESENCE, FILE, COMPARED = "node", "presence", "file", "compared"
-"""Where a finding is from: the node's own check, which files are there, what a file is, and the
-comparison with equal nodes."""
+PAIRS, SHARED = "pairs", "shared"
+"""Where a finding is from: the node's own check, which files are there, what a file is, the
+comparison with equal nodes, and what pairs of nodes measured. SHARED is what pairs say of a part
+that several nodes share, such as a switch: it counts for the fleet, and none of the nodes is called
+bad for it."""
+LOUD = (BROKEN, SLOW, CANNOT_TELL)
+"""Severities that count for the verdict."""
 MOST_EVIDENCE = 12
 
 
@@ -28,7 +33,7 @@ class FleetFinding(msgspec.Struct, frozen=True, kw_only=True):
     severity: str
     """As of a finding of one node."""
     about: str
-    """NODE, PRESENCE, FILE or COMPARED."""
+    """NODE, PRESENCE, FILE, COMPARED, PAIRS or SHARED."""
     title: str
     """One line, without the hosts."""
     hosts: tuple[str, ...]
@@ -81,14 +86,14 @@ def by_harm(findings: Iterable[FleetFinding]) -> list[FleetFinding]:
 
 def state_of(verdict: str, findings: Iterable[FleetFinding]) -> str:
     """What becomes of a node by its own verdict and by what is found about it."""
-    items = tuple(findings)
+    items = [item for item in findings if item.about != SHARED]
     found = {(item.about, item.severity) for item in items}
     if any(item.id in ("missing", "missing-now") for item in items):
         return MISSING
     severities = {severity for _, severity in found}
     if BROKEN in severities or verdict == BROKEN:
         return BROKEN
-    if verdict == SLOW or (NODE, SLOW) in found:
+    if verdict == SLOW or (NODE, SLOW) in found or (PAIRS, SLOW) in found:
         return SLOW
     if SLOW in severities:
         return ODD

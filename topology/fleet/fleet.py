@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property
 
 from ..diagnosis.engine import HEALTHY, VERDICTS
@@ -15,6 +15,7 @@ from .finding import (
     MISSING,
     NODE,
     ODD,
+    SHARED,
     STATES,
     FleetFinding,
     by_harm,
@@ -24,8 +25,8 @@ from .finding import (
 from .foreign import unusable_findings
 from .grouping import AlikeNodes, groups
 from .hosts import in_order
-from .intake import Intake
 from .outliers import Strip, outliers, strips
+from .planning.links import FleetLinks
 from .presence import CONTRADICTION, MISSING_NOW, STALE, newest, presence
 from .record import Beside, NodeReport, Unusable
 
@@ -44,14 +45,20 @@ class Fleet:
         beside: Iterable[Beside] = (),
         foreign: Iterable[FleetFinding] = (),
         expected: Collection[str] = (),
+        links: FleetLinks | None = None,
+        accused: Iterable[FleetFinding] = (),
         now: float | None = None,
     ) -> None:
-        """`expected`: hosts that were asked for. `now`: seconds since the epoch."""
+        """`expected`: hosts that were asked for. `now`: seconds since the epoch.
+
+        `links`: what pairs of nodes measured; `accused`: what is found in that.
+        """
         self.folder = folder
         self.expected = tuple(in_order(expected))
         self.now = time.time() if now is None else now
         self.unusable = tuple(unusable)
         self.beside = tuple(beside)
+        self.links = links or FleetLinks()
         self.nodes, older = newest(reports)
         about = presence(self.nodes, older, self.unusable, frozenset(self.expected), self.now)
         apart = {
@@ -63,7 +70,7 @@ class Fleet:
         judged = {host: report for host, report in self.nodes.items() if host not in apart}
         self.strips: tuple[Strip, ...] = tuple(strips(_by_product(judged)))
         found = [*_own(judged), *about, *differences(judged), *outliers(self.strips, judged)]
-        found += [*foreign, *unusable_findings(self.unusable)]
+        found += [*accused, *foreign, *unusable_findings(self.unusable)]
         if not self.nodes and not self.expected:
             found.append(_nothing(folder, self.unusable))
         self.findings: tuple[FleetFinding, ...] = tuple(by_harm(found))
@@ -108,9 +115,10 @@ class Fleet:
     def verdict(self) -> str:
         """One word of `VERDICTS`: "healthy", "slow", "broken" or "cannot tell"."""
         counts = self.counts
-        if counts[BROKEN] or counts[MISSING]:
+        shared = {item.severity for item in self.findings if item.about == SHARED}
+        if counts[BROKEN] or counts[MISSING] or BROKEN in shared:
             return VERDICTS[2]
-        if counts[SLOW] or counts[ODD]:
+        if counts[SLOW] or counts[ODD] or SLOW in shared:
             return VERDICTS[1]
         doubt = any(item.severity == CANNOT_TELL for item in self.findings)
         return VERDICTS[3] if counts[CANNOT_TELL] or doubt or not self.nodes else HEALTHY
@@ -127,42 +135,6 @@ class Fleet:
     def _verdict_of(self, host: str) -> str:
         report = self.nodes.get(host)
         return VERDICTS[3] if report is None or host in self._apart else report.verdict
-
-
-def read_fleet(folder: str, expected: Collection[str] = (), *, now: float | None = None) -> Fleet:
-    """Read a folder once. Raises OSError where it cannot be listed."""
-    return Growing(folder, expected).look(now=now)
-
-
-class Growing:
-    """A folder that is read again and again while nodes write into it; files are read once."""
-
-    def __init__(self, folder: str, expected: Collection[str] = ()) -> None:
-        """`expected`: hosts that were asked for."""
-        self._intake = Intake(folder)
-        self._expected = tuple(expected)
-        self._fleet: Fleet | None = None
-
-    def look(
-        self, *, now: float | None = None, progress: Callable[[int, int], None] | None = None
-    ) -> Fleet:
-        """The fleet as it is now; the same object where nothing came. Raises OSError.
-
-        `progress` is told how many files of how many are read.
-        """
-        changed = self._intake.take(progress)
-        if changed or self._fleet is None:
-            intake = self._intake
-            self._fleet = Fleet(
-                intake.folder,
-                intake.reports(),
-                unusable=intake.unusable(),
-                beside=intake.beside(),
-                foreign=intake.foreign(),
-                expected=self._expected,
-                now=now,
-            )
-        return self._fleet
 
 
 def _by_product(nodes: Mapping[str, NodeReport]) -> dict[str, list[NodeReport]]:

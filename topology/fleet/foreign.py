@@ -38,6 +38,7 @@ _WHY = {
     "damaged": "files that are damaged",
     "newer": "files of a newer gputop",
     "other-document": "documents that are no check",
+    "unnamed": "pairs of which a node never came that nobody had named",
 }
 """Kind of an `Unusable` -> several such files in words."""
 

@@ -88,8 +88,8 @@ class Unusable(msgspec.Struct, frozen=True, kw_only=True):
 
     path: str
     kind: str
-    """"cut-off", "unreadable", "no-file", "link", "too-large", "foreign", "damaged", "newer" or
-    "other-document"."""
+    """"cut-off", "unreadable", "no-file", "link", "too-large", "foreign", "damaged", "newer",
+    "other-document" or "unnamed"."""
     why: str
     """One clause: "it ends in the middle"."""
     host: str | None = None

@@ -58,9 +58,11 @@ def changed(before: Fleet, now: Fleet) -> FleetChange:
 
 def _lacking(has: Fleet, lacks: Fleet) -> list[FleetFinding]:
     """Findings of one fleet with the hosts for which the other does not have them."""
-    known = {(item.id, host) for item in lacks.findings for host in item.hosts}
+    known = {(item.id, host) for item in lacks.findings for host in item.hosts or ("",)}
     found = []
     for item in has.findings:
+        if not item.hosts and (item.id, "") not in known:
+            found.append(item)
         hosts = tuple(host for host in item.hosts if (item.id, host) not in known)
         if hosts:
             found.append(msgspec.structs.replace(item, hosts=hosts))

@@ -12,6 +12,7 @@ from gputop.topology.fleet.finding import FleetFinding
 from gputop.topology.fleet.fleet import Fleet
 from gputop.topology.fleet.hosts import fold
 from gputop.topology.fleet.outliers import LEAST_NODES, LEAST_SHARE, LIMIT_Z
+from gputop.topology.fleet.planning.document import culprit_fields
 from gputop.topology.fleet.since import FleetChange
 
 SCHEMA = "gputop.fleet/1"
@@ -63,6 +64,13 @@ def document(fleet: Fleet, exit_code: int, change: FleetChange | None = None) ->
             for drain in drains(fleet, slight=True)
         ],
         "pairs": list(fleet.pairs),
+        "links": {
+            "looks": fleet.links.looks,
+            "unfinished": fleet.links.unfinished,
+            "culprits": [culprit_fields(item) for item in fleet.links.found.culprits],
+            "suspects": [item.host for item in fleet.links.found.suspects],
+            "doubts": list(fleet.links.doubts),
+        },
         "change": None if change is None else _change(change),
     }
 

@@ -20,7 +20,9 @@ from gputop.terminal.clean import clean
 from gputop.terminal.lines import print_json, say
 from gputop.terminal.size import terminal_width
 from gputop.topology.diagnosis.engine import VERDICTS
-from gputop.topology.fleet.fleet import Fleet, read_fleet
+from gputop.topology.fleet.fleet import Fleet
+from gputop.topology.fleet.merging.growing import read_fleet
+from gputop.topology.fleet.planning.fabric import SwitchFabric
 from gputop.topology.fleet.since import changed
 
 EXIT_CODES = dict(zip(VERDICTS, (ANSWERED, WARNINGS, FAILURES, CANNOT_TELL), strict=True))
@@ -41,7 +43,7 @@ EXIT_CODES = dict(zip(VERDICTS, (ANSWERED, WARNINGS, FAILURES, CANNOT_TELL), str
     "--topology",
     metavar="FILE",
     shell_complete=completing("files"),
-    help="Leaf switches for the app's map of links, as `gputop fleet plan` takes them.",
+    help="Leaf switches, to judge results of pairs, as `gputop fleet plan` takes them.",
 )
 @click.option(
     "--junit",
@@ -74,9 +76,10 @@ def subcommand(
     """
     expected = hosts_of(nodes)
     if not (as_json or as_text or verbose or junit or since) and on_terminal():
-        context.exit(_open(folder, expected, topology))
-    fleet = _read(folder, expected)
-    change = None if since is None else changed(_read(since, expected), fleet)
+        context.exit(_open(folder, expected, fabric_of_option(topology, lambda: expected)))
+    fabric = fabric_of_option(topology, lambda: expected)
+    fleet = _read(folder, expected, fabric)
+    change = None if since is None else changed(_read(since, expected, fabric), fleet)
     code = EXIT_CODES[fleet.verdict]
     with suppress(BrokenPipeError):
         if junit is not None:
@@ -91,9 +94,8 @@ def subcommand(
     context.exit(code)
 
 
-def _open(folder: str, expected: tuple[str, ...], topology: str | None) -> int:
+def _open(folder: str, expected: tuple[str, ...], fabric: SwitchFabric) -> int:
     """Open the app."""
-    fabric = fabric_of_option(topology, lambda: expected)
     try:
         with os.scandir(folder):
             pass
@@ -105,9 +107,9 @@ def _open(folder: str, expected: tuple[str, ...], topology: str | None) -> int:
     return code
 
 
-def _read(folder: str, expected: tuple[str, ...]) -> Fleet:
+def _read(folder: str, expected: tuple[str, ...], fabric: SwitchFabric) -> Fleet:
     try:
-        return read_fleet(folder, expected)
+        return read_fleet(folder, expected, fabric=fabric)
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
         raise Exit(f"{clean(folder, 200)}: {clean(why, 200)}", USAGE) from error

@@ -1,4 +1,4 @@
-"""A fleet as a JUnit file: one test case for each node."""
+"""A fleet as a JUnit file: one test case for each node, and for each fault that nodes share."""
 
 from __future__ import annotations
 
@@ -10,21 +10,27 @@ from gputop.exits import Exit
 from gputop.terminal.clean import clean, clean_block
 from gputop.terminal.writing import code_of, write_whole
 from gputop.topology.diagnosis.finding import BROKEN, CANNOT_TELL, SLOW
-from gputop.topology.fleet.finding import MISSING, ODD, FleetFinding
+from gputop.topology.fleet.finding import LOUD, MISSING, ODD, SHARED, FleetFinding
 from gputop.topology.fleet.fleet import Fleet
 
 _NOT_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_LOUD = (BROKEN, SLOW, CANNOT_TELL)
 
 
 def suite(fleet: Fleet) -> Xml.Element:
     """The document."""
     counts = fleet.counts
+    # What no node is to blame for: a switch, an empty folder.
+    whole = [
+        item
+        for item in fleet.findings
+        if item.severity in LOUD and (item.about == SHARED or not item.hosts)
+    ]
+    unsure = sum(item.severity == CANNOT_TELL for item in whole)
     failures = sum(counts[state] for state in (BROKEN, MISSING, SLOW, ODD))
     totals: dict[str, str] = {
-        "tests": str(len(fleet.hosts)),
-        "failures": str(failures),
-        "errors": str(counts[CANNOT_TELL]),
+        "tests": str(len(fleet.hosts) + len(whole)),
+        "failures": str(failures + len(whole) - unsure),
+        "errors": str(counts[CANNOT_TELL] + unsure),
         "time": "0",
     }
     root = Xml.Element("testsuites", {"name": "gputop fleet", **totals})
@@ -32,13 +38,23 @@ def suite(fleet: Fleet) -> Xml.Element:
     for host in fleet.hosts:
         case = Xml.SubElement(cases, "testcase", classname="gputop.fleet", name=host, time="0")
         state = fleet.states[host]
-        found = [item for item in fleet.by_host.get(host, ()) if item.severity in _LOUD]
+        found = [
+            item
+            for item in fleet.by_host.get(host, ())
+            if item.severity in LOUD and item.about != SHARED
+        ]
         text = _text("\n".join(map(_line, found)))
         message = _text(found[0].title if found else state)
         if state in (BROKEN, MISSING, SLOW, ODD):
             Xml.SubElement(case, "failure", type=state, message=message).text = text
         elif state == CANNOT_TELL:
             Xml.SubElement(case, "error", type=state, message=message).text = text
+    for item in whole:
+        case = Xml.SubElement(cases, "testcase", classname="gputop.fleet", name=item.id, time="0")
+        kind = "error" if item.severity == CANNOT_TELL else "failure"
+        Xml.SubElement(case, kind, type=item.severity, message=_text(item.title)).text = _text(
+            f"{_line(item)}\n{item.folded}"
+        )
     Xml.SubElement(cases, "system-out").text = _text(f"verdict: {fleet.verdict}")
     return root
 

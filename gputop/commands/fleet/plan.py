@@ -134,6 +134,7 @@ def subcommand(
         scale=scale,
         healthy_gbs=healthy,
         look_seconds=seconds,
+        kinds=read.kinds,
     )
     planned = plan(wish, read.looks, read.last_round)
     _say_passed(read)
@@ -208,7 +209,8 @@ def assumptions(planned: FleetPlan) -> list[str]:
     unknown = [host for host in wish.hosts if wish.fabric.leaf(host) is None]
     if wish.fabric.leaf_of and unknown:
         found.append(f"the leaf of {len(unknown)} nodes is unknown, {unknown[0]} among them")
-    found.append("all nodes have the same hardware")
+    if not all(wish.kinds.get(host) for host in wish.hosts):
+        found.append("nodes without a check have the same hardware as one another")
     return found
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 
-from gputop.live.fleet_links import FleetLinks
 from gputop.live.fleet_watch import FleetState
 from gputop.pages.fleet import STATE_SIGNS, verdict_line
 from gputop.pages.severity import VERDICT_SIGNS
@@ -13,6 +12,7 @@ from gputop.topology.diagnosis.finding import BROKEN, CANNOT_TELL, SLOW
 from gputop.topology.fleet.finding import HEALTHY, MISSING, ODD
 from gputop.topology.fleet.fleet import Fleet
 from gputop.topology.fleet.hosts import fold
+from gputop.topology.fleet.planning.culprits import LINK, NODE
 from gputop.widgets.spans import Line, cut, width_of
 
 ORDER = (MISSING, BROKEN, SLOW, ODD, CANNOT_TELL)
@@ -29,21 +29,19 @@ def verdict(state: FleetState, width: int) -> Line:
         return ((" … ", "muted"), (f"reading the files of the nodes{many}", "strong"))
     sign, ink = VERDICT_SIGNS[state.fleet.verdict]
     text = verdict_line(state.fleet).removeprefix(sign).strip()
-    if state.links.found.culprits:
-        # The verdict is about the nodes' own files; what pairs prove is not well either.
-        sign, ink = VERDICT_SIGNS[BROKEN]
     return cut(((f" {sign} ", ink), (text, "strong")), width)
 
 
-def who(fleet: Fleet, links: FleetLinks, width: int) -> Line:
-    """What pairs accuse, and the nodes behind the verdict, by what is wrong with them."""
+def who(fleet: Fleet, width: int) -> Line:
+    """What nodes share and pairs accuse, and the nodes behind the verdict."""
     named = [(state, fleet.hosts_in(state)) for state in ORDER]
     named = [(state, hosts) for state, hosts in named if hosts]
     spans: list[tuple[str, str]] = [("   ", "")]
-    if culprits := links.found.culprits:
-        # "g11, rail 3: its NIC, cable or switch port": the tab Links has the rest.
-        first = clean(culprits[0].said.partition(": ")[0].partition(", or ")[0], 40)
-        more = f" and {len(culprits) - 1} more" if len(culprits) > 1 else ""
+    shared = [one for one in fleet.links.found.culprits if one.kind not in (NODE, LINK)]
+    if shared:
+        # "switch leaf2, or its uplinks": the tab Links has the rest.
+        first = clean(shared[0].said.partition(": ")[0].partition(", or ")[0], 40)
+        more = f" and {len(shared) - 1} more" if len(shared) > 1 else ""
         spans += [("links ", "bad"), (f"{first}{more}", ""), ("  ", "")]
         width -= width_of(spans) - 3
     elif not named:

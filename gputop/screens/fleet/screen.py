@@ -172,7 +172,7 @@ class FleetScreen(Screen[None], KeptLines):
         bar = self.query_one("#top", TopBar)
         bar.show(tuple(names), long_ if width >= NARROW_BELOW else end)
         self.query_one("#fleet-verdict", HeadLine).show(head.verdict(state, width))
-        who: Line = () if state.fleet is None else head.who(state.fleet, state.links, width)
+        who: Line = () if state.fleet is None else head.who(state.fleet, width)
         self.query_one("#fleet-who", HeadLine).show(who)
         self.query_one("#status", StatusBar).show(head.trouble(state))
         self.query_one("#keys", KeyBar).keys(

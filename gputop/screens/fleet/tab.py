@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Protocol
 
-from gputop.live.fleet_links import FleetLinks
 from gputop.terminal.clean import clean
 from gputop.topology.fleet.draining import Drain, drains
 from gputop.topology.fleet.fleet import Fleet
@@ -54,11 +53,11 @@ class FleetTab(Protocol):
 
 
 class FleetFacts:
-    """A fleet and its links, with what several tabs make of them."""
+    """A fleet, with what several tabs make of it."""
 
-    def __init__(self, fleet: Fleet, links: FleetLinks) -> None:
+    def __init__(self, fleet: Fleet) -> None:
         self.fleet = fleet
-        self.links = links
+        self.links = fleet.links
         self._folded: dict[tuple[str, ...], str] = {}
 
     @cached_property

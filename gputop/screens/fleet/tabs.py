@@ -47,10 +47,8 @@ class FleetTabs:
     def take(self, state: FleetState) -> None:
         """Take what the thread has read."""
         facts = self.facts
-        if state.fleet is not None and (
-            facts is None or facts.fleet is not state.fleet or facts.links is not state.links
-        ):
-            self.facts = FleetFacts(state.fleet, state.links)
+        if state.fleet is not None and (facts is None or facts.fleet is not state.fleet):
+            self.facts = FleetFacts(state.fleet)
             self._made.clear()
 
     @property

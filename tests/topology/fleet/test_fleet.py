@@ -9,7 +9,8 @@ import pytest
 from gputop.topology.diagnosis.finding import BROKEN, CANNOT_TELL, NOTICE, SLOW
 from gputop.topology.fleet.draining import drains
 from gputop.topology.fleet.finding import HEALTHY, MISSING, ODD
-from gputop.topology.fleet.fleet import Fleet, Growing, read_fleet
+from gputop.topology.fleet.fleet import Fleet
+from gputop.topology.fleet.merging.growing import Growing, read_fleet
 from gputop.topology.fleet.since import changed
 from tests.bench.fleet import misjudged
 from tests.bench.fleet_made import (

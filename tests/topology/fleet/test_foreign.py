@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from gputop.topology.fleet.dcgm import read_dcgm
-from gputop.topology.fleet.fleet import read_fleet
 from gputop.topology.fleet.health_validation import read_verdict
+from gputop.topology.fleet.merging.growing import read_fleet
 
 DCGM_4 = {
     "DCGM Diagnostic": {

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gputop.topology.fleet import reading
-from gputop.topology.fleet.fleet import read_fleet
+from gputop.topology.fleet.merging.growing import read_fleet
 from gputop.topology.fleet.reading import host_of, read_file
 from gputop.topology.fleet.record import Beside, Interned, NodeReport, Unusable
 from tests.bench.fleet_made import node, packed
@@ -92,7 +92,11 @@ def test_figures_that_are_none_are_left_out(tmp_path: Path) -> None:
 
 
 def test_results_of_pairs_lie_beside(tmp_path: Path) -> None:
-    found = read(tmp_path, "pair.json", b'{"schema": "gputop.net/1", "hosts": ["g1", "g2"]}')
+    found = read(
+        tmp_path,
+        "pair.json",
+        b'{"schema": "gputop.net/1", "hosts": ["g1", "g2"], "status": "finished"}',
+    )
     assert isinstance(found, Beside)
     assert read_fleet(str(tmp_path)).pairs == ("pair.json",)
 

@@ -25,6 +25,8 @@ class Culprit:
     """Its name; "a or b" where these looks cannot tell two switches apart."""
     direction: str = ""
     """SENDING or RECEIVING where only this one is bad."""
+    fails: bool = False
+    """Whether looks at it do not finish, or data arrives wrong; else it is slow."""
     because: str = ""
     """The counts and figures behind it."""
 

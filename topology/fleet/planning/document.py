@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..hosts import fold
+from .culprits import Culprit
 from .plan import FleetPlan, PlannedPair
 from .sequential import (
     FALSE_ACCUSATION,
@@ -35,18 +36,7 @@ def plan_fields(plan: FleetPlan) -> dict[str, Any]:
             "this_round_node_seconds": round(plan.node_seconds, 1),
             "seconds_per_look": plan.wish.look_seconds,
         },
-        "culprits": [
-            {
-                "kind": culprit.kind,
-                "hosts": list(culprit.hosts),
-                "rail": culprit.rail,
-                "switch": culprit.switch or None,
-                "direction": culprit.direction or None,
-                "said": culprit.said,
-                "because": culprit.because,
-            }
-            for culprit in plan.culprits
-        ],
+        "culprits": [culprit_fields(culprit) for culprit in plan.culprits],
         "suspects": [
             {"host": one.host, "rails": [r for r in one.rails if r >= 0], "bad_looks": one.bad}
             for one in plan.found.suspects
@@ -65,6 +55,20 @@ def plan_fields(plan: FleetPlan) -> dict[str, Any]:
             "good_looks_that_acquit": clean_looks(),
             "flapping_missed": round(missed(plan.wish.rounds * plan.wish.looks), 4),
         },
+    }
+
+
+def culprit_fields(culprit: Culprit) -> dict[str, Any]:
+    """One culprit."""
+    return {
+        "kind": culprit.kind,
+        "hosts": list(culprit.hosts),
+        "rail": culprit.rail,
+        "switch": culprit.switch or None,
+        "direction": culprit.direction or None,
+        "fails": culprit.fails,
+        "said": culprit.said,
+        "because": culprit.because,
     }
 
 

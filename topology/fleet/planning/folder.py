@@ -39,8 +39,14 @@ class _Head(msgspec.Struct):
     schema: str = ""
 
 
+class _CheckSection(msgspec.Struct):
+    host: str | None = None
+    product: str = ""
+
+
 class _CheckHead(msgspec.Struct):
     node: str | None = None
+    fleet: _CheckSection | None = None
 
 
 class PlanPair(msgspec.Struct, frozen=True):
@@ -68,6 +74,8 @@ class FolderRead:
     plans: list[PlanHead] = field(default_factory=list)
     hosts: set[str] = field(default_factory=set)
     """Hosts that wrote a check, or that a look or a plan names."""
+    kinds: dict[str, str] = field(default_factory=dict)
+    """Host -> its GPUs in words, of those that wrote a check."""
     passed: dict[str, list[str]] = field(default_factory=dict)
     """Why files were passed over -> their names."""
     unanswered: dict[int, int] = field(default_factory=dict)
@@ -153,9 +161,12 @@ def _read(
     elif schema == PLAN:
         answer.plans.append(plan_from(data))
     elif schema == CHECK:
-        name = _as(data, _CheckHead).node
+        head = _as(data, _CheckHead)
+        section = head.fleet or _CheckSection()
+        name = section.host or head.node
         if name is not None and is_host(name):
             answer.hosts.add(name)
+            answer.kinds[name] = section.product
     else:
         answer.others += 1
 

@@ -66,6 +66,8 @@ class JudgedLook:
     """Rails with a figure that could be judged; None is all rails at once."""
     unjudged: int = 0
     """Figures that nothing could be compared with."""
+    classes: tuple[Class, ...] = ()
+    """The class of each figure, in their order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,8 @@ class Judgements:
     norms: Mapping[Class, ClassNorm] = field(default_factory=dict)
     doubts: tuple[str, ...] = ()
     """What could not be compared, as sentences."""
+    undecided: bool = False
+    """Whether figures contradict each other, so that nobody could be accused."""
 
 
 def judge(
@@ -109,9 +113,10 @@ def judge(
     limits = {key: norm.limit for key, norm in norms.items()}
     judged = tuple(_judged(look, own, limits) for look, own in zip(looks, classes, strict=True))
     unjudged = sum(one.unjudged for one in judged)
+    undecided = bool(doubts)
     if unjudged:
         doubts.append(f"{unjudged} figures have too few equals to be judged")
-    return Judgements(looks=judged, norms=norms, doubts=tuple(doubts))
+    return Judgements(looks=judged, norms=norms, doubts=tuple(doubts), undecided=undecided)
 
 
 def main_group(values: Iterable[float]) -> tuple[float, float, int]:
@@ -200,7 +205,7 @@ def _norms(
 
 def _judged(look: NetLook, own: Sequence[Class], limits: Mapping[Class, float]) -> JudgedLook:
     if len(look.hosts) != 2 or not look.finished:
-        return JudgedLook(look=look)
+        return JudgedLook(look=look, classes=tuple(own))
     bad = []
     rails = set()
     unjudged = 0
@@ -215,4 +220,10 @@ def _judged(look: NetLook, own: Sequence[Class], limits: Mapping[Class, float]) 
     # One bad rail slows what runs over all rails at once: that proves nothing more.
     if any(flow.rail is not None for flow in bad):
         bad = [flow for flow in bad if flow.rail is not None]
-    return JudgedLook(look=look, bad=tuple(bad), rails=frozenset(rails), unjudged=unjudged)
+    return JudgedLook(
+        look=look,
+        bad=tuple(bad),
+        rails=frozenset(rails),
+        unjudged=unjudged,
+        classes=tuple(own),
+    )

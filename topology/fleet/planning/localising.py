@@ -161,11 +161,22 @@ def _accused(case: _Case, proven: set[int], found: Tally) -> list[Culprit]:
         words = {UNFINISHED: "no result", TOGETHER: "all rails at once"}
         what = ", ".join(words[rail] for rail in sorted(whole)) or f"{len(links)} rails"
         because = f"{what}: {_told(case, min(proven))}"
-        return [Culprit(NODE, (host,), because=because)]
+        return [Culprit(NODE, (host,), because=because, fails=_fails(case, proven))]
     return [
-        Culprit(LINK, (host,), rail, direction=_direction(case, rail), because=_told(case, rail))
+        Culprit(
+            LINK,
+            (host,),
+            rail,
+            direction=_direction(case, rail),
+            because=_told(case, rail),
+            fails=_fails(case, {rail}),
+        )
         for rail in sorted(links)
     ]
+
+
+def _fails(case: _Case, rails: Iterable[int]) -> bool:
+    return any(event.fails for rail in rails for event in case.events[rail])
 
 
 def _told(case: _Case, rail: int) -> str:
@@ -238,7 +249,8 @@ def _paths(
         proven = decided(len(bad) - 1, len(numbers) - len(bad)) == SICK
         if proven and all(_well_with_others(cases[one], found) for one in (host, other)):
             because = f"bad in {len(bad)} of {len(numbers)} looks"
-            answer.append(Culprit(PATH, (host, other), because=because))
+            fails = _fails(cases[host], cases[host].events)
+            answer.append(Culprit(PATH, (host, other), because=because, fails=fails))
     return answer
 
 

@@ -17,6 +17,15 @@ MOST_GBS = 1e6
 """A figure above is no bandwidth of this world."""
 
 
+class NotCountedError(ValueError):
+    """A sound document that says nothing about two nodes that have names."""
+
+    def __init__(self, kind: str, why: str) -> None:
+        """`kind`: as of an `Unusable`."""
+        super().__init__(why)
+        self.kind = kind
+
+
 class NetFlow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One measured figure between the nodes of a look."""
 
@@ -70,6 +79,8 @@ def look_from(data: bytes) -> NetLook:
         raise ValueError(f"no sound document {SCHEMA}: {error}"[:200]) from error
     if len(look.hosts) < 2 or len(set(look.hosts)) != len(look.hosts):
         raise ValueError("a look names two or more different hosts")
+    if any(host.startswith("node ") for host in look.hosts):
+        raise NotCountedError("unnamed", "a node never came, and nobody had named it with --hosts")
     if not all(map(is_host, look.hosts)):
         raise ValueError("a name in `hosts` is no name of a host")
     if look.status not in STATUSES:
@@ -81,7 +92,8 @@ def look_from(data: bytes) -> NetLook:
         if flow.gbs is None or not math.isfinite(flow.gbs) or not 0 <= flow.gbs <= MOST_GBS:
             raise ValueError("a figure is no number of GB/s")
     if look.device_kind == "cpu":
-        raise ValueError("a self-test on the CPU says nothing about the network")
+        why = "a self-test on the CPU says nothing about the network"
+        raise NotCountedError("other-document", why)
     # Without --hosts, who never came has no name.
     return msgspec.structs.replace(
         look,

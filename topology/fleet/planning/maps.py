@@ -6,12 +6,11 @@ small messages can stand in one map.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import median
 
 from .fabric import SwitchFabric
-from .judging import JudgedLook, Judgements, classes_of
+from .judging import JudgedLook, Judgements
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +94,9 @@ class _Gathered:
         )
 
 
-def rail_map(judged: Judgements, fabric: SwitchFabric) -> RailMap:
+def rail_map(judged: Judgements) -> RailMap:
     """Nodes by rails. A look at two nodes counts for both: it cannot tell which of them is bad."""
-    lows = [_lows(judged, look, fabric) for look in judged.looks]
+    lows = [_lows(judged, look) for look in judged.looks]
     rails = sorted({rail for low in lows for rail in low if rail is not None})
     columns: tuple[int | None, ...] = tuple(rails) or (None,)
     cells: dict[tuple[str, int | None], _Gathered] = {}
@@ -126,8 +125,8 @@ def rail_map(judged: Judgements, fabric: SwitchFabric) -> RailMap:
     return RailMap(rails=columns, nodes=tuple(sorted(rows, key=lambda row: row.harm)))
 
 
-def leaf_map(judged: Judgements, fabric: SwitchFabric, leaves: SwitchFabric) -> LeafMap:
-    """Leaves by leaves. `fabric`: what the looks were judged by; `leaves`: it, or a guess."""
+def leaf_map(judged: Judgements, leaves: SwitchFabric) -> LeafMap:
+    """Leaves by leaves; `leaves` may be a guess."""
     order = {leaf: place for place, leaf in enumerate(dict.fromkeys(leaves.leaf_of.values()))}
     cells: dict[tuple[str, str], _Gathered] = {}
     for look in judged.looks:
@@ -137,7 +136,7 @@ def leaf_map(judged: Judgements, fabric: SwitchFabric, leaves: SwitchFabric) -> 
         if first is None or second is None:
             continue
         one, other = sorted((first, second), key=order.__getitem__)
-        low = _lows(judged, look, fabric)
+        low = _lows(judged, look)
         worst = min(low.values(), key=lambda pair: pair[0], default=None)
         _add(cells.setdefault((one, other), _Gathered([], [])), look, worst, bad=bool(look.bad))
     named = {leaf for pair in cells for leaf in pair}
@@ -156,16 +155,13 @@ def _add(to: _Gathered, look: JudgedLook, low: tuple[float, float] | None, *, ba
         to.figures.append(low[1])
 
 
-def _lows(
-    judged: Judgements, look: JudgedLook, fabric: SwitchFabric
-) -> dict[int | None, tuple[float, float]]:
+def _lows(judged: Judgements, look: JudgedLook) -> dict[int | None, tuple[float, float]]:
     """Rail -> the lowest share of the median of its equals, and that figure in GB/s."""
     if not look.look.finished or len(look.look.hosts) != 2:
         return {}
     found: dict[int | None, tuple[float, float]] = {}
-    classes: Iterable[object] = classes_of(look.look, fabric, {})
-    for key, flow in zip(classes, look.look.results, strict=True):
-        norm = judged.norms.get(key)  # type: ignore[call-overload]
+    for key, flow in zip(look.classes, look.look.results, strict=True):
+        norm = judged.norms.get(key)
         if norm is None or not norm.median or flow.gbs is None:
             continue
         share = flow.gbs / norm.median

@@ -8,7 +8,7 @@ between racks the same way.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from .culprits import RAIL, SWITCH, UPLINKS, Culprit, SwitchSuspicion
@@ -55,9 +55,10 @@ def shared(found: Tally, fabric: SwitchFabric) -> Shared:
     """Explain events by what many hosts share, the best explanation first."""
     answer = Shared(events=list(found.events))
     for rail in _bad_rails(found):
-        bad = {event.hosts for event in answer.events if event.rail == rail}
+        events = [event for event in answer.events if event.rail == rail]
+        bad = {event.hosts for event in events}
         because = f"{len(bad)} pairs are bad on it, and few on other rails"
-        answer.culprits.append(Culprit(RAIL, rail=rail, because=because))
+        answer.culprits.append(Culprit(RAIL, rail=rail, because=because, fails=_fail(events)))
         answer.events = [event for event in answer.events if event.rail != rail]
     if not fabric.leaf_of:
         return answer
@@ -127,11 +128,14 @@ def _explain(
 ) -> None:
     """Take away what the group explains, and say which of its parts is accused or open."""
     below = {host for host in found.by_host if group.switch in fabric.above(host)}
-    answer.events = [
+    explained = [
         event
         for event in answer.events
-        if below.isdisjoint(event.hosts) or group.rail not in (None, event.rail)
+        if not below.isdisjoint(event.hosts) and group.rail in (None, event.rail)
     ]
+    fails = _fail(explained)
+    taken = set(map(id, explained))
+    answer.events = [event for event in answer.events if id(event) not in taken]
     rivals = [group.switch]
     if len(group.peers) == 1:
         # All bad looks go between two groups: either may be the cause.
@@ -143,15 +147,22 @@ def _explain(
         hosts = [host for host in found.by_host if sick[0] in fabric.above(host)]
         because += ", and so are pairs below it"
         answer.events = [e for e in answer.events if set(hosts).isdisjoint(e.hosts)]
-        answer.culprits.append(Culprit(SWITCH, tuple(hosts), group.rail, sick[0], because=because))
+        answer.culprits.append(
+            Culprit(SWITCH, tuple(hosts), group.rail, sick[0], because=because, fails=fails)
+        )
     elif all(verdict == UPLINKS for verdict in verdicts.values()):
         because += "; pairs below it are well"
         name = " or ".join(rivals)
         answer.culprits.append(
-            Culprit(UPLINKS, tuple(sorted(below)), group.rail, name, because=because)
+            Culprit(UPLINKS, tuple(sorted(below)), group.rail, name, because=because, fails=fails)
         )
     else:
         answer.open.append(SwitchSuspicion(tuple(rivals), tuple(sorted(below)), group.rail))
+
+
+def _fail(events: Sequence[BadLook]) -> bool:
+    """Whether most of these looks did not finish, or brought wrong data."""
+    return 2 * sum(event.fails for event in events) > len(events)
 
 
 def _inside(

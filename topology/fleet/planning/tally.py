@@ -31,6 +31,11 @@ class BadLook:
     gbs: float | None
     """The lowest figure."""
 
+    @property
+    def fails(self) -> bool:
+        """Whether it did not finish, or data arrived wrong: such a figure counts as 0."""
+        return not self.gbs
+
     def partner(self, host: str) -> str:
         """The other host."""
         return self.hosts[1] if host == self.hosts[0] else self.hosts[0]

@@ -24,7 +24,7 @@ def looks() -> list[NetLook]:
 
 
 def test_the_sick_rail_comes_first_and_is_bad_alone() -> None:
-    found = rail_map(judge(looks(), NOWHERE), NOWHERE)
+    found = rail_map(judge(looks(), NOWHERE))
     assert found.rails == (0, 1)
     first = found.nodes[0]
     assert first.host == "a0"
@@ -39,16 +39,14 @@ def test_the_sick_rail_comes_first_and_is_bad_alone() -> None:
 
 def test_a_look_that_did_not_finish_is_counted_and_has_no_figure() -> None:
     lost = NetLook(hosts=("a0", "c9"), status=ABSENT)
-    rows = {
-        node.host: node.cells for node in rail_map(judge([*looks(), lost], NOWHERE), NOWHERE).nodes
-    }
+    rows = {node.host: node.cells for node in rail_map(judge([*looks(), lost], NOWHERE)).nodes}
     cell = rows["c9"][0]
     assert cell is not None
     assert (cell.share, cell.looks, cell.unfinished, cell.mostly_bad) == (None, 1, 1, False)
 
 
 def test_leaves_by_leaves() -> None:
-    found = leaf_map(judge(looks(), NOWHERE), NOWHERE, LEAVES)
+    found = leaf_map(judge(looks(), NOWHERE), LEAVES)
     assert found.leaves == ("a", "b")
     cell = found.cell("b", "a")
     assert cell is not None
@@ -59,5 +57,5 @@ def test_leaves_by_leaves() -> None:
 
 def test_without_looks_there_is_nothing() -> None:
     judged = judge([], NOWHERE)
-    assert rail_map(judged, NOWHERE).nodes == ()
-    assert leaf_map(judged, NOWHERE, LEAVES).leaves == ()
+    assert rail_map(judged).nodes == ()
+    assert leaf_map(judged, LEAVES).leaves == ()

@@ -1,0 +1,71 @@
+"""A folder as a fleet, read once, or again and again while nodes write into it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+from ..fleet import Fleet
+from ..intake import Intake
+from ..planning.fabric import SwitchFabric
+from ..presence import newest
+from .accused import accused
+from .link_reading import LinkReading
+
+
+def read_fleet(
+    folder: str,
+    expected: Collection[str] = (),
+    *,
+    fabric: SwitchFabric | None = None,
+    now: float | None = None,
+) -> Fleet:
+    """Read a folder once. Raises OSError where it cannot be listed.
+
+    `expected`: hosts that were asked for; `fabric`: leaf switches where they are known.
+    """
+    return Growing(folder, expected, fabric).look(now=now)
+
+
+class Growing:
+    """A folder that is read again and again while nodes write into it; files are read once."""
+
+    def __init__(
+        self, folder: str, expected: Collection[str] = (), fabric: SwitchFabric | None = None
+    ) -> None:
+        """`expected`: hosts that were asked for; `fabric`: leaf switches where they are known."""
+        self._intake = Intake(folder)
+        self._links = LinkReading(folder, fabric)
+        self._expected = tuple(expected)
+        self._fleet: Fleet | None = None
+
+    def look(
+        self, *, now: float | None = None, progress: Callable[[int, int], None] | None = None
+    ) -> Fleet:
+        """The fleet as it is now; the same object where nothing came. Raises OSError.
+
+        `progress` is told how many files of how many are read.
+        """
+        changed = self._intake.take(progress)
+        if changed or self._fleet is None:
+            self._fleet = self._made(now)
+        return self._fleet
+
+    def _made(self, now: float | None) -> Fleet:
+        intake = self._intake
+        reports = list(intake.reports())
+        beside = list(intake.beside())
+        kinds = {host: report.product for host, report in newest(reports)[0].items()}
+        links = self._links.look(beside, kinds)
+        bad = self._links.unusable()
+        paths = {item.path for item in bad}
+        return Fleet(
+            intake.folder,
+            reports,
+            unusable=[*intake.unusable(), *bad],
+            beside=(item for item in beside if item.path not in paths),
+            foreign=intake.foreign(),
+            expected=self._expected,
+            links=links,
+            accused=accused(links, intake.folder),
+            now=now,
+        )
