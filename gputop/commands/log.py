@@ -1,8 +1,10 @@
-"""`gputop log`: explains a debug log of NCCL or RCCL on the graph of the node."""
+"""`gputop log`: explains a debug log of NCCL or RCCL on the graph of the node, and dumps."""
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,11 +13,16 @@ import click
 from gputop.commands.options import completing, json_option, source_options
 from gputop.exits import CANNOT_TELL, USAGE, Exit
 from gputop.live.log_reading import ReadError, document, read_path, read_stream
+from gputop.pages.jobs.document import document as jobs_document
+from gputop.pages.jobs.text import lines as jobs_lines
 from gputop.pages.log.sections import plain_text
 from gputop.reading import check_sources, read_snapshot
 from gputop.terminal.lines import print_json, say
 from gputop.terminal.size import text_width
 from gputop.topology.diagnosis.symptoms.log import examine, fits
+from gputop.topology.jobs.asking import of_files
+from gputop.topology.jobs.flight.files import named
+from gputop.topology.jobs.flight.files import read as read_dumps
 from gputop.topology.logs.report.places import gpus_from
 from gputop.topology.nccl.versions import UnknownVersionError, version_for
 
@@ -43,6 +50,9 @@ def command(
 
     FILE may be compressed with gzip; - reads stdin. The node is --from or --demo, else this
     machine where its GPUs are those of the log, else it is rebuilt from the log itself.
+
+    FILE may also be a dump of PyTorch's flight recorder, or a folder with the dumps of all ranks:
+    they are explained as by `gputop jobs`.
     """
     check_sources(sources, demo)
     if library is not None:
@@ -50,12 +60,35 @@ def command(
             version_for(library)
         except UnknownVersionError as error:
             raise Exit(str(error), USAGE) from error
+    dumps, others = named([] if file == "-" else [file])
+    if dumps:
+        _tell_dumps(dumps, as_json=as_json)
+        return
+    if others and os.path.isdir(file):
+        raise Exit(f"{file}: not a plain file, nor a folder with dumps of a flight recorder", USAGE)
     log = _read(file)
     read = examine(log, _node(log, sources, demo), library=library)
     if as_json:
         print_json(document(read))
         return
     click.echo(plain_text(read, text_width() - 2))
+
+
+def _tell_dumps(paths: Sequence[str], *, as_json: bool) -> None:
+    """Explain dumps of the flight recorder; what cannot be read as one is named on stderr."""
+    found = read_dumps(paths, follow=True)
+    refused = [f"{path}: {why}" for path, why in found.refused]
+    if not found.dumps:
+        more = f"; {len(refused) - 1} more files like it" if len(refused) > 1 else ""
+        raise Exit(f"{refused[0] if refused else paths[0]}{more}", CANNOT_TELL)
+    for text in refused:
+        say(text)
+    answer = of_files(None, found)
+    if as_json:
+        print_json(jobs_document(None, answer))
+        return
+    for line in jobs_lines(None, answer, text_width()):
+        click.echo(line)
 
 
 def _read(file: str) -> LogReport:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,7 @@ from gputop.topology.diagnosis.finding import Finding
 from gputop.topology.diagnosis.symptoms.explain import SEVERITY_OF, known_signs
 from gputop.topology.diagnosis.symptoms.log import ReadLog
 from gputop.topology.diagnosis.symptoms.next_step import spoken_of
+from gputop.topology.jobs.flight.dump import is_pickle
 from gputop.topology.logs.reading.lines import LogUnreadable, Readable
 from gputop.topology.logs.reading.read import read_log
 from gputop.topology.logs.report.report import LogReport
@@ -29,6 +31,7 @@ FETCH = (
     "a job writes them with NCCL_DEBUG=INFO; outputs of nvidia-smi, lspci -vvv, ibstat, nccl-tests "
     "and the like are read too"
 )
+NO_LOG = "a pickle, not a log; `gputop log FILE` explains a dump of PyTorch's flight recorder"
 MOST_QUOTED = 3
 
 
@@ -61,6 +64,9 @@ def read_stream(
     stream: Readable, name: str, heard: Callable[[int], None] | None = None
 ) -> LogReport:
     """Read an open file or stdin; raises ReadError when nothing in it is the library's."""
+    head = stream.peek(2)[:2] if isinstance(stream, io.BufferedReader) else b""
+    if is_pickle(head):
+        raise ReadError(f"{name}: {NO_LOG}")
     try:
         log = read_log(stream, name=name, heard=heard, signs=known_signs(), outputs=True)
     except (LogUnreadable, gzip.BadGzipFile) as error:

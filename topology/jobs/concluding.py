@@ -96,7 +96,9 @@ def of_dumps(found: FoundDumps) -> JobStanding | None:
     said, verdict = sentence("flight recorder", count, ranks, (), groups, RECORDED)
     if verdict not in (HANGS, RUNS) and not any(group.differences for group in groups):
         said = f"flight recorder: {count}, no collective in {_dumps(found.dumps)} was waited for"
-        if not groups:
+        if not groups and all(dump.rank is None for dump in found.dumps):
+            said = f"flight recorder: {_dumps(found.dumps)} of unknown rank"
+        elif not groups:
             said = f"flight recorder: no collective is recorded in {_dumps(found.dumps)}"
     return JobStanding(
         name="flight recorder",

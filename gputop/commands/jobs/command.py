@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
-from gputop.commands.jobs.document import document
-from gputop.commands.jobs.text import lines
 from gputop.commands.options import json_option, say_problems, source_options
 from gputop.exits import USAGE, Exit
+from gputop.pages.jobs.document import document
+from gputop.pages.jobs.text import lines
 from gputop.reading import check_sources, read_snapshot
 from gputop.simulating.jobs import simulated
 from gputop.terminal.lines import print_json, say
@@ -61,7 +61,7 @@ def _answer(
 ) -> tuple[NodeSnapshot | None, JobsAnswer]:
     dumps, others = named(sources)
     if sources:
-        found = read(dumps) if dumps else FoundDumps()
+        found = read(dumps, follow=True) if dumps else FoundDumps()
         for path, why in found.refused:
             say(f"{path}: {why}")
         if not others and not found.dumps:

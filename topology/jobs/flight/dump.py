@@ -24,6 +24,7 @@ LIMIT_CHARACTERS = 300
 LARGEST_RANK = 1 << 24
 PROTOCOL = b"\x80"
 """First byte of a pickle since protocol 2."""
+NEWEST_PROTOCOL = 5
 
 _NUMBERED = re.compile(r"(\d{1,8})(?:\.(?:json|pkl|pickle))?$")
 
@@ -99,6 +100,11 @@ def looks_like(head: bytes) -> bool:
     if start.startswith(b"{"):
         return any(mark in head for mark in marks) and b'"communicators' not in head
     return head.startswith(PROTOCOL) and (b"pg_config" in head or b"entries" in head)
+
+
+def is_pickle(head: bytes) -> bool:
+    """Whether a file begins as every pickle since protocol 2 does, which no text in UTF-8 does."""
+    return head.startswith(PROTOCOL) and len(head) > 1 and 2 <= head[1] <= NEWEST_PROTOCOL
 
 
 def rank_in(name: str) -> int | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from .dump import Dump, DumpError, looks_like, parse
+from .dump import Dump, DumpError, is_pickle, looks_like, parse
 from .pickled import MOST_BYTES
 
 NAMES = ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
@@ -44,13 +44,16 @@ def expected(rank: int, variables: Mapping[str, str]) -> tuple[str, ...]:
     return (*(f"{start}{rank}" for start in DEFAULTS), *cached)
 
 
-def read(paths: Iterable[str], since: float | None = None) -> FoundDumps:
-    """Read the files that exist; those older than `since` (seconds since the epoch) are refused."""
+def read(paths: Iterable[str], since: float | None = None, *, follow: bool = False) -> FoundDumps:
+    """Read the files that exist; those older than `since` (seconds since the epoch) are refused.
+
+    `follow`: links too, as of files that the user names; in a folder for all, anybody may make one.
+    """
     dumps: list[Dump] = []
     refused: list[tuple[str, str]] = []
     for path in dict.fromkeys(paths):
         try:
-            data, written_at = _octets(path)
+            data, written_at = _octets(path, follow=follow)
         except FileNotFoundError:
             continue
         except OSError as error:
@@ -68,7 +71,8 @@ def read(paths: Iterable[str], since: float | None = None) -> FoundDumps:
 def named(sources: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Split files and folders into those that hold dumps and all others: (dumps, others).
 
-    A folder counts as one of dumps where any file right in it is one.
+    A folder counts as one of dumps where any file right in it is one. A pickle that is named
+    itself counts as one in any case: nothing else that is read here is a pickle.
     """
     dumps: list[str] = []
     others: list[str] = []
@@ -78,21 +82,26 @@ def named(sources: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
             found = [path for name in inside if _is_dump(path := str(Path(source, name)))]
             (dumps if found else others).extend(found or [source])
         else:
-            (dumps if _is_dump(source) else others).append(source)
+            (dumps if _is_dump(source, chosen=True) else others).append(source)
     return tuple(dumps), tuple(others)
 
 
-def _is_dump(path: str) -> bool:
+def _is_dump(path: str, *, chosen: bool = False) -> bool:
     try:
-        return bool(path) and looks_like(_octets(path, HEAD_BYTES)[0])
+        head = _octets(path, HEAD_BYTES, follow=chosen)[0] if path else b""
     except OSError:
         return False
+    return looks_like(head) or (chosen and is_pickle(head))
 
 
-def _octets(path: str, limit: int = MOST_BYTES + 1) -> tuple[bytes, float]:
-    """Content of a plain file and when it was written; never a link or a pipe."""
+def _octets(path: str, limit: int = MOST_BYTES + 1, *, follow: bool = False) -> tuple[bytes, float]:
+    """Content of a plain file and when it was written; never a pipe, a link only with `follow`."""
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+        # Opening a device may already do something, whatever it then says that it is.
+        if not stat.S_ISREG(os.stat(path, follow_symlinks=follow).st_mode):
+            raise OSError(0, "no plain file")
+        flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+        handle = os.open(path, flags | (0 if follow else os.O_NOFOLLOW))
     except ValueError as error:
         raise OSError(0, "no name of a file") from error
     try:

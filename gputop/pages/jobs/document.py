@@ -1,4 +1,4 @@
-"""The JSON of `gputop jobs`, gputop.jobs/1."""
+"""Jobs as JSON, gputop.jobs/1: of `gputop jobs`, and of `gputop log` for dumps."""
 
 from __future__ import annotations
 

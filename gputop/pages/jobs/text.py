@@ -1,4 +1,4 @@
-"""The table of `gputop jobs`: a sentence for each job, its ranks, and where each fact is from."""
+"""Jobs as lines: a sentence for each job, its ranks, and where each fact is from."""
 
 from __future__ import annotations
 

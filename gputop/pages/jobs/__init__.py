@@ -1,0 +1,1 @@
+"""What jobs say of themselves: a table and a document."""

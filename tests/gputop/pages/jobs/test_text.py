@@ -1,0 +1,31 @@
+"""Jobs as lines."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from gputop.pages.jobs.text import lines
+from gputop.simulating.jobs import simulated
+from gputop.topology.jobs.asking import JobsAnswer
+from tests.support.expectation_made import demo
+
+DEMO = "sick-h100-8"
+
+
+def test_the_sentence_comes_first_and_no_line_is_wider_than_the_terminal() -> None:
+    snapshot = demo(DEMO)
+    for width in (40, 80, 160):
+        told = list(lines(snapshot, simulated(snapshot, DEMO), width))
+        assert told[0].startswith("✗ train.py: 6 ranks")
+        commands = told.index("  Next steps, which gputop never takes itself:")
+        assert max(map(len, told[:commands])) <= width
+
+
+def test_why_there_is_no_job_is_said_as_far_as_it_is_known() -> None:
+    snapshot = demo("hgx-h100-8")
+    unknown = tuple(replace(gpu, processes=None) for gpu in snapshot.readings.gpus)
+    none = tuple(replace(gpu, processes=()) for gpu in snapshot.readings.gpus)
+    for gpus, said in ((unknown, "the driver does not say"), (none, "from inside a container")):
+        readings = replace(snapshot.readings, gpus=gpus)
+        (line,) = lines(replace(snapshot, readings=readings), JobsAnswer(jobs=()), 80)
+        assert said in line
