@@ -60,13 +60,16 @@ NAMES = frozenset(
         "TORCH_DISTRIBUTED_DEBUG",
         "TORCH_FR_BUFFER_SIZE",
         "TORCH_FR_CPP_STACK",
+        "TORCH_FR_DUMP_DYNAMIC_FILE_NAME",
         "TORCH_FR_DUMP_TEMP_FILE",
+        "TORCH_INCLUDE_ONLY_ACTIVE",
+        "TORCH_INCLUDE_STACK_TRACE",
         "TORCH_SYMM_MEM_DISABLE_MULTICAST",
     }
 )
 
 
-SECRETS = ("TOKEN", "SECRET", "PASSW", "CREDENTIAL", "APIKEY", "API_KEY", "PRIVATE")
+SECRETS = ("TOKEN", "SECRET", "PASSW", "CREDENTIAL", "APIKEY", "API_KEY", "PRIVATE", "_PSK")
 """A name with one of these words is somebody's secret, however it begins."""
 
 

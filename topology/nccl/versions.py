@@ -70,7 +70,9 @@ class Version(VersionEntry, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     nvlink_gbs: tuple[tuple[int, float], ...]
     nvlink_exact_gbs: dict[str, float]
     intel_gbs: tuple[tuple[int, float], ...]
+    intel_exact_gbs: dict[str, float]
     amd_gbs: float
+    amd_family_gbs: dict[str, float]
     pex_gen5: bool
     c2c_link: LinkKind | Literal[""]
     cpu_search: Literal["everywhere", "switches", "upwards"]

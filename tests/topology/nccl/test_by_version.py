@@ -226,3 +226,22 @@ def test_gpus_of_other_domains_count_as_devices_in_2_30() -> None:
         )
         found[library] = newer.system.min_sm
     assert found == {"2.29.7": 90, "2.30.7": 80}
+
+
+@pytest.mark.parametrize(
+    ("kind", "older", "newer"),
+    [
+        (AMD, 16.0, 24.0),
+        (AMD.replace("175", "25"), 16.0, 24.0),
+        (AMD.replace("175", "191"), 16.0, 32.0),
+        (AMD.replace("175", "26"), 16.0, 32.0),
+        (AMD.replace("175", "143"), 16.0, 16.0),
+        (AMD.replace("175", "23"), 16.0, 16.0),
+        (INTEL.replace("143", "173"), 22.0, 40.0),
+        (INTEL.replace("143", "143"), 22.0, 22.0),
+    ],
+)
+def test_2_31_knows_newer_cpus(kind: str, older: float, newer: float) -> None:
+    """Zen 3 to 5 by either way of counting families; Granite Rapids below Sapphire Rapids."""
+    figures = [path(two_sockets(kind), v)[1] for v in ("2.30.7", "2.31.2", "2.32.3")]
+    assert figures == [older, newer, newer]

@@ -23,6 +23,8 @@ ARCHITECTURES = {"1": "x86_64", "2": "ppc64", "3": "arm64"}
 VENDORS = {"1": "GenuineIntel", "2": "AuthenticAMD", "3": "  Shanghai  "}
 INTEL_MODELS = {"1": "79", "2": "85", "3": "143", "4": "207"}
 """A model number for each class of CPU (graph/topo.cc:ncclTopoAddCpu)."""
+AMD_FAMILIES = {"1": "23", "2": "25", "3": "26"}
+"""A family for each class of AMD's CPUs, which NCCL 2.31 and later tell apart."""
 SWITCH_TARGET = "fffffff:ff:ff.0"
 LOCAL_GBS = 5000.0
 _NIC_NAME = re.compile(r"Filled (\S+) in topo|for HCA (\d+) '([^']+)'")
@@ -149,6 +151,8 @@ class _Builder:
         ]
         if vendor == "1" and arch == "1":
             attributes += [("familyid", "6"), ("modelid", INTEL_MODELS.get(model, "0"))]
+        elif vendor == "2" and arch == "1":
+            attributes += [("familyid", AMD_FAMILIES.get(model, "0")), ("modelid", "0")]
         elif vendor == "3":
             attributes += [("familyid", "7"), ("modelid", "91" if model == "1" else "0")]
         else:

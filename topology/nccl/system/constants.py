@@ -97,6 +97,8 @@ def cpu_model(version: Version, vendor: str, family: int, model: int) -> int:
         classes = [least for least, _ in reversed(version.intel_gbs)]
         if family != 6:
             return 1
+        if str(model) in version.intel_exact_gbs:
+            return len(classes)
         return max((i for i, least in enumerate(classes, start=1) if model >= least), default=1)
     if vendor == "zhaoxin":
         return int(family == 7 and model == 0x5B)
@@ -110,9 +112,12 @@ def inter_cpu_gbs(version: Version, vendor: str, family: int, model: int) -> flo
     if vendor == "intel":
         if family != 6:
             return version.intel_gbs[-1][1]
+        exact = version.intel_exact_gbs.get(str(model))
+        if exact is not None:
+            return exact
         return next(gbs for least, gbs in version.intel_gbs if model >= least)
     if vendor == "amd":
-        return version.amd_gbs
+        return version.amd_family_gbs.get(str(family), version.amd_gbs)
     if vendor == "zhaoxin":
         return 9.0 if family == 7 and model == 0x5B else 6.0
     return LOCAL_GBS

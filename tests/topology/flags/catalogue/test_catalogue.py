@@ -68,6 +68,7 @@ def test_every_name_may_be_shown_and_nothing_else_is_listed() -> None:
         "GPU_KEY",
         "NCCL_FOO_TOKEN",
         "RCCL_PASSWORD",
+        "NCCL_PSK",
     ):
         assert not listed(name)
 
@@ -148,6 +149,9 @@ def test_defaults_follow_library_and_version(
         ("NCCL_MNNVL_ENABLE", "2.21.5", None),
         ("NCCL_P2P_MAX_PEERS", "2.30.3", None),
         ("NCCL_IB_SUBNET_PREFIX_LEN", "2.30.7", None),
+        ("NCCL_NET_GDR_MLOPART", "2.30.7", "2.31.2"),
+        ("NCCL_RUN_DIAGNOSTICS", "2.31.2", None),
+        ("NCCL_PROGRESS_COUNTERS", "2.32.3", None),
     ],
 )
 def test_since_and_until_are_those_of_the_source(name: str, since: str, until: str | None) -> None:

@@ -212,3 +212,12 @@ def test_two_hosts_are_predicted_as_two() -> None:
     assert not agreement.skipped
     assert next(item for item in agreement.items if item.topic == "nodes").agrees
     assert any("2 hosts" in reason for reason in agreement.reasons)
+
+
+def test_amd_s_classes_of_2_31_turn_back_into_families() -> None:
+    """The log names arch, vendor and model of a CPU; AMD's families have had models since 2.31."""
+    lines = [re.sub(rb"\(1/1/\d\)", b"(1/2/2)", line) for line in lines_of("h200-default")]
+    built = rebuild(read_log(lines))
+    assert isinstance(built, Rebuilt)
+    families = {cpu.get("familyid") for cpu in built.element.children if cpu.tag == "cpu"}
+    assert families == {"25"}
