@@ -79,6 +79,11 @@ def _snapshots() -> Iterator[Original]:
     yield from _recorded("*/snapshot.json")()
 
 
+def _checks() -> Iterator[Original]:
+    """Files of checks, which hold the snapshot of their node."""
+    yield from _exported("check.json", "check", "--quick", "--json", "--snapshot")
+
+
 def _nccl_xml() -> Iterator[Original]:
     yield from _exported("system.xml", "topo", "--format", "nccl-xml")
     yield from _recorded("nccl-topologies/*.xml", "nccl-public/*.xml")()
@@ -128,6 +133,7 @@ def _settings() -> Iterator[Original]:
 
 _FINDERS: dict[str, Callable[[], Iterator[Original]]] = {
     "snapshot": _snapshots,
+    "check-file": _checks,
     "nccl-xml": _nccl_xml,
     "smi-xml": _recorded("hgx-h200-4gpu-vm/*.xml", "nvidia-public/*.xml"),
     "smi-topo": _matrices,

@@ -16,6 +16,7 @@ from ..model.snapshot import NodeSnapshot, SnapshotError, decode
 from ..nccl.xml.read import check_topology
 from ..sources.collect import merge
 from ..sources.files.tree import FolderTree
+from .check_file import IN_FOLDER, SIGN, CheckFileError, snapshot_in, unpacked
 from .formats import NAMES
 from .formats.sysfs_tar import looks_like_sysfs, part_from_tree
 from .kept import FAR, KeptText
@@ -97,6 +98,8 @@ class _Found(msgspec.Struct):
     taken_at: float
     snapshot: NodeSnapshot | None = None
     """The snapshot itself, when the file is one."""
+    is_check: bool = False
+    """Whether a check had it."""
 
 
 def load(paths: Sequence[str], version: str = "", stdin: bytes = b"") -> LoadedSnapshot:
@@ -124,6 +127,9 @@ def _load(paths: Sequence[str], version: str, stdin: bytes) -> LoadedSnapshot:
         for file, named in _files(path):
             try:
                 read, unread = _read(file)
+                if not named and any(entry.is_check for entry in read):
+                    # Every file of such a folder is another node.
+                    raise LoadError(IN_FOLDER)
                 found += read
                 skipped += unread
             except LoadError as error:
@@ -131,7 +137,8 @@ def _load(paths: Sequence[str], version: str, stdin: bytes) -> LoadedSnapshot:
                     raise
                 skipped.append((file.name, str(error).removeprefix(f"{file}: ")))
     if not found:
-        raise LoadError(f"{', '.join(paths)}: nothing in it that gputop reads")
+        first = next((f": {name}: {why}" for name, why in skipped), "")
+        raise LoadError(f"{', '.join(paths)}: nothing in it that gputop reads{first}")
     found.sort(key=lambda entry: entry.order)
     found, others = _one_topology(found)
     skipped += others
@@ -203,7 +210,13 @@ def _understood(
     """What the content of a file says."""
     if len(data) > LIMIT_BYTES:
         raise LoadError(f"{path}: longer than the limit of {LIMIT_BYTES} bytes")
-    data = _as_utf8(data)
+    try:
+        data = _as_utf8(unpacked(data, LIMIT_BYTES))
+        inside = snapshot_in(data) if SIGN.search(data[:HEAD_BYTES]) else None
+    except CheckFileError as error:
+        raise LoadError(f"{path}: {error}") from error
+    if inside is not None:
+        return [_read_snapshot(path, inside, is_check=True)], []
     if not data.strip():
         raise LoadError(f"{path}: empty")
     head = data[:HEAD_BYTES]
@@ -256,14 +269,14 @@ def _as_utf8(data: bytes) -> bytes:
     return data.removeprefix(codecs.BOM_UTF8)
 
 
-def _read_snapshot(path: Path, data: bytes) -> _Found:
+def _read_snapshot(path: Path, data: bytes, *, is_check: bool = False) -> _Found:
     try:
         snapshot = decode(data)
         if snapshot.machine.nccl_topology is not None:
             check_topology(snapshot.machine.nccl_topology)
     except (SnapshotError, FormatError) as error:
         raise LoadError(f"{path}: {error}") from error
-    return _Found(0, path.name, part_of(snapshot), snapshot.taken_at, snapshot)
+    return _Found(0, path.name, part_of(snapshot), snapshot.taken_at, snapshot, is_check)
 
 
 def _read_tree(path: Path) -> _Found:
