@@ -22,6 +22,7 @@ _JOBS = (
     ("FLUX_JOB_ID", "Flux"),
     ("COBALT_JOBID", "Cobalt"),
     ("JOB_ID", "Grid Engine"),
+    ("TORCHELASTIC_RUN_ID", "torchrun"),
 )
 _RANKS = (
     ("SLURM_PROCID", "Slurm"),

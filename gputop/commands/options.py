@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -78,6 +79,57 @@ def measuring_options(command: Callable[..., Any]) -> Callable[..., Any]:
         help="Python interpreter whose torch does the measuring.",
     )(command)
     return click.option("--force", is_flag=True, help="Measure busy GPUs too.")(command)
+
+
+def set_option(name: str, text: str) -> Callable[..., Any]:
+    """Add --set as the parameter `name`; `text` is its help, without the full stop."""
+    return click.option(
+        "--set",
+        name,
+        multiple=True,
+        metavar="NAME=VALUE",
+        shell_complete=completing("settings"),
+        help=f"{text}. May be repeated.",
+    )
+
+
+def library_option(probes: str = "") -> Callable[..., Any]:
+    """Add --nccl-lib; `probes`: those that it is for, where a command has others."""
+    what = f"{probes}: the" if probes else "The"
+    return click.option(
+        "--nccl-lib",
+        "nccl_lib",
+        metavar="FILE",
+        shell_complete=completing("files"),
+        help=f"{what} libnccl to load; torch for the one of --python's torch, by torch.",
+    )
+
+
+def deadline_option(least: float, text: str, usual: float | None = None) -> Callable[..., Any]:
+    """Add --deadline: from `least` seconds to a day, `usual` where it is not given."""
+    return click.option(
+        "--deadline",
+        type=Seconds(least, 86400),
+        default=usual,
+        show_default=usual is not None,
+        metavar="SECONDS",
+        help=text,
+    )
+
+
+class Seconds(click.FloatRange):
+    """A number of seconds in a range; no nan."""
+
+    name = "seconds"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Refuse what compares with nothing."""
+        found: float = super().convert(value, param, ctx)
+        if not math.isfinite(found):
+            self.fail("is no number of seconds", param, ctx)
+        return found
 
 
 def json_option(command: Callable[..., Any]) -> Callable[..., Any]:

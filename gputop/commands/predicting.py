@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gputop.commands.options import completing
+from gputop.commands.options import completing, set_option
 from gputop.exits import CANNOT_TELL, USAGE, Exit
 from gputop.measuring.selection import SelectionError, select
 from gputop.terminal.clean import clean
@@ -23,14 +23,8 @@ LONGEST_VALUE = 4096
 
 def predicting_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add --set, --nccl and --gpus."""
-    command = click.option(
-        "--set",
-        "settings",
-        multiple=True,
-        metavar="NAME=VALUE",
-        shell_complete=completing("settings"),
-        help="Predict as if this variable were set; NAME= sets it to nothing. May be repeated.",
-    )(command)
+    text = "Predict as if this variable were set; NAME= sets it to nothing"
+    command = set_option("settings", text)(command)
     command = click.option(
         "--nccl",
         "library",

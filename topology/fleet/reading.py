@@ -192,7 +192,7 @@ def _other(name: str, head: _Head, modified: float) -> Unusable | Beside:
         by = f", written by gputop {one_line(head.gputop, 30)}" if head.gputop else ""
         why = f"its schema is {one_line(head.schema, 40)}{by}; this gputop reads {SCHEMA}"
         return _unusable(name, "newer" if newer else "damaged", why, modified)
-    if kind in ("gputop.net", "gputop.fleet-plan", "gputop.fleet"):
+    if kind in ("gputop.net", "gputop.fleet-plan", "gputop.fleet", "gputop.meeting"):
         return Beside(path=name, schema=head.schema[:60])
     return _unusable(
         name, "other-document", f"it is {one_line(head.schema, 40)}, no check", modified

@@ -14,6 +14,7 @@ from gputop.checking.rules import RULES
 from gputop.commands.check.run import Order, carry_out
 from gputop.commands.options import (
     completing,
+    deadline_option,
     gpus_option,
     json_option,
     measuring_options,
@@ -88,12 +89,7 @@ _RECORDED = "nothing measured: a recording is only read"
     is_flag=True,
     help="Replace names in the JSON, alike in all files of a fleet.",
 )
-@click.option(
-    "--deadline",
-    type=click.FloatRange(2, 86400),
-    metavar="SECONDS",
-    help="End within this time whatever hangs, with an answer.",
-)
+@deadline_option(2, "End within this time whatever hangs, with an answer.")
 @click.option("-v", "--verbose", is_flag=True, help="Show evidence, impact and what to do.")
 @click.pass_context
 def command(

@@ -1,4 +1,4 @@
-"""The file of a check, `-o`: one JSON document, there whole or not at all."""
+"""The file of a check or of a pair, `-o`: one JSON document, there whole or not at all."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def write(path: Path, document: str) -> None:
         raise Exit(f"-o {clean(path, 200)}: not written: {why}", code_of(error)) from error
 
 
-def packed(document: dict[str, Any], path: Path) -> str:
+def packed(document: dict[str, Any] | msgspec.Struct, path: Path) -> str:
     """The document as text: on one line where it is packed, else indented for people."""
     if path.name.endswith(".gz"):
         return harmless(msgspec.json.encode(document).decode(errors="replace")) + "\n"

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-import math
 import os
-import socket
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 
+from gputop.checking.origin import file_name, origin
 from gputop.commands.net import meeting_place
 from gputop.commands.net.document import Circumstances
 from gputop.commands.net.launcher import Launch, LaunchError, hosts_named, launched
 from gputop.commands.net.run import NetRun
 from gputop.commands.net.transports import predicted
-from gputop.commands.options import completing, gpus_option, json_option, measuring_options
+from gputop.commands.options import (
+    completing,
+    deadline_option,
+    gpus_option,
+    json_option,
+    library_option,
+    measuring_options,
+    set_option,
+)
 from gputop.commands.predicting import changes_of
 from gputop.commands.probe.node import chosen, live_snapshot
 from gputop.exits import USAGE, Exit
@@ -25,7 +34,7 @@ from gputop.probes.catalog.net.plan import MOST_NODES
 from gputop.probes.runner.nccl_library import TORCH
 from gputop.terminal.clean import clean
 from gputop.terminal.lines import say
-from gputop.terminal.naming import job_of, named
+from gputop.topology.fleet.section import Origin
 from gputop.topology.model.machine import Machine
 from gputop.topology.model.snapshot import NodeSnapshot
 
@@ -48,37 +57,22 @@ _SELFTEST_RAILS = 2
     "--output",
     metavar="FILE",
     shell_complete=completing("files"),
-    help="Write the result here, by the first node that lives; %n is its host, %j the job.",
+    help="Write the result here, by the first node that lives, packed if it ends in .gz; %n is its "
+    "host, %j the job.",
 )
 @json_option
-@click.option(
-    "--deadline",
-    type=click.FloatRange(5, 86400),
-    default=DEADLINE_SECONDS,
-    show_default=True,
-    metavar="SECONDS",
-    help="Give up after this time; about half of it may go by until all nodes are here.",
+@deadline_option(
+    5,
+    "Give up after this time; about half of it may go by until all nodes are here.",
+    DEADLINE_SECONDS,
 )
 @click.option("--hosts", metavar="LIST", help="Hosts that should come: g1,g9 or g[1-2].")
 @click.option("--round", "number", type=click.IntRange(1), metavar="N", help="Round of a plan.")
 @gpus_option("Use")
 @measuring_options
 @click.option("--selftest", is_flag=True, help="Test the program on the CPU, over loopback.")
-@click.option(
-    "--set",
-    "assignments",
-    multiple=True,
-    metavar="NAME=VALUE",
-    shell_complete=completing("settings"),
-    help="Set a variable for the run, on this node. May be repeated.",
-)
-@click.option(
-    "--nccl-lib",
-    "nccl_lib",
-    metavar="FILE",
-    shell_complete=completing("files"),
-    help="The libnccl to load; torch for the one of --python's torch, by torch.",
-)
+@set_option("assignments", "Set a variable for the run, on this node")
+@library_option()
 @click.option(
     "--ib-write-bw",
     "verbs",
@@ -119,10 +113,8 @@ def command(
         raise Exit(text, USAGE)
     if selftest and gpus is not None:
         raise Exit("--selftest measures no GPU: leave --gpus out", USAGE)
-    if not math.isfinite(deadline):
-        raise Exit("--deadline is a number of seconds", USAGE)
-    host = _host()
-    path_of = _output(output, host)
+    here = origin()
+    host, path_of = here.host, _output(output, here)
     if launch.local != 0:
         say(f"net: process {launch.local} of {host} steps back: one on each node drives all GPUs")
         return
@@ -148,7 +140,7 @@ def command(
         nccl_lib=nccl_lib, deadline_seconds=deadline,
     )  # fmt: skip
     where = Circumstances(
-        host=host, node=launch.node, nodes=launch.nodes, named=wanted, job=job_of(os.environ),
+        host=host, node=launch.node, nodes=launch.nodes, named=wanted, job=here.job,
         round=number,
     )  # fmt: skip
     run = NetRun(planned, snapshot, where, changes, path_of, as_json=as_json)
@@ -159,28 +151,18 @@ def command(
             meeting_place.clear(Path(place["file"]), launch.node)
 
 
-def _host() -> str:
-    """The name of this node, as Slurm knows it or as it calls itself."""
-    name = os.environ.get("SLURMD_NODENAME") or socket.gethostname().partition(".")[0]
-    return clean(name, 200) or "unnamed"
-
-
-def _output(template: str | None, host: str) -> Any:
+def _output(template: str | None, of: Origin) -> Callable[[str], Path] | None:
     """Where a host writes; None without -o. Raises Exit for a name that cannot be one."""
     if template is None:
         return None
     if not template or template.endswith("/"):
-        raise Exit("-o names a file: DIR/%n.json", USAGE)
-    job = job_of(os.environ)
-    try:
-        named(template, host, job)
-    except ValueError as error:
-        raise Exit(f"-o: {error}", USAGE) from error
-    return partial(_path, template, job)
+        raise Exit("-o names a file: DIR/%n.json.gz", USAGE)
+    file_name(template, of)
+    return partial(_path, template, of)
 
 
-def _path(template: str, job: str | None, host: str) -> Path:
-    return named(template, host, job)
+def _path(template: str, of: Origin, host: str) -> Path:
+    return Path(file_name(template, msgspec.structs.replace(of, host=host)))
 
 
 def _place(meet: str | None, launch: Launch) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gputop.commands.check.file import packed, write
 from gputop.commands.net import document as made
 from gputop.commands.net.text import text
 from gputop.commands.net.transports import logged, predicted
@@ -18,8 +19,6 @@ from gputop.measuring.nccl_check import gpus_of, library_of
 from gputop.measuring.runs import said, with_names
 from gputop.terminal.clean import clean
 from gputop.terminal.lines import print_json, say
-from gputop.terminal.writing import code_of, write_whole
-from gputop.topology.model.characters import json_text
 
 if TYPE_CHECKING:
     from gputop.measuring.planning import Plan
@@ -82,12 +81,7 @@ class NetRun:
                 say(f"net: {found.hosts[first]} writes the result")
                 return
             path = self._path_of(self._where.host)
-            try:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                write_whole(path, json_text(found) + "\n")
-            except (OSError, ValueError) as error:
-                why = error.strerror if isinstance(error, OSError) else str(error)
-                raise Exit(f"cannot write {clean(path, 200)}: {why}", code_of(error)) from error
+            write(path, packed(found, path))
             say(f"net: written: {clean(path, 200)}")
         elif first != node and found.status == made.FINISHED:
             say(f"net: {found.hosts[first]} prints the result")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import time
+import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -23,9 +25,9 @@ def first_living(found: NetDocument, node: int, absent: Sequence[int]) -> int:
 def is_written(path: Path, run: str | None) -> bool:
     """Whether a file holds the result of this run; one of an earlier run is none."""
     try:
-        with path.open("rb") as file:
+        with gzip.open(path) if path.name.endswith(".gz") else path.open("rb") as file:
             document = json.loads(file.read(_MOST_BYTES))
-    except (OSError, ValueError, RecursionError):
+    except (OSError, EOFError, zlib.error, ValueError, RecursionError):
         return False
     return isinstance(document, dict) and run is not None and document.get("run") == run
 

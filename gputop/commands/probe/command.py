@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from pathlib import Path
 from typing import Any
@@ -11,10 +10,13 @@ import click
 
 from gputop.commands.options import (
     completing,
+    deadline_option,
     demo_option,
     gpus_option,
     json_option,
+    library_option,
     measuring_options,
+    set_option,
 )
 from gputop.commands.predicting import changes_of
 from gputop.commands.probe.history import print_history
@@ -52,14 +54,7 @@ RANKED = ("nccl", "collectives", "train-step")
 @measuring_options
 @click.option("--selftest", is_flag=True, help="Test the probes on the CPU; no GPU is measured.")
 @click.option("--trace", is_flag=True, help="p2p: name the kernels that ran (profiles one pair).")
-@click.option(
-    "--set",
-    "assignments",
-    multiple=True,
-    metavar="NAME=VALUE",
-    shell_complete=completing("settings"),
-    help="nccl, collectives, train-step: set a variable for the run. May be repeated.",
-)
+@set_option("assignments", "nccl, collectives, train-step: set a variable for the run")
 @click.option(
     "--loopback",
     is_flag=True,
@@ -72,25 +67,14 @@ RANKED = ("nccl", "collectives", "train-step")
     shell_complete=completing("versions"),
     help="nccl: compare with the prediction for this library.",
 )
-@click.option(
-    "--nccl-lib",
-    "nccl_lib",
-    metavar="FILE",
-    shell_complete=completing("files"),
-    help="nccl, collectives: the libnccl to load; torch for the one of --python's torch, by torch.",
-)
+@library_option("nccl, collectives")
 @click.option(
     "--logs",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="FOLDER",
     help="nccl: keep each rank's debug log here.",
 )
-@click.option(
-    "--deadline",
-    type=click.FloatRange(1, 86400),
-    metavar="SECONDS",
-    help="Stop a probe after this time.",
-)
+@deadline_option(1, "Stop a probe after this time.")
 @demo_option
 @click.pass_context
 def command(
@@ -139,8 +123,6 @@ def command(
         raise Exit("--selftest measures no GPU: leave --gpus out", USAGE)
     if python == "":
         raise Exit("--python is empty: name a Python, or leave it out", USAGE)
-    if deadline is not None and not math.isfinite(deadline):
-        raise Exit("--deadline is a number of seconds", USAGE)
     level = "quick" if quick else "full" if full else "normal"
     if listing:
         print_list(names, gpus, as_json=as_json)

@@ -12,10 +12,12 @@ import secrets
 import stat
 import threading
 from collections.abc import Mapping
+from socket import gethostname
 from typing import Any, Optional, Protocol
 
 from ...protocol.spec import ProbeStopped
 
+SCHEMA = "gputop.meeting/1"
 _MOST_BYTES = 4 << 20
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 _OLD = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -47,7 +49,8 @@ class FileNotices:
     def __init__(self, path: str, node: int) -> None:
         self._path = path
         self._node = node
-        self._texts: dict[str, str] = {}
+        # Who finds the file of a run that was killed sees whose it is.
+        self._texts: dict[str, str] = {"schema": SCHEMA, "by": f"{gethostname()} {os.getpid()}"}
         self._owner = -1
         self._lock = threading.Lock()
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gputop.probes.catalog.net.notices import FileNotices
 from gputop.topology.fleet import reading
 from gputop.topology.fleet.merging.growing import read_fleet
 from gputop.topology.fleet.reading import host_of, read_file
@@ -99,6 +100,13 @@ def test_results_of_pairs_lie_beside(tmp_path: Path) -> None:
     )
     assert isinstance(found, Beside)
     assert read_fleet(str(tmp_path)).pairs == ("pair.json",)
+
+
+def test_files_by_which_nodes_meet_lie_beside_and_say_nothing(tmp_path: Path) -> None:
+    notices = FileNotices(str(tmp_path / "net-1-g1-g2-1.meet"), 0)
+    notices.put("hello", "{}")
+    assert isinstance(read_file(str(tmp_path), "net-1-g1-g2-1.meet.0", Interned()), Beside)
+    assert [item.id for item in read_fleet(str(tmp_path)).findings] == ["no-nodes"]
 
 
 def test_equal_nodes_share_their_facts(tmp_path: Path) -> None:

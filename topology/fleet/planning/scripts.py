@@ -110,6 +110,8 @@ def _pair_lines(plan: FleetPlan) -> Iterator[str]:
         yield f"{pair.first} {pair.second} {pair.looks}"
     yield "PAIRS"
     yield "wait"
+    yield "# What nodes that were killed left where they met."
+    yield f"find \"$results\" -maxdepth 1 -type f -name 'net-{number}-*.meet.*' -delete"
 
 
 def _set_lines(plan: FleetPlan) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 from pathlib import Path
@@ -34,7 +35,7 @@ def _no_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
         ((*PAIR, "--meet", "/proc/none/m"), "nothing can be written in /proc/none"),
         ((*PAIR, "--meet", "."), "--meet names a file"),
         ((*PAIR, "--meet", "m", "-o", "out/"), "-o names a file"),
-        ((*PAIR, "--meet", "m", "-o", "%x"), "%x stands for nothing"),
+        ((*PAIR, "--meet", "m", "-o", "%x"), "there are %n (node), %j (job) and %%"),
         ((*PAIR, "--meet", "m", "--hosts", "g[1"), "the list of hosts"),
         ((*PAIR, "--meet", "m", "--selftest", "--gpus", "0"), "leave --gpus out"),
         ((*PAIR, "--meet", "m", "--nccl-lib", "/none.so"), "--nccl-lib names no file"),
@@ -67,11 +68,11 @@ def test_one_dead_node_costs_one_pair(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setenv("SLURMD_NODENAME", "g1")
     monkeypatch.setenv("SLURM_JOB_ID", "17")
     more = ("--selftest", "--deadline", "5", "--hosts", "g[1,9]", "--round", "1")
-    to = ("--meet", str(tmp_path / "meet"), "-o", str(tmp_path / "%j/%n.json"))
+    to = ("--meet", str(tmp_path / "meet"), "-o", str(tmp_path / "%j/%n.json.gz"))
     result = gputop_here(*PAIR, *more, *to)
     assert result.returncode == 3, result.stderr
     assert "g9 did not come within 1 s." in result.stdout
-    found = json.loads((tmp_path / "17/g1.json").read_text())
+    found = json.loads(gzip.decompress((tmp_path / "17/g1.json.gz").read_bytes()))
     kept = [found[name] for name in ("status", "missing", "hosts", "job", "round", "results")]
     assert kept == ["absent", ["g9"], ["g1", "g9"], "17", 1, []]
     assert [path.name for path in tmp_path.iterdir()] == ["17"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -159,4 +160,9 @@ def test_rubbish_is_no_result(tmp_path: Path, content: bytes) -> None:
     path.write_bytes(content)
     assert not is_written(path, "abc")
     assert not is_written(path, None)
+    packed = tmp_path / "g1.json.gz"
+    packed.write_bytes(gzip.compress(content)[:-1])
+    assert not is_written(packed, "abc")
+    packed.write_bytes(gzip.compress(b'{"run": "abc"}'))
+    assert is_written(packed, "abc")
     assert not is_written(tmp_path, "abc")
