@@ -192,8 +192,21 @@ class ProcessReading(Record, frozen=True, kw_only=True):
     """Its soft RLIMIT_MEMLOCK; None with the gap "unlimited" when there is no limit."""
     memory_limit_bytes: int | None = None
     """The smallest memory limit of the cgroups that it is in."""
+    memory_group: str | None = None
+    """Which cgroup sets that limit: processes with the same letters share it."""
     cpu_quota: float | None = None
     """CPUs' worth of time that its cgroups grant."""
+    cpu_group: str | None = None
+    """Which cgroup grants it: processes with the same letters share it."""
+    anonymous_bytes: int | None = None
+    """Its resident memory that no file backs: the kernel cannot drop it."""
+    omp_threads: int | None = None
+    """OMP_NUM_THREADS that it was started with; None where it is not set or not readable."""
+    asleep_seconds: float | None = None
+    """How long, at least, it has been in one and the same uninterruptible sleep: it did not run
+    between two looks that are so far apart. None where it is in none, or was not seen twice."""
+    wait_channel: str | None = None
+    """The function of the kernel in which it sleeps uninterruptibly, where the kernel says it."""
 
 
 class PciReading(Record, frozen=True, kw_only=True):

@@ -18,11 +18,15 @@ ABOUT_JOBS = frozenset(
         "gpu-shared",
         "job-zombie",
         "numa-binding",
+        "rank-asleep",
         "rank-gpu-idle",
+        "rank-memory-grows",
         "rank-stopped",
         "ranks-differ",
         "ranks-share-cpus",
         "ranks-share-gpu",
+        "threads-over-cpus",
+        "threads-over-quota",
     }
 )
 """Rules whose findings are shown beside the job that they are about."""

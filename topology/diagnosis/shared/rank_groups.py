@@ -37,6 +37,11 @@ def rank_name(user: GpuUser) -> str:
     return f"rank {user.reading.rank} (pid {user.pid})"
 
 
+def process_name(user: GpuUser) -> str:
+    """Name a process by its rank where it has one: "rank 3 (pid 4711)", "process 4711"."""
+    return f"process {user.pid}" if user.reading.rank is None else rank_name(user)
+
+
 def gpus_of(users: Iterable[GpuUser]) -> list[str]:
     """The GPUs that these ranks use, by address."""
     return sorted({address for user in users for address in user.gpus})

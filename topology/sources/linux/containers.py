@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from zlib import crc32
 
 from ...model.machine import Container
 from ...model.part import Raw
@@ -107,14 +108,15 @@ def _upwards(base: str, path: str) -> list[str]:
 
 def _unified(tree: Tree, folder: str) -> dict[str, Raw]:
     names = {"memory.max": "memory", "cpu.max": "cpu", "cpuset.cpus.effective": "cpuset"}
-    return {names[name]: text for name, text in answers(tree, folder, names).items()}
+    found = {names[name]: text for name, text in answers(tree, folder, names).items()}
+    return found | {"folder": folder} if found else found
 
 
 def _first_version(tree: Tree, folder: str, name: str) -> dict[str, Raw]:
     found = [text for text in answers(tree, folder, _V1_FILES[name]).values() if text]
     if not found or not all(isinstance(text, str) for text in found):
         return {}
-    return {name: " ".join(found) if name == "cpu" else found[0]}
+    return {name: " ".join(found) if name == "cpu" else found[0], "folder": folder}
 
 
 def parse(raw: Raw, absent: str) -> Container | None:
@@ -159,6 +161,25 @@ def narrowest(raw: Raw, fields: Fields) -> tuple[int | None, float | None]:
         min((value for value in memory if value is not None), default=None),
         min((value for value in quotas if value is not None), default=None),
     )
+
+
+def groups(raw: Raw, fields: Fields) -> tuple[str | None, str | None]:
+    """Which levels set the smallest memory limit and CPU quota, each a few letters of its own.
+
+    The path of a cgroup may name a user or a pod: only a checksum of it is kept.
+    """
+    levels = _levels(raw, fields.absent)
+    memory = [(_memory(level.text("memory")), level) for level in levels]
+    quotas = [(_quota(level.text("cpu")), level) for level in levels]
+    return _group(memory), _group(quotas)
+
+
+def _group(limits: Sequence[tuple[float | None, Fields]]) -> str | None:
+    known = [(value, level) for value, level in limits if value is not None]
+    # Of equal limits the outermost one holds for most processes.
+    level = min(reversed(known), key=lambda each: each[0], default=(0, None))[1]
+    folder = None if level is None else level.text("folder")
+    return None if folder is None else f"{crc32(folder.encode()):08x}"
 
 
 def _levels(raw: Raw, absent: str) -> list[Fields]:

@@ -10,7 +10,7 @@ from ...model.part import Raw
 from ...model.variable_names import listed
 from ..files.answers import Fields, whole
 from ..files.tree import clean
-from .containers import batch_job, narrowest
+from .containers import batch_job, groups, narrowest
 from .process_files import KUBERNETES
 
 STATES = {
@@ -34,6 +34,7 @@ RANKS = (
 """Rank, local rank and number of ranks, the nearest launcher first: torchrun may run under srun."""
 MPI_LAUNCHERS = ("mpirun", "mpiexec", "orterun", "orted", "prterun", "prted", "hydra_pmi_proxy")
 LARGEST_WORLD = 1 << 24
+MOST_THREADS = 65_536
 STEPS = 0xFFFF_FF00
 """Slurm numbers its special steps (batch, extern, interactive) from about here on."""
 
@@ -41,6 +42,7 @@ _POD = re.compile(r"pod([0-9a-f]{8})[-_][0-9a-f]{4}[-_]")
 _DOCKER = re.compile(r"(?:docker|libpod)[-/]([0-9a-f]{12})[0-9a-f]{52}")
 _WORD = re.compile(r"[\w.:@\[\]-]{1,120}")
 _LINK = re.compile(r"[a-z_]{1,20}:\[(\d{1,20})\]")
+_FUNCTION = re.compile(r"[\w.]{1,80}")
 _LOCKED = re.compile(r"Max locked memory\s+(\S+)\s")
 
 
@@ -50,6 +52,7 @@ def facts(entry: Mapping[str, Raw], fields: Fields) -> dict[str, object]:
     variables = _variables(entry, fields)
     parent = whole(_or_gap(status, "PPid", "parent", fields))
     memory_bytes, cpu_quota = narrowest(entry.get("levels"), fields)
+    memory_group, cpu_group = groups(entry.get("levels"), fields)
     rank, local_rank, world_size = ranks(variables or {})
     device, size = _shm(entry, fields)
     command = fields.text("parent_command", "parent_command", quiet=True)
@@ -72,7 +75,13 @@ def facts(entry: Mapping[str, Raw], fields: Fields) -> dict[str, object]:
         "shm_bytes": size,
         "memlock_bytes": _memlock(fields),
         "memory_limit_bytes": memory_bytes,
+        "memory_group": memory_group,
         "cpu_quota": cpu_quota,
+        "cpu_group": cpu_group,
+        "anonymous_bytes": _kib(status.text("RssAnon")),
+        "omp_threads": threads((variables or {}).get("OMP_NUM_THREADS")),
+        "asleep_seconds": _seconds(entry.get("asleep")),
+        "wait_channel": _channel(fields.text("wchan")),
     }
 
 
@@ -126,6 +135,27 @@ def ranks(variables: Mapping[str, str]) -> tuple[int | None, int | None, int | N
         if rank is not None and (world is None or rank < world):
             return rank, local, world
     return None, None, None
+
+
+def threads(text: str | None) -> int | None:
+    """OMP_NUM_THREADS as OpenMP reads it: a number above 0, or one for each level of nesting."""
+    number = _count((text or "").split(",")[0].strip())
+    return number if number and number <= MOST_THREADS else None
+
+
+def _kib(text: str | None) -> int | None:
+    words = (text or "").split()
+    number = whole(words[0]) if len(words) == 2 and words[1] == "kB" else None
+    return None if number is None or number < 0 else number * 1024
+
+
+def _seconds(value: Raw) -> float | None:
+    good = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1e9
+    return float(value) if good and isinstance(value, int | float) else None
+
+
+def _channel(text: str | None) -> str | None:
+    return text if text is not None and _FUNCTION.fullmatch(text) and text != "0" else None
 
 
 def _count(text: str | None) -> int | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Mapping
 from pathlib import Path
 
 from ...model.part import Raw
@@ -19,7 +20,10 @@ from ..files.tree import Tree, Unreadable, clean
 from .containers import limits
 
 PROC = Path("/proc")
-STATUS = ("State", "PPid", "Cpus_allowed_list", "Mems_allowed_list")
+SWITCHES = ("voluntary_ctxt_switches", "nonvoluntary_ctxt_switches")
+"""How often a process gave up its CPU, and how often it was taken away: equal twice, it never ran
+in between."""
+STATUS = ("State", "PPid", "Cpus_allowed_list", "Mems_allowed_list", "RssAnon", *SWITCHES)
 NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "user", "uts")
 KUBERNETES = "KUBERNETES_SERVICE_HOST"
 JOB_NAMES = frozenset(
@@ -30,6 +34,7 @@ JOB_NAMES = frozenset(
         "MASTER_ADDR",
         "MASTER_PORT",
         "MPI_LOCALRANKID",
+        "OMP_NUM_THREADS",
         "OMPI_COMM_WORLD_LOCAL_RANK",
         "OMPI_COMM_WORLD_RANK",
         "OMPI_COMM_WORLD_SIZE",
@@ -48,7 +53,7 @@ JOB_NAMES = frozenset(
         KUBERNETES,
     }
 )
-"""Names of variables that identify the job and the rank of a process."""
+"""Names of variables that identify the job and the rank of a process, and one of its threads."""
 DENIED = "no permission"
 LIMIT_ENVIRONMENT = 4 * 2**20
 LIMIT_VARIABLES = 2000
@@ -80,6 +85,22 @@ def lasting(tree: Tree, pid: int, proc: Path = PROC) -> dict[str, Raw]:
         "hostname": _hostname(spaces, pid, proc),
         "shm": shm(pid, proc),
     }
+
+
+def sleep_of(tree: Tree, pid: int) -> tuple[str, ...] | None:
+    """What stays equal as long as a process is in one uninterruptible sleep; None when in none."""
+    return same_sleep(_lines(tree.text(f"proc/{pid}/status", LIMIT_STATUS), ("State", *SWITCHES)))
+
+
+def same_sleep(status: Mapping[str, Raw]) -> tuple[str, ...] | None:
+    """The same of lines that were read; None where the kernel does not count switches."""
+    counts = tuple(str(status.get(name, "")) for name in SWITCHES)
+    return counts if str(status.get("State", ""))[:1] == "D" and all(counts) else None
+
+
+def wait_channel(tree: Tree, pid: int) -> Raw:
+    """The function of the kernel in which a process sleeps; "0" where the kernel keeps it back."""
+    return _said(tree.text(f"proc/{pid}/wchan", 256))
 
 
 def state(tree: Tree, pid: int) -> str:

@@ -2,14 +2,15 @@
 
 The GPU driver knows the PIDs; whoever holds the reader sets `reader.pids`. The raw answer:
 {"processes": {"1234": {"user", "command", "affinity": [cpu], "started_at": seconds since the
-epoch, "memory_bytes", "arguments": [text], "opens_gpu": true, false or null, and what
-linux/process_files.py reads}}}; a value may be {"error": why}, and an "arguments" that nobody
-asked for is missing.
+epoch, "memory_bytes", "arguments": [text], "opens_gpu": true, false or null, "asleep": seconds and
+"wchan" of an uninterruptible sleep, and what linux/process_files.py reads}}}; a value may be
+{"error": why}, and an "arguments" that nobody asked for is missing.
 """
 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
@@ -22,7 +23,7 @@ from ...model.source import Source
 from ..files.answers import Fields, part, whole, words
 from ..files.tree import clean, live_tree
 from .process_facts import ZOMBIE_LETTERS, facts
-from .process_files import lasting, moving, state
+from .process_files import lasting, moving, same_sleep, sleep_of, state, wait_channel
 
 if TYPE_CHECKING:
     import psutil
@@ -33,6 +34,7 @@ LIMIT_CHARACTERS = 1024
 GPU_DEVICES = ("/dev/nvidia", "/dev/kfd", "/dev/dri/renderD", "/dev/dxg")
 STRANGER = "the process of this number here has no GPU open: the driver means another one"
 ENDED = "the process has ended and waits for its parent"
+SECOND_LOOK_SECONDS = 0.5
 KEPT_READS = 10
 """What hardly ever changes in a process (variables, limits) is read once in so many reads."""
 
@@ -40,7 +42,11 @@ KEPT_READS = 10
 class ProcessesReader:
     """Describes the processes named in `pids`."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
         self.pids: frozenset[int] = frozenset()
         """PIDs to describe; set from outside between two reads."""
         self.with_args = False
@@ -48,6 +54,9 @@ class ProcessesReader:
         self._openers: dict[int, float] = {}
         self._lasting: dict[int, tuple[int, tuple[Raw, Raw], dict[str, Raw]]] = {}
         """By PID: remaining reads, start time and command, and what /proc said."""
+        self._clock, self._wait = clock, sleep
+        self._sleeps: dict[int, tuple[tuple[str, ...], float]] = {}
+        """By PID: an uninterruptible sleep, and when it was seen first."""
 
     def __call__(self) -> Raw:
         """Ask once; a process that has ended is left out."""
@@ -65,7 +74,36 @@ class ProcessesReader:
             if entry["opens_gpu"] is not False:
                 entry |= self._read(int(pid), (entry["started_at"], entry.get("command")))
         self._lasting = {pid: kept for pid, kept in self._lasting.items() if pid in pids}
+        self._watch_sleeps({int(pid): entry for pid, entry in answer["processes"].items()})
         return answer
+
+    def _watch_sleeps(self, entries: dict[int, dict[str, Raw]]) -> None:
+        """Note how long processes have been in one uninterruptible sleep.
+
+        Who is seen in one for the first time is looked at again a moment later: every read of a
+        file may take a process there for a while.
+        """
+        now, known = self._clock(), self._sleeps
+        found: dict[int, tuple[str, ...]] = {}
+        for pid, entry in entries.items():
+            status = entry.get("status")
+            asleep = same_sleep(status) if isinstance(status, dict) else None
+            if asleep is not None:
+                found[pid] = asleep
+        self._sleeps = {
+            pid: known[pid] if pid in known and known[pid][0] == asleep else (asleep, now)
+            for pid, asleep in found.items()
+        }
+        if any(since == now for _, since in self._sleeps.values()):
+            self._wait(SECOND_LOOK_SECONDS)
+            self._sleeps = {
+                pid: kept
+                for pid, kept in self._sleeps.items()
+                if sleep_of(live_tree(), pid) == kept[0]
+            }
+            now = self._clock()
+        for pid, (_, since) in self._sleeps.items():
+            entries[pid] |= {"asleep": now - since, "wchan": wait_channel(live_tree(), pid)}
 
     def _read(self, pid: int, same: tuple[Raw, Raw]) -> dict[str, Raw]:
         left, whose, found = self._lasting.get(pid, (0, None, {}))

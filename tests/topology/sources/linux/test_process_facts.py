@@ -229,3 +229,39 @@ def test_no_environment_makes_the_reader_raise(tmp_path_factory: Any, data: byte
     found = parsed(**raw)
     assert found.rank is None or found.rank >= 0
     assert all("\0" not in value for _, value in found.variables or ())
+
+
+def test_memory_threads_and_the_cgroups_that_limit_are_understood(tmp_path: Path) -> None:
+    folder = made(tmp_path, b"OMP_NUM_THREADS=8,2\0RANK=0\0")
+    counts = "voluntary_ctxt_switches:\t5\nnonvoluntary_ctxt_switches:\t2\n"
+    status = f"State:\tD (disk sleep)\nPPid:\t40\nRssAnon:\t    2048 kB\n{counts}"
+    (folder / "status").write_text(status)
+    (folder / "wchan").write_text("nfs_wait_bit_killable")
+    tree = FolderTree(tmp_path, live=True)
+    sleep = process_files.sleep_of(tree, 77)
+    assert sleep == ("5", "2")
+    raw = read(tmp_path) | {"asleep": 1.5, "wchan": process_files.wait_channel(tree, 77)}
+    found = parsed(**raw)
+    assert (found.anonymous_bytes, found.omp_threads) == (2 * 2**20, 8)
+    assert (found.asleep_seconds, found.wait_channel) == (1.5, "nfs_wait_bit_killable")
+    assert found.variables == ()
+    assert found.cpu_group is not None
+    assert found.cpu_group == found.memory_group
+    assert "slurm" not in found.cpu_group
+    (folder / "status").write_text(status.replace("D (disk", "S (disk"))
+    assert process_files.sleep_of(tree, 77) is None
+    (folder / "status").write_text(status.replace(counts, ""))
+    assert process_files.sleep_of(tree, 77) is None, "a kernel that counts no switches"
+
+
+@pytest.mark.parametrize("text", ["0", "-4", "many", "", "4.5", "99999999999999999999"])
+def test_a_number_of_threads_that_openmp_would_not_take_is_not_known(text: str) -> None:
+    assert parsed(variables={"OMP_NUM_THREADS": text}, wchan="0").omp_threads is None
+
+
+def test_of_equal_limits_the_outermost_cgroup_is_the_one_that_counts() -> None:
+    inner = {"cpu": "200000 100000", "folder": "sys/fs/cgroup/job/task"}
+    outer = {"cpu": "200000 100000", "folder": "sys/fs/cgroup/job"}
+    both, alone = parsed(levels=[inner, outer]), parsed(levels=[outer])
+    assert both.cpu_group == alone.cpu_group != parsed(levels=[inner]).cpu_group
+    assert both.memory_group is None

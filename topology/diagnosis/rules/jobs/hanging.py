@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ....jobs.evidence import BUSY_PERCENT, bound_together, host_cpus, idle_among_busy
-from ....jobs.grouping import GpuUser
 from ....model.units import percent
 from ...case import Case
 from ...finding import BROKEN, NOTICE, SLOW, Evidence, Finding, Fix
 from ...rule import Rule
-from ...shared.rank_groups import MEETING, MOST_SHOWN, gpus_of, rank_name, ranks_of, users_of
+from ...shared.rank_groups import (
+    MEETING,
+    MOST_SHOWN,
+    gpus_of,
+    process_name,
+    rank_name,
+    ranks_of,
+    users_of,
+)
 
 
 def _check_stopped(case: Case) -> Iterable[Finding] | None:
@@ -30,7 +37,7 @@ def _check_stopped(case: Case) -> Iterable[Finding] | None:
             devices=gpus,
             evidence=[
                 Evidence(
-                    what=f"{_named(user)} on {case.names(user.gpus)}",
+                    what=f"{process_name(user)} on {case.names(user.gpus)}",
                     value="stopped (T)",
                     source=f"/proc/{user.pid}/status",
                 )
@@ -47,10 +54,6 @@ def _check_stopped(case: Case) -> Iterable[Finding] | None:
             ],
         )
     ]
-
-
-def _named(user: GpuUser) -> str:
-    return f"process {user.pid}" if user.reading.rank is None else rank_name(user)
 
 
 def _check_cores(case: Case) -> Iterable[Finding] | None:

@@ -1,0 +1,87 @@
+"""Processes on the GPUs that no signal reaches: they are in one uninterruptible sleep."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ...case import Case
+from ...finding import BROKEN, NOTICE, Evidence, Finding, Fix
+from ...rule import Rule
+from ...shared.rank_groups import MOST_SHOWN, gpus_of, process_name, users_of
+
+
+def _check(case: Case) -> Iterable[Finding] | None:
+    users = users_of(case)
+    if users is None or (users and all(user.reading.state is None for user in users)):
+        return None
+    least = case.threshold(ASLEEP, "minimum_seconds")
+    found = [
+        (user, seconds)
+        for user in users
+        if user.reading.state == "disk sleep"
+        and (seconds := user.reading.asleep_seconds) is not None
+        and seconds >= least
+    ]
+    if not found:
+        return []
+    gpus = gpus_of(user for user, _ in found)
+    longest = max(seconds for _, seconds in found)
+    stuck = longest >= case.threshold(ASLEEP, "broken_seconds")
+    one = len(found) == 1
+    evidence = []
+    for user, seconds in found[:MOST_SHOWN]:
+        name, folder = process_name(user), f"/proc/{user.pid}"
+        evidence.append(
+            Evidence(
+                what=f"{name} on {case.names(user.gpus)}",
+                value=f"uninterruptible (D), and it never ran in {seconds:.2g} s",
+                source=f"{folder}/status, State and its counts of context switches",
+            )
+        )
+        if user.reading.wait_channel is not None:
+            where = user.reading.wait_channel
+            evidence.append(
+                Evidence(what=f"where {name} sleeps", value=where, source=f"{folder}/wchan")
+            )
+    first = found[0][0].pid
+    return [
+        ASLEEP.finding(
+            BROKEN if stuck else NOTICE,
+            f"{'a process' if one else f'{len(found)} processes'} on {case.names(gpus)} "
+            f"{'sleeps' if one else 'sleep'} uninterruptibly (D), for {longest:.2g} s at least",
+            devices=gpus,
+            evidence=evidence,
+            consequence="No signal reaches it until the kernel is done, SIGKILL neither; it keeps "
+            "its GPU memory, and every other rank of its job waits for it in the next collective."
+            + ("" if stuck else " A slow file system looks the same: look again."),
+            fix=[
+                Fix(
+                    text="See what the kernel waits for: a file system that hangs, or the driver "
+                    "of the GPU.",
+                    command=f"sudo cat /proc/{first}/stack",
+                    needs_root=True,
+                ),
+                Fix(
+                    text="See whether the kernel complains, after two minutes by default.",
+                    command="sudo dmesg | grep 'blocked for more than'",
+                    needs_root=True,
+                ),
+            ],
+        )
+    ]
+
+
+ASLEEP = Rule(
+    id="rank-asleep",
+    title="processes on the GPUs that stay in one uninterruptible sleep",
+    evidence="state and context switches of the processes on the GPUs, in two looks",
+    disproof="another letter than D in `ps -o stat= -p PID`, or a line ctxt_switches of "
+    "/proc/PID/status that grows",
+    sources=(
+        "proc_pid_status(5), State and voluntary_ctxt_switches",
+        "Linux Documentation/admin-guide/sysctl/kernel.rst, hung_task_timeout_secs",
+    ),
+    check=_check,
+    thresholds=(("minimum_seconds", 0.4), ("broken_seconds", 30.0)),
+)
+RULES = (ASLEEP,)

@@ -1,0 +1,126 @@
+"""Host memory of ranks that grows while little of it is left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from ....jobs.demand import memory_limits
+from ....jobs.grouping import GpuUser
+from ....model.units import seconds as lasting
+from ....model.units import size
+from ...case import Case
+from ...finding import NOTICE, Evidence, Finding, Fix
+from ...rule import Rule
+from ...shared.rank_groups import MOST_SHOWN, gpus_of, process_name, users_of
+
+
+class Growth(msgspec.Struct, frozen=True):
+    """What a process gained since the earlier reading."""
+
+    user: GpuUser
+    grown_bytes: int
+
+
+def _check(case: Case) -> Iterable[Finding] | None:
+    users, earlier = users_of(case), case.earlier
+    if users is None or earlier is None:
+        return None
+    seconds = case.snapshot.taken_at - earlier.taken_at
+    before = {process.pid: process for process in earlier.readings.processes}
+    growths: dict[int, Growth] = {}
+    for user in users:
+        was, now = before.get(user.pid), user.reading
+        if (
+            was is None
+            or was.started_at != now.started_at
+            or was.anonymous_bytes is None
+            or now.anonymous_bytes is None
+        ):
+            continue
+        growths[user.pid] = Growth(user, now.anonymous_bytes - was.anonymous_bytes)
+    if seconds <= 0 or (users and not growths):
+        return None
+    found: list[Finding] = []
+    for demand in memory_limits(users):
+        grown = [growths[user.pid] for user in demand.users if user.pid in growths]
+        left = demand.limit_bytes - demand.used_bytes
+        limit = Evidence(
+            what="memory limit of their cgroup",
+            value=f"{size(demand.limit_bytes)}, of which they hold {size(demand.used_bytes)}",
+            source="memory.max of the cgroup in /proc/PID/cgroup",
+        )
+        found += _near(case, grown, left, demand.limit_bytes, limit, seconds)
+    host = case.readings.host
+    total = case.host.memory_bytes
+    if host is not None and host.memory_available_bytes is not None and total:
+        left = host.memory_available_bytes
+        limit = Evidence(
+            what="memory of the host that is left",
+            value=f"{size(left)} of {size(total)}",
+            source="/proc/meminfo, MemAvailable and MemTotal",
+        )
+        found += _near(case, list(growths.values()), left, total, limit, seconds)
+    return found
+
+
+def _near(
+    case: Case,
+    growths: Sequence[Growth],
+    left: int,
+    limit_bytes: int,
+    limit: Evidence,
+    seconds: float,
+) -> Iterable[Finding]:
+    growing = [each for each in growths if each.grown_bytes > 0]
+    grown = sum(each.grown_bytes for each in growing)
+    if left > limit_bytes * case.threshold(GROWS, "left_share"):
+        return
+    if grown < case.threshold(GROWS, "minimum_bytes"):
+        return
+    users = [each.user for each in growing]
+    gpus = gpus_of(users)
+    pace = grown / seconds
+    rest = lasting(max(left, 0) / pace)
+    yield GROWS.finding(
+        NOTICE,
+        f"host memory of {len(users)} process{'es' * (len(users) != 1)} on {case.names(gpus)} "
+        f"grows, and {size(max(left, 0))} are left",
+        devices=gpus,
+        evidence=[
+            limit,
+            *(
+                Evidence(
+                    what=f"memory of {process_name(each.user)} that no file backs",
+                    value=f"{size(each.user.reading.anonymous_bytes)}, {size(each.grown_bytes)} "
+                    f"more than {lasting(seconds)} before",
+                    source=f"/proc/{each.user.pid}/status, RssAnon",
+                )
+                for each in growing[:MOST_SHOWN]
+            ),
+        ],
+        consequence=f"If it goes on at {size(round(pace))} a second, the rest lasts {rest}. Then "
+        "the kernel ends a process, and every other rank waits for it in the next collective.",
+        fix=[
+            Fix(text="Look for what the program keeps: batches, losses with their graph, workers "
+                "of data loaders. Or give the job more memory."),
+            Fix(
+                text="See what a rank holds.",
+                command=f"cat /proc/{users[0].pid}/smaps_rollup",
+            ),
+        ],
+    )  # fmt: skip
+
+
+GROWS = Rule(
+    id="rank-memory-grows",
+    title="host memory of ranks that grows near the limit of their cgroup or of the host",
+    evidence="memory of the processes on the GPUs in two readings, and what is left",
+    disproof="an RssAnon in /proc/PID/status that stays the same",
+    sources=("proc_pid_status(5), RssAnon", "Linux Documentation/admin-guide/cgroup-v2.rst"),
+    check=_check,
+    over_time=True,
+    thresholds=(("left_share", 0.1), ("minimum_bytes", 256e6)),
+)
+RULES = (GROWS,)
