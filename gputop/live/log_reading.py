@@ -19,6 +19,7 @@ from gputop.topology.diagnosis.symptoms.next_step import spoken_of
 from gputop.topology.jobs.flight.dump import is_pickle
 from gputop.topology.logs.reading.lines import LogUnreadable, Readable
 from gputop.topology.logs.reading.read import read_log
+from gputop.topology.logs.report.own_diagnostics import OwnDiagnostics
 from gputop.topology.logs.report.report import LogReport
 from gputop.topology.recorded.kept import not_looked_through
 from gputop.topology.recorded.plain_file import open_plain
@@ -92,6 +93,11 @@ def _nothing(log: LogReport) -> str:
     return f"{NO_LINES}{f' ({quoted})' if quoted else ''}{far}; {more or FETCH}"
 
 
+def told(found: OwnDiagnostics) -> dict[str, Any]:
+    """A report of NCCL's own diagnostics as JSON, with what it comes to."""
+    return {**msgspec.to_builtins(found), "passed": found.passed, "sentence": found.sentence}
+
+
 def document(read: ReadLog) -> dict[str, Any]:
     """The answer as one JSON object."""
     log = read.log
@@ -118,6 +124,7 @@ def document(read: ReadLog) -> dict[str, Any]:
         "bootstrap": list(log.bootstrap),
         "environment": [msgspec.to_builtins(variable) for variable in log.environment],
         "communicators": [msgspec.to_builtins(communicator) for communicator in log.communicators],
+        "diagnostics": [told(each) for each in log.diagnostics],
         "notes": [msgspec.to_builtins(note) for note in log.notes],
         "outputs": [
             {"tool": section.tool, "line": section.first, "lines": len(section.lines)}

@@ -12,6 +12,7 @@ from gputop.measuring.runs import ProbeResult
 from gputop.topology.logs.comparing.agreement import Agreement
 from gputop.topology.logs.comparing.compare import compare
 from gputop.topology.logs.reading.read import read_log
+from gputop.topology.logs.report.own_diagnostics import OwnDiagnostics
 from gputop.topology.model.quantities import (
     ALL_REDUCE,
     ALL_REDUCE_ALGBW,
@@ -78,6 +79,8 @@ class NcclCheck(msgspec.Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
     """The library's own warnings, each once."""
     assumptions: tuple[str, ...] = ()
+    diagnostics: tuple[OwnDiagnostics, ...] = ()
+    """What the library's own diagnostics say, of versions that have them."""
     agreement: Agreement | None = None
     """The whole log compared with the prediction, as `gputop log` does it."""
     trouble: str | None = None
@@ -138,6 +141,7 @@ def check_run(
         predicted_failure=None if prediction is None else prediction.failure,
         warnings=tuple(note.text for note in log.notes if note.level == "WARN")[:MOST_WARNINGS],
         assumptions=() if prediction is None else prediction.assumptions,
+        diagnostics=log.diagnostics,
         agreement=agreement,
         trouble=trouble,
     )

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from ..protocol.messages import Log
 from ..protocol.plaintext import one_line
 from .environment import log_path
+from .own_diagnostics import printed_path
 
 HEAD_BYTES = 6 << 20
 TAIL_BYTES = 2 << 20
@@ -18,8 +19,12 @@ _MOST_WARNINGS = 12
 
 def read_log(folder: str, rank: int) -> "tuple[bytes, int, bytes]":
     """First part, number of omitted bytes, last part; empty without a log."""
+    return _read(log_path(folder, rank))
+
+
+def _read(path: str) -> "tuple[bytes, int, bytes]":
     try:
-        descriptor = os.open(log_path(folder, rank), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return b"", 0, b""
     state = os.fstat(descriptor)
@@ -35,10 +40,15 @@ def read_log(folder: str, rank: int) -> "tuple[bytes, int, bytes]":
 
 
 def pieces(folder: str, rank: int) -> Iterator[Log]:
-    """The log of a rank as messages; one empty piece if it wrote nothing."""
+    """The log of a rank and what its library printed; one empty piece if it wrote nothing."""
     head, cut, rest = read_log(folder, rank)
     if not head:
         yield Log(rank, "")
+    yield from _pieces(rank, head, cut, rest)
+    yield from _pieces(rank, *_read(printed_path(folder, rank)))
+
+
+def _pieces(rank: int, head: bytes, cut: int, rest: bytes) -> Iterator[Log]:
     for start in range(0, len(head), _PIECE_BYTES):
         yield Log(rank, head[start : start + _PIECE_BYTES].decode("utf-8", "replace"))
     for start in range(0, len(rest), _PIECE_BYTES):

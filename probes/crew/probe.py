@@ -15,6 +15,7 @@ NCCL or RCCL, in words where it was found, and whether the user named it).
 
 import contextlib
 import dataclasses
+import glob
 import os
 import secrets
 from collections.abc import Mapping
@@ -29,6 +30,7 @@ from .crew import Crew, Trouble
 from .environment import changes_of, log_path, rank_environment, what_was_done
 from .logs import pieces, warnings
 from .means import load_library
+from .own_diagnostics import printed_path
 from .rank import Member, run_rank
 from .steps import Steps
 
@@ -140,6 +142,9 @@ def _report(
 
 def _clear(store: str, folder: str, ranks: int) -> None:
     """Remove everything from the folder before the next run uses it."""
-    for path in (store, f"{store}-torch", *(log_path(folder, rank) for rank in range(ranks))):
+    logs = (path(folder, rank) for rank in range(ranks) for path in (log_path, printed_path))
+    # Links of ranks that died before their library opened its log.
+    links = glob.iglob(os.path.join(glob.escape(folder), "rank-*.log"))
+    for path in (store, f"{store}-torch", *logs, *links):
         with contextlib.suppress(OSError):
             os.unlink(path)

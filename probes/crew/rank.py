@@ -135,7 +135,8 @@ def run_rank(
     backend.open([mine.index])
     store = Store(str(params["store"]))
     here, group = means.join(mine.index, store, rank, ranks)
-    work = member(here, group, store, chosen, rank, emit, spec, params)
+    known = {**params, "nccl": means.versions().nccl}
+    work = member(here, group, store, chosen, rank, emit, spec, known)
     refusal = work.memory_refusal(backend.free_bytes(mine.index))
     if rank == 0:
         emit(_hello(means, records, work.devices, spec))

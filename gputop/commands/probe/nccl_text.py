@@ -18,6 +18,7 @@ def text(check: NcclCheck, names: dict[str, str]) -> str:
     if check.trouble:
         lines.append(clean(check.trouble, 300))
     lines += _transports(check, names)
+    lines += _own_diagnostics(check)
     lines += _decisions(check)
     if check.predicted_failure:
         lines.append(f"predicted to fail: {clean(check.predicted_failure, 300)}")
@@ -81,6 +82,24 @@ def _differs(pair: PairCheck, names: dict[str, str]) -> str:
         names.get(address, clean(address, 20)) for address in (pair.src_bus_id, pair.dst_bus_id)
     )
     return f"{src} to {dst}: {_labels(pair.logged)}, PREDICTED {_labels(pair.predicted)}"
+
+
+def _own_diagnostics(check: NcclCheck) -> list[str]:
+    """The library's own verdict, and that of our bytes beside it."""
+    if not check.diagnostics:
+        return []
+    moved = [pair for pair in check.pairs if pair.data]
+    right = sum(pair.data == "verified" for pair in moved)
+    lines = [
+        f"the library's own diagnostics, {clean(each.sentence, 200)}" for each in check.diagnostics
+    ]
+    quoted = [
+        one for each in check.diagnostics for one in each.checks if one.open or one.about == "p2p"
+    ]
+    lines += [
+        f"  [{one.tag}] {clean(f'{one.about}: {one.text}', 300)}" for one in quoted[:MOST_PAIRS]
+    ]
+    return [*lines, f"  beside it, sent and received here: {right} of {len(moved)} pairs right"]
 
 
 def _labels(labels: tuple[str, ...]) -> str:

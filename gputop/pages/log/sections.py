@@ -19,6 +19,7 @@ from gputop.pages.log.lines import (
     rank_lines,
     version_spans,
 )
+from gputop.pages.log.own_diagnostics import own_diagnostics_lines
 from gputop.pages.severity import SIGNS
 from gputop.terminal.clean import clean
 from gputop.widgets.spans import EMPTY, Line, Span, left, right, text_of, wrapped
@@ -75,6 +76,9 @@ def sections(read: ReadLog, width: int) -> list[LogSection]:
         ]
     else:
         found.append(LogSection("Environment", environment_lines(read.log, width)))
+    if read.log.diagnostics:
+        lines = own_diagnostics_lines(read.log.diagnostics, width)
+        found.insert(0, LogSection("The library's own diagnostics", lines))
     if read.measured:
         found.append(LogSection("Measured, as pasted", measured_lines(read.measured, width)))
     found.append(LogSection("Prediction", _prediction(read, width)))

@@ -5,8 +5,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...crew.accelerator import Call
+from ...crew.own_diagnostics import forget_link, milliseconds, switch_on
 from ...crew.rank import Member
 from ...crew.steps import INIT, MIB, OPEN, Step
+from ...protocol.messages import Note
 from ...protocol.timing import Sampled, gigabytes_per_second
 from .quantities import ALGBW, BUSBW, COMMUNICATOR, FINISHES, SEND_RECEIVE
 
@@ -67,7 +69,8 @@ class NcclMember(Member):
 
     def _initialise(self) -> None:
         """Create the communicator with the first collective."""
-        here = self.here
+        here, folder = self.here, str(self.params.get("folder", ""))
+        own = switch_on(self.params.get("nccl"), folder, self.rank)
         one = here.numbers(1)
         started = time.perf_counter()
         self.group.open(eager=False)
@@ -75,6 +78,12 @@ class NcclMember(Member):
         here.wait()
         seconds = round(time.perf_counter() - started, 3)
         direction = f"rank {self.rank}, up to its first all-reduce of 4 bytes"
+        if own:
+            forget_link(folder)
+            took = self.share("own diagnostics", str(milliseconds(folder, self.rank) or 0))[0]
+            seconds = max(0.0, round(seconds - float(took) / 1000, 3))
+            direction += f", without the {float(took):.0f} ms of the library's own diagnostics"
+            self._tell_of(own)
         self.say(
             COMMUNICATOR,
             self.devices[self.rank].key,
@@ -85,6 +94,13 @@ class NcclMember(Member):
         )
         sizes = _CPU_BYTES if here.kind == "cpu" else (*_ALL_REDUCE_BYTES, _TRANSFER_BYTES)
         self._data, self._mine = (here.numbers(max(sizes) // _NUMBER_BYTES) for _ in range(2))
+
+    def _tell_of(self, own: "dict[str, str]") -> None:
+        """Say once which diagnostics of the library run too."""
+        if self.rank == 0:
+            named = ", ".join(f"{name}={value}" for name, value in own.items())
+            text = f"The library's own diagnostics run too ({named}); 0 leaves one out."
+            self.emit(Note("diagnostics", text, {"variables": own}))
 
     def _all_reduce(self, step: Step) -> None:
         here, size = self.here, step.size_bytes

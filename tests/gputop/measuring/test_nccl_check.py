@@ -268,3 +268,22 @@ def test_rccl_without_torch_is_predicted_and_kept_as_rccl() -> None:
     kept = to_measurement(said("init", "a", value=1.0), "nccl", hello)
     assert dict(kept.versions)["rccl"] == "2.21.5"
     assert "nccl" not in dict(kept.versions)
+
+
+def test_the_library_s_own_verdict_stands_beside_ours() -> None:
+    log = recorded("default") + (
+        b"vm:1 NCCL DIAG === NCCL Diagnostics ===\n"
+        b"vm:1 NCCL DIAG [INFO] p2p: only 11/12 GPU-to-GPU peer accesses passed verification\n"
+        b"vm:1 NCCL DIAG NCCL diagnostics completed in 245.3 ms across 4 ranks\n"
+    )
+    gpus = [gpu.address for gpu in node().machine.gpus]
+    pairs = [(gpus[0], gpus[1], "verified"), (gpus[1], gpus[0], "wrong-data")]
+    figures = [said("send_receive", src, dst, verdict=verdict) for src, dst, verdict in pairs]
+    check = check_run(node(), result(log, *figures), {"NCCL_NVLS_ENABLE": "0"})
+    assert [each.passed for each in check.diagnostics] == [False]
+    text = nccl_text.text(check, {})
+    assert "the library's own diagnostics, paths between GPUs: 0 [OK], 1 [INFO]\n" in text
+    assert "  [INFO] p2p: only 11/12 GPU-to-GPU peer accesses passed verification\n" in text
+    assert "  beside it, sent and received here: 1 of 2 pairs right" in text
+    assert checked("default").diagnostics == ()
+    assert "own diagnostics" not in nccl_text.text(checked("default"), {})

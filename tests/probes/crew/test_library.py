@@ -84,6 +84,31 @@ def test_nccl_without_torch(ranks: Ranks) -> None:
     assert "torch" not in first.what
 
 
+@pytest.mark.parametrize(
+    ("version", "set_", "runs"),
+    [
+        ("23007", {}, False),
+        ("23102", {}, True),
+        ("23203", {"NCCL_RUN_RAS_DIAGNOSTICS": "0"}, True),
+        ("23203", {"NCCL_RUN_RAS_DIAGNOSTICS": "0", "NCCL_RUN_DIAGNOSTICS": "0"}, False),
+    ],
+)
+def test_the_library_s_own_diagnostics_run_where_it_has_them(
+    ranks: Ranks, version: str, set_: dict[str, str], runs: bool
+) -> None:
+    found = ranks.run("nccl", TWO, "memory_mib=4000", f"nccl_version={version}", set=set_)
+    said = {m.rank: m.text for m in found.said if isinstance(m, Log) if "NCCL DIAG" in m.text}
+    assert list(said) == ([0] if runs else [])
+    assert any(isinstance(m, Log) and "NCCL INFO rank 1" in m.text for m in found.said)
+    notes = [m.text for m in found.said if isinstance(m, Note) and m.topic == "diagnostics"]
+    assert len(notes) == runs
+    (started, _) = figures(found, "communicator_init")
+    assert ("without the 8 ms" in started.direction) == runs
+    if runs:
+        assert "made-up:1 NCCL DIAG NCCL diagnostics completed in 7.5 ms" in said[0]
+        assert "NCCL_RUN_RAS_DIAGNOSTICS=0" in notes[0] or not set_
+
+
 def test_every_collective_without_torch(ranks: Ranks) -> None:
     found = ranks.run("collectives", "devices=3", SMALL, gpus=3, level="quick")
     by = {m.name: m for m in found.said if isinstance(m, MeasuredValue)}

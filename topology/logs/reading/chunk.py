@@ -9,6 +9,8 @@ MOST = MARK + b"INFO "
 LEVELS = {
     b"INFO ": "INFO",
     b"WARN ": "WARN",
+    b"ATTN ": "ATTN",
+    b"DIAG ": "DIAG",
     b"TRACE": "TRACE",
     b"CALL ": "CALL",
     b"ABORT": "WARN",

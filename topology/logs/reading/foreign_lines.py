@@ -17,7 +17,7 @@ _TORCH_ENDS = re.compile(rb"[Tt]imeout|[Ee]xception|abort|got stuck|timed out")
 """Words that end PyTorch's process group, where they stand behind its name."""
 _VERSION = re.compile(rb"[NR]CCL version ?:? ?\d+\.\d+")
 _ITS_VERSION = re.compile(rb", NCCL version (\d{1,3}\.\d{1,3}\.\d{1,3})\b")
-_BARE = re.compile(rb"(?:^|[\s>:|\])])(NCCL (?:INFO|WARN) )")
+_BARE = re.compile(rb"(?:^|[\s>:|\])])(NCCL (?:INFO|WARN|ATTN|DIAG) )")
 _OLD = re.compile(
     rb"(?:\w:\d+:\d+ |^[> ]*)\[\d+\] (?:[\w./]+\.(?:cc?u?|h):\d+ )?((?:INFO|WARN) )"
     rb"|(?:^|[\s>:])[\w./]+\.(?:c[cu]|h):\d+ (WARN )"

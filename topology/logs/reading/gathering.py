@@ -7,6 +7,7 @@ from typing import TypeVar
 
 import msgspec
 
+from ..report.own_diagnostics import OwnDiagnosticsLines
 from ..report.report import LoggedVersions, LogNote, Variable
 from ..report.text import plain, shape
 from .building import MAX_COMMUNICATORS, CommBuilder, Process
@@ -90,6 +91,7 @@ class GatheredLog:
         """What went on before the first timeout of a collective; None before one is seen."""
         self.speakers = Speakers()
         self.progress = TorchProgress()
+        self.diagnostics = OwnDiagnosticsLines()
         self.nobody = Process(host="", pid=0, cuda_dev=None)
         """Lines without a readable head."""
         self.transports = 0
@@ -145,6 +147,14 @@ class GatheredLog:
         if ident not in self._comms:
             named = {ident if known is comm else key: known for key, known in self._comms.items()}
             comm.ident, self._comms = ident, named
+
+    def count_left_out(self) -> None:
+        """Count what the communicators and reports left out; once, at the end."""
+        for comm in self._comms.values():
+            self.more.update(comm.left_out)
+            self.more["System blocks"] += comm.systems.left_out
+            self.more["graphs"] += comm.graphs.left_out
+        self.more["lines of NCCL's diagnostics"] += self.diagnostics.left_out
 
     def communicators(self) -> list[CommBuilder]:
         """All communicators in order of appearance."""

@@ -116,6 +116,7 @@ WORDS: dict[bytes, str | Reader] = {
     **dict.fromkeys((b"Mem", b"MemManager:", b"Cleanup", b"Symmetric"), "memory"),
     **dict.fromkeys((b"register", b"Skipping", b"Proxy", b"rank"), "registration"),
     **dict.fromkeys((b"RAS", b"Continuing"), "ras"),
+    **dict.fromkeys((b"Diagnostics", b"Diagnostics:"), "diagnostics"),
     **dict.fromkeys((b"threadThresholds", b"CC", b"ncclP2pSchedule:"), "communicator settings"),
     **dict.fromkeys((b"minCTAs", b"maxCTAs", b"nvlsCTAs", b"splitShare"), "communicator settings"),
     **dict.fromkeys((b"collnetEnable", b"CTAPolicy", b"Rank", b"Local"), "communicator settings"),

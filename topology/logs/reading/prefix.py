@@ -14,7 +14,6 @@ from typing import NamedTuple
 from ..report.text import plain
 
 MARK = b" NCCL "
-LEVELS = {b"INFO": "INFO", b"WARN": "WARN", b"TRACE": "TRACE", b"CALL": "CALL"}
 _CACHE_LIMIT = 50_000
 _LONGEST_HEAD = 512
 """Bytes before the mark in which host and process stand; names of hosts have at most 255."""
@@ -27,7 +26,7 @@ _ANSI = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)
 _FOLDED = re.compile(rb" \[repeated (\d{1,9})x across cluster\].*$")
 _GLUED = re.compile(
     rb"(?<![A-Za-z0-9])([A-Za-z0-9][\w.-]{0,255}):(\d+):(\d+) \[-?\d+\]"
-    rb"(?: \S+:\d+(?: \(\w+\))?)? NCCL (?:INFO|WARN) "
+    rb"(?: \S+:\d+(?: \(\w+\))?)? NCCL (?:INFO|WARN|ATTN) "
 )
 
 

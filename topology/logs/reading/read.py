@@ -1,6 +1,6 @@
 """The debug output of NCCL or RCCL, of any mix of ranks, as a LogReport.
 
-Formats: NCCL 2.17 to 2.30 (debug.cc:ncclDebugLog and the INFO calls), RCCL 2.21. The whole log is
+Formats: NCCL 2.17 to 2.32 (debug.cc:ncclDebugLog and the INFO calls), RCCL 2.21. The whole log is
 read once, line by line; what repeats per channel or rank is held once.
 """
 
@@ -74,10 +74,7 @@ class _Reading:
             process.flush(strays)
         if self._lines.open_end and log.cut == 0 and self._library_lines:
             log.cut = 1
-        for comm in log.communicators():
-            log.more.update(comm.left_out)
-            log.more["System blocks"] += comm.systems.left_out
-            log.more["graphs"] += comm.graphs.left_out
+        log.count_left_out()
         if self._lines.shortened:
             log.more["ends of long lines"] = self._lines.shortened
         if self._lines.stopped:
@@ -100,6 +97,7 @@ class _Reading:
             openings=numbered(log.openings),
             suspects=numbered(log.suspects),
             progress=log.progress.built(),
+            diagnostics=log.diagnostics.built(),
             busy=log.busy or (),
             systems=tuple(filter(None, (read_system(*block) for block in strays.items()))),
             pasted=self._pasted(name),
@@ -278,6 +276,8 @@ class _Reading:
         level = LEVELS.get(raw[at + 6 : at + 11])
         if level is None:
             return self._unmarked.read(raw, number)
+        if level == "DIAG":
+            return self._unmarked.diagnosis(raw, at, number)
         process, log.where = self._process(raw[:at])
         text = raw[at + 11 :].lstrip(b" ") if level != "INFO" else raw[at + 11 :]
         first = text.split(None, 1)
@@ -287,6 +287,8 @@ class _Reading:
         elif level in ("TRACE", "CALL") or not first:
             kind = "trace"
         else:
+            if level == "ATTN":
+                log.note("INFO", process, text, number)
             reader = self._by_word.get(first[0])
             kind = (
                 reader

@@ -11,6 +11,7 @@ from ..report.text import plain
 from .foreign_lines import LAST_WORDS, Said, said
 from .gathering import GatheredLog
 from .pasted_settings import NAMES
+from .prefix import MARK
 from .setting_lines import on_version
 from .signs import ABOUT, VIA, Present, Signs
 from .torch_progress import MARKS
@@ -18,7 +19,7 @@ from .torch_progress import MARKS
 _ABOUT = Sought(ABOUT)
 _OWN = Signs(
     (
-        LAST_WORDS.pattern.decode(), "NCCL INFO |NCCL WARN |CCL version",
+        LAST_WORDS.pattern.decode(), "NCCL (?:INFO|WARN|ATTN|DIAG) |CCL version",
         "ProcessGroupNCCL.*(?:imeout|xception|abort|got stuck|timed out)",
         "INFO NET|INFO Ring|INFO Channel|INFO Trees|INFO comm|INFO Using|INFO Cuda|INFO CUDA",
         "INFO rank|INFO Bootstrap|INFO NCCL_|INFO Launch|INFO Connected|WARN |INFO .*->",
@@ -172,6 +173,15 @@ class Unmarked:
             log.suspects.append((number, text[:1600]))
         log.kinds["elsewhere"] += 1
         return 0
+
+    def diagnosis(self, raw: bytes, at: int, number: int) -> int:
+        """Read a line of the library's own diagnostics, whose mark is at a place; always 1."""
+        self._log.diagnostics.read(raw[:at], raw[at + len(MARK) + len("DIAG ") :], number)
+        _, excerpt = self._understood.get(raw) or self._understand(raw)
+        if excerpt is not None:
+            self._log.note("OTHER", None, excerpt, number)
+        self._log.kinds["diagnostics"] += 1
+        return 1
 
     def _understand(self, raw: bytes) -> tuple[Said, bytes | None]:
         """What a line says, and the part that a sign matches."""

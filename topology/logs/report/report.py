@@ -6,6 +6,7 @@ import msgspec
 
 from ...recorded.pasted import PastedText
 from .communicator import Communicator, LoggedSystem, Proof
+from .own_diagnostics import OwnDiagnostics
 
 
 class LogNote(msgspec.Struct, frozen=True, kw_only=True):
@@ -116,6 +117,8 @@ class LogReport(msgspec.Struct, frozen=True, kw_only=True):
     """The first lines without the library's head that speak of a failure in unknown words."""
     progress: tuple[RankProgress, ...] = ()
     """How far ranks came, by line; only where PyTorch's watchdog says it."""
+    diagnostics: tuple[OwnDiagnostics, ...] = ()
+    """Reports of NCCL's own diagnostics."""
     busy: tuple[LogNote, ...] = ()
     """Work that had not ended when the first collective's time was over: loading, saving."""
     systems: tuple[LoggedSystem, ...] = ()

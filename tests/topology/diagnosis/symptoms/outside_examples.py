@@ -24,6 +24,14 @@ OUTSIDE: dict[str, list[str]] = {
     "diag-differs": [
         "[INFO] NCCL environment: mismatch across 8 ranks in comm 0x5fa3 for NCCL_ALGO"
     ],
+    "diag-pci": [
+        "n1:24 NCCL DIAG [INFO] rdma_topo check: failed on rank(s) {0,1} across 2/2 ranks in comm "
+        "0x5fa3; first rank 0 exit 1: ACS"
+    ],
+    "diag-net": [
+        "node0:24563 NCCL DIAG [INFO] net bw: cross-nic rank 3 (node0): 265.1 Gbit/s, >30% off "
+        "median 391.5 Gbit/s in comm 0x7a3f9b2c41d05e88"
+    ],
     "symbol-missing": ["ImportError: libtorch_cuda.so: undefined symbol: ncclCommRegister"],
     "nccl-library-missing": [
         "ImportError: libnccl.so.2: cannot open shared object file: No such file or directory"
