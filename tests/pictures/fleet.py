@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
+
+from textual.pilot import Pilot
 
 from gputop.fleet_app import FleetApp
 from gputop.live.fleet_watch import FleetWatch
@@ -16,6 +20,11 @@ KEYS = {"odd": "1", "groups": "2", "figures": "3", "links": "4", "nodes": "5"}
 
 async def fleet_screens(folder: Path, size: tuple[int, int]) -> dict[str, tuple[Row, ...]]:
     """Every tab at one size, by its name; `folder` is empty, or was filled by this."""
+    return {name: rows_of(pilot.app) async for name, pilot in each_tab(folder, size)}
+
+
+async def each_tab(folder: Path, size: tuple[int, int]) -> AsyncIterator[tuple[str, Pilot[Any]]]:
+    """The name of each tab, and the app while it shows it."""
     if not any(folder.iterdir()):
         nodes(folder)
         pairs(folder)
@@ -25,8 +34,6 @@ async def fleet_screens(folder: Path, size: tuple[int, int]) -> dict[str, tuple[
     app.folder = "checks"
     async with app.run_test(size=size) as pilot:
         await settle(pilot)
-        drawn = {}
         for name, key in KEYS.items():
             await press(pilot, key)
-            drawn[name] = rows_of(app)
-        return drawn
+            yield name, pilot

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import AsyncIterator
 
 from textual.pilot import Pilot
 
@@ -29,6 +30,11 @@ WAITS = "working out"
 
 async def screens(demo: str, size: tuple[int, int]) -> dict[str, tuple[Row, ...]]:
     """Every screen of one demo at one size, from one run of the app, by the name of the screen."""
+    return {name: rows_of(pilot.app) async for name, pilot in each_screen(demo, size)}
+
+
+async def each_screen(demo: str, size: tuple[int, int]) -> AsyncIterator[tuple[str, Pilot[int]]]:
+    """The name of each screen, and the app while it shows it."""
     made = DemoFeed(demo)
     feed = StepFeed(made.at(0))
     async with GpuTop(feed, INTERVAL).run_test(size=size) as pilot:
@@ -37,23 +43,19 @@ async def screens(demo: str, size: tuple[int, int]) -> dict[str, tuple[Row, ...]
             feed.put(made.at(tick))
             await asyncio.sleep(INTERVAL)
         await settle(pilot)
-        drawn = {}
         for name, keys in KEYS.items():
             await press(pilot, *keys)
-            drawn[name] = await worked_out(pilot)
-        return drawn
+            await worked_out(pilot)
+            yield name, pilot
 
 
-async def worked_out(pilot: Pilot[int]) -> tuple[Row, ...]:
-    """The screen once it says no longer that it works something out."""
+async def worked_out(pilot: Pilot[int]) -> None:
+    """Wait until the screen says no longer that it works something out."""
     give_up = time.monotonic() + PATIENCE_SECONDS
-    rows = rows_of(pilot.app)
-    while any(WAITS in run.text for row in rows for run in row):
+    while any(WAITS in run.text for row in rows_of(pilot.app) for run in row):
         assert time.monotonic() < give_up, "something is worked out without an end"
         await asyncio.sleep(INTERVAL)
         await settle(pilot)
-        rows = rows_of(pilot.app)
-    return rows
 
 
 async def until_judged(pilot: Pilot[int]) -> None:

@@ -8,6 +8,7 @@ import fcntl
 import os
 import pty
 import select
+import signal
 import struct
 import subprocess
 import sys
@@ -79,6 +80,13 @@ class Line:
     def press(self, keys: str) -> None:
         """Send keys, which take no time."""
         os.write(self._master, keys.encode())
+
+    def resize(self, columns: int, rows: int) -> None:
+        """Change the size, as a window does; a terminal keeps what it shows, as far as it fits."""
+        size = struct.pack("HHHH", rows, columns, 0, 0)
+        fcntl.ioctl(self._master, termios.TIOCSWINSZ, size)
+        self.shown.resize(rows, columns)
+        os.kill(self.process.pid, signal.SIGWINCH)
 
     def take(self) -> int:
         """Show what arrives within a fiftieth of a second; gives how many bytes that were."""

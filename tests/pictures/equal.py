@@ -1,0 +1,110 @@
+"""Whether a terminal shows the same with Textual's own driver and with ours, cell by cell.
+
+`python -m tests.pictures.equal` compares with pyte, in some ten minutes:
+
+- each screen of the demos of docs/pictures, and each tab of Fleet, at four sizes in each theme,
+  with help, palette and the why of the selection;
+- each snapshot that a test takes, in each theme, and whatever else a test of the app draws;
+- the whole program in a terminal of its own for each way of drawing: 24-bit colours, 256, sixteen
+  and none, four sizes, and a change of size.
+
+With arguments, pytest takes those in place of all tests of the app. Each comparison is a test.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.pictures.fleet import each_tab
+from tests.pictures.scenes import DEMOS, SIZES, each_screen
+from tests.support.app import press
+from tests.support.painting.judge import Watched
+from tests.support.painting.judging import differences_in_all_themes
+from tests.support.painting.line import Line
+from tests.support.places import ROOT
+
+SMALL = (60, 14)
+"""The least room that the screens are made for."""
+ALL_SIZES = (SMALL, *SIZES)
+PANELS = ("question_mark", "ctrl+p", "w")
+COLOURS: dict[str, dict[str, str]] = {
+    "24 bits": {},
+    "256": {"COLORTERM": ""},
+    "sixteen": {"TERM": "xterm", "COLORTERM": ""},
+    "none": {"NO_COLOR": "1"},
+}
+SCREENS = "12345678"
+NARROWER = (100, 30)
+QUIET_SECONDS = 1.5
+
+
+def _named(size: tuple[int, int]) -> str:
+    return f"{size[0]}x{size[1]}"
+
+
+@pytest.mark.parametrize("size", ALL_SIZES, ids=_named)
+@pytest.mark.parametrize("demo", DEMOS)
+async def test_screens_of_a_demo(demo: str, size: tuple[int, int], judged: Watched) -> None:
+    found: list[str] = []
+    async for name, pilot in each_screen(demo, size):
+        found += [f"{name} {one}" for one in await differences_in_all_themes(judged, pilot)]
+        for panel in PANELS:
+            await press(pilot, panel)
+            found += [f"{panel} {one}" for one in await differences_in_all_themes(judged, pilot)]
+            while len(pilot.app.screen_stack) > 1:
+                await press(pilot, "escape")
+    assert found == []
+
+
+@pytest.mark.parametrize("size", ALL_SIZES, ids=_named)
+async def test_tabs_of_a_fleet(size: tuple[int, int], tmp_path: Path, judged: Watched) -> None:
+    found: list[str] = []
+    async for name, pilot in each_tab(tmp_path, size):
+        found += [f"{name} {one}" for one in await differences_in_all_themes(judged, pilot)]
+    assert found == []
+
+
+@pytest.mark.parametrize("size", [(40, 10), SMALL, (120, 40)], ids=_named)
+@pytest.mark.parametrize("colours", COLOURS)
+def test_whole_programs_in_terminals(colours: str, size: tuple[int, int], tmp_path: Path) -> None:
+    file = tmp_path / "node.json"
+    made = [sys.executable, "-m", "gputop", "snapshot", "--demo", "sick-h100-8", "-o", str(file)]
+    subprocess.run(made, cwd=ROOT, check=True, capture_output=True)
+    given = {**COLOURS[colours], "XDG_STATE_HOME": str(tmp_path)}
+    shown = []
+    for painted in (True, False):
+        with Line(["--from", str(file)], size, painted=painted, environment=given) as line:
+            line.watch(60, lambda line=line: "gputop" in line.text() or "Node" in line.text())
+            views = []
+            for key in SCREENS:
+                line.press(key)
+                line.until_quiet(QUIET_SECONDS)
+                views.append(line.shown.cells())
+            line.resize(*NARROWER)
+            line.until_quiet(QUIET_SECONDS)
+            views.append(line.shown.cells())
+        shown.append(views)
+    for place, (ours, theirs) in enumerate(zip(*shown, strict=True)):
+        found = [
+            f"row {y}, column {x}: {cell} is {ours[y][x]}"
+            for y, row in enumerate(theirs)
+            for x, cell in enumerate(row)
+            if cell != ours[y][x]
+        ]
+        assert found == [], place
+
+
+def main() -> int:
+    """Run the comparisons; the exit code of pytest."""
+    asked = sys.argv[1:] or [str(ROOT / "tests" / "gputop"), "-m", "not terminal"]
+    judging = ["-p", "tests.support.painting.judging", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "2", *judging, __file__, *asked]
+    return subprocess.run(command, cwd=ROOT, check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
