@@ -78,8 +78,9 @@ def page_text(page: Page) -> str:
 
 
 def finding_lines(finding: Finding, width: int, silenced: str | None = None) -> tuple[Line, ...]:
-    """Print a finding: its evidence, what follows, what would disprove it, and what to do.
+    """Print a finding: what to do, its evidence, what follows, and what would disprove it.
 
+    What to do stands first, so that a small terminal shows it without scrolling.
     `silenced`: why the finding is silenced, "" without a reason; None where it counts.
     """
     sign, ink, word = SIGNS[finding.severity]
@@ -90,6 +91,7 @@ def finding_lines(finding: Finding, width: int, silenced: str | None = None) -> 
     if silenced is not None:
         why = f": {clean(silenced, 200)}" if silenced else ""
         lines += wrapped(((f"– silenced{why}", "warn"),), width, 2)
+    lines += _fix_lines(finding, width)
     lines.append(())
     for proof, following in zip_longest(finding.evidence, finding.evidence[1:]):
         spans = (("• ", "muted"), (f"{clean(proof.what, 300)}: ", ""))
@@ -99,8 +101,13 @@ def finding_lines(finding: Finding, width: int, silenced: str | None = None) -> 
             lines += wrapped(((f"  {clean(proof.source, 200)}", "muted"),), width, 2)
     for lead, text in (("Impact: ", finding.consequence), ("Ruled out if: ", finding.disproof)):
         if text:
-            lines += [(), *wrapped(((lead, "key bold"), (clean(text, 1000), "")), width, 4)]
-    return (*lines, *_fix_lines(finding, width), *_source_lines(finding, width))
+            lines += [(), *wrapped(((lead, "key bold"), *_marked(clean(text, 1000))), width, 4)]
+    return (*lines, *_source_lines(finding, width))
+
+
+def _marked(text: str) -> Line:
+    """A text whose commands stand between backticks, which are ink here."""
+    return tuple((part, "key" if place % 2 else "") for place, part in enumerate(text.split("`")))
 
 
 def _fix_lines(finding: Finding, width: int) -> list[Line]:
@@ -109,7 +116,7 @@ def _fix_lines(finding: Finding, width: int) -> list[Line]:
         lead = ("Fix: ", "good bold") if index == 0 else ("     ", "")
         root = ((" (needs root)", "warn"),) if fix.needs_root else ()
         lines += [*([()] if index == 0 else [])]
-        lines += wrapped((lead, (clean(fix.text, 1000), ""), *root), width, 5)
+        lines += wrapped((lead, *_marked(clean(fix.text, 1000)), *root), width, 5)
         for command in clean_block(fix.command).split("\n") if fix.command else ():
             lines += _command_lines(command, width)
     return lines

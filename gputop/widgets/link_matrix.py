@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from gputop.terminal.clean import clean
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
     from gputop.topology.report import Report
     from gputop.topology.wiring.relations import RelationMatrix
 
+LINKS = "Links"
 READING: tuple[Line, ...] = (((" reading the wiring…", "muted"),),)
 
 
@@ -32,7 +35,7 @@ def relation_ink(letters: str) -> str:
 
 def matrix_title(report: Report) -> str:
     """Say whose letters these are, and which GPUs form an island."""
-    title = f"Links · {report.words.distances}"
+    title = f"{LINKS} · {report.words.distances}"
     title = title.replace("codes of PCIe distance", "PCIe distance")  # room for the islands
     if any(gpu.vendor == AMD.id for gpu in report.snapshot.machine.gpus):
         title += ", XGMI of rocm-smi"
@@ -47,11 +50,15 @@ def matrix_title(report: Report) -> str:
 
 
 def matrix_lines(
-    matrix: RelationMatrix | None, selected: str | None, room: int = 0
+    matrix: RelationMatrix | None,
+    selected: str | None,
+    room: int = 0,
+    signs: Mapping[str, tuple[str, str]] | None = None,
 ) -> tuple[Line, ...]:
     """Write the matrix: head, one line a device, then what the NICs are called.
 
     `room`: cells there are; a matrix that is wider ends so that it can be scrolled by columns.
+    `signs`: address -> sign and ink of what was found there, which stands behind the name.
     """
     if matrix is None:
         return READING
@@ -61,18 +68,22 @@ def matrix_lines(
     head: list[tuple[str, str]] = [(" " * label, "")]
     for row in matrix.rows:
         ink = "strong" if row.address == selected else "muted"
-        head.append((centre(short_address(row.label), width) + " ", ink))
+        name, (sign, loud) = short_address(row.label), (signs or {}).get(row.address, (" ", ""))
+        head += [(centre(name, width), ink), (sign, loud)]
     if show_cpus:
         head.append((" NUMA  CPUs near", "muted"))
     lines: list[Line] = [tuple(head)]
+    fewer = _fewer(matrix)
     for row in matrix.rows:
         here = row.address == selected
+        name, (sign, loud) = short_address(row.label), (signs or {}).get(row.address, (" ", ""))
         spans = [
             ("›" if here else " ", "key bold"),
-            (left(short_address(row.label), label - 1), "strong" if here else "muted"),
+            (name, "strong" if here else "muted"),
+            (sign.ljust(label - 1 - len(name)), loud),
         ]
         for cell in row.cells:
-            ink = relation_ink(cell.letters)
+            ink = "warn" if cell.letters in fewer else relation_ink(cell.letters)
             spans.append(
                 (centre(clean(cell.letters, 8), width) + " ", ink + (" bold" if here else ""))
             )
@@ -86,6 +97,28 @@ def matrix_lines(
         rest = wide - width_of(lines[0]) + (room - wide) % (width + 1)
         lines[0] = (*lines[0], (" " * rest, ""))
     return tuple(lines)
+
+
+def _fewer(matrix: RelationMatrix) -> frozenset[str]:
+    """Letters of pairs with fewer NVLinks than others, where switches join all alike.
+
+    Where GPUs are joined directly some pairs have fewer by design.
+    """
+    pairs = Counter(
+        cell.letters
+        for row in matrix.rows
+        for cell, other in zip(row.cells, matrix.rows, strict=False)
+        if row.kind == other.kind == "gpu" and row is not other
+    )
+    counts = {
+        letters: int(letters[2:])
+        for letters in pairs
+        if letters[:2] == "NV" and letters[2:].isdigit()
+    }
+    if len(counts) < len(pairs) or not counts:
+        return frozenset()
+    usual = max(counts.values())
+    return frozenset(letters for letters, count in counts.items() if count < usual)
 
 
 def _nics(matrix: RelationMatrix, width: int) -> tuple[Line, ...]:

@@ -48,13 +48,16 @@ def edges(band: Band) -> tuple[float, float]:
     return min(ends), max(ends)
 
 
-def figure_bar(low: float, high: float, band: Band | None, ink: str, width: int) -> Line:
+def figure_bar(
+    low: float, high: float, band: Band | None, ink: str, width: int, top: float = 0.0
+) -> Line:
     """A bar up to `low`, dashed on to `high`, with the band between ├ and ┤.
 
-    `low` and `high` are the least and the largest of several figures, or twice the same.
+    `low` and `high` are the least and the largest of several figures, or twice the same; `top` is
+    the figure at the end of the bar, 0 for a little more than the largest.
     """
     ends = None if band is None else edges(band)
-    top = max(high, *(ends or (0.0,))) * _HEADROOM
+    top = top or max(high, *(ends or (0.0,))) * _HEADROOM
     if top <= 0 or width < 4:
         return ((" " * max(width, 0), ""),)
     full, dashed = _cells(low, top, width), _cells(high, top, width)

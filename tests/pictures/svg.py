@@ -5,14 +5,19 @@ It is a tenth of what Rich writes, and needs no font of the network.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from xml.sax.saxutils import escape
+
+from rich.cells import cell_len
 
 from .cells import Ink, Row
 
 WIDE, HIGH, SIZE = 8.43, 16.3, 14
 """A cell and its font in pixels: with these, boxes in DejaVu Sans Mono and its kin join."""
 MARGIN = 10
+_OWN_PLACE = re.compile("([\u2800-\u28ff\u25a0-\u25ff]+)")
+"""Braille and shapes, which many fonts lack: those of another font have another width."""
 FONTS = "'DejaVu Sans Mono','Bitstream Vera Sans Mono',Menlo,Consolas,monospace"
 
 
@@ -47,13 +52,19 @@ def drawn_row(row: Row, number: int, back: str) -> str:
     ]
     spans = []
     for run in row:
-        text = run.text.rstrip()
-        if not text.strip():
-            continue
-        start = run.start + len(text) - len(text.lstrip())
-        spans.append(
-            f'<tspan x="{start * WIDE:.1f}"{_look(run.ink)}>{escape(text.lstrip())}</tspan>'
-        )
+        column = run.start
+        for text in _OWN_PLACE.split(run.text):
+            start = column + cell_len(text) - cell_len(text.lstrip())
+            column += cell_len(text)
+            if not text.strip():
+                continue
+            places = (
+                " ".join(f"{place * WIDE:.1f}" for place in range(start, column))
+                if _OWN_PLACE.fullmatch(text)
+                else f"{start * WIDE:.1f}"
+            )
+            said = escape(text.strip())
+            spans.append(f'<tspan x="{places}"{_look(run.ink)}>{said}</tspan>')
     if spans:
         lines.append(
             f'<text y="{top + HIGH * 0.78:.1f}" xml:space="preserve">{"".join(spans)}</text>\n'

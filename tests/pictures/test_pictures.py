@@ -20,7 +20,8 @@ def test_a_picture_has_each_run_in_its_place_and_colour() -> None:
     spans = drawn.findall(f".//{SVG}tspan")
     assert [(span.text, span.get("x"), span.get("fill")) for span in spans] == [
         ("GPU0 <", "0.0", "#ffffff"),
-        ("▼ 8", "59.0", "#ff0000"),
+        ("▼", "59.0", "#ff0000"),
+        ("8", "75.9", "#ff0000"),
     ]
     behind = drawn.findall(f".//{SVG}g/{SVG}rect")
     assert [(one.get("x"), one.get("width"), one.get("fill")) for one in behind] == [

@@ -170,8 +170,7 @@ class _Layout:
         self.boxes.append(box)
         if package is not None:
             inset = self.metrics.inset(box.width)
-            parts = part_boxes(self.real, package, self.place, box.x + inset, box.bottom)
-            self.boxes += parts
+            self.boxes += part_boxes(self.real, package, self.place, box.x + inset, box.bottom)
         if above is not None:
             self._drop(above, box, item)
 
@@ -229,17 +228,18 @@ class _Layout:
         data = self.graph.nodes[nic.id]
         rail = block.x + m.port
         x = rail + 2
-        room = block.x + block.width - x
-        name = text.fit_tail(text.nic_names(str(data.get("label") or nic.id))[0], room)
+        end = block.x + block.width
+        # A name may reach over the gap to the line of the next column; behind the last is none.
+        room, wide = end - x, end - x + m.port * (end < self.block.x + self.block.width)
+        name = text.fit_tail(text.nic_names(str(data.get("label") or nic.id))[0], wide)
         self.boxes.append(Box(nic.id, nic.members, "nic", x, y, len(name), 1, (name,)))
         if above is None:
             return
-        left = room - len(name) - 1
         ways = [row for way in text.pcie_labels(nic.wire) if len(way) == 1 for row in way]
+        left = room - len(name) - 1
         label = next((way for way in ways if len(way) <= left), "")
         weak = text.is_weak(nic.wire)
-        if weak and "!" not in label:
-            label = "!" if left > 0 else ""
+        label = ("!" if left > 0 else "") if weak and "!" not in label else label
         labels = (Label(x + len(name) + 1, y, label, weak),) if label else ()
         points = ((rail, above.bottom - 1), (rail, y), (x, y))
         self.lines.append(Line((above.id, nic.id), points, "pcie", nic.edges, labels, None, weak))

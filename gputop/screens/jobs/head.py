@@ -11,7 +11,7 @@ from gputop.screens.jobs.list import age, ranks_here
 from gputop.terminal.clean import clean
 from gputop.topology.jobs.binding import FAR, NEAR, ONE_NODE, PARTLY, binding, crowded, together
 from gputop.topology.wiring.gpu_names import gpu_names
-from gputop.widgets.spans import Line, Span, cut
+from gputop.widgets.spans import Line, Span, cut, text_of, width_of, wrapped
 
 if TYPE_CHECKING:
     from gputop.topology.diagnosis.finding import Finding
@@ -36,10 +36,15 @@ def head_lines(
 ) -> tuple[Line, Line]:
     """The worst finding about a job, else who runs; then the jobs, or how their ranks are bound.
 
-    `sentence`: what a job says that hangs; it comes before all others.
+    `sentence`: what a job says that hangs; it comes before all others, on both lines if need be.
     """
     if sentence is not None:
-        return cut(sentence, width), head_lines(found, snapshot, findings, width)[0]
+        (text, ink), *tail = sentence
+        first, *rest = wrapped(((text, ink),), width, 2)
+        if not rest and width_of(sentence) <= width:
+            return sentence, head_lines(found, snapshot, findings, width)[0]
+        more = " ".join(text_of(line).strip() for line in rest)
+        return first, (*cut(((f"  {more}", ink),), width - width_of(tail)), *tail)
     jobs, free = _jobs(found, snapshot), _free(snapshot)
     crowd = crowded(user.reading for job in found for user in job.processes)
     if crowd:

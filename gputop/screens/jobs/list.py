@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -56,12 +56,19 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True):
     job: Job
     user: GpuUser | None = None
     """None in the line of the job itself."""
+    sign: tuple[str, str] = ("", "")
+    """What is wrong with it, or with its GPUs: a sign and its ink."""
     cells: tuple[tuple[str, str], ...]
     """Text and ink: one for a job, one a column for a process."""
 
 
-def rows_of(jobs: Sequence[Job], snapshot: NodeSnapshot) -> tuple[JobRow, ...]:
-    """A line for each job, and one below it for each of its processes."""
+def rows_of(
+    jobs: Sequence[Job], snapshot: NodeSnapshot, signs: Mapping[int, tuple[str, str]] | None = None
+) -> tuple[JobRow, ...]:
+    """A line for each job, and one below it for each of its processes.
+
+    `signs`: process id -> the sign of what is wrong there, and its ink.
+    """
     busy = {gpu.address: gpu.utilization_percent for gpu in snapshot.readings.gpus}
     shared = crowded(user.reading for job in jobs for user in job.processes)
     rows: list[JobRow] = []
@@ -71,7 +78,8 @@ def rows_of(jobs: Sequence[Job], snapshot: NodeSnapshot) -> tuple[JobRow, ...]:
         )
         for user in job.processes:
             cells = _cells(user, snapshot, busy, crowded=user.pid in shared)
-            rows.append(JobRow(name=f"pid:{user.pid}", job=job, user=user, cells=cells))
+            sign = (signs or {}).get(user.pid, ("", ""))
+            rows.append(JobRow(name=f"pid:{user.pid}", job=job, user=user, sign=sign, cells=cells))
     return tuple(rows)
 
 
@@ -174,7 +182,7 @@ class JobList(NamedList):
             self.show(((), ((f" {self._nothing}", "muted"),)))
             return
         shown = _fitting(width)
-        lines = [_line([(head, "muted") for head, _ in shown], shown, " ")]
+        lines = [_line([(head, "muted") for head, _ in shown], shown, " ", ("", ""))]
         lines += [self._draw_row(row, shown, width) for row in self._rows]
         self.show(lines, self.marks_at(width))
 
@@ -183,7 +191,7 @@ class JobList(NamedList):
         if row.user is None:
             text, ink = row.cells[0]
             return ((mark, "strong"), (left(text, width - 1), ink))
-        return _line(row.cells, shown, mark)
+        return _line(row.cells, shown, mark, row.sign)
 
 
 def _gpus(row: JobRow) -> tuple[str, ...]:
@@ -202,8 +210,13 @@ def _fitting(width: int) -> tuple[tuple[str, int], ...]:
     return tuple(found)
 
 
-def _line(cells: Sequence[tuple[str, str]], shown: Sequence[tuple[str, int]], mark: str) -> Line:
-    line = [(mark.ljust(INDENT), "strong")]
+def _line(
+    cells: Sequence[tuple[str, str]],
+    shown: Sequence[tuple[str, int]],
+    mark: str,
+    sign: tuple[str, str],
+) -> Line:
+    line = [(mark, "strong"), (sign[0].ljust(INDENT - 1), sign[1])]
     for (text, ink), (head, width) in zip(cells, shown, strict=False):
         place = right if head in NUMBERS else left
         line.append((place(clean(text, 60), width) + " ", ink))

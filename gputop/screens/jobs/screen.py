@@ -20,6 +20,7 @@ from gputop.screens.jobs.standing import (
     headline,
     is_live,
     of_demo,
+    signs_of,
     standing_lines,
     standing_of,
 )
@@ -146,7 +147,13 @@ class JobsScreen(ListedView):
         table, board = self._list, self.query_one("#job", Board)
         listed = (snapshot.readings.gpus, snapshot.readings.processes, snapshot.machine)
         found = jobs(snapshot)
-        table.draw_once(lambda: self._draw_list(found, snapshot), *listed)
+        table.draw_once(
+            lambda: self._draw_list(found, snapshot),
+            *listed,
+            report.diagnosis,
+            self.gputop.findings.quiet,
+            id(self._answer),
+        )
         self._draw_head(found, report, *listed)
         board.draw_once(
             lambda: self._draw_details(report, board),
@@ -178,7 +185,8 @@ class JobsScreen(ListedView):
             f"{len(found)} job{'s' * (len(found) != 1)}, {count} process{'es' * (count != 1)} "
             "on the GPUs"
         )
-        self._list.show_rows(rows_of(found, snapshot), nothing(snapshot))
+        signs = signs_of(self._answer, found, self.shown)
+        self._list.show_rows(rows_of(found, snapshot, signs), nothing(snapshot))
 
     def _draw_details(self, report: Report, board: Board) -> None:
         row = self._list.row

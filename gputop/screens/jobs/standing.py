@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from gputop.live.findings import Shown
 from gputop.simulating.jobs import simulated
 from gputop.terminal.clean import clean
 from gputop.topology.jobs.asking import JobsAnswer, ask_live
+from gputop.topology.jobs.grouping import Job
 from gputop.topology.jobs.standing import BAD, FAULTY, HANGS, RUNS, JobStanding
 from gputop.topology.model.page import SIMULATED
 from gputop.topology.model.snapshot import NodeSnapshot
@@ -48,6 +50,22 @@ def headline(answer: JobsAnswer | None, snapshot: NodeSnapshot) -> Line | None:
     mark = "" if is_live(snapshot) else f" · {SIMULATED}"
     text = f"{sign} {clean(worst.sentence, 1000)}"
     return ((text, f"{ink} bold"), (f"{more}{mark}", "muted"))
+
+
+def signs_of(
+    answer: JobsAnswer | None, found: Sequence[Job], shown: Shown | None
+) -> dict[int, tuple[str, str]]:
+    """Process id -> sign and ink: of what is wrong with the rank, else of a finding on its GPUs."""
+    signs: dict[int, tuple[str, str]] = {}
+    for user in (user for job in found for user in job.processes):
+        mark = None if shown is None else shown.mark(*user.gpus)
+        if mark is not None:
+            signs[user.pid] = mark
+    for job in answer.jobs if answer else ():
+        for rank in job.ranks:
+            if rank.pid is not None and rank.trouble and job.verdict in ORDER:
+                signs[rank.pid] = SIGNS[job.verdict]
+    return signs
 
 
 def standing_of(answer: JobsAnswer | None, pids: Sequence[int]) -> JobStanding | None:

@@ -20,9 +20,18 @@ if TYPE_CHECKING:
     from gputop.topology.diagnosis.symptoms.log import ReadLog
 
 PASTED = "pasted text"
+NO_LOG: tuple[Line, ...] = (
+    (
+        (" – No log is open: ", "strong"),
+        ("o", "key bold @screen.open"),
+        (" names a file, ", ""),
+        ("n", "key bold @app.probe_nccl(False)"),
+        (" runs one here, or paste a text", ""),
+    ),
+)
 HOW_TO = (
-    "No log is open: press o to name a file, compressed or not, or paste the text.",
-    "The output of driver tools, lspci, ibstat, {tests} and env is read as well.",
+    "Files may be compressed. The output of driver tools, lspci, ibstat, {tests} and env is "
+    "read as well.",
     "",
     "Start the job with these variables to get one:",
     "  NCCL_DEBUG=INFO",
@@ -30,13 +39,13 @@ HOW_TO = (
     "  NCCL_DEBUG_FILE=nccl.%h.%p.log",
     "Without NCCL_DEBUG_FILE the lines are in the job's output, which works too.",
     "",
-    "Or press n to run {libraries} on all GPUs here and compare its log.",
+    "n runs {libraries} on all GPUs here and compares its log with the prediction.",
 )
 
 
 def head_lines(read: ReadLog | None, progress: str, failure: str, width: int) -> tuple[Line, ...]:
     """What the log says, then its name and version, gaps, progress and failure."""
-    lines: list[Line] = []
+    lines: list[Line] = [] if read is not None or progress else list(NO_LOG)
     if read is not None:
         log = read.log
         lines += _answer(read, width)

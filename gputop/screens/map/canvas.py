@@ -173,7 +173,12 @@ class Canvas:
             inset = 1 if box.kind not in ("gpu", "nic") and box.width > 3 else 0
         for i, line in enumerate(box.lines):
             name = style if i == 0 or style == "cursor" else "label"
-            self.write(box.x + inset, box.y + (1 if box.framed else 0) + i, line, name)
+            row = box.y + (1 if box.framed else 0) + i
+            self.write(box.x + inset, row, line, name)
+            usual, odd, less = line.partition("; ")
+            if less.endswith("!") and style.startswith("plane"):
+                short = "bad" if box.framed else "short-chip"
+                self.write(box.x + inset + len(usual + odd), row, less, short)
 
 
 LIT = ("path", "bottleneck")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from gputop.screens.map import xgmi as wiring_xgmi
+from gputop.screens.map.facts import DOT
 from gputop.screens.map.measured import there_and_back
 from gputop.terminal.clean import clean
 from gputop.topology.model import units
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from gputop.topology.wiring.paths import Path
     from gputop.topology.wiring.wires import Wire
 
-_DOT = (" · ", "rule")
-
 
 def label(graph: nx.Graph[str], node: str) -> str:
     """Short name of a node: that of a NIC is its first one."""
@@ -45,20 +44,20 @@ def about(report: Report, box: Box) -> tuple[Line, Line]:
             _rest(graph, box)
         )
     record = graph.nodes[box.id].get("record")
-    head: list[tuple[str, str]] = [("  ", ""), (label(graph, box.id), "strong"), _DOT]
+    head: list[tuple[str, str]] = [("  ", ""), (label(graph, box.id), "strong"), DOT]
     # A GPU that no driver numbers is called by its address already.
     head = head[:-1] if label(graph, box.id) == clean(box.id) else [*head, (clean(box.id), "")]
     name = getattr(record, "name", None) if box.kind == "gpu" else graph.nodes[box.id].get("label")
     if name and clean(name) != label(graph, box.id):
-        head += [_DOT, (clean(name), "")]
+        head += [DOT, (clean(name), "")]
     numa = getattr(record, "numa_node", None)
     if numa is not None:
-        head += [_DOT, (f"NUMA {numa}", "")]
+        head += [DOT, (f"NUMA {numa}", "")]
     own = getattr(record, "gpu_numa_id", None)
     if own is not None:
-        head += [_DOT, (f"its memory is NUMA {own}", "")]
+        head += [DOT, (f"its memory is NUMA {own}", "")]
     if package is not None:
-        head += [_DOT, (_belongs(graph, package, box.id), "")]
+        head += [DOT, (_belongs(graph, package, box.id), "")]
     if box.kind == "gpu":
         return tuple(head), _facts(_gpu(report, box.id))
     rate = nic_rate(record)[0]
@@ -85,9 +84,9 @@ def _package(graph: nx.Graph[str], package: Package) -> tuple[Line, Line]:
     if not package.shared:
         own = "each GCD is a GPU with its own memory, PCIe link and xGMI links"
         why = f"{package.links} xGMI links join only dies of one package"
-        return (*head, _DOT, (who, "")), _facts([("", own, ""), ("", why, "muted")])
+        return (*head, DOT, (who, "")), _facts([("", own, ""), ("", why, "muted")])
     return (
-        (*head, _DOT, (clean(package_facts(graph, package)[0]), ""), _DOT, (who, "")),
+        (*head, DOT, (clean(package_facts(graph, package)[0]), ""), DOT, (who, "")),
         _facts([_pcie(graph, package.members[0]), wiring_xgmi.of_package(graph, package)]),
     )
 
@@ -97,7 +96,7 @@ def _facts(facts: list[tuple[str, str, str]]) -> Line:
     spans: list[tuple[str, str]] = []
     for word, value, ink in facts:
         if value:
-            spans += [_DOT] if spans else [("  ", "")]
+            spans += [DOT] if spans else [("  ", "")]
             spans += [(f"{word} ", "muted")] if word else []
             spans.append((value, ink))
     return tuple(spans)
@@ -208,7 +207,7 @@ def between(
     verdict = _verdict(report.snapshot, a, b, path)
     if path.kind == "nvlink" and len(path.nodes) > 2:
         over = " and ".join(label(graph, node) for node in path.nodes[1:-1])
-        verdict = (*verdict, _DOT, (f"{report.words.library} relays through {over}", ""))
+        verdict = (*verdict, DOT, (f"{report.words.library} relays through {over}", ""))
     return tuple(head), verdict
 
 
@@ -253,15 +252,15 @@ def _verdict(snapshot: NodeSnapshot, a: str, b: str, path: Path) -> Line:
         spans.append(("no rate on this path is known", "muted"))
     basis, measured = there_and_back(snapshot, a, b)
     if measured:
-        spans += [_DOT, (f"{basis} ", "muted"), (measured, "good"), (" there / back", "muted")]
+        spans += [DOT, (f"{basis} ", "muted"), (measured, "good"), (" there / back", "muted")]
     elif snapshot.machine.gpu(a) is not None and snapshot.machine.gpu(b) is not None:
-        spans += [_DOT, ("not measured yet: ", "muted"), ("p", "key bold @probe(False)")]
+        spans += [DOT, ("not measured yet: ", "muted"), ("p", "key bold @probe(False)")]
     return tuple(spans)
 
 
 def shortened(line: Line) -> Line:
     """The line without its last fact; unchanged where it has only one."""
     for i in range(len(line) - 1, 0, -1):
-        if line[i] == _DOT:
+        if line[i] == DOT:
             return line[:i]
     return line

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from gputop.screens.map.facts import DOT
 from gputop.widgets.spans import Line
 
 if TYPE_CHECKING:
     from gputop.topology.sketch.drawing import Drawing
 
-_DOT = (" · ", "rule")
 HINT: Line = (
-    _DOT,
+    DOT,
     ("Space", "key bold @screen.mark"),
     (" marks a device, select another to see the way", "muted"),
 )
@@ -33,6 +33,6 @@ def legend(drawing: Drawing) -> Line:
     ]
     spans: list[tuple[str, str]] = []
     for word in (*words, "! = fewer than possible"):
-        spans += [_DOT] if spans else []
+        spans += [DOT] if spans else []
         spans.append((word, "muted"))
     return tuple(spans)

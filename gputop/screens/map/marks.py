@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from gputop.screens.map.canvas import Cell
+from gputop.screens.map.facts import DOT
 from gputop.terminal.clean import clean
 from gputop.topology.sketch.drawing import Box, Drawing
 from gputop.widgets.spans import Line, Span
@@ -47,4 +48,4 @@ def about(shown: Shown | None, *nodes: str) -> Line:
     sign, ink = shown.mark(*nodes) or ("", "")
     more = f", {len(found) - 1} more" if len(found) > 1 else ""
     span: Span = (f"{sign} {clean(found[0].title, 160)}{more}", ink)
-    return ((" · ", "rule"), span)
+    return (DOT, span)

@@ -10,6 +10,7 @@ from textual.widget import Widget
 from gputop.screens.map import marks as wiring_marks
 from gputop.screens.map import xgmi as wiring_xgmi
 from gputop.screens.map.diagram import WiringDiagram
+from gputop.screens.map.facts import fact_lines
 from gputop.screens.map.info import about, between, shortened
 from gputop.screens.map.legend import HINT, legend
 from gputop.screens.map.links import links
@@ -20,7 +21,7 @@ from gputop.screens.view import View
 from gputop.topology.explain import why as reasons
 from gputop.widgets.board import Board
 from gputop.widgets.key import Key, note
-from gputop.widgets.spans import cut, text_of, wrapped
+from gputop.widgets.spans import Line, cut, text_of, wrapped
 
 if TYPE_CHECKING:
     from gputop.screens.host import ScreenHost
@@ -44,6 +45,7 @@ class MapScreen(View):
     #narrow { height: auto; width: 1fr; padding: 0 0 1 0; overflow: hidden; }
     #chosen { height: 3; width: 1fr; overflow: hidden; }
     MapScreen.-narrow #chosen { height: 4; }
+    MapScreen.-narrow.-tight #chosen { height: 3; }
     """
     KEYS = (
         Key("up,k", "walk('up')", help="walk from device to device", written="↑ ↓ ← →"),
@@ -116,6 +118,7 @@ class MapScreen(View):
             self._drawn_for, self._table_rows = key, 0
             wiring.show_report(report, rows)
             self._left = rows - wiring.drawing.height
+            self._give_a_row()
         wiring.show_report(report, rows - self._table_rows)
         self._draw_head(report)
         self._draw_narrow(report, narrow)
@@ -123,6 +126,14 @@ class MapScreen(View):
             self._table_rows = (len(narrow.lines) + 1) * narrow.display
             wiring.show_report(report, rows - self._table_rows)
         self._draw_chosen(report)
+
+    def _give_a_row(self) -> None:
+        """Let the drawing have a row of the lines below it, where it lacks just that one."""
+        narrow = self.has_class("-narrow")
+        tight = narrow and self._left - self.has_class("-tight") == -1
+        if tight != self.has_class("-tight"):
+            self.set_class(tight, "-tight")
+            self.call_after_refresh(self.redraw)
 
     def _draw_head(self, report: Report) -> None:
         head, over = self.query_one("#map-head", Board), self.wiring.overlay
@@ -168,11 +179,11 @@ class MapScreen(View):
             box_id = box.id if box is not None and box.kind == "gpu" else None
             last_row = MeasuredLines(report, box_id).legend or last_row
         room = board.size.height or 3
-        rows = [row for line in lines for row in wrapped(line, width, 2)]
+        rows = _rows(lines, width, room - 1)
         # A fact that does not fit is left out as a whole, because half a figure is wrong.
         while len(rows) > room - 1 and (last := shortened(lines[-1])) != lines[-1]:
             lines = (*lines[:-1], last)
-            rows = [row for line in lines for row in wrapped(line, width, 2)]
+            rows = _rows(lines, width, room - 1)
         board.show((*rows[: room - 1], last_row))
 
     def on_wiring_diagram_box_picked(self, message: WiringDiagram.BoxPicked) -> None:
@@ -255,6 +266,14 @@ class MapScreen(View):
             return ()
         found = [report.snapshot.machine.gpu(node) for node in pair]
         return tuple(gpu.address for gpu in found if gpu is not None) if all(found) else ()
+
+
+def _rows(lines: Iterable[Line], width: int, room: int) -> list[Line]:
+    """Lines that break between facts, or at any blank where so many rows take no more."""
+    rows = [row for line in lines for row in fact_lines(line, width)]
+    if len(rows) > room:
+        rows = [row for line in lines for row in wrapped(line, width, 2)]
+    return rows
 
 
 SCREEN = MapScreen

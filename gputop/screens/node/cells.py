@@ -190,3 +190,17 @@ def clocks(rows: Sequence[Row]) -> str:
 
 def _reasons(row: Row) -> tuple[str, ...]:
     return () if row.reading is None else row.reading.throttle_reasons or ()
+
+
+def fewer_lanes(rows: Sequence[Row]) -> str:
+    """What PCIe GPUs of one kind have, and which ones run on fewer lanes: "5 x16, GPU3 x8 !"."""
+    kinds = {(row.gpu.pcie_gen_max, row.gpu.pcie_width_max) for row in rows}
+    if len(kinds) != 1 or None in (kind := kinds.pop()):
+        return ""
+    lanes = [(row, None if row.reading is None else row.reading.pcie_width) for row in rows]
+    short = [(row, width) for row, width in lanes if width is not None and width < (kind[1] or 0)]
+    if not short or any(row.gpu.c2c_enabled for row, _ in short):
+        return ""
+    named = ", ".join(f"GPU{row.gpu.number} x{width}" for row, width in short[:2])
+    who = named if len(short) < 3 else f"{len(short)} GPUs narrower"
+    return f"{kind[0]} x{kind[1]}, {who} !"

@@ -250,7 +250,7 @@ def folded(rows: Sequence[Row]) -> str:
     names = {common.model(row.gpu) for row in rows}
     if len(names) == 1 and (known := names.pop()) != UNKNOWN:
         parts.append(known)
-    if pcie := pcie_alike(rows):
+    if pcie := pcie_alike(rows) or cells.fewer_lanes(rows):
         parts.append(f"PCIe {pcie}")
     reasons = [None if row.reading is None else row.reading.throttle_reasons for row in rows]
     if None not in reasons and not any(map(slowed, rows)):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from textual.widget import Widget
 
@@ -16,6 +16,7 @@ from gputop.widgets.board import Board
 from gputop.widgets.gpu_cells import Row, model
 from gputop.widgets.kept_lines import Pane
 from gputop.widgets.link_matrix import (
+    LINKS,
     READING,
     cell_width,
     grid,
@@ -45,14 +46,15 @@ class Lower(Pane):
         links = self.query_one("#links", Board)
         links.draw_once(lambda: links.show(READING))
 
-    def draw_report(self, report: Report, row: Row | None) -> None:
-        """Draw what belongs to the selected GPU."""
+    def draw_report(self, report: Report, row: Row | None, rows: Sequence[Row]) -> None:
+        """Draw what belongs to the selected one of these GPUs."""
         links, plots = self.query_one("#links", Board), self.query_one("#plots", Board)
         detail = self.query_one("#detail", Board)
         narrow = self.screen.has_class("-narrow")
         links.display = not self.plots
         if not self.plots:
-            self._draw_links(report, None if row is None else row.gpu.address)
+            signs = {one.gpu.address: one.mark for one in rows if one.mark[0]}
+            self._draw_links(report, None if row is None else row.gpu.address, signs)
         left = self.query_one("#lower-left").size
         room = left.height - 1 - (0 if self.plots else len(links.lines) + 1)
         plots.display = row is not None and (self.plots or room >= ROOMY)
@@ -65,17 +67,25 @@ class Lower(Pane):
             detail.caption(heading(row))
             detail.show(detail_lines(row, detail.scrollable_content_region.width or 60))
 
-    def _draw_links(self, report: Report, selected: str | None) -> None:
+    def _draw_links(
+        self, report: Report, selected: str | None, signs: dict[str, tuple[str, str]]
+    ) -> None:
         links = self.query_one("#links", Board)
         room = links.scrollable_content_region.width
 
         def draw() -> None:
             links.fixed_columns = label_width(report.matrix)
             links.grid = grid(report.matrix)
-            links.show(matrix_lines(report.matrix, selected, room))
+            links.show(matrix_lines(report.matrix, selected, room, signs))
 
-        links.draw_once(draw, report.matrix, selected, room)
-        links.caption(f"{'← → ' if links.wider else ''}{matrix_title(report)}")
+        links.draw_once(draw, report.matrix, selected, room, signs)
+        title = matrix_title(report)
+        if links.wider:
+            shown = (room - label_width(report.matrix)) // cell_width(report.matrix)
+            hidden = len(report.matrix.rows) - shown
+            arrows = f", ← → {hidden} more" if hidden > 0 else ", ← →"
+            title = title.replace(LINKS, f"{LINKS}{arrows}", 1)
+        links.caption(title)
 
     def draw_machine(self, report: Report, width: int) -> None:
         """What is around where there is no GPU."""

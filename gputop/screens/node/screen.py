@@ -147,7 +147,7 @@ class NodeScreen(View):
             lower.draw_reading()
             return
         row = self._row()
-        lower.draw_report(report, row)
+        lower.draw_report(report, row, self._rows)
         if self.has_class("-narrow"):
             self.query_one(Pick).draw_row(row, self.app.size.width)
 

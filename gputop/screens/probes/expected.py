@@ -12,7 +12,7 @@ from gputop.simulating.expected import expected_figures
 from gputop.terminal.clean import clean
 from gputop.topology.expectation.judgement import ESTIMATE
 from gputop.topology.model.units import figure
-from gputop.widgets.meters import band_text, figure_bar
+from gputop.widgets.meters import band_text, edges, figure_bar
 from gputop.widgets.spans import Line, left, right, wrapped
 
 if TYPE_CHECKING:
@@ -65,8 +65,15 @@ class ExpectedFigures:
         names = [len(group.title) + 3 for group, _ in banded]
         name = min(max(names), _LONGEST_NAME, max(width - _BAND - basis - _LEAST_BAR, 12))
         bar = max(width - name - _BAND - basis, 0)
-        head = ((left(" expected", name + bar), "muted"), (right(title, _BAND), "muted"))
-        rows = (_row(group, band, (name, bar, basis)) for group, band in banded)
+        tops: dict[str, float] = {}
+        for group, band in banded:
+            tops[group.unit] = max(tops.get(group.unit, 0.0), edges(band)[1])
+        head = (
+            (left(" expected", name), "muted"),
+            (_scale(tops, bar), "muted"),
+            (right(title, _BAND), "muted"),
+        )
+        rows = (_row(group, band, (name, bar, basis), tops[group.unit]) for group, band in banded)
         pairs = any(figure.src and figure.dst for figure in self.figures)
         return (head, *rows, *(wrapped(((WITHIN, "muted"),), width, 1) if pairs else ()))
 
@@ -74,6 +81,13 @@ class ExpectedFigures:
 def _band(group: Group) -> Band | None:
     judgement = group.worst.judgement
     return None if judgement is None else judgement.band
+
+
+def _scale(tops: dict[str, float], width: int) -> str:
+    """What the ends of the bars stand for: those of one unit have one scale."""
+    (unit, top), *others = tops.items()
+    end = "most of its unit" if others else f"{figure(top)} {unit}"
+    return f"0{end:>{width - 1}}" if width > len(end) + 2 else " " * width
 
 
 def _healthy(band: Band) -> str:
@@ -84,11 +98,12 @@ def _healthy(band: Band) -> str:
     return f"{about}{figure(band.healthy)} ({band_text(band).removeprefix(about)})"
 
 
-def _row(group: Group, band: Band, widths: tuple[int, int, int]) -> Line:
+def _row(group: Group, band: Band, widths: tuple[int, int, int], top: float) -> Line:
     name, bar, basis = widths
+    drawn = figure_bar(0.0, 0.0, band, "muted", bar, top)
     return (
         (left(f" {clean(group.title, 60)}", name), ""),
-        *(figure_bar(0.0, 0.0, band, "muted", bar) if bar >= _SHORTEST_BAR else ((" " * bar, ""),)),
+        *(drawn if bar >= _SHORTEST_BAR else ((" " * bar, ""),)),
         (right(f"{_healthy(band)} {group.unit}", _BAND), "strong"),
         (left(f" {band.basis}", basis), "muted"),
     )

@@ -141,7 +141,7 @@ async def test_the_log_of_a_run_is_on_the_log_screen() -> None:
     async with GpuTop().run_test(size=(160, 50)) as pilot:
         await give(pilot, decided(snapshot))
         await press(pilot, LOG)
-        assert "press o" in text(pilot, "#log-text")
+        assert "No log is open" in text(pilot, "#log-head")
         pilot.app.post_message(NcclChecked(check, read=read))
         await settle(pilot)
         assert "probe nccl" in text(pilot, "#log-head")

@@ -6,10 +6,17 @@ import pytest
 from msgspec.structs import replace
 
 from gputop.app import GpuTop
+from gputop.live.findings import Shown
+from gputop.screens.jobs.head import head_lines
+from gputop.screens.jobs.list import rows_of
+from gputop.screens.jobs.standing import headline, of_demo, signs_of
 from gputop.topology.jobs.asking import JobsAnswer
+from gputop.topology.jobs.grouping import jobs
 from gputop.topology.model.snapshot import NodeSnapshot
+from gputop.widgets.spans import text_of
 from tests.gputop.screens.jobs.test_jobs import decided, open_jobs, said, snapshot_with
 from tests.support.app import give, press, text
+from tests.support.findings_made import diagnosis, finding
 
 
 async def test_a_job_that_hangs_comes_first_and_is_marked_as_simulated() -> None:
@@ -39,3 +46,28 @@ async def test_jobs_of_this_machine_are_asked_on_opening_and_on_a_key_alone(
         await press(pilot, "r")
         await pilot.app.workers.wait_for_complete()
         assert count == [6, 6]
+
+
+def test_the_rank_that_all_wait_for_has_a_sign_else_its_gpu_gives_one() -> None:
+    snapshot = snapshot_with("sick-h100-8")
+    found = jobs(snapshot)
+    (late,) = (user for job in found for user in job.processes if user.reading.rank == 3)
+    marked = Shown(
+        diagnosis=diagnosis(), findings=(finding("link", "slow", "down", *late.gpus),), silenced=()
+    )
+    assert signs_of(of_demo(snapshot), found, marked) == {late.pid: ("✗", "bad")}
+    assert signs_of(None, found, marked) == {late.pid: ("▼", "warn")}
+    (row,) = (row for row in rows_of(found, snapshot, {late.pid: ("▼", "warn")}) if row.sign[0])
+    assert row.user == late
+
+
+def test_a_long_sentence_takes_both_lines_and_keeps_the_word_simulated() -> None:
+    snapshot = snapshot_with("sick-h100-8")
+    first = headline(of_demo(snapshot), snapshot)
+    one, two = head_lines(jobs(snapshot), snapshot, (), 78, first)
+    assert text_of(one).rstrip().endswith("rank 3 (pid 41003, GPU3) has")
+    assert text_of(two).startswith("  not launched it (its last all-reduce was 1041)")
+    assert text_of(two).endswith("… · simulated")
+    one, two = head_lines(jobs(snapshot), snapshot, (), 300, first)
+    assert text_of(one).endswith("in user mode · simulated")
+    assert text_of(two).startswith("torchrun demo: 6 ranks")

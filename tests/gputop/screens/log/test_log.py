@@ -52,7 +52,7 @@ async def finished(pilot: Pilot[Any], screen: LogScreen) -> None:
 async def test_it_says_how_to_begin() -> None:
     async with GpuTop().run_test(size=(80, 24)) as pilot:
         await show(pilot, None)
-        assert "press o to name a file" in text(pilot, "#log-text")
+        assert "No log is open: o names a file" in text(pilot, "#log-head")
         assert "PgDn" not in picture(pilot)
         await press(pilot, "w")
         assert "nothing to explain" in str(pilot.app._notifications.__iter__().__next__().message)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from gputop.screens.map.canvas import Canvas, Marks, runs
+from gputop.screens.map.facts import DOT, fact_lines
 from gputop.topology.sketch.drawing import Box, Drawing, Line
 from gputop.topology.sketch.layout import fitting
+from gputop.widgets.spans import text_of
+from tests.support.app import demo_report
 from tests.topology.sketch import graphs
 
 
@@ -71,3 +74,31 @@ def test_runs_join_neighbours_of_one_style() -> None:
     cells = [("a", "x"), ("b", "x"), ("c", ""), ("d", "x")]
     assert runs(cells) == [("ab", "x"), ("c", ""), ("d", "x")]
     assert runs([]) == []
+
+
+def test_what_a_switch_lacks_stands_out_from_the_rest_of_its_box() -> None:
+    for size, short in (((160, 43), "bad"), ((80, 16), "short-chip")):
+        drawing = fitting(demo_report("sick-h100-8").graph, *size)
+        rows = [runs(row) for row in Canvas(drawing, Marks()).rows]
+        (row,) = (row for row in rows if any("NVSwitches" in text for text, _ in row))
+        assert [style for text, style in row if "GPU3: 16 of 18 !" in text] == [short]
+        assert not any(style == short for text, style in row if "NVSwitches" in text)
+
+
+def test_facts_break_between_each_other() -> None:
+    line = (
+        ("  ", ""),
+        ("one fact", ""),
+        DOT,
+        ("two of them", ""),
+        DOT,
+        ("a third that is long", ""),
+    )
+    assert [text_of(row).rstrip() for row in fact_lines(line, 26)] == [
+        "  one fact · two of them",
+        "  a third that is long",
+    ]
+    assert [text_of(row).rstrip() for row in fact_lines(line, 14)][-2:] == [
+        "  a third that",
+        "  is long",
+    ]

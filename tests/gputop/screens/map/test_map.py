@@ -257,14 +257,13 @@ async def test_facts_below_the_map_are_whole_or_left_out(name: str, size: tuple[
     async with GpuTop().run_test(size=size) as pilot:
         await show(pilot, demo_report(name))
         shown = " ".join(text(pilot, "#chosen").split())
-    facts = shown.partition(" lines: ")[0].split(" · ")
-    assert re.fullmatch(r"\w+ traffic ↑\S+ ↓\S+ GB/s|xGMI to .* together", facts[-1])
-    assert "traffic" in facts[-1] or (name, size[0]) == ("mi250x-8", 80)
+    facts = shown.partition(" lines: ")[0]
+    assert re.search(r"(\w+ traffic ↑\S+ ↓\S+ GB/s|xGMI to [\w ,/]* together)$", facts)
+    assert facts.endswith(" GB/s") or (name, size[0]) == ("mi250x-8", 80)
 
 
 async def test_a_fact_that_does_not_fit_is_left_out_whole() -> None:
     async with GpuTop().run_test(size=(60, 24)) as pilot:
         await show(pilot, demo_report("mi300x-8"))
         shown = " ".join(text(pilot, "#chosen").split())
-    facts = shown.partition(" lines: ")[0].split(" · ")
-    assert facts[-1] == "xGMI to 7 GPUs, 64 GB/s each, 448 together"
+    assert "xGMI to 7 GPUs, 64 GB/s each, 448 together lines: " in shown

@@ -17,6 +17,10 @@ async def test_bands_and_the_expected_curve_fill_the_room() -> None:
         assert "nothing measured yet" in said
         assert "write, one way" in said
         assert "380 (323–437) GB/s" in said
+        scale = next(line for line in said.splitlines() if line.startswith(" expected"))
+        assert scale.split()[:4] == ["expected", "0", "861", "GB/s"]
+        ends = [line.index("┤") for line in said.splitlines() if "├" in line and "┤" in line]
+        assert len(set(ends)) > 1
         assert "in range is not yet healthy" in said
         assert "typical" in said
         assert "expected" in text(pilot, "#probe-legend")

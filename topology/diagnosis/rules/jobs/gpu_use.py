@@ -98,7 +98,7 @@ def _busy(case: Case) -> Iterable[Finding] | None:
             ),
             fix=[
                 Fix(
-                    text="List them. Leave jobs that run; end what finished ones left: kill PID.",
+                    text="None where these jobs should run. List them; kill PID ends a leftover.",
                     command=vendors.command(
                         case.gpus,
                         nvidia="nvidia-smi --query-compute-apps=pid,gpu_bus_id,name --format=csv",
