@@ -109,6 +109,8 @@ class Version(VersionEntry, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     ring_exchange: Literal["never", "even", "crossing", "pairs", "own"]
     xgmi_gbs: tuple[tuple[str, float], ...] = ()
     near_nics_alike: bool = False
+    searches: VersionEntry | None = None
+    """How it searches where that is tried out; None as search.toml says of its number."""
 
     def name_of(self, path: PathType) -> str:
         """The path type as this library prints it."""

@@ -10,6 +10,7 @@ import click
 from gputop import __version__
 from gputop.commands.explain.advice import advice
 from gputop.commands.explain.advice import lines as advice_lines
+from gputop.commands.explain.against import explain_against
 from gputop.commands.explain.document import document
 from gputop.commands.explain.hosts import sections as sections_of_hosts
 from gputop.commands.explain.text import lines
@@ -58,6 +59,13 @@ HOST = re.compile(r"[0-9]{1,4}", re.ASCII)
     metavar="HOST:NIC",
     help="With --nodes: a NIC that one host lacks, 3:mlx5_2; hosts count from 0. May be repeated.",
 )
+@click.option(
+    "--against",
+    metavar="VERSION",
+    shell_complete=completing("versions"),
+    default=None,
+    help="What would change from the version of --nccl to this one, and by which rule.",
+)
 @json_option
 def command(
     src: str | None,
@@ -69,6 +77,7 @@ def command(
     gpus: str | None,
     nodes: int,
     missing: tuple[str, ...],
+    against: str | None,
     as_json: bool,
 ) -> None:
     """Predict transport, path, rings, trees and algorithms, with the reason for each.
@@ -82,6 +91,12 @@ def command(
     say_problems(snapshot)
     addresses = selected(gpus, snapshot.machine)
     try:
+        if against is not None:
+            if missing:
+                raise Exit("--missing and --against: compare versions on equal hosts", USAGE)
+            names, ends = (library, against), (src, dst)
+            explain_against(snapshot, names, ends, changes, addresses, nodes, as_json=as_json)
+            return
         baseline = predict_with_flags(snapshot, library=library, gpus=addresses)
         prediction = baseline
         if changes:

@@ -28,10 +28,10 @@ def sections(comparison: Comparison) -> tuple[Section, ...]:
             bullets=(*bullets, *clauses(comparison)),
         )
     ]
-    if _has_times(effect):
+    if has_times(effect):
         unsure = (NVLS_UNSURE,) if comparison.without_nvls is not None else ()
         found.append(
-            Section(title="Predicted all-reduce", table=_times(comparison), paragraphs=unsure)
+            Section(title="Predicted all-reduce", table=times(comparison), paragraphs=unsure)
         )
     if comparison.export:
         found.append(Section(title="To set it up", paragraphs=(comparison.export,)))
@@ -65,7 +65,7 @@ def clauses(comparison: Comparison) -> tuple[str, ...]:
     if effect.channels[0] != effect.channels[1]:
         found.append(f"coll channels: {effect.channels[0]} -> {effect.channels[1]}")
     found += nets_in_words(effect.nets)
-    if effect.pairs and _has_times(effect) and not effect.times_changed:
+    if effect.pairs and has_times(effect) and not effect.times_changed:
         found.append(
             f"the predicted times stay: {words.library}'s model does not ask by which transport "
             "bytes go; measure it"
@@ -73,7 +73,7 @@ def clauses(comparison: Comparison) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _has_times(effect: Effect) -> bool:
+def has_times(effect: Effect) -> bool:
     """Whether times are predicted; for RCCL none are."""
     return any(time.before_us is not None or time.after_us is not None for time in effect.times)
 
@@ -109,17 +109,20 @@ def _reading(change: Change) -> str:
     return f"{change.name}={change.after}: {reading.why}"
 
 
-def _times(comparison: Comparison) -> tuple[tuple[str, ...], ...]:
-    rows = [("size", "before", "after", "time", "chosen")]
+def times(
+    comparison: Comparison, before: str = "before", after: str = "after"
+) -> tuple[tuple[str, ...], ...]:
+    """Time and choice of an all-reduce by size, a row each; the head names both sides."""
+    rows = [("size", before, after, "time", "chosen")]
     for time in comparison.effect.times:
         old = named(choice_of(comparison.baseline, time.bytes))
         new = named(choice_of(comparison.changed, time.bytes))
-        after, longer = took(comparison, time.bytes)
+        lasts, longer = took(comparison, time.bytes)
         rows.append(
             (
                 message_size(time.bytes),
                 duration(time.before_us),
-                after,
+                lasts,
                 longer.strip("()") if time.after_us is not None else "fails",
                 new if old == new else f"{old} -> {new}",
             )

@@ -80,7 +80,7 @@ class Ground:
     """How GPUs of several hosts send to each other; empty where all hosts are one."""
 
 
-Key = tuple[str | None, tuple[str, ...] | None, int]
+Key = tuple[str | Version | None, tuple[str, ...] | None, int]
 """Library, GPUs and hosts that were asked for."""
 _kept: list[tuple[NodeSnapshot, Key, Mapping[str, str | None], Ground]] = []
 """The last ones, with the variables that were asked for on the way."""

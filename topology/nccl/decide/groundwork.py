@@ -50,7 +50,7 @@ class Groundwork:
         self,
         snapshot: NodeSnapshot,
         settings: NotedSettings,
-        library: str | None,
+        library: str | Version | None,
         gpus: Sequence[str] | None,
         nodes: int,
         standing: Standing | None = None,
@@ -60,10 +60,13 @@ class Groundwork:
             snapshot = without(snapshot, unserved)
         self.snapshot, self.settings, self.nodes = snapshot, settings, nodes
         self.assumptions: list[str] = list(snapshot.assumptions)
-        name, guess = (library, None) if library else preferred(snapshot.machine)
+        guess = near = None
         self.version: Version
-        self.version, near = version_for(name)
-        self.asked = name
+        if isinstance(library, Version):
+            self.version, self.asked = library, f"{library.library}-{library.number}"
+        else:
+            self.asked, guess = (library, None) if library else preferred(snapshot.machine)
+            self.version, near = version_for(self.asked)
         self._assume(guess, near, remark)
         self.standing = standing
         make = footing_of if standing is None else standing.footing

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ...model.snapshot import NodeSnapshot
+from ..behaviour import Behaviour
 from ..prediction import DomainView, Library, PairDecision, Prediction
 from ..settings import Settings
+from ..versions import Version
 from .ground import Ground, NotedSettings, keep_ground, known_ground
 from .groundwork import Groundwork
 from .groundwork import NoGpusError as NoGpusError
@@ -27,19 +29,23 @@ def predict(
     snapshot: NodeSnapshot,
     settings: Settings | None = None,
     *,
-    library: str | None = None,
+    library: str | Behaviour | None = None,
     gpus: Sequence[str] | None = None,
     nodes: int = 1,
     standing: Standing | None = None,
 ) -> Prediction:
     """What the library decides on this node.
 
-    `library`: "nccl-2.28.9"; without it, what the node has. `gpus`: PCI addresses of the
-    communicator; without it, all that are visible. `nodes`: number of identical hosts. `standing`:
-    what is kept between predictions that differ in nothing but settings.
+    `library`: "nccl-2.28.9", or rules that no version has as a whole; without it, what the node
+    has. `gpus`: PCI addresses of the communicator; without it, all that are visible. `nodes`:
+    number of identical hosts. `standing`: what is kept between predictions that differ in nothing
+    but settings.
     Raises NoGpusError, UnknownVersionError.
     """
     settings = Settings.of(snapshot) if settings is None else settings
+    if isinstance(library, Behaviour):
+        ground = ground_of(snapshot, settings, library.version, gpus, nodes, standing)
+        return _predicted(ground, settings, nodes, library)
     ground = ground_of(snapshot, settings, library, gpus, nodes, standing)
     return _predicted(ground, settings, nodes)
 
@@ -47,7 +53,7 @@ def predict(
 def ground_of(
     snapshot: NodeSnapshot,
     settings: Settings,
-    library: str | None,
+    library: str | Version | None,
     gpus: Sequence[str] | None,
     nodes: int,
     standing: Standing | None = None,
@@ -70,13 +76,17 @@ def ground_of(
     return ground
 
 
-def _predicted(ground: Ground, settings: Settings, nodes: int) -> Prediction:
+def _predicted(
+    ground: Ground, settings: Settings, nodes: int, tried: Behaviour | None = None
+) -> Prediction:
+    library = ground.library if tried is None else tried.name
     timing = timing_of(
         ground.hardware,
         ground.all_graphs,
         ground.version,
         settings,
-        asked=ground.library,
+        asked=library,
+        table=None if tried is None else tried.tuning,
         ranks=ground.ranks * nodes,
         nodes=len(ground.views) * nodes,
     )
@@ -85,7 +95,7 @@ def _predicted(ground: Ground, settings: Settings, nodes: int) -> Prediction:
         assumptions.setdefault(text.removesuffix("."))
     assumptions.pop("", None)
     return Prediction(
-        library=Library(name=ground.version.library, version=ground.library.rpartition("-")[2]),
+        library=Library(name=ground.version.library, version=library.rpartition("-")[2]),
         environment=dict(sorted(settings.values.items())),
         pairs=ground.pairs,
         views=ground.views,

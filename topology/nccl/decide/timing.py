@@ -16,7 +16,7 @@ from ..tuning.choices import choices as choices_of
 from ..tuning.inputs import TuningInput
 from ..tuning.merging import merge
 from ..tuning.model import tuning as tuning_of
-from ..tuning.version import assumption
+from ..tuning.version import TuningVersion, assumption
 from ..versions import Version
 
 
@@ -66,6 +66,7 @@ def input_of(
     number: str,
     ranks: int,
     nodes: int,
+    table: TuningVersion | None = None,
 ) -> TuningInput:
     """What the tuning model of NCCL `number` looks at; `graphs` are those of all views."""
     merged = merge(graphs)
@@ -83,6 +84,7 @@ def input_of(
         local_ranks=hardware.local_ranks,
         number=number,
         settings=settings,
+        table=table,
     )
 
 
@@ -95,16 +97,22 @@ def timing_of(
     asked: str,
     ranks: int,
     nodes: int,
+    table: TuningVersion | None = None,
 ) -> Timing:
-    """Run the tuning model; `asked` is the version as it was named, "nccl-2.28.9"."""
+    """Run the tuning model; `asked` is the version as it was named, "nccl-2.28.9".
+
+    `table`: what it computes with, where that is not what the version says.
+    """
     number = asked.rpartition("-")[2]
     if version.library != "nccl":
         return Timing(assumptions=tuple(filter(None, (assumption(version.library, number),))))
-    comm = input_of(hardware, graphs, settings, number=number, ranks=ranks, nodes=nodes)
-    table = tuning_of(comm)
+    comm = input_of(
+        hardware, graphs, settings, number=number, ranks=ranks, nodes=nodes, table=table
+    )
+    figures = tuning_of(comm)
     count = coll_channels(comm)
     return Timing(
-        choices=choices_of(comm, table, count),
+        choices=choices_of(comm, figures, count),
         tuning={
             collective: {
                 algorithm: {
@@ -113,7 +121,7 @@ def timing_of(
                 }
                 for algorithm, cells in by_algorithm.items()
             }
-            for collective, by_algorithm in table.items()
+            for collective, by_algorithm in figures.items()
         },
         coll_channels=count,
         ignored=remarks.ignored(comm),

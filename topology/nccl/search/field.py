@@ -58,8 +58,7 @@ class Field:
         """The types that this version counts through, nearest first: each one more takes steps of
         the whole search's budget. RCCL counts NVB too, though it makes no such path."""
         has_nets = bool(system.nodes["NET"])
-        follows_inter = version.library == "nccl" and version.at_least("2.28.7")
-        self.inter = system.inter if follows_inter else system.inter and has_nets
+        self.inter = system.inter and (has_nets or self.version.inter_without_nets)
         self.bounded_by_nets = has_nets if self.rccl else self.inter
         """NIC paths limit the GPU paths that are tried."""
         self.gpus, self.nets = system.nodes["GPU"], system.nodes["NET"]

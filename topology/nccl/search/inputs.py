@@ -11,6 +11,7 @@ from collections.abc import Hashable, Iterable, Iterator
 
 import msgspec
 
+from ...model.versions import numbers
 from ..nodes import Kind, SystemLink, SystemPath
 from ..settings import Settings
 from ..versions import Version
@@ -62,9 +63,15 @@ class Inputs:
     def _head(self) -> list[object]:
         field, system, version = self._field, self._field.system, self._version
         cpu = system.nodes["CPU"][:1]
+        rules = field.version
+        older = numbers(version.number) < numbers(rules.number)
         return [
             version.library,
-            version.number,
+            version.path_types,
+            version.path_names,
+            version.kinds_apart,
+            # Versions that search alike come to the same graphs.
+            msgspec.structs.replace(rules, number=rules.number * older, after=None, tested=False),
             self._nvls,
             system.inter,
             system.hosts,

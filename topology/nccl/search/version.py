@@ -45,6 +45,7 @@ class SearchVersion(VersionEntry, frozen=True, kw_only=True, forbid_unknown_fiel
     widest_inter: PathName | Literal[""]
     fallback_nets: bool
     needs_nics: bool
+    inter_without_nets: bool
     counts_links: bool
 
     def ladder(self, min_sm: int, *, inter: bool) -> Ladder:
@@ -66,4 +67,6 @@ def search_versions() -> tuple[SearchVersion, ...]:
 
 def search_version(version: Version) -> SearchVersion:
     """How a version searches: as the nearest older one in the table, else as the oldest one."""
+    if isinstance(version.searches, SearchVersion):
+        return version.searches
     return nearest(search_versions(), version.library, version.number)

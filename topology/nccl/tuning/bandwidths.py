@@ -69,7 +69,7 @@ def ll_most(comm: TuningInput) -> float:
     """The most that LL reaches: by GPU on one node, by CPU vendor on several."""
     if comm.nodes == 1:
         return row(comm, comm.version.ll_max_gbs)
-    vendors = ("amd", "mixed") if comm.version.at_least("2.24.3") else ("amd",)
+    vendors = ("amd", "mixed") if comm.version.mixed_as_amd else ("amd",)
     table = comm.version.ll_max_gbs["ampere" if comm.cpu_vendor in vendors else "volta"]
     return table[min(comm.nodes, 3) - 1]
 

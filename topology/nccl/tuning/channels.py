@@ -74,7 +74,7 @@ def nvls_channels(comm: TuningInput) -> int:
     least, ceiling = cta_limits(comm)
     default = nvls_default(comm)
     # Since 2.27.3 0 and less leaves the choice to NCCL (init.cc:envConfigOverride).
-    newer = comm.version.at_least("2.27.3")
+    newer = comm.version.nvls_zero_chooses
     wanted = comm.settings.integer("NCCL_NVLS_NCHANNELS", UNSET if newer else -2)
     chosen = wanted in (UNSET, -2) or (newer and wanted <= 0)
     return max(least, min(ceiling, default if chosen else wanted))

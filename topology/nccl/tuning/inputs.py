@@ -64,11 +64,13 @@ class TuningInput:
     number: str = "2.28.9"
     """The version as it was asked for."""
     settings: Settings = field(default_factory=Settings)
+    table: TuningVersion | None = None
+    """What is computed with, where that is tried out; None as tuning.toml says of `number`."""
 
     @cached_property
     def version(self) -> TuningVersion:
         """How version `number` tunes; ValueError for RCCL, which has no table here."""
-        found = tuning_version(self.library, self.number)
+        found = self.table or tuning_version(self.library, self.number)
         if found is None:
             raise ValueError("there are no tuning rules for RCCL")
         return found

@@ -45,6 +45,8 @@ class TuningVersion(VersionEntry, frozen=True, kw_only=True, forbid_unknown_fiel
     nvls_by_net: bool
     nvls_raises: Literal["log", "all", "no"]
     nvls_ranks: int
+    nvls_zero_chooses: bool
+    mixed_as_amd: bool
     schedule: Literal["even", "cells-2.22", "cells"]
     cell_traffic: int
     ll_traffic: int

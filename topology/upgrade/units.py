@@ -1,0 +1,144 @@
+"""A prediction in the pieces that two versions are compared by: a pair, a NIC, a graph, a size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from ..nccl.prediction import DomainView, NetDecision, PairDecision, Prediction
+
+PAIRS, NICS, TURNS, DOMAINS = "pairs", "NICs", "NICs of channels", "domains"
+RING, TREE, NVLS = "ring", "tree", "NVLS"
+CHANNELS, ALGORITHMS, VARIABLES, START = "channels", "algorithms", "variables", "start"
+LIMITS, FIGURES = "limits", "figures"
+TOPICS = (START, DOMAINS, PAIRS, NICS, TURNS, RING, TREE, NVLS, CHANNELS, ALGORITHMS, VARIABLES)
+"""In the order in which they are told."""
+
+Key = tuple[str | int, ...]
+"""A topic, and what tells its pieces apart: ("pairs", 0, 1)."""
+GRAPHS = {"ring": RING, "tree": TREE, "nvls": NVLS}
+REASONS = frozenset({"steps", "estimate"})
+"""Fields that say why, and how sure it is: not compared."""
+LONG_SHM, SHM = "SHM/direct/direct", "SHM/direct"
+
+
+class Unit(msgspec.Struct, frozen=True, kw_only=True):
+    """One piece: the values of its fields, and what of them is a decision."""
+
+    fields: dict[str, Any]
+    """Place in the JSON of `explain` -> value."""
+    decides: Any
+    """What is compared as a decision; the rest is figures of the library's own."""
+    what: Any = None
+    """The record, or both directions of a pair."""
+
+
+def units_of(prediction: Prediction) -> dict[Key, Unit]:
+    """Every piece of a prediction."""
+    found: dict[Key, Unit] = dict(_pairs(prediction))
+    for number, view in enumerate(prediction.views):
+        found.update(_of_view(number, view))
+    ranks = [min(view.ranks, default=0) for view in prediction.views]
+    first = ranks.index(min(ranks)) if ranks else 0
+    for name, graph in _fields(prediction.graphs).items():
+        # The graphs of rank 0's view stand in the document twice.
+        key = GRAPHS[name], first
+        fields = {f"graphs.{name}{at}": value for at, value in _leaves(graph).items()}
+        known = found.get(key)
+        if known is not None:
+            found[key] = msgspec.structs.replace(known, fields={**known.fields, **fields})
+    for choice in prediction.choices:
+        at = f"choices[{choice.collective}-{choice.bytes}]"
+        found[ALGORITHMS, choice.collective, choice.bytes] = Unit(
+            fields={f"{at}{name}": value for name, value in _leaves(choice).items()},
+            decides=(choice.algorithm, choice.protocol, choice.channels),
+            what=choice,
+        )
+    for collective, algorithms in prediction.tuning.items():
+        for algorithm, cells in algorithms.items():
+            for protocol, cell in cells.items():
+                at = f"tuning.{collective}.{algorithm}.{protocol}"
+                found[FIGURES, collective, algorithm, protocol] = _plain(at, cell, decides=None)
+    for name, value, why in prediction.ignored:
+        found[VARIABLES, name, value] = _plain(f"ignored[{name}]", (name, value, why))
+    found[CHANNELS,] = _plain("coll_channels", prediction.coll_channels)
+    found[DOMAINS,] = _plain("nodes", prediction.nodes)
+    found[START,] = _plain("failure", prediction.failure)
+    return found
+
+
+def _plain(at: str, value: Any, **rest: Any) -> Unit:
+    return Unit(fields={at: value}, decides=rest.get("decides", value), what=value)
+
+
+def _fields(record: msgspec.Struct) -> dict[str, Any]:
+    """The fields of a record by the names that they have in JSON, but for the reasons."""
+    names = zip(record.__struct_encode_fields__, record.__struct_fields__, strict=True)
+    return {shown: getattr(record, name) for shown, name in names if shown not in REASONS}
+
+
+def _leaves(record: msgspec.Struct | None) -> dict[str, Any]:
+    if record is None:
+        return {"": None}
+    return {f".{name}": value for name, value in _fields(record).items()}
+
+
+def _pairs(prediction: Prediction) -> Iterator[tuple[Key, Unit]]:
+    back = {(pair.src, pair.dst): pair for pair in prediction.pairs}
+    for pair in prediction.pairs:
+        other = back.get((pair.dst, pair.src))
+        if pair.src > pair.dst and other is not None:
+            continue
+        both = (pair,) if other is None else (pair, other)
+        fields = {
+            f"pairs[{one.src}-{one.dst}]{name}": value
+            for one in both
+            for name, value in _leaves(one).items()
+        }
+        ends = sorted((pair.src, pair.dst))
+        yield (PAIRS, *ends), Unit(fields=fields, decides=tuple(map(_way, both)), what=both)
+
+
+def _way(pair: PairDecision) -> tuple[object, ...]:
+    """What a pair does; the length of its log label is a matter of wording."""
+    labels = tuple(SHM if label == LONG_SHM else label for label in (pair.label, *pair.labels))
+    return pair.path, pair.transport, labels, pair.read, pair.via
+
+
+def _of_view(number: int, view: DomainView) -> Iterator[tuple[Key, Unit]]:
+    here = f"views[{number}]"
+    yield (DOMAINS, number), _plain(f"{here}.ranks", view.ranks)
+    for name, graph in _fields(view.graphs).items():
+        leaves = {f"{here}.graphs.{name}{at}": value for at, value in _leaves(graph).items()}
+        decides = tuple(_fields(graph).values()) if graph and graph.channels else None
+        yield (GRAPHS[name], number), Unit(fields=leaves, decides=decides, what=graph)
+    for net in view.nets:
+        at = f"{here}.nets[{net.rank}-{net.net}-{net.name}]"
+        yield (
+            (NICS, net.rank, net.net, net.name),
+            Unit(
+                fields={f"{at}{name}": value for name, value in _leaves(net).items()},
+                decides=_reach(net),
+                what=net,
+            ),
+        )
+    for rank, nets in view.local_nets.items():
+        yield (TURNS, int(rank)), _plain(f"{here}.local_nets.{rank}", nets)
+    limits = view.max_bandwidth_gbs, view.total_bandwidth_gbs
+    yield (
+        (LIMITS, number),
+        Unit(
+            fields={
+                f"{here}.max_bandwidth_gbs": limits[0],
+                f"{here}.total_bandwidth_gbs": limits[1],
+            },
+            decides=None,
+            what=limits,
+        ),
+    )
+
+
+def _reach(net: NetDecision) -> tuple[object, ...]:
+    return net.to[2], net.back[2], net.gdr_send, net.gdr_recv, net.pxn_rank
