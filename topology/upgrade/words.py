@@ -37,7 +37,7 @@ PATTERNS = {1: "balanced tree", 2: "split tree", 3: "plain tree", 4: "ring", 5: 
 GDR = {"Default": "GDR", "PCI": "GDR over PCIe", "Disabled": "no GDR"}
 
 
-class Words(NamedTuple):
+class Told(NamedTuple):
     """How a piece is told; pieces with the same words are told as one."""
 
     before: str
@@ -52,22 +52,22 @@ def words_of(
     new: Unit | None,
     aspect: Aspect,
     predictions: tuple[Prediction, Prediction],
-) -> Words:
+) -> Told:
     """Say how a piece that differs was, and how it becomes."""
     topic = key[0]
     then, now = (None if unit is None else unit.what for unit in (old, new))
     if topic == FIGURES or (topic == ALGORITHMS and aspect == "fields"):
-        return Words("", "", str(topic))
+        return Told("", "", str(topic))
     if topic in (NICS, TURNS) and not (then and now):
-        return Words(*("in the graph" if one else "not in the graph" for one in (then, now)))
+        return Told(*("in the graph" if one else "not in the graph" for one in (then, now)))
     if topic == PAIRS:
         return _told_pair(then or (), now or (), aspect)
     if topic == ALGORITHMS:
-        return Words(named(then), named(now), str(key[1]))
+        return Told(named(then), named(now), str(key[1]))
     if topic in (RING, TREE, NVLS):
         return _graphs(then, now)
     names = _net_names(predictions)
-    return Words(*(_told(str(topic), len(key), one, aspect, names) for one in (then, now)))
+    return Told(*(_told(str(topic), len(key), one, aspect, names) for one in (then, now)))
 
 
 def _told(topic: str, parts: int, one: Any, aspect: Aspect, names: dict[int, str]) -> str:
@@ -89,15 +89,15 @@ def _told(topic: str, parts: int, one: Any, aspect: Aspect, names: dict[int, str
     return "not known" if one is None else str(one)
 
 
-def _told_pair(then: Sequence[PairDecision], now: Sequence[PairDecision], aspect: Aspect) -> Words:
+def _told_pair(then: Sequence[PairDecision], now: Sequence[PairDecision], aspect: Aspect) -> Told:
     """The first direction that differs speaks for the pair."""
     for old, new in zip(then, now, strict=False):
-        words = Words(_way(old, aspect), _way(new, aspect))
+        words = Told(_way(old, aspect), _way(new, aspect))
         if words.before != words.after:
             return words
     if then and now:
-        return Words(_way(then[0], aspect), f"{_way(now[0], aspect)}, by another GPU, NIC or label")
-    return Words(*(_way(one[0], aspect) if one else NONE for one in (then, now)))
+        return Told(_way(then[0], aspect), f"{_way(now[0], aspect)}, by another GPU, NIC or label")
+    return Told(*(_way(one[0], aspect) if one else NONE for one in (then, now)))
 
 
 def _way(pair: PairDecision, aspect: Aspect) -> str:
@@ -126,10 +126,10 @@ def _limits(limits: tuple[float | None, float | None] | None) -> str:
     return f"{one} a GPU pair, {whole} a GPU"
 
 
-def _graphs(then: SearchGraph | None, now: SearchGraph | None) -> Words:
+def _graphs(then: SearchGraph | None, now: SearchGraph | None) -> Told:
     """What tells two graphs apart first: size and speed, shape, order, NICs."""
     if then is None or now is None:
-        return Words(described(then), described(now))
+        return Told(described(then), described(now))
     for old, new in (
         (described(then), described(now)),
         (PATTERNS.get(then.pattern, "?"), PATTERNS.get(now.pattern, "?")),
@@ -138,11 +138,11 @@ def _graphs(then: SearchGraph | None, now: SearchGraph | None) -> Words:
         (CROSSING.get(then.cross_nic, "?"), CROSSING.get(now.cross_nic, "?")),
     ):
         if old != new:
-            return Words(old, new)
+            return Told(old, new)
     for name in then.__struct_fields__:
         if name not in REASONS and getattr(then, name) != getattr(now, name):
-            return Words(f"{name} {getattr(then, name)}", f"{name} {getattr(now, name)}")
-    return Words("", "")
+            return Told(f"{name} {getattr(then, name)}", f"{name} {getattr(now, name)}")
+    return Told("", "")
 
 
 def _order(graph: SearchGraph) -> str:
