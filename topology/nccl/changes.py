@@ -16,10 +16,10 @@ class RuleChange(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """One rule that a version changed; changes.toml explains the fields."""
 
     since: str
-    fields: tuple[str, ...]
-    """"graph.c2c_link": a table and one of its fields."""
     text: str
-    source: str
+    fields: tuple[str, ...] = ()
+    """"graph.c2c_link": a table and one of its fields; () where no prediction follows the rule."""
+    source: str = ""
     library: Literal["nccl", "rccl"] = "nccl"
     quiet: bool = False
 

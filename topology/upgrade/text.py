@@ -94,13 +94,20 @@ def estimate(side: Prediction) -> str:
 def decisions(found: Upgrade) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
     """The rules that work together, a line each, and what changes by them."""
     library = CAPITALS[found.after.library.name]
+    sizes = {cause for item in found.decisions if item.topic == ALGORITHMS for cause in item.causes}
     groups: dict[tuple[Cause, ...], list[str]] = {}
     for item in found.decisions:
         told = f"{item.subject}: {item.before} -> {item.after}"
-        groups.setdefault(item.causes, []).append(told)
+        # What wins at a size hangs on many figures: all sizes together, by any of these rules.
+        causes = tuple(sorted(sizes, key=_age)) if item.topic == ALGORITHMS else item.causes
+        groups.setdefault(causes, []).append(told)
     for causes, lines in groups.items():
         rules = tuple(because(cause, library) for cause in causes)
         yield rules or ("By the values of variables, not by a rule",), tuple(lines)
+
+
+def _age(cause: Cause) -> tuple[tuple[int, ...], str]:
+    return _order(cause.since.rpartition("-")[2]), cause.rule
 
 
 def because(cause: Cause, library: str) -> str:

@@ -133,6 +133,7 @@ def _graphs(then: SearchGraph | None, now: SearchGraph | None) -> Told:
     for old, new in (
         (described(then), described(now)),
         (PATTERNS.get(then.pattern, "?"), PATTERNS.get(now.pattern, "?")),
+        (f"NICs at {then.type_inter}", f"NICs at {now.type_inter}"),
         (_order(then), _order(now)),
         (f"from and to NICs {then.nets}", f"from and to NICs {now.nets}"),
         (CROSSING.get(then.cross_nic, "?"), CROSSING.get(now.cross_nic, "?")),
