@@ -154,6 +154,20 @@ def test_figures_of_the_library_are_no_decisions() -> None:
     assert "pairs" in topics  # two more hops in its graph: the same way, and the same transport
 
 
+def test_a_tray_of_gb200_gains_blackwells_speeds_and_direct_nics() -> None:
+    alone = upgraded("gb200-nvl72-tray", "nccl-2.24.3", "nccl-2.25.1")
+    graphs = {item.topic: (item.before, item.after) for item in alone.decisions}
+    assert graphs["ring"] == ("12 x 30 NVL", "16 x 45 NVL")
+    assert graphs["NVLS"] == ("4 x 60 NVL", "4 x 90 NVL")
+    sources = {cause.source for item in alone.decisions for cause in item.causes}
+    assert "graph/topo.h:SM100_NVLINK_BW" in sources
+    two = upgraded("gb200-nvl72-tray", "nccl-2.26.2", "nccl-2.27.3", 2)
+    (nics,) = (item for item in two.decisions if item.topic == "NICs")
+    assert (nics.before, nics.after) == ("PHB, no GDR", "P2C, GDR")
+    assert nics.pieces == 8
+    assert [cause.since for cause in nics.causes] == ["nccl-2.27.3"]
+
+
 def _pairs(found: Upgrade) -> list[Difference]:
     return [item for item in found.decisions if item.topic == "pairs"]
 

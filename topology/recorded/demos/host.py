@@ -12,8 +12,10 @@ from .shape import DemoHost, DemoShape, RootPort
 SHM_SHARE = 2
 """/dev/shm is half of the memory, as Linux makes it."""
 NEAR, SAME_SOCKET, OTHER_SOCKET = 10, 12, 32
-"""NUMA distances as the firmware of such hosts gives them; two nodes have 10 and 21."""
-FAR_OF_TWO = 21
+"""NUMA distances as the firmware of such hosts gives them."""
+FREQUENCY_DRIVERS = {"GenuineIntel": "intel_pstate", "ARM": "cppc_cpufreq"}
+ARM_IMPLEMENTERS = {"ARM": 0x41}
+"""Arm's own number (Linux arch/arm64/include/asm/cputype.h)."""
 
 
 def answer(shape: DemoShape) -> dict[str, Any]:
@@ -46,19 +48,17 @@ def answer(shape: DemoShape) -> dict[str, Any]:
             for cpus in node.numa_cpus
             for number in cpu_numbers(cpus)
         },
-        "frequency_driver": "intel_pstate"
-        if node.cpu_vendor == "GenuineIntel"
-        else "amd-pstate-epp",
+        "frequency_driver": FREQUENCY_DRIVERS.get(node.cpu_vendor, "amd-pstate-epp"),
         "memory_peers": ["nv_mem"] if "nvidia_peermem" in node.modules else [],
         "device_nodes": [[path, True] for path in _nodes(nvidia, gpus)],
-        "fabric_manager": "running" if switched else "absent",
+        "fabric_manager": "running" if switched and shape.domain is None else "absent",
         "container": {
             "signs": [],
             "levels": [{"memory": "max", "cpu": "max 100000", "cpuset": ",".join(node.numa_cpus)}],
         },
         "asked_as_root": False,
         "mps_daemon": False,
-        "imex_channels": False,
+        "imex_channels": shape.domain is not None,
         "shm": {"total": total // SHM_SHARE, "free": total // SHM_SHARE - 2**20},
         "stat": {
             "before": "cpu 1000 0 500 90000 100 0 0 0 0 0",
@@ -78,23 +78,14 @@ def _files(shape: DemoShape, total: int) -> dict[str, Any]:
         "etc/os-release": 'PRETTY_NAME="Ubuntu 24.04.2 LTS"',
         "proc/self/limits": "Max locked memory  unlimited  unlimited  bytes\n"
         "Max open files  1048576  1048576  files",
-        "proc/sys/kernel/arch": "x86_64",
+        "proc/sys/kernel/arch": node.architecture,
         "proc/sys/kernel/hostname": "demo",
         "proc/sys/kernel/numa_balancing": "0",
         "proc/sys/kernel/osrelease": node.kernel,
         "proc/sys/kernel/random/boot_id": "de300000-0000-4000-8000-000000000000",
         "sys/class/dmi/id/product_name": node.product,
         "sys/class/dmi/id/sys_vendor": "gputop demo",
-        "proc/cpuinfo": "\n".join(
-            (
-                "processor\t: 0",
-                f"vendor_id\t: {node.cpu_vendor}",
-                f"cpu family\t: {node.cpu_family}",
-                f"model\t\t: {node.cpu_model}",
-                f"model name\t: {node.cpu_name}",
-                "flags\t\t: fpu lm",
-            )
-        ),
+        "proc/cpuinfo": "\n".join(_cpuinfo(node)),
         "proc/loadavg": "18.2 17.9 17.4 20/4096 52000",
         "proc/meminfo": f"MemTotal: {total // 1024} kB\nMemAvailable: {total // 1024 * 4 // 5} kB",
     }
@@ -103,9 +94,28 @@ def _files(shape: DemoShape, total: int) -> dict[str, Any]:
     elif shape.driver:
         # Volta has no open module.
         kind = "Open Kernel Module" if shape.gpu.architecture > 5 else "Kernel Module"
-        name = f"NVRM version: NVIDIA UNIX {kind} for x86_64  {shape.driver}"
+        name = f"NVRM version: NVIDIA UNIX {kind} for {node.architecture}  {shape.driver}"
         files["proc/driver/nvidia/version"] = name
     return files
+
+
+def _cpuinfo(node: DemoHost) -> tuple[str, ...]:
+    """What Linux says of the first CPU, in the words of its architecture."""
+    if node.cpu_vendor in ARM_IMPLEMENTERS:
+        return (
+            "processor\t: 0",
+            f"CPU implementer\t: 0x{ARM_IMPLEMENTERS[node.cpu_vendor]:02x}",
+            f"CPU architecture: {node.cpu_family}",
+            f"CPU part\t: 0x{node.cpu_model:03x}",
+        )
+    return (
+        "processor\t: 0",
+        f"vendor_id\t: {node.cpu_vendor}",
+        f"cpu family\t: {node.cpu_family}",
+        f"model\t\t: {node.cpu_model}",
+        f"model name\t: {node.cpu_name}",
+        "flags\t\t: fpu lm",
+    )
 
 
 def _sockets(node: DemoHost) -> list[dict[str, str]]:
@@ -116,14 +126,14 @@ def _sockets(node: DemoHost) -> list[dict[str, str]]:
             cpus for cpus, at in zip(node.numa_cpus, node.numa_socket, strict=True) if at == socket
         ]
         first = own[0].partition("-")[0]
-        siblings = f"{first},{int(first) + threads}"
+        siblings = first if node.threads_per_core == 1 else f"{first},{int(first) + threads}"
         found.append({"socket": str(socket), "cpus": ",".join(own), "siblings": siblings})
     return found
 
 
 def _distances(node: DemoHost, number: int) -> list[int]:
     if len(node.numa_cpus) == 2:
-        return [NEAR if other == number else FAR_OF_TWO for other in range(2)]
+        return [NEAR if other == number else node.numa_far for other in range(2)]
     mine = node.numa_socket[number]
     return [
         NEAR if other == number else SAME_SOCKET if socket == mine else OTHER_SOCKET

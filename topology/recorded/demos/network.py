@@ -94,7 +94,7 @@ def software(shape: DemoShape) -> dict[str, Any]:
     """The versions that a look at files would find."""
     libraries = []
     if shape.nccl is not None:
-        folder = "/usr/lib/x86_64-linux-gnu"
+        folder = f"/usr/lib/{shape.node.architecture}-linux-gnu"
         libraries = [[f"{folder}/libnccl.so.2", f"libnccl.so.{shape.nccl}"]]
     files: dict[str, Any] = {}
     if shape.gpu.vendor == AMD.id:

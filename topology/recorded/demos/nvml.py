@@ -10,6 +10,16 @@ from .shape import DemoShape
 
 NOT_SUPPORTED = {"error": "NVMLError_NotSupported: Not Supported"}
 NOT_A_LINK = {"error": "NVMLError_InvalidArgument: Invalid Argument"}
+HIDDEN = {
+    "busIdLegacy": "FFFFFFF:FF:FF.0",
+    "domain": 0xFFFFFFFF,
+    "bus": 0xFF,
+    "device": 0xFF,
+    "pciDeviceId": 0xFFFFFFFF,
+    "pciSubSystemId": 0,
+    "busId": "FFFFFFFF:FF:FF.0",
+}
+"""What a driver says of the other end of a link that the host does not see."""
 HIDDEN_MIB = 625
 """Memory that the driver reserves for itself, MiB; an idle H200 shows 615."""
 _ANCESTORS = {"single": 10, "multiple": 20, "hostbridge": 30, "node": 40, "system": 50}
@@ -62,7 +72,7 @@ def _common(shape: DemoShape) -> dict[str, Any]:
         "nvmlDeviceGetVirtualizationMode": 0,
         "nvmlDeviceGetGspFirmwareVersion": shape.driver,
         "nvmlDeviceGetNumaNodeId": NOT_SUPPORTED,
-        "nvmlDeviceGetC2cModeInfoV": NOT_SUPPORTED,
+        "nvmlDeviceGetC2cModeInfoV": {"isC2cEnabled": 1} if shape.c2c else NOT_SUPPORTED,
         "nvmlDeviceGetEccMode": [1, 1],
         "nvmlDeviceGetMigMode": [0, 0] if model.architecture in (7, 9, 10) else NOT_SUPPORTED,
         "nvmlDeviceGetPersistenceMode": 1,
@@ -104,6 +114,16 @@ def _device(shape: DemoShape, gpu: Function) -> dict[str, Any]:
         "nvmlDeviceGetPciInfo_v3": pci,
         "cpu_affinity": _words(shape.node.numa_cpus[gpu.numa]),
         "mem_affinity": _words(str(gpu.numa)),
+    }
+
+
+def _c2c(shape: DemoShape) -> dict[str, Any]:
+    """The fields of the links to the CPU."""
+    if shape.c2c is None:
+        return {"NVML_FI_DEV_C2C_LINK_COUNT": {"ret": 3}}
+    return {
+        "NVML_FI_DEV_C2C_LINK_COUNT": {"value": shape.c2c.links},
+        "NVML_FI_DEV_C2C_LINK_GET_MAX_BW": {"value": shape.c2c.mbps},
     }
 
 
@@ -157,22 +177,23 @@ class _Wiring:
             "fabric": self._fabric(),
             "fields": {
                 "NVML_FI_DEV_NVLINK_LINK_COUNT": {"value": count} if count else {"ret": 3},
-                "NVML_FI_DEV_C2C_LINK_COUNT": {"ret": 3},
+                **_c2c(self.shape),
             },
         }
 
-    def _remotes(self, gpu: Function) -> list[tuple[Function, int]]:
-        """Where each link of a GPU ends, and the number of the link there."""
+    def _remotes(self, gpu: Function) -> list[tuple[Function | None, int]]:
+        """Where each link of a GPU ends, None out of sight, and the number of the link there."""
         nvlink = self.shape.nvlink
         if nvlink is None:
             return []
+        ends: list[tuple[Function | None, int]] = []
+        if nvlink.per_switch and not self.switches:
+            return [(None, number) for number in range(sum(nvlink.per_switch))]
         if nvlink.per_switch:
-            ends: list[tuple[Function, int]] = []
             for switch, links in zip(self.switches, nvlink.per_switch, strict=True):
                 ends.extend((switch, gpu.number * links + number) for number in range(links))
             return ends
         mesh = nvlink.mesh
-        ends = []
         for peer, links in enumerate(mesh[gpu.number]):
             before = sum(mesh[peer][: gpu.number])
             ends.extend((self.gpus[peer], before + number) for number in range(links))
@@ -195,7 +216,8 @@ class _Wiring:
                 continue
             links.append(
                 {"link": number, "state": 1, "version": nvlink.version,
-                 "remote_pci": pci_info(end), "remote_type": 2 if end.kind == "nvswitch" else 0,
+                 "remote_pci": HIDDEN if end is None else pci_info(end),
+                 "remote_type": 2 if end is None or end.kind == "nvswitch" else 0,
                  "cap0": 1,
                  "fields": {
                      "NVML_FI_DEV_NVLINK_GET_STATE": {"value": 1},
@@ -242,6 +264,11 @@ class _Wiring:
         )
 
     def _fabric(self) -> dict[str, Any]:
+        domain = self.shape.domain
+        if domain is not None:
+            cluster = [0] * 15 + [domain.cluster]
+            state = {"status": 0, "cliqueId": domain.clique, "state": 3, "healthMask": 0}
+            return {"clusterUuid": cluster, **state}
         # Registration with a fabric exists from Hopper on.
         if not self.switches or self.shape.gpu.architecture < 9:
             return NOT_SUPPORTED

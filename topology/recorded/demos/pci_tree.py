@@ -9,7 +9,7 @@ import msgspec
 from ...hardware.vendors import AMD, BY_ID
 from .shape import Adapter, DemoShape, RootPort
 
-PORT_IDS = {"GenuineIntel": "8086:352a", "AuthenticAMD": "1022:14ab"}
+PORT_IDS = {"GenuineIntel": "8086:352a", "AuthenticAMD": "1022:14ab", "ARM": "10de:22b1"}
 MANY_PORTS = 31
 """Most ports of a root complex, which is itself the first of the 32 devices of its bus."""
 SWITCH_IDS = {8.0: "10b5:8796", 16.0: "1000:c010", 32.0: "1000:c030"}
@@ -93,6 +93,10 @@ class _Below:
 
     def __init__(self, shape: DemoShape, slot: RootPort, buses: _Buses) -> None:
         self.shape, self.slot, self.buses = shape, slot, buses
+        self.switch_id = SWITCH_IDS[slot.gts]
+        if len(slot.switch) == 1:  # an adapter's own switch has nothing else below it
+            adapter = shape.nic if slot.switch[0].startswith("nic") else shape.ethernet
+            self.switch_id = adapter.pcie_bridge or self.switch_id
 
     def port(self, address: str) -> Iterator[Function]:
         slot = self.slot
@@ -128,7 +132,7 @@ class _Below:
         return _Facts.of(self.shape, kind, self.slot.gts).width
 
     def _bridge(self, address: str, parent: str, kind: str, width_now: int) -> Function:
-        ids = SWITCH_IDS[self.slot.gts]
+        ids = self.switch_id
         if kind == "root port":
             ids = PORT_IDS[self.shape.node.cpu_vendor]
         return Function(
@@ -176,5 +180,5 @@ class _Facts(msgspec.Struct, frozen=True):
         if kind == "nvme":
             return cls("144d:a824", "144d:aa1e", "nvme", min(slot_gts, 16.0), 4)
         adapter: Adapter = shape.nic if kind == "nic" else shape.ethernet
-        lanes = 16 if kind == "nic" else 4
+        lanes = adapter.lanes or (16 if kind == "nic" else 4)
         return cls(adapter.pci_id, "15b3:0000", adapter.driver, adapter.gts, lanes)

@@ -62,9 +62,25 @@ class NvLinks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     raw_mbps: int
     """Raw rate of one link one way, MB/s, as the driver gives it."""
     per_switch: tuple[int, ...] = ()
-    """Links from each GPU to each switch."""
+    """Links from each GPU to each switch; of a rack, no host sees the switches."""
     mesh: tuple[tuple[int, ...], ...] = ()
     """Row i, column j: links between GPU i and GPU j."""
+
+
+class ChipToChip(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """NVLink-C2C from each GPU to its CPU, as the driver says it."""
+
+    links: int
+    mbps: int
+    """Of one link, one way."""
+
+
+class NvlinkDomain(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The rack whose NVLinks the GPUs share with those of other hosts."""
+
+    cluster: int
+    """Number in place of the cluster's UUID, which is invented."""
+    clique: int
 
 
 class XgmiMesh(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -104,6 +120,10 @@ class Adapter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     firmware: str = ""
     interface: str = ""
     """Pattern of the kernel's name, with {index}."""
+    lanes: int | None = None
+    """Of its slot; None: sixteen for a fast NIC, four for the host's own."""
+    pcie_bridge: str = ""
+    """PCI id of the switch that the adapter itself has above it; "" where it has none."""
     verbs: bool = True
     """Whether the kernel has an RDMA device for the NIC; it has none for a Slingshot NIC."""
 
@@ -146,6 +166,10 @@ class DemoHost(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     numa_socket: tuple[int, ...]
     numa_memory_gib: int
     kernel: str = "6.8.0-60-generic"
+    threads_per_core: int = 2
+    architecture: str = "x86_64"
+    numa_far: int = 21
+    """NUMA distance of two sockets with one node each."""
     modules: tuple[str, ...] = ()
 
 
@@ -164,6 +188,8 @@ class DemoShape(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     ethernet: Adapter
     nvlink: NvLinks | None = None
     xgmi: XgmiMesh | None = None
+    c2c: ChipToChip | None = None
+    domain: NvlinkDomain | None = None
     fault: tuple[Fault, ...] = ()
     idle: tuple[int, ...] = ()
     """Numbers of the GPUs that are idle."""

@@ -19,6 +19,7 @@ from tests.support.snapshots import demo_node, gpus_of
 NAMES = demo.names()
 REQUIRED = {
     "dgx-1v",
+    "gb200-nvl72-tray",
     "hgx-a100-8",
     "hgx-h100-8",
     "mi250x-8",
@@ -252,3 +253,23 @@ def test_a_demo_is_made_quickly() -> None:
         demo.moving("hgx-h100-8", tick)
     # About 0.2 ms each; the limit leaves room for a busy machine.
     assert (time.perf_counter() - started) / 20 < 0.01
+
+
+def test_a_tray_of_gb200_has_coherent_cpus_and_switches_out_of_sight() -> None:
+    machine = demo_node("gb200-nvl72-tray").snapshot.machine
+    addresses = ["0008:01:00.0", "0009:01:00.0", "0018:01:00.0", "0019:01:00.0"]
+    assert [gpu.address for gpu in machine.gpus] == addresses
+    for gpu in machine.gpus:
+        assert gpu.c2c_enabled
+        assert gpu.c2c_gbs == pytest.approx(223.56)
+        assert len(gpu.nvlinks) == 18
+        assert {link.remote_kind for link in gpu.nvlinks} == {"nvswitch"}
+        assert {link.remote_address for link in gpu.nvlinks} == {None}
+    assert machine.host is not None
+    assert (machine.host.architecture, machine.host.cpu_vendor) == ("aarch64", "ARM")
+    nics = [device.address for device in machine.pci if device.kind == "nic"]
+    assert nics == [
+        f"{domain}:03:00.0" for domain in ("0000", "0002", "0006", "0010", "0012", "0016")
+    ]
+    ids = {device.device_id for device in machine.pci if device.kind == "switch upstream"}
+    assert ids == {0x1979, 0x197B}  # the adapters' own switches, none of a board
