@@ -1,8 +1,12 @@
-"""The verdict of NVIDIA Health Validation on a node: one JSON object.
+"""The verdict of NVIDIA Health Validation on a node: one JSON object for each run.
 
-docs.nvidia.com/health-validation, "Verdict Schema" and FAQ: `overall_severity` is PASS, INFO,
-WARNING, CRITICAL (take the node out) or UNKNOWN; `affected_components` list the checks that did not
-pass, with `check_ids`, `entities`, `category` and `max_severity`.
+Documented (docs.nvidia.com/health-validation, "Verdict Schema", "FAQ", "Integrating into a GPU
+cluster"): `overall_severity` is PASS, INFO, WARNING (the node may stay in service), CRITICAL (take
+it out) or UNKNOWN (its health could not be assessed); each of `affected_components` has
+`check_ids`, `entities`, `category` and `max_severity`.
+
+Not documented there is whether and where a verdict names its node: some likely fields are looked
+at, else the file's name counts. Another severity, and fields of another type, are quoted as text.
 """
 
 from __future__ import annotations
@@ -16,8 +20,8 @@ from .record import NodeFinding, one_line
 
 _SEVERITIES = {"CRITICAL": BROKEN, "WARNING": SLOW, "UNKNOWN": CANNOT_TELL}
 _WELL = ("PASS", "INFO")
-_SIGN = b'"overall_severity"'
-_HOSTS = ("node_name", "hostname", "host")
+_SIGN, _PARTS = b'"overall_severity"', "affected_components"
+_HOSTS = ("node_name", "hostname", "host", "node")
 _MOST = 20
 
 
@@ -31,27 +35,37 @@ def read_verdict(data: bytes) -> tuple[str | None, list[NodeFinding]] | None:
         return None
     if not isinstance(document, dict):
         return None
-    severity = str(document.get("overall_severity")).upper()
+    said = document.get("overall_severity")
+    severity = str(said).upper()
     if severity in _WELL:
         return _host(document), []
-    if severity not in _SEVERITIES:
+    parts = document.get(_PARTS)
+    if severity not in _SEVERITIES and parts is None:
+        # Other programs have a field of that name too.
         return None
-    parts = document.get("affected_components")
-    found = [
-        NodeFinding(
-            id="health-validation",
-            severity=_SEVERITIES[level],
-            title=_title(part, level),
-        )
-        for part in (parts if isinstance(parts, list) else [])[:_MOST]
-        if isinstance(part, dict)
-        and (level := str(part.get("max_severity")).upper()) in _SEVERITIES
-    ]
+    found = [_part(part) for part in (parts if isinstance(parts, list) else [])[:_MOST]]
+    named = [item for item in found if item is not None]
     whole = NodeFinding(
-        id="health-validation", severity=_SEVERITIES[severity], title=f"verdict {severity}"
+        id="health-validation",
+        severity=_SEVERITIES.get(severity, CANNOT_TELL),
+        title=one_line(f"verdict {said}", 120),
     )
-    worst = any(item.severity == whole.severity for item in found)
-    return _host(document), found if worst else [whole, *found]
+    worst = any(item.severity == whole.severity for item in named)
+    return _host(document), named if worst else [whole, *named]
+
+
+def _part(part: object) -> NodeFinding | None:
+    """What is wrong with one category; None where nothing is."""
+    if not isinstance(part, dict):
+        return None
+    level = str(part.get("max_severity")).upper()
+    if level in _WELL:
+        return None
+    return NodeFinding(
+        id="health-validation",
+        severity=_SEVERITIES.get(level, CANNOT_TELL),
+        title=_title(part, level),
+    )
 
 
 def _title(part: dict[str, Any], level: str) -> str:
@@ -61,7 +75,9 @@ def _title(part: dict[str, Any], level: str) -> str:
 
 
 def _words(value: object) -> str:
-    return ", ".join(str(item) for item in value[:6]) if isinstance(value, list) else ""
+    if isinstance(value, list):
+        return ", ".join(str(item) for item in value[:6])
+    return "" if value is None else str(value)
 
 
 def _host(document: dict[str, Any]) -> str | None:

@@ -88,6 +88,16 @@ def test_the_verdict_of_health_validation_is_said() -> None:
     assert read_verdict(b'{"overall_severity": "spicy"}') is None
 
 
+def test_what_is_not_documented_is_quoted_and_proves_nothing() -> None:
+    part = '{"max_severity": "Odd", "category": 7, "check_ids": "one", "entities": [3]}'
+    text = f'{{"overall_severity": "Spicy", "affected_components": [{part}, 5]}}'
+    assert titles(text.encode()) == [("cannot-tell", "ODD in 7: one at 3")]
+    text = '{"overall_severity": 5, "affected_components": "none"}'
+    assert titles(text.encode()) == [("cannot-tell", "verdict 5")]
+    named = read_verdict(b'{"overall_severity": "PASS", "node": "g7.site"}')
+    assert named == ("g7", [])
+
+
 @pytest.mark.parametrize("name", ["g3.json", "g3.log"])
 def test_a_file_without_a_name_in_it_is_of_the_node_in_its_name(tmp_path: Path, name: str) -> None:
     text = json.dumps(VERDICT)

@@ -39,6 +39,8 @@ class Attempt:
             self._next_channel = self._from_nics
         else:
             self._next_channel = self._from_head if draft.pattern == NVLS else self._from_gpus
+        self._counted: list[list[int]] | None = None
+        self._links = 0
         self.most_gbs = 0.0
         """The widest graph that was completed, better or not."""
 
@@ -183,9 +185,15 @@ class Attempt:
         return (
             self._field.version.counts_links
             and channels == best.channels
-            and direct_links(self._field, best.orders)
-            < direct_links(self._field, self._walk.orders[:channels])
+            and self._best_links() < direct_links(self._field, self._walk.orders[:channels])
         )
+
+    def _best_links(self) -> int:
+        """Those of the best graph, counted once for each."""
+        if self._counted is not self._best.orders:
+            self._counted = self._best.orders
+            self._links = direct_links(self._field, self._counted)
+        return self._links
 
     def _keep(self, channels: int, hops: int) -> None:
         walk, best = self._walk, self._best
@@ -201,10 +209,11 @@ def direct_links(field: Field, orders: Sequence[Sequence[int]]) -> int:
 
     RCCL's search.cc:ncclTopoCountXGMI.
     """
+    direct = field.direct
     count = 0
     for order in orders:
-        for place, gpu in enumerate(order):
-            other = order[(place + 1) % len(order)]
-            links = field.gpus[gpu].paths["GPU"][other].links
-            count += len(links) == 1 and links[0].kind == "NVL"
+        before = order[-1]
+        for gpu in order:
+            count += direct[before][gpu]
+            before = gpu
     return count

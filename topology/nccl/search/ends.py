@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache, partial
+
 from .draft import BALANCED_TREE, RING, TREE, GraphDraft
 from .field import Field, Way
 from .nics import EVERY
@@ -28,7 +31,7 @@ class Ends:
             bool(draft.cross_nic) if field.version.cross_nic == 1 else self._ring_crosses()
         ) and field.version.cross_pairs
         self._firsts: dict[tuple[int, int], list[End]] = {}
-        self._lasts: dict[tuple[int, int, int, int], list[End]] = {}
+        self._lasts: dict[tuple[int, int, int], Callable[[int], list[End]]] = {}
         self._fit: dict[tuple[int, int, int], frozenset[int]] = {}
         self._listed: dict[int, frozenset[int]] = {}
 
@@ -63,19 +66,25 @@ class Ends:
         `start`, `last_start`: where this channel and the one before started; `left_by`: the
         NIC that the first GPU of a balanced tree took, NOWHERE for the first itself.
         """
-        key = (gpu, start, last_start if self._pairs else NOWHERE, left_by)
+        return self.lasts_of(start, last_start, left_by)(gpu)
+
+    def lasts_of(self, start: int, last_start: int, left_by: int) -> Callable[[int], list[End]]:
+        """`lasts` of one channel: asked once, where many GPUs may be the last."""
+        key = (start, last_start if self._pairs else NOWHERE, left_by)
         found = self._lasts.get(key)
         if found is None:
-            fitting = self._fitting(*key[1:])
-            listed = self._field.nics.to_try(self._draft.type_inter, gpu)
-            if len(fitting) < 2:
-                listed = tuple(fitting & self._listed_for(gpu))
-            found = self._lasts[key] = [
-                (net, *way)
-                for net in listed
-                if net in fitting and (way := self._out.leave(gpu, net)) is not None
-            ]
+            found = self._lasts[key] = cache(partial(self._lasts_from, self._fitting(*key)))
         return found
+
+    def _lasts_from(self, fitting: frozenset[int], gpu: int) -> list[End]:
+        listed = self._field.nics.to_try(self._draft.type_inter, gpu)
+        if len(fitting) < 2:
+            listed = tuple(fitting & self._listed_for(gpu))
+        return [
+            (net, *way)
+            for net in listed
+            if net in fitting and (way := self._out.leave(gpu, net)) is not None
+        ]
 
     def _listed_for(self, gpu: int) -> frozenset[int]:
         known = self._listed.get(gpu)

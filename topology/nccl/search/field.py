@@ -130,6 +130,14 @@ class Field:
         return types == [list(back) for back in zip(*types, strict=True)]
 
     @cached_property
+    def direct(self) -> list[list[bool]]:
+        """Whether the way from a GPU to another is one link of NVLink or xGMI, by both."""
+        return [
+            [len(path.links) == 1 and path.links[0].kind == "NVL" for path in gpu.paths["GPU"]]
+            for gpu in self.gpus
+        ]
+
+    @cached_property
     def gpu_types(self) -> list[int]:
         """The path types between different GPUs that exist, nearest first."""
         return sorted(

@@ -79,8 +79,9 @@ class Tried:
     def _nothing_new(self, made: Made, draft: GraphDraft, best: GraphDraft) -> bool:
         """Whether the channels of an attempt, found again, could no longer beat the best."""
         theirs = to_beat(draft, best, self._field.version.cross_share)
-        if made.most_gbs != theirs:
-            return made.most_gbs < theirs
+        if made.most_gbs != theirs or not made.most_gbs:
+            # Without a whole graph there is nothing that could win by its links or hops either.
+            return made.most_gbs <= theirs
         if self._field.version.counts_links:
             return False
         # As wide as the best they win by hops alone, and only with a label not yet compared.

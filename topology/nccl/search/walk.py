@@ -110,7 +110,10 @@ class ChannelWalk:
         mask = 0 if back < 0 else self._field.orders.pci_mask
         on_the_way = FREE if back < 0 else AWAY
         away, home = ways.next_of(on_the_way, net), ways.next_of(TOWARDS_NIC, net)
-        stack: list[tuple[Iterator[Hop], Hop, int, int]] = []
+        ends_at_nic = back == last > 0
+        if ends_at_nic:
+            lasts = self._nic_ends.lasts_of(net, self._last_start(), NOWHERE)
+        stack: list[tuple[Iterator[Hop], int, int, int]] = []
         step += 1
         while True:
             known, towards = (home, TOWARDS_NIC) if step == back else (away, on_the_way)
@@ -132,7 +135,19 @@ class ChannelWalk:
                         return
                     self.left -= 1
                     order[step] = other
-                    if step == back:
+                    if ends_at_nic and step == last:
+                        ended = hops + crossed
+                        for end, more, links in lasts(other):
+                            whole = after + more
+                            guard = ledger.guard
+                            if (ledger.full - whole) & guard != guard:
+                                continue
+                            self.ends[self.channel] = end
+                            if self.left <= 0:
+                                break
+                            self.left -= 1
+                            self._complete(whole, ended + links)
+                    elif step == back:
                         self._to_nics(other, step, after, used | bit, hops + crossed, None)
                     elif step != last:
                         break
@@ -143,14 +158,17 @@ class ChannelWalk:
                 else:
                     if not stack:
                         return
-                    untried, hop, used, hops = stack.pop()
+                    untried, state, used, hops = stack.pop()
                     step -= 1
-                    state -= ways.need(order[step - 1], hop)
                     continue
                 break
-            stack.append((untried, hop, used, hops))
+            stack.append((untried, state, used, hops))
             state, used, hops, gpu = after, used | bit, hops + crossed, other
             step += 1
+
+    def _last_start(self) -> int:
+        """The NIC by which the other channel of a pair came in."""
+        return self.starts[self.channel - 1] if self.channel & 1 else NOWHERE
 
     def _to_nics(
         self,
@@ -167,8 +185,7 @@ class ChannelWalk:
         balanced = self._draft.pattern == BALANCED_TREE
         back = 1 if balanced and step == 0 else NOWHERE
         left_by = self.ends[channel] if balanced and step else NOWHERE
-        last_start = self.starts[channel - 1] if channel & 1 else NOWHERE
-        for net, need, crossed in self._nic_ends.lasts(gpu, start, last_start, left_by):
+        for net, need, crossed in self._nic_ends.lasts(gpu, start, self._last_start(), left_by):
             after = state + need
             if not self._ledger.fits(after):
                 continue
