@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from statistics import median
 
 from ..diagnosis.finding import BROKEN, NOTICE, SEVERITIES, SLOW
 from ..model.page import Evidence, Fix
@@ -18,6 +19,9 @@ from .section import CATEGORIES
 
 LEAST = 3
 SHARE = 2 / 3
+TOLERANCE = 0.02
+"""Of sizes: kernel and firmware keep up to about 1 % more or less for themselves, and one lost
+module of 32 takes 3 %."""
 NOT_SET = "not set"
 MOST_WORDS = 160
 
@@ -30,6 +34,7 @@ HARM: dict[str, tuple[str, str]] = {
     "ECC": (SLOW, "ECC costs memory bandwidth on some GPUs, and its absence hides errors."),
     "MIG": (BROKEN, "A job finds other GPUs there than on the other nodes."),
     "compute mode": (SLOW, "A second process on a GPU may be refused there."),
+    "locked memory": (SLOW, "RDMA may fail to register memory there."),
     "power limit": (SLOW, "Its GPUs are slower under load, and all others wait for them."),
     "highest SM clock": (SLOW, "Its GPUs compute more slowly, and all others wait for them."),
     "highest memory clock": (SLOW, "Its GPUs have slower memory, and all others wait for them."),
@@ -62,6 +67,9 @@ def differences(nodes: Mapping[str, NodeReport]) -> list[FleetFinding]:
     families = grouped(nodes, lambda report: _family(report.product))
     for hosts in families.values():
         found += _fewer({host: nodes[host] for host in hosts})
+    for product, hosts in shapes.items():
+        if product:
+            found += _sizes([nodes[host] for host in hosts])
     for category in CATEGORIES:
         wide = shapes if category in ("hardware", "wiring") else families
         for hosts in wide.values():
@@ -114,6 +122,53 @@ def _fewer(nodes: Mapping[str, NodeReport]) -> list[FleetFinding]:
             fix=[Fix(text="Look which GPU is gone", command="nvidia-smi -L; dmesg | grep -i xid")],
         )
     ]
+
+
+def _sizes(reports: Sequence[NodeReport]) -> list[FleetFinding]:
+    """Nodes with less or more of something than most; a little less or more is none."""
+    found = []
+    for what in dict.fromkeys(name for report in reports for name, _ in report.sizes):
+        values = {
+            report.host: value for report in reports for name, value in report.sizes if name == what
+        }
+        middle = median(values.values())
+        apart = TOLERANCE * middle
+        less = [host for host, value in values.items() if value < middle - apart]
+        more = [host for host, value in values.items() if value > middle + apart]
+        alike = len(values) - len(less) - len(more)
+        if alike < LEAST - 1 or len(values) < LEAST or alike < SHARE * len(values):
+            continue
+        usual = f"{alike} of {len(values)} have {middle:.0f} GiB"
+        for hosts, severity in ((less, SLOW), (more, NOTICE)):
+            if hosts:
+                sizes = sorted(values[host] for host in hosts)
+                ends = dict.fromkeys(f"{size:.0f}" for size in (sizes[0], sizes[-1]))
+                found.append(
+                    finding(
+                        "hardware-differs",
+                        severity,
+                        COMPARED,
+                        f"{what} {' to '.join(ends)} GiB where {usual}",
+                        hosts,
+                        evidence=[
+                            Evidence(
+                                what=host,
+                                value=f"{values[host]:.1f} GiB; {usual}",
+                                source="file of the node",
+                            )
+                            for host in hosts
+                        ],
+                        disproof="the same size on this node and on the others",
+                        consequence="A job that needs what the others have ends there, and a lost "
+                        "memory module slows all copies through the host."
+                        if severity == SLOW
+                        else _CATEGORY["hardware"],
+                        fix=[
+                            Fix(text="Count its memory modules", command="sudo dmidecode -t memory")
+                        ],
+                    )
+                )
+    return found
 
 
 def _category(category: str, reports: Sequence[NodeReport]) -> list[FleetFinding]:

@@ -222,13 +222,19 @@ def _host_settings(found: Facts, host: Host) -> None:
     _put(found, "NUMA balancing", _switch(host.numa_balancing))
     if host.cpu_governors:
         found["CPU governor"] = ", ".join(sorted({name for name, _ in host.cpu_governors}))
-    for what, field in (("locked memory", "memlock_bytes"), ("open files", "open_files_limit")):
-        value = getattr(host, field)
-        _put(found, what, value if value is not None else host.why(field))
+    _put(found, "locked memory", _limit(host, "memlock_bytes", 1024, " KiB"))
+    _put(found, "open files", _limit(host, "open_files_limit", 1, ""))
     if host.memory_peers is not None:
         found["memory peers"] = " ".join(sorted(host.memory_peers)) or "none"
     if host.nvidia_registry:
         found["registry keys of the driver"] = " ".join(host.nvidia_registry)
+
+
+def _limit(host: Host, field: str, unit: int, name: str) -> str | None:
+    value = getattr(host, field)
+    if value is None:  # any other reason says that it was not read
+        return "unlimited" if host.why(field) == "unlimited" else None
+    return f"{value // unit}{name}"
 
 
 def _environment(variables: Iterable[EnvironmentVariable]) -> Facts:

@@ -16,7 +16,6 @@ from .section import FleetFigure
 MOST_FIGURES = 120
 """As many kinds of figures as a file holds; the probes of a check give about thirty."""
 PAIR, DEVICE, NODE = "pair", "GPU", "node"
-HOST_MEMORY = "memory of the host"
 
 
 def figures_of(
@@ -27,19 +26,6 @@ def figures_of(
     Of a curve over message sizes the largest size stands for all: there a bandwidth shows what the
     links can do.
     """
-    return (*_of_host(snapshot), *_measured(snapshot, prediction))
-
-
-def _of_host(snapshot: NodeSnapshot) -> tuple[FleetFigure, ...]:
-    """What is counted and differs a little between equal nodes, by kernel and firmware."""
-    host = snapshot.machine.host
-    if host is None or not host.memory_bytes or host.memory_bytes < 0:
-        return ()
-    value = _short(host.memory_bytes / 2**30)
-    return (FleetFigure(key=HOST_MEMORY, kind=NODE, unit="GiB", value=value, worst=value),)
-
-
-def _measured(snapshot: NodeSnapshot, prediction: Prediction | None) -> tuple[FleetFigure, ...]:
     usable = [
         figure
         for figure in snapshot.measurements

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from ..model.snapshot import NodeSnapshot
 from ..nccl.prediction import Prediction
 from ..node import Node
 from .facts import digest, digests_of, facts_of, machine_digest, product_of
 from .figures import figures_of
 from .section import FleetSection, Origin
+
+HOST_MEMORY = "memory of the host"
 
 
 def section_of(
@@ -32,8 +35,16 @@ def section_of(
         written_at=written_at,
         product=product_of(snapshot.machine),
         facts=facts,
+        sizes=_sizes(snapshot),
         digests=digests_of(facts),
         figures=figures_of(snapshot, prediction),
         simulated=snapshot.is_demo or snapshot.simulated,
         snapshot=snapshot if with_snapshot else None,
     )
+
+
+def _sizes(snapshot: NodeSnapshot) -> dict[str, float]:
+    host = snapshot.machine.host
+    if host is None or not host.memory_bytes or host.memory_bytes < 0:
+        return {}
+    return {HOST_MEMORY: round(host.memory_bytes / 2**30, 1)}

@@ -7,6 +7,7 @@ import os
 import stat
 import zlib
 from array import array
+from collections.abc import Iterator
 from pathlib import PurePath
 
 import msgspec
@@ -21,7 +22,7 @@ SCHEMA = "gputop.check/1"
 MOST_FILE_BYTES = 8 * 1024 * 1024
 MOST_UNPACKED_BYTES = 32 * 1024 * 1024
 """A node of 128 GPUs with its snapshot takes 4 MB unpacked."""
-MOST_FINDINGS, MOST_FIGURES = 200, 200
+MOST_FINDINGS, MOST_FIGURES, MOST_SIZES = 200, 200, 20
 _LONGEST = 300
 _SUFFIXES = (".json.gz", ".json", ".gz")
 _GZIP = b"\x1f\x8b"
@@ -54,6 +55,7 @@ class _Section(msgspec.Struct):
     written_at: float | None = None
     product: str = ""
     facts: dict[str, msgspec.Raw] = {}
+    sizes: dict[str, float] = {}
     figures: list[_Figure] = []
     simulated: bool = False
     redacted: bool = False
@@ -235,6 +237,7 @@ def _node(name: str, data: bytes, modified: float, shared: Interned) -> NodeRepo
         machine=section.machine,
         product=shared.one(one_line(section.product, 200)),
         facts=facts if found.fleet is not None else (),
+        sizes=shared.one(tuple(_sizes(section))),
         findings=tuple(
             shared.one(
                 NodeFinding(
@@ -253,6 +256,12 @@ def _node(name: str, data: bytes, modified: float, shared: Interned) -> NodeRepo
         redacted=section.redacted,
         simulated=section.simulated,
     )
+
+
+def _sizes(section: _Section) -> Iterator[tuple[str, float]]:
+    for what, value in list(section.sizes.items())[:MOST_SIZES]:
+        if math.isfinite(value) and value > 0:
+            yield one_line(what, 80), value
 
 
 def _kind(figure: _Figure) -> FigureKind:

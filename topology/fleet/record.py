@@ -66,6 +66,8 @@ class NodeReport(msgspec.Struct, frozen=True, kw_only=True):
     product: str = ""
     facts: tuple[dict[str, str], ...] = ()
     """Facts of each of CATEGORIES; () where an older gputop wrote none. Equal nodes share them."""
+    sizes: tuple[tuple[str, float], ...] = ()
+    """What and how many GiB, compared with a tolerance."""
     findings: tuple[NodeFinding, ...] = ()
     """Broken, slow and cannot tell; not what is a notice or by design."""
     kinds: tuple[FigureKind, ...] = ()

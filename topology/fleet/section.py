@@ -68,6 +68,9 @@ class FleetSection(msgspec.Struct, frozen=True, kw_only=True):
     facts: dict[str, dict[str, str]] = {}
     """Category -> what -> value. What could not be read is left out: it is unknown, not
     different."""
+    sizes: dict[str, float] = {}
+    """What -> GiB, where equal nodes differ a little by kernel and firmware; compared with a
+    tolerance."""
     digests: dict[str, str] = {}
     """Category -> digest of its facts; equal digests mean equal facts."""
     figures: tuple[FleetFigure, ...] = ()

@@ -75,9 +75,7 @@ class FiguresTab:
         # Without the probe, whose name the panel has: "write bandwidth NV18".
         _, _, quantity = clean(strip.figure.key, 120).partition(" ")
         kind = clean(strip.figure.kind, 40)
-        if not quantity or quantity.startswith("of "):
-            quantity = clean(strip.figure.key, 120)  # "memory of the host" names no probe
-        name = quantity.replace("_", " ")
+        name = (quantity or clean(strip.figure.key, 120)).replace("_", " ")
         name += "" if kind in ("GPU", "node") else f" {kind}"
         if not self._several:
             return name

@@ -16,6 +16,20 @@ FOLDER = ROOT / "recipes" / "kubernetes"
 CONTAINER = {"name", "image", "command", "env", "resources", "volumeMounts"}
 
 
+FIELDS = {
+    "Job": {
+        "activeDeadlineSeconds", "backoffLimit", "backoffLimitPerIndex", "completionMode",
+        "completions", "parallelism", "template", "ttlSecondsAfterFinished",
+    },
+    "DaemonSet": {"selector", "template", "updateStrategy"},
+    "pod": {
+        "affinity", "containers", "nodeSelector", "restartPolicy", "runtimeClassName",
+        "terminationGracePeriodSeconds", "tolerations", "volumes",
+    },
+}  # fmt: skip
+"""Fields of their `spec` in the API of Kubernetes, among them all that the recipes have."""
+
+
 def recipe(name: str) -> dict[str, Any]:
     (found,) = yaml.safe_load_all((FOLDER / name).read_text())
     assert isinstance(found, dict)
@@ -41,11 +55,24 @@ def checked_container(pod: dict[str, Any]) -> str:
 
 @pytest.mark.parametrize("name", ["fleet-job.yaml", "fleet-daemonset.yaml"])
 def test_options_are_those_of_the_command(name: str) -> None:
-    words = shlex.split(checked_container(recipe(name)["spec"]["template"]["spec"]))
-    known = {option for parameter in check.params for option in parameter.opts}
-    given = itertools.takewhile(lambda word: word != "||", words[words.index("check") + 1 :])
-    options = {word for word in given if word.startswith("-")}
-    assert {"-o", "--deadline"} <= options <= known
+    line = checked_container(recipe(name)["spec"]["template"]["spec"]).replace(";", " ; ")
+    words = shlex.split(line)
+    after = words[words.index("check") + 1 :]
+    given = itertools.takewhile(lambda word: word not in ("||", ";"), after)
+    # As the command itself reads them.
+    found = check.make_context("check", list(given)).params
+    assert (found["quick"], found["output"]) == (True, "/checks/%n.json.gz")
+    assert 0 < found["deadline"] <= 60
+
+
+@pytest.mark.parametrize("name", ["fleet-job.yaml", "fleet-daemonset.yaml"])
+def test_no_field_is_misspelt(name: str) -> None:
+    found = recipe(name)
+    assert found.keys() == {"apiVersion", "kind", "metadata", "spec"}
+    assert found["spec"].keys() <= FIELDS[found["kind"]]
+    template = found["spec"]["template"]
+    assert template.keys() == {"metadata", "spec"}
+    assert template["spec"].keys() <= FIELDS["pod"]
 
 
 def test_the_job_takes_each_node_once_and_outlives_a_lost_one() -> None:

@@ -81,8 +81,8 @@ def test_figures_are_their_middle_and_their_worst(healthy: NodeSnapshot) -> None
         Measurement(probe="gemm", quantity="gemm", unit="TFLOP/s", src=gpus[0], value=float("nan"))
     )
     made = section(msgspec.structs.replace(healthy, measurements=tuple(figures)))
-    memory, found = made.figures
-    assert (memory.key, memory.unit, memory.value) == ("memory of the host", "GiB", 2048.0)
+    (found,) = made.figures
+    assert made.sizes == {"memory of the host": 2048.0}
     assert (found.key, found.kind, found.count) == ("p2p write_bandwidth", "NV18", 56)
     assert (found.value, found.worst, found.at) == (390.0, 200.0, "GPU3 to GPU5")
     assert found.low is not None

@@ -117,6 +117,38 @@ def test_a_figure_stands_out_beyond_noise_alone(folder: Path) -> None:
     assert copy.evidence[0].what == "g4 GPU1 to GPU2"
 
 
+@pytest.mark.parametrize(
+    ("gib", "said"),
+    [
+        (2046.0, []),
+        (1984.0, [("slow", "g5", "memory of the host 1984 GiB where 7 of 8 have 2048 GiB")]),
+        (2304.0, [("notice", "g5", "memory of the host 2304 GiB where 7 of 8 have 2048 GiB")]),
+    ],
+)
+def test_memory_of_the_host_has_a_tolerance(
+    folder: Path, gib: float, said: list[tuple[str, str, str]]
+) -> None:
+    made = node("g5")
+    made["fleet"]["sizes"] = {"memory of the host": gib}
+    put(folder, made)
+    found = read(folder)
+    assert [(item.severity, item.folded, item.title) for item in found.findings] == said
+    assert len(found.groups) == 1
+
+
+def test_how_long_a_start_takes_makes_nobody_odd(folder: Path) -> None:
+    for number, host in enumerate(EIGHT):
+        made = node(host)
+        seconds = 90.0 if number == 3 else 9.0 + number / 10
+        made["fleet"]["figures"].append(
+            {"key": "launch first_use", "kind": "GPU", "unit": "s", "value": 9.0, "worst": seconds}
+        )
+        put(folder, made)
+    found = read(folder)
+    assert found.findings == ()
+    assert [strip.limit for strip in found.strips if strip.figure.unit == "s"] == [None]
+
+
 def test_a_fleet_that_is_equally_slow_is_slow(tmp_path: Path) -> None:
     for host in EIGHT:
         made = calls_itself(node(host), "slow", "gemm-low", "GPUs compute at half their speed")
