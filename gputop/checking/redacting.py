@@ -1,4 +1,4 @@
-"""A check's document without names, with the same stand-ins in all files of a fleet.
+"""Documents of checks and of pairs without names, with the same stand-ins in all files of a fleet.
 
 A stand-in is made from the name and a secret key (HMAC-SHA256). Who has the files and not the key
 cannot find the name by trying names; who has the key can. Without a key nothing would be hidden:
@@ -8,6 +8,8 @@ names of hosts are short and can be guessed.
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -49,6 +51,43 @@ def redacted_document(document: dict[str, Any], answer: Answer) -> tuple[dict[st
             }
         made["fleet"] = fleet
     return made, host
+
+
+class HostNames:
+    """Stand-ins for the hosts of a pair, the same as in the files of checks."""
+
+    def __init__(self) -> None:
+        """Raises Exit without a key."""
+        self._redactor = Redactor(_key())
+
+    def of(self, host: str) -> str:
+        """The stand-in of a host."""
+        return self._redactor.stand_in("host", host)
+
+    def hide(self, document: dict[str, Any], hosts: Sequence[str]) -> dict[str, Any]:
+        """The document of a pair without these names, addresses and paths, and without its job."""
+        job = document.get("job")
+        known = {host: self.of(host) for host in hosts}
+        made: dict[str, Any] = replaced(_renamed(document, known), self._redactor)
+        if job is not None:
+            made["job"] = self._redactor.stand_in("stand-in", job)
+        return {**made, "redacted": True}
+
+
+def _renamed(value: Any, known: Mapping[str, str]) -> Any:
+    """The same with other names; short ones too, which stand as whole words alone."""
+    if isinstance(value, dict):
+        return {name: _renamed(member, known) for name, member in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_renamed(member, known) for member in value]
+    if not isinstance(value, str):
+        return value
+    if value in known:
+        return known[value]
+    for name, stand_in in known.items():
+        if name in value:
+            value = re.sub(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", stand_in, value)
+    return value
 
 
 def _value(name: str, value: str, redactor: Redactor) -> str:

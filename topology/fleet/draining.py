@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -15,6 +16,8 @@ from .hosts import fold
 _WORD = re.compile(r"[^A-Za-z0-9_-]")
 _MOST_IDS = 3
 _LONGEST_REASON = 100
+_LONGEST_LIST = 30_000
+"""Letters; Linux takes 128 KiB for one word of a command."""
 SEVERE = (BROKEN, MISSING)
 SLIGHT = (SLOW, ODD)
 
@@ -37,9 +40,20 @@ def drains(fleet: Fleet, *, slight: bool = False) -> tuple[Drain, ...]:
         state = fleet.states[host]
         found.setdefault((state, _reason(state, fleet.by_host.get(host, ()))), []).append(host)
     return tuple(
-        Drain(hosts=tuple(hosts), state=state, reason=reason, command=_command(hosts, reason))
+        Drain(hosts=part, state=state, reason=reason, command=_command(part, reason))
         for (state, reason), hosts in found.items()
+        for part in _parts(tuple(hosts))
     )
+
+
+def _parts(hosts: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """The hosts in as few parts as a line of a shell takes."""
+    if len(hosts) == 1 or len(fold(hosts)) <= _LONGEST_LIST:
+        yield hosts
+        return
+    half = len(hosts) // 2
+    yield from _parts(hosts[:half])
+    yield from _parts(hosts[half:])
 
 
 def _reason(state: str, findings: tuple[FleetFinding, ...]) -> str:
@@ -51,7 +65,7 @@ def _reason(state: str, findings: tuple[FleetFinding, ...]) -> str:
     return f"gputop: {named}"[:_LONGEST_REASON]
 
 
-def _command(hosts: list[str], reason: str) -> str:
+def _command(hosts: Sequence[str], reason: str) -> str:
     # Brackets are a pattern to a shell, so the list is quoted where it has some.
     names = shlex.quote(f"NodeName={fold(hosts)}")
     return f'scontrol update {names} State=DRAIN Reason="{reason}"'

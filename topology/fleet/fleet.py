@@ -24,7 +24,7 @@ from .finding import (
 )
 from .foreign import unusable_findings
 from .grouping import AlikeNodes, groups
-from .hosts import in_order
+from .hosts import as_they_answer, in_order
 from .outliers import Strip, outliers, strips
 from .planning.links import FleetLinks
 from .presence import CONTRADICTION, MISSING_NOW, STALE, newest, presence
@@ -54,12 +54,12 @@ class Fleet:
         `links`: what pairs of nodes measured; `accused`: what is found in that.
         """
         self.folder = folder
-        self.expected = tuple(in_order(expected))
         self.now = time.time() if now is None else now
         self.unusable = tuple(unusable)
         self.beside = tuple(beside)
         self.links = links or FleetLinks()
         self.nodes, older = newest(reports)
+        self.expected = tuple(in_order(as_they_answer(expected, self.nodes)))
         about = presence(self.nodes, older, self.unusable, frozenset(self.expected), self.now)
         apart = {
             host

@@ -8,7 +8,7 @@ operators (! & ^) need its own tool, and the error says so.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 LIMIT_HOSTS = 1_000_000
 """As many hosts as a list may name: ten times the largest fleet that is judged."""
@@ -28,6 +28,30 @@ def is_host(name: str) -> bool:
 def in_order(names: Iterable[str]) -> list[str]:
     """Names without repeats in the order in which people count: g2 before g10."""
     return sorted(set(names), key=_key)
+
+
+def as_they_answer(asked: Iterable[str], there: Collection[str]) -> list[str]:
+    """Names that were asked for, as the nodes write them: without domain, in other letters.
+
+    DNS makes no difference between those. A name stays as it is where it fits several.
+    """
+    names = list(asked)
+    given = frozenset(names)
+    rest = [name for name in names if name not in there]
+    if not rest:
+        return names
+    lone = _alone(name for name in there if name not in given)
+    wanted = _alone(rest)
+    known = {name: lone[short] for short, name in wanted.items() if short in lone}
+    return [known.get(name, name) for name in names]
+
+
+def _alone(names: Iterable[str]) -> dict[str, str]:
+    """Short name in small letters -> name, where it is the only one."""
+    found: dict[str, list[str]] = {}
+    for name in names:
+        found.setdefault(name.partition(".")[0].lower(), []).append(name)
+    return {short: items[0] for short, items in found.items() if len(items) == 1}
 
 
 def fold(names: Iterable[str]) -> str:

@@ -23,7 +23,7 @@ class FleetChange(msgspec.Struct, frozen=True, kw_only=True):
     """The difference between two fleets."""
 
     worse: tuple[HostChange, ...] = ()
-    """Nodes that were healthy or not known, and are not healthy."""
+    """Nodes that were healthy or not known, and are not healthy; healthy ones that are gone."""
     better: tuple[HostChange, ...] = ()
     """Nodes that were not healthy and are."""
     other: tuple[HostChange, ...] = ()
@@ -41,7 +41,9 @@ def changed(before: Fleet, now: Fleet) -> FleetChange:
         if old == new:
             continue
         change = HostChange(host=host, before=old, now=new)
-        if new not in (HEALTHY, None) and old in (HEALTHY, None):
+        if (new not in (HEALTHY, None) and old in (HEALTHY, None)) or (
+            new is None and old == HEALTHY
+        ):
             worse.append(change)
         elif new == HEALTHY and old not in (HEALTHY, None):
             better.append(change)

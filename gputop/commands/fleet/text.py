@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from gputop.pages.fleet import STATE_SIGNS, verdict_line
 from gputop.pages.severity import SIGNS
@@ -17,7 +17,8 @@ from gputop.topology.fleet.since import FleetChange
 
 _MOST_GROUPS = 6
 _MOST_NOTICES = 12
-_FILE_WIDTH = 100
+_LONGEST_LIST = 400
+"""Letters of a list of hosts; a longer one is cut behind a whole name, with their number."""
 
 
 def lines(
@@ -44,7 +45,7 @@ def lines(
 
 def _finding(item: FleetFinding, width: int | None, *, verbose: bool) -> Iterator[str]:
     sign, _, _ = SIGNS[item.severity]
-    who = f"{item.folded}: " if item.hosts else ""
+    who = f"{_listed(item.hosts)}: " if item.hosts else ""
     yield from _wrap(f"{sign} {who}{item.title} [{item.id}]", width, "  ")
     if not verbose:
         return
@@ -64,6 +65,19 @@ def _finding(item: FleetFinding, width: int | None, *, verbose: bool) -> Iterato
             yield f"        {clean(fix.command)}"
 
 
+def _listed(hosts: Sequence[str]) -> str:
+    """Hosts as a list; names without order make a long one."""
+    folded = fold(hosts)
+    if len(folded) <= _LONGEST_LIST:
+        return folded
+    end = _LONGEST_LIST
+    while end > 0 and not (
+        folded[end] == "," and folded.count("[", 0, end) == folded.count("]", 0, end)
+    ):
+        end -= 1
+    return f"{folded[: end or _LONGEST_LIST]},… ({len(hosts):,} nodes; --json names all)"
+
+
 def _groups(fleet: Fleet, width: int | None) -> Iterator[str]:
     if not fleet.groups:
         return
@@ -72,7 +86,7 @@ def _groups(fleet: Fleet, width: int | None) -> Iterator[str]:
     for group in fleet.groups[:_MOST_GROUPS]:
         many = f"{len(group.hosts)} × " if len(group.hosts) > 1 else ""
         about = ", ".join(filter(None, (group.product or "no GPU", group.summary)))
-        yield from _wrap(f"  {many}{group.folded}: {about}", width, "    ")
+        yield from _wrap(f"  {many}{_listed(group.hosts)}: {about}", width, "    ")
     left = fleet.groups[_MOST_GROUPS:]
     if left:
         count = sum(len(group.hosts) for group in left)
@@ -89,10 +103,10 @@ def _change(change: FleetChange, width: int | None) -> Iterator[str]:
             text = f"{item.before or 'not there'} → {item.now or 'not there'}"
             kinds.setdefault(text, []).append(item.host)
         for text, hosts in kinds.items():
-            yield from _wrap(f"  {word}: {fold(hosts)}: {text}", width, "    ")
+            yield from _wrap(f"  {word}: {_listed(hosts)}: {text}", width, "    ")
     for word, found in (("came", change.came), ("gone", change.gone)):
         for finding in found:
-            who = f"{finding.folded}: " if finding.hosts else ""
+            who = f"{_listed(finding.hosts)}: " if finding.hosts else ""
             yield from _wrap(f"  {word}: {who}{finding.title} [{finding.id}]", width, "    ")
     if not any((change.worse, change.better, change.other, change.came, change.gone)):
         yield "  nothing changed"

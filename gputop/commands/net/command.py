@@ -12,6 +12,7 @@ import click
 import msgspec
 
 from gputop.checking.origin import file_name, origin
+from gputop.checking.redacting import HostNames
 from gputop.commands.net import meeting_place
 from gputop.commands.net.document import Circumstances
 from gputop.commands.net.launcher import Launch, LaunchError, hosts_named, launched
@@ -60,6 +61,9 @@ _SELFTEST_RAILS = 2
     help="Write the result here, by the first node that lives, packed if it ends in .gz; %n is its "
     "host, %j the job.",
 )
+@click.option(
+    "--redact", is_flag=True, help="Replace names in the JSON, as `gputop check --redact` does."
+)
 @json_option
 @deadline_option(
     5,
@@ -86,6 +90,7 @@ def command(
     of: int | None,
     meet: str | None,
     output: str | None,
+    redact: bool,
     as_json: bool,
     deadline: float,
     hosts: str | None,
@@ -113,8 +118,10 @@ def command(
         raise Exit(text, USAGE)
     if selftest and gpus is not None:
         raise Exit("--selftest measures no GPU: leave --gpus out", USAGE)
-    here = origin()
-    host, path_of = here.host, _output(output, here)
+    if redact and not (output or as_json):
+        raise Exit("--redact is about the JSON: add --json or -o", USAGE)
+    here, names = origin(), HostNames() if redact else None
+    host, path_of = here.host, _output(output, here, names)
     if launch.local != 0:
         say(f"net: process {launch.local} of {host} steps back: one on each node drives all GPUs")
         return
@@ -143,7 +150,7 @@ def command(
         host=host, node=launch.node, nodes=launch.nodes, named=wanted, job=here.job,
         round=number,
     )  # fmt: skip
-    run = NetRun(planned, snapshot, where, changes, path_of, as_json=as_json)
+    run = NetRun(planned, snapshot, where, changes, path_of, names, as_json=as_json)
     try:
         context.exit(run.run())
     finally:
@@ -151,18 +158,21 @@ def command(
             meeting_place.clear(Path(place["file"]), launch.node)
 
 
-def _output(template: str | None, of: Origin) -> Callable[[str], Path] | None:
+def _output(
+    template: str | None, of: Origin, names: HostNames | None
+) -> Callable[[str], Path] | None:
     """Where a host writes; None without -o. Raises Exit for a name that cannot be one."""
     if template is None:
         return None
     if not template or template.endswith("/"):
         raise Exit("-o names a file: DIR/%n.json.gz", USAGE)
     file_name(template, of)
-    return partial(_path, template, of)
+    return partial(_path, template, of, names)
 
 
-def _path(template: str, of: Origin, host: str) -> Path:
-    return Path(file_name(template, msgspec.structs.replace(of, host=host)))
+def _path(template: str, of: Origin, names: HostNames | None, host: str) -> Path:
+    shown = host if names is None else names.of(host)
+    return Path(file_name(template, msgspec.structs.replace(of, host=shown)))
 
 
 def _place(meet: str | None, launch: Launch) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from gputop.commands.check.file import packed, write
 from gputop.commands.net import document as made
@@ -21,6 +22,7 @@ from gputop.terminal.clean import clean
 from gputop.terminal.lines import print_json, say
 
 if TYPE_CHECKING:
+    from gputop.checking.redacting import HostNames
     from gputop.measuring.planning import Plan
     from gputop.measuring.runs import ProbeResult
     from gputop.topology.model.snapshot import NodeSnapshot
@@ -38,15 +40,20 @@ class NetRun:
         where: made.Circumstances,
         changes: dict[str, str],
         path_of: Callable[[str], Path] | None,
+        names: HostNames | None,
         *,
         as_json: bool,
     ) -> None:
-        """`path_of`: the file of a host; None to print the result only."""
+        """`path_of`: the file of a host; None to print the result only.
+
+        `names`: stand-ins for the hosts in JSON; None for the names themselves.
+        """
         self._plan = plan
         self._snapshot = snapshot
         self._where = where
         self._changes = changes
         self._path_of = path_of
+        self._names = names
         self._as_json = as_json
 
     def run(self) -> int:
@@ -81,15 +88,21 @@ class NetRun:
                 say(f"net: {found.hosts[first]} writes the result")
                 return
             path = self._path_of(self._where.host)
-            write(path, packed(found, path))
+            write(path, packed(self._shown(found), path))
             say(f"net: written: {clean(path, 200)}")
         elif first != node and found.status == made.FINISHED:
             say(f"net: {found.hosts[first]} prints the result")
             return
         if self._as_json:
-            print_json(found)
+            print_json(self._shown(found))
         else:
             click.echo(text(found))
+
+    def _shown(self, found: made.NetDocument) -> made.NetDocument | dict[str, Any]:
+        """The document as it leaves this node."""
+        if self._names is None:
+            return found
+        return self._names.hide(msgspec.to_builtins(found), found.hosts)
 
 
 def _details(result: ProbeResult, topic: str) -> dict[str, Any]:

@@ -274,3 +274,11 @@ def test_lines_to_drain_nodes_are_safe_to_copy(folder: Path) -> None:
     assert found.command == (
         "scontrol update 'NodeName=g[3-4]' State=DRAIN Reason=\"gputop: x---reboot----id-\""
     )
+
+
+def test_a_long_list_is_drained_in_several_lines() -> None:
+    names = [f"n{number * 7919 % 99991:05d}x" for number in range(6000)]
+    found = drains(Fleet("checks", [], expected=names, now=NOW))
+    assert len(found) > 1
+    assert max(len(item.command) for item in found) < 40_000
+    assert sorted(host for item in found for host in item.hosts) == sorted(names)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gputop.topology.fleet.hosts import expand, fold, in_order, is_host
+from gputop.topology.fleet.hosts import as_they_answer, expand, fold, in_order, is_host
 
 NAMES = st.sets(
     st.from_regex(
@@ -85,3 +85,11 @@ def test_what_is_no_list_is_refused_with_a_reason(text: str, why: str) -> None:
 def test_what_is_no_host_is_not_folded() -> None:
     with pytest.raises(ValueError, match="no name of a host"):
         fold(["g1", "a b"])
+
+
+def test_names_that_were_asked_for_are_those_that_answered() -> None:
+    there = ["g1", "G2", "g3.b", "x.a", "x.b"]
+    asked = ["g1", "g2.site", "g3", "x", "g9.site"]
+    assert as_they_answer(asked, there) == ["g1", "G2", "g3.b", "x", "g9.site"]
+    # Two that were asked for are not one node.
+    assert as_they_answer(["g2.a", "g2.b"], ["g2"]) == ["g2.a", "g2.b"]

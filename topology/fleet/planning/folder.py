@@ -19,7 +19,7 @@ from typing import TypeVar
 import msgspec
 
 from ..hosts import expand, is_host
-from .looks import ABSENT, FINISHED, NetFlow, NetLook, look_from
+from .looks import ABSENT, FINISHED, NetFlow, NetLook, Round, look_from
 from .looks import SCHEMA as NET
 
 PLAN, CHECK = "gputop.fleet-plan/1", "gputop.check/1"
@@ -59,7 +59,7 @@ class PlanPair(msgspec.Struct, frozen=True):
 class PlanHead(msgspec.Struct, frozen=True):
     """What later rounds need of an earlier plan."""
 
-    round: int
+    round: Round
     hosts: str = ""
     """All that the plan is about, as a list of hosts."""
     pairs: tuple[PlanPair, ...] = ()
@@ -184,6 +184,8 @@ def plan_from(data: bytes) -> PlanHead:
     head = _as(data, PlanHead)
     if not all(map(is_host, _names(head))):
         raise ValueError("a plan that names no hosts")
+    if any(pair.a == pair.b for pair in head.pairs):
+        raise ValueError("a plan that pairs a node with itself")
     return head
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 import msgspec
 
@@ -13,6 +13,8 @@ SCHEMA = "gputop.net/1"
 FINISHED, LATE, ABSENT, FAILED = "finished", "timed out", "absent", "failed"
 WRONG_DATA = "wrong-data"
 STATUSES = (FINISHED, LATE, ABSENT, FAILED)
+Round: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
+"""The number of a round in a file."""
 MOST_GBS = 1e6
 """A figure above is no bandwidth of this world."""
 
@@ -57,7 +59,7 @@ class NetLook(msgspec.Struct, frozen=True, kw_only=True):
     """The name of this run, which the files of all its nodes share."""
     device_kind: str | None = None
     """"cpu" in a self-test, which says nothing about a fleet."""
-    round: int | None = None
+    round: Round | None = None
     """The round of the plan that asked for it; None: somebody measured it by himself."""
     taken_at: float | None = None
     """Seconds since 1970."""

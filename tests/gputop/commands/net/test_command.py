@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from gputop.checking.redacting import HostNames
 from gputop.commands.net import meeting_place
 from tests.support.command import gputop_here
 from tests.support.nccl.rank_runs import MADE_TORCH
@@ -32,6 +33,7 @@ def _no_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
         (("probe", "net", "--rank", "2", "--of", "2"), "there is no node 2 of 2"),
         (("probe", "net", "--rank", "0", "--of", "99", "--meet", "m"), "at most 8 measure"),
         (PAIR, "where do the nodes meet? --meet FILE"),
+        ((*PAIR, "--redact"), "--redact is about the JSON"),
         ((*PAIR, "--meet", "/proc/none/m"), "nothing can be written in /proc/none"),
         ((*PAIR, "--meet", "."), "--meet names a file"),
         ((*PAIR, "--meet", "m", "-o", "out/"), "-o names a file"),
@@ -76,6 +78,31 @@ def test_one_dead_node_costs_one_pair(tmp_path: Path, monkeypatch: pytest.Monkey
     kept = [found[name] for name in ("status", "missing", "hosts", "job", "round", "results")]
     assert kept == ["absent", ["g9"], ["g1", "g9"], "17", 1, []]
     assert [path.name for path in tmp_path.iterdir()] == ["17"]
+
+
+def test_names_of_hosts_are_those_of_redacted_checks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GPUTOP_REDACT_KEY", "key")
+    monkeypatch.setenv("GPUTOP_NODE", "g1.site.example")
+    names = HostNames()
+    run, other = names.of("g1"), names.of("g9")
+    made = {
+        "hosts": ["g1", "g9"], "missing": ["g9"], "job": "17", "rails": 8,
+        "why": "g9 did not come; g10 and g1's peer 10.0.0.7 are well",
+        "results": [{"from": "g1", "to": "g9", "gbs": 1.5}],
+    }  # fmt: skip
+    found = names.hide(made, ("g1", "g9"))
+    assert (found["hosts"], found["missing"], found["redacted"]) == ([run, other], [other], True)
+    assert found["results"] == [{"from": run, "to": other, "gbs": 1.5}]
+    assert found["why"].startswith(f"{other} did not come; g10 and {run}'s peer ")
+    assert "10.0.0.7" not in found["why"]
+    assert found["job"] != "17"
+    check = gputop_here(
+        "check", "--demo", "dgx-1v", "--quick", "--redact", "-o", str(tmp_path / "%n.json")
+    )
+    assert check.returncode == 0, check.stderr
+    assert [path.name for path in tmp_path.iterdir()] == [f"{run}.json"]
 
 
 def test_a_node_takes_its_own_files_away(tmp_path: Path) -> None:

@@ -121,3 +121,17 @@ def test_wrong_data_counts_as_nothing_and_strangers_are_not_missed() -> None:
     look = look_from(json.dumps(document(results=[flow], missing=["node 1", "g2"])).encode())
     assert look.results[0].gbs == 0.0
     assert look.missing == ("g2",)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"round": 10**7}, {"round": -1}, {"pairs": [{"a": "g1", "b": "g1"}]}],
+)
+def test_a_plan_that_cannot_be_is_passed_over(tmp_path: Path, change: dict[str, Any]) -> None:
+    put(
+        tmp_path,
+        "plan.json",
+        {"schema": PLAN, "round": 1, "hosts": "g[1-2]", "pairs": [], **change},
+    )
+    found = read_folder(tmp_path)
+    assert (found.plans, list(found.passed.values())) == ([], [["plan.json"]])
