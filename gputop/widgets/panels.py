@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
 
+from rich.segment import Segment
+from rich.style import Style
 from textual import events
-from textual.app import ComposeResult
+from textual.app import ComposeResult, RenderResult
 from textual.binding import Binding, BindingType
+from textual.color import Color
 from textual.containers import Container
 from textual.content import Content
+from textual.renderables.background_screen import BackgroundScreen
 from textual.screen import ModalScreen
 from textual.widgets import OptionList
 
@@ -41,6 +45,28 @@ class PanelHost(Protocol):
         """Put one of these commands on the clipboard; called again, the next one."""
 
 
+class Dimmed(BackgroundScreen):
+    """The screen below a panel, dimmed; each style once, and not again for each piece of text."""
+
+    @classmethod
+    def process_segments(cls, segments: Iterable[Segment], color: Color) -> Iterator[Segment]:
+        """The same texts with the colour laid over their own."""
+        styles: dict[Style | None, Style | None] = {}
+        for segment in segments:
+            text, style, control = segment
+            if control:
+                yield segment
+                continue
+            if style not in styles:
+                ((_, styles[style], _),) = super().process_segments([Segment("", style)], color)
+            yield Segment(text, styles[style])
+
+
+def dimmed(drawn: RenderResult) -> RenderResult:
+    """What a panel lays below itself; as it is where that is no screen."""
+    return Dimmed(drawn.screen, drawn.color) if isinstance(drawn, BackgroundScreen) else drawn
+
+
 class Panel(ModalScreen[str | None], ClosesOnce[str | None]):
     """A framed text that scrolls; Esc closes it."""
 
@@ -59,6 +85,10 @@ class Panel(ModalScreen[str | None], ClosesOnce[str | None]):
         super().__init__()
         self.heading = heading
         self.host = host
+
+    def render(self) -> RenderResult:
+        """The screen below, dimmed."""
+        return dimmed(super().render())
 
     def compose(self) -> ComposeResult:
         """A frame around the text."""
@@ -196,6 +226,10 @@ class ChoicePanel(ModalScreen[str | None], ClosesOnce[str | None]):
         self._options = options
         self._chosen = chosen
         self._preview = preview
+
+    def render(self) -> RenderResult:
+        """The screen below, dimmed."""
+        return dimmed(super().render())
 
     def compose(self) -> ComposeResult:
         """A frame around the list."""
