@@ -50,7 +50,7 @@ Stylesheet._parse_rules = parse_once  # type: ignore[method-assign]
 assert {"FIRST_SECONDS", "LEAST_SECONDS"} <= vars(tidying).keys()
 vars(tidying).update(FIRST_SECONDS=3600.0, LEAST_SECONDS=3600.0)
 
-ASKED_FOR = ("captures", "timing")
+ASKED_FOR = ("captures", "grid", "timing")
 """Markers of tests that run only where `-m` names the marker."""
 
 

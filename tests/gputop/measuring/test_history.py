@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gputop.commands.probe import history as probe_history
@@ -79,7 +79,6 @@ def test_a_broken_line_is_passed_over_and_goes_with_the_next_run(tmp_path: Path)
     assert [run.taken_at for run in runs(KEY, tmp_path)] == [1.0, 3.0]
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     st.one_of(
         st.binary(max_size=400),

@@ -24,7 +24,7 @@ from tests.support.faults.machine import diagnosed, settled
 from tests.support.faults.plan import release
 
 VERSION = "7.0.2"
-SHARES = {"errors": 150, "lies": 20}
+SHARES = {"errors": 250, "lies": 40}
 """One in so many cells of the matrix is tried."""
 BLOCKED_SHARE = 20
 DEADLINE_SECONDS = 0.05
@@ -70,7 +70,7 @@ def test_a_machine_without_a_fault_is_healthy(library: AmdsmiStandIn, bare: bool
 @pytest.mark.parametrize("kind", SHARES)
 def test_a_share_of_the_matrix_has_no_false_all_clear(library: AmdsmiStandIn, kind: str) -> None:
     picked = share(kind, SHARES[kind])
-    assert len(picked) > 30
+    assert len(picked) > 15
     assert [cell for cell in picked if AMDSMI.wrong(cell, AMDSMI.diagnose(cell))] == []
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gputop.topology.diagnosis.case import Case
@@ -139,7 +139,6 @@ figures = st.lists(
 
 
 @pytest.mark.parametrize("name", BASES)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_no_rule_raises_whatever_is_read(name: str, data: Any) -> None:
     whole = base(name)

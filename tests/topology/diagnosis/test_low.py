@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from gputop.topology.diagnosis.engine import diagnose
 from gputop.topology.expectation.judgement import LOW
 from gputop.topology.node import Node
 
+from ...support.grid import share
 from ...support.rule_cases import base, edited, with_figures
 
 LIVE = "hgx-h200-4gpu-live"
@@ -41,10 +43,10 @@ KNOWN: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("quantity", JUDGED)
-@pytest.mark.parametrize("known", KNOWN)
-@pytest.mark.parametrize("one_gpu", [False, True])
-def test_a_low_figure_is_reported(quantity: str, known: str, *, one_gpu: bool) -> None:
+@pytest.mark.parametrize(
+    ("one_gpu", "known", "quantity"), share(product([False, True], KNOWN, JUDGED), 5)
+)
+def test_a_low_figure_is_reported(*, one_gpu: bool, known: str, quantity: str) -> None:
     whole = with_figures(base(LIVE), KINDS)
     where = f"measurements[quantity={quantity}"
     if one_gpu and "busbw" not in quantity:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gputop.topology.expectation.four_numbers import four_numbers
@@ -65,7 +65,6 @@ measurements = st.builds(
 )
 
 
-@settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(name=st.sampled_from(sorted(NODES)), figures=st.lists(measurements, max_size=12))
 def test_every_figure_gets_one_of_four_words(name: str, figures: list[Measurement]) -> None:
     judge = JUDGES[name]
@@ -90,7 +89,6 @@ def test_every_figure_gets_one_of_four_words(name: str, figures: list[Measuremen
         assert pattern.text.endswith(".")
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(
     figures=st.lists(measurements, max_size=20),
     variables=st.dictionaries(

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gputop.topology.fleet.hosts import as_they_answer, expand, fold, in_order, is_host
@@ -14,7 +14,6 @@ NAMES = st.sets(
 )
 
 
-@settings(max_examples=100)
 @given(NAMES)
 def test_a_folded_list_expands_to_the_same_hosts(names: set[str]) -> None:
     assert list(expand(fold(names))) == in_order(names)

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gputop.probes.catalog.net.notices import FileNotices
@@ -136,7 +136,6 @@ def test_a_name_stands_for_a_host(name: str, host: str | None) -> None:
     assert host_of(name) == host
 
 
-@settings(max_examples=40)
 @given(st.integers(0, len(SOUND) - 1), st.integers(0, 255), st.booleans())
 def test_a_damaged_byte_is_never_fatal(
     tmp_path_factory: pytest.TempPathFactory, place: int, value: int, unpacked: bool

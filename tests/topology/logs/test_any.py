@@ -7,7 +7,7 @@ import io
 from contextlib import suppress
 
 import msgspec
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gputop.live.log_reading import document
@@ -81,13 +81,11 @@ def check(data: bytes) -> None:
     assert len(entries(read)) >= 1
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.lists(st.lists(st.sampled_from(WORDS), max_size=6).map(b"".join), max_size=12))
 def test_lines_of_any_parts(texts: list[bytes]) -> None:
     check(b"\n".join(HEAD + text for text in texts))
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.lists(
         st.tuples(st.integers(0, len(LINES) - 1), st.integers(0, 200), st.booleans()), max_size=60
@@ -100,13 +98,11 @@ def test_cut_and_spliced_lines(picks: list[tuple[int, int, bool]]) -> None:
     check(data)
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.integers(0, 40_000), st.integers(0, 40_000))
 def test_a_log_cut_anywhere(first: int, last: int) -> None:
     check(b"\n".join(LINES)[first : first + last])
 
 
-@settings(max_examples=80, deadline=None)
 @given(st.binary(max_size=400))
 def test_any_bytes(data: bytes) -> None:
     check(data)
@@ -137,7 +133,6 @@ SYSTEM = [
 START = b"ncclCommInitRank comm 0x1 rank 0 nranks %d cudaDev 0 nvmlDev 0 busId 60 commId 0x1"
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.lists(st.sampled_from(SYSTEM), max_size=14), st.integers(1, 4), st.integers(0, 3))
 def test_any_system_block_is_compared_or_refused(
     block: list[bytes], nranks: int, environment: int

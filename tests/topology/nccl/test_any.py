@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gputop.topology.flags.catalogue.catalogue import catalogue
@@ -54,7 +54,6 @@ def topologies(draw: st.DrawFn) -> tuple[str, int]:
     return system(*(cpu(n, *parts, kind=kind) for n, parts in enumerate(inside))), count
 
 
-@settings(max_examples=60, deadline=None)
 @given(topologies(), st.sampled_from(VERSIONS))
 def test_every_pair_is_answered(made: tuple[str, int], version: str) -> None:
     xml, count = made
@@ -133,7 +132,6 @@ def before(version: str) -> Prediction:
     return decide(PLAIN, library=version)
 
 
-@settings(max_examples=250, deadline=None)
 @given(
     st.sampled_from([flag.name for flag in catalogue().flags]),
     VALUES,
@@ -157,7 +155,6 @@ def test_a_value_without_effect_changes_nothing(name: str, value: str, version: 
         assert flag.libraries or not flag.of_library
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.from_regex(r"NCCL_[A-Z]{3,12}_[A-Z]{3,9}", fullmatch=True), VALUES)
 def test_an_unknown_name_is_reported_and_changes_nothing(name: str, value: str) -> None:
     found = decide(PLAIN, {name: value})

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gputop.topology.model.machine import Gpu, Machine
@@ -118,7 +118,6 @@ def test_an_empty_folder_has_nothing_to_read(tmp_path: Path) -> None:
         load([str(tmp_path)])
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.binary(max_size=400) | st.text(max_size=400).map(str.encode))
 def test_any_bytes_are_read_or_refused(content: bytes) -> None:
     import tempfile

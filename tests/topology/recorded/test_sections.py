@@ -6,7 +6,7 @@ import contextlib
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gputop.topology.model.snapshot import NodeSnapshot
@@ -126,7 +126,7 @@ def test_lines_stay_lines() -> None:
 @pytest.mark.parametrize("path", sorted(FOLDER.iterdir()), ids=lambda path: path.stem)
 def test_a_cut_or_doubled_text_is_read_or_refused(path: Path, tmp_path: Path) -> None:
     text = path.read_text()
-    for cut in range(0, len(text), max(1, len(text) // 40)):
+    for cut in range(0, len(text), max(1, len(text) // 12)):
         with contextlib.suppress(LoadError):
             read(tmp_path, text[:cut] + "\n")
         with contextlib.suppress(LoadError):
@@ -137,7 +137,6 @@ def test_a_cut_or_doubled_text_is_read_or_refused(path: Path, tmp_path: Path) ->
 LINES = sorted({line for path in FOLDER.iterdir() for line in path.read_text().splitlines()})
 
 
-@settings(max_examples=150, deadline=None)
 @example(["GPU 0: x (UUID: GPU-1)", "  MIG a Device 0: (UUID: MIG-1)"] * 3)
 @given(st.lists(st.one_of(st.sampled_from(LINES), st.text(max_size=60)), max_size=30))
 def test_any_lines_are_read_or_refused(
@@ -158,4 +157,4 @@ def test_any_lines_are_read_or_refused(
 )  # fmt: skip
 def test_a_long_text_of_one_line_ends(tmp_path: Path, line: str) -> None:
     with contextlib.suppress(LoadError):
-        read(tmp_path, line * (2_000_000 // len(line)))
+        read(tmp_path, line * (1_000_000 // len(line)))

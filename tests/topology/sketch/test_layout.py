@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gputop.screens.map import walk as wiring_walk
@@ -92,7 +92,6 @@ def nodes(draw: st.DrawFn) -> Graph:
     return maker.graph
 
 
-@settings(max_examples=60, deadline=None)
 @given(nodes(), st.sampled_from([(160, 43), (80, 18), (40, 8)]), st.booleans())
 def test_random_nodes(graph: Graph, size: tuple[int, int], compact: bool) -> None:
     check(layout(graph, *size, compact), graph)

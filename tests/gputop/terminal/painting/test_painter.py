@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import set_cell_size
 
@@ -33,7 +33,6 @@ FRAMES = st.lists(
 )
 
 
-@settings(max_examples=60)
 @given(FRAMES)
 def test_both_terminals_show_the_same(
     frames: list[tuple[list[tuple[int, int, str, str]], int | None]],

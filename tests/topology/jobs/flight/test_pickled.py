@@ -6,7 +6,7 @@ import pickletools
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gputop.topology.jobs.flight import pickled
@@ -22,7 +22,6 @@ PLAIN = st.recursive(
 )  # fmt: skip
 
 
-@settings(max_examples=30)
 @given(PLAIN, st.sampled_from([2, 3, 4, 5]))
 def test_plain_data_is_what_pickle_itself_would_give(value: Any, protocol: int) -> None:
     assert load(pickle.dumps(value, protocol)) == value

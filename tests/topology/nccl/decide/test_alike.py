@@ -13,6 +13,7 @@ from gputop.topology.nccl.prediction import Graphs
 from gputop.topology.nccl.search.graphs import search_graphs
 from gputop.topology.nccl.settings import Settings
 from gputop.topology.recorded.feeds import DemoFeed
+from tests.support.grid import share
 
 CHANGES: tuple[dict[str, str], ...] = (
     {},
@@ -28,8 +29,14 @@ CHANGES: tuple[dict[str, str], ...] = (
 )
 
 
-@pytest.mark.parametrize("library", [None, "nccl-2.18.3"])
-@pytest.mark.parametrize("demo", ["hgx-h100-8", "pcie-l40s-8", "dgx-1v", "mi300x-8"])
+@pytest.mark.parametrize(
+    ("demo", "library"),
+    share(
+        [("hgx-h100-8", None), ("hgx-h100-8", "nccl-2.18.3"), ("pcie-l40s-8", "nccl-2.18.3"),
+         ("pcie-l40s-8", None), ("mi300x-8", None), ("dgx-1v", "nccl-2.18.3"), ("dgx-1v", None),
+         ("mi300x-8", "nccl-2.18.3")], 2,
+    ),
+)  # fmt: skip
 def test_every_level_equals_what_is_predicted_alone(
     monkeypatch: pytest.MonkeyPatch, demo: str, library: str | None
 ) -> None:

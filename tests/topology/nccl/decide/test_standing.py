@@ -10,6 +10,7 @@ from gputop.topology.nccl.decide.standing import Standing
 from gputop.topology.nccl.settings import Settings
 from gputop.topology.nccl.system.prepared import PreparedSystem
 from gputop.topology.recorded.feeds import DemoFeed
+from tests.support.grid import share
 
 APART = {"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1"}
 CHANGES: tuple[dict[str, str], ...] = (
@@ -25,8 +26,13 @@ CHANGES: tuple[dict[str, str], ...] = (
 )
 
 
-@pytest.mark.parametrize("nodes", [1, 2])
-@pytest.mark.parametrize("demo", ["hgx-h100-8", "pcie-l40s-8", "dgx-1v", "mi300x-8"])
+@pytest.mark.parametrize(
+    ("demo", "nodes"),
+    share(
+        [("hgx-h100-8", 1), ("hgx-h100-8", 2), ("mi300x-8", 1), ("mi300x-8", 2),
+         ("pcie-l40s-8", 2), ("pcie-l40s-8", 1), ("dgx-1v", 1), ("dgx-1v", 2)], 2,
+    ),
+)  # fmt: skip
 def test_predictions_in_a_row_equal_each_alone(
     monkeypatch: pytest.MonkeyPatch, demo: str, nodes: int
 ) -> None:

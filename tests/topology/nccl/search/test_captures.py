@@ -1,6 +1,6 @@
 """Graphs of the search against those that NCCL itself found (shared/captures).
 
-A tenth of the cases runs every time; all of them with `-m captures`.
+Some cases run every time; all of them with `-m captures`.
 """
 
 from __future__ import annotations
@@ -61,6 +61,9 @@ so that a wrong one shows in its orders."""
 TWO_OF_A_NUMBER = "topo_8p_rome_n2_1"
 """Both NICs of this file have dev 0, which confuses RCCL's search over two hosts; not followed."""
 
+SAMPLED = 28
+"""Of so many topology files and environments one is compared every time. With 13 environments a
+file, each environment has its turn."""
 FIGURES = ("channels", "bw_intra", "bw_inter", "type_intra", "type_inter", "same_channels")
 
 
@@ -143,12 +146,12 @@ def needs(folder: str) -> pytest.MarkDecorator:
 
 
 @needs(GRAPHS)
-def test_a_tenth_of_the_graphs_is_nccls_own() -> None:
+def test_some_of_the_graphs_are_nccls_own() -> None:
     cases = [(stem, entry) for stem in names(GRAPHS) for entry in expected(GRAPHS, stem)]
     assert len(cases) >= 57 * 13
     misses = [
         miss
-        for stem, entry in cases[::10]
+        for stem, entry in cases[::SAMPLED]
         for miss in graph_misses(GRAPHS, "nccl-2.28.9", stem, entry)
     ]
     assert not misses, "\n".join(misses)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 
 from gputop.topology.nccl.decide import ground
 from gputop.topology.nccl.prediction import Prediction
 from gputop.topology.nccl.search import graphs
 from gputop.topology.nccl.system import domains
+from tests.support.grid import share
 from tests.topology.nccl.made import AMD, INTEL, cpu, decide, gpu, nic, switch, system
 
+LIBRARIES = ("nccl-2.20.3", "nccl-2.28.9", "nccl-2.30.7")
 POWER = 'arch="ppc64"'
 OFF = {"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1"}
 
@@ -41,9 +45,15 @@ def decided(monkeypatch: pytest.MonkeyPatch, xml: str, library: str) -> Predicti
     return decide(xml, OFF, library=library)
 
 
-@pytest.mark.parametrize("library", ["nccl-2.20.3", "nccl-2.28.9", "nccl-2.30.7"])
-@pytest.mark.parametrize("kind", [INTEL, AMD, POWER])
-@pytest.mark.parametrize("sm", [60, 70, 80, 90])
+@pytest.mark.parametrize(
+    ("sm", "kind", "library"),
+    share(
+        product(
+            [60, 70, 80, 90], [INTEL, AMD, POWER], ["nccl-2.20.3", "nccl-2.28.9", "nccl-2.30.7"]
+        ),
+        5,
+    ),
+)
 def test_parts_of_a_node_equal_systems_made_anew(
     monkeypatch: pytest.MonkeyPatch, sm: int, kind: str, library: str
 ) -> None:

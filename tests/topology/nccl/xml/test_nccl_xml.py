@@ -211,7 +211,6 @@ def test_numbers_as_c_reads_them(text: str, value: int | None) -> None:
 SEEDS = [RECORDED[0].read_bytes(), system('<cpu numaid="0"/>', "2").encode()]
 
 
-@settings(deadline=None, max_examples=300)
 @given(
     seed=st.sampled_from(SEEDS),
     cuts=st.lists(

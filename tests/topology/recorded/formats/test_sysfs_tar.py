@@ -9,7 +9,7 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gputop.topology.model.format import FormatError
@@ -27,7 +27,6 @@ def test_a_tar_that_was_cut_off_is_named_so() -> None:
         sysfs_tar.parse(data[: len(data) // 2], RECORDING)
 
 
-@settings(deadline=None, max_examples=150)
 @given(st.data())
 def test_a_damaged_tar_ends_with_a_tree_or_one_error(data: st.DataObject) -> None:
     whole = bytearray(

@@ -20,6 +20,7 @@ from gputop.topology.flags.account.account import account
 from gputop.topology.flags.catalogue.catalogue import catalogue
 from gputop.topology.flags.what_if.study import Study
 from gputop.topology.hardware.words import words_of
+from gputop.topology.model.machine import Gpu
 from gputop.topology.node import Node
 from gputop.topology.recorded.feeds import DemoFeed
 from gputop.topology.recorded.load import load as load_files
@@ -61,7 +62,7 @@ SMALL, LARGE = SIZES
 
 @pytest.mark.parametrize(
     ("demo", "size"),
-    [("mi300x-8", SMALL), ("mi300x-8", LARGE), ("mi250x-8", LARGE), ("sick-mi300x-8", SMALL)],
+    [("mi300x-8", LARGE), ("mi250x-8", LARGE), ("sick-mi300x-8", SMALL)],
 )
 async def test_screens_of_a_node_of_amds(demo: str, size: tuple[int, int]) -> None:
     async with GpuTop().run_test(size=size) as pilot:
@@ -125,9 +126,17 @@ def test_a_mixed_node_is_asked_about_both() -> None:
     assert {*found.unexamined, *found.examined} >= NVIDIAS | AMDS
 
 
+@pytest.fixture(scope="module")
+def boards() -> list[tuple[Gpu, ...]]:
+    """GPUs of AMD and of NVIDIA."""
+    return [DemoFeed(name).at(0).machine.gpus for name in ("mi300x-8", "hgx-h100-8")]
+
+
 @pytest.mark.parametrize("rule", load(), ids=lambda rule: rule.id)
-def test_what_would_disprove_a_finding_is_asked_of_the_vendors_tool(rule: Rule) -> None:
-    amds, nvidias = (DemoFeed(name).at(0).machine.gpus for name in ("mi300x-8", "hgx-h100-8"))
+def test_what_would_disprove_a_finding_is_asked_of_the_vendors_tool(
+    rule: Rule, boards: list[tuple[Gpu, ...]]
+) -> None:
+    amds, nvidias = boards
     if rule.vendor != "nvidia":
         assert "nvidia-smi" not in rule.disproof_for(amds, words_of(amds))
     if rule.vendor != "amd":

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gputop.topology.model.format import Format, FormatError
@@ -137,7 +137,6 @@ ANY = st.recursive(
 )
 
 
-@settings(max_examples=300)
 @given(ANY)
 @example({"gpu_data": [{"gpu": 0, "links": [{"gpu": True, "bdf": 5}, None]}]})
 @example([{"gpu": 0, "bdf": "0000:0c:00.0", "link_status": [[], {}, "SELF"]}])
@@ -149,7 +148,6 @@ def test_any_json_is_read_or_refused(document: Any) -> None:
             assert all(gpu.vendor == "amd" for gpu in part.gpus)
 
 
-@settings(max_examples=60)
 @given(st.data())
 def test_a_recording_with_one_value_replaced_is_read(data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(["static", "metric", "topology", "xgmi", "list", "process"]))
@@ -171,7 +169,6 @@ def test_a_recording_with_one_value_replaced_is_read(data: st.DataObject) -> Non
         assert len({gpu.address for gpu in part.gpus}) == len(part.gpus)
 
 
-@settings(max_examples=200)
 @given(st.text(alphabet="GPU01:= \nXMIPCE TABLWHOSf.[]", max_size=200))
 @example("WEIGHT TABLE:\n GPU0 GPU1\nGPU0 0 15\nGPU1 15 0 \n")
 def test_any_text_is_read_or_refused(text: str) -> None:
