@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
 
+from rich.console import RenderableType
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
-from textual.app import ComposeResult, RenderResult
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.color import Color
 from textual.containers import Container
@@ -62,7 +63,7 @@ class Dimmed(BackgroundScreen):
             yield Segment(text, styles[style])
 
 
-def dimmed(drawn: RenderResult) -> RenderResult:
+def dimmed(drawn: RenderableType) -> RenderableType:
     """What a panel lays below itself; as it is where that is no screen."""
     return Dimmed(drawn.screen, drawn.color) if isinstance(drawn, BackgroundScreen) else drawn
 
@@ -86,7 +87,7 @@ class Panel(ModalScreen[str | None], ClosesOnce[str | None]):
         self.heading = heading
         self.host = host
 
-    def render(self) -> RenderResult:
+    def render(self) -> RenderableType:
         """The screen below, dimmed."""
         return dimmed(super().render())
 
@@ -227,7 +228,7 @@ class ChoicePanel(ModalScreen[str | None], ClosesOnce[str | None]):
         self._chosen = chosen
         self._preview = preview
 
-    def render(self) -> RenderResult:
+    def render(self) -> RenderableType:
         """The screen below, dimmed."""
         return dimmed(super().render())
 
