@@ -1,6 +1,7 @@
 """A share of the tests under Python 3.10 and the newest one that this machine has.
 
-3.12 runs it with `-m grid`: what it took away, the newest lacks too, and what it brought, 3.10 lacks.
+With `-m grid` 3.12 runs it too: what that took away, the newest lacks as well, and what it brought,
+3.10 lacks.
 """
 
 from __future__ import annotations
