@@ -14,7 +14,7 @@ from gputop.topology.diagnosis.engine import diagnose
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.node import Node
 
-from ...support.grid import covering
+from ...grid import covering
 from ...support.rule_cases import SickCase, cases
 
 EVIL = "x;touch${IFS}owned|sh`id`$(id)&\n"

@@ -12,7 +12,7 @@ from gputop.topology.diagnosis.engine import diagnose
 from gputop.topology.expectation.judgement import LOW
 from gputop.topology.node import Node
 
-from ...support.grid import share
+from ...grid import share
 from ...support.rule_cases import base, edited, with_figures
 
 LIVE = "hgx-h200-4gpu-live"

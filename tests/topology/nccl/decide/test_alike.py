@@ -13,7 +13,7 @@ from gputop.topology.nccl.prediction import Graphs
 from gputop.topology.nccl.search.graphs import search_graphs
 from gputop.topology.nccl.settings import Settings
 from gputop.topology.recorded.feeds import DemoFeed
-from tests.support.grid import share
+from tests.grid import share
 
 CHANGES: tuple[dict[str, str], ...] = (
     {},

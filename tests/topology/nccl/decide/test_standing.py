@@ -10,7 +10,7 @@ from gputop.topology.nccl.decide.standing import Standing
 from gputop.topology.nccl.settings import Settings
 from gputop.topology.nccl.system.prepared import PreparedSystem
 from gputop.topology.recorded.feeds import DemoFeed
-from tests.support.grid import share
+from tests.grid import share
 
 APART = {"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1"}
 CHANGES: tuple[dict[str, str], ...] = (

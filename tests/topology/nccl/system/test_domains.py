@@ -10,7 +10,7 @@ from gputop.topology.nccl.decide import ground
 from gputop.topology.nccl.prediction import Prediction
 from gputop.topology.nccl.search import graphs
 from gputop.topology.nccl.system import domains
-from tests.support.grid import share
+from tests.grid import share
 from tests.topology.nccl.made import AMD, INTEL, cpu, decide, gpu, nic, switch, system
 
 LIBRARIES = ("nccl-2.20.3", "nccl-2.28.9", "nccl-2.30.7")
