@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from itertools import product
 
 import pytest
 
 from gputop.__main__ import run
 from gputop.exits import CANNOT_TELL
 from gputop.memory import lacking
+from tests.grid import share
 from tests.support.places import ROOT
 from tests.support.terminal import Terminal
 
@@ -35,13 +37,20 @@ def limited(megabytes: int, *arguments: str) -> subprocess.CompletedProcess[str]
     )
 
 
-@pytest.mark.parametrize("megabytes", [150, 200, 300, 400, 500])
-def test_a_command_gets_along_with_a_limit(megabytes: int) -> None:
-    for command in ("snapshot", "check --quick", "explain --demo hgx-h100-8"):
-        done = limited(megabytes, *command.split())
-        assert done.returncode == (3 if command == "check --quick" else 0), done.stderr
-        assert done.stdout
-        assert "memory" not in done.stderr
+@pytest.mark.parametrize(
+    ("megabytes", "command"),
+    share(
+        product(
+            [150, 200, 300, 400, 500], ["snapshot", "check --quick", "explain --demo hgx-h100-8"]
+        ),
+        2,
+    ),
+)
+def test_a_command_gets_along_with_a_limit(megabytes: int, command: str) -> None:
+    done = limited(megabytes, *command.split())
+    assert done.returncode == (3 if command == "check --quick" else 0), done.stderr
+    assert done.stdout
+    assert "memory" not in done.stderr
 
 
 def test_too_little_memory_is_reported_in_a_line() -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
+
+from tests.probes.late import ASKED_BY_PYTEST, Late
 from tests.support.places import ROOT, TESTS
 
 LINES, FILES = 300, 20
@@ -15,3 +18,12 @@ def test_every_file_and_folder_of_tests_stays_small() -> None:
     assert {name: count for name, count in lines.items() if count > LINES} == {}
     counted = Counter(str(path.parent.relative_to(ROOT)) for path in paths)
     assert {folder: count for folder, count in counted.items() if count > FILES} == {}
+
+
+def test_nothing_is_imported_late_only_to_be_collected() -> None:
+    absent = Late("no_such_module")
+    with pytest.raises(TypeError, match="must be a class"):
+        issubclass(absent, int)  # type: ignore[arg-type]
+    assert not any(hasattr(absent, name) for name in ASKED_BY_PYTEST)
+    with pytest.raises(ModuleNotFoundError):
+        _ = absent.anything

@@ -9,6 +9,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+ASKED_BY_PYTEST = ("__bases__", "__test__")
+"""Of every name of a test file, to find the tests among them."""
+
 
 class Late:
     """A module whose names can be read, replaced and taken away."""
@@ -17,6 +20,8 @@ class Late:
         vars(self)["_import"] = lambda: import_module(name)
 
     def __getattr__(self, name: str) -> Any:
+        if name in ASKED_BY_PYTEST:
+            raise AttributeError(name)
         return getattr(self._import(), name)
 
     def __setattr__(self, name: str, value: object) -> None:

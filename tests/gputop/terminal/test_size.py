@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from itertools import product
 
 import pytest
 
 from gputop.terminal import size
+from tests.grid import share
 from tests.support.terminal import Terminal
 
 ODD = ("0", "-5", "99999", "999999999999", "many", "", "\u00b2", " 80 ", "8e1", "80.0")
@@ -32,7 +34,7 @@ def test_text_is_never_wider_than_any_terminal(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.terminal
-@pytest.mark.parametrize("odd", ["0", "99999", "-1", "many"])
+@pytest.mark.parametrize("odd", share(["0", "-1", "99999", "many"], 2))
 def test_the_app_takes_the_size_of_the_terminal(odd: str) -> None:
     sizes = {"COLUMNS": odd, "LINES": odd}
     with Terminal(["--demo", "hgx-h100-8"], columns=80, lines=24, environment=sizes) as terminal:
@@ -44,11 +46,13 @@ def test_the_app_takes_the_size_of_the_terminal(odd: str) -> None:
 
 
 @pytest.mark.terminal
-@pytest.mark.parametrize("odd", ["0", "99999", "-1", "many"])
-def test_a_plain_command_takes_the_size_of_the_terminal(odd: str) -> None:
-    for command in ("explain", "--help", "check"):
-        node = [] if command == "--help" else ["--demo", "hgx-h100-8"]
-        with Terminal([command, *node], columns=80, environment={"COLUMNS": odd}) as terminal:
-            terminal.wait_end()
-            assert terminal.process.returncode == 0, terminal.text()
-            assert max(map(len, terminal.text().splitlines())) <= 80
+@pytest.mark.parametrize(
+    ("command", "odd"),
+    share(product(["explain", "--help", "check"], ["0", "99999", "-1", "many"]), 3),
+)
+def test_a_plain_command_takes_the_size_of_the_terminal(command: str, odd: str) -> None:
+    node = [] if command == "--help" else ["--demo", "hgx-h100-8"]
+    with Terminal([command, *node], columns=80, environment={"COLUMNS": odd}) as terminal:
+        terminal.wait_end()
+        assert terminal.process.returncode == 0, terminal.text()
+        assert max(map(len, terminal.text().splitlines())) <= 80

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from gputop.__main__ import run
 from gputop.app import GpuTop
 from gputop.exits import ANSWERED, CANNOT_TELL, USAGE
 from gputop.terminal.writing import write_whole
+from tests.grid import share
 from tests.support.app import app_of, demo_report, give, press
 from tests.support.command import gputop_process, powerless
 from tests.support.places import ROOT
@@ -164,9 +166,15 @@ def test_fresh_never_writes_over(tmp_path: Path) -> None:
     assert place.read_text() == "a"
 
 
-@pytest.mark.parametrize("size_bytes", [0, 1000])
-@pytest.mark.parametrize("unbuffered", ["", "1"])
-@pytest.mark.parametrize("command", ["topo", "snapshot", "explain", "topo --format dot", "--help"])
+@pytest.mark.parametrize(
+    ("command", "unbuffered", "size_bytes"),
+    share(
+        product(
+            ["topo", "snapshot", "explain", "topo --format dot", "--help"], ["", "1"], [0, 1000]
+        ),
+        3,
+    ),
+)
 def test_stdout_that_takes_no_more_is_cannot_tell(
     tmp_path: Path, command: str, unbuffered: str, size_bytes: int
 ) -> None:
