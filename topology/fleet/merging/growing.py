@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection
 from ..fleet import Fleet
 from ..intake import Intake
 from ..planning.fabric import SwitchFabric
+from ..planning.judging import kind_of
 from ..presence import newest
 from .accused import accused
 from .link_reading import LinkReading
@@ -54,7 +55,7 @@ class Growing:
         intake = self._intake
         reports = list(intake.reports())
         beside = list(intake.beside())
-        kinds = {host: report.product for host, report in newest(reports)[0].items()}
+        kinds = {host: kind_of(report.product) for host, report in newest(reports)[0].items()}
         links = self._links.look(beside, kinds)
         bad = self._links.unusable()
         paths = {item.path for item in bad}

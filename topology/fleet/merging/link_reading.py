@@ -22,6 +22,7 @@ class LinkReading:
         self._folder = folder
         self._fabric = fabric or SwitchFabric()
         self._known: dict[str, tuple[Beside, NetLook | PlanHead | Unusable]] = {}
+        self._hosts: set[str] = set()
         self._kinds: dict[str, str] = {}
         self._links = FleetLinks()
 
@@ -31,7 +32,7 @@ class LinkReading:
         `kinds`: host -> its hardware; unlike hosts are not compared.
         """
         wanted = {item.path: item for item in files if item.schema.startswith((NET, PLAN))}
-        changed = bool(self._known.keys() - wanted.keys()) or (wanted and kinds != self._kinds)
+        changed = bool(self._known.keys() - wanted.keys())
         for path in self._known.keys() - wanted.keys():
             del self._known[path]
         for path, item in wanted.items():
@@ -41,7 +42,11 @@ class LinkReading:
                 changed = True
                 self._known[path] = item, self._read(item)
         if changed:
-            self._kinds = dict(kinds)
+            looks = (item for _, item in self._known.values() if isinstance(item, NetLook))
+            self._hosts = {host for look in looks for host in look.hosts}
+        kept = {host: kinds[host] for host in self._hosts if host in kinds}
+        if changed or kept != self._kinds:
+            self._kinds = kept
             found = [item for _, item in self._known.values()]
             bad = [(item.path, item.why) for item in found if isinstance(item, Unusable)]
             sound = [item for item in found if not isinstance(item, Unusable)]

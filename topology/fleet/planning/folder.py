@@ -19,6 +19,7 @@ from typing import TypeVar
 import msgspec
 
 from ..hosts import expand, is_host
+from .judging import kind_of
 from .looks import ABSENT, FINISHED, NetFlow, NetLook, Round, look_from
 from .looks import SCHEMA as NET
 
@@ -75,7 +76,7 @@ class FolderRead:
     hosts: set[str] = field(default_factory=set)
     """Hosts that wrote a check, or that a look or a plan names."""
     kinds: dict[str, str] = field(default_factory=dict)
-    """Host -> its GPUs in words, of those that wrote a check."""
+    """Host -> its kind of GPUs, of those that wrote a check."""
     passed: dict[str, list[str]] = field(default_factory=dict)
     """Why files were passed over -> their names."""
     unanswered: dict[int, int] = field(default_factory=dict)
@@ -166,7 +167,7 @@ def _read(
         name = section.host or head.node
         if name is not None and is_host(name):
             answer.hosts.add(name)
-            answer.kinds[name] = section.product
+            answer.kinds[name] = kind_of(section.product)
     else:
         answer.others += 1
 

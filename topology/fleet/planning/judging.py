@@ -11,6 +11,7 @@ breaks there; and faults only slow, so that a large group further up is the heal
 from __future__ import annotations
 
 import math
+import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -38,6 +39,7 @@ _WINDOW_DEVIATIONS = 1.049
 """Width of the middle two fifths of a normal distribution, in standard deviations."""
 _MAD_TO_DEVIATION = 1.4826
 _UPPER_GROUP = 0.25
+_COUNT = re.compile(r"\b[0-9]{1,6} × ")
 
 Class: TypeAlias = "tuple[str, bool, bool, int | None, int | None, tuple[str, str]]"
 """What, one rail or all, directed or not, bytes, distance, kinds of hardware."""
@@ -93,12 +95,17 @@ def judge(
     `kinds` names the hardware of a host where it is known; hosts of other kinds are not compared.
     `healthy_gbs` is what one rail gives in one direction.
     """
+    named = {host for look in looks for host in look.hosts}
+    known = {host: kind for host, kind in (kinds or {}).items() if kind and host in named}
+    if len(set(known.values())) < 2:
+        # The kind of a host that wrote no check is taken to be that of all others.
+        known = {}
     classes: list[list[Class]] = []
     values: dict[Class, list[float]] = {}
     pairs: dict[Class, int] = {}
     seen: set[tuple[str, ...]] = set()
     for look in looks:
-        own = classes_of(look, fabric, kinds or {})
+        own = classes_of(look, fabric, known)
         classes.append(own)
         if look.hosts in seen:
             # Suspects are looked at many times: each pair counts once for what is usual.
@@ -117,6 +124,11 @@ def judge(
     if unjudged:
         doubts.append(f"{unjudged} figures have too few equals to be judged")
     return Judgements(looks=judged, norms=norms, doubts=tuple(doubts), undecided=undecided)
+
+
+def kind_of(product: str) -> str:
+    """The models of a node, whatever their number: one that lost a GPU has the same network."""
+    return _COUNT.sub("", product)
 
 
 def main_group(values: Iterable[float]) -> tuple[float, float, int]:

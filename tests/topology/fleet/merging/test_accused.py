@@ -164,3 +164,14 @@ def test_unlike_nodes_are_not_compared(tmp_path: Path) -> None:
         put(tmp_path, made)
     unlike = read_fleet(str(tmp_path), NODES)
     assert not {item.id for item in unlike.findings} & {"net-suspect", "net-node", "net-path"}
+
+
+def test_who_wrote_no_check_or_lost_a_gpu_is_compared_all_the_same(tmp_path: Path) -> None:
+    fleet(tmp_path, rounds("g3"))
+    (tmp_path / "g3.json.gz").unlink()
+    made = node("g4")
+    made["fleet"]["product"] = "7 × NVIDIA H100 80GB HBM3"
+    put(tmp_path, made)
+    found = read_fleet(str(tmp_path), NODES)
+    assert ("slow", "net-node", "g3") in said(found)
+    assert not [item for item in found.findings if item.id == "net-doubt"]

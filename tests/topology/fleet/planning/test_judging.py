@@ -63,7 +63,8 @@ def test_unlike_hardware_is_not_compared() -> None:
     chance = random.Random(4)
     looks = fleet(20, chance)
     slow = [look(f"c{n}", f"d{n}", *(chance.gauss(24, 0.3) for _ in range(8))) for n in range(9)]
-    kinds = {host: "old" for one in slow for host in one.hosts}
+    kinds = {host: kind for kind, them in (("old", slow), ("new", looks))
+             for one in them for host in one.hosts}  # fmt: skip
     assert any(judged.bad for judged in judge([*looks, *slow], NOWHERE).looks)
     assert not any(judged.bad for judged in judge([*looks, *slow], NOWHERE, kinds).looks)
 
