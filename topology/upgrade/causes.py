@@ -107,7 +107,7 @@ def value(units: Units, question: Question) -> Any:
 
 
 def _age(cause: Cause) -> tuple[tuple[int, ...], str]:
-    return numbers(cause.since.rpartition("-")[2]), cause.rule
+    return numbers(cause.since), cause.rule
 
 
 def _cause(since: str, rule: RuleChange, fields: tuple[str, ...]) -> Cause:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from ..flags.account.whatif_text import has_times, times
 from ..model.page import Section
 from ..model.units import sentence
+from ..model.versions import numbers
 from ..nccl.decide.summary import CAPITALS, library_name
 from ..nccl.prediction import Prediction
 from ..nccl.versions import version_for
@@ -25,6 +26,7 @@ from .units import (
 )
 from .upgrade import Difference, Upgrade
 
+RULES = "What changes, and by which rule"
 COMPARED = {
     PAIRS: "pair{s}",
     NICS: "GPU-NIC pair{s}",
@@ -91,6 +93,13 @@ def estimate(side: Prediction) -> str:
     return (version_for(name)[1] or "").removesuffix(".")
 
 
+def heading(found: Upgrade) -> str:
+    """What stands above the decisions; of an older version, that its rules are those of before."""
+    before, after = (numbers(side.library.version) for side in (found.before, found.after))
+    older = after < before
+    return "What changes, and the rule that is not there yet" if older else RULES
+
+
 def decisions(found: Upgrade) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
     """The rules that work together, a line each, and what changes by them."""
     library = CAPITALS[found.after.library.name]
@@ -107,7 +116,7 @@ def decisions(found: Upgrade) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]
 
 
 def _age(cause: Cause) -> tuple[tuple[int, ...], str]:
-    return _order(cause.since.rpartition("-")[2]), cause.rule
+    return numbers(cause.since), cause.rule
 
 
 def because(cause: Cause, library: str) -> str:
@@ -149,12 +158,8 @@ def _figures(found: Upgrade) -> Iterator[str]:
         count = sum(item.pieces for item in items)
         words = FIGURES_ALONE.get(topic, "graph{s} of " + topic).replace("{s}", "s" * (count != 1))
         versions = dict.fromkeys(cause.since for item in items for cause in item.causes)
-        numbers = ", ".join(sorted((one.partition("-")[2] for one in versions), key=_order))
-        yield f"{count} {words}" + f" (since {numbers})" * bool(numbers)
-
-
-def _order(number: str) -> tuple[int, ...]:
-    return tuple(map(int, number.split(".")))
+        since = ", ".join(sorted((one.partition("-")[2] for one in versions), key=numbers))
+        yield f"{count} {words}" + f" (since {since})" * bool(since)
 
 
 def compared(found: Upgrade) -> Iterator[str]:

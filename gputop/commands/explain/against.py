@@ -21,7 +21,7 @@ from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.nccl.decide.summary import library_name
 from gputop.topology.nccl.settings import Settings
 from gputop.topology.upgrade.costs import cost_line
-from gputop.topology.upgrade.text import answer, decisions, estimate, sections
+from gputop.topology.upgrade.text import answer, decisions, estimate, heading, sections
 from gputop.topology.upgrade.upgrade import (
     Difference,
     OtherLibraryError,
@@ -127,7 +127,7 @@ def _lines(
     told = list(decisions(found))
     if told:
         yield ""
-        yield "What changes, and by which rule"
+        yield heading(found)
         for rules, lines in told:
             for rule in rules:
                 yield from wrapped(f"  {rule}", width, 4)

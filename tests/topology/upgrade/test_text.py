@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gputop.topology.upgrade.causes import Cause
 from gputop.topology.upgrade.costs import cost_line
-from gputop.topology.upgrade.text import answer, because, decisions, sections
+from gputop.topology.upgrade.text import answer, because, decisions, heading, sections
 from gputop.topology.upgrade.upgrade import Upgrade
 
 from .made import machine, upgraded
@@ -81,3 +81,11 @@ def test_the_cost_of_other_transports_is_no_promise() -> None:
 def test_a_rule_that_rccl_has_of_nccl_says_so() -> None:
     cause = Cause(since="rccl-2.26.6", rule="X", source="a.cc:b", introduced="nccl-2.24.3")
     assert because(cause, "RCCL") == "Since RCCL 2.26.6 or before, from NCCL 2.24.3: X · a.cc:b"
+
+
+def test_of_an_older_version_the_rules_are_not_there_yet() -> None:
+    there = upgraded("grace", "nccl-2.25.1", "nccl-2.26.2")
+    back = upgraded("grace", "nccl-2.26.2", "nccl-2.25.1")
+    assert heading(there) == "What changes, and by which rule"
+    assert heading(back) == "What changes, and the rule that is not there yet"
+    assert {rules for rules, _ in decisions(there)} == {rules for rules, _ in decisions(back)}
