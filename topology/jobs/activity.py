@@ -8,12 +8,15 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 import msgspec
 
+from ..model.part import Raw
 from ..sources.files.tree import Tree, Unreadable, clean
+from ..sources.linux.containers import throttled
 from ..sources.linux.process_facts import STATES
+from ..sources.linux.process_files import sleep_of, wait_channel
 
 VARIABLES = frozenset(
     {
@@ -53,6 +56,12 @@ class Glance(msgspec.Struct, frozen=True, kw_only=True):
     system_seconds: float
     memory_bytes: int
     threads: int
+    sleep: tuple[str, ...] | None = None
+    """What stays equal during one uninterruptible sleep; None where it is in none."""
+    channel: str | None = None
+    """The function of the kernel in which it sleeps so, where the kernel says it."""
+    periods: tuple[tuple[str, tuple[int, int]], ...] = ()
+    """By cgroup that limits its CPU time: periods so far, and in how many it was stopped."""
 
 
 class Activity(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,6 +78,12 @@ class Activity(msgspec.Struct, frozen=True, kw_only=True):
     grown_bytes: int | None = None
     """What its resident memory gained; negative where it shrank."""
     threads: int | None = None
+    asleep: bool = False
+    """Whether both readings found it in one and the same uninterruptible sleep."""
+    channel: str | None = None
+    """The function of the kernel in which it sleeps so."""
+    stopped_periods: tuple[tuple[str, tuple[int, int]], ...] = ()
+    """By cgroup: periods between the readings, and in how many its CPU time was used up."""
     program: str | None = None
     """File name of its script: "train.py"; None where it has none or may not be read."""
     variables: tuple[tuple[str, str], ...] | None = None
@@ -81,9 +96,15 @@ class Activity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def glance(
-    tree: Tree, pids: Iterable[int], clock: Callable[[], float] = time.monotonic
+    tree: Tree,
+    pids: Iterable[int],
+    clock: Callable[[], float] = time.monotonic,
+    limited: Collection[int] = (),
 ) -> dict[int, Glance]:
-    """Read the processes once; those that are gone or cannot be read are left out."""
+    """Read the processes once; those that are gone or cannot be read are left out.
+
+    `limited`: those whose cgroups limit their CPU time.
+    """
     found = {}
     for pid in pids:
         text = tree.text(f"proc/{pid}/stat", 4096)
@@ -101,8 +122,16 @@ def glance(
             system_seconds=int(rest[_STIME]) / TICKS,
             memory_bytes=int(rest[_RSS]) * PAGE,
             threads=int(rest[_THREADS]),
+            sleep=sleep_of(tree, pid) if match[2] == "D" else None,
+            channel=_channel(wait_channel(tree, pid)) if match[2] == "D" else None,
+            periods=tuple(throttled(tree, f"proc/{pid}/cgroup").items()) if pid in limited else (),
         )
     return found
+
+
+def _channel(text: Raw) -> str | None:
+    """The name of a function of the kernel; "0" stands for one that is not told."""
+    return text if isinstance(text, str) and re.fullmatch(r"[\w.]{2,80}", text) else None
 
 
 _NEEDED = (_UTIME, _STIME, _THREADS, _START, _RSS)
@@ -131,6 +160,13 @@ def between(tree: Tree, first: dict[int, Glance], second: dict[int, Glance]) -> 
             memory_bytes=now.memory_bytes,
             grown_bytes=now.memory_bytes - before.memory_bytes,
             threads=now.threads,
+            asleep=now.sleep is not None and now.sleep == before.sleep,
+            channel=now.channel,
+            stopped_periods=tuple(
+                (group, (periods - was[0], stopped - was[1]))
+                for group, (periods, stopped) in now.periods
+                if (was := dict(before.periods).get(group)) is not None
+            ),
             program=program(tree, pid),
             variables=variables(tree, pid),
         )

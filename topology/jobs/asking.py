@@ -7,9 +7,11 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from ..hardware.vendors import NVIDIA
 from ..model.snapshot import NodeSnapshot
 from ..sources.files.tree import Tree, live_tree
-from ..sources.linux.process_files import namespaces
+from ..sources.linux.process_facts import ZOMBIE_LETTERS
+from ..sources.linux.process_files import namespaces, state
 from .activity import Activity, between, glance, variables
 from .concluding import conclude, of_dumps, of_ras
 from .flight.files import FoundDumps, expected, read
@@ -18,7 +20,9 @@ from .judging import Heard
 from .ras.client import SECONDS, RasReply, ask
 from .ras.comparing import RasStanding, standings
 from .ras.places import RasPlace, places
-from .standing import JobStanding
+from .standing import GONE, ZOMBIE, JobStanding
+from .traffic import Traffic, TrafficLook, look
+from .traffic import between as carried_between
 
 PAUSE_SECONDS = 0.4
 """From one reading of /proc, and one answer of RAS, to the next."""
@@ -32,6 +36,8 @@ class JobsAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The last replies, one a place; () where RAS was not asked."""
     ras_asked: bool = False
     dumps: FoundDumps = FoundDumps()
+    traffic: Traffic | None = None
+    """What NVLink carried between two looks; None where nobody could say."""
     seconds: float | None = None
     """Between the two readings of /proc; None where it was not read twice."""
 
@@ -45,11 +51,13 @@ class Asker:
         sleep: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.monotonic,
         ras: Callable[[RasPlace, float], RasReply] = ask,
+        traffic: Callable[[Sequence[str]], TrafficLook | None] = look,
     ) -> None:
         self.tree = live_tree() if tree is None else tree
         self.sleep = sleep
         self.clock = clock
         self.ras = ras
+        self.traffic = traffic
 
 
 def ask_live(
@@ -66,8 +74,12 @@ def ask_live(
     """
     by = asker or Asker()
     found = jobs(snapshot)
-    pids = [user.pid for job in found for user in job.processes]
-    first, began = glance(by.tree, pids, by.clock), by.clock()
+    users = [user for job in found for user in job.processes]
+    pids = [user.pid for user in users]
+    limited = {user.pid for user in users if user.reading.cpu_quota is not None}
+    linked = _linked(snapshot, found)
+    first, began = glance(by.tree, pids, by.clock, limited), by.clock()
+    before = by.traffic(linked) if linked else None
     replies: tuple[RasReply, ...] = ()
     earlier: tuple[RasReply, ...] = ()
     if ras:
@@ -75,7 +87,8 @@ def ask_live(
         asked = places(told)
         earlier = tuple(by.ras(place, wait) for place in asked)
     by.sleep(max(pause - (by.clock() - began), 0.0))
-    second = glance(by.tree, pids, by.clock)
+    second = glance(by.tree, pids, by.clock, limited)
+    after = None if before is None else by.traffic(linked)
     if ras:
         # One that gave no answer in time is not waited for again.
         replies = tuple(by.ras(reply.place, wait) if reply.answers else reply for reply in earlier)
@@ -89,6 +102,7 @@ def ask_live(
         replies=replies,
         asked=ras,
         tree=by.tree,
+        traffic=carried_between(before, after),
         seconds=by.clock() - began if second else None,
     )
 
@@ -102,27 +116,41 @@ def answer(
     replies: tuple[RasReply, ...] = (),
     asked: bool = False,
     tree: Tree | None = None,
+    traffic: Traffic | None = None,
     seconds: float | None = None,
     recorded: bool = False,
 ) -> JobsAnswer:
     """Say where every job stands, by what was read; `tree` tells which processes have ended."""
     found = jobs(snapshot)
     kept = dumps or FoundDumps()
-    ended = frozenset() if tree is None else _ended(ras, tree)
+    ended = {} if tree is None else _ended(ras, tree)
     told: list[JobStanding] = []
     matched: set[int] = set()
     for job in found:
         pids = {user.pid for user in job.processes}
         own = tuple(each for each in ras if each.pids & pids)
         matched |= {id(each) for each in own}
-        heard = Heard(activities=activities, ended=ended, ras=own, twice=bool(activities))
+        heard = Heard(
+            activities=activities,
+            ended=ended,
+            ras=own,
+            twice=bool(activities),
+            traffic=traffic,
+        )
         told.append(
             conclude(job, snapshot, heard, kept, asked=asked, recorded=recorded, replies=replies)
         )
     rest = tuple(each for each in ras if id(each) not in matched)
     if rest:
         told.append(of_ras(snapshot, Heard(activities=activities, ended=ended, ras=rest)))
-    return JobsAnswer(jobs=tuple(told), ras=replies, ras_asked=asked, dumps=kept, seconds=seconds)
+    return JobsAnswer(
+        jobs=tuple(told),
+        ras=replies,
+        ras_asked=asked,
+        dumps=kept,
+        traffic=traffic,
+        seconds=seconds,
+    )
 
 
 def of_files(snapshot: NodeSnapshot | None, dumps: FoundDumps) -> JobsAnswer:
@@ -132,17 +160,26 @@ def of_files(snapshot: NodeSnapshot | None, dumps: FoundDumps) -> JobsAnswer:
     return JobsAnswer(jobs=(*told, *(() if by_dumps is None else (by_dumps,))), dumps=dumps)
 
 
-def _ended(ras: Sequence[RasStanding], tree: Tree) -> frozenset[int]:
-    """PIDs of missing ranks that are no processes here, where a sister's PID is one."""
-    gone: set[int] = set()
+def _ended(ras: Sequence[RasStanding], tree: Tree) -> dict[int, str]:
+    """PIDs of missing ranks whose processes have ended, where a sister's PID is one here."""
+    gone: dict[int, str] = {}
     for each in ras:
         here = {rank.host for rank in each.communicator.ranks if _there(tree, rank.pid)}
-        gone |= {
-            lost.pid
-            for lost in each.communicator.missing
-            if lost.pid is not None and lost.host in here and not _there(tree, lost.pid)
-        }
-    return frozenset(gone)
+        for lost in each.communicator.missing:
+            if lost.pid is None or lost.host not in here:
+                continue
+            if not _there(tree, lost.pid):
+                gone[lost.pid] = GONE
+            elif state(tree, lost.pid) in ZOMBIE_LETTERS:
+                gone[lost.pid] = ZOMBIE
+    return gone
+
+
+def _linked(snapshot: NodeSnapshot, found: Sequence[Job]) -> tuple[str, ...]:
+    """The NVIDIA GPUs of jobs that have several, where NVLink may be asked about."""
+    wanted = {address for job in found if len(job.gpus) > 1 for address in job.gpus}
+    vendors = {gpu.address: gpu.vendor for gpu in snapshot.machine.gpus}
+    return tuple(sorted(each for each in wanted if vendors.get(each) == NVIDIA.id))
 
 
 def _there(tree: Tree, pid: int | None) -> bool:

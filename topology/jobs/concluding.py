@@ -13,11 +13,12 @@ from .flight.comparing import RecordedGroup, compare, own_frame, ranks_text
 from .flight.dump import Dump
 from .flight.files import FoundDumps
 from .grouping import Job
+from .hints import missing_here, short_sleeps, started_here, traffic_fact
 from .judging import Heard, ranks_of, ranks_of_dumps, ranks_of_ras
 from .ras.client import RasReply
 from .ras.comparing import RasStanding
 from .sentence import sentence
-from .standing import BAD, HANGS, RAS, RECORDER, RUNS, JobFact, JobStanding, RankStanding
+from .standing import BAD, HANGS, NOTE, RAS, RECORDER, RUNS, JobFact, JobStanding, RankStanding
 from .words import counted, last_of, spoken
 
 MOST_STEPS = 6
@@ -43,7 +44,7 @@ def conclude(
     heard = msgspec.structs.replace(heard, groups=groups)
     ranks = ranks_of(job, snapshot.machine, snapshot.readings, heard)
     name = _program(job, heard)
-    count = _count(job, ranks)
+    count = _count(job, ranks, heard)
     said, verdict = sentence(name, count, ranks, heard.ras, groups, silence, job.world_size)
     labels = {rank.pid: rank.label for rank in ranks if rank.pid is not None}
     cpus = host_cpus(snapshot.machine.host)
@@ -52,6 +53,9 @@ def conclude(
         *_of_ras(heard.ras),
         *_of_dumps(groups),
         *facts(job, snapshot.readings, heard.activities, labels, cpus),
+        *short_sleeps(job, heard.activities, labels),
+        *(() if heard.ras else missing_here(job, heard.activities)),
+        *(() if verdict == RUNS else traffic_fact(job, snapshot.machine, heard.traffic)),
     ]
     return JobStanding(
         name=job.name,
@@ -132,21 +136,28 @@ def _program(job: Job, heard: Heard) -> str:
     return job.name if only is None or len(job.processes) > 1 else f"{only} {job.processes[0].pid}"
 
 
-def _count(job: Job, ranks: Sequence[RankStanding]) -> str:
+def _count(job: Job, ranks: Sequence[RankStanding], heard: Heard) -> str:
     here, world = len(job.processes), job.world_size
     if world is None:
         known = len(ranks)
         return counted(known, "rank") if known > 1 else "1 process"
-    return counted(world, "rank") if world == here else f"{here} of {world} ranks on this GPU node"
+    own = {user.pid for user in job.processes}
+    ended = {rank.pid for rank in ranks if rank.pid in heard.ended} - own
+    local = started_here(job, heard.activities)
+    if here + len(ended) == world:
+        return counted(world, "rank")
+    if local is not None and here + len(ended) < local <= world:
+        return f"{here} of {local} ranks that were started here"
+    return f"{here} of {world} ranks on this GPU node"
 
 
 def _of_ranks(ranks: Sequence[RankStanding]) -> Iterator[JobFact]:
     for rank in ranks:
         if rank.trouble is not None and rank.origin is not None:
             numbers = () if rank.rank is None else (rank.rank,)
-            yield JobFact(
-                text=f"{rank.label} {rank.trouble}", origin=rank.origin, weight=BAD, ranks=numbers
-            )
+            weight = NOTE if rank.follows else BAD
+            text = f"{rank.label} {rank.trouble}"
+            yield JobFact(text=text, origin=rank.origin, weight=weight, ranks=numbers)
 
 
 def _of_ras(ras: Sequence[RasStanding]) -> Iterator[JobFact]:

@@ -10,6 +10,7 @@ from ..model.readings import Readings
 from ..model.units import size
 from .activity import Activity
 from .binding import crowded
+from .demand import quotas, threads_over_cpus
 from .grouping import GpuUser, Job
 from .standing import BAD, DRIVER, NOTE, PROC, JobFact
 from .words import joined
@@ -17,7 +18,7 @@ from .words import joined
 FULL_CORE = 0.9
 """From this share of a core on, a process is said to use a whole one."""
 IDLE_PERCENT, BUSY_PERCENT = 0.0, 95.0
-GROWS_BYTES = 256 * 2**20
+GROWS_BYTES = 32 * 2**20
 """Growth of one process between two readings that is worth a line."""
 
 _THREADS = "OMP_NUM_THREADS"
@@ -32,8 +33,8 @@ def facts(
 ) -> Iterator[JobFact]:
     """What two readings of /proc and one of the driver prove; `cpus`: how many the host has."""
     yield from _cores(job, labels, cpus)
-    yield from _quota(job)
-    yield from _threads(job, activities)
+    yield from _quota(job, activities)
+    yield from _threads(job)
     yield from _idle(job, readings, labels)
     yield from _spinning(job, activities, labels)
     yield from _growing(job, activities, labels)
@@ -70,35 +71,40 @@ def bound_together(users: Sequence[GpuUser], cpus: int | None) -> tuple[GpuUser,
     return () if whole else tuple(user for user in users if user.pid in found)
 
 
-def _quota(job: Job) -> Iterator[JobFact]:
-    quotas = {user.reading.cpu_quota for user in job.processes}
-    if len(quotas) == 1 and (quota := quotas.pop()) is not None and quota < len(job.processes):
-        yield JobFact(
-            text=f"its cgroup grants {quota:.3g} CPUs' worth of time to {len(job.processes)} "
-            "processes (cpu.max)",
-            origin=PROC,
-            weight=BAD,
-        )
+def _quota(job: Job, activities: Mapping[int, Activity]) -> Iterator[JobFact]:
+    """CPU time that cgroups grant: too little for the threads, or used up between two readings."""
+    small = {demand.users[0].reading.cpu_group: demand for demand in quotas(job.processes)}
+    groups = dict.fromkeys(user.reading.cpu_group for user in job.processes)
+    for group in groups:
+        users = [user for user in job.processes if user.reading.cpu_group == group]
+        quota = users[0].reading.cpu_quota
+        if group is None or quota is None:
+            continue
+        count = "1 process" if len(users) == 1 else f"{len(users)} processes"
+        text = f"its cgroup grants {quota:.3g} CPUs' worth of time to {count} (cpu.max)"
+        counted = [dict(found.stopped_periods).get(group) for found in activities.values()]
+        periods, stopped = max((each for each in counted if each), default=(0, 0))
+        demand = small.get(group)
+        if stopped > 0:
+            text += f", used up in {stopped} of {periods} periods: then all its threads stop"
+        elif demand is not None and quota >= len(users):
+            text += f"; {_THREADS} of all together is {demand.threads}"
+        elif demand is None:
+            continue
+        few = stopped > 0 or quota < len(users)
+        ranks = _ranks(users)
+        yield JobFact(text=text, origin=PROC, weight=BAD if few else NOTE, ranks=ranks)
 
 
-def _threads(job: Job, activities: Mapping[int, Activity]) -> Iterator[JobFact]:
+def _threads(job: Job) -> Iterator[JobFact]:
     """OMP_NUM_THREADS of all ranks together against the CPUs that they may use together."""
-    allowed: set[int] = set()
-    wanted = 0
-    for user in job.processes:
-        found = activities.get(user.pid)
-        value = dict((found.variables if found is not None else None) or ()).get(_THREADS, "")
-        own = members(user.reading.cpu_affinity)
-        if not (value.isascii() and value.isdecimal() and len(value) < 6) or not own:
-            return
-        wanted += int(value)
-        allowed |= own
-    if wanted > len(allowed):
-        yield JobFact(
-            text=f"{_THREADS} of all {len(job.processes)} ranks together is {wanted}, on "
-            f"{len(allowed)} CPUs that they may use",
-            origin=PROC,
-        )
+    demand = threads_over_cpus(job.processes)
+    if demand is not None:
+        count = len(demand.users)
+        whose = f"all {count} ranks together" if count > 1 else "the process"
+        cpus = "1 CPU" if demand.cpus == 1 else f"{demand.cpus} CPUs"
+        where = f"{cpus} that {'they' if count > 1 else 'it'} may use"
+        yield JobFact(text=f"{_THREADS} of {whose} is {demand.threads}, on {where}", origin=PROC)
 
 
 def _idle(job: Job, readings: Readings, labels: Mapping[int, str]) -> Iterator[JobFact]:
@@ -163,10 +169,14 @@ def _growing(
 ) -> Iterator[JobFact]:
     for user in job.processes:
         found = activities.get(user.pid)
-        if found is not None and (found.grown_bytes or 0) >= GROWS_BYTES:
+        if found is None or found.seconds <= 0:
+            continue
+        if (found.grown_bytes or 0) >= GROWS_BYTES:
+            pace = (found.grown_bytes or 0) / found.seconds
             yield JobFact(
                 text=f"the host memory of {labels[user.pid]} grew by {size(found.grown_bytes)} in "
-                f"{found.seconds:.2g} s, to {size(found.memory_bytes)}",
+                f"{found.seconds:.2g} s ({size(round(pace))} a second), to "
+                f"{size(found.memory_bytes)}; whether it goes on, two looks do not show",
                 origin=PROC,
                 ranks=_ranks([user]),
             )

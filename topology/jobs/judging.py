@@ -13,27 +13,32 @@ from .activity import Activity
 from .evidence import FULL_CORE
 from .flight.comparing import RecordedGroup, RecordedRank, own_frame
 from .grouping import GpuUser, Job
-from .ras.answer import ABORT, MissingRank, RasRank
+from .ras.answer import ABORT, REMOTE, MissingRank, RasRank
 from .ras.comparing import RasStanding
-from .standing import PROC, RAS, RECORDER, RankStanding
+from .standing import PROC, RAS, RECORDER, ZOMBIE, RankStanding
+from .traffic import Traffic
 from .words import spoken
 
-Told = tuple[str, str, bool]
-"""What is wrong, where that is from, and whether only its being behind is known."""
+CAUSE, BEHIND, FOLLOWS = "cause", "behind", "follows"
+"""What a trouble tells: why others wait; only that the rank is behind; that another one failed."""
+Told = tuple[str, str, str]
+"""What is wrong, where that is from, and what it tells."""
 
 
 class Heard(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that was asked about one job."""
 
     activities: Mapping[int, Activity]
-    ended: frozenset[int] = frozenset()
-    """PIDs that RAS names and that this machine does not have."""
+    ended: Mapping[int, str] = {}
+    """PIDs that RAS names and whose processes have ended here, and how that shows."""
     ras: tuple[RasStanding, ...] = ()
     """Its communicators, the largest first."""
     groups: tuple[RecordedGroup, ...] = ()
     """Its process groups in dumps."""
     twice: bool = False
     """Whether /proc was read twice."""
+    traffic: Traffic | None = None
+    """What NVLink carried meanwhile."""
 
 
 def ranks_of(
@@ -101,7 +106,8 @@ def _rank(user: GpuUser, machine: Machine, readings: Readings, heard: Heard) -> 
         label=label(rank, user.pid, gpu_names(user.gpus, machine)),
         trouble=_with_core(told, found),
         origin=None if told is None else told[1],
-        weak=told is not None and told[2],
+        weak=told is not None and told[2] != CAUSE,
+        follows=told is not None and told[2] == FOLLOWS,
         place=place,
         place_origin=origin,
         activity=found,
@@ -112,12 +118,15 @@ def _rank(user: GpuUser, machine: Machine, readings: Readings, heard: Heard) -> 
 def _state(user: GpuUser, found: Activity | None, *, twice: bool) -> Told | None:
     state = found.stayed if found is not None else None if twice else user.reading.state
     if state == "stopped":
-        return "is stopped (T)", PROC, False
+        return "is stopped (T)", PROC, CAUSE
     if state == "zombie" or user.reading.state == "zombie":
-        return "has ended and waits for its parent (Z)", PROC, False
-    if state == "disk sleep" and found is not None:
-        apart = f"in two readings {found.seconds:.2g} s apart"
-        return f"is in uninterruptible sleep (D), {apart}", PROC, False
+        return ZOMBIE, PROC, CAUSE
+    if state == "disk sleep" and found is not None and found.asleep:
+        # Every read of a file passes through such a sleep: only one that lasts says something.
+        longest = max(found.seconds, user.reading.asleep_seconds or 0.0)
+        where = "" if found.channel is None else f" in {found.channel}"
+        lasts = f"for {longest:.2g} s at least"
+        return f"stays in one uninterruptible sleep (D){where}, {lasts}", PROC, CAUSE
     return None
 
 
@@ -134,35 +143,36 @@ def _by_ras(pid: int, heard: Heard) -> Told | None:
 
 def _rank_told(rank: RasRank, each: RasStanding) -> Told | None:
     if rank.errors:
-        return f"reports {rank.errors[0]}", RAS, False
+        follows = rank.errors[0].startswith(REMOTE)
+        return f"reports {rank.errors[0]}", RAS, FOLLOWS if follows else CAUSE
     if rank.state == ABORT:
-        return "has aborted its communicator", RAS, False
+        return "has aborted its communicator", RAS, CAUSE
     # While counts grow, ranks may be a few apart.
     if each.still and rank in each.behind and each.function is not None:
         count = dict(rank.counts)[each.function]
         what = spoken(each.function)
         last = f"its last {what} was {count}" if count else f"it launched no {what}"
-        return f"has not launched it ({last})", RAS, True
+        return f"has not launched it ({last})", RAS, BEHIND
     return None
 
 
 def _lost(lost: MissingRank, heard: Heard) -> Told:
-    if lost.pid in heard.ended:
-        return "has ended: no such process", PROC, False
+    if lost.pid is not None and lost.pid in heard.ended:
+        return heard.ended[lost.pid], PROC, CAUSE
     if lost.dead:
-        return "is given up by RAS, which cannot reach its process", RAS, False
+        return "is given up by RAS, which cannot reach its process", RAS, CAUSE
     if lost.unresponsive and lost.pid in heard.activities:
-        return "does not answer RAS, though its process is there", RAS, False
+        return "does not answer RAS, though its process is there", RAS, CAUSE
     if lost.unresponsive:
-        return "does not answer RAS: its process is stopped, ended or cut off", RAS, False
-    return "has left the communicator", RAS, False
+        return "does not answer RAS: its process is stopped, ended or cut off", RAS, CAUSE
+    return "has left the communicator", RAS, CAUSE
 
 
 def _by_dumps(rank: int | None, groups: Sequence[RecordedGroup]) -> Told | None:
     for group in groups:
         for place in group.behind:
             if place.rank == rank and group.waiting:
-                return f"had not entered it{_last(place)}", RECORDER, True
+                return f"had not entered it{_last(place)}", RECORDER, BEHIND
     return None
 
 
@@ -178,7 +188,7 @@ def _with_core(told: Told | None, found: Activity | None) -> str | None:
     if told is None:
         return None
     cores = None if found is None else found.user_cores
-    if told[2] and cores is not None and cores >= FULL_CORE:
+    if told[2] == BEHIND and cores is not None and cores >= FULL_CORE:
         return f"{told[0]} and uses {cores * 100:.0f} % of a core in user mode"
     return told[0]
 
@@ -220,7 +230,8 @@ def _others(own: Sequence[RankStanding], machine: Machine, heard: Heard) -> Iter
             label=label(lost.rank, lost.pid, name),
             trouble=None if told is None else told[0],
             origin=None if told is None else told[1],
-            weak=told is not None and told[2],
+            weak=told is not None and told[2] != CAUSE,
+            follows=told is not None and told[2] == FOLLOWS,
             place=_place(lost.pid, None, heard)[0] if lost.pid is not None else None,
             place_origin=RAS if isinstance(lost, RasRank) else None,
         )

@@ -88,7 +88,9 @@ def waiting_of(
         )
         if not each.still or not (each.behind or lost):
             continue
-        stuck = {rank.pid for rank in guilty}
+        # Who reports that another rank failed waits too, where that one is known.
+        causes = [rank for rank in guilty if not rank.follows]
+        stuck = {rank.pid for rank in causes or guilty}
         number = each.ahead_count - sum(rank.pid in stuck for rank in each.ahead)
         kinds = each.launched if each.function is None else [(each.function, each.top or 0)]
         if number > 0 and kinds:

@@ -14,6 +14,8 @@ HANGS, RUNS, FAULTY, UNTOLD = "hangs", "runs", "faulty", "unknown"
 readings; FAULTY: something is wrong, and whether it hangs is not known; UNTOLD: nothing proves
 any of these."""
 BAD, NOTE = "bad", "note"
+GONE = "has ended: no such process"
+ZOMBIE = "has ended and waits for its parent (Z)"
 
 
 class JobFact(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,7 +43,9 @@ class RankStanding(msgspec.Struct, frozen=True, kw_only=True):
     origin: str | None = None
     """Where the trouble is known from."""
     weak: bool = False
-    """Whether the trouble is only that it is behind: why is not known."""
+    """Whether the trouble names no cause: it is behind, or says that another rank failed."""
+    follows: bool = False
+    """Whether it only says that another rank failed."""
     place: str | None = None
     """Its last collective: "all-reduce 1042"."""
     place_origin: str | None = None

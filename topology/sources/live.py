@@ -165,6 +165,7 @@ class LiveFeed:
         self._interval = interval
         self._with_args = with_args
         self._news = threading.Event()
+        self._asking = threading.Lock()
         self._machine_key: tuple[int, ...] = ()
         self._machine_parts: tuple[Part, ...] = ()
         self._machine = Machine()
@@ -177,6 +178,8 @@ class LiveFeed:
             # What the first picture does not show must not compete with it for time.
             waits = not (thorough or source.opening)
             thread.start(self._pace, LATER_SECONDS if waits else 0.0)
+        # A driver may have answered before the source that describes its processes was imported.
+        self._describe_processes()
 
     def _pace(self) -> float:
         return self._interval or pace_seconds(len(self._machine.gpus))
@@ -246,6 +249,12 @@ class LiveFeed:
 
     def _on_answer(self, thread: SourceThread) -> None:
         if thread.source.id.endswith("_readings") and thread.part is not None:
+            self._describe_processes()
+        self._news.set()
+
+    def _describe_processes(self) -> None:
+        """Ask about the processes that the drivers name, where they are others than before."""
+        with self._asking:
             pids = frozenset(
                 process.pid
                 for thread in self.threads
@@ -256,4 +265,3 @@ class LiveFeed:
             for other in self.threads:
                 if other.source.id == "processes" and other.hints.get("pids", frozenset()) != pids:
                     other.ask_again(pids=pids, with_args=self._with_args)
-        self._news.set()

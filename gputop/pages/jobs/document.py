@@ -42,6 +42,7 @@ def document(
                 for reply in answer.ras
             ],
         },
+        "traffic": msgspec.to_builtins(answer.traffic),
         "flight_recorder": {
             "dumps": [
                 {"rank": dump.rank, "file": dump.origin, "entries": len(dump.entries)}
@@ -86,4 +87,6 @@ def _rank(rank: RankStanding) -> dict[str, Any]:
         "memory_bytes": None if found is None else found.memory_bytes,
         "grown_bytes": None if found is None else found.grown_bytes,
         "threads": None if found is None else found.threads,
+        "asleep": None if found is None else found.asleep,
+        "wait_channel": None if found is None else found.channel,
     }

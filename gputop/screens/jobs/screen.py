@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 GROUP, ASKING = "job flags", "jobs asked"
 PAUSE_SECONDS = 0.1
 """How long a request waits for a later one: moving through the list predicts nothing on the way."""
+ASK_AGAIN_SECONDS = 3.0
+"""Processes may come and go all the time: they are asked no more often than this."""
 LIMIT_KEPT = 64
 
 
@@ -104,6 +106,10 @@ class JobsScreen(ListedView):
         """What the jobs said last."""
         self._answered_for: object = None
         """The processes that a demo answered for."""
+        self._asked_about: frozenset[int] = frozenset()
+        """The processes on the GPUs when this machine was asked last."""
+        self._asked_at = 0.0
+        """When that was; monotonic."""
         self._known: list[tuple[JobRequest, VariableDetails]] = []
         """The last answers, the newest at the end."""
         self._request: JobRequest | None = None
@@ -127,6 +133,7 @@ class JobsScreen(ListedView):
         if report is None or not is_live(report.snapshot):
             return
         snapshot = report.snapshot
+        self._asked_about, self._asked_at = _pids(snapshot), time.monotonic()
 
         def work() -> None:
             self.post_message(self.Asked(asked(snapshot)))
@@ -144,6 +151,9 @@ class JobsScreen(ListedView):
         if not is_live(snapshot) and self._answered_for != snapshot.readings.processes:
             self._answered_for = snapshot.readings.processes
             self._answer = of_demo(snapshot)
+        elif is_live(snapshot) and self._due(snapshot):
+            # Processes came or went: what was said is about others.
+            self.action_ask_jobs()
         table, board = self._list, self.query_one("#job", Board)
         listed = (snapshot.readings.gpus, snapshot.readings.processes, snapshot.machine)
         found = jobs(snapshot)
@@ -165,6 +175,10 @@ class JobsScreen(ListedView):
             id(self._answer),
             table.selected,
         )
+
+    def _due(self, snapshot: NodeSnapshot) -> bool:
+        long_ago = time.monotonic() - self._asked_at >= ASK_AGAIN_SECONDS
+        return long_ago and _pids(snapshot) != self._asked_about
 
     def _draw_head(self, found: tuple[Job, ...], report: Report, *listed: object) -> None:
         head, width = self.query_one("#job-head", Board), max(self.app.size.width - 2, 20)
@@ -282,6 +296,11 @@ class JobsScreen(ListedView):
         if row is None or report is None:
             return None
         return why_job(row, report.snapshot, about(row, self.shown))
+
+
+def _pids(snapshot: NodeSnapshot) -> frozenset[int]:
+    """The processes on the GPUs that the operating system describes."""
+    return frozenset(process.pid for process in snapshot.readings.processes)
 
 
 SCREEN = JobsScreen

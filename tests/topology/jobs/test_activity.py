@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from gputop.topology.jobs.activity import TICKS, between, glance, program, variables
+from gputop.topology.jobs.activity import TICKS, Glance, between, glance, program, variables
 from gputop.topology.sources.files.tree import FolderTree
 
 
@@ -68,3 +68,22 @@ def test_only_listed_variables_are_kept(tmp_path: Path) -> None:
         ("OMP_NUM_THREADS", "4"),
     )
     assert variables(FolderTree(tmp_path), 2) is None
+
+
+def test_periods_in_which_a_cgroup_stopped_a_process_are_counted(tmp_path: Path) -> None:
+    process(tmp_path, 1, "R", 100)
+    (tmp_path / "proc/1/cgroup").write_text("0::/pod/rank\n")
+    outer = tmp_path / "sys/fs/cgroup/pod"
+    (outer / "rank").mkdir(parents=True)
+    (outer / "cpu.max").write_text("200000 100000\n")
+    (outer / "rank/cpu.max").write_text("max 100000\n")
+    tree = FolderTree(tmp_path)
+
+    def look(at: float, periods: int, stopped: int) -> dict[int, Glance]:
+        text = f"usage_usec 5\nnr_periods {periods}\nnr_throttled {stopped}\nthrottled_usec 9\n"
+        (outer / "cpu.stat").write_text(text)
+        return glance(tree, [1], lambda: at, {1})
+
+    ((_, counts),) = between(tree, look(0.0, 10, 2), look(0.5, 15, 6))[1].stopped_periods
+    assert counts == (5, 4)
+    assert between(tree, look(0.0, 1, 1), glance(tree, [1], lambda: 1.0))[1].stopped_periods == ()

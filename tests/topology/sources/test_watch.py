@@ -222,3 +222,39 @@ def test_very_many_gpus_are_read_half_as_often_unless_somebody_says_how_often(
     slept.clear()
     assert until(lambda: len(slept) > 1)
     assert slept[-1] == seconds
+
+
+def test_processes_are_described_though_the_driver_answers_before_their_source_is_there(
+    feeds: list[LiveFeed],
+) -> None:
+    answered = threading.Event()
+    gpu = GpuReading(address=GPU.address, processes=(GpuProcess(pid=7, kind="compute"),))
+
+    class Describer:
+        pids: frozenset[int] = frozenset()
+
+        def __call__(self) -> list[int]:
+            return sorted(self.pids)
+
+    class Late(list[Source]):
+        """The second source takes its time to be imported."""
+
+        def __iter__(self) -> Iterator[Source]:
+            yield source("x_readings", lambda: {}, driver, interval=600.0)
+            assert answered.wait(60)
+            time.sleep(0.01)
+            yield Source(
+                id="processes",
+                interval_seconds=600.0,
+                deadline_seconds=1.0,
+                reader=Describer,
+                parse=lambda pids: Part(processes=tuple(ProcessReading(pid=pid) for pid in pids)),
+            )
+
+    def driver(_: Any) -> Part:
+        answered.set()
+        return Part(gpus=(GPU,), gpu_readings=(gpu,))
+
+    feed = LiveFeed(Late())
+    feeds.append(feed)
+    assert until(lambda: bool(feed.snapshot().readings.processes))

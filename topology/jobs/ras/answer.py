@@ -17,13 +17,15 @@ LIMIT_COMMUNICATORS = 4096
 LIMIT_RANKS = 65_536
 LIMIT_FUNCTIONS = 32
 LIMIT_CHARACTERS = 120
+REMOTE = "remote process error"
+"""What ranks report when another one ended or cannot be reached."""
 RESULTS = {
     1: "unhandled CUDA error",
     2: "system error",
     3: "internal error",
     4: "invalid argument",
     5: "invalid usage",
-    6: "remote process error",
+    6: REMOTE,
 }
 """ncclResult_t of nccl.h; 0 is success and 7 means in progress."""
 INIT, RUNNING, FINALIZE, ABORT = "INIT", "RUNNING", "FINALIZE", "ABORT"

@@ -174,12 +174,33 @@ def groups(raw: Raw, fields: Fields) -> tuple[str | None, str | None]:
     return _group(memory), _group(quotas)
 
 
+def throttled(tree: Tree, cgroup: str) -> dict[str, tuple[int, int]]:
+    """Periods that each limited level ran so far, and in how many it was stopped (cpu.stat)."""
+    found: dict[str, tuple[int, int]] = {}
+    for level in limits(tree, cgroup):
+        fields = Fields(level, "")
+        folder = fields.text("folder")
+        if folder is None or _quota(fields.text("cpu")) is None:
+            continue
+        text = tree.text(f"{folder}/cpu.stat", 4096)
+        lines = [line.split() for line in text.splitlines()] if isinstance(text, str) else []
+        counts = {words[0]: whole(words[1]) for words in lines if len(words) == 2}
+        periods, stopped = counts.get("nr_periods"), counts.get("nr_throttled")
+        if periods is not None and stopped is not None:
+            found[_letters(folder)] = periods, stopped
+    return found
+
+
+def _letters(folder: str) -> str:
+    return f"{crc32(folder.encode()):08x}"
+
+
 def _group(limits: Sequence[tuple[float | None, Fields]]) -> str | None:
     known = [(value, level) for value, level in limits if value is not None]
     # Of equal limits the outermost one holds for most processes.
     level = min(reversed(known), key=lambda each: each[0], default=(0, None))[1]
     folder = None if level is None else level.text("folder")
-    return None if folder is None else f"{crc32(folder.encode()):08x}"
+    return None if folder is None else _letters(folder)
 
 
 def _levels(raw: Raw, absent: str) -> list[Fields]:

@@ -71,3 +71,25 @@ def test_a_long_sentence_takes_both_lines_and_keeps_the_word_simulated() -> None
     one, two = head_lines(jobs(snapshot), snapshot, (), 300, first)
     assert text_of(one).endswith("in user mode · simulated")
     assert text_of(two).startswith("torchrun demo: 6 ranks")
+
+
+async def test_jobs_that_come_while_the_screen_is_open_are_asked_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    count: list[int] = []
+
+    def asked(snapshot: NodeSnapshot) -> JobsAnswer:
+        count.append(len(snapshot.readings.processes))
+        return JobsAnswer(jobs=())
+
+    monkeypatch.setattr("gputop.screens.jobs.screen.asked", asked)
+    monkeypatch.setattr("gputop.screens.jobs.screen.ASK_AGAIN_SECONDS", 0.0)
+    live = replace(snapshot_with(), source=("live",))
+    empty = replace(live, readings=replace(live.readings, processes=()))
+    async with GpuTop().run_test(size=(80, 24)) as pilot:
+        await open_jobs(pilot, empty)
+        await pilot.app.workers.wait_for_complete()
+        for _ in range(2):
+            await give(pilot, decided(live))
+            await pilot.app.workers.wait_for_complete()
+        assert count == [0, 6]

@@ -1,0 +1,93 @@
+"""What only hints at how a job stands: traffic of links, ranks without a GPU, sleeps that end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from ..model.machine import Machine
+from ..model.units import gbs, size
+from ..wiring.gpu_names import gpu_names
+from .activity import Activity
+from .grouping import Job
+from .standing import DRIVER, PROC, JobFact
+from .traffic import Traffic
+from .words import joined
+
+LOCAL_WORLD = "LOCAL_WORLD_SIZE"
+MOST_RANKS = 4096
+
+
+def traffic_fact(job: Job, machine: Machine, traffic: Traffic | None) -> Iterator[JobFact]:
+    """What NVLink carried for the GPUs of a job; nothing unless all of them are known."""
+    if traffic is None or len(job.gpus) < 2:
+        return
+    carried = {gpu: traffic.nvlink_bytes.get(gpu) for gpu in job.gpus}
+    known = {gpu: value for gpu, value in carried.items() if value is not None}
+    if len(known) < len(carried):
+        return
+    window = f"in {traffic.seconds:.2g} s"
+    quiet = tuple(gpu for gpu, value in known.items() if value == 0)
+    # Every byte is sent by one GPU and received by another.
+    moved = sum(known.values()) / 2
+    if len(quiet) == len(known):
+        text = (
+            f"NVLink of {gpu_names(quiet, machine)} carried nothing {window}: a hint that ranks "
+            "wait, no proof, as ranks that compute send nothing either"
+        )
+    elif quiet:
+        text = (
+            f"NVLink of {gpu_names(quiet, machine)} carried nothing {window}, while that of the "
+            f"job's other GPUs carried {size(moved)}"
+        )
+    else:
+        pace = gbs(moved / traffic.seconds / 1e9)
+        text = f"NVLink carried {size(moved)} {window} ({pace}): data moves between the GPUs"
+    yield JobFact(text=text, origin=DRIVER)
+
+
+def started_here(job: Job, activities: Mapping[int, Activity]) -> int | None:
+    """Ranks that were started on this node, by LOCAL_WORLD_SIZE; None where they do not agree."""
+    values = {
+        dict((found.variables if found is not None else None) or ()).get(LOCAL_WORLD, "")
+        for user in job.processes
+        for found in (activities.get(user.pid),)
+    }
+    text = values.pop() if len(values) == 1 else ""
+    number = int(text) if text.isascii() and text.isdecimal() and len(text) < 5 else 0
+    return number if 0 < number <= MOST_RANKS else None
+
+
+def missing_here(job: Job, activities: Mapping[int, Activity]) -> Iterator[JobFact]:
+    """Ranks that were started on this node and hold no GPU."""
+    local = started_here(job, activities)
+    own = {user.reading.local_rank for user in job.processes}
+    if local is None or None in own or len(own) < len(job.processes):
+        return
+    gone = sorted(set(range(local)) - {each for each in own if each is not None})
+    if gone:
+        which = joined([str(rank) for rank in gone], 8)
+        one = len(gone) == 1
+        yield JobFact(
+            text=f"local rank{'s' * (not one)} {which} of the {local} that were started here "
+            f"hold{'s' * one} no GPU: ended, or not yet begun",
+            origin=PROC,
+        )
+
+
+def short_sleeps(
+    job: Job, activities: Mapping[int, Activity], labels: Mapping[int, str]
+) -> Iterator[JobFact]:
+    """Processes that were in an uninterruptible sleep twice, and ran in between."""
+    found = [
+        labels[user.pid]
+        for user in job.processes
+        if (activity := activities.get(user.pid)) is not None
+        and activity.stayed == "disk sleep"
+        and not activity.asleep
+    ]
+    if found:
+        yield JobFact(
+            text=f"{joined(found, 4)} {'was' if len(found) == 1 else 'were'} in uninterruptible "
+            "sleep (D) in both readings and ran in between, as with files that are read or written",
+            origin=PROC,
+        )
