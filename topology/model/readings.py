@@ -164,6 +164,9 @@ class ProcessReading(Record, frozen=True, kw_only=True):
     started_at: float | None = None
     """Seconds since the epoch."""
     memory_bytes: int | None = None
+    memory_before: tuple[tuple[float, int], ...] = ()
+    """Its resident memory earlier, as seconds ago and bytes: when it was first read, and about a
+    minute ago, where that was later; () where it was read once."""
     parent: int | None = None
     """PID of the process that started it."""
     parent_command: str | None = None

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from gputop.screens.jobs.growth import growing, grown_words
 from gputop.screens.jobs.list import JobRow, age, ranks_here
 from gputop.terminal.clean import clean
 from gputop.topology.diagnosis.rules.network.sockets import chosen
@@ -110,6 +111,7 @@ def _job(job: Job, snapshot: NodeSnapshot) -> Iterator[tuple[str, list[Fact]]]:
             ("GPUs", gpu_names(job.gpus, snapshot.machine), ""),
             ("Memory", f"{size(job.memory_bytes)} of GPU memory", ""),
             ("Age", age(job.started_at, snapshot), ""),
+            *[("Growing", text, "") for text in growing(job)],
         ],
     )
     yield "Ranks", list(_ranks(job))
@@ -161,6 +163,7 @@ def _process(user: GpuUser, job: Job, snapshot: NodeSnapshot) -> Iterator[tuple[
         f"{process.parent} {process.parent_command or ''}".strip() if process.parent else UNKNOWN
     )
     memory = f"{size(user.memory_bytes)} on GPUs, {size(process.memory_bytes)} of the host"
+    grown = grown_words(process)
     yield (
         "",
         [
@@ -168,6 +171,7 @@ def _process(user: GpuUser, job: Job, snapshot: NodeSnapshot) -> Iterator[tuple[
             ("Rank", f"{_rank(process)}, {age(process.started_at, snapshot)} old", ""),
             ("State", f"{process.state or UNKNOWN}, started by {parent}", ""),
             ("Memory", memory, ""),
+            *([("", f"of the host: {grown}", "")] if grown else []),
             *([("Arguments", " ".join(process.arguments), "")] if process.arguments else []),
         ],
     )

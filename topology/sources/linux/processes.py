@@ -3,8 +3,9 @@
 The GPU driver knows the PIDs; whoever holds the reader sets `reader.pids`. The raw answer:
 {"processes": {"1234": {"user", "command", "affinity": [cpu], "started_at": seconds since the
 epoch, "memory_bytes", "arguments": [text], "opens_gpu": true, false or null, "asleep": seconds and
-"wchan" of an uninterruptible sleep, and what linux/process_files.py reads}}}; a value may be
-{"error": why}, and an "arguments" that nobody asked for is missing.
+"wchan" of an uninterruptible sleep, "memory_before": [[seconds ago, bytes]], and what
+linux/process_files.py reads}}}; a value may be {"error": why}, and an "arguments" that nobody
+asked for is missing.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ GPU_DEVICES = ("/dev/nvidia", "/dev/kfd", "/dev/dri/renderD", "/dev/dxg")
 STRANGER = "the process of this number here has no GPU open: the driver means another one"
 ENDED = "the process has ended and waits for its parent"
 SECOND_LOOK_SECONDS = 0.5
+MINUTE_SECONDS = 60.0
 KEPT_READS = 10
 """What hardly ever changes in a process (variables, limits) is read once in so many reads."""
 
@@ -57,6 +59,8 @@ class ProcessesReader:
         self._clock, self._wait = clock, sleep
         self._sleeps: dict[int, tuple[tuple[str, ...], float]] = {}
         """By PID: an uninterruptible sleep, and when it was seen first."""
+        self._marks: dict[int, tuple[Raw, list[tuple[float, int]]]] = {}
+        """By PID: start time, and resident memory at a few moments, the oldest first."""
 
     def __call__(self) -> Raw:
         """Ask once; a process that has ended is left out."""
@@ -74,7 +78,9 @@ class ProcessesReader:
             if entry["opens_gpu"] is not False:
                 entry |= self._read(int(pid), (entry["started_at"], entry.get("command")))
         self._lasting = {pid: kept for pid, kept in self._lasting.items() if pid in pids}
-        self._watch_sleeps({int(pid): entry for pid, entry in answer["processes"].items()})
+        entries = {int(pid): entry for pid, entry in answer["processes"].items()}
+        self._watch_sleeps(entries)
+        self._watch_memory(entries)
         return answer
 
     def _watch_sleeps(self, entries: dict[int, dict[str, Raw]]) -> None:
@@ -104,6 +110,24 @@ class ProcessesReader:
             now = self._clock()
         for pid, (_, since) in self._sleeps.items():
             entries[pid] |= {"asleep": now - since, "wchan": wait_channel(live_tree(), pid)}
+
+    def _watch_memory(self, entries: dict[int, dict[str, Raw]]) -> None:
+        """Say what memory each process had when it was first read, and about a minute ago."""
+        now, last = self._clock(), self._marks
+        self._marks = {}
+        for pid, entry in entries.items():
+            resident, whose = entry.get("memory_bytes"), entry.get("started_at")
+            if not isinstance(resident, int):
+                continue
+            known = last.get(pid)
+            marks = known[1] if known is not None and known[0] == whose else []
+            # The first mark, and those of the last minute with the one before it.
+            while len(marks) > 2 and now - marks[2][0] >= MINUTE_SECONDS:
+                del marks[1]
+            entry["memory_before"] = [[round(now - at, 1), held] for at, held in marks[:2]]
+            if not marks or now - marks[-1][0] >= MINUTE_SECONDS / 6:
+                marks.append((now, resident))
+            self._marks[pid] = (whose, marks)
 
     def _read(self, pid: int, same: tuple[Raw, Raw]) -> dict[str, Raw]:
         left, whose, found = self._lasting.get(pid, (0, None, {}))
@@ -211,9 +235,21 @@ def _process(pid: int, entry: dict[str, Raw]) -> ProcessReading:
         cpu_affinity=written(cpus) if cpus is not None else None,
         started_at=_figure(fields, "started_at"),
         memory_bytes=_bytes(fields, "memory_bytes"),
+        memory_before=_earlier(entry.get("memory_before")),
         **facts(entry, fields),  # type: ignore[arg-type]
         gaps=fields.gaps,
     )
+
+
+def _earlier(raw: Raw) -> tuple[tuple[float, int], ...]:
+    """Seconds ago and bytes, of two moments at most."""
+    found = []
+    for pair in raw[:2] if isinstance(raw, list) else ():
+        if isinstance(pair, list) and len(pair) == 2:
+            ago, held = pair
+            if isinstance(ago, int | float) and 0 < ago < 1e9 and isinstance(held, int):
+                found.append((float(ago), max(held, 0)))
+    return tuple(found)
 
 
 def _figure(fields: Fields, key: str) -> float | None:

@@ -164,3 +164,26 @@ def test_an_uninterruptible_sleep_counts_once_it_was_seen_twice(
     now[0] += 60
     assert look()[1]["asleep"] == pytest.approx(60 + 2 * processes.SECOND_LOOK_SECONDS)
     assert len(naps) == 2
+
+
+def test_memory_is_told_as_it_was_at_first_and_a_minute_ago() -> None:
+    now = [0.0]
+    reader = processes.ProcessesReader(clock=lambda: now[0])
+
+    def look(at: float, held: int, started: float = 1.0) -> tuple[tuple[float, int], ...]:
+        now[0] = at
+        entry = {"memory_bytes": held, "started_at": started, "opens_gpu": True}
+        reader._watch_memory({7: entry})
+        (found,) = parse({"processes": {"7": entry}}).processes
+        return found.memory_before
+
+    assert look(0.0, 10) == ()
+    assert look(1.0, 20) == ((1.0, 10),)
+    for at in range(2, 301):
+        found = look(float(at), 100 + at)
+    first, lately = found
+    assert first == (300.0, 10)
+    assert 60.0 <= lately[0] <= 75.0
+    assert lately[1] == 400 - lately[0]
+    assert look(301.0, 5, started=2.0) == (), "the number was given to another process"
+    assert len(reader._marks[7][1]) == 1
