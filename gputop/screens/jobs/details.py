@@ -111,7 +111,7 @@ def _job(job: Job, snapshot: NodeSnapshot) -> Iterator[tuple[str, list[Fact]]]:
             ("GPUs", gpu_names(job.gpus, snapshot.machine), ""),
             ("Memory", f"{size(job.memory_bytes)} of GPU memory", ""),
             ("Age", age(job.started_at, snapshot), ""),
-            *[("Growing", text, "") for text in growing(job)],
+            *[("" if at else "Growing", text, "") for at, text in enumerate(growing(job))],
         ],
     )
     yield "Ranks", list(_ranks(job))

@@ -28,10 +28,10 @@ def grown_words(process: ProcessReading) -> str:
     ago, held = before[0]
     total, lately = now - held, before[-1]
     if len(before) == 1:
-        return f"{_signed(total)} in {seconds(ago)}{_pace(total, ago)}"
+        return f"{_signed(total)} in {_span(ago)}{_pace(total, ago)}"
     recent = now - lately[1]
-    last = f"{_signed(recent)} in the last {seconds(lately[0])}{_pace(recent, lately[0])}"
-    return f"{_signed(total)} in {seconds(ago)}, {last}"
+    last = f"{_signed(recent)} in the last {_span(lately[0])}{_pace(recent, lately[0])}"
+    return f"{_signed(total)} in {_span(ago)}, {last}"
 
 
 def growing(job: Job) -> Iterator[str]:
@@ -46,7 +46,7 @@ def growing(job: Job) -> Iterator[str]:
         if ago >= LEAST_SECONDS and grown >= LEAST_BYTES:
             name = f"pid {user.pid}" if process.rank is None else f"rank {process.rank}"
             pace = _pace(grown, ago)
-            found.append((grown / ago, f"{name}: {_signed(grown)} in {seconds(ago)}{pace}"))
+            found.append((grown / ago, f"{name} {_signed(grown)} of the host in {_span(ago)}{pace}"))
     found.sort(key=lambda each: -each[0])
     for _, text in found[:MOST_NAMED]:
         yield text
@@ -58,6 +58,10 @@ def _signed(change: int) -> str:
     if abs(change) < LEAST_BYTES:
         return f"less than {size(LEAST_BYTES)} more or less"
     return f"{'+' if change > 0 else '-'}{size(abs(change))}"
+
+
+def _span(ago: float) -> str:
+    return f"{ago:.0f} s" if ago < 120 else seconds(ago)
 
 
 def _pace(change: int, ago: float) -> str:

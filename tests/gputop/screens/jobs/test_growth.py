@@ -23,7 +23,7 @@ MIB, GIB = 2**20, 2**30
         (((30.0, GIB),), "+1.0 GiB in 30 s (34.1 MiB a second)"),
         (
             ((7200.0, GIB), (60.0, 2 * GIB - MIB)),
-            "+1.0 GiB in 2 h 0 min, less than 64.0 MiB more or less in the last 1 min",
+            "+1.0 GiB in 2 h 0 min, less than 64.0 MiB more or less in the last 60 s",
         ),
         (((240.0, 3 * GIB), (60.0, 2 * GIB)), "-1.0 GiB in 4 min, "),
     ],
@@ -48,7 +48,7 @@ def test_the_fastest_ranks_are_named_first_and_beside_their_job() -> None:
     )
     there = replace(job, processes=users)
     told = list(growing(there))
-    assert told[0] == "rank 5: +5.0 GiB in 1 min (85.3 MiB a second)"
+    assert told[0] == "rank 5 +5.0 GiB of the host in 60 s (85.3 MiB a second)"
     assert told[-1] == "and 1 more"
     row = JobRow(name="x", job=there, cells=())
     text = " ".join(
