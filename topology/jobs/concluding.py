@@ -45,14 +45,24 @@ def conclude(
     ranks = ranks_of(job, snapshot.machine, snapshot.readings, heard)
     name = _program(job, heard)
     count = _count(job, ranks, heard)
-    said, verdict = sentence(name, count, ranks, heard.ras, groups, silence, job.world_size)
     labels = {rank.pid: rank.label for rank in ranks if rank.pid is not None}
     cpus = host_cpus(snapshot.machine.host)
+    given = tuple(facts(job, snapshot.readings, heard.activities, labels, cpus))
+    said, verdict = sentence(
+        name,
+        count,
+        ranks,
+        heard.ras,
+        groups,
+        silence,
+        world=job.world_size,
+        costs=[fact.brief for fact in given if fact.brief],
+    )
     told = [
         *_of_ranks(ranks),
         *_of_ras(heard.ras),
         *_of_dumps(groups),
-        *facts(job, snapshot.readings, heard.activities, labels, cpus),
+        *given,
         *short_sleeps(job, heard.activities, labels),
         *(() if heard.ras else missing_here(job, heard.activities)),
         *(() if verdict == RUNS else traffic_fact(job, snapshot.machine, heard.traffic)),
@@ -147,7 +157,7 @@ def _count(job: Job, ranks: Sequence[RankStanding], heard: Heard) -> str:
     if here + len(ended) == world:
         return counted(world, "rank")
     if local is not None and here + len(ended) < local <= world:
-        return f"{here} of {local} ranks that were started here"
+        return f"{here} of {local} ranks that were started here hold{'s' * (here == 1)} a GPU"
     return f"{here} of {world} ranks on this GPU node"
 
 

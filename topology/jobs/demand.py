@@ -56,7 +56,8 @@ def threads_over_cpus(users: Sequence[GpuUser]) -> ThreadDemand | None:
             return None
         threads += user.reading.omp_threads
         allowed |= own
-    if not users or threads <= len(allowed):
+    # One thread each on fewer CPUs than ranks is a matter of binding, not of threads.
+    if not users or threads <= max(len(allowed), len(users)):
         return None
     return ThreadDemand(users=tuple(users), threads=threads, cpus=len(allowed))
 

@@ -51,12 +51,14 @@ def _cores(job: Job, labels: Mapping[int, str], cpus: int | None) -> Iterator[Jo
     shared = bound_together(job.processes, cpus)
     if shared:
         where = sorted({user.reading.cpu_affinity or "" for user in shared})
+        who = "all" if len(shared) == len(job.processes) else f"{len(shared)} of them"
         yield JobFact(
             text=f"{joined([labels[user.pid] for user in shared], 4)} are bound to CPU "
             f"{joined(where)}: fewer CPUs than ranks, so they run in turns",
             origin=PROC,
             weight=BAD,
             ranks=_ranks(shared),
+            brief=f"{who} are bound to CPU {joined(where)}, fewer CPUs than ranks",
         )
 
 
@@ -93,7 +95,9 @@ def _quota(job: Job, activities: Mapping[int, Activity]) -> Iterator[JobFact]:
             continue
         few = stopped > 0 or quota < len(users)
         ranks = _ranks(users)
-        yield JobFact(text=text, origin=PROC, weight=BAD if few else NOTE, ranks=ranks)
+        brief = f"{count} share {quota:.3g} CPUs' worth of time" if few else ""
+        weight = BAD if few else NOTE
+        yield JobFact(text=text, origin=PROC, weight=weight, ranks=ranks, brief=brief)
 
 
 def _threads(job: Job) -> Iterator[JobFact]:

@@ -23,10 +23,12 @@ def sentence(
     groups: Sequence[RecordedGroup],
     silence: str,
     world: int | None = None,
+    costs: Sequence[str] = (),
 ) -> tuple[str, str]:
     """The sentence and its verdict; `count`: "4 ranks", `silence`: why RAS says nothing.
 
-    `world`: ranks of the job on all nodes, where that is known.
+    `world`: ranks of the job on all nodes, where that is known; `costs`: what is wrong in what the
+    ranks were given, in a few words each.
     """
     head = f"{program}: {count}"
     guilty = [rank for rank in ranks if rank.trouble is not None]
@@ -48,7 +50,12 @@ def sentence(
         number, what, _ = waiting
         verb = "waited" if number == 1 else "all waited"
         return f"{head}, {number} {verb} in {what} when the dump was written", HANGS
-    return _quiet(head, ras, silence)
+    said, verdict = _quiet(head, ras, silence)
+    if costs and verdict == RUNS:
+        return f"{said}; but {costs[0]}", verdict
+    if costs:
+        return f"{head}, {costs[0]}{said.removeprefix(head).replace(', ', '; ', 1)}", FAULTY
+    return said, verdict
 
 
 def _quiet(head: str, ras: Sequence[RasStanding], silence: str) -> tuple[str, str]:

@@ -27,6 +27,8 @@ class JobFact(msgspec.Struct, frozen=True, kw_only=True):
     weight: str = NOTE
     """BAD where it explains a hang or costs much by itself."""
     ranks: tuple[int, ...] = ()
+    brief: str = ""
+    """The same in a few words, for the sentence; "" where it has no place there."""
 
 
 class RankStanding(msgspec.Struct, frozen=True, kw_only=True):

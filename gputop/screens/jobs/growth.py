@@ -45,8 +45,8 @@ def growing(job: Job) -> Iterator[str]:
         grown = process.memory_bytes - held
         if ago >= LEAST_SECONDS and grown >= LEAST_BYTES:
             name = f"pid {user.pid}" if process.rank is None else f"rank {process.rank}"
-            pace = _pace(grown, ago)
-            found.append((grown / ago, f"{name} {_signed(grown)} of the host in {_span(ago)}{pace}"))
+            text = f"{name} {_signed(grown)} of the host in {_span(ago)}{_pace(grown, ago)}"
+            found.append((grown / ago, text))
     found.sort(key=lambda each: -each[0])
     for _, text in found[:MOST_NAMED]:
         yield text

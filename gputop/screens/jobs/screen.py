@@ -17,6 +17,7 @@ from gputop.screens.jobs.head import head_lines
 from gputop.screens.jobs.list import JobList, JobRow, rows_of
 from gputop.screens.jobs.standing import (
     asked,
+    described,
     headline,
     is_live,
     of_demo,
@@ -106,10 +107,8 @@ class JobsScreen(ListedView):
         """What the jobs said last."""
         self._answered_for: object = None
         """The processes that a demo answered for."""
-        self._asked_about: frozenset[int] = frozenset()
-        """The processes on the GPUs when this machine was asked last."""
-        self._asked_at = 0.0
-        """When that was; monotonic."""
+        self._last_asked: tuple[frozenset[int], float] = (frozenset(), 0.0)
+        """The processes on the GPUs when this machine was asked last, and when: monotonic."""
         self._known: list[tuple[JobRequest, VariableDetails]] = []
         """The last answers, the newest at the end."""
         self._request: JobRequest | None = None
@@ -133,7 +132,7 @@ class JobsScreen(ListedView):
         if report is None or not is_live(report.snapshot):
             return
         snapshot = report.snapshot
-        self._asked_about, self._asked_at = _pids(snapshot), time.monotonic()
+        self._last_asked = described(snapshot), time.monotonic()
 
         def work() -> None:
             self.post_message(self.Asked(asked(snapshot)))
@@ -177,8 +176,8 @@ class JobsScreen(ListedView):
         )
 
     def _due(self, snapshot: NodeSnapshot) -> bool:
-        long_ago = time.monotonic() - self._asked_at >= ASK_AGAIN_SECONDS
-        return long_ago and _pids(snapshot) != self._asked_about
+        pids, at = self._last_asked
+        return time.monotonic() - at >= ASK_AGAIN_SECONDS and described(snapshot) != pids
 
     def _draw_head(self, found: tuple[Job, ...], report: Report, *listed: object) -> None:
         head, width = self.query_one("#job-head", Board), max(self.app.size.width - 2, 20)
@@ -296,11 +295,6 @@ class JobsScreen(ListedView):
         if row is None or report is None:
             return None
         return why_job(row, report.snapshot, about(row, self.shown))
-
-
-def _pids(snapshot: NodeSnapshot) -> frozenset[int]:
-    """The processes on the GPUs that the operating system describes."""
-    return frozenset(process.pid for process in snapshot.readings.processes)
 
 
 SCREEN = JobsScreen

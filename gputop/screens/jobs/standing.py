@@ -39,6 +39,11 @@ def asked(snapshot: NodeSnapshot) -> JobsAnswer:
     return ask_live(snapshot, ras=True)
 
 
+def described(snapshot: NodeSnapshot) -> frozenset[int]:
+    """The processes on the GPUs that the operating system describes, by number."""
+    return frozenset(process.pid for process in snapshot.readings.processes)
+
+
 def headline(answer: JobsAnswer | None, snapshot: NodeSnapshot) -> Line | None:
     """The sentence about the job that is worst off; None where none hangs or is faulty."""
     found = [job for job in (answer.jobs if answer else ()) if job.verdict in ORDER]

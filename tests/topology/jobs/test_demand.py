@@ -22,6 +22,8 @@ def test_threads_are_counted_over_all_ranks_on_the_cpus_that_they_have_together(
     assert threads_over_cpus([*both, user(3, cpu_affinity="0-1")]) is None, "one does not say"
     assert threads_over_cpus([*both, user(3, omp_threads=2)]) is None, "its CPUs are not known"
     assert threads_over_cpus([]) is None
+    one_cpu = [user(pid, omp_threads=1, cpu_affinity="0") for pid in (1, 2)]
+    assert threads_over_cpus(one_cpu) is None, "bound to too few CPUs, with a thread each"
 
 
 def test_a_quota_is_shared_only_in_one_cgroup() -> None:

@@ -85,7 +85,7 @@ def test_without_ras_the_ranks_that_were_started_here_are_counted(
     alone: NodeSnapshot, tmp_path: Path
 ) -> None:
     job = asked(alone, tmp_path, ras=False, environ="LOCAL_WORLD_SIZE=2\0")
-    assert "train.py: 1 of 2 ranks that were started here" in job.sentence
+    assert "train.py: 1 of 2 ranks that were started here holds a GPU, none is" in job.sentence
     assert "local rank 1 of the 2 that were started here holds no GPU" in str(job.facts)
     whole = asked(alone, tmp_path, ras=False, environ="LOCAL_WORLD_SIZE=1\0")
     assert "1 of 2 ranks on this GPU node" in whole.sentence

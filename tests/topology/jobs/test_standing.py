@@ -187,3 +187,25 @@ def test_bound_to_one_core_and_the_innocent_twins(snapshot: NodeSnapshot) -> Non
     assert bound("0", "1", "2", "3", "4", "5") == []
     assert bound(*["0-7"] * 6) == []
     assert bound("0", "56", "1", "57", "2", "58") == []
+
+
+def test_what_the_ranks_were_given_stands_in_the_sentence_where_no_rank_stands_out(
+    snapshot: NodeSnapshot,
+) -> None:
+    processes = tuple(
+        msgspec.structs.replace(each, cpu_affinity="0") for each in snapshot.readings.processes
+    )
+    readings = msgspec.structs.replace(snapshot.readings, processes=processes)
+    bound = msgspec.structs.replace(snapshot, readings=readings)
+    job = told(bound, activities(), ())
+    assert job.verdict == FAULTY
+    assert job.sentence.startswith(
+        "train.py: 6 ranks, all are bound to CPU 0, fewer CPUs than ranks; none is known to be"
+    )
+    runs = told(bound, activities(), asked(counts(*[7] * 6), counts(*[9] * 6)))
+    assert runs.verdict == RUNS
+    assert runs.sentence.endswith(
+        "all-reduce 7 to 9; but all are bound to CPU 0, fewer CPUs than ranks"
+    )
+    stopped = told(bound, activities(p41002="stopped"), ())
+    assert "bound to CPU" not in stopped.sentence

@@ -30,7 +30,7 @@ def _over_cpus(case: Case, demand: ThreadDemand) -> Finding:
     return THREADS.finding(
         NOTICE,
         f"{len(demand.users)} ranks on {case.names(gpus)} may start {demand.threads} threads on "
-        f"{demand.cpus} CPUs",
+        f"{demand.cpus} CPU{'s' * (demand.cpus != 1)}",
         devices=gpus,
         evidence=[
             *_threads(demand.users),
