@@ -21,7 +21,7 @@ from .ras.client import SECONDS, RasReply, ask
 from .ras.comparing import RasStanding, standings
 from .ras.places import RasPlace, places
 from .standing import GONE, ZOMBIE, JobStanding
-from .traffic import Traffic, TrafficLook, look
+from .traffic import CarriedTraffic, TrafficLook, look
 from .traffic import between as carried_between
 
 PAUSE_SECONDS = 0.4
@@ -36,7 +36,7 @@ class JobsAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The last replies, one a place; () where RAS was not asked."""
     ras_asked: bool = False
     dumps: FoundDumps = FoundDumps()
-    traffic: Traffic | None = None
+    traffic: CarriedTraffic | None = None
     """What NVLink carried between two looks; None where nobody could say."""
     seconds: float | None = None
     """Between the two readings of /proc; None where it was not read twice."""
@@ -116,7 +116,7 @@ def answer(
     replies: tuple[RasReply, ...] = (),
     asked: bool = False,
     tree: Tree | None = None,
-    traffic: Traffic | None = None,
+    traffic: CarriedTraffic | None = None,
     seconds: float | None = None,
     recorded: bool = False,
 ) -> JobsAnswer:

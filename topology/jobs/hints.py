@@ -10,14 +10,14 @@ from ..wiring.gpu_names import gpu_names
 from .activity import Activity
 from .grouping import Job
 from .standing import DRIVER, PROC, JobFact
-from .traffic import Traffic
+from .traffic import CarriedTraffic
 from .words import joined
 
 LOCAL_WORLD = "LOCAL_WORLD_SIZE"
 MOST_RANKS = 4096
 
 
-def traffic_fact(job: Job, machine: Machine, traffic: Traffic | None) -> Iterator[JobFact]:
+def traffic_fact(job: Job, machine: Machine, traffic: CarriedTraffic | None) -> Iterator[JobFact]:
     """What NVLink carried for the GPUs of a job; nothing unless all of them are known."""
     if traffic is None or len(job.gpus) < 2:
         return

@@ -16,7 +16,7 @@ from .grouping import GpuUser, Job
 from .ras.answer import ABORT, REMOTE, MissingRank, RasRank
 from .ras.comparing import RasStanding
 from .standing import PROC, RAS, RECORDER, ZOMBIE, RankStanding
-from .traffic import Traffic
+from .traffic import CarriedTraffic
 from .words import spoken
 
 CAUSE, BEHIND, FOLLOWS = "cause", "behind", "follows"
@@ -37,7 +37,7 @@ class Heard(msgspec.Struct, frozen=True, kw_only=True):
     """Its process groups in dumps."""
     twice: bool = False
     """Whether /proc was read twice."""
-    traffic: Traffic | None = None
+    traffic: CarriedTraffic | None = None
     """What NVLink carried meanwhile."""
 
 

@@ -30,7 +30,7 @@ class TrafficLook(msgspec.Struct, frozen=True):
     """Payload sent and received over all NVLinks of a GPU, by PCI address."""
 
 
-class Traffic(msgspec.Struct, frozen=True):
+class CarriedTraffic(msgspec.Struct, frozen=True):
     """What changed between two looks."""
 
     seconds: float
@@ -73,7 +73,7 @@ def look(
     return found[0] if found else None
 
 
-def between(first: TrafficLook | None, second: TrafficLook | None) -> Traffic | None:
+def between(first: TrafficLook | None, second: TrafficLook | None) -> CarriedTraffic | None:
     """What was carried between two looks; a counter that went back is left out."""
     if first is None or second is None or second.at <= first.at:
         return None
@@ -82,4 +82,4 @@ def between(first: TrafficLook | None, second: TrafficLook | None) -> Traffic | 
         for address, now in second.nvlink_kib.items()
         if address in first.nvlink_kib and now >= first.nvlink_kib[address]
     }
-    return Traffic(second.at - first.at, carried) if carried else None
+    return CarriedTraffic(second.at - first.at, carried) if carried else None

@@ -9,7 +9,7 @@ import pytest
 
 from gputop.topology.jobs.grouping import Job, jobs
 from gputop.topology.jobs.hints import traffic_fact
-from gputop.topology.jobs.traffic import Traffic, TrafficLook, between, look
+from gputop.topology.jobs.traffic import CarriedTraffic, TrafficLook, between, look
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.model.source import SourceAbsent
 from gputop.topology.recorded.feeds import DemoFeed
@@ -67,7 +67,7 @@ def test_a_driver_that_hangs_or_is_not_there_stops_nobody() -> None:
 def test_between_two_looks() -> None:
     first = TrafficLook(1.0, {"a": 10, "b": 10, "c": 10})
     found = between(first, TrafficLook(1.5, {"a": 12, "b": 4, "d": 1}))
-    assert found == Traffic(0.5, {"a": 2048})
+    assert found == CarriedTraffic(0.5, {"a": 2048})
     assert between(first, None) is between(None, first) is between(first, first) is None
 
 
@@ -84,7 +84,7 @@ def job(node: NodeSnapshot) -> Job:
 
 def test_silence_is_a_hint_and_movement_is_told_with_its_pace(node: NodeSnapshot, job: Job) -> None:
     def said(*carried: int) -> str:
-        traffic = Traffic(0.5, dict(zip(job.gpus, carried, strict=False)))
+        traffic = CarriedTraffic(0.5, dict(zip(job.gpus, carried, strict=False)))
         return " ".join(fact.text for fact in traffic_fact(job, node.machine, traffic))
 
     count = len(job.gpus)
