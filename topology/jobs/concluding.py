@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import msgspec
 
@@ -41,6 +42,10 @@ def conclude(
     silence = RECORDED if recorded else NO_ANSWER if asked else NOT_ASKED
     numbers = {user.reading.rank for user in job.processes}
     groups = compare([dump for dump in found.dumps if dump.rank in numbers])
+    if any(each.still is False for each in heard.ras):
+        # Who waited in an older dump has gone on: only what did not fit then still stands.
+        none: dict[str, Any] = {"waiting": (), "behind": (), "without_dump": ()}
+        groups = tuple(msgspec.structs.replace(group, **none) for group in groups)
     heard = msgspec.structs.replace(heard, groups=groups)
     ranks = ranks_of(job, snapshot.machine, snapshot.readings, heard)
     name = _program(job, heard)

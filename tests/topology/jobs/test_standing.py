@@ -166,6 +166,23 @@ def test_dumps_with_other_sizes(snapshot: NodeSnapshot) -> None:
     assert job.verdict == HANGS
 
 
+def test_a_dump_of_a_moment_ago_accuses_nobody_while_collectives_are_launched(
+    snapshot: NodeSnapshot,
+) -> None:
+    found = FoundDumps(
+        dumps=tuple(
+            parse_dump(dumped(entry(1), *late), f"d_{number}")
+            for number, late in ((0, [entry(2, state="started")]), (1, []))
+        )
+    )
+    ras = asked(counts(*[7] * 6), counts(*[9] * 6))
+    job = told(snapshot, activities(), ras, dumps=found)
+    assert job.verdict == RUNS
+    assert not any(rank.trouble for rank in job.ranks)
+    still = told(snapshot, activities(), (), dumps=found)
+    assert still.verdict == HANGS
+
+
 def test_a_communicator_whose_processes_the_driver_does_not_list(snapshot: NodeSnapshot) -> None:
     alone = document([rank(0, 7, 5), rank(1, 8, 4)])
     jobs = answer(snapshot, activities(), asked(alone), asked=True).jobs

@@ -11,6 +11,8 @@ from .dump import Dump, Frame, RecordedCall
 LIBRARY_FILES = ("/torch/", "/site-packages/", "/dist-packages/", "<frozen")
 """Frames of these files are not the user's program."""
 LIMIT_GROUPS = 256
+WAITS_SECONDS = 3.0
+"""From here on a collective that has not ended is waited for."""
 
 
 class RecordedRank(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,6 +24,18 @@ class RecordedRank(msgspec.Struct, frozen=True, kw_only=True):
     """The collective that it entered last; None where its dump has none of this group."""
     ended: bool | None
     """Whether that collective has ended on this rank; None where the dump does not say."""
+    waited_seconds: float | None = None
+    """From entering it to writing the dump; None where one of the times is not known."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether the collective had not ended for so long that the rank waits in it.
+
+        A job may be asked for a dump at any time: in one that runs, the last collective has just
+        been entered.
+        """
+        brief = self.waited_seconds is not None and self.waited_seconds < WAITS_SECONDS
+        return self.ended is False and not brief
 
 
 class RecordedGroup(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,7 +51,7 @@ class RecordedGroup(msgspec.Struct, frozen=True, kw_only=True):
     behind: tuple[RecordedRank, ...]
     """Ranks that have not entered the furthest one."""
     waiting: tuple[RecordedRank, ...]
-    """Ranks that entered the furthest one, which has not ended there."""
+    """Ranks that entered the furthest one, which has not ended there for a while."""
     without_dump: tuple[int, ...]
     """Ranks of the group of which there is no dump."""
     differences: tuple[str, ...]
@@ -94,7 +108,7 @@ def _place(group: str, description: str, dumps: dict[int, Dump]) -> RecordedGrou
         furthest=furthest,
         places=places,
         behind=tuple(place for place in places if place not in at_top),
-        waiting=tuple(place for place in at_top if place.ended is False),
+        waiting=tuple(place for place in at_top if place.waits),
         without_dump=tuple(sorted(members - set(dumps))),
         differences=tuple(_differences(entered)),
     )
@@ -108,7 +122,16 @@ def _members(dump: Dump, group: str) -> tuple[int, ...]:
 
 def _rank_place(rank: int, dump: Dump, group: str, own: dict[int, RecordedCall]) -> RecordedRank:
     last = own[max(own)] if own else None
-    return RecordedRank(rank=rank, origin=dump.origin, last=last, ended=_ended(last, dump, group))
+    waited = None
+    if last is not None and last.created_ns is not None and dump.written_at is not None:
+        waited = dump.written_at - last.created_ns / 1e9
+    return RecordedRank(
+        rank=rank,
+        origin=dump.origin,
+        last=last,
+        ended=_ended(last, dump, group),
+        waited_seconds=waited if waited is not None and waited >= 0 else None,
+    )
 
 
 def _ended(last: RecordedCall | None, dump: Dump, group: str) -> bool | None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gputop.topology.jobs.flight.comparing import compare, own_frame
-from gputop.topology.jobs.flight.dump import DumpError, looks_like, parse
+from gputop.topology.jobs.flight.dump import Dump, DumpError, looks_like, parse
 from gputop.topology.jobs.flight.files import expected, named, read
 
 REAL = Path(__file__).parent / "order.rank_0"
@@ -112,6 +112,22 @@ def test_where_dumps_are_looked_for() -> None:
     assert expected(3, {"TORCH_NCCL_DEBUG_INFO_TEMP_FILE": "/d/b_"}) == ("/d/b_3",)
     assert "/h/.cache/torch/comm_lib_trace_rank_3" in expected(3, {"HOME": "/h"})
     assert "/tmp/nccl_trace_rank_3" in expected(3, {})
+
+
+def test_a_dump_of_a_job_that_runs_shows_nobody_who_waits() -> None:
+    def dumps(seconds: float) -> list[Dump]:
+        ahead = entry(2, state="started", time_created_ns=50 * 10**9)
+        return [
+            parse(dumped(entry(1), ahead), "d_0", 50.0 + seconds),
+            parse(dumped(entry(1)), "d_1", 50.0 + seconds),
+        ]
+
+    (group,) = compare(dumps(0.5))
+    assert group.waiting == ()
+    (group,) = compare(dumps(60.0))
+    assert [place.rank for place in group.waiting] == [0]
+    (group,) = compare(dumps(-60.0))
+    assert [place.rank for place in group.waiting] == [0], "clocks that do not fit prove nothing"
 
 
 def test_files_are_found_by_content_and_links_pipes_and_old_ones_are_not_read(
