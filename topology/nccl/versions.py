@@ -111,6 +111,8 @@ class Version(VersionEntry, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     near_nics_alike: bool = False
     searches: VersionEntry | None = None
     """How it searches where that is tried out; None as search.toml says of its number."""
+    linked_by_path: bool = False
+    gio_rings: bool = False
 
     def name_of(self, path: PathType) -> str:
         """The path type as this library prints it."""

@@ -96,14 +96,22 @@ def topology(kind: str, name: str) -> Element:
 
 def compare(case: Case, every: int = 1, start: int = 0) -> Compared:
     """One case against ours; of its environments every so many, from number `start`."""
+    entries = recorded(case)[start % every :: every]
+    return compare_entries(case.version, topology(case.kind, case.name), case.name, entries)
+
+
+def compare_entries(
+    version: str, root: Element, name: str, entries: list[dict[str, Any]]
+) -> Compared:
+    """What was recorded of one topology under some environments, against ours."""
     counted, equal, misses = Counter[str](), Counter[str](), list[Miss]()
-    for entry in recorded(case)[start % every :: every]:
+    for entry in entries:
         for part in ("single_node", "two_node"):
-            for columns, wrong in _part(case, entry, part):
+            for columns, wrong in _part(version, root, entry, part):
                 missed = {miss.column for miss in wrong}
                 counted.update(columns)
                 equal.update(column for column in columns if column not in missed)
-                where = f"{case.name} {entry['env']} {part}"
+                where = f"{name} {entry['env']} {part}"
                 misses += [miss._replace(text=f"{where} {miss.text}") for miss in wrong]
     return Compared(counted, equal, misses)
 
@@ -112,18 +120,16 @@ Shown = tuple[list[str], list[Miss]]
 """The columns in which a view is compared, and what differs there."""
 
 
-def _part(case: Case, entry: dict[str, Any], part: str) -> Iterator[Shown]:
+def _part(name: str, root: Element, entry: dict[str, Any], part: str) -> Iterator[Shown]:
     """One environment, alone or with a second host: a comparison for every view."""
-    version, _ = version_for(case.version)
+    version, _ = version_for(name)
     settings = Settings(entry["env"])
     kept = entry[part]
-    found = views(topology(case.kind, case.name), version, settings, more_nodes=part == "two_node")
+    found = views(root, version, settings, more_nodes=part == "two_node")
     domains = []
     refusals = [text for view in found for text in view.system.refusals]
     for number, view in enumerate(found):
-        graphs = search_graphs(
-            view.system, version, settings, nvls=len(view.system.nodes["GPU"]) > 0
-        )
+        graphs = search_graphs(view.system, version, settings, nvls=version.library == "nccl")
         refusals += [text for text in view.system.refusals if text not in refusals]
         domain = Domain(view, graphs.ring, number, Distances(version, placed=True))
         domains.append((domain, graphs))

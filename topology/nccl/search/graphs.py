@@ -119,7 +119,8 @@ class _Search:
         if self.field.rccl and not self.field.system.inter and is_rome_like(self.field.system):
             most = MOST_ON_ROME
         ring = self.find(GraphDraft(RING, least=1, most=most))
-        least = 1 if self.field.rccl and self.field.nets else ring.channels
+        thin = self.field.version.thin_trees and bool(self.field.nets)
+        least = 1 if thin else ring.channels
         tree = self.find(GraphDraft(BALANCED_TREE, least=least, most=ring.channels))
         heads = None
         if nvls:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from ...toml import tomllib
-from ..nodes import System, SystemNode
+from ..nodes import PathType, System, SystemNode
 from ..system.constants import nvlink_gbs
 from ..versions import Version
 
@@ -28,10 +28,27 @@ class RcclModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     gdr: tuple[str, ...]
     rings: tuple[str, ...]
     options: dict[str, float] = {}
+    rails: tuple[str, ...] = ()
+    rails_since: str = ""
+    later: dict[str, float] = {}
 
     def has(self, option: str) -> bool:
         """Whether an option is on."""
         return int(self.options.get(option, 0)) != 0
+
+    def rail_trees(self, version: Version) -> tuple[str, ...]:
+        """The trees that keep to one NIC over several hosts, as a version knows them."""
+        if not self.rails or not version.at_least(self.rails_since):
+            return ()
+        count = len(self.rails)
+        return tuple(
+            self.rails[(2 * turn + i) % count] for turn in range(count) for i in range(count)
+        )
+
+    def options_of(self, version: Version) -> dict[str, float]:
+        """The options as a version knows them."""
+        later = self.later if self.rails and version.at_least(self.rails_since) else {}
+        return {**self.options, **later}
 
 
 @cache
@@ -63,7 +80,10 @@ def shape_of(system: System, version: Version) -> RcclShape:
     gpus = sorted(system.nodes["GPU"], key=lambda gpu: gpu.dev)
     nets = sorted(system.nodes["NET"], key=lambda net: net.dev)
     cpus = system.nodes["CPU"]
-    links = tuple(_links(gpu, len(gpus), version) for gpu in gpus)
+    if version.linked_by_path:
+        links = tuple(_paths(gpu, gpus, version) for gpu in gpus)
+    else:
+        links = tuple(_links(gpu, len(gpus), version) for gpu in gpus)
     numa = [cpus[_nearest(gpu)].ident for gpu in gpus]
     nic_numa = [cpus[_nearest(net)].ident for net in nets]
     order = sorted(cpu.ident for cpu in cpus)
@@ -93,6 +113,15 @@ def _links(gpu: SystemNode, count: int, version: Version) -> tuple[int, ...]:
             found.setdefault(link.to.dev, link.bandwidth_gbs)
     each = nvlink_gbs(version, gpu) if found else 0.0
     return tuple(int(found[dev] / each) if dev in found else 0 for dev in range(count))
+
+
+def _paths(gpu: SystemNode, gpus: list[SystemNode], version: Version) -> tuple[int, ...]:
+    """How many xGMI links' worth the path to each GPU carries, where it is of xGMI alone."""
+    each = nvlink_gbs(version, gpu)
+    paths = [gpu.paths["GPU"][other.index] for other in gpus]
+    return tuple(
+        int(path.bandwidth_gbs / each) if path.type is PathType.NVL else 0 for path in paths
+    )
 
 
 def _nearest(node: SystemNode) -> int:

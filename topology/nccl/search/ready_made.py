@@ -12,8 +12,9 @@ from ..prediction import Graphs, SearchGraph
 from ..settings import Settings
 from ..system.nets import LocalNets
 from ..versions import Version
-from .rccl_models import RcclModel
+from .rccl_models import RcclModel, shape_of
 from .recognition import match
+from .version import search_version
 
 RING, BALANCED_TREE = 4, 1
 CHORDAL = "chordal ring"
@@ -22,6 +23,14 @@ CHORDAL_RINGS = (
     "0 6 7 4 5 3 2 1", "0 5 6 3 7 1 4 2", "0 4 6 2 7 5 1 3",
 )  # fmt: skip
 """Six rings over eight GPUs of which each is linked to all others but one (parseChordalRing)."""
+GIO = "two islands of eight"
+GIO_RINGS = (
+    "0 1 2 3 4 5 7 6 12 13 14 15 8 9 11 10", "2 7 3 5 1 6 0 4 14 9 15 10 13 11 12 8",
+    "1 3 0 7 4 6 2 5 13 15 11 8 10 14 12 9", "3 6 5 0 2 4 1 7 15 12 10 9 13 8 14 11",
+    "10 11 9 8 15 14 13 12 6 7 5 4 3 2 1 0", "8 12 11 13 10 15 9 14 4 0 6 1 5 3 7 2",
+    "9 12 14 10 8 11 15 13 5 2 6 4 7 0 3 1", "11 14 8 13 9 10 12 15 7 1 4 2 0 5 6 3",
+)  # fmt: skip
+"""Eight rings over two islands of eight GPUs without a NIC in the graph (parseGIOTopos)."""
 
 
 class Ring(NamedTuple):
@@ -35,7 +44,7 @@ class ReadyMade(NamedTuple):
     """The graphs of a model, and its name."""
 
     name: str
-    """"rome_model_81" or "chordal ring"."""
+    """"rome_model_81", "chordal ring" or "two islands of eight"."""
     model: RcclModel | None
     graphs: Graphs
 
@@ -54,12 +63,21 @@ def ready_made(
     rings = _chordal(system)
     count = len(CHORDAL_RINGS)
     name, model = CHORDAL, None
+    trees: list[Ring] = []
     if not rings:
         found = match(system, version)
-        if found is None:
-            return None
-        name, model = found.model.name, found.model
-        rings = _translated(system, found.model.rings, found.gpus, found.nets)
+        devices = _devices(system, version)
+        if found is not None:
+            name, model = found.model.name, found.model
+            gpus = tuple(devices[gpu] for gpu in found.gpus)
+            rings = _translated(system, found.model.rings, gpus, found.nets)
+            if found.all_to_all:
+                # The library does not turn these into device numbers.
+                trees = _translated(
+                    system, _rails(found.model, version, settings), found.gpus, found.nets
+                )
+        elif version.gio_rings:
+            name, rings = GIO, _two_islands(system, version, devices)
         count = len(rings)
     if not rings:
         return None
@@ -69,7 +87,9 @@ def ready_made(
     each = total_gbs / count
     ring = _graph(system, version, rings, each, RING, crosses, name)
     local = LocalNets(system, version, settings)
-    orders = [_to_local(system, local, order, place) for place, order in enumerate(rings)]
+    shapes = trees or rings
+    orders = [_to_local(system, local, order, place) for place, order in enumerate(shapes)]
+    each = total_gbs / len(trees) if trees else each
     tree = _graph(system, version, orders, each, BALANCED_TREE, crosses, name)
     return ReadyMade(name, model, Graphs(ring=ring, tree=tree))
 
@@ -84,20 +104,63 @@ def _graph(
     name: str,
 ) -> SearchGraph:
     nets = tuple(ring.nets for ring in rings if ring.nets is not None)
+    intra, inter = PathType.NVL, PathType.PIX
+    if search_version(version).bounded_types:
+        intra, inter = _nearest_types(system)
     return SearchGraph(
         pattern=pattern,
         channels=len(rings),
         bw_intra=each_gbs,
         bw_inter=each_gbs,
         # Set before anything is looked at, and left so.
-        type_intra=version.name_of(PathType.NVL),
-        type_inter=version.name_of(PathType.PIX),
+        type_intra=version.name_of(intra),
+        type_inter=version.name_of(inter),
         same_channels=1,
         cross_nic=crosses,
         orders=tuple(ring.order for ring in rings),
         nets=nets if system.inter and len(nets) == len(rings) else (),
         model=name,
     )
+
+
+def _devices(system: System, version: Version) -> list[int]:
+    """The device number of each GPU of a shape; older versions take its place for that."""
+    devices = sorted(gpu.dev for gpu in system.nodes["GPU"])
+    return devices if version.linked_by_path else list(range(len(devices)))
+
+
+def _rails(model: RcclModel, version: Version, settings: Settings) -> tuple[str, ...]:
+    if settings.integer("RCCL_DISABLE_RAIL_TREES", 0) != 0:
+        return ()
+    return model.rail_trees(version)
+
+
+def _two_islands(system: System, version: Version, devices: list[int]) -> list[Ring]:
+    """Rings over sixteen GPUs in two islands, each GPU linked to seven (parseGIOTopos)."""
+    if len(devices) != 16 or len(system.nodes["CPU"]) > 2 or system.nodes["NET"]:
+        return []
+    shape = shape_of(system, version)
+    islands: list[list[int]] = []
+    for gpu in range(16):
+        home = next((island for island in islands if shape.links[gpu][island[0]]), None)
+        if home is None:
+            islands.append([gpu])
+        else:
+            home.append(gpu)
+    if shape.most_links != 7 or [len(island) for island in islands] != [8, 8]:
+        return []
+    gpus = tuple(devices[gpu] for island in islands for gpu in island)
+    return _translated(system, GIO_RINGS, gpus, ())
+
+
+def _nearest_types(system: System) -> tuple[PathType, PathType]:
+    """The nearest path between two GPUs, and from a GPU to a NIC."""
+    gpus = system.nodes["GPU"]
+    between = [
+        path.type for gpu in gpus for path in gpu.paths["GPU"] if path.type is not PathType.LOC
+    ]
+    to_nets = [path.type for gpu in gpus for path in gpu.paths.get("NET", ())]
+    return min(between, default=PathType.LOC), min(to_nets, default=PathType.PIX)
 
 
 def _to_local(system: System, local: LocalNets, ring: Ring, channel: int) -> Ring:

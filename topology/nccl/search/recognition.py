@@ -24,9 +24,11 @@ class Match(NamedTuple):
 
     model: RcclModel
     gpus: tuple[int, ...]
-    """Device number for each GPU of the model."""
+    """For each GPU of the model the place of ours in the order of device numbers."""
     nets: tuple[int, ...] = ()
     """Number of the NIC for each NIC of the model; empty where there is none or one."""
+    all_to_all: bool = False
+    """Recognised as eight GPUs of which each is linked with each."""
 
 
 class _TooManyError(Exception):
@@ -87,7 +89,8 @@ def _all_to_all(system: System, shape: RcclShape, steps: _Steps) -> Match | None
     if len(shape.gpu_ids) != 8 or shape.cpus != 2 or not _width(shape.links):
         return None
     known = [model for model in models() if _width(_rows(model)) == 1]
-    return _by_blocks(shape, known, steps, blocks=2)
+    found = _by_blocks(shape, known, steps, blocks=2)
+    return None if found is None else found._replace(all_to_all=True)
 
 
 def _blocks(system: System, shape: RcclShape, steps: _Steps) -> Match | None:
@@ -163,8 +166,7 @@ def _rome(system: System, shape: RcclShape, steps: _Steps) -> Match | None:
 def _hives(system: System, shape: RcclShape, steps: _Steps) -> Match | None:
     """parse4H4P: four hives of four GPUs, and a NIC at PIX from each GPU.
 
-    RCCL 2.21 writes PIX as the number 3, ROCm/rocm-systems (projects/rccl) by its name. That the
-    versions between, in whose list C2C has that number, mean PIX too is an assumption.
+    RCCL 2.21 writes PIX as the number 3, versions in whose list C2C has that number by its name.
     """
     if not _on_rome(system) or len(shape.gpu_ids) != 16 or len(shape.nic_numa) != 16:
         return None

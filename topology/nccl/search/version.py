@@ -47,6 +47,7 @@ class SearchVersion(VersionEntry, frozen=True, kw_only=True, forbid_unknown_fiel
     needs_nics: bool
     inter_without_nets: bool
     counts_links: bool
+    thin_trees: bool
 
     def ladder(self, min_sm: int, *, inter: bool) -> Ladder:
         """The speeds to try, by the lowest compute capability x10 among the GPUs."""

@@ -39,10 +39,10 @@ def test_all_of_an_mi300x_node_is_known_and_parts_of_it_are_not() -> None:
 
 @pytest.mark.parametrize(
     ("library", "answer", "channels"),
-    [("rccl-2.21.5", "no", 16), ("rccl-2.26.6", "yes: rome_model_81", 64),
+    [("rccl-2.21.5", "no", 16), ("rccl-2.27.7", "yes: rome_model_81", 64),
      ("rccl-2.30.4", "yes: rome_model_81", 64)],
 )  # fmt: skip
-def test_a_nic_one_switch_away_fits_the_model_of_two_hosts_since_2_26(
+def test_a_nic_one_switch_away_fits_the_model_of_two_hosts_since_2_27(
     library: str, answer: str, channels: int
 ) -> None:
     """The model's NICs are PXB from their GPUs, those of the demo PIX (permuteNetIds)."""
