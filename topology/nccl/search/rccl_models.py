@@ -116,11 +116,16 @@ def _links(gpu: SystemNode, count: int, version: Version) -> tuple[int, ...]:
 
 
 def _paths(gpu: SystemNode, gpus: list[SystemNode], version: Version) -> tuple[int, ...]:
-    """How many xGMI links' worth the path to each GPU carries, where it is of xGMI alone."""
+    """How many xGMI links' worth the path to each GPU carries, where it is of xGMI alone.
+
+    A path over another GPU, of which only 2.30.4 has some, does not count: with it no known node
+    would be one (ROCm/rocm-systems pull request 7792).
+    """
     each = nvlink_gbs(version, gpu)
     paths = [gpu.paths["GPU"][other.index] for other in gpus]
     return tuple(
-        int(path.bandwidth_gbs / each) if path.type is PathType.NVL else 0 for path in paths
+        int(path.bandwidth_gbs / each) if path.type is PathType.NVL and len(path.links) == 1 else 0
+        for path in paths
     )
 
 
