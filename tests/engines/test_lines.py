@@ -19,8 +19,9 @@ from tests.engines.lines import documented, launchers
 from tests.engines.slurm import Slurm
 from tests.support.places import ROOT
 
-QUICK = ("srun", "clush", "pdsh")
-"""Engines that take little time; sixteen mpirun take eight seconds."""
+QUICK = ("srun", "clush", pytest.param("pdsh", marks=pytest.mark.grid))
+"""Engines that take little time; sixteen mpirun take eight seconds. pdsh starts all as clush does,
+and takes four."""
 GPUTOP = """#!/bin/bash
 # Leaves a file where the real one would, and answers "broken".
 name=${SLURMD_NODENAME:-$(hostname)}
