@@ -18,6 +18,9 @@ Question = tuple[Key, Aspect]
 TOGETHER = "several rules of this version, none of them alone"
 
 
+NOT_SOUGHT = "a rule of this version, which was not sought"
+
+
 class Cause(msgspec.Struct, frozen=True, kw_only=True, order=True):
     """One rule without which a difference would not be there."""
 
@@ -34,10 +37,19 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True, order=True):
 
 
 class Causes:
-    """The versions from one to another, each predicted once it is asked for."""
+    """The versions from one to another, each predicted once it is asked for.
 
-    def __init__(self, steps: Sequence[Behaviour], predict: Callable[[Behaviour], Units]) -> None:
-        self._steps, self._predict = steps, predict
+    `figures`: seek the rule behind figures of the library's own too, not their version alone.
+    """
+
+    def __init__(
+        self,
+        steps: Sequence[Behaviour],
+        predict: Callable[[Behaviour], Units],
+        *,
+        figures: bool = True,
+    ) -> None:
+        self._steps, self._predict, self._figures = steps, predict, figures
         self._made: dict[int, Units] = {}
         self._tried: dict[tuple[int, int, int], Units] = {}
 
@@ -75,13 +87,15 @@ class Causes:
     def _causes(self, low: int, question: Question) -> list[Cause]:
         """The rules that the step from one version to the next owes a difference to."""
         older, newer = sorted((low, low + 1), key=lambda place: numbers(self._steps[place].number))
+        since = self._steps[newer].name
+        if question[1] == "fields" and not self._figures:
+            return [Cause(since=since, rule=NOT_SOUGHT)]
         rules = list(rules_between(self._steps[older], self._steps[newer]).items())
         every = range(len(rules))
         # The rules without which the newer version does not do it; else those that do it alone.
         needed = [
             rule for rule in every if self._matters(question, newer, older, rule, rules[rule][1])
         ] or [rule for rule in every if self._matters(question, older, newer, rule, rules[rule][1])]
-        since = self._steps[newer].name
         if needed:
             return [_cause(since, *rules[rule]) for rule in needed]
         fields = tuple(field for _, names in rules for field in names)

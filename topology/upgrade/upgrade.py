@@ -106,10 +106,12 @@ def upgrade(
     gpus: Sequence[str] | None = None,
     nodes: int = 1,
     pair: tuple[int, int] | None = None,
+    figures: bool = True,
 ) -> Upgrade:
     """Compare what two versions do on this node, both named as `pair_of_names` gives them.
 
     `nodes`: number of identical hosts. `pair`: compare these two ranks alone.
+    `figures`: seek the rule behind figures of the library's own too, which takes twice the time.
     Raises NoGpusError, UnknownVersionError.
     """
     settings = Settings.of(snapshot) if settings is None else settings
@@ -127,7 +129,7 @@ def upgrade(
         for name in (first, second)
     )
     units = _chosen(units_of(before), pair), _chosen(units_of(after), pair)
-    causes = Causes(between(behaviour_of(first), behaviour_of(second)), pieces)
+    causes = Causes(between(behaviour_of(first), behaviour_of(second)), pieces, figures=figures)
     questions = _questions(*units)
     why = causes.of(question for question in questions if question[0][0] != VARIABLES)
     return Upgrade(

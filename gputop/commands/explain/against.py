@@ -78,7 +78,16 @@ def explain_against(
     if pair != (None, None):
         alone = predict_with_flags(snapshot, settings, library=first, gpus=gpus, nodes=nodes)
         ranks = pair_of(*pair, snapshot.machine, alone)
-    found = upgrade(snapshot, first, second, settings=settings, gpus=gpus, nodes=nodes, pair=ranks)
+    found = upgrade(
+        snapshot,
+        first,
+        second,
+        settings=settings,
+        gpus=gpus,
+        nodes=nodes,
+        pair=ranks,
+        figures=as_json,
+    )
     whole = gpus is None and nodes == 1
     cost = "" if ranks is not None else cost_line(found, snapshot, whole=whole)
     head = answer(found, _where(snapshot, ranks), cost)

@@ -12,11 +12,13 @@ import pytest
 from gputop.commands.explain.document import document
 from gputop.topology.nccl.prediction import Prediction
 from gputop.topology.nccl.versions import UnknownVersionError
+from gputop.topology.upgrade.causes import NOT_SOUGHT
 from gputop.topology.upgrade.upgrade import (
     Difference,
     OtherLibraryError,
     Upgrade,
     pair_of_names,
+    upgrade,
 )
 
 from .made import RANDOM, machine, upgraded
@@ -166,6 +168,18 @@ def test_a_tray_of_gb200_gains_blackwells_speeds_and_direct_nics() -> None:
     assert (nics.before, nics.after) == ("PHB, no GDR", "P2C, GDR")
     assert nics.pieces == 8
     assert [cause.since for cause in nics.causes] == ["nccl-2.27.3"]
+
+
+def test_the_rules_behind_figures_are_sought_where_somebody_asks() -> None:
+    node, versions = machine("grace"), ("nccl-2.25.1", "nccl-2.26.2")
+    every, some = upgrade(node, *versions), upgrade(node, *versions, figures=False)
+    assert every.decisions == some.decisions
+    places = [{at for item in found.differences for at in item.at} for found in (every, some)]
+    assert places[0] == places[1]
+    figures = [item for item in some.differences if not item.decision]
+    assert figures
+    assert {cause.rule for item in figures for cause in item.causes} == {NOT_SOUGHT}
+    assert NOT_SOUGHT not in {cause.rule for item in every.differences for cause in item.causes}
 
 
 def _pairs(found: Upgrade) -> list[Difference]:
