@@ -8,25 +8,32 @@ The node is the one that the text names, else the one that the file's name stand
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
+from statistics import median
 
 import msgspec
 
 from ..diagnosis.finding import BROKEN, CANNOT_TELL, NOTICE, SEVERITIES, SLOW
 from ..diagnosis.symptoms.explain import known_signs
 from ..diagnosis.symptoms.log import examine
+from ..expectation.judgement import TIMES
 from ..logs.reading.lines import LogUnreadable
 from ..logs.reading.read import read_log
 from ..model.page import Evidence
+from ..model.snapshot import Measurement
+from ..model.units import size
 from .dcgm import read_dcgm
 from .finding import FILE, NODE, FleetFinding, finding
 from .health_validation import read_verdict
 from .hosts import is_host
 from .reading import host_of
 from .record import NodeFinding, Unusable, one_line
+from .section import FleetFigure
 
 MOST_TEXT_BYTES = 4 * 1024 * 1024
 """A debug log of one node is read up to here; a longer one is for `gputop log`."""
+MOST_RUNS = 40
 
 _WHY = {
     "cut-off": "files that were cut off",
@@ -52,6 +59,8 @@ class ForeignReport(msgspec.Struct, frozen=True, kw_only=True):
     host: str | None
     findings: tuple[NodeFinding, ...] = ()
     """() where all that it tested is well."""
+    figures: tuple[FleetFigure, ...] = ()
+    """What it measured; keys say with which tool, what, and at which size."""
 
 
 def read_text(name: str, data: bytes) -> ForeignReport | Unusable:
@@ -126,7 +135,32 @@ def _log(name: str, data: bytes) -> ForeignReport | None:
         tool="debug log" if log.library_lines or not read.measured else "measurement",
         host=named if named is not None and is_host(named) else host_of(name),
         findings=tuple(sorted(items, key=lambda item: SEVERITIES.index(item.severity))[:20]),
+        figures=() if log.pasted is None else tuple(_figures(log.pasted.snapshot.measurements)),
     )
+
+
+def _figures(measured: Sequence[Measurement]) -> Iterator[FleetFigure]:
+    """The middle and the worst of each run, at its largest size."""
+    runs: dict[tuple[str, ...], list[Measurement]] = {}
+    for one in measured:
+        if one.value is None or not one.unit or not (math.isfinite(one.value) and one.value > 0):
+            continue
+        ranks, hosts = one.details.get("ranks"), one.details.get("hosts")
+        many = f"{ranks} ranks on {hosts} hosts" if isinstance(ranks, int) else ""
+        tool = str(one.details.get("pasted") or one.probe)
+        named = (tool, one.quantity.replace("_", " "), one.variant, one.direction, many)
+        runs.setdefault((one.unit, *(word or "" for word in named)), []).append(one)
+    for (unit, *words), every in list(runs.items())[:MOST_RUNS]:
+        largest = max(one.bytes_per_copy or 0 for one in every)
+        values = [one.value or 0.0 for one in every if (one.bytes_per_copy or 0) == largest]
+        at = f"at {size(largest)}" if largest else ""
+        yield FleetFigure(
+            key=one_line(" ".join(filter(None, (*words, at))), 120),
+            kind="node",
+            unit=one_line(unit, 20),
+            value=median(values),
+            worst=max(values) if unit in TIMES else min(values),
+        )
 
 
 def unusable_findings(unusable: Sequence[Unusable]) -> list[FleetFinding]:

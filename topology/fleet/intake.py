@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 
-from .finding import FleetFinding
-from .foreign import ForeignReport, findings_of, read_text
+from .foreign import ForeignReport, read_text
 from .reading import read_file
 from .record import Beside, Interned, NodeReport, Unusable
 
@@ -64,11 +63,9 @@ class Intake:
         """Other documents of gputop."""
         return (item for _, item in self._known.values() if isinstance(item, Beside))
 
-    def foreign(self) -> list[FleetFinding]:
+    def foreign(self) -> list[ForeignReport]:
         """What the outputs of other programs tell."""
-        return findings_of(
-            [item for _, item in self._known.values() if isinstance(item, ForeignReport)]
-        )
+        return [item for _, item in self._known.values() if isinstance(item, ForeignReport)]
 
     def _read(self, name: str) -> _Item:
         item = read_file(self.folder, name, self._shared)

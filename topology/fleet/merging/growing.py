@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from ..fleet import Fleet
+from ..foreign import findings_of
 from ..intake import Intake
 from ..planning.fabric import SwitchFabric
 from ..planning.judging import kind_of
 from ..presence import newest
 from .accused import accused
 from .link_reading import LinkReading
+from .outputs import odd_outputs
 
 
 def read_fleet(
@@ -57,6 +59,7 @@ class Growing:
         beside = list(intake.beside())
         kinds = {host: kind_of(report.product) for host, report in newest(reports)[0].items()}
         links = self._links.look(beside, kinds)
+        foreign = intake.foreign()
         bad = self._links.unusable()
         paths = {item.path for item in bad}
         return Fleet(
@@ -64,7 +67,7 @@ class Growing:
             reports,
             unusable=[*intake.unusable(), *bad],
             beside=(item for item in beside if item.path not in paths),
-            foreign=intake.foreign(),
+            foreign=[*findings_of(foreign), *odd_outputs(foreign, kinds)],
             expected=self._expected,
             links=links,
             accused=accused(links, intake.folder),

@@ -106,7 +106,7 @@ async def test_links_name_the_accused_rail(folder: Path) -> None:
         assert first.split() == ["g11", *first.split()[1:4], "▼50"]
         assert "▼" not in second
         panel = text(pilot, "#fleet-detail")
-        assert "✗ g11, rail 3: its NIC, cable or switch port" in panel
+        assert "▼ g11, rail 3: its NIC, cable or switch port" in panel
         assert "leaf by leaf" in panel
 
 
