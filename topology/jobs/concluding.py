@@ -14,7 +14,7 @@ from .flight.comparing import RecordedGroup, compare, own_frame, ranks_text
 from .flight.dump import Dump
 from .flight.files import FoundDumps
 from .grouping import Job
-from .hints import missing_here, short_sleeps, started_here, traffic_fact
+from .hints import missing_here, pcie_fact, short_sleeps, started_here, traffic_fact
 from .judging import Heard, ranks_of, ranks_of_dumps, ranks_of_ras
 from .ras.client import RasReply
 from .ras.comparing import RasStanding
@@ -70,7 +70,7 @@ def conclude(
         *given,
         *short_sleeps(job, heard.activities, labels),
         *(() if heard.ras else missing_here(job, heard.activities)),
-        *(() if verdict == RUNS else traffic_fact(job, snapshot.machine, heard.traffic)),
+        *(() if verdict == RUNS or recorded else _traffic(job, snapshot, heard)),
     ]
     return JobStanding(
         name=job.name,
@@ -84,6 +84,14 @@ def conclude(
         job=job,
         seconds=next((each.seconds for each in heard.activities.values()), None),
     )
+
+
+def _traffic(job: Job, snapshot: NodeSnapshot, heard: Heard) -> Iterator[JobFact]:
+    """What links carry, where that may say whether a job goes on."""
+    yield from traffic_fact(job, snapshot.machine, heard.traffic)
+    if snapshot.source == ("live",):
+        # A demo's figures are those of a job that runs.
+        yield from pcie_fact(job, snapshot.machine, snapshot.readings)
 
 
 def of_ras(snapshot: NodeSnapshot, heard: Heard) -> JobStanding:

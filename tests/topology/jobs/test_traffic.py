@@ -6,9 +6,10 @@ import threading
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from gputop.topology.jobs.grouping import Job, jobs
-from gputop.topology.jobs.hints import traffic_fact
+from gputop.topology.jobs.hints import pcie_fact, traffic_fact
 from gputop.topology.jobs.traffic import CarriedTraffic, TrafficLook, between, look
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.model.source import SourceAbsent
@@ -95,3 +96,23 @@ def test_silence_is_a_hint_and_movement_is_told_with_its_pace(node: NodeSnapshot
     assert "(6.00 GB/s): data moves between the GPUs" in moving
     assert said(*[0] * (count - 1)) == "", "one GPU is not known"
     assert list(traffic_fact(job, node.machine, None)) == []
+
+
+def test_pcie_is_told_as_it_is_read_and_only_silence_hints_at_anything(
+    node: NodeSnapshot, job: Job
+) -> None:
+    def said(*rates: float | None) -> str:
+        known = dict(zip(job.gpus, rates, strict=True))
+        gpus = tuple(
+            replace(gpu, pcie_tx_bytes_per_second=known[gpu.address], pcie_rx_bytes_per_second=0.0)
+            for gpu in node.readings.gpus
+            if gpu.address in known
+        )
+        found = pcie_fact(job, node.machine, replace(node.readings, gpus=gpus))
+        return " ".join(fact.text for fact in found)
+
+    count = len(job.gpus)
+    assert "carried nothing between two reads of its counters: a hint" in said(*[0.0] * count)
+    assert said(0.0, *[2e9] * (count - 1)).startswith("PCIe of GPU0 carried nothing")
+    assert "carries 6.00 GB/s, both ways; kernels of NCCL that wait poll" in said(*[1e9] * count)
+    assert said(None, *[1e9] * (count - 1)) == ""
