@@ -83,7 +83,7 @@ def matrix_lines(
             (sign.ljust(label - 1 - len(name)), loud),
         ]
         for cell in row.cells:
-            ink = "warn" if cell.letters in fewer else relation_ink(cell.letters)
+            ink = "bad" if cell.letters in fewer else relation_ink(cell.letters)
             spans.append(
                 (centre(clean(cell.letters, 8), width) + " ", ink + (" bold" if here else ""))
             )

@@ -15,6 +15,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
+from functools import partial
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -37,9 +40,12 @@ COLOURS: dict[str, dict[str, str]] = {
     "sixteen": {"TERM": "xterm", "COLORTERM": ""},
     "none": {"NO_COLOR": "1"},
 }
-SCREENS = "12345678"
+SCREENS = "23456781"
+"""Keys of all screens; the first one is open at the start."""
 NARROWER = (100, 30)
-QUIET_SECONDS = 1.5
+READY = "keys"
+"""In the line of keys, which the program draws at last."""
+QUIET_SECONDS, LONGEST_SECONDS = 1.0, 60.0
 
 
 def _named(size: tuple[int, int]) -> str:
@@ -75,32 +81,50 @@ def test_whole_programs_in_terminals(colours: str, size: tuple[int, int], tmp_pa
     made = [sys.executable, "-m", "gputop", "snapshot", "--demo", "sick-h100-8", "-o", str(file)]
     subprocess.run(made, cwd=ROOT, check=True, capture_output=True)
     given = {**COLOURS[colours], "XDG_STATE_HOME": str(tmp_path)}
-    shown = []
-    for painted in (True, False):
-        with Line(["--from", str(file)], size, painted=painted, environment=given) as line:
-            line.watch(60, lambda: line.count > 0)
-            views = []
-            for key in SCREENS:
-                line.press(key)
-                line.until_quiet(QUIET_SECONDS)
-                views.append(line.shown.cells())
-            line.resize(*NARROWER)
+    of_file = ["--from", str(file)]
+    with (
+        Line(of_file, size, environment=given) as ours,
+        Line(of_file, size, painted=False, environment=given) as theirs,
+    ):
+        for line in (ours, theirs):
+            line.watch(LONGEST_SECONDS, partial(_ready, line))
+        for key in (*SCREENS, NARROWER):
+            for line in (ours, theirs):
+                before = line.count
+                if isinstance(key, str):
+                    line.press(key)
+                else:
+                    line.resize(*key)
+                line.watch(LONGEST_SECONDS, partial(_more, line, before))
+            assert _first_difference(ours, theirs) == "", key
+
+
+def _ready(line: Line) -> bool:
+    return READY in line.text()
+
+
+def _more(line: Line, before: int) -> bool:
+    return line.count > before
+
+
+def _first_difference(ours: Line, theirs: Line) -> str:
+    """A cell that differs once both are quiet, and still does after a while; "" for none."""
+    found = "not quiet yet"
+    end = time.monotonic() + LONGEST_SECONDS
+    while found and time.monotonic() < end:
+        for line in (ours, theirs):
             line.until_quiet(QUIET_SECONDS)
-            views.append(line.shown.cells())
-        shown.append(views)
-    for place, (ours, theirs) in enumerate(zip(*shown, strict=True)):
-        found = [
-            f"row {y}, column {x}: {cell} is {ours[y][x]}"
-            for y, row in enumerate(theirs)
-            for x, cell in enumerate(row)
-            if cell != ours[y][x]
-        ]
-        assert found == [], place
+        drawn, wanted = (chain.from_iterable(line.shown.cells()) for line in (ours, theirs))
+        both = zip(drawn, wanted, strict=True)
+        found = next((f"{one} is {other}" for one, other in both if one != other), "")
+    return found
 
 
 def main() -> int:
     """Run the comparisons; the exit code of pytest."""
-    asked = sys.argv[1:] or [str(ROOT / "tests" / "gputop"), "-m", "not terminal"]
+    drawn = ROOT / "tests" / "gputop"
+    asked = sys.argv[1:] or [*map(str, (drawn / "screens", *sorted(drawn.glob("test_*.py"))))]
+    asked += [] if sys.argv[1:] else ["-m", "not terminal"]
     judging = ["-p", "tests.support.painting.judging", "-p", "no:cacheprovider"]
     command = [sys.executable, "-m", "pytest", "-q", "-n", "2", *judging, __file__, *asked]
     return subprocess.run(command, cwd=ROOT, check=False).returncode

@@ -19,7 +19,7 @@ def test_fewer_links_than_others_have_another_ink_and_a_sign() -> None:
     report = demo_report("sick-h100-8")
     sick = report.snapshot.machine.gpus[3].address
     lines = matrix_lines(report.matrix, None, 200, {sick: ("▼", "warn")})
-    assert _inks(lines, "NV16") == {"warn"}
+    assert _inks(lines, "NV16") == {"bad"}
     assert _inks(lines, "NV18") == {"link-nvlink"}
     assert "GPU3▼" in text_of(lines[0])
     assert [text_of(line)[:6] for line in lines if "▼" in text_of(line)][1:] == [" GPU3▼"]

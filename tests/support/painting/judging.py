@@ -49,14 +49,21 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> Iterator[Watched]:
     taken = textual._doc.take_svg_screenshot
 
     def in_all_themes(press: Any = (), run_before: Any = None, **given: Any) -> str:
+        kept: list[str] = []
+
         async def run(pilot: Pilot[Any]) -> None:
             if run_before is not None:
                 await run_before(pilot)
             await pilot.press(*press)
+            await pilot.wait_for_scheduled_animations()
+            await settle(pilot)
+            # Taken first: what a thread works out may arrive while the themes change.
+            kept.append(pilot.app.export_screenshot(title=pilot.app.title, simplify=True))
             found.extend(await differences_in_all_themes(watched, pilot))
             _COUNTED.update(snapshots=1)
 
-        return taken(run_before=run, **given)
+        taken(run_before=run, **given)
+        return kept[0]
 
     monkeypatch.setattr(textual._doc, "take_svg_screenshot", in_all_themes)
     yield watched
