@@ -23,6 +23,8 @@ BACK = {DOWN: "\x1b[A", RIGHT: "\x1b[D"}
 MARK = "›"
 IDLE_SECONDS = 10
 LONGEST_SECONDS = 30
+QUIET_SECONDS = 0.5
+"""Without a byte: what a key changed is drawn. Figures of the demo move every second."""
 SLOW_BYTES_PER_SECOND = 1000
 ROOM = 0.8
 """Of the budget may be used."""
@@ -55,20 +57,22 @@ def measured(painted: bool) -> dict[str, int]:
     """Bytes of each step."""
     found = {}
     with Line(["--demo", DEMO], painted=painted) as line:
-        line.watch(60, lambda: "H100" in line.text())
-        line.watch(2)
+        line.watch(60, lambda: "checks done" in line.text())
+        line.until_quiet(QUIET_SECONDS)
         found["start"] = line.count
-        line.watch(1)
+        line.watch(2)
         before = line.count
         line.watch(IDLE_SECONDS)
         found["Node idle, a second"] = (line.count - before) // IDLE_SECONDS
         for step in STEPS:
             line.press(step.before)
             line.watch(2.5)
+            line.until_quiet(QUIET_SECONDS)
             before = line.count
             line.press(step.key)
-            line.watch(1)
-            # The figures that move within this second are counted too.
+            line.watch(LONGEST_SECONDS, lambda before=before: line.count > before)  # type: ignore[misc]
+            line.until_quiet(QUIET_SECONDS)
+            # The figures that move meanwhile are counted too.
             found[step.name] = line.count - before
         line.press("q")
         line.watch(5, lambda: line.process.poll() is not None)

@@ -8,7 +8,7 @@ import pytest
 from textual.pilot import Pilot
 
 from gputop.app import GpuTop
-from tests.support.app import SHAPES, SIZES, demo_report, give, press
+from tests.support.app import SHAPES, SIZES, demo_report, give, picture, press, rounds
 
 KEYS: dict[str, tuple[str, ...]] = {"node": (), "pairs": ("3", "m", "m", "down")}
 
@@ -20,5 +20,9 @@ def test_picture(snap_compare: Any, shape: str, size: tuple[int, int], screen: s
     async def draw(pilot: Pilot[Any]) -> None:
         await give(pilot, demo_report(shape))
         await press(pilot, *KEYS[screen])
+        # A thread looks for the variable that would change a pair.
+        async for _ in rounds(pilot):
+            if "working out" not in picture(pilot):
+                return
 
     assert snap_compare(GpuTop(), terminal_size=size, run_before=draw)
