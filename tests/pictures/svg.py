@@ -16,8 +16,8 @@ from .cells import Ink, Row
 WIDE, HIGH, SIZE = 8.43, 16.3, 14
 """A cell and its font in pixels: with these, boxes in DejaVu Sans Mono and its kin join."""
 MARGIN = 10
-_OWN_PLACE = re.compile("([\u2800-\u28ff\u25a0-\u25ff]+)")
-"""Braille and shapes, which many fonts lack: those of another font have another width."""
+_OWN_PLACE = re.compile("([\u2800-\u28ff])")
+"""Braille, which many fonts lack: signs of another font have another width."""
 FONTS = "'DejaVu Sans Mono','Bitstream Vera Sans Mono',Menlo,Consolas,monospace"
 
 
@@ -58,13 +58,8 @@ def drawn_row(row: Row, number: int, back: str) -> str:
             column += cell_len(text)
             if not text.strip():
                 continue
-            places = (
-                " ".join(f"{place * WIDE:.1f}" for place in range(start, column))
-                if _OWN_PLACE.fullmatch(text)
-                else f"{start * WIDE:.1f}"
-            )
             said = escape(text.strip())
-            spans.append(f'<tspan x="{places}"{_look(run.ink)}>{said}</tspan>')
+            spans.append(f'<tspan x="{start * WIDE:.1f}"{_look(run.ink)}>{said}</tspan>')
     if spans:
         lines.append(
             f'<text y="{top + HIGH * 0.78:.1f}" xml:space="preserve">{"".join(spans)}</text>\n'

@@ -20,13 +20,18 @@ def test_a_picture_has_each_run_in_its_place_and_colour() -> None:
     spans = drawn.findall(f".//{SVG}tspan")
     assert [(span.text, span.get("x"), span.get("fill")) for span in spans] == [
         ("GPU0 <", "0.0", "#ffffff"),
-        ("▼", "59.0", "#ff0000"),
-        ("8", "75.9", "#ff0000"),
+        ("▼ 8", "59.0", "#ff0000"),
     ]
     behind = drawn.findall(f".//{SVG}g/{SVG}rect")
     assert [(one.get("x"), one.get("width"), one.get("fill")) for one in behind] == [
         ("50.6", "33.7", "#400000")
     ]
+
+
+def test_each_sign_of_braille_has_its_own_place() -> None:
+    drawn = fromstring(svg_of(((Run(0, 5, "a ⠤⠒b", PLAIN),),), "a curve"))
+    spans = [(span.text, span.get("x")) for span in drawn.findall(f".//{SVG}tspan")]
+    assert spans == [("a", "0.0"), ("⠤", "16.9"), ("⠒", "25.3"), ("b", "33.7")]
 
 
 def test_the_page_shows_every_screen_of_every_demo() -> None:

@@ -114,7 +114,7 @@ def _job(job: Job, snapshot: NodeSnapshot) -> Iterator[tuple[str, list[Fact]]]:
             *[("" if at else "Growing", text, "") for at, text in enumerate(growing(job))],
         ],
     )
-    yield "Ranks", list(_ranks(job))
+    yield "Between ranks", list(_ranks(job))
     different = differing([user.reading for user in job.processes])
     if different:
         yield (
