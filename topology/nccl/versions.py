@@ -23,7 +23,7 @@ DEFAULT_GFX95 = "rccl-2.26.6"
 """2.21.5 does not know MI350 and MI355X, and would take their links for Vega's."""
 
 NAME = re.compile(r"(?:(nccl|rccl)-)?v?(\d+(?:\.\d+){1,3})")
-OWN = ("library", "number", "after", "tested")
+OWN = ("library", "number", "after", "tested", "alike")
 """Fields that an entry never inherits."""
 
 PathName = Literal[

@@ -84,11 +84,15 @@ def test_a_version_without_an_entry_follows_the_nearest_older_one() -> None:
 def test_the_table_of_changes_names_every_version_and_what_it_changed() -> None:
     found = changes()
     assert {f"{version.library}-{version.number}" for version in versions()} <= found.keys()
-    assert found["nccl-2.18.1"] == {"graph and transports": ("everything",)}
+    everything = {"graph and transports": ("everything",), "tuning": ("everything",)}
+    assert found["nccl-2.18.1"] == everything
     assert found["nccl-2.22.3"] == {
         "graph and transports": ("cpu_search",),
         "search": ("nvls_heads",),
-        "tuning": ("ring_fallback", "nvls_raises", "schedule", "cell_traffic"),
+        "tuning": (
+            *("ring_fallback", "nvls_raises", "nvls_all_gather", "tiny_correction"),
+            *("schedule", "cell_traffic"),
+        ),
     }
     assert len(lines()) == len(versions()) + len(search_versions()) + len(tuning_versions())
     assert "nccl-2.19.3  graph and transports  nothing" in lines()

@@ -18,6 +18,8 @@ def computed(comm: TuningInput, collective: str, algorithm: str, protocol: str) 
         return False
     if collective in GATHERS and comm.version.nvls_model == "steps" and algorithm != "RING":
         return False
+    if collective in GATHERS and algorithm == "COLLNET_DIRECT" and not comm.version.direct_gathers:
+        return False
     if algorithm == "PAT":
         return collective in GATHERS and protocol == "SIMPLE" and pat_enabled(comm)
     if algorithm in ("NVLS", "NVLS_TREE"):
@@ -144,7 +146,7 @@ def ratio(comm: TuningInput, collective: str, algorithm: str) -> float:
     if version.nvls_model == "steps" and algorithm == "NVLS_TREE" and comm.nodes > 1:
         return single(0.7 * comm.nodes / (2 * (comm.nodes - 1)))
     if nvls and version.nvls_model != "efficiency":
-        return single(5.0 / 6.0)
+        return single(version.nvls_ratio)
     if nvls or algorithm == "RING":
         return single(comm.ranks / steps_of(collective, comm.ranks))
     return 0.5

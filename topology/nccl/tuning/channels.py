@@ -7,7 +7,6 @@ from .selection import Remark
 from .version import generation
 
 FAST_RING_GBS = 45.0
-ENOUGH = 16
 UNSET = -(2**31)
 """NCCL_CONFIG_UNDEF_INT of a 32-bit configuration."""
 
@@ -15,9 +14,9 @@ UNSET = -(2**31)
 def coll_channels(comm: TuningInput) -> int:
     """The "coll channels" of the log: the searched ones doubled, then within the user's limits."""
     count = own_channels(comm)
-    if comm.version.nvls_raises in ("all", "log"):
-        count = max(count, nvls_channels(comm))
-    return count
+    if comm.version.nvls_raises == "no" or not (comm.uses_nvls or asked_in_vain(comm)):
+        return count
+    return max(count, nvls_wanted(comm))
 
 
 def own_channels(comm: TuningInput) -> int:
@@ -32,7 +31,7 @@ def kept_channels(comm: TuningInput) -> int:
     count = min(most, 2 * comm.searched)
     modern = comm.low_sm == 90 if version.quad_sm == "90" else comm.low_sm >= 90
     fast = comm.graph("RING").bw_intra > FAST_RING_GBS
-    if modern and comm.nodes > 1 and fast and count < ENOUGH:
+    if modern and comm.nodes > 1 and fast and count < version.quad_below:
         count *= 2
     return min(count, channel_maximum(comm), cta_limits(comm)[1])
 
@@ -69,8 +68,11 @@ def cta_limits(comm: TuningInput) -> tuple[int, int]:
 
 def nvls_channels(comm: TuningInput) -> int:
     """The "nvls channels" of the log; 0 without NVLS."""
-    if not comm.uses_nvls:
-        return 0
+    return nvls_wanted(comm) if comm.uses_nvls else 0
+
+
+def nvls_wanted(comm: TuningInput) -> int:
+    """NVLS channels by GPU and settings (transport/nvls.cc:ncclNvlsInit)."""
     least, ceiling = cta_limits(comm)
     default = nvls_default(comm)
     # Since 2.27.3 0 and less leaves the choice to NCCL (init.cc:envConfigOverride).
@@ -78,6 +80,13 @@ def nvls_channels(comm: TuningInput) -> int:
     wanted = comm.settings.integer("NCCL_NVLS_NCHANNELS", UNSET if newer else -2)
     chosen = wanted in (UNSET, -2) or (newer and wanted <= 0)
     return max(least, min(ceiling, default if chosen else wanted))
+
+
+def asked_in_vain(comm: TuningInput) -> bool:
+    """Whether NVLS raises the channels although no graph was found for it, as up to 2.20."""
+    wanted = comm.settings.integer("NCCL_NVLS_ENABLE", 2)
+    granted = wanted == 1 or (wanted != 0 and comm.nvls)
+    return comm.version.nvls_kept and granted and comm.most_local > 2
 
 
 def nvls_default(comm: TuningInput) -> int:

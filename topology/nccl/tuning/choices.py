@@ -5,8 +5,8 @@ from __future__ import annotations
 from ..prediction import AlgorithmChoice, Tuning
 from ..rounding import single
 from .inputs import TuningInput
+from .model import Cells, spare_ring
 from .schedule import channel_range
-from .version import PROTOCOLS
 
 MIB = 1 << 20
 SIZES = (MIB, 4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB, 1024 * MIB)
@@ -22,13 +22,12 @@ def choose(
     prints a rank's part, one of `ranks`, for AllGather and ReduceScatter. None: nothing is left
     to choose from and NCCL fails the call, or there is one rank and nothing to do.
     """
-    best: tuple[float, str, str] | None = None
-    for algorithm in candidates(comm, collective):
-        for protocol in PROTOCOLS:
-            cell = tuning[collective][algorithm][protocol]
-            time = time_us(comm, cell, coll_channels, collective, algorithm, protocol, size_bytes)
-            if time is not None and (best is None or time < best[0]):
-                best = time, algorithm, protocol
+    cells = tuning[collective]
+    left = {algorithm: cells[algorithm] for algorithm in candidates(comm, collective)}
+    best = quickest(comm, left, coll_channels, collective, size_bytes)
+    if best is None:
+        spare = {"RING": spare_ring(comm, collective)}
+        best = quickest(comm, spare, coll_channels, collective, size_bytes)
     if best is None or comm.ranks <= 1:
         return None
     time, algorithm, protocol = best
@@ -42,6 +41,19 @@ def choose(
     )
 
 
+def quickest(
+    comm: TuningInput, cells: Cells, coll_channels: int, collective: str, size_bytes: int
+) -> tuple[float, str, str] | None:
+    """Time, algorithm and protocol of the quickest cell; the first of equals wins."""
+    best: tuple[float, str, str] | None = None
+    for algorithm, by_protocol in cells.items():
+        for protocol, cell in by_protocol.items():
+            time = time_us(comm, cell, coll_channels, collective, algorithm, protocol, size_bytes)
+            if time is not None and (best is None or time < best[0]):
+                best = time, algorithm, protocol
+    return best
+
+
 def choices(comm: TuningInput, tuning: Tuning, coll_channels: int) -> tuple[AlgorithmChoice, ...]:
     """The picks for an all-reduce of 1, 4, 16, 64 and 256 MiB and 1 GiB."""
     found = (choose(comm, tuning, coll_channels, "AllReduce", size) for size in SIZES)
@@ -53,7 +65,8 @@ def candidates(comm: TuningInput, collective: str) -> tuple[str, ...]:
     left = [name for name in comm.version.algorithms if not name.startswith("COLLNET")]
     limit = comm.version.nvls_ranks
     many = collective != "AllReduce" and 0 < limit < comm.most_local
-    if not comm.uses_nvls or many:
+    bytewise = collective == "AllGather" and not comm.version.nvls_all_gather
+    if not comm.uses_nvls or many or bytewise:
         left = [name for name in left if not name.startswith("NVLS")]
     if comm.nodes > 1 and not comm.collnet:
         left = [name for name in left if name != "NVLS"]
@@ -75,6 +88,8 @@ def time_us(
         return None
     reduced = collective == "AllReduce"
     size = (size_bytes >> 6).bit_length() - 1
+    if comm.version.tiny_correction:
+        size = max(0, size)
     if reduced and size >= 0 and corrected(comm, algorithm, size):
         gbs = single(gbs * single(comm.version.tree_correction[protocol][size]))
     ring = algorithm == "RING" and protocol == "SIMPLE"

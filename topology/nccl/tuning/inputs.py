@@ -135,5 +135,7 @@ class TuningInput:
     @property
     def unbalanced_tree(self) -> bool:
         """Whether the tree's pattern costs it 15% (since 2.26 any rank's counts)."""
+        if self.version.pattern_of == "none":
+            return False
         patterns = self.tree_patterns if self.version.pattern_of == "all" else ()
         return max(patterns or (self.graph("TREE").pattern,)) == TREE_PATTERN

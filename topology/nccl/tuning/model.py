@@ -20,20 +20,13 @@ def tuning(comm: TuningInput) -> Tuning:
     Number by number what NCCL logs under TUNING. A cell that NCCL does not compute is 0/0; one
     that is switched off keeps its latency and has bandwidth 0. ValueError for RCCL.
     """
-    allowed = {
-        "algorithms": algorithms(comm.settings, comm.version).allowed,
-        "protocols": protocols(comm.settings, comm.version).allowed,
-    }
-    return {
-        name: column(comm, name, allowed["algorithms"][name], allowed["protocols"][name])
-        for name in COLLECTIVES
-    }
+    return {name: column(comm, name) for name in COLLECTIVES}
 
 
-def column(
-    comm: TuningInput, collective: str, by_algorithm: dict[str, int], by_protocol: dict[str, int]
-) -> Cells:
+def column(comm: TuningInput, collective: str) -> Cells:
     """All cells of one collective."""
+    by_algorithm = algorithms(comm.settings, comm.version).allowed[collective]
+    by_protocol = protocols(comm.settings, comm.version).allowed[collective]
     full = {
         algorithm: {name: cell(comm, collective, algorithm, name) for name in PROTOCOLS}
         for algorithm in comm.version.algorithms
@@ -47,7 +40,7 @@ def column(
             found[algorithm][protocol] = (time, gbs if on else 0.0)
     if any(gbs for cells in found.values() for _, gbs in cells.values()):
         return found
-    return fallback(comm, found, full["RING"], by_protocol)
+    return {**found, "RING": {**found["RING"], **spare_ring(comm, collective)}}
 
 
 def cell(comm: TuningInput, collective: str, algorithm: str, protocol: str) -> tuple[float, float]:
@@ -94,23 +87,18 @@ def safe_ll128(comm: TuningInput, algorithm: str) -> bool:
         paths = version.ll128_paths_no_c2c if known and not with_c2c else version.ll128_paths_sm90
     mixed = sm != comm.high_sm and not 0 < version.ll128_mixed_from <= sm
     good_sm = sm in version.ll128_sms if version.ll128_sms else sm >= 70
-    near = graph.type_intra in ("LOC", "NVL", "NVB")
+    near = graph.type_intra in (("LOC", "NVL", "NVB") if version.ll128_relays else ("LOC", "NVL"))
     return graph.type_inter in paths and near and not mixed and good_sm
 
 
-def fallback(
-    comm: TuningInput,
-    found: Cells,
-    ring: dict[str, tuple[float, float]],
-    by_protocol: dict[str, int],
-) -> Cells:
-    """Up to 2.23 the ring comes back when nothing is left."""
-    fallback = comm.version.ring_fallback
-    if fallback == "no":
-        return found
-    back = {
-        protocol: cell
-        for protocol, cell in ring.items()
-        if fallback == "all" or protocol_on(comm, by_protocol, "RING", protocol)
+def spare_ring(comm: TuningInput, collective: str) -> dict[str, tuple[float, float]]:
+    """The cells of the ring that come back when nothing else is left; {} since 2.24."""
+    rule = comm.version.ring_fallback
+    if rule == "no" or (rule == "others" and collective == "AllReduce"):
+        return {}
+    by_protocol = protocols(comm.settings, comm.version).allowed[collective]
+    return {
+        protocol: cell(comm, collective, "RING", protocol)
+        for protocol in PROTOCOLS
+        if rule == "all" or protocol_on(comm, by_protocol, "RING", protocol)
     }
-    return {**found, "RING": {**found["RING"], **back}}

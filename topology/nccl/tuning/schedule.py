@@ -1,14 +1,22 @@
 """Which channels a single collective is spread over (enqueue.cc).
 
-First channels are dropped until each has enough to do (topoGetAlgoInfo), then the bytes are cut
-into cells of a fixed traffic and dealt out (scheduleCollTasksToPlan). The log prints the result.
+First channels are dropped until each has enough to do (topoGetAlgoInfo), then the bytes are dealt
+out (scheduleCollTasksToPlan): evenly; in 2.20 and 2.21 by blocks of the protocol; since 2.22 in
+cells of a fixed traffic. The log prints the result.
 """
 
 from __future__ import annotations
 
+from .bandwidths import GATHERS
 from .channels import nvls_channels, own_channels
 from .inputs import TuningInput
-from .threads import most_threads, threshold
+from .threads import WARP, most_threads, threshold
+
+SIMPLE_BLOCK = 4096
+LL_BLOCK, LL128_BLOCK = 8, 15
+"""Bytes: as a whole; for each thread (include/enqueue.h of 2.20 and 2.21)."""
+
+FEWEST_THREADS = 3 * WARP
 
 
 def channel_range(
@@ -28,6 +36,9 @@ def channel_range(
     wanted = most if nvls else shrunk(comm, coll_channels, size_bytes, algorithm, protocol)
     if comm.version.schedule == "even":
         return 0, wanted - 1
+    if comm.version.schedule == "blocks":
+        block = block_bytes(comm, size_bytes, wanted, algorithm, protocol)
+        return 0, blocks(comm, collective, size_bytes, wanted, block) - 1
     return dealt(comm, collective, protocol, size_bytes, wanted, most)
 
 
@@ -44,6 +55,26 @@ def shrunk(
     return count
 
 
+def block_bytes(
+    comm: TuningInput, size_bytes: int, channels: int, algorithm: str, protocol: str
+) -> int:
+    """What a channel gets is whole blocks of so many bytes (enqueue.cc:computeCollAlignCount)."""
+    if protocol == "SIMPLE":
+        return SIMPLE_BLOCK
+    threads = most_threads(comm, algorithm, protocol)
+    each = threshold(comm, algorithm, protocol)
+    while size_bytes < channels * threads * each and threads % (4 * WARP) == 0:
+        threads //= 2
+    return max(threads, FEWEST_THREADS) * (LL_BLOCK if protocol == "LL" else LL128_BLOCK)
+
+
+def blocks(comm: TuningInput, collective: str, size_bytes: int, channels: int, block: int) -> int:
+    """How many channels get a part, in 2.20 and 2.21 (enqueue.cc:addCBDCollToPlan)."""
+    own_bytes = max(1, size_bytes // comm.ranks if collective in GATHERS else size_bytes)
+    share = divided(divided(own_bytes, channels), 16) * 16
+    return divided(own_bytes, divided(share, block) * block)
+
+
 def dealt(
     comm: TuningInput,
     collective: str,
@@ -53,7 +84,7 @@ def dealt(
     most: int,
 ) -> tuple[int, int]:
     """First and last channel that get a part of the bytes, out of `channels`, at most `most`."""
-    gathers = collective in ("AllGather", "ReduceScatter")
+    gathers = collective in GATHERS
     traffic_each = comm.ranks if gathers else 2 if collective == "AllReduce" else 1
     own_bytes = max(1, size_bytes // comm.ranks if gathers else size_bytes)
     cell, traffic_cell, share = cells_of(comm, protocol, own_bytes, traffic_each, channels)

@@ -21,16 +21,22 @@ Row = tuple[float, float, float]
 class TuningVersion(VersionEntry, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What one version computes with; tuning.toml explains the fields."""
 
+    alike: tuple[str, ...] = ()
+    """Later versions that were tested too and tune in the same way."""
     algorithms: tuple[str, ...]
     grammar: Literal["list", "functions"]
-    ring_fallback: Literal["all", "enabled", "no"]
+    ring_fallback: Literal["others", "all", "enabled", "no"]
     ll_share: Literal["2.20", "half"]
     one_gpu_ll128: float
     inter_steps: Literal["nodes", "nodes-1"]
     net_as_tree: bool
-    pattern_of: Literal["own", "all"]
+    pattern_of: Literal["none", "own", "all"]
     nvls_model: Literal["steps", "min", "gather", "efficiency"]
+    nvls_ratio: float
     nvls_gather_ratio: bool
+    nvls_all_gather: bool
+    direct_gathers: bool
+    ll128_relays: bool
     ll128_sms: tuple[int, ...]
     ll128_mixed_from: int
     ll128_paths: tuple[PathName, ...]
@@ -38,16 +44,19 @@ class TuningVersion(VersionEntry, frozen=True, kw_only=True, forbid_unknown_fiel
     ll128_paths_no_c2c: tuple[PathName, ...]
     pat_factor: float
     pat_min_sm: int
+    tiny_correction: bool
     nvls_tree_correction: bool
     max_channels: int
     quad_sm: Literal["90", "90+"]
+    quad_below: int
     nvls_channels: dict[str, int]
     nvls_by_net: bool
     nvls_raises: Literal["log", "all", "no"]
+    nvls_kept: bool
     nvls_ranks: int
     nvls_zero_chooses: bool
     mixed_as_amd: bool
-    schedule: Literal["even", "cells-2.22", "cells"]
+    schedule: Literal["even", "blocks", "cells-2.22", "cells"]
     cell_traffic: int
     ll_traffic: int
     share: Literal["floor", "round"]
@@ -62,6 +71,16 @@ class TuningVersion(VersionEntry, frozen=True, kw_only=True, forbid_unknown_fiel
     nvls_tree_gbs: dict[str, Row]
     tree_correction: dict[str, tuple[float, ...]]
     nvls_efficiency: dict[str, float]
+
+    @property
+    def tested_numbers(self) -> tuple[str, ...]:
+        """The versions whose own code was compared with these rules."""
+        return (self.number, *self.alike) if self.tested else self.alike
+
+    def tested_before(self, number: str) -> str:
+        """The last of them up to version `number`; this one's own where there is none."""
+        older = [one for one in self.tested_numbers if numbers(one) <= numbers(number)]
+        return older[-1] if older else self.number
 
 
 @cache
@@ -88,19 +107,17 @@ def assumption(library: str, number: str) -> str | None:
             "RCCL's choice of algorithm is not predicted: it hangs on tables that its node models "
             "select, and no recorded choice was at hand to check them"
         )
-    if numbers(number) == numbers(followed.number) and followed.tested:
+    if numbers(number) in map(numbers, followed.tested_numbers):
         return None
     if numbers(number) < numbers(followed.number):
         return f"no tuning rules for NCCL {number}: those of {followed.number}, the oldest known"
     newest = max(
         (version.number for version in versions() if version.library == library), key=numbers
     )
+    before = followed.tested_before(number)
     if numbers(number) > numbers(newest):
-        return f"no tuning rules for NCCL {number}: those of {newest}, the newest known"
-    return (
-        f"the tuning rules of NCCL {number} were read from its source and are untested: "
-        "no recording of that version was at hand"
-    )
+        return f"no tuning rules for NCCL {number}: those of {before}, the newest known"
+    return f"the tuning rules of NCCL {number} are those of {before}, taken over and untested"
 
 
 def generation(sm: int) -> str:
