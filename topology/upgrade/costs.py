@@ -10,7 +10,7 @@ from ..flags.what_if.applied import with_changes
 from ..flags.what_if.effects import choice_of, described, named
 from ..model.snapshot import NodeSnapshot
 from ..model.units import figure
-from ..nccl.decide.summary import CAPITALS
+from ..nccl.decide.summary import CAPITALS, library_name
 from ..nccl.prediction import Prediction
 from ..node import Node
 from .upgrade import Upgrade
@@ -28,7 +28,10 @@ def cost_line(found: Upgrade, snapshot: NodeSnapshot, *, whole: bool) -> str:
     library's own model alone is asked.
     """
     sides = found.before, found.after
-    if any(side.failure for side in sides):
+    failed = [library_name(side) for side in sides if side.failure]
+    if failed:
+        return f"{' and '.join(failed)} would not start here"
+    if any(side.ranks < 2 for side in sides):
         return ""
     if not all(side.choices for side in sides) and not whole:
         return f"{WHAT}: not predicted for {CAPITALS[found.after.library.name]}"

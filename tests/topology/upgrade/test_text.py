@@ -5,9 +5,10 @@ from __future__ import annotations
 from gputop.topology.upgrade.causes import Cause
 from gputop.topology.upgrade.costs import cost_line
 from gputop.topology.upgrade.text import answer, because, decisions, heading, sections
-from gputop.topology.upgrade.upgrade import Upgrade
+from gputop.topology.upgrade.upgrade import Upgrade, upgrade
+from tests.topology.nccl.made import ARM, cpu, gpu, snapshot, switch, system
 
-from .made import machine, upgraded
+from .made import C2C, machine, upgraded
 
 
 def told(found: Upgrade, where: str = "here") -> list[str]:
@@ -76,6 +77,22 @@ def test_the_cost_of_other_transports_is_no_promise() -> None:
     assert cost_line(found, node, whole=True).endswith(
         "GB/s, +67 % (predicted); the model does not ask by which transport bytes go"
     )
+
+
+def test_a_version_that_does_not_start_has_no_cost() -> None:
+    below = switch(0x60, gpu(0x10, 0).replace("</gpu>", C2C), gpu(0x11, 1))
+    node = snapshot(system(cpu(0, below, kind=ARM)))
+    found = upgrade(node, "nccl-2.21.5", "nccl-2.22.3")
+    assert found.topics == ("start",)
+    assert cost_line(found, node, whole=True) == "NCCL 2.21.5 would not start here"
+    (rules, _), *_ = decisions(found)
+    assert rules[0].endswith("graph/paths.cc:getLocalCpu")
+
+
+def test_one_gpu_alone_has_no_cost() -> None:
+    node = machine("grace")
+    found = upgrade(node, "nccl-2.21.5", "nccl-2.30.7", gpus=[node.machine.gpus[0].address])
+    assert cost_line(found, node, whole=False) == ""
 
 
 def test_a_rule_that_rccl_has_of_nccl_says_so() -> None:
