@@ -10,7 +10,7 @@ import msgspec
 
 from ..model.snapshot import NodeSnapshot
 from .evidence import facts, host_cpus
-from .flight.comparing import RecordedGroup, compare, own_frame, ranks_text
+from .flight.comparing import WAITS_SECONDS, RecordedGroup, compare, own_frame, ranks_text
 from .flight.dump import Dump
 from .flight.files import FoundDumps
 from .grouping import Job
@@ -123,6 +123,12 @@ def of_dumps(found: FoundDumps) -> JobStanding | None:
     said, verdict = sentence("flight recorder", count, ranks, (), groups, RECORDED)
     if verdict not in (HANGS, RUNS) and not any(group.differences for group in groups):
         said = f"flight recorder: {count}, no collective in {_dumps(found.dumps)} was waited for"
+        fresh = [place for group in groups for place in group.places if place.ended is False]
+        if fresh:
+            said = (
+                f"flight recorder: {count}, {len(fresh)} in a collective entered less than "
+                f"{WAITS_SECONDS:.0f} s before the dump: whether they wait is not known"
+            )
         if not groups and all(dump.rank is None for dump in found.dumps):
             said = f"flight recorder: {_dumps(found.dumps)} of unknown rank"
         elif not groups:

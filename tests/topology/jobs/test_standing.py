@@ -183,6 +183,14 @@ def test_a_dump_of_a_moment_ago_accuses_nobody_while_collectives_are_launched(
     assert still.verdict == HANGS
 
 
+def test_dumps_of_a_moment_after_a_collective_began_say_that_waiting_is_not_known() -> None:
+    began = entry(2, state="started", time_created_ns=50 * 10**9)
+    dumps = tuple(parse_dump(dumped(began), f"d_{number}", 52.0) for number in (0, 1))
+    (job,) = of_files(None, FoundDumps(dumps=dumps)).jobs
+    assert job.verdict == UNTOLD
+    assert "2 in a collective entered less than 15 s before the dump" in job.sentence
+
+
 def test_a_communicator_whose_processes_the_driver_does_not_list(snapshot: NodeSnapshot) -> None:
     alone = document([rank(0, 7, 5), rank(1, 8, 4)])
     jobs = answer(snapshot, activities(), asked(alone), asked=True).jobs

@@ -11,8 +11,12 @@ from .dump import Dump, Frame, RecordedCall
 LIBRARY_FILES = ("/torch/", "/site-packages/", "/dist-packages/", "<frozen")
 """Frames of these files are not the user's program."""
 LIMIT_GROUPS = 256
-WAITS_SECONDS = 3.0
-"""From here on a collective that has not ended is waited for."""
+WAITS_SECONDS = 15.0
+"""From here on a collective that has not ended is waited for.
+
+The first dump of a process is written some 6 s after its collectives were looked at: the lines of
+the program are looked up in between.
+"""
 
 
 class RecordedRank(msgspec.Struct, frozen=True, kw_only=True):

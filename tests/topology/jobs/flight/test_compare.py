@@ -122,7 +122,7 @@ def test_a_dump_of_a_job_that_runs_shows_nobody_who_waits() -> None:
             parse(dumped(entry(1)), "d_1", 50.0 + seconds),
         ]
 
-    (group,) = compare(dumps(0.5))
+    (group,) = compare(dumps(5.0))
     assert group.waiting == ()
     (group,) = compare(dumps(60.0))
     assert [place.rank for place in group.waiting] == [0]
