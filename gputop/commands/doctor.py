@@ -19,7 +19,14 @@ import msgspec
 from gputop import DISTRIBUTION, __version__
 from gputop.commands.options import json_option
 from gputop.installation import machine, namesake
-from gputop.installation.machine import DeviceFile, FoundLibrary, FoundNccl, FoundPython, ProbedNccl
+from gputop.installation.machine import (
+    DeviceFile,
+    FoundLibrary,
+    FoundNccl,
+    FoundPython,
+    JobNccl,
+    ProbedNccl,
+)
 from gputop.reading import settle
 from gputop.terminal.lines import print_json
 from gputop.topology.hardware.strangers import counted
@@ -29,6 +36,8 @@ from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.sources.live import LiveFeed
 
 SCHEMA = "gputop.doctor/1"
+PLUGINS = ("NCCL_NET_PLUGIN", "NCCL_TUNER_PLUGIN", "LD_PRELOAD")
+"""Variables that bring a job another library."""
 
 
 @click.command("doctor")
@@ -42,6 +51,7 @@ def command(as_json: bool) -> None:
     looked_at, libraries, devices = machine.interpreters(), machine.libraries(), machine.devices()
     pythons = tuple(machine.python_of(each) for each in looked_at)
     nccl, probed = machine.nccl_libraries(pythons), machine.probed_nccl(looked_at)
+    job = machine.job_nccl(looked_at)
     answers = {
         "program": _program(),
         "system": _system(snapshot),
@@ -49,6 +59,7 @@ def command(as_json: bool) -> None:
         "driver": _driver(snapshot),
         "libraries": _libraries(libraries),
         "nccl": _nccl(nccl, probed),
+        "jobs": _jobs(job, nccl),
         "torch": _torch(pythons),
         "devices": _devices(devices),
         "terminal": _terminal(),
@@ -59,6 +70,7 @@ def command(as_json: bool) -> None:
         "libraries": libraries,
         "nccl": nccl,
         "probed_nccl": probed,
+        "job_nccl": job,
         "pythons": pythons,
         "devices": devices,
     }
@@ -121,6 +133,22 @@ def _nccl(found: tuple[FoundNccl, ...], probed: ProbedNccl | None) -> str:
     if probed is not None:
         named.append(f"probes load {probed.path}, {probed.how_found}")
     return ", ".join(named) or "no libnccl.so.2 where it usually is"
+
+
+def _jobs(job: tuple[JobNccl, ...], nccl: tuple[FoundNccl, ...]) -> str:
+    """What a job loads, why, and what might be meant instead."""
+    told = [
+        f"under {each.python} NCCL {each.version or 'of unknown version'} is loaded from "
+        f"{each.path} ({each.because})"
+        for each in job
+    ]
+    told += [
+        f"{' and '.join(each.packages)} lie over each other at {each.path}"
+        for each in nccl
+        if len(each.packages) > 1
+    ]
+    plugins = [f"{name}={os.environ[name]}" for name in PLUGINS if os.environ.get(name)]
+    return "; ".join([*told, *plugins]) or "no torch here asks for a libnccl.so.2"
 
 
 def _torch(pythons: tuple[FoundPython, ...]) -> str:

@@ -14,9 +14,10 @@ import msgspec
 
 from gputop.probes.engine.opening import hip_places, may_open
 from gputop.probes.runner.interpreters import Interpreter, candidates, choice_of, inspect
-from gputop.probes.runner.nccl_library import library_for
+from gputop.probes.runner.nccl_library import library_for, library_of_torch
 from gputop.topology.sources.files.tree import live_tree
 from gputop.topology.sources.linux import software
+from gputop.topology.sources.linux.nccl_files import version_inside
 from gputop.topology.sources.linux.software_versions import DIST_INFO
 
 LIBRARIES = (
@@ -50,6 +51,18 @@ class FoundNccl(msgspec.Struct, frozen=True):
 
     path: str
     version: str | None
+    """As the file itself says, else by its name or its package."""
+    packages: tuple[str, ...] = ()
+    """Packages that put a library there: "cu12 2.28.9"; of several the last one installed is it."""
+
+
+class JobNccl(msgspec.Struct, frozen=True):
+    """The NCCL that a job under a Python would load."""
+
+    python: str
+    path: str
+    version: str | None
+    because: str
 
 
 class ProbedNccl(msgspec.Struct, frozen=True):
@@ -123,8 +136,14 @@ def nccl_libraries(pythons: Iterable[FoundPython]) -> tuple[FoundNccl, ...]:
     for folder in dict.fromkeys([*folders, *_site_folders(pythons)]):
         path = os.path.join(folder, "nvidia", "nccl", "lib", "libnccl.so.2")
         if os.path.exists(path):
-            found[os.path.realpath(path)] = FoundNccl(path, _nccl_version(folder))
-    return tuple(found.values())[:MOST]
+            found[os.path.realpath(path)] = FoundNccl(path, *_nccl_versions(folder))
+    return tuple(map(_of_itself, found.values()))[:MOST]
+
+
+def _of_itself(found: FoundNccl) -> FoundNccl:
+    """With the version that the file itself names, which counts before its name and its package."""
+    inside = version_inside(live_tree(), found.path.lstrip("/"))
+    return msgspec.structs.replace(found, version=inside or found.version)
 
 
 def _site_folders(pythons: Iterable[FoundPython]) -> Iterator[str]:
@@ -133,9 +152,13 @@ def _site_folders(pythons: Iterable[FoundPython]) -> Iterator[str]:
         yield from sorted(glob.glob(f"{glob.escape(prefix)}/lib/python3*/site-packages"))
 
 
-def _nccl_version(folder: str) -> str | None:
+def _nccl_versions(folder: str) -> tuple[str | None, tuple[str, ...]]:
+    """The version of the first package of NCCL in a folder, and all of them in words."""
     matches = (DIST_INFO.fullmatch(name) for name in sorted(os.listdir(folder)))
-    return next((m["version"] for m in matches if m and m["name"] != "torch"), None)
+    packages = [
+        (m["name"].rpartition("_")[2], m["version"]) for m in matches if m and m["name"] != "torch"
+    ]
+    return (packages[0][1] if packages else None), tuple(map(" ".join, packages))
 
 
 def devices() -> tuple[DeviceFile, ...]:
@@ -169,6 +192,17 @@ def interpreters() -> tuple[Interpreter, ...]:
             python = inspect(path, where)
             found.setdefault(python.identity or path, python)
     return tuple(found.values())
+
+
+def job_nccl(found: Sequence[Interpreter]) -> tuple[JobNccl, ...]:
+    """What a job under each Python would load, by the loader's rules, without loading anything."""
+    told = []
+    for python in found:
+        library = library_of_torch(python) if python.has_gpu_build else None
+        if library is not None:
+            version = version_inside(live_tree(), library.path.lstrip("/"))
+            told.append(JobNccl(python.path, library.path, version, library.because))
+    return tuple(told)
 
 
 def probed_nccl(found: Sequence[Interpreter]) -> ProbedNccl | None:

@@ -8,7 +8,7 @@ loader's own folders. Without torch the same folders count, and the wheel of a P
 import glob
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Optional
 
@@ -41,6 +41,8 @@ class NcclLibrary:
     """In words, for people."""
     named: bool = False
     """Somebody asked for this file."""
+    because: str = field(default="", compare=False)
+    """Of a torch, the loader's rule that leads there: "LD_LIBRARY_PATH"."""
 
 
 def library_for(
@@ -70,6 +72,15 @@ def _names() -> "tuple[str, ...]":
     return (RCCL, "librccl.so") if amd else (NCCL,)
 
 
+def library_of_torch(
+    python: Interpreter,
+    environment: Mapping[str, str] = os.environ,
+    loader: Path = _LOADER,
+) -> Optional[NcclLibrary]:
+    """What a job under a Python whose torch is for CUDA loads; None if its torch holds NCCL."""
+    return _of_torch(python, environment, loader)
+
+
 def _of_torch(
     python: Interpreter, environment: Mapping[str, str], loader: Path
 ) -> Optional[NcclLibrary]:
@@ -78,21 +89,30 @@ def _of_torch(
     asks = linked(os.path.join(folder, "libtorch_cuda.so")) if python.torch_folder else None
     if asks is None or NCCL not in asks.needed:
         return None
-    places = (os.path.join(place, NCCL) for place in _searched(asks, environment, loader))
-    path = _preloaded(environment) or next(filter(os.path.isfile, places), None)
-    if path is None:
+    found = _preloaded(environment), "LD_PRELOAD"
+    if not found[0]:
+        places = _searched(asks, environment, loader)
+        named = ((os.path.join(place, NCCL), why) for place, why in places)
+        found = next((each for each in named if os.path.isfile(each[0])), ("", ""))
+    if not found[0]:
         return None
     where = one_line(python.path, 200)
-    return NcclLibrary(path, f"the one that torch {python.torch_version} of {where} loads")
+    how_found = f"the one that torch {python.torch_version} of {where} loads"
+    return NcclLibrary(found[0], how_found, because=found[1])
 
 
-def _searched(asks: Linked, environment: Mapping[str, str], loader: Path) -> Iterator[str]:
-    """Folders in the order of ld.so(8)."""
-    yield from asks.rpath
-    yield from _library_path(environment)
-    yield from asks.runpath
-    yield from _configured(loader)
-    yield from _BUILT_IN
+def _searched(
+    asks: Linked, environment: Mapping[str, str], loader: Path
+) -> "Iterator[tuple[str, str]]":
+    """Folders in the order of ld.so(8), and the rule that leads there."""
+    for folders, why in (
+        (asks.rpath, "RPATH of libtorch_cuda.so, which comes before LD_LIBRARY_PATH"),
+        (_library_path(environment), "LD_LIBRARY_PATH"),
+        (asks.runpath, "RUNPATH of libtorch_cuda.so"),
+        (_configured(loader), "/etc/ld.so.conf"),
+        (_BUILT_IN, "the loader's own folders"),
+    ):
+        yield from ((folder, why) for folder in folders)
 
 
 def _without_torch(

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from ..model.snapshot import NodeSnapshot
+from ..nccl.versions import preferred
 from .evidence import facts, host_cpus
 from .flight.comparing import WAITS_SECONDS, RecordedGroup, compare, own_frame, ranks_text
 from .flight.dump import Dump
@@ -52,7 +53,8 @@ def conclude(
     count = _count(job, ranks, heard)
     labels = {rank.pid: rank.label for rank in ranks if rank.pid is not None}
     cpus = host_cpus(snapshot.machine.host)
-    given = tuple(facts(job, snapshot.readings, heard.activities, labels, cpus))
+    followed = preferred(snapshot.machine)[0].partition("-")[2]
+    given = tuple(facts(job, snapshot.readings, heard.activities, labels, cpus, followed))
     said, verdict = sentence(
         name,
         count,

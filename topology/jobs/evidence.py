@@ -30,14 +30,19 @@ def facts(
     activities: Mapping[int, Activity],
     labels: Mapping[int, str],
     cpus: int | None,
+    followed: str | None = None,
 ) -> Iterator[JobFact]:
-    """What two readings of /proc and one of the driver prove; `cpus`: how many the host has."""
+    """What two readings of /proc and one of the driver prove.
+
+    `cpus`: how many the host has. `followed`: the version whose rules predict, "2.28.9".
+    """
     yield from _cores(job, labels, cpus)
     yield from _quota(job, activities)
     yield from _threads(job)
     yield from _idle(job, readings, labels)
     yield from _spinning(job, activities, labels)
     yield from _growing(job, activities, labels)
+    yield from _libraries(job, activities, labels, followed)
 
 
 def host_cpus(host: Host | None) -> int | None:
@@ -184,6 +189,35 @@ def _growing(
                 origin=PROC,
                 ranks=_ranks([user]),
             )
+
+
+def _libraries(
+    job: Job, activities: Mapping[int, Activity], labels: Mapping[int, str], followed: str | None
+) -> Iterator[JobFact]:
+    """The NCCL that each rank has loaded, where ranks differ and beside the one that predicts."""
+    by: dict[tuple[str, str], list[GpuUser]] = {}
+    for user in job.processes:
+        found = activities.get(user.pid)
+        library = found.library if found is not None else None
+        if library is not None:
+            version = "one replaced since it was loaded" if library.replaced else library.version
+            by.setdefault((version or "of unknown version", library.path), []).append(user)
+    versions = {version for version, _ in by}
+    if len(versions) > 1:
+        text = "; ".join(
+            f"{joined([labels[user.pid] for user in users], 4)}: {version} ({path})"
+            for (version, path), users in by.items()
+        )
+        yield JobFact(text=f"ranks have loaded different NCCLs: {text}", origin=PROC, weight=BAD)
+    elif by:
+        (version, path), *others = by
+        who = "it has" if len(job.processes) == 1 else "its ranks have"
+        more = f" and {len(others)} more files" if others else ""
+        known = version[0].isdigit() and followed is not None
+        beside = f"; predictions here follow {followed}" if known and version != followed else ""
+        yield JobFact(
+            text=f"{who} loaded NCCL {version} ({path}{more}){beside}", origin=PROC, weight=NOTE
+        )
 
 
 def _ranks(users: Sequence[GpuUser]) -> tuple[int, ...]:

@@ -228,6 +228,8 @@ class Software(Record, frozen=True, kw_only=True):
     cuda_toolkit: str | None = None
     nccl: str | None = None
     nccl_path: str | None = None
+    nccl_packages: tuple[str, ...] = ()
+    """Packages of NVIDIA that put their library at `nccl_path`: "cu12 2.28.9", "cu13 2.30.7"."""
     rccl: str | None = None
     torch: str | None = None
     torch_path: str | None = None

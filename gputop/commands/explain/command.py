@@ -13,7 +13,7 @@ from gputop.commands.explain.advice import lines as advice_lines
 from gputop.commands.explain.against import explain_against
 from gputop.commands.explain.document import document
 from gputop.commands.explain.hosts import sections as sections_of_hosts
-from gputop.commands.explain.text import lines
+from gputop.commands.explain.text import installed, lines
 from gputop.commands.options import completing, json_option, say_problems, source_options
 from gputop.commands.predicting import changes_of, pair_of, predicting_options, selected
 from gputop.exits import CANNOT_TELL, USAGE, Exit
@@ -143,6 +143,8 @@ def command(
         click.echo("\nOne host alone:")
     whole = not changes and addresses is None and library is None and pair is None
     known = costs_of(Node(snapshot).deciding(baseline)).all_reduce if whole else None
+    if named := installed(snapshot):
+        click.echo(clean(named, 400))
     _print(prediction, pair, known)
     if suggestions:
         click.echo()

@@ -6,11 +6,14 @@ from collections.abc import Iterator, Sequence
 
 from gputop.pages.terminal import fact_lines, wrapped
 from gputop.topology.explain.nccl import fact_of
+from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.model.units import sentence
 from gputop.topology.nccl.decide.summary import choice_line, graph_line, groups, library_name
 from gputop.topology.nccl.prediction import DecisionStep, NetDecision, PairDecision, Prediction
 from gputop.topology.nccl.wording import gbs
 
+LIVE = ("live",)
+"""The source of a node that is this machine."""
 MATRIX_RANKS = 16
 """With more ranks than this only groups are shown."""
 
@@ -41,6 +44,18 @@ def lines(
         yield "Assumed:"
         for text in prediction.assumptions:
             yield from wrapped(f"- {text}", width, 2)
+
+
+def installed(snapshot: NodeSnapshot) -> str:
+    """Which NCCL lies here for a job, of a live node; "" where none was found."""
+    software = snapshot.machine.software
+    if tuple(snapshot.source) != LIVE or software is None or not software.nccl_path:
+        return ""
+    torch = f", beside torch {software.torch}" if software.torch else ""
+    more = "; `gputop doctor` says what each Python's torch loads, and why"
+    return (
+        f"here: NCCL {software.nccl or 'of unknown version'} of {software.nccl_path}{torch}{more}"
+    )
 
 
 def _head(prediction: Prediction) -> str:

@@ -36,7 +36,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_lines_for_people(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["doctor"]) == 0
     out = capsys.readouterr().out
-    assert len(out.splitlines()) == 11
+    assert len(out.splitlines()) == 12
     assert "libcuda.so.1 550.54.15, libamdhip64.so not found" in out
     assert "2.8.0+cu128, CUDA 12.8, Python 3.12.1" in out
     assert "2.28.9 (" in out

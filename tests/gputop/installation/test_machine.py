@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from gputop.commands import doctor
 from gputop.installation import machine
-from gputop.installation.machine import FoundNccl, FoundPython
+from gputop.installation.machine import FoundNccl, FoundPython, JobNccl
+from tests.support.nccl.shared_object import library as made_library
 
 
 def test_libraries_are_those_of_the_loader(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -41,7 +43,33 @@ def test_nccl_of_a_python_that_does_not_run_here_is_found(
     )
     assert machine.nccl_libraries([python]) == (
         FoundNccl(paths[0], "2.21.5"),
-        FoundNccl(str(library), "2.28.9"),
+        FoundNccl(str(library), "2.28.9", ("cu12 2.28.9",)),
+    )
+
+
+def test_of_two_packages_in_one_place_the_file_says_which_it_is(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Packages for CUDA 12 and 13 put their library at the same path."""
+    monkeypatch.setattr("gputop.topology.sources.linux.software.read", lambda _: {})
+    site = tmp_path / "lib" / "python3.12" / "site-packages"
+    file = site / "nvidia" / "nccl" / "lib" / "libnccl.so.2"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(made_library(b"NCCL version 2.30.7+cuda13.3"))
+    for name in ("cu12-2.28.9", "cu13-2.30.7"):
+        (site / f"nvidia_nccl_{name}.dist-info").mkdir()
+    python = FoundPython(str(tmp_path / "bin" / "python"), "PATH", "3.12.1", None, None, None)
+    (found,) = machine.nccl_libraries([python])
+    assert found == FoundNccl(str(file), "2.30.7", ("cu12 2.28.9", "cu13 2.30.7"))
+    assert doctor._jobs((), (found,)) == (
+        f"cu12 2.28.9 and cu13 2.30.7 lie over each other at {file}"
+    )
+    job = JobNccl("/a/python", str(file), "2.30.7", "LD_LIBRARY_PATH")
+    monkeypatch.setenv("NCCL_TUNER_PLUGIN", "aws")
+    text = doctor._jobs((job,), ())
+    assert text == (
+        f"under /a/python NCCL 2.30.7 is loaded from {file} (LD_LIBRARY_PATH); "
+        "NCCL_TUNER_PLUGIN=aws"
     )
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from gputop.probes.runner.elf import linked
 from gputop.probes.runner.interpreters import Interpreter, InterpreterChoice, inspect
-from gputop.probes.runner.nccl_library import NCCL, NcclLibrary, library_for
+from gputop.probes.runner.nccl_library import NCCL, NcclLibrary, library_for, library_of_torch
 
 GCC = shutil.which("gcc")
 
@@ -82,11 +82,12 @@ def test_the_wheel_beside_torch_comes_before_everything(place: Place) -> None:
     mine = place.library("site-packages/nvidia/nccl/lib")
     found = place.found(place.python(), {"LD_LIBRARY_PATH": other})
     assert found is not None
-    assert found.path == mine
+    assert (found.path, found.because.split()[0]) == (mine, "RPATH")
+    assert library_of_torch(place.python(), {}, place.loader) == found
     preloaded = place.library("preloaded")
     found = place.found(place.python(), {"LD_PRELOAD": f"/x/libasan.so:{preloaded}"})
     assert found is not None
-    assert found.path == preloaded
+    assert (found.path, found.because) == (preloaded, "LD_PRELOAD")
 
 
 @needs_linker

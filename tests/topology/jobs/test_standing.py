@@ -18,6 +18,7 @@ from gputop.topology.jobs.ras.places import place
 from gputop.topology.jobs.standing import FAULTY, HANGS, RUNS, UNTOLD, JobStanding
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.recorded.feeds import DemoFeed
+from gputop.topology.sources.linux.nccl_files import LoadedLibrary
 from tests.topology.jobs.flight.test_compare import dumped, entry
 from tests.topology.jobs.ras.service import document, missing, rank
 
@@ -234,3 +235,37 @@ def test_what_the_ranks_were_given_stands_in_the_sentence_where_no_rank_stands_o
     )
     stopped = told(bound, activities(p41002="stopped"), ())
     assert "bound to CPU" not in stopped.sentence
+
+
+@pytest.mark.parametrize(
+    ("versions", "text", "weight"),
+    [
+        (("2.28.9",) * 6, "its ranks have loaded NCCL 2.28.9 (/w/libnccl.so.2)", "note"),
+        (
+            ("2.30.7",) * 6,
+            "its ranks have loaded NCCL 2.30.7 (/w/libnccl.so.2); predictions here follow 2.28.9",
+            "note",
+        ),
+        ((None,) * 6, "its ranks have loaded NCCL of unknown version (/w/libnccl.so.2)", "note"),
+        (
+            ("2.30.7",) + ("2.28.9",) * 5,
+            "ranks have loaded different NCCLs: rank 0 (pid 41000, GPU0): 2.30.7 (/w/libnccl.so.2)",
+            "bad",
+        ),
+    ],
+)
+def test_the_library_that_ranks_have_loaded(
+    snapshot: NodeSnapshot, versions: tuple[str | None, ...], text: str, weight: str
+) -> None:
+    found = {
+        pid: msgspec.structs.replace(
+            activity, library=LoadedLibrary(path="/w/libnccl.so.2", version=version)
+        )
+        for (pid, activity), version in zip(activities().items(), versions, strict=True)
+    }
+    (fact,) = (f for f in told(snapshot, found, ()).facts if " loaded " in f.text)
+    assert (fact.text.startswith(text), fact.weight, fact.origin) == (True, weight, "/proc")
+
+
+def test_no_library_is_named_where_no_map_was_read(snapshot: NodeSnapshot) -> None:
+    assert not any(" loaded " in fact.text for fact in told(snapshot, activities(), ()).facts)

@@ -70,6 +70,7 @@ NAMES: tuple[str, ...] = (
     "host.container",
     "jobs.device_order",
     "host.caches",
+    "host.nccl_packages",
     "host.governor",
     "pcie.bar1",
     "reference.expected",

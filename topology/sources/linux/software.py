@@ -1,11 +1,12 @@
 """Versions of drivers, CUDA, ROCm, NCCL and torch, found by names and small files alone.
 
 The raw answer: {"absent", "files": {path: text} for FILES, "packages": [{"folder", "torch",
-"nccl"}] one for each folder of Python packages in order of use, with versions from the names of
-.dist-info folders, "libraries": [[path, name of the file behind it]] for libnccl.so.2 in order of
-search, "plugins": [path] of libnccl-net*.so and librccl-net*.so where the loader looks:
-LD_LIBRARY_PATH, the folders of /etc/ld.so.conf.d and the usual ones}. Nothing is imported and no
-library is loaded.
+"nccl", "nccl_packages", "nccl_inside"}] one for each folder of Python packages in order of use,
+with versions from the names of .dist-info folders, all packages of NCCL as {"cu13": "2.30.7"} and
+the version that the library in the folder names itself, "libraries": [[path, name of the file
+behind it]] for libnccl.so.2 in order of search, "plugins": [path] of libnccl-net*.so and
+librccl-net*.so where the loader looks: LD_LIBRARY_PATH, the folders of /etc/ld.so.conf.d and the
+usual ones}. Nothing is imported and no library is loaded.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from collections.abc import Callable, Iterator
 from ...model.part import Raw
 from ...model.source import Source
 from ..files.tree import Tree, answers, clean, live_tree
+from .nccl_files import version_inside
 from .software_versions import DIST_INFO, FILES, parse
 
 LIBRARY_FOLDERS = (
@@ -31,6 +33,8 @@ LIBRARY_FOLDERS = (
 )
 """Folders where the loader and cloud images keep it; LD_LIBRARY_PATH comes before these."""
 LIBRARY = "libnccl.so.2"
+WHEEL = f"nvidia/nccl/lib/{LIBRARY}"
+"""Where NVIDIA's packages of NCCL put it, those of every CUDA the same place."""
 LIMIT_FOLDERS = 32
 LOADER = "etc/ld.so.conf.d"
 PLUGIN = re.compile(r"lib[nr]ccl-net[\w.-]{0,60}\.so(\.\d{1,4}){0,3}")
@@ -50,7 +54,7 @@ class SoftwareReader:
             "files": answers(self._tree, "", FILES),
         }
         if self._tree.live:
-            found["packages"] = [_packages(folder) for folder in _site_folders()]
+            found["packages"] = [_packages(self._tree, folder) for folder in _site_folders()]
             found["libraries"] = [
                 [path, clean(os.path.basename(os.path.realpath(path)))]
                 for path in _library_paths()
@@ -81,12 +85,18 @@ def _site_folders() -> list[str]:
     return list(dict.fromkeys(os.path.realpath(path) for path in found))[:LIMIT_FOLDERS]
 
 
-def _packages(folder: str) -> dict[str, Raw]:
+def _packages(tree: Tree, folder: str) -> dict[str, Raw]:
     entry: dict[str, Raw] = {"folder": clean(folder)}
-    for name in _listed(folder):
+    packages: dict[str, Raw] = {}
+    for name in sorted(_listed(folder)):
         match = DIST_INFO.fullmatch(name)
         if match is not None:
             entry["nccl" if match["name"].startswith("nvidia") else "torch"] = match["version"]
+        if match is not None and match["name"].startswith("nvidia"):
+            packages[match["name"].rpartition("_")[2]] = match["version"]
+    if packages:
+        inside = version_inside(tree, f"{folder}/{WHEEL}".lstrip("/"))
+        entry |= {"nccl_packages": packages, "nccl_inside": inside}
     return entry
 
 

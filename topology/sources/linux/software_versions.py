@@ -31,7 +31,7 @@ _DEFINES = re.compile(r"^#define NCCL_(MAJOR|MINOR|PATCH) (\d{1,4})$", re.MULTIL
 def parse(raw: Raw) -> Part:
     """Turn the answer of the source software into versions; an empty answer gives an empty part."""
     fields = Fields(part(raw, "files"), absent_text(raw))
-    torch, torch_path, nccl, nccl_path = _python(raw)
+    torch, torch_path, nccl, nccl_path, packages = _python(raw)
     if nccl is None:
         nccl, nccl_path = _library(raw)
     live = isinstance(raw, dict) and "packages" in raw
@@ -49,6 +49,7 @@ def parse(raw: Raw) -> Part:
         or _first(_CUDA_TEXT, fields, CUDA_TEXT, "cuda_toolkit"),
         nccl=nccl,
         nccl_path=nccl_path,
+        nccl_packages=packages,
         rccl=_rccl(fields),
         torch=torch,
         torch_path=torch_path,
@@ -56,7 +57,7 @@ def parse(raw: Raw) -> Part:
         gaps=fields.gaps,
     )
     known = any(
-        getattr(found, name) is not None for name in found.__struct_fields__ if name != "gaps"
+        getattr(found, name) not in (None, ()) for name in found.__struct_fields__ if name != "gaps"
     )
     return Part(software=found) if known or live else Part()
 
@@ -77,8 +78,13 @@ def _first(
     return match.group(1) if match else None
 
 
-def _python(raw: Raw) -> tuple[str | None, str | None, str | None, str | None]:
-    """Torch, and the NCCL package beside it, which this torch loads."""
+def _python(
+    raw: Raw,
+) -> tuple[str | None, str | None, str | None, str | None, tuple[str, ...]]:
+    """Torch, and the NCCL package beside it, which this torch loads; all packages of that file.
+
+    What the library says of itself is its version; else what its package says.
+    """
     entries = raw.get("packages") if isinstance(raw, dict) else None
     folders = [Fields(entry, "") for entry in entries] if isinstance(entries, list) else []
     for with_torch in (True, False):
@@ -86,13 +92,16 @@ def _python(raw: Raw) -> tuple[str | None, str | None, str | None, str | None]:
             folder, torch, nccl = (fields.text(key) for key in ("folder", "torch", "nccl"))
             if (torch if with_torch else nccl) is None:
                 continue
+            packages = fields.raw.get("nccl_packages")
+            named = packages.items() if isinstance(packages, dict) else ()
             return (
                 torch,
                 f"{folder}/torch" if torch else None,
-                nccl,
+                (fields.text("nccl_inside") or nccl) if nccl else None,
                 f"{folder}/nvidia/nccl/lib/libnccl.so.2" if nccl else None,
+                tuple(f"{cuda} {clean(str(version))[:60]}" for cuda, version in sorted(named)),
             )
-    return None, None, None, None
+    return None, None, None, None, ()
 
 
 def _library(raw: Raw) -> tuple[str | None, str | None]:

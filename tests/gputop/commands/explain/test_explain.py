@@ -6,8 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from gputop.commands.explain.text import installed
+from gputop.topology.model.machine import Software
+from gputop.topology.recorded.feeds import DemoFeed
 from tests.support.command import gputop
 from tests.topology.nccl.made import SWITCH, cpu, gpu, nic, switch, system
 
@@ -177,3 +181,12 @@ def test_the_text_of_a_change_ends_with_before_and_after(topology: str) -> None:
     assert "Predicted all-reduce" in changes
     assert changes.rstrip().endswith("export NCCL_P2P_DISABLE=1")
     assert all(len(line) <= 80 for line in done.stdout.splitlines())
+
+
+def test_the_library_of_this_machine_is_named_of_a_live_node_alone() -> None:
+    node = DemoFeed("hgx-h100-8", version="test").at(0)
+    software = Software(nccl="2.30.7", nccl_path="/s/libnccl.so.2", torch="2.13.0")
+    machine = msgspec.structs.replace(node.machine, software=software)
+    live = msgspec.structs.replace(node, machine=machine, source=("live",))
+    assert installed(live).startswith("here: NCCL 2.30.7 of /s/libnccl.so.2, beside torch 2.13.0;")
+    assert installed(msgspec.structs.replace(live, source=("demo",))) == ""

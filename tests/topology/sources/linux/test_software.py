@@ -67,6 +67,14 @@ def test_the_nccl_beside_torch_counts() -> None:
     assert (found.nccl, found.nccl_path) == ("2.28.9", "/b/nvidia/nccl/lib/libnccl.so.2")
 
 
+def test_what_the_library_says_of_itself_counts_before_its_packages() -> None:
+    packages = {"cu12": "2.28.9", "cu13": "2.30.7"}
+    entry = {"folder": "/b", "torch": "2.11.0", "nccl": "2.30.7", "nccl_packages": packages}
+    found = parsed(packages=[{**entry, "nccl_inside": "2.28.9"}])
+    assert (found.nccl, found.nccl_packages) == ("2.28.9", ("cu12 2.28.9", "cu13 2.30.7"))
+    assert parsed(packages=[entry]).nccl == "2.30.7"
+
+
 def test_the_systems_nccl_by_the_name_of_its_file() -> None:
     found = parsed(
         packages=[{"folder": "/a", "torch": "2.11.0"}],
@@ -98,7 +106,10 @@ def test_environments_and_library_paths_are_looked_through(
     monkeypatch.setenv("VIRTUAL_ENV", str(tmp_path / "venv"))
     monkeypatch.setenv("LD_LIBRARY_PATH", f"relative:{libraries}:")
     raw = software.read(live_tree())
-    assert raw["packages"][0] == {"folder": str(site), "torch": "2.9.1+cu130", "nccl": "2.27.7"}
+    assert raw["packages"][0] == {
+        "folder": str(site), "torch": "2.9.1+cu130", "nccl": "2.27.7",
+        "nccl_packages": {"cu13": "2.27.7"}, "nccl_inside": None,
+    }  # fmt: skip
     assert raw["libraries"][0] == [f"{libraries}/libnccl.so.2", "libnccl.so.2.28.9"]
     found = parse(raw).software
     assert found is not None

@@ -1,0 +1,60 @@
+"""Packages of NCCL that lie over each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ....hardware.vendors import NVIDIA
+from ...case import Case
+from ...finding import NOTICE, Evidence, Finding, Fix
+from ...rule import Rule
+
+
+def _check(case: Case) -> Iterable[Finding] | None:
+    software = case.machine.software
+    if software is None:
+        return None
+    packages = software.nccl_packages
+    if len({package.rpartition(" ")[2] for package in packages}) < 2:
+        return []
+    return [
+        NCCL_PACKAGES.finding(
+            NOTICE,
+            f"{len(packages)} packages of NCCL put their library at one place: a job loads "
+            f"{software.nccl or 'one of them'}",
+            evidence=[
+                Evidence(
+                    what="packages (nvidia-nccl-cuNN)",
+                    value=", ".join(packages),
+                    source="folders .dist-info beside torch",
+                ),
+                Evidence(
+                    what="version that the library itself names",
+                    value=software.nccl or "unknown",
+                    source=software.nccl_path or "the library",
+                ),
+            ],
+            consequence="The one that was installed last wrote over the other; pip names both, "
+            "and a torch built for the other one may fail on a symbol.",
+            fix=[
+                Fix(
+                    text="Keep the package for the CUDA of your torch: remove all, then install "
+                    "that one again.",
+                    command="pip list | grep -i nvidia-nccl",
+                )
+            ],
+        )
+    ]
+
+
+NCCL_PACKAGES = Rule(
+    id="nccl-packages-overlap",
+    title="packages of NCCL that lie over each other",
+    evidence="the packages of NCCL beside torch, and the version that the library itself names",
+    disproof="one package of NCCL in `pip list | grep -i nvidia-nccl`",
+    sources=("the contents of NVIDIA's packages nvidia-nccl-cu12 and nvidia-nccl-cu13",),
+    vendor=NVIDIA.id,
+    check=_check,
+)
+
+RULES = (NCCL_PACKAGES,)
