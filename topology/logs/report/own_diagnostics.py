@@ -75,7 +75,14 @@ class OwnDiagnostics(msgspec.Struct, frozen=True, kw_only=True):
         """Whether every result is [OK]; None where nothing was checked, or the end is missing."""
         if any(check.open for check in self.checks):
             return False
-        return True if self.whole and any(check.tag == "OK" for check in self.checks) else None
+        if not self.whole or self._untested:
+            return None
+        return True if any(check.tag == "OK" for check in self.checks) else None
+
+    @property
+    def _untested(self) -> bool:
+        """A report about paths in which no pair of GPUs was tested, whatever is said of NICs."""
+        return self.report == "paths" and not any(c.about == "p2p" for c in self.checks)
 
     @property
     def sentence(self) -> str:
@@ -83,7 +90,7 @@ class OwnDiagnostics(msgspec.Struct, frozen=True, kw_only=True):
         found = [check for check in self.checks if check.tag]
         fine, asks = (sum(c.tag == "OK" for c in found), sum(c.open for c in found))
         what = "paths between GPUs" if self.report == "paths" else "ranks compared"
-        if self.report == "paths" and self.whole and not any(c.about == "p2p" for c in found):
+        if self.whole and self._untested:
             return f"{what}: no pair of GPUs was tested"
         parts = [f"{fine} [OK]", *([f"{asks} [INFO]"] if asks else [])] if found else ["no result"]
         end = "" if self.whole else ", and the end of the report is missing"

@@ -58,6 +58,30 @@ def test_what_was_not_tested_has_not_passed() -> None:
     assert cut.sentence == "paths between GPUs: 1 [OK], and the end of the report is missing"
 
 
+def test_reports_of_2_32_3_on_an_h200() -> None:
+    """As printed by the library with one rank, and with two ranks that share the GPU."""
+    alone = (
+        "=== RAS Diagnostics ===",
+        "=== NCCL Diagnostics ===",
+        "[OK] net bw: skipped (single host or no network transport)",
+        "NCCL diagnostics completed in 0.1 ms across 1 ranks",
+        f"[INFO] rdma_topo check: not usable on 1/1 ranks {COMM} (unavailable)",
+        "[OK]   Xid/SXid: no events requiring immediate attention across 1 host",
+        "RAS diagnostics completed in 7.8 ms across 1 ranks",
+    )
+    ranks, paths = reports(*alone)
+    assert (paths.passed, paths.sentence) == (
+        None,
+        "paths between GPUs: no pair of GPUs was tested",
+    )
+    assert [check.about for check in ranks.checks] == ["rdma_topo check", "Xid/SXid"]
+    (skipped,) = reports("INFO RAS diagnostics skipped: NCCL_RAS_ENABLE=0")
+    assert skipped.sentence.startswith("ranks compared: no result")
+    both = PATHS[1].replace("56", "2")
+    (two,) = reports(*alone[1:3], both, alone[3])
+    assert (two.passed, two.sentence) == (True, "paths between GPUs: 2 [OK]")
+
+
 def test_a_remark_is_no_question() -> None:
     remark = (
         "[INFO] p2p: temporarily enabled context-wide CUDA peer access rank=3 cudaDev=3; avoid "
