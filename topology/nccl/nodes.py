@@ -79,6 +79,8 @@ class SystemNode:
     """GPU: NVML index. NET: device number of the network plugin."""
     sm: int = 0
     """Compute capability x10; AMD: 0."""
+    units: int = 0
+    """GPU of RCCL: its compute units, which the file has as `sm`."""
     arch: str = ""
     """GPU of RCCL: "gfx942". CPU: "x86", "power", "arm" or ""."""
     gdr: bool = False

@@ -9,19 +9,43 @@ import msgspec
 
 from ..nodes import System
 from ..prediction import AlgorithmChoice, Graphs, Tuning
+from ..search.rccl_models import models
+from ..search.ready_made import CHORDAL
 from ..settings import Settings
 from ..tuning import remarks
 from ..tuning.channels import coll_channels
+from ..tuning.choices import SIZES
 from ..tuning.choices import choices as choices_of
 from ..tuning.inputs import TuningInput
 from ..tuning.merging import merge
 from ..tuning.model import tuning as tuning_of
+from ..tuning.rccl import choose as rccl_choose
+from ..tuning.rccl import coll_channels as rccl_channels
+from ..tuning.rccl import rccl_tuning
+from ..tuning.rccl_inputs import RcclInput
 from ..tuning.version import TuningVersion, assumption
 from ..versions import Version
 
+RCCL_TUNED = ("2.27.7", "2.28.3")
+RCCL_TURNED = (
+    "NCCL_ALGO", "NCCL_PROTO", "NCCL_NTHREADS", "NCCL_LL128_NTHREADS", "NCCL_THREAD_THRESHOLDS",
+    "NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS", "NCCL_MIN_NRINGS", "NCCL_MAX_NRINGS",
+    "NCCL_MIN_CTAS", "NCCL_MAX_CTAS", "NCCL_TUNER_PLUGIN", "NCCL_NET_OVERHEAD",
+    "RCCL_OVERRIDE_ALGO", "RCCL_OVERRIDE_PROTO", "RCCL_CHANNEL_TUNING_ENABLE",
+    "RCCL_LL128_FORCE_ENABLE", "RCCL_MSCCL_FORCE_ENABLE", "RCCL_REDUCED_CU_ENABLE",
+    "RCCL_WARP_SPEED_ENABLE", "RCCL_WARP_SPEED_AUTO", "RCCL_WARP_SPEED_CU_COUNT",
+)  # fmt: skip
+"""Variables that turn RCCL's choice in ways that are not followed."""
+MOST_BETWEEN = 4
+"""GPUs that RCCL's chain of xGMI may have between two (MAX_XGMI_INTER_GPUS)."""
+RCCL_LEFT_OUT = {
+    "2.27.7": "MSCCL is left out: a default build of RCCL 2.27.7 runs some sizes by the files that "
+    "its package brings, on one node of eight MI300X",
+}
+
 
 class Timing(msgspec.Struct, frozen=True, kw_only=True):
-    """What the tuning model says of one communicator; empty where there is none (RCCL)."""
+    """What the tuning model says of one communicator; empty where there is none (older RCCL)."""
 
     choices: tuple[AlgorithmChoice, ...] = ()
     tuning: Tuning = {}
@@ -42,12 +66,19 @@ class Hardware(NamedTuple):
     max_sm: int
     local_ranks: int
     """Most GPUs of one view."""
+    gfx: str = ""
+    units: int = 0
+    """Compute units of an AMD GPU."""
+    joined: int | None = None
+    """GPUs between those farthest apart over xGMI; None where it does not join all of a view."""
 
 
 def hardware_of(systems: Sequence[System]) -> Hardware:
     """Collect the figures; the first CPU counts."""
     cpu = systems[0].nodes["CPU"][0] if systems[0].nodes["CPU"] else None
     speeds = [net.speed_gbs for system in systems for net in system.nodes["NET"]]
+    first = systems[0].nodes["GPU"][:1]
+    chains = [_joined(system) for system in systems]
     return Hardware(
         cpu_arch=cpu.arch if cpu is not None else "x86",
         cpu_vendor=cpu.vendor if cpu is not None else "",
@@ -55,7 +86,34 @@ def hardware_of(systems: Sequence[System]) -> Hardware:
         min_sm=min(system.min_sm for system in systems),
         max_sm=max(system.max_sm for system in systems),
         local_ranks=max(len(system.nodes["GPU"]) for system in systems),
+        gfx=first[0].arch if first else "",
+        units=first[0].units if first else 0,
+        joined=None if None in chains else max(filter(None, chains), default=0),
     )
+
+
+def _joined(system: System) -> int | None:
+    """GPUs between those farthest apart, by direct xGMI (search.cc:ncclTopoGetLinkType)."""
+    gpus = system.nodes["GPU"]
+    beside = [
+        {
+            other
+            for other, path in enumerate(gpu.paths["GPU"])
+            if len(path.links) == 1 and path.links[0].kind == "NVL"
+        }
+        for gpu in gpus
+    ]
+    most = 0
+    for start in range(len(gpus)):
+        seen, ring, steps = {start}, {start}, 0
+        while ring:
+            ring = {other for gpu in ring for other in beside[gpu]} - seen
+            seen |= ring
+            steps += bool(ring)
+        if len(seen) < len(gpus):
+            return None
+        most = max(most, steps - 1)
+    return most if most <= MOST_BETWEEN else None
 
 
 def input_of(
@@ -105,6 +163,10 @@ def timing_of(
     """
     number = asked.rpartition("-")[2]
     if version.library != "nccl":
+        if version.number in RCCL_TUNED and not any(map(settings.text, RCCL_TURNED)):
+            found = _rccl_timing(hardware, graphs, version, ranks=ranks, nodes=nodes)
+            if found is not None:
+                return found
         return Timing(assumptions=tuple(filter(None, (assumption(version.library, number),))))
     comm = input_of(
         hardware, graphs, settings, number=number, ranks=ranks, nodes=nodes, table=table
@@ -127,4 +189,45 @@ def timing_of(
         ignored=remarks.ignored(comm),
         failure=remarks.failure(comm),
         assumptions=remarks.assumptions(comm),
+    )
+
+
+def rccl_input_of(
+    hardware: Hardware, graphs: Sequence[Graphs], version: Version, *, ranks: int, nodes: int
+) -> RcclInput | None:
+    """What RCCL's tuning looks at; None without graphs."""
+    merged = merge(graphs)
+    if merged.ring is None or merged.tree is None:
+        return None
+    known = next((model for model in models() if model.name == merged.ring.model), None)
+    return RcclInput(
+        ring=merged.ring,
+        tree=merged.tree,
+        ranks=ranks,
+        nodes=nodes,
+        arch=hardware.gfx,
+        units=hardware.units,
+        joined=hardware.joined,
+        amd_cpu=hardware.cpu_vendor == "amd",
+        known=known is not None,
+        options={} if known is None else known.options_of(version),
+        chordal=merged.ring.model == CHORDAL,
+        base_counts=version.number == "2.27.7",
+    )
+
+
+def _rccl_timing(
+    hardware: Hardware, graphs: Sequence[Graphs], version: Version, *, ranks: int, nodes: int
+) -> Timing | None:
+    comm = rccl_input_of(hardware, graphs, version, ranks=ranks, nodes=nodes)
+    if comm is None:
+        return None
+    figures, count = rccl_tuning(comm), rccl_channels(comm)
+    picked = (rccl_choose(comm, figures, count, "AllReduce", size) for size in SIZES)
+    left_out = RCCL_LEFT_OUT.get(version.number) if hardware.gfx == "gfx942" and nodes == 1 else ""
+    return Timing(
+        choices=tuple(choice for choice in picked if choice is not None),
+        tuning=figures,
+        coll_channels=count,
+        assumptions=(left_out,) if left_out else (),
     )

@@ -230,7 +230,8 @@ class _Across:
         if self.whole.version.library == "rccl":
             yield (
                 "rings and trees between hosts follow RCCL's source of 2.21.5; no recording of "
-                "them was at hand"
+                "them was at hand, and where trees keep to one NIC (2.26.6 and later) hosts are "
+                "joined otherwise"
             )
 
 

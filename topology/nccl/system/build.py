@@ -190,6 +190,7 @@ class _Builder:
         if self.version.library == "rccl":
             # HIP has no such number: RCCL counts every GPU as 60 (graph/topo.cc:ncclTopoAddGpu).
             gpu.sm = 60
+            gpu.units = self.number(element, "sm", 0, owner)
             gcn = element.get("gcn") or ""
             gpu.arch = OLD_ARCHITECTURES.get(gcn, gcn)
         else:

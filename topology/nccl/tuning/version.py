@@ -104,8 +104,8 @@ def assumption(library: str, number: str) -> str | None:
     followed = tuning_version(library, number)
     if followed is None:
         return (
-            "RCCL's choice of algorithm is not predicted: it hangs on tables that its node models "
-            "select, and no recorded choice was at hand to check them"
+            f"the choice of algorithm of RCCL {number} is not predicted, nor under a variable that "
+            "turns it: 2.27.7 and 2.28.3 are followed, whose own code was compared"
         )
     if numbers(number) in map(numbers, followed.tested_numbers):
         return None

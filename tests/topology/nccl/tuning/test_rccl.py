@@ -1,0 +1,106 @@
+"""Channels, tables and picks of RCCL 2.27.7 and 2.28.3 against its own code, compiled for the CPU.
+
+Some machines run every time; all of them with `-m captures`.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from typing import Any
+
+import pytest
+
+from gputop.topology.nccl.decide.timing import RCCL_TUNED, hardware_of, rccl_input_of, timing_of
+from gputop.topology.nccl.search.graphs import search_graphs
+from gputop.topology.nccl.settings import Settings
+from gputop.topology.nccl.system.domains import views
+from gputop.topology.nccl.tuning.rccl import PROTOCOLS, choose, coll_channels, rccl_tuning
+from gputop.topology.nccl.versions import version_for
+from tests.support.nccl.rccl_cases import FOLDER, file_of, topology
+
+NEAR = 1e-4
+TWO_OF_A_NUMBER = "topo_8p_rome_n2_1"
+"""Both NICs have one number; its graphs over two hosts are not followed."""
+
+
+def recorded(version: str) -> dict[str, dict[str, Any]]:
+    """Topology -> number of hosts -> channels, tables and choices."""
+    text = gzip.decompress((FOLDER / "tuning" / f"{version}.json.gz").read_bytes())
+    found: dict[str, dict[str, Any]] = json.loads(text)
+    return {name: one for name, one in found.items() if file_of(name) and name != TWO_OF_A_NUMBER}
+
+
+def misses(number: str, name: str, hosts: int, kept: dict[str, Any]) -> list[str]:
+    version, _ = version_for(f"rccl-{number}")
+    path = file_of(name)
+    assert path is not None
+    (view,) = views(topology(path), version, Settings({}), more_nodes=hosts > 1)
+    graphs = search_graphs(view.system, version, Settings({}), nvls=False)
+    ranks = hosts * len(view.system.nodes["GPU"])
+    comm = rccl_input_of(hardware_of([view.system]), [graphs], version, ranks=ranks, nodes=hosts)
+    assert comm is not None
+    case = f"{number} {name} {hosts}"
+    channels = coll_channels(comm)
+    if channels != kept["channels"]:
+        return [f"{case}: {kept['channels']} channels, not {channels}"]
+    wrong = []
+    figures = rccl_tuning(comm)
+    for collective, rows in kept["tables"].items():
+        for algorithm, cells in rows.items():
+            for protocol, cell in zip(PROTOCOLS, cells, strict=True):
+                mine = figures[collective][algorithm.upper()][protocol]
+                if any(abs(a - b) > NEAR * max(1, b) for a, b in zip(mine, cell, strict=True)):
+                    wrong.append(f"{case}: {collective} {algorithm} {protocol} {cell}, not {mine}")
+    for collective, picks in kept["choices"].items():
+        for size, algorithm, protocol, count in picks:
+            found = choose(comm, figures, channels, collective, size)
+            assert found is not None
+            said = found.algorithm, found.protocol, found.channels[1] + 1
+            if said != (algorithm.upper(), protocol.upper(), count):
+                wrong.append(f"{case}: {collective} {size} {algorithm} {protocol}, not {said}")
+    return wrong
+
+
+@pytest.mark.parametrize("number", RCCL_TUNED)
+def test_some_machines(number: str) -> None:
+    known = recorded(number)
+    chosen = [name for name in known if name.startswith("demo_")] + [*known][::9]
+    found = [
+        miss
+        for place, name in enumerate(dict.fromkeys(chosen))
+        for hosts in [[*known[name]][place % len(known[name])]]
+        for miss in misses(number, name, int(hosts), known[name][hosts])
+    ]
+    assert not found, "\n".join(found[:5])
+
+
+@pytest.mark.captures
+@pytest.mark.parametrize("number", RCCL_TUNED)
+def test_every_machine(number: str) -> None:
+    known = recorded(number)
+    found = [
+        miss
+        for name, every in known.items()
+        for hosts, kept in every.items()
+        for miss in misses(number, name, int(hosts), kept)
+    ]
+    assert not found, "\n".join(found[:5])
+
+
+@pytest.mark.parametrize(
+    ("library", "env"), [("rccl-2.21.5", {}), ("rccl-2.28.3", {"NCCL_PROTO": "LL"})]
+)
+def test_what_is_not_followed_is_said(library: str, env: dict[str, str]) -> None:
+    version, _ = version_for(library)
+    path = file_of("demo_mi300x-8")
+    assert path is not None
+    (view,) = views(topology(path), version, Settings({}))
+    graphs = search_graphs(view.system, version, Settings({}), nvls=False)
+    timing = timing_of(
+        hardware_of([view.system]), [graphs], version, Settings(env), asked=library, ranks=8,
+        nodes=1,
+    )  # fmt: skip
+    assert not timing.choices
+    assert timing.assumptions
+    assert "is not predicted" in timing.assumptions[0]
