@@ -38,10 +38,13 @@ RCCL_TURNED = (
 """Variables that turn RCCL's choice in ways that are not followed."""
 MOST_BETWEEN = 4
 """GPUs that RCCL's chain of xGMI may have between two (MAX_XGMI_INTER_GPUS)."""
-RCCL_LEFT_OUT = {
-    "2.27.7": "MSCCL is left out: a default build of RCCL 2.27.7 runs some sizes by the files that "
-    "its package brings, on one node of eight MI300X",
-}
+MSCCL = (
+    "all-reduce up to 20 MiB runs by MSCCL's files where the package of RCCL 2.27.7 brought them "
+    "(all pairs; LL below 512 KiB, above Simple), whatever the pick says: RCCL_MSCCL_ENABLE=0 "
+    "switches that off"
+)
+"""A default build has it, for one node of eight GPUs whose model asks for it
+(tools/msccl-algorithms; misc/msccl/msccl_lifecycle.cc:mscclInternalSchedulerSelectAlgo)."""
 
 
 class Timing(msgspec.Struct, frozen=True, kw_only=True):
@@ -164,7 +167,7 @@ def timing_of(
     number = asked.rpartition("-")[2]
     if version.library != "nccl":
         if version.number in RCCL_TUNED and not any(map(settings.text, RCCL_TURNED)):
-            found = _rccl_timing(hardware, graphs, version, ranks=ranks, nodes=nodes)
+            found = _rccl_timing(hardware, graphs, version, settings, ranks=ranks, nodes=nodes)
             if found is not None:
                 return found
         return Timing(assumptions=tuple(filter(None, (assumption(version.library, number),))))
@@ -217,17 +220,28 @@ def rccl_input_of(
 
 
 def _rccl_timing(
-    hardware: Hardware, graphs: Sequence[Graphs], version: Version, *, ranks: int, nodes: int
+    hardware: Hardware,
+    graphs: Sequence[Graphs],
+    version: Version,
+    settings: Settings,
+    *,
+    ranks: int,
+    nodes: int,
 ) -> Timing | None:
     comm = rccl_input_of(hardware, graphs, version, ranks=ranks, nodes=nodes)
     if comm is None:
         return None
     figures, count = rccl_tuning(comm), rccl_channels(comm)
     picked = (rccl_choose(comm, figures, count, "AllReduce", size) for size in SIZES)
-    left_out = RCCL_LEFT_OUT.get(version.number) if hardware.gfx == "gfx942" and nodes == 1 else ""
+    by_files = (
+        version.number == "2.27.7"
+        and (ranks, nodes) == (8, 1)
+        and comm.options.get("mscclEnabled", 0) != 0
+        and settings.integer("RCCL_MSCCL_ENABLE", 1) != 0
+    )
     return Timing(
         choices=tuple(choice for choice in picked if choice is not None),
         tuning=figures,
         coll_channels=count,
-        assumptions=(left_out,) if left_out else (),
+        assumptions=(MSCCL,) if by_files else (),
     )

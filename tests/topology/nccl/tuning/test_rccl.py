@@ -104,3 +104,25 @@ def test_what_is_not_followed_is_said(library: str, env: dict[str, str]) -> None
     assert not timing.choices
     assert timing.assumptions
     assert "is not predicted" in timing.assumptions[0]
+
+
+@pytest.mark.parametrize(
+    ("library", "env", "said"),
+    [
+        ("rccl-2.27.7", {}, True),
+        ("rccl-2.27.7", {"RCCL_MSCCL_ENABLE": "0"}, False),
+        ("rccl-2.28.3", {}, False),
+    ],
+)
+def test_that_msccl_runs_small_sizes_is_said(library: str, env: dict[str, str], said: bool) -> None:
+    version, _ = version_for(library)
+    path = file_of("demo_mi355x-8")
+    assert path is not None
+    (view,) = views(topology(path), version, Settings({}))
+    graphs = search_graphs(view.system, version, Settings({}), nvls=False)
+    timing = timing_of(
+        hardware_of([view.system]), [graphs], version, Settings(env), asked=library, ranks=8,
+        nodes=1,
+    )  # fmt: skip
+    assert len(timing.choices) == 6
+    assert any("MSCCL" in text for text in timing.assumptions) == said
