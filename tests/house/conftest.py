@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 
 from tests.support.copied_checkout import CopiedCheckout
 
 
+@pytest.fixture(scope="session")
+def shared_checkout(tmp_path_factory: pytest.TempPathFactory) -> CopiedCheckout:
+    """A copy of the checkout, for `checkout` alone."""
+    return CopiedCheckout(tmp_path_factory.mktemp("shared") / "checkout")
+
+
 @pytest.fixture
-def checkout(tmp_path: Path) -> CopiedCheckout:
-    """A copy of the checkout that the test may change."""
-    return CopiedCheckout(tmp_path / "checkout")
+def checkout(shared_checkout: CopiedCheckout) -> Iterator[CopiedCheckout]:
+    """A copy of the checkout that the test may change; it is as before when the test is over."""
+    yield shared_checkout
+    shared_checkout.restore()

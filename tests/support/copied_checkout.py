@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -13,6 +14,23 @@ from tests.support.places import ROOT
 
 LEFT_OUT = ("tests/", ".github/", ".ci/")
 """What no command of gputop reads."""
+ASK = """
+import io, json, sys
+from contextlib import redirect_stderr, redirect_stdout
+from gputop.__main__ import run
+
+answers = []
+for arguments in json.loads(sys.argv[1]):
+    said, problems = (io.TextIOWrapper(io.BytesIO(), "utf-8", newline="") for _ in range(2))
+    with redirect_stdout(said), redirect_stderr(problems):
+        code = run(arguments)
+    texts = []
+    for stream in (said, problems):
+        stream.flush()
+        texts.append(stream.buffer.getvalue().decode())
+    answers.append((code, *texts))
+json.dump(answers, sys.stdout)
+"""
 
 
 def copied_names() -> list[str]:
@@ -39,6 +57,34 @@ class CopiedCheckout:
                 compiled = Path(cache_from_source(ROOT / name))
                 if compiled.is_file():
                     self._copy(compiled, Path(cache_from_source(root / name)))
+        self._made, self._folders = self._stamps(), self._walk()
+
+    def restore(self) -> None:
+        """Take back whatever a test added or changed."""
+        now = self._stamps()
+        for path in now.keys() - self._made.keys():
+            path.unlink()
+        for path, stamp in self._made.items():
+            if now.get(path) != stamp:
+                self._copy(ROOT / path.relative_to(self.root), path)
+        # An empty folder could be imported too.
+        for folder in self._walk() - self._folders:
+            shutil.rmtree(folder, ignore_errors=True)
+        assert self._stamps() == self._made
+
+    def _walk(self) -> set[str]:
+        """All folders but those of byte code."""
+        return {folder for folder, _, _ in os.walk(self.root) if not folder.endswith("__pycache__")}
+
+    def _stamps(self) -> dict[Path, tuple[int, int]]:
+        """Time and size of each file but byte code, which Python compares with its source."""
+        return {
+            Path(folder, name): (status.st_mtime_ns, status.st_size)
+            for folder in self._walk()
+            for name in os.listdir(folder)
+            if os.path.isfile(os.path.join(folder, name))
+            for status in [os.lstat(os.path.join(folder, name))]
+        }
 
     @staticmethod
     def _copy(origin: Path, target: Path) -> None:
@@ -82,8 +128,12 @@ class CopiedCheckout:
             env={**os.environ, "XDG_CONFIG_HOME": str(self.root / "no-config"), **environment},
         )
 
-    def gputop(
-        self, *arguments: str, seconds: float = 120, **environment: str
-    ) -> subprocess.CompletedProcess[str]:
-        """Run the copy's gputop with these arguments; nothing is checked."""
-        return self.python("-m", "gputop", *arguments, seconds=seconds, **environment)
+    def gputop(self, *lines: str) -> list[subprocess.CompletedProcess[str]]:
+        """Run these command lines of the copy's gputop in one process, in order."""
+        commands = [line.split() for line in lines]
+        done = self.python("-c", ASK, json.dumps(commands))
+        assert done.returncode == 0, done.stderr
+        return [
+            subprocess.CompletedProcess(command, *answer)
+            for command, answer in zip(commands, json.loads(done.stdout), strict=True)
+        ]

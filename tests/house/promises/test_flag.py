@@ -44,16 +44,15 @@ asyncio.run(look())
 def test_a_flag_is_one_entry(checkout: CopiedCheckout) -> None:
     catalogue = checkout.root / CATALOGUE
     catalogue.write_text(f"{catalogue.read_text()}\n{example(CATALOGUE)}")
-    node = ("--demo", "pcie-l40s-8")
-
-    explained = checkout.gputop("flags", NAME, *node)
+    node = "--demo pcie-l40s-8"
+    explained, searched, asked = checkout.gputop(
+        f"flags {NAME} {node}", f"flags --search wombats {node}", f"flags {NAME} --json {node}"
+    )
     assert explained.returncode == 0, explained.stderr
     assert "Counts the wombats on the way." in explained.stdout
 
-    searched = checkout.gputop("flags", "--search", "wombats", *node)
     assert NAME in searched.stdout
-
-    document = json.loads(checkout.gputop("flags", NAME, "--json", *node).stdout)
+    document = json.loads(asked.stdout)
     assert document["flag"]["entry"]["name"] == NAME
     assert document["flag"]["entry"]["default"] == "7"
 

@@ -83,10 +83,13 @@ def test_a_probe_is_one_file_and_one_line(checkout: CopiedCheckout) -> None:
     checkout.write(PROBE, example(PROBE))
     checkout.add_line(MODULES, '"nccl": "nccl.probe",', line(MODULES))
 
-    listed = checkout.gputop("probe", "--list").stdout
-    assert "queue          Made-up queue" in listed
-
-    shown = checkout.gputop("probe", "queue", "--selftest")
+    listed, shown, asked, demo = checkout.gputop(
+        "probe --list",
+        "probe queue --selftest",
+        "probe queue --selftest --json",
+        "snapshot --demo dgx-1v",
+    )
+    assert "queue          Made-up queue" in listed.stdout
     assert shown.returncode == 0, shown.stderr
     lines = [" ".join(line.split()) for line in shown.stdout.splitlines()]
     assert "delay by size, us" in lines
@@ -99,15 +102,14 @@ def test_a_probe_is_one_file_and_one_line(checkout: CopiedCheckout) -> None:
     ]
     assert lines[-6:-2] == ["queue", "kilo/s answers", "cpu:0 123", "cpu:1 124"]
 
-    document = json.loads(checkout.gputop("probe", "queue", "--selftest", "--json").stdout)
-    kept = document["measurements"]
+    kept = json.loads(asked.stdout)["measurements"]
     assert {(figure["quantity"], figure["unit"]) for figure in kept} == {
         ("queue_rate", "kilo/s"),
         ("queue_delay", "us"),
         ("queue_hops", "hops"),
     }
 
-    node = json.loads(checkout.gputop("snapshot", "--demo", "dgx-1v").stdout)
+    node = json.loads(demo.stdout)
     for figure in kept:
         del figure["expected"]
         figure.update(device_kind="gpu", src=GPUS[figure["src"]], dst=GPUS.get(figure.get("dst")))

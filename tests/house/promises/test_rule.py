@@ -39,13 +39,11 @@ asyncio.run(show())
 def test_a_rule_is_one_file_and_one_line(checkout: CopiedCheckout) -> None:
     checkout.write(RULE, example(RULE))
     checkout.add_line(NAMES, '"host.limits",', line(NAMES))
-    listed = checkout.gputop("check", "--list")
-    assert "asked-as-root" in listed.stdout, listed.stderr
-
     sick = tomllib.loads(example("tests/rule_cases/root-asked.toml"))
     snapshot = edited(base(sick["base"]), sick["edit"])
     checkout.write("node.json", encode(snapshot).decode())
-    checked = checkout.gputop("check", "--quick", "--json", "--from", "node.json")
+    listed, checked = checkout.gputop("check --list", "check --quick --json --from node.json")
+    assert "asked-as-root" in listed.stdout, listed.stderr
     assert checked.returncode == sick["exit"], checked.stderr
     assert set(sick["expect"]) <= {row["id"] for row in json.loads(checked.stdout)["findings"]}
 

@@ -18,7 +18,7 @@ def test_a_live_source_is_one_file_and_one_line(checkout: CopiedCheckout) -> Non
     checkout.write(SOURCE, example(SOURCE))
     checkout.add_line(SOURCES, '"pci.pci",', line(SOURCES))
 
-    taken = checkout.gputop("snapshot")
+    taken, matrix = checkout.gputop("snapshot", "topo")
     assert taken.returncode == 0, taken.stderr
     snapshot = json.loads(taken.stdout)
     gpus = {gpu["address"]: gpu for gpu in snapshot["machine"]["gpus"]}
@@ -28,7 +28,6 @@ def test_a_live_source_is_one_file_and_one_line(checkout: CopiedCheckout) -> Non
         assert gap in gpus[address]["gaps"]
     assert "controller" in {state["source"] for state in snapshot["states"]}
 
-    matrix = checkout.gputop("topo")
     assert matrix.stdout.startswith("\tGPU0\tGPU1\t"), matrix.stderr
 
 
@@ -38,9 +37,7 @@ def test_a_format_is_one_file_and_one_line(checkout: CopiedCheckout) -> None:
     checkout.write("any.name", "== lsgpu ==\n0000:0a:00.0\n0000:0b:00.0\n")
     checkout.write("broken.txt", "== lsgpu ==\n0000:0a:00.0\nsomewhere\n")
 
-    matrix = checkout.gputop("topo", "--from", "any.name")
+    matrix, broken = checkout.gputop("topo --from any.name", "topo --from broken.txt")
     assert matrix.stdout.startswith("\tGPU0\tGPU1\t"), matrix.stderr
-
-    broken = checkout.gputop("topo", "--from", "broken.txt")
     assert broken.returncode != 0
     assert "broken.txt:3: broken lsgpu: not a PCI address: somewhere" in broken.stderr

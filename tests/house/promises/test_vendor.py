@@ -78,27 +78,28 @@ def test_a_vendor_is_one_file_and_one_line(checkout: CopiedCheckout) -> None:
     checkout.write("topology/sources/acme/acme.py", SOURCE)
     checkout.add_line("topology/sources/__init__.py", '"kfd.amdgpu_readings",', '"acme.acme",')
     checkout.write("look.py", NODE)
-    taken = checkout.gputop("snapshot")
+    (taken,) = checkout.gputop("snapshot")
     assert taken.returncode == 0, taken.stderr
     checkout.write("node.json", taken.stdout)
-
-    matrix = checkout.gputop("topo", "--from", "node.json")
+    checkout.write("bare.json", taken.stdout.replace(str(2**36), "null"))
+    matrix, refused, checked, bare = checkout.gputop(
+        "topo --from node.json",
+        "explain --from node.json",
+        "check --verbose --from node.json",
+        "check --from bare.json",
+    )
     assert matrix.stdout.startswith("\tGPU0\tGPU1\t"), matrix.stderr
     assert "does not know" not in matrix.stderr
 
-    refused = checkout.gputop("explain", "--from", "node.json")
     assert refused.returncode == 3
     assert "what ACCL does with 2 GPUs of Acme is not known" in refused.stderr
 
-    checked = checkout.gputop("check", "--verbose", "--from", "node.json")
     assert "vendor-unknown" not in checked.stdout
     assert "gpu-models-mixed" in checked.stdout
     words = " ".join(checked.stdout.split())
     assert "ACCL may find no fast path between them." in words
     assert "one name in acme-smi" in words
 
-    checkout.write("bare.json", taken.stdout.replace(str(2**36), "null"))
-    bare = checkout.gputop("check", "--from", "bare.json")
     assert bare.returncode == 3
     assert "not known of GPU0 and GPU1: its memory" in bare.stdout
 

@@ -21,6 +21,7 @@ from gputop.probes.catalog.launch.first_use import FirstUse
 from gputop.probes.protocol.messages import MeasuredValue, Message, Note, Request, decode, encode
 from gputop.probes.protocol.spec import ProbeStopped
 from gputop.probes.runner import children
+from tests.probes.catalog.launch.compiling_torch import made_torch
 from tests.support.places import ROOT
 
 pytestmark = pytest.mark.skipif(find_spec("torch") is None, reason="no torch")
@@ -52,19 +53,44 @@ def test_quick_on_the_host() -> None:
     assert found["import torch"].value > found["empty kernel"].value  # type: ignore[operator]
 
 
-def test_normal_compiles_in_a_private_folder_and_names_the_caches(tmp_path: Path) -> None:
-    said = run(level="normal", folder=str(tmp_path), compile_backend="eager")
+def test_normal_compiles_in_a_private_folder_and_names_the_caches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, seen = tmp_path / "folder", tmp_path / "seen"
+    folder.mkdir()
+    monkeypatch.setenv("PYTHONPATH", str(made_torch(tmp_path / "made")))
+    monkeypatch.setenv("SEEN", str(seen))
+    said = run(level="normal", folder=str(folder), compile_backend="made-up")
     found = figures(said)
+    assert "first scaled_dot_product_attention" in found
+    assert seen.read_text() == "made-up, False\nmade-up, True\n", "a cache, empty and full"
     compiled = [found[f"torch.compile, {cache}"] for cache in ("empty cache", "full cache")]
     for figure in compiled:
         assert figure.value is not None
         assert figure.value > figure.details["steady_us"] / 1e6
     assert "torch.compile" not in found
-    assert list(tmp_path.iterdir()) == []
+    assert list(folder.iterdir()) == []
     (note,) = [m for m in said if isinstance(m, Note) and m.topic == "caches"]
     assert {"TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "CUDA_CACHE_PATH"} <= {
         cache["variable"] for cache in note.details["caches"]
     }
+
+
+def test_what_normal_adds_to_quick_runs_with_torch() -> None:
+    # In this process: a fresh interpreter with a real torch is what test_quick_on_the_host has.
+    steps = ["import", "dtypes", "attention", "compile"]
+    plan = {"cpu": True, "indices": [0], "steps": steps, "backend": "eager", "started": 0.0}
+    found = {answer["variant"]: answer for answer in FirstUse(plan).answers()}
+    assert list(found) == [
+        "import torch",
+        "first matmul, float16",
+        "first matmul, float32",
+        "first scaled_dot_product_attention",
+        "torch.compile",
+    ]
+    assert not [answer for answer in found.values() if "why" in answer]
+    compiled = found["torch.compile"]
+    assert compiled["seconds"] > compiled["details"]["steady_us"] / 1e6
 
 
 def test_no_compile_without_a_folder(monkeypatch: pytest.MonkeyPatch) -> None:

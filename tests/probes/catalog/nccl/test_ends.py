@@ -39,7 +39,9 @@ def test_a_rank_that_is_killed_is_named() -> None:
         wait_until(lambda: ready(2))
         next(p for p in rank_processes() if p.name().endswith("rank1")).kill()
 
-    outcome = run(request(changes=fake(pauses="all", shared_memory=MARK)), on_event_once(on_event))
+    outcome = run(
+        request(changes=made_up(pauses="all", shared_memory=MARK)), on_event_once(on_event)
+    )
     assert outcome.status == "failed"
     assert "rank 1" in outcome.message
     assert "SIGKILL" in outcome.message
@@ -54,7 +56,9 @@ def test_kill_9_of_the_worker_or_its_keeper_leaves_nothing(victim: str) -> None:
         ranks.extend(rank_processes())
         above(ranks[0])[("probe", "worker", "keeper").index(victim)].kill()
 
-    outcome = run(request(changes=fake(pauses="all", shared_memory=MARK)), on_event_once(on_event))
+    outcome = run(
+        request(changes=made_up(pauses="all", shared_memory=MARK)), on_event_once(on_event)
+    )
     assert outcome.status == "died"
     assert len(ranks) == 2
     assert not any(rank.is_running() and rank.status() != "zombie" for rank in ranks)
@@ -67,7 +71,7 @@ def test_a_cancel_ends_every_rank() -> None:
         wait_until(lambda: ready(3))
         cancel.set()
 
-    asked = request(3, changes=fake(pauses="all", shared_memory=MARK))
+    asked = request(3, changes=made_up(pauses="all", shared_memory=MARK))
     assert run(asked, on_event_once(on_event), cancel).status == "cancelled"
 
 
@@ -88,7 +92,7 @@ thread.join()
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_the_app_is_killed_and_nothing_stays(number: signal.Signals) -> None:
-    asked, worker = taken_apart(request(changes=fake(pauses="all", shared_memory=MARK)))
+    asked, worker = taken_apart(request(changes=made_up(pauses="all", shared_memory=MARK)))
     command = [sys.executable, "-c", APP, json.dumps(asked.params)]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, cwd=ROOT, env={**os.environ, **worker}

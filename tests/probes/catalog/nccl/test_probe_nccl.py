@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -96,7 +97,7 @@ def test_what_a_rank_prints_is_no_answer() -> None:
 
 
 def test_one_device_is_too_few() -> None:
-    outcome = run(request(1))
+    outcome = run(request(1, changes=made_up()))
     assert outcome.status == "refused"
     assert "2 GPUs" in outcome.message
 
@@ -104,7 +105,7 @@ def test_one_device_is_too_few() -> None:
 def test_without_a_private_folder_nothing_starts() -> None:
     done = subprocess.run(
         [sys.executable, str(WORKER), "--watched", "--torch"],
-        input=encode(request()), capture_output=True, check=False,
+        input=encode(request()), capture_output=True, check=False, env={**os.environ, **made_up()},
     )  # fmt: skip
     outcome = decode(done.stdout.splitlines()[-1])
     assert isinstance(outcome, Failure)
