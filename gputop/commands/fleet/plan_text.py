@@ -41,7 +41,8 @@ def lines(
             yield f"  ▲ one of {fold(plan.candidates)}, in larger jobs only"
     notes = [
         *(
-            f"round {number}: {count} pairs gave no file; if it still runs, wait for it"
+            f"round {number}: {count} pair{'s' * (count != 1)} gave no file; if it still runs,"
+            " wait for it"
             for number, count in sorted(unanswered.items())
         ),
         *plan.doubts,
@@ -62,7 +63,10 @@ def _round(plan: FleetPlan) -> str:
         sizes = f"{len(plan.sets)} set{'s' * (len(plan.sets) > 1)} of {len(plan.sets[0])} nodes"
         return f"Round {plan.number}: {sizes}."
     busy = len(plan.wish.hosts) - len(plan.idle)
-    return f"Round {plan.number}: {len(plan.pairs)} pairs of {busy} nodes, each node once."
+    count = len(plan.pairs)
+    head = f"Round {plan.number}: {count} pair{'s' * (count != 1)} of {busy} nodes, each node once"
+    # One of an odd number has no partner; many are left alone where they were measured enough.
+    return f"{head}; {plan.idle[0]} waits." if len(plan.idle) == 1 else f"{head}."
 
 
 def _costs(plan: FleetPlan) -> Iterator[str]:

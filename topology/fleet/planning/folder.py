@@ -20,7 +20,7 @@ import msgspec
 
 from ..hosts import expand, is_host
 from .judging import kind_of
-from .looks import ABSENT, FINISHED, NetFlow, NetLook, Round, look_from
+from .looks import ABSENT, FINISHED, NO_FILE, NetFlow, NetLook, Round, look_from
 from .looks import SCHEMA as NET
 
 PLAN, CHECK = "gputop.fleet-plan/1", "gputop.check/1"
@@ -242,6 +242,6 @@ def silent(answer: FolderRead) -> list[NetLook]:
             if (head.round, frozenset((pair.a, pair.b))) not in answered:
                 answer.unanswered[head.round] = answer.unanswered.get(head.round, 0) + 1
                 found.append(
-                    NetLook(hosts=(pair.a, pair.b), status=ABSENT, why="no file", round=head.round)
+                    NetLook(hosts=(pair.a, pair.b), status=ABSENT, why=NO_FILE, round=head.round)
                 )
     return found

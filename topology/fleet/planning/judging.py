@@ -207,7 +207,7 @@ def _norms(
         if not basis and sum(v < limit for v in values[key]) > MIXED_SHARE * len(values[key]):
             doubts.append(
                 f"{what}: over half of the figures are far below the best group; two kinds of"
-                " hardware, or a fault of most nodes: name the healthy figure"
+                " hardware, or a fault of most nodes: name the healthy figure (--healthy)"
             )
             continue
         said = f"{count} equal figures" if many and limit > floor else basis

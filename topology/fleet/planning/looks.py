@@ -13,6 +13,8 @@ SCHEMA = "gputop.net/1"
 FINISHED, LATE, ABSENT, FAILED = "finished", "timed out", "absent", "failed"
 WRONG_DATA = "wrong-data"
 STATUSES = (FINISHED, LATE, ABSENT, FAILED)
+NO_FILE = "no file"
+"""Why a pair of a plan is absent that left nothing in the folder."""
 Round: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
 """The number of a round in a file."""
 MOST_GBS = 1e6

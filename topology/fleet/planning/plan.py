@@ -19,6 +19,7 @@ from .localising import localise
 from .looks import NetLook
 from .pairing import LEAF, Before, Pair, paired, with_good
 from .sets import SetRound, next_sets
+from .witness import witness
 
 ROUNDS = 2
 """Rounds in which every node is measured, each time with another partner."""
@@ -125,6 +126,12 @@ def plan(wish: Wish, looks: Sequence[NetLook], last_round: int = 0) -> FleetPlan
             partners.setdefault(first, set()).add(second)
             partners.setdefault(second, set()).add(first)
     pairs, stuck = _round(wish, found, partners, number)
+    control = witness(
+        [(pair.first, pair.second) for pair in pairs],
+        inside, found.good, wish.fabric, partners, number,
+    )  # fmt: skip
+    if control is not None:
+        pairs.append(PlannedPair(*control, 1, "known to be good: shows that the round ran"))
     busy = {host for pair in pairs for host in (pair.first, pair.second)}
     doubts = [*judgements.doubts, *stuck]
     if found.suspects and len(found.suspects) > len(known) / 2 and not found.good:
