@@ -260,7 +260,10 @@ def _mixed(
     category: str, mixed: Mapping[str, Counter[str]], reports: Sequence[NodeReport]
 ) -> FleetFinding:
     first, counts = next(iter(mixed.items()))
-    parts = ", ".join(f"{count} have {_short(value)}" for value, count in counts.most_common(3))
+    parts = ", ".join(
+        f"{count} {'has' if count == 1 else 'have'} {_short(value)}"
+        for value, count in counts.most_common(3)
+    )
     more = f"; {len(mixed) - 1} more facts differ" if len(mixed) > 1 else ""
     return finding(
         f"{category}-mixed",

@@ -59,6 +59,8 @@ class Fleet:
         self.beside = tuple(beside)
         self.links = links or FleetLinks()
         self.nodes, older = newest(reports)
+        self.older = sum(map(len, older.values()))
+        """Files of which a newer one of the same node is there."""
         self.expected = tuple(in_order(as_they_answer(expected, self.nodes)))
         about = presence(self.nodes, older, self.unusable, frozenset(self.expected), self.now)
         apart = {

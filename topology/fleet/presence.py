@@ -258,8 +258,9 @@ def _doubled(
                 "several files of one node; the newest counts",
                 twice,
                 evidence=[
-                    Evidence(what=host, value=nodes[host].path, source="the newest")
+                    Evidence(what=host, value=f"{nodes[host].path}; older: {old}", source="times")
                     for host in twice
+                    for old in [", ".join(item.path for item in older[host][:3])]
                 ],
             )
         )

@@ -83,11 +83,13 @@ def _groups(fleet: Fleet, width: int | None) -> Iterator[str]:
         return
     yield ""
     yield "Nodes that are alike"
-    for group in fleet.groups[:_MOST_GROUPS]:
+    # A line that says "one more" takes as much room as the one that it stands for.
+    most = _MOST_GROUPS + (len(fleet.groups) == _MOST_GROUPS + 1)
+    for group in fleet.groups[:most]:
         many = f"{len(group.hosts)} × " if len(group.hosts) > 1 else ""
         about = ", ".join(filter(None, (group.product or "no GPU", group.summary)))
         yield from _wrap(f"  {many}{_listed(group.hosts)}: {about}", width, "    ")
-    left = fleet.groups[_MOST_GROUPS:]
+    left = fleet.groups[most:]
     if left:
         count = sum(len(group.hosts) for group in left)
         yield f"  {count} node{'s' * (count != 1)} in {len(left)} more groups; --json lists them"

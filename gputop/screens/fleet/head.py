@@ -84,7 +84,8 @@ def watched(state: FleetState) -> Line:
         return (("reading… ", "muted"),)
     if state.trouble:
         return (("✗ ", "bad"), ("not readable ", "warn"))
-    files = len(state.fleet.nodes) + len(state.fleet.unusable) + len(state.fleet.beside)
+    fleet = state.fleet
+    files = len(fleet.nodes) + fleet.older + len(fleet.unusable) + len(fleet.beside)
     simulated = any(report.simulated for report in state.fleet.nodes.values())
     made_up: Line = (("demos among them, simulated ", "warn"),) if simulated else ()
     return (("● ", "good"), (f"watching {files:,} files ", "muted"), *made_up)
