@@ -22,6 +22,7 @@ from .formats.sysfs_tar import looks_like_sysfs, part_from_tree
 from .kept import FAR, KeptText
 from .plain_file import read_plain
 from .sections import plain, read_sections
+from .unread import UNREAD
 
 HEAD_BYTES = 64 * 1024
 MOST_BYTES = LIMIT_BYTES
@@ -32,46 +33,10 @@ MOST_GPUS = 128
 
 SNAPSHOT_SIGN = re.compile(rb'"schema"\s*:\s*"gputop\.snapshot/')
 
-WITH_JSON = "which --from does not read; print the same with --json"
 HELPS = (
     "what helps: nvidia-smi topo -m, nvidia-smi -q, sudo lspci -vvv, ibstat, lscpu, or amd-smi's "
     "JSON; a log goes to `gputop log`"
 )
-NOT_READ = (
-    (
-        re.compile(
-            rb"(?m)^(?:timestamp,)?gpu,[a-z0-9_#,]{0,4000}"
-            rb"(?:bdf|uuid|activity|socket_power|power_usage|market_name|fw_id|retired|num_hops|"
-            rb"weight|link_type|process_info|pid|clk|vram|memory)"
-        ),
-        f"CSV of amd-smi, {WITH_JSON}",
-    ),
-    (
-        re.compile(rb"(?m)^device,[A-Z(][^\n]{0,4000}\r?\n(?:card|system)"),
-        f"CSV of rocm-smi, {WITH_JSON}",
-    ),
-    (
-        re.compile(
-            rb"(?m)^GPU: \d{1,4}[ \t]*\r?\n[ \t]{4}[A-Z][A-Z0-9_]*:|^\| AMD-SMI |"
-            rb"^(?:LINK METRIC TABLE|XGMI LINK STATUS|GPU LINK PORT STATUS):"
-        ),
-        "text of amd-smi, of which --from reads `topology` alone; print the same with --json",
-    ),
-    (
-        re.compile(rb"\A(?:BZh[1-9]|\xfd7zXZ|\x28\xb5\x2f\xfd|PK\x03\x04)"),
-        "packed in a way that --from does not read; pack it with gzip, or not at all",
-    ),
-    (
-        re.compile(rb"<graphs[^>]{0,400}\bversion="),
-        "an NCCL graph XML, which --from does not read; the graphs in a job's debug log are shown "
-        "by `gputop log FILE`",
-    ),
-    (
-        re.compile(rb"\bNCCL (INFO|WARN|TRACE|VERSION|version)\b"),
-        "an NCCL debug log, which --from does not read; see `gputop log FILE`",
-    ),
-)
-"""Files that are recognised but that no module here reads."""
 
 
 class LoadError(ValueError):
@@ -246,7 +211,7 @@ def _understood(
         if kept.until is not None:
             unread.append((f"{path.name}, from line {kept.until} on", FAR))
         return found, unread
-    for sign, what in NOT_READ:
+    for sign, what in UNREAD:
         if sign.search(head):
             raise LoadError(f"{path}: {what}")
     raise LoadError(f"{path}: not a format that gputop knows{_quoted(data)}")
