@@ -52,12 +52,14 @@ class Asker:
         clock: Callable[[], float] = time.monotonic,
         ras: Callable[[RasPlace, float], RasReply] = ask,
         traffic: Callable[[Sequence[str]], TrafficLook | None] = look,
+        now: Callable[[], float] = time.time,
     ) -> None:
         self.tree = live_tree() if tree is None else tree
         self.sleep = sleep
         self.clock = clock
         self.ras = ras
         self.traffic = traffic
+        self.now = now
 
 
 def ask_live(
@@ -103,6 +105,7 @@ def ask_live(
         asked=ras,
         tree=by.tree,
         traffic=carried_between(before, after),
+        now=by.now(),
         seconds=by.clock() - began if second else None,
     )
 
@@ -119,8 +122,12 @@ def answer(
     traffic: CarriedTraffic | None = None,
     seconds: float | None = None,
     recorded: bool = False,
+    now: float | None = None,
 ) -> JobsAnswer:
-    """Say where every job stands, by what was read; `tree` tells which processes have ended."""
+    """Say where every job stands, by what was read; `tree` tells which processes have ended.
+
+    `now`: seconds since the epoch, which dumps are measured by.
+    """
     found = jobs(snapshot)
     kept = dumps or FoundDumps()
     ended = {} if tree is None else _ended(ras, tree)
@@ -138,7 +145,16 @@ def answer(
             traffic=traffic,
         )
         told.append(
-            conclude(job, snapshot, heard, kept, asked=asked, recorded=recorded, replies=replies)
+            conclude(
+                job,
+                snapshot,
+                heard,
+                kept,
+                asked=asked,
+                recorded=recorded,
+                replies=replies,
+                now=now,
+            )
         )
     rest = tuple(each for each in ras if id(each) not in matched)
     if rest:

@@ -11,21 +11,30 @@ import msgspec
 from ..model.snapshot import NodeSnapshot
 from ..nccl.versions import preferred
 from .evidence import facts, host_cpus
-from .flight.comparing import WAITS_SECONDS, RecordedGroup, compare, own_frame, ranks_text
+from .flight.comparing import WAITS_SECONDS, compare
 from .flight.dump import Dump
-from .flight.files import FoundDumps
+from .flight.files import FoundDumps, age
 from .grouping import Job
-from .hints import missing_here, pcie_fact, short_sleeps, started_here, traffic_fact
+from .hints import (
+    missing_here,
+    pcie_fact,
+    short_sleeps,
+    slow_or_stuck,
+    started_here,
+    traffic_fact,
+    undated,
+)
 from .judging import Heard, ranks_of, ranks_of_dumps, ranks_of_ras
 from .ras.client import RasReply
-from .ras.comparing import RasStanding
+from .reported import dump_facts, ras_facts
 from .sentence import sentence
-from .standing import BAD, HANGS, NOTE, RAS, RECORDER, RUNS, JobFact, JobStanding, RankStanding
-from .words import counted, last_of, spoken
+from .standing import BAD, HANGS, NOTE, RUNS, JobFact, JobStanding, RankStanding
+from .words import counted
 
 MOST_STEPS = 6
 NOT_ASKED = "RAS was not asked (--ras)"
 NO_ANSWER = "RAS gave no answer"
+NAMES_NONE = "RAS names none of its processes"
 RECORDED = "nothing of NCCL's RAS is recorded"
 
 
@@ -38,9 +47,15 @@ def conclude(
     asked: bool,
     recorded: bool = False,
     replies: Sequence[RasReply] = (),
+    now: float | None = None,
 ) -> JobStanding:
-    """Say where one job stands; of a recorded node nothing can be asked."""
-    silence = RECORDED if recorded else NO_ANSWER if asked else NOT_ASKED
+    """Say where one job stands; of a recorded node nothing can be asked.
+
+    `now`: seconds since the epoch; None where the age of dumps is not asked.
+    """
+    answered = any(reply.answers for reply in replies)
+    heard_nothing = (NAMES_NONE if answered else NO_ANSWER) if asked else NOT_ASKED
+    silence = RECORDED if recorded else heard_nothing
     numbers = {user.reading.rank for user in job.processes}
     groups = compare([dump for dump in found.dumps if dump.rank in numbers])
     if any(each.still is False for each in heard.ras):
@@ -64,11 +79,12 @@ def conclude(
         silence,
         world=job.world_size,
         costs=[fact.brief for fact in given if fact.brief],
+        ago=age([dump for dump in found.dumps if dump.rank in numbers], now),
     )
     told = [
         *_of_ranks(ranks),
-        *_of_ras(heard.ras),
-        *_of_dumps(groups),
+        *ras_facts(heard.ras),
+        *dump_facts(groups),
         *given,
         *short_sleeps(job, heard.activities, labels),
         *(() if heard.ras else missing_here(job, heard.activities)),
@@ -82,7 +98,7 @@ def conclude(
         ranks=ranks,
         facts=tuple(told),
         steps=tuple(_steps(ranks, verdict))[:MOST_STEPS],
-        unknown=tuple(_unknown(job, heard, found, silence, replies)),
+        unknown=(*slow_or_stuck(ranks, verdict), *_unknown(job, heard, found, silence, replies)),
         job=job,
         seconds=next((each.seconds for each in heard.activities.values()), None),
     )
@@ -108,9 +124,13 @@ def of_ras(snapshot: NodeSnapshot, heard: Heard) -> JobStanding:
         sentence=said,
         verdict=verdict,
         ranks=ranks,
-        facts=(*_of_ranks(ranks), *_of_ras(heard.ras)),
+        facts=(*_of_ranks(ranks), *ras_facts(heard.ras)),
         steps=tuple(_steps(ranks, verdict))[:MOST_STEPS],
-        unknown=("its processes: the driver lists none of them on the GPUs here",),
+        unknown=(
+            "its processes: the driver lists none of them on the GPUs here"
+            if any(each.pids for each in heard.ras)
+            else "its processes: this answer of RAS names none, so it may be a job named here too",
+        ),
     )
 
 
@@ -141,11 +161,14 @@ def of_dumps(found: FoundDumps) -> JobStanding | None:
         sentence=said,
         verdict=verdict,
         ranks=ranks,
-        facts=tuple(_of_dumps(groups)),
-        unknown=tuple(
-            f"{dump.origin}: its name ends in no rank, so it is left out"
-            for dump in found.dumps
-            if dump.rank is None
+        facts=tuple(dump_facts(groups)),
+        unknown=(
+            *undated(groups),
+            *(
+                f"{dump.origin}: its name ends in no rank, so it is left out"
+                for dump in found.dumps
+                if dump.rank is None
+            ),
         ),
     )
 
@@ -191,47 +214,6 @@ def _of_ranks(ranks: Sequence[RankStanding]) -> Iterator[JobFact]:
             yield JobFact(text=text, origin=rank.origin, weight=weight, ranks=numbers)
 
 
-def _of_ras(ras: Sequence[RasStanding]) -> Iterator[JobFact]:
-    for each in ras:
-        size = counted(each.communicator.size, "rank")
-        what, top = spoken(each.function or ""), each.top
-        same = "all that answered" if each.communicator.missing else "all"
-        if each.function is None:
-            text = f"communicator of {size}: {same} launched {last_of(each.launched) or 'nothing'}"
-        elif each.still is False and each.before != top:
-            text = f"communicator of {size}: {what} {each.before} to {top} between two answers"
-        elif each.behind:
-            text = f"communicator of {size}: {each.ahead_count} launched {what} {top}"
-            counts = [dict(rank.counts)[each.function] for rank in each.behind[:4]]
-            slow = ", ".join(
-                f"{count} by rank {rank.rank}"
-                for count, rank in zip(counts, each.behind, strict=False)
-            )
-            text += f"; {slow}{', ...' * (len(each.behind) > 4)}"
-        else:
-            text = f"communicator of {size}: {same} launched {what} {top}"
-        still = "; none launched anything between two answers" if each.still else ""
-        yield JobFact(text=text + still, origin=RAS)
-
-
-def _of_dumps(groups: Sequence[RecordedGroup]) -> Iterator[JobFact]:
-    for group in groups:
-        for text in group.differences:
-            yield JobFact(text=f"{group.name}: {text}", origin=RECORDER, weight=BAD)
-        if group.waiting and group.furthest is not None:
-            frame = own_frame(group.waiting[0].last.frames) if group.waiting[0].last else None
-            where = (
-                "" if frame is None else f", called at {frame.file}:{frame.line} in {frame.name}"
-            )
-            who = ranks_text([place.rank for place in group.waiting])
-            what = f"{spoken(group.furthest.name)} {group.furthest.number}"
-            yield JobFact(text=f"{group.name}: {who} in {what}{where}", origin=RECORDER)
-        if group.without_dump:
-            yield JobFact(
-                text=f"{group.name}: no dump of {ranks_text(group.without_dump)}", origin=RECORDER
-            )
-
-
 def _steps(ranks: Sequence[RankStanding], verdict: str) -> Iterator[str]:
     """Commands for the ranks that something is wrong with, then for one that waits."""
     for rank in ranks:
@@ -259,8 +241,7 @@ def _unknown(
 ) -> Iterator[str]:
     if not heard.ras:
         said = [reply.trouble for reply in replies if reply.trouble is not None]
-        none = "RAS names none of its processes" if silence == NO_ANSWER else silence
-        yield f"which collective each rank is in: {'; '.join(said) or none}"
+        yield f"which collective each rank is in: {'; '.join(said) or silence}"
     if not heard.activities and any(user.reading.state is not None for user in job.processes):
         yield "what the processes do: /proc was not read twice"
     if not heard.groups and heard.activities:

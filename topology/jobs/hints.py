@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ..model.machine import Machine
 from ..model.readings import Readings
 from ..model.units import gbs, size
 from ..wiring.gpu_names import gpu_names
 from .activity import Activity
+from .flight.comparing import RecordedGroup
 from .grouping import Job
-from .standing import DRIVER, PROC, JobFact
+from .standing import DRIVER, HANGS, PROC, RAS, JobFact, RankStanding
 from .traffic import CarriedTraffic
 from .words import joined
 
@@ -127,4 +128,23 @@ def short_sleeps(
             text=f"{joined(found, 4)} {'was' if len(found) == 1 else 'were'} in uninterruptible "
             "sleep (D) in both readings and ran in between, as with files that are read or written",
             origin=PROC,
+        )
+
+
+def slow_or_stuck(ranks: Sequence[RankStanding], verdict: str) -> Iterator[str]:
+    """Of ranks that only are behind, as those are that take longer than others."""
+    late = [rank for rank in ranks if rank.trouble is not None]
+    if verdict == HANGS and late and all(rank.weak and rank.origin == RAS for rank in late):
+        yield (
+            f"whether {joined([rank.label for rank in late])} still come{'s' * (len(late) == 1)}: "
+            "a rank that is only slow looks the same between two answers of RAS; ask again"
+        )
+
+
+def undated(groups: Iterable[RecordedGroup]) -> Iterator[str]:
+    """What files that somebody names leave open about ranks that seem to wait."""
+    if any(group.waiting for group in groups):
+        yield (
+            "how long ranks had waited: a dump does not say when it was written, and its file may "
+            "be a later copy"
         )

@@ -136,19 +136,20 @@ def _by_ras(pid: int, heard: Heard) -> Told | None:
             if lost.pid == pid:
                 return _lost(lost, heard)
         for rank in each.communicator.ranks:
-            if rank.pid == pid and (told := _rank_told(rank, each)) is not None:
+            if rank.pid == pid and (told := _rank_told(rank, each, heard)) is not None:
                 return told
     return None
 
 
-def _rank_told(rank: RasRank, each: RasStanding) -> Told | None:
+def _rank_told(rank: RasRank, each: RasStanding, heard: Heard) -> Told | None:
     if rank.errors:
         follows = rank.errors[0].startswith(REMOTE)
         return f"reports {rank.errors[0]}", RAS, FOLLOWS if follows else CAUSE
     if rank.state == ABORT:
         return "has aborted its communicator", RAS, CAUSE
-    # While counts grow, ranks may be a few apart.
-    if each.still and rank in each.behind and each.function is not None:
+    # While counts grow, ranks may be a few apart; one that launches elsewhere may still come.
+    busy = any(other.still is False and rank.pid in other.pids for other in heard.ras)
+    if each.still and not busy and rank in each.behind and each.function is not None:
         count = dict(rank.counts)[each.function]
         what = spoken(each.function)
         last = f"its last {what} was {count}" if count else f"it launched no {what}"
@@ -218,7 +219,9 @@ def _others(own: Sequence[RankStanding], machine: Machine, heard: Heard) -> Iter
         if lost.pid in seen and lost.pid is not None:
             continue
         seen.add(lost.pid)
-        told = _lost(lost, heard) if isinstance(lost, MissingRank) else _rank_told(lost, each)
+        told = (
+            _lost(lost, heard) if isinstance(lost, MissingRank) else _rank_told(lost, each, heard)
+        )
         if told is None and own:
             continue  # a healthy rank of another host
         gpu = next((gpu for gpu in machine.gpus if gpu.index == lost.nvml_device), None)

@@ -24,22 +24,33 @@ def sentence(
     silence: str,
     world: int | None = None,
     costs: Sequence[str] = (),
+    ago: str | None = None,
 ) -> tuple[str, str]:
     """The sentence and its verdict; `count`: "4 ranks", `silence`: why RAS says nothing.
 
     `world`: ranks of the job on all nodes, where that is known; `costs`: what is wrong in what the
-    ranks were given, in a few words each.
+    ranks were given, in a few words each; `ago`: when the newest dump was written, where that is
+    too long ago to speak of this moment.
     """
     head = f"{program}: {count}"
     guilty = [rank for rank in ranks if rank.trouble is not None]
     waiting = waiting_of(ras, groups, guilty, world)
     differences = [(group, text) for group in groups for text in group.differences]
     named = _named(guilty)
+    if waiting is not None and waiting[2] == RECORDER and ago is not None:
+        number, what, _ = waiting
+        who = f"{named}; " if guilty else ""
+        still = "it still does" if number == 1 else "they still do"
+        return (
+            f"{head}, {number} waited in {what} when a dump was written, {ago} ago, "
+            f"{who}whether {still} is not known",
+            FAULTY,
+        )
     if guilty and waiting is not None:
         number, what, _ = waiting
         verb = "waits" if number == 1 else "wait"
         return f"{head}, {number} {verb} in {what}, {named}", HANGS
-    if differences:
+    if differences and all(rank.weak for rank in guilty):
         group, text = differences[0]
         return f"{head}, {text} ({group.name})", HANGS if group.waiting else FAULTY
     if guilty:
@@ -68,6 +79,12 @@ def _quiet(head: str, ras: Sequence[RasStanding], silence: str) -> tuple[str, st
         return f"{head}, runs: collectives are launched{grown}", RUNS
     if ras:
         each = ras[0]
+        if not each.counts:
+            said = "RAS answers, without counts of collectives: whether they wait is not known"
+            return f"{head}, {said}", UNTOLD
+        if each.still is None:
+            said = "only one answer of RAS has their counts, so whether they wait is not known"
+            return f"{head}, {said}", UNTOLD
         what = f" ({last_of(each.launched)})" if each.launched else ""
         return (
             f"{head}, all have launched as many collectives{what}; none was launched between two "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
 import msgspec
@@ -53,9 +54,11 @@ class RecordedGroup(msgspec.Struct, frozen=True, kw_only=True):
     """The collective with the highest number that any rank entered."""
     places: tuple[RecordedRank, ...]
     behind: tuple[RecordedRank, ...]
-    """Ranks that have not entered the furthest one."""
+    """Ranks that have not entered the furthest one, by dumps written after others had."""
     waiting: tuple[RecordedRank, ...]
     """Ranks that entered the furthest one, which has not ended there for a while."""
+    older: tuple[int, ...]
+    """Ranks whose dumps were written before anybody entered the furthest one: they may have too."""
     without_dump: tuple[int, ...]
     """Ranks of the group of which there is no dump."""
     differences: tuple[str, ...]
@@ -105,14 +108,22 @@ def _place(group: str, description: str, dumps: dict[int, Dump]) -> RecordedGrou
     )
     top = 0 if furthest is None else furthest.number
     at_top = [place for place in places if place.last is not None and place.last.number == top]
+    began = [place.last.created_ns for place in at_top if place.last and place.last.created_ns]
+    before = [place for place in places if place not in at_top]
+    older = {
+        place.rank
+        for place in before
+        if began and (dumps[place.rank].written_at or math.inf) < min(began) / 1e9
+    }
     return RecordedGroup(
         group=group,
         description=description,
         size=len(members) or None,
         furthest=furthest,
         places=places,
-        behind=tuple(place for place in places if place not in at_top),
+        behind=tuple(place for place in before if place.rank not in older),
         waiting=tuple(place for place in at_top if place.waits),
+        older=tuple(sorted(older)),
         without_dump=tuple(sorted(members - set(dumps))),
         differences=tuple(_differences(entered)),
     )

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from ...model.units import seconds
 from .dump import Dump, DumpError, is_pickle, looks_like, parse
 from .pickled import MOST_BYTES
 
@@ -19,6 +20,8 @@ CACHED = "torch/comm_lib_trace_rank_"
 """Below the cache folder of the user, in PyTorch since 2.9."""
 HEAD_BYTES = 64 * 1024
 MOST_FILES = 4096
+FRESH_SECONDS = 60.0
+"""From here on a dump says where its ranks were, not where they are."""
 
 
 class FoundDumps(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,6 +69,13 @@ def read(paths: Iterable[str], since: float | None = None, *, follow: bool = Fal
         except DumpError as error:
             refused.append((path, str(error)))
     return FoundDumps(dumps=tuple(dumps), refused=tuple(refused))
+
+
+def age(dumps: Iterable[Dump], now: float | None) -> str | None:
+    """How long ago the newest dump was written; None where it speaks of this moment."""
+    written = [dump.written_at for dump in dumps if dump.written_at is not None]
+    passed = 0.0 if now is None or not written else now - max(written)
+    return seconds(passed) if passed > FRESH_SECONDS else None
 
 
 def named(sources: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -15,7 +15,8 @@ class RasStanding(msgspec.Struct, frozen=True, kw_only=True):
 
     communicator: RasCommunicator
     still: bool | None
-    """Whether no rank launched anything between two answers; None where there is one alone."""
+    """Whether no rank launched anything between two answers; None where there are not two that
+    count."""
     launched: tuple[tuple[str, int], ...] = ()
     """Every collective that was launched, and how many of it the furthest rank did."""
     function: str | None = None
@@ -29,6 +30,12 @@ class RasStanding(msgspec.Struct, frozen=True, kw_only=True):
     behind: tuple[RasRank, ...] = ()
     before: int | None = None
     """The top of the earlier answer."""
+
+    @property
+    def counts(self) -> bool:
+        """Whether the answer says how many collectives were launched; texts of NCCL need not."""
+        named = any(rank.counts for rank in self.communicator.ranks)
+        return named or bool(self.communicator.agreed)
 
     @property
     def pids(self) -> frozenset[int]:
@@ -62,8 +69,9 @@ def _answers(replies: Iterable[RasReply]) -> list[RasAnswer]:
 
 def _standing(now: RasCommunicator, before: RasCommunicator | None) -> RasStanding:
     function = _function(now)
-    still = None if before is None else _counts(now) == _counts(before)
-    launched = tuple((name, top) for name in _names(now) if (top := _top(now, name)[0]))
+    names = _names(now)
+    still = None if before is None or not names else _counts(now) == _counts(before)
+    launched = tuple((name, top) for name in names if (top := _top(now, name)[0]))
     if function is None:
         told = len(now.ranks) or sum(ranks for _, ranks, _ in now.agreed[:1])
         return RasStanding(

@@ -1,0 +1,62 @@
+"""What answers of RAS and dumps of the flight recorder say, as facts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from .flight.comparing import RecordedGroup, own_frame, ranks_text
+from .ras.comparing import RasStanding
+from .standing import BAD, RAS, RECORDER, JobFact
+from .words import counted, last_of, spoken
+
+
+def ras_facts(ras: Iterable[RasStanding]) -> Iterator[JobFact]:
+    """How far the ranks of each communicator are, and whether anything moved."""
+    for each in ras:
+        size = counted(each.communicator.size, "rank")
+        what, top = spoken(each.function or ""), each.top
+        same = "all that answered" if each.communicator.missing else "all"
+        if not each.counts:
+            text = f"communicator of {size}: this answer of RAS counts no collectives"
+        elif each.function is None:
+            text = f"communicator of {size}: {same} launched {last_of(each.launched) or 'nothing'}"
+        elif each.still is False and each.before != top:
+            text = f"communicator of {size}: {what} {each.before} to {top} between two answers"
+        elif each.behind:
+            text = f"communicator of {size}: {each.ahead_count} launched {what} {top}"
+            counts = [dict(rank.counts)[each.function] for rank in each.behind[:4]]
+            slow = ", ".join(
+                f"{count} by rank {rank.rank}"
+                for count, rank in zip(counts, each.behind, strict=False)
+            )
+            text += f"; {slow}{', ...' * (len(each.behind) > 4)}"
+        else:
+            text = f"communicator of {size}: {same} launched {what} {top}"
+        still = "; none launched anything between two answers" if each.still else ""
+        yield JobFact(text=text + still, origin=RAS)
+
+
+def dump_facts(groups: Iterable[RecordedGroup]) -> Iterator[JobFact]:
+    """What does not fit between dumps, who waits in them, and whose dump says nothing."""
+    for group in groups:
+        for text in group.differences:
+            yield JobFact(text=f"{group.name}: {text}", origin=RECORDER, weight=BAD)
+        if group.waiting and group.furthest is not None:
+            frame = own_frame(group.waiting[0].last.frames) if group.waiting[0].last else None
+            where = (
+                "" if frame is None else f", called at {frame.file}:{frame.line} in {frame.name}"
+            )
+            who = ranks_text([place.rank for place in group.waiting])
+            what = f"{spoken(group.furthest.name)} {group.furthest.number}"
+            yield JobFact(text=f"{group.name}: {who} in {what}{where}", origin=RECORDER)
+        if group.older:
+            who = ranks_text(group.older)
+            yield JobFact(
+                text=f"{group.name}: the dump of {who} is older than that collective, so how far "
+                "it came is not known",
+                origin=RECORDER,
+            )
+        if group.without_dump:
+            yield JobFact(
+                text=f"{group.name}: no dump of {ranks_text(group.without_dump)}", origin=RECORDER
+            )
