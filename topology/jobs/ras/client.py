@@ -178,8 +178,10 @@ def _take(line: _Line, answers: list[RasAnswer], troubles: list[str]) -> None:
         return
     if line.trouble is None and line.asked and not line.ended:
         line.trouble = (
-            "RAS answers, but has not collected its status in time: a process of the job does "
-            "not respond to it"
+            "its answer does not end in time"
+            if line.data.strip()
+            else "RAS answers, but has not collected its status in time, as where a process of "
+            "the job does not respond to it"
         )
     if line.trouble is None and line.asked:
         try:
