@@ -85,8 +85,21 @@ def compare(dumps: Sequence[Dump]) -> tuple[RecordedGroup, ...]:
     for dump in known.values():
         for entry in dump.entries:
             names.setdefault(entry.group, entry.description)
-    found = [_place(name, names[name], known) for name in list(names)[:LIMIT_GROUPS]]
+    found = [
+        _place(name, names[name], side)
+        for name in list(names)[:LIMIT_GROUPS]
+        for side in _sides(name, known)
+    ][:LIMIT_GROUPS]
     return tuple(sorted(found, key=lambda place: (-(place.size or 0), place.group)))
+
+
+def _sides(group: str, dumps: dict[int, Dump]) -> list[dict[int, Dump]]:
+    """The dumps of each group of one name: split_group of PyTorch gives its parts the same one."""
+    sides: dict[tuple[int, ...], dict[int, Dump]] = {}
+    for rank, dump in dumps.items():
+        sides.setdefault(_members(dump, group), {})[rank] = dump
+    told = [own for members, own in sides.items() if members]
+    return told if len(told) > 1 else [dumps]
 
 
 def _place(group: str, description: str, dumps: dict[int, Dump]) -> RecordedGroup:

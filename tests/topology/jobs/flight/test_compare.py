@@ -59,6 +59,22 @@ def test_who_waits_and_who_is_behind() -> None:
     assert (frame.file, frame.line) == ("/srv/train.py", 21)
 
 
+def test_two_groups_of_one_name_are_not_held_against_each_other() -> None:
+    def part(ranks: str, *entries: dict[str, Any]) -> bytes:
+        groups = {"1": {"name": "1", "desc": "tp", "ranks": ranks}}
+        return pickle.dumps({"pg_config": groups, "entries": list(entries)}, 2)
+
+    def call(number: int, state: str) -> dict[str, Any]:
+        return entry(number, state=state, process_group=("1", "tp"))
+
+    far, near = part("[0, 1]", call(5, "started")), part("[2, 3]", call(3, "completed"))
+    sides = [parse(data, f"d_{rank}") for rank, data in enumerate((far, far, near, near))]
+    first, second = compare(sides)
+    assert [place.rank for place in first.waiting] == [0, 1]
+    assert (first.size, first.behind, second.behind) == (2, (), ())
+    assert [place.rank for place in second.places] == [2, 3]
+
+
 @pytest.mark.parametrize(
     ("other", "said"),
     [
