@@ -8,7 +8,11 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
+from importlib.metadata import distributions
 from pathlib import Path
+
+from packaging.specifiers import SpecifierSet
 
 from gputop.topology.toml import tomllib
 from tests.support.places import ROOT
@@ -66,6 +70,7 @@ def environment(python: Path) -> Path:
         made = KEPT / f"{folder.name}.{os.getpid()}"
         try:
             _run(str(python), "-m", "venv", "--without-pip", str(made))
+            share(python.name.removeprefix("python"), made / f"lib/{python.name}/site-packages")
             pip = (sys.executable, "-m", "pip", "--python", str(made / "bin" / "python"))
             _run(*pip, "install", "--quiet", "--no-compile", "--retries", "1", *lines)
             made.rename(folder)
@@ -73,6 +78,25 @@ def environment(python: Path) -> Path:
             shutil.rmtree(made, ignore_errors=True)
             raise
     return folder / "bin" / "python"
+
+
+def share(version: str, packages: Path) -> None:
+    """Put there what our own environment holds and what is the same for this Python.
+
+    That is what has no compiled part and takes this version of Python. pip adds what is missing,
+    which takes half the time of all.
+    """
+    ours = Path(sysconfig.get_path("purelib"))
+    for found in distributions(path=[str(ours)]):
+        wheel = found.read_text("WHEEL") or ""
+        takes = SpecifierSet(str(found.metadata.json.get("requires_python", "")))
+        files = found.files or ()
+        if "-none-any" not in wheel or version not in takes or found.read_text("direct_url.json"):
+            continue
+        for file in files:
+            if ".." not in file.parts and "__pycache__" not in file.parts:
+                (packages / file).parent.mkdir(parents=True, exist_ok=True)
+                _link(ours / file, packages / file)
 
 
 def run_tests(python: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
@@ -93,6 +117,13 @@ def _answers(path: Path, version: tuple[int, int]) -> bool:
     )
     major, minor, level = (*done.stdout.split(), "", "", "")[:3]
     return (major, minor, level) == (*map(str, version), "final")
+
+
+def _link(origin: Path, target: Path) -> None:
+    try:
+        os.link(origin, target)
+    except OSError:  # another file system
+        shutil.copy2(origin, target)
 
 
 def _run(*command: str) -> None:
