@@ -24,7 +24,7 @@ from .hints import (
     traffic_fact,
     undated,
 )
-from .judging import Heard, ranks_of, ranks_of_dumps, ranks_of_ras
+from .judging import STOPPED, Heard, ranks_of, ranks_of_dumps, ranks_of_ras
 from .ras.client import RasReply
 from .reported import dump_facts, ras_facts
 from .sentence import sentence
@@ -220,7 +220,7 @@ def _steps(ranks: Sequence[RankStanding], verdict: str) -> Iterator[str]:
         if rank.trouble is None or rank.pid is None or "has ended" in rank.trouble:
             continue
         state = None if rank.activity is None else rank.activity.stayed
-        if state == "stopped":
+        if state == "stopped" or rank.trouble == STOPPED:
             yield f"kill -CONT {rank.pid}"
         elif state == "disk sleep":
             yield shlex.join(("sudo", "cat", f"/proc/{rank.pid}/stack"))

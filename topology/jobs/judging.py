@@ -21,6 +21,7 @@ from .words import spoken
 
 CAUSE, BEHIND, FOLLOWS = "cause", "behind", "follows"
 """What a trouble tells: why others wait; only that the rank is behind; that another one failed."""
+STOPPED = "is stopped (T)"
 Told = tuple[str, str, str]
 """What is wrong, where that is from, and what it tells."""
 
@@ -118,7 +119,7 @@ def _rank(user: GpuUser, machine: Machine, readings: Readings, heard: Heard) -> 
 def _state(user: GpuUser, found: Activity | None, *, twice: bool) -> Told | None:
     state = found.stayed if found is not None else None if twice else user.reading.state
     if state == "stopped":
-        return "is stopped (T)", PROC, CAUSE
+        return STOPPED, PROC, CAUSE
     if state == "zombie" or user.reading.state == "zombie":
         return ZOMBIE, PROC, CAUSE
     if state == "disk sleep" and found is not None and found.asleep:

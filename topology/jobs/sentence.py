@@ -55,12 +55,11 @@ def sentence(
         return f"{head}, {text} ({group.name})", HANGS if group.waiting else FAULTY
     if guilty:
         alone = all(rank.trouble is not None for rank in ranks)
-        rest = "" if ras or alone else f"; in what the others are is not known: {silence}"
+        rest = "" if ras or alone else f"; what the others are in is not known: {silence}"
         return f"{head}, {named}{rest}", FAULTY
     if waiting is not None and waiting[2] == RECORDER:
         number, what, _ = waiting
-        verb = "waited" if number == 1 else "all waited"
-        return f"{head}, {number} {verb} in {what} when the dump was written", HANGS
+        return f"{head}, {number} waited in {what} when the dump was written", HANGS
     said, verdict = _quiet(head, ras, silence)
     if costs and verdict == RUNS:
         return f"{said}; but {costs[0]}", verdict

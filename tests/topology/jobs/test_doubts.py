@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from gputop.topology.jobs.asking import answer, of_files
 from gputop.topology.jobs.flight.dump import parse as parse_dump
@@ -120,3 +121,14 @@ def test_processes_that_ras_does_not_name_are_not_said_to_be_off_the_gpus(
     named, other = answer(snapshot, activities(), ras, asked=True, replies=(reply,)).jobs
     assert "whether they wait is not known: RAS names none of its processes" in named.sentence
     assert "names none, so it may be a job named here too" in other.unknown[0]
+
+
+def test_the_next_step_for_a_stopped_rank_of_a_recorded_node(snapshot: NodeSnapshot) -> None:
+    processes = [
+        replace(each, state="stopped") if each.pid == 41002 else each
+        for each in snapshot.readings.processes
+    ]
+    readings = replace(snapshot.readings, processes=tuple(processes))
+    job = told(replace(snapshot, readings=readings), {}, (), recorded=True)
+    assert "is stopped (T)" in job.sentence
+    assert job.steps == ("kill -CONT 41002",)

@@ -80,7 +80,7 @@ def test_a_stopped_rank_without_ras_is_a_fault_and_the_rest_is_unknown(
 ) -> None:
     job = told(snapshot, activities(p41002="stopped"), ())
     assert job.verdict == FAULTY
-    assert "is stopped (T); in what the others are is not known: RAS was not asked" in job.sentence
+    assert "is stopped (T); what the others are in is not known: RAS was not asked" in job.sentence
 
 
 def test_a_rank_that_loops_before_its_collective(snapshot: NodeSnapshot) -> None:
