@@ -12,24 +12,31 @@ from gputop.topology.expectation.reference import UnknownReferenceError, named, 
 from gputop.topology.hardware.specs import table
 from gputop.topology.recorded.demos import demo
 from gputop.topology.recorded.load import load
+from tests.tables import hold
 
 from ...support.rule_cases import base, diagnosed, edited, ids
 
 NODES = table("nodes")["node"]
 
 
-@pytest.mark.parametrize("name", names())
-def test_every_node_is_found_by_its_name(name: str) -> None:
+def _every_node_is_found_by_its_name(name: str) -> None:
     found = named(name)
     assert found.name in NODES
     assert named(found.name).name == found.name
     assert found.gpus == NODES[found.name]["gpus"]
 
 
-@pytest.mark.parametrize("node", NODES)
-def test_every_alias_is_the_node_or_a_node_of_that_name(node: str) -> None:
+def test_every_node_is_found_by_its_name() -> None:
+    hold(_every_node_is_found_by_its_name, names())
+
+
+def _every_alias_is_the_node_or_a_node_of_that_name(node: str) -> None:
     for alias in NODES[node].get("aliases", ()):
         assert named(alias.upper()).name == node
+
+
+def test_every_alias_is_the_node_or_a_node_of_that_name() -> None:
+    hold(_every_alias_is_the_node_or_a_node_of_that_name, NODES)
 
 
 @pytest.mark.parametrize(
@@ -70,12 +77,15 @@ def test_what_no_source_confirms_is_not_compared() -> None:
     assert named("aws-p3.16xlarge").letters(0, 1, 8) is None
 
 
-@pytest.mark.parametrize("node", NODES)
-def test_what_no_source_confirms_is_said_in_words(node: str) -> None:
+def _what_no_source_confirms_is_said_in_words(node: str) -> None:
     keys = NODES[node].get("unconfirmed", ())
     assert set(keys) <= NODES[node].keys()
     assert bool(named(node).unconfirmed) == bool(keys)
     assert "recalled" not in NODES[node]["source"] or keys
+
+
+def test_what_no_source_confirms_is_said_in_words() -> None:
+    hold(_what_no_source_confirms_is_said_in_words, NODES)
 
 
 def test_letters_of_a_mesh() -> None:
@@ -159,12 +169,15 @@ def test_a_name_out_of_a_list_of_pci_ids_is_no_other_model() -> None:
 SIZE = re.compile(r"\((\d+) GPUs?\)")
 
 
-@pytest.mark.parametrize("node", NODES)
-def test_an_alias_names_no_size_with_another_number_of_gpus(node: str) -> None:
+def _an_alias_names_no_size_with_another_number_of_gpus(node: str) -> None:
     """Else half a node is reported as a whole one that lost GPUs."""
     for alias in NODES[node].get("aliases", ()):
         said = SIZE.search(alias)
         assert said is None or int(said[1]) == NODES[node]["gpus"]
+
+
+def test_an_alias_names_no_size_with_another_number_of_gpus() -> None:
+    hold(_an_alias_names_no_size_with_another_number_of_gpus, NODES)
 
 
 def board(count: int, links: str) -> str:

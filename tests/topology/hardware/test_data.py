@@ -16,6 +16,7 @@ from gputop.topology.wiring.wires import (
     PCIE_GTS,
     pcie_wire,
 )
+from tests.tables import hold
 
 SKUS: dict[str, Any] = table("specs")["sku"]
 NODES: dict[str, Any] = table("nodes")["node"]
@@ -28,8 +29,7 @@ def test_no_internal_file_is_named() -> None:
         assert not re.search(r"\bseed|[0-9a-f]{16}\.txt|/home/|/root/|captures", text), path.name
 
 
-@pytest.mark.parametrize("name", SKUS)
-def test_links_of_a_model_add_up(name: str) -> None:
+def _links_of_a_model_add_up(name: str) -> None:
     sku = SKUS[name]
     count, each = sku.get("link_count"), sku.get("link_gbps_per_direction_each")
     total, pair = sku.get("link_total_gbps_per_direction"), sku.get("p2p_pair_gbps_per_direction")
@@ -44,8 +44,11 @@ def test_links_of_a_model_add_up(name: str) -> None:
     assert sku["fabric"] in {"switched", "point_to_point", "bridge", "none"}
 
 
-@pytest.mark.parametrize("name", SKUS)
-def test_a_model_says_where_its_figures_come_from(name: str) -> None:
+def test_links_of_a_model_add_up() -> None:
+    hold(_links_of_a_model_add_up, SKUS)
+
+
+def _a_model_says_where_its_figures_come_from(name: str) -> None:
     sku, sources = SKUS[name], table("specs")["sources"]
     assert sku["source"]
     assert (
@@ -58,8 +61,11 @@ def test_a_model_says_where_its_figures_come_from(name: str) -> None:
             assert entry["measured"] / entry["peak"] == pytest.approx(entry["fraction"], abs=0.002)
 
 
-@pytest.mark.parametrize("name", SKUS)
-def test_link_rates_are_those_of_the_generation(name: str) -> None:
+def test_a_model_says_where_its_figures_come_from() -> None:
+    hold(_a_model_says_where_its_figures_come_from, SKUS)
+
+
+def _link_rates_are_those_of_the_generation(name: str) -> None:
     sku = SKUS[name]
     generation = re.fullmatch(r"nvlink(\d)", sku["link_kind"])
     each = sku.get("link_gbps_per_direction_each")
@@ -70,15 +76,21 @@ def test_link_rates_are_those_of_the_generation(name: str) -> None:
     assert sku["link_count"] <= known["max_links"]
 
 
-@pytest.mark.parametrize("name", SKUS)
-def test_patterns_of_names_are_anchored(name: str) -> None:
+def test_link_rates_are_those_of_the_generation() -> None:
+    hold(_link_rates_are_those_of_the_generation, SKUS)
+
+
+def _patterns_of_names_are_anchored(name: str) -> None:
     for pattern in SKUS[name]["name_patterns"]:
         assert pattern.endswith("$")
         re.compile(pattern)
 
 
-@pytest.mark.parametrize("name", NODES)
-def test_a_node_is_made_of_known_parts(name: str) -> None:
+def test_patterns_of_names_are_anchored() -> None:
+    hold(_patterns_of_names_are_anchored, SKUS)
+
+
+def _a_node_is_made_of_known_parts(name: str) -> None:
     node = NODES[name]
     assert all(sku in SKUS for sku in node["sku"])
     if "nics" in node and "nic_gbit" in node and "network_gbps" in node:
@@ -93,6 +105,10 @@ def test_a_node_is_made_of_known_parts(name: str) -> None:
     per_switch = node.get("links_per_gpu_per_switch")
     if per_switch is not None:
         assert sum(per_switch) == node["links_per_gpu"]
+
+
+def test_a_node_is_made_of_known_parts() -> None:
+    hold(_a_node_is_made_of_known_parts, NODES)
 
 
 def test_rates_in_code_are_those_of_the_table() -> None:

@@ -10,6 +10,7 @@ from gputop.topology.flags.values.values import READERS, ignored, read_value, un
 from gputop.topology.model.variable_names import NAMES, PREFIXES, listed
 from gputop.topology.model.versions import numbers
 from gputop.topology.nccl.prediction import Library
+from tests.tables import hold
 
 NCCL = Library(name="nccl", version="2.28.9")
 GROUPS = {"nccl", "rccl", "rocm", "cuda", "pytorch", "efa"}
@@ -28,8 +29,7 @@ def test_no_name_is_there_twice() -> None:
     assert len(names) == len(set(names))
 
 
-@pytest.mark.parametrize("flag", FLAGS, ids=lambda flag: flag.name)
-def test_an_entry_is_whole(flag: Flag) -> None:
+def _an_entry_is_whole(flag: Flag) -> None:
     assert flag.type in READERS
     assert flag.kind in KINDS
     for text in (flag.values, flag.default, flag.source, flag.subject):
@@ -45,14 +45,21 @@ def test_an_entry_is_whole(flag: Flag) -> None:
         assert flag.options
 
 
-@pytest.mark.parametrize("flag", [f for f in FLAGS if f.tries], ids=lambda flag: flag.name)
-def test_what_is_worth_trying_counts(flag: Flag) -> None:
+def test_an_entry_is_whole() -> None:
+    hold(_an_entry_is_whole, FLAGS, lambda flag: flag.name)
+
+
+def _what_is_worth_trying_counts(flag: Flag) -> None:
     if unread(flag, NCCL):
         return
     for value in flag.tries:
         reading = read_value(flag, value, NCCL)
         assert not reading.fatal, value
         assert not reading.ignored, value
+
+
+def test_what_is_worth_trying_counts() -> None:
+    hold(_what_is_worth_trying_counts, [f for f in FLAGS if f.tries], lambda flag: flag.name)
 
 
 def test_every_name_may_be_shown_and_nothing_else_is_listed() -> None:

@@ -20,13 +20,13 @@ from gputop.topology.flags.account.account import account
 from gputop.topology.flags.catalogue.catalogue import catalogue
 from gputop.topology.flags.what_if.study import Study
 from gputop.topology.hardware.words import words_of
-from gputop.topology.model.machine import Gpu
 from gputop.topology.node import Node
 from gputop.topology.recorded.feeds import DemoFeed
 from gputop.topology.recorded.load import load as load_files
 from gputop.topology.report import Report
 from tests.support.app import SIZES, demo_report, give, picture, press
 from tests.support.mixed_made import mixed_report
+from tests.tables import hold
 
 NVIDIAS = frozenset(rule.id for rule in load() if rule.vendor == "nvidia")
 AMDS = frozenset(rule.id for rule in load() if rule.vendor == "amd")
@@ -126,25 +126,20 @@ def test_a_mixed_node_is_asked_about_both() -> None:
     assert {*found.unexamined, *found.examined} >= NVIDIAS | AMDS
 
 
-@pytest.fixture(scope="module")
-def boards() -> list[tuple[Gpu, ...]]:
-    """GPUs of AMD and of NVIDIA."""
-    return [DemoFeed(name).at(0).machine.gpus for name in ("mi300x-8", "hgx-h100-8")]
+def test_what_would_disprove_a_finding_is_asked_of_the_vendors_tool() -> None:
+    amds, nvidias = (DemoFeed(name).at(0).machine.gpus for name in ("mi300x-8", "hgx-h100-8"))
 
+    def asked(rule: Rule) -> None:
+        if rule.vendor != "nvidia":
+            assert "nvidia-smi" not in rule.disproof_for(amds, words_of(amds))
+        if rule.vendor != "amd":
+            assert "amd-smi" not in rule.disproof_for(nvidias, words_of(nvidias))
+        assert rule.vendor in ("", "nvidia", "amd")
+        # Without need it would be text that nobody reads.
+        assert not rule.disproof_by or "`nvidia-smi" in rule.disproof
+        assert bool(rule.asked) == ("{asked}" in rule.disproof)
 
-@pytest.mark.parametrize("rule", load(), ids=lambda rule: rule.id)
-def test_what_would_disprove_a_finding_is_asked_of_the_vendors_tool(
-    rule: Rule, boards: list[tuple[Gpu, ...]]
-) -> None:
-    amds, nvidias = boards
-    if rule.vendor != "nvidia":
-        assert "nvidia-smi" not in rule.disproof_for(amds, words_of(amds))
-    if rule.vendor != "amd":
-        assert "amd-smi" not in rule.disproof_for(nvidias, words_of(nvidias))
-    assert rule.vendor in ("", "nvidia", "amd")
-    # Without need it would be text that nobody reads.
-    assert not rule.disproof_by or "`nvidia-smi" in rule.disproof
-    assert bool(rule.asked) == ("{asked}" in rule.disproof)
+    hold(asked, load(), lambda rule: rule.id)
 
 
 def facts_of(demo: str) -> dict[str, str]:
