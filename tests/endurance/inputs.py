@@ -44,6 +44,16 @@ _READERS: tuple[tuple[str, ...], ...] = (
     ("snapshot", "--redact"),
 )
 _LOG_READERS = (("log",), ("log", "--json"))
+_FOLDERS = ("folder", "dumps", "fleet", "pairs")
+"""Formats whose input is the folder itself."""
+_FLEET_READERS = (
+    *(("fleet", PLACE, *more) for more in ((), ("-v",), ("--json",), ("--nodes", "g[1-9]"))),
+    ("fleet", PLACE, "--since", PLACE),
+)
+_PLAN_READERS = tuple(
+    ("fleet", "plan", PLACE, *more)
+    for more in ((), ("--json",), ("--format", "sbatch"), ("--pairs", "random"), ("--scale",))
+)
 _REFERENCES = ("--expect", "--since")
 _JUDGED = ("hgx-h100-8", "sick-h100-8", "mi300x-8", "pcie-l40s-8")
 
@@ -66,7 +76,7 @@ class MutatedInput:
         folder.mkdir(parents=True)
         for name, content in self.files.items():
             (folder / name).write_bytes(content)
-        return folder if self.form == "folder" else folder / next(iter(self.files))
+        return folder if self.form in _FOLDERS else folder / next(iter(self.files))
 
     def arguments(self, place: Path) -> list[str]:
         """The command line with the path in its place."""
@@ -137,6 +147,14 @@ def _command(
         case "log" | "log-gz":
             node = rolls.choice((("--demo", "hgx-h100-8"), ("--demo", "mi250x-8"), (), ()))
             return (*rolls.choice(_LOG_READERS), PLACE, *node)
+        case "dumps":
+            return rolls.choice(
+                (*((*words, PLACE) for words in _LOG_READERS), ("jobs", "--from", PLACE))
+            )
+        case "fleet":
+            return rolls.choice(_FLEET_READERS)
+        case "pairs":
+            return rolls.choice((*_PLAN_READERS, *_FLEET_READERS[:3]))
         case "pasted" if rolls.random() < 0.5:
             return (*rolls.choice(_LOG_READERS), PLACE)
         case "policy":

@@ -23,6 +23,8 @@ EXITS = {
     "flags": (0, 3),
     "check": (0, 1, 2, 3),
     "log": (0, 3),
+    "jobs": (0, 3),
+    "fleet": (0, 1, 2, 3),
 }
 """Command -> its exit codes for a file that can be opened. 64 of `explain`: no such rank."""
 WRONG_USAGE = 64

@@ -132,7 +132,13 @@ def _warm_up(only: str) -> None:
 
 def _read_one(form: str, folder: Path) -> None:
     sound = originals(form)[0]
-    command = ("log", PLACE) if form.startswith("log") else ("snapshot", "--from", PLACE)
+    command = {
+        "log": ("log", PLACE),
+        "log-gz": ("log", PLACE),
+        "dumps": ("log", PLACE),
+        "fleet": ("fleet", PLACE),
+        "pairs": ("fleet", "plan", PLACE),
+    }.get(form, ("snapshot", "--from", PLACE))
     made = MutatedInput(0, form, sound.name, "", command, sound.files)
     printed(made.arguments(made.write(folder)))
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gzip
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from tests.bench.fleet_made import node, slower
 from tests.outputs.recording import MOMENTS
 from tests.outputs.running import printed
 from tests.support.places import RECORDINGS
@@ -131,6 +133,43 @@ def _settings() -> Iterator[Original]:
         yield Original(name, {name: value})
 
 
+def _dumps() -> Iterator[Original]:
+    """Dumps of PyTorch's flight recorder, of all ranks."""
+    paths = sorted((RECORDINGS / "flight").iterdir())
+    yield Original("flight", {path.name: path.read_bytes() for path in paths})
+
+
+def _fleets() -> Iterator[Original]:
+    """Checks of some nodes, one of them sick, and what other programs wrote beside them."""
+    made = [node(f"g{number}") for number in range(1, 7)]
+    made[2] = slower(made[2], "gemm gemm bf16", 0.2)
+    files = {f"{one['node']}.json": json.dumps(one).encode() for one in made}
+    yield Original("checks", files)
+    log = RECORDINGS / "nccl-logs" / "h200-default.log.gz"
+    few = dict(list(files.items())[:3])
+    yield Original("checks and a log", {**few, "g9.log": gzip.decompress(log.read_bytes())})
+
+
+def _pair_results() -> Iterator[Original]:
+    """A plan and the results of its pairs."""
+    hosts = [f"g{number}" for number in range(1, 17)]
+    pairs = [{"a": one, "b": other} for one, other in zip(hosts[::2], hosts[1::2], strict=True)]
+    plan = {"schema": "gputop.fleet-plan/1", "round": 1, "hosts": "g[1-16]", "pairs": pairs}
+    files = {"plan-1.json": json.dumps(plan).encode()}
+    for number, pair in enumerate(pairs):
+        flows = [
+            {"what": "send_recv", "rail": rail, "from": pair["a"], "to": pair["b"],
+             "bytes": 1 << 26, "gbs": 48.5 - number / 10}
+            for rail in range(4)
+        ]  # fmt: skip
+        answer = {
+            "schema": "gputop.net/1", "hosts": list(pair.values()), "status": "finished",
+            "round": 1, "taken_at": 1_700_000_000.0 + number, "results": flows,
+        }  # fmt: skip
+        files[f"net-1-{number}.json"] = json.dumps(answer).encode()
+    yield Original("pairs", files)
+
+
 _FINDERS: dict[str, Callable[[], Iterator[Original]]] = {
     "snapshot": _snapshots,
     "check-file": _checks,
@@ -147,6 +186,9 @@ _FINDERS: dict[str, Callable[[], Iterator[Original]]] = {
     "folder": _folders,
     "log": _unpacked_logs,
     "log-gz": _recorded("*-logs/*.log.gz", "nccl-probe/*.log.gz"),
+    "dumps": _dumps,
+    "fleet": _fleets,
+    "pairs": _pair_results,
     "policy": _policies,
     "setting": _settings,
     "reference": _snapshots,
