@@ -13,7 +13,9 @@ from .inputs import CAPTURES, HERE, Input, inputs
 from .running import printed
 
 NO_INPUT = Input("plain", "plain", ())
-MOMENTS = re.compile(r'("(?:taken_at|started_at|boot_time|written_at|elapsed_seconds)": )[0-9.e+-]+')
+MOMENTS = re.compile(
+    r'("(?:taken_at|started_at|boot_time|written_at|elapsed_seconds)": )[0-9.e+-]+'
+)
 """When a demo was read, and how long that took: what differs between two runs of one program."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from gputop.commands.options import json_option, say_problems, source_options
-from gputop.exits import USAGE, Exit
+from gputop.exits import CANNOT_TELL, USAGE, Exit
 from gputop.pages.jobs.document import document
 from gputop.pages.jobs.text import lines
 from gputop.reading import check_sources, read_snapshot
@@ -65,7 +65,9 @@ def _answer(
         for path, why in found.refused:
             say(f"{path}: {why}")
         if not others and not found.dumps:
-            raise Exit(f"no dump of a flight recorder in {', '.join(sources)}", USAGE)
+            # A dump that is cut off is a file that cannot be used, not a wrong path.
+            code = CANNOT_TELL if found.refused else USAGE
+            raise Exit(f"no dump of a flight recorder in {', '.join(sources)}", code)
         snapshot = read_snapshot(others, None) if others else None
         return snapshot, of_files(snapshot, found)
     here = read_snapshot((), demo)

@@ -122,7 +122,8 @@ def judge(
     unjudged = sum(one.unjudged for one in judged)
     undecided = bool(doubts)
     if unjudged:
-        doubts.append(f"{unjudged} figures have too few equals to be judged")
+        many = "1 figure has" if unjudged == 1 else f"{unjudged} figures have"
+        doubts.append(f"{many} too few equals to be judged")
     return Judgements(looks=judged, norms=norms, doubts=tuple(doubts), undecided=undecided)
 
 

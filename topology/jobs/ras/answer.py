@@ -117,7 +117,8 @@ def parse(data: bytes) -> RasAnswer:
             for entry in raw["communicators"][:LIMIT_COMMUNICATORS]
             if (found := _communicator(entry)) is not None
         ),
-        seconds=float(seconds) if isinstance(seconds, float | int) else None,
+        # Neither NaN, which Python's reader takes for JSON, nor more than a float holds.
+        seconds=float(seconds) if isinstance(seconds, float | int) and 0 <= seconds < 1e9 else None,
         timeouts=_whole(ras.get("timeouts_count")),
     )
 

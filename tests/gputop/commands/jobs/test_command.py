@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from gputop.exits import USAGE
+from gputop.exits import CANNOT_TELL, USAGE
 from tests.support.command import gputop_here
 from tests.topology.jobs.flight.test_compare import REAL
 
@@ -37,7 +37,7 @@ def test_a_dump_that_would_run_something_is_refused_in_one_line(tmp_path: Path) 
     hostile = tmp_path / "trace_0"
     hostile.write_bytes(b"\x80\x02}X\x07\x00\x00\x00entriescos\nsystem\nX\x02\x00\x00\x00id\x85R.")
     done = gputop_here("jobs", "--from", str(hostile))
-    assert done.returncode == USAGE
+    assert done.returncode == CANNOT_TELL
     assert "is not among those of plain data" in done.stderr
     assert "Traceback" not in done.stderr
 

@@ -25,6 +25,12 @@ def test_fields_of_another_kind_are_left_out() -> None:
     assert (only.pid, only.host, only.state, only.counts) == (None, None, None, ())
 
 
+@pytest.mark.parametrize("seconds", [b"9" * 400, b"NaN", b"-1", b"Infinity", b'"1"'])
+def test_a_time_that_no_clock_has_is_unknown(seconds: bytes) -> None:
+    data = b'{"communicators": [], "ras": {"collection_time_sec": ' + seconds + b"}}"
+    assert parse(data).seconds is None
+
+
 @pytest.mark.parametrize("data", [b"", b"[]", b"[" * 100_000, b'{"communicators": {}}', b"\xff{"])
 def test_what_is_no_answer(data: bytes) -> None:
     with pytest.raises(RasError):
