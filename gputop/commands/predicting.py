@@ -31,8 +31,8 @@ def predicting_options(command: Callable[..., Any]) -> Callable[..., Any]:
         metavar="VERSION",
         shell_complete=completing("versions"),
         default=None,
-        help="Library to predict: 2.28.9, nccl-2.28.9 or rccl-2.21.5; by default what is "
-        "installed.",
+        help="Library to predict: nccl-2.28.9, rccl-2.21.5, or 2.28.9 of the library for these "
+        "GPUs; by default what is installed.",
     )(command)
     return click.option(
         "--gpus",

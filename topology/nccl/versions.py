@@ -204,6 +204,13 @@ def version_for(name: str) -> tuple[Version, str | None]:
     return found, f"no rules for {title} {number}: those of {found.number}, the nearest {side}"
 
 
+def asked_for(name: str, machine: Machine) -> str:
+    """A version with its library: a bare number, as "2.28.9", is one of the node's library."""
+    match = NAME.fullmatch(name.strip().lower())
+    bare = match is not None and match[1] is None
+    return f"{preferred(machine)[0][:4]}-{name.strip()}" if bare else name
+
+
 def preferred(machine: Machine) -> tuple[str, str | None]:
     """The version that fits a node: installed, else by what the node is; and the assumption."""
     software = machine.software

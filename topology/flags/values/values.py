@@ -35,6 +35,9 @@ SPOKEN = ("NCCL_SET_THREAD_NAME", "NCCL_WARN_ENABLE_DEBUG_INFO", "NCCL_PARAM_DUM
 
 POSITIVE = ("NCCL_MIN_CTAS", "NCCL_MAX_CTAS", "NCCL_NVLS_NCHANNELS", "NCCL_NCHANNELS_PER_NET_PEER")
 """Variables that are ignored when they are 0 or less (init.cc:envConfigOverride)."""
+NVLS_CHANNELS, NVLS_ZERO_CHOOSES, NOT_GIVEN = "NCCL_NVLS_NCHANNELS", (2, 27, 3), -2
+"""Before this version only -2 was ignored, and less than the fewest channels counted as those
+(transport/nvls.cc:ncclNvlsInit)."""
 
 CAPPED = (
     "NCCL_MIN_CTAS",
@@ -157,6 +160,9 @@ def _integer(flag: Flag, text: str, library: Library) -> Reading:
         return skipped("out of range, the default holds")
     notes = _notes(flag, text, value, used)
     if flag.name in POSITIVE and value <= 0:
+        older = library.name == "nccl" and numbers(library.version) < NVLS_ZERO_CHOOSES
+        if flag.name == NVLS_CHANNELS and older and value != NOT_GIVEN:
+            return Reading(effective="1", why="0 and less counts as 1, or as NCCL_MIN_CTAS")
         return skipped("0 and less is ignored")
     if flag.name in THREADS:
         return _threads(value, *THREADS[flag.name])

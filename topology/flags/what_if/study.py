@@ -11,7 +11,7 @@ from ...nccl.decide.predict import NoGpusError, predict
 from ...nccl.decide.standing import Standing
 from ...nccl.prediction import NO_NVLS, Library, Prediction
 from ...nccl.settings import Settings
-from ...nccl.versions import preferred, version_for
+from ...nccl.versions import asked_for, preferred, version_for
 from ..catalogue.catalogue import Flag
 from .changes import Changes
 from .whatif import Comparison, compare
@@ -108,7 +108,8 @@ class Study:
 
     def whose(self) -> Library:
         """The library whose rules hold, with or without GPUs."""
-        name = self.library or preferred(self.snapshot.machine)[0]
+        machine = self.snapshot.machine
+        name = asked_for(self.library, machine) if self.library else preferred(machine)[0]
         version, _ = version_for(name)
         return Library(name=version.library, version=name.rpartition("-")[2].lstrip("v"))
 

@@ -13,7 +13,7 @@ from ..system.compute import Computed
 from ..system.domains import views
 from ..system.networks import Network, nets_of, network_of, with_socket_nic, without_other_nics
 from ..system.peers import Grants
-from ..versions import Version, preferred, version_for
+from ..versions import Version, asked_for, preferred, version_for
 from ..xml.bus import NO_TREE
 from .alike import gdr_of, reach_of
 from .distances import Distances
@@ -65,7 +65,9 @@ class Groundwork:
         if isinstance(library, Version):
             self.version, self.asked = library, f"{library.library}-{library.number}"
         else:
-            self.asked, guess = (library, None) if library else preferred(snapshot.machine)
+            machine = snapshot.machine
+            named = (asked_for(library, machine), None) if library else None
+            self.asked, guess = named or preferred(machine)
             self.version, near = version_for(self.asked)
         self._assume(guess, near, remark)
         self.standing = standing
