@@ -10,7 +10,7 @@ import msgspec
 from ..model.versions import numbers
 from .changes import RuleChange, change_of
 from .search.version import SearchVersion, search_version, search_versions
-from .tuning.version import TuningVersion, tuning_version, tuning_versions
+from .tuning.version import RCCL_TUNED, TuningVersion, tuning_version, tuning_versions
 from .versions import OWN, Version, VersionEntry, version_for, versions
 
 GRAPH, SEARCH, TUNING = "graph", "search", "tuning"
@@ -25,7 +25,7 @@ class Behaviour(msgspec.Struct, frozen=True, kw_only=True):
     graph: Version
     search: SearchVersion
     tuning: TuningVersion | None
-    """None for RCCL, whose tuning is not predicted."""
+    """None for RCCL, whose tuning hangs on its number (tuning/rccl.py)."""
 
     @property
     def version(self) -> Version:
@@ -36,6 +36,11 @@ class Behaviour(msgspec.Struct, frozen=True, kw_only=True):
     def name(self) -> str:
         """The version as it was asked for, "nccl-2.28.9"."""
         return f"{self.graph.library}-{self.number}"
+
+    @property
+    def tuned(self) -> bool:
+        """Whether channels and choices by size are predicted."""
+        return self.tuning is not None or self.graph.number in RCCL_TUNED
 
     def tables(self) -> dict[str, VersionEntry]:
         """The entries by table."""

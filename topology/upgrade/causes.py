@@ -10,7 +10,7 @@ import msgspec
 from ..model.versions import numbers
 from ..nccl.behaviour import Behaviour, rules_between
 from ..nccl.changes import RuleChange
-from .units import Key, Unit
+from .units import TUNED, Key, Unit
 
 Units = Mapping[Key, Unit]
 Aspect = Literal["decides", "fields"]
@@ -18,6 +18,7 @@ Question = tuple[Key, Aspect]
 TOGETHER = "several rules of this version, none of them alone"
 
 
+BY_NUMBER = "how it tunes, which is not told rule by rule"
 NOT_SOUGHT = "a rule of this version, which was not sought"
 
 
@@ -98,6 +99,8 @@ class Causes:
         ] or [rule for rule in every if self._matters(question, older, newer, rule, rules[rule][1])]
         if needed:
             return [_cause(since, *rules[rule]) for rule in needed]
+        if question[0][0] in TUNED and self._steps[newer].tuning is None:
+            return [Cause(since=since, rule=BY_NUMBER)]
         fields = tuple(field for _, names in rules for field in names)
         return [Cause(since=since, rule=TOGETHER, fields=fields)] if fields else []
 

@@ -7,7 +7,7 @@ import msgspec
 from ..expectation.cost.cost import PREDICTED, Cost
 from ..expectation.cost.costs import Costs
 from ..flags.what_if.applied import with_changes
-from ..flags.what_if.effects import choice_of, described, named
+from ..flags.what_if.effects import choice_of, described, named, untold
 from ..model.snapshot import NodeSnapshot
 from ..model.units import figure
 from ..nccl.decide.summary import CAPITALS, library_name
@@ -35,6 +35,9 @@ def cost_line(found: Upgrade, snapshot: NodeSnapshot, *, whole: bool) -> str:
         return ""
     if not all(side.choices for side in sides) and not whole:
         return f"{WHAT}: not predicted for {CAPITALS[found.after.library.name]}"
+    silent = [library_name(side) for side in sides if untold(side)]
+    if len(silent) == 1:
+        return f"{WHAT}: not predicted for {silent[0]}"
     costs = [_cost(snapshot, side) if whole else None for side in sides]
     figures = [
         _bus(side) if cost is None else cost.here for cost, side in zip(costs, sides, strict=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..flags.account.whatif_text import has_times, times
+from ..flags.what_if.effects import untold
 from ..model.page import Section
 from ..model.units import sentence
 from ..model.versions import numbers
@@ -174,6 +175,10 @@ def compared(found: Upgrade) -> Iterator[str]:
     ]
     text = f"{', '.join(parts)}: every value that `explain --json` has of them, not the reasons"
     yield sentence(text)
+    silent = [library_name(side) for side in (found.before, found.after) if untold(side)]
+    if silent:
+        which = " and ".join(dict.fromkeys(silent))
+        yield f"Channels, algorithms and times are not known of {which}: they are not compared."
     if found.after.hosts == 1 and RING in found.compared and found.after.nodes == 1:
         yield "Within one host no NIC is used: --nodes 2 compares the NIC of each GPU, too."
 

@@ -13,6 +13,8 @@ PAIRS, NICS, TURNS, DOMAINS = "pairs", "NICs", "NICs of channels", "domains"
 RING, TREE, NVLS = "ring", "tree", "NVLS"
 CHANNELS, ALGORITHMS, VARIABLES, START = "channels", "algorithms", "variables", "start"
 LIMITS, FIGURES = "limits", "figures"
+TUNED = (CHANNELS, ALGORITHMS, FIGURES)
+"""What some versions of RCCL are not predicted in; not compared where one side lacks it."""
 TOPICS = (START, DOMAINS, PAIRS, NICS, TURNS, RING, TREE, NVLS, CHANNELS, ALGORITHMS, VARIABLES)
 """In the order in which they are told."""
 

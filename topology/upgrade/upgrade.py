@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from ..flags.values.predicting import predict_with_flags
+from ..flags.what_if.effects import untold
 from ..flags.what_if.whatif import Comparison, compare
 from ..model.snapshot import NodeSnapshot
 from ..nccl.behaviour import Behaviour, behaviour_of, between
@@ -16,9 +17,22 @@ from ..nccl.prediction import Prediction
 from ..nccl.settings import Settings
 from ..nccl.versions import preferred, version_for
 from .causes import Cause, Causes, Question, Units
-from .units import FIGURES, LIMITS, NICS, PAIRS, TOPICS, TURNS, VARIABLES, Key, Unit, units_of
+from .units import (
+    FIGURES,
+    LIMITS,
+    NICS,
+    PAIRS,
+    TOPICS,
+    TUNED,
+    TURNS,
+    VARIABLES,
+    Key,
+    Unit,
+    units_of,
+)
 from .words import subject_of, words_of
 
+APART = (VARIABLES, *TUNED)
 COMING = (NICS, TURNS)
 """Topics whose pieces decide nothing by being there: NICs in the graph of one host."""
 
@@ -129,9 +143,16 @@ def upgrade(
         for name in (first, second)
     )
     units = _chosen(units_of(before), pair), _chosen(units_of(after), pair)
-    causes = Causes(between(behaviour_of(first), behaviour_of(second)), pieces, figures=figures)
+    steps = between(behaviour_of(first), behaviour_of(second))
+    causes = Causes(steps, pieces, figures=figures)
+    one_sided = untold(before) or untold(after)
+    units = (_told(units[0]), _told(units[1])) if one_sided else units
     questions = _questions(*units)
-    why = causes.of(question for question in questions if question[0][0] != VARIABLES)
+    why = causes.of(question for question in questions if question[0][0] not in APART)
+    asked = [question for question in questions if question[0][0] in TUNED]
+    if asked:
+        tuned = Causes([step for step in steps if step.tuned], pieces, figures=figures)
+        why |= tuned.of(asked)
     return Upgrade(
         comparison=compare(before, after, {}),
         differences=tuple(_grouped(questions, units, why, (before, after))),
@@ -144,6 +165,11 @@ def _chosen(units: Units, pair: tuple[int, int] | None) -> Units:
         return units
     key = (PAIRS, min(pair), max(pair))
     return {key: units[key]} if key in units else {}
+
+
+def _told(side: Units) -> Units:
+    """The pieces without those that hang on the tuning."""
+    return {key: unit for key, unit in side.items() if key[0] not in TUNED}
 
 
 def _questions(before: Units, after: Units) -> list[Question]:

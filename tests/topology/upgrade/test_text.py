@@ -106,3 +106,13 @@ def test_of_an_older_version_the_rules_are_not_there_yet() -> None:
     assert heading(there) == "What changes, and by which rule"
     assert heading(back) == "What changes, and the rule that is not there yet"
     assert {rules for rules, _ in decisions(there)} == {rules for rules, _ in decisions(back)}
+
+
+def test_what_one_version_is_not_followed_in_is_no_change() -> None:
+    found = upgraded("mi300x-8", "rccl-2.26.6", "rccl-2.28.3")
+    assert not {"channels", "algorithms"} & {*found.topics, *found.compared}
+    (compared,) = (one for one in sections(found) if one.title == "Compared")
+    assert (
+        "Channels, algorithms and times are not known of RCCL 2.26.6: they are not compared."
+        in compared.paragraphs
+    )

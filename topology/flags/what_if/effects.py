@@ -118,6 +118,7 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
 def effect_of(before: Prediction, after: Prediction) -> Effect:
     """Collect everything in which `after` differs from `before`."""
     groups = pair_groups(before, after)
+    told = not (untold(before) or untold(after))
     return Effect(
         pairs=groups,
         pairs_changed=sum(len(group.pairs) for group in groups),
@@ -125,10 +126,14 @@ def effect_of(before: Prediction, after: Prediction) -> Effect:
             {_key(pair) for pair in before.pairs} & {_key(pair) for pair in after.pairs}
         ),
         graphs=tuple(_graph_changes(before, after)),
-        channels=(before.coll_channels, after.coll_channels),
-        choices=tuple(_choice_changes(before, after)),
+        channels=(before.coll_channels, after.coll_channels) if told else (None, None),
+        choices=tuple(_choice_changes(before, after)) if told else (),
         times=tuple(
-            TimeChange(bytes=size, before_us=time_of(before, size), after_us=time_of(after, size))
+            TimeChange(
+                bytes=size,
+                before_us=time_of(before, size) if told else None,
+                after_us=time_of(after, size) if told else None,
+            )
             for size in SIZES
         ),
         nodes=(before.nodes, after.nodes),
@@ -136,6 +141,11 @@ def effect_of(before: Prediction, after: Prediction) -> Effect:
         nets=net_changes(before, after),
         failure=(before.failure, after.failure),
     )
+
+
+def untold(prediction: Prediction) -> bool:
+    """Whether it starts, and channels and choices by size are not predicted: of some RCCL."""
+    return prediction.coll_channels is None and not prediction.failure
 
 
 def ranks_of(prediction: Prediction) -> tuple[int, ...]:

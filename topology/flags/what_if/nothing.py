@@ -8,7 +8,7 @@ from ...model.versions import numbers
 from ...nccl.prediction import Prediction
 from ..catalogue.catalogue import Flag
 from ..values.reading import Reading
-from .effects import described
+from .effects import described, untold
 
 NETWORK = ("net", "gdr", "pxn")
 _OF_NETWORKS = ("NCCL_CROSS_NIC", "NCCL_COLLNET_ENABLE")
@@ -34,6 +34,9 @@ def unpredicted(flag: Flag, reading: Reading, before: Prediction) -> str:
 
 def verdict(flag: Flag, reading: Reading, before: Prediction, after: Prediction) -> str:
     """Write a clause for equal predictions: nothing changes, or the effect is not predicted."""
+    if before.choices and untold(after):
+        title = f"{after.library.name.upper()} {after.library.version}"
+        return f"what it does is not predicted: under it the choices of {title} are not followed"
     why = because(flag, reading, before, after)
     if unpredicted(flag, reading, before):
         return f"what it does is not predicted: {why}"

@@ -23,10 +23,9 @@ from ..tuning.rccl import choose as rccl_choose
 from ..tuning.rccl import coll_channels as rccl_channels
 from ..tuning.rccl import rccl_tuning
 from ..tuning.rccl_inputs import RcclInput
-from ..tuning.version import TuningVersion, assumption
+from ..tuning.version import RCCL_TUNED, TuningVersion, assumption
 from ..versions import Version
 
-RCCL_TUNED = ("2.27.7", "2.28.3")
 RCCL_TURNED = (
     "NCCL_ALGO", "NCCL_PROTO", "NCCL_NTHREADS", "NCCL_LL128_NTHREADS", "NCCL_THREAD_THRESHOLDS",
     "NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS", "NCCL_MIN_NRINGS", "NCCL_MAX_NRINGS",

@@ -12,6 +12,8 @@ from ..versions import PathName, VersionEntry, load_table, nearest, versions
 ALGORITHMS = ("TREE", "RING", "COLLNET_DIRECT", "COLLNET_CHAIN", "NVLS", "NVLS_TREE", "PAT")
 PROTOCOLS = ("LL", "LL128", "SIMPLE")
 COLLECTIVES = ("Broadcast", "Reduce", "AllGather", "ReduceScatter", "AllReduce")
+RCCL_TUNED = ("2.27.7", "2.28.3")
+"""RCCL whose channels and picks are followed (rccl.py)."""
 GENERATIONS = ((100, "blackwell"), (90, "hopper"), (80, "ampere"), (0, "volta"))
 """Lowest compute capability x10 of each row of the tables, newest first."""
 

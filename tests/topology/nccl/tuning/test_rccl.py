@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
-from gputop.topology.nccl.decide.timing import RCCL_TUNED, hardware_of, rccl_input_of, timing_of
+from gputop.topology.nccl.decide.timing import hardware_of, rccl_input_of, timing_of
 from gputop.topology.nccl.search.graphs import search_graphs
 from gputop.topology.nccl.settings import Settings
 from gputop.topology.nccl.system.domains import views
 from gputop.topology.nccl.tuning.rccl import PROTOCOLS, choose, coll_channels, rccl_tuning
+from gputop.topology.nccl.tuning.version import RCCL_TUNED
 from gputop.topology.nccl.versions import version_for
 from tests.support.nccl.rccl_cases import FOLDER, file_of, topology
 
