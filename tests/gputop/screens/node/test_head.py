@@ -24,7 +24,7 @@ def judged(name: str) -> Report:
 @pytest.mark.parametrize(
     ("shape", "verdict"),
     [
-        ("hgx-h100-8", "✓ FIT: nothing wrong, 79 checks done, 35 skipped · 1 notice"),
+        ("hgx-h100-8", "✓ FIT: nothing wrong, 80 checks done, 35 skipped · 1 notice"),
         ("sick-h100-8", "▼ SLOW  GPU3: 16 of 18 NVLinks, PCIe x8 of x16"),
         ("sick-mi300x-8", "▼ SLOW  xGMI links are down: GPU2-GPU5"),
     ],
