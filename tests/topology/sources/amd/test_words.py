@@ -62,7 +62,11 @@ SMALL, LARGE = SIZES
 
 @pytest.mark.parametrize(
     ("demo", "size"),
-    [("mi300x-8", LARGE), ("mi250x-8", LARGE), ("sick-mi300x-8", SMALL)],
+    [
+        ("mi300x-8", LARGE),
+        pytest.param("mi250x-8", LARGE, marks=pytest.mark.grid),
+        ("sick-mi300x-8", SMALL),
+    ],
 )
 async def test_screens_of_a_node_of_amds(demo: str, size: tuple[int, int]) -> None:
     async with GpuTop().run_test(size=size) as pilot:
