@@ -16,8 +16,8 @@ from textual.widgets import Input
 from gputop.messages import ProbeState
 from gputop.screens import NAMES
 from gputop.screens.key_line import key_line
+from gputop.screens.room import fit
 from gputop.terminal.clean import clean
-from gputop.terminal.size import TINY_BELOW
 from gputop.widgets.bars import KeyBar, StatusBar, TopBar
 from gputop.widgets.board import Board
 from gputop.widgets.kept_lines import KeptLines, Pane
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from gputop.topology.report import Report
     from gputop.widgets.pair_matrix import PairMatrix
 
-NARROW_BELOW = 110
 MOST_FITTINGS = 4
 """How often one drawing is made again for the room that it gave to its parts: what one part leaves
 changes the room of the next."""
@@ -177,7 +176,7 @@ class View(Screen[None], KeptLines):
 
     def on_mount(self) -> None:
         """Draw what is known at the start."""
-        self._classes_for(self.app.size.width, self.app.size.height)
+        fit(self, self.app.size.width, self.app.size.height)
         self.redraw()
 
     def on_screen_resume(self) -> None:
@@ -198,21 +197,8 @@ class View(Screen[None], KeptLines):
 
     def on_resize(self, event: events.Resize) -> None:
         """Set the classes by which the stylesheet knows how much room there is."""
-        self._classes_for(event.size.width, event.size.height)
+        fit(self, event.size.width, event.size.height)
         self.call_after_refresh(self.redraw)
-
-    def _classes_for(self, width: int, height: int) -> None:
-        self.set_class(width < NARROW_BELOW, "-narrow")
-        tiny = width < TINY_BELOW[0] or height < TINY_BELOW[1]
-        self.set_class(tiny, "-tiny")
-        if tiny:
-            hint = f"{width}×{height} is too small: gputop needs {TINY_BELOW[0]}×{TINY_BELOW[1]}"
-            self.query_one("#tiny", Board).show(
-                tuple(
-                    ((hint[start : start + width], "muted"),)
-                    for start in range(0, len(hint), width)
-                )
-            )
 
     def draw_bars(self) -> None:
         """Update the lines above and below the body."""

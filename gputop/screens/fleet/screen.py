@@ -21,8 +21,8 @@ from gputop.screens.fleet.more import more_lines
 from gputop.screens.fleet.rows import FleetRows
 from gputop.screens.fleet.tab import FleetTab
 from gputop.screens.fleet.tabs import NODES, FleetTabs
+from gputop.screens.room import NARROW_BELOW, fit
 from gputop.terminal.clean import clean
-from gputop.terminal.size import TINY_BELOW
 from gputop.topology.fleet.draining import drains
 from gputop.widgets.bars import HeadLine, KeyBar, StatusBar, TopBar
 from gputop.widgets.board import Board
@@ -32,7 +32,6 @@ from gputop.widgets.named_list import NamedList
 from gputop.widgets.spans import Line
 from gputop.widgets.typed_line import TypedLine
 
-NARROW_BELOW = 110
 LOW_BELOW = 34
 """Lines below which the map takes one row."""
 MAP_ROWS = 3
@@ -75,7 +74,7 @@ class FleetScreen(Screen[None], KeptLines):
 
     def on_mount(self) -> None:
         """Draw what is known at the start."""
-        self._classes_for(self.app.size.width, self.app.size.height)
+        fit(self, self.app.size.width, self.app.size.height)
         self.take_state()
 
     def on_screen_resume(self) -> None:
@@ -84,22 +83,12 @@ class FleetScreen(Screen[None], KeptLines):
 
     def on_resize(self, event: events.Resize) -> None:
         """Set the classes by which the stylesheet knows how much room there is."""
-        self._classes_for(event.size.width, event.size.height)
+        fit(self, event.size.width, event.size.height)
         self.call_after_refresh(self.redraw)
 
     def on_board_room_changed(self) -> None:
         """Draw again once all parts have their room."""
         self.call_after_refresh(self.redraw)
-
-    def _classes_for(self, width: int, height: int) -> None:
-        self.set_class(width < NARROW_BELOW, "-narrow")
-        tiny = width < TINY_BELOW[0] or height < TINY_BELOW[1]
-        self.set_class(tiny, "-tiny")
-        if tiny:
-            hint = f"{width}×{height} is too small: gputop needs {TINY_BELOW[0]}×{TINY_BELOW[1]}"
-            self.query_one("#tiny", Board).show(
-                [((hint[start : start + width], "muted"),) for start in range(0, len(hint), width)]
-            )
 
     def redraw(self) -> None:
         """Draw everything; what has not changed stays."""

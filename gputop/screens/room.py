@@ -1,0 +1,22 @@
+"""How a screen answers to the room that the terminal gives it."""
+
+from __future__ import annotations
+
+from textual.screen import Screen
+
+from gputop.terminal.size import TINY_BELOW
+from gputop.widgets.board import Board
+
+NARROW_BELOW = 110
+"""Columns."""
+
+
+def fit(screen: Screen[None], width: int, height: int) -> None:
+    """Set the classes by which the stylesheet knows the room; a tiny one is said on #tiny."""
+    screen.set_class(width < NARROW_BELOW, "-narrow")
+    tiny = width < TINY_BELOW[0] or height < TINY_BELOW[1]
+    screen.set_class(tiny, "-tiny")
+    if tiny:
+        hint = f"{width}×{height} is too small: gputop needs {TINY_BELOW[0]}×{TINY_BELOW[1]}"
+        parts = (hint[start : start + width] for start in range(0, len(hint), width))
+        screen.query_one("#tiny", Board).show([((part, "muted"),) for part in parts])
