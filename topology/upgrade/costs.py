@@ -13,6 +13,7 @@ from ..model.units import figure
 from ..nccl.decide.summary import CAPITALS, library_name
 from ..nccl.prediction import Prediction
 from ..node import Node
+from .units import ALGORITHMS
 from .upgrade import Upgrade
 
 LARGE_BYTES = 1 << 30
@@ -51,7 +52,7 @@ def cost_line(found: Upgrade, snapshot: NodeSnapshot, *, whole: bool) -> str:
     if kinds.keys() == {PREDICTED}:
         if _moved(*sides):
             remark = "; the model does not ask by which transport bytes go"
-        elif _alike(*sides):
+        elif _alike(*sides) and not {*found.topics} - {ALGORITHMS}:
             remark = "; by the same algorithm on the same channels: only the model's figures differ"
     if abs(after - before) <= SAME * before:
         both = f"{WHAT}: {figure(after)} GB/s with both ({basis})"

@@ -41,7 +41,7 @@ FIGURES_ALONE = {
     DOMAINS: "domain{s}: numbering",
     LIMITS: "limit{s} that the search starts from",
     ALGORITHMS: "size{s} of an all-reduce: its own estimate of the time",
-    FIGURES: "latencies and bandwidths of its tuning model",
+    FIGURES: "figure{s} of its tuning model: latency or bandwidth",
 }
 
 

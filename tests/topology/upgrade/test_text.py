@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
+from gputop.topology.flags.what_if.applied import with_changes
 from gputop.topology.upgrade.causes import Cause
 from gputop.topology.upgrade.costs import cost_line
 from gputop.topology.upgrade.text import answer, because, decisions, heading, sections
@@ -69,6 +72,22 @@ def test_the_cost_says_where_only_the_model_differs() -> None:
         cost_line(found, node, whole=True).split(";")[0]
         == (cost_line(found, node, whole=False).split(";")[0])
     )
+
+
+def test_the_cost_blames_the_model_only_where_no_decision_changes() -> None:
+    node = machine("hgx-h100-8")
+    off = with_changes(node, {"NCCL_P2P_DISABLE": "1"})
+    found = upgrade(off, "nccl-2.27.3", "nccl-2.29.7")
+    assert found.topics == ("channels",)
+    assert cost_line(found, off, whole=True).endswith("% (predicted)")
+
+
+def test_one_figure_alone_is_told_as_one() -> None:
+    found = upgraded("hgx-h100-8", "nccl-2.27.7", "nccl-2.30.7")
+    alone = next(item for item in found.differences if item.topic == "figures")
+    one = replace(found, differences=(replace(alone, pieces=1),))
+    (section,) = (item for item in sections(one) if item.title.startswith("Figures of"))
+    assert section.bullets[0].startswith("1 figure of its tuning model: latency or bandwidth")
 
 
 def test_the_cost_of_other_transports_is_no_promise() -> None:
