@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
+
 from gputop.topology.jobs.activity import Activity
 from gputop.topology.jobs.asking import JobsAnswer, answer
 from gputop.topology.jobs.grouping import GpuUser, jobs
@@ -22,6 +24,8 @@ from gputop.topology.recorded.demos.shape import load
 PROGRAM = "train.py"
 LAUNCHED = 1042
 SECONDS = 0.4
+QUIET = 48.0
+"""For how long RAS would have seen no collective launched; enough for a hang."""
 
 
 def simulated(snapshot: NodeSnapshot, demo: str) -> JobsAnswer:
@@ -38,6 +42,9 @@ def simulated(snapshot: NodeSnapshot, demo: str) -> JobsAnswer:
     second = _reply(snapshot, users, late, LAUNCHED)
     activities = {user.pid: _activity(user) for user in users}
     told = standings([second], [first]) if users else ()
+    told = tuple(
+        msgspec.structs.replace(each, quiet_seconds=QUIET if late else 0.0) for each in told
+    )
     return answer(snapshot, activities, told, asked=True, replies=(second,), seconds=SECONDS)
 
 

@@ -17,8 +17,11 @@ from .concluding import conclude, of_dumps, of_ras
 from .flight.files import FoundDumps, expected, read
 from .grouping import Job, jobs
 from .judging import Heard
+from .matching import match
+from .ras.answer import RasAnswer
 from .ras.client import SECONDS, RasReply, ask
 from .ras.comparing import RasStanding, standings
+from .ras.memory import Memory, quiet, remember
 from .ras.places import RasPlace, places
 from .standing import GONE, ZOMBIE, JobStanding
 from .traffic import CarriedTraffic, TrafficLook, look
@@ -40,6 +43,8 @@ class JobsAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """What NVLink carried between two looks; None where nobody could say."""
     seconds: float | None = None
     """Between the two readings of /proc; None where it was not read twice."""
+    memory: Memory = {}
+    """Since when each communicator stands still, for the next time that is asked."""
 
 
 class Asker:
@@ -68,11 +73,13 @@ def ask_live(
     ras: bool = False,
     wait: float = SECONDS,
     pause: float = PAUSE_SECONDS,
+    memory: Memory | None = None,
     asker: Asker | None = None,
 ) -> JobsAnswer:
     """Read /proc twice, look for dumps, and with `ras` ask NCCL's service twice.
 
-    `wait`: seconds for each place of RAS and each time.
+    `wait`: seconds for each place of RAS and each time; `pause`: from the first look to the
+    second; `memory`: of the answer before, so that standing still since then is known.
     """
     by = asker or Asker()
     found = jobs(snapshot)
@@ -88,18 +95,24 @@ def ask_live(
         told = [(pid, dict(variables(by.tree, pid) or ())) for pid in pids]
         asked = places(told)
         earlier = tuple(by.ras(place, wait) for place in asked)
+    seen = remember(memory or {}, _told(earlier), by.clock())
     by.sleep(max(pause - (by.clock() - began), 0.0))
     second = glance(by.tree, pids, by.clock, limited)
     after = None if before is None else by.traffic(linked)
     if ras:
         # One that gave no answer in time is not waited for again.
         replies = tuple(by.ras(reply.place, wait) if reply.answers else reply for reply in earlier)
+    seen, now = remember(seen, _told(replies), by.clock()), by.clock()
+    standing = tuple(
+        msgspec.structs.replace(each, quiet_seconds=quiet(seen, each.communicator.name, now))
+        for each in standings(replies, earlier)
+    )
     activities = between(by.tree, first, second)
     dumps = _dumps(found, activities)
     return answer(
         snapshot,
         activities,
-        standings(replies, earlier),
+        standing,
         dumps=dumps,
         replies=replies,
         asked=ras,
@@ -107,7 +120,12 @@ def ask_live(
         traffic=carried_between(before, after),
         now=by.now(),
         seconds=by.clock() - began if second else None,
+        memory=seen,
     )
+
+
+def _told(replies: Sequence[RasReply]) -> tuple[RasAnswer, ...]:
+    return tuple(each for reply in replies for each in reply.answers)
 
 
 def answer(
@@ -121,6 +139,7 @@ def answer(
     tree: Tree | None = None,
     traffic: CarriedTraffic | None = None,
     seconds: float | None = None,
+    memory: Memory | None = None,
     recorded: bool = False,
     now: float | None = None,
 ) -> JobsAnswer:
@@ -130,17 +149,18 @@ def answer(
     """
     found = jobs(snapshot)
     kept = dumps or FoundDumps()
-    ended = {} if tree is None else _ended(ras, tree)
+    given = _told(replies)
+    matched = match(found, ras, given)
+    ended = {} if tree is None else _ended(ras, given, tree)
     told: list[JobStanding] = []
-    matched: set[int] = set()
-    for job in found:
-        pids = {user.pid for user in job.processes}
-        own = tuple(each for each in ras if each.pids & pids)
-        matched |= {id(each) for each in own}
+    for number, job in enumerate(found):
         heard = Heard(
             activities=activities,
             ended=ended,
-            ras=own,
+            ras=matched.jobs[number],
+            silent=tuple(lost for each in matched.answers[number] for lost in each.silent),
+            world=job.world_size,
+            assumed=matched.assumed[number],
             twice=bool(activities),
             traffic=traffic,
         )
@@ -156,9 +176,9 @@ def answer(
                 now=now,
             )
         )
-    rest = tuple(each for each in ras if id(each) not in matched)
-    if rest:
-        told.append(of_ras(snapshot, Heard(activities=activities, ended=ended, ras=rest)))
+    if matched.rest:
+        rest = Heard(activities=activities, ended=ended, ras=matched.rest)
+        told.append(of_ras(snapshot, rest))
     return JobsAnswer(
         jobs=tuple(told),
         ras=replies,
@@ -166,6 +186,7 @@ def answer(
         dumps=kept,
         traffic=traffic,
         seconds=seconds,
+        memory=memory or {},
     )
 
 
@@ -176,13 +197,19 @@ def of_files(snapshot: NodeSnapshot | None, dumps: FoundDumps) -> JobsAnswer:
     return JobsAnswer(jobs=(*told, *(() if by_dumps is None else (by_dumps,))), dumps=dumps)
 
 
-def _ended(ras: Sequence[RasStanding], tree: Tree) -> dict[int, str]:
-    """PIDs of missing ranks whose processes have ended, where a sister's PID is one here."""
+def _ended(ras: Sequence[RasStanding], answers: Sequence[RasAnswer], tree: Tree) -> dict[int, str]:
+    """PIDs of missing ranks whose processes have ended, where a sister's PID is one here.
+
+    Of a text, which may name no sister, where a process here gave the answer and no other host is
+    in the job.
+    """
     gone: dict[int, str] = {}
-    for each in ras:
-        here = {rank.host for rank in each.communicator.ranks if _there(tree, rank.pid)}
-        for lost in each.communicator.missing:
-            if lost.pid is None or lost.host not in here:
+    told = [(each.communicator.ranks, each.communicator.missing, each.answer) for each in ras]
+    for ranks, missing, answer in (*told, *(((), each.silent, each) for each in answers)):
+        here = {rank.host for rank in ranks if _there(tree, rank.pid)}
+        alone = answer is not None and answer.speaker is not None and _one_node(answer)
+        for lost in missing:
+            if lost.pid is None or (lost.host not in here and not alone):
                 continue
             if not _there(tree, lost.pid):
                 gone[lost.pid] = GONE
@@ -196,6 +223,10 @@ def _linked(snapshot: NodeSnapshot, found: Sequence[Job]) -> tuple[str, ...]:
     wanted = {address for job in found if len(job.gpus) > 1 for address in job.gpus}
     vendors = {gpu.address: gpu.vendor for gpu in snapshot.machine.gpus}
     return tuple(sorted(each for each in wanted if vendors.get(each) == NVIDIA.id))
+
+
+def _one_node(answer: RasAnswer) -> bool:
+    return answer.job is not None and answer.job.nodes == 1
 
 
 def _there(tree: Tree, pid: int | None) -> bool:

@@ -27,8 +27,8 @@ from .hints import (
 from .judging import STOPPED, Heard, ranks_of, ranks_of_dumps, ranks_of_ras
 from .ras.client import RasReply
 from .reported import dump_facts, ras_facts
-from .sentence import sentence
-from .standing import BAD, HANGS, NOTE, RUNS, JobFact, JobStanding, RankStanding
+from .sentence import quiet_seconds, sentence
+from .standing import BAD, HANGS, NOTE, RUNS, WAITS, JobFact, JobStanding, RankStanding
 from .words import counted
 
 MOST_STEPS = 6
@@ -101,6 +101,7 @@ def conclude(
         unknown=(*slow_or_stuck(ranks, verdict), *_unknown(job, heard, found, silence, replies)),
         job=job,
         seconds=next((each.seconds for each in heard.activities.values()), None),
+        quiet_seconds=quiet_seconds(heard.ras),
     )
 
 
@@ -232,13 +233,15 @@ def _steps(ranks: Sequence[RankStanding], verdict: str) -> Iterator[str]:
     )
     if waits is not None and waits.pid is not None and verdict != RUNS:
         yield f"py-spy dump --pid {waits.pid}"
-        if verdict == HANGS:
+        if verdict in (HANGS, WAITS):
             yield f"cuda-gdb -p {waits.pid} -batch -ex 'info cuda kernels'"
 
 
 def _unknown(
     job: Job, heard: Heard, found: FoundDumps, silence: str, replies: Sequence[RasReply]
 ) -> Iterator[str]:
+    if heard.assumed is not None:
+        yield heard.assumed
     if not heard.ras:
         said = [reply.trouble for reply in replies if reply.trouble is not None]
         yield f"which collective each rank is in: {'; '.join(said) or silence}"

@@ -11,7 +11,7 @@ from ..wiring.gpu_names import gpu_names
 from .activity import Activity
 from .flight.comparing import RecordedGroup
 from .grouping import Job
-from .standing import DRIVER, HANGS, PROC, RAS, JobFact, RankStanding
+from .standing import DRIVER, LONG_SECONDS, PROC, RAS, WAITS, JobFact, RankStanding
 from .traffic import CarriedTraffic
 from .words import joined
 
@@ -133,11 +133,12 @@ def short_sleeps(
 
 def slow_or_stuck(ranks: Sequence[RankStanding], verdict: str) -> Iterator[str]:
     """Of ranks that only are behind, as those are that take longer than others."""
-    late = [rank for rank in ranks if rank.trouble is not None]
-    if verdict == HANGS and late and all(rank.weak and rank.origin == RAS for rank in late):
+    late = [rank for rank in ranks if rank.trouble is not None and rank.origin == RAS]
+    if verdict == WAITS:
+        who = joined([rank.label for rank in late]) if late else "those that are behind"
         yield (
-            f"whether {joined([rank.label for rank in late])} still come{'s' * (len(late) == 1)}: "
-            "a rank that is only slow looks the same between two answers of RAS; ask again"
+            f"whether {who} still come{'s' * (len(late) == 1)}: a rank that is only slow looks "
+            f"the same; `gputop jobs --ras --over {LONG_SECONDS:.0f}` watches for longer"
         )
 
 

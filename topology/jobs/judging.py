@@ -34,6 +34,12 @@ class Heard(msgspec.Struct, frozen=True, kw_only=True):
     """PIDs that RAS names and whose processes have ended here, and how that shows."""
     ras: tuple[RasStanding, ...] = ()
     """Its communicators, the largest first."""
+    silent: tuple[MissingRank, ...] = ()
+    """Processes of the job that do not answer RAS, without their ranks, as a text names them."""
+    world: int | None = None
+    """Ranks of the job on all nodes."""
+    assumed: str | None = None
+    """What is taken for granted about the answer of RAS."""
     groups: tuple[RecordedGroup, ...] = ()
     """Its process groups in dumps."""
     twice: bool = False
@@ -96,7 +102,7 @@ def _rank(user: GpuUser, machine: Machine, readings: Readings, heard: Heard) -> 
     ]
     told = (
         _state(user, found, twice=heard.twice)
-        or _by_ras(user.pid, heard)
+        or _by_ras(user.pid, rank, heard)
         or _by_dumps(rank, heard.groups)
     )
     place, origin = _place(user.pid, rank, heard)
@@ -108,6 +114,7 @@ def _rank(user: GpuUser, machine: Machine, readings: Readings, heard: Heard) -> 
         trouble=_with_core(told, found),
         origin=None if told is None else told[1],
         weak=told is not None and told[2] != CAUSE,
+        spins=told is not None and told[2] == BEHIND and _spins(found),
         follows=told is not None and told[2] == FOLLOWS,
         place=place,
         place_origin=origin,
@@ -131,15 +138,21 @@ def _state(user: GpuUser, found: Activity | None, *, twice: bool) -> Told | None
     return None
 
 
-def _by_ras(pid: int, heard: Heard) -> Told | None:
+def _by_ras(pid: int, rank_here: int | None, heard: Heard) -> Told | None:
     for each in heard.ras:
         for lost in each.communicator.missing:
-            if lost.pid == pid:
+            if lost.pid == pid or (_numbered(lost, each, heard) and lost.rank == rank_here):
                 return _lost(lost, heard)
         for rank in each.communicator.ranks:
             if rank.pid == pid and (told := _rank_told(rank, each, heard)) is not None:
                 return told
-    return None
+    silent = next((lost for lost in heard.silent if lost.pid == pid), None)
+    return None if silent is None else _lost(silent, heard)
+
+
+def _numbered(lost: MissingRank | RasRank, each: RasStanding, heard: Heard) -> bool:
+    """Whether only its number is known, and that is the one of the job: as NCCL 2.24 names some."""
+    return lost.pid is None and each.communicator.size == heard.world
 
 
 def _rank_told(rank: RasRank, each: RasStanding, heard: Heard) -> Told | None:
@@ -189,10 +202,14 @@ def _last(place: RecordedRank) -> str:
 def _with_core(told: Told | None, found: Activity | None) -> str | None:
     if told is None:
         return None
-    cores = None if found is None else found.user_cores
-    if told[2] == BEHIND and cores is not None and cores >= FULL_CORE:
-        return f"{told[0]} and uses {cores * 100:.0f} % of a core in user mode"
+    if told[2] == BEHIND and found is not None and _spins(found):
+        return f"{told[0]} and uses {(found.user_cores or 0) * 100:.0f} % of a core in user mode"
     return told[0]
+
+
+def _spins(found: Activity | None) -> bool:
+    cores = None if found is None else found.user_cores
+    return cores is not None and cores >= FULL_CORE
 
 
 def _place(pid: int, rank: int | None, heard: Heard) -> tuple[str | None, str | None]:
@@ -211,27 +228,35 @@ def _place(pid: int, rank: int | None, heard: Heard) -> tuple[str | None, str | 
 def _others(own: Sequence[RankStanding], machine: Machine, heard: Heard) -> Iterable[RankStanding]:
     """Ranks that have no process on the GPUs here: ended ones, and those of other hosts."""
     seen: set[int | None] = {rank.pid for rank in own}
+    here = {rank.rank for rank in own}
     # Only in the communicator of all ranks are its numbers those of the job.
-    if not heard.ras:
-        return
-    each = heard.ras[0]
-    listed: list[MissingRank | RasRank] = [*each.communicator.missing, *each.communicator.ranks]
+    each = heard.ras[0] if heard.ras else None
+    listed: list[MissingRank | RasRank] = list(heard.silent)
+    if each is not None:
+        listed = [*each.communicator.missing, *each.communicator.ranks, *heard.silent]
     for lost in listed:
         if lost.pid in seen and lost.pid is not None:
             continue
+        if each is not None and _numbered(lost, each, heard) and lost.rank in here:
+            continue
         seen.add(lost.pid)
         told = (
-            _lost(lost, heard) if isinstance(lost, MissingRank) else _rank_told(lost, each, heard)
+            _lost(lost, heard)
+            if isinstance(lost, MissingRank)
+            else None
+            if each is None
+            else _rank_told(lost, each, heard)
         )
         if told is None and own:
             continue  # a healthy rank of another host
         gpu = next((gpu for gpu in machine.gpus if gpu.index == lost.nvml_device), None)
         name = f"GPU{lost.nvml_device}" if lost.nvml_device is not None else ""
+        rank = lost.rank if lost.rank >= 0 else None
         yield RankStanding(
-            rank=lost.rank,
+            rank=rank,
             pid=lost.pid,
             gpus=() if gpu is None else (gpu.address,),
-            label=label(lost.rank, lost.pid, name),
+            label=label(rank, lost.pid, name),
             trouble=None if told is None else told[0],
             origin=None if told is None else told[1],
             weak=told is not None and told[2] != CAUSE,

@@ -5,9 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from .flight.comparing import RecordedGroup, own_frame, ranks_text
+from .ras.answer import RUNNING
 from .ras.comparing import RasStanding
-from .standing import BAD, RAS, RECORDER, JobFact
+from .standing import BAD, RAS, RECORDER, SPINS_SECONDS, JobFact
 from .words import counted, last_of, spoken
+
+MARKS = {
+    "INCOMPLETE": "data of some ranks is missing",
+    "ERROR": "ranks report errors",
+    "MISMATCH": "ranks differ in state or counts",
+}
+"""What stands in the column Errors of a text."""
 
 
 def ras_facts(ras: Iterable[RasStanding]) -> Iterator[JobFact]:
@@ -17,7 +25,7 @@ def ras_facts(ras: Iterable[RasStanding]) -> Iterator[JobFact]:
         what, top = spoken(each.function or ""), each.top
         same = "all that answered" if each.communicator.missing else "all"
         if not each.counts:
-            text = f"communicator of {size}: this answer of RAS counts no collectives"
+            text = f"communicator of {size}{_state(each)}"
         elif each.function is None:
             text = f"communicator of {size}: {same} launched {last_of(each.launched) or 'nothing'}"
         elif each.still is False and each.before != top:
@@ -30,10 +38,32 @@ def ras_facts(ras: Iterable[RasStanding]) -> Iterator[JobFact]:
                 for count, rank in zip(counts, each.behind, strict=False)
             )
             text += f"; {slow}{', ...' * (len(each.behind) > 4)}"
+            unnamed = each.behind_count - len(each.behind)
+            text += f", less by {unnamed} that are not named" if unnamed else ""
+        elif each.behind_count:
+            text = (
+                f"communicator of {size}: {each.ahead_count} launched {what} {top}, "
+                f"{each.behind_count} that are not named launched less"
+            )
         else:
             text = f"communicator of {size}: {same} launched {what} {top}"
         still = "; none launched anything between two answers" if each.still else ""
+        if each.still and (each.quiet_seconds or 0.0) >= SPINS_SECONDS:
+            still = f"; none launched anything for {each.quiet_seconds:.0f} s"
         yield JobFact(text=text + still, origin=RAS)
+
+
+def _state(each: RasStanding) -> str:
+    """What a text says of a communicator in which no count differs."""
+    if each.answer is not None and each.answer.form != "text":
+        return ": this answer of RAS counts no collectives"
+    told = each.communicator
+    marks = [MARKS.get(mark, mark) for mark in told.marks]
+    state = "" if told.state is None else f" ({told.state})"
+    if told.state in (None, RUNNING) and "MISMATCH" not in told.marks:
+        same = "those that answer" if "INCOMPLETE" in told.marks else "all"
+        return f"{state}: {'; '.join([*marks, f'{same} launched equally many collectives'])}"
+    return f"{state}: {'; '.join(marks) or 'nothing differs between its ranks'}"
 
 
 def dump_facts(groups: Iterable[RecordedGroup]) -> Iterator[JobFact]:

@@ -4,9 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..model.units import seconds
 from .flight.comparing import RecordedGroup
+from .ras.answer import ABORT, FINALIZE, INIT
 from .ras.comparing import RasStanding
-from .standing import FAULTY, HANGS, PROC, RAS, RECORDER, RUNS, UNTOLD, RankStanding
+from .standing import (
+    FAULTY,
+    HANGS,
+    LONG_SECONDS,
+    PROC,
+    RAS,
+    RECORDER,
+    RUNS,
+    SPINS_SECONDS,
+    UNTOLD,
+    WAITS,
+    RankStanding,
+)
 from .words import counted, joined, last_of, spoken
 
 Waiting = tuple[int, str, str]
@@ -49,7 +63,8 @@ def sentence(
     if guilty and waiting is not None:
         number, what, _ = waiting
         verb = "waits" if number == 1 else "wait"
-        return f"{head}, {number} {verb} in {what}, {named}", HANGS
+        verdict, since = hangs(guilty, ras, waiting[2])
+        return f"{head}, {number} {verb} in {what}{since}, {named}", verdict
     if differences and all(rank.weak for rank in guilty):
         group, text = differences[0]
         return f"{head}, {text} ({group.name})", HANGS if group.waiting else FAULTY
@@ -57,6 +72,13 @@ def sentence(
         alone = all(rank.trouble is not None for rank in ranks)
         rest = "" if ras or alone else f"; what the others are in is not known: {silence}"
         return f"{head}, {named}{rest}", FAULTY
+    if waiting is not None and waiting[2] == RAS and unnamed(ras):
+        number, what, _ = waiting
+        verdict, since = hangs((), ras, RAS)
+        return (
+            f"{head}, {number} wait{'s' * (number == 1)} in {what}{since}, {unnamed(ras)}",
+            verdict,
+        )
     if waiting is not None and waiting[2] == RECORDER:
         number, what, _ = waiting
         return f"{head}, {number} waited in {what} when the dump was written", HANGS
@@ -66,6 +88,63 @@ def sentence(
     if costs:
         return f"{head}, {costs[0]}{said.removeprefix(head).replace(', ', '; ', 1)}", FAULTY
     return said, verdict
+
+
+def hangs(
+    guilty: Sequence[RankStanding], ras: Sequence[RasStanding], origin: str
+) -> tuple[str, str]:
+    """The verdict on ranks that wait, and since when as part of the sentence.
+
+    A hang is proven by a rank that is stopped, ended, asleep or cut off, by one that spins for
+    SPINS_SECONDS, by any for LONG_SECONDS, and by a dump, which names no rank before WAITS_SECONDS.
+    """
+    quiet = quiet_seconds(ras)
+    since = "" if quiet is None else f" (no progress for {seconds(quiet)})"
+    if any(not rank.weak for rank in guilty) or origin != RAS:
+        return HANGS, ""
+    if quiet is None or quiet < SPINS_SECONDS:
+        return WAITS, since
+    spins = bool(guilty) and all(rank.spins for rank in guilty)
+    return HANGS if spins or quiet >= LONG_SECONDS else WAITS, since
+
+
+def quiet_seconds(ras: Sequence[RasStanding]) -> float | None:
+    """For how long nothing was launched in any communicator of a job; None where not known."""
+    known = [each.quiet_seconds for each in ras if each.still]
+    told = [each for each in known if each is not None]
+    return min(told) if told and all(each.still for each in ras if each.counts) else None
+
+
+def apart(each: RasStanding) -> str:
+    """How far apart ranks are: "rank 7 launched all-reduce 60, 7 others 64"."""
+    function, top = each.function or "", each.top or 0
+    what = spoken(function)
+    unnamed = [(number, at) for name, number, at in each.communicator.agreed if name == function]
+    behind = [(f"rank {rank.rank}", dict(rank.counts)[function]) for rank in each.behind]
+    if len(behind) > MOST_NAMED:
+        least = min(at for _, at in behind)
+        behind = [(f"{len(behind)} ranks", least)]
+    behind += [(counted(number, "rank"), at) for number, at in unnamed if at < top]
+    slow = joined([f"{who} launched {what} {at}" for who, at in behind[:MOST_NAMED]])
+    return f"{slow}, {each.ahead_count} {'other' if each.ahead_count == 1 else 'others'} {top}"
+
+
+def unnamed(ras: Sequence[RasStanding]) -> str:
+    """Ranks that are behind and that a text counts without naming them; "" where there are none.
+
+    Nor where another communicator moves on, of which they may be ranks.
+    """
+    if any(each.still is False for each in ras):
+        return ""
+    number = next((n for each in ras if each.still and (n := each.behind_count)), 0)
+    named = any(each.behind for each in ras)
+    return (
+        ""
+        if named or not number
+        else (
+            f"{number} {'has' if number == 1 else 'have'} not launched it; which, RAS does not name"
+        )
+    )
 
 
 def _quiet(head: str, ras: Sequence[RasStanding], silence: str) -> tuple[str, str]:
@@ -78,12 +157,18 @@ def _quiet(head: str, ras: Sequence[RasStanding], silence: str) -> tuple[str, st
         return f"{head}, runs: collectives are launched{grown}", RUNS
     if ras:
         each = ras[0]
+        state = each.communicator.state
+        if state == ABORT:
+            return f"{head}, their communicator is aborted", FAULTY
+        if state in (INIT, FINALIZE):
+            doing = "still being initialised" if state == INIT else "being taken down"
+            return f"{head}, their communicator is {doing}", UNTOLD
         if not each.counts:
-            said = "RAS answers, without counts of collectives: whether they wait is not known"
-            return f"{head}, {said}", UNTOLD
+            return f"{head}, {_uncounted(each)}; whether they compute or wait is not known", UNTOLD
         if each.still is None:
+            less = f"{apart(each)}; " if each.behind_count else ""
             said = "only one answer of RAS has their counts, so whether they wait is not known"
-            return f"{head}, {said}", UNTOLD
+            return f"{head}, {less}{said}", UNTOLD
         what = f" ({last_of(each.launched)})" if each.launched else ""
         return (
             f"{head}, all have launched as many collectives{what}; none was launched between two "
@@ -91,6 +176,17 @@ def _quiet(head: str, ras: Sequence[RasStanding], silence: str) -> tuple[str, st
             UNTOLD,
         )
     return f"{head}, none is known to be stopped; whether they wait is not known: {silence}", UNTOLD
+
+
+def _uncounted(each: RasStanding) -> str:
+    """What a text says of ranks that stand equal: that they do, and not how far they are."""
+    if each.answer is None or each.answer.form != "text":
+        return "RAS answers, without counts of collectives"
+    who = "all that answer RAS" if each.communicator.missing else "all answer RAS and"
+    answer = each.answer
+    known = answer is not None and answer.version is not None
+    teller = f"the text of {answer.library} {answer.version}" if answer and known else "its text"
+    return f"{who} have launched equally many collectives, how many {teller} does not say"
 
 
 def waiting_of(
@@ -109,12 +205,12 @@ def waiting_of(
         lost = each.pids & {rank.pid for rank in guilty if rank.pid is not None} or (
             each.communicator.missing
         )
-        if not each.still or not (each.behind or lost):
+        if not each.still or not (each.behind_count or lost):
             continue
         # Who reports that another rank failed waits too, where that one is known.
         causes = [rank for rank in guilty if not rank.follows]
         stuck = {rank.pid for rank in causes or guilty}
-        number = each.ahead_count - sum(rank.pid in stuck for rank in each.ahead)
+        number = each.ahead_count - sum(rank.pid in stuck for rank in each.ahead if rank.pid)
         kinds = each.launched if each.function is None else [(each.function, each.top or 0)]
         if number > 0 and kinds:
             size = each.communicator.size

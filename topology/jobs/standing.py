@@ -9,10 +9,14 @@ from .grouping import Job
 
 PROC, RAS, RECORDER, DRIVER = "/proc", "RAS", "flight recorder", "driver"
 """Where a fact is from."""
-HANGS, RUNS, FAULTY, UNTOLD = "hangs", "runs", "faulty", "unknown"
-"""HANGS: ranks wait for a rank that does not come; RUNS: collectives were launched between two
-readings; FAULTY: something is wrong, and whether it hangs is not known; UNTOLD: nothing proves
-any of these."""
+HANGS, WAITS, RUNS, FAULTY, UNTOLD = "hangs", "waits", "runs", "faulty", "unknown"
+"""HANGS: ranks wait for a rank that does not come, by proof (sentence.py:hangs); WAITS: ranks wait
+for one that may be only slow; RUNS: collectives were launched between two readings; FAULTY:
+something is wrong, and whether it hangs is not known; UNTOLD: nothing proves any of these."""
+SPINS_SECONDS = 2.0
+"""From here on a rank that uses a whole core in user mode and launches nothing is no slow step."""
+LONG_SECONDS = 30.0
+"""From here on no progress is a hang whatever the rank does that is behind."""
 BAD, NOTE = "bad", "note"
 GONE = "has ended: no such process"
 ZOMBIE = "has ended and waits for its parent (Z)"
@@ -46,6 +50,8 @@ class RankStanding(msgspec.Struct, frozen=True, kw_only=True):
     """Where the trouble is known from."""
     weak: bool = False
     """Whether the trouble names no cause: it is behind, or says that another rank failed."""
+    spins: bool = False
+    """Whether it is behind and uses a whole core in user mode."""
     follows: bool = False
     """Whether it only says that another rank failed."""
     place: str | None = None
@@ -65,7 +71,7 @@ class JobStanding(msgspec.Struct, frozen=True, kw_only=True):
     """ "train.py", else the name of its processes."""
     sentence: str
     verdict: str
-    """HANGS, RUNS, FAULTY or UNTOLD."""
+    """HANGS, WAITS, RUNS, FAULTY or UNTOLD."""
     ranks: tuple[RankStanding, ...] = ()
     facts: tuple[JobFact, ...] = ()
     steps: tuple[str, ...] = ()
@@ -76,3 +82,5 @@ class JobStanding(msgspec.Struct, frozen=True, kw_only=True):
     """None for a job that RAS alone knows."""
     seconds: float | None = None
     """Between the two readings."""
+    quiet_seconds: float | None = None
+    """For how long RAS saw nothing launched in any of its communicators; None where not known."""

@@ -12,12 +12,12 @@ from gputop.reading import check_sources, read_snapshot
 from gputop.simulating.jobs import simulated
 from gputop.terminal.lines import print_json, say
 from gputop.terminal.size import text_width
-from gputop.topology.jobs.asking import JobsAnswer, ask_live, of_files
+from gputop.topology.jobs.asking import PAUSE_SECONDS, JobsAnswer, ask_live, of_files
 from gputop.topology.jobs.flight.files import FoundDumps, named, read
 from gputop.topology.jobs.ras.client import SECONDS
 from gputop.topology.model.snapshot import NodeSnapshot
 
-LONGEST_WAIT = 60.0
+LONGEST_WAIT, LONGEST_WATCH = 60.0, 3600.0
 
 
 @click.command("jobs")
@@ -36,19 +36,27 @@ LONGEST_WAIT = 60.0
     show_default=True,
     help="How long one answer of RAS is waited for; a job with a silent rank may take 10.",
 )
+@click.option(
+    "--over",
+    type=click.FloatRange(0.05, LONGEST_WATCH),
+    metavar="SECONDS",
+    default=PAUSE_SECONDS,
+    show_default=True,
+    help="From the first look at the jobs to the second; over a longer time a slow rank goes on.",
+)
 @json_option
 def command(
-    sources: tuple[str, ...], demo: str | None, ras: bool, wait: float, as_json: bool
+    sources: tuple[str, ...], demo: str | None, ras: bool, wait: float, over: float, as_json: bool
 ) -> None:
     """Say what runs on the GPUs, how far each rank is, and who waits for whom.
 
-    Reads /proc twice, 0.4 s apart, and dumps of PyTorch's flight recorder where the ranks write
-    them; --from takes such dumps too. Nothing is started, stopped or written.
+    Reads /proc twice, 0.4 s apart (--over), and dumps of PyTorch's flight recorder where the ranks
+    write them; --from takes such dumps too. Nothing is started, stopped or written.
     """
     check_sources(sources, demo)
     if sources and ras:
         raise Exit("--ras asks the jobs of this machine: leave out --from", USAGE)
-    snapshot, answer = _answer(sources, demo, ras, wait)
+    snapshot, answer = _answer(sources, demo, ras, wait, over)
     if as_json:
         print_json(document(snapshot, answer, simulated=demo is not None))
         return
@@ -57,7 +65,7 @@ def command(
 
 
 def _answer(
-    sources: tuple[str, ...], demo: str | None, ras: bool, wait: float
+    sources: tuple[str, ...], demo: str | None, ras: bool, wait: float, over: float
 ) -> tuple[NodeSnapshot | None, JobsAnswer]:
     dumps, others = named(sources)
     if sources:
@@ -74,4 +82,4 @@ def _answer(
     say_problems(here)
     if demo:
         return here, simulated(here, demo)
-    return here, ask_live(here, ras=ras, wait=wait)
+    return here, ask_live(here, ras=ras, wait=wait, pause=over)

@@ -59,6 +59,7 @@ def _job(job: JobStanding) -> dict[str, Any]:
         "program": job.program,
         "verdict": job.verdict,
         "sentence": job.sentence,
+        "quiet_seconds": job.quiet_seconds,
         "world_size": None if job.job is None else job.job.world_size,
         "ranks": [_rank(rank) for rank in job.ranks],
         "facts": [

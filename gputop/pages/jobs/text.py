@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from gputop.pages.terminal import wrapped
 from gputop.terminal.clean import clean
 from gputop.topology.jobs.asking import JobsAnswer
-from gputop.topology.jobs.standing import BAD, FAULTY, HANGS, RUNS, JobStanding, RankStanding
+from gputop.topology.jobs.standing import BAD, FAULTY, HANGS, RUNS, WAITS, JobStanding, RankStanding
 from gputop.topology.model.page import SIMULATED
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.model.units import UNKNOWN, percent, size, whole
 from gputop.topology.wiring.gpu_names import gpu_names
 
-MARKS = {HANGS: "✗", FAULTY: "▼", RUNS: "✓"}
+MARKS = {HANGS: "✗", WAITS: "▼", FAULTY: "▼", RUNS: "✓"}
 """Sign of a verdict; ? where nothing proves one."""
 HEADS = ("rank", "pid", "GPU", "busy", "state", "core", "memory", "last collective", "what is odd")
 NUMBERS = ("rank", "pid", "busy", "core", "memory")

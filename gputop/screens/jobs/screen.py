@@ -135,7 +135,7 @@ class JobsScreen(ListedView):
         self._last_asked = described(snapshot), time.monotonic()
 
         def work() -> None:
-            self.post_message(self.Asked(asked(snapshot)))
+            self.post_message(self.Asked(asked(snapshot, self._answer)))
 
         self.run_worker(work, thread=True, exclusive=True, group=ASKING, exit_on_error=False)
 

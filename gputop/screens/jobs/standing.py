@@ -9,16 +9,21 @@ from gputop.simulating.jobs import simulated
 from gputop.terminal.clean import clean
 from gputop.topology.jobs.asking import JobsAnswer, ask_live
 from gputop.topology.jobs.grouping import Job
-from gputop.topology.jobs.standing import BAD, FAULTY, HANGS, RUNS, JobStanding
+from gputop.topology.jobs.standing import BAD, FAULTY, HANGS, RUNS, WAITS, JobStanding
 from gputop.topology.model.page import SIMULATED
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.recorded.demos.demo import names
 from gputop.widgets.spans import Line, wrapped
 
 DEMO = "demo "
-SIGNS = {HANGS: ("✗", "bad"), FAULTY: ("▼", "warn"), RUNS: ("✓", "good")}
+SIGNS = {
+    HANGS: ("✗", "bad"),
+    WAITS: ("▼", "warn"),
+    FAULTY: ("▼", "warn"),
+    RUNS: ("✓", "good"),
+}
 """Verdict -> sign and ink; ? where nothing proves one."""
-ORDER = (HANGS, FAULTY)
+ORDER = (HANGS, FAULTY, WAITS)
 """The verdicts that stand above the list, the worst first."""
 
 
@@ -34,9 +39,12 @@ def of_demo(snapshot: NodeSnapshot) -> JobsAnswer | None:
     return simulated(snapshot, name) if source.startswith(DEMO) and name in names() else None
 
 
-def asked(snapshot: NodeSnapshot) -> JobsAnswer:
-    """Ask the jobs of this machine, which takes up to some seconds: for a thread alone."""
-    return ask_live(snapshot, ras=True)
+def asked(snapshot: NodeSnapshot, before: JobsAnswer | None = None) -> JobsAnswer:
+    """Ask the jobs of this machine, which takes up to some seconds: for a thread alone.
+
+    `before`: what they said last, so that standing still since then is known.
+    """
+    return ask_live(snapshot, ras=True, memory=None if before is None else before.memory)
 
 
 def described(snapshot: NodeSnapshot) -> frozenset[int]:
@@ -45,7 +53,7 @@ def described(snapshot: NodeSnapshot) -> frozenset[int]:
 
 
 def headline(answer: JobsAnswer | None, snapshot: NodeSnapshot) -> Line | None:
-    """The sentence about the job that is worst off; None where none hangs or is faulty."""
+    """The sentence about the job that is worst off; None where none hangs, waits or is faulty."""
     found = [job for job in (answer.jobs if answer else ()) if job.verdict in ORDER]
     if not found:
         return None

@@ -15,7 +15,7 @@ from gputop.topology.jobs.ras.answer import parse
 from gputop.topology.jobs.ras.client import RasReply
 from gputop.topology.jobs.ras.comparing import standings
 from gputop.topology.jobs.ras.places import place
-from gputop.topology.jobs.standing import FAULTY, HANGS, RUNS, UNTOLD
+from gputop.topology.jobs.standing import FAULTY, HANGS, RUNS, UNTOLD, WAITS
 from gputop.topology.model.snapshot import NodeSnapshot
 from tests.topology.jobs.flight.test_compare import dumped, entry
 from tests.topology.jobs.ras.service import document, rank
@@ -74,7 +74,7 @@ def test_a_stopped_rank_comes_before_sizes_that_differ(snapshot: NodeSnapshot) -
     assert "has other sizes" in told(snapshot, activities(), (), dumps=found).sentence
 
 
-@pytest.mark.parametrize(("later", "verdict"), [(5, HANGS), (6, RUNS)])
+@pytest.mark.parametrize(("later", "verdict"), [(5, WAITS), (6, RUNS)])
 def test_a_rank_that_launches_in_another_communicator_may_still_come(
     snapshot: NodeSnapshot, later: int, verdict: str
 ) -> None:
@@ -86,7 +86,7 @@ def test_a_rank_that_launches_in_another_communicator_may_still_come(
 
     job = told(snapshot, activities(), asked(both(5), both(later)))
     assert job.verdict == verdict
-    assert any(each.trouble for each in job.ranks) == (verdict == HANGS)
+    assert any(each.trouble for each in job.ranks) == (verdict == WAITS)
 
 
 def test_a_rank_that_is_only_behind_may_be_slow(snapshot: NodeSnapshot) -> None:

@@ -15,7 +15,7 @@ from gputop.topology.jobs.ras.answer import parse
 from gputop.topology.jobs.ras.client import RasReply
 from gputop.topology.jobs.ras.comparing import standings
 from gputop.topology.jobs.ras.places import place
-from gputop.topology.jobs.standing import FAULTY, HANGS, RUNS, UNTOLD, JobStanding
+from gputop.topology.jobs.standing import FAULTY, HANGS, RUNS, UNTOLD, WAITS, JobStanding
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.recorded.feeds import DemoFeed
 from gputop.topology.sources.linux.nccl_files import LoadedLibrary
@@ -85,7 +85,7 @@ def test_a_stopped_rank_without_ras_is_a_fault_and_the_rest_is_unknown(
 
 def test_a_rank_that_loops_before_its_collective(snapshot: NodeSnapshot) -> None:
     job = told(snapshot, activities(), asked(counts(7, 6, 7, 7, 7, 7)))
-    assert job.verdict == HANGS
+    assert job.verdict == WAITS
     assert "5 wait in all-reduce 7" in job.sentence
     assert (
         "rank 1 (pid 41001, GPU1) has not launched it (its last all-reduce was 6)" in job.sentence

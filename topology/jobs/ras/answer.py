@@ -82,6 +82,16 @@ class RasCommunicator(msgspec.Struct, frozen=True, kw_only=True):
     """Of a text: function, ranks that are not named one by one, what they launched."""
 
 
+class RasJob(msgspec.Struct, frozen=True, kw_only=True):
+    """How many there are of what, as a text says above its communicators."""
+
+    nodes: int
+    processes: int
+    gpus: int
+    processes_per_node: int | None = None
+    """None where nodes differ."""
+
+
 class RasAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """One answer to VERBOSE STATUS."""
 
@@ -89,6 +99,7 @@ class RasAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """ "json" or "text"."""
     version: str | None = None
     """Of NCCL: "2.28.9"."""
+    library: str = "NCCL"
     communicators: tuple[RasCommunicator, ...] = ()
     seconds: float | None = None
     """How long RAS collected."""
@@ -96,6 +107,18 @@ class RasAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """Processes that it stopped waiting for."""
     silent: tuple[MissingRank, ...] = ()
     """Processes without rank that a text lists as missing or dead; `rank` is -1."""
+    job: RasJob | None = None
+    """Of a text."""
+    speaker: int | None = None
+    """The process of this machine that answered, in our PID namespace; None where not known."""
+
+    @property
+    def pids(self) -> frozenset[int]:
+        """All processes that it names."""
+        ranks = [rank.pid for each in self.communicators for rank in each.ranks]
+        lost = [rank.pid for each in self.communicators for rank in each.missing]
+        silent = [process.pid for process in self.silent]
+        return frozenset(pid for pid in (*ranks, *lost, *silent) if pid is not None)
 
 
 def parse(data: bytes) -> RasAnswer:

@@ -15,9 +15,11 @@ from collections.abc import Callable
 
 import msgspec
 
+from ...sources.files.tree import live_tree
 from . import answer, text
 from .answer import RasAnswer, RasError
 from .places import RasPlace
+from .speaker import speaker
 
 SECONDS = 0.9
 """For everything: connections, and answers of all processes of a job."""
@@ -50,10 +52,14 @@ class RasReply(msgspec.Struct, frozen=True, kw_only=True):
     """Whether nothing listens there."""
 
 
+Who = Callable[[int, int], int | None]
+"""The process that speaks from one port to another one of ours; None where not known."""
+
+
 class _Line:
     """One connection."""
 
-    def __init__(self, host: str, port: int, seconds: float) -> None:
+    def __init__(self, host: str, port: int, seconds: float, who: Who) -> None:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self.socket = socket.socket(family, socket.SOCK_STREAM)
         self.socket.setblocking(False)
@@ -64,6 +70,8 @@ class _Line:
         self.greeted = self.asked = self.ended = False
         self.trouble: str | None = None
         self.refused = False
+        self.port, self.who = port, who
+        self.speaker: int | None = None
         code = self.socket.connect_ex((host, port))
         if code not in (0, errno.EINPROGRESS):
             self.fail(code)
@@ -119,17 +127,24 @@ class _Line:
 
     def ask(self) -> None:
         self.asked, self.sending = True, STATUS
+        # Only while the connection is open the kernel tells whose it is.
+        self.speaker = self.who(self.port, self.socket.getsockname()[1])
 
     def result(self) -> RasAnswer:
         """The answer; raises RasError where it is none."""
         data = bytes(self.data)
-        return answer.parse(data) if self.form == "json" else text.parse(data)
+        found = answer.parse(data) if self.form == "json" else text.parse(data)
+        return msgspec.structs.replace(found, speaker=self.speaker)
 
 
 def ask(
-    place: RasPlace, seconds: float = SECONDS, clock: Callable[[], float] = time.monotonic
+    place: RasPlace,
+    seconds: float = SECONDS,
+    clock: Callable[[], float] = time.monotonic,
+    who: Who | None = None,
 ) -> RasReply:
     """Ask one place; never longer than `seconds`, never another machine."""
+    who = who or (lambda there, here: speaker(live_tree(), there, here, place.pids))
     if not place.hosts:
         return RasReply(place=place, trouble=place.why_not)
     began = clock()
@@ -139,12 +154,13 @@ def ask(
     budget = [MOST_BYTES]
     for host in place.hosts:
         for _ in range(ROUNDS):
-            lines = _round(host, place.port, began + seconds, seconds, clock, budget)
+            opened = [(host, place.port, seconds, who)] * OPENED
+            lines = _round(opened, began + seconds, clock, budget)
             reached = reached or any(not line.refused for line in lines)
             for line in lines:
                 silent += not line.refused and not line.greeted and line.trouble is None
                 _take(line, answers, troubles)
-            covered = {pid for found in answers for pid in _pids(found)}
+            covered = {pid for found in answers for pid in _known(found)}
             enough = bool(answers) and place.pids <= covered
             if enough or clock() - began >= seconds or budget[0] <= 0 or not answers:
                 break
@@ -198,21 +214,16 @@ def _take(line: _Line, answers: list[RasAnswer], troubles: list[str]) -> None:
 
 def _key(found: RasAnswer) -> frozenset[str] | frozenset[int]:
     names = frozenset(each.name for each in found.communicators if each.name)
-    return names or _pids(found)
+    return names or _known(found)
 
 
-def _pids(found: RasAnswer) -> frozenset[int]:
-    ranks = [rank.pid for each in found.communicators for rank in each.ranks]
-    lost = [rank.pid for each in found.communicators for rank in each.missing]
-    silent = [process.pid for process in found.silent]
-    return frozenset(pid for pid in (*ranks, *lost, *silent) if pid is not None)
+def _known(found: RasAnswer) -> frozenset[int]:
+    return found.pids if found.speaker is None else found.pids | {found.speaker}
 
 
 def _round(
-    host: str,
-    port: int,
+    opened: list[tuple[str, int, float, Who]],
     until: float,
-    seconds: float,
     clock: Callable[[], float],
     budget: list[int],
 ) -> list[_Line]:
@@ -220,7 +231,7 @@ def _round(
     lines: list[_Line] = []
     try:
         # A generator: what was opened before a failure is in the list, and is closed.
-        lines.extend(_Line(host, port, seconds) for _ in range(OPENED))
+        lines.extend(_Line(*each) for each in opened)
         _serve(lines, until, clock, budget)
     except OSError:
         pass  # no more files may be opened: what was opened so far has its own trouble

@@ -8,6 +8,7 @@ import msgspec
 
 from .answer import RasAnswer, RasCommunicator, RasRank
 from .client import RasReply
+from .places import RasPlace
 
 
 class RasStanding(msgspec.Struct, frozen=True, kw_only=True):
@@ -17,6 +18,8 @@ class RasStanding(msgspec.Struct, frozen=True, kw_only=True):
     still: bool | None
     """Whether no rank launched anything between two answers; None where there are not two that
     count."""
+    quiet_seconds: float | None = None
+    """For how long nothing was launched, over all answers so far; None where that is not known."""
     launched: tuple[tuple[str, int], ...] = ()
     """Every collective that was launched, and how many of it the furthest rank did."""
     function: str | None = None
@@ -28,8 +31,14 @@ class RasStanding(msgspec.Struct, frozen=True, kw_only=True):
     ahead_count: int = 0
     """How many ranks did, those included that are not named."""
     behind: tuple[RasRank, ...] = ()
+    behind_count: int = 0
+    """How many ranks launched less of it, those included that are not named."""
     before: int | None = None
     """The top of the earlier answer."""
+    answer: RasAnswer | None = None
+    """Where it is from."""
+    place: RasPlace | None = None
+    """Who was asked."""
 
     @property
     def counts(self) -> bool:
@@ -49,15 +58,15 @@ def standings(
     replies: Sequence[RasReply], earlier: Sequence[RasReply] = ()
 ) -> tuple[RasStanding, ...]:
     """Every communicator of the answers, the largest first; `earlier` was asked a while before."""
-    known = {
-        each.name: each
-        for answer in _answers(earlier)
-        for each in answer.communicators
-        if each.name is not None
-    }
+    old = [each for answer in _answers(earlier) for each in answer.communicators]
     found = [
-        _standing(each, known.get(each.name) if each.name is not None else None)
-        for answer in _answers(replies)
+        msgspec.structs.replace(
+            standing(each, earlier_of(each, answer.communicators, old)),
+            answer=answer,
+            place=reply.place,
+        )
+        for reply in replies
+        for answer in reply.answers
         for each in answer.communicators
     ]
     return tuple(sorted(found, key=lambda each: -each.communicator.size))
@@ -67,10 +76,27 @@ def _answers(replies: Iterable[RasReply]) -> list[RasAnswer]:
     return [answer for reply in replies for answer in reply.answers]
 
 
-def _standing(now: RasCommunicator, before: RasCommunicator | None) -> RasStanding:
+def earlier_of(
+    now: RasCommunicator, beside: Sequence[RasCommunicator], old: Sequence[RasCommunicator]
+) -> RasCommunicator | None:
+    """The same communicator in an earlier answer: by its name, else as the only one of its size.
+
+    A text names only communicators in which something differs.
+    """
+    named = [each for each in old if each.name is not None and each.name == now.name]
+    if named or (now.name is not None and all(each.name is not None for each in old)):
+        return named[0] if named else None
+    own = [each for each in beside if each.size == now.size]
+    found = [each for each in old if each.size == now.size]
+    alone = len(own) == len(found) == 1
+    return found[0] if alone and (found[0].name is None or now.name is None) else None
+
+
+def standing(now: RasCommunicator, before: RasCommunicator | None = None) -> RasStanding:
+    """How far the ranks of one communicator are; `before`: the same a while ago."""
     function = _function(now)
     names = _names(now)
-    still = None if before is None or not names else _counts(now) == _counts(before)
+    still = None if before is None else _still(now, before)
     launched = tuple((name, top) for name in names if (top := _top(now, name)[0]))
     if function is None:
         told = len(now.ranks) or sum(ranks for _, ranks, _ in now.agreed[:1])
@@ -89,12 +115,31 @@ def _standing(now: RasCommunicator, before: RasCommunicator | None) -> RasStandi
         ahead=ahead,
         ahead_count=len(ahead) + unnamed,
         behind=behind,
+        behind_count=len(behind)
+        + sum(count for name, count, each in now.agreed if name == function and each < top),
         before=None if before is None else _top(before, function)[0],
     )
 
 
+def _still(now: RasCommunicator, before: RasCommunicator) -> bool | None:
+    """Whether nothing was launched between two answers; None where they do not say."""
+    if _names(now) and _names(before):
+        return _counts(now) == _counts(before)
+    # A text counts only where ranks differ: from all equal to that, or back, somebody launched.
+    healthy = not (_lost(now) or _lost(before))
+    return False if healthy and bool(_names(now)) != bool(_names(before)) else None
+
+
+def _lost(communicator: RasCommunicator) -> bool:
+    return bool(communicator.missing) or "INCOMPLETE" in communicator.marks
+
+
+def counts_of(communicator: RasCommunicator) -> dict[object, object] | None:
+    """All that is counted, by rank, and of ranks that are not named; None where nothing is."""
+    return _counts(communicator) if _names(communicator) else None
+
+
 def _counts(communicator: RasCommunicator) -> dict[object, object]:
-    """All that is counted, by rank, and of the ranks that are not named."""
     named: dict[object, object] = {rank.rank: rank.counts for rank in communicator.ranks}
     return named | {"agreed": frozenset(communicator.agreed)}
 

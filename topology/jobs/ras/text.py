@@ -1,12 +1,16 @@
-"""RAS answers as text, which NCCL 2.24 and later print (src/ras/client_support.cc).
+"""RAS answers as text, which NCCL 2.24 and later and RCCL print (src/ras/client_support.cc).
 
-A text names one by one only the ranks that differ from the others: `agreed` counts the rest.
+A text names one by one only the ranks that differ from the others: `agreed` counts the rest. Each
+line is read without the blanks around it: what people paste is often indented anew. A form that
+changed: 2.24 and 2.25 list missing ranks by number alone and count all collectives together.
 """
 
 from __future__ import annotations
 
 import re
 from typing import Any
+
+import msgspec
 
 from .answer import (
     LIMIT_COMMUNICATORS,
@@ -15,39 +19,57 @@ from .answer import (
     RasAnswer,
     RasCommunicator,
     RasError,
+    RasJob,
     RasRank,
 )
 
-VERSION = re.compile(r"NCCL version (\S{1,40})")
+VERSION = re.compile(r"(NCCL|RCCL) version (\S{1,40})(?= compiled with |$)")
 TIME = re.compile(r"^Communicators\.\.\. \((\d{1,6}\.\d{1,6})s\)")
 GROUP = re.compile(
-    r"^ *(\d{1,6}) +(\d{1,6}) +(\d{1,7}) +[\d-]{1,15} +(\d{1,8}) +(\d{1,8}) +([A-Z]+) +([A-Z,]+)$"
+    r"^(\d{1,6}) +(\d{1,6}) +(\d{1,7}) +[\d-]{1,15} +(\d{1,8}) +(\d{1,8}) +([A-Z]+) +([A-Z,]+)$"
 )
 """Number, communicators, nodes, ranks of each, ranks together, status, errors."""
+NOTHING = "No communicator data collected!"
+EVEN = re.compile(r"^(\d{1,7}) +(\d{1,6}) +(\d{1,4}) +(\d{1,8}) +(\d{1,8})$")
+"""Of the job: nodes, processes of each, GPUs of each process, processes, GPUs."""
+UNEVEN = re.compile(r"^(\d{1,7}) +(\d{1,8}) +(\d{1,8})$")
+"""Of a job whose nodes differ: nodes, processes, GPUs; below a heading of three totals."""
+TOTALS = re.compile(r"^\(total\) +\(total\) +\(total\)$")
 TITLE = re.compile(r"^#(\d{1,6})-(\d{1,6}) \(([0-9a-f]{1,16})\) (INCOMPLETE|ERROR|MISMATCH)$")
-COUNTS = re.compile(r"^  Communicator ranks have different (\S{1,40}) operation counts$")
-OLD_COUNTS = "  Communicator ranks have different collective operation counts"
-MANY = re.compile(r"^  (\d{1,8}) ranks have launched up to operation (\d{1,18})$")
-NONE = re.compile(r"^  (\d{1,8}) ranks have not launched any operations$")
-STATUS = re.compile(r"^  (\d{1,8}) ranks have status ([A-Z]+)$")
-REPORTED = re.compile(r"^  (\d{1,8}) ranks reported (.{1,60})$")
+COUNTS = re.compile(r"^Communicator ranks have different (\S{1,40}) operation counts$")
+OLD_COUNTS = "Communicator ranks have different collective operation counts"
+MANY = re.compile(r"^(\d{1,8}) ranks have launched up to operation (\d{1,18})$")
+NONE = re.compile(r"^(\d{1,8}) ranks have not launched any operations$")
+STATUS = re.compile(r"^(\d{1,8}) ranks have status ([A-Z]+)$")
+REPORTED = re.compile(r"^(\d{1,8}) ranks reported (.{1,60})$")
 RANK = re.compile(
-    r"^  Rank (\d{1,8})"
+    r"^Rank (\d{1,8})"
     r"(?: has launched up to operation (\d{1,18})|( has not launched any operations)"
     r"| has status ([A-Z]+)| reported (.{1,60}?))? -- "
     r"(?:GPU (\d{1,4})(?: \(NVML (\d{1,4})\))? managed by process (\d{1,10}) on node (\S{1,60})|\[)"
 )
-PROCESS = re.compile(r"^  Process (\d{1,10}) on node (\S{1,60}) managing GPUs? (\d{1,4})")
-TIMEOUTS = re.compile(r"^  Encountered (\d{1,8}) communication timeout")
+LONE = re.compile(r"^Rank (\d{1,8}) has status ([A-Z]+)$")
+LISTED = re.compile(r"^The (missing|unknown) ranks?: ([\d,]{1,1100})$")
+LIST_ROOM = 1000
+"""From so many characters on NCCL may have cut a list of ranks off, within its last number."""
+PROCESS = re.compile(
+    r"^Process (\d{1,10}) on node (\S{1,60}) managing GPUs? (\d{1,4})[\d,]{0,200}"
+    r"(?: \(NVML (\d{1,4})[\d,]{0,200}\))?"
+)
+TIMEOUTS = re.compile(r"^Encountered (\d{1,8}) communication timeout")
+LEFT = ("NOCOMM", "UNKNOWN")
+"""States of a rank that answered and is in the communicator no more; the older word last."""
 
 
-def parse(data: bytes) -> RasAnswer:
-    """Read an answer as text; raises RasError where it is none."""
-    lines = data.decode("utf-8", "replace").splitlines()
+def parse(data: bytes, *, whole: bool = True) -> RasAnswer:
+    """Read an answer as text; raises RasError where it is none.
+
+    `whole`: as the service sends it, which begins with the version; else a part that somebody kept.
+    """
     reader = _Reader()
-    for line in lines:
-        reader.take(line)
-    if reader.version is None:
+    for line in data.decode("utf-8", "replace").splitlines():
+        reader.take(line.strip())
+    if reader.version is None and (whole or not (reader.groups or reader.found or reader.silent)):
         raise RasError("its text does not begin as that of NCCL")
     return reader.answer()
 
@@ -57,8 +79,12 @@ class _Reader:
 
     def __init__(self) -> None:
         self.version: str | None = None
+        self.library = "NCCL"
         self.seconds: float | None = None
         self.timeouts: int | None = None
+        self.job: RasJob | None = None
+        self.totals = False
+        """Whether the next numbers are the totals of a job whose nodes differ."""
         self.groups: list[tuple[int, int, str, str]] = []
         self.found: dict[tuple[int, int], dict[str, Any]] = {}
         self.silent: list[MissingRank] = []
@@ -70,7 +96,7 @@ class _Reader:
 
     def take(self, line: str) -> None:
         if found := VERSION.match(line):
-            self.version = found[1].partition("+")[0]
+            self.library, self.version = found[1], found[2].partition("+")[0]
         elif found := TIME.match(line):
             self.seconds = float(found[1])
         elif found := GROUP.match(line):
@@ -81,10 +107,21 @@ class _Reader:
             self.timeouts = int(found[1])
         elif line in ("INCOMPLETE", "DEAD"):
             self.here, self.section = None, line
-        elif self.here is None:
-            self._process(line)
-        else:
+        elif self.here is not None:
             self._inside(line, self.here)
+        elif not self.groups and self.section == "":
+            self._summary(line)
+        else:
+            self._process(line)
+
+    def _summary(self, line: str) -> None:
+        if found := EVEN.match(line):
+            nodes, each, _, processes, gpus = (int(number) for number in found.groups())
+            self.job = RasJob(nodes=nodes, processes=processes, gpus=gpus, processes_per_node=each)
+        elif self.totals and (found := UNEVEN.match(line)):
+            nodes, processes, gpus = (int(number) for number in found.groups())
+            self.job = RasJob(nodes=nodes, processes=processes, gpus=gpus)
+        self.totals = TOTALS.match(line) is not None
 
     def _title(self, found: re.Match[str]) -> None:
         key = int(found[1]), int(found[2])
@@ -104,6 +141,7 @@ class _Reader:
                     pid=int(found[1]),
                     host=found[2],
                     cuda_device=int(found[3]),
+                    nvml_device=int(found[4] or found[3]),
                     unresponsive=True,
                     dead=self.section == "DEAD",
                 )
@@ -125,8 +163,17 @@ class _Reader:
         elif found := RANK.match(line):
             self._rank(found, here)
             return
+        elif found := LISTED.match(line):
+            self._listed(found, here)
+        elif found := LONE.match(line):
+            _missing(here, (int(found[1]),), unresponsive=False)
         if self.said and self.said[0] == "launched":
             here["agreed"][self._function(), int(self.said[1])] = self.said[2]
+
+    def _listed(self, found: re.Match[str], here: dict[str, Any]) -> None:
+        numbers = [int(word) for word in found[2].split(",") if 0 < len(word) <= 8]
+        whole = numbers if len(found[2]) < LIST_ROOM else numbers[:-1]
+        _missing(here, whole, unresponsive=found[1] == "missing")
 
     def _function(self) -> str:
         return self.section.partition(" ")[2] or "collective"
@@ -140,8 +187,7 @@ class _Reader:
             "host": found[9],
         }
         if self.section == "INCOMPLETE":
-            if len(here["missing"]) < LIMIT_RANKS:
-                here["missing"].append(MissingRank(rank=rank, unresponsive=True, **place))
+            _missing(here, (rank,), unresponsive=True, **place)
             return
         if rank not in here["ranks"] and len(here["ranks"]) >= LIMIT_RANKS:
             return
@@ -168,36 +214,49 @@ class _Reader:
         return RasAnswer(
             form="text",
             version=self.version,
-            communicators=tuple(communicators),
+            library=self.library,
+            # NCCL 2.27 lists communicators without a rank while some are taken down (its issue
+            # 1762), with numbers that are no ranks.
+            communicators=tuple(
+                _joined(each, self.silent, self.job) for each in communicators if each.size
+            ),
             seconds=self.seconds,
             timeouts=self.timeouts,
             silent=tuple(self.silent),
+            job=self.job,
         )
 
 
+def _missing(here: dict[str, Any], ranks: Any, *, unresponsive: bool, **place: Any) -> None:
+    for rank in ranks:
+        if len(here["missing"]) < LIMIT_RANKS:
+            here["missing"].append(MissingRank(rank=rank, unresponsive=unresponsive, **place))
+
+
 def _communicator(told: dict[str, Any], size: int, state: str, marks: str) -> RasCommunicator:
+    left = [rank for rank, own in sorted(told["ranks"].items()) if own.get("state") in LEFT]
     return RasCommunicator(
         name=told.get("name"),
         size=size,
-        state=state,
+        state=None if state in LEFT else state,
         marks=tuple(mark for mark in marks.split(",") if mark != "OK"),
         ranks=tuple(
             RasRank(
                 rank=rank,
                 **own["place"],
-                state=None if own.get("state") == "NOCOMM" else own.get("state"),
+                state=own.get("state"),
                 errors=tuple(own["errors"]),
                 counts=tuple(own["counts"].items()),
             )
             for rank, own in sorted(told["ranks"].items())
-            if own.get("state") != "NOCOMM"
+            if rank not in left and rank < size
         ),
         missing=(
-            *told["missing"],
+            *(lost for lost in told["missing"] if lost.rank < size),
             *(
-                MissingRank(rank=rank, unresponsive=False, **own["place"])
-                for rank, own in sorted(told["ranks"].items())
-                if own.get("state") == "NOCOMM"
+                MissingRank(rank=rank, unresponsive=False, **told["ranks"][rank]["place"])
+                for rank in left
+                if rank < size
             ),
         ),
         agreed=tuple(
@@ -205,6 +264,24 @@ def _communicator(told: dict[str, Any], size: int, state: str, marks: str) -> Ra
             for (function, launched), count in told["agreed"].items()
             if count > 0
         ),
+    )
+
+
+def _joined(
+    each: RasCommunicator, silent: list[MissingRank], job: RasJob | None
+) -> RasCommunicator:
+    """Give the one missing rank the one silent process, where the communicator is the whole job.
+
+    NCCL 2.24 and 2.25 name ranks and processes apart.
+    """
+    if len(each.missing) != 1 or len(silent) != 1 or job is None:
+        return each
+    lost, process = each.missing[0], silent[0]
+    whole = each.size == job.processes == job.gpus
+    if not whole or lost.pid is not None or not lost.unresponsive:
+        return each
+    return msgspec.structs.replace(
+        each, missing=(msgspec.structs.replace(process, rank=lost.rank),)
     )
 
 
