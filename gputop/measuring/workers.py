@@ -65,7 +65,7 @@ class Workers:
             threading.Thread(target=self._look, name="interpreters", daemon=True).start()
 
     def begin(self) -> None:
-        """Start the worker that needs no torch; it touches no GPU before its first request."""
+        """Start the worker that needs no torch; it takes nothing of a GPU before its request."""
         first = next((run for run in self._plan.runs if not run.spec.needs_torch), None)
         if first is None or self._plan.simulated or self._plan.selftest:
             return
@@ -125,9 +125,14 @@ class Workers:
         """The worker of a probe, which may not have started yet."""
         kind = self._kind(planned)
         if kind not in self._sessions:
-            more = {"children": True} if kind == _BY_LIBRARY else {"torch": kind == _BY_TORCH}
-            self._sessions[kind] = self._make_session(python, self._cancel, **more)
+            self._sessions[kind] = self._make_session(python, self._cancel, **self._more(kind))
         return self._sessions[kind]
+
+    def _more(self, kind: str) -> dict[str, bool]:
+        """How a worker starts; the driver is not asked where nothing real is measured."""
+        if kind == _BY_DRIVER:
+            return {"driver": not (self._plan.simulated or self._plan.selftest)}
+        return {"children": True} if kind == _BY_LIBRARY else {"torch": True}
 
     def holds_gpus(self, planned: Planned) -> bool:
         """Whether the process that will run a probe has had the GPUs all the time.

@@ -1,8 +1,10 @@
 """Chooses the devices of a request: the driver's GPUs, those of torch, or made-up ones."""
 
+import contextlib
 import gc
 import importlib
 import os
+import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Optional
 
@@ -32,6 +34,20 @@ def drop_overruled_variables() -> "list[str]":
     """
     _left_out.extend(name for name in _OVERRULED if os.environ.pop(name, None) is not None)
     return list(dict.fromkeys(_left_out))
+
+
+def wake_driver() -> None:
+    """Let the driver start in a thread, which takes up to a second, and nothing of a GPU.
+
+    Who opens it meanwhile waits for it, and says what fails.
+    """
+    drop_overruled_variables()
+
+    def start() -> None:
+        with contextlib.suppress(EngineError):
+            open_runtime()
+
+    threading.Thread(target=start, name="driver", daemon=True).start()
 
 
 def open_backend(params: Mapping[str, Any]) -> Backend:

@@ -42,9 +42,18 @@ class Sampled:
         return self.spread > RESTLESS_SPREAD
 
 
-def sample(measure: Callable[[], float], times: int) -> Sampled:
-    """Take samples by calling `measure`."""
-    return Sampled(tuple(measure() for _ in range(times)))
+def sample(
+    measure: Callable[[], float],
+    times: int,
+    tell: "Callable[[tuple[float, ...]], object]" = lambda samples: None,
+) -> Sampled:
+    """Take samples by calling `measure`; all but the last time `tell` gets those so far."""
+    taken: tuple[float, ...] = ()
+    for place in range(times):
+        taken = (*taken, measure())
+        if place < times - 1:
+            tell(taken)
+    return Sampled(taken)
 
 
 def gigabytes_per_second(size_bytes: int, seconds: float) -> float:

@@ -43,7 +43,8 @@ class Session:
     The worker starts with `begin` or the first request. It ends with a probe that fails, and the
     next request starts another. `children`: the worker runs each probe in a child; probes get a
     folder as the parameter `folder`, which goes at the end of the worker, together with NCCL's
-    files in /dev/shm. `torch`: the same, and the worker imports torch at once.
+    files in /dev/shm. `torch`: the same, and the worker imports torch at once. `driver`: the worker
+    starts the driver of the GPUs at once, which takes nothing of a GPU.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class Session:
         worker: Path = WORKER,
         torch: bool = False,
         children: bool = False,
+        driver: bool = False,
     ) -> None:
         # Not resolve(), because the path of the link selects a virtual environment.
         self._python = os.path.abspath(interpreter)
@@ -61,6 +63,7 @@ class Session:
         self._worker = worker
         self._torch = torch
         self._children = torch or children
+        self._driver = driver
         self._folder = "-"
         self._shared: frozenset[tuple[str, int]] = frozenset()
         self._process: Optional[subprocess.Popen[bytes]] = None
@@ -142,6 +145,7 @@ class Session:
         command = [keeper, "-I", "-S", str(_KEEPER), str(os.getpid()), self._folder]
         command += [python, str(self._worker), "--watched"]
         command += ["--torch"] if self._torch else ["--children"] * self._children
+        command += ["--driver"] * self._driver
         try:
             self._process = subprocess.Popen(
                 command,

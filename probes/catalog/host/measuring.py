@@ -14,6 +14,7 @@ from ...engine.runtime import Memory
 from ...protocol.messages import Note
 from ...protocol.plaintext import one_line
 from ...protocol.timing import Sampled, gigabytes_per_second, sample, verdict_of, warm
+from ...protocol.tracking import Track
 from .report import (
     FEW_COPIES,
     QUANTITIES,
@@ -40,8 +41,10 @@ class Measuring:
         level: Level,
         places: Sequence[Place],
         reporter: HostReporter,
+        track: Track,
     ) -> None:
         self._copier = copier
+        self._track = track
         self._level = level
         self._places = places
         self._reporter = reporter
@@ -101,6 +104,7 @@ class Measuring:
                     copies * size, self._copier.ends([copy], copies)[0][-1]
                 ),
                 samples,
+                tell=self._track.so_far_of,
             )
         details = {**link(watch.summary()), **about(buffer, place.node)}
         self._reporter.figure(

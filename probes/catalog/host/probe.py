@@ -13,10 +13,11 @@ from ...devices import numa
 from ...devices.gpus import Gpus
 from ...devices.opened import Emit, host_free_bytes, largest_fitting, open_devices
 from ...engine.host_copies import Copier, CpuCopier, GpuCopier
-from ...protocol.messages import DeviceRecord, Note, Progress, Request
+from ...protocol.messages import DeviceRecord, Note, Request
 from ...protocol.sizing import MIB, too_full
 from ...protocol.spec import ProbeSpec, ProbeStopped, level_of
 from ...protocol.timing import low_ones
+from ...protocol.tracking import Track
 from .measuring import Measuring
 from .report import FROM_DEVICE, TO_DEVICE, HostReporter, HostResult, Level, Place
 
@@ -72,11 +73,12 @@ def run(request: Request, emit: Emit) -> None:
     if isinstance(backend, Gpus):
         copier = GpuCopier(backend.runtime, backend.kernels)
     reporter = HostReporter(SPEC.method, backend.kind, emit)
-    measuring = Measuring(copier, kept, places, reporter)
+    track = Track(emit)
+    measuring = Measuring(copier, kept, places, reporter, track)
     try:
-        emit(Progress(0, 1, f"pinning {size_bytes // MIB} MiB of host memory"))
+        track.step(0, 1, f"pinning {size_bytes // MIB} MiB of host memory")
         measuring.allocate(size_bytes)
-        _walk(measuring, places, level, nodes, min(size_bytes, _OTHER_BYTES), emit)
+        _walk(measuring, places, level, nodes, min(size_bytes, _OTHER_BYTES), track, emit)
     finally:
         measuring.close()
         backend.release()
@@ -121,6 +123,7 @@ def _walk(
     level: str,
     nodes: "dict[int, frozenset[int]]",
     other_bytes: int,
+    track: Track,
     emit: Emit,
 ) -> None:
     """Measure everything of the level, step by step."""
@@ -132,7 +135,7 @@ def _walk(
 
     def step(what: str) -> None:
         nonlocal done
-        emit(Progress(done, total, what))
+        track.step(done, total, what)
         done += 1
 
     figures: list[HostResult] = []
@@ -145,7 +148,7 @@ def _walk(
     odd |= {number for number, f in enumerate(figures) if f.sampled.restless()}
     for number in sorted(odd):
         low = figures[number]
-        emit(Progress(done, total, f"{low.place.key} once more: low or restless at first"))
+        track.step(done, total, f"{low.place.key} once more: low or restless at first")
         figures[number] = low.again()
     if several:
         step("all GPUs at once")
@@ -165,7 +168,7 @@ def _walk(
             )
     if more:
         _compare_nodes(found, {place.key: place.node for place in places}, nodes, emit)
-    emit(Progress(total, total, "all host copies measured"))
+    track.step(total, total, "all host copies measured")
 
 
 def _compare_nodes(

@@ -8,9 +8,10 @@ device_to_device_memcpy_{write,read}_{ce,sm}, with its repeats at the levels "no
 """
 
 from ...devices.opened import Emit, open_devices
-from ...protocol.messages import Progress, Request
+from ...protocol.messages import Request
 from ...protocol.sizing import GIB, MIB, choose_sizes
 from ...protocol.spec import ProbeSpec, level_of
+from ...protocol.tracking import Track
 from .plan import PLANS
 from .quantities import ALONE
 from .report import PairReporter
@@ -45,10 +46,11 @@ def run(request: Request, emit: Emit) -> None:
     backend, opened = open_devices(request, SPEC, emit)
     sizes = choose_sizes(backend.kind, opened, request.params)
     reporter = PairReporter(backend, SPEC.method, emit)
-    walk = Walk(backend, sizes, plan, reporter, request.params.get("kinds"))
+    track = Track(emit)
+    walk = Walk(backend, sizes, plan, reporter, track, request.params.get("kinds"))
     try:
-        emit(Progress(0, 1, f"filling {2 * sizes.buffer_bytes // MIB} MiB on each device"))
+        track.step(0, 1, f"filling {2 * sizes.buffer_bytes // MIB} MiB on each device")
         backend.allocate([d.index for d in opened], sizes.buffer_bytes)
-        walk.measure_all(opened, lambda done, total, what: emit(Progress(done, total, what)))
+        walk.measure_all(opened)
     finally:
         backend.release()

@@ -12,6 +12,7 @@ from ...protocol.plaintext import one_line
 from ...protocol.quantity import Quantity
 from ...protocol.sizing import Sizes
 from ...protocol.timing import Sampled, gigabytes_per_second, low_ones, sample, verdict_of, warm
+from ...protocol.tracking import Track
 from .paths import Paths
 from .plan import Kinds, PairPlan, couples, ordered
 from .quantities import (
@@ -50,12 +51,14 @@ class Walk:
         sizes: Sizes,
         plan: PairPlan,
         reporter: PairReporter,
+        track: Track,
         requested_kinds: object,
     ) -> None:
         self.backend = backend
         self._sizes = sizes
         self._plan = plan
         self._report = reporter
+        self._track = track
         self._requested_kinds = requested_kinds
         self._paths = Paths(backend, sizes, reporter)
         self.granted: dict[tuple[str, str], bool] = {}
@@ -66,9 +69,7 @@ class Walk:
         self._figures: list[_Figure] = []
         self._kinds = Kinds({}, {})
 
-    def measure_all(
-        self, devices: Sequence[DeviceRecord], progress: Callable[[int, int, str], None]
-    ) -> None:
+    def measure_all(self, devices: Sequence[DeviceRecord]) -> None:
         """Take every step, then repeat low or unsteady figures."""
         if self.backend.no_kernels:
             self._report.note(
@@ -81,15 +82,15 @@ class Walk:
         self._kinds = Kinds(self._requested_kinds, self.granted)
         steps = self._steps(devices)
         for done, (what, step) in enumerate(steps):
-            progress(done, len(steps), what)
+            self._track.step(done, len(steps), what)
             step()
         odd = set(low_ones([(f.kind, f.sampled.median) for f in self._figures]))
         odd |= {place for place, f in enumerate(self._figures) if f.sampled.restless()}
         for count, place in enumerate(sorted(odd)):
             what = f"once more, {count + 1} of {len(odd)}: low or restless at first"
-            progress(len(steps), len(steps), what)
+            self._track.step(len(steps), len(steps), what)
             self._figures[place].time_it(2)
-        progress(len(steps), len(steps), "all pairs measured")
+        self._track.step(len(steps), len(steps), "all pairs measured")
 
     def _steps(self, devices: Sequence[DeviceRecord]) -> "list[tuple[str, Callable[[], object]]]":
         plan, every = self._plan, ordered(devices)
@@ -158,6 +159,8 @@ class Walk:
         def speed(copies: int) -> float:
             return copies * small / self.backend.flow_seconds([flow], small, copies).together
 
+        if not self._figures:
+            self._track.so_far(speed(4) / 1e9)  # the first figure, while links still wake
         seconds = sizes.first_warm_seconds if first else sizes.warm_seconds
         if self._plan.steady_warm_up:
             _until_steady(partial(speed, 4), seconds)
@@ -187,6 +190,7 @@ class Walk:
                 copies * size, self.backend.flow_seconds([flow], size, copies).together
             ),
             self._sizes.samples,
+            tell=self._tell_first,
         )
         verdict = verdict_of(self.backend.copied_right(flow.src, flow.dst, size))
         self._direct[src.key, dst.key] = sampled.median
@@ -197,6 +201,11 @@ class Walk:
             sampled, size, copies, attempt=attempt, verdict=verdict,
         )  # fmt: skip
         return sampled
+
+    def _tell_first(self, samples: "tuple[float, ...]") -> None:
+        """Show the first figure as it grows; later ones follow too fast to be read."""
+        if not self._figures:
+            self._track.so_far_of(samples)
 
     def _both_ways(self, a: DeviceRecord, b: DeviceRecord) -> None:
         self._figure(BOTH_WAYS, a, b, partial(self._time_both_ways, a, b))

@@ -71,7 +71,10 @@ def test_nccl_is_loaded_by_itself_where_it_is_found() -> None:
     working = made(planned)
     for name, torch in (("p2p", False), ("gemm", True), ("train-step", True)):
         how_found = "PATH" if torch else "this Python"
-        assert started(working, step(planned, name)) == (how_found, {"torch": torch})
+        assert started(working, step(planned, name)) == (
+            how_found,
+            {"torch" if torch else "driver": True},
+        )
         assert working.library_of(step(planned, name)) is None
     for name in ("nccl", "collectives"):
         one = step(planned, name)
@@ -178,4 +181,4 @@ def test_the_worker_of_the_driver_starts_while_the_gpus_are_looked_at(
     ).run()
     assert began == [True]
     assert ran.ends[0].result.outcome.status == ("refused" if busy else "finished")
-    assert [session.more for session in Session.made] == [{"torch": False}]
+    assert [session.more for session in Session.made] == [{"driver": True}]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import threading
 
 import pytest
 
 from gputop.probes.catalog.p2p import walk as p2p_walk
 from gputop.probes.devices import opening
 from gputop.probes.devices.devices import normal_pci, select
+from gputop.probes.engine.library import EngineError
 from gputop.probes.protocol.messages import DeviceRecord, Hello, MeasuredValue, Note
 from gputop.probes.protocol.sizing import GIB, KIB, MIB, choose_sizes
 from gputop.probes.protocol.spec import ProbeStopped
@@ -111,3 +113,24 @@ def test_devices_are_chosen_by_address_or_uuid() -> None:
             select(all_of_them, wanted, 2)
     with pytest.raises(ProbeStopped, match="No GPU"):
         select((), [], 2)
+
+
+@pytest.mark.parametrize("refuses", [False, True])
+def test_the_driver_starts_while_the_worker_waits(
+    monkeypatch: pytest.MonkeyPatch, refuses: bool
+) -> None:
+    monkeypatch.setenv("CUDA_LAUNCH_BLOCKING", "1")
+    seen: list[tuple[str, bool]] = []
+    asked = threading.Event()
+
+    def start() -> None:
+        seen.append((threading.current_thread().name, "CUDA_LAUNCH_BLOCKING" in os.environ))
+        asked.set()
+        if refuses:
+            raise EngineError("there is no libcuda.so.1")
+
+    monkeypatch.setattr(opening, "open_runtime", start)
+    opening.wake_driver()
+    assert asked.wait(10)
+    assert seen == [("driver", False)], "in a thread, without what would falsify figures"
+    assert "CUDA_LAUNCH_BLOCKING" in opening.drop_overruled_variables(), "a probe names it later"

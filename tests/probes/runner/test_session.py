@@ -47,6 +47,12 @@ def test_two_requests_share_a_worker() -> None:
     assert gone(seen[0])
 
 
+def test_a_worker_whose_driver_is_started_answers_like_any_other() -> None:
+    with Session(sys.executable, threading.Event(), driver=True) as session:
+        session.begin()
+        assert session.run(CPU, lambda message: None, SECONDS).status == "finished"
+
+
 def asked(*script: Step) -> Request:
     """What the made-up worker does; one that is not told finishes."""
     return Request("x", params={"script": script} if script else {})

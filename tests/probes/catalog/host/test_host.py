@@ -166,3 +166,14 @@ def test_a_note_where_another_node_is_nearer() -> None:
     assert isinstance(note, Note)
     assert "0000:06:00.0: 55.0 GB/s to it from node 1, 40.0 from node 0" in note.text
     assert [figure["device"] for figure in note.details["figures"]] == ["0000:06:00.0"]
+
+
+def test_figures_are_told_while_they_grow() -> None:
+    said = run(level="quick", count=1, samples=4)
+    ends = [place for place, m in enumerate(said) if isinstance(m, MeasuredValue)][:2]
+    assert len(ends) == 2
+    for before, end in zip([0, ends[0]], ends, strict=True):
+        early = [m.what for m in said[before:end] if isinstance(m, Progress)]
+        shown = [what for what in early if what.startswith("cpu:0, pinned memory: ")]
+        assert len(shown) == 3, early
+        assert all(what.endswith(" GB/s so far") for what in shown)
