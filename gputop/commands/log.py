@@ -20,11 +20,13 @@ from gputop.reading import check_sources, read_snapshot
 from gputop.terminal.lines import print_json, say
 from gputop.terminal.size import text_width
 from gputop.topology.diagnosis.symptoms.log import examine, fits
-from gputop.topology.jobs.asking import of_files
-from gputop.topology.jobs.flight.files import named
+from gputop.topology.jobs.asking import JobsAnswer, of_files
+from gputop.topology.jobs.flight.files import FoundDumps, named
 from gputop.topology.jobs.flight.files import read as read_dumps
+from gputop.topology.jobs.saved import in_sections, told
 from gputop.topology.logs.report.places import gpus_from
 from gputop.topology.nccl.versions import UnknownVersionError, version_for
+from gputop.topology.recorded.formats.ncclras import TOOL
 
 if TYPE_CHECKING:
     from gputop.topology.logs.report.report import LogReport
@@ -51,8 +53,8 @@ def command(
     FILE may be compressed with gzip; - reads stdin. The node is --from or --demo, else this
     machine where its GPUs are those of the log, else it is rebuilt from the log itself.
 
-    FILE may also be a dump of PyTorch's flight recorder, or a folder with the dumps of all ranks:
-    they are explained as by `gputop jobs`.
+    FILE may also be a dump of PyTorch's flight recorder, or a folder with the dumps of all ranks,
+    or what `ncclras` printed: they are explained as by `gputop jobs`.
     """
     check_sources(sources, demo)
     if library is not None:
@@ -67,6 +69,16 @@ def command(
     if others and os.path.isdir(file):
         raise Exit(f"{file}: not a plain file, nor a folder with dumps of a flight recorder", USAGE)
     log = _read(file)
+    saved = in_sections(log.name or "text", log.pasted.sections if log.pasted is not None else ())
+    broken = [f"{where}: {why}" for where, why in saved.refused]
+    alone = _nothing_else(log)
+    if alone and broken and not saved.answers:
+        raise Exit(broken[0], CANNOT_TELL)
+    for why in broken:
+        say(why)
+    if saved.answers and alone and not (sources or demo):
+        _tell(of_files(None, FoundDumps(), told(saved)), as_json=as_json)
+        return
     read = examine(log, _node(log, sources, demo), library=library)
     if as_json:
         print_json(document(read))
@@ -83,7 +95,16 @@ def _tell_dumps(paths: Sequence[str], *, as_json: bool) -> None:
         raise Exit(f"{refused[0] if refused else paths[0]}{more}", CANNOT_TELL)
     for text in refused:
         say(text)
-    answer = of_files(None, found)
+    _tell(of_files(None, found), as_json=as_json)
+
+
+def _nothing_else(log: LogReport) -> bool:
+    """Whether a text holds answers of RAS and nothing of a log or of another tool."""
+    tools = {section.tool for section in log.pasted.sections} if log.pasted is not None else set()
+    return tools == {TOOL} and not (log.notes or log.communicators or log.diagnostics)
+
+
+def _tell(answer: JobsAnswer, *, as_json: bool) -> None:
     if as_json:
         print_json(jobs_document(None, answer))
         return

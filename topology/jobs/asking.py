@@ -190,11 +190,14 @@ def answer(
     )
 
 
-def of_files(snapshot: NodeSnapshot | None, dumps: FoundDumps) -> JobsAnswer:
-    """What a recorded node and dumps that somebody names say; nothing is asked."""
+def of_files(
+    snapshot: NodeSnapshot | None, dumps: FoundDumps, saved: Sequence[JobStanding] = ()
+) -> JobsAnswer:
+    """What a recorded node, dumps and saved answers of RAS say; nothing is asked."""
     told = () if snapshot is None else answer(snapshot, {}, (), recorded=True).jobs
     by_dumps = of_dumps(dumps)
-    return JobsAnswer(jobs=(*told, *(() if by_dumps is None else (by_dumps,))), dumps=dumps)
+    others = () if by_dumps is None else (by_dumps,)
+    return JobsAnswer(jobs=(*saved, *others, *told), dumps=dumps)
 
 
 def _ended(ras: Sequence[RasStanding], answers: Sequence[RasAnswer], tree: Tree) -> dict[int, str]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from ..model.machine import Machine
 from ..model.snapshot import NodeSnapshot
 from ..nccl.versions import preferred
 from .evidence import facts, host_cpus
@@ -25,10 +26,11 @@ from .hints import (
     undated,
 )
 from .judging import STOPPED, Heard, ranks_of, ranks_of_dumps, ranks_of_ras
+from .ras.answer import MissingRank, RasRank
 from .ras.client import RasReply
 from .reported import dump_facts, ras_facts
 from .sentence import quiet_seconds, sentence
-from .standing import BAD, HANGS, NOTE, RUNS, WAITS, JobFact, JobStanding, RankStanding
+from .standing import BAD, HANGS, NOTE, RUNS, UNTOLD, WAITS, JobFact, JobStanding, RankStanding
 from .words import counted
 
 MOST_STEPS = 6
@@ -133,6 +135,41 @@ def of_ras(snapshot: NodeSnapshot, heard: Heard) -> JobStanding:
             else "its processes: this answer of RAS names none, so it may be a job named here too",
         ),
     )
+
+
+def of_saved(
+    machine: Machine, heard: Heard, *, name: str, count: str, several: bool
+) -> JobStanding:
+    """A job of which there are saved answers of RAS alone; `several`: two at least."""
+    ranks = ranks_of_ras(machine, heard)
+    said, verdict = sentence(name, count, ranks, heard.ras, (), NO_ANSWER, world=heard.world)
+    if not heard.ras and not ranks:
+        said, verdict = f"{name}: no communicator was there, or none yet", UNTOLD
+    hosts = dict.fromkeys(lost.host for lost in _named(heard) if lost.host is not None)
+    where = f"on {next(iter(hosts))}" if len(hosts) == 1 else "on its node"
+    return JobStanding(
+        name=name,
+        program=name,
+        sentence=said,
+        verdict=verdict,
+        ranks=ranks,
+        facts=(*_of_ranks(ranks), *ras_facts(heard.ras)),
+        steps=tuple(f"{step}  # {where}, if it still runs" for step in _steps(ranks, verdict))[
+            :MOST_STEPS
+        ],
+        unknown=(
+            *(() if several else ("whether the job went on: only a second answer would show it",)),
+            "what the processes did: a saved answer shows neither /proc nor the GPUs",
+        ),
+        quiet_seconds=quiet_seconds(heard.ras),
+    )
+
+
+def _named(heard: Heard) -> Iterator[MissingRank | RasRank]:
+    """The ranks and processes that stand out."""
+    yield from heard.silent
+    for each in heard.ras:
+        yield from (*each.communicator.missing, *each.behind)
 
 
 def of_dumps(found: FoundDumps) -> JobStanding | None:

@@ -38,6 +38,8 @@ class Heard(msgspec.Struct, frozen=True, kw_only=True):
     """Processes of the job that do not answer RAS, without their ranks, as a text names them."""
     world: int | None = None
     """Ranks of the job on all nodes."""
+    saved: bool = False
+    """Whether the answers are saved ones, of machines that are not known."""
     assumed: str | None = None
     """What is taken for granted about the answer of RAS."""
     groups: tuple[RecordedGroup, ...] = ()
@@ -178,6 +180,8 @@ def _lost(lost: MissingRank, heard: Heard) -> Told:
         return "is given up by RAS, which cannot reach its process", RAS, CAUSE
     if lost.unresponsive and lost.pid in heard.activities:
         return "does not answer RAS, though its process is there", RAS, CAUSE
+    if lost.unresponsive and lost.pid is None and lost.host is None:
+        return "does not answer RAS", RAS, CAUSE
     if lost.unresponsive:
         return "does not answer RAS: its process is stopped, ended or cut off", RAS, CAUSE
     return "has left the communicator", RAS, CAUSE
@@ -251,6 +255,8 @@ def _others(own: Sequence[RankStanding], machine: Machine, heard: Heard) -> Iter
             continue  # a healthy rank of another host
         gpu = next((gpu for gpu in machine.gpus if gpu.index == lost.nvml_device), None)
         name = f"GPU{lost.nvml_device}" if lost.nvml_device is not None else ""
+        if heard.saved and lost.host is not None:
+            name = f"{name} of {lost.host}" if name else lost.host
         rank = lost.rank if lost.rank >= 0 else None
         yield RankStanding(
             rank=rank,

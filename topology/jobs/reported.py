@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from .flight.comparing import RecordedGroup, own_frame, ranks_text
@@ -10,6 +11,7 @@ from .ras.comparing import RasStanding
 from .standing import BAD, RAS, RECORDER, SPINS_SECONDS, JobFact
 from .words import counted, last_of, spoken
 
+MOST_TOLD = 12
 MARKS = {
     "INCOMPLETE": "data of some ranks is missing",
     "ERROR": "ranks report errors",
@@ -19,19 +21,28 @@ MARKS = {
 
 
 def ras_facts(ras: Iterable[RasStanding]) -> Iterator[JobFact]:
-    """How far the ranks of each communicator are, and whether anything moved."""
+    """How far the ranks of each communicator are, and whether anything moved; equal ones once."""
+    counts = Counter(_told(ras))
+    for text, count in list(counts.items())[:MOST_TOLD]:
+        many = f"{count} communicators" if count > 1 else "communicator"
+        yield JobFact(text=f"{many}{text}", origin=RAS)
+    if len(counts) > MOST_TOLD:
+        yield JobFact(text=f"communicators of {len(counts) - MOST_TOLD} more kinds", origin=RAS)
+
+
+def _told(ras: Iterable[RasStanding]) -> Iterator[str]:
     for each in ras:
         size = counted(each.communicator.size, "rank")
         what, top = spoken(each.function or ""), each.top
         same = "all that answered" if each.communicator.missing else "all"
         if not each.counts:
-            text = f"communicator of {size}{_state(each)}"
+            text = f" of {size}{_state(each)}"
         elif each.function is None:
-            text = f"communicator of {size}: {same} launched {last_of(each.launched) or 'nothing'}"
+            text = f" of {size}: {same} launched {last_of(each.launched) or 'nothing'}"
         elif each.still is False and each.before != top:
-            text = f"communicator of {size}: {what} {each.before} to {top} between two answers"
+            text = f" of {size}: {what} {each.before} to {top} between two answers"
         elif each.behind:
-            text = f"communicator of {size}: {each.ahead_count} launched {what} {top}"
+            text = f" of {size}: {each.ahead_count} launched {what} {top}"
             counts = [dict(rank.counts)[each.function] for rank in each.behind[:4]]
             slow = ", ".join(
                 f"{count} by rank {rank.rank}"
@@ -42,15 +53,15 @@ def ras_facts(ras: Iterable[RasStanding]) -> Iterator[JobFact]:
             text += f", less by {unnamed} that are not named" if unnamed else ""
         elif each.behind_count:
             text = (
-                f"communicator of {size}: {each.ahead_count} launched {what} {top}, "
+                f" of {size}: {each.ahead_count} launched {what} {top}, "
                 f"{each.behind_count} that are not named launched less"
             )
         else:
-            text = f"communicator of {size}: {same} launched {what} {top}"
+            text = f" of {size}: {same} launched {what} {top}"
         still = "; none launched anything between two answers" if each.still else ""
         if each.still and (each.quiet_seconds or 0.0) >= SPINS_SECONDS:
             still = f"; none launched anything for {each.quiet_seconds:.0f} s"
-        yield JobFact(text=text + still, origin=RAS)
+        yield text + still
 
 
 def _state(each: RasStanding) -> str:

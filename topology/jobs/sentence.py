@@ -166,7 +166,8 @@ def _quiet(head: str, ras: Sequence[RasStanding], silence: str) -> tuple[str, st
         if not each.counts:
             return f"{head}, {_uncounted(each)}; whether they compute or wait is not known", UNTOLD
         if each.still is None:
-            less = f"{apart(each)}; " if each.behind_count else ""
+            equal = f"all have launched as many collectives ({last_of(each.launched)}); "
+            less = f"{apart(each)}; " if each.behind_count else equal * bool(each.launched)
             said = "only one answer of RAS has their counts, so whether they wait is not known"
             return f"{head}, {less}{said}", UNTOLD
         what = f" ({last_of(each.launched)})" if each.launched else ""

@@ -50,6 +50,9 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a second output adds to the first. Else it is another moment, or another machine."""
     together: bool = False
     """Whether all its outputs in a text are read as one: each holds a part of the same picture."""
+    elsewhere: str = ""
+    """What it is and which command explains it, where it says nothing of the node; `parse` is then
+    not asked."""
     yields: bool = False
     """Whether the first line of another format ends it, because any indented line goes on."""
 

@@ -203,6 +203,8 @@ def _understood(
         text = read_sections(kept.data, forms, path, kept.number)
     except FormatError as error:
         raise LoadError(f"{path}:{error.line}: {error}") from error
+    if text is not None and not text.parts:
+        raise LoadError(f"{path}: {text.sections[0].form.elsewhere}")
     if text is not None:
         found = [
             _Found(forms.index(form) + 1, path.name, part, taken_at) for form, part in text.parts

@@ -62,7 +62,8 @@ def read_pasted(data: bytes, name: str, number: Callable[[int], int] = int) -> P
     said: list[Part] = [part for _, part in parts]
     if sum(len(part.gpus) for part in said) > MOST_GPUS * len(said):
         return None
-    snapshot = merge(said, taken_at=0.0, source=(name or "text",), gputop="")
+    nothing = NodeSnapshot(taken_at=0.0, source=(name or "text",))
+    snapshot = merge(said, taken_at=0.0, source=nothing.source, gputop="") if said else nothing
     if len(snapshot.machine.gpus) > MOST_GPUS:
         return None
     return PastedText(

@@ -59,7 +59,8 @@ def read_sections(
 ) -> Sections | None:
     """Every output of these formats in a text; None where there is none.
 
-    `number` gives the line of the file for a line of the data, where that is a part of the file.
+    There may be sections and no part, where all that is read says nothing of the node. `number`
+    gives the line of the file for a line of the data, where that is a part of the file.
     Raises FormatError where none of them can be read, with the line of the file.
     """
     text = plain(data)
@@ -72,6 +73,9 @@ def read_sections(
     for section in _joined(sections):
         where = _lines([(section.first, section.last)], number)
         form = section.form
+        if form.elsewhere:
+            passed_over.append((where, form.elsewhere))
+            continue
         if not form.repeats and any(other is form for other, _ in parts):
             passed_over.append((where, f"another output of {form.id}; the first one is used"))
             continue
@@ -86,7 +90,7 @@ def read_sections(
             located = FormatError(f"{_failed(form, error)}: {error}", line)
             first_error = first_error or located
             passed_over.append((where, str(located)))
-    if not parts:
+    if not parts and not any(section.form.elsewhere for section in sections):
         raise first_error or FormatError("nothing in it can be read")
     if doubt := _doubt(parts):
         parts.append((parts[0][0], Part(assumptions=(doubt,))))

@@ -45,14 +45,6 @@ UNREAD = (
         "see `gputop log FILE` or `gputop jobs --from FILE`",
     ),
     (
-        re.compile(
-            rb"\A(?:SERVER PROTOCOL \d{1,4}\r?\n(?:OK\r?\n){0,3})?"
-            rb'(?:NCCL version [0-9.]{1,20} compiled with|\{\s{0,64}"nccl_version")'
-        ),
-        "an answer of NCCL's RAS service, which gputop reads from the service alone: "
-        "`gputop jobs --ras`",
-    ),
-    (
         re.compile(rb'\A\s{0,64}\{\s{0,64}"schema"\s{0,64}:\s{0,64}"gputop\.(?!check/)'),
         "JSON that a command of gputop printed; of those --from reads the ones of `gputop "
         "snapshot` and `gputop check`",

@@ -15,6 +15,8 @@ from gputop.terminal.size import text_width
 from gputop.topology.jobs.asking import PAUSE_SECONDS, JobsAnswer, ask_live, of_files
 from gputop.topology.jobs.flight.files import FoundDumps, named, read
 from gputop.topology.jobs.ras.client import SECONDS
+from gputop.topology.jobs.saved import named as saved_in
+from gputop.topology.jobs.saved import told
 from gputop.topology.model.snapshot import NodeSnapshot
 
 LONGEST_WAIT, LONGEST_WATCH = 60.0, 3600.0
@@ -51,7 +53,8 @@ def command(
     """Say what runs on the GPUs, how far each rank is, and who waits for whom.
 
     Reads /proc twice, 0.4 s apart (--over), and dumps of PyTorch's flight recorder where the ranks
-    write them; --from takes such dumps too. Nothing is started, stopped or written.
+    write them; --from takes such dumps, and what `ncclras` printed, too. Nothing is started,
+    stopped or written.
     """
     check_sources(sources, demo)
     if sources and ras:
@@ -67,19 +70,31 @@ def command(
 def _answer(
     sources: tuple[str, ...], demo: str | None, ras: bool, wait: float, over: float
 ) -> tuple[NodeSnapshot | None, JobsAnswer]:
-    dumps, others = named(sources)
     if sources:
-        found = read(dumps, follow=True) if dumps else FoundDumps()
-        for path, why in found.refused:
-            say(f"{path}: {why}")
-        if not others and not found.dumps:
-            # A dump that is cut off is a file that cannot be used, not a wrong path.
-            code = CANNOT_TELL if found.refused else USAGE
-            raise Exit(f"no dump of a flight recorder in {', '.join(sources)}", code)
-        snapshot = read_snapshot(others, None) if others else None
-        return snapshot, of_files(snapshot, found)
+        return _recorded(sources)
     here = read_snapshot((), demo)
     say_problems(here)
     if demo:
         return here, simulated(here, demo)
     return here, ask_live(here, ras=ras, wait=wait, pause=over)
+
+
+def _recorded(sources: tuple[str, ...]) -> tuple[NodeSnapshot | None, JobsAnswer]:
+    """What files say: dumps, saved answers of RAS, and a node."""
+    dumps, others = named(sources)
+    found = read(dumps, follow=True) if dumps else FoundDumps()
+    saved, others = saved_in(others)
+    for path, why in (*found.refused, *saved.refused):
+        say(f"{path}: {why}")
+    if not others and not found.dumps and not saved.answers:
+        # A dump that is cut off is a file that cannot be used, not a wrong path.
+        code = CANNOT_TELL if found.refused or saved.refused else USAGE
+        raise Exit(f"no dump of a flight recorder in {', '.join(sources)}", code)
+    try:
+        snapshot = read_snapshot(others, None) if others else None
+    except Exit as error:
+        if not (saved.answers or found.dumps):
+            raise
+        snapshot = None
+        say(str(error))
+    return snapshot, of_files(snapshot, found, told(saved))

@@ -8,6 +8,7 @@ import msgspec
 
 from gputop import __version__
 from gputop.topology.jobs.asking import JobsAnswer
+from gputop.topology.jobs.saved import SAVED
 from gputop.topology.jobs.standing import JobStanding, RankStanding
 from gputop.topology.model.snapshot import NodeSnapshot
 
@@ -24,7 +25,7 @@ def document(
     return {
         "schema": SCHEMA,
         "gputop": __version__,
-        "source": ["flight recorder"] if snapshot is None else list(snapshot.source),
+        "source": _source(answer) if snapshot is None else list(snapshot.source),
         "assumptions": [] if snapshot is None else list(snapshot.assumptions),
         "simulated": simulated,
         "seconds": answer.seconds,
@@ -51,6 +52,12 @@ def document(
             "refused": [{"file": file, "why": why} for file, why in answer.dumps.refused],
         },
     }
+
+
+def _source(answer: JobsAnswer) -> list[str]:
+    """What was read where no node was: dumps, saved answers of RAS or both."""
+    saved = any(job.job is None and job.name.startswith(SAVED) for job in answer.jobs)
+    return [*(["flight recorder"] if answer.dumps.dumps or not saved else []), *["RAS"] * saved]
 
 
 def _job(job: JobStanding) -> dict[str, Any]:

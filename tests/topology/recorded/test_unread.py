@@ -20,8 +20,8 @@ ANSWER, TEXT = ((RAS / name).read_bytes() for name in ("healthy.json", "killed.t
     [
         (dumped(entry(1)), "flight recorder dumps it, .* see `gputop log FILE`"),
         (JSON_DUMP, "flight recorder dumps it, .* see `gputop log FILE`"),
-        (ANSWER, "NCCL's RAS service, .* `gputop jobs --ras`"),
-        (TEXT, "NCCL's RAS service, .* `gputop jobs --ras`"),
+        (ANSWER, "NCCL's RAS service, .* `gputop jobs --from FILE`"),
+        (TEXT, "NCCL's RAS service, .* `gputop log FILE`"),
         (b"SERVER PROTOCOL 2\nOK\n" + ANSWER, "NCCL's RAS service"),
         (b'{\n  "schema": "gputop.jobs/1"}', "JSON that a command of gputop printed"),
         (b'{"version": 3, "entries": []}', "not a format"),

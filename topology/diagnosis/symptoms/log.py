@@ -13,6 +13,7 @@ from .explain import ECHOES, explain, unexplained
 from .next_step import next_step
 from .pasted import pasted_findings
 from .pasted_figures import PastedFigure, pasted_figures
+from .saved_ras import ras_findings
 
 
 class ReadLog(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,7 +43,8 @@ def examine(
 
     What outputs of other tools in the same text show is among the findings.
     """
-    said, left = (*explain(log), *pasted_findings(log.pasted)), unexplained(log)
+    ras = ras_findings(log.pasted, log.name or "text")
+    said, left = (*explain(log), *pasted_findings(log.pasted), *ras), unexplained(log)
     found = tuple(sorted(said, key=_harm))
     overlay = lay(log, snapshot, library=library)
     beside = None if log.pasted is None else log.pasted.snapshot

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from datetime import datetime, timezone
 from typing import Any
 
 import msgspec
@@ -103,6 +104,8 @@ class RasAnswer(msgspec.Struct, frozen=True, kw_only=True):
     communicators: tuple[RasCommunicator, ...] = ()
     seconds: float | None = None
     """How long RAS collected."""
+    timestamp: float | None = None
+    """When, in seconds by the clock of the machine that answered; of JSON."""
     timeouts: int | None = None
     """Processes that it stopped waiting for."""
     silent: tuple[MissingRank, ...] = ()
@@ -142,8 +145,17 @@ def parse(data: bytes) -> RasAnswer:
         ),
         # Neither NaN, which Python's reader takes for JSON, nor more than a float holds.
         seconds=float(seconds) if isinstance(seconds, float | int) and 0 <= seconds < 1e9 else None,
+        timestamp=_moment(_text(raw.get("timestamp"))),
         timeouts=_whole(ras.get("timeouts_count")),
     )
+
+
+def _moment(text: str | None) -> float | None:
+    """Seconds of a time without zone: good for differences alone."""
+    try:
+        return datetime.fromisoformat(text or "").replace(tzinfo=timezone.utc).timestamp()
+    except (ValueError, OverflowError):
+        return None
 
 
 def _communicator(raw: Any) -> RasCommunicator | None:

@@ -31,6 +31,7 @@ NAMES = (
     "network.ibstatus",
     "network.rdma_link",
     "network.show_gids",
+    "ncclras",
     "sysfs_tar",
     "nccl_xml",
 )

@@ -34,6 +34,16 @@ async def test_a_pasted_text_is_read_whole(opened: bool) -> None:
             assert title in entries
 
 
+async def test_a_pasted_answer_of_ras_is_the_first_finding() -> None:
+    async with GpuTop().run_test(size=(160, 50)) as pilot:
+        screen = await show(pilot, None)
+        screen.post_message(events.Paste((RECORDINGS / "ras" / "killed.txt").read_text()))
+        await pilot.pause()
+        await finished(pilot, screen)
+        head = text(pilot, "#log-head")
+        assert "RAS: 2 ranks, rank 1 (pid 624, GPU0 of 127.0.0.1) does not answer RAS" in head
+
+
 async def test_a_pasted_path_is_typed() -> None:
     async with GpuTop().run_test(size=(100, 30)) as pilot:
         screen = await show(pilot, None)

@@ -1,0 +1,131 @@
+"""Saved answers of RAS: alone, several, mixed with other texts, and broken ones."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from gputop.topology.jobs.saved import named, told
+from gputop.topology.jobs.standing import FAULTY, HANGS, RUNS, UNTOLD, WAITS, JobStanding
+from tests.support.places import RECORDINGS
+from tests.topology.jobs.ras.service import document, missing, rank
+from tests.topology.jobs.ras.test_text import BEHIND, HEALTHY, STATES
+
+RAS = RECORDINGS / "ras"
+PUBLIC = RAS / "public"
+
+
+def jobs_of(folder: Path, text: str | bytes) -> tuple[JobStanding, ...]:
+    path = folder / "ras.txt"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    saved, others = named([str(path)])
+    assert others == ()
+    return told(saved)
+
+
+def counted(*launched: int, at: str = "2026-11-23 15:00:00") -> str:
+    ranks = [rank(number, 11 + number, count) for number, count in enumerate(launched)]
+    return json.dumps(json.loads(document(ranks)) | {"timestamp": at}, indent=2)
+
+
+@pytest.mark.parametrize(
+    ("name", "verdict", "said"),
+    [
+        ("dead-2.30.7", FAULTY, "a job, pid 3748990 (GPU3 of node1) is given up by RAS"),
+        ("exited-2.30.7", FAULTY, "8 ranks, rank 7 (pid 3748990, GPU3 of node1) does not answer"),
+        ("healthy-2.30.7", UNTOLD, "8 ranks on 2 nodes, all answer RAS and have launched equally"),
+        ("missing-2.24", FAULTY, "32 ranks, rank 21 does not answer RAS and pid 3487984 (GPU5 of"),
+        ("straggler-2.30.7", UNTOLD, "8 ranks, rank 7 launched all-reduce 60, 7 others 64; only"),
+        ("stragglers-2.26.2", UNTOLD, "30 ranks launched all-gather 640, 2 others 641; only one"),
+        ("teardown-2.24", UNTOLD, "32 ranks, their communicator is being taken down"),
+        ("uneven-2.27.3", FAULTY, "10 processes on 2 nodes, rank 1 (pid 60004, GPU0 of 10.4.109"),
+    ],
+)
+def test_texts_that_people_quote(tmp_path: Path, name: str, verdict: str, said: str) -> None:
+    (job,) = jobs_of(tmp_path, (PUBLIC / f"{name}.txt").read_bytes())
+    assert job.verdict == verdict
+    assert said in job.sentence
+    assert job.sentence.startswith("RAS as saved (ras.txt, lines ")
+    assert not any(fact.origin != "RAS" for fact in job.facts)
+    assert "only a second answer would show it" in job.unknown[0]
+    assert all(step.endswith(", if it still runs") for step in job.steps)
+
+
+@pytest.mark.parametrize("name", ["killed.json.txt", "killed.txt", "stopped.json.txt"])
+def test_what_the_service_wrote_as_text_and_as_json(tmp_path: Path, name: str) -> None:
+    (job,) = jobs_of(tmp_path, (RAS / name).read_bytes())
+    assert job.verdict == FAULTY
+    assert "does not answer RAS: its process is stopped, ended or cut off" in job.sentence
+
+
+def test_two_answers_of_one_job_are_compared(tmp_path: Path) -> None:
+    (job,) = jobs_of(tmp_path, BEHIND + "\n$ ncclras -v\n" + BEHIND)
+    assert (job.verdict, job.quiet_seconds) == (WAITS, None)
+    assert "3 wait in all-reduce 1042, rank 2 (pid 4711, GPU2 of 127.0.0.1)" in job.sentence
+    assert "and 1 before" in job.sentence
+    (job,) = jobs_of(tmp_path, BEHIND + "\n" + HEALTHY)
+    assert job.verdict == RUNS
+    excerpt = (PUBLIC / "straggler-2.30.7.txt").read_text()
+    (job,) = jobs_of(tmp_path, f"{excerpt}\n{excerpt}")
+    assert job.verdict == WAITS
+
+
+@pytest.mark.parametrize(
+    ("later", "launched", "verdict"),
+    [("00:10", (7, 6), WAITS), ("00:40", (7, 6), HANGS), ("00:40", (7, 7), RUNS)],
+)
+def test_the_time_between_two_answers_in_json(
+    tmp_path: Path, later: str, launched: tuple[int, ...], verdict: str
+) -> None:
+    second = counted(*launched, at=f"2026-11-23 15:{later}")
+    (job,) = jobs_of(tmp_path, f"{counted(7, 6)}\n{second}\n")
+    assert job.verdict == verdict
+    if verdict == HANGS:
+        assert "1 waits in all-reduce 7" in job.sentence
+        assert "(no progress for 40 s)" in job.sentence
+
+
+def test_two_jobs_in_one_text(tmp_path: Path) -> None:
+    other = document([rank(0, 91, 3)], [missing(1, 92)], name="0xff").decode()
+    first, second = jobs_of(tmp_path, f"{counted(7, 7)}\n{other}")
+    assert (first.verdict, second.verdict) == (UNTOLD, FAULTY)
+
+
+def test_states_and_errors(tmp_path: Path) -> None:
+    (job,) = jobs_of(tmp_path, STATES)
+    assert job.verdict == FAULTY
+    assert "rank 0 (pid 11, GPU0 of 127.0.0.1) has aborted its communicator" in job.sentence
+
+
+def test_as_it_is_quoted_packed_and_in_a_folder(tmp_path: Path) -> None:
+    quoted = "".join(f"> {line}\n" for line in BEHIND.splitlines())
+    assert "rank 2 launched" in jobs_of(tmp_path, quoted)[0].sentence
+    indented = "".join(f"    {line}\n" for line in BEHIND.splitlines())
+    assert "rank 2 launched" in jobs_of(tmp_path, indented)[0].sentence
+    narrow = "\n".join(" ".join(line.split()) for line in BEHIND.splitlines())
+    assert "rank 2 launched" in jobs_of(tmp_path, narrow)[0].sentence
+    assert "rank 2 launched" in jobs_of(tmp_path, gzip.compress(BEHIND.encode()))[0].sentence
+    compact = json.dumps(json.loads(counted(7, 6)))
+    assert "rank 1 launched all-reduce 6" in jobs_of(tmp_path, compact)[0].sentence
+    (tmp_path / "more.txt").write_text("nothing of it\n")
+    saved, others = named([str(tmp_path)])
+    assert (len(saved.answers), others) == (1, (str(tmp_path),))
+
+
+def test_a_broken_answer_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "cut.json"
+    path.write_text(counted(7, 6)[:900])
+    saved, others = named([str(path)])
+    assert (saved.answers, others) == ((), ())
+    assert saved.refused[0][1].endswith("its JSON is broken or cut off")
+
+
+def test_other_files_are_none(tmp_path: Path) -> None:
+    for text in (b"", b"hello\n", b'{"nccl_version": "2.28", "entries": []}', b"\x80\x04N."):
+        path = tmp_path / "file"
+        path.write_bytes(text)
+        assert named([str(path)])[1] == (str(path),)
+    assert named(["/nowhere/at/all"])[1] == ("/nowhere/at/all",)

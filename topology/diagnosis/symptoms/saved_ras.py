@@ -1,0 +1,55 @@
+"""What answers of RAS in a log or another text say of the ranks, as findings."""
+
+from __future__ import annotations
+
+import re
+
+from ...jobs.saved import SavedAnswer, in_sections, standings_of
+from ...jobs.standing import BAD, FAULTY, HANGS, WAITS, JobStanding
+from ...recorded.pasted import PastedText
+from ..finding import BROKEN, NOTICE, SLOW, Evidence, Finding, Fix
+
+ID = "ras-answer"
+SEVERITIES = {HANGS: BROKEN, FAULTY: BROKEN, WAITS: SLOW}
+"""Of a verdict; any other one is a notice."""
+MOST_QUOTED = 6
+LONGEST = 300
+SOURCES = ("NCCL user guide, RAS", "NCCL src/ras/client_support.cc")
+QUOTED = re.compile(r"#\d|Process \d|Rank \d|Communicator ranks|\d+ ranks ")
+"""How lines begin that say what a rank does."""
+
+
+def ras_findings(pasted: PastedText | None, name: str) -> tuple[Finding, ...]:
+    """One finding a job, with the sentence of `gputop jobs` as its title."""
+    if pasted is None:
+        return ()
+    saved = in_sections(name, pasted.sections)
+    return tuple(_finding(job, last) for job, last in standings_of(saved))
+
+
+def _finding(job: JobStanding, last: SavedAnswer) -> Finding:
+    severity = SEVERITIES.get(job.verdict, NOTICE)
+    facts = [fact.text for fact in job.facts if fact.weight != BAD]
+    return Finding(
+        id=ID,
+        severity=severity,
+        title=f"RAS{job.sentence.removeprefix(job.name)}",
+        evidence=_quoted(last),
+        cause="; ".join([*facts, *(f"not known: {text}" for text in job.unknown)]),
+        fix=tuple(Fix(text="", command=step) for step in job.steps),
+        look=("Ask again on a node of the job: gputop jobs --ras",),
+        sureness="certain",
+        count=len(last.lines),
+        sources=SOURCES,
+    )
+
+
+def _quoted(last: SavedAnswer) -> tuple[Evidence, ...]:
+    lines = [(at, line.strip()) for at, line in enumerate(last.lines, last.first) if line.strip()]
+    told = [(at, line) for at, line in lines if QUOTED.match(line)] or [
+        (at, line) for at, line in lines if line[:1].isdigit()
+    ]
+    return tuple(
+        Evidence(what=f"line {at}", value=line[:LONGEST], source=last.where, line=at)
+        for at, line in told[:MOST_QUOTED]
+    )

@@ -1,0 +1,208 @@
+"""What saved answers of RAS say of a job: nothing about this machine, and nothing of this moment.
+
+Answers of one job in one text are compared with each other, in their order.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from ..model.machine import Machine
+from ..recorded.check_file import CheckFileError, unpacked
+from ..recorded.formats.ncclras import TOOL
+from ..recorded.kept import KeptText
+from ..recorded.pasted import PastedSection, read_pasted, text_formats
+from ..recorded.plain_file import read_plain
+from .concluding import of_saved
+from .judging import Heard
+from .ras import answer, text
+from .ras.answer import RasAnswer, RasError
+from .ras.client import RasReply
+from .ras.comparing import standings
+from .ras.memory import quiet, remember
+from .ras.places import RasPlace
+from .standing import JobStanding
+from .words import counted
+
+SAVED = "RAS as saved"
+MOST_BYTES = 16 * 2**20
+MOST_FILES = 4096
+MOST_ANSWERS = 256
+
+_VERSION = re.compile(r"(?:NCCL|RCCL) version \S+ compiled with ")
+_PARTS = (_VERSION, re.compile(r"Communicators\.\.\. \("), re.compile(r"Group +Comms +Nodes"))
+"""Lines that one answer has once."""
+
+
+class SavedAnswer(msgspec.Struct, frozen=True):
+    """One answer and where it stands."""
+
+    answer: RasAnswer
+    where: str
+    """ "ras.txt, lines 3-40"."""
+    first: int
+    """Number of its first line in the text."""
+    lines: tuple[str, ...]
+
+
+class SavedRas(msgspec.Struct, frozen=True):
+    """All answers of some texts."""
+
+    answers: tuple[SavedAnswer, ...] = ()
+    refused: tuple[tuple[str, str], ...] = ()
+    """Where one begins that cannot be read, and why."""
+
+
+def in_sections(name: str, sections: Iterable[PastedSection]) -> SavedRas:
+    """The answers among the outputs of tools in a text."""
+    found: list[SavedAnswer] = []
+    refused: list[tuple[str, str]] = []
+    for section in sections:
+        if section.tool != TOOL:
+            continue
+        for first, lines in _split(section):
+            where = f"{name}, {PastedSection(TOOL, first, lines).where}"
+            try:
+                for told in _read("\n".join(lines)):
+                    if len(found) < MOST_ANSWERS:
+                        found.append(SavedAnswer(told, where, first, lines))
+            except RasError as error:
+                refused.append((where, f"no answer of RAS that can be read: {error}"))
+    return SavedRas(tuple(found), tuple(refused))
+
+
+def _split(section: PastedSection) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """One answer after the other, where parts of several follow each other."""
+    begins, seen = 0, set[re.Pattern[str]]()
+    for at, line in enumerate(section.lines):
+        part = next((part for part in _PARTS if part.match(line.strip())), None)
+        if part in seen:
+            yield section.first + begins, section.lines[begins:at]
+            begins, seen = at, set()
+        if part is not None:
+            seen.add(part)
+    yield section.first + begins, section.lines[begins:]
+
+
+def _read(words: str) -> Iterator[RasAnswer]:
+    """The answers of one piece: a text, or one JSON document after the other."""
+    if not words.lstrip().startswith("{"):
+        yield text.parse(words.encode("utf-8", "replace"), whole=False)
+        return
+    parts = re.split(r'(?m)^(?=[ \t]*\{\s{0,64}"nccl_version")', words)
+    for part in parts:
+        if part.strip():
+            yield answer.parse(part.encode("utf-8", "replace"))
+
+
+def named(sources: Sequence[str]) -> tuple[SavedRas, tuple[str, ...]]:
+    """The answers in files, and those of the sources that hold other things too, or only those.
+
+    Of a folder the files right in it are read.
+    """
+    answers: list[SavedAnswer] = []
+    refused: list[tuple[str, str]] = []
+    others: list[str] = []
+    for source in sources:
+        inside = [source]
+        if source and os.path.isdir(source):
+            inside = [str(Path(source, name)) for name in sorted(os.listdir(source))[:MOST_FILES]]
+        known = [_file(path) for path in inside]
+        for found, _ in known:
+            answers += found.answers
+            refused += found.refused
+        if not known or any(more for _, more in known):
+            others.append(source)
+    return SavedRas(tuple(answers), tuple(refused)), tuple(others)
+
+
+def _file(path: str) -> tuple[SavedRas, bool]:
+    """The answers in one file, and whether there is anything else in it."""
+    try:
+        data = unpacked(read_plain(Path(path), MOST_BYTES), MOST_BYTES) if path else b""
+    except (OSError, ValueError, CheckFileError):
+        return SavedRas(), True
+    forms = text_formats()
+    kept = KeptText(forms)
+    kept.offer_all(data)
+    name = Path(path).name
+    pasted = read_pasted(kept.data, name, kept.number) if data.strip() else None
+    if pasted is None:
+        return SavedRas(), True
+    found = in_sections(name, pasted.sections)
+    alone = all(section.tool == TOOL for section in pasted.sections)
+    return found, not (found.answers or found.refused) or not alone
+
+
+def told(saved: SavedRas) -> tuple[JobStanding, ...]:
+    """Where each job stood when its last answer was kept."""
+    return tuple(standing for standing, _ in standings_of(saved))
+
+
+def standings_of(saved: SavedRas) -> Iterator[tuple[JobStanding, SavedAnswer]]:
+    """The same, each with the last answer that it is from."""
+    groups: list[list[SavedAnswer]] = []
+    for each in saved.answers:
+        own = next((group for group in groups if _same(group[-1].answer, each.answer)), None)
+        if own is None:
+            groups.append([each])
+        else:
+            own.append(each)
+    for group in groups:
+        yield _job(group), group[-1]
+
+
+def _same(one: RasAnswer, other: RasAnswer) -> bool:
+    """Whether two answers are about one job: a communicator or a process is in both.
+
+    Where neither names any, as healthy texts do not: the same number of nodes, processes and GPUs.
+    """
+    names = [{each.name for each in told.communicators if each.name} for told in (one, other)]
+    if names[0] & names[1] or one.pids & other.pids:
+        return True
+    bare = not (names[0] and names[1])
+    return bare and one.job is not None and one.job == other.job
+
+
+def _job(group: Sequence[SavedAnswer]) -> JobStanding:
+    last = group[-1]
+    replies = [_reply(each.answer) for each in group[-2:]]
+    times = [each.answer.timestamp for each in group]
+    memory = remember({}, (), 0.0)
+    for each in group:
+        memory = remember(memory, (each.answer,), each.answer.timestamp or 0.0)
+    dated = None not in times and times[-1] is not None
+    ras = tuple(
+        msgspec.structs.replace(
+            each,
+            quiet_seconds=quiet(memory, each.communicator.name, times[-1] or 0.0)
+            if dated
+            else None,
+        )
+        for each in standings(replies[-1:], replies[:-1])
+    )
+    job = last.answer.job
+    world = None if job is None else job.gpus
+    heard = Heard(activities={}, ras=ras, silent=last.answer.silent, saved=True, world=world)
+    size = max((each.size for each in last.answer.communicators), default=0)
+    count = counted(size, "rank") if size else "a job"
+    if job is not None and job.processes != size:
+        count = "1 process" if job.processes == 1 else f"{job.processes} processes"
+    nodes = "" if job is None or job.nodes < 2 else f" on {job.nodes} nodes"
+    two = f" and {len(group) - 1} before" if len(group) > 1 else ""
+    return of_saved(
+        Machine(),
+        heard,
+        name=f"{SAVED} ({last.where}{two})",
+        count=f"{count}{nodes}",
+        several=len(group) > 1,
+    )
+
+
+def _reply(told: RasAnswer) -> RasReply:
+    return RasReply(place=RasPlace(address="saved"), answers=(told,))
