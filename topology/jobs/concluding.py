@@ -169,7 +169,8 @@ def _named(heard: Heard) -> Iterator[MissingRank | RasRank]:
     """The ranks and processes that stand out."""
     yield from heard.silent
     for each in heard.ras:
-        yield from (*each.communicator.missing, *each.behind)
+        yield from each.communicator.missing
+        yield from each.behind
 
 
 def of_dumps(found: FoundDumps) -> JobStanding | None:
