@@ -42,13 +42,21 @@ def version_spans(log: LogReport) -> list[Span]:
     """Version and size of a log."""
     versions = log.versions
     name = versions.library.upper() if versions.library else "NCCL or RCCL"
-    spans: list[Span] = [(f"{name} {versions.version or 'of unknown version'}", "strong")]
+    told = f"{name} {versions.version or 'of unknown version'}"
+    if log.diagnostics and not (versions.version or versions.library):
+        told = "NCCL 2.31 or later, as it prints diagnostics"
+    spans: list[Span] = [(told, "strong")]
     if versions.built_for:
         spans.append((f" for {clean(versions.built_for, 20)}", ""))
     if versions.driver:
         spans.append((f", driver for CUDA {_cuda(versions.driver)}", ""))
-    spans.append((f" · {_count(log.lines, 'line')}, {_count(len(log.hosts), 'host')}", "muted"))
+    spans.append((f" · {_count(log.lines, 'line')}, {_count(_hosts(log), 'host')}", "muted"))
     return spans
+
+
+def _hosts(log: LogReport) -> int:
+    reports = {report.host for report in log.diagnostics if report.host}
+    return len(log.hosts) or len(reports)
 
 
 def gap_lines(log: LogReport, width: int) -> tuple[Line, ...]:

@@ -11,7 +11,12 @@ from gputop.widgets.spans import Line, Span, wrapped
 
 if TYPE_CHECKING:
     from gputop.topology.logs.report.own_diagnostics import OwnCheck, OwnDiagnostics
+    from gputop.topology.logs.report.report import LogReport
 
+ORDER = (False, None, True)
+"""Of a report: it asks to look, it is not known, it passed."""
+SAID = {False: "ask to look", None: "prove nothing", True: "found no fault"}
+MOST_VERDICTS = 4
 MOST_SHOWN = 24
 """Results of a report that are shown one by one."""
 
@@ -27,6 +32,27 @@ def own_diagnostics_lines(reports: Iterable[OwnDiagnostics], width: int) -> tupl
             lines += wrapped(_spans(check), width, 9)
         if len(shown) > MOST_SHOWN:
             lines.append(((f"  and {len(shown) - MOST_SHOWN} lines more", "muted"),))
+    return tuple(lines)
+
+
+def only_diagnostics(log: LogReport) -> bool:
+    """Whether the reports are all that a log shows: no communicator is in it."""
+    return bool(log.diagnostics) and log.main is None
+
+
+def verdict_lines(reports: Iterable[OwnDiagnostics], width: int) -> tuple[Line, ...]:
+    """What the reports come to, those that ask to look first; a line each."""
+    found = sorted(reports, key=lambda report: ORDER.index(report.passed))
+    lines: list[Line] = []
+    for report in found[:MOST_VERDICTS]:
+        sign: Span = ("!", "warn") if report.passed is False else mark(report.passed)
+        text = f" NCCL's own diagnostics {SAID[report.passed]}: {_head(report)}"
+        lines += wrapped((sign, (text, "strong")), width, 2)
+    if len(found) > MOST_VERDICTS:
+        rest = found[MOST_VERDICTS:]
+        asks = sum(report.passed is False for report in rest)
+        text = f"  and {len(rest)} more reports, {asks} of them with [INFO]"
+        lines.append(((text, "muted"),))
     return tuple(lines)
 
 

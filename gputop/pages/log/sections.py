@@ -19,7 +19,11 @@ from gputop.pages.log.lines import (
     rank_lines,
     version_spans,
 )
-from gputop.pages.log.own_diagnostics import own_diagnostics_lines
+from gputop.pages.log.own_diagnostics import (
+    only_diagnostics,
+    own_diagnostics_lines,
+    verdict_lines,
+)
 from gputop.pages.severity import SIGNS
 from gputop.terminal.clean import clean
 from gputop.widgets.spans import EMPTY, Line, Span, left, right, text_of, wrapped
@@ -33,6 +37,7 @@ if TYPE_CHECKING:
 MOST_NOTES = 20
 NO_FINDINGS = "nothing in the table of symptoms applies to this log"
 NOTHING_SHOWN = "no rule finds a fault in what these outputs show; what they leave out is not known"
+NO_DIAGNOSED = "no rule finds a fault in these diagnostics; the log has no other lines of NCCL"
 MOST_RANKS = 16
 INKS = {"P2P": "link-nvlink", "SHM": "link-socket", "NET": "link-pcie", "COLLNET": "link-pcie"}
 CELL = 6
@@ -74,7 +79,7 @@ def sections(read: ReadLog, width: int) -> list[LogSection]:
             LogSection("Rings and trees", graph_lines(read, comm, width)),
             LogSection("Algorithms", choice_lines(read, comm, width)),
         ]
-    else:
+    elif read.log.environment or not read.log.diagnostics:
         found.append(LogSection("Environment", environment_lines(read.log, width)))
     if read.log.diagnostics:
         lines = own_diagnostics_lines(read.log.diagnostics, width)
@@ -86,8 +91,9 @@ def sections(read: ReadLog, width: int) -> list[LogSection]:
 
 
 def _head_lines(read: ReadLog, width: int) -> tuple[Line, ...]:
-    """Version, size and the result of the comparison."""
-    lines = [*wrapped(version_spans(read.log), width, 2)]
+    """Version, size and the result of the comparison; before them, of diagnostics alone, theirs."""
+    lines = list(verdict_lines(read.log.diagnostics, width) if only_diagnostics(read.log) else ())
+    lines += wrapped(version_spans(read.log), width, 2)
     agreement = read.overlay.agreement
     sign: Span = ("· ", "muted")
     if agreement.comparable and agreement.agree + len(agreement.differing):
@@ -115,6 +121,8 @@ def _findings(read: ReadLog, width: int) -> tuple[Line, ...]:
 
 def nothing_found(read: ReadLog) -> str:
     """What a log without findings proves, and what it does not."""
+    if only_diagnostics(read.log):
+        return NO_DIAGNOSED
     outputs_alone = read.log.pasted is not None and not read.log.library_lines
     return NOTHING_SHOWN if outputs_alone else NO_FINDINGS
 

@@ -11,6 +11,7 @@ from gputop.pages.log.lines import (
     output_lines,
     version_spans,
 )
+from gputop.pages.log.own_diagnostics import only_diagnostics, verdict_lines
 from gputop.pages.log.sections import nothing_found
 from gputop.pages.severity import SIGNS
 from gputop.terminal.clean import clean
@@ -62,6 +63,11 @@ def head_lines(read: ReadLog | None, progress: str, failure: str, width: int) ->
 
 def _answer(read: ReadLog, width: int) -> list[Line]:
     """The worst finding and its cure in two lines; without one, how the prediction fares."""
+    if not read.findings and only_diagnostics(read.log):
+        return [
+            *(((" ", ""), *line) for line in verdict_lines(read.log.diagnostics, width - 1)),
+            ((left(f"   {nothing_found(read)}", width), "muted"),),
+        ]
     if not read.findings:
         agreement = read.overlay.agreement
         sign, ink = mark(None if not agreement.comparable else not agreement.differing)

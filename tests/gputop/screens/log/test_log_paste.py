@@ -44,6 +44,21 @@ async def test_a_pasted_answer_of_ras_is_the_first_finding() -> None:
         assert "RAS: 2 ranks, rank 1 (pid 624, GPU0 of 127.0.0.1) does not answer RAS" in head
 
 
+async def test_pasted_diagnostics_begin_with_what_they_found() -> None:
+    lines = (
+        "=== RAS Diagnostics ===",
+        "[OK]   ECC: no uncorrected volatile errors across 8 ranks in comm 0x1234",
+        "RAS diagnostics completed in 12.3 ms across 8 RAS peers",
+    )
+    async with GpuTop().run_test(size=(80, 24)) as pilot:
+        screen = await show(pilot, None)
+        screen.post_message(events.Paste("\n".join(f"node042:1 NCCL DIAG {x}" for x in lines)))
+        await pilot.pause()
+        await finished(pilot, screen)
+        head = text(pilot, "#log-head").strip()
+        assert head.startswith("✓ NCCL's own diagnostics found no fault: ranks compared: 1 [OK]")
+
+
 async def test_a_pasted_path_is_typed() -> None:
     async with GpuTop().run_test(size=(100, 30)) as pilot:
         screen = await show(pilot, None)
