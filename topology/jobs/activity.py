@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 import msgspec
 
@@ -18,6 +18,13 @@ from ..sources.linux.containers import throttled
 from ..sources.linux.nccl_files import LoadedLibrary, loaded
 from ..sources.linux.process_facts import STATES
 from ..sources.linux.process_files import sleep_of, wait_channel
+from ..sources.linux.sleeps import (
+    MOST_AT_FIRST,
+    MOST_TOGETHER,
+    SleepingThread,
+    asleep,
+    threads_of,
+)
 
 VARIABLES = frozenset(
     {
@@ -61,6 +68,8 @@ class Glance(msgspec.Struct, frozen=True, kw_only=True):
     """What stays equal during one uninterruptible sleep; None where it is in none."""
     channel: str | None = None
     """The function of the kernel in which it sleeps so, where the kernel says it."""
+    sleepers: tuple[SleepingThread, ...] = ()
+    """Its other threads that are in one."""
     periods: tuple[tuple[str, tuple[int, int]], ...] = ()
     """By cgroup that limits its CPU time: periods so far, and in how many it was stopped."""
 
@@ -81,6 +90,9 @@ class Activity(msgspec.Struct, frozen=True, kw_only=True):
     threads: int | None = None
     asleep: bool = False
     """Whether both readings found it in one and the same uninterruptible sleep."""
+    asleep_thread: str | None = None
+    """Another thread that both readings found in one, by name and number; None where the process
+    itself is in one too."""
     channel: str | None = None
     """The function of the kernel in which it sleeps so."""
     stopped_periods: tuple[tuple[str, tuple[int, int]], ...] = ()
@@ -103,12 +115,15 @@ def glance(
     pids: Iterable[int],
     clock: Callable[[], float] = time.monotonic,
     limited: Collection[int] = (),
+    before: Mapping[int, Glance] | None = None,
 ) -> dict[int, Glance]:
     """Read the processes once; those that are gone or cannot be read are left out.
 
-    `limited`: those whose cgroups limit their CPU time.
+    `limited`: those whose cgroups limit their CPU time; `before`: an earlier reading, whose
+    sleeping threads alone are looked at again.
     """
-    found = {}
+    found: dict[int, Glance] = {}
+    looked = 0
     for pid in pids:
         text = tree.text(f"proc/{pid}/stat", 4096)
         at = clock()
@@ -116,9 +131,16 @@ def glance(
         rest = match[3].split() if match else []
         if match is None or len(rest) <= _RSS or not all(_whole(rest[at]) for at in _NEEDED):
             continue
+        if before is None:
+            tids = threads_of(tree, pid)[: max(min(MOST_AT_FIRST, MOST_TOGETHER - looked), 0)]
+        else:
+            known = before.get(pid)
+            tids = [] if known is None else [each.tid for each in known.sleepers]
+        looked += len(tids)
         found[pid] = Glance(
             pid=pid,
             at=at,
+            sleepers=tuple(asleep(tree, pid, tids)),
             state=STATES.get(match[2]),
             started_ticks=int(rest[_START]),
             user_seconds=int(rest[_UTIME]) / TICKS,
@@ -155,6 +177,9 @@ def between(tree: Tree, first: dict[int, Glance], second: dict[int, Glance]) -> 
         seconds = now.at - before.at
         # A clock tick is 10 ms: over less than ten of them a share says little.
         long = seconds >= 10 / TICKS
+        itself = now.sleep is not None and now.sleep == before.sleep
+        stuck = [each for each in now.sleepers if each in before.sleepers]
+        thread = None if itself or not stuck else stuck[0]
         found[pid] = Activity(
             pid=pid,
             seconds=seconds,
@@ -164,8 +189,11 @@ def between(tree: Tree, first: dict[int, Glance], second: dict[int, Glance]) -> 
             memory_bytes=now.memory_bytes,
             grown_bytes=now.memory_bytes - before.memory_bytes,
             threads=now.threads,
-            asleep=now.sleep is not None and now.sleep == before.sleep,
-            channel=now.channel,
+            asleep=itself,
+            asleep_thread=None if thread is None else thread.label,
+            channel=now.channel
+            if thread is None
+            else _channel(wait_channel(tree, pid, thread.tid)),
             stopped_periods=tuple(
                 (group, (periods - was[0], stopped - was[1]))
                 for group, (periods, stopped) in now.periods

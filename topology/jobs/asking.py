@@ -97,7 +97,7 @@ def ask_live(
         earlier = tuple(by.ras(place, wait) for place in asked)
     seen = remember(memory or {}, _told(earlier), by.clock())
     by.sleep(max(pause - (by.clock() - began), 0.0))
-    second = glance(by.tree, pids, by.clock, limited)
+    second = glance(by.tree, pids, by.clock, limited, first)
     after = None if before is None else by.traffic(linked)
     if ras:
         # One that gave no answer in time is not waited for again.

@@ -88,7 +88,7 @@ def conclude(
         *ras_facts(heard.ras),
         *dump_facts(groups),
         *given,
-        *short_sleeps(job, heard.activities, labels),
+        *short_sleeps(job, heard.activities, ranks),
         *(() if heard.ras else missing_here(job, heard.activities)),
         *(() if verdict == RUNS or recorded else _traffic(job, snapshot, heard)),
     ]
@@ -261,6 +261,9 @@ def _steps(ranks: Sequence[RankStanding], verdict: str) -> Iterator[str]:
         state = None if rank.activity is None else rank.activity.stayed
         if state == "stopped" or rank.trouble == STOPPED:
             yield f"kill -CONT {rank.pid}"
+        elif rank.activity is not None and rank.activity.asleep_thread is not None:
+            number = rank.activity.asleep_thread.rpartition("(")[2].rstrip(")")
+            yield shlex.join(("sudo", "cat", f"/proc/{rank.pid}/task/{number}/stack"))
         elif state == "disk sleep":
             yield shlex.join(("sudo", "cat", f"/proc/{rank.pid}/stack"))
         else:

@@ -11,6 +11,7 @@ from ..wiring.gpu_names import gpu_names
 from .activity import Activity
 from .flight.comparing import RecordedGroup
 from .grouping import Job
+from .judging import sleep_told
 from .standing import DRIVER, LONG_SECONDS, PROC, RAS, WAITS, JobFact, RankStanding
 from .traffic import CarriedTraffic
 from .words import joined
@@ -113,27 +114,34 @@ def missing_here(job: Job, activities: Mapping[int, Activity]) -> Iterator[JobFa
 
 
 def short_sleeps(
-    job: Job, activities: Mapping[int, Activity], labels: Mapping[int, str]
+    job: Job, activities: Mapping[int, Activity], ranks: Sequence[RankStanding]
 ) -> Iterator[JobFact]:
-    """Processes that were in an uninterruptible sleep twice, and ran in between."""
-    found = [
+    """Processes and threads in uninterruptible sleeps that are nobody's trouble."""
+    labels = {rank.pid: rank.label for rank in ranks}
+    fine = {rank.pid for rank in ranks if rank.trouble is None}
+    ran = [
         labels[user.pid]
         for user in job.processes
         if (activity := activities.get(user.pid)) is not None
         and activity.stayed == "disk sleep"
         and not activity.asleep
     ]
-    if found:
+    if ran:
         yield JobFact(
-            text=f"{joined(found, 4)} {'was' if len(found) == 1 else 'were'} in uninterruptible "
+            text=f"{joined(ran, 4)} {'was' if len(ran) == 1 else 'were'} in uninterruptible "
             "sleep (D) in both readings and ran in between, as with files that are read or written",
             origin=PROC,
         )
+    for user in job.processes:
+        told = sleep_told(user, activities.get(user.pid)) if user.pid in fine else None
+        if told is not None:
+            text = f"{labels[user.pid]} {told[0]}; nothing shows that others wait for it"
+            yield JobFact(text=text, origin=PROC)
 
 
 def slow_or_stuck(ranks: Sequence[RankStanding], verdict: str) -> Iterator[str]:
     """Of ranks that only are behind, as those are that take longer than others."""
-    late = [rank for rank in ranks if rank.trouble is not None and rank.origin == RAS]
+    late = [r for r in ranks if r.trouble is not None and (r.short or r.origin == RAS)]
     if verdict == WAITS:
         who = joined([rank.label for rank in late]) if late else "those that are behind"
         yield (

@@ -15,12 +15,13 @@ from .flight.comparing import RecordedGroup, RecordedRank, own_frame
 from .grouping import GpuUser, Job
 from .ras.answer import ABORT, REMOTE, MissingRank, RasRank
 from .ras.comparing import RasStanding
-from .standing import PROC, RAS, RECORDER, ZOMBIE, RankStanding
+from .standing import PROC, RAS, RECORDER, SPINS_SECONDS, ZOMBIE, RankStanding
 from .traffic import CarriedTraffic
 from .words import spoken
 
-CAUSE, BEHIND, FOLLOWS = "cause", "behind", "follows"
-"""What a trouble tells: why others wait; only that the rank is behind; that another one failed."""
+CAUSE, SHORT, BEHIND, FOLLOWS = "cause", "short", "behind", "follows"
+"""What a trouble tells: why others wait; that it may be over soon; only that the rank is behind;
+that another one failed."""
 STOPPED = "is stopped (T)"
 Told = tuple[str, str, str]
 """What is wrong, where that is from, and what it tells."""
@@ -103,7 +104,7 @@ def _rank(user: GpuUser, machine: Machine, readings: Readings, heard: Heard) -> 
         if (gpu := readings.gpu(address)) is not None and gpu.utilization_percent is not None
     ]
     told = (
-        _state(user, found, twice=heard.twice)
+        _state(user, found, heard)
         or _by_ras(user.pid, rank, heard)
         or _by_dumps(rank, heard.groups)
     )
@@ -115,7 +116,8 @@ def _rank(user: GpuUser, machine: Machine, readings: Readings, heard: Heard) -> 
         label=label(rank, user.pid, gpu_names(user.gpus, machine)),
         trouble=_with_core(told, found),
         origin=None if told is None else told[1],
-        weak=told is not None and told[2] != CAUSE,
+        weak=told is not None and told[2] not in (CAUSE, SHORT),
+        short=told is not None and told[2] == SHORT,
         spins=told is not None and told[2] == BEHIND and _spins(found),
         follows=told is not None and told[2] == FOLLOWS,
         place=place,
@@ -125,19 +127,32 @@ def _rank(user: GpuUser, machine: Machine, readings: Readings, heard: Heard) -> 
     )
 
 
-def _state(user: GpuUser, found: Activity | None, *, twice: bool) -> Told | None:
-    state = found.stayed if found is not None else None if twice else user.reading.state
+def _state(user: GpuUser, found: Activity | None, heard: Heard) -> Told | None:
+    state = found.stayed if found is not None else None if heard.twice else user.reading.state
     if state == "stopped":
         return STOPPED, PROC, CAUSE
     if state == "zombie" or user.reading.state == "zombie":
         return ZOMBIE, PROC, CAUSE
-    if state == "disk sleep" and found is not None and found.asleep:
-        # Every read of a file passes through such a sleep: only one that lasts says something.
-        longest = max(found.seconds, user.reading.asleep_seconds or 0.0)
-        where = "" if found.channel is None else f" in {found.channel}"
-        lasts = f"for {longest:.2g} s at least"
-        return f"stays in one uninterruptible sleep (D){where}, {lasts}", PROC, CAUSE
-    return None
+    told = sleep_told(user, found)
+    if told is None or (told[2] == SHORT and any(each.still is False for each in heard.ras)):
+        return None
+    held_up = any(each.still and user.pid in each.late for each in heard.ras)
+    # A thread that writes a file for long is common, and holds up nobody by itself.
+    return told if held_up or (found is not None and found.asleep) else None
+
+
+def sleep_told(user: GpuUser, found: Activity | None) -> Told | None:
+    """The uninterruptible sleep that both readings found a process or a thread of it in."""
+    if found is None or not (found.asleep or found.asleep_thread):
+        return None
+    # Every read of a file passes through such a sleep: only one that lasts says something.
+    thread = found.asleep_thread
+    known = user.reading.asleep_seconds if user.reading.asleep_thread == thread else None
+    longest = max(found.seconds, known or 0.0)
+    where = "" if found.channel is None else f" in {found.channel}"
+    stays = "stays" if thread is None else f"has a thread, {thread}, that stays"
+    text = f"{stays} in one uninterruptible sleep (D){where}, for {longest:.2g} s at least"
+    return text, PROC, CAUSE if longest >= SPINS_SECONDS else SHORT
 
 
 def _by_ras(pid: int, rank_here: int | None, heard: Heard) -> Told | None:

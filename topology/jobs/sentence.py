@@ -95,16 +95,17 @@ def hangs(
 ) -> tuple[str, str]:
     """The verdict on ranks that wait, and since when as part of the sentence.
 
-    A hang is proven by a rank that is stopped, ended, asleep or cut off, by one that spins for
-    SPINS_SECONDS, by any for LONG_SECONDS, and by a dump, which names no rank before WAITS_SECONDS.
+    A hang is proven by a rank that is stopped, ended or cut off, by one that spins or sleeps
+    uninterruptibly for SPINS_SECONDS, by any for LONG_SECONDS, and by a dump, which names no rank
+    before WAITS_SECONDS.
     """
     quiet = quiet_seconds(ras)
     since = "" if quiet is None else f" (no progress for {seconds(quiet)})"
-    if any(not rank.weak for rank in guilty) or origin != RAS:
+    if any(not (rank.weak or rank.short) for rank in guilty) or origin != RAS:
         return HANGS, ""
     if quiet is None or quiet < SPINS_SECONDS:
         return WAITS, since
-    spins = bool(guilty) and all(rank.spins for rank in guilty)
+    spins = bool(guilty) and all(rank.spins or rank.short for rank in guilty)
     return HANGS if spins or quiet >= LONG_SECONDS else WAITS, since
 
 

@@ -50,6 +50,8 @@ class RankStanding(msgspec.Struct, frozen=True, kw_only=True):
     """Where the trouble is known from."""
     weak: bool = False
     """Whether the trouble names no cause: it is behind, or says that another rank failed."""
+    short: bool = False
+    """Whether the trouble lasted for less than SPINS_SECONDS so far, and may be over soon."""
     spins: bool = False
     """Whether it is behind and uses a whole core in user mode."""
     follows: bool = False

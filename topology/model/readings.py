@@ -206,8 +206,10 @@ class ProcessReading(Record, frozen=True, kw_only=True):
     omp_threads: int | None = None
     """OMP_NUM_THREADS that it was started with; None where it is not set or not readable."""
     asleep_seconds: float | None = None
-    """How long, at least, it has been in one and the same uninterruptible sleep: it did not run
-    between two looks that are so far apart. None where it is in none, or was not seen twice."""
+    """How long, at least, a thread of it has been in one and the same uninterruptible sleep: it did
+    not run between two looks that are so far apart. None where none is, or none was seen twice."""
+    asleep_thread: str | None = None
+    """Name and number of that thread: "pt_autograd_0 (4713)"; None where it is the first one."""
     wait_channel: str | None = None
     """The function of the kernel in which it sleeps uninterruptibly, where the kernel says it."""
 

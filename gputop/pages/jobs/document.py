@@ -96,5 +96,6 @@ def _rank(rank: RankStanding) -> dict[str, Any]:
         "grown_bytes": None if found is None else found.grown_bytes,
         "threads": None if found is None else found.threads,
         "asleep": None if found is None else found.asleep,
+        "asleep_thread": None if found is None else found.asleep_thread,
         "wait_channel": None if found is None else found.channel,
     }

@@ -47,6 +47,12 @@ class RasStanding(msgspec.Struct, frozen=True, kw_only=True):
         return named or bool(self.communicator.agreed)
 
     @property
+    def late(self) -> frozenset[int]:
+        """The processes of ranks that are behind or of which there is no data."""
+        named = [rank.pid for rank in (*self.behind, *self.communicator.missing)]
+        return frozenset(pid for pid in named if pid is not None)
+
+    @property
     def pids(self) -> frozenset[int]:
         """The processes of all its ranks that are known."""
         named = [rank.pid for rank in self.communicator.ranks]

@@ -81,6 +81,7 @@ def facts(entry: Mapping[str, Raw], fields: Fields) -> dict[str, object]:
         "anonymous_bytes": _kib(status.text("RssAnon")),
         "omp_threads": threads((variables or {}).get("OMP_NUM_THREADS")),
         "asleep_seconds": _seconds(entry.get("asleep")),
+        "asleep_thread": fields.text("asleep_thread"),
         "wait_channel": _channel(fields.text("wchan")),
     }
 

@@ -87,9 +87,17 @@ def lasting(tree: Tree, pid: int, proc: Path = PROC) -> dict[str, Raw]:
     }
 
 
-def sleep_of(tree: Tree, pid: int) -> tuple[str, ...] | None:
-    """What stays equal as long as a process is in one uninterruptible sleep; None when in none."""
-    return same_sleep(_lines(tree.text(f"proc/{pid}/status", LIMIT_STATUS), ("State", *SWITCHES)))
+def sleep_of(tree: Tree, pid: int, tid: int | None = None) -> tuple[str, ...] | None:
+    """What stays equal as long as a thread is in one uninterruptible sleep; None when in none.
+
+    Without `tid` of the first thread, which gives a process its state.
+    """
+    text = tree.text(f"{_folder(pid, tid)}/status", LIMIT_STATUS)
+    return same_sleep(_lines(text, ("State", *SWITCHES)))
+
+
+def _folder(pid: int, tid: int | None) -> str:
+    return f"proc/{pid}" if tid in (None, pid) else f"proc/{pid}/task/{tid}"
 
 
 def same_sleep(status: Mapping[str, Raw]) -> tuple[str, ...] | None:
@@ -98,9 +106,9 @@ def same_sleep(status: Mapping[str, Raw]) -> tuple[str, ...] | None:
     return counts if str(status.get("State", ""))[:1] == "D" and all(counts) else None
 
 
-def wait_channel(tree: Tree, pid: int) -> Raw:
-    """The function of the kernel in which a process sleeps; "0" where the kernel keeps it back."""
-    return _said(tree.text(f"proc/{pid}/wchan", 256))
+def wait_channel(tree: Tree, pid: int, tid: int | None = None) -> Raw:
+    """The function of the kernel in which a thread sleeps; "0" where the kernel keeps it back."""
+    return _said(tree.text(f"{_folder(pid, tid)}/wchan", 256))
 
 
 def state(tree: Tree, pid: int) -> str:

@@ -2,10 +2,10 @@
 
 The GPU driver knows the PIDs; whoever holds the reader sets `reader.pids`. The raw answer:
 {"processes": {"1234": {"user", "command", "affinity": [cpu], "started_at": seconds since the
-epoch, "memory_bytes", "arguments": [text], "opens_gpu": true, false or null, "asleep": seconds and
-"wchan" of an uninterruptible sleep, "memory_before": [[seconds ago, bytes]], and what
-linux/process_files.py reads}}}; a value may be {"error": why}, and an "arguments" that nobody
-asked for is missing.
+epoch, "memory_bytes", "arguments": [text], "opens_gpu": true, false or null, "asleep": seconds,
+"wchan" and "asleep_thread" of an uninterruptible sleep, "memory_before": [[seconds ago, bytes]],
+and what linux/process_files.py reads}}}; a value may be {"error": why}, and an "arguments" that
+nobody asked for is missing.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from ...model.source import Source
 from ..files.answers import Fields, part, whole, words
 from ..files.tree import clean, live_tree
 from .process_facts import ZOMBIE_LETTERS, facts
-from .process_files import lasting, moving, same_sleep, sleep_of, state, wait_channel
+from .process_files import lasting, moving, state
+from .sleeps import SleepWatch
 
 if TYPE_CHECKING:
     import psutil
@@ -35,7 +36,6 @@ LIMIT_CHARACTERS = 1024
 GPU_DEVICES = ("/dev/nvidia", "/dev/kfd", "/dev/dri/renderD", "/dev/dxg")
 STRANGER = "the process of this number here has no GPU open: the driver means another one"
 ENDED = "the process has ended and waits for its parent"
-SECOND_LOOK_SECONDS = 0.5
 MINUTE_SECONDS = 60.0
 KEPT_READS = 10
 """What hardly ever changes in a process (variables, limits) is read once in so many reads."""
@@ -56,9 +56,8 @@ class ProcessesReader:
         self._openers: dict[int, float] = {}
         self._lasting: dict[int, tuple[int, tuple[Raw, Raw], dict[str, Raw]]] = {}
         """By PID: remaining reads, start time and command, and what /proc said."""
-        self._clock, self._wait = clock, sleep
-        self._sleeps: dict[int, tuple[tuple[str, ...], float]] = {}
-        """By PID: an uninterruptible sleep, and when it was seen first."""
+        self._clock = clock
+        self._sleeps = SleepWatch(live_tree(), clock, sleep)
         self._marks: dict[int, tuple[Raw, list[tuple[float, int]]]] = {}
         """By PID: start time, and resident memory at a few moments, the oldest first."""
 
@@ -79,37 +78,9 @@ class ProcessesReader:
                 entry |= self._read(int(pid), (entry["started_at"], entry.get("command")))
         self._lasting = {pid: kept for pid, kept in self._lasting.items() if pid in pids}
         entries = {int(pid): entry for pid, entry in answer["processes"].items()}
-        self._watch_sleeps(entries)
+        self._sleeps.watch(entries)
         self._watch_memory(entries)
         return answer
-
-    def _watch_sleeps(self, entries: dict[int, dict[str, Raw]]) -> None:
-        """Note how long processes have been in one uninterruptible sleep.
-
-        Who is seen in one for the first time is looked at again a moment later: every read of a
-        file may take a process there for a while.
-        """
-        now, known = self._clock(), self._sleeps
-        found: dict[int, tuple[str, ...]] = {}
-        for pid, entry in entries.items():
-            status = entry.get("status")
-            asleep = same_sleep(status) if isinstance(status, dict) else None
-            if asleep is not None:
-                found[pid] = asleep
-        self._sleeps = {
-            pid: known[pid] if pid in known and known[pid][0] == asleep else (asleep, now)
-            for pid, asleep in found.items()
-        }
-        if any(since == now for _, since in self._sleeps.values()):
-            self._wait(SECOND_LOOK_SECONDS)
-            self._sleeps = {
-                pid: kept
-                for pid, kept in self._sleeps.items()
-                if sleep_of(live_tree(), pid) == kept[0]
-            }
-            now = self._clock()
-        for pid, (_, since) in self._sleeps.items():
-            entries[pid] |= {"asleep": now - since, "wchan": wait_channel(live_tree(), pid)}
 
     def _watch_memory(self, entries: dict[int, dict[str, Raw]]) -> None:
         """Say what memory each process had when it was first read, and about a minute ago."""

@@ -8,13 +8,11 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
 
 from gputop.topology.sources.linux import processes
-from gputop.topology.sources.linux.process_files import SWITCHES
 
 parse = processes.SOURCE.parse
 
@@ -128,42 +126,6 @@ def test_a_denied_answer_is_a_gap(child: int, monkeypatch: pytest.MonkeyPatch) -
     assert found.user is None
     assert found.why("user") == "no permission"
     assert found.command
-
-
-def test_an_uninterruptible_sleep_counts_once_it_was_seen_twice(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    now = [100.0]
-    naps: list[float] = []
-
-    def nap(seconds: float) -> None:
-        naps.append(seconds)
-        now[0] += seconds
-
-    status = {"State": "D (disk sleep)"} | dict.fromkeys(SWITCHES, "7")
-    later: dict[int, tuple[str, ...] | None] = {1: ("7", "7"), 2: ("8", "7")}
-    monkeypatch.setattr(processes, "sleep_of", lambda tree, pid: later[pid])
-    monkeypatch.setattr(processes, "wait_channel", lambda tree, pid: "nvidia_ioctl")
-    reader = processes.ProcessesReader(clock=lambda: now[0], sleep=nap)
-
-    def look() -> dict[int, dict[str, Any]]:
-        entries: dict[int, dict[str, Any]] = {
-            1: {"status": status},
-            2: {"status": status},
-            3: {"status": status | {"State": "R (running)"}},
-            4: {},
-        }
-        reader._watch_sleeps(entries)
-        return entries
-
-    found = look()
-    assert found[1]["asleep"] == processes.SECOND_LOOK_SECONDS
-    assert found[1]["wchan"] == "nvidia_ioctl"
-    assert not any("asleep" in found[pid] for pid in (2, 3, 4))
-    later[2] = None
-    now[0] += 60
-    assert look()[1]["asleep"] == pytest.approx(60 + 2 * processes.SECOND_LOOK_SECONDS)
-    assert len(naps) == 2
 
 
 def test_memory_is_told_as_it_was_at_first_and_a_minute_ago() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
+from ....jobs.grouping import GpuUser
 from ...case import Case
 from ...finding import BROKEN, NOTICE, Evidence, Finding, Fix
 from ...rule import Rule
@@ -18,7 +20,7 @@ def _check(case: Case) -> Iterable[Finding] | None:
     found = [
         (user, seconds)
         for user in users
-        if user.reading.state == "disk sleep"
+        if (user.reading.state == "disk sleep" or user.reading.asleep_thread is not None)
         and (seconds := user.reading.asleep_seconds) is not None
         and seconds >= least
     ]
@@ -26,11 +28,18 @@ def _check(case: Case) -> Iterable[Finding] | None:
         return []
     gpus = gpus_of(user for user, _ in found)
     longest = max(seconds for _, seconds in found)
-    stuck = longest >= case.threshold(ASLEEP, "broken_seconds")
+    # A thread beside the first one may write a file for long without holding up anybody.
+    limits = ("broken_seconds", "thread_broken_seconds")
+    stuck = any(
+        seconds >= case.threshold(ASLEEP, limits[user.reading.asleep_thread is not None])
+        for user, seconds in found
+    )
     one = len(found) == 1
     evidence = []
     for user, seconds in found[:MOST_SHOWN]:
         name, folder = process_name(user), f"/proc/{user.pid}"
+        if user.reading.asleep_thread is not None:
+            name, folder = f"thread {user.reading.asleep_thread} of {name}", _folder(user)
         evidence.append(
             Evidence(
                 what=f"{name} on {case.names(user.gpus)}",
@@ -43,22 +52,28 @@ def _check(case: Case) -> Iterable[Finding] | None:
             evidence.append(
                 Evidence(what=f"where {name} sleeps", value=where, source=f"{folder}/wchan")
             )
-    first = found[0][0].pid
+    first = _folder(found[0][0])
+    count = "a process" if one else f"{len(found)} processes"
+    threads = all(user.reading.asleep_thread is not None for user, _ in found)
+    who = f"a thread of {count}" if threads else count
+    sleep = "sleeps" if one or threads else "sleep"
+    waits = " if it waits for that thread" if threads else ""
     return [
         ASLEEP.finding(
             BROKEN if stuck else NOTICE,
-            f"{'a process' if one else f'{len(found)} processes'} on {case.names(gpus)} "
-            f"{'sleeps' if one else 'sleep'} uninterruptibly (D), for {longest:.2g} s at least",
+            f"{who} on {case.names(gpus)} {sleep} uninterruptibly (D), for {longest:.2g} s at "
+            "least",
             devices=gpus,
             evidence=evidence,
-            consequence="No signal reaches it until the kernel is done, SIGKILL neither; it keeps "
-            "its GPU memory, and every other rank of its job waits for it in the next collective."
+            consequence="No signal reaches it until the kernel is done, SIGKILL neither; the "
+            "process keeps its GPU memory, and every other rank of its job waits for it in the "
+            f"next collective{waits}."
             + ("" if stuck else " A slow file system looks the same: look again."),
             fix=[
                 Fix(
                     text="See what the kernel waits for: a file system that hangs, or the driver "
                     "of the GPU.",
-                    command=f"sudo cat /proc/{first}/stack",
+                    command=f"sudo cat {first}/stack",
                     needs_root=True,
                 ),
                 Fix(
@@ -71,17 +86,28 @@ def _check(case: Case) -> Iterable[Finding] | None:
     ]
 
 
+def _folder(user: GpuUser) -> str:
+    """Where the kernel tells of the thread that sleeps."""
+    number = re.search(r"(\d+)\)?$", user.reading.asleep_thread or "")
+    return f"/proc/{user.pid}" + (f"/task/{number[1]}" if number else "")
+
+
 ASLEEP = Rule(
     id="rank-asleep",
     title="processes on the GPUs that stay in one uninterruptible sleep",
-    evidence="state and context switches of the processes on the GPUs, in two looks",
-    disproof="another letter than D in `ps -o stat= -p PID`, or a line ctxt_switches of "
-    "/proc/PID/status that grows",
+    evidence="state and context switches of the processes on the GPUs and of their threads, in two "
+    "looks",
+    disproof="another letter than D in `ps -L -o tid,stat,comm -p PID`, or a line ctxt_switches of "
+    "/proc/PID/task/TID/status that grows",
     sources=(
         "proc_pid_status(5), State and voluntary_ctxt_switches",
         "Linux Documentation/admin-guide/sysctl/kernel.rst, hung_task_timeout_secs",
     ),
     check=_check,
-    thresholds=(("minimum_seconds", 0.4), ("broken_seconds", 30.0)),
+    thresholds=(
+        ("minimum_seconds", 0.4),
+        ("broken_seconds", 30.0),
+        ("thread_broken_seconds", 120.0),
+    ),
 )
 RULES = (ASLEEP,)
