@@ -49,7 +49,8 @@ class RasStanding(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def late(self) -> frozenset[int]:
         """The processes of ranks that are behind or of which there is no data."""
-        named = [rank.pid for rank in (*self.behind, *self.communicator.missing)]
+        named = [rank.pid for rank in self.behind]
+        named += [lost.pid for lost in self.communicator.missing]
         return frozenset(pid for pid in named if pid is not None)
 
     @property

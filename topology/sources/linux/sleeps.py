@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import msgspec
 
@@ -113,11 +112,10 @@ class SleepWatch:
         for (pid, tid), (_, since) in sorted(self._since.items(), key=lambda each: each[1][1]):
             if "asleep" in entries[pid]:
                 continue
-            entry: dict[str, Any] = {"asleep": now - since}
-            entry["wchan"] = wait_channel(self._tree, pid, tid)
+            entries[pid]["asleep"] = now - since
+            entries[pid]["wchan"] = wait_channel(self._tree, pid, tid)
             if tid != pid:
-                entry["asleep_thread"] = names[pid, tid]
-            entries[pid] |= entry
+                entries[pid]["asleep_thread"] = names[pid, tid]
 
     def _chosen(self, pid: int, left: int) -> list[int]:
         """The threads to look at now: those seen asleep before, and the next ones in turn."""
