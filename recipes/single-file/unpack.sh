@@ -14,15 +14,20 @@ gputop_usable() {
     chmod 700 "$1" && printf '#!/bin/sh\n' > "$1/runs" && chmod 700 "$1/runs" && "$1/runs" &&
         mv "$1/runs" "$1/usable"
 }
+# A Python that runs: pyenv puts a script in the place of each one that it knows, in use or not.
 gputop_python() {
-    for python in python3.10 python3.11 python3.12 python3.13 python3.14 python3.15; do
-        command -v "$python" > /dev/null && return 0
+    for python in python3.10 python3.11 python3.12 python3.13 python3.14 python3.15 python3; do
+        found=$(command -v "$python") &&
+            "$found" -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 15))' 2> /dev/null &&
+            return
     done
-    python3 -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2> /dev/null
+    echo "gputop: no Python 3.10 to 3.15 on PATH" >&2
+    exit 70
 }
-# Names the unpacked folder that a start goes to without asking any Python. Pex names such folders after
-# the Python that they are for, and here expects the path of the one that made this file. All folders of
-# this file lie in $1; those of other nodes that share the disk may be for a Python that this one lacks.
+# Names the unpacked folder that a start goes to without asking any Python, or the Python that unpacks.
+# Pex names such folders after the Python that they are for, and here expects the path of the one that
+# made this file. All folders of this file lie in $1; those of other nodes that share the disk may be for
+# a Python that this one lacks.
 gputop_unpacked() {
     for library in "$1"/*/lib/python3.*/site-packages/msgspec/_core.*-"$(uname -m)"-linux-gnu.so; do
         folder=${library%/lib/python3.*}
@@ -35,6 +40,12 @@ gputop_unpacked() {
             return
         fi
     done
+    if [ -z "${PEX_PYTHON:-}${PEX_PYTHON_PATH:-}" ]; then
+        gputop_python
+        # shellcheck disable=SC2034
+        DEFAULT_PYTHON=$found
+    fi
+    echo "gputop: unpacking to $PEX_ROOT, once" >&2
 }
 if [ -z "${PEX_ROOT:-}" ]; then
     user=$(id -u)
@@ -55,11 +66,4 @@ if [ -z "${PEX_ROOT:-}" ]; then
         exit 70
     fi
     export PEX_ROOT
-    if [ ! -d "$PEX_ROOT/venvs" ]; then
-        if ! gputop_python; then
-            echo "gputop: no Python 3.10 or newer on PATH" >&2
-            exit 70
-        fi
-        echo "gputop: unpacking to $PEX_ROOT, once" >&2
-    fi
 fi

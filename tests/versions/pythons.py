@@ -24,7 +24,7 @@ KEPT = ROOT / ".pytest_cache" / "pythons"
 NOT_NEEDED = re.compile(r"(torch|mypy|ruff|setuptools|types-.*)\b")
 """Of the extra `dev`: what checks code, and what has no wheel for every Python."""
 _NUMBERED = re.compile(r"3\.(\d+)")
-_PROBE = "import sys; print(*sys.version_info[:2], sys.version_info.releaselevel, sys.prefix)"
+_PROBE = "import sys; print(*sys.version_info[:2], sys.version_info.releaselevel, sys.executable)"
 
 
 class NoEnvironment(Exception):  # noqa: N818 - a reason to skip
@@ -44,8 +44,10 @@ def found() -> dict[tuple[int, int], Path]:
         for path in sorted(folder.glob("python3.*")):
             named = _NUMBERED.fullmatch(path.name.removeprefix("python"))
             version = (3, int(named[1])) if named else (0, 0)
-            if version >= OLDEST and version not in pythons and _answers(path, version):
-                pythons[version] = path
+            if version >= OLDEST and version not in pythons:
+                real = _answering(path, version)
+                if real is not None:
+                    pythons[version] = real
     return pythons
 
 
@@ -110,13 +112,18 @@ def run_tests(python: Path, *arguments: str) -> subprocess.CompletedProcess[byte
     return subprocess.run(command, cwd=ROOT, env={**kept, "PATH": path}, check=False)
 
 
-def _answers(path: Path, version: tuple[int, int]) -> bool:
-    """Whether it runs, is what its name says, and is no alpha and no beta."""
+def _answering(path: Path, version: tuple[int, int]) -> Path | None:
+    """What runs there, if it is what the name says, and no alpha and no beta.
+
+    pyenv puts a script in its place, which needs the PATH.
+    """
     done = subprocess.run(
         [path, "-I", "-S", "-c", _PROBE], capture_output=True, text=True, check=False
     )
-    major, minor, level = (*done.stdout.split(), "", "", "")[:3]
-    return (major, minor, level) == (*map(str, version), "final")
+    said = done.stdout.strip().split(" ", 3)
+    if said[:3] != [*map(str, version), "final"]:
+        return None
+    return Path(said[3]) if said[3:] else path
 
 
 def _link(origin: Path, target: Path) -> None:

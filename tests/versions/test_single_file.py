@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -46,3 +47,38 @@ def test_a_start_takes_what_was_unpacked_for_a_python_of_this_node(
         check=True,
     )
     assert done.stdout.strip() == (str(unpacked) if taken else "none")
+
+
+@pytest.mark.parametrize(
+    ("there", "chosen"),
+    [
+        (("python3.10", "python3.12"), "python3.12"),
+        (("python3.10", "python3"), "python3"),
+        (("python3.10",), None),
+        ((), None),
+    ],
+    ids=["the next one", "the one without a number", "none that runs", "none"],
+)
+def test_a_python_that_is_only_a_name_does_not_unpack(
+    tmp_path: Path, there: tuple[str, ...], chosen: str | None
+) -> None:
+    for name in there:
+        works = name != "python3.10"
+        body = f'exec {sys.executable} "$@"' if works else f"echo {name}: not found >&2; exit 127"
+        (tmp_path / name).write_text(f"#!/bin/sh\n{body}\n")
+        (tmp_path / name).chmod(0o755)
+    (tmp_path / "uname").symlink_to(str(shutil.which("uname")))
+    script = '. "$1"; INSTALLED_PEX=none; gputop_unpacked "$1.none"; echo "$DEFAULT_PYTHON"'
+    done = subprocess.run(
+        [str(shutil.which("sh")), "-euc", script, "sh", UNPACK],
+        env={"PATH": str(tmp_path), "PEX_ROOT": "/kept/here"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if chosen is None:
+        assert (done.returncode, done.stdout) == (70, "")
+        assert done.stderr == "gputop: no Python 3.10 to 3.15 on PATH\n"
+    else:
+        assert done.stdout.strip() == str(tmp_path / chosen)
+        assert done.stderr == "gputop: unpacking to /kept/here, once\n"
