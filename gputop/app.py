@@ -20,6 +20,7 @@ from gputop import messages, theming
 from gputop.exits import BACK
 from gputop.live.findings_controller import FindingsController
 from gputop.live.probe_controller import NCCL, ProbeController
+from gputop.live.recent import Recent
 from gputop.live.refresh import Inbox, Refresher
 from gputop.live.what_if import WhatIfController, Worked
 from gputop.screens import NAMES
@@ -84,14 +85,13 @@ class GpuTop(QuickKeysApp[int]):
         self.probing = ProbeController(self, self._confirm)
         self.findings = FindingsController()
         self.what_if = WhatIfController(self)
-        self.selected = PickedDevices()
+        self.selected, self.recent = PickedDevices(), Recent()
         self.remembered = remembered or Remembered()
         theming.wear(self, self.remembered.get("theme"))
         self.animation_level = "none"
         self._inbox = Inbox(self.post_message)
         if feed is not None:
-            # The first report is made while the terminal is set up, so that the first picture
-            # shows it.
+            # While the terminal is set up, for the first picture to show the report.
             self.follow(feed)
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
@@ -160,8 +160,7 @@ class GpuTop(QuickKeysApp[int]):
         # The modules in memory stay, so the collector need not look at them again. `open_app`
         # switches it off, which saves a tenth of the start.
         gc.freeze()
-        # A reading of 128 GPUs is ten thousand objects that all go a second later; cycles are
-        # collected by Tidying.
+        # A reading of 128 GPUs is ten thousand objects for a second; Tidying collects cycles.
         gc.set_threshold(20_000, 10, 10)
         gc.enable()
         if failed := theming.register_all(self, self.remembered.get("theme")):
@@ -198,6 +197,7 @@ class GpuTop(QuickKeysApp[int]):
 
     def on_report_ready(self, message: messages.ReportReady) -> None:
         """Keep the newest report, with the what-if; the screens are bound to it."""
+        self.recent.add(message.report.snapshot)
         self.report = self.what_if.shown(message.report)
 
     def on_worked(self, message: Worked) -> None:

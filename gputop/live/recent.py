@@ -112,6 +112,19 @@ class Recent:
         return found
 
     @property
+    def addresses(self) -> tuple[str, ...]:
+        """The GPUs of which something is kept."""
+        return tuple(self._values)
+
+    def readings(self, address: str, figure: int) -> list[tuple[float, float]]:
+        """What is kept of one figure, with the time of each reading, the newest first."""
+        rings = self._values.get(address)
+        count = len(self._times)
+        order = [(self._next - 1 - back) % count for back in range(count)] if rings else []
+        ring = rings[figure] if rings else ()
+        return [(self._times[at], ring[at]) for at in order if not isnan(ring[at])]
+
+    @property
     def _oldest(self) -> float:
         return self._times[self._next if len(self._times) == KEPT else 0]
 

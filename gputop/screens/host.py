@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 if TYPE_CHECKING:
     from gputop.live.findings_controller import FindingsController
     from gputop.live.probe_controller import ProbeController
+    from gputop.live.recent import Recent
     from gputop.live.what_if import WhatIfController
     from gputop.messages import SuiteState
     from gputop.screens.selection import PickedDevices
@@ -29,6 +30,8 @@ class ScreenHost(Protocol):
     what_if: WhatIfController
     selected: PickedDevices
     remembered: Remembered
+    recent: Recent
+    """The readings of the last minutes."""
 
     @property
     def words(self) -> Words:

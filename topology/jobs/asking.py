@@ -23,6 +23,7 @@ from .ras.client import SECONDS, RasReply, ask
 from .ras.comparing import RasStanding, standings
 from .ras.memory import Memory, quiet, remember
 from .ras.places import RasPlace, places
+from .silence import TrafficPast
 from .standing import GONE, ZOMBIE, JobStanding
 from .traffic import CarriedTraffic, TrafficLook, look
 from .traffic import between as carried_between
@@ -74,12 +75,14 @@ def ask_live(
     wait: float = SECONDS,
     pause: float = PAUSE_SECONDS,
     memory: Memory | None = None,
+    past: TrafficPast | None = None,
     asker: Asker | None = None,
 ) -> JobsAnswer:
     """Read /proc twice, look for dumps, and with `ras` ask NCCL's service twice.
 
     `wait`: seconds for each place of RAS and each time; `pause`: from the first look to the
-    second; `memory`: of the answer before, so that standing still since then is known.
+    second; `memory`: of the answer before, so that standing still since then is known;
+    `past`: what the GPUs carried lately.
     """
     by = asker or Asker()
     found = jobs(snapshot)
@@ -118,6 +121,7 @@ def ask_live(
         asked=ras,
         tree=by.tree,
         traffic=carried_between(before, after),
+        past=past,
         now=by.now(),
         seconds=by.clock() - began if second else None,
         memory=seen,
@@ -138,6 +142,7 @@ def answer(
     asked: bool = False,
     tree: Tree | None = None,
     traffic: CarriedTraffic | None = None,
+    past: TrafficPast | None = None,
     seconds: float | None = None,
     memory: Memory | None = None,
     recorded: bool = False,
@@ -163,6 +168,7 @@ def answer(
             assumed=matched.assumed[number],
             twice=bool(activities),
             traffic=traffic,
+            past=past,
         )
         told.append(
             conclude(

@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 
-from ..model.machine import Machine
 from ..model.snapshot import NodeSnapshot
 from ..nccl.versions import preferred
 from .evidence import facts, host_cpus
@@ -26,11 +25,11 @@ from .hints import (
     undated,
 )
 from .judging import STOPPED, Heard, ranks_of, ranks_of_dumps, ranks_of_ras
-from .ras.answer import MissingRank, RasRank
 from .ras.client import RasReply
 from .reported import dump_facts, ras_facts
 from .sentence import quiet_seconds, sentence
-from .standing import BAD, HANGS, NOTE, RUNS, UNTOLD, WAITS, JobFact, JobStanding, RankStanding
+from .silence import silence, xgmi_fact
+from .standing import BAD, HANGS, NOTE, RUNS, WAITS, JobFact, JobStanding, RankStanding
 from .words import counted
 
 MOST_STEPS = 6
@@ -57,7 +56,7 @@ def conclude(
     """
     answered = any(reply.answers for reply in replies)
     heard_nothing = (NAMES_NONE if answered else NO_ANSWER) if asked else NOT_ASKED
-    silence = RECORDED if recorded else heard_nothing
+    unheard = RECORDED if recorded else heard_nothing
     numbers = {user.reading.rank for user in job.processes}
     groups = compare([dump for dump in found.dumps if dump.rank in numbers])
     if any(each.still is False for each in heard.ras):
@@ -78,18 +77,22 @@ def conclude(
         ranks,
         heard.ras,
         groups,
-        silence,
+        unheard,
         world=job.world_size,
         costs=[fact.brief for fact in given if fact.brief],
         ago=age([dump for dump in found.dumps if dump.rank in numbers], now),
     )
+    quiet = silence(job, snapshot.machine, heard.past, heard.traffic)
+    if quiet.brief and verdict not in (RUNS, HANGS):
+        said = f"{said}; {quiet.brief}"
     told = [
-        *_of_ranks(ranks),
+        *rank_facts(ranks),
         *ras_facts(heard.ras),
         *dump_facts(groups),
         *given,
         *short_sleeps(job, heard.activities, ranks),
         *(() if heard.ras else missing_here(job, heard.activities)),
+        *(() if verdict == RUNS else quiet.facts),
         *(() if verdict == RUNS or recorded else _traffic(job, snapshot, heard)),
     ]
     return JobStanding(
@@ -99,8 +102,12 @@ def conclude(
         verdict=verdict,
         ranks=ranks,
         facts=tuple(told),
-        steps=tuple(_steps(ranks, verdict))[:MOST_STEPS],
-        unknown=(*slow_or_stuck(ranks, verdict), *_unknown(job, heard, found, silence, replies)),
+        steps=tuple(steps_of(ranks, verdict))[:MOST_STEPS],
+        unknown=(
+            *slow_or_stuck(ranks, verdict),
+            *_unknown(job, heard, found, unheard, replies),
+            *(() if verdict == RUNS else quiet.unknown),
+        ),
         job=job,
         seconds=next((each.seconds for each in heard.activities.values()), None),
         quiet_seconds=quiet_seconds(heard.ras),
@@ -113,6 +120,7 @@ def _traffic(job: Job, snapshot: NodeSnapshot, heard: Heard) -> Iterator[JobFact
     if snapshot.source == ("live",):
         # A demo's figures are those of a job that runs.
         yield from pcie_fact(job, snapshot.machine, snapshot.readings)
+        yield from xgmi_fact(job, snapshot.machine, snapshot.readings)
 
 
 def of_ras(snapshot: NodeSnapshot, heard: Heard) -> JobStanding:
@@ -127,50 +135,14 @@ def of_ras(snapshot: NodeSnapshot, heard: Heard) -> JobStanding:
         sentence=said,
         verdict=verdict,
         ranks=ranks,
-        facts=(*_of_ranks(ranks), *ras_facts(heard.ras)),
-        steps=tuple(_steps(ranks, verdict))[:MOST_STEPS],
+        facts=(*rank_facts(ranks), *ras_facts(heard.ras)),
+        steps=tuple(steps_of(ranks, verdict))[:MOST_STEPS],
         unknown=(
             "its processes: the driver lists none of them on the GPUs here"
             if any(each.pids for each in heard.ras)
             else "its processes: this answer of RAS names none, so it may be a job named here too",
         ),
     )
-
-
-def of_saved(
-    machine: Machine, heard: Heard, *, name: str, count: str, several: bool
-) -> JobStanding:
-    """A job of which there are saved answers of RAS alone; `several`: two at least."""
-    ranks = ranks_of_ras(machine, heard)
-    said, verdict = sentence(name, count, ranks, heard.ras, (), NO_ANSWER, world=heard.world)
-    if not heard.ras and not ranks:
-        said, verdict = f"{name}: no communicator was there, or none yet", UNTOLD
-    hosts = dict.fromkeys(lost.host for lost in _named(heard) if lost.host is not None)
-    where = f"on {next(iter(hosts))}" if len(hosts) == 1 else "on its node"
-    return JobStanding(
-        name=name,
-        program=name,
-        sentence=said,
-        verdict=verdict,
-        ranks=ranks,
-        facts=(*_of_ranks(ranks), *ras_facts(heard.ras)),
-        steps=tuple(f"{step}  # {where}, if it still runs" for step in _steps(ranks, verdict))[
-            :MOST_STEPS
-        ],
-        unknown=(
-            *(() if several else ("whether the job went on: only a second answer would show it",)),
-            "what the processes did: a saved answer shows neither /proc nor the GPUs",
-        ),
-        quiet_seconds=quiet_seconds(heard.ras),
-    )
-
-
-def _named(heard: Heard) -> Iterator[MissingRank | RasRank]:
-    """The ranks and processes that stand out."""
-    yield from heard.silent
-    for each in heard.ras:
-        yield from each.communicator.missing
-        yield from each.behind
 
 
 def of_dumps(found: FoundDumps) -> JobStanding | None:
@@ -244,7 +216,8 @@ def _count(job: Job, ranks: Sequence[RankStanding], heard: Heard) -> str:
     return f"{here} of {world} ranks on this GPU node"
 
 
-def _of_ranks(ranks: Sequence[RankStanding]) -> Iterator[JobFact]:
+def rank_facts(ranks: Sequence[RankStanding]) -> Iterator[JobFact]:
+    """What is wrong with each rank."""
     for rank in ranks:
         if rank.trouble is not None and rank.origin is not None:
             numbers = () if rank.rank is None else (rank.rank,)
@@ -253,7 +226,7 @@ def _of_ranks(ranks: Sequence[RankStanding]) -> Iterator[JobFact]:
             yield JobFact(text=text, origin=rank.origin, weight=weight, ranks=numbers)
 
 
-def _steps(ranks: Sequence[RankStanding], verdict: str) -> Iterator[str]:
+def steps_of(ranks: Sequence[RankStanding], verdict: str) -> Iterator[str]:
     """Commands for the ranks that something is wrong with, then for one that waits."""
     for rank in ranks:
         if rank.trouble is None or rank.pid is None or "has ended" in rank.trouble:

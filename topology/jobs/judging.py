@@ -15,6 +15,7 @@ from .flight.comparing import RecordedGroup, RecordedRank, own_frame
 from .grouping import GpuUser, Job
 from .ras.answer import ABORT, REMOTE, MissingRank, RasRank
 from .ras.comparing import RasStanding
+from .silence import TrafficPast
 from .standing import PROC, RAS, RECORDER, SPINS_SECONDS, ZOMBIE, RankStanding
 from .traffic import CarriedTraffic
 from .words import spoken
@@ -49,6 +50,8 @@ class Heard(msgspec.Struct, frozen=True, kw_only=True):
     """Whether /proc was read twice."""
     traffic: CarriedTraffic | None = None
     """What NVLink carried meanwhile."""
+    past: TrafficPast | None = None
+    """What links and PCIe carried lately; None where nobody has looked."""
 
 
 def ranks_of(

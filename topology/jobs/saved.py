@@ -18,15 +18,17 @@ from ..recorded.formats.ncclras import TOOL
 from ..recorded.kept import KeptText
 from ..recorded.pasted import PastedSection, read_pasted, text_formats
 from ..recorded.plain_file import read_plain
-from .concluding import of_saved
-from .judging import Heard
+from .concluding import MOST_STEPS, rank_facts, steps_of
+from .judging import Heard, ranks_of_ras
 from .ras import answer, text
-from .ras.answer import RasAnswer, RasError
+from .ras.answer import MissingRank, RasAnswer, RasError, RasRank
 from .ras.client import RasReply
 from .ras.comparing import standings
 from .ras.memory import quiet, remember
 from .ras.places import RasPlace
-from .standing import JobStanding
+from .reported import ras_facts
+from .sentence import quiet_seconds, sentence
+from .standing import UNTOLD, JobStanding
 from .words import counted
 
 SAVED = "RAS as saved"
@@ -195,13 +197,46 @@ def _job(group: Sequence[SavedAnswer]) -> JobStanding:
         count = "1 process" if job.processes == 1 else f"{job.processes} processes"
     nodes = "" if job is None or job.nodes < 2 else f" on {job.nodes} nodes"
     two = f" and {len(group) - 1} before" if len(group) > 1 else ""
-    return of_saved(
-        Machine(),
+    return _standing(
         heard,
         name=f"{SAVED} ({last.where}{two})",
         count=f"{count}{nodes}",
         several=len(group) > 1,
     )
+
+
+def _standing(heard: Heard, *, name: str, count: str, several: bool) -> JobStanding:
+    """What is said of a job; `several`: there are two answers at least."""
+    ranks = ranks_of_ras(Machine(), heard)
+    said, verdict = sentence(name, count, ranks, heard.ras, (), "", world=heard.world)
+    if not heard.ras and not ranks:
+        said, verdict = f"{name}: no communicator was there, or none yet", UNTOLD
+    hosts = dict.fromkeys(lost.host for lost in _named(heard) if lost.host is not None)
+    where = f"on {next(iter(hosts))}" if len(hosts) == 1 else "on its node"
+    return JobStanding(
+        name=name,
+        program=name,
+        sentence=said,
+        verdict=verdict,
+        ranks=ranks,
+        facts=(*rank_facts(ranks), *ras_facts(heard.ras)),
+        steps=tuple(f"{step}  # {where}, if it still runs" for step in steps_of(ranks, verdict))[
+            :MOST_STEPS
+        ],
+        unknown=(
+            *(() if several else ("whether the job went on: only a second answer would show it",)),
+            "what the processes did: a saved answer shows neither /proc nor the GPUs",
+        ),
+        quiet_seconds=quiet_seconds(heard.ras),
+    )
+
+
+def _named(heard: Heard) -> Iterator[MissingRank | RasRank]:
+    """The ranks and processes that stand out."""
+    yield from heard.silent
+    for each in heard.ras:
+        yield from each.communicator.missing
+        yield from each.behind
 
 
 def _reply(told: RasAnswer) -> RasReply:

@@ -16,7 +16,7 @@ from gputop.screens.jobs.details import detail_lines, heading
 from gputop.screens.jobs.head import head_lines
 from gputop.screens.jobs.list import JobList, JobRow, rows_of
 from gputop.screens.jobs.standing import (
-    asked,
+    asking,
     described,
     headline,
     is_live,
@@ -131,11 +131,11 @@ class JobsScreen(ListedView):
         report = self.report
         if report is None or not is_live(report.snapshot):
             return
-        snapshot = report.snapshot
-        self._last_asked = described(snapshot), time.monotonic()
+        self._last_asked = described(report.snapshot), time.monotonic()
+        ask = asking(report.snapshot, self._answer, self.gputop.recent)
 
         def work() -> None:
-            self.post_message(self.Asked(asked(snapshot, self._answer)))
+            self.post_message(self.Asked(ask()))
 
         self.run_worker(work, thread=True, exclusive=True, group=ASKING, exit_on_error=False)
 

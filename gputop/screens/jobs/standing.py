@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from gputop.live.findings import Shown
+from gputop.live.past import past_of
+from gputop.live.recent import Recent
 from gputop.simulating.jobs import simulated
 from gputop.terminal.clean import clean
 from gputop.topology.jobs.asking import JobsAnswer, ask_live
@@ -39,12 +42,16 @@ def of_demo(snapshot: NodeSnapshot) -> JobsAnswer | None:
     return simulated(snapshot, name) if source.startswith(DEMO) and name in names() else None
 
 
-def asked(snapshot: NodeSnapshot, before: JobsAnswer | None = None) -> JobsAnswer:
-    """Ask the jobs of this machine, which takes up to some seconds: for a thread alone.
+def asking(
+    snapshot: NodeSnapshot, before: JobsAnswer | None, recent: Recent
+) -> Callable[[], JobsAnswer]:
+    """What asks the jobs of this machine, which takes up to some seconds: for a thread alone.
 
-    `before`: what they said last, so that standing still since then is known.
+    `before`: what they said last, so that standing still since then is known; `recent`: what the
+    GPUs carried lately, which is read at once.
     """
-    return ask_live(snapshot, ras=True, memory=None if before is None else before.memory)
+    memory = None if before is None else before.memory
+    return partial(ask_live, snapshot, ras=True, memory=memory, past=past_of(recent))
 
 
 def described(snapshot: NodeSnapshot) -> frozenset[int]:

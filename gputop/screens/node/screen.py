@@ -9,7 +9,6 @@ from msgspec.structs import replace
 from textual.widget import Widget
 from textual.widgets import Input
 
-from gputop.live.recent import Recent
 from gputop.screens.node.detail import detail_lines
 from gputop.screens.node.gpu_lines import caption, rows_of
 from gputop.screens.node.head import cost_line, loads_of, use_line, use_of, verdict_line
@@ -73,7 +72,6 @@ class NodeScreen(View):
         self._rows: tuple[Row, ...] = ()
         self._shown_once = False
         self._places = Places()
-        self._recent = Recent()
         self._headed: tuple[object, ...] | None = None
         """What the first two lines were last made from."""
 
@@ -89,12 +87,6 @@ class NodeScreen(View):
         yield Pick(id="pick")
         yield Lower(id="lower")
         yield Board(id="problems", classes="titled")
-
-    def watch_report(self) -> None:
-        """Keep the readings, also while another screen is shown."""
-        if self.report is not None:
-            self._recent.add(self.report.snapshot)
-        super().watch_report()
 
     def draw(self, report: Report) -> None:
         """Update every part."""
@@ -114,7 +106,7 @@ class NodeScreen(View):
             shown=self.shown,
             # The relations take some time to work out.
             nics=self._places.nics(report) if self._shown_once else {},
-            recent=self._recent,
+            recent=self.gputop.recent,
         )
         old = "" if age is None else f"figures are {seconds(age)} old"
         table.caption(caption(self._rows, old, table.order))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
@@ -12,6 +14,7 @@ from gputop.screens.jobs.list import rows_of
 from gputop.screens.jobs.standing import headline, of_demo, signs_of
 from gputop.topology.jobs.asking import JobsAnswer
 from gputop.topology.jobs.grouping import jobs
+from gputop.topology.jobs.silence import LINKS
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.widgets.spans import text_of
 from tests.gputop.screens.jobs.test_jobs import decided, open_jobs, said, snapshot_with
@@ -32,12 +35,14 @@ async def test_jobs_of_this_machine_are_asked_on_opening_and_on_a_key_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     count: list[int] = []
+    pasts: list[Any] = []
 
-    def asked(snapshot: NodeSnapshot, before: JobsAnswer | None) -> JobsAnswer:
+    def asked(snapshot: NodeSnapshot, **rest: object) -> JobsAnswer:
         count.append(len(snapshot.readings.processes))
+        pasts.append(rest["past"])
         return JobsAnswer(jobs=())
 
-    monkeypatch.setattr("gputop.screens.jobs.screen.asked", asked)
+    monkeypatch.setattr("gputop.screens.jobs.standing.ask_live", asked)
     async with GpuTop().run_test(size=(80, 24)) as pilot:
         await open_jobs(pilot, replace(snapshot_with(), source=("live",)))
         await pilot.app.workers.wait_for_complete()
@@ -46,6 +51,7 @@ async def test_jobs_of_this_machine_are_asked_on_opening_and_on_a_key_alone(
         await press(pilot, "r")
         await pilot.app.workers.wait_for_complete()
         assert count == [6, 6]
+        assert len(pasts[-1][LINKS]) == 8, "what the app has read of the links goes along"
 
 
 def test_the_rank_that_all_wait_for_has_a_sign_else_its_gpu_gives_one() -> None:
@@ -78,11 +84,11 @@ async def test_jobs_that_come_while_the_screen_is_open_are_asked_once(
 ) -> None:
     count: list[int] = []
 
-    def asked(snapshot: NodeSnapshot, before: JobsAnswer | None) -> JobsAnswer:
+    def asked(snapshot: NodeSnapshot, **rest: object) -> JobsAnswer:
         count.append(len(snapshot.readings.processes))
         return JobsAnswer(jobs=())
 
-    monkeypatch.setattr("gputop.screens.jobs.screen.asked", asked)
+    monkeypatch.setattr("gputop.screens.jobs.standing.ask_live", asked)
     monkeypatch.setattr("gputop.screens.jobs.screen.ASK_AGAIN_SECONDS", 0.0)
     live = replace(snapshot_with(), source=("live",))
     empty = replace(live, readings=replace(live.readings, processes=()))
