@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
@@ -20,7 +22,8 @@ def looked(*rates: float | None, pcie: float | None = None, kind: str = "nvlink"
     """One reading a second."""
     recent = Recent()
     for second, rate in enumerate(rates):
-        figures = {f"{kind}_tx_bytes_per_second": rate, "pcie_tx_bytes_per_second": pcie}
+        figures: dict[str, Any] = {f"{kind}_tx_bytes_per_second": rate}
+        figures["pcie_tx_bytes_per_second"] = pcie
         gpu = GpuReading(address=ONE, utilization_percent=100, **figures)
         readings = replace(Readings(), gpus=(gpu,))
         recent.add(NodeSnapshot(taken_at=1000.0 + second, source=("live",), readings=readings))
