@@ -37,9 +37,9 @@ class SimulatedSession:
         self._cancel = threading.Event()
 
     def __call__(
-        self, interpreter: str, cancel: threading.Event, *, torch: bool = False
+        self, interpreter: str, cancel: threading.Event, **start: bool
     ) -> SimulatedSession:
-        """Be started, as a suite starts its workers; no interpreter and no folder is needed."""
+        """Be started, as a suite starts its workers; nothing that `start` asks for is needed."""
         self._cancel = cancel
         return self
 
