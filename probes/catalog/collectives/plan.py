@@ -23,6 +23,10 @@ _SAMPLES_OF_LONG = {"quick": 3, "normal": 5, "full": 7}
 _LONG_SECONDS = 0.0005
 """A call of this length hides a late rank."""
 _FEWEST_SAMPLES = 3
+PARTS = 20
+"""So many calls in a row use other parts of the buffers, as many as nccl-tests makes and with -G
+repeats. A fixed number: small calls through more memory than the cache of a GPU holds take longer.
+"""
 _CALLS = 20
 """As many calls as nccl-tests makes; more for short calls, so that a sample lasts long enough."""
 _MOST_CALLS = 100

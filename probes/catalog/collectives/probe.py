@@ -28,7 +28,7 @@ SPEC = ProbeSpec(
         "send/receive from 1 KiB to 1 GiB, as nccl-tests defines it, by NCCL or RCCL "
         "with the environment of this shell; the data is checked."
     ),
-    method="collectives/2",
+    method="collectives/3",
     minimum_gpus=2,
     memory_bytes_per_gpu=LIBRARY_BYTES + 2 * GIB,
     start_seconds=3.0,

@@ -97,6 +97,15 @@ def test_what_has_to_arrive(name: str, form: str, ranks: int, spoiled: bool) -> 
     }
 
 
+@pytest.mark.parametrize(("parts", "calls"), [(3, 3), (64, 20)])
+def test_calls_go_through_twenty_parts_at_most(parts: int, calls: int) -> None:
+    torch = importlib.import_module("torch")
+    here = TorchAccelerator(torch, 0, cpu=True)
+    one = made(here, TorchGroup(here, FakeDist(torch, 2), str, 0, 2), 0, 2)
+    one._send, one._receive = here.numbers(16 * parts), here.numbers(16 * parts)
+    assert len(one._calls(BY_NAME["all_reduce"], IN_PLACE, 16)) == calls
+
+
 def run_all(member: Callable[[int], None], ranks: int) -> None:
     troubles: list[Exception] = []
 
