@@ -61,6 +61,16 @@ def test_what_the_service_wrote_as_text_and_as_json(tmp_path: Path, name: str) -
     assert "does not answer RAS: its process is stopped, ended or cut off" in job.sentence
 
 
+@pytest.mark.parametrize("name", ["behind.json", "behind.txt"])
+def test_a_rank_behind_on_two_h100_in_both_forms(tmp_path: Path, name: str) -> None:
+    answer = (RAS / name).read_text()
+    (job,) = jobs_of(tmp_path, f"{answer}\n{answer}")
+    assert job.verdict == WAITS
+    assert "1 waits in all-reduce 41" in job.sentence
+    assert "rank 1 (pid 1986, GPU1 of 192.0.2.2)" in job.sentence
+    assert "its last all-reduce was 40" in job.sentence
+
+
 def test_two_answers_of_one_job_are_compared(tmp_path: Path) -> None:
     (job,) = jobs_of(tmp_path, BEHIND + "\n$ ncclras -v\n" + BEHIND)
     assert (job.verdict, job.quiet_seconds) == (WAITS, None)

@@ -186,11 +186,7 @@ def _tuning(comm: Communicator, prediction: Prediction) -> Iterator[ComparedItem
             if expected is None:
                 continue
             common = [protocol for protocol in protocols if protocol in expected]
-            agrees = all(
-                abs(a - b) <= ROUNDING
-                for protocol in common
-                for a, b in zip(protocols[protocol], expected[protocol], strict=True)
-            )
+            agrees = all(_alike(protocols[name], expected[name]) for name in common)
             yield ComparedItem(
                 topic="tuning",
                 subject=f"{collective} {algorithm}",
@@ -199,6 +195,16 @@ def _tuning(comm: Communicator, prediction: Prediction) -> Iterator[ComparedItem
                 agrees=agrees,
                 line=comm.tuning_line,
             )
+
+
+def _alike(logged: tuple[float, float], predicted: tuple[float, float]) -> bool:
+    """Whether latency and bandwidth agree; without bandwidth nothing is chosen by its latency.
+
+    NCCL 2.32 gives such an algorithm a latency of 0, older versions that of the model.
+    """
+    if logged[1] == predicted[1] == 0:
+        return True
+    return all(abs(a - b) <= ROUNDING for a, b in zip(logged, predicted, strict=True))
 
 
 def _figures(table: dict[str, tuple[float, float]], names: list[str]) -> str:

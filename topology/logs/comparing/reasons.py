@@ -12,8 +12,19 @@ from .agreement import Agreement, ComparedItem
 
 PLUGIN = ("TUNER/Plugin: Using", "Successfully loaded external tuner")
 NO_PLUGIN = ("TUNER/Plugin: Using internal", "TUNER/Plugin: Using tuner plugin none")
-QUIET = ("NCCL_DEBUG", "NCCL_TOPO_DUMP_", "NCCL_GRAPH_DUMP_", "NCCL_NVTX", "NCCL_RAS_")
-"""Beginnings of the names of variables that change nothing that is compared."""
+QUIET = (
+    "NCCL_DEBUG",
+    "NCCL_GRAPH_DUMP_",
+    "NCCL_NVTX",
+    "NCCL_RAS_",
+    "NCCL_RUN_",
+    "NCCL_TOPO_DUMP_",
+    "NCCL_VERSION",
+)
+"""Beginnings of the names of variables that change nothing that is compared.
+
+NCCL_VERSION is of container images; no library reads it.
+"""
 LEVELS = {"0": "LOC", "1": "PIX", "2": "PXB", "3": "PHB", "4": "SYS"}
 """Numbers of a level, which the log prints by name (graph/paths.cc:ncclGetLevel)."""
 

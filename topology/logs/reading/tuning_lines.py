@@ -30,7 +30,8 @@ _SYMMETRIC = re.compile(
 )
 _COPIED = re.compile(rb"(\w+) \[(Copy Engine|Hierarchical CE)\]: (\d{1,18}) Bytes -> (.{1,80})$")
 _OLD_CHOICE = re.compile(rb"(\d{1,18}) Bytes -> Algo (\d) proto (\d) time ([\d.]+)")
-_CELL = re.compile(rb"([\d.]{1,16})/ *([\d.]{1,16})")
+_CELL = re.compile(rb"(-?[\d.]{1,16})/ *(-?[\d.]{1,16})")
+"""NCCL 2.32 writes -1.0 where an algorithm lacks a collective."""
 
 
 def on_collective(log: GatheredLog, process: Process, text: bytes, line: int) -> str | None:
@@ -135,7 +136,8 @@ def _row(process: Process, collective: str, cells: bytes, line: int) -> str | No
     table = comm.tuning.setdefault(collective, {})
     for (algorithm, protocol), (latency, bandwidth) in zip(process.columns, found, strict=False):
         try:
-            table.setdefault(algorithm, {})[protocol] = (float(latency), float(bandwidth))
+            figures = max(0.0, float(latency)), max(0.0, float(bandwidth))
+            table.setdefault(algorithm, {})[protocol] = figures
         except ValueError:
             return None
     return "tuning"
