@@ -21,7 +21,7 @@ FLOAT_BYTES = 4
 _PART_NUMBERS = 16 // FLOAT_BYTES
 OUT_OF_PLACE, IN_PLACE = "out of place", "in place"
 MISSING_FORMS = (
-    "All-reduce and broadcast are measured in place only, as torch.distributed has no other call; "
+    "All-reduce and broadcast are measured in place only, the one form that torch.distributed has; "
     "all-to-all and send/receive out of place only, as in place they give no defined data."
 )
 _ROOT = 0
