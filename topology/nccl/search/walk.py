@@ -112,7 +112,7 @@ class ChannelWalk:
         away, home = ways.next_of(on_the_way, net), ways.next_of(TOWARDS_NIC, net)
         ends_at_nic = back == last > 0
         if ends_at_nic:
-            lasts = self._nic_ends.lasts_of(net, self._last_start(), NOWHERE)
+            lasts = self._nic_ends.lasts_of(net, self._last_start(), self._left_by(last))
         stack: list[tuple[Iterator[Hop], int, int, int]] = []
         step += 1
         while True:
@@ -170,6 +170,11 @@ class ChannelWalk:
         """The NIC by which the other channel of a pair came in."""
         return self.starts[self.channel - 1] if self.channel & 1 else NOWHERE
 
+    def _left_by(self, step: int) -> int:
+        """The NIC that the first GPU of a balanced tree took, for its second one."""
+        balanced = self._draft.pattern == BALANCED_TREE
+        return self.ends[self.channel] if balanced and step else NOWHERE
+
     def _to_nics(
         self,
         gpu: int,
@@ -182,9 +187,8 @@ class ChannelWalk:
         """Go to a NIC from the GPU at a step; a balanced tree does so from its first two."""
         channel = self.channel
         start = self.starts[channel]
-        balanced = self._draft.pattern == BALANCED_TREE
-        back = 1 if balanced and step == 0 else NOWHERE
-        left_by = self.ends[channel] if balanced and step else NOWHERE
+        back = 1 if self._draft.pattern == BALANCED_TREE and step == 0 else NOWHERE
+        left_by = self._left_by(step)
         for net, need, crossed in self._nic_ends.lasts(gpu, start, self._last_start(), left_by):
             after = state + need
             if not self._ledger.fits(after):

@@ -140,6 +140,23 @@ def test_a_balanced_tree_cannot_come_back_by_pxn_until_2_29() -> None:
     assert shape(searched(xml, more_nodes=True, library="nccl-2.30.3").tree)[0] == 8
 
 
+def test_two_gpus_share_the_nic_of_a_balanced_tree() -> None:
+    """As NCCL decided on a recorded machine of this shape: the second GPU is the last, too."""
+    near = (gpu(0x13, 0, sm=86, gdr=0), gpu(0x10, 1, sm=86), nic(0x42, 2, speed=200000))
+    far = nic(0x41, 1, speed=200000)
+    slow = [
+        switch(bus, *inside).replace("32.0", "16.0", 1) for bus, inside in ((1, near), (2, (far,)))
+    ]
+    both = (switch(3, slow[0]), switch(4, slow[1]))
+    xml = system(cpu(0, nic(0x40, 0, speed=100000, gdr=0), *both))
+    tree = searched(xml, more_nodes=True).tree
+    assert tree is not None
+    assert shape(tree) == (2, 18, 12, "PIX")
+    assert (tree.same_channels, tree.cross_nic) == (1, 0)
+    assert tree.nets == ((2, 2), (2, 2))
+    assert tree.orders == ((1, 0), (1, 0))
+
+
 def test_the_ladders_follow_the_version() -> None:
     blackwell = nvswitch(8, 100, 18)
     assert shape(searched(blackwell, library="nccl-2.30.7").tree)[1] == 45
