@@ -16,11 +16,12 @@ from .activity import Activity, between, glance, variables
 from .concluding import conclude, of_dumps, of_ras
 from .flight.files import FoundDumps, expected, read
 from .grouping import Job, jobs
-from .judging import Heard
+from .heard import Heard
 from .matching import match
 from .ras.answer import RasAnswer
 from .ras.client import SECONDS, RasReply, ask
 from .ras.comparing import RasStanding, standings
+from .ras.homes import Local, locals_of, settled
 from .ras.memory import Memory, quiet, remember
 from .ras.places import RasPlace, places
 from .silence import TrafficPast
@@ -93,18 +94,23 @@ def ask_live(
     first, began = glance(by.tree, pids, by.clock, limited), by.clock()
     before = by.traffic(linked) if linked else None
     replies: tuple[RasReply, ...] = ()
+    here: tuple[Local, ...] = ()
     earlier: tuple[RasReply, ...] = ()
     if ras:
         told = [(pid, dict(variables(by.tree, pid) or ())) for pid in pids]
         asked = places(told)
-        earlier = tuple(by.ras(place, wait) for place in asked)
+        here = locals_of(by.tree, [user.reading for user in users])
+        earlier = tuple(_settled(by.ras(place, wait), here) for place in asked)
     seen = remember(memory or {}, _told(earlier), by.clock())
     by.sleep(max(pause - (by.clock() - began), 0.0))
     second = glance(by.tree, pids, by.clock, limited, first)
     after = None if before is None else by.traffic(linked)
     if ras:
         # One that gave no answer in time is not waited for again.
-        replies = tuple(by.ras(reply.place, wait) if reply.answers else reply for reply in earlier)
+        replies = tuple(
+            _settled(by.ras(reply.place, wait), here) if reply.answers else reply
+            for reply in earlier
+        )
     seen, now = remember(seen, _told(replies), by.clock()), by.clock()
     standing = tuple(
         msgspec.structs.replace(each, quiet_seconds=quiet(seen, each.communicator.name, now))
@@ -126,6 +132,12 @@ def ask_live(
         seconds=by.clock() - began if second else None,
         memory=seen,
     )
+
+
+def _settled(reply: RasReply, here: Sequence[Local]) -> RasReply:
+    """The same reply with our PIDs."""
+    answers = tuple(settled(each, here) for each in reply.answers)
+    return msgspec.structs.replace(reply, answers=answers)
 
 
 def _told(replies: Sequence[RasReply]) -> tuple[RasAnswer, ...]:
@@ -207,23 +219,17 @@ def of_files(
 
 
 def _ended(ras: Sequence[RasStanding], answers: Sequence[RasAnswer], tree: Tree) -> dict[int, str]:
-    """PIDs of missing ranks whose processes have ended, where a sister's PID is one here.
-
-    Of a text, which may name no sister, where a process here gave the answer and no other host is
-    in the job.
-    """
+    """PIDs of missing ranks whose processes were here and have ended."""
     gone: dict[int, str] = {}
-    told = [(each.communicator.ranks, each.communicator.missing, each.answer) for each in ras]
-    for ranks, missing, answer in (*told, *(((), each.silent, each) for each in answers)):
-        here = {rank.host for rank in ranks if _there(tree, rank.pid)}
-        alone = answer is not None and answer.speaker is not None and _one_node(answer)
-        for lost in missing:
-            if lost.pid is None or (lost.host not in here and not alone):
-                continue
-            if not _there(tree, lost.pid):
-                gone[lost.pid] = GONE
-            elif state(tree, lost.pid) in ZOMBIE_LETTERS:
-                gone[lost.pid] = ZOMBIE
+    lost = [each for standing in ras for each in standing.communicator.missing]
+    lost += [each for told in answers for each in told.silent]
+    for pid in dict.fromkeys(each.here for each in lost):
+        if pid is None:
+            continue
+        if not tree.exists(f"proc/{pid}/stat"):
+            gone[pid] = GONE
+        elif state(tree, pid) in ZOMBIE_LETTERS:
+            gone[pid] = ZOMBIE
     return gone
 
 
@@ -232,14 +238,6 @@ def _linked(snapshot: NodeSnapshot, found: Sequence[Job]) -> tuple[str, ...]:
     wanted = {address for job in found if len(job.gpus) > 1 for address in job.gpus}
     vendors = {gpu.address: gpu.vendor for gpu in snapshot.machine.gpus}
     return tuple(sorted(each for each in wanted if vendors.get(each) == NVIDIA.id))
-
-
-def _one_node(answer: RasAnswer) -> bool:
-    return answer.job is not None and answer.job.nodes == 1
-
-
-def _there(tree: Tree, pid: int | None) -> bool:
-    return pid is not None and tree.exists(f"proc/{pid}/stat")
 
 
 def _dumps(found: Sequence[Job], activities: dict[int, Activity]) -> FoundDumps:

@@ -15,6 +15,7 @@ from .flight.comparing import WAITS_SECONDS, compare
 from .flight.dump import Dump
 from .flight.files import FoundDumps, age
 from .grouping import Job
+from .heard import Heard
 from .hints import (
     missing_here,
     pcie_fact,
@@ -24,7 +25,7 @@ from .hints import (
     traffic_fact,
     undated,
 )
-from .judging import STOPPED, Heard, ranks_of, ranks_of_dumps, ranks_of_ras
+from .judging import STOPPED, ranks_of, ranks_of_dumps, ranks_of_ras
 from .ras.client import RasReply
 from .reported import dump_facts, ras_facts
 from .sentence import quiet_seconds, sentence
@@ -229,6 +230,9 @@ def rank_facts(ranks: Sequence[RankStanding]) -> Iterator[JobFact]:
 def steps_of(ranks: Sequence[RankStanding], verdict: str) -> Iterator[str]:
     """Commands for the ranks that something is wrong with, then for one that waits."""
     for rank in ranks:
+        if rank.trouble is not None and rank.elsewhere is not None:
+            host, pid = rank.elsewhere
+            yield f"py-spy dump --pid {pid}  # at {host or 'its machine'}"
         if rank.trouble is None or rank.pid is None or "has ended" in rank.trouble:
             continue
         state = None if rank.activity is None else rank.activity.stayed

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-
-import msgspec
+from collections.abc import Iterable, Sequence
 
 from ..model.machine import Machine
 from ..model.readings import Readings
@@ -13,45 +11,24 @@ from .activity import Activity
 from .evidence import FULL_CORE
 from .flight.comparing import RecordedGroup, RecordedRank, own_frame
 from .grouping import GpuUser, Job
-from .ras.answer import ABORT, REMOTE, MissingRank, RasRank
-from .ras.comparing import RasStanding
-from .silence import TrafficPast
+from .heard import (
+    BEHIND,
+    CAUSE,
+    FOLLOWS,
+    SHORT,
+    Heard,
+    Told,
+    by_ras,
+    is_rank,
+    lost_told,
+    numbered,
+    rank_told,
+)
+from .ras.answer import MissingRank, RasRank
 from .standing import PROC, RAS, RECORDER, SPINS_SECONDS, ZOMBIE, RankStanding
-from .traffic import CarriedTraffic
 from .words import spoken
 
-CAUSE, SHORT, BEHIND, FOLLOWS = "cause", "short", "behind", "follows"
-"""What a trouble tells: why others wait; that it may be over soon; only that the rank is behind;
-that another one failed."""
 STOPPED = "is stopped (T)"
-Told = tuple[str, str, str]
-"""What is wrong, where that is from, and what it tells."""
-
-
-class Heard(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that was asked about one job."""
-
-    activities: Mapping[int, Activity]
-    ended: Mapping[int, str] = {}
-    """PIDs that RAS names and whose processes have ended here, and how that shows."""
-    ras: tuple[RasStanding, ...] = ()
-    """Its communicators, the largest first."""
-    silent: tuple[MissingRank, ...] = ()
-    """Processes of the job that do not answer RAS, without their ranks, as a text names them."""
-    world: int | None = None
-    """Ranks of the job on all nodes."""
-    saved: bool = False
-    """Whether the answers are saved ones, of machines that are not known."""
-    assumed: str | None = None
-    """What is taken for granted about the answer of RAS."""
-    groups: tuple[RecordedGroup, ...] = ()
-    """Its process groups in dumps."""
-    twice: bool = False
-    """Whether /proc was read twice."""
-    traffic: CarriedTraffic | None = None
-    """What NVLink carried meanwhile."""
-    past: TrafficPast | None = None
-    """What links and PCIe carried lately; None where nobody has looked."""
 
 
 def ranks_of(
@@ -107,9 +84,7 @@ def _rank(user: GpuUser, machine: Machine, readings: Readings, heard: Heard) -> 
         if (gpu := readings.gpu(address)) is not None and gpu.utilization_percent is not None
     ]
     told = (
-        _state(user, found, heard)
-        or _by_ras(user.pid, rank, heard)
-        or _by_dumps(rank, heard.groups)
+        _state(user, found, heard) or by_ras(user.pid, rank, heard) or _by_dumps(rank, heard.groups)
     )
     place, origin = _place(user.pid, rank, heard)
     return RankStanding(
@@ -158,53 +133,6 @@ def sleep_told(user: GpuUser, found: Activity | None) -> Told | None:
     return text, PROC, CAUSE if longest >= SPINS_SECONDS else SHORT
 
 
-def _by_ras(pid: int, rank_here: int | None, heard: Heard) -> Told | None:
-    for each in heard.ras:
-        for lost in each.communicator.missing:
-            if lost.pid == pid or (_numbered(lost, each, heard) and lost.rank == rank_here):
-                return _lost(lost, heard)
-        for rank in each.communicator.ranks:
-            if rank.pid == pid and (told := _rank_told(rank, each, heard)) is not None:
-                return told
-    silent = next((lost for lost in heard.silent if lost.pid == pid), None)
-    return None if silent is None else _lost(silent, heard)
-
-
-def _numbered(lost: MissingRank | RasRank, each: RasStanding, heard: Heard) -> bool:
-    """Whether only its number is known, and that is the one of the job: as NCCL 2.24 names some."""
-    return lost.pid is None and each.communicator.size == heard.world
-
-
-def _rank_told(rank: RasRank, each: RasStanding, heard: Heard) -> Told | None:
-    if rank.errors:
-        follows = rank.errors[0].startswith(REMOTE)
-        return f"reports {rank.errors[0]}", RAS, FOLLOWS if follows else CAUSE
-    if rank.state == ABORT:
-        return "has aborted its communicator", RAS, CAUSE
-    # While counts grow, ranks may be a few apart; one that launches elsewhere may still come.
-    busy = any(other.still is False and rank.pid in other.pids for other in heard.ras)
-    if each.still and not busy and rank in each.behind and each.function is not None:
-        count = dict(rank.counts)[each.function]
-        what = spoken(each.function)
-        last = f"its last {what} was {count}" if count else f"it launched no {what}"
-        return f"has not launched it ({last})", RAS, BEHIND
-    return None
-
-
-def _lost(lost: MissingRank, heard: Heard) -> Told:
-    if lost.pid is not None and lost.pid in heard.ended:
-        return heard.ended[lost.pid], PROC, CAUSE
-    if lost.dead:
-        return "is given up by RAS, which cannot reach its process", RAS, CAUSE
-    if lost.unresponsive and lost.pid in heard.activities:
-        return "does not answer RAS, though its process is there", RAS, CAUSE
-    if lost.unresponsive and lost.pid is None and lost.host is None:
-        return "does not answer RAS", RAS, CAUSE
-    if lost.unresponsive:
-        return "does not answer RAS: its process is stopped, ended or cut off", RAS, CAUSE
-    return "has left the communicator", RAS, CAUSE
-
-
 def _by_dumps(rank: int | None, groups: Sequence[RecordedGroup]) -> Told | None:
     for group in groups:
         for place in group.behind:
@@ -238,7 +166,7 @@ def _place(pid: int, rank: int | None, heard: Heard) -> tuple[str | None, str | 
     """The last collective of a rank, from RAS, which is of this moment, else from its dump."""
     for each in heard.ras:
         for known in each.communicator.ranks:
-            if known.pid == pid and each.function is not None:
+            if each.function is not None and is_rank(known, pid, rank, each, heard):
                 return f"{spoken(each.function)} {dict(known.counts).get(each.function, 0)}", RAS
     for group in heard.groups:
         for place in group.places:
@@ -247,9 +175,18 @@ def _place(pid: int, rank: int | None, heard: Heard) -> tuple[str | None, str | 
     return None, None
 
 
+def _place_of(named: MissingRank | RasRank, heard: Heard) -> str | None:
+    """The last collective of a rank that RAS names, in the first communicator that counts it."""
+    for each in heard.ras:
+        for known in each.communicator.ranks if named.who is not None else ():
+            if each.function is not None and known.who == named.who:
+                return f"{spoken(each.function)} {dict(known.counts).get(each.function, 0)}"
+    return None
+
+
 def _others(own: Sequence[RankStanding], machine: Machine, heard: Heard) -> Iterable[RankStanding]:
     """Ranks that have no process on the GPUs here: ended ones, and those of other hosts."""
-    seen: set[int | None] = {rank.pid for rank in own}
+    seen: set[object] = {rank.who for rank in own}
     here = {rank.rank for rank in own}
     # Only in the communicator of all ranks are its numbers those of the job.
     each = heard.ras[0] if heard.ras else None
@@ -257,34 +194,37 @@ def _others(own: Sequence[RankStanding], machine: Machine, heard: Heard) -> Iter
     if each is not None:
         listed = [*each.communicator.missing, *each.communicator.ranks, *heard.silent]
     for lost in listed:
-        if lost.pid in seen and lost.pid is not None:
+        # Ranks in containers of their own on one machine may have one PID.
+        same = lost.who if lost.here is not None or lost.rank < 0 else (lost.who, lost.rank)
+        if same in seen and lost.who is not None:
             continue
-        if each is not None and _numbered(lost, each, heard) and lost.rank in here:
+        if each is not None and numbered(lost, each, heard) and lost.rank in here:
             continue
-        seen.add(lost.pid)
+        seen |= {lost.who, same}
         told = (
-            _lost(lost, heard)
+            lost_told(lost, heard)
             if isinstance(lost, MissingRank)
             else None
             if each is None
-            else _rank_told(lost, each, heard)
+            else rank_told(lost, each, heard)
         )
         if told is None and own:
             continue  # a healthy rank of another host
         gpu = next((gpu for gpu in machine.gpus if gpu.index == lost.nvml_device), None)
         name = f"GPU{lost.nvml_device}" if lost.nvml_device is not None else ""
-        if heard.saved and lost.host is not None:
+        if (heard.saved or lost.outside) and lost.host is not None:
             name = f"{name} of {lost.host}" if name else lost.host
         rank = lost.rank if lost.rank >= 0 else None
         yield RankStanding(
             rank=rank,
-            pid=lost.pid,
-            gpus=() if gpu is None else (gpu.address,),
+            pid=lost.here,
+            elsewhere=lost.who if lost.outside else None,
+            gpus=() if gpu is None or lost.outside else (gpu.address,),
             label=label(rank, lost.pid, name),
             trouble=None if told is None else told[0],
             origin=None if told is None else told[1],
             weak=told is not None and told[2] != CAUSE,
             follows=told is not None and told[2] == FOLLOWS,
-            place=_place(lost.pid, None, heard)[0] if lost.pid is not None else None,
+            place=_place_of(lost, heard),
             place_origin=RAS if isinstance(lost, RasRank) else None,
         )

@@ -19,7 +19,8 @@ from ..recorded.kept import KeptText
 from ..recorded.pasted import PastedSection, read_pasted, text_formats
 from ..recorded.plain_file import read_plain
 from .concluding import MOST_STEPS, rank_facts, steps_of
-from .judging import Heard, ranks_of_ras
+from .heard import Heard
+from .judging import ranks_of_ras
 from .ras import answer, text
 from .ras.answer import MissingRank, RasAnswer, RasError, RasRank
 from .ras.client import RasReply
@@ -165,10 +166,15 @@ def _same(one: RasAnswer, other: RasAnswer) -> bool:
     Where neither names any, as healthy texts do not: the same number of nodes, processes and GPUs.
     """
     names = [{each.name for each in told.communicators if each.name} for told in (one, other)]
-    if names[0] & names[1] or one.pids & other.pids:
+    if names[0] & names[1] or _processes(one) & _processes(other):
         return True
     bare = not (names[0] and names[1])
     return bare and one.job is not None and one.job == other.job
+
+
+def _processes(told: RasAnswer) -> frozenset[tuple[str | None, int]]:
+    """All that it names: equal containers on several machines have equal PIDs."""
+    return frozenset((each.host, each.pid) for each in told.named if each.pid is not None)
 
 
 def _job(group: Sequence[SavedAnswer]) -> JobStanding:

@@ -211,8 +211,8 @@ def waiting_of(
             continue
         # Who reports that another rank failed waits too, where that one is known.
         causes = [rank for rank in guilty if not rank.follows]
-        stuck = {rank.pid for rank in causes or guilty}
-        number = each.ahead_count - sum(rank.pid in stuck for rank in each.ahead if rank.pid)
+        stuck = {rank.who for rank in causes or guilty}
+        number = each.ahead_count - sum(rank.who in stuck for rank in each.ahead if rank.who)
         kinds = each.launched if each.function is None else [(each.function, each.top or 0)]
         if number > 0 and kinds:
             size = each.communicator.size

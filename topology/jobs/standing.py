@@ -6,6 +6,7 @@ import msgspec
 
 from .activity import Activity
 from .grouping import Job
+from .ras.answer import Process
 
 PROC, RAS, RECORDER, DRIVER = "/proc", "RAS", "flight recorder", "driver"
 """Where a fact is from."""
@@ -40,6 +41,9 @@ class RankStanding(msgspec.Struct, frozen=True, kw_only=True):
 
     rank: int | None
     pid: int | None
+    """On this machine."""
+    elsewhere: Process | None = None
+    """Its process as RAS names it, where that is none of this machine that is known."""
     gpus: tuple[str, ...] = ()
     """PCI addresses."""
     label: str = ""
@@ -62,6 +66,11 @@ class RankStanding(msgspec.Struct, frozen=True, kw_only=True):
     activity: Activity | None = None
     busy_percent: float | None = None
     """Utilisation of its GPU as the driver says; the mean over several."""
+
+    @property
+    def who(self) -> Process | None:
+        """Its process, apart from all others."""
+        return self.elsewhere if self.pid is None else (None, self.pid)
 
 
 class JobStanding(msgspec.Struct, frozen=True, kw_only=True):

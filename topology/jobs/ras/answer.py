@@ -33,6 +33,10 @@ INIT, RUNNING, FINALIZE, ABORT = "INIT", "RUNNING", "FINALIZE", "ABORT"
 _FORGOTTEN = re.compile(rb'("nvml_dev": -?[0-9]+)(?=\s+"status":)')
 
 
+Process = tuple[str | None, int]
+"""A process: the address of its machine, None for this one, and its PID there."""
+
+
 class RasError(ValueError):
     """The answer is none of RAS; the message is one line for a person."""
 
@@ -44,6 +48,8 @@ class RasRank(msgspec.Struct, frozen=True, kw_only=True):
     host: str | None = None
     pid: int | None = None
     """In the PID namespace of the process itself."""
+    outside: bool = False
+    """Whether that is no process of this machine, or none that is known (homes.py)."""
     cuda_device: int | None = None
     nvml_device: int | None = None
     state: str | None = None
@@ -51,6 +57,16 @@ class RasRank(msgspec.Struct, frozen=True, kw_only=True):
     errors: tuple[str, ...] = ()
     counts: tuple[tuple[str, int], ...] = ()
     """Collectives launched so far, by function: ("AllReduce", 1042)."""
+
+    @property
+    def here(self) -> int | None:
+        """Its PID on this machine; None where it is none."""
+        return None if self.outside else self.pid
+
+    @property
+    def who(self) -> Process | None:
+        """Its process, apart from all others."""
+        return process(self)
 
 
 class MissingRank(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,6 +81,23 @@ class MissingRank(msgspec.Struct, frozen=True, kw_only=True):
     """True: its process did not answer; False: it answered, and does not know the communicator."""
     dead: bool | None = None
     """Whether RAS has given its process up."""
+    outside: bool = False
+    """As of a rank that answered."""
+
+    @property
+    def here(self) -> int | None:
+        """Its PID on this machine; None where it is none."""
+        return None if self.outside else self.pid
+
+    @property
+    def who(self) -> Process | None:
+        """Its process, apart from all others."""
+        return process(self)
+
+
+def process(named: RasRank | MissingRank) -> Process | None:
+    """The process of a rank; None where the answer names none."""
+    return None if named.pid is None else (named.host if named.outside else None, named.pid)
 
 
 class RasCommunicator(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,6 +114,11 @@ class RasCommunicator(msgspec.Struct, frozen=True, kw_only=True):
     """ "MISMATCH", "ERROR", "INCOMPLETE" of a text."""
     agreed: tuple[tuple[str, int, int], ...] = ()
     """Of a text: function, ranks that are not named one by one, what they launched."""
+
+    @property
+    def named(self) -> tuple[RasRank | MissingRank, ...]:
+        """All that it names."""
+        return (*self.ranks, *self.missing)
 
 
 class RasJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -116,12 +154,14 @@ class RasAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The process of this machine that answered, in our PID namespace; None where not known."""
 
     @property
+    def named(self) -> tuple[RasRank | MissingRank, ...]:
+        """All that it names."""
+        return (*(each for told in self.communicators for each in told.named), *self.silent)
+
+    @property
     def pids(self) -> frozenset[int]:
-        """All processes that it names."""
-        ranks = [rank.pid for each in self.communicators for rank in each.ranks]
-        lost = [rank.pid for each in self.communicators for rank in each.missing]
-        silent = [process.pid for process in self.silent]
-        return frozenset(pid for pid in (*ranks, *lost, *silent) if pid is not None)
+        """All processes of this machine that it names."""
+        return frozenset(pid for each in self.named if (pid := each.here) is not None)
 
 
 def parse(data: bytes) -> RasAnswer:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from .answer import RasAnswer, RasCommunicator, RasRank
+from .answer import Process, RasAnswer, RasCommunicator, RasRank
 from .client import RasReply
 from .places import RasPlace
 
@@ -48,17 +48,20 @@ class RasStanding(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def late(self) -> frozenset[int]:
-        """The processes of ranks that are behind or of which there is no data."""
-        named = [rank.pid for rank in self.behind]
-        named += [lost.pid for lost in self.communicator.missing]
+        """The processes here of ranks that are behind or of which there is no data."""
+        named = [rank.here for rank in self.behind]
+        named += [lost.here for lost in self.communicator.missing]
         return frozenset(pid for pid in named if pid is not None)
 
     @property
     def pids(self) -> frozenset[int]:
-        """The processes of all its ranks that are known."""
-        named = [rank.pid for rank in self.communicator.ranks]
-        lost = [rank.pid for rank in self.communicator.missing]
-        return frozenset(pid for pid in (*named, *lost) if pid is not None)
+        """The processes here of all its ranks that are known."""
+        return frozenset(pid for each in self.communicator.named if (pid := each.here) is not None)
+
+    @property
+    def processes(self) -> frozenset[Process]:
+        """The processes of all its ranks that are known, on whatever machine."""
+        return frozenset(who for each in self.communicator.named if (who := each.who) is not None)
 
 
 def standings(

@@ -54,6 +54,11 @@ def place(address: str, pids: frozenset[int] = frozenset()) -> RasPlace:
     return RasPlace(address=address, hosts=hosts, port=port, pids=pids)
 
 
+def ours(host: str) -> bool:
+    """Whether a numeric address is one of this machine."""
+    return bool(_own(host))
+
+
 def _own(host: str) -> tuple[str, ...]:
     """The numeric addresses behind a host, if it is this machine; no name is looked up."""
     if host.lower() in ("localhost", "ip6-localhost", "localhost.localdomain"):

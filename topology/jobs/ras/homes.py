@@ -1,0 +1,112 @@
+"""Which processes that RAS names are processes of this machine, by our PIDs.
+
+RAS names a process by the IP address of its machine and by its PID there, in the PID namespace of
+the process itself. Machines with equal containers give their ranks equal PIDs, so neither alone
+says anything about a process here.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+import msgspec
+
+from ...model.readings import ProcessReading
+from ...sources.files.tree import Tree
+from .answer import MissingRank, RasAnswer, RasCommunicator, RasRank
+from .places import ours
+
+Named = TypeVar("Named", RasRank, MissingRank)
+CONTAINER = "a container here"
+"""Where a process of this machine is whose PID in our namespace is not known."""
+LIMIT_STATUS = 16 * 1024
+
+
+class Local(msgspec.Struct, frozen=True):
+    """One process on the GPUs here."""
+
+    pid: int
+    inner: tuple[int, ...] = ()
+    """Its PIDs from our namespace to its own one, proc_pid_status(5), NSpid; () where not known."""
+    rank: int | None = None
+    world: int | None = None
+
+    @property
+    def own(self) -> int:
+        """Its PID as it sees it itself."""
+        return self.inner[-1] if self.inner else self.pid
+
+
+def locals_of(tree: Tree, users: Iterable[ProcessReading]) -> tuple[Local, ...]:
+    """The processes on the GPUs, with their PIDs in their own namespaces."""
+    return tuple(
+        Local(user.pid, _inner(tree, user.pid), user.rank, user.world_size) for user in users
+    )
+
+
+def _inner(tree: Tree, pid: int) -> tuple[int, ...]:
+    text = tree.text(f"proc/{pid}/status", LIMIT_STATUS)
+    lines = text.splitlines() if isinstance(text, str) else ()
+    words = next((line[6:].split() for line in lines if line.startswith("NSpid:")), [])
+    good = all(word.isascii() and word.isdecimal() and len(word) < 11 for word in words)
+    return tuple(int(word) for word in words) if good else ()
+
+
+def settled(told: RasAnswer, here: Sequence[Local], own: Callable[[str], bool] = ours) -> RasAnswer:
+    """The same answer with our PIDs; `outside` marks processes that are not proven to be here.
+
+    `own`: whether an address is one of this machine.
+    """
+    hosts: dict[str | None, bool] = {None: True}
+
+    def settle(each: Named, size: int | None) -> Named:
+        if each.pid is None:
+            return each
+        if each.host not in hosts:
+            hosts[each.host] = own(each.host or "")
+        if not hosts[each.host] and not _linked(each, size, here):
+            return msgspec.structs.replace(each, outside=True)
+        found = _pid(each.pid, each.rank, size, here)
+        if found is None:
+            return msgspec.structs.replace(each, outside=True, host=CONTAINER)
+        return each if found == each.pid else msgspec.structs.replace(each, pid=found)
+
+    def communicator(each: RasCommunicator) -> RasCommunicator:
+        return msgspec.structs.replace(
+            each,
+            ranks=tuple(settle(rank, each.size) for rank in each.ranks),
+            missing=tuple(settle(lost, each.size) for lost in each.missing),
+        )
+
+    return msgspec.structs.replace(
+        told,
+        communicators=tuple(communicator(each) for each in told.communicators),
+        silent=tuple(settle(lost, None) for lost in told.silent),
+    )
+
+
+def _linked(each: RasRank | MissingRank, size: int | None, here: Sequence[Local]) -> bool:
+    """Whether a link-local address is ours, as a rank here with that PID and that number proves.
+
+    No bind proves it without the name of its interface.
+    """
+    try:
+        local = ipaddress.ip_address(each.host or "").is_link_local
+    except ValueError:
+        return False
+    same = [one for one in here if one.own == each.pid and one.rank == each.rank]
+    return local and len(same) == 1 and same[0].world == size
+
+
+def _pid(pid: int, rank: int, size: int | None, here: Sequence[Local]) -> int | None:
+    """Our PID of a process of this machine that calls itself `pid`; None where not known."""
+    found = [each for each in here if each.own == pid]
+    if len(found) > 1:
+        found = [each for each in found if each.rank == rank and each.world == size]
+    if len(found) == 1:
+        return found[0].pid
+    # Of a process without a GPU, such as one that ended, the namespace is that of its sisters.
+    inside = any(len(each.inner) > 1 for each in here)
+    return None if found or inside else pid
