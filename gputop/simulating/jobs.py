@@ -24,7 +24,7 @@ from gputop.topology.recorded.demos.shape import load
 PROGRAM = "train.py"
 LAUNCHED = 1042
 SECONDS = 0.4
-QUIET = 48.0
+QUIET = 720.0
 """For how long RAS would have seen no collective launched; enough for a hang."""
 
 

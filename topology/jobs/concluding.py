@@ -25,7 +25,7 @@ from .hints import (
     traffic_fact,
     undated,
 )
-from .judging import STOPPED, ranks_of, ranks_of_dumps, ranks_of_ras
+from .judging import STOPPED, TRACED, ranks_of, ranks_of_dumps, ranks_of_ras
 from .ras.client import RasReply
 from .reported import dump_facts, ras_facts
 from .sentence import quiet_seconds, sentence
@@ -60,8 +60,10 @@ def conclude(
     unheard = RECORDED if recorded else heard_nothing
     numbers = {user.reading.rank for user in job.processes}
     groups = compare([dump for dump in found.dumps if dump.rank in numbers])
-    if any(each.still is False for each in heard.ras):
-        # Who waited in an older dump has gone on: only what did not fit then still stands.
+    ago = age([dump for dump in found.dumps if dump.rank in numbers], now)
+    moved = any(each.still is False for each in heard.ras)
+    if moved or (ago is not None and any(each.counts for each in heard.ras)):
+        # RAS knows who waits now, a dump who waited: only what did not fit then still stands.
         none: dict[str, Any] = {"waiting": (), "behind": (), "without_dump": ()}
         groups = tuple(msgspec.structs.replace(group, **none) for group in groups)
     heard = msgspec.structs.replace(heard, groups=groups)
@@ -81,7 +83,7 @@ def conclude(
         unheard,
         world=job.world_size,
         costs=[fact.brief for fact in given if fact.brief],
-        ago=age([dump for dump in found.dumps if dump.rank in numbers], now),
+        ago=ago,
     )
     quiet = silence(job, snapshot.machine, heard.past, heard.traffic)
     if quiet.brief and verdict not in (RUNS, HANGS):
@@ -238,6 +240,8 @@ def steps_of(ranks: Sequence[RankStanding], verdict: str) -> Iterator[str]:
         state = None if rank.activity is None else rank.activity.stayed
         if state == "stopped" or rank.trouble == STOPPED:
             yield f"kill -CONT {rank.pid}"
+        elif rank.trouble == TRACED:
+            yield f"grep TracerPid /proc/{rank.pid}/status"
         elif rank.activity is not None and rank.activity.asleep_thread is not None:
             number = rank.activity.asleep_thread.rpartition("(")[2].rstrip(")")
             yield shlex.join(("sudo", "cat", f"/proc/{rank.pid}/task/{number}/stack"))

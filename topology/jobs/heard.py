@@ -106,5 +106,9 @@ def lost_told(lost: MissingRank, heard: Heard) -> Told:
     if lost.unresponsive and lost.pid is None and lost.host is None:
         return "does not answer RAS", RAS, CAUSE
     if lost.unresponsive:
-        return "does not answer RAS: its process is stopped, ended or cut off", RAS, CAUSE
+        return (
+            "does not answer RAS: its process is stopped, ended, cut off or starved of CPU time",
+            RAS,
+            CAUSE,
+        )
     return "has left the communicator", RAS, CAUSE

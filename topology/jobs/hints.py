@@ -145,8 +145,9 @@ def slow_or_stuck(ranks: Sequence[RankStanding], verdict: str) -> Iterator[str]:
     if verdict == WAITS:
         who = joined([rank.label for rank in late]) if late else "those that are behind"
         yield (
-            f"whether {who} still come{'s' * (len(late) == 1)}: a rank that is only slow looks "
-            f"the same; `gputop jobs --ras --over {LONG_SECONDS:.0f}` watches for longer"
+            f"whether {who} still come{'s' * (len(late) == 1)}: a rank that evaluates, writes a "
+            "checkpoint or loads data alone looks the same; `gputop jobs --ras --over 60` watches "
+            f"for longer, and no progress for {LONG_SECONDS / 60:.0f} min is called a hang"
         )
 
 

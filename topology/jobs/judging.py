@@ -25,10 +25,11 @@ from .heard import (
     rank_told,
 )
 from .ras.answer import MissingRank, RasRank
-from .standing import PROC, RAS, RECORDER, SPINS_SECONDS, ZOMBIE, RankStanding
+from .standing import ASLEEP_SECONDS, PROC, RAS, RECORDER, ZOMBIE, RankStanding
 from .words import spoken
 
 STOPPED = "is stopped (T)"
+TRACED = "is stopped by a debugger or another tracer (t)"
 
 
 def ranks_of(
@@ -96,7 +97,6 @@ def _rank(user: GpuUser, machine: Machine, readings: Readings, heard: Heard) -> 
         origin=None if told is None else told[1],
         weak=told is not None and told[2] not in (CAUSE, SHORT),
         short=told is not None and told[2] == SHORT,
-        spins=told is not None and told[2] == BEHIND and _spins(found),
         follows=told is not None and told[2] == FOLLOWS,
         place=place,
         place_origin=origin,
@@ -109,6 +109,8 @@ def _state(user: GpuUser, found: Activity | None, heard: Heard) -> Told | None:
     state = found.stayed if found is not None else None if heard.twice else user.reading.state
     if state == "stopped":
         return STOPPED, PROC, CAUSE
+    if state == "traced":
+        return TRACED, PROC, CAUSE
     if state == "zombie" or user.reading.state == "zombie":
         return ZOMBIE, PROC, CAUSE
     told = sleep_told(user, found)
@@ -130,7 +132,7 @@ def sleep_told(user: GpuUser, found: Activity | None) -> Told | None:
     where = "" if found.channel is None else f" in {found.channel}"
     stays = "stays" if thread is None else f"has a thread, {thread}, that stays"
     text = f"{stays} in one uninterruptible sleep (D){where}, for {longest:.2g} s at least"
-    return text, PROC, CAUSE if longest >= SPINS_SECONDS else SHORT
+    return text, PROC, CAUSE if longest >= ASLEEP_SECONDS else SHORT
 
 
 def _by_dumps(rank: int | None, groups: Sequence[RecordedGroup]) -> Told | None:

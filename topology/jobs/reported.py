@@ -8,10 +8,12 @@ from collections.abc import Iterable, Iterator
 from .flight.comparing import RecordedGroup, own_frame, ranks_text
 from .ras.answer import RUNNING
 from .ras.comparing import RasStanding
-from .standing import BAD, RAS, RECORDER, SPINS_SECONDS, JobFact
+from .standing import BAD, RAS, RECORDER, JobFact
 from .words import counted, last_of, spoken
 
 MOST_TOLD = 12
+TOLD_SECONDS = 2.0
+"""From here on it is said for how long nothing was launched."""
 MARKS = {
     "INCOMPLETE": "data of some ranks is missing",
     "ERROR": "ranks report errors",
@@ -59,7 +61,7 @@ def _told(ras: Iterable[RasStanding]) -> Iterator[str]:
         else:
             text = f" of {size}: {same} launched {what} {top}"
         still = "; none launched anything between two answers" if each.still else ""
-        if each.still and (each.quiet_seconds or 0.0) >= SPINS_SECONDS:
+        if each.still and (each.quiet_seconds or 0.0) >= TOLD_SECONDS:
             still = f"; none launched anything for {each.quiet_seconds:.0f} s"
         yield text + still
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..model.units import seconds
+from .evidence import IDLE_PERCENT
 from .flight.comparing import RecordedGroup
 from .ras.answer import ABORT, FINALIZE, INIT
 from .ras.comparing import RasStanding
@@ -16,7 +17,6 @@ from .standing import (
     RAS,
     RECORDER,
     RUNS,
-    SPINS_SECONDS,
     UNTOLD,
     WAITS,
     RankStanding,
@@ -48,7 +48,7 @@ def sentence(
     """
     head = f"{program}: {count}"
     guilty = [rank for rank in ranks if rank.trouble is not None]
-    waiting = waiting_of(ras, groups, guilty, world)
+    waiting = waiting_of(ras, groups, guilty, world, ranks)
     differences = [(group, text) for group in groups for text in group.differences]
     named = _named(guilty)
     if waiting is not None and waiting[2] == RECORDER and ago is not None:
@@ -71,6 +71,8 @@ def sentence(
     if guilty:
         alone = all(rank.trouble is not None for rank in ranks)
         rest = "" if ras or alone else f"; what the others are in is not known: {silence}"
+        if any(each.still and _idles(each, ranks) for each in ras):
+            rest = "; the GPUs of the others idle, so they need not wait in a collective"
         return f"{head}, {named}{rest}", FAULTY
     if waiting is not None and waiting[2] == RAS and unnamed(ras):
         number, what, _ = waiting
@@ -95,18 +97,15 @@ def hangs(
 ) -> tuple[str, str]:
     """The verdict on ranks that wait, and since when as part of the sentence.
 
-    A hang is proven by a rank that is stopped, ended or cut off, by one that spins or sleeps
-    uninterruptibly for SPINS_SECONDS, by any for LONG_SECONDS, and by a dump, which names no rank
+    A hang is proven by a rank that is stopped, ended or cut off, by one that sleeps
+    uninterruptibly for ASLEEP_SECONDS, by any for LONG_SECONDS, and by a dump, which names no rank
     before WAITS_SECONDS.
     """
     quiet = quiet_seconds(ras)
     since = "" if quiet is None else f" (no progress for {seconds(quiet)})"
     if any(not (rank.weak or rank.short) for rank in guilty) or origin != RAS:
         return HANGS, ""
-    if quiet is None or quiet < SPINS_SECONDS:
-        return WAITS, since
-    spins = bool(guilty) and all(rank.spins or rank.short for rank in guilty)
-    return HANGS if spins or quiet >= LONG_SECONDS else WAITS, since
+    return HANGS if quiet is not None and quiet >= LONG_SECONDS else WAITS, since
 
 
 def quiet_seconds(ras: Sequence[RasStanding]) -> float | None:
@@ -196,18 +195,20 @@ def waiting_of(
     groups: Sequence[RecordedGroup],
     guilty: Sequence[RankStanding],
     world: int | None = None,
+    ranks: Sequence[RankStanding] = (),
 ) -> Waiting | None:
     """Who waits in what; None where nothing proves that anybody does.
 
     By RAS ranks wait where none launched anything between two answers, and one of the communicator
     is behind or does not answer; by a dump, where a collective that they entered has not ended.
-    A communicator of all `world` ranks needs no name.
+    A communicator of all `world` ranks needs no name. Where ranks are gone, the last collective of
+    the others may have ended before: then their GPUs idle, which no GPU does that waits in one.
     """
     for each in ras:
         lost = each.pids & {rank.pid for rank in guilty if rank.pid is not None} or (
             each.communicator.missing
         )
-        if not each.still or not (each.behind_count or lost):
+        if not each.still or not (each.behind_count or (lost and not _idles(each, ranks))):
             continue
         # Who reports that another rank failed waits too, where that one is known.
         causes = [rank for rank in guilty if not rank.follows]
@@ -227,6 +228,18 @@ def waiting_of(
             whose = f"{'the ' * (group.name == DEFAULT)}{group.name}"
             return len(group.waiting), f"{what} of {whose}", RECORDER
     return None
+
+
+def _idles(each: RasStanding, ranks: Sequence[RankStanding]) -> bool:
+    """Whether the GPUs of all ranks here that launched the last collective do nothing."""
+    ahead = {rank.who for rank in each.ahead}
+    shares = [
+        rank.busy_percent
+        for rank in ranks
+        if rank.who in ahead and rank.pid is not None and (not rank.trouble or rank.follows)
+    ]
+    known = [share for share in shares if share is not None]
+    return bool(known) and len(known) == len(shares) and max(known) <= IDLE_PERCENT
 
 
 def _named(guilty: Sequence[RankStanding]) -> str:

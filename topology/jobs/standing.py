@@ -14,10 +14,13 @@ HANGS, WAITS, RUNS, FAULTY, UNTOLD = "hangs", "waits", "runs", "faulty", "unknow
 """HANGS: ranks wait for a rank that does not come, by proof (sentence.py:hangs); WAITS: ranks wait
 for one that may be only slow; RUNS: collectives were launched between two readings; FAULTY:
 something is wrong, and whether it hangs is not known; UNTOLD: nothing proves any of these."""
-SPINS_SECONDS = 2.0
-"""From here on a rank that uses a whole core in user mode and launches nothing is no slow step."""
-LONG_SECONDS = 30.0
-"""From here on no progress is a hang whatever the rank does that is behind."""
+ASLEEP_SECONDS = 120.0
+"""From here on one uninterruptible sleep is no slow file system: the kernel itself complains of it
+(hung_task_timeout_secs)."""
+LONG_SECONDS = 600.0
+"""From here on no progress is a hang whatever the rank does that is behind: PyTorch gives up a
+collective of NCCL after so long by default. An evaluation or a checkpoint of one rank takes
+minutes, and looks the same."""
 BAD, NOTE = "bad", "note"
 GONE = "has ended: no such process"
 ZOMBIE = "has ended and waits for its parent (Z)"
@@ -55,9 +58,7 @@ class RankStanding(msgspec.Struct, frozen=True, kw_only=True):
     weak: bool = False
     """Whether the trouble names no cause: it is behind, or says that another rank failed."""
     short: bool = False
-    """Whether the trouble lasted for less than SPINS_SECONDS so far, and may be over soon."""
-    spins: bool = False
-    """Whether it is behind and uses a whole core in user mode."""
+    """Whether the trouble lasted for less than ASLEEP_SECONDS so far, and may be over soon."""
     follows: bool = False
     """Whether it only says that another rank failed."""
     place: str | None = None

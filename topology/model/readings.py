@@ -171,7 +171,8 @@ class ProcessReading(Record, frozen=True, kw_only=True):
     """PID of the process that started it."""
     parent_command: str | None = None
     state: str | None = None
-    """"running", "sleeping", "disk sleep", "stopped", "zombie"."""
+    """"running", "sleeping", "disk sleep", "stopped", "traced" by a debugger,
+    "zombie"."""
     memory_nodes: str | None = None
     """NUMA nodes that its memory may come from, as a list: "0-1"."""
     job: str | None = None

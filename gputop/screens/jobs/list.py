@@ -45,7 +45,7 @@ BOUND = {
 """How CPUs are bound against the GPU's NUMA node: word and ink."""
 CROWDED = ("✗ shared", "bad")
 """Where several ranks are bound to fewer CPUs than they are, which is worse than far."""
-STATES = {"zombie": "bad", "stopped": "warn", "disk sleep": "warn"}
+STATES = {"zombie": "bad", "stopped": "warn", "traced": "warn", "disk sleep": "warn"}
 """States that are worth showing."""
 
 

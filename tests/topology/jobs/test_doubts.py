@@ -65,6 +65,20 @@ def test_a_dump_written_before_others_entered_a_collective_accuses_nobody() -> N
     assert "how long ranks had waited" in job.unknown[0]
 
 
+def test_an_old_dump_accuses_nobody_where_ras_knows_who_is_behind_now(
+    snapshot: NodeSnapshot,
+) -> None:
+    found, later = dumps(2, 2, 1), WRITTEN + 7300
+    ras = asked(counts(9, 8, 9, 9, 9, 9))
+    job = told(snapshot, activities(), ras, dumps=found, now=later)
+    assert [rank.rank for rank in job.ranks if rank.trouble] == [1]
+    equal = told(snapshot, activities(), asked(counts(*[9] * 6)), dumps=found, now=later)
+    assert not [rank for rank in equal.ranks if rank.trouble]
+    assert equal.verdict == UNTOLD
+    fresh = told(snapshot, activities(), ras, dumps=found, now=WRITTEN + 5)
+    assert [rank.rank for rank in fresh.ranks if rank.trouble] == [1, 2]
+
+
 def test_a_stopped_rank_comes_before_sizes_that_differ(snapshot: NodeSnapshot) -> None:
     sides = (dumped(entry(1)), dumped(entry(1, size=5)))
     found = FoundDumps(dumps=tuple(parse_dump(side, f"d_{n}") for n, side in enumerate(sides)))

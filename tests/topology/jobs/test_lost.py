@@ -81,6 +81,20 @@ def test_a_report_of_a_lost_rank_stands_alone_where_nobody_says_who_is_lost(
     assert "rank 1 (pid 624, GPU0) does not answer RAS" in job.sentence
 
 
+def test_who_is_left_need_not_wait_for_those_that_ended(
+    alone: NodeSnapshot, tmp_path: Path
+) -> None:
+    """Rank 0 saves the model at the end, long after the others are done."""
+    idle = tuple(replace(gpu, utilization_percent=0.0) for gpu in alone.readings.gpus)
+    quiet = replace(alone, readings=replace(alone.readings, gpus=idle))
+    job = asked(quiet, tmp_path, ras=True)
+    assert job.verdict == FAULTY
+    assert job.sentence == (
+        "train.py: 2 ranks, rank 1 (pid 624, GPU0) has ended: no such process; the GPUs of the "
+        "others idle, so they need not wait in a collective"
+    )
+
+
 def test_without_ras_the_ranks_that_were_started_here_are_counted(
     alone: NodeSnapshot, tmp_path: Path
 ) -> None:

@@ -58,7 +58,10 @@ def test_texts_that_people_quote(tmp_path: Path, name: str, verdict: str, said: 
 def test_what_the_service_wrote_as_text_and_as_json(tmp_path: Path, name: str) -> None:
     (job,) = jobs_of(tmp_path, (RAS / name).read_bytes())
     assert job.verdict == FAULTY
-    assert "does not answer RAS: its process is stopped, ended or cut off" in job.sentence
+    assert (
+        "does not answer RAS: its process is stopped, ended, cut off or starved of CPU time"
+        in job.sentence
+    )
 
 
 @pytest.mark.parametrize("name", ["behind.json", "behind.txt"])
@@ -85,7 +88,7 @@ def test_two_answers_of_one_job_are_compared(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("later", "launched", "verdict"),
-    [("00:10", (7, 6), WAITS), ("00:40", (7, 6), HANGS), ("00:40", (7, 7), RUNS)],
+    [("05:00", (7, 6), WAITS), ("11:00", (7, 6), HANGS), ("00:40", (7, 7), RUNS)],
 )
 def test_the_time_between_two_answers_in_json(
     tmp_path: Path, later: str, launched: tuple[int, ...], verdict: str
@@ -95,7 +98,7 @@ def test_the_time_between_two_answers_in_json(
     assert job.verdict == verdict
     if verdict == HANGS:
         assert "1 waits in all-reduce 7" in job.sentence
-        assert "(no progress for 40 s)" in job.sentence
+        assert "(no progress for 11 min)" in job.sentence
 
 
 def test_two_jobs_in_one_text(tmp_path: Path) -> None:

@@ -68,7 +68,9 @@ def test_a_thread_of_the_rank_that_all_wait_for(tmp_path: Path, snapshot: NodeSn
     )
     assert "whether rank 2 (pid 41002, GPU2) still comes" in str(job.unknown)
     assert "sudo cat /proc/41002/task/41502/stack" in job.steps
-    assert machine.told(snapshot, 2.5).verdict == HANGS
+    # A file that is written on a busy file system may take a while.
+    assert machine.told(snapshot, 60).verdict == WAITS
+    assert machine.told(snapshot, 125).verdict == HANGS
 
 
 def test_a_job_that_runs_is_not_blamed_for_a_thread_that_writes(

@@ -83,6 +83,16 @@ def test_a_stopped_rank_without_ras_is_a_fault_and_the_rest_is_unknown(
     assert "is stopped (T); what the others are in is not known: RAS was not asked" in job.sentence
 
 
+def test_a_rank_that_a_debugger_holds_is_not_sent_a_signal(snapshot: NodeSnapshot) -> None:
+    job = told(snapshot, activities(p41002="traced"), asked(counts(7, 7, 6, 7, 7, 7)))
+    assert job.sentence.endswith(
+        "5 wait in all-reduce 7, rank 2 (pid 41002, GPU2) is stopped by a debugger or another "
+        "tracer (t)"
+    )
+    assert job.steps[0] == "grep TracerPid /proc/41002/status"
+    assert not any("CONT" in step for step in job.steps)
+
+
 def test_a_rank_that_loops_before_its_collective(snapshot: NodeSnapshot) -> None:
     job = told(snapshot, activities(), asked(counts(7, 6, 7, 7, 7, 7)))
     assert job.verdict == WAITS

@@ -66,7 +66,7 @@ def test_a_rank_elsewhere_accuses_no_process_here(
     assert job.verdict == HANGS
     assert job.sentence.endswith(
         f"11 wait in all-reduce 9, rank 8 (pid {pid}, GPU8 of {OTHER}) does not answer RAS: its "
-        "process is stopped, ended or cut off"
+        "process is stopped, ended, cut off or starved of CPU time"
     )
     (accused,) = [each for each in job.ranks if each.trouble]
     assert (accused.rank, accused.pid, accused.gpus) == (8, None, ())

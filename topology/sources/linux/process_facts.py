@@ -18,7 +18,7 @@ STATES = {
     "S": "sleeping",
     "D": "disk sleep",
     "T": "stopped",
-    "t": "stopped",
+    "t": "traced",
     "Z": "zombie",
     "X": "zombie",
     "I": "sleeping",

@@ -26,7 +26,9 @@ async def test_a_job_that_hangs_comes_first_and_is_marked_as_simulated() -> None
     async with GpuTop().run_test(size=(160, 50)) as pilot:
         await open_jobs(pilot, snapshot_with("sick-h100-8"))
         head = " ".join(text(pilot, "#job-head").split())
-        assert "train.py: 6 ranks, 5 wait in all-reduce 1042 (no progress for 48 s), rank 3" in head
+        assert (
+            "train.py: 6 ranks, 5 wait in all-reduce 1042 (no progress for 12 min), rank 3" in head
+        )
         assert "simulated" in said(pilot)
         assert "py-spy dump --pid 41003" in said(pilot)
 
@@ -71,8 +73,8 @@ def test_a_long_sentence_takes_both_lines_and_keeps_the_word_simulated() -> None
     snapshot = snapshot_with("sick-h100-8")
     first = headline(of_demo(snapshot), snapshot)
     one, two = head_lines(jobs(snapshot), snapshot, (), 78, first)
-    assert "5 wait in all-reduce 1042 (no progress for 48 s)" in text_of(one)
-    assert text_of(two).startswith("  (pid 41003, GPU3) has not launched it")
+    assert "5 wait in all-reduce 1042 (no progress for 12 min)" in text_of(one)
+    assert text_of(two).startswith("  3 (pid 41003, GPU3) has not launched it")
     assert text_of(two).endswith("… · simulated")
     one, two = head_lines(jobs(snapshot), snapshot, (), 300, first)
     assert text_of(one).endswith("in user mode · simulated")

@@ -19,33 +19,40 @@ from ...shared.rank_groups import (
     users_of,
 )
 
+TRACED = "traced"
+LETTERS = {"stopped": "T", TRACED: "t"}
+"""The letters of /proc/PID/status, by the words of a reading."""
+
 
 def _check_stopped(case: Case) -> Iterable[Finding] | None:
     users = users_of(case)
     if users is None or (users and all(user.reading.state is None for user in users)):
         return None
-    stopped = [user for user in users if user.reading.state == "stopped"]
+    stopped = [user for user in users if user.reading.state in LETTERS]
     if not stopped:
         return []
     gpus = gpus_of(stopped)
     one = len(stopped) == 1
+    letters = " and ".join(dict.fromkeys(LETTERS[user.reading.state or ""] for user in stopped))
     return [
         STOPPED.finding(
             BROKEN,
             f"{'a process' if one else f'{len(stopped)} processes'} on {case.names(gpus)} "
-            f"{'is' if one else 'are'} stopped (T)",
+            f"{'is' if one else 'are'} stopped ({letters})",
             devices=gpus,
             evidence=[
                 Evidence(
                     what=f"{process_name(user)} on {case.names(user.gpus)}",
-                    value="stopped (T)",
+                    value=f"stopped ({LETTERS[user.reading.state or '']})",
                     source=f"/proc/{user.pid}/status",
                 )
                 for user in stopped[:MOST_SHOWN]
             ],
             consequence="It does nothing until a signal lets it go on, and keeps its GPU memory. "
             "Every other rank of its job waits for it in the next collective.",
-            fix=[
+            fix=[_traced(stopped[0].pid)]
+            if stopped[0].reading.state == TRACED
+            else [
                 Fix(
                     text="See who else waits; let it go on, unless a debugger or somebody stopped "
                     "it on purpose.",
@@ -54,6 +61,13 @@ def _check_stopped(case: Case) -> Iterable[Finding] | None:
             ],
         )
     ]
+
+
+def _traced(pid: int) -> Fix:
+    return Fix(
+        text="A debugger or another tracer holds it: see which one, and let it go on there.",
+        command=f"grep TracerPid /proc/{pid}/status",
+    )
 
 
 def _check_cores(case: Case) -> Iterable[Finding] | None:
@@ -139,7 +153,7 @@ STOPPED = Rule(
     id="rank-stopped",
     title="processes on the GPUs that are stopped",
     evidence="state of the processes on the GPUs",
-    disproof="another letter than T in `ps -o stat= -p PID`",
+    disproof="another letter than T or t in `ps -o stat= -p PID`",
     sources=("proc_pid_status(5), State", "signal(7), SIGSTOP"),
     check=_check_stopped,
 )
