@@ -19,7 +19,7 @@ LOCAL_GBS = 5000.0
 
 
 class PathType(IntEnum):
-    """How far apart two nodes are, nearest first (graph/topo.h since 2.27.7).
+    """How far apart two nodes are, nearest first (graph/topo.h since 2.27.5).
 
     Older versions and RCCL know fewer types in the same order.
     """

@@ -7,6 +7,7 @@ import pytest
 from gputop.topology.nccl.prediction import SearchGraph
 from gputop.topology.nccl.search.draft import GraphDraft, to_beat
 from gputop.topology.nccl.search.field import Field
+from gputop.topology.nccl.search.version import search_version
 from gputop.topology.nccl.settings import Settings
 from gputop.topology.nccl.versions import version_for
 from tests.topology.nccl.nodes import made, nvswitch, searched
@@ -91,3 +92,11 @@ def test_a_search_steps_through_the_path_types_of_its_version(
         "PHB",
         "SYS",
     } - counted == lacking
+
+
+def test_pxn_and_96_gbs_on_blackwell_are_of_2_27_6() -> None:
+    """By the difference between its tag and that of 2.27.5; nothing of the graph changed after it."""
+    versions = [version_for(f"nccl-{number}")[0] for number in ("2.27.5", "2.27.6", "2.27.7")]
+    assert [version.pxn_beyond for version in versions] == ["PXB", "PXN", "PXN"]
+    widest = [search_version(version).inter_sm100_gbs[0] for version in versions]
+    assert widest == [48.0, 96.0, 96.0]
