@@ -84,11 +84,15 @@ def _recorded(sources: tuple[str, ...]) -> tuple[NodeSnapshot | None, JobsAnswer
     dumps, others = named(sources)
     found = read(dumps, follow=True) if dumps else FoundDumps()
     saved, others = saved_in(others)
-    for path, why in (*found.refused, *saved.refused):
+    refused = (*found.refused, *saved.refused)
+    nothing = not others and not found.dumps and not saved.answers
+    if nothing and len(refused) == 1:
+        raise Exit(": ".join(refused[0]), CANNOT_TELL)
+    for path, why in refused:
         say(f"{path}: {why}")
-    if not others and not found.dumps and not saved.answers:
+    if nothing:
         # A dump that is cut off is a file that cannot be used, not a wrong path.
-        code = CANNOT_TELL if found.refused or saved.refused else USAGE
+        code = CANNOT_TELL if refused else USAGE
         raise Exit(f"no dump of a flight recorder in {', '.join(sources)}", code)
     try:
         snapshot = read_snapshot(others, None) if others else None

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 
 from ...logs.report.communicator import Proof, Transport
 from ...logs.report.report import LogNote, LogReport, RankProgress, Variable
-from ...model.units import seconds
 from .checks import p2p_flags
 
 MAY_DIFFER = {
@@ -31,7 +30,6 @@ MAX_RANKS_NAMED = 8
 MAX_RANKS = 4096
 _FAILURE = re.compile(r"(?i)error|fail|timeout|timed out|abort|kill|exception|Xid")
 """What frameworks and the kernel say of a failure; other lines of theirs are remarks."""
-_RAN = re.compile(r"ran for (\d{1,12}) milliseconds")
 _GDR = re.compile(r"GPU Direct RDMA (Enabled|Disabled) for HCA")
 
 
@@ -58,13 +56,14 @@ def _different(log: LogReport, names: Iterable[str]) -> Iterator[Proof]:
         if len(seen) < 2 and not alone:
             continue
         for variable in seen:
-            yield Proof(variable.line, f"{variable.said}{_by(variable.ranks, variable.hosts)}")
+            yield Proof(variable.line, f"{variable.said}{by_ranks(variable.ranks, variable.hosts)}")
         if alone:
-            text = f"{name} is not set{_by(seen[0].unread_by, ())}"
+            text = f"{name} is not set{by_ranks(seen[0].unread_by, ())}"
             yield Proof(seen[0].line, text)
 
 
-def _by(ranks: tuple[int, ...], hosts: tuple[str, ...]) -> str:
+def by_ranks(ranks: tuple[int, ...], hosts: tuple[str, ...]) -> str:
+    """Whom a line is about: " on ranks 0, 4", else " on a, b"; "" where neither is known."""
     if ranks:
         more = "" if len(ranks) <= MAX_RANKS_NAMED else " and more"
         named = ", ".join(str(rank) for rank in ranks[:MAX_RANKS_NAMED])
@@ -90,23 +89,6 @@ def work_before_timeout(log: LogReport) -> Iterator[Proof]:
             for late in log.notes
             if "Watchdog caught collective" in late.text and late.line > note.line
         )
-
-
-def collective_out_of_time(log: LogReport) -> str:
-    """Which collective ran out of time beside unfinished work, after how long and on which ranks.
-
-    Empty where no line of the watchdog names the collective.
-    """
-    busy = min((note.line for note in log.busy), default=0)
-    late = [one for one in log.progress if one.operation is not None and one.line > busy]
-    if not late:
-        return ""
-    first = late[0]
-    same = sorted(one.rank for one in late if one.operation == first.operation)
-    ran = _RAN.search(first.text)
-    after = "" if ran is None else f" after {seconds(int(ran[1]) / 1000)}"
-    what = f"{first.operation} ran out of time{_by(tuple(same), ())}{after}"
-    return f"{what}, while a rank was still at work of its own"
 
 
 def ready_after(log: LogReport, line: int) -> bool:
@@ -143,7 +125,7 @@ def watchdog_silent(log: LogReport) -> Iterator[Proof]:
         return
     silent = [rank for rank in range(min(comm.nranks, MAX_RANKS)) if rank not in spoken]
     if silent and max(spoken) < comm.nranks:
-        named = _by(tuple(silent), ()).replace(" on ", "", 1)
+        named = by_ranks(tuple(silent), ()).replace(" on ", "", 1)
         text = f"no such line from {named} of {comm.nranks}: in another call, or gone"
         yield Proof(log.progress[0].line, text)
 
@@ -255,7 +237,7 @@ def host_ids_split(log: LogReport) -> Iterator[Proof]:
     hosts = [set(variable.hosts) for variable in ids]
     if any(a & b for at, a in enumerate(hosts) for b in hosts[at + 1 :]):
         yield from (
-            Proof(variable.line, f"{variable.said}{_by(variable.ranks, variable.hosts)}")
+            Proof(variable.line, f"{variable.said}{by_ranks(variable.ranks, variable.hosts)}")
             for variable in ids
             if not variable.pasted
         )
@@ -265,7 +247,7 @@ def host_id_shared(log: LogReport) -> Iterator[Proof]:
     """Several hosts are given one host id, so their ranks look for each other's memory."""
     for variable in log.environment:
         if variable.name == "NCCL_HOSTID" and len(variable.hosts) > 1:
-            yield Proof(variable.line, f"{variable.said}{_by((), variable.hosts)}")
+            yield Proof(variable.line, f"{variable.said}{by_ranks((), variable.hosts)}")
 
 
 def p2p_off_by_flag(log: LogReport) -> Iterator[Proof]:

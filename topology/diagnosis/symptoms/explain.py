@@ -17,7 +17,7 @@ from ...logs.report.communicator import Proof
 from ...logs.report.report import LogNote, LogReport, Variable
 from ...toml import tomllib
 from ..finding import BROKEN, NOTICE, SEVERITIES, SLOW, Evidence, Finding, Fix
-from . import checks, checks_node, checks_ranks
+from . import checks, checks_node, checks_ranks, titles
 
 SEVERITY_OF = {"error": BROKEN, "warning": SLOW, "notice": NOTICE}
 """Word of table.toml -> the severity of a finding, the most harmful first."""
@@ -123,7 +123,7 @@ def check_of(name: str) -> checks.Check:
 def _title(symptom: Symptom, log: LogReport) -> str:
     if symptom.titled is None:
         return symptom.title
-    words: Callable[[LogReport], str] = getattr(checks_ranks, symptom.titled)
+    words: Callable[[LogReport], str] = getattr(titles, symptom.titled)
     return words(log) or symptom.title
 
 

@@ -16,8 +16,9 @@ from .explain import ECHOES
 
 DEBUG = "the same run with NCCL_DEBUG=INFO, the output of all ranks in one file"
 _OF_ROW = {
-    "watchdog-timeout": "the flight recorder's dumps of all ranks (TORCH_NCCL_TRACE_BUFFER_SIZE="
-    "2000, TORCH_NCCL_DUMP_ON_TIMEOUT=1), and py-spy dump of the rank that prints no such line",
+    "watchdog-timeout": "the flight recorder's dumps of all ranks (TORCH_FR_BUFFER_SIZE=2000, in "
+    "older PyTorch TORCH_NCCL_TRACE_BUFFER_SIZE, and TORCH_NCCL_DUMP_ON_TIMEOUT=1), and py-spy "
+    "dump of the rank that prints no such line",
     "peer-gone": "the output of the other ranks and hosts: the earliest error of all is the cause",
     "proxy-echo": "the output of the other ranks and hosts: the earliest warning is the cause",
     "cuda-other": "the lines above it, the same run with CUDA_LAUNCH_BLOCKING=1 and NCCL_DEBUG="

@@ -41,7 +41,9 @@ ABOUT = (
     b"gloo/", b"find address for", b"resolve hostname to", b"store based", b"dkms", b"DKMS",
     b"EngineCore", b"Host key", b"ssh: ", b"ssh exited", b"Permission denied (p", b"core dumped",
     b"SemLock", b"No space left", b"shared memory",
-    b"DPC:", b"Fatal Python", b"Failed status", b"vllm", b"vLLM", b"sglang", *VIA,
+    b"DPC:", b"Fatal Python", b"Failed status", b"vllm", b"vLLM", b"sglang", b"joining collective",
+    b"issing ranks", b"group info: ", b"ollective sequence number", b"ollective state: ",
+    b"ulprit rank", b"FR dumps", b"dump files from ranks", *VIA,
 )  # fmt: skip
 """A line without any of these speaks of nothing that the patterns mean."""
 _LIBRARY = re.compile(

@@ -16,7 +16,10 @@ from ..report.text import plain
 
 MAX_RANKS = 4096
 MARKS = (b"nqueued ", b"WorkNCCL(")
-_RANK = re.compile(rb"(?:PG GUID (\d+)[^\]]{0,80}?)?\b[Rr]ank (\d{1,7})\]")
+_RANK = re.compile(
+    rb"(?:\bPG (?:ID \d+ PG GUID |ID )?([^\s(\]]{1,60})[^\]]{0,80}?)?\b[Rr]ank (\d{1,7})\]"
+)
+"""Of `[PG ID 0 PG GUID 0(default_pg) Rank 1]`, before PyTorch 2.5 `[PG 1 Rank 0]` or `[Rank 0]`."""
 _LAST = re.compile(
     rb"[Ll]ast enqueued (?:NCCL )?work: (-?\d{1,12}), last completed (?:NCCL )?work: (-?\d{1,12})"
 )

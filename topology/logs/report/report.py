@@ -55,7 +55,7 @@ class RankProgress(msgspec.Struct, frozen=True, kw_only=True):
     """How far a rank came, as PyTorch's watchdog says when a collective does not end."""
 
     group: str = ""
-    """Identity of the process group ("PG GUID"); empty where the line does not name it."""
+    """Identity of the process group ("PG GUID", before "PG"); "" where none is named."""
     rank: int
     enqueued: int | None = None
     """Number of the last collective that the rank called."""

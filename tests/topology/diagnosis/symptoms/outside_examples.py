@@ -32,6 +32,10 @@ OUTSIDE: dict[str, list[str]] = {
         "node0:24563 NCCL DIAG [INFO] net bw: cross-nic rank 3 (node0): 265.1 Gbit/s, >30% off "
         "median 391.5 Gbit/s in comm 0x7a3f9b2c41d05e88"
     ],
+    "analysis-not-joined": ["missing ranks: {3, 4}"],
+    "analysis-differs": ["Collective sequence number: 12 has errors"],
+    "analysis-entry": ["collective: nccl:all_reduce"],
+    "analysis-without-dumps": ["AssertionError: Missing dump files from ranks {3}"],
     "symbol-missing": ["ImportError: libtorch_cuda.so: undefined symbol: ncclCommRegister"],
     "nccl-library-missing": [
         "ImportError: libnccl.so.2: cannot open shared object file: No such file or directory"

@@ -95,7 +95,7 @@ def test_a_search_steps_through_the_path_types_of_its_version(
 
 
 def test_pxn_and_96_gbs_on_blackwell_are_of_2_27_6() -> None:
-    """By the difference between its tag and that of 2.27.5; nothing of the graph changed after it."""
+    """Its tag differs so from that of 2.27.5; nothing of the graph changed after it."""
     versions = [version_for(f"nccl-{number}")[0] for number in ("2.27.5", "2.27.6", "2.27.7")]
     assert [version.pxn_beyond for version in versions] == ["PXB", "PXN", "PXN"]
     widest = [search_version(version).inter_sm100_gbs[0] for version in versions]
