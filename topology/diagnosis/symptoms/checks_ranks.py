@@ -102,20 +102,27 @@ def ready_after(log: LogReport, line: int) -> bool:
 
 
 def rank_behind(log: LogReport) -> Iterator[Proof]:
-    """Ranks that called fewer collectives of a group than another one, which waits for them."""
+    """Ranks that never called the collective of a group in which another one waits.
+
+    Ranks call ahead of what their GPUs do: of two that wait in one collective the one that called
+    less after it holds up nobody.
+    """
     groups: dict[str, list[RankProgress]] = defaultdict(list)
     for progress in log.progress:
         if progress.enqueued is not None:
             groups[progress.group].append(progress)
     for seen in groups.values():
-        most = max(progress.enqueued or 0 for progress in seen)
-        late = [progress for progress in seen if (progress.enqueued or 0) < most]
+        waiting = [one for one in seen if (one.enqueued or 0) > (one.completed or 0)]
+        first = max(waiting, key=lambda one: one.completed or 0, default=None)
+        if first is None:
+            continue
+        late = [one for one in seen if (one.enqueued or 0) <= (first.completed or 0)]
         for progress in late:
             text = f"rank {progress.rank} called {progress.enqueued} collectives: {progress.text}"
             yield Proof(progress.line, text)
         if late:
-            first = next(progress for progress in seen if progress.enqueued == most)
-            yield Proof(first.line, f"rank {first.rank} called {most} collectives: {first.text}")
+            text = f"rank {first.rank} called {first.enqueued} collectives: {first.text}"
+            yield Proof(first.line, text)
 
 
 def watchdog_silent(log: LogReport) -> Iterator[Proof]:

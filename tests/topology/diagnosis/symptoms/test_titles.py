@@ -16,7 +16,7 @@ LATE = (
 LAST = (
     "[rank{0}]:[E ProcessGroupNCCL.cpp:1664] [PG {2} Rank {0}] Exception (either an error or "
     "timeout) detected by watchdog at work: {1}, last enqueued NCCL work: {1}, last completed NCCL "
-    "work: 7."
+    "work: {3}."
 )
 ENTRY = """Not all ranks joining collective{0}
 internal record id: 4
@@ -48,10 +48,16 @@ def test_a_timeout_names_the_collective_its_ranks_and_the_time() -> None:
 
 
 def test_work_of_different_groups_is_not_compared() -> None:
-    apart = told(LAST.format(0, 9, 1), LAST.format(4, 20, 3))
+    apart = told(LAST.format(0, 9, 1, 8), LAST.format(4, 20, 3, 19))
     assert [finding.id for finding in apart] == ["watchdog-timeout"]
-    same = told(LAST.format(0, 9, 1), LAST.format(4, 20, 1))
+    same = told(LAST.format(0, 9, 1, 8), LAST.format(4, 20, 1, 19))
     assert [finding.id for finding in same] == ["rank-behind"]
+
+
+def test_a_rank_that_called_less_ahead_of_one_collective_is_not_behind() -> None:
+    """Both wait in 2847; how far the program runs ahead of the GPU says nothing."""
+    (finding,) = told(LAST.format(0, 2855, 1, 2846), LAST.format(2, 2856, 1, 2846))
+    assert finding.id == "watchdog-timeout"
 
 
 @pytest.mark.parametrize("prefix", ["", "I1118 18:24:39.1 1234 builder.py:300]   "])
