@@ -44,7 +44,7 @@ def _told(ras: Iterable[RasStanding]) -> Iterator[str]:
         elif each.still is False and each.before != top:
             text = f" of {size}: {what} {each.before} to {top} between two answers"
         elif each.behind:
-            text = f" of {size}: {each.ahead_count} launched {what} {top}"
+            text = f" of {size}: {each.ahead_count} launched {what} {each.reach}"
             counts = [dict(rank.counts)[each.function] for rank in each.behind[:4]]
             slow = ", ".join(
                 f"{count} by rank {rank.rank}"
@@ -55,7 +55,7 @@ def _told(ras: Iterable[RasStanding]) -> Iterator[str]:
             text += f", less by {unnamed} that are not named" if unnamed else ""
         elif each.behind_count:
             text = (
-                f" of {size}: {each.ahead_count} launched {what} {top}, "
+                f" of {size}: {each.ahead_count} launched {what} {each.reach}, "
                 f"{each.behind_count} that are not named launched less"
             )
         else:

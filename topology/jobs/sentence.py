@@ -117,16 +117,17 @@ def quiet_seconds(ras: Sequence[RasStanding]) -> float | None:
 
 def apart(each: RasStanding) -> str:
     """How far apart ranks are: "rank 7 launched all-reduce 60, 7 others 64"."""
-    function, top = each.function or "", each.top or 0
+    function = each.function or ""
     what = spoken(function)
     unnamed = [(number, at) for name, number, at in each.communicator.agreed if name == function]
     behind = [(f"rank {rank.rank}", dict(rank.counts)[function]) for rank in each.behind]
     if len(behind) > MOST_NAMED:
         least = min(at for _, at in behind)
         behind = [(f"{len(behind)} ranks", least)]
-    behind += [(counted(number, "rank"), at) for number, at in unnamed if at < top]
+    behind += [(counted(number, "rank"), at) for number, at in unnamed if at < (each.blocked or 0)]
     slow = joined([f"{who} launched {what} {at}" for who, at in behind[:MOST_NAMED]])
-    return f"{slow}, {each.ahead_count} {'other' if each.ahead_count == 1 else 'others'} {top}"
+    others = "other" if each.ahead_count == 1 else "others"
+    return f"{slow}, {each.ahead_count} {others} {each.reach}"
 
 
 def unnamed(ras: Sequence[RasStanding]) -> str:
@@ -214,7 +215,7 @@ def waiting_of(
         causes = [rank for rank in guilty if not rank.follows]
         stuck = {rank.who for rank in causes or guilty}
         number = each.ahead_count - sum(rank.who in stuck for rank in each.ahead if rank.who)
-        kinds = each.launched if each.function is None else [(each.function, each.top or 0)]
+        kinds = each.launched if each.function is None else [(each.function, each.blocked or 0)]
         if number > 0 and kinds:
             size = each.communicator.size
             named = any(group.name == DEFAULT and group.size == size for group in groups)

@@ -51,12 +51,16 @@ class RecordedGroup(msgspec.Struct, frozen=True, kw_only=True):
     size: int | None
     """Ranks of the group; None where no dump says."""
     furthest: RecordedCall | None
-    """The collective with the highest number that any rank entered."""
+    """The collective that ends nowhere, else the one with the highest number that any rank entered.
+
+    Ranks enter collectives ahead of their GPUs: it is the first one that has not ended, not the
+    last.
+    """
     places: tuple[RecordedRank, ...]
     behind: tuple[RecordedRank, ...]
     """Ranks that have not entered the furthest one, by dumps written after others had."""
     waiting: tuple[RecordedRank, ...]
-    """Ranks that entered the furthest one, which has not ended there for a while."""
+    """Ranks that entered the furthest one, which has not ended there for a while; `last` is it."""
     older: tuple[int, ...]
     """Ranks whose dumps were written before anybody entered the furthest one: they may have too."""
     without_dump: tuple[int, ...]
@@ -111,18 +115,18 @@ def _place(group: str, description: str, dumps: dict[int, Dump]) -> RecordedGrou
             if entry.group == group and not entry.peer_to_peer
         }
         for rank, dump in sorted(dumps.items())
-        if not members or rank in members
+        if rank in members or (not members and _enters(dump, group))
     }
     places = tuple(_rank_place(rank, dumps[rank], group, own) for rank, own in entered.items())
-    furthest = max(
-        (place.last for place in places if place.last is not None),
-        key=lambda last: last.number,
-        default=None,
-    )
+    furthest = _furthest(group, dumps, entered)
     top = 0 if furthest is None else furthest.number
-    at_top = [place for place in places if place.last is not None and place.last.number == top]
+    at_top = [
+        _rank_place(rank, dumps[rank], group, {top: own[top]})
+        for rank, own in entered.items()
+        if top in own
+    ]
     began = [place.last.created_ns for place in at_top if place.last and place.last.created_ns]
-    before = [place for place in places if place not in at_top]
+    before = [place for place in places if place.last is None or place.last.number < top]
     older = {
         place.rank
         for place in before
@@ -140,6 +144,31 @@ def _place(group: str, description: str, dumps: dict[int, Dump]) -> RecordedGrou
         without_dump=tuple(sorted(members - set(dumps))),
         differences=tuple(_differences(entered)),
     )
+
+
+def _enters(dump: Dump, group: str) -> bool:
+    """Whether a rank has entries of a group: where nobody says who is in it, only they are."""
+    return any(entry.group == group for entry in dump.entries)
+
+
+def _furthest(
+    group: str, dumps: dict[int, Dump], entered: dict[int, dict[int, RecordedCall]]
+) -> RecordedCall | None:
+    """The first collective that some rank did not enter, or that has ended on none of them.
+
+    One that has ended on some alone, as a broadcast does on its root, blocks nobody for certain.
+    """
+    opened: dict[int, list[RecordedCall]] = {}
+    for rank, own in entered.items():
+        for call in own.values():
+            if _ended(call, dumps[rank], group) is False:
+                opened.setdefault(call.number, []).append(call)
+    for number in sorted(opened):
+        reached = sum(max(own, default=0) >= number for own in entered.values())
+        if reached < len(entered) or len(opened[number]) == reached:
+            return opened[number][0]
+    calls = [call for own in entered.values() for call in own.values()]
+    return max(calls, key=lambda call: call.number, default=None)
 
 
 def _members(dump: Dump, group: str) -> tuple[int, ...]:

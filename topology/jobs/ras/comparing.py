@@ -26,19 +26,30 @@ class RasStanding(msgspec.Struct, frozen=True, kw_only=True):
     """The collective in which ranks differ, else the only one that was ever launched."""
     top: int | None = None
     """How many of it the furthest ranks launched."""
+    blocked: int | None = None
+    """The first of them that some ranks did not launch, so that it ends nowhere; `top` where all
+    launched equally many. Ranks launch ahead of their GPUs: how far, accuses nobody."""
     ahead: tuple[RasRank, ...] = ()
-    """Named ranks that launched the last of it."""
+    """Named ranks that launched that one."""
     ahead_count: int = 0
     """How many ranks did, those included that are not named."""
+    slowest_ahead: int | None = None
+    """How many of it the least of those launched."""
     behind: tuple[RasRank, ...] = ()
     behind_count: int = 0
-    """How many ranks launched less of it, those included that are not named."""
+    """How many ranks did not, those included that are not named."""
     before: int | None = None
     """The top of the earlier answer."""
     answer: RasAnswer | None = None
     """Where it is from."""
     place: RasPlace | None = None
     """Who was asked."""
+
+    @property
+    def reach(self) -> str:
+        """How far the ranks are that are not behind: "64", "61 to 64"."""
+        least = self.top if self.slowest_ahead is None else self.slowest_ahead
+        return f"{least}{f' to {self.top}' * (least != self.top)}"
 
     @property
     def counts(self) -> bool:
@@ -113,20 +124,27 @@ def standing(now: RasCommunicator, before: RasCommunicator | None = None) -> Ras
         return RasStanding(
             communicator=now, still=still, launched=launched, ahead=now.ranks, ahead_count=told
         )
-    top, _, unnamed = _top(now, function)
-    ahead = tuple(rank for rank in now.ranks if dict(rank.counts).get(function) == top)
-    behind = tuple(rank for rank in now.ranks if dict(rank.counts).get(function, top) < top)
+    top, least, _ = _top(now, function)
+    blocked = least + 1 if least < top else top
+    ahead = tuple(rank for rank in now.ranks if dict(rank.counts).get(function, -1) >= blocked)
+    behind = tuple(rank for rank in now.ranks if dict(rank.counts).get(function, top) < blocked)
+    named = [count for rank in now.ranks for name, count in rank.counts if name == function]
+    agreed = [(count, each) for name, count, each in now.agreed if name == function]
     return RasStanding(
         communicator=now,
         still=still,
         launched=launched,
         function=function,
         top=top,
+        blocked=blocked,
         ahead=ahead,
-        ahead_count=len(ahead) + unnamed,
+        ahead_count=len(ahead) + sum(count for count, each in agreed if each >= blocked),
+        slowest_ahead=min(
+            (each for each in (*named, *(each for _, each in agreed)) if each >= blocked),
+            default=None,
+        ),
         behind=behind,
-        behind_count=len(behind)
-        + sum(count for name, count, each in now.agreed if name == function and each < top),
+        behind_count=len(behind) + sum(count for count, each in agreed if each < blocked),
         before=None if before is None else _top(before, function)[0],
     )
 

@@ -49,6 +49,28 @@ def test_a_dump_of_a_real_job() -> None:
     assert own_frame(waiting.last.frames) is not None
 
 
+def test_how_far_ranks_ran_ahead_of_the_collective_that_blocks_them_accuses_nobody() -> None:
+    def ran(*states: str) -> bytes:
+        return dumped(*(entry(at, state=state) for at, state in enumerate(states, 1)))
+
+    done, waits = "completed", "scheduled"
+    sides = (ran(done, waits, waits), ran(done, waits, waits, waits), ran(done, waits))
+    (group,) = compare([parse(side, f"d_{n}") for n, side in enumerate(sides)])
+    assert group.furthest is not None
+    assert (group.furthest.number, [place.rank for place in group.waiting]) == (2, [0, 1, 2])
+    assert group.behind == ()
+    sides = (ran(done, waits, waits), ran(done, waits, waits, waits), ran(done))
+    (group,) = compare([parse(side, f"d_{n}") for n, side in enumerate(sides)])
+    assert group.furthest is not None
+    assert (group.furthest.number, [place.rank for place in group.waiting]) == (2, [0, 1])
+    assert [place.rank for place in group.behind] == [2]
+    # A broadcast that has ended on some ranks alone is not what the others wait in.
+    sides = (ran(done, waits), ran(done, done, waits), ran(done, done))
+    (group,) = compare([parse(side, f"d_{n}") for n, side in enumerate(sides)])
+    assert group.furthest is not None
+    assert group.furthest.number == 3
+
+
 def test_who_waits_and_who_is_behind() -> None:
     ahead = dumped(entry(1), entry(2, state="started"))
     (group,) = compare([parse(ahead, "d_0"), parse(ahead, "d_1"), parse(dumped(entry(1)), "d_2")])
