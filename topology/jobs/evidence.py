@@ -117,7 +117,9 @@ def _threads(job: Job) -> Iterator[JobFact]:
 
 
 def _idle(job: Job, readings: Readings, labels: Mapping[int, str]) -> Iterator[JobFact]:
-    idle = idle_among_busy(job.processes, readings)
+    # Workers of a server or of Ray that somebody started together need not wait for each other.
+    ranks = all(user.reading.rank is not None for user in job.processes)
+    idle = idle_among_busy(job.processes, readings) if ranks else ()
     if idle:
         yield JobFact(
             text=f"{joined([labels[user.pid] for user in idle], 4)}: 0 % of the GPU while all "

@@ -66,3 +66,23 @@ def test_growth_is_told_with_its_pace_and_what_two_looks_cannot_show() -> None:
         "whether it goes on, two looks do not show"
     )
     assert told({"grown_bytes": MIB, "memory_bytes": 2048 * MIB}) == {}
+
+
+def test_workers_that_are_no_ranks_need_not_wait_for_each_other() -> None:
+    """Servers or Ray's workers, one on each GPU: an idle one is idle."""
+    (job,) = jobs(DEMO)
+    busy = tuple(
+        replace(gpu, utilization_percent=0.0 if gpu.address == job.gpus[0] else 100.0)
+        for gpu in DEMO.readings.gpus
+    )
+
+    def idle(rank: int | None) -> bool:
+        users = tuple(
+            replace(user, reading=replace(user.reading, rank=rank)) for user in job.processes
+        )
+        labels = {user.pid: f"pid {user.pid}" for user in users}
+        found = facts(replace(job, processes=users), Readings(gpus=busy), {}, labels, None)
+        return any("as ranks that wait do" in fact.text for fact in found)
+
+    assert idle(0)
+    assert not idle(None)
