@@ -153,12 +153,16 @@ def _site_folders(pythons: Iterable[FoundPython]) -> Iterator[str]:
 
 
 def _nccl_versions(folder: str) -> tuple[str | None, tuple[str, ...]]:
-    """The version of the first package of NCCL in a folder, and all of them in words."""
+    """The version of NCCL's packages in a folder, None where they differ, and all of them in words.
+
+    All write the same file, so it is that of the one that was installed last.
+    """
     matches = (DIST_INFO.fullmatch(name) for name in sorted(os.listdir(folder)))
     packages = [
         (m["name"].rpartition("_")[2], m["version"]) for m in matches if m and m["name"] != "torch"
     ]
-    return (packages[0][1] if packages else None), tuple(map(" ".join, packages))
+    versions = {version for _, version in packages}
+    return (versions.pop() if len(versions) == 1 else None), tuple(map(" ".join, packages))
 
 
 def devices() -> tuple[DeviceFile, ...]:

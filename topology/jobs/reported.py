@@ -39,6 +39,9 @@ def _told(ras: Iterable[RasStanding]) -> Iterator[str]:
         same = "all that answered" if each.communicator.missing else "all"
         if not each.counts:
             text = f" of {size}{_state(each)}"
+        elif each.crossed:
+            parts = [f"{spoken(name)} {count} by rank {rank}" for rank, name, count in each.crossed]
+            text = f" of {size}: {' and '.join(parts)}, and the other one less of it"
         elif each.function is None:
             text = f" of {size}: {same} launched {last_of(each.launched) or 'nothing'}"
         elif each.still is False and each.before != top:

@@ -60,6 +60,10 @@ def sentence(
             f"{who}whether {still} is not known",
             FAULTY,
         )
+    crossed = next((each.crossed for each in ras if each.crossed), ())
+    if crossed and all(rank.weak for rank in guilty):
+        where = joined([f"{spoken(name)} {count} by rank {rank}" for rank, name, count in crossed])
+        return f"{head}, ranks launched different collectives: {where}", FAULTY
     if guilty and waiting is not None:
         number, what, _ = waiting
         verb = "waits" if number == 1 else "wait"

@@ -61,6 +61,9 @@ def test_of_two_packages_in_one_place_the_file_says_which_it_is(
     python = FoundPython(str(tmp_path / "bin" / "python"), "PATH", "3.12.1", None, None, None)
     (found,) = machine.nccl_libraries([python])
     assert found == FoundNccl(str(file), "2.30.7", ("cu12 2.28.9", "cu13 2.30.7"))
+    file.write_bytes(b"")
+    (unread,) = machine.nccl_libraries([python])
+    assert unread.version is None
     assert doctor._jobs((), (found,)) == (
         f"cu12 2.28.9 and cu13 2.30.7 lie over each other at {file}"
     )

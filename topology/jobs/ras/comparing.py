@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 import msgspec
 
@@ -40,6 +41,10 @@ class RasStanding(msgspec.Struct, frozen=True, kw_only=True):
     """How many ranks did not, those included that are not named."""
     before: int | None = None
     """The top of the earlier answer."""
+    crossed: tuple[tuple[int, str, int], ...] = ()
+    """Two ranks of which each launched more of one collective than the other, with that collective
+    and its count: they called different ones. Of one order of calls, all counts of a rank that is
+    behind are the smaller ones, or equal."""
     answer: RasAnswer | None = None
     """Where it is from."""
     place: RasPlace | None = None
@@ -124,6 +129,11 @@ def standing(now: RasCommunicator, before: RasCommunicator | None = None) -> Ras
         return RasStanding(
             communicator=now, still=still, launched=launched, ahead=now.ranks, ahead_count=told
         )
+    if crossed := _crossed(now):
+        named = tuple(rank for rank in now.ranks if rank.counts)
+        return RasStanding(
+            communicator=now, still=still, launched=launched, ahead=named, crossed=crossed
+        )
     top, least, _ = _top(now, function)
     blocked = least + 1 if least < top else top
     ahead = tuple(rank for rank in now.ranks if dict(rank.counts).get(function, -1) >= blocked)
@@ -147,6 +157,26 @@ def standing(now: RasCommunicator, before: RasCommunicator | None = None) -> Ras
         behind_count=len(behind) + sum(count for count, each in agreed if each < blocked),
         before=None if before is None else _top(before, function)[0],
     )
+
+
+def _crossed(now: RasCommunicator) -> tuple[tuple[int, str, int], ...]:
+    """Two ranks that called different collectives, where the counts of any two prove it."""
+    names = sorted(_names(now))
+    vectors: dict[tuple[int, ...], int] = {}
+    for rank in now.ranks:
+        counts = dict(rank.counts)
+        if len(counts) == len(names):
+            vectors.setdefault(tuple(counts[name] for name in names), rank.rank)
+    ordered = sorted(vectors, key=lambda counts: (sum(counts), counts))
+    for one, other in pairwise(ordered):
+        more = next((at for at, count in enumerate(one) if count > other[at]), None)
+        if more is not None:
+            less = next(at for at, count in enumerate(one) if count < other[at])
+            return (
+                (vectors[one], names[more], one[more]),
+                (vectors[other], names[less], other[less]),
+            )
+    return ()
 
 
 def _still(now: RasCommunicator, before: RasCommunicator) -> bool | None:

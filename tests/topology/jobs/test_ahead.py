@@ -1,0 +1,36 @@
+"""Ranks that ran ahead of their GPUs, and ranks that called different collectives."""
+
+from __future__ import annotations
+
+from gputop.topology.jobs.standing import FAULTY
+from gputop.topology.model.snapshot import NodeSnapshot
+from tests.topology.jobs.ras.service import document, rank
+from tests.topology.jobs.test_standing import PIDS, activities, asked, counts, snapshot, told
+
+__all__ = ["snapshot"]
+
+
+def test_ranks_that_ran_ahead_of_their_gpus_by_less_are_not_behind(snapshot: NodeSnapshot) -> None:
+    """All but one wait in 7: what they launched after it says nothing."""
+    job = told(snapshot, activities(), asked(counts(10, 12, 6, 12, 9, 12)))
+    assert "5 wait in all-reduce 7, rank 2 (pid 41002, GPU2) has not launched it" in job.sentence
+    assert [rank.rank for rank in job.ranks if rank.trouble] == [2]
+    assert "5 launched all-reduce 9 to 12; 6 by rank 2" in str(job.facts)
+
+
+def test_ranks_that_called_different_collectives_are_told_apart_and_none_is_behind(
+    snapshot: NodeSnapshot,
+) -> None:
+    def answered(*broadcasts: int) -> bytes:
+        ranks = [rank(n, PIDS[n], 10 - (count - 3)) for n, count in enumerate(broadcasts)]
+        for each, count in zip(ranks, broadcasts, strict=True):
+            each["collective_counts"]["Broadcast"] = count
+        return document(ranks)
+
+    job = told(snapshot, activities(), asked(answered(3, 3, 4, 3, 3, 3)))
+    assert job.verdict == FAULTY
+    assert job.sentence == (
+        "train.py: 6 ranks, ranks launched different collectives: broadcast 4 by rank 2 and "
+        "all-reduce 10 by rank 0"
+    )
+    assert not any(each.trouble for each in job.ranks)
