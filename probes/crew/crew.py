@@ -127,12 +127,15 @@ class Crew:
                 now = time.monotonic()
                 if failed_at is not None and now > failed_at + _LAST_WORDS_SECONDS:
                     break
-                if now >= self._end:
-                    return self._too_late()
-                for key, _ in selector.select(_TICK_SECONDS):
+                # A worker that was stopped (Ctrl+Z) finds here what its ranks have said since.
+                is_late = now >= self._end
+                for key, _ in selector.select(0.0 if is_late else _TICK_SECONDS):
                     if not self._read(key.data):
                         selector.unregister(key.fileobj)
                         self._ended(key.data)
+                if is_late:
+                    ended = all(rank.done or rank.failure for rank in self._ranks)
+                    return self._trouble() if ended else self._too_late()
                 if failed_at is None and any(rank.failure for rank in self._ranks):
                     failed_at = time.monotonic()
         return self._trouble()
