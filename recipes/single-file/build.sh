@@ -45,7 +45,7 @@ mkdir -p "$(dirname "$file")"
     cat "$here/unpack.sh"
     head -n "$line" "$work/plain.pex" | tail -n +2
     # shellcheck disable=SC2016
-    echo 'gputop_unpacked "${INSTALLED_PEX%/*}"'
+    echo 'gputop_start "${INSTALLED_PEX%/*}" "$@"'
     tail -n "+$((line + 1))" "$work/plain.pex"
 } > "$work/gputop.pex"
 chmod 755 "$work/gputop.pex"

@@ -2,7 +2,8 @@
 
 Each runs without a network, with a home and a current folder that cannot be written, and finds
 nothing but itself on PATH; that takes root or user namespaces. Prints what each start takes and,
-behind it, what the same start takes again: the first compiles what no start before it needed. Ends
+behind it, what the same start takes again: the first compiles what no start before it needed. At
+the end the folder where it unpacked is write-protected too, as a home that another node wrote. Ends
 with 1 if something fails.
 """
 
@@ -87,8 +88,7 @@ def _inside(file: Path, python: Path) -> int:
         found = python if name == "python" else shutil.which(name)
         if found:
             (tools / Path(found).name).symlink_to(found)
-    _mount("--bind", str(home), str(home))
-    _mount("-o", "remount,bind,ro", str(home))
+    _write_protect(home)
     environment = {
         "HOME": str(home), "PATH": str(tools), "TMPDIR": str(place / "tmp"),
         "LANG": "C.UTF-8", "TERM": "xterm-256color",
@@ -111,6 +111,13 @@ def _inside(file: Path, python: Path) -> int:
         took.append(seconds)
         failed |= not drawn or code != 0
     print(f"  {_seconds(took)}  {'app, first picture':32} {code}  {'drawn' if drawn else 'EMPTY'}")
+    _write_protect(place / "tmp")
+    line = ("topo", "--demo", "hgx-h100-8")
+    done = subprocess.run(
+        [file, *line], cwd=home, env=environment, capture_output=True, check=False
+    )
+    failed |= int(done.returncode != 0 or bool(done.stderr))
+    print(f"  where it unpacked cannot be written any more: {done.returncode}")
     written = [path.name for path in home.iterdir()]
     print(f"           written to the current folder: {written or 'nothing'}")
     return int(failed or bool(written))
@@ -142,6 +149,11 @@ def _app(file: Path, home: Path, environment: dict[str, str]) -> tuple[bool, int
     else:
         os.kill(child, signal.SIGKILL)
     return bool(drawn), os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), drawn
+
+
+def _write_protect(folder: Path) -> None:
+    _mount("--bind", str(folder), str(folder))
+    _mount("-o", "remount,bind,ro", str(folder))
 
 
 def _mount(*arguments: str) -> None:
