@@ -38,6 +38,8 @@ from gputop.topology.sources.live import LiveFeed
 SCHEMA = "gputop.doctor/1"
 PLUGINS = ("NCCL_NET_PLUGIN", "NCCL_TUNER_PLUGIN", "LD_PRELOAD")
 """Variables that bring a job another library."""
+BEHIND = {"driver": "gpus", "name": "program"}
+"""Answers that stand at the end of another's line."""
 
 
 @click.command("doctor")
@@ -45,7 +47,7 @@ PLUGINS = ("NCCL_NET_PLUGIN", "NCCL_TUNER_PLUGIN", "LD_PRELOAD")
 def command(as_json: bool) -> None:
     """Say what gputop found on this machine: drivers, libraries, Pythons, permissions.
 
-    About ten lines for a bug report, without names of hosts and users, and without paths of yours.
+    Ten lines for a bug report, without names of hosts and users, and without paths of yours.
     """
     snapshot = settle(LiveFeed(version=__version__, thorough=True))
     looked_at, libraries, devices = machine.interpreters(), machine.libraries(), machine.devices()
@@ -81,7 +83,9 @@ def command(as_json: bool) -> None:
         print_json({**head, **_hidden(told, hide)})
         return
     for what, text in answers.items():
-        click.echo(f"{what:<10} {hide(text)}")
+        if what not in BEHIND:
+            behind = [answers[name] for name, line in BEHIND.items() if line == what]
+            click.echo(f"{what:<10} {hide('; '.join([text, *behind]))}")
 
 
 def _program() -> str:
@@ -120,7 +124,7 @@ def _driver(snapshot: NodeSnapshot) -> str:
         "amdgpu": known.amd_driver,
         "ROCm": known.rocm,
     }
-    return ", ".join(f"{name} {text}" for name, text in named.items() if text) or "none known"
+    return ", ".join(f"{name} {text}" for name, text in named.items() if text) or "no driver known"
 
 
 def _libraries(found: Iterable[FoundLibrary]) -> str:

@@ -57,7 +57,7 @@ def manual() -> str:
 
 def _command(name: str, command: click.Command, summary: str = "") -> Iterator[str]:
     usage = " ".join(command.collect_usage_pieces(click.Context(command, info_name=name)))
-    yield f".SS gputop {name} {_plain(usage)}"
+    yield f".SS gputop {name} {_plain(usage)}".rstrip()
     if summary:
         yield from (_plain(summary), ".PP")
     yield from _paragraphs(command)
@@ -75,7 +75,7 @@ def _options(command: click.Command) -> Iterator[str]:
     context = click.Context(command)
     for parameter in command.params:
         record = parameter.get_help_record(context)
-        if record is not None:
+        if record is not None and record[0]:  # the heading names some arguments already
             yield from (".TP", f".B {_plain(record[0])}", _plain(" ".join(record[1].split())))
 
 

@@ -112,10 +112,8 @@ def _inside(file: Path, python: Path) -> int:
         failed |= not drawn or code != 0
     print(f"  {_seconds(took)}  {'app, first picture':32} {code}  {'drawn' if drawn else 'EMPTY'}")
     _write_protect(place / "tmp")
-    line = ("topo", "--demo", "hgx-h100-8")
-    done = subprocess.run(
-        [file, *line], cwd=home, env=environment, capture_output=True, check=False
-    )
+    again = [str(file), "topo", "--demo", "hgx-h100-8"]
+    done = subprocess.run(again, cwd=home, env=environment, capture_output=True, check=False)
     failed |= int(done.returncode != 0 or bool(done.stderr))
     print(f"  where it unpacked cannot be written any more: {done.returncode}")
     written = [path.name for path in home.iterdir()]

@@ -20,6 +20,7 @@ def test_the_page_is_that_of_the_commands() -> None:
     for name in NAMES:
         assert f".SS gputop {name} " in made
     assert r".B \-\-expect" in made
+    assert all(line == line.rstrip() for line in made.splitlines()), "no entry without a name"
 
 
 def test_exit_codes_are_those_of_the_document() -> None:
