@@ -189,6 +189,15 @@ def _nvml(
             evidence=as_evidence(problem),
             fix="`pip install nvidia-ml-py` in gputop's environment.",
         )
+    if problem.kind == "failed" and "libnvidia-ml.so.1 cannot be loaded" in problem.text:
+        return Reason(
+            sentence="NVIDIA's management library is there and cannot be loaded.",
+            evidence=(*there, *as_evidence(problem)),
+            fix="An image that was made of a running container keeps empty files of that name: "
+            "remove them from the image."
+            if inside
+            else "Install the driver's user-space part of the same version as the module again.",
+        )
     if "libnvidia-ml" in problem.text:
         return Reason(
             sentence="NVIDIA's management library, libnvidia-ml.so.1, is missing.",

@@ -81,6 +81,14 @@ CAUSES = {
         snapshot(nvidia(), device_nodes=NODES, problem=nvml("libnvidia-ml.so.1 is not found")),
         "libnvidia-ml.so.1, is missing",
     ),
+    "no library that can be loaded": (
+        snapshot(
+            nvidia(),
+            device_nodes=NODES,
+            problem=nvml("libnvidia-ml.so.1 cannot be loaded: /lib/x: file too short", "failed"),
+        ),
+        "is there and cannot be loaded",
+    ),
     "no binding": (
         snapshot(nvidia(), device_nodes=NODES, problem=nvml("package nvidia-ml-py is not there")),
         "Python package nvidia-ml-py",

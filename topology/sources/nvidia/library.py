@@ -20,6 +20,7 @@ ALL_LINKS = 0xFFFFFFFF
 
 _NO_PERMISSION, _DRIVER_NOT_LOADED = 4, 9
 _LIBRARY_NOT_FOUND, _GPU_IS_LOST, _VERSION_MISMATCH = 12, 15, 18
+_NOWHERE = "libnvidia-ml.so.1: cannot open shared object file: No such file"
 _FIELD_TYPES = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
 
 _PLAIN, _LISTS = (bool, int, float, str), (list, tuple, ctypes.Array)
@@ -130,6 +131,9 @@ def _absence(error: Any, root: Path) -> SourceAbsent:
     version = root / "proc/driver/nvidia/version"
     nodes = sorted((root / "dev").glob("nvidia[0-9]*")) if (root / "dev").is_dir() else []
     control = root / "dev/nvidiactl"
+    loading = getattr(error, "__context__", None)  # the binding calls each failure "not found"
+    if isinstance(loading, OSError) and not str(loading).startswith(_NOWHERE):
+        return SourceAbsent(f"libnvidia-ml.so.1 cannot be loaded: {loading}"[:300], "failed")
     if code == _LIBRARY_NOT_FOUND:
         if version.exists():
             return SourceAbsent(
