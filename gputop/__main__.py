@@ -28,10 +28,13 @@ def main() -> None:
 
             bytecode.keep()
         code = run(sys.argv[1:])
+        import gc
         import signal
 
-        # What Python does at its end is nobody's concern: Ctrl+C ends it without a traceback.
+        # What Python does at its end is nobody's concern: Ctrl+C ends it without a traceback, and
+        # the collector does not look for circles in what goes away with the process.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
+        gc.freeze()
     except KeyboardInterrupt:
         # Before `run` got as far as to notice it, or behind it.
         pass
