@@ -11,7 +11,6 @@ from gputop.commands import MODULES, NAMES, SUMMARIES
 from gputop.commands.options import source_options
 from gputop.exits import USAGE, Exit
 from gputop.reading import check_sources, load_snapshot
-from gputop.session import open_app
 from gputop.terminal.clean import clean
 from gputop.terminal.nearest import did_you_mean
 
@@ -77,4 +76,6 @@ def root(
             raise Exit("write --from and --demo after the command", USAGE)
         return 0
     check_sources(sources, demo)
+    from gputop.session import open_app  # no other command needs it
+
     return open_app(load_snapshot(sources) if sources else None, demo, interval)

@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 
 from tests.support.layers import nodes
-from tests.support.places import ROOT
+from tests.support.places import RECORDINGS, ROOT
 
 START = """
 import json, sys
@@ -48,9 +48,12 @@ loaded = set()
 asyncio.run(first_picture())
 print(json.dumps(sorted(loaded)))
 """
+SNAPSHOT = str(RECORDINGS / "hgx-h200-4gpu-live" / "snapshot.json")
 STARTS = {
+    "reading begins": "import gputop.session",
     "first picture": PICTURE.format(demo="hgx-h100-8"),
     "check --quick": COMMAND.format(arguments=["check", "--quick", "--demo", "hgx-h100-8"]),
+    "explain --from": COMMAND.format(arguments=["explain", "--from", SNAPSHOT]),
     "--help": COMMAND.format(arguments=["--help"]),
     "--version": "import gputop.__main__\ngputop.__main__._print_version()",
 }

@@ -18,7 +18,6 @@ from ..sources.collect import merge
 from ..sources.files.tree import FolderTree
 from .check_file import IN_FOLDER, SIGN, CheckFileError, snapshot_in, unpacked
 from .formats import NAMES
-from .formats.sysfs_tar import looks_like_sysfs, part_from_tree
 from .kept import FAR, KeptText
 from .plain_file import read_plain
 from .sections import plain, read_sections
@@ -141,7 +140,13 @@ def _files(path: Path) -> Iterator[tuple[Path, bool]]:
         is_folder = path.is_dir()
         if not is_folder and not path.exists():
             raise LoadError(f"{path}: no such file or folder", unreadable=True)
-        if not is_folder or looks_like_sysfs(path):
+        if not is_folder:
+            yield path, True
+            return
+        # What reads a copy of /sys takes longer to import than many a file to read.
+        from .formats.sysfs_tar import looks_like_sysfs
+
+        if looks_like_sysfs(path):
             yield path, True
             return
         names = sorted(path.iterdir())
@@ -247,6 +252,8 @@ def _read_snapshot(path: Path, data: bytes, *, is_check: bool = False) -> _Found
 
 
 def _read_tree(path: Path) -> _Found:
+    from .formats.sysfs_tar import part_from_tree
+
     try:
         return _Found(
             len(NAMES) + 1, path.name, part_from_tree(FolderTree(path)), path.stat().st_mtime

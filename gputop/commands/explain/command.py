@@ -10,9 +10,7 @@ import click
 from gputop import __version__
 from gputop.commands.explain.advice import advice
 from gputop.commands.explain.advice import lines as advice_lines
-from gputop.commands.explain.against import explain_against
 from gputop.commands.explain.document import document
-from gputop.commands.explain.hosts import sections as sections_of_hosts
 from gputop.commands.explain.text import installed, lines
 from gputop.commands.options import completing, json_option, say_problems, source_options
 from gputop.commands.predicting import changes_of, pair_of, predicting_options, selected
@@ -94,6 +92,9 @@ def command(
         if against is not None:
             if missing:
                 raise Exit("--missing and --against: compare versions on equal hosts", USAGE)
+            # What few ask for is imported where it is asked for.
+            from gputop.commands.explain.against import explain_against
+
             names, ends = (library, against), (src, dst)
             explain_against(snapshot, names, ends, changes, addresses, nodes, as_json=as_json)
             return
@@ -138,6 +139,8 @@ def command(
         print_json(shown)
         return
     if many is not None:
+        from gputop.commands.explain.hosts import sections as sections_of_hosts
+
         for line in section_lines(sections_of_hosts(many, prediction.assumptions), text_width()):
             click.echo(clean(line, 400))
         click.echo("\nOne host alone:")
