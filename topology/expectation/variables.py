@@ -58,7 +58,11 @@ class Variables:
         )
         self._repaired: Variables | None = None
         if prediction is not None:
-            self._made[self._key(prediction.environment, None)] = prediction
+            self.know(prediction)
+
+    def know(self, prediction: Prediction) -> None:
+        """Take over a prediction for all GPUs of this machine that somebody made already."""
+        self._made[self._key(prediction.environment, None)] = prediction
 
     def had(self, figure: Measurement) -> dict[str, str]:
         """The variables of the ranks: those recorded with the figure, else the snapshot's."""

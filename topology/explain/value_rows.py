@@ -77,11 +77,12 @@ def value_rows(flag: Flag, study: Study, node: Node) -> tuple[ValueRow, ...]:
         value, after = comparison.changes[0].after or "", comparison.changed
         gone = comparison.effect.times[-1]
         fails = gone.before_us is not None and gone.after_us is None
-        cost = FAILS
-        if not fails:
-            same = comparison.effect.nothing
+        cost = FAILS if fails else first.large
+        if not fails and not comparison.effect.nothing:
             changes = {**clear, flag.name: value}
-            cost = first.large if same else _cost(_costs(node, changes, after, costs), after)
+            # Costs are those of the node as a whole, whatever the study is of.
+            slower = study.without_nvls(after, changes) if study.of_node else None
+            cost = _cost(_costs(node, changes, after, costs, slower), after)
         row = _row(value, after, cost, here=value == now, slow=_slow(comparison))
         moved = f"{ALL_REDUCE} {first.large} → {row.large}" if row.large != first.large else ""
         clauses = brief(comparison, moved)
@@ -129,10 +130,17 @@ def _row(
 
 
 def _costs(
-    node: Node, changes: dict[str, str | None], made: Prediction, alike: Costs | None = None
+    node: Node,
+    changes: dict[str, str | None],
+    made: Prediction,
+    alike: Costs | None = None,
+    slower: Prediction | None = None,
 ) -> Costs:
-    """The costs of the node with these changes, which `made` predicts."""
-    return Costs(Node(with_changes(node.snapshot, changes)).deciding(made), alike)
+    """The costs of the node with these changes: `made` predicts them, `slower` without NVLS."""
+    found = Costs(Node(with_changes(node.snapshot, changes)).deciding(made), alike)
+    if slower is not None:
+        found.know(slower)
+    return found
 
 
 def _cost(costs: Costs, made: Prediction) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ...model import quantities
 from ...model.machine import Gpu
 from ...model.snapshot import Measurement
+from ...nccl.prediction import Prediction
 from ...node import Node
 from ..judge import Judge
 from ..judgement import ESTIMATE, TYPICAL
@@ -23,6 +24,10 @@ class Costs:
         known = None if alike is None else alike._judge
         self._judge: Judge = Judge(node.snapshot, node.prediction, known)
         self._known: dict[tuple[str, ...], Cost | None] = {}
+
+    def know(self, prediction: Prediction) -> None:
+        """Take over a prediction for this machine under more variables, made already."""
+        self._judge.variables.know(prediction)
 
     def fits(self, node: Node) -> bool:
         """Whether these are the costs of a node as it is now."""

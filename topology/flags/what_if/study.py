@@ -54,6 +54,11 @@ class Study:
         if made is not None:
             self._made[tuple(sorted(self.values.items()))] = made
 
+    @property
+    def of_node(self) -> bool:
+        """Whether it is about all GPUs of one node, with the library that the node has."""
+        return self.library is None and self.gpus is None and self.nodes == 1
+
     def stop_when(self, overtaken: Callable[[], bool]) -> Study:
         """The same study for one request: it raises Stopped once a newer request replaces it."""
         request = copy(self)
@@ -120,10 +125,10 @@ class Study:
     def change(self, changes: Changes) -> Comparison:
         """Compare the node as it is set up with the node after these changes."""
         after = self.predict(changes)
-        return compare(self.baseline(), after, changes, self._without_nvls(after, changes))
+        return compare(self.baseline(), after, changes, self.without_nvls(after, changes))
 
-    def _without_nvls(self, after: Prediction, changes: Changes) -> Prediction | None:
-        """The same prediction without NVLS, where it rests on NVLS alone."""
+    def without_nvls(self, after: Prediction, changes: Changes) -> Prediction | None:
+        """The prediction that these changes led to, without NVLS, where it rests on NVLS alone."""
         return self.predict({**changes, **NO_NVLS}) if after.by_nvls_alone else None
 
     def without(self, flag: Flag) -> Prediction:
@@ -147,7 +152,7 @@ class Study:
             changes = {flag.name: value}
             whole = {**dict.fromkeys(flag.aliases), **changes}
             after = self.predict(whole)
-            found.append(compare(without, after, changes, self._without_nvls(after, whole)))
+            found.append(compare(without, after, changes, self.without_nvls(after, whole)))
         self._tried = flag, tuple(found)
         return self._tried[1]
 
