@@ -177,7 +177,8 @@ def decode(data: bytes) -> NodeSnapshot:
     version, or does not fit the schema.
     """
     try:
-        data.decode()  # msgspec does not look into strings that it passes over
+        if not data.isascii():
+            data.decode()  # msgspec does not look into strings that it passes over
         schema = _schema_of(data)
         if not isinstance(schema, str) or not schema.startswith("gputop.snapshot/"):
             raise SnapshotError("not a gputop snapshot: no schema gputop.snapshot/N in it")

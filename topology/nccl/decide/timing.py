@@ -108,7 +108,7 @@ def _joined(system: System) -> int | None:
     most = 0
     for start in range(len(gpus)):
         seen, ring, steps = {start}, {start}, 0
-        while ring:
+        while ring and len(seen) < len(gpus):
             ring = {other for gpu in ring for other in beside[gpu]} - seen
             seen |= ring
             steps += bool(ring)

@@ -74,7 +74,7 @@ class CrowdWalk:
     def _walk(self, gpu: int, hops: int) -> None:
         """Visit the GPUs in every order, preferred ones first."""
         free, ways, spent, last = self._free, self._ways, self.spent, self._last
-        begun, order = free[:], self.orders[self.channel]
+        begun, order = free, self.orders[self.channel]
         (behind, past), speed = ways.choices.gates, self._speed
         used, step = 1 << gpu, 1
         closed = 0
@@ -96,6 +96,9 @@ class CrowdWalk:
                 if self.left <= 0:
                     return
                 self.left -= 1
+                if begun is free:
+                    # Only now, as many a walk ends before its first step.
+                    begun = free[:]
                 order[step] = other
                 before = closed
                 for link, share in need:

@@ -73,23 +73,23 @@ class Orders:
         """
         ranks = self._ranked.get((gpu, net))
         if ranks is None:
-            ranks = self._ranked[gpu, net] = sorted(
-                (self._rank(gpu, other, net), other)
+            count = len(self._gpus)
+            ranks = [
+                ((WIDEST - int(path.bandwidth_gbs) << 12 | len(path.links)) << 10
+                 | (other - gpu) % count, other)
                 for other, path in enumerate(self._gpus[gpu].paths["GPU"])
                 if other != gpu and path.links
-            )
+            ]  # fmt: skip
+            if net >= 0:
+                ranks = [(rank + self._back(net, other), other) for rank, other in ranks]
+            ranks.sort()
+            self._ranked[gpu, net] = ranks
         return ranks
 
-    def _rank(self, gpu: int, other: int, net: int) -> int:
-        path = self._gpus[gpu].paths["GPU"][other]
-        step = (other - gpu) % len(self._gpus)
-        rank = (WIDEST - int(path.bandwidth_gbs) << 12 | path.hops) << 10 | step
-        if net >= 0:
-            back = self._nets[net].paths["GPU"][other]
-            rank += (WIDEST - int(back.bandwidth_gbs) << PCI_BITS + 16) + (
-                back.hops << PCI_BITS - 12
-            )
-        return rank
+    def _back(self, net: int, other: int) -> int:
+        """What the way from a NIC adds to the rank of a GPU."""
+        back = self._nets[net].paths["GPU"][other]
+        return (WIDEST - int(back.bandwidth_gbs) << PCI_BITS + 16) + (back.hops << PCI_BITS - 12)
 
     def pci_gbs(self, state: int) -> list[int]:
         """What is left of each GPU's PCI link, in whole GB/s; -1 without one."""
