@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import msgspec
 
 from ..model.machine import Gpu, Machine
-from ..model.readings import EccCounts, GpuReading
+from ..model.readings import EccCounts, GpuReading, NvLinkReading
 from ..model.snapshot import NodeSnapshot
 from ..sources.nvidia.recovery import NONE
 from ..wiring.graph import gpu_label
@@ -93,6 +93,8 @@ class Watcher:
         """The number of the reading in which each event last changed."""
         self._readings = 0
         self._counters: dict[tuple[_Key, int | None], int] = {}
+        self._links: dict[str, tuple[NvLinkReading, ...]] = {}
+        """Of each GPU, as last compared: most readings have the links of the one before."""
         self._states: dict[_Key, bool] = {}
         self._known: dict[str, tuple[str, str | None]] = {}
         """By the address of each GPU that a driver named: its display name and its UUID."""
@@ -109,7 +111,7 @@ class Watcher:
             self.since = snapshot.taken_at
         # Lasting facts are compared only when they changed, not with each reading.
         news = not known and self._changed_gpus(snapshot.machine, snapshot.taken_at)
-        for device, name, what, harm, part, value in _counters(snapshot):
+        for device, name, what, harm, part, value in _counters(snapshot, self._links):
             key = (device, name, what)
             before = self._counters.get((key, part))
             self._counters[key, part] = value
@@ -136,6 +138,7 @@ class Watcher:
                 self._counters = {
                     key: value for key, value in self._counters.items() if key[0][0] != address
                 }
+                self._links.pop(address, None)
             news |= self._turn(address, name, "gone from the node", BROKEN, gpu is None, at)
         for address, gpu in here.items():
             if gpu.uuid is not None:
@@ -184,14 +187,19 @@ class Watcher:
 
 
 def _counters(
-    snapshot: NodeSnapshot,
+    snapshot: NodeSnapshot, seen: dict[str, tuple[NvLinkReading, ...]]
 ) -> Iterator[tuple[str, str, str, str, int | None, int]]:
-    """Device, name, what, harm, link number and value of every counter that was read."""
+    """Device, name, what, harm, link number and value of every counter that was read.
+
+    `seen`: the links of each GPU that were given last; the same ones are left out.
+    """
     for gpu, reading in _read(snapshot):
         name = gpu_label(gpu)
         if reading.pcie_replays is not None:
             yield gpu.address, name, "PCIe replays", SLOW, None, reading.pcie_replays
-        for link in reading.nvlinks:
+        links = () if seen.get(gpu.address) is reading.nvlinks else reading.nvlinks
+        seen[gpu.address] = reading.nvlinks
+        for link in links:
             for field, what, harm in NVLINK_COUNTERS:
                 value = getattr(link, field)
                 if value is not None:

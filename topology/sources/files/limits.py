@@ -42,12 +42,11 @@ def wrong(answers: Mapping[str, Raw], limits_of: Callable[[str], Any]) -> list[s
 def possible(answer: Raw, limits: Any) -> bool:
     """Whether a number, or each part of an answer, is within its limits; other things are."""
     if isinstance(limits, dict):
-        if isinstance(answer, list):
-            return all(possible(item, limits.get(place)) for place, item in enumerate(answer))
-        if not isinstance(answer, dict):
+        parts = dict(enumerate(answer)) if isinstance(answer, list) else answer
+        if not isinstance(parts, dict):
             return True
         for part, within in limits.items():
-            value = answer.get(part)
+            value = parts.get(part)
             usual = type(value) is int and type(within) is tuple
             if usual and within[0] <= value <= within[1]:
                 continue
