@@ -113,6 +113,8 @@ class GdrRules:
     def __init__(self, system: System, version: Version, settings: Settings) -> None:
         self._system, self._version, self._settings = system, version, settings
         self._linked: dict[int, bool] = {}
+        self._near_cpus: dict[int, int] = {}
+        """By node: the CPU that it is one switch below, -1 where there is none."""
         self.by_distance = GdrDistance(version, settings)
 
     @cached_property
@@ -149,9 +151,26 @@ class GdrRules:
         set_to = self.by_distance.level.path
         if set_to is not None:
             return set_to
-        if self._version.library == "rccl" and _side_by_side(self._system, gpu, net):
+        if self._version.library == "rccl" and self._side_by_side(gpu, net):
             return PathType.PHB
         return self.by_distance.default
+
+    def _side_by_side(self, gpu: SystemNode, net: SystemNode) -> bool:
+        """RCCL on AMD Rome: both one switch below the same CPU, in the same PCI domain group."""
+        cpus = self._system.nodes["CPU"]
+        if not cpus or cpus[0].vendor != "amd" or not cpus[0].model:
+            return False
+        if gpu.ident & 0xF0000 != bus_number(net.bus_id) & 0xF0000:
+            return False
+        return self._near_cpu(gpu) == self._near_cpu(net) != -1
+
+    def _near_cpu(self, node: SystemNode) -> int:
+        known = self._near_cpus.get(id(node))
+        if known is None:
+            ways = enumerate(node.paths["CPU"])
+            known = next((cpu for cpu, path in ways if len(path.links) == 2), -1)
+            self._near_cpus[id(node)] = known
+        return known
 
     def _alone(self, gpu: SystemNode) -> bool:
         """Whether a GPU has no NVLink neighbour among others."""
@@ -168,16 +187,3 @@ def _linked_or_alone(system: System, gpu: SystemNode) -> bool:
         for index, path in enumerate(gpu.paths["GPU"])
         if index != gpu.index
     )
-
-
-def _side_by_side(system: System, gpu: SystemNode, net: SystemNode) -> bool:
-    """RCCL on AMD Rome: GPU and NIC one switch below the same CPU, in the same PCI domain group."""
-    cpus = system.nodes["CPU"]
-    if not cpus or cpus[0].vendor != "amd" or not cpus[0].model:
-        return False
-    near = [
-        next((i for i, path in enumerate(node.paths["CPU"]) if path.hops == 2), -1)
-        for node in (gpu, net)
-    ]
-    same_group = gpu.ident & 0xF0000 == bus_number(net.bus_id) & 0xF0000
-    return near[0] == near[1] != -1 and same_group

@@ -95,7 +95,7 @@ def limit_of(settings: Settings, version: Version, default: PathType) -> tuple[P
 
 def relay_between(path: SystemPath) -> SystemNode | None:
     """The GPU that a path of two hops goes through; None when it goes through none."""
-    middle = path.links[0].to if path.hops == 2 else None
+    middle = path.links[0].to if len(path.links) == 2 else None
     return middle if middle is not None and middle.kind == "GPU" else None
 
 
@@ -139,7 +139,10 @@ class Peers:
         read = kind is PathType.NVL and src.sm == dst.sm == 80
         grant = None
         if within and here and self._nvml_check and src is not dst:
-            grant = self._worst_grant([src, *([middle] if middle else []), dst])
+            if middle is None:
+                grant = self._grants(src.bus_id, dst.bus_id)
+            else:
+                grant = self._worst_grant(src, middle, dst)
         key = (within, kind, middle.rank if middle is not None else -1, read, grant)
         check = self._known.get(key)
         if check is None:
@@ -158,9 +161,7 @@ class Peers:
         fatal = not self._ignore and path <= PathType.NVB
         return check._replace(allowed=False, grant=grant, refused=True, fatal=fatal)
 
-    def _worst_grant(self, way: list[SystemNode]) -> Grant:
-        if len(way) == 2:
-            return self._grants(way[0].bus_id, way[1].bus_id)
+    def _worst_grant(self, *way: SystemNode) -> Grant:
         grants = [self._grants(one.bus_id, other.bus_id) for one, other in pairwise(way)]
         bad = next((grant for grant in grants if grant.nvml not in (None, "ok")), None)
         return bad or grants[0]
@@ -169,14 +170,13 @@ class Peers:
         """graph/paths.cc:ncclTopoCheckNet for GPUs of this system."""
         if self._no_net:
             return SWITCHED_OFF
-        figures = (
-            src.paths["GPU"][dst.index].bandwidth_gbs,
-            self._fastest_near(src),
-            self._fastest_near(dst),
-        )
+        between = src.paths["GPU"][dst.index].bandwidth_gbs
+        one, other = self._near_gbs.get(src.index), self._near_gbs.get(dst.index)
+        if one is None or other is None:
+            one, other = self._fastest_near(src), self._fastest_near(dst)
+        figures = between, one, other
         check = self._nets.get(figures)
         if check is None:
-            between, one, other = figures
             check = NetCheck(one > between and other > between, between, one, other)
             self._nets[figures] = check
         return check
@@ -186,9 +186,7 @@ class Peers:
         self._near_gbs.clear()
 
     def _fastest_near(self, gpu: SystemNode) -> float:
-        known = self._near_gbs.get(gpu.index)
-        if known is None:
+        if gpu.index not in self._near_gbs:
             ways = (path for path in gpu.paths["NET"] if path.type <= PathType.PXB)
-            known = max((path.bandwidth_gbs for path in ways), default=0.0)
-            self._near_gbs[gpu.index] = known
-        return known
+            self._near_gbs[gpu.index] = max((path.bandwidth_gbs for path in ways), default=0.0)
+        return self._near_gbs[gpu.index]
