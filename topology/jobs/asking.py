@@ -144,6 +144,12 @@ def _told(replies: Sequence[RasReply]) -> tuple[RasAnswer, ...]:
     return tuple(each for reply in replies for each in reply.answers)
 
 
+def _shared(job: Job, all_jobs: Sequence[Job]) -> tuple[str, ...]:
+    """The GPUs of a job that another job uses too."""
+    taken = {gpu for other in all_jobs if other is not job for gpu in other.gpus}
+    return tuple(gpu for gpu in job.gpus if gpu in taken)
+
+
 def answer(
     snapshot: NodeSnapshot,
     activities: dict[int, Activity],
@@ -181,6 +187,7 @@ def answer(
             twice=bool(activities),
             traffic=traffic,
             past=past,
+            shared=_shared(job, found),
         )
         told.append(
             conclude(

@@ -119,11 +119,12 @@ def conclude(
 
 def _traffic(job: Job, snapshot: NodeSnapshot, heard: Heard) -> Iterator[JobFact]:
     """What links carry, where that may say whether a job goes on."""
-    yield from traffic_fact(job, snapshot.machine, heard.traffic)
+    machine, readings, shared = snapshot.machine, snapshot.readings, heard.shared
+    yield from traffic_fact(job, machine, heard.traffic, shared)
     if snapshot.source == ("live",):
         # A demo's figures are those of a job that runs.
-        yield from pcie_fact(job, snapshot.machine, snapshot.readings)
-        yield from xgmi_fact(job, snapshot.machine, snapshot.readings)
+        yield from pcie_fact(job, machine, readings, shared)
+        yield from xgmi_fact(job, machine, readings, shared)
 
 
 def of_ras(snapshot: NodeSnapshot, heard: Heard) -> JobStanding:

@@ -46,6 +46,8 @@ class Heard(msgspec.Struct, frozen=True, kw_only=True):
     """What NVLink carried meanwhile."""
     past: TrafficPast | None = None
     """What links and PCIe carried lately; None where nobody has looked."""
+    shared: tuple[str, ...] = ()
+    """Its GPUs that other jobs use too, whose traffic may be theirs."""
 
 
 def by_ras(pid: int, rank_here: int | None, heard: Heard) -> Told | None:

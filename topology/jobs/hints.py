@@ -12,16 +12,23 @@ from .activity import Activity
 from .flight.comparing import RecordedGroup
 from .grouping import Job
 from .judging import sleep_told
+from .silence import moving, theirs
 from .standing import DRIVER, LONG_SECONDS, PROC, RAS, WAITS, JobFact, RankStanding
 from .traffic import CarriedTraffic
 from .words import joined
 
 LOCAL_WORLD = "LOCAL_WORLD_SIZE"
+POLLED = "kernels of NCCL that wait poll over it, so that is no sign of progress"
 MOST_RANKS = 4096
 
 
-def traffic_fact(job: Job, machine: Machine, traffic: CarriedTraffic | None) -> Iterator[JobFact]:
-    """What NVLink carried for the GPUs of a job; nothing unless all of them are known."""
+def traffic_fact(
+    job: Job, machine: Machine, traffic: CarriedTraffic | None, shared: Sequence[str] = ()
+) -> Iterator[JobFact]:
+    """What NVLink carried for the GPUs of a job; nothing unless all of them are known.
+
+    `shared`: those of them that other jobs use too.
+    """
     if traffic is None or len(job.gpus) < 2:
         return
     carried = {gpu: traffic.nvlink_bytes.get(gpu) for gpu in job.gpus}
@@ -44,11 +51,13 @@ def traffic_fact(job: Job, machine: Machine, traffic: CarriedTraffic | None) -> 
         )
     else:
         pace = gbs(moved / traffic.seconds / 1e9)
-        text = f"NVLink carried {size(moved)} {window} ({pace}): data moves between the GPUs"
+        text = f"NVLink carried {size(moved)} {window} ({pace}): {moving(shared, machine)}"
     yield JobFact(text=text, origin=DRIVER)
 
 
-def pcie_fact(job: Job, machine: Machine, readings: Readings) -> Iterator[JobFact]:
+def pcie_fact(
+    job: Job, machine: Machine, readings: Readings, shared: Sequence[str] = ()
+) -> Iterator[JobFact]:
     """What PCIe carries for the GPUs of a job; nothing unless all of them are known.
 
     The driver's counters are read twice, 25 ms apart. On an H200 two ranks of one job moved 0.86
@@ -78,8 +87,8 @@ def pcie_fact(job: Job, machine: Machine, readings: Readings) -> Iterator[JobFac
         )
     else:
         text = (
-            f"PCIe of {gpu_names(tuple(rates), machine)} carries {moves}, both ways; kernels of "
-            "NCCL that wait poll over it, so that is no sign of progress"
+            f"PCIe of {gpu_names(tuple(rates), machine)} carries {moves}, both ways; "
+            f"{theirs(shared, machine) or POLLED}"
         )
     yield JobFact(text=text, origin=DRIVER)
 

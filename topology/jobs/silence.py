@@ -97,7 +97,21 @@ def _told(mine: Mapping[str, GpuPast], word: str, machine: Machine) -> str:
     return f"{text}: a hint that ranks wait, no proof, as ranks that compute send nothing either"
 
 
-def xgmi_fact(job: Job, machine: Machine, readings: Readings) -> Iterator[JobFact]:
+def theirs(shared: Sequence[str], machine: Machine) -> str:
+    """Why traffic may not be that of a job whose GPUs others use too; "" where none does."""
+    if not shared:
+        return ""
+    return f"other jobs use {gpu_names(shared, machine)} too, so it may be theirs"
+
+
+def moving(shared: Sequence[str], machine: Machine) -> str:
+    """What traffic between GPUs shows of a job."""
+    return theirs(shared, machine) or "data moves between the GPUs"
+
+
+def xgmi_fact(
+    job: Job, machine: Machine, readings: Readings, shared: Sequence[str] = ()
+) -> Iterator[JobFact]:
     """What xGMI carried between two reads of its counters; nothing unless all GPUs are known."""
     rates: dict[str, float] = {}
     for gpu in job.gpus:
@@ -120,5 +134,5 @@ def xgmi_fact(job: Job, machine: Machine, readings: Readings) -> Iterator[JobFac
         text = f"xGMI of {names} carried nothing between two reads of its counters, while that of "
         text += f"the job's other GPUs carried {moves}"
     else:
-        text = f"xGMI of {names} carries {moves}: data moves between the GPUs"
+        text = f"xGMI of {names} carries {moves}: {moving(shared, machine)}"
     yield JobFact(text=text, origin=DRIVER)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from gputop.topology.jobs.asking import answer
 from gputop.topology.jobs.grouping import Job, jobs
 from gputop.topology.jobs.hints import pcie_fact, traffic_fact
 from gputop.topology.jobs.traffic import CarriedTraffic, TrafficLook, between, look
@@ -96,6 +97,35 @@ def test_silence_is_a_hint_and_movement_is_told_with_its_pace(node: NodeSnapshot
     assert "(6.00 GB/s): data moves between the GPUs" in moving
     assert said(*[0] * (count - 1)) == "", "one GPU is not known"
     assert list(traffic_fact(job, node.machine, None)) == []
+
+
+def test_traffic_is_not_that_of_a_job_whose_gpus_another_one_uses(node: NodeSnapshot) -> None:
+    """As on two H100: a stopped job was told that data moves, which was that of the job beside."""
+    readings = node.readings
+    others = tuple(
+        replace(each, pid=each.pid + 90_000, job="beside") for each in readings.processes
+    )
+    gpus = tuple(
+        replace(
+            gpu,
+            processes=(
+                *(gpu.processes or ()),
+                *(replace(each, pid=each.pid + 90_000) for each in gpu.processes or ()),
+            ),
+        )
+        for gpu in readings.gpus
+    )
+    both = replace(readings, gpus=gpus, processes=(*readings.processes, *others))
+    crowded = replace(node, readings=both)
+    traffic = CarriedTraffic(1.0, dict.fromkeys((gpu.address for gpu in gpus), 10**9))
+    alone, shared = (
+        [job.facts for job in answer(one, {}, (), traffic=traffic).jobs] for one in (node, crowded)
+    )
+    theirs = "GB/s): other jobs use GPU0-5 too, so it may be theirs"
+    assert (len(alone), len(shared)) == (1, 2)
+    assert any("GB/s): data moves between the GPUs" in fact.text for fact in alone[0])
+    for facts in shared:
+        assert any(theirs in fact.text for fact in facts)
 
 
 def test_pcie_is_told_as_it_is_read_and_only_silence_hints_at_anything(
