@@ -18,15 +18,24 @@ def test_ranks_that_ran_ahead_of_their_gpus_by_less_are_not_behind(snapshot: Nod
     assert "5 launched all-reduce 9 to 12; 6 by rank 2" in str(job.facts)
 
 
+def answered(*broadcasts: int) -> bytes:
+    """Each rank launched 13 collectives in all, so many broadcasts among them."""
+    ranks = [rank(n, PIDS[n], 13 - count) for n, count in enumerate(broadcasts)]
+    for each, count in zip(ranks, broadcasts, strict=True):
+        each["collective_counts"]["Broadcast"] = count
+    return document(ranks)
+
+
+def test_ranks_that_go_on_are_read_while_their_counts_grow(snapshot: NodeSnapshot) -> None:
+    moving = asked(answered(3, 3, 3, 3, 3, 3), answered(3, 3, 4, 3, 3, 3))
+    job = told(snapshot, activities(), moving)
+    assert "different" not in job.sentence
+    assert not any(each.trouble for each in job.ranks)
+
+
 def test_ranks_that_called_different_collectives_are_told_apart_and_none_is_behind(
     snapshot: NodeSnapshot,
 ) -> None:
-    def answered(*broadcasts: int) -> bytes:
-        ranks = [rank(n, PIDS[n], 10 - (count - 3)) for n, count in enumerate(broadcasts)]
-        for each, count in zip(ranks, broadcasts, strict=True):
-            each["collective_counts"]["Broadcast"] = count
-        return document(ranks)
-
     job = told(snapshot, activities(), asked(answered(3, 3, 4, 3, 3, 3)))
     assert job.verdict == FAULTY
     assert job.sentence == (

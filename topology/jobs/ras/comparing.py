@@ -129,10 +129,11 @@ def standing(now: RasCommunicator, before: RasCommunicator | None = None) -> Ras
         return RasStanding(
             communicator=now, still=still, launched=launched, ahead=now.ranks, ahead_count=told
         )
-    if crossed := _crossed(now):
-        named = tuple(rank for rank in now.ranks if rank.counts)
+    # Of ranks that go on, counts are read while they grow.
+    if still and (crossed := _crossed(now)):
+        counting = tuple(rank for rank in now.ranks if rank.counts)
         return RasStanding(
-            communicator=now, still=still, launched=launched, ahead=named, crossed=crossed
+            communicator=now, still=still, launched=launched, ahead=counting, crossed=crossed
         )
     top, least, _ = _top(now, function)
     blocked = least + 1 if least < top else top
