@@ -259,6 +259,9 @@ def _dumps(found: Sequence[Job], activities: dict[int, Activity]) -> FoundDumps:
             same = isinstance(ours, str) and theirs is not None and f"[{theirs}]" in ours
             if rank is None or known is None or known.variables is None or not same:
                 continue
+            # At the same place an earlier job left its own: they are told apart by time alone.
+            if user.reading.started_at is None:
+                continue
             paths += expected(rank, dict(known.variables))
-            starts.append(user.reading.started_at or 0.0)
+            starts.append(user.reading.started_at)
     return read(paths, min(starts, default=0.0))

@@ -83,3 +83,6 @@ def test_dumps_of_the_ranks_here_are_read(
     answer = machine.answer(there, ras=False)
     assert [dump.rank for dump in answer.dumps.dumps] == [0, 1]
     assert "rank 1 (pid 41001, GPU1)" in str(answer.jobs[0].facts)
+    unknown = [replace(each, started_at=None) for each in there.readings.processes]
+    undated = replace(there, readings=replace(there.readings, processes=tuple(unknown)))
+    assert machine.answer(undated, ras=False).dumps.dumps == (), "they may be of an earlier job"
