@@ -32,7 +32,7 @@ OTHER = re.compile(r"all-reduce[^.;▼]{0,60}?(?:drops from|instead of)[^.;]*|\d
 """Other words for the same, which would be other figures."""
 SICK = {
     "sick-h100-8": ("473", "355"),
-    "sick-mi300x-8": ("313", "89.4"),
+    "sick-mi300x-8": ("333", "95.7"),
 }
 
 

@@ -11,7 +11,7 @@ from ..model.snapshot import Measurement
 from .collective_figures import LARGE_BYTES, estimated, published
 from .judgement import ESTIMATE, TOO_HIGH, Band, Expected, band
 from .links import SAME, LinkRates, link_of_pair, mesh_links_down, proven
-from .modelled import modelled, rings_left
+from .modelled import modelled, overlooked, rings_left
 from .node import JudgedNode
 from .variables import Variables, choice_at
 
@@ -176,7 +176,7 @@ def _reach(
         return None
     size = figure.bytes_per_copy or LARGE_BYTES
     before, after = modelled(whole, size), modelled(here, size)
-    if before is not None and after is not None:
+    if before is not None and after is not None and not overlooked(whole, here, size):
         return min(after, healthy) if after < SAME * before else None
     share = rings_left(whole, here)
     return None if share is None else healthy * share

@@ -10,7 +10,8 @@ import msgspec
 from ..model.versions import numbers
 from .changes import RuleChange, change_of
 from .search.version import SearchVersion, search_version, search_versions
-from .tuning.version import RCCL_TUNED, TuningVersion, tuning_version, tuning_versions
+from .tuning.rccl_inputs import rccl_rules
+from .tuning.version import TuningVersion, tuning_version, tuning_versions
 from .versions import OWN, Version, VersionEntry, version_for, versions
 
 GRAPH, SEARCH, TUNING = "graph", "search", "tuning"
@@ -40,7 +41,8 @@ class Behaviour(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def tuned(self) -> bool:
         """Whether channels and choices by size are predicted."""
-        return self.tuning is not None or self.graph.number in RCCL_TUNED
+        by_number = self.graph.library == "rccl" and rccl_rules(self.graph.number) is not None
+        return self.tuning is not None or by_number
 
     def tables(self) -> dict[str, VersionEntry]:
         """The entries by table."""

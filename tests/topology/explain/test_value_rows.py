@@ -58,7 +58,7 @@ def test_an_estimate_is_marked_and_the_command_has_the_same_figures() -> None:
     assert off is not None
     assert buffers is not None
     table = reached(off, study, report.node).table
-    assert table == (("value", "busbw (~ estimate)"), ("not set", "313 GB/s"), ("1", "~15.0 GB/s"))
+    assert table == (("value", "busbw (~ estimate)"), ("not set", "333 GB/s"), ("1", "~15.0 GB/s"))
     assert reached(buffers, study, report.node).empty
     printed = gputop_here("flags", "NCCL_P2P_DISABLE", "--demo", "mi300x-8").stdout
     assert "1        ~15.0 GB/s" in printed

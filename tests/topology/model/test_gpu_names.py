@@ -101,4 +101,4 @@ async def test_a_node_of_packages_in_parts_counts_both() -> None:
 async def test_a_mixed_node_says_between_whose_gpus() -> None:
     async with GpuTop().run_test(size=(80, 24)) as pilot:
         await give(pilot, mixed_report())
-        assert "P2P/IPC between all 4 AMD GPUs" in picture(pilot)
+        assert "by Ring Simple on the AMD GPUs" in picture(pilot)

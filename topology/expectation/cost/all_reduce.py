@@ -18,7 +18,7 @@ from ..collective_figures import published
 from ..judge import Judge
 from ..judgement import ESTIMATE, TYPICAL, Band, band
 from ..links import host_link, mesh_links_down
-from ..modelled import COLLECTIVE, modelled, ring_gbs, rings_left
+from ..modelled import COLLECTIVE, modelled, overlooked, ring_gbs, rings_left
 from ..repaired import repaired
 from ..variables import choice_at
 from .cost import PREDICTED, Cost
@@ -119,9 +119,11 @@ def _figures(here: Prediction, judge: Judge, typical: Band | None) -> _Figures:
     if whole is None or whole.failure:
         return _Figures(here=now, basis=PREDICTED, source=_MODEL)
     healthy = modelled(whole, LARGE_BYTES)
-    if healthy is None or now is None:
+    if healthy is None or now is None or overlooked(whole, here, LARGE_BYTES):
         return _by_rings(whole, here, typical)
     if _moved(whole, here):
+        if here.library.name == "rccl":
+            return _by_rings(whole, here, typical)
         return _without_p2p(healthy, now, here, judge)
     ring = here.graphs.ring
     narrow = _narrow(judge) if ring is not None and ring.type_intra in _PCIE else 1.0
@@ -161,18 +163,24 @@ def _without_p2p(healthy: float, now: float, here: Prediction, judge: Judge) -> 
 
 
 def _by_rings(whole: Prediction, here: Prediction, made: Band | None) -> _Figures:
-    """RCCL's choices are not modelled: its rings say what is left of what others measured."""
-    rings = ring_gbs(whole)
+    """Where RCCL's own model is blind to a loss, or says nothing: by what its rings lose.
+
+    A healthy node has what the model gives, else what others measured, else the rings' own figure.
+    """
+    rings, model = ring_gbs(whole), modelled(whole, LARGE_BYTES)
     if rings is None:
         return _Figures()
-    healthy = rings if made is None else made.healthy
+    healthy = model or (rings if made is None else made.healthy)
+    both = _RINGS if model is None else f"{_MODEL}; {_RINGS}"
     if _moved(whole, here):
         ring = here.graphs.ring
         # A ring that a model of a node prescribes keeps the speed of the links it cannot use.
         counted = ring is not None and ring.type_intra in _PCIE
         by_net = any(pair.transport == "NET" for pair in here.pairs)
-        return _Figures(healthy, ring_gbs(here) if counted and not by_net else None, source=_RINGS)
+        return _Figures(healthy, ring_gbs(here) if counted and not by_net else None, source=both)
     share = rings_left(whole, here) or 1.0
+    if model is not None:
+        return _Figures(healthy, healthy * share, ESTIMATE, both)
     sure = made is not None and share == 1.0 and made.basis != ESTIMATE
     source = _RINGS if made is None else made.source if sure else f"{made.source}; {_RINGS}"
     return _Figures(healthy, healthy * share, TYPICAL if sure else ESTIMATE, source)

@@ -80,7 +80,7 @@ def _predicted(entry: SetVariable, flag: Flag, study: Study) -> SetVariable:
         said, status = f"The start fails over it: {comparison.effect.failure[1]}.", "fatal"
     elif comparison.effect.nothing:
         why = because(flag, entry.reading, comparison.baseline, comparison.changed)
-        if unpredicted(flag, entry.reading, comparison.baseline):
+        if unpredicted(flag, entry.reading, comparison.baseline, comparison.changed):
             said, status = f"What it does is not predicted: {why}.", "not predicted"
         else:
             said, status = f"It changes nothing here, because {why}.", "nothing"

@@ -15,8 +15,11 @@ _OF_NETWORKS = ("NCCL_CROSS_NIC", "NCCL_COLLNET_ENABLE")
 NEAR = ("LOC", "NVL", "XGMI", "NVB", "C2C", "PIX", "PXB", "P2C", "PXN", "PHB", "SYS")
 
 
-def unpredicted(flag: Flag, reading: Reading, before: Prediction) -> str:
+def unpredicted(flag: Flag, reading: Reading, before: Prediction, after: Prediction) -> str:
     """Say in a clause why equal predictions prove nothing about a variable; "" where they do."""
+    if before.choices and untold(after):
+        title = f"{after.library.name.upper()} {after.library.version}"
+        return f"under it the choices of {title} are not followed"
     if reading.ignored or flag.libraries in (("images",), ("builds",)):
         return ""
     if not flag.of_library or flag.group == "rocm":
@@ -34,11 +37,8 @@ def unpredicted(flag: Flag, reading: Reading, before: Prediction) -> str:
 
 def verdict(flag: Flag, reading: Reading, before: Prediction, after: Prediction) -> str:
     """Write a clause for equal predictions: nothing changes, or the effect is not predicted."""
-    if before.choices and untold(after):
-        title = f"{after.library.name.upper()} {after.library.version}"
-        return f"what it does is not predicted: under it the choices of {title} are not followed"
     why = because(flag, reading, before, after)
-    if unpredicted(flag, reading, before):
+    if unpredicted(flag, reading, before, after):
         return f"what it does is not predicted: {why}"
     return f"nothing changes here, because {why}"
 
@@ -49,7 +49,7 @@ def because(flag: Flag, reading: Reading, before: Prediction, after: Prediction)
         return reading.why
     if flag.libraries in (("images",), ("builds",)):
         return "no library reads it at run time"
-    unknown = unpredicted(flag, reading, before)
+    unknown = unpredicted(flag, reading, before, after)
     if unknown:
         return unknown
     if flag.type == "level" and flag.kind == "p2p":

@@ -6,7 +6,7 @@ from ...model.page import Section
 from ...nccl.decide.summary import duration, message_size
 from ...nccl.prediction import Prediction
 from ..catalogue.catalogue import Flag
-from .effects import MIB, ChoiceChange, Effect, PairGroup, described, time_of
+from .effects import MIB, ChoiceChange, Effect, PairGroup, described, time_of, untold
 from .in_words import change, hops_in_words, p2p_groups, ranks_in_words, ring_hops
 from .net_changes import nets_in_words
 from .nothing import because, unpredicted
@@ -75,7 +75,7 @@ def clause_of(flag: Flag, comparison: Comparison) -> str:
     if effect.failure[1] and not effect.failure[0]:
         return f"the start fails: {effect.failure[1]}"
     if effect.nothing and reading is not None:
-        if why := unpredicted(flag, reading, comparison.baseline):
+        if why := unpredicted(flag, reading, comparison.baseline, comparison.changed):
             return f"not predicted: {why}"
         return f"nothing: {because(flag, reading, comparison.baseline, comparison.changed)}"
     return "; ".join(parts(effect)) or "nothing that is predicted"
@@ -154,6 +154,8 @@ def _took(prediction: Prediction, of: Comparison | None, bytes_: int) -> str:
     value = time_of(prediction, bytes_)
     if of is None:
         return duration(value)
+    if untold(prediction):
+        return ""
     if value is None:
         lost = any(choice.bytes == bytes_ for choice in of.effect.choices)
         return "fails" if lost else duration(value)
@@ -185,6 +187,8 @@ def remarks(flag: Flag, found: tuple[Comparison, ...], without: Prediction) -> l
     if time_of(without, BIG) is None:
         return [f"Times are not predicted for {title} {without.library.version}."]
     if flag.subject == "channels":
+        if all(untold(comparison.changed) for comparison in found):
+            return []
         return [_channel_remark(title, found)]
     moved = [
         comparison

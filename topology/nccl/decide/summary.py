@@ -28,7 +28,7 @@ def clauses(prediction: Prediction, whose: str = "") -> tuple[str, ...]:
         name += " (assumed)"
     found = []
     if last := largest_choice(prediction):
-        found.append(f"by {last}")
+        found.append(f"by {last}{f' on the {whose} GPUs' if whose else ''}")
     if len(prediction.views) > 1:
         found.append(f"the host counts as {prediction.nodes} nodes")
     return (*found, transports_in_short(prediction, whose), name)

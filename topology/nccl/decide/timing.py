@@ -22,8 +22,8 @@ from ..tuning.model import tuning as tuning_of
 from ..tuning.rccl import choose as rccl_choose
 from ..tuning.rccl import coll_channels as rccl_channels
 from ..tuning.rccl import rccl_tuning
-from ..tuning.rccl_inputs import RcclInput
-from ..tuning.version import RCCL_TUNED, TuningVersion, assumption
+from ..tuning.rccl_inputs import RcclInput, rccl_rules
+from ..tuning.version import TuningVersion, assumption
 from ..versions import Version
 
 RCCL_TURNED = (
@@ -165,11 +165,11 @@ def timing_of(
     """
     number = asked.rpartition("-")[2]
     if version.library != "nccl":
-        if version.number in RCCL_TUNED and not any(map(settings.text, RCCL_TURNED)):
-            found = _rccl_timing(hardware, graphs, version, settings, ranks=ranks, nodes=nodes)
-            if found is not None:
-                return found
-        return Timing(assumptions=tuple(filter(None, (assumption(version.library, number),))))
+        rccl = rccl_input_of(hardware, graphs, version, ranks=ranks, nodes=nodes)
+        unknown = _unfollowed(hardware, version, settings, number)
+        if rccl is None or unknown:
+            return Timing(assumptions=tuple(filter(None, (unknown,))))
+        return _rccl_timing(rccl, settings)
     comm = input_of(
         hardware, graphs, settings, number=number, ranks=ranks, nodes=nodes, table=table
     )
@@ -194,15 +194,30 @@ def timing_of(
     )
 
 
+def _unfollowed(
+    hardware: Hardware, version: Version, settings: Settings, number: str
+) -> str | None:
+    """Why RCCL's channels and picks are not predicted; None where they are."""
+    if rccl_rules(version.number) is None:
+        return assumption(version.library, number)
+    turned = [name for name in RCCL_TURNED if settings.text(name)]
+    if turned:
+        return f"the choice of algorithm of RCCL is not predicted under {' and '.join(turned)}"
+    if not hardware.gfx:
+        return "RCCL's choice of algorithm hangs on the GPUs' architecture, which is not known"
+    return None
+
+
 def rccl_input_of(
     hardware: Hardware, graphs: Sequence[Graphs], version: Version, *, ranks: int, nodes: int
 ) -> RcclInput | None:
-    """What RCCL's tuning looks at; None without graphs."""
-    merged = merge(graphs)
-    if merged.ring is None or merged.tree is None:
+    """What RCCL's tuning looks at; None without graphs, or of a version that is not followed."""
+    merged, rules = merge(graphs), rccl_rules(version.number)
+    if merged.ring is None or merged.tree is None or rules is None:
         return None
     known = next((model for model in models() if model.name == merged.ring.model), None)
     return RcclInput(
+        rules=rules,
         ring=merged.ring,
         tree=merged.tree,
         ranks=ranks,
@@ -214,27 +229,15 @@ def rccl_input_of(
         known=known is not None,
         options={} if known is None else known.options_of(version),
         chordal=merged.ring.model == CHORDAL,
-        base_counts=version.number == "2.27.7",
     )
 
 
-def _rccl_timing(
-    hardware: Hardware,
-    graphs: Sequence[Graphs],
-    version: Version,
-    settings: Settings,
-    *,
-    ranks: int,
-    nodes: int,
-) -> Timing | None:
-    comm = rccl_input_of(hardware, graphs, version, ranks=ranks, nodes=nodes)
-    if comm is None:
-        return None
+def _rccl_timing(comm: RcclInput, settings: Settings) -> Timing:
     figures, count = rccl_tuning(comm), rccl_channels(comm)
     picked = (rccl_choose(comm, figures, count, "AllReduce", size) for size in SIZES)
     by_files = (
-        version.number == "2.27.7"
-        and (ranks, nodes) == (8, 1)
+        comm.rules.number == "2.27.7"
+        and (comm.ranks, comm.nodes) == (8, 1)
         and comm.options.get("mscclEnabled", 0) != 0
         and settings.integer("RCCL_MSCCL_ENABLE", 1) != 0
     )
@@ -242,5 +245,14 @@ def _rccl_timing(
         choices=tuple(choice for choice in picked if choice is not None),
         tuning=figures,
         coll_channels=count,
-        assumptions=(MSCCL,) if by_files else (),
+        assumptions=(*_unbuilt(comm), *((MSCCL,) if by_files else ())),
     )
+
+
+def _unbuilt(comm: RcclInput) -> tuple[str, ...]:
+    """What to say where a default build has no kernels for the GPUs."""
+    built = comm.rules.built_for
+    if not built or comm.arch.startswith(built):
+        return ()
+    version = f"RCCL {comm.rules.number}"
+    return (f"a default build of {version} has no kernels for {comm.arch}: it does not run there",)

@@ -1,4 +1,4 @@
-"""How RCCL 2.27.7 and 2.28.3 pick channels, algorithm and protocol by size.
+"""How RCCL 2.21.5, 2.27.7 and 2.28.3 pick channels, algorithm and protocol by size.
 
 Sources: graph/tuning.cc, graph/connect.cc:ncclTopoPostset, enqueue.cc:topoGetAlgoInfo, rccl_wrap.cc
 and init.cc:initTransportsRank of ROCm/rccl, in a build with its default options.
@@ -28,14 +28,22 @@ def coll_channels(comm: RcclInput) -> int:
     """Channels of the communicator (graph/connect.cc:ncclTopoPostset)."""
     alone = comm.nodes == 1
     found = comm.ring.channels if alone else min(comm.ring.channels, comm.tree.channels)
-    most = min(comm.units, MOST_CHANNELS) if comm.instinct3 else OLD_CHANNELS
+    most = _most_channels(comm)
     if not alone or (comm.ring.model and comm.ring.nets):
         most = min(SPREAD_CHANNELS, most)
     wanted = min(most // found, _copies(comm)) * found
     count = min(most, found * 2 if found <= most // 2 else found)
-    if not alone and comm.ring.bw_intra > 45.0 and 2 * count <= most:
+    fast = comm.ring.bw_intra > 45.0 and comm.arch.startswith(comm.rules.doubled)
+    if not alone and fast and 2 * count <= most:
         count *= 2
     return max(count, 2, wanted)
+
+
+def _most_channels(comm: RcclInput) -> int:
+    if not comm.instinct3:
+        return OLD_CHANNELS
+    known = comm.rules.units_count
+    return min(comm.units, MOST_CHANNELS) if not known or comm.units in known else MOST_CHANNELS
 
 
 def _copies(comm: RcclInput) -> int:
@@ -50,15 +58,20 @@ def _copies(comm: RcclInput) -> int:
         copies = max(copies, 4 // rings)
     if rings > MOST_CHANNELS // 2:
         copies = 1
-    if comm.arch == "gfx942":
-        copies = {2: 16, 4: 4}.get(comm.ranks, copies)
-    if comm.arch == "gfx950":
+    if comm.instinct350:
         copies = {2: 16, 4: 8}.get(comm.ranks, 4) if alone else 4
+    elif comm.instinct3:
+        copies = {2: 16, 4: 4}.get(comm.ranks, copies)
     return copies
 
 
 def rccl_tuning(comm: RcclInput) -> Tuning:
-    """Latency us and algorithm bandwidth GB/s of everything (graph/tuning.cc:ncclTopoTuneModel)."""
+    """Latency us and algorithm bandwidth GB/s of everything; {} for one rank.
+
+    Source: graph/tuning.cc:ncclTopoTuneModel.
+    """
+    if comm.ranks < 2:
+        return {}
     return {
         collective: {
             algorithm: {
@@ -82,14 +95,16 @@ def _cell(comm: RcclInput, collective: str, a: int, p: int) -> tuple[float, floa
     each = graph.bw_intra if comm.nodes <= 2 else graph.bw_inter
     channels = coll_searched(comm)
     gbs = single(channels * single(each))
-    base = comm.options.get("baseBw", 0.0) if comm.base_counts else 0.0
+    base = comm.options.get("baseBw", 0.0) if comm.rules.base_counts else 0.0
     gbs = single(base) if base else gbs
     gbs = single(gbs * single(table.share[0 if comm.nodes <= 2 else 1][a][p]))
     if not tree and p == 0 and collective in ("Broadcast", "Reduce") and alone and comm.instinct3:
         gbs = single(gbs * 1.65)
     ratio = 0.5 if tree else single(comm.ranks / steps)
     gbs = single(gbs * ratio)
-    if p == 1 and not _ll128(comm, graph):
+    if (p == 1 and not _ll128(comm, graph)) or (
+        p == 0 and comm.arch.startswith(comm.rules.without_ll)
+    ):
         gbs = 0.0
     return _latency(comm, collective, a, p, steps), gbs
 
@@ -104,7 +119,7 @@ def coll_searched(comm: RcclInput) -> int:
 def _ll128(comm: RcclInput, graph: SearchGraph) -> bool:
     near = graph.type_inter in ("LOC", "XGMI", "NVB", "C2C", "PIX", "PXB")
     linked = graph.type_intra in ("LOC", "XGMI")
-    known = comm.instinct3 or comm.arch.startswith("gfx90a")
+    known = comm.arch.startswith(comm.rules.ll128)
     return near and linked and known and comm.ll128
 
 
@@ -113,6 +128,8 @@ def _latency(comm: RcclInput, collective: str, a: int, p: int, steps: int) -> fl
     inside = LINKS if graph.type_intra == "XGMI" else PCI
     intra = single(table[inside][a][p])
     inter = single(table[NET][0 if comm.ranks == comm.nodes else a][p])
+    if comm.rules.nic_latency == "instead" and graph.latency_inter_us:
+        inter = 0.0
     inter = single(inter + graph.latency_inter_us * (2 if p == 2 else 1))
     base = BASE_US[p]
     if a == 0:
@@ -127,7 +144,9 @@ def _latency(comm: RcclInput, collective: str, a: int, p: int, steps: int) -> fl
     crossing = 0
     if comm.nodes > 1:
         intra = max(intra, (2.0 if comm.amd_cpu else 1.0) * (3 if p == 2 else 1))
-        crossing = (comm.nodes - 1) * (2 if collective == "AllReduce" else 1)
+        once = comm.nodes - 1
+        twice = 2 * (comm.nodes if comm.rules.inter_steps == "nodes" else once)
+        crossing = twice if collective == "AllReduce" else once
     return single(base + single(single((steps - crossing) * intra) + single(crossing * inter)))
 
 
@@ -146,7 +165,7 @@ def choose(
     for a, algorithm in enumerate(ALGORITHMS):
         for p, protocol in enumerate(PROTOCOLS):
             latency, gbs = figures[collective][algorithm][protocol]
-            if not gbs or (p == 1 and comm.joined is None):
+            if not gbs or (p == 1 and not (comm.rules.ll128_picked and comm.joined is not None)):
                 continue
             time = _time(comm, latency, gbs, a, p, size_bytes)
             if time < best[0]:
@@ -161,7 +180,7 @@ def choose(
             count = min(24, channels) if small else count
         elif comm.options.get("treeDefined", 0):
             a = 0
-        if comm.arch == "gfx950" and comm.nodes == 1 and 64 <= size_bytes <= 262144:
+        if comm.instinct350 and comm.nodes == 1 and 64 <= size_bytes <= 262144:
             a, p = 0, 0
     return AlgorithmChoice(
         collective=collective,
@@ -175,10 +194,10 @@ def choose(
 
 def _direct(comm: RcclInput, size_bytes: int) -> bool:
     most = 4194304
-    if comm.arch == "gfx950":
+    if comm.instinct350:
         nodes = comm.nodes
         most = 8388608 if nodes == 1 else nodes * 2097152 if nodes < 64 else 75497472
-    return comm.instinct3 and comm.ranks % 8 == 0 and size_bytes <= most
+    return comm.rules.overrides and comm.instinct3 and comm.ranks % 8 == 0 and size_bytes <= most
 
 
 def _time(comm: RcclInput, latency: float, gbs: float, a: int, p: int, size_bytes: int) -> float:
@@ -195,6 +214,8 @@ def _time(comm: RcclInput, latency: float, gbs: float, a: int, p: int, size_byte
 
 def _protocol(comm: RcclInput, collective: str, size_bytes: int, picked: int) -> int:
     """rccl_wrap.cc:rcclUpdateCollectiveProtocol."""
+    if not comm.rules.overrides:
+        return picked
     own = size_bytes if collective == "AllReduce" else size_bytes // comm.ranks
     if comm.nodes == 1:
         if comm.arch == "gfx950":
@@ -221,12 +242,13 @@ def _own_channels(
     comm: RcclInput, channels: int, collective: str, size_bytes: int, a: int, p: int
 ) -> int:
     """enqueue.cc:topoGetAlgoInfo and rccl_wrap.cc:rcclOverrideChannels."""
-    wide = 512 if comm.arch == "gfx950" else 256
+    wide = 512 if comm.instinct350 else 256
     narrow = p == 0 or (a == 1 and p == 2 and comm.ring.bw_intra * coll_searched(comm) <= 12.0)
     threads = 256 if narrow else wide
     each = (8 * comm.ranks if a == 1 else 8) if p == 0 else 8 if p == 1 else 64
     place = TUNABLE.index(collective)
-    if comm.nodes > 1 and collective in ("ReduceScatter", "AllGather") and comm.table.ranges:
+    overridden = comm.rules.overrides and comm.nodes > 1
+    if overridden and collective in ("ReduceScatter", "AllGather") and comm.table.ranges:
         # SIMPLE reads past its collective, into the next one's LL.
         rows = [row for pair in comm.table.ranges for row in pair]
         tuned = rows[2 * place + p][3]
@@ -234,7 +256,7 @@ def _own_channels(
     count = channels
     if size_bytes < count * threads * each:
         count = max(1, size_bytes // max(1, threads * each))
-    if comm.nodes > 1 and place < len(comm.table.channels):
+    if overridden and place < len(comm.table.channels):
         own = -(-size_bytes // comm.ranks)
         for over, upto, wanted in comm.table.channels[place]:
             if over < own <= upto:

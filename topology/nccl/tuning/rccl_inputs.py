@@ -5,14 +5,34 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
 from ...toml import tomllib
 from ..prediction import SearchGraph
+from ..versions import VersionEntry, load_table
 
-BY_ARCH = (("gfx942", 5), ("gfx950", 6), ("gfx1200", 7), ("gfx1201", 7))
-"""Tuning model by GPU, all others the first (rccl_wrap.cc:rcclGetTuningIndexForArch)."""
+FILE = Path(__file__).with_name("rccl.toml")
+
+
+class RcclRules(VersionEntry, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How one version of RCCL tunes; rccl.toml explains the fields."""
+
+    built_for: tuple[str, ...]
+    instinct3: tuple[str, ...]
+    ll128: tuple[str, ...]
+    ll128_picked: bool
+    without_ll: tuple[str, ...]
+    models: dict[str, int]
+    fixed_models: tuple[str, ...]
+    renumbered: tuple[tuple[int, int], ...]
+    base_counts: bool
+    inter_steps: Literal["nodes", "nodes-1"]
+    nic_latency: Literal["instead", "added"]
+    doubled: tuple[str, ...]
+    units_count: tuple[int, ...]
+    overrides: bool
 
 
 class RcclTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -29,14 +49,28 @@ class RcclTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 @cache
 def tables() -> tuple[RcclTable, ...]:
     """Every tuning model by its number."""
-    text = Path(__file__).with_name("rccl.toml").read_text(encoding="utf-8")
-    return msgspec.convert(tomllib.loads(text)["model"], tuple[RcclTable, ...])
+    return msgspec.convert(
+        tomllib.loads(FILE.read_text(encoding="utf-8"))["model"], tuple[RcclTable, ...]
+    )
+
+
+@cache
+def rccl_rules(number: str) -> RcclRules | None:
+    """How version `number` tunes; None for one whose own code was not compared."""
+    return next((rules for rules in rccl_versions() if rules.number == number), None)
+
+
+@cache
+def rccl_versions() -> tuple[RcclRules, ...]:
+    """Every version that is followed, oldest first."""
+    return load_table(FILE, RcclRules)
 
 
 @dataclass(frozen=True, kw_only=True)
 class RcclInput:
     """One communicator, as RCCL's tuning sees it."""
 
+    rules: RcclRules
     ring: SearchGraph
     tree: SearchGraph
     ranks: int
@@ -54,8 +88,6 @@ class RcclInput:
     """Of the known node; {} without one."""
     chordal: bool = False
     """The node is a chordal ring."""
-    base_counts: bool = True
-    """2.27.7: the option baseBw is the bandwidth of a graph."""
 
     @property
     def near(self) -> bool:
@@ -64,17 +96,22 @@ class RcclInput:
 
     @property
     def instinct3(self) -> bool:
-        """MI300 and MI350."""
-        return self.arch in ("gfx942", "gfx950")
+        """MI300 and, where the version knows it, MI350."""
+        return self.arch.startswith(self.rules.instinct3)
+
+    @property
+    def instinct350(self) -> bool:
+        """MI350, where the version knows it."""
+        return self.instinct3 and self.arch == "gfx950"
 
     @cached_property
     def table(self) -> RcclTable:
         """The tuning model (rccl_wrap.cc and graph/rome_models.cc:parseOptions)."""
-        number = next((n for name, n in BY_ARCH if self.arch.startswith(name)), 0)
-        if self.known:
+        rules = self.rules
+        number = next((n for name, n in rules.models.items() if self.arch.startswith(name)), 0)
+        if self.known and not self.arch.startswith(rules.fixed_models):
             number = int(self.options.get("tuning", number))
-            number = 6 if self.arch == "gfx950" else number
-        return tables()[number]
+        return tables()[dict(rules.renumbered).get(number, number)]
 
     @property
     def ll128(self) -> bool:

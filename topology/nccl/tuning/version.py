@@ -8,12 +8,11 @@ from typing import Literal
 
 from ...model.versions import numbers
 from ..versions import PathName, VersionEntry, load_table, nearest, versions
+from .rccl_inputs import rccl_versions
 
 ALGORITHMS = ("TREE", "RING", "COLLNET_DIRECT", "COLLNET_CHAIN", "NVLS", "NVLS_TREE", "PAT")
 PROTOCOLS = ("LL", "LL128", "SIMPLE")
 COLLECTIVES = ("Broadcast", "Reduce", "AllGather", "ReduceScatter", "AllReduce")
-RCCL_TUNED = ("2.27.7", "2.28.3")
-"""RCCL whose channels and picks are followed (rccl.py)."""
 GENERATIONS = ((100, "blackwell"), (90, "hopper"), (80, "ampere"), (0, "volta"))
 """Lowest compute capability x10 of each row of the tables, newest first."""
 
@@ -105,9 +104,10 @@ def assumption(library: str, number: str) -> str | None:
     """What is assumed about how a version tunes, in one sentence; None when it was tested."""
     followed = tuning_version(library, number)
     if followed is None:
+        *some, last = (rules.number for rules in rccl_versions())
         return (
-            f"the choice of algorithm of RCCL {number} is not predicted, nor under a variable that "
-            "turns it: 2.27.7 and 2.28.3 are followed, whose own code was compared"
+            f"the choice of algorithm of RCCL {number} is not predicted: {', '.join(some)} and "
+            f"{last} are followed, whose own code was compared"
         )
     if numbers(number) in map(numbers, followed.tested_numbers):
         return None

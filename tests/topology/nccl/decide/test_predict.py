@@ -182,7 +182,8 @@ def test_rccl_has_names_and_defaults_of_its_own() -> None:
     assert pair(found).bandwidth_gbs == 48.0
     off = decide(xml, {"NCCL_P2P_LEVEL": "NVL"}, library="rccl-2.21.5")
     assert any(name == "NCCL_P2P_LEVEL" for name, _, _ in off.ignored)
-    assert found.choices == ()
+    assert [choice.protocol for choice in found.choices][-1] == "SIMPLE"
+    assert decide(xml, library="rccl-2.26.6").choices == ()
     assert predict(snapshot(xml), Settings()).library.name == "rccl"
 
 

@@ -166,7 +166,7 @@ def test_without_a_nic_in_the_source_one_is_assumed() -> None:
 
 
 def test_rccl_has_rings_and_no_choices() -> None:
-    found = over(3, library="rccl-2.21.5")
+    found = over(3, library="rccl-2.26.6")
     assert found.choices == ()
     assert found.coll_channels is None
     assert found.nvls_trees is None

@@ -1,4 +1,4 @@
-"""Channels, tables and picks of RCCL 2.27.7 and 2.28.3 against its own code, compiled for the CPU.
+"""Channels, tables and picks of RCCL against its own code, compiled for the CPU.
 
 Some machines run every time; all of them with `-m captures`.
 """
@@ -11,15 +11,18 @@ from typing import Any
 
 import pytest
 
-from gputop.topology.nccl.decide.timing import hardware_of, rccl_input_of, timing_of
+from gputop.topology.nccl.decide.predict import predict
+from gputop.topology.nccl.decide.timing import Timing, hardware_of, rccl_input_of, timing_of
 from gputop.topology.nccl.search.graphs import search_graphs
 from gputop.topology.nccl.settings import Settings
 from gputop.topology.nccl.system.domains import views
 from gputop.topology.nccl.tuning.rccl import PROTOCOLS, choose, coll_channels, rccl_tuning
-from gputop.topology.nccl.tuning.version import RCCL_TUNED
+from gputop.topology.nccl.tuning.rccl_inputs import rccl_versions
 from gputop.topology.nccl.versions import version_for
 from tests.support.nccl.rccl_cases import FOLDER, file_of, topology
+from tests.support.snapshots import demo_node
 
+NUMBERS = [rules.number for rules in rccl_versions()]
 NEAR = 1e-4
 TWO_OF_A_NUMBER = "topo_8p_rome_n2_1"
 """Both NICs have one number; its graphs over two hosts are not followed."""
@@ -63,7 +66,7 @@ def misses(number: str, name: str, hosts: int, kept: dict[str, Any]) -> list[str
     return wrong
 
 
-@pytest.mark.parametrize("number", RCCL_TUNED)
+@pytest.mark.parametrize("number", NUMBERS)
 def test_some_machines(number: str) -> None:
     known = recorded(number)
     chosen = [name for name in known if name.startswith("demo_")] + [*known][::9]
@@ -77,7 +80,7 @@ def test_some_machines(number: str) -> None:
 
 
 @pytest.mark.captures
-@pytest.mark.parametrize("number", RCCL_TUNED)
+@pytest.mark.parametrize("number", NUMBERS)
 def test_every_machine(number: str) -> None:
     known = recorded(number)
     found = [
@@ -89,22 +92,38 @@ def test_every_machine(number: str) -> None:
     assert not found, "\n".join(found[:5])
 
 
-@pytest.mark.parametrize(
-    ("library", "env"), [("rccl-2.21.5", {}), ("rccl-2.28.3", {"NCCL_PROTO": "LL"})]
-)
-def test_what_is_not_followed_is_said(library: str, env: dict[str, str]) -> None:
+def timed(name: str, library: str, env: dict[str, str]) -> Timing:
+    """What is said of one host of a recorded machine."""
     version, _ = version_for(library)
-    path = file_of("demo_mi300x-8")
+    path = file_of(name)
     assert path is not None
     (view,) = views(topology(path), version, Settings({}))
     graphs = search_graphs(view.system, version, Settings({}), nvls=False)
-    timing = timing_of(
-        hardware_of([view.system]), [graphs], version, Settings(env), asked=library, ranks=8,
+    return timing_of(
+        hardware_of([view.system]),
+        [graphs],
+        version,
+        Settings(env),
+        asked=library,
+        ranks=len(view.system.nodes["GPU"]),
         nodes=1,
-    )  # fmt: skip
+    )
+
+
+@pytest.mark.parametrize(
+    ("library", "env"), [("rccl-2.26.6", {}), ("rccl-2.28.3", {"NCCL_PROTO": "LL"})]
+)
+def test_what_is_not_followed_is_said(library: str, env: dict[str, str]) -> None:
+    timing = timed("demo_mi300x-8", library, env)
     assert not timing.choices
     assert timing.assumptions
     assert "is not predicted" in timing.assumptions[0]
+
+
+@pytest.mark.parametrize(("library", "said"), [("rccl-2.21.5", True), ("rccl-2.28.3", False)])
+def test_gpus_that_no_build_is_for_are_said(library: str, said: bool) -> None:
+    timing = timed("demo_mi355x-8", library, {})
+    assert any("no kernels for gfx950" in text for text in timing.assumptions) == said
 
 
 @pytest.mark.parametrize(
@@ -116,14 +135,14 @@ def test_what_is_not_followed_is_said(library: str, env: dict[str, str]) -> None
     ],
 )
 def test_that_msccl_runs_small_sizes_is_said(library: str, env: dict[str, str], said: bool) -> None:
-    version, _ = version_for(library)
-    path = file_of("demo_mi355x-8")
-    assert path is not None
-    (view,) = views(topology(path), version, Settings({}))
-    graphs = search_graphs(view.system, version, Settings({}), nvls=False)
-    timing = timing_of(
-        hardware_of([view.system]), [graphs], version, Settings(env), asked=library, ranks=8,
-        nodes=1,
-    )  # fmt: skip
+    timing = timed("demo_mi355x-8", library, env)
     assert len(timing.choices) == 6
     assert any("MSCCL" in text for text in timing.assumptions) == said
+
+
+def test_one_gpu_has_nothing_to_choose() -> None:
+    """One MI300X alone has 128 channels under 2.21.5, as its own code says of such a file."""
+    node = demo_node("mi300x-8").snapshot
+    (first, *_) = (gpu.address for gpu in node.machine.gpus)
+    found = predict(node, library="rccl-2.21.5", gpus=(first,))
+    assert (found.choices, found.tuning, found.coll_channels) == ((), {}, 128)
