@@ -10,9 +10,10 @@ import msgspec
 from ..flags.catalogue.catalogue import catalogue
 from ..model.snapshot import Measurement, NodeSnapshot
 from ..nccl.decide.predict import predict
-from ..nccl.decide.summary import algorithm, message_size
+from ..nccl.decide.summary import algorithm
 from ..nccl.prediction import AlgorithmChoice, Prediction
 from ..nccl.settings import Settings
+from ..nccl.wording import message_size
 from .repaired import repaired
 
 GOES_BY = {

@@ -128,7 +128,7 @@ class DomainView(msgspec.Struct, frozen=True, kw_only=True):
     """Decisions about the view as a whole: "domain", "nvls" or "model" (RCCL), "local_nets"."""
 
 
-class AlgorithmChoice(msgspec.Struct, frozen=True, kw_only=True):
+class AlgorithmChoice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The algorithm and protocol for one collective and size."""
 
     collective: str
@@ -141,6 +141,8 @@ class AlgorithmChoice(msgspec.Struct, frozen=True, kw_only=True):
     channels: tuple[int, int]
     """First and last channel."""
     time_us: float
+    instead: str = ""
+    """RCCL: what runs in its place where MSCCL's files are installed, "MSCCL Simple"; not timed."""
 
 
 Tuning = dict[str, dict[str, dict[str, tuple[float, float]]]]

@@ -40,6 +40,14 @@ def gbs(value: float) -> str:
     return f"{value:.1f}".removesuffix(".0")
 
 
+def message_size(size_bytes: int) -> str:
+    """A size as "4 MiB"; one that is no whole number of a unit stays in bytes."""
+    for unit, step in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if size_bytes >= step and size_bytes % step == 0:
+            return f"{size_bytes // step} {unit}"
+    return f"{size_bytes} B"
+
+
 def name(node: SystemNode, version: Version) -> str:
     """A node in the words of the field."""
     if node.kind == "GPU":

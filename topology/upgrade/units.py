@@ -55,7 +55,7 @@ def units_of(prediction: Prediction) -> dict[Key, Unit]:
         at = f"choices[{choice.collective}-{choice.bytes}]"
         found[ALGORITHMS, choice.collective, choice.bytes] = Unit(
             fields={f"{at}{name}": value for name, value in _leaves(choice).items()},
-            decides=(choice.algorithm, choice.protocol, choice.channels),
+            decides=(choice.algorithm, choice.protocol, choice.channels, choice.instead),
             what=choice,
         )
     for collective, algorithms in prediction.tuning.items():

@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 
 from ..flags.what_if.effects import described, named, way_of
 from ..flags.what_if.in_words import order_in_words, pairs_in_words, ranks_in_words
-from ..nccl.decide.summary import message_size
 from ..nccl.prediction import NetDecision, PairDecision, Prediction, SearchGraph
-from ..nccl.wording import gbs
+from ..nccl.wording import gbs, message_size
 from .causes import Aspect
 from .units import (
     ALGORITHMS,

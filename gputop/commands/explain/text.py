@@ -8,7 +8,13 @@ from gputop.pages.terminal import fact_lines, wrapped
 from gputop.topology.explain.nccl import fact_of
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.model.units import sentence
-from gputop.topology.nccl.decide.summary import choice_line, graph_line, groups, library_name
+from gputop.topology.nccl.decide.summary import (
+    choice_line,
+    graph_line,
+    groups,
+    instead_line,
+    library_name,
+)
 from gputop.topology.nccl.prediction import DecisionStep, NetDecision, PairDecision, Prediction
 from gputop.topology.nccl.wording import gbs
 
@@ -102,6 +108,8 @@ def _all(prediction: Prediction, ranks: Sequence[int], width: int) -> Iterator[s
         yield "All-reduce by size (the library's own model):"
         for choice in prediction.choices:
             yield "  " + choice_line(choice, prediction.ranks)
+        if note := instead_line(prediction.choices):
+            yield "  " + note
 
 
 def pair_lines(pair: PairDecision, width: int) -> Iterator[str]:

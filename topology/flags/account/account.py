@@ -7,8 +7,9 @@ from ...model.page import Section
 from ...model.snapshot import NodeSnapshot
 from ...model.units import sentence
 from ...model.versions import numbers
-from ...nccl.decide.summary import duration, message_size
+from ...nccl.decide.summary import duration
 from ...nccl.prediction import Library, Prediction
+from ...nccl.wording import message_size
 from ..catalogue.catalogue import Flag
 from ..values.fits import fit
 from ..values.own_words import for_library
@@ -80,8 +81,8 @@ def _standing(flag: Flag, prediction: Prediction | None) -> tuple[str, ...]:
     """State the values, the default, the versions and other names of a flag."""
     default = flag.default
     where = "Default"
-    if prediction is not None and flag.of_library:
-        library = prediction.library
+    library = None if prediction is None or not flag.of_library else prediction.library
+    if library is not None and not unread(flag, library):
         default = flag.default_of(library.name, numbers(library.version))
         where = f"Default in {library.name.upper()} {library.version}"
     found = [f"Values: {flag.values}.", f"{where}: {default}."]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ...hardware.words import library_words
 from ...model.page import Section
-from ...nccl.decide.summary import duration, message_size
+from ...nccl.decide.summary import duration
+from ...nccl.wording import message_size
 from ..catalogue.catalogue import catalogue
 from ..what_if.effects import Effect, choice_of, named
 from ..what_if.in_words import pairs_in_words

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from ...nccl.decide.summary import duration, message_size
+from ...nccl.decide.summary import duration
 from ...nccl.prediction import Prediction
+from ...nccl.wording import message_size
 from .effects import SIZES, Effect, TimeChange
 from .in_words import change
 from .net_changes import nets_in_words

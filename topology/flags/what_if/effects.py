@@ -211,11 +211,12 @@ def time_of(prediction: Prediction, size: int) -> float | None:
 
 
 def named(choice: AlgorithmChoice | None) -> str:
-    """Describe a choice in short: "Ring LL128, 24 channels"."""
+    """Describe a choice in short: "Ring LL128, 24 channels"; with what may run in its place."""
     if choice is None:
         return "none"
     count = choice.channels[1] - choice.channels[0] + 1
-    return f"{algorithm(choice)}, {count} channel{'s' * (count != 1)}"
+    instead = f", or {choice.instead}" if choice.instead else ""
+    return f"{algorithm(choice)}, {count} channel{'s' * (count != 1)}{instead}"
 
 
 def _key(pair: PairDecision) -> tuple[int, int]:

@@ -26,6 +26,8 @@ def unpredicted(flag: Flag, reading: Reading, before: Prediction, after: Predict
         return "it does not enter into the decisions that are predicted here"
     if flag.name in SPECIAL or (flag.type == "level" and flag.kind == "p2p"):
         return ""
+    if flag.name.startswith("RCCL_MSCCL"):
+        return "MSCCL and MSCCL++ are not timed; what is assumed says which sizes they run"
     if flag.kind == "none":
         return "the prediction does not model it"
     if flag.kind in NETWORK or flag.name in _OF_NETWORKS:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ...model.page import Section
-from ...nccl.decide.summary import duration, message_size
+from ...nccl.decide.summary import duration
 from ...nccl.prediction import Prediction
+from ...nccl.wording import message_size
 from ..catalogue.catalogue import Flag
 from .effects import MIB, ChoiceChange, Effect, PairGroup, described, time_of, untold
 from .in_words import change, hops_in_words, p2p_groups, ranks_in_words, ring_hops

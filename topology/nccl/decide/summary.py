@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 
 from ...model.units import figure
 from ..prediction import AlgorithmChoice, PairDecision, Prediction, SearchGraph
-from ..wording import gbs
+from ..wording import gbs, message_size
 
 RELAY = re.compile(r"P2P/indirect/\d+\[\d+\]")
 """The relay's rank and device in a label, which differ from pair to pair."""
@@ -98,22 +99,22 @@ def algorithm(choice: AlgorithmChoice) -> str:
 
 
 def choice_line(choice: AlgorithmChoice, ranks: int) -> str:
-    """Size, algorithm, channels, time, bus bandwidth by the model."""
+    """Size, algorithm, channels, time, bus bandwidth by the model; * where MSCCL may run."""
     seconds = choice.time_us * 1e-6
     bus = choice.bytes / seconds / 1e9 * 2 * (ranks - 1) / ranks if seconds else 0.0
     first, last = choice.channels
     return (
         f"{message_size(choice.bytes):>8}  {algorithm(choice):<16} channels {first}..{last:<3} "
-        f"{duration(choice.time_us):>9}  {bus:6.1f} GB/s bus"
+        f"{duration(choice.time_us):>9}  {bus:6.1f} GB/s bus{' *' if choice.instead else ''}"
     )
 
 
-def message_size(size_bytes: int) -> str:
-    """A size as "4 MiB"; one that is no whole number of a unit stays in bytes."""
-    for unit, step in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
-        if size_bytes >= step and size_bytes % step == 0:
-            return f"{size_bytes // step} {unit}"
-    return f"{size_bytes} B"
+def instead_line(choices: Sequence[AlgorithmChoice]) -> str:
+    """What the * of `choice_line` means; "" where no line has one."""
+    kinds = dict.fromkeys(choice.instead for choice in choices if choice.instead)
+    if not kinds:
+        return ""
+    return f"* in its place {' or '.join(kinds)}, where its files are installed: see Assumed"
 
 
 def duration(microseconds: float | None) -> str:

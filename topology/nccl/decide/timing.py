@@ -12,7 +12,7 @@ from ..prediction import AlgorithmChoice, Graphs, Tuning
 from ..search.rccl_models import models
 from ..search.ready_made import CHORDAL
 from ..settings import Settings
-from ..tuning import remarks
+from ..tuning import msccl, remarks
 from ..tuning.channels import coll_channels
 from ..tuning.choices import SIZES
 from ..tuning.choices import choices as choices_of
@@ -37,13 +37,6 @@ RCCL_TURNED = (
 """Variables that turn RCCL's choice in ways that are not followed."""
 MOST_BETWEEN = 4
 """GPUs that RCCL's chain of xGMI may have between two (MAX_XGMI_INTER_GPUS)."""
-MSCCL = (
-    "all-reduce up to 20 MiB runs by MSCCL's files where the package of RCCL 2.27.7 brought them "
-    "(all pairs; LL below 512 KiB, above Simple), whatever the pick says: RCCL_MSCCL_ENABLE=0 "
-    "switches that off"
-)
-"""A default build has it, for one node of eight GPUs whose model asks for it
-(tools/msccl-algorithms; misc/msccl/msccl_lifecycle.cc:mscclInternalSchedulerSelectAlgo)."""
 
 
 class Timing(msgspec.Struct, frozen=True, kw_only=True):
@@ -168,7 +161,8 @@ def timing_of(
         rccl = rccl_input_of(hardware, graphs, version, ranks=ranks, nodes=nodes)
         unknown = _unfollowed(hardware, version, settings, number)
         if rccl is None or unknown:
-            return Timing(assumptions=tuple(filter(None, (unknown,))))
+            runs = () if rccl is None else msccl.remarks(rccl, settings)
+            return Timing(assumptions=tuple(filter(None, (unknown, *runs))))
         return _rccl_timing(rccl, settings)
     comm = input_of(
         hardware, graphs, settings, number=number, ranks=ranks, nodes=nodes, table=table
@@ -234,18 +228,16 @@ def rccl_input_of(
 
 def _rccl_timing(comm: RcclInput, settings: Settings) -> Timing:
     figures, count = rccl_tuning(comm), rccl_channels(comm)
-    picked = (rccl_choose(comm, figures, count, "AllReduce", size) for size in SIZES)
-    by_files = (
-        comm.rules.number == "2.27.7"
-        and (comm.ranks, comm.nodes) == (8, 1)
-        and comm.options.get("mscclEnabled", 0) != 0
-        and settings.integer("RCCL_MSCCL_ENABLE", 1) != 0
-    )
+    picked = [rccl_choose(comm, figures, count, "AllReduce", size) for size in SIZES]
     return Timing(
-        choices=tuple(choice for choice in picked if choice is not None),
+        choices=tuple(
+            msgspec.structs.replace(choice, instead=msccl.by_files(comm, settings, choice.bytes))
+            for choice in picked
+            if choice is not None
+        ),
         tuning=figures,
         coll_channels=count,
-        assumptions=(*_unbuilt(comm), *((MSCCL,) if by_files else ())),
+        assumptions=(*_unbuilt(comm), *msccl.remarks(comm, settings)),
     )
 
 

@@ -13,6 +13,8 @@ from ...toml import tomllib
 from ..prediction import SearchGraph
 from ..versions import VersionEntry, load_table
 
+FileRange = tuple[int, int, str]
+"""Sizes that a file of MSCCL is for: first and last byte, protocol."""
 FILE = Path(__file__).with_name("rccl.toml")
 
 
@@ -33,6 +35,12 @@ class RcclRules(VersionEntry, frozen=True, kw_only=True, forbid_unknown_fields=T
     doubled: tuple[str, ...]
     units_count: tuple[int, ...]
     overrides: bool
+    msccl_in_place: tuple[FileRange, ...]
+    msccl_out_of_place: tuple[FileRange, ...]
+    mscclpp_built: bool
+    mscclpp_bytes: int
+    mscclpp_gpus: tuple[str, ...]
+    mscclpp_when: str
 
 
 class RcclTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

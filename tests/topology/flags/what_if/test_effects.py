@@ -22,7 +22,7 @@ from gputop.topology.flags.what_if.in_words import (
 from gputop.topology.flags.what_if.nothing import because
 from gputop.topology.flags.what_if.study import Study
 from gputop.topology.flags.what_if.whatif import compare
-from gputop.topology.nccl.decide.summary import duration, message_size
+from gputop.topology.nccl.decide.summary import duration
 from gputop.topology.nccl.prediction import (
     AlgorithmChoice,
     DomainView,
@@ -32,6 +32,7 @@ from gputop.topology.nccl.prediction import (
     Prediction,
     SearchGraph,
 )
+from gputop.topology.nccl.wording import message_size
 from gputop.topology.recorded.feeds import DemoFeed
 
 
@@ -202,7 +203,7 @@ def test_the_line_to_copy_is_safe_in_a_shell() -> None:
         ("pcie-l40s-8", "NCCL_IB_TIMEOUT", "22", "does not model it"),
         ("pcie-l40s-8", "TORCH_NCCL_BLOCKING_WAIT", "1", "does not enter into the decisions"),
         ("pcie-l40s-8", "NCCL_MAX_CTAS", "32", "channels found are within it"),
-        ("mi300x-8", "NCCL_MAX_CTAS", "4", "the choices of RCCL 2.22.3 are not followed"),
+        ("mi300x-8", "NCCL_MAX_CTAS", "4", "of RCCL 2.22.3 are not followed"),
         ("mi300x-8", "NCCL_P2P_LEVEL", "NVL", "XGMI"),
     ],
 )
@@ -221,7 +222,6 @@ def test_the_reason_for_no_effect_fits_the_node(demo: str, name: str, value: str
     ("demo", "name", "value", "known"),
     [
         ("mi300x-8", "NCCL_MIN_NCHANNELS", "32", False),
-        ("mi300x-8", "NCCL_ALGO", "Tree", False),
         ("mi300x-8", "NCCL_BUFFSIZE", "8388608", True),
         ("hgx-h100-8", "NCCL_DEBUG", "INFO", False),
         ("hgx-h100-8", "TORCH_NCCL_BLOCKING_WAIT", "1", False),

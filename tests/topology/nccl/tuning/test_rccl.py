@@ -126,20 +126,6 @@ def test_gpus_that_no_build_is_for_are_said(library: str, said: bool) -> None:
     assert any("no kernels for gfx950" in text for text in timing.assumptions) == said
 
 
-@pytest.mark.parametrize(
-    ("library", "env", "said"),
-    [
-        ("rccl-2.27.7", {}, True),
-        ("rccl-2.27.7", {"RCCL_MSCCL_ENABLE": "0"}, False),
-        ("rccl-2.28.3", {}, False),
-    ],
-)
-def test_that_msccl_runs_small_sizes_is_said(library: str, env: dict[str, str], said: bool) -> None:
-    timing = timed("demo_mi355x-8", library, env)
-    assert len(timing.choices) == 6
-    assert any("MSCCL" in text for text in timing.assumptions) == said
-
-
 def test_one_gpu_has_nothing_to_choose() -> None:
     """One MI300X alone has 128 channels under 2.21.5, as its own code says of such a file."""
     node = demo_node("mi300x-8").snapshot
