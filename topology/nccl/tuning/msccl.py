@@ -2,7 +2,8 @@
 
 Sources: misc/msccl/msccl_lifecycle.cc, init.cc:ncclCommInitRankFunc, tools/msccl-algorithms and
 CMakeLists.txt of ROCm/rccl; its CHANGELOG and pull requests 1614, 1639 and 1879, and pull request
-4340 of ROCm/rocm-systems, for what a default build has.
+4340 of ROCm/rocm-systems, for what a default build has; of that, misc/msccl/msccl_lifecycle.cc
+at f70f5378 for what MSCCL++ takes after 2.21.5.
 """
 
 from __future__ import annotations
@@ -90,7 +91,8 @@ def _plus_plus(comm: RcclInput, settings: Settings) -> tuple[str, ...]:
     return (
         f"MSCCL++ comes first where RCCL {rules.number} was built with it{default} and each "
         f"GPU has a process of its own: {rules.mscclpp_when} it runs all-reduce and all-gather of "
-        f"up to {most} (RCCL_MSCCLPP_THRESHOLD) in multiples of 32 bytes, the all-reduce if it is "
-        "a sum of fp16, bf16, fp32, int32 or uint32: RCCL_MSCCLPP_ENABLE=0 switches that off "
+        f"up to {most} (RCCL_MSCCLPP_THRESHOLD) in multiples of 32 bytes, none of managed memory, "
+        "the all-reduce if it is a sum of fp16, bf16, fp32, int32 or uint32: "
+        "RCCL_MSCCLPP_ENABLE=0 switches that off "
         f"({ENQUEUE})",
     )
