@@ -144,9 +144,14 @@ class View(Screen[None], KeptLines):
         return ()
 
     @property
+    def is_whole(self) -> bool:
+        """Whether its parts are there: they come after it, and at the end they go before it."""
+        return self.is_mounted and bool(self.children)
+
+    @property
     def on_screen(self) -> bool:
         """Whether this screen can be seen, if only below a panel."""
-        return self.is_mounted and self in self.app.screen_stack
+        return self.is_whole and self in self.app.screen_stack
 
     def redraw(self) -> None:
         """Draw the report again, for example because the selection or the width changed."""
@@ -202,7 +207,7 @@ class View(Screen[None], KeptLines):
 
     def draw_bars(self) -> None:
         """Update the lines above and below the body."""
-        if not self.is_mounted:
+        if not self.is_whole:
             return
         report = self.report
         snapshot = None if report is None else report.snapshot
