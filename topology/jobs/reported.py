@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
+from ..model.units import seconds
 from .flight.comparing import RecordedGroup, own_frame, ranks_text
 from .ras.answer import RUNNING
 from .ras.comparing import RasStanding
@@ -65,7 +66,7 @@ def _told(ras: Iterable[RasStanding]) -> Iterator[str]:
             text = f" of {size}: {same} launched {what} {top}"
         still = "; none launched anything between two answers" if each.still else ""
         if each.still and (each.quiet_seconds or 0.0) >= TOLD_SECONDS:
-            still = f"; none launched anything for {each.quiet_seconds:.0f} s"
+            still = f"; none launched anything for {seconds(each.quiet_seconds)}"
         yield text + still
 
 
