@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
+from gputop.pages.log.answer import answer_lines
 from gputop.pages.log.lines import (
     MOST_ROWS,
     choice_lines,
@@ -51,8 +52,8 @@ class LogSection(NamedTuple):
 
 
 def plain_text(read: ReadLog, width: int) -> str:
-    """Print the whole log as plain text: what it is, the findings, then the other sections."""
-    out: list[str] = []
+    """Print the whole log as plain text: the answer, what it is, all findings, then the rest."""
+    out = [f"  {text_of(line).rstrip()}" for line in answer_lines(read, width)]
     head = LogSection("Log", _head_lines(read, width))
     for section in (head, LogSection("Findings", _findings(read, width)), *sections(read, width)):
         out += [*([""] if out else []), section.title]

@@ -26,8 +26,8 @@ REPORTED = "reported-by-framework"
 SILENT = ", and this log does not say why"
 UNCERTAIN = "; no line that is known here names the cause"
 ECHOES = (
-    REPORTED, "peer-gone", "proxy-echo", "watchdog-timeout", "nvshmem-failed", "store-gone",
-    "system-error-unsaid", "cuda-other", "engine-failed", "task-gone",
+    REPORTED, "peer-gone", "proxy-echo", "watchdog-timeout", "taken-down", "nvshmem-failed",
+    "system-error-unsaid", "store-gone", "cuda-other", "engine-failed", "task-gone",
     "invalid-usage-unsaid", "remote-error-unsaid",
 )  # fmt: skip
 """Rows that say that something failed, but not what."""

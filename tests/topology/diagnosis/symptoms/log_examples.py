@@ -58,6 +58,10 @@ LIBRARY = {
 
 EXAMPLES: dict[str, list[str]] = {
     **{ident: [N + line] for ident, line in LIBRARY.items()},
+    "taken-down": [
+        "[rank4]:[E602 ProcessGroupNCCL.cpp:698] [Rank 4] To avoid data inconsistency, we are "
+        "taking the entire process down."
+    ],
     "nvlink-unequal": [
         N + "NCCL INFO ncclCommInitRank comm 0xa rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 60 "
         "commId 0xc - Init START",

@@ -6,6 +6,7 @@ import pytest
 
 from gputop.topology.diagnosis.symptoms.explain import (
     explain,
+    known_signs,
     table,
     unexplained,
     without_echoes,
@@ -133,3 +134,13 @@ def test_a_narrow_end_is_reported_in_the_words_of_its_log_and_a_start_by_where_i
     ]
     assert "on one host P2P" in stuck.cause
     assert any("NCCL_P2P_DISABLE=1" in fix.text for fix in stuck.fix)
+
+
+def test_the_end_of_a_process_is_an_echo_of_the_timeout_before_it() -> None:
+    late = "[rank1]:[E ProcessGroupNCCL.cpp:616] [Rank 1] Watchdog caught collective operation "
+    late += "timeout: WorkNCCL(SeqNum=3, OpType=ALLREDUCE)"
+    end = "[rank1]:[E602 ProcessGroupNCCL.cpp:698] [Rank 1] To avoid data inconsistency, we are "
+    end += "taking the entire process down."
+    for lines, found in (((late, end), "watchdog-timeout"), ((end,), "taken-down")):
+        log = read_log((f"{line}\n".encode() for line in lines), signs=known_signs())
+        assert [finding.id for finding in explain(log)] == [found]
