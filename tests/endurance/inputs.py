@@ -44,6 +44,7 @@ _READERS: tuple[tuple[str, ...], ...] = (
     ("snapshot", "--redact"),
 )
 _LOG_READERS = (("log",), ("log", "--json"))
+_RANK_READERS = (*_LOG_READERS, ("jobs", "--from"), ("jobs", "--json", "--from"))
 _FOLDERS = ("folder", "dumps", "fleet", "pairs")
 """Formats whose input is the folder itself."""
 _FLEET_READERS = (
@@ -147,6 +148,8 @@ def _command(
         case "log" | "log-gz":
             node = rolls.choice((("--demo", "hgx-h100-8"), ("--demo", "mi250x-8"), (), ()))
             return (*rolls.choice(_LOG_READERS), PLACE, *node)
+        case "ras-text" | "ras-json" | "torchfrtrace" | "watchdog" if rolls.random() < 0.9:
+            return (*rolls.choice(_RANK_READERS), PLACE)
         case "dumps":
             return rolls.choice(
                 (*((*words, PLACE) for words in _LOG_READERS), ("jobs", "--from", PLACE))

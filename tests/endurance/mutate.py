@@ -135,6 +135,10 @@ def _read_one(form: str, folder: Path) -> None:
     command = {
         "log": ("log", PLACE),
         "log-gz": ("log", PLACE),
+        "ras-text": ("log", PLACE),
+        "ras-json": ("jobs", "--from", PLACE),
+        "torchfrtrace": ("log", PLACE),
+        "watchdog": ("log", PLACE),
         "dumps": ("log", PLACE),
         "fleet": ("fleet", PLACE),
         "pairs": ("fleet", "plan", PLACE),

@@ -24,6 +24,23 @@ pcie-width = "known since the move"
 [thresholds.bar1-small]
 minimum_share = 0.5
 """
+ANALYSIS = """\
+I1118 18:24:39.1 1234 builder.py:300]   Not all ranks joining collective, sequence number: 31117
+internal record id: 4
+group info: 0:default_pg
+collective: nccl:all_reduce
+missing ranks: {3, 4}
+input sizes: [[3, 4]]
+expected ranks: {0, 1, 2, 3, 4}
+collective state: scheduled
+collective stack trace:
+ all_reduce at /srv/torch/distributed/distributed_c10d.py:2696
+Collective sequence number: 12 has errors
+group info: 1:mesh_tp
+collective: nccl:_all_gather_base
+error msg: Culprit rank 1; Error type: COLLECTIVE_TYPE_MISMATCH, Expected collective type: 'a'
+"""
+"""What torchfrtrace prints."""
 _MOMENT = "1700000000.5"
 _DEMOS = ("dgx-1v", "hgx-h100-8", "mi250x-8", "pcie-l40s-8", "sick-h100-8", "sick-mi300x-8")
 
@@ -139,6 +156,28 @@ def _dumps() -> Iterator[Original]:
     yield Original("flight", {path.name: path.read_bytes() for path in paths})
 
 
+def _ras_texts() -> Iterator[Original]:
+    """Answers of `ncclras`, one below a log too, as people paste it."""
+    texts = [path for path in (RECORDINGS / "ras").rglob("*.txt") if ".json" not in path.name]
+    for path in sorted(texts):
+        yield _file(path)
+    log = (RECORDINGS / "real-faults" / "one_behind.txt").read_bytes()
+    behind = (RECORDINGS / "ras" / "behind.txt").read_bytes()
+    yield Original("a log and two answers", {"both.txt": log + behind + behind})
+
+
+def _ras_documents() -> Iterator[Original]:
+    """The same as JSON: one answer, and two of one job."""
+    yield from _recorded("ras/*.json", "ras/*.json.txt")()
+    data = [(RECORDINGS / "ras" / f"{name}.json").read_bytes() for name in ("healthy", "behind")]
+    yield Original("two answers", {"both.txt": b"\n".join(data)})
+
+
+def _analyses() -> Iterator[Original]:
+    """What PyTorch's analysis of dumps prints."""
+    yield Original("torchfrtrace", {"analysis.txt": ANALYSIS.encode()})
+
+
 def _fleets() -> Iterator[Original]:
     """Checks of some nodes, one of them sick, and what other programs wrote beside them."""
     made = [node(f"g{number}") for number in range(1, 7)]
@@ -186,6 +225,10 @@ _FINDERS: dict[str, Callable[[], Iterator[Original]]] = {
     "folder": _folders,
     "log": _unpacked_logs,
     "log-gz": _recorded("*-logs/*.log.gz", "nccl-probe/*.log.gz"),
+    "ras-text": _ras_texts,
+    "ras-json": _ras_documents,
+    "torchfrtrace": _analyses,
+    "watchdog": _recorded("real-faults/*sleep*.txt", "real-faults/*o[nr]*_[rb]*.txt"),
     "dumps": _dumps,
     "fleet": _fleets,
     "pairs": _pair_results,

@@ -21,7 +21,16 @@ def test_a_share_of_the_mutated_inputs_keeps_the_contract(tmp_path: Path) -> Non
 
     No limit of time: a busy machine is slow.
     """
-    share = ("--count", "21", "--seed", "2", "--processes", "1", "--cpu-seconds", "100")
+    share = (
+        "--count",
+        str(len(formats())),
+        "--seed",
+        "2",
+        "--processes",
+        "1",
+        "--cpu-seconds",
+        "100",
+    )
     done = subprocess.run(
         [sys.executable, "-m", "tests.endurance", "mutate", *share, "--failures", str(tmp_path)],
         cwd=ROOT,

@@ -89,7 +89,7 @@ def rank_told(rank: RasRank, each: RasStanding, heard: Heard) -> Told | None:
         return "has aborted its communicator", RAS, CAUSE
     # While counts grow, ranks may be a few apart; one that launches elsewhere may still come.
     busy = any(other.still is False and rank.who in other.processes for other in heard.ras)
-    if each.still and not busy and rank in each.behind and each.function is not None:
+    if each.still and not busy and rank in each.slow and each.function is not None:
         count = dict(rank.counts)[each.function]
         what = spoken(each.function)
         last = f"its last {what} was {count}" if count else f"it launched no {what}"

@@ -24,7 +24,7 @@ from .heard import (
     numbered,
     rank_told,
 )
-from .ras.answer import MissingRank, RasRank
+from .ras.answer import MissingRank, Process, RasRank
 from .standing import ASLEEP_SECONDS, PROC, RAS, RECORDER, ZOMBIE, RankStanding
 from .words import spoken
 
@@ -177,18 +177,21 @@ def _place(pid: int, rank: int | None, heard: Heard) -> tuple[str | None, str | 
     return None, None
 
 
-def _place_of(named: MissingRank | RasRank, heard: Heard) -> str | None:
-    """The last collective of a rank that RAS names, in the first communicator that counts it."""
+def _places(heard: Heard) -> dict[Process, tuple[str, int]]:
+    """Each process's last collective and its count, in the first communicator that counts it."""
+    found: dict[Process, tuple[str, int]] = {}
     for each in heard.ras:
-        for known in each.communicator.ranks if named.who is not None else ():
-            if each.function is not None and known.who == named.who:
-                return f"{spoken(each.function)} {dict(known.counts).get(each.function, 0)}"
-    return None
+        for known in each.communicator.ranks if each.function is not None else ():
+            if known.who is not None and known.who not in found:
+                count = dict(known.counts).get(each.function or "", 0)
+                found[known.who] = each.function or "", count
+    return found
 
 
 def _others(own: Sequence[RankStanding], machine: Machine, heard: Heard) -> Iterable[RankStanding]:
     """Ranks that have no process on the GPUs here: ended ones, and those of other hosts."""
     seen: set[object] = {rank.who for rank in own}
+    places = _places(heard)
     here = {rank.rank for rank in own}
     # Only in the communicator of all ranks are its numbers those of the job.
     each = heard.ras[0] if heard.ras else None
@@ -217,6 +220,7 @@ def _others(own: Sequence[RankStanding], machine: Machine, heard: Heard) -> Iter
         if (heard.saved or lost.outside) and lost.host is not None:
             name = f"{name} of {lost.host}" if name else lost.host
         rank = lost.rank if lost.rank >= 0 else None
+        place = None if lost.who is None else places.get(lost.who)
         yield RankStanding(
             rank=rank,
             pid=lost.here,
@@ -227,6 +231,6 @@ def _others(own: Sequence[RankStanding], machine: Machine, heard: Heard) -> Iter
             origin=None if told is None else told[1],
             weak=told is not None and told[2] != CAUSE,
             follows=told is not None and told[2] == FOLLOWS,
-            place=_place_of(lost, heard),
+            place=None if place is None else f"{spoken(place[0])} {place[1]}",
             place_origin=RAS if isinstance(lost, RasRank) else None,
         )

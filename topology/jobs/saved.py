@@ -15,7 +15,7 @@ import msgspec
 from ..model.machine import Machine
 from ..recorded.check_file import CheckFileError, unpacked
 from ..recorded.formats.ncclras import TOOL
-from ..recorded.kept import KeptText
+from ..recorded.kept import FAR, KEPT_BYTES, KeptText
 from ..recorded.pasted import PastedSection, read_pasted, text_formats
 from ..recorded.plain_file import read_plain
 from .concluding import MOST_STEPS, rank_facts, steps_of
@@ -37,6 +37,11 @@ MOST_BYTES = 16 * 2**20
 MOST_FILES = 4096
 MOST_ANSWERS = 256
 
+LARGE = f"an answer of RAS in more than {MOST_BYTES >> 20} MiB of JSON, which is not read"
+CUT = f"{FAR}, and {MOST_BYTES >> 20} MiB of JSON by `gputop jobs --from FILE`"
+"""Why JSON in a long text ends too early, and what reads more of it."""
+
+_JSON = re.compile(rb'\s{0,64}\{\s{0,64}"nccl_version"')
 _VERSION = re.compile(r"(?:NCCL|RCCL) version \S+ compiled with ")
 _PARTS = (_VERSION, re.compile(r"Communicators\.\.\. \("), re.compile(r"Group +Comms +Nodes"))
 """Lines that one answer has once."""
@@ -75,7 +80,9 @@ def in_sections(name: str, sections: Iterable[PastedSection]) -> SavedRas:
                     if len(found) < MOST_ANSWERS:
                         found.append(SavedAnswer(told, where, first, lines))
             except RasError as error:
-                refused.append((where, f"no answer of RAS that can be read: {error}"))
+                why = f"no answer of RAS that can be read: {error}"
+                size = sum(map(len, lines)) + len(lines)
+                refused.append((where, f"{why}; {CUT}" if size > KEPT_BYTES // 2 else why))
     return SavedRas(tuple(found), tuple(refused))
 
 
@@ -130,16 +137,26 @@ def _file(path: str) -> tuple[SavedRas, bool]:
         data = unpacked(read_plain(Path(path), MOST_BYTES), MOST_BYTES) if path else b""
     except (OSError, ValueError, CheckFileError):
         return SavedRas(), True
+    name = Path(path).name
+    if len(data) > KEPT_BYTES and _JSON.match(data):
+        return _document(name, data), False
     forms = text_formats()
     kept = KeptText(forms)
     kept.offer_all(data)
-    name = Path(path).name
     pasted = read_pasted(kept.data, name, kept.number) if data.strip() else None
     if pasted is None:
         return SavedRas(), True
     found = in_sections(name, pasted.sections)
     alone = all(section.tool == TOOL for section in pasted.sections)
     return found, not (found.answers or found.refused) or not alone
+
+
+def _document(name: str, data: bytes) -> SavedRas:
+    """The answers in a file of JSON alone that is longer than what is looked through of a text."""
+    if len(data) > MOST_BYTES:
+        return SavedRas(refused=((name, LARGE),))
+    lines = tuple(data.decode("utf-8", "replace").split("\n"))
+    return in_sections(name, (PastedSection(TOOL, 1, lines),))
 
 
 def told(saved: SavedRas) -> tuple[JobStanding, ...]:

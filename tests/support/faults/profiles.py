@@ -102,6 +102,15 @@ def _named(name: str, answers: Raw) -> Raw:
     return answers
 
 
+def _one_gone() -> Raw:
+    """Eight GPUs of which the driver lists seven."""
+    answers = _demo("hgx-h100-8", 8)
+    answers["nvml"]["devices"] = answers["nvml"]["devices"][:7]
+    for device in answers["nvml"]["devices"]:
+        device["pairs"] = [pair for pair in device["pairs"] if pair["peer"] < 7]
+    return answers
+
+
 def _guest(answers: Raw) -> Raw:
     """The same in a virtual machine that hides its PCI tree."""
     for device in answers["nvml"]["devices"]:
@@ -165,6 +174,7 @@ def _many(gpus: int) -> Raw:
 
 PROFILES: dict[str, Callable[[], Raw]] = {
     "h100-8": lambda: _demo("hgx-h100-8", 8),
+    "h100-8-one-gone": _one_gone,
     "h100-1": lambda: _demo("hgx-h100-8", 1),
     "h200-2": lambda: _named("NVIDIA H200", _demo("hgx-h100-8", 2)),
     "a100-8": lambda: _demo("hgx-a100-8", 8),

@@ -49,6 +49,14 @@ def test_a_machine_without_a_fault_is_healthy(profile: str) -> None:
     assert diagnosed(profile, bare=True).verdict == HEALTHY
 
 
+def test_a_board_that_lacks_a_gpu_is_not_healthy_where_no_pci_bus_shows_it() -> None:
+    assert found(diagnosed("h100-8-one-gone"))["gpu-without-driver"]
+    hidden = diagnosed("h100-8-one-gone", bare=True)
+    assert hidden.verdict == "cannot tell"
+    (finding,) = [one for one in hidden.findings if one.id == "board-incomplete"]
+    assert "text" not in finding.consequence
+
+
 def share(kind: str, one_in: int) -> list[Cell]:
     """Some cells of a kind, the same ones each time."""
     return [cell for cell in NVML.cells(kind) if crc32(repr(cell).encode()) % one_in == 0]

@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from gputop.topology.jobs.saved import named, told
+from gputop.topology.jobs.saved import CUT, LARGE, MOST_BYTES, in_sections, named, told
 from gputop.topology.jobs.standing import FAULTY, HANGS, RUNS, UNTOLD, WAITS, JobStanding
+from gputop.topology.recorded.formats.ncclras import TOOL
+from gputop.topology.recorded.kept import KEPT_BYTES
+from gputop.topology.recorded.pasted import PastedSection
 from tests.support.places import RECORDINGS
 from tests.topology.jobs.ras.service import document, missing, rank
 from tests.topology.jobs.ras.test_text import BEHIND, HEALTHY, STATES
@@ -142,3 +145,27 @@ def test_other_files_are_none(tmp_path: Path) -> None:
         path.write_bytes(text)
         assert named([str(path)])[1] == (str(path),)
     assert named(["/nowhere/at/all"])[1] == ("/nowhere/at/all",)
+
+
+def test_json_of_a_job_with_many_ranks_is_read_to_its_end(tmp_path: Path) -> None:
+    """Of other texts 4 MiB are looked through; this answer is longer."""
+    ranks = [rank(number, number + 1, 60 + (number != 7)) for number in range(25_000)]
+    data = document(ranks)
+    assert len(data) > KEPT_BYTES
+    (job,) = jobs_of(tmp_path, data)
+    assert "25000 ranks, rank 7 launched all-reduce 60, 24999 others 61" in job.sentence
+
+
+def test_json_that_is_too_long_to_be_read_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "ras.json"
+    path.write_bytes(document([rank(0, 1, 7)]).rstrip() + b" " * MOST_BYTES)
+    saved, others = named([str(path)])
+    assert (saved.answers, others) == ((), ())
+    assert saved.refused == (("ras.json", LARGE),)
+
+
+def test_json_that_was_cut_by_the_reader_is_not_called_broken_alone(tmp_path: Path) -> None:
+    data = document([rank(number, number + 1, 7) for number in range(25_000)])
+    lines = tuple(data[:KEPT_BYTES].decode().split("\n"))
+    (refused,) = in_sections("job.log", (PastedSection(TOOL, 1, lines),)).refused
+    assert refused[1].endswith(f"; {CUT}")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from itertools import chain, pairwise
 
 import msgspec
 
@@ -12,7 +13,7 @@ from .client import RasReply
 from .places import RasPlace
 
 
-class RasStanding(msgspec.Struct, frozen=True, kw_only=True):
+class RasStanding(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """One communicator and how far its ranks are."""
 
     communicator: RasCommunicator
@@ -62,19 +63,24 @@ class RasStanding(msgspec.Struct, frozen=True, kw_only=True):
         named = any(rank.counts for rank in self.communicator.ranks)
         return named or bool(self.communicator.agreed)
 
-    @property
+    @cached_property
+    def slow(self) -> frozenset[RasRank]:
+        """Those behind: a large job has too many to look through all of them for each."""
+        return frozenset(self.behind)
+
+    @cached_property
     def late(self) -> frozenset[int]:
         """The processes here of ranks that are behind or of which there is no data."""
         named = [rank.here for rank in self.behind]
         named += [lost.here for lost in self.communicator.missing]
         return frozenset(pid for pid in named if pid is not None)
 
-    @property
+    @cached_property
     def pids(self) -> frozenset[int]:
         """The processes here of all its ranks that are known."""
         return frozenset(pid for each in self.communicator.named if (pid := each.here) is not None)
 
-    @property
+    @cached_property
     def processes(self) -> frozenset[Process]:
         """The processes of all its ranks that are known, on whatever machine."""
         return frozenset(who for each in self.communicator.named if (who := each.who) is not None)
@@ -120,10 +126,10 @@ def earlier_of(
 
 def standing(now: RasCommunicator, before: RasCommunicator | None = None) -> RasStanding:
     """How far the ranks of one communicator are; `before`: the same a while ago."""
-    function = _function(now)
-    names = _names(now)
+    extremes = _extremes(now)
+    function = _function(extremes)
     still = None if before is None else _still(now, before)
-    launched = tuple((name, top) for name in names if (top := _top(now, name)[0]))
+    launched = tuple((name, top) for name, (top, _) in extremes.items() if top)
     if function is None:
         told = len(now.ranks) or sum(ranks for _, ranks, _ in now.agreed[:1])
         return RasStanding(
@@ -135,7 +141,7 @@ def standing(now: RasCommunicator, before: RasCommunicator | None = None) -> Ras
         return RasStanding(
             communicator=now, still=still, launched=launched, ahead=counting, crossed=crossed
         )
-    top, least, _ = _top(now, function)
+    top, least = extremes[function]
     blocked = least + 1 if least < top else top
     ahead = tuple(rank for rank in now.ranks if dict(rank.counts).get(function, -1) >= blocked)
     behind = tuple(rank for rank in now.ranks if dict(rank.counts).get(function, top) < blocked)
@@ -156,7 +162,7 @@ def standing(now: RasCommunicator, before: RasCommunicator | None = None) -> Ras
         ),
         behind=behind,
         behind_count=len(behind) + sum(count for count, each in agreed if each < blocked),
-        before=None if before is None else _top(before, function)[0],
+        before=None if before is None else _extremes(before).get(function, (0, 0))[0],
     )
 
 
@@ -203,10 +209,9 @@ def _counts(communicator: RasCommunicator) -> dict[object, object]:
     return named | {"agreed": frozenset(communicator.agreed)}
 
 
-def _function(now: RasCommunicator) -> str | None:
-    tops = {name: _top(now, name) for name in _names(now)}
-    spread = [name for name, top in tops.items() if top[0] > top[1]]
-    used = [name for name, top in tops.items() if top[0] > 0]
+def _function(extremes: Mapping[str, tuple[int, int]]) -> str | None:
+    spread = [name for name, (top, least) in extremes.items() if top > least]
+    used = [name for name, (top, _) in extremes.items() if top > 0]
     return spread[0] if spread else used[0] if len(used) == 1 else None
 
 
@@ -215,10 +220,12 @@ def _names(now: RasCommunicator) -> dict[str, None]:
     return dict.fromkeys([*named, *(name for name, _, _ in now.agreed)])
 
 
-def _top(communicator: RasCommunicator, function: str) -> tuple[int, int, int]:
-    """Largest and smallest count of a collective, and how many unnamed ranks have the largest."""
-    named = [dict(rank.counts).get(function) for rank in communicator.ranks]
-    unnamed = [(count, ranks) for name, ranks, count in communicator.agreed if name == function]
-    every = [count for count in named if count is not None] + [count for count, _ in unnamed]
-    top = max(every, default=0)
-    return top, min(every, default=0), sum(ranks for count, ranks in unnamed if count == top)
+def _extremes(communicator: RasCommunicator) -> dict[str, tuple[int, int]]:
+    """Largest and smallest count of every collective, in one pass: there may be many of both."""
+    found: dict[str, tuple[int, int]] = {}
+    named = (each for rank in communicator.ranks for each in rank.counts)
+    unnamed = ((name, count) for name, _, count in communicator.agreed)
+    for name, count in chain(named, unnamed):
+        top, least = found.get(name, (count, count))
+        found[name] = max(top, count), min(least, count)
+    return found

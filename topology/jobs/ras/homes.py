@@ -8,6 +8,7 @@ says anything about a process here.
 from __future__ import annotations
 
 import ipaddress
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
@@ -60,15 +61,21 @@ def settled(told: RasAnswer, here: Sequence[Local], own: Callable[[str], bool] =
     `own`: whether an address is one of this machine.
     """
     hosts: dict[str | None, bool] = {None: True}
+    sisters: dict[int | None, list[Local]] = defaultdict(list)
+    for one in here:
+        sisters[one.own].append(one)
+    # Of a process without a GPU, such as one that ended, the namespace is that of its sisters.
+    inside = any(len(one.inner) > 1 for one in here)
 
     def settle(each: Named, size: int | None) -> Named:
         if each.pid is None:
             return each
         if each.host not in hosts:
             hosts[each.host] = own(each.host or "")
-        if not hosts[each.host] and not _linked(each, size, here):
+        same = sisters.get(each.pid, [])
+        if not hosts[each.host] and not _linked(each, size, same):
             return msgspec.structs.replace(each, outside=True)
-        found = _pid(each.pid, each.rank, size, here)
+        found = _pid(each, size, same, inside)
         if found is None:
             return msgspec.structs.replace(each, outside=True, host=CONTAINER)
         return each if found == each.pid else msgspec.structs.replace(each, pid=found)
@@ -87,26 +94,24 @@ def settled(told: RasAnswer, here: Sequence[Local], own: Callable[[str], bool] =
     )
 
 
-def _linked(each: RasRank | MissingRank, size: int | None, here: Sequence[Local]) -> bool:
+def _linked(each: RasRank | MissingRank, size: int | None, same: Sequence[Local]) -> bool:
     """Whether a link-local address is ours, as a rank here with that PID and that number proves.
 
-    No bind proves it without the name of its interface.
+    No bind proves it without the name of its interface. `same`: processes here with its PID.
     """
     try:
         local = ipaddress.ip_address(each.host or "").is_link_local
     except ValueError:
         return False
-    same = [one for one in here if one.own == each.pid and one.rank == each.rank]
-    return local and len(same) == 1 and same[0].world == size
+    named = [one for one in same if one.rank == each.rank]
+    return local and len(named) == 1 and named[0].world == size
 
 
-def _pid(pid: int, rank: int, size: int | None, here: Sequence[Local]) -> int | None:
-    """Our PID of a process of this machine that calls itself `pid`; None where not known."""
-    found = [each for each in here if each.own == pid]
-    if len(found) > 1:
-        found = [each for each in found if each.rank == rank and each.world == size]
-    if len(found) == 1:
-        return found[0].pid
-    # Of a process without a GPU, such as one that ended, the namespace is that of its sisters.
-    inside = any(len(each.inner) > 1 for each in here)
-    return None if found or inside else pid
+def _pid(
+    each: RasRank | MissingRank, size: int | None, same: Sequence[Local], inside: bool
+) -> int | None:
+    """Our PID of a process of this machine by the one it has itself; None where not known."""
+    if len(same) > 1:
+        same = [one for one in same if one.rank == each.rank and one.world == size]
+        return same[0].pid if len(same) == 1 else None
+    return same[0].pid if same else None if inside else each.pid

@@ -38,7 +38,8 @@ class TorchProgress:
 
     def read(self, line: bytes, number: int) -> None:
         """Read one line, which holds one of MARKS."""
-        found = _RANK.findall(line)
+        full = len(self._last) >= MAX_RANKS and len(self._works) >= MAX_RANKS
+        found = [] if full else _RANK.findall(line)
         if not found:
             return
         group = plain(next((name for name, _ in found if name), b""), 20)

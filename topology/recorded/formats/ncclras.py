@@ -21,7 +21,7 @@ SIGN = re.compile(
 """The first line of an answer, or of the part of one that somebody quotes."""
 _GOES_ON = (
     r"CUDA runtime version|HIP runtime version|Job summary|=+[ \t]*$|Nodes +Processes|\(total\)",
-    r"per node|Processes +GPUs|per process|[\d \t]+$|The outlier nodes?:|Node \S{1,80} running pr",
+    r"per node|Processes +GPUs|per process|\d[\d \t]*$|The outlier nodes?:|Node \S{1,80} running",
     r"Communicators\.\.\.|Group +Comms|# +in group|\d[\d \t-]{8,80} [A-Z]{3,8} +[A-Z,]{2,26}$",
     r"No communicator data|(?:Errors|Warnings|INCOMPLETE|DEAD|TIMEOUT)[ \t]*$|Connection timed out",
     r"Missing communicator data|\d{1,8} job process|Process \d{1,10} on node|\[could not find inf",
@@ -58,6 +58,7 @@ FORMAT = Format(
         "considered dead",
         "Communicator ranks have",
         "nccl_version",
+        "nvml_dev",
     ),
     goes_on=re.compile(rf"[ \t]*(?:{'|'.join(_GOES_ON)})"),
     repeats=True,

@@ -10,7 +10,7 @@ from ....model.machine import Gpu
 from ....sources.collect import ONLY_PCI
 from ... import vendors
 from ...case import Case
-from ...finding import BROKEN, NOTICE, SLOW, Evidence, Finding, Fix
+from ...finding import BROKEN, CANNOT_TELL, NOTICE, SLOW, Evidence, Finding, Fix
 from ...pairs import Pair
 from ...rule import Rule
 
@@ -152,7 +152,10 @@ OUTSIDE = Rule(
 
 
 def _check_incomplete(case: Case) -> Iterable[Finding] | None:
-    """Only in a text of relations: where devices were listed, other rules know who is missing."""
+    """Only where no PCI device is listed: where they are, other rules know who is missing.
+
+    A text alone is never called healthy; a node would be, though one of its GPUs may be lost.
+    """
     said = case.machine.relations or case.machine.pairs
     if case.machine.pci or not said or any(gpu.partition for gpu in case.gpus):
         return None
@@ -165,7 +168,7 @@ def _check_incomplete(case: Case) -> Iterable[Finding] | None:
         return []
     return [
         INCOMPLETE.finding(
-            NOTICE,
+            CANNOT_TELL if case.on_node else NOTICE,
             f"{size} GPUs are joined by {case.words.link}, and boards of this kind have {board}",
             devices=[gpu.address for gpu in case.gpus],
             evidence=[
@@ -176,7 +179,8 @@ def _check_incomplete(case: Case) -> Iterable[Finding] | None:
                 )
             ],
             consequence=f"{board - size} of the board {'is' if board - size == 1 else 'are'} not "
-            "in this text: lost, or not given to this container or guest.",
+            f"{'here' if case.on_node else 'in this text'}: lost, or not given to this container "
+            "or guest.",
             fix=[
                 Fix(text="Count the GPUs on PCI.", command="lspci | grep -iE '3D|accelerator'"),
                 Fix(text="Look for what the driver reported.", command="dmesg", needs_root=True),
@@ -189,8 +193,8 @@ INCOMPLETE = Rule(
     id="board-incomplete",
     peers="D12",
     title="a number of connected GPUs that no known board has",
-    evidence="relations of all pairs of GPUs, in a text that lists no PCI devices",
-    disproof="as many GPUs in `lspci` as in this text",
+    evidence="relations of all pairs of GPUs, where no PCI devices are listed",
+    disproof="as many GPUs in `lspci` as here",
     sources=("NVIDIA HGX and DGX user guides: boards of 4, 8 and 16",),
     check=_check_incomplete,
     implied_by=("gpu-lost", "amd-few-gpus"),
