@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from gputop.pages.terminal import wrapped
 from gputop.terminal.clean import clean
@@ -18,6 +18,8 @@ MARKS = {HANGS: "✗", WAITS: "▼", FAULTY: "▼", RUNS: "✓"}
 HEADS = ("rank", "pid", "GPU", "busy", "state", "core", "memory", "last collective", "what is odd")
 NUMBERS = ("rank", "pid", "busy", "core", "memory")
 WIDEST = 160
+MOST_RANKS = 128
+"""Rows of a table; those that something is wrong with come before others."""
 NEXT = "Next steps, which gputop never takes itself"
 
 
@@ -67,7 +69,8 @@ def _job(job: JobStanding, snapshot: NodeSnapshot | None, width: int) -> Iterato
 
 
 def _table(job: JobStanding, snapshot: NodeSnapshot | None, width: int) -> list[str]:
-    rows = [_cells(rank, snapshot) for rank in job.ranks]
+    ranks = _most_telling(job.ranks)
+    rows = [_cells(rank, snapshot) for rank in ranks]
     shown = [at for at in range(len(HEADS)) if any(row[at] not in ("", UNKNOWN) for row in rows)]
     # The last column says again what the sentence says: it goes first where there is no room.
     while shown:
@@ -75,11 +78,21 @@ def _table(job: JobStanding, snapshot: NodeSnapshot | None, width: int) -> list[
         if sum(widths.values()) + 2 * len(shown) + 2 <= width:
             break
         shown.pop()
+    left = len(job.ranks) - len(ranks)
+    more = [f"  and {left} more rank{'s' * (left > 1)}; --json has all"] if left else []
     return [
         "  " + "  ".join(_cell(row[at], widths[at], HEADS[at]) for at in shown).rstrip()
         for row in (HEADS, *rows)
         if shown
-    ]
+    ] + more
+
+
+def _most_telling(ranks: Sequence[RankStanding]) -> Sequence[RankStanding]:
+    """The ranks that are shown, in their order."""
+    if len(ranks) <= MOST_RANKS:
+        return ranks
+    order = sorted(range(len(ranks)), key=lambda at: (ranks[at].trouble is None, at))
+    return [ranks[at] for at in sorted(order[:MOST_RANKS])]
 
 
 def _cell(text: str, width: int, head: str) -> str:

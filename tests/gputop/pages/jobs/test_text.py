@@ -29,3 +29,16 @@ def test_why_there_is_no_job_is_said_as_far_as_it_is_known() -> None:
         readings = replace(snapshot.readings, gpus=gpus)
         (line,) = lines(replace(snapshot, readings=readings), JobsAnswer(jobs=()), 80)
         assert said in line
+
+
+def test_of_thousands_of_ranks_those_that_something_is_wrong_with_are_shown() -> None:
+    (job,) = simulated(demo(DEMO), DEMO).jobs
+    fine = next(rank for rank in job.ranks if rank.trouble is None)
+    many = tuple(
+        replace(fine, rank=at, trouble="is stopped (T)" if at == 4321 else None)
+        for at in range(5000)
+    )
+    told = list(lines(None, JobsAnswer(jobs=(replace(job, ranks=many),)), 160))
+    assert "  and 4872 more ranks; --json has all" in told
+    rows = [line.split()[0] for line in told[2 : 2 + 129] if line.split()[0].isdecimal()]
+    assert rows == [*map(str, range(127)), "4321"]
