@@ -30,8 +30,14 @@ def of_json(data: bytes, rolls: Random) -> bytes:
     text = octets(json.dumps(document, ensure_ascii=rolls.random() < 0.5))
     for mark, made in raw.items():
         for written in (octets(f'"{mark}"'), json.dumps(mark).encode()):
-            text = text.replace(written, made)
+            text = _filled(text, written, made)
     return text
+
+
+def _filled(text: bytes, mark: bytes, made: bytes) -> bytes:
+    """Put a value in place of its mark, as often as fits where a list copied the mark; then 0."""
+    room = max(1, (MOST_BYTES - len(text)) // max(1, len(made)))
+    return text.replace(mark, made, room).replace(mark, b"0")
 
 
 def _changed(document: Any, rolls: Random, raw: dict[str, bytes]) -> Any:

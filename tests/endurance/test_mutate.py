@@ -10,10 +10,12 @@ import pytest
 
 from tests.support.places import ROOT
 
+from . import json_mutations
 from .inputs import mutated_input
 from .judging import Limits, breaches
 from .originals import formats, originals
 from .running import Ended, ended
+from .text_mutations import MOST_BYTES
 
 
 def test_a_share_of_the_mutated_inputs_keeps_the_contract(tmp_path: Path) -> None:
@@ -86,3 +88,9 @@ def test_each_breach_is_seen(
 def test_what_a_command_took_is_judged() -> None:
     answer = Ended(0, b"", b"", cpu_seconds=11, memory_bytes=600 * 10**6)
     assert breaches(["topo"], answer, Limits()) == ["11.0 s of CPU", "600 MB"]
+
+
+def test_a_value_that_a_list_copied_is_put_in_as_often_as_fits() -> None:
+    filled = json_mutations._filled(b"[" + b'"mark",' * 10_000 + b"1]", b'"mark"', b"0" * 100_000)
+    assert len(filled) < 2 * MOST_BYTES
+    assert b'"mark"' not in filled
