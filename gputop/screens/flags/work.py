@@ -47,7 +47,8 @@ def work_out(
             return FlagDetails(name=name, flag=_stranger(name), changes=what_if, answer=answer)
         rows = value_rows(flag, study, node)
         answer = in_one_line(rows) if rows else _unpredicted(flag, study)
-        text = tuple(_without_table(section) for section in account(flag, study))
+        parts = [_without_table(section) for section in account(flag, study)]
+        text = tuple(part for part in parts if not part.empty)
         return FlagDetails(name=name, flag=text, changes=what_if, rows=rows, answer=answer)
     except Stopped:
         return None
