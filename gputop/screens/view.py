@@ -146,7 +146,7 @@ class View(Screen[None], KeptLines):
     @property
     def is_whole(self) -> bool:
         """Whether its parts are there: they come after it, and at the end they go before it."""
-        return self.is_mounted and bool(self.children)
+        return self.is_mounted and bool(self.query("#top"))
 
     @property
     def on_screen(self) -> bool:
