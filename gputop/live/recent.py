@@ -125,6 +125,11 @@ class Recent:
         return [(self._times[at], ring[at]) for at in order if not isnan(ring[at])]
 
     @property
+    def watched_seconds(self) -> float:
+        """How far back the readings go; 0 without any."""
+        return self._times[self._next - 1] - self._oldest if self._times else 0.0
+
+    @property
     def _oldest(self) -> float:
         return self._times[self._next if len(self._times) == KEPT else 0]
 

@@ -246,7 +246,7 @@ class View(Screen[None], KeptLines):
 
     def _draw_keys(self) -> None:
         """Update the line of keys, where it may be another one."""
-        words, leading = self.gputop.words, self._leading()
+        words, leading = self.gputop.words, self.leading()
         if (known := (words, leading, self.app.size.width)) != self._keyed:
             self._keyed = known
             self.query_one("#keys", KeyBar).keys(
@@ -256,7 +256,7 @@ class View(Screen[None], KeptLines):
                 ]
             )
 
-    def _leading(self) -> tuple[str, ...]:
+    def leading(self) -> tuple[str, ...]:
         """The names in LINE that do something now."""
         if not self.SCROLLED or self.query_one(self.SCROLLED, Board).has_more:
             return self.LINE

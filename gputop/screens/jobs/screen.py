@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from textual.containers import Container
 from textual.message import Message
@@ -25,7 +25,12 @@ from gputop.screens.jobs.standing import (
     standing_lines,
     standing_of,
 )
-from gputop.screens.jobs.variables import VariableDetails, process_with_variables, work_out
+from gputop.screens.jobs.variables import (
+    JobRequest,
+    VariableDetails,
+    process_with_variables,
+    work_out,
+)
 from gputop.screens.jobs.why import why_job
 from gputop.screens.listed import ListedView
 from gputop.topology.jobs.grouping import jobs
@@ -51,20 +56,6 @@ ASK_AGAIN_SECONDS = 3.0
 LIMIT_KEPT = 64
 
 
-class JobRequest(NamedTuple):
-    """A request: explain the variables of one rank on the GPUs of its job."""
-
-    prediction: object
-    """The prediction of the node; another one means that the node is another."""
-    gpus: tuple[str, ...]
-    variables: tuple[tuple[str, str], ...]
-    pid: int
-
-    def same(self, other: JobRequest | None) -> bool:
-        """Whether the other one is about the same node, too."""
-        return other is not None and self.prediction is other.prediction and self[1:] == other[1:]
-
-
 class JobsScreen(ListedView):
     """The list beside the selected job or process."""
 
@@ -78,12 +69,12 @@ class JobsScreen(ListedView):
             "near: CPUs at the GPU's NUMA node; partly; ✗ far; ✗ shared: more ranks than CPUs",
         ),
         note("variables", "* acts here, ! without effect, ? unknown name"),
-        Key("r", "ask_jobs", help="ask the jobs again: /proc, RAS on this machine, dumps"),
+        Key("r", "ask_jobs", "ask again", "ask the jobs again: /proc, RAS on this machine, dumps"),
         note("y", "copy what is known of it"),
         note("p", "probe its GPUs"),
         *scroll_keys("scroll_details", 5, "scroll the panel", "more"),
     )
-    LINE = ("w", "y", "PgDn")
+    LINE = ("w", "r", "y", "PgDn")
     SCROLLED = DETAILS
 
     class Answered(Message):
@@ -120,6 +111,11 @@ class JobsScreen(ListedView):
         with Container(id="jobs"):
             yield JobList(id="job-list", classes="titled")
             yield Board(id="job", classes="titled")
+
+    def leading(self) -> tuple[str, ...]:
+        """Without the key that asks again where there is nobody to ask."""
+        live = self.report is not None and is_live(self.report.snapshot)
+        return tuple(name for name in super().leading() if live or name != "r")
 
     def on_screen_resume(self) -> None:
         """Ask the jobs whenever the screen is opened."""

@@ -12,6 +12,7 @@ from gputop.simulating.jobs import simulated
 from gputop.terminal.clean import clean
 from gputop.topology.jobs.asking import JobsAnswer, ask_live
 from gputop.topology.jobs.grouping import Job
+from gputop.topology.jobs.silence import STOPPED_SECONDS
 from gputop.topology.jobs.standing import BAD, FAULTY, HANGS, RUNS, WAITS, JobStanding
 from gputop.topology.model.page import SIMULATED
 from gputop.topology.model.snapshot import NodeSnapshot
@@ -48,10 +49,12 @@ def asking(
     """What asks the jobs of this machine, which takes up to some seconds: for a thread alone.
 
     `before`: what they said last, so that standing still since then is known; `recent`: what the
-    GPUs carried lately, which is read at once.
+    GPUs carried lately, which is read at once. Nothing is said of it before the readings go back
+    far enough to call a GPU silent: a rate needs two, so at first none has any.
     """
     memory = None if before is None else before.memory
-    return partial(ask_live, snapshot, ras=True, memory=memory, past=past_of(recent))
+    past = past_of(recent) if recent.watched_seconds >= STOPPED_SECONDS else None
+    return partial(ask_live, snapshot, ras=True, memory=memory, past=past)
 
 
 def described(snapshot: NodeSnapshot) -> frozenset[int]:

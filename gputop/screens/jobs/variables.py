@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -23,6 +23,20 @@ if TYPE_CHECKING:
 ORIGIN = "environment"
 VISIBLE = "_VISIBLE_DEVICES"
 """A rank often sees its own GPU alone, but NCCL decides by the GPUs of all ranks."""
+
+
+class JobRequest(NamedTuple):
+    """A request: explain the variables of one rank on the GPUs of its job."""
+
+    prediction: object
+    """The prediction of the node; another one means that the node is another."""
+    gpus: tuple[str, ...]
+    variables: tuple[tuple[str, str], ...]
+    pid: int
+
+    def same(self, other: JobRequest | None) -> bool:
+        """Whether the other one is about the same node, too."""
+        return other is not None and self.prediction is other.prediction and self[1:] == other[1:]
 
 
 class VariableDetails(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,9 +9,10 @@ from msgspec.structs import replace
 
 from gputop.app import GpuTop
 from gputop.live.findings import Shown
+from gputop.live.recent import Recent
 from gputop.screens.jobs.head import head_lines
 from gputop.screens.jobs.list import rows_of
-from gputop.screens.jobs.standing import headline, of_demo, signs_of
+from gputop.screens.jobs.standing import asking, headline, of_demo, signs_of
 from gputop.topology.jobs.asking import JobsAnswer
 from gputop.topology.jobs.grouping import jobs
 from gputop.topology.jobs.silence import LINKS
@@ -37,11 +38,9 @@ async def test_jobs_of_this_machine_are_asked_on_opening_and_on_a_key_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     count: list[int] = []
-    pasts: list[Any] = []
 
     def asked(snapshot: NodeSnapshot, **rest: object) -> JobsAnswer:
         count.append(len(snapshot.readings.processes))
-        pasts.append(rest["past"])
         return JobsAnswer(jobs=())
 
     monkeypatch.setattr("gputop.screens.jobs.standing.ask_live", asked)
@@ -50,10 +49,35 @@ async def test_jobs_of_this_machine_are_asked_on_opening_and_on_a_key_alone(
         await pilot.app.workers.wait_for_complete()
         await give(pilot, decided(replace(snapshot_with(), source=("live",))))
         assert count == [6]
+        assert "r ask again" in text(pilot, "#keys")
         await press(pilot, "r")
         await pilot.app.workers.wait_for_complete()
         assert count == [6, 6]
-        assert len(pasts[-1][LINKS]) == 8, "what the app has read of the links goes along"
+
+
+def test_links_are_called_silent_or_unread_only_after_some_seconds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pasts: list[Any] = []
+
+    def asked(snapshot: NodeSnapshot, **rest: object) -> JobsAnswer:
+        pasts.append(rest["past"])
+        return JobsAnswer(jobs=())
+
+    monkeypatch.setattr("gputop.screens.jobs.standing.ask_live", asked)
+    recent = Recent()
+    for second in range(7):
+        live = replace(snapshot_with(), source=("live",), taken_at=1000.0 + second)
+        recent.add(live)
+        asking(live, None, recent)()
+    assert pasts[:5] == [None] * 5, "the first reading has no rate: nobody can say anything yet"
+    assert [len(past[LINKS]) for past in pasts[5:]] == [8, 8]
+
+
+async def test_a_recording_offers_no_key_that_asks() -> None:
+    async with GpuTop().run_test(size=(80, 24)) as pilot:
+        await open_jobs(pilot, snapshot_with())
+        assert "ask again" not in text(pilot, "#keys")
 
 
 def test_the_rank_that_all_wait_for_has_a_sign_else_its_gpu_gives_one() -> None:
