@@ -3,7 +3,6 @@
 import contextlib
 import gc
 import os
-import time
 from functools import partial
 from typing import BinaryIO
 
@@ -33,7 +32,7 @@ def _request(line: bytes) -> Request:
     return message
 
 
-def answer(line: bytes, stream: BinaryIO, started_seconds: float) -> int:
+def answer(line: bytes, stream: BinaryIO) -> int:
     """Run the request in `line` and write messages to `stream`; returns the exit code."""
     replies = Replies(stream)
     try:
@@ -45,12 +44,10 @@ def answer(line: bytes, stream: BinaryIO, started_seconds: float) -> int:
     except KeyError:
         replies.emit(Failure("bad-request", f"no probe of the name {plain(request.probe)!r}"))
         return 2
-    return replies.of(partial(probe.run, request), started_seconds)
+    return replies.of(partial(probe.run, request))
 
 
-def answer_in_children(
-    requests: int, stream: BinaryIO, started_seconds: float, with_torch: bool
-) -> int:
+def answer_in_children(requests: int, stream: BinaryIO, with_torch: bool) -> int:
     """Answer each request of the descriptor in a child; the exit code.
 
     `with_torch`: import it once before. A probe that finds no torch says why by itself.
@@ -61,9 +58,8 @@ def answer_in_children(
             import_torch()
     gc.freeze()  # a collection in a child would copy every page
 
-    def one(line: bytes, before: int) -> int:
+    def one(line: bytes) -> int:
         os.dup2(os.open(os.devnull, os.O_RDONLY), requests)
-        # Only the first request counts from the start of this process.
-        return answer(line, stream, time.monotonic() if before else started_seconds)
+        return answer(line, stream)
 
     return serve(requests, REQUEST_LIMIT_BYTES, one)

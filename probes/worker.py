@@ -10,7 +10,6 @@ import importlib
 import importlib.util
 import os
 import sys
-import time
 
 _PACKAGE = "gputop_probes"
 
@@ -46,14 +45,14 @@ def main(arguments: "list[str]") -> int:
     answering = importlib.import_module(_PACKAGE + ".answering")
     lifeline = importlib.import_module(_PACKAGE + ".runner.lifeline")
     lifeline.die_with_parent(os.getppid())
-    started, status = time.monotonic(), 0
+    status = 0
     with os.fdopen(reply_fd, "wb", buffering=0) as replies:
         if "--watched" not in arguments:
             line = sys.stdin.buffer.readline(answering.REQUEST_LIMIT_BYTES)
-            return int(answering.answer(line, replies, started))
+            return int(answering.answer(line, replies))
         if "--torch" in arguments or "--children" in arguments:
             torch = "--torch" in arguments
-            return int(answering.answer_in_children(sys.stdin.fileno(), replies, started, torch))
+            return int(answering.answer_in_children(sys.stdin.fileno(), replies, torch))
         if "--driver" in arguments:
             importlib.import_module(_PACKAGE + ".devices.opening").wake_driver()
         requests = lifeline.Requests(sys.stdin.buffer, answering.REQUEST_LIMIT_BYTES)
@@ -61,8 +60,7 @@ def main(arguments: "list[str]") -> int:
             line = requests.next()
             if line is None:
                 break
-            status = int(answering.answer(line, replies, started or time.monotonic()))
-            started = 0.0  # only the first request counts from the start of this process
+            status = int(answering.answer(line, replies))
         return status
 
 

@@ -111,7 +111,7 @@ class Crew:
             os.environ.clear()
             os.environ.update(environment)
             with os.fdopen(writing, "wb", buffering=0) as replies:
-                return Replies(replies).of(partial(self._run, mine), time.monotonic())
+                return Replies(replies).of(partial(self._run, mine))
 
         process = fork(work, f"gputop-rank{number}")
         os.close(writing)

@@ -166,8 +166,6 @@ class Log:
 class Done:
     """The probe reached its end."""
 
-    elapsed_seconds: float
-
 
 @dataclass(frozen=True)
 class Failure:

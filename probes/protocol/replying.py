@@ -1,7 +1,6 @@
 """Writes what a probe says, and how it ended, as messages."""
 
 import threading
-import time
 from collections.abc import Callable
 from typing import BinaryIO
 
@@ -27,7 +26,7 @@ class Replies:
             while line:
                 line = line[self._stream.write(line) :]
 
-    def of(self, work: "Callable[[Emit], None]", started_seconds: float) -> int:
+    def of(self, work: "Callable[[Emit], None]") -> int:
         """Run a probe and write its messages and its end; the exit code."""
         try:
             work(self.emit)
@@ -38,5 +37,5 @@ class Replies:
             kind = "" if getattr(error, "says_all", False) else f"{type(error).__name__}: "
             self.emit(Failure("failed", plain(f"{kind}{error}")))
             return 1
-        self.emit(Done(round(time.monotonic() - started_seconds, 3)))
+        self.emit(Done())
         return 0

@@ -112,13 +112,16 @@ class Conversation:
         """The outcome of the run."""
         stderr_tail = tail(self._stderr)
         exit_code, signal_name = ended_by(return_code)
+        elapsed_seconds = round(time.monotonic() - self._started, 3)
         status, message = self._verdict(exit_code, signal_name, stderr_tail)
+        if status == "finished":
+            message = f"Finished in {elapsed_seconds:.1f} s."
         if left_behind:
             message += " Its process sits in a driver call and has not ended yet."
         return Outcome(
             status=status,
             message=message,
-            elapsed_seconds=round(time.monotonic() - self._started, 3),
+            elapsed_seconds=elapsed_seconds,
             hello=self._hello,
             measurements=tuple(self._measurements),
             notes=tuple(self._notes),
@@ -134,7 +137,7 @@ class Conversation:
     ) -> "tuple[str, str]":
         during = f" during: {self._step}" if self._step else ""
         if isinstance(self._last, Done):
-            return "finished", f"Finished in {self._last.elapsed_seconds:.1f} s."
+            return "finished", ""
         if isinstance(self._last, Failure):
             known = self._last.error in ("no-torch", "refused", "timed-out")
             return self._last.error if known else "failed", one_line(self._last.text, 400)

@@ -78,13 +78,13 @@ def fork(work: "Callable[[], int]", name: str) -> Forked:
         os._exit(status)
 
 
-def serve(requests: int, limit_bytes: int, answer: "Callable[[bytes, int], int]") -> int:
+def serve(requests: int, limit_bytes: int, answer: "Callable[[bytes], int]") -> int:
     """Answer each line of the descriptor `requests` in a child, one after the other.
 
-    `answer` gets the line and the number of lines before it. Ends with the descriptor, or as the
-    first child ends that fails: with its exit code or by its signal.
+    Ends with the descriptor, or as the first child ends that fails: with its exit code or by its
+    signal.
     """
-    buffer, status, count = b"", 0, 0
+    buffer, status = b"", 0
     while status == 0:
         while b"\n" not in buffer and len(buffer) < limit_bytes:
             chunk = os.read(requests, 65536)
@@ -92,8 +92,7 @@ def serve(requests: int, limit_bytes: int, answer: "Callable[[bytes, int], int]"
                 return status
             buffer += chunk
         line, _, buffer = buffer.partition(b"\n")
-        child = fork(partial(answer, line + b"\n", count), "gputop-probe")
-        count += 1
+        child = fork(partial(answer, line + b"\n"), "gputop-probe")
         while child.poll() is None:
             ready, _, _ = select.select([requests], [], [], _POLL_SECONDS)
             if ready:

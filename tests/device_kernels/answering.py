@@ -45,7 +45,7 @@ def main() -> None:
         driver.made_up(asked["words"].encode())
         time.monotonic = skipping(monotonic, asked["skips"])
         replies = io.BytesIO()
-        answering.answer(asked["request"].encode() + b"\n", replies, 0.0)
+        answering.answer(asked["request"].encode() + b"\n", replies)
         said = replies.getvalue().decode().splitlines()
         names = (*HELD, *asked["counts"])
         counted = {name: driver.counted(name.encode()) for name in names}

@@ -75,7 +75,7 @@ def test_a_python_without_torch(bare_python: str) -> None:
 def answered(request: Request) -> list[Message]:
     """What the worker answers, in this process: torch is imported once for all."""
     replies = io.BytesIO()
-    answer(encode(request), replies, 0.0)
+    answer(encode(request), replies)
     return [decode(line) for line in replies.getvalue().splitlines()]
 
 

@@ -64,17 +64,17 @@ def test_ranks_that_were_done_before_the_worker_looked_are_not_late(
     that_said: Callable[..., Crew], end: bool
 ) -> None:
     """The worker was stopped meanwhile, by Ctrl+Z or for want of a processor."""
-    assert that_said((*BEGUN, Done(1.0)), (*BEGUN, Done(1.0)), end=end).watch() is None
+    assert that_said((*BEGUN, Done()), (*BEGUN, Done()), end=end).watch() is None
 
 
 def test_what_ranks_said_before_the_deadline_counts_after_it(
     that_said: Callable[..., Crew],
 ) -> None:
     refused = Failure("failed", "no space left")
-    trouble = that_said((*BEGUN, Done(1.0)), (*BEGUN, refused)).watch()
+    trouble = that_said((*BEGUN, Done()), (*BEGUN, refused)).watch()
     assert trouble is not None
     assert trouble.text == "rank 1 (rank 1), initialising the communicator: no space left"
-    trouble = that_said((*BEGUN, Done(1.0)), BEGUN, end=False).watch()
+    trouble = that_said((*BEGUN, Done()), BEGUN, end=False).watch()
     assert trouble is not None
     assert "rank 1 (rank 1): initialising the communicator" in trouble.text
     assert trouble.step == INIT
