@@ -3,6 +3,7 @@
 import contextlib
 import gc
 import os
+from collections.abc import Sequence
 from functools import partial
 from typing import BinaryIO
 
@@ -47,15 +48,18 @@ def answer(line: bytes, stream: BinaryIO) -> int:
     return replies.of(partial(probe.run, request))
 
 
-def answer_in_children(requests: int, stream: BinaryIO, with_torch: bool) -> int:
+def answer_in_children(
+    requests: int, stream: BinaryIO, with_torch: bool, imports: Sequence[str] = ()
+) -> int:
     """Answer each request of the descriptor in a child; the exit code.
 
-    `with_torch`: import it once before. A probe that finds no torch says why by itself.
+    `with_torch`: import it once before, and then its modules `imports`. A probe that finds no torch
+    says why by itself.
     """
     if with_torch:
         Replies(stream).emit(Progress(0, 1, IMPORTING))
         with contextlib.suppress(ProbeStopped):
-            import_torch()
+            import_torch(imports)
     gc.freeze()  # a collection in a child would copy every page
 
     def one(line: bytes) -> int:

@@ -32,8 +32,9 @@ def main(arguments: "list[str]") -> int:
     """Answer requests; 0: the last probe reached its end, 1: it did not, 2: a bad request.
 
     With `--watched` it answers requests until stdin ends or a probe fails, else only one. With
-    `--children` it answers each in a child; with `--torch` too, and imports torch at once. With
-    `--driver` it starts the driver of the GPUs while it waits for its first request.
+    `--children` it answers each in a child; with `--torch` too, and imports torch at once, and then
+    those of its modules that are named. With `--driver` it starts the driver of the GPUs while it
+    waits for its first request.
     """
     if sys.version_info < (3, 9):  # noqa: UP036  (it is run by path, under whatever is at hand)
         sys.stderr.write("this Python is too old: 3.9 is needed\n")
@@ -51,8 +52,8 @@ def main(arguments: "list[str]") -> int:
             line = sys.stdin.buffer.readline(answering.REQUEST_LIMIT_BYTES)
             return int(answering.answer(line, replies))
         if "--torch" in arguments or "--children" in arguments:
-            torch = "--torch" in arguments
-            return int(answering.answer_in_children(sys.stdin.fileno(), replies, torch))
+            torch, parts = "--torch" in arguments, [a for a in arguments if a[:2] != "--"]
+            return int(answering.answer_in_children(sys.stdin.fileno(), replies, torch, parts))
         if "--driver" in arguments:
             importlib.import_module(_PACKAGE + ".devices.opening").wake_driver()
         requests = lifeline.Requests(sys.stdin.buffer, answering.REQUEST_LIMIT_BYTES)

@@ -20,10 +20,11 @@ from gputop.topology.model import units
 from gputop.topology.model.machine import Machine
 
 ORDER = (
-    "p2p", "p2p-concurrent", "host", "memory",
-    "launch", "gemm", "collectives", "train-step", "nccl",
+    "p2p", "p2p-concurrent", "host", "memory", "nccl", "collectives",
+    "launch", "gemm", "train-step",
 )  # fmt: skip
-"""Those that need no torch come first: they answer at once, and torch is imported meanwhile."""
+"""Those that the driver measures come first, then those that NCCL alone will do for: they answer at
+once, and torch is imported meanwhile."""
 SELFTEST_DEVICES = 3
 
 

@@ -128,11 +128,14 @@ class Workers:
             self._sessions[kind] = self._make_session(python, self._cancel, **self._more(kind))
         return self._sessions[kind]
 
-    def _more(self, kind: str) -> dict[str, bool]:
+    def _more(self, kind: str) -> dict[str, object]:
         """How a worker starts; the driver is not asked where nothing real is measured."""
         if kind == _BY_DRIVER:
             return {"driver": not (self._plan.simulated or self._plan.selftest)}
-        return {"children": True} if kind == _BY_LIBRARY else {"torch": True}
+        if kind == _BY_LIBRARY:
+            return {"children": True}
+        parts = (part for run in self._plan.runs for part in run.spec.imports)
+        return {"torch": True, "imports": tuple(dict.fromkeys(parts))}
 
     def holds_gpus(self, planned: Planned) -> bool:
         """Whether the process that will run a probe has had the GPUs all the time.
@@ -153,7 +156,8 @@ class Workers:
             return
         choice = self._found.result().choice
         if choice.chosen is not None and not self._cancel.is_set():
-            session = self._make_session(choice.chosen.path, self._cancel, torch=True)
+            more = self._more(_BY_TORCH)
+            session = self._make_session(choice.chosen.path, self._cancel, **more)
             self._sessions[_BY_TORCH] = session
             session.begin()
 

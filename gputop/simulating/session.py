@@ -37,7 +37,7 @@ class SimulatedSession:
         self._cancel = threading.Event()
 
     def __call__(
-        self, interpreter: str, cancel: threading.Event, **start: bool
+        self, interpreter: str, cancel: threading.Event, **start: object
     ) -> SimulatedSession:
         """Be started, as a suite starts its workers; nothing that `start` asks for is needed."""
         self._cancel = cancel

@@ -5,7 +5,7 @@ import gc
 import importlib
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Optional
 
 from ..engine.library import EngineError
@@ -94,12 +94,18 @@ def self_test_devices(params: Mapping[str, Any]) -> Optional[int]:
     return count
 
 
-def import_torch() -> Any:
-    """torch; ProbeStopped where it is missing, broken or too old."""
+def import_torch(parts: Sequence[str] = ()) -> Any:
+    """torch; ProbeStopped where it is missing, broken or too old.
+
+    `parts`: its modules to import too; one that fails is left to the probe that needs it.
+    """
     try:
         # An import makes a million objects that stay: looking for garbage takes a sixth of it.
         gc.disable()
         torch = importlib.import_module("torch")
+        for part in parts:
+            with contextlib.suppress(Exception):
+                importlib.import_module(f"torch.{part}")
     except ModuleNotFoundError as error:
         if error.name == "torch":
             raise ProbeStopped("no-torch", "This Python has no torch.") from error

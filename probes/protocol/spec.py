@@ -49,6 +49,9 @@ class ProbeSpec:
     any Python runs it, by the driver alone."""
     by_library: bool = False
     """Whether NCCL or RCCL alone will do instead of torch, where the library is found on disk."""
+    imports: tuple[str, ...] = ()
+    """Modules of torch that it needs besides and that take seconds: a worker imports them once,
+    while another measures, instead of each rank."""
     quantities: tuple[Quantity, ...] = ()
     """Everything that it measures, in the order in which it is shown."""
 

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Optional
@@ -43,8 +43,9 @@ class Session:
     The worker starts with `begin` or the first request. It ends with a probe that fails, and the
     next request starts another. `children`: the worker runs each probe in a child; probes get a
     folder as the parameter `folder`, which goes at the end of the worker, together with NCCL's
-    files in /dev/shm. `torch`: the same, and the worker imports torch at once. `driver`: the worker
-    starts the driver of the GPUs at once, which takes nothing of a GPU.
+    files in /dev/shm. `torch`: the same, and the worker imports torch at once, and then its modules
+    `imports`. `driver`: the worker starts the driver of the GPUs at once, which takes nothing of a
+    GPU.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class Session:
         torch: bool = False,
         children: bool = False,
         driver: bool = False,
+        imports: Sequence[str] = (),
     ) -> None:
         # Not resolve(), because the path of the link selects a virtual environment.
         self._python = os.path.abspath(interpreter)
@@ -64,6 +66,7 @@ class Session:
         self._torch = torch
         self._children = torch or children
         self._driver = driver
+        self._imports = tuple(imports)
         self._folder = "-"
         self._shared: frozenset[tuple[str, int]] = frozenset()
         self._process: Optional[subprocess.Popen[bytes]] = None
@@ -144,7 +147,7 @@ class Session:
         keeper = sys.executable or python
         command = [keeper, "-I", "-S", str(_KEEPER), str(os.getpid()), self._folder]
         command += [python, str(self._worker), "--watched"]
-        command += ["--torch"] if self._torch else ["--children"] * self._children
+        command += ["--torch", *self._imports] if self._torch else ["--children"] * self._children
         command += ["--driver"] * self._driver
         try:
             self._process = subprocess.Popen(

@@ -32,6 +32,7 @@ SPEC = ProbeSpec(
     seconds_alone=8.2,
     level_factors={"quick": 0.85, "normal": 1.0, "full": 3.0},
     loads=("links", "memory", "compute"),
+    imports=("_dynamo",),  # DistributedDataParallel asks it for its settings
     quantities=(TRAIN_STEP,),
 )
 

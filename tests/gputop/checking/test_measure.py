@@ -259,5 +259,5 @@ def test_ctrl_c_reports_what_was_found_and_exits_with_130(
     assert done.document["verdict"] == "cannot tell"
     assert done.document["exit_code"] == 130
     (finding,) = [row for row in done.document["findings"] if row["id"] == "not-measured"]
-    assert "gemm, collectives" in finding["title"]
+    assert "collectives, gemm" in finding["title"]
     assert finding["fix"][0]["command"] == "gputop check"

@@ -131,11 +131,11 @@ def once_measured(name: str, act: Callable[[], None]) -> Callable[[Event], None]
     return hear
 
 
-def test_first_use_comes_first_and_ranks_last() -> None:
+def test_what_needs_no_torch_comes_first() -> None:
     plan = planning.plan((), TWO)
     assert [step.step.name for step in plan.steps] == list(planning.ORDER)
     named = planning.plan(("nccl", "gemm", "launch", "gemm"), TWO)
-    assert [step.step.name for step in named.steps] == ["launch", "gemm", "nccl"]
+    assert [step.step.name for step in named.steps] == ["nccl", "launch", "gemm"]
 
 
 def test_only_the_first_of_those_that_share_a_worker_pays_its_start() -> None:
@@ -273,7 +273,7 @@ def test_ends_come_as_they_happen() -> None:
             assert over == ended
 
     go(planning.plan(("memory", "gemm", "nccl"), TWO), hear=hear)
-    assert ended == ["memory", "gemm", "nccl"]
+    assert ended == ["memory", "nccl", "gemm"]
 
 
 def test_notes_travel_with_their_step_as_bounded_plain_lines() -> None:

@@ -29,7 +29,7 @@ class Session:
 
     made: list[Session]
 
-    def __init__(self, python: str, cancel: threading.Event, **more: bool) -> None:
+    def __init__(self, python: str, cancel: threading.Event, **more: object) -> None:
         self.python, self.more, self.began, self.alive = python, more, False, False
         Session.made.append(self)
 
@@ -58,7 +58,7 @@ def step(planned: Plan, name: str) -> Planned:
     return next(each for each in planned.steps if each.step.name == name)
 
 
-def started(working: Workers, planned: Planned) -> tuple[str, dict[str, bool]]:
+def started(working: Workers, planned: Planned) -> tuple[str, dict[str, object]]:
     """The Python and the options of a probe's worker."""
     choice = working.choice(planned)
     assert choice.chosen is not None
@@ -70,11 +70,8 @@ def test_nccl_is_loaded_by_itself_where_it_is_found() -> None:
     planned = plan((), TWO)
     working = made(planned)
     for name, torch in (("p2p", False), ("gemm", True), ("train-step", True)):
-        how_found = "PATH" if torch else "this Python"
-        assert started(working, step(planned, name)) == (
-            how_found,
-            {"torch" if torch else "driver": True},
-        )
+        more = {"torch": True, "imports": ("_dynamo",)} if torch else {"driver": True}
+        assert started(working, step(planned, name)) == ("PATH" if torch else "this Python", more)
         assert working.library_of(step(planned, name)) is None
     for name in ("nccl", "collectives"):
         one = step(planned, name)
@@ -85,7 +82,7 @@ def test_nccl_is_loaded_by_itself_where_it_is_found() -> None:
         assert sentence.endswith(f"without torch, with {WHEEL.path} ({WHEEL.how_found})")
     assert len(Session.made) == 3, "nccl and collectives share a worker"
     last = {each.step.name for each in planned.runs if working.is_last(each)}
-    assert last == {"memory", "train-step", "nccl"}
+    assert last == {"memory", "train-step", "collectives"}
 
 
 def test_torch_is_imported_only_if_a_probe_computes_with_it() -> None:
@@ -97,6 +94,7 @@ def test_torch_is_imported_only_if_a_probe_computes_with_it() -> None:
     working.library_of(step(plan(("nccl",), TWO), "nccl"))
     working.warm()
     assert [(each.python, each.began) for each in Session.made] == [("/torch/python", True)]
+    assert Session.made[0].more["imports"] == (), "only a train step needs more of torch"
 
 
 def test_a_named_file_needs_no_search() -> None:
@@ -130,7 +128,10 @@ def test_what_a_library_alone_cannot_is_left_to_torch(monkeypatch: pytest.Monkey
         find=lambda *asked: found,
     ).run()  # fmt: skip
     assert [end.result.outcome.status for end in ran.ends] == ["finished"] * 2
-    assert [each.more for each in Session.made] == [{"children": True}, {"torch": True}]
+    assert [each.more for each in Session.made] == [
+        {"children": True},
+        {"torch": True, "imports": ()},
+    ]
     answers[False] = "no-torch"
     without = InterpreterChoice(None, ())
     ran = Suite(
@@ -157,7 +158,7 @@ def test_without_torch_and_library_both_are_named(monkeypatch: pytest.MonkeyPatc
 def test_torch_measures_where_it_is_asked_for(more: dict[str, Any]) -> None:
     planned = plan(("nccl",), TWO, **more)
     working = made(planned)
-    assert started(working, step(planned, "nccl")) == ("PATH", {"torch": True})
+    assert started(working, step(planned, "nccl")) == ("PATH", {"torch": True, "imports": ()})
     assert working.library_of(step(planned, "nccl")) is None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -29,6 +30,7 @@ from gputop.probes.protocol.outcome import Outcome
 from gputop.probes.protocol.sizing import GIB
 from gputop.probes.protocol.spec import ProbeStopped
 from tests.probes.late import flop_counter, torch
+from tests.support.places import ROOT
 from tests.support.probe_runs import run_probe
 
 TINY = Stack(2, 24, batch=2, hidden=32, heads=4, kv_heads=2, head_dim=8, ffn=48)
@@ -237,3 +239,28 @@ def test_one_rank_says_that_it_is_alone(tmp_path: Path) -> None:
     assert found.keys() == {("one GPU", "cpu:0"), ("one GPU, sequence 64", "cpu:0")}
     assert "nothing else running" in found["one GPU", "cpu:0"].direction
     assert [note.topic for note in outcome.notes if note.topic == "train-step"] == ["train-step"]
+
+
+PARALLEL = """
+import sys, threading
+from gputop.probes.devices.opening import import_torch
+torch = import_torch(sys.argv[1:])
+before = {name for name in sys.modules if name.startswith("torch._dynamo")}
+threads = threading.active_count()
+store = torch.distributed.HashStore()
+torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
+torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 2))
+print(len(before), threads, "torch._dynamo" in sys.modules)
+"""
+
+
+def test_what_data_parallel_imports_late_is_imported_by_the_worker_without_a_thread() -> None:
+    def said(*parts: str) -> list[str]:
+        command = [sys.executable, "-c", PARALLEL, *parts]
+        ran = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+        return ran.stdout.split()
+
+    assert said() == ["0", "1", "True"], "else `imports` of the probe is of no use"
+    loaded, threads, _ = said(*train_step.SPEC.imports, "no_such_part")
+    assert int(loaded) > 10
+    assert threads == "1", "the worker could not fork its probes"
