@@ -61,8 +61,7 @@ def conclude(
     numbers = {user.reading.rank for user in job.processes}
     groups = compare([dump for dump in found.dumps if dump.rank in numbers])
     ago = age([dump for dump in found.dumps if dump.rank in numbers], now)
-    moved = any(each.still is False for each in heard.ras)
-    if moved or (ago is not None and any(each.counts for each in heard.ras)):
+    if heard.moves or (ago is not None and any(each.counts for each in heard.ras)):
         # RAS knows who waits now, a dump who waited: only what did not fit then still stands.
         none: dict[str, Any] = {"waiting": (), "behind": (), "without_dump": ()}
         groups = tuple(msgspec.structs.replace(group, **none) for group in groups)
@@ -225,7 +224,7 @@ def rank_facts(ranks: Sequence[RankStanding]) -> Iterator[JobFact]:
     for rank in ranks:
         if rank.trouble is not None and rank.origin is not None:
             numbers = () if rank.rank is None else (rank.rank,)
-            weight = NOTE if rank.follows else BAD
+            weight = NOTE if rank.follows or rank.left else BAD
             text = f"{rank.label} {rank.trouble}"
             yield JobFact(text=text, origin=rank.origin, weight=weight, ranks=numbers)
 

@@ -47,7 +47,7 @@ def sentence(
     too long ago to speak of this moment.
     """
     head = f"{program}: {count}"
-    guilty = [rank for rank in ranks if rank.trouble is not None]
+    guilty = _guilty(ranks)
     waiting = waiting_of(ras, groups, guilty, world, ranks)
     differences = [(group, text) for group in groups for text in group.differences]
     named = _named(guilty)
@@ -88,12 +88,19 @@ def sentence(
     if waiting is not None and waiting[2] == RECORDER:
         number, what, _ = waiting
         return f"{head}, {number} waited in {what} when the dump was written", HANGS
-    said, verdict = _quiet(head, ras, silence)
+    said, verdict = _left(head, ranks, ras) or _quiet(head, ras, silence)
     if costs and verdict == RUNS:
         return f"{said}; but {costs[0]}", verdict
     if costs:
         return f"{head}, {costs[0]}{said.removeprefix(head).replace(', ', '; ', 1)}", FAULTY
     return said, verdict
+
+
+def _guilty(ranks: Sequence[RankStanding]) -> list[RankStanding]:
+    """Ranks with a trouble; one that only left, where all others say that another one failed."""
+    troubled = [rank for rank in ranks if rank.trouble is not None]
+    guilty = [rank for rank in troubled if not rank.left]
+    return troubled if guilty and all(rank.follows for rank in guilty) else guilty
 
 
 def hangs(
@@ -150,6 +157,29 @@ def unnamed(ras: Sequence[RasStanding]) -> str:
             f"{number} {'has' if number == 1 else 'have'} not launched it; which, RAS does not name"
         )
     )
+
+
+def _left(
+    head: str, ranks: Sequence[RankStanding], ras: Sequence[RasStanding]
+) -> tuple[str, str] | None:
+    """Ranks that gave up a communicator which others still have; None without such ranks.
+
+    Programs give one up when they need it no more, each rank by itself: that accuses nobody before
+    nothing was launched for LONG_SECONDS.
+    """
+    left = [rank for rank in ranks if rank.left]
+    who = {rank.who for rank in left}
+    own = next((each for each in ras if who & each.processes), ras[0] if ras else None)
+    if not left or own is None or all(rank.who in who for rank in own.communicator.ranks):
+        return None
+    last = f", where {last_of(own.launched)} was launched last" if own.launched else ""
+    quiet = quiet_seconds(ras)
+    since = "" if quiet is None else f" (no progress for {seconds(quiet)})"
+    said = f"{head}, {_named(left)}{last}{since}"
+    if _idles(own, ranks):
+        return f"{said}; the GPUs of the others idle, so they need not wait in a collective", UNTOLD
+    long = quiet is not None and quiet >= LONG_SECONDS
+    return f"{said}; whether the others wait is not known", FAULTY if long else UNTOLD
 
 
 def _quiet(head: str, ras: Sequence[RasStanding], silence: str) -> tuple[str, str]:
@@ -210,8 +240,8 @@ def waiting_of(
     the others may have ended before: then their GPUs idle, which no GPU does that waits in one.
     """
     for each in ras:
-        lost = each.pids & {rank.pid for rank in guilty if rank.pid is not None} or (
-            each.communicator.missing
+        lost = each.pids & {rank.pid for rank in guilty if rank.pid is not None} or any(
+            not lost.left for lost in each.communicator.missing
         )
         if not each.still or not (each.behind_count or (lost and not _idles(each, ranks))):
             continue

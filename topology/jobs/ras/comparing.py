@@ -70,9 +70,9 @@ class RasStanding(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def late(self) -> frozenset[int]:
-        """The processes here of ranks that are behind or of which there is no data."""
+        """The processes here of ranks that are behind or do not answer."""
         named = [rank.here for rank in self.behind]
-        named += [lost.here for lost in self.communicator.missing]
+        named += [lost.here for lost in self.communicator.missing if not lost.left]
         return frozenset(pid for pid in named if pid is not None)
 
     @cached_property
