@@ -10,6 +10,7 @@ import msgspec
 
 from ..model.snapshot import NodeSnapshot
 from ..nccl.versions import preferred
+from .ended import of_ended, over
 from .evidence import facts, host_cpus
 from .flight.comparing import WAITS_SECONDS, compare
 from .flight.dump import Dump
@@ -67,6 +68,8 @@ def conclude(
         groups = tuple(msgspec.structs.replace(group, **none) for group in groups)
     heard = msgspec.structs.replace(heard, groups=groups)
     ranks = ranks_of(job, snapshot.machine, snapshot.readings, heard)
+    if over(job, heard.ended):
+        return of_ended(job, ranks)
     name = _program(job, heard)
     count = _count(job, ranks, heard)
     labels = {rank.pid: rank.label for rank in ranks if rank.pid is not None}
@@ -84,7 +87,9 @@ def conclude(
         costs=[fact.brief for fact in given if fact.brief],
         ago=ago,
     )
-    quiet = silence(job, snapshot.machine, heard.past, heard.traffic)
+    begun = job.started_at
+    lasts = None if begun is None else max(snapshot.taken_at - begun, 0.0)
+    quiet = silence(job, snapshot.machine, heard.past, heard.traffic, lasts)
     if quiet.brief and verdict not in (RUNS, HANGS):
         said = f"{said}; {quiet.brief}"
     told = [

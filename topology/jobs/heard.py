@@ -28,7 +28,7 @@ class Heard(msgspec.Struct, frozen=True, kw_only=True):
 
     activities: Mapping[int, Activity]
     ended: Mapping[int, str] = {}
-    """PIDs that RAS names and whose processes have ended here, and how that shows."""
+    """PIDs whose processes were here and have ended, and how that shows."""
     ras: tuple[RasStanding, ...] = ()
     """Its communicators, the largest first."""
     silent: tuple[MissingRank, ...] = ()

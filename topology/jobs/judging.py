@@ -108,12 +108,14 @@ def _rank(user: GpuUser, machine: Machine, readings: Readings, heard: Heard) -> 
 
 
 def _state(user: GpuUser, found: Activity | None, heard: Heard) -> Told | None:
+    if user.pid in heard.ended:
+        return heard.ended[user.pid], PROC, CAUSE
     state = found.stayed if found is not None else None if heard.twice else user.reading.state
     if state == "stopped":
         return STOPPED, PROC, CAUSE
     if state == "traced":
         return TRACED, PROC, CAUSE
-    if state == "zombie" or user.reading.state == "zombie":
+    if "zombie" in (state, user.reading.state):
         return ZOMBIE, PROC, CAUSE
     told = sleep_told(user, found)
     if told is None or (told[2] == SHORT and heard.moves):
