@@ -212,9 +212,10 @@ def answer(
                 now=now,
             )
         )
-    if matched.rest:
-        rest = Heard(activities=activities, ended=gone, ras=matched.rest)
-        told.append(of_ras(snapshot, rest))
+    told += [
+        of_ras(snapshot, Heard(activities=activities, ended=gone, ras=part))
+        for part in _by_answer(matched.rest)
+    ]
     return JobsAnswer(
         jobs=tuple(told),
         ras=replies,
@@ -224,6 +225,14 @@ def answer(
         seconds=seconds,
         memory=memory or {},
     )
+
+
+def _by_answer(ras: Sequence[RasStanding]) -> list[tuple[RasStanding, ...]]:
+    """The communicators of each answer: jobs that nobody names have one each."""
+    parts: dict[int, list[RasStanding]] = {}
+    for each in ras:
+        parts.setdefault(id(each.answer), []).append(each)
+    return [tuple(part) for part in parts.values()]
 
 
 def of_files(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 
 import msgspec
 
 from .activity import Activity
 from .flight.comparing import RecordedGroup
-from .ras.answer import ABORT, REMOTE, MissingRank, RasRank
-from .ras.comparing import RasStanding
+from .ras.answer import ABORT, REMOTE, MissingRank, Process, RasRank
+from .ras.comparing import RasStanding, moving
 from .silence import TrafficPast
 from .standing import PROC, RAS
 from .traffic import CarriedTraffic
@@ -23,7 +24,7 @@ Told = tuple[str, str, str]
 """What is wrong, where that is from, and what it tells."""
 
 
-class Heard(msgspec.Struct, frozen=True, kw_only=True):
+class Heard(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Everything that was asked about one job."""
 
     activities: Mapping[int, Activity]
@@ -54,6 +55,11 @@ class Heard(msgspec.Struct, frozen=True, kw_only=True):
     def moves(self) -> bool:
         """Whether a collective was launched between two answers of RAS."""
         return any(each.still is False for each in self.ras)
+
+    @cached_property
+    def moving(self) -> frozenset[Process]:
+        """The processes of communicators in which one was."""
+        return moving(self.ras)
 
 
 def by_ras(pid: int, rank_here: int | None, heard: Heard) -> Told | None:
@@ -101,9 +107,10 @@ def rank_told(rank: RasRank, each: RasStanding, heard: Heard) -> Told | None:
         return f"reports {rank.errors[0]}", RAS, FOLLOWS if follows else CAUSE
     if rank.state == ABORT:
         return None if heard.moves else ("has aborted its communicator", RAS, LEFT)
-    # While counts grow, ranks may be a few apart; one that launches elsewhere may still come.
-    busy = any(other.still is False and rank.who in other.processes for other in heard.ras)
-    if each.still and not busy and rank in each.slow and each.function is not None:
+    # While counts grow, ranks may be a few apart; one that launches elsewhere may still come, and
+    # others that do need not wait for it.
+    late = each.still and rank in each.slow and rank.who not in heard.moving
+    if late and each.function is not None and each.waiting(heard.moving) > 0:
         count = dict(rank.counts)[each.function]
         what = spoken(each.function)
         last = f"its last {what} was {count}" if count else f"it launched no {what}"

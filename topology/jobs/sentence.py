@@ -8,7 +8,7 @@ from ..model.units import seconds
 from .evidence import IDLE_PERCENT
 from .flight.comparing import RecordedGroup
 from .ras.answer import ABORT, FINALIZE, INIT
-from .ras.comparing import RasStanding
+from .ras.comparing import RasStanding, moving
 from .standing import (
     FAULTY,
     HANGS,
@@ -184,11 +184,11 @@ def _left(
 
 def _quiet(head: str, ras: Sequence[RasStanding], silence: str) -> tuple[str, str]:
     """No rank stands out: what RAS says of progress, else that it is not known."""
-    moving = next((each for each in ras if each.still is False), None)
-    if moving is not None:
+    grows = next((each for each in ras if each.still is False), None)
+    if grows is not None:
         grown = ""
-        if moving.function is not None and moving.before not in (None, moving.top):
-            grown = f": {spoken(moving.function)} {moving.before} to {moving.top}"
+        if grows.function is not None and grows.before not in (None, grows.top):
+            grown = f": {spoken(grows.function)} {grows.before} to {grows.top}"
         return f"{head}, runs: collectives are launched{grown}", RUNS
     if ras:
         each = ras[0]
@@ -236,19 +236,21 @@ def waiting_of(
 
     By RAS ranks wait where none launched anything between two answers, and one of the communicator
     is behind or does not answer; by a dump, where a collective that they entered has not ended.
-    A communicator of all `world` ranks needs no name. Where ranks are gone, the last collective of
+    A rank that launches in another communicator does not wait. One of all `world` ranks needs no
+    name. Where ranks are gone, the last collective of
     the others may have ended before: then their GPUs idle, which no GPU does that waits in one.
     """
-    for each in ras:
-        lost = each.pids & {rank.pid for rank in guilty if rank.pid is not None} or any(
-            not lost.left for lost in each.communicator.missing
-        )
-        if not each.still or not (each.behind_count or (lost and not _idles(each, ranks))):
+    goes_on = moving(ras)
+    # Who only is behind is so in one communicator, and stands in others as all do.
+    causes = {rank.pid for rank in guilty if not rank.weak or rank.follows} - {None}
+    for each in sorted(ras, key=lambda each: not _lacks(each)):
+        if not each.still or not (
+            each.behind_count or ((_lacks(each) or each.pids & causes) and not _idles(each, ranks))
+        ):
             continue
         # Who reports that another rank failed waits too, where that one is known.
-        causes = [rank for rank in guilty if not rank.follows]
-        stuck = {rank.who for rank in causes or guilty}
-        number = each.ahead_count - sum(rank.who in stuck for rank in each.ahead if rank.who)
+        known = [rank for rank in guilty if not rank.follows]
+        number = each.waiting({rank.who for rank in known or guilty} | goes_on)
         kinds = each.launched if each.function is None else [(each.function, each.blocked or 0)]
         if number > 0 and kinds:
             size = each.communicator.size
@@ -263,6 +265,11 @@ def waiting_of(
             whose = f"{'the ' * (group.name == DEFAULT)}{group.name}"
             return len(group.waiting), f"{what} of {whose}", RECORDER
     return None
+
+
+def _lacks(each: RasStanding) -> bool:
+    """Whether ranks of a communicator are behind in it, or do not answer."""
+    return each.behind_count > 0 or any(not lost.left for lost in each.communicator.missing)
 
 
 def _idles(each: RasStanding, ranks: Sequence[RankStanding]) -> bool:

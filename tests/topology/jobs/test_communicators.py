@@ -1,4 +1,4 @@
-"""Ranks that gave up a communicator which others still have, as programs do all the time."""
+"""Several communicators of one job: who waits in which, and ranks that gave one up."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from gputop.topology.jobs.asking import answer
 from gputop.topology.jobs.ras.answer import parse
 from gputop.topology.jobs.ras.client import RasReply
 from gputop.topology.jobs.ras.comparing import standings
@@ -131,3 +132,66 @@ def test_one_answer_alone_or_one_after_which_it_goes_on(snapshot: NodeSnapshot, 
     once = told(snapshot, activities(), standings([reply]))
     assert once.verdict == UNTOLD
     assert NAMED in once.sentence
+
+
+def groups(whole: bytes, *pairs: tuple[int, int]) -> bytes:
+    """The communicator of all six ranks, and those of ranks 0 and 1, 2 and 3, 4 and 5."""
+    found = json.loads(whole)
+    for at, (one, other) in enumerate(pairs):
+        ranks = [rank(n, PIDS[2 * at + n], count) for n, count in enumerate((one, other))]
+        found["communicators"] += json.loads(document(ranks, name=f"0x{at}"))["communicators"]
+    return json.dumps(found).encode()
+
+
+@pytest.mark.parametrize("later", [9, 11])
+def test_who_is_behind_in_a_pair_holds_up_that_pair_alone(
+    snapshot: NodeSnapshot, later: int
+) -> None:
+    first = groups(counts(*[3] * 6), (9, 8), (9, 9), (9, 9))
+    second = groups(counts(*[3] * 6), (9, 8), (later, later), (later, later))
+    job = told(snapshot, activities(), asked(first, second))
+    assert job.verdict == WAITS
+    assert job.sentence.startswith(
+        "train.py: 6 ranks, 1 waits in all-reduce 9 of the communicator of 2 ranks, rank 1 (pid "
+        "41001, GPU1) has not launched it (its last all-reduce was 8)"
+    )
+
+
+def test_ranks_that_go_on_in_another_communicator_do_not_wait(snapshot: NodeSnapshot) -> None:
+    lost = missing(1, PIDS[1])
+    first, second = (groups(counts(*[3] * 5, lost=(lost,)), (9, 9), (n, n)) for n in (9, 12))
+    job = told(snapshot, activities(p41001="stopped"), asked(first, second))
+    assert job.verdict == HANGS
+    assert "3 wait in all-reduce 3, rank 1 (pid 41001, GPU1) is stopped (T)" in job.sentence
+
+
+def test_a_rank_that_nobody_waits_for_is_no_trouble(snapshot: NodeSnapshot) -> None:
+    """Rank 0 logs alone at the end of a step that others have begun again."""
+
+    def told_by(small: int) -> bytes:
+        found: dict[str, Any] = json.loads(counts(6, 7, 7, 7, 7, 7))
+        ranks = [rank(n, PIDS[n + 1], small) for n in range(5)]
+        found["communicators"] += json.loads(document(ranks, name="0xb"))["communicators"]
+        return json.dumps(found).encode()
+
+    job = told(snapshot, activities(), asked(told_by(4), told_by(5)))
+    assert job.verdict == RUNS
+    assert not any(each.trouble for each in job.ranks)
+    still = told(snapshot, activities(), asked(told_by(4)))
+    assert still.verdict == WAITS
+    assert "5 wait in all-reduce 7" in still.sentence
+
+
+def test_two_jobs_that_nobody_names_are_two(snapshot: NodeSnapshot) -> None:
+    """One runs and one does not: neither answers for the other."""
+
+    def reply(runs: int) -> RasReply:
+        good = document([rank(n, 61000 + n, runs) for n in range(4)], name="0xc")
+        late = document([rank(n, 71000 + n, 5 - (n == 1)) for n in range(4)], name="0xd")
+        return RasReply(place=place("localhost:28028"), answers=(parse(good), parse(late)))
+
+    ras = standings([reply(9)], [reply(5)])
+    here, first, second = answer(snapshot, activities(), ras, asked=True).jobs
+    assert here.job is not None
+    assert (first.verdict, second.verdict) == (RUNS, WAITS)
+    assert "rank 1 (pid 71001" in second.sentence
