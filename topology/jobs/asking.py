@@ -10,10 +10,10 @@ import msgspec
 from ..hardware.vendors import NVIDIA
 from ..model.snapshot import NodeSnapshot
 from ..sources.files.tree import Tree, live_tree
-from ..sources.linux.process_facts import ZOMBIE_LETTERS
-from ..sources.linux.process_files import namespaces, state
+from ..sources.linux.process_files import namespaces
 from .activity import Activity, between, glance, variables
 from .concluding import conclude, of_dumps, of_ras
+from .ended import ended, over
 from .flight.files import FoundDumps, expected, read
 from .grouping import Job, jobs
 from .heard import Heard
@@ -25,7 +25,7 @@ from .ras.homes import Local, locals_of, settled
 from .ras.memory import Memory, quiet, remember
 from .ras.places import RasPlace, places
 from .silence import TrafficPast
-from .standing import GONE, ZOMBIE, JobStanding
+from .standing import JobStanding
 from .traffic import CarriedTraffic, TrafficLook, look
 from .traffic import between as carried_between
 
@@ -112,6 +112,10 @@ def ask_live(
             for reply in earlier
         )
     seen, now = remember(seen, _told(replies), by.clock()), by.clock()
+    gone = ended(found, (), (), by.tree)
+    if any(over(job, gone) for job in found):
+        # The second answer may be another job's: texts do not tell which one speaks.
+        earlier = tuple(_json_of(reply) for reply in earlier)
     standing = tuple(
         msgspec.structs.replace(each, quiet_seconds=quiet(seen, each.communicator.name, now))
         for each in standings(replies, earlier)
@@ -137,6 +141,12 @@ def ask_live(
 def _settled(reply: RasReply, here: Sequence[Local]) -> RasReply:
     """The same reply with our PIDs."""
     answers = tuple(settled(each, here) for each in reply.answers)
+    return msgspec.structs.replace(reply, answers=answers)
+
+
+def _json_of(reply: RasReply) -> RasReply:
+    """The same reply without its texts."""
+    answers = tuple(each for each in reply.answers if each.form == "json")
     return msgspec.structs.replace(reply, answers=answers)
 
 
@@ -173,13 +183,14 @@ def answer(
     found = jobs(snapshot)
     kept = dumps or FoundDumps()
     given = _told(replies)
-    matched = match(found, ras, given)
-    ended = {} if tree is None else _ended(ras, given, tree)
+    gone = {} if tree is None else ended(found, ras, given, tree)
+    alive = [not over(job, gone) for job in found]
+    matched = match(found, ras, given, alive)
     told: list[JobStanding] = []
     for number, job in enumerate(found):
         heard = Heard(
             activities=activities,
-            ended=ended,
+            ended=gone,
             ras=matched.jobs[number],
             silent=tuple(lost for each in matched.answers[number] for lost in each.silent),
             world=job.world_size,
@@ -201,9 +212,10 @@ def answer(
                 now=now,
             )
         )
-    if matched.rest:
-        rest = Heard(activities=activities, ended=ended, ras=matched.rest)
-        told.append(of_ras(snapshot, rest))
+    told += [
+        of_ras(snapshot, Heard(activities=activities, ended=gone, ras=part))
+        for part in _by_answer(matched.rest)
+    ]
     return JobsAnswer(
         jobs=tuple(told),
         ras=replies,
@@ -215,6 +227,14 @@ def answer(
     )
 
 
+def _by_answer(ras: Sequence[RasStanding]) -> list[tuple[RasStanding, ...]]:
+    """The communicators of each answer: jobs that nobody names have one each."""
+    parts: dict[int, list[RasStanding]] = {}
+    for each in ras:
+        parts.setdefault(id(each.answer), []).append(each)
+    return [tuple(part) for part in parts.values()]
+
+
 def of_files(
     snapshot: NodeSnapshot | None, dumps: FoundDumps, saved: Sequence[JobStanding] = ()
 ) -> JobsAnswer:
@@ -223,21 +243,6 @@ def of_files(
     by_dumps = of_dumps(dumps)
     others = () if by_dumps is None else (by_dumps,)
     return JobsAnswer(jobs=(*saved, *others, *told), dumps=dumps)
-
-
-def _ended(ras: Sequence[RasStanding], answers: Sequence[RasAnswer], tree: Tree) -> dict[int, str]:
-    """PIDs of missing ranks whose processes were here and have ended."""
-    gone: dict[int, str] = {}
-    lost = [each for standing in ras for each in standing.communicator.missing]
-    lost += [each for told in answers for each in told.silent]
-    for pid in dict.fromkeys(each.here for each in lost):
-        if pid is None:
-            continue
-        if not tree.exists(f"proc/{pid}/stat"):
-            gone[pid] = GONE
-        elif state(tree, pid) in ZOMBIE_LETTERS:
-            gone[pid] = ZOMBIE
-    return gone
 
 
 def _linked(snapshot: NodeSnapshot, found: Sequence[Job]) -> tuple[str, ...]:

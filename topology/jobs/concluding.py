@@ -10,6 +10,7 @@ import msgspec
 
 from ..model.snapshot import NodeSnapshot
 from ..nccl.versions import preferred
+from .ended import of_ended, over
 from .evidence import facts, host_cpus
 from .flight.comparing import WAITS_SECONDS, compare
 from .flight.dump import Dump
@@ -61,13 +62,14 @@ def conclude(
     numbers = {user.reading.rank for user in job.processes}
     groups = compare([dump for dump in found.dumps if dump.rank in numbers])
     ago = age([dump for dump in found.dumps if dump.rank in numbers], now)
-    moved = any(each.still is False for each in heard.ras)
-    if moved or (ago is not None and any(each.counts for each in heard.ras)):
+    if heard.moves or (ago is not None and any(each.counts for each in heard.ras)):
         # RAS knows who waits now, a dump who waited: only what did not fit then still stands.
         none: dict[str, Any] = {"waiting": (), "behind": (), "without_dump": ()}
         groups = tuple(msgspec.structs.replace(group, **none) for group in groups)
     heard = msgspec.structs.replace(heard, groups=groups)
     ranks = ranks_of(job, snapshot.machine, snapshot.readings, heard)
+    if over(job, heard.ended):
+        return of_ended(job, ranks)
     name = _program(job, heard)
     count = _count(job, ranks, heard)
     labels = {rank.pid: rank.label for rank in ranks if rank.pid is not None}
@@ -85,7 +87,9 @@ def conclude(
         costs=[fact.brief for fact in given if fact.brief],
         ago=ago,
     )
-    quiet = silence(job, snapshot.machine, heard.past, heard.traffic)
+    begun = job.started_at
+    lasts = None if begun is None else max(snapshot.taken_at - begun, 0.0)
+    quiet = silence(job, snapshot.machine, heard.past, heard.traffic, lasts)
     if quiet.brief and verdict not in (RUNS, HANGS):
         said = f"{said}; {quiet.brief}"
     told = [
@@ -225,7 +229,7 @@ def rank_facts(ranks: Sequence[RankStanding]) -> Iterator[JobFact]:
     for rank in ranks:
         if rank.trouble is not None and rank.origin is not None:
             numbers = () if rank.rank is None else (rank.rank,)
-            weight = NOTE if rank.follows else BAD
+            weight = NOTE if rank.follows or rank.left else BAD
             text = f"{rank.label} {rank.trouble}"
             yield JobFact(text=text, origin=rank.origin, weight=weight, ranks=numbers)
 

@@ -3,31 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 
 import msgspec
 
 from .activity import Activity
 from .flight.comparing import RecordedGroup
-from .ras.answer import ABORT, REMOTE, MissingRank, RasRank
-from .ras.comparing import RasStanding
+from .ras.answer import ABORT, REMOTE, MissingRank, Process, RasRank
+from .ras.comparing import RasStanding, moving
 from .silence import TrafficPast
 from .standing import PROC, RAS
 from .traffic import CarriedTraffic
 from .words import spoken
 
-CAUSE, SHORT, BEHIND, FOLLOWS = "cause", "short", "behind", "follows"
+CAUSE, SHORT, BEHIND, FOLLOWS, LEFT = "cause", "short", "behind", "follows", "left"
 """What a trouble tells: why others wait; that it may be over soon; only that the rank is behind;
-that another one failed."""
+that another one failed; that it gave up a communicator, as programs do when they need it no more.
+"""
 Told = tuple[str, str, str]
 """What is wrong, where that is from, and what it tells."""
 
 
-class Heard(msgspec.Struct, frozen=True, kw_only=True):
+class Heard(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Everything that was asked about one job."""
 
     activities: Mapping[int, Activity]
     ended: Mapping[int, str] = {}
-    """PIDs that RAS names and whose processes have ended here, and how that shows."""
+    """PIDs whose processes were here and have ended, and how that shows."""
     ras: tuple[RasStanding, ...] = ()
     """Its communicators, the largest first."""
     silent: tuple[MissingRank, ...] = ()
@@ -49,20 +51,38 @@ class Heard(msgspec.Struct, frozen=True, kw_only=True):
     shared: tuple[str, ...] = ()
     """Its GPUs that other jobs use too, whose traffic may be theirs."""
 
+    @property
+    def moves(self) -> bool:
+        """Whether a collective was launched between two answers of RAS."""
+        return any(each.still is False for each in self.ras)
+
+    @cached_property
+    def moving(self) -> frozenset[Process]:
+        """The processes of communicators in which one was."""
+        return moving(self.ras)
+
 
 def by_ras(pid: int, rank_here: int | None, heard: Heard) -> Told | None:
     """What RAS says of a process here; `rank_here`: its rank in the job."""
-    for each in heard.ras:
-        for lost in each.communicator.missing:
-            if is_rank(lost, pid, rank_here, each, heard):
-                return lost_told(lost, heard)
-        for rank in each.communicator.ranks:
-            if is_rank(rank, pid, rank_here, each, heard):
-                told = rank_told(rank, each, heard)
-                if told is not None:
-                    return told
-    silent = next((lost for lost in heard.silent if lost.here == pid), None)
-    return None if silent is None else lost_told(silent, heard)
+    found = [
+        told
+        for each in heard.ras
+        for named in each.communicator.named
+        if is_rank(named, pid, rank_here, each, heard)
+        and (told := ras_told(named, each, heard)) is not None
+    ]
+    found += [
+        told for lost in heard.silent if lost.here == pid and (told := lost_told(lost, heard))
+    ]
+    # In one communicator it may be behind after it left another one.
+    return min(found, key=lambda told: told[2] == LEFT, default=None)
+
+
+def ras_told(named: MissingRank | RasRank, each: RasStanding, heard: Heard) -> Told | None:
+    """What RAS says of a rank of one communicator; None where nothing is wrong with it."""
+    if isinstance(named, MissingRank):
+        return lost_told(named, heard)
+    return rank_told(named, each, heard)
 
 
 def is_rank(
@@ -86,10 +106,11 @@ def rank_told(rank: RasRank, each: RasStanding, heard: Heard) -> Told | None:
         follows = rank.errors[0].startswith(REMOTE)
         return f"reports {rank.errors[0]}", RAS, FOLLOWS if follows else CAUSE
     if rank.state == ABORT:
-        return "has aborted its communicator", RAS, CAUSE
-    # While counts grow, ranks may be a few apart; one that launches elsewhere may still come.
-    busy = any(other.still is False and rank.who in other.processes for other in heard.ras)
-    if each.still and not busy and rank in each.slow and each.function is not None:
+        return None if heard.moves else ("has aborted its communicator", RAS, LEFT)
+    # While counts grow, ranks may be a few apart; one that launches elsewhere may still come, and
+    # others that do need not wait for it.
+    late = each.still and rank in each.slow and rank.who not in heard.moving
+    if late and each.function is not None and each.waiting(heard.moving) > 0:
         count = dict(rank.counts)[each.function]
         what = spoken(each.function)
         last = f"its last {what} was {count}" if count else f"it launched no {what}"
@@ -97,8 +118,8 @@ def rank_told(rank: RasRank, each: RasStanding, heard: Heard) -> Told | None:
     return None
 
 
-def lost_told(lost: MissingRank, heard: Heard) -> Told:
-    """Why there is no data of a rank."""
+def lost_told(lost: MissingRank, heard: Heard) -> Told | None:
+    """Why there is no data of a rank; None where it only left, and the job goes on."""
     if lost.here is not None and lost.here in heard.ended:
         return heard.ended[lost.here], PROC, CAUSE
     if lost.dead:
@@ -113,4 +134,4 @@ def lost_told(lost: MissingRank, heard: Heard) -> Told:
             RAS,
             CAUSE,
         )
-    return "has left the communicator", RAS, CAUSE
+    return None if heard.moves else ("has left the communicator", RAS, LEFT)

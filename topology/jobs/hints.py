@@ -150,7 +150,8 @@ def short_sleeps(
 
 def slow_or_stuck(ranks: Sequence[RankStanding], verdict: str) -> Iterator[str]:
     """Of ranks that only are behind, as those are that take longer than others."""
-    late = [r for r in ranks if r.trouble is not None and (r.short or r.origin == RAS)]
+    named = [r for r in ranks if r.trouble is not None and not r.left]
+    late = [r for r in named if r.short or r.origin == RAS]
     if verdict == WAITS:
         who = joined([rank.label for rank in late]) if late else "those that are behind"
         yield (

@@ -15,6 +15,7 @@ from .heard import (
     BEHIND,
     CAUSE,
     FOLLOWS,
+    LEFT,
     SHORT,
     Heard,
     Told,
@@ -22,7 +23,7 @@ from .heard import (
     is_rank,
     lost_told,
     numbered,
-    rank_told,
+    ras_told,
 )
 from .ras.answer import MissingRank, Process, RasRank
 from .standing import ASLEEP_SECONDS, PROC, RAS, RECORDER, ZOMBIE, RankStanding
@@ -98,6 +99,7 @@ def _rank(user: GpuUser, machine: Machine, readings: Readings, heard: Heard) -> 
         weak=told is not None and told[2] not in (CAUSE, SHORT),
         short=told is not None and told[2] == SHORT,
         follows=told is not None and told[2] == FOLLOWS,
+        left=told is not None and told[2] == LEFT,
         place=place,
         place_origin=origin,
         activity=found,
@@ -106,15 +108,17 @@ def _rank(user: GpuUser, machine: Machine, readings: Readings, heard: Heard) -> 
 
 
 def _state(user: GpuUser, found: Activity | None, heard: Heard) -> Told | None:
+    if user.pid in heard.ended:
+        return heard.ended[user.pid], PROC, CAUSE
     state = found.stayed if found is not None else None if heard.twice else user.reading.state
     if state == "stopped":
         return STOPPED, PROC, CAUSE
     if state == "traced":
         return TRACED, PROC, CAUSE
-    if state == "zombie" or user.reading.state == "zombie":
+    if "zombie" in (state, user.reading.state):
         return ZOMBIE, PROC, CAUSE
     told = sleep_told(user, found)
-    if told is None or (told[2] == SHORT and any(each.still is False for each in heard.ras)):
+    if told is None or (told[2] == SHORT and heard.moves):
         return None
     held_up = any(each.still and user.pid in each.late for each in heard.ras)
     # A thread that writes a file for long is common, and holds up nobody by itself.
@@ -206,13 +210,10 @@ def _others(own: Sequence[RankStanding], machine: Machine, heard: Heard) -> Iter
         if each is not None and numbered(lost, each, heard) and lost.rank in here:
             continue
         seen |= {lost.who, same}
-        told = (
-            lost_told(lost, heard)
-            if isinstance(lost, MissingRank)
-            else None
-            if each is None
-            else rank_told(lost, each, heard)
-        )
+        if each is not None:
+            told = ras_told(lost, each, heard)
+        else:
+            told = lost_told(lost, heard) if isinstance(lost, MissingRank) else None
         if told is None and own:
             continue  # a healthy rank of another host
         gpu = next((gpu for gpu in machine.gpus if gpu.index == lost.nvml_device), None)
@@ -231,6 +232,7 @@ def _others(own: Sequence[RankStanding], machine: Machine, heard: Heard) -> Iter
             origin=None if told is None else told[1],
             weak=told is not None and told[2] != CAUSE,
             follows=told is not None and told[2] == FOLLOWS,
+            left=told is not None and told[2] == LEFT,
             place=None if place is None else f"{spoken(place[0])} {place[1]}",
             place_origin=RAS if isinstance(lost, RasRank) else None,
         )

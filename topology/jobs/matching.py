@@ -30,12 +30,17 @@ class Matched(msgspec.Struct, frozen=True):
 
 
 def match(
-    jobs: Sequence[Job], ras: Sequence[RasStanding], answers: Sequence[RasAnswer] = ()
+    jobs: Sequence[Job],
+    ras: Sequence[RasStanding],
+    answers: Sequence[RasAnswer] = (),
+    alive: Sequence[bool] = (),
 ) -> Matched:
     """Give each job its answers; an answer that several jobs may have written goes to none.
 
-    `answers`: all of them, those without communicators too.
+    `answers`: all of them, those without communicators too; `alive`: whether each job still has
+    processes, without which nothing is taken for its answer.
     """
+    gone = [at for at, lives in enumerate(alive) if not lives]
     told = list({id(each.answer): each.answer for each in ras if each.answer is not None}.values())
     told += [each for each in answers if not any(each is other for other in told)]
     owners: dict[int, int] = {}
@@ -48,7 +53,7 @@ def match(
     for answer in told:
         if id(answer) in owners or answer.job is None:
             continue
-        free = [at for at in range(len(jobs)) if at not in owners.values()]
+        free = [at for at in range(len(jobs)) if at not in (*owners.values(), *gone)]
         found = [at for at in free if _fits(jobs[at], answer, ras)]
         if len(found) == 1 and not answer.pids:
             owners[id(answer)] = found[0]

@@ -37,7 +37,9 @@ def _told(ras: Iterable[RasStanding]) -> Iterator[str]:
     for each in ras:
         size = counted(each.communicator.size, "rank")
         what, top = spoken(each.function or ""), each.top
-        same = "all that answered" if each.communicator.missing else "all"
+        left = [lost.rank for lost in each.communicator.missing if lost.left]
+        silent = len(left) < len(each.communicator.missing)
+        same = "all that answered" if silent else "all others" if left else "all"
         if not each.counts:
             text = f" of {size}{_state(each)}"
         elif each.crossed:
@@ -67,7 +69,8 @@ def _told(ras: Iterable[RasStanding]) -> Iterator[str]:
         still = "; none launched anything between two answers" if each.still else ""
         if each.still and (each.quiet_seconds or 0.0) >= TOLD_SECONDS:
             still = f"; none launched anything for {seconds(each.quiet_seconds)}"
-        yield text + still
+        gone = f"; {ranks_text(left)} {'has' if len(left) == 1 else 'have'} left it" if left else ""
+        yield f"{text}{still}{gone}"
 
 
 def _state(each: RasStanding) -> str:

@@ -8,7 +8,7 @@ from ..model.units import seconds
 from .evidence import IDLE_PERCENT
 from .flight.comparing import RecordedGroup
 from .ras.answer import ABORT, FINALIZE, INIT
-from .ras.comparing import RasStanding
+from .ras.comparing import RasStanding, moving
 from .standing import (
     FAULTY,
     HANGS,
@@ -47,7 +47,7 @@ def sentence(
     too long ago to speak of this moment.
     """
     head = f"{program}: {count}"
-    guilty = [rank for rank in ranks if rank.trouble is not None]
+    guilty = _guilty(ranks)
     waiting = waiting_of(ras, groups, guilty, world, ranks)
     differences = [(group, text) for group in groups for text in group.differences]
     named = _named(guilty)
@@ -88,12 +88,19 @@ def sentence(
     if waiting is not None and waiting[2] == RECORDER:
         number, what, _ = waiting
         return f"{head}, {number} waited in {what} when the dump was written", HANGS
-    said, verdict = _quiet(head, ras, silence)
+    said, verdict = _left(head, ranks, ras) or _quiet(head, ras, silence)
     if costs and verdict == RUNS:
         return f"{said}; but {costs[0]}", verdict
     if costs:
         return f"{head}, {costs[0]}{said.removeprefix(head).replace(', ', '; ', 1)}", FAULTY
     return said, verdict
+
+
+def _guilty(ranks: Sequence[RankStanding]) -> list[RankStanding]:
+    """Ranks with a trouble; one that only left, where all others say that another one failed."""
+    troubled = [rank for rank in ranks if rank.trouble is not None]
+    guilty = [rank for rank in troubled if not rank.left]
+    return troubled if guilty and all(rank.follows for rank in guilty) else guilty
 
 
 def hangs(
@@ -152,13 +159,36 @@ def unnamed(ras: Sequence[RasStanding]) -> str:
     )
 
 
+def _left(
+    head: str, ranks: Sequence[RankStanding], ras: Sequence[RasStanding]
+) -> tuple[str, str] | None:
+    """Ranks that gave up a communicator which others still have; None without such ranks.
+
+    Programs give one up when they need it no more, each rank by itself: that accuses nobody before
+    nothing was launched for LONG_SECONDS.
+    """
+    left = [rank for rank in ranks if rank.left]
+    who = {rank.who for rank in left}
+    own = next((each for each in ras if who & each.processes), ras[0] if ras else None)
+    if not left or own is None or all(rank.who in who for rank in own.communicator.ranks):
+        return None
+    last = f", where {last_of(own.launched)} was launched last" if own.launched else ""
+    quiet = quiet_seconds(ras)
+    since = "" if quiet is None else f" (no progress for {seconds(quiet)})"
+    said = f"{head}, {_named(left)}{last}{since}"
+    if _idles(own, ranks):
+        return f"{said}; the GPUs of the others idle, so they need not wait in a collective", UNTOLD
+    long = quiet is not None and quiet >= LONG_SECONDS
+    return f"{said}; whether the others wait is not known", FAULTY if long else UNTOLD
+
+
 def _quiet(head: str, ras: Sequence[RasStanding], silence: str) -> tuple[str, str]:
     """No rank stands out: what RAS says of progress, else that it is not known."""
-    moving = next((each for each in ras if each.still is False), None)
-    if moving is not None:
+    grows = next((each for each in ras if each.still is False), None)
+    if grows is not None:
         grown = ""
-        if moving.function is not None and moving.before not in (None, moving.top):
-            grown = f": {spoken(moving.function)} {moving.before} to {moving.top}"
+        if grows.function is not None and grows.before not in (None, grows.top):
+            grown = f": {spoken(grows.function)} {grows.before} to {grows.top}"
         return f"{head}, runs: collectives are launched{grown}", RUNS
     if ras:
         each = ras[0]
@@ -206,19 +236,21 @@ def waiting_of(
 
     By RAS ranks wait where none launched anything between two answers, and one of the communicator
     is behind or does not answer; by a dump, where a collective that they entered has not ended.
-    A communicator of all `world` ranks needs no name. Where ranks are gone, the last collective of
+    A rank that launches in another communicator does not wait. One of all `world` ranks needs no
+    name. Where ranks are gone, the last collective of
     the others may have ended before: then their GPUs idle, which no GPU does that waits in one.
     """
-    for each in ras:
-        lost = each.pids & {rank.pid for rank in guilty if rank.pid is not None} or (
-            each.communicator.missing
-        )
-        if not each.still or not (each.behind_count or (lost and not _idles(each, ranks))):
+    goes_on = moving(ras)
+    # Who only is behind is so in one communicator, and stands in others as all do.
+    causes = {rank.pid for rank in guilty if not rank.weak or rank.follows} - {None}
+    for each in sorted(ras, key=lambda each: not _lacks(each)):
+        if not each.still or not (
+            each.behind_count or ((_lacks(each) or each.pids & causes) and not _idles(each, ranks))
+        ):
             continue
         # Who reports that another rank failed waits too, where that one is known.
-        causes = [rank for rank in guilty if not rank.follows]
-        stuck = {rank.who for rank in causes or guilty}
-        number = each.ahead_count - sum(rank.who in stuck for rank in each.ahead if rank.who)
+        known = [rank for rank in guilty if not rank.follows]
+        number = each.waiting({rank.who for rank in known or guilty} | goes_on)
         kinds = each.launched if each.function is None else [(each.function, each.blocked or 0)]
         if number > 0 and kinds:
             size = each.communicator.size
@@ -233,6 +265,11 @@ def waiting_of(
             whose = f"{'the ' * (group.name == DEFAULT)}{group.name}"
             return len(group.waiting), f"{what} of {whose}", RECORDER
     return None
+
+
+def _lacks(each: RasStanding) -> bool:
+    """Whether ranks of a communicator are behind in it, or do not answer."""
+    return each.behind_count > 0 or any(not lost.left for lost in each.communicator.missing)
 
 
 def _idles(each: RasStanding, ranks: Sequence[RankStanding]) -> bool:

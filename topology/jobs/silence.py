@@ -51,16 +51,23 @@ class Silence(msgspec.Struct, frozen=True):
 
 
 def silence(
-    job: Job, machine: Machine, past: TrafficPast | None, traffic: CarriedTraffic | None
+    job: Job,
+    machine: Machine,
+    past: TrafficPast | None,
+    traffic: CarriedTraffic | None,
+    age: float | None = None,
 ) -> Silence:
-    """Say of each kind since when the job's GPUs carry nothing."""
+    """Say of each kind since when the job's GPUs carry nothing.
+
+    `age`: of the job in seconds, where that is known: what they carried before was another one's.
+    """
     link = words_of(gpu for gpu in machine.gpus if gpu.address in job.gpus).link
     facts: list[JobFact] = []
     unknown: list[str] = []
     briefs: list[str] = []
     for kind, word in ((LINKS, link), (PCIE, PCIE)):
         known = {} if past is None else past.get(kind, {})
-        mine = {gpu: known[gpu] for gpu in job.gpus if gpu in known}
+        mine = {gpu: _since(known[gpu], age) for gpu in job.gpus if gpu in known}
         if past is not None and len(mine) < len(job.gpus):
             rest = gpu_names([gpu for gpu in job.gpus if gpu not in mine], machine)
             unknown.append(f"what {word} of {rest} carried lately: the driver does not say it")
@@ -79,6 +86,14 @@ def silence(
     return Silence(tuple(facts), " and ".join(briefs), tuple(unknown))
 
 
+def _since(past: GpuPast, age: float | None) -> GpuPast:
+    """What a GPU carried since a job began that is `age` seconds old."""
+    if age is None or past.watched_seconds <= age:
+        return past
+    before = past.before if past.quiet_seconds < age else None
+    return GpuPast(min(past.quiet_seconds, age), age, before)
+
+
 def _told(mine: Mapping[str, GpuPast], word: str, machine: Machine) -> str:
     """The silence of all GPUs of a job, or of some while the others carry something; else ""."""
     quiet = {gpu: past for gpu, past in mine.items() if past.quiet_seconds >= STOPPED_SECONDS}
@@ -88,7 +103,8 @@ def _told(mine: Mapping[str, GpuPast], word: str, machine: Machine) -> str:
     since = min(past.quiet_seconds for past in quiet.values())
     before = [past.before for past in quiet.values() if past.before is not None]
     if not before:
-        text = f"{word} of {names} carried nothing in the {seconds(since)} that gputop looked on"
+        text = f"{word} of {names} carried nothing for {seconds(since)}, as long as gputop watches "
+        text += "this job"
     else:
         pace = gbs(sum(before) / len(before) / 1e9)
         text = f"{word} of {names} fell silent {seconds(since)} ago, after {pace} a GPU"

@@ -56,11 +56,13 @@ class RankStanding(msgspec.Struct, frozen=True, kw_only=True):
     origin: str | None = None
     """Where the trouble is known from."""
     weak: bool = False
-    """Whether the trouble names no cause: it is behind, or says that another rank failed."""
+    """Whether the trouble names no cause: it is behind, left, or says that another rank failed."""
     short: bool = False
     """Whether the trouble lasted for less than ASLEEP_SECONDS so far, and may be over soon."""
     follows: bool = False
     """Whether it only says that another rank failed."""
+    left: bool = False
+    """Whether it only gave up a communicator, which need hold up nobody."""
     place: str | None = None
     """Its last collective: "all-reduce 1042"."""
     place_origin: str | None = None

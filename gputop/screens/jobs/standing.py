@@ -86,7 +86,8 @@ def signs_of(
             signs[user.pid] = mark
     for job in answer.jobs if answer else ():
         for rank in job.ranks:
-            if rank.pid is not None and rank.trouble and job.verdict in ORDER:
+            odd = rank.trouble is not None and not rank.left
+            if rank.pid is not None and odd and job.verdict in ORDER:
                 signs[rank.pid] = SIGNS[job.verdict]
     return signs
 

@@ -55,7 +55,7 @@ def test_a_job_that_moves_data_and_one_that_never_did(snapshot: NodeSnapshot) ->
     assert said(snapshot, *[replace_quiet(3.0)] * 6) == Silence(), "a step takes its time"
     found = said(snapshot, *[NEVER] * 6)
     assert found.brief == ""
-    assert "carried nothing in the 1 min that gputop looked on" in found.facts[0].text
+    assert "carried nothing for 1 min, as long as gputop watches this job" in found.facts[0].text
 
 
 def test_both_kinds_and_what_is_not_known(snapshot: NodeSnapshot) -> None:
@@ -67,6 +67,19 @@ def test_both_kinds_and_what_is_not_known(snapshot: NodeSnapshot) -> None:
         "what NVLink of GPU5 carried lately: the driver does not say it",
         "what PCIe of GPU0-5 carried lately: the driver does not say it",
     )
+
+
+def test_what_another_job_carried_before_on_the_same_gpus(snapshot: NodeSnapshot) -> None:
+    (job,) = jobs(snapshot)
+    seen = past(snapshot, [SILENT] * 6)
+    found = silence(job, snapshot.machine, seen, None, 30.0)
+    assert found.brief == ""
+    assert "carried nothing for 30 s, as long as gputop watches this job" in found.facts[0].text
+    assert silence(job, snapshot.machine, seen, None, 3.0) == Silence()
+    older = silence(job, snapshot.machine, seen, None, 60.0)
+    assert older.brief == "NVLink fell silent 42 s ago"
+    young = replace(snapshot, taken_at=(job.started_at or 0.0) + 20.0)
+    assert "silent" not in told(young, *[SILENT] * 6).sentence
 
 
 def test_two_looks_that_are_far_apart(snapshot: NodeSnapshot) -> None:

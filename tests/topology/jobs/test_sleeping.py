@@ -37,7 +37,7 @@ class Machine:
     def thread(self, pid: int, letter: str, switches: int) -> None:
         folder = self.root / f"proc/{pid}/task/{pid + 500}"
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "stat").write_text(f"{pid + 500} (pt_save) {letter} 1\n")
+        (folder / "stat").write_text(f"{pid + 500} (pt_save) {letter}{' 1' * 18} 9 1\n")
         lines = f"State:\t{letter} (x)\nvoluntary_ctxt_switches:\t{switches}\n"
         (folder / "status").write_text(f"{lines}nonvoluntary_ctxt_switches:\t0\n")
         (folder / "wchan").write_text("nfs_wait")

@@ -131,7 +131,6 @@ def test_equal_counts_that_stand_still_prove_neither_a_hang_nor_health(
     [
         (missing(5, 77), "rank 5 (pid 77, GPU5) does not answer RAS"),
         (missing(5, 77, dead=True), "is given up by RAS"),
-        (missing(5, 41005, unresponsive=False), "rank 5 (pid 41005, GPU5) has left"),
     ],
 )
 def test_ranks_of_which_ras_has_no_data(

@@ -222,7 +222,9 @@ def _differences(entered: dict[int, dict[int, RecordedCall]]) -> Iterable[str]:
                 call.name.startswith(("all_reduce", "all_gather", "reduce_scatter", "broadcast"))
                 for call in calls.values()
             )
-            if even and len(set(told.values())) > 1:
+            # NCCL counts elements: a tensor of 4x4 fits one of 16.
+            same = what == "has other sizes" and len({_elements(calls[rank]) for rank in told}) == 1
+            if even and not same and len(set(told.values())) > 1:
                 yield f"collective {number} {what} on some ranks: {_by_value(told)}"
                 return
 
@@ -231,6 +233,10 @@ def _shape(call: RecordedCall) -> str:
     if call.input_sizes is None:
         return ""
     return " ".join("x".join(map(str, tensor)) or "scalar" for tensor in call.input_sizes)
+
+
+def _elements(call: RecordedCall) -> tuple[int, ...]:
+    return tuple(math.prod(tensor) for tensor in call.input_sizes or ())
 
 
 def _by_value(said: dict[int, str]) -> str:

@@ -41,8 +41,8 @@ class RasError(ValueError):
     """The answer is none of RAS; the message is one line for a person."""
 
 
-class RasRank(msgspec.Struct, frozen=True, kw_only=True):
-    """One rank of a communicator that answered, or that a text names."""
+class NamedRank(msgspec.Struct, frozen=True, kw_only=True):
+    """One rank as RAS names it, whether or not it answered."""
 
     rank: int
     host: str | None = None
@@ -52,52 +52,40 @@ class RasRank(msgspec.Struct, frozen=True, kw_only=True):
     """Whether that is no process of this machine, or none that is known (homes.py)."""
     cuda_device: int | None = None
     nvml_device: int | None = None
+
+    @property
+    def here(self) -> int | None:
+        """Its PID on this machine; None where it is none."""
+        return None if self.outside else self.pid
+
+    @property
+    def who(self) -> Process | None:
+        """Its process, apart from all others; None where the answer names none."""
+        return None if self.pid is None else (self.host if self.outside else None, self.pid)
+
+
+class RasRank(NamedRank, frozen=True, kw_only=True):
+    """One rank of a communicator that answered, or that a text names."""
+
     state: str | None = None
     """INIT, RUNNING, FINALIZE, ABORT, as NCCL's text calls them."""
     errors: tuple[str, ...] = ()
     counts: tuple[tuple[str, int], ...] = ()
     """Collectives launched so far, by function: ("AllReduce", 1042)."""
 
-    @property
-    def here(self) -> int | None:
-        """Its PID on this machine; None where it is none."""
-        return None if self.outside else self.pid
 
-    @property
-    def who(self) -> Process | None:
-        """Its process, apart from all others."""
-        return process(self)
-
-
-class MissingRank(msgspec.Struct, frozen=True, kw_only=True):
+class MissingRank(NamedRank, frozen=True, kw_only=True):
     """One rank of which RAS has no data."""
 
-    rank: int
-    host: str | None = None
-    pid: int | None = None
-    cuda_device: int | None = None
-    nvml_device: int | None = None
     unresponsive: bool | None = None
     """True: its process did not answer; False: it answered, and does not know the communicator."""
     dead: bool | None = None
     """Whether RAS has given its process up."""
-    outside: bool = False
-    """As of a rank that answered."""
 
     @property
-    def here(self) -> int | None:
-        """Its PID on this machine; None where it is none."""
-        return None if self.outside else self.pid
-
-    @property
-    def who(self) -> Process | None:
-        """Its process, apart from all others."""
-        return process(self)
-
-
-def process(named: RasRank | MissingRank) -> Process | None:
-    """The process of a rank; None where the answer names none."""
-    return None if named.pid is None else (named.host if named.outside else None, named.pid)
+    def left(self) -> bool:
+        """Whether it is in the communicator no more, though its process runs and answers."""
+        return self.unresponsive is False and not self.dead
 
 
 class RasCommunicator(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import chain, pairwise
 
@@ -70,9 +70,9 @@ class RasStanding(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def late(self) -> frozenset[int]:
-        """The processes here of ranks that are behind or of which there is no data."""
+        """The processes here of ranks that are behind or do not answer."""
         named = [rank.here for rank in self.behind]
-        named += [lost.here for lost in self.communicator.missing]
+        named += [lost.here for lost in self.communicator.missing if not lost.left]
         return frozenset(pid for pid in named if pid is not None)
 
     @cached_property
@@ -84,6 +84,15 @@ class RasStanding(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def processes(self) -> frozenset[Process]:
         """The processes of all its ranks that are known, on whatever machine."""
         return frozenset(who for each in self.communicator.named if (who := each.who) is not None)
+
+    def waiting(self, elsewhere: Collection[Process | None]) -> int:
+        """How many of those ahead have nothing to do `elsewhere`, as far as their names tell."""
+        return self.ahead_count - sum(rank.who in elsewhere for rank in self.ahead if rank.who)
+
+
+def moving(ras: Iterable[RasStanding]) -> frozenset[Process]:
+    """The processes of communicators in which something was launched between two answers."""
+    return frozenset(who for each in ras if each.still is False for who in each.processes)
 
 
 def standings(

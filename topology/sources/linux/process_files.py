@@ -60,6 +60,10 @@ LIMIT_VARIABLES = 2000
 LIMIT_KEPT = 256
 LIMIT_CHARACTERS = 512
 LIMIT_STATUS = 16 * 1024
+LIMIT_STAT = 4096
+
+_BEGUN = 22 - 3
+"""Place of the start time in /proc/PID/stat behind the name; the first one there is field 3."""
 
 
 def moving(tree: Tree, pid: int) -> dict[str, Raw]:
@@ -90,20 +94,29 @@ def lasting(tree: Tree, pid: int, proc: Path = PROC) -> dict[str, Raw]:
 def sleep_of(tree: Tree, pid: int, tid: int | None = None) -> tuple[str, ...] | None:
     """What stays equal as long as a thread is in one uninterruptible sleep; None when in none.
 
-    Without `tid` of the first thread, which gives a process its state.
+    When it began belongs to it: its number may be given to another one, with as few switches of
+    context. Without `tid` of the first thread, which gives a process its state.
     """
-    text = tree.text(f"{_folder(pid, tid)}/status", LIMIT_STATUS)
-    return same_sleep(_lines(text, ("State", *SWITCHES)))
+    folder = _folder(pid, tid)
+    lines = _lines(tree.text(f"{folder}/status", LIMIT_STATUS), ("State", *SWITCHES))
+    counts = tuple(str(lines.get(name, "")) for name in SWITCHES)
+    begun = _begun(tree.text(f"{folder}/stat", LIMIT_STAT)) if in_sleep(lines) else ""
+    return (begun, *counts) if begun and all(counts) else None
+
+
+def in_sleep(status: Mapping[str, Raw]) -> bool:
+    """Whether these lines are of a thread in an uninterruptible sleep."""
+    return str(status.get("State", ""))[:1] == "D"
+
+
+def _begun(stat: str | Unreadable) -> str:
+    """When a thread began, in clock ticks (proc_pid_stat(5), field 22); "" where not readable."""
+    rest = [] if isinstance(stat, Unreadable) else stat.rpartition(")")[2].split()
+    return rest[_BEGUN] if len(rest) > _BEGUN else ""
 
 
 def _folder(pid: int, tid: int | None) -> str:
     return f"proc/{pid}" if tid in (None, pid) else f"proc/{pid}/task/{tid}"
-
-
-def same_sleep(status: Mapping[str, Raw]) -> tuple[str, ...] | None:
-    """The same of lines that were read; None where the kernel does not count switches."""
-    counts = tuple(str(status.get(name, "")) for name in SWITCHES)
-    return counts if str(status.get("State", ""))[:1] == "D" and all(counts) else None
 
 
 def wait_channel(tree: Tree, pid: int, tid: int | None = None) -> Raw:

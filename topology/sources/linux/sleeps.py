@@ -14,7 +14,7 @@ import msgspec
 
 from ...model.part import Raw
 from ..files.tree import Tree, Unreadable, clean
-from .process_files import same_sleep, sleep_of, wait_channel
+from .process_files import in_sleep, sleep_of, wait_channel
 
 SECOND_LOOK_SECONDS = 0.5
 MOST_AT_FIRST = 512
@@ -56,10 +56,10 @@ def asleep(tree: Tree, pid: int, tids: Iterable[int]) -> list[SleepingThread]:
         match = None if isinstance(data, Unreadable) else _STAT.match(data)
         if match is None or match[2] != b"D":
             continue
-        switches = sleep_of(tree, pid, tid)
-        if switches is not None:
+        sleep = sleep_of(tree, pid, tid)
+        if sleep is not None:
             name = clean(match[1])[:32]
-            found.append(SleepingThread(tid=tid, name=name, sleep=switches))
+            found.append(SleepingThread(tid=tid, name=name, sleep=sleep))
     return found
 
 
@@ -87,7 +87,8 @@ class SleepWatch:
         left = MOST_TOGETHER
         for pid, entry in entries.items():
             status = entry.get("status")
-            sleep = same_sleep(status) if isinstance(status, dict) else None
+            asleep_now = isinstance(status, dict) and in_sleep(status)
+            sleep = sleep_of(self._tree, pid) if asleep_now else None
             if sleep is not None:
                 found[pid, pid] = sleep
             tids = self._chosen(pid, left) if isinstance(status, dict) else []

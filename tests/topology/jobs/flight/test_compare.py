@@ -182,3 +182,14 @@ def test_files_are_found_by_content_and_links_pipes_and_old_ones_are_not_read(
     assert [path for path, _ in found.refused] == [str(tmp_path / "link_1")]
     late = read([str(good)], since=good.stat().st_mtime + 60)
     assert "before the job started" in late.refused[0][1]
+
+
+def test_tensors_of_another_shape_with_as_many_elements_fit() -> None:
+    def sides(*shapes: list[int]) -> tuple[str, ...]:
+        dumps = [dumped(entry(1, input_sizes=[shape])) for shape in shapes]
+        (group,) = compare([parse(side, f"d_{n}") for n, side in enumerate(dumps)])
+        return group.differences
+
+    assert sides([16], [4, 4]) == ()
+    (text,) = sides([16], [4, 5])
+    assert text.endswith("has other sizes on some ranks: 16 on rank 0; 4x5 on rank 1")

@@ -236,10 +236,11 @@ def test_memory_threads_and_the_cgroups_that_limit_are_understood(tmp_path: Path
     counts = "voluntary_ctxt_switches:\t5\nnonvoluntary_ctxt_switches:\t2\n"
     status = f"State:\tD (disk sleep)\nPPid:\t40\nRssAnon:\t    2048 kB\n{counts}"
     (folder / "status").write_text(status)
+    (folder / "stat").write_text(f"77 (a) b) D{' 1' * 18} 4711 1\n")
     (folder / "wchan").write_text("nfs_wait_bit_killable")
     tree = FolderTree(tmp_path, live=True)
     sleep = process_files.sleep_of(tree, 77)
-    assert sleep == ("5", "2")
+    assert sleep == ("4711", "5", "2"), "when it began, and how often it ran"
     raw = read(tmp_path) | {"asleep": 1.5, "wchan": process_files.wait_channel(tree, 77)}
     found = parsed(**raw)
     assert (found.anonymous_bytes, found.omp_threads) == (2 * 2**20, 8)

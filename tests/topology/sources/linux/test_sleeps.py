@@ -44,14 +44,14 @@ class Machine:
         if self.after is not None:
             self.after()
 
-    def put(self, pid: int, tid: int, letter: str, switches: int = 7) -> None:
+    def put(self, pid: int, tid: int, letter: str, switches: int = 7, begun: int = 9) -> None:
         folders = [self.root / f"proc/{pid}/task/{tid}"]
         folders += [self.root / f"proc/{pid}"] * (pid == tid)
         words = {"D": "disk sleep", "S": "sleeping", "R": "running"}[letter]
         lines = [f"State:\t{letter} ({words})", *(f"{name}:\t{switches}" for name in SWITCHES)]
         for folder in folders:
             folder.mkdir(parents=True, exist_ok=True)
-            (folder / "stat").write_text(f"{tid} (a) R (b) {letter} 1 1\n")
+            (folder / "stat").write_text(f"{tid} (a) R (b) {letter}{' 1' * 18} {begun} 1\n")
             (folder / "status").write_text("\n".join(lines) + "\n")
             (folder / "wchan").write_text("nfs_wait")
 
@@ -102,6 +102,19 @@ def test_the_longest_sleep_of_a_process_is_told(tmp_path: Path) -> None:
     assert machine.look(10)[10]["asleep_thread"].endswith("(12)")
     machine.put(10, 12, "R")
     assert "asleep_thread" not in machine.look(10)[10]
+
+
+def test_a_number_that_is_given_anew_inherits_no_sleep(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    machine.put(1, 1, "D")
+    machine.put(2, 2, "S")
+    machine.put(2, 3, "D")
+    machine.look(1, 2)
+    machine.now += 60
+    machine.put(1, 1, "D", begun=10)
+    machine.put(2, 3, "D", begun=10)
+    found = machine.look(1, 2)
+    assert [found[pid]["asleep"] for pid in (1, 2)] == [sleeps.SECOND_LOOK_SECONDS] * 2
 
 
 def test_threads_are_looked_at_in_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
