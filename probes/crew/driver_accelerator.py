@@ -8,7 +8,7 @@ from typing import Any, Optional
 
 from ..devices.gpus import Gpus
 from ..engine.kernels import Kernels
-from ..engine.runtime import Memory
+from ..engine.memory import Memory
 from ..protocol.spec import ProbeStopped
 from .accelerator import Call
 

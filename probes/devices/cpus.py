@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, Optional
 
-from ..engine.runtime import Memory
+from ..engine.memory import Memory
 from ..protocol.messages import DeviceRecord
 from .devices import Flow, FlowTimes, StoreCheck, Versions
 
@@ -71,6 +71,10 @@ class Cpus:
     def can_access(self, src: int, dst: int) -> bool:
         """Always granted: all devices share the host memory."""
         return True
+
+    def why_not_mapped(self, src: int, dst: int) -> Optional[str]:
+        """Nothing has to be mapped."""
+        return None
 
     def store(self, src: int, dst: int, size_bytes: int) -> StoreCheck:
         """A store over the complement, then a comparison of every byte."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Optional, Protocol
 
-from ..engine.runtime import Memory
+from ..engine.memory import Memory
 from ..protocol.messages import DeviceRecord
 from ..protocol.plaintext import one_line
 from ..protocol.spec import ProbeStopped
@@ -121,6 +121,9 @@ class Backend(Devices, Protocol):
 
     def can_access(self, src: int, dst: int) -> bool:
         """Whether the driver grants `src` access to the memory of `dst`."""
+
+    def why_not_mapped(self, src: int, dst: int) -> Optional[str]:
+        """Map granted memory of `dst` for `src`; why the driver refuses, None if it does not."""
 
     def store(self, src: int, dst: int, size_bytes: int) -> StoreCheck:
         """Store random bytes from `src` into memory of `dst`; `dst` compares them itself."""

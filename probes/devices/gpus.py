@@ -10,14 +10,17 @@ from ..engine.cuda import Cuda
 from ..engine.held import HeldStreams, StreamWork
 from ..engine.kernels import Kernels
 from ..engine.library import EngineError
+from ..engine.memory import Memory
 from ..engine.opening import kernel_driver_version
-from ..engine.runtime import Memory, Runtime
+from ..engine.runtime import Runtime
 from ..protocol.messages import DeviceRecord
 from .devices import Flow, FlowTimes, StoreCheck, Versions, distinct, normal_pci
 
 _RING_BYTES = 2 << 20
 """Bytes that a pointer chase walks through, as in nvbandwidth."""
 _RING_STEP_BYTES = 128
+_NO_MAPPING = frozenset((217, 711))
+"""No peer access, and too many peers: without a switch of NVLink a GPU maps at most eight."""
 _CHUNK_BYTES = 16 << 20
 """Chunk of a copy through the host; waiting takes about 10 us a chunk, below 3 % of it."""
 
@@ -42,6 +45,7 @@ class Gpus:
         self._rings: dict[int, Memory] = {}
         self._host: list[Memory] = []
         self._joined: set[tuple[int, int]] = set()
+        self._not_mapped: dict[tuple[int, int], str] = {}
 
     def versions(self) -> Versions:
         """Software versions; torch has no part in this."""
@@ -120,11 +124,16 @@ class Gpus:
         """Whether the driver grants it."""
         return self.runtime.can_access(src, dst)
 
+    def why_not_mapped(self, src: int, dst: int) -> Optional[str]:
+        """See Backend; EngineError where something else is wrong."""
+        self._join(src, dst)
+        return self._not_mapped.get((src, dst))
+
     def store(self, src: int, dst: int, size_bytes: int) -> StoreCheck:
         """Rung 3: a kernel of `src` stores, `dst` reads its own memory and compares every byte.
 
         Before the store the memory of `dst` holds the complement of what is expected, so that no
-        word is right by chance or from before. EngineError if the driver refuses the mapping.
+        word is right by chance or from before. The mapping must not be refused.
         """
         runtime, kernels = self.runtime, self.kernels
         if kernels is None:
@@ -136,7 +145,8 @@ class Gpus:
             kernels.random(src, target, seed)
             unlike = kernels.unlike_random(dst, target, seed)
         finally:
-            runtime.free(dst, target)
+            with contextlib.suppress(EngineError):  # after a fault the first error counts
+                runtime.free(dst, target)
         first = 8 * unlike.first if unlike.words else None
         return StoreCheck(target.size_bytes, 8 * unlike.words, first)
 
@@ -145,8 +155,14 @@ class Gpus:
         if (src, dst) in self._joined:
             return
         for one, other in ((src, dst), (dst, src)):
-            if self.runtime.can_access(one, other):
+            if not self.runtime.can_access(one, other):
+                continue
+            try:
                 self.runtime.reach(one, other)
+            except EngineError as error:
+                if error.code not in _NO_MAPPING:
+                    raise
+                self._not_mapped[one, other] = str(error)
         self._joined.add((src, dst))
 
     def flow_seconds(self, flows: Sequence[Flow], size_bytes: int, copies: int) -> FlowTimes:
@@ -241,7 +257,8 @@ class Gpus:
             )
             reached = int.from_bytes(runtime.read(src, end), "little")
         finally:
-            runtime.free(src, end)
+            with contextlib.suppress(EngineError):
+                runtime.free(src, end)
         if reached != hops % (_RING_BYTES // _RING_STEP_BYTES) * (_RING_STEP_BYTES // 8):
             raise EngineError(f"a pointer chase through {hops} places ended at word {reached}")
         return seconds

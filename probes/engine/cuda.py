@@ -6,10 +6,18 @@ import uuid
 from typing import Any, Optional
 
 from .library import DriverLibrary, EngineError
-from .runtime import Memory, Runtime
+from .memory import Memory
+from .runtime import Runtime
 
-_MULTIPROCESSORS, _MAJOR, _MINOR = 16, 75, 76
+_MULTIPROCESSORS, _COMPUTE_MODE, _MAJOR, _MINOR = 16, 20, 75, 76
 """Numbers of cuDeviceGetAttribute, from cuda.h."""
+_REMARKS = {
+    2: "; its compute mode is Prohibited: no process may use it",
+    3: "; its compute mode is Exclusive_Process: one process at a time may use it",
+}
+"""By compute mode."""
+_STUB = 34
+"""What every call of the toolkit's stub answers, also those that would say it in words."""
 _OLDEST = 11040
 """Version that cuDriverGetVersion answers for CUDA 11.4."""
 
@@ -44,6 +52,8 @@ class Cuda(Runtime):
         "load": "cuModuleLoadData",
         "unload": "cuModuleUnload",
         "function": "cuModuleGetFunction",
+        "copy": "cuMemcpyAsync",
+        "clear": "cuMemsetD8_v2",
         "launch": "cuLaunchKernel",
     }
 
@@ -51,7 +61,11 @@ class Cuda(Runtime):
         """Initialise the driver, which takes up to a second; EngineError if it refuses."""
         names = ("cuGetErrorName", "cuGetErrorString")
         super().__init__(DriverLibrary(handle, names, errors_by_value=False))
-        self._library.call("cuInit", ctypes.c_uint(0))
+        try:
+            self._library.call("cuInit", ctypes.c_uint(0))
+        except EngineError as error:
+            stub = "libcuda.so.1 is the toolkit's stub for linking, not the driver's"
+            raise EngineError(stub) if error.code == _STUB else error from None
         if self.version() < _OLDEST:
             raise EngineError(f"the driver is of CUDA {self.version_text()}: 11.4 is needed")
         self._contexts: dict[int, Any] = {}
@@ -96,6 +110,11 @@ class Cuda(Runtime):
         self._library.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), self.handle(index))
         self._contexts[index] = context
 
+    def _remark(self, index: int) -> str:
+        with contextlib.suppress(EngineError):
+            return _REMARKS.get(self._attribute(_COMPUTE_MODE, index), "")
+        return ""
+
     def _use(self, index: int) -> None:
         self._library.call("cuCtxSetCurrent", self._contexts[index])
 
@@ -105,8 +124,8 @@ class Cuda(Runtime):
     def copy(self, to: int, source: int, size_bytes: int, stream: Any) -> None:
         """See Runtime."""
         ends = ctypes.c_void_p(to), ctypes.c_void_p(source)
-        self._library.call("cuMemcpyAsync", *ends, ctypes.c_size_t(size_bytes), stream)
+        self._here("copy", *ends, ctypes.c_size_t(size_bytes), stream)
 
     def _clear(self, memory: Memory) -> None:
         address, size = ctypes.c_void_p(memory.address), ctypes.c_size_t(memory.size_bytes)
-        self._library.call("cuMemsetD8_v2", address, ctypes.c_ubyte(0), size)
+        self._here("clear", address, ctypes.c_ubyte(0), size)

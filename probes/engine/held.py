@@ -17,7 +17,8 @@ from typing import Any, Optional
 
 from .kernels import Kernels
 from .library import EngineError
-from .runtime import Memory, Runtime
+from .memory import Memory
+from .runtime import Runtime
 
 _LONGEST_CYCLES = 150_000_000
 """The hold gives up after so many clock cycles, some 80 ms."""
@@ -96,7 +97,8 @@ class HeldStreams:
         finally:
             if words is not None:
                 words[0] = 1
-        for _, ends in marks:
+        for lane, (_, ends) in zip(lanes, marks):
+            runtime.use(lane.index)
             runtime.await_event(ends[-1])
         found = tuple(tuple(runtime.seconds(start, end) for end in ends) for start, ends in marks)
         for event in (*starts.values(), *(end for _, ends in marks for end in ends)):

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, Optional
 
 from .library import DriverLibrary, EngineError
-from .runtime import Memory, Runtime
+from .memory import Memory
+from .runtime import Runtime
 
 _DEFAULT = 4
 """hipMemcpyDefault: the runtime sees from the addresses where they are."""
@@ -48,6 +49,8 @@ class Hip(Runtime):
         "load": "hipModuleLoadData",
         "unload": "hipModuleUnload",
         "function": "hipModuleGetFunction",
+        "copy": "hipMemcpyAsync",
+        "clear": "hipMemset",
         "launch": "hipModuleLaunchKernel",
     }
     _host_flags = Runtime._host_flags | _NUMA_USER
@@ -101,8 +104,8 @@ class Hip(Runtime):
     def copy(self, to: int, source: int, size_bytes: int, stream: Any) -> None:
         """See Runtime."""
         ends = ctypes.c_void_p(to), ctypes.c_void_p(source)
-        self._library.call("hipMemcpyAsync", *ends, ctypes.c_size_t(size_bytes), _DEFAULT, stream)
+        self._here("copy", *ends, ctypes.c_size_t(size_bytes), _DEFAULT, stream)
 
     def _clear(self, memory: Memory) -> None:
         size = ctypes.c_size_t(memory.size_bytes)
-        self._library.call("hipMemset", ctypes.c_void_p(memory.address), 0, size)
+        self._here("clear", ctypes.c_void_p(memory.address), 0, size)

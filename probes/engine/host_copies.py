@@ -14,7 +14,8 @@ from .held import HeldStreams, StreamWork
 from .host_memory import HostBuffer
 from .kernels import Kernels
 from .library import EngineError
-from .runtime import Memory, Runtime
+from .memory import Memory
+from .runtime import Runtime
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ import mmap
 from typing import Optional
 
 from .library import EngineError
-from .runtime import Memory, Runtime
+from .memory import Memory
+from .runtime import Runtime
 
 KINDS = ("pinned", "registered", "pageable")
 

@@ -16,7 +16,8 @@ from typing import Any
 
 from .images import image_for
 from .library import EngineError
-from .runtime import Memory, Runtime
+from .memory import Memory
+from .runtime import Runtime
 
 PIECE_BYTES = 16
 """Sizes are multiples of this."""

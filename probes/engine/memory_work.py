@@ -18,7 +18,8 @@ from ..protocol.timing import Sampled, gigabytes_per_second, sample, warm
 from .held import HeldStreams, StreamWork
 from .kernels import Kernels
 from .library import EngineError
-from .runtime import Memory, Runtime
+from .memory import Memory
+from .runtime import Runtime
 
 READ_WRITTEN = "bytes read + bytes written"
 _SCALE = 2.0

@@ -1,6 +1,5 @@
 """Finds the driver of this machine's GPUs and opens it."""
 
-import contextlib
 import ctypes
 import os
 from collections.abc import Callable, Iterator
@@ -27,14 +26,26 @@ def open_runtime(devices: Path = _DEVICES) -> Runtime:
     `devices`: the folder of device files.
     """
     refusals: list[str] = []
-    for make, handle in _drivers():
+    for make, handle in _drivers(refusals):
         opened = _opened(make, handle)
         if isinstance(opened, Runtime):
             return opened
-        shut = shut_files(devices, _FILES_OF_AMD if make is Hip else _FILES_OF_NVIDIA)
-        named = f"; this user may not open {', '.join(shut)}" if shut else ""
-        refusals.append(f"{opened}{named}")
+        said = f"{opened}{_about_files(devices, is_hip=make is Hip)}"
+        # A library of CUDA on a node of AMD, as of an image for both, is not what is amiss.
+        of_amd_alone = (devices / "kfd").exists() and not (devices / "nvidiactl").exists()
+        refusals.insert(0 if make is Hip and of_amd_alone else len(refusals), said)
     raise EngineError(refusals[0] if refusals else f"there is no {_CUDA} and no libamdhip64.so")
+
+
+def _about_files(devices: Path, *, is_hip: bool) -> str:
+    """What is wrong with the device files of a driver that refuses; "" if nothing is."""
+    shut = shut_files(devices, _FILES_OF_AMD if is_hip else _FILES_OF_NVIDIA)
+    if shut:
+        return f"; this user may not open {', '.join(shut)}"
+    memory = devices / "nvidia-uvm"
+    if is_hip or memory.exists() or not (devices / "nvidiactl").exists():
+        return ""
+    return f"; there is no {memory}, which `nvidia-modprobe -c 0 -u` makes"
 
 
 def _opened(make: "Callable[[Any], Runtime]", handle: Any) -> "Union[Runtime, EngineError]":
@@ -67,17 +78,12 @@ def may_open(path: str) -> bool:
     return True
 
 
-def _drivers() -> "Iterator[tuple[Any, Any]]":
-    handle = _loaded(_CUDA) or _loaded(_CUDA_OF_WSL)
-    if handle is not None:
-        yield Cuda, handle
-    handle = _hip()
-    if handle is not None:
-        yield Hip, handle
-
-
-def _hip() -> Any:
-    return next(filter(None, map(_loaded, hip_places())), None)
+def _drivers(broken: "list[str]") -> "Iterator[tuple[Any, Any]]":
+    """What makes a runtime, and the library for it; `broken` takes what cannot be loaded."""
+    for make, places in ((Cuda, (_CUDA, _CUDA_OF_WSL)), (Hip, hip_places())):
+        handle = next(filter(None, (_loaded(place, broken) for place in places)), None)
+        if handle is not None:
+            yield make, handle
 
 
 def hip_places() -> "Iterator[Union[str, Path]]":
@@ -95,9 +101,13 @@ def _mapped(name: str) -> "list[str]":
     return ["/" + line.partition("/")[2] for line in lines if name in line][:1]
 
 
-def _loaded(place: "Union[str, Path]") -> Optional[Any]:
-    with contextlib.suppress(OSError):
+def _loaded(place: "Union[str, Path]", broken: "list[str]") -> Optional[Any]:
+    try:
         return ctypes.CDLL(str(place))
+    except OSError as error:
+        # A file that cannot be loaded, as an empty one of an image, is something else than none.
+        if not str(error).startswith(f"{place}: cannot open shared object file: No such"):
+            broken.append(f"{place} cannot be loaded: {error}")
     return None
 
 

@@ -1,36 +1,24 @@
 """What probes need of a driver: devices, memory, streams, events and kernels.
 
 CUDA's driver interface and HIP have functions of the same shapes under other names, so that most of
-it is common; cuda.py and hip.py hold the names and what differs. Indices are the driver's own, to
-which the variables that hide devices already apply. Every error is an EngineError.
+it is common; cuda.py and hip.py hold what differs. Indices are the driver's own, to which the
+variables that hide devices already apply. Every error is an EngineError.
 """
 
+import contextlib
 import ctypes
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Optional
 
 from .library import DriverLibrary, EngineError
+from .memory import Memory
 
 _PORTABLE = 1
 """Host memory is pinned for the contexts of all devices."""
 _NOT_BLOCKING = 1
 """A stream that does not wait for the default stream."""
-
-
-@dataclass(frozen=True)
-class Memory:
-    """A range of bytes that devices can reach."""
-
-    address: int
-    size_bytes: int
-
-    def part(self, start: int, size_bytes: int) -> "Memory":
-        """Bytes from `start` on."""
-        assert 0 <= start <= start + size_bytes <= self.size_bytes
-        return Memory(self.address + start, size_bytes)
 
 
 class Runtime(ABC):
@@ -39,28 +27,46 @@ class Runtime(ABC):
     is_hip: bool
     names: Mapping[str, str]
     """Our name of a call -> the driver's."""
+    _host_flags = _PORTABLE
 
     def __init__(self, library: DriverLibrary) -> None:
         self._library = library
         self._thread = threading.local()
+        self._addresses: dict[int, Any] = {}
         self._reached: set[tuple[int, int]] = set()
 
     def _call(self, name: str, *arguments: Any) -> None:
         self._library.call(self.names[name], *arguments)
 
+    def _here(self, name: str, *arguments: Any) -> None:
+        """Call for the device that is current in this thread."""
+        index = getattr(self._thread, "index", None)
+        self._told(index, self._library.call, self.names[name], *arguments)
+
+    def _told(self, index: Optional[int], call: Callable[..., None], *arguments: Any) -> None:
+        """Call; an error names the device that it is about."""
+        try:
+            call(*arguments)
+        except EngineError as error:
+            if index is None or not error.code:  # a call that is missing is so for all
+                raise
+            place = self.pci_address(index) or f"GPU {index}"
+            raise EngineError(f"{error} on {place}", error.code) from None
+
+    def _number(self, name: str, *arguments: Any) -> int:
+        number = ctypes.c_int()
+        self._call(name, ctypes.byref(number), *arguments)
+        return number.value
+
     # Devices
 
     def count(self) -> int:
         """The number of devices that this process may see."""
-        count = ctypes.c_int()
-        self._call("count", ctypes.byref(count))
-        return count.value
+        return self._number("count")
 
     def handle(self, index: int) -> int:
         """The driver's handle of a device."""
-        handle = ctypes.c_int()
-        self._call("device", ctypes.byref(handle), index)
-        return handle.value
+        return self._number("device", index)
 
     def name(self, index: int) -> str:
         """The product's name."""
@@ -70,12 +76,11 @@ class Runtime(ABC):
 
     def pci_address(self, index: int) -> Optional[str]:
         """PCI address as the driver writes it; None where it does not say."""
-        text = ctypes.create_string_buffer(64)
-        try:
-            self._call("address", text, 63, self.handle(index))
-        except EngineError:
-            return None
-        return text.value.decode("ascii", "replace").lower()
+        text = self._addresses.setdefault(index, ctypes.create_string_buffer(64))
+        if not text.value:  # asked once: after a fault a driver may answer nothing more
+            with contextlib.suppress(EngineError):
+                self._call("address", text, 63, self.handle(index))
+        return text.value.decode("ascii", "replace").lower() or None
 
     def memory_bytes(self, index: int) -> int:
         """All memory of a device."""
@@ -103,9 +108,9 @@ class Runtime(ABC):
 
         def open_one(index: int) -> None:
             try:
-                self._open(index)
+                self._told(index, self._open, index)
             except EngineError as error:
-                errors.append(error)
+                errors.append(EngineError(f"{error}{self._remark(index)}", error.code))
 
         threads = [threading.Thread(target=open_one, args=(i,), daemon=True) for i in indices]
         for thread in threads:
@@ -119,10 +124,14 @@ class Runtime(ABC):
     def _open(self, index: int) -> None:
         """Create the context of one device."""
 
+    def _remark(self, index: int) -> str:
+        """What may keep a device from being opened; "" if nothing is known."""
+        return ""
+
     def use(self, index: int) -> None:
         """Make a device current in this thread; its context must be open."""
         if getattr(self._thread, "index", None) != index:
-            self._use(index)
+            self._told(index, self._use, index)
             self._thread.index = index
 
     @abstractmethod
@@ -132,15 +141,13 @@ class Runtime(ABC):
     def synchronize(self, index: int) -> None:
         """Wait until a device has done everything."""
         self.use(index)
-        self._call("synchronize")
+        self._here("synchronize")
 
     # Peers
 
     def can_access(self, src: int, dst: int) -> bool:
         """Whether the driver grants `src` access to the memory of `dst`."""
-        answer = ctypes.c_int()
-        self._call("peer", ctypes.byref(answer), self.handle(src), self.handle(dst))
-        return bool(answer.value)
+        return bool(self._number("peer", self.handle(src), self.handle(dst)))
 
     def reach(self, src: int, dst: int) -> None:
         """Map the memory of `dst` for `src`, once."""
@@ -148,7 +155,7 @@ class Runtime(ABC):
             return
         self.use(src)
         try:
-            self._reach(dst)
+            self._told(src, self._reach, dst)
         except EngineError as error:
             if error.code != 704:  # it is mapped already
                 raise
@@ -164,30 +171,28 @@ class Runtime(ABC):
         """Free memory of a device, as the driver counts it."""
         self.use(index)
         free, total = ctypes.c_size_t(), ctypes.c_size_t()
-        self._call("memory_info", ctypes.byref(free), ctypes.byref(total))
+        self._here("memory_info", ctypes.byref(free), ctypes.byref(total))
         return free.value
 
     def allocate(self, index: int, size_bytes: int) -> Memory:
         """Memory of a device."""
         self.use(index)
         pointer = ctypes.c_void_p()
-        self._call("allocate", ctypes.byref(pointer), ctypes.c_size_t(size_bytes))
+        self._here("allocate", ctypes.byref(pointer), ctypes.c_size_t(size_bytes))
         return Memory(pointer.value or 0, size_bytes)
 
     def free(self, index: int, memory: Memory) -> None:
         """Give memory of a device back."""
         self.use(index)
-        self._call("free", ctypes.c_void_p(memory.address))
+        self._here("free", ctypes.c_void_p(memory.address))
 
     def allocate_host(self, index: int, size_bytes: int) -> Memory:
         """Pinned host memory near the calling thread."""
         self.use(index)
         pointer = ctypes.c_void_p()
         size, flags = ctypes.c_size_t(size_bytes), ctypes.c_uint(self._host_flags)
-        self._call("allocate_host", ctypes.byref(pointer), size, flags)
+        self._here("allocate_host", ctypes.byref(pointer), size, flags)
         return Memory(pointer.value or 0, size_bytes)
-
-    _host_flags = _PORTABLE
 
     def free_host(self, memory: Memory) -> None:
         """Give pinned memory back."""
@@ -197,7 +202,7 @@ class Runtime(ABC):
         """Pin ordinary host memory."""
         self.use(index)
         size, flags = ctypes.c_size_t(memory.size_bytes), ctypes.c_uint(_PORTABLE)
-        self._call("pin", ctypes.c_void_p(memory.address), size, flags)
+        self._here("pin", ctypes.c_void_p(memory.address), size, flags)
 
     def unpin(self, memory: Memory) -> None:
         """Undo `pin`."""
@@ -212,14 +217,14 @@ class Runtime(ABC):
         self.synchronize(index)
         found = ctypes.create_string_buffer(memory.size_bytes)
         self.copy(ctypes.addressof(found), memory.address, memory.size_bytes, None)
-        self._call("synchronize")
+        self._here("synchronize")
         return found.raw
 
     def clear(self, index: int, memory: Memory) -> None:
         """Fill memory of a device with zeros, and wait."""
         self.use(index)
         self._clear(memory)
-        self._call("synchronize")
+        self._here("synchronize")
 
     @abstractmethod
     def _clear(self, memory: Memory) -> None:
@@ -231,19 +236,19 @@ class Runtime(ABC):
         """A new stream of a device."""
         self.use(index)
         stream = ctypes.c_void_p()
-        self._call("stream", ctypes.byref(stream), ctypes.c_uint(_NOT_BLOCKING))
+        self._here("stream", ctypes.byref(stream), ctypes.c_uint(_NOT_BLOCKING))
         return stream
 
     def drop_stream(self, index: int, stream: Any) -> None:
         """Give a stream back."""
         self.use(index)
-        self._call("drop_stream", stream)
+        self._here("drop_stream", stream)
 
     def event(self, stream: Any) -> Any:
         """A new event, recorded on a stream of the current device."""
         event = ctypes.c_void_p()
-        self._call("event", ctypes.byref(event), ctypes.c_uint(0))
-        self._call("record", event, stream)
+        self._here("event", ctypes.byref(event), ctypes.c_uint(0))
+        self._here("record", event, stream)
         return event
 
     def drop_event(self, event: Any) -> None:
@@ -252,11 +257,11 @@ class Runtime(ABC):
 
     def wait(self, stream: Any, event: Any) -> None:
         """Let a stream wait for an event, also for one of another device."""
-        self._call("wait", stream, event, ctypes.c_uint(0))
+        self._here("wait", stream, event, ctypes.c_uint(0))
 
     def await_event(self, event: Any) -> None:
-        """Wait for an event."""
-        self._call("await", event)
+        """Wait for an event of the current device."""
+        self._here("await", event)
 
     def seconds(self, start: Any, end: Any) -> float:
         """Seconds between two events of one device, in steps of half a microsecond."""
@@ -270,13 +275,13 @@ class Runtime(ABC):
         """Load code on a device; the driver compiles PTX."""
         self.use(index)
         module = ctypes.c_void_p()
-        self._call("load", ctypes.byref(module), image)
+        self._here("load", ctypes.byref(module), image)
         return module
 
     def unload(self, index: int, module: Any) -> None:
         """Give code back."""
         self.use(index)
-        self._call("unload", module)
+        self._here("unload", module)
 
     def function(self, module: Any, name: str) -> Any:
         """A kernel by name."""
@@ -290,7 +295,6 @@ class Runtime(ABC):
     ) -> None:  # fmt: skip
         """Queue a kernel; `arguments` are ctypes values in the kernel's own types."""
         self.use(index)
-        places = (ctypes.c_void_p * len(arguments))(
-            *(ctypes.cast(ctypes.pointer(argument), ctypes.c_void_p) for argument in arguments)
-        )
-        self._call("launch", function, blocks, 1, 1, threads, 1, 1, 0, stream, places, None)
+        pointers = [ctypes.cast(ctypes.pointer(each), ctypes.c_void_p) for each in arguments]
+        places = (ctypes.c_void_p * len(arguments))(*pointers)
+        self._here("launch", function, blocks, 1, 1, threads, 1, 1, 0, stream, places, None)

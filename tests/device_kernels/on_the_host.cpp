@@ -5,7 +5,8 @@
 // Tests say in words what the node is like and what is wrong, "devices=3;denied=0>1", by the
 // variable GPUTOP_MADE_UP before the library is loaded or by made_up() later:
 //
-//     devices, memory_mib, name.0, address.0     the node; version, multiprocessors
+//     devices, memory_mib, name.0, address.0     the node; version, multiprocessors,
+//                                                mode (of computing)
 //     link_gbs, staged_gbs, pinned_gbs, ...      speeds; op_ns of each work, call_ns of each call
 //     NAME=CODE, NAME=CODE@N                     a call's answer, or its answer from the Nth time on
 //     kernel.NAME=CODE                           a fault when that kernel runs
@@ -117,6 +118,7 @@ struct Error {
 static const Error errors[] = {
     {1, "CUDA_ERROR_INVALID_VALUE", "hipErrorInvalidValue", "invalid argument"},
     {2, "CUDA_ERROR_OUT_OF_MEMORY", "hipErrorOutOfMemory", "out of memory"},
+    {46, "CUDA_ERROR_DEVICE_UNAVAILABLE", nullptr, "CUDA-capable device(s) is/are busy or unavailable"},
     {100, "CUDA_ERROR_NO_DEVICE", "hipErrorNoDevice", "no device is detected"},
     {217, "CUDA_ERROR_PEER_ACCESS_UNSUPPORTED", "hipErrorPeerAccessUnsupported",
      "peer access is not supported between these two devices"},
@@ -129,6 +131,7 @@ static const Error errors[] = {
      "an illegal memory access was encountered"},
     {704, "CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED", "hipErrorPeerAccessAlreadyEnabled",
      "peer access is already enabled"},
+    {711, "CUDA_ERROR_TOO_MANY_PEERS", nullptr, "peer mapping resources exhausted"},
     {719, "CUDA_ERROR_LAUNCH_FAILED", "hipErrorLaunchFailure", "unspecified launch failure"},
     {802, "CUDA_ERROR_SYSTEM_NOT_READY", nullptr, "system not yet initialized"},
     {999, "CUDA_ERROR_UNKNOWN", "hipErrorUnknown", "unknown error"}};

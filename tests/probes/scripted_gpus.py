@@ -66,6 +66,9 @@ class ScriptedGpus:
     def can_access(self, src: int, dst: int) -> bool:
         return (src, dst) not in self.denied
 
+    def why_not_mapped(self, src: int, dst: int) -> str | None:
+        return None
+
     def store(self, src: int, dst: int, size_bytes: int) -> StoreCheck:
         self.stored.append((src, dst))
         wrong = 77 if (src, dst) in self.broken else 0

@@ -10,7 +10,7 @@ from ...devices.sensors import Sensors
 from ...engine.held import rates
 from ...engine.host_copies import Copier, Copy
 from ...engine.host_memory import HostBuffer
-from ...engine.runtime import Memory
+from ...engine.memory import Memory
 from ...protocol.messages import Note
 from ...protocol.plaintext import one_line
 from ...protocol.timing import Sampled, gigabytes_per_second, sample, verdict_of, warm

@@ -116,13 +116,14 @@ class _Crowd:
         return f"{pattern.name} ({self._devices[pattern.hub].key})"
 
     def connect(self) -> None:
-        """Let a kernel of each device store to every other once, which opens peer access."""
+        """Map all peers, and let a kernel of each device store to every other once."""
         for src, a in enumerate(self._devices):
             for dst, b in enumerate(self._devices):
                 if src == dst:
                     continue
                 ends = a.index, b.index
-                self._granted[src, dst] = self._backend.can_access(*ends)
+                granted = self._backend.can_access(*ends)
+                self._granted[src, dst] = granted and not self._backend.why_not_mapped(*ends)
                 if self._granted[src, dst] and not self._backend.no_kernels:
                     self._backend.store(*ends, _STORE_BYTES)
 

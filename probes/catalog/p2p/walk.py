@@ -7,6 +7,7 @@ from functools import partial
 from typing import Optional
 
 from ...devices.devices import Backend, Flow
+from ...engine.library import EngineError
 from ...protocol.messages import DeviceRecord
 from ...protocol.plaintext import one_line
 from ...protocol.quantity import Quantity
@@ -83,7 +84,12 @@ class Walk:
         steps = self._steps(devices)
         for done, (what, step) in enumerate(steps):
             self._track.step(done, len(steps), what)
-            step()
+            try:
+                step()
+            except EngineError as error:
+                if not error.code:  # a call that is missing is so for all
+                    raise
+                raise EngineError(f"{what}: {error}", error.code) from error
         odd = set(low_ones([(f.kind, f.sampled.median) for f in self._figures]))
         odd |= {place for place, f in enumerate(self._figures) if f.sampled.restless()}
         for count, place in enumerate(sorted(odd)):
@@ -119,21 +125,23 @@ class Walk:
             ACCESS, src, dst, self.backend.grantor, direction,
             verdict="granted" if granted else "not-granted",
         )  # fmt: skip
-        self._arrival(src, dst, granted)
+        refusal = "the driver does not grant peer access, so no kernel can store there"
+        if granted:
+            refusal = self.backend.why_not_mapped(src.index, dst.index) or ""
+            self.granted[src.key, dst.key] = not refusal  # else its copies go through the host
+        self._arrival(src, dst, refusal)
         self._choose_copy_bytes(src, dst)
         self._figure(WRITE, src, dst, partial(self._one_way, src, dst))
         self._latency(src, dst)
 
-    def _arrival(self, src: DeviceRecord, dst: DeviceRecord, granted: bool) -> None:
+    def _arrival(self, src: DeviceRecord, dst: DeviceRecord, refusal: str) -> None:
+        """Let a kernel store; `refusal`: why none can, "" if one can."""
         if self.backend.no_kernels:
             return  # nothing here can store; a note says so
         direction = f"{src.key} stores into {dst.key}, which reads its own memory"
         say = partial(self._report.say, ARRIVAL, src, dst, self.backend.store_engine, direction)
-        if not granted:
-            say(
-                verdict="not-granted",
-                why="the driver does not grant peer access, so no kernel can store there",
-            )
+        if refusal:
+            say(verdict="not-granted", why=one_line(refusal, 300))
             return
         try:
             check = self.backend.store(src.index, dst.index, self._sizes.store_bytes)

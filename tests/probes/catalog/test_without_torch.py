@@ -73,6 +73,27 @@ def test_a_pair_that_is_not_granted_is_staged(nvidia_node: MadeUpNode) -> None:
     assert found.held == NOTHING
 
 
+@pytest.mark.parametrize("more", ["", "cuModuleLoadData=222"])
+def test_a_peer_too_many_is_staged_and_the_others_are_measured(
+    nvidia_node: MadeUpNode, more: str
+) -> None:
+    """Without a switch a GPU maps eight peers at most; here the third pair is refused."""
+    found = nvidia_node.answers(P2P, "devices=3", "cuCtxEnablePeerAccess=711@5", more)
+    assert {m.verdict for m in found.figures("can_access").values()} == {"granted"}
+    writes = found.figures("write_bandwidth")
+    staged = {ends for ends, m in writes.items() if "staged" in m.engine}
+    assert writes.keys() == PAIRS
+    assert staged == {("2", "3"), ("3", "2")}
+    if not more:
+        arrival = found.figures("bytes_arrive")["2", "3"]
+        assert arrival.verdict == "not-granted"
+        assert (arrival.why or "").startswith("cuCtxEnablePeerAccess answered 711 (CUDA_ERROR_TOO")
+    crowd = nvidia_node.answers(CONCURRENT, "devices=3", "cuCtxEnablePeerAccess=711@5", more)
+    at_once = crowd.figures("concurrent_bandwidth")
+    assert {ends for ends, m in at_once.items() if "staged" in m.engine} == staged
+    assert found.held == crowd.held == NOTHING
+
+
 def test_bytes_that_are_lost_on_the_way(nvidia_node: MadeUpNode) -> None:
     found = nvidia_node.answers(P2P, "devices=2", "lost=1>0")
     arrival = found.figures("bytes_arrive")["2", "1"]
@@ -164,6 +185,8 @@ def test_a_fault_is_named_by_the_call_that_met_it(nvidia_node: MadeUpNode) -> No
     assert "answered 719 (CUDA_ERROR_LAUNCH_FAILED: unspecified launch failure)" in (
         found.failure.text
     )
+    assert found.failure.text.startswith("0000:01:00.0 to 0000:02:00.0: cuCtxS")
+    assert found.failure.text.endswith(" on 0000:02:00.0")
     arrival = found.figures("bytes_arrive")["1", "2"]
     assert arrival.verdict == "failed"
 

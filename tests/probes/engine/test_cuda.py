@@ -12,7 +12,7 @@ import pytest
 
 from gputop.probes.engine.cuda import Cuda
 from gputop.probes.engine.library import EngineError
-from gputop.probes.engine.runtime import Memory
+from gputop.probes.engine.memory import Memory
 from tests.device_kernels.made_up import NOTHING, MadeUpDriver
 
 MIB = 1 << 20
@@ -214,3 +214,38 @@ def test_a_context_is_chosen_only_when_it_changes(driver: MadeUpDriver) -> None:
     for index in (0, 0, 1, 1, 0):
         runtime.use(index)
     assert driver.counted("calls.cuCtxSetCurrent") == 3
+
+
+def test_a_refusal_names_the_gpu(driver: MadeUpDriver) -> None:
+    with pytest.raises(EngineError, match=r"Retain answered 2 .* on 0000:0[123]:00\.0$"):
+        opened(driver, 3, "cuDevicePrimaryCtxRetain=2@3")
+    runtime = opened(driver, 3, "cuMemAlloc_v2=2", "cuCtxSetCurrent=719@3", "cuEventCreate=719")
+    for index in (1, 2):
+        with pytest.raises(EngineError, match=rf"cuMemAlloc_v2 .* on 0000:0{index + 1}:00\.0$"):
+            runtime.allocate(index, MIB)
+    with pytest.raises(EngineError, match=r"cuEventCreate .* on 0000:03:00\.0$") as caught:
+        runtime.event(None)
+    assert caught.value.code == 719
+    with pytest.raises(EngineError, match=r"cuCtxSetCurrent .* on 0000:01:00\.0$"):
+        runtime.use(0)
+
+
+@pytest.mark.parametrize(
+    ("mode", "said"),
+    [
+        (0, ""),
+        (2, "; its compute mode is Prohibited: no process may use it"),
+        (3, "; its compute mode is Exclusive_Process: one process at a time may use it"),
+    ],
+)
+def test_a_gpu_for_nobody_or_for_one_process(driver: MadeUpDriver, mode: int, said: str) -> None:
+    with pytest.raises(EngineError) as caught:
+        opened(driver, 1, f"mode={mode}", "cuDevicePrimaryCtxRetain=46")
+    assert str(caught.value).endswith(f"busy or unavailable) on 0000:01:00.0{said}")
+
+
+def test_the_stub_of_the_toolkit_is_no_driver(driver: MadeUpDriver) -> None:
+    """It has no words for its own answer."""
+    driver.becomes("devices=1", "cuInit=34")
+    with pytest.raises(EngineError, match=r"the toolkit's stub for linking, not the driver's$"):
+        Cuda(driver.handle)

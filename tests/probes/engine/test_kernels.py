@@ -13,7 +13,7 @@ import pytest
 from gputop.probes.engine.cuda import Cuda
 from gputop.probes.engine.kernels import THREADS, Kernels, Unlike
 from gputop.probes.engine.library import EngineError
-from gputop.probes.engine.runtime import Memory
+from gputop.probes.engine.memory import Memory
 from tests.device_kernels.made_up import NOTHING, MadeUpDriver
 
 SEED = 0x0123456789ABCDEF

@@ -19,7 +19,7 @@ from tests.device_kernels.made_up import MadeUpDriver
 def found(monkeypatch: pytest.MonkeyPatch, **drivers: Any) -> None:
     """Say which libraries the loader finds, by the first word of their names."""
     monkeypatch.setattr(
-        opening, "_loaded", lambda place: drivers.get(Path(str(place)).name.partition(".")[0])
+        opening, "_loaded", lambda place, _: drivers.get(Path(str(place)).name.partition(".")[0])
     )
 
 
@@ -79,4 +79,44 @@ def test_a_driver_that_counts_no_gpu(
     found(monkeypatch, libcuda=driver.handle)
     driver.becomes("devices=1", "cuDeviceGetCount=100")
     with pytest.raises(EngineError, match="cuDeviceGetCount answered 100"):
+        open_runtime(tmp_path)
+
+
+def test_a_library_that_cannot_be_loaded_is_not_called_absent(
+    monkeypatch: pytest.MonkeyPatch, driver: MadeUpDriver, tmp_path: Path
+) -> None:
+    """Images that were made from a container have an empty libcuda.so.1."""
+    empty = tmp_path / "libcuda.so.1"
+    empty.write_text("")
+    monkeypatch.setattr(opening, "_CUDA", str(empty))
+    monkeypatch.setattr(opening, "hip_places", lambda: [str(tmp_path / "libamdhip64.so")])
+    with pytest.raises(EngineError) as caught:
+        open_runtime(tmp_path)
+    assert str(caught.value) == f"{empty} cannot be loaded: {empty}: file too short"
+
+
+def test_what_the_driver_of_the_gpus_here_says_comes_first(
+    monkeypatch: pytest.MonkeyPatch, driver: MadeUpDriver, tmp_path: Path
+) -> None:
+    found(monkeypatch, libcuda=driver.handle, libamdhip64=driver.handle)
+    driver.becomes("devices=1", "cuInit=100", "hipInit=999")
+    (tmp_path / "kfd").write_text("")
+    with pytest.raises(EngineError, match=r"^hipInit answered 999"):
+        open_runtime(tmp_path)
+    (tmp_path / "nvidiactl").write_text("")
+    with pytest.raises(EngineError, match=r"^cuInit answered 100"):
+        open_runtime(tmp_path)
+
+
+def test_the_file_of_the_memory_driver_is_missed(
+    monkeypatch: pytest.MonkeyPatch, driver: MadeUpDriver, tmp_path: Path
+) -> None:
+    """Nothing makes it at the start of a node without a display, and cuInit only says 999."""
+    found(monkeypatch, libcuda=driver.handle)
+    driver.becomes("devices=1", "cuInit=999")
+    (tmp_path / "nvidiactl").write_text("")
+    with pytest.raises(EngineError, match=f"; there is no {tmp_path}/nvidia-uvm, which "):
+        open_runtime(tmp_path)
+    (tmp_path / "nvidia-uvm").write_text("")
+    with pytest.raises(EngineError, match=r"\(CUDA_ERROR_UNKNOWN: unknown error\)$"):
         open_runtime(tmp_path)
