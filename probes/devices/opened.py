@@ -3,7 +3,7 @@
 import dataclasses
 import os
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from ..protocol.messages import (
@@ -28,7 +28,8 @@ _GROUPS = (
     (Path("/sys/fs/cgroup"), "memory.max", "memory.current"),
     (Path("/sys/fs/cgroup/memory"), "memory.limit_in_bytes", "memory.usage_in_bytes"),
 )
-"""The memory cgroup of versions 2 and 1, as a container sees it."""
+"""The memory cgroup of versions 2 and 1, as a container sees its own."""
+_OWN_GROUPS = Path("/proc/self/cgroup")
 
 
 def open_devices(
@@ -94,12 +95,14 @@ def largest_fitting(
 
 
 def host_free_bytes(
-    memory_info: Path = _MEMORY_INFO, groups: "Sequence[tuple[Path, str, str]]" = _GROUPS
+    memory_info: Path = _MEMORY_INFO,
+    groups: "Sequence[tuple[Path, str, str]]" = _GROUPS,
+    own_groups: Path = _OWN_GROUPS,
 ) -> int:
-    """Host memory that this process may take: available on the machine and in its cgroup."""
+    """Host memory that this process may take: available on the machine and in its cgroups."""
     free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     free = 1024 * _numbers(memory_info).get("MemAvailable:", free // 1024)
-    for folder, limit_name, used_name in groups:
+    for folder, limit_name, used_name in _with_own(groups, own_groups):
         limit, used = _text(folder / limit_name).strip(), _text(folder / used_name).strip()
         if limit.isdigit() and used.isdigit():
             counts = _numbers(folder / "memory.stat")
@@ -107,6 +110,22 @@ def host_free_bytes(
             cached = counts.get("total_inactive_file", counts.get("inactive_file", 0))
             free = min(free, max(0, int(limit) - int(used) + cached))
     return free
+
+
+def _with_own(
+    groups: "Sequence[tuple[Path, str, str]]", own_groups: Path
+) -> "Iterator[tuple[Path, str, str]]":
+    """The roots of cgroups, and each group that this process is in: a job has one of its own."""
+    yield from groups
+    for line in _text(own_groups).splitlines():
+        _, controllers, path = (*line.split(":", 2), "", "")[:3]
+        if controllers and "memory" not in controllers.split(","):
+            continue
+        for root, limit_name, used_name in groups:
+            group = root / path.lstrip("/")
+            for folder in (group, *group.parents):
+                if root in folder.parents:
+                    yield folder, limit_name, used_name
 
 
 def _numbers(path: Path) -> "dict[str, int]":

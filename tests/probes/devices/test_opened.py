@@ -73,3 +73,24 @@ def test_what_a_gpu_and_a_host_can_spare(tmp_path: Path) -> None:
     assert host_free_bytes(info, [group]) == GIB + 512 * MIB
     (tmp_path / "memory.max").write_text("max\n")
     assert host_free_bytes(info, [group]) == 4 * GIB
+
+
+@pytest.mark.parametrize(
+    ("line", "limit_name", "used_name"),
+    [
+        ("0::/slurm/job_7/step_0", "memory.max", "memory.current"),
+        ("4:cpu,memory:/slurm/job_7/step_0", "memory.limit_in_bytes", "memory.usage_in_bytes"),
+    ],
+)
+def test_the_group_of_a_job_counts_without_a_container(
+    tmp_path: Path, line: str, limit_name: str, used_name: str
+) -> None:
+    """The limit may stand at any group above this process's own."""
+    info, own = tmp_path / "meminfo", tmp_path / "cgroup"
+    info.write_text("MemAvailable: 8388608 kB\n")
+    own.write_text(f"5:cpuset:/other\n{line}\n")
+    for path, limit in (("slurm/job_7", 3 * GIB), ("slurm/job_7/step_0", 0), ("other", GIB)):
+        (tmp_path / path).mkdir(parents=True)
+        (tmp_path / path / limit_name).write_text(f"{limit or 'max'}\n")
+        (tmp_path / path / used_name).write_text(f"{GIB}\n")
+    assert host_free_bytes(info, [(tmp_path, limit_name, used_name)], own) == 2 * GIB
