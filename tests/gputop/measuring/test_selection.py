@@ -5,16 +5,17 @@ from __future__ import annotations
 import pytest
 
 from gputop.measuring.selection import SelectionError, hidden_note, measurable, select
-from gputop.topology.model.machine import Gpu, Machine
+from gputop.topology.model.machine import Gpu, Machine, MigInstance
 from gputop.topology.model.snapshot import EnvironmentVariable, NodeSnapshot
 
 A, B = "0000:1b:00.0", "0000:43:00.0"
 UUID = "GPU-00000000-0000-4000-8000-00000000000a"
+PARTS = tuple(MigInstance(index=n, uuid=f"MIG-bbbb-{n}") for n in (1, 2))
 # NVML counts the other way round than PCI here.
 MACHINE = Machine(
     gpus=(
         Gpu(address=A, vendor="nvidia", index=1, uuid=UUID, name="X"),
-        Gpu(address=B, vendor="nvidia", index=0, name="X"),
+        Gpu(address=B, vendor="nvidia", index=0, name="X", uuid="GPU-bb-2", mig_instances=PARTS),
     )
 )
 
@@ -90,6 +91,9 @@ def test_a_rank_is_that_of_the_gpus_that_take_part() -> None:
     [
         ("live", "1", (B,), "GPU1 left out (CUDA_VISIBLE_DEVICES=1)"),
         ("live", "1,0", (A, B), ""),
+        ("live", "MIG-bb", (B,), "GPU1 left out (CUDA_VISIBLE_DEVICES=MIG-bb)"),
+        ("live", "MIG-bbbb-1,MIG-bbbb-2,0", (A, B), ""),
+        ("live", "MIG-GPU-bb-2/1/0", (B,), "GPU1 left out (CUDA_VISIBLE_DEVICES=MIG-GPU-bb-2/1/0)"),
         # No GPU is left: the probe itself says why it cannot use one.
         ("live", "", (A, B), ""),
         ("recorded.json", "1", (A, B), ""),

@@ -92,10 +92,19 @@ def _listed(text: str, gpus: Sequence[Gpu]) -> set[str]:
                 break
             found.append(gpus[index].address)
             continue
-        match = next(
-            (g for g in gpus if word and g.uuid and g.uuid.lower().startswith(word.lower())), None
-        )
-        if match is None or match.address in found:
+        match = next((g for g in gpus if word and _is_named(word.lower(), g)), None)
+        if match is None or (match.address in found and not word.startswith("MIG-")):
             break
         found.append(match.address)
     return set(found)
+
+
+def _is_named(word: str, gpu: Gpu) -> bool:
+    """Whether a list means a GPU or one of its MIG instances, by the start of its UUID.
+
+    Drivers before R470 write an instance as MIG-, the UUID of its GPU, and two numbers.
+    """
+    uuids = [gpu.uuid, *(instance.uuid for instance in gpu.mig_instances)]
+    if word.startswith("mig-gpu-"):
+        return word[len("mig-") :].partition("/")[0] == (gpu.uuid or "").lower()
+    return any(uuid and uuid.lower().startswith(word) for uuid in uuids)
