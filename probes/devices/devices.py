@@ -194,7 +194,7 @@ def select(
         if found[0] not in chosen:
             chosen.append(found[0])
     if len(chosen) < minimum:
-        raise ProbeStopped(
-            "refused", f"{minimum} GPUs are needed, and {len(chosen)} can be used here."
-        )
+        hidden = "" if wanted else hidden_by()
+        text = f"{minimum} GPUs are needed, and {len(chosen)} can be used here{hidden}."
+        raise ProbeStopped("refused", text)
     return tuple(chosen)

@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import resource
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Optional, Union
@@ -18,6 +19,8 @@ _DEVICES = Path("/dev")
 _FILES_OF_NVIDIA = ("nvidia[0-9]*", "nvidiactl", "nvidia-uvm")
 _FILES_OF_AMD = ("kfd", "dri/renderD*")
 _MOST_NAMED = 3
+_NO_MEMORY = 2
+"""CUDA_ERROR_OUT_OF_MEMORY and hipErrorOutOfMemory, of the host before any GPU is open."""
 
 
 def open_runtime(devices: Path = _DEVICES) -> Runtime:
@@ -30,7 +33,7 @@ def open_runtime(devices: Path = _DEVICES) -> Runtime:
         opened = _opened(make, handle)
         if isinstance(opened, Runtime):
             return opened
-        said = f"{opened}{_about_files(devices, is_hip=make is Hip)}"
+        said = f"{opened}{_about_files(devices, is_hip=make is Hip)}{_about_limit(opened)}"
         # A library of CUDA on a node of AMD, as of an image for both, is not what is amiss.
         of_amd_alone = (devices / "kfd").exists() and not (devices / "nvidiactl").exists()
         refusals.insert(0 if make is Hip and of_amd_alone else len(refusals), said)
@@ -46,6 +49,14 @@ def _about_files(devices: Path, *, is_hip: bool) -> str:
     if is_hip or memory.exists() or not (devices / "nvidiactl").exists():
         return ""
     return f"; there is no {memory}, which `nvidia-modprobe -c 0 -u` makes"
+
+
+def _about_limit(refusal: EngineError) -> str:
+    """The limit of addresses, where the driver found no memory; "" if there is none."""
+    most, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if refusal.code != _NO_MEMORY or most == resource.RLIM_INFINITY:
+        return ""
+    return f"; a driver maps far more than the {most >> 20} MiB that ulimit -v allows here"
 
 
 def _opened(make: "Callable[[Any], Runtime]", handle: Any) -> "Union[Runtime, EngineError]":

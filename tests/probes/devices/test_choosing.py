@@ -79,6 +79,15 @@ def test_what_hides_a_device_is_named_as_it_is_set(
         select(devices, ("0000:09:00.0",), 1)
 
 
+def test_what_leaves_too_few_devices_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    gpu = DeviceRecord("a", 0, "GPU")
+    with pytest.raises(ProbeStopped, match=r"1 can be used here \(CUDA_VISIBLE_DEVICES=1\)\.$"):
+        select([gpu], (), 2)
+    with pytest.raises(ProbeStopped, match=r"1 can be used here\.$"):
+        select([gpu, DeviceRecord("b", 1, "GPU")], ("a",), 2)
+
+
 def test_every_probe_of_a_worker_says_what_was_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(opening, "_left_out", [])
     monkeypatch.setenv("CUDA_LAUNCH_BLOCKING", "1")

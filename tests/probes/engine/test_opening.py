@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 from pathlib import Path
 from typing import Any
 
@@ -119,4 +120,19 @@ def test_the_file_of_the_memory_driver_is_missed(
         open_runtime(tmp_path)
     (tmp_path / "nvidia-uvm").write_text("")
     with pytest.raises(EngineError, match=r"\(CUDA_ERROR_UNKNOWN: unknown error\)$"):
+        open_runtime(tmp_path)
+
+
+def test_a_limit_of_addresses_is_told_where_the_driver_finds_no_memory(
+    monkeypatch: pytest.MonkeyPatch, driver: MadeUpDriver, tmp_path: Path
+) -> None:
+    """As of CUDA on an H100 under `ulimit -v 3000000`."""
+    found(monkeypatch, libcuda=driver.handle)
+    driver.becomes("devices=1", "cuInit=2")
+    limit = 3000000 << 10
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (limit, limit))
+    with pytest.raises(EngineError, match=r"^cuInit answered 2 .* 2929 MiB that ulimit -v allows"):
+        open_runtime(tmp_path)
+    limit = resource.RLIM_INFINITY
+    with pytest.raises(EngineError, match=r"^cuInit answered 2 \(\w+: out of memory\)$"):
         open_runtime(tmp_path)
