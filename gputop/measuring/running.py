@@ -18,6 +18,7 @@ from gputop.measuring.runs import (
     result_of,
     said,
     seconds_of,
+    stop_after,
     to_measurement,
     with_names,
     worker_request,
@@ -133,6 +134,8 @@ class Suite:
                     stop = ProbeResult(
                         outcome=Outcome("cancelled", "Cancelled before it began.", 0.0)
                     )
+                else:
+                    stop = stop or stop_after(planned.step.name, result.outcome)
         finally:
             self._workers.close()
         elapsed = round(time.monotonic() - self._started, 3)

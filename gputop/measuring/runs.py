@@ -148,6 +148,14 @@ def seconds_of(request: ProbeRequest, spec: ProbeSpec, gpus: int) -> float:
     return request.deadline_seconds or spec.deadline_seconds(gpus, request.level)
 
 
+def stop_after(probe: str, outcome: Outcome) -> ProbeResult | None:
+    """The result of all later probes where the driver opened no GPU: each would wait as long."""
+    if outcome.status != "timed-out" or outcome.hello is not None or outcome.measurements:
+        return None
+    waited = f"{probe} waited {outcome.elapsed_seconds:.0f} s for the driver, which opened no GPU"
+    return ProbeResult(outcome=Outcome("refused", f"Not begun: {waited}.", 0.0))
+
+
 def result_of(
     request: ProbeRequest,
     outcome: Outcome,

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import threading
+from types import SimpleNamespace
 
 import pytest
 
 from gputop.commands.probe.document import exit_code
-from gputop.measuring.planning import Planned, step_of
-from gputop.measuring.running import _fair
+from gputop.measuring.busy import Verdict
+from gputop.measuring.planning import Planned, plan, step_of
+from gputop.measuring.running import Changed, Event, Suite, _fair
 from gputop.measuring.runs import ProbeRequest, result_of
 from gputop.probes import catalog
 from gputop.probes.protocol.messages import (
@@ -19,6 +22,8 @@ from gputop.probes.protocol.messages import (
     Request,
 )
 from gputop.probes.protocol.outcome import Outcome
+from gputop.probes.runner.client import Session
+from gputop.topology.model.machine import Gpu, Machine
 from tests.support.probe_runs import run_probe
 from tests.support.worker_scripts import (
     DRIVER_HANGS,
@@ -27,6 +32,7 @@ from tests.support.worker_scripts import (
     WORKER,
     Script,
     SkippingClock,
+    playing,
 )
 
 STUCK = MeasuredValue(
@@ -63,6 +69,29 @@ def test_a_slow_import_is_no_copy_that_hangs(
     assert said in outcome.message
     result = result_of(ProbeRequest(probe="memory", addresses=()), outcome, None, ())
     assert exit_code(result) == code
+
+
+def test_a_driver_that_never_answers_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All probes of eight GPUs would wait a quarter of an hour, one after the other."""
+    clock = SkippingClock(monkeypatch)
+    gpus = tuple(Gpu(address=f"0000:0{n}:00.0", vendor="nvidia", index=n) for n in (1, 2))
+    planned = plan(("p2p", "host", "memory"), Machine(gpus=gpus))
+
+    def hear(event: Event) -> None:
+        step = event.state.step("p2p") if isinstance(event, Changed) else None
+        if step is not None and step.state == "running" and step.what == ASKING:
+            clock.skip(600)
+
+    ran = Suite(
+        playing(planned, p2p=DRIVER_HANGS[1:]),
+        hear,
+        threading.Event(),
+        session=functools.partial(Session, worker=WORKER),
+        guard=SimpleNamespace(begin=lambda patient: Verdict, again=Verdict),
+    ).run()
+    assert [step.state for step in ran.state.steps] == ["timed-out", "refused", "refused"]
+    assert ran.state.steps[2].text.startswith("Not begun: p2p waited 6")
+    assert ran.state.steps[2].text.endswith(" s for the driver, which opened no GPU.")
 
 
 @pytest.mark.parametrize(
