@@ -12,6 +12,8 @@ from ..protocol.messages import DeviceRecord
 from ..protocol.plaintext import one_line
 from ..protocol.spec import ProbeStopped
 
+_MOST_NAMED = 8
+
 
 @dataclass(frozen=True)
 class StoreCheck:
@@ -190,7 +192,10 @@ def select(
         ]
         if len(found) != 1:
             what = "is not visible to" if not found else "means more than one device of"
-            raise ProbeStopped("refused", f"{name} {what} this process{hidden_by()}.")
+            seen = ", ".join(device.key for device in devices[:_MOST_NAMED])
+            more = ", ..." if len(devices) > _MOST_NAMED else ""
+            text = f"{name} {what} this process{hidden_by()}, which sees {seen}{more}."
+            raise ProbeStopped("refused", text)
         if found[0] not in chosen:
             chosen.append(found[0])
     if len(chosen) < minimum:

@@ -57,7 +57,9 @@ class Gpus:
         return distinct([self._record(index) for index in range(self.runtime.count())])
 
     def _record(self, index: int) -> DeviceRecord:
-        name = self.runtime.name(index)
+        name, memory_bytes = "a GPU that does not answer", None
+        with contextlib.suppress(EngineError):  # where it is wanted, opening it says why
+            name, memory_bytes = self.runtime.name(index), self.runtime.memory_bytes(index)
         uuid = self.runtime.uuid(index)
         address = normal_pci(self.runtime.pci_address(index) or "")
         # Two partitions of one GPU share its address.
@@ -68,7 +70,7 @@ class Gpus:
             name=name,
             pci_address=address,
             uuid=uuid,
-            memory_bytes=self.runtime.memory_bytes(index),
+            memory_bytes=memory_bytes,
         )
 
     def open(self, indices: Sequence[int]) -> None:

@@ -111,8 +111,9 @@ def _size(
     if pinned is None:
         raise ProbeStopped(
             "refused",
-            f"The host has {free // MIB} MiB free: the probe pins {_BUFFER_BYTES[-1] // MIB} MiB "
-            f"for each NUMA node and one buffer more, and takes no more than a quarter.",
+            f"{free // MIB} MiB of host memory are free for this process: the probe pins "
+            f"{_BUFFER_BYTES[-1] // MIB} MiB for each NUMA node and one buffer more, and takes no "
+            "more than a quarter.",
         )
     return min(on_device, pinned)
 

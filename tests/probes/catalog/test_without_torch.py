@@ -251,6 +251,16 @@ def node_with(libraries: Callable[..., str]) -> Iterator[Callable[..., MadeUpNod
         node.close()
 
 
+def test_a_gpu_that_does_not_answer_is_left_out(nvidia_node: MadeUpNode) -> None:
+    """One that fell off the bus; the others can be measured."""
+    lost = "devices=2", "cuDeviceTotalMem_v2=999@2", "memory_mib=1500"
+    one = Request("memory", ("0000:01:00.0",), {"level": "quick", "samples": 3})
+    found = nvidia_node.answers(one, *lost)
+    assert {m.verdict for m in found.said if isinstance(m, MeasuredValue)} == {"verified"}
+    both = nvidia_node.answers(MEMORY, *lost, "cuDevicePrimaryCtxRetain=999@2")
+    assert "cuDevicePrimaryCtxRetain answered 999 (CUDA_ERROR_UNKNOWN" in both.failure.text
+
+
 def test_a_driver_that_lacks_a_call(node_with: Callable[..., MadeUpNode]) -> None:
     found = node_with("nvidia", "cuMemcpyAsync").answers(P2P, "devices=2")
     assert found.failure.text == ("this driver has no cuMemcpyAsync: it is too old for gputop")

@@ -148,7 +148,7 @@ def test_memory_is_looked_at_first(monkeypatch: pytest.MonkeyPatch) -> None:
         "gputop.probes.devices.opened.open_backend", lambda *asked: FullGpus(140 * GIB)
     )
     monkeypatch.setattr(host, "host_free_bytes", lambda: 200 * MIB)
-    with pytest.raises(ProbeStopped, match="host has 200 MiB free"):
+    with pytest.raises(ProbeStopped, match="200 MiB of host memory are free"):
         host.run(Request("host"), lambda message: None)
 
 
