@@ -128,7 +128,7 @@ class Suite:
                 lost = no_torch if no_torch and self._workers.takes_torch(planned) else None
                 result = stop or lost or self._run_step(planned)
                 self._end(planned, result)
-                if result.outcome.status == "no-torch":
+                if result.outcome.status == "no-torch" and self._workers.takes_torch(planned):
                     no_torch = result  # every other worker with torch would fail alike
                 elif self._cancel.is_set():
                     stop = ProbeResult(

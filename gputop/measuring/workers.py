@@ -90,7 +90,10 @@ class Workers:
 
     def can_turn_to_torch(self, planned: Planned) -> bool:
         """Measure with torch from now on what a library alone cannot; False if that is no help."""
-        if self.takes_torch(planned) or self._named or self._found.result().choice.chosen is None:
+        if self.takes_torch(planned) or self._named:
+            return False
+        python = self._found.result().choice.chosen
+        if python is None or not python.has_gpu_build:
             return False
         self._alone = False
         return True

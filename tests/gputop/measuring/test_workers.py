@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 from types import SimpleNamespace
 from typing import Any
@@ -139,6 +140,26 @@ def test_what_a_library_alone_cannot_is_left_to_torch(monkeypatch: pytest.Monkey
         find=lambda *asked: without,
     ).run()  # fmt: skip
     assert [end.result.outcome.status for end in ran.ends] == ["no-torch"] * 2
+
+
+def test_a_torch_for_the_cpu_is_no_help_for_a_library_that_fails(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It could only say that it is one; and what the library says is no word about torch."""
+    cpu = dataclasses.replace(PYTHON, cuda=None, hip=None)
+    ends = {"children": Outcome("no-torch", "The library cannot be loaded.", 0.1),
+            "torch": Outcome("refused", "This torch is for the CPU.", 0.1)}  # fmt: skip
+
+    def run(session: Session, *asked: Any, last: bool) -> Outcome:
+        return next(end for kind, end in ends.items() if kind in session.more)
+
+    monkeypatch.setattr(Session, "run", run, raising=False)
+    guard: Any = SimpleNamespace(begin=lambda **more: Verdict, again=Verdict)
+    ran = Suite(
+        plan(("collectives", "train-step"), TWO), lambda event: None, threading.Event(),
+        session=Session, guard=guard, find=lambda *asked: InterpreterChoice(cpu, (cpu,)),
+    ).run()  # fmt: skip
+    assert [end.result.outcome for end in ran.ends] == list(ends.values())
 
 
 def test_without_torch_and_library_both_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
