@@ -24,7 +24,7 @@ from gputop.measuring.runs import (
     worker_request,
 )
 from gputop.measuring.state import ProbeStep, SuiteState
-from gputop.measuring.workers import NO_LIBRARY, Workers
+from gputop.measuring.workers import Workers
 from gputop.probes.protocol import messages as protocol
 from gputop.probes.protocol.outcome import Outcome
 from gputop.probes.runner.client import Session
@@ -169,9 +169,8 @@ class Suite:
         choice = self._choice = self._workers.choice(planned)
         if choice.chosen is None:
             elapsed = round(time.monotonic() - started, 3)
-            said = [*choice.sentences(), *([NO_LIBRARY] if planned.spec.by_library else [])]
-            outcome = Outcome("no-torch", " ".join(said), elapsed)
-            return ProbeResult(outcome=outcome, choice=choice)
+            outcome = Outcome("no-torch", " ".join(choice.sentences()), elapsed)
+            return ProbeResult(outcome=self._workers.advised(planned, outcome), choice=choice)
         if before is None or before.chosen != choice.chosen:
             self._on_event(Began(choice))
             self._change(text=SIMULATED if self._plan.simulated else choice.sentences()[0])
@@ -196,7 +195,8 @@ class Suite:
         outcome = session.run(message, hear, seconds, last=self._workers.is_last(planned))
         if outcome.status == "no-torch" and self._workers.can_turn_to_torch(planned):
             return self._run_step(planned)
-        return result_of(request, _fair(outcome, planned), self._choice, self._blind, self._busy)
+        outcome = self._workers.advised(planned, _fair(outcome, planned))
+        return result_of(request, outcome, self._choice, self._blind, self._busy)
 
     def _strangers(self, planned: Planned) -> ProbeResult | None:
         """Before each process on the GPUs but the first, look for those of others there."""

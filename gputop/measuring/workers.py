@@ -5,10 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gputop.measuring.planning import Plan, Planned
+from gputop.probes.protocol.outcome import Outcome
 from gputop.probes.runner.interpreters import (
     InterpreterChoice,
     find_interpreter,
@@ -18,8 +19,7 @@ from gputop.probes.runner.nccl_library import TORCH, NcclLibrary, library_for
 
 Find = Callable[..., InterpreterChoice]
 _BY_DRIVER, _BY_LIBRARY, _BY_TORCH = "driver", "library", "torch"
-NO_LIBRARY = "No library of NCCL or RCCL was found either; --nccl-lib names one."
-"""After the sentence that says that no torch was found."""
+_NO_LIBRARY = "No library of NCCL or RCCL was found either; --nccl-lib names one."
 
 
 @dataclass(frozen=True)
@@ -97,6 +97,16 @@ class Workers:
             return False
         self._alone = False
         return True
+
+    def advised(self, planned: Planned, outcome: Outcome) -> Outcome:
+        """The outcome, which says too that no library was found, where no torch is for GPUs."""
+        if not (planned.spec.by_library and self._alone and self.takes_torch(planned)):
+            return outcome
+        python = self._found.result().choice.chosen
+        for_gpus = python is not None and python.has_gpu_build
+        if for_gpus or outcome.status not in ("no-torch", "refused"):
+            return outcome
+        return replace(outcome, message=f"{outcome.message} {_NO_LIBRARY}")
 
     def takes_torch(self, planned: Planned) -> bool:
         """Whether a probe measures with torch."""

@@ -175,6 +175,29 @@ def test_without_torch_and_library_both_are_named(monkeypatch: pytest.MonkeyPatc
     )
 
 
+def test_a_torch_for_the_cpu_and_no_library_are_both_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cpu = dataclasses.replace(PYTHON, cuda=None, hip=None)
+    monkeypatch.setattr(workers, "library_for", lambda choice: None)
+
+    def run(session: Session, *asked: Any, last: bool) -> Outcome:
+        return Outcome("refused", "This torch is for the CPU.", 0.1)
+
+    monkeypatch.setattr(Session, "run", run, raising=False)
+    guard: Any = SimpleNamespace(begin=lambda **more: Verdict, again=Verdict)
+    ran = Suite(
+        plan(("nccl", "train-step"), TWO), lambda event: None, threading.Event(), session=Session,
+        guard=guard, find=lambda *asked: InterpreterChoice(cpu, (cpu,)),
+    ).run()  # fmt: skip
+    by_name = {end.planned.step.name: end.result.outcome.message for end in ran.ends}
+    assert by_name["train-step"] == "This torch is for the CPU."
+    assert by_name["nccl"] == (
+        "This torch is for the CPU. "
+        "No library of NCCL or RCCL was found either; --nccl-lib names one."
+    )
+
+
 @pytest.mark.parametrize("more", [{"nccl_lib": TORCH}, {"selftest": True}])
 def test_torch_measures_where_it_is_asked_for(more: dict[str, Any]) -> None:
     planned = plan(("nccl",), TWO, **more)
