@@ -26,10 +26,10 @@ SPEC = ProbeSpec(
     method="train-step/1",
     minimum_gpus=1,
     memory_bytes_per_gpu=Stack(layers=4, sequence=4096).memory_bytes,
-    start_seconds=8.0,
+    start_seconds=6.0,
     seconds_per_gpu=0.2,
     seconds_per_pair=0.0,
-    seconds_alone=6.0,
+    seconds_alone=5.0,
     level_factors={"quick": 0.7, "normal": 1.0, "full": 3.0},
     loads=("links", "memory", "compute"),
     imports=("_dynamo",),  # DistributedDataParallel asks it for its settings
