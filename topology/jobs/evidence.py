@@ -12,7 +12,8 @@ from .activity import Activity
 from .binding import crowded
 from .demand import quotas, threads_over_cpus
 from .grouping import GpuUser, Job
-from .standing import BAD, DRIVER, NOTE, PROC, JobFact
+from .ras.comparing import RasStanding
+from .standing import BAD, DRIVER, NOTE, PROC, JobFact, RankStanding
 from .words import joined
 
 FULL_CORE = 0.9
@@ -127,6 +128,26 @@ def _idle(job: Job, readings: Readings, labels: Mapping[int, str]) -> Iterator[J
             origin=DRIVER,
             ranks=_ranks(idle),
         )
+
+
+def need_not_wait(each: RasStanding, ranks: Sequence[RankStanding]) -> str:
+    """Why ranks here that launched the last collective need not wait in it; "" where they may.
+
+    A GPU that waits in a kernel of NCCL is busy all the time: on two H100 always 100 %, and 58 %
+    where the other rank had ended and this one computed on.
+    """
+    ahead = {rank.who for rank in each.ahead}
+    shares = [
+        rank.busy_percent
+        for rank in ranks
+        if rank.who in ahead and rank.pid is not None and (not rank.trouble or rank.follows)
+    ]
+    known = [share for share in shares if share is not None]
+    if not known or len(known) < len(shares) or max(known) >= BUSY_PERCENT:
+        return ""
+    idle = max(known) <= IDLE_PERCENT
+    state = "idle" if idle else f"are busy {max(known):.0f} % of the time and not all of it"
+    return f"the GPUs of the others {state}, so they need not wait in a collective"
 
 
 def idle_among_busy(users: Sequence[GpuUser], readings: Readings) -> tuple[GpuUser, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..model.units import seconds
-from .evidence import IDLE_PERCENT
+from .evidence import need_not_wait
 from .flight.comparing import RecordedGroup
 from .ras.answer import ABORT, FINALIZE, INIT
 from .ras.comparing import RasStanding, moving
@@ -75,8 +75,8 @@ def sentence(
     if guilty:
         alone = all(rank.trouble is not None for rank in ranks)
         rest = "" if ras or alone else f"; what the others are in is not known: {silence}"
-        if any(each.still and _idles(each, ranks) for each in ras):
-            rest = "; the GPUs of the others idle, so they need not wait in a collective"
+        free = (need_not_wait(each, ranks) for each in ras if each.still)
+        rest = next((f"; {text}" for text in free if text), rest)
         return f"{head}, {named}{rest}", FAULTY
     if waiting is not None and waiting[2] == RAS and unnamed(ras):
         number, what, _ = waiting
@@ -176,8 +176,8 @@ def _left(
     quiet = quiet_seconds(ras)
     since = "" if quiet is None else f" (no progress for {seconds(quiet)})"
     said = f"{head}, {_named(left)}{last}{since}"
-    if _idles(own, ranks):
-        return f"{said}; the GPUs of the others idle, so they need not wait in a collective", UNTOLD
+    if free := need_not_wait(own, ranks):
+        return f"{said}; {free}", UNTOLD
     long = quiet is not None and quiet >= LONG_SECONDS
     return f"{said}; whether the others wait is not known", FAULTY if long else UNTOLD
 
@@ -238,14 +238,16 @@ def waiting_of(
     is behind or does not answer; by a dump, where a collective that they entered has not ended.
     A rank that launches in another communicator does not wait. One of all `world` ranks needs no
     name. Where ranks are gone, the last collective of
-    the others may have ended before: then their GPUs idle, which no GPU does that waits in one.
+    the others may have ended before: then none of their GPUs is busy all the time, as one is that
+    waits in a kernel.
     """
     goes_on = moving(ras)
     # Who only is behind is so in one communicator, and stands in others as all do.
     causes = {rank.pid for rank in guilty if not rank.weak or rank.follows} - {None}
     for each in sorted(ras, key=lambda each: not _lacks(each)):
         if not each.still or not (
-            each.behind_count or ((_lacks(each) or each.pids & causes) and not _idles(each, ranks))
+            each.behind_count
+            or ((_lacks(each) or each.pids & causes) and not need_not_wait(each, ranks))
         ):
             continue
         # Who reports that another rank failed waits too, where that one is known.
@@ -270,18 +272,6 @@ def waiting_of(
 def _lacks(each: RasStanding) -> bool:
     """Whether ranks of a communicator are behind in it, or do not answer."""
     return each.behind_count > 0 or any(not lost.left for lost in each.communicator.missing)
-
-
-def _idles(each: RasStanding, ranks: Sequence[RankStanding]) -> bool:
-    """Whether the GPUs of all ranks here that launched the last collective do nothing."""
-    ahead = {rank.who for rank in each.ahead}
-    shares = [
-        rank.busy_percent
-        for rank in ranks
-        if rank.who in ahead and rank.pid is not None and (not rank.trouble or rank.follows)
-    ]
-    known = [share for share in shares if share is not None]
-    return bool(known) and len(known) == len(shares) and max(known) <= IDLE_PERCENT
 
 
 def _named(guilty: Sequence[RankStanding]) -> str:

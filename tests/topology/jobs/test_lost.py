@@ -95,6 +95,20 @@ def test_who_is_left_need_not_wait_for_those_that_ended(
     )
 
 
+@pytest.mark.parametrize(("busy", "waits"), [(58.0, False), (94.0, False), (100.0, True)])
+def test_a_gpu_that_is_not_busy_all_the_time_waits_in_no_kernel(
+    alone: NodeSnapshot, tmp_path: Path, busy: float, waits: bool
+) -> None:
+    """As seen on two H100: rank 1 had ended, and rank 0 computed on by itself, 58 % of the time."""
+    gpus = tuple(replace(gpu, utilization_percent=busy) for gpu in alone.readings.gpus)
+    found = replace(alone, readings=replace(alone.readings, gpus=gpus))
+    job = asked(found, tmp_path, ras=True)
+    assert job.verdict == (HANGS if waits else FAULTY)
+    assert ("1 waits in all-reduce 24" in job.sentence) is waits
+    free = f"are busy {busy:.0f} % of the time and not all of it, so they need not wait in a"
+    assert (free in job.sentence) is not waits
+
+
 def test_without_ras_the_ranks_that_were_started_here_are_counted(
     alone: NodeSnapshot, tmp_path: Path
 ) -> None:
