@@ -23,6 +23,7 @@ from gputop.topology.jobs.standing import (
     WAITS,
 )
 from gputop.topology.model.snapshot import NodeSnapshot
+from tests.support.places import RECORDINGS
 from tests.topology.jobs.ras.service import document, missing, rank
 from tests.topology.jobs.test_standing import PIDS, activities, asked, counts, snapshot, told
 
@@ -30,6 +31,16 @@ __all__ = ["snapshot"]
 
 LEFT = missing(3, PIDS[3], unresponsive=False)
 NAMED = "rank 3 (pid 41003, GPU3) has left the communicator"
+
+
+def test_a_rank_that_left_as_nccl_2_28_says_it() -> None:
+    data = (RECORDINGS / "ras" / "left.json.txt").read_bytes()
+    replies = [RasReply(place=place("localhost:28028"), answers=(parse(data),))]
+    (found,) = standings(replies, replies)
+    (lost,) = found.communicator.missing
+    assert (lost.rank, lost.pid, lost.left) == (1, 1263, True)
+    assert found.still is True
+    assert found.late == frozenset()
 
 
 def both(large: bytes, *small: dict[str, Any], lost: tuple[dict[str, Any], ...] = ()) -> bytes:
