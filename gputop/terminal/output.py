@@ -24,11 +24,13 @@ class Outlet(io.TextIOBase):
     """A stream of text in front of another one.
 
     Its methods raise BrokenPipeError when the reader has left, and Exit for any other OSError, such
-    as that of a full disk; what follows then goes nowhere.
+    as that of a full disk; what follows then goes nowhere. Where `answers` is False, what is said
+    beside the answer passes through: a loss of it raises nothing.
     """
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO, *, answers: bool = True) -> None:
         self._stream = stream
+        self._answers = answers
         self._coloured = colour.wanted(stream)
         signs.fit(stream)
 
@@ -99,11 +101,12 @@ class Outlet(io.TextIOBase):
     def _failing(self) -> Iterator[None]:
         try:
             yield
-        except BrokenPipeError:
-            self._drop()
-            raise
         except OSError as error:
             self._drop()
+            if not self._answers:
+                return
+            if isinstance(error, BrokenPipeError):
+                raise
             why = error.strerror or error
             raise Exit(f"cannot write the answer: {why}", CANNOT_TELL) from error
 
@@ -117,14 +120,21 @@ class Outlet(io.TextIOBase):
 
 @contextlib.contextmanager
 def guarded() -> Iterator[None]:
-    """Send all that is printed through outlets; a stream that the caller closed stays closed."""
-    out, err = sys.stdout, sys.stderr
-    # None where the caller closed it, whatever its type says.
-    sys.stdout, sys.stderr = (stream and Outlet(stream) for stream in (out, err))
-    try:
-        yield
-    finally:
-        sys.stdout, sys.stderr = out, err
+    """Send all that is printed through outlets; a stream that the caller closed leads nowhere."""
+    before = sys.stdin, sys.stdout, sys.stderr
+    with contextlib.ExitStack() as opened:
+
+        def there(stream: TextIO | None, mode: str) -> TextIO:
+            # None where the caller closed it, whatever its type says.
+            return stream or opened.enter_context(open(os.devnull, mode, encoding="utf-8"))
+
+        sys.stdin = there(sys.stdin, "r")
+        sys.stdout = Outlet(there(sys.stdout, "w"))
+        sys.stderr = Outlet(there(sys.stderr, "w"), answers=False)
+        try:
+            yield
+        finally:
+            sys.stdin, sys.stdout, sys.stderr = before
 
 
 def flush() -> None:

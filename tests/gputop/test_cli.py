@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import signal
 import subprocess
@@ -162,6 +163,12 @@ def _is_worker(process: psutil.Process) -> bool:
         ("--bogus", "2> /dev/full", 64),
         ("flags --demo hgx-h100-8", ">&-", 0),
         ("explain --demo hgx-h100-8", "> /dev/full", 3),
+        ("doctor", ">&-", 0),
+        ("topo --from -", "<&-", 3),
+        ("log -", "<&-", 3),
+        ("--demo hgx-h100-8", "<&-", 64),
+        ("probe p2p --quick --demo sick-h100-8", "2>&-", 1),
+        ("check --quick --demo sick-h100-8", "2> /dev/full", 1),
     ],
 )
 def test_an_output_that_cannot_be_written_is_no_fault_of_ours(
@@ -182,6 +189,23 @@ def test_an_output_that_cannot_be_written_is_no_fault_of_ours(
     assert done.returncode == code, done
     assert "our fault" not in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_an_answer_is_whole_where_nobody_reads_the_messages_beside_it() -> None:
+    if Path("/dev/nvidiactl").exists():
+        pytest.skip("a driver answers here, and nothing may be left to say")
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [sys.executable, "-m", "gputop", "snapshot"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=writing,
+        check=False,
+    )
+    os.close(writing)
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["schema"] == "gputop.snapshot/1"
 
 
 def test_a_reason_of_two_sources_is_reported_once() -> None:
