@@ -21,8 +21,9 @@ gputop_place() {
     user=$(id -u)
     for place in "${XDG_CACHE_HOME:-${HOME:-}/.cache}/gputop-pex" "${TMPDIR:-/tmp}/gputop-pex-$user" \
         "/tmp/gputop-pex-$user" "/dev/shm/gputop-pex-$user"; do
+        # Neither where no home is named, nor in the current folder.
+        case $place in /.cache/gputop-pex | [!/]*) continue ;; esac
         if [ ! -e "$place/usable" ]; then
-            [ "$place" = "/.cache/gputop-pex" ] && continue
             # shellcheck disable=SC2174
             mkdir -p -m 700 "$place" 2> /dev/null || continue
         fi
@@ -90,7 +91,7 @@ gputop_start() {
             gputop_exec "$found" "$@"
         fi
     fi
-    if [ ! -w "$PEX_ROOT" ]; then
+    if [ ! -d "$PEX_ROOT" ] || [ ! -w "$PEX_ROOT" ]; then
         echo "gputop: PEX_ROOT names a folder that cannot be written: $PEX_ROOT" >&2
         exit 70
     fi

@@ -118,10 +118,26 @@ def test_what_stops_unpacking_is_one_line(tmp_path: Path, code: int) -> None:
     ]
 
 
-def test_a_root_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    done = start(tmp_path, tmp_path / "none", PEX_ROOT="/proc/none")
+@pytest.mark.parametrize("root", ["/proc/none", "/etc/passwd"], ids=["not there", "a file"])
+def test_a_root_that_cannot_be_written_is_named(tmp_path: Path, root: str) -> None:
+    done = start(tmp_path, tmp_path / "none", PEX_ROOT=root)
     assert (done.returncode, done.stdout) == (70, "")
-    assert done.stderr == "gputop: PEX_ROOT names a folder that cannot be written: /proc/none\n"
+    assert done.stderr == f"gputop: PEX_ROOT names a folder that cannot be written: {root}\n"
+
+
+@pytest.mark.parametrize("name", ["XDG_CACHE_HOME", "HOME", "TMPDIR"])
+def test_nothing_is_unpacked_into_the_current_folder(tmp_path: Path, name: str) -> None:
+    here, other = tmp_path / "here", tmp_path / "other"
+    here.mkdir()
+    other.mkdir()
+    variables = {"HOME": "/proc/none", "TMPDIR": str(other), name: "relative"}
+    subprocess.run(
+        ["sh", "-euc", '. "$1"', "sh", UNPACK],
+        cwd=here,
+        env={"PATH": os.environ["PATH"], **variables},
+        check=True,
+    )
+    assert os.listdir(here) == []
 
 
 def test_starts_at_the_same_time_find_the_same_place(tmp_path: Path) -> None:
