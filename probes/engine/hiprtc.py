@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Union
 
-from .rocm import folders
+from .rocm import below, folders
 
 
 class CompileError(Exception):
@@ -31,7 +31,7 @@ def _library() -> Any:
 def _candidates() -> "Iterator[Union[Path, str]]":
     yield from ("libhiprtc.so", "libamdhip64.so")
     for folder in folders():
-        yield from sorted(folder.glob("libhiprtc.so*"))
+        yield from below(folder, "libhiprtc.so*")
 
 
 class _Compiler:

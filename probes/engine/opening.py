@@ -10,7 +10,7 @@ from typing import Any, Optional, Union
 from .cuda import Cuda
 from .hip import Hip
 from .library import EngineError
-from .rocm import folders
+from .rocm import below, folders
 from .runtime import Runtime
 
 _CUDA = "libcuda.so.1"
@@ -103,7 +103,7 @@ def hip_places() -> "Iterator[Union[str, Path]]":
     yield from _mapped("libamdhip64.so")
     yield from ("libamdhip64.so", "libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5")
     for folder in folders():
-        yield from sorted(folder.glob("libamdhip64.so*"))
+        yield from below(folder, "libamdhip64.so*")
 
 
 def _mapped(name: str) -> "list[str]":

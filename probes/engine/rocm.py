@@ -1,5 +1,6 @@
 """Where ROCm's libraries lie outside the folders of the loader."""
 
+import glob
 import importlib.util
 import os
 from collections.abc import Iterator, Mapping
@@ -14,12 +15,19 @@ def folders(
     """Folders of libraries, best first: this machine's ROCm, then what a Python brings."""
     for name in ("ROCM_PATH", "HIP_PATH"):
         yield from (place / "lib" for place in _absolute(environment.get(name, "")))
-    yield from sorted(system.glob("rocm*/lib"))
+    yield from below(system, "rocm*/lib")
     for packages in _packages(environment):
-        if (packages / "torch" / "lib").is_dir():
-            yield packages / "torch" / "lib"
-        yield from sorted(packages.glob("_rocm_sdk*/lib"))
+        yield from below(packages, "torch/lib")
+        yield from below(packages, "_rocm_sdk*/lib")
     yield from (place / "lib" for place in _absolute(environment.get("CONDA_PREFIX", "")))
+
+
+def below(folder: Path, pattern: str) -> "list[Path]":
+    """The paths below a folder that match, sorted; none where this user may not look into it.
+
+    PATH and its like may name another user's folders, over which pathlib fails before Python 3.14.
+    """
+    return [Path(name) for name in sorted(glob.glob(f"{glob.escape(str(folder))}/{pattern}"))]
 
 
 def _packages(environment: Mapping[str, str]) -> "Iterator[Path]":
@@ -36,11 +44,11 @@ def _packages(environment: Mapping[str, str]) -> "Iterator[Path]":
         *(
             folder.parent
             for folder in _absolute(environment.get("PATH", ""))
-            if (folder / "python3").exists()
+            if os.path.exists(folder / "python3")
         ),
     ]
     for prefix in dict.fromkeys(prefixes):
-        yield from sorted(prefix.glob("lib/python3*/*-packages"))
+        yield from below(prefix, "lib/python3*/*-packages")
 
 
 def _absolute(paths: str) -> "list[Path]":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,8 @@ def target(pattern: str, origin: Origin, boot_id: str | None = None) -> Path:
     Raises Exit for a pattern that names none.
     """
     path = Path(file_name(pattern, origin))
-    if not path.name or path.is_dir():
+    # Not of pathlib, which fails where this user may not look.
+    if not path.name or os.path.isdir(path):
         raise Exit(f"-o {clean(pattern, 200)}: that is a folder; add %n.json.gz", 64)
     return apart(path, boot_id) if "%n" in pattern else path
 

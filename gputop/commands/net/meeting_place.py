@@ -14,7 +14,7 @@ from gputop.terminal.clean import clean
 def checked(named: str) -> Path:
     """The whole path of --meet; raises Exit where nothing can be put beside it."""
     path = Path(os.path.abspath(named))
-    if not named or named.endswith("/") or path.is_dir():
+    if not named or named.endswith("/") or os.path.isdir(path):
         raise Exit("--meet names a file; the nodes meet in files beside it", USAGE)
     if not os.access(path.parent, os.W_OK | os.X_OK):
         raise Exit(f"--meet: nothing can be written in {clean(path.parent, 200)}", USAGE)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +12,7 @@ from gputop.__main__ import run
 from gputop.installation import machine
 from gputop.installation.machine import DeviceFile, FoundLibrary, FoundNccl, ProbedNccl
 from gputop.probes.runner.interpreters import Interpreter
+from tests.support.command import powerless
 
 TORCH = Interpreter("/home/ada/env/bin/python", "PATH", "3.12.1", "2.8.0+cu128", "12.8")
 NCCL = "/home/ada/env/lib/libnccl.so.2"
@@ -59,3 +62,13 @@ def test_document(capsys: pytest.CaptureFixture[str]) -> None:
     assert document["pythons"][0]["torch"] == "2.8.0+cu128"
     assert document["probed_nccl"]["how_found"] == "CONDA_PREFIX"
     assert document["answers"]["gpus"]
+
+
+def test_folders_of_another_user_are_passed_over(tmp_path: Path) -> None:
+    """After `sudo -u` or in a container, PATH and its like still name those of root."""
+    locked = tmp_path / "root"
+    locked.mkdir(mode=0)
+    named = dict.fromkeys(("ROCM_PATH", "HIP_PATH", "VIRTUAL_ENV", "CUDA_HOME"), f"{locked}/x")
+    done = powerless("doctor", PATH=f"{locked}/bin{os.pathsep}{os.environ['PATH']}", **named)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(done.stdout.splitlines()) == 10

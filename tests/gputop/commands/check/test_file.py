@@ -10,6 +10,7 @@ import pytest
 from gputop.topology.fleet.facts import digest
 from gputop.topology.fleet.section import CATEGORIES
 from tests.support.checked import checked
+from tests.support.command import powerless
 
 
 @pytest.fixture(autouse=True)
@@ -116,6 +117,17 @@ def test_wrong_usage_is_said_in_a_line(
     done = checked(capsys, "--demo", "hgx-a100-8", *arguments)
     assert done.code == 64
     assert word in done.err.splitlines()[-1]
+
+
+def test_a_folder_that_may_not_be_looked_into_is_said(tmp_path: Path) -> None:
+    locked = tmp_path / "root"
+    locked.mkdir(mode=0)
+    for place in (locked / "x.json", locked / "sub" / "%n.json.gz"):
+        done = powerless("check", "--quick", "--demo", "hgx-a100-8", "-o", str(place))
+        assert done.returncode == 64
+        assert done.stderr.endswith("not written: Permission denied\n")
+    done = powerless("probe", "net", "--rank", "0", "--of", "2", "--meet", str(locked / "a" / "m"))
+    assert (done.returncode, done.stderr.count("nothing can be written in")) == (64, 1)
 
 
 @pytest.mark.parametrize(
