@@ -14,6 +14,7 @@ from .rocm import below, folders
 from .runtime import Runtime
 
 _CUDA = "libcuda.so.1"
+_MAPS = Path("/proc/self/maps")
 _CUDA_OF_WSL = Path("/usr/lib/wsl/lib/libcuda.so.1")
 _DEVICES = Path("/dev")
 _FILES_OF_NVIDIA = ("nvidia[0-9]*", "nvidiactl", "nvidia-uvm")
@@ -107,8 +108,11 @@ def hip_places() -> "Iterator[Union[str, Path]]":
 
 
 def _mapped(name: str) -> "list[str]":
-    """Paths of a library that this process has loaded."""
-    lines = Path("/proc/self/maps").read_text().splitlines()
+    """Paths of a library that this process has loaded; none where there is no /proc."""
+    try:
+        lines = _MAPS.read_text("utf-8", "surrogateescape").splitlines()
+    except OSError:
+        return []
     return ["/" + line.partition("/")[2] for line in lines if name in line][:1]
 
 

@@ -136,3 +136,21 @@ def test_a_limit_of_addresses_is_told_where_the_driver_finds_no_memory(
     limit = resource.RLIM_INFINITY
     with pytest.raises(EngineError, match=r"^cuInit answered 2 \(\w+: out of memory\)$"):
         open_runtime(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("maps", "first"),
+    [
+        (None, "libamdhip64.so"),
+        (b"7f0 r-xp 0 0:0 1 /opt/\xff/libamdhip64.so.7\n", "/opt/\udcff/libamdhip64.so.7"),
+    ],
+    ids=["no /proc", "a name that is no UTF-8"],
+)
+def test_hip_is_looked_for_whatever_proc_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, maps: bytes | None, first: str
+) -> None:
+    path = tmp_path / "maps"
+    if maps is not None:
+        path.write_bytes(maps)
+    monkeypatch.setattr(opening, "_MAPS", path)
+    assert str(next(opening.hip_places())) == first
