@@ -57,7 +57,14 @@ def probes(context: click.Context, typed: str) -> Items:
     given = context.params.get("names") or ()
     alone = () if given else tuple(catalog.BETWEEN_NODES)
     names = (name for name in (*catalog.NAMES, *alone) if name not in given)
-    found = ((name, catalog.load(name).SPEC.title) for name in names)
+    return _offered(((name, catalog.load(name).SPEC.title) for name in names), typed)
+
+
+def probe_list(context: click.Context, typed: str) -> Items:
+    """Names of probes with commas between them, each once."""
+    before, comma, _ = typed.rpartition(",")
+    names = (name for name in catalog.NAMES if name not in before.split(","))
+    found = ((f"{before}{comma}{name}", catalog.load(name).SPEC.title) for name in names)
     return _offered(found, typed)
 
 
@@ -69,7 +76,7 @@ def rules(context: click.Context, typed: str) -> Items:
 
 def references(context: click.Context, typed: str) -> Items:
     """Reference nodes; a path where none of them begins so."""
-    names = (*demo.names(), *reference_names())
+    names = dict.fromkeys((*demo.names(), *reference_names()))
     found = _offered(((name, "") for name in names), typed.lower())
     return found or files(context, typed)
 

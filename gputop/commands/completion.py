@@ -107,11 +107,9 @@ class Bash(ShellComplete):
 
     def get_completion_args(self) -> tuple[list[str], str]:
         """Read the line up to the cursor."""
-        line = os.environ.get("GPUTOP_LINE", "")
-        words = split_arg_string(line)[1:]
-        if not words or line[-1:].isspace():
-            return words, ""
-        return words[:-1], words[-1]
+        # One more letter tells whether a blank at the end begins a word or is part of a quoted one.
+        words = split_arg_string(f"{os.environ.get('GPUTOP_LINE', '')}x")[1:]
+        return words[:-1], words[-1][:-1] if words else ""
 
     def format_completion(self, item: CompletionItem[str]) -> str:
         """One line: kind and value."""

@@ -36,7 +36,7 @@ _RECORDED = "nothing measured: a recording is only read"
 @click.option(
     "--probe",
     metavar="NAMES",
-    shell_complete=completing("probes"),
+    shell_complete=completing("probe_list"),
     help="Measure with these probes only, such as p2p,gemm.",
 )
 @gpus_option("Check")
