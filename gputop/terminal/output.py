@@ -12,7 +12,7 @@ import io
 import os
 import sys
 from collections.abc import Callable, Iterator
-from typing import TextIO
+from typing import TextIO, cast
 
 from gputop.exits import CANNOT_TELL, Exit
 from gputop.terminal import colour, signs
@@ -125,9 +125,11 @@ def guarded() -> Iterator[None]:
     with contextlib.ExitStack() as opened:
 
         def there(stream: TextIO | None, mode: str) -> TextIO:
-            # None where the caller closed it, whatever its type says.
-            return stream or opened.enter_context(open(os.devnull, mode, encoding="utf-8"))
+            if stream is not None:
+                return stream
+            return opened.enter_context(cast("TextIO", open(os.devnull, mode, encoding="utf-8")))
 
+        # None where the caller closed it, whatever its type says.
         sys.stdin = there(sys.stdin, "r")
         sys.stdout = Outlet(there(sys.stdout, "w"))
         sys.stderr = Outlet(there(sys.stderr, "w"), answers=False)
