@@ -163,6 +163,8 @@ def _torch(pythons: tuple[FoundPython, ...]) -> str:
     ]
     if with_torch:
         return "; ".join(with_torch)
+    if len(pythons) == 1:
+        return "not in this Python; neither the active environment nor PATH has another one"
     return f"in none of {len(pythons)} Pythons: this one, the active environment, PATH"
 
 

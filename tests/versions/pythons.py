@@ -21,7 +21,7 @@ OLDEST, MIDDLE = (3, 10), (3, 12)
 """The oldest Python that gputop runs on, and the one of Ubuntu 24.04."""
 KEPT = ROOT / ".pytest_cache" / "pythons"
 """Environments, each made once."""
-NOT_NEEDED = re.compile(r"(torch|mypy|ruff|setuptools|types-.*)\b")
+NOT_NEEDED = re.compile(r"(torch|mypy|pip|ruff|setuptools|types-.*)\b")
 """Of the extra `dev`: what checks code, and what has no wheel for every Python."""
 _NUMBERED = re.compile(r"3\.(\d+)")
 _PROBE = "import sys; print(*sys.version_info[:2], sys.version_info.releaselevel, sys.executable)"

@@ -64,6 +64,15 @@ def test_document(capsys: pytest.CaptureFixture[str]) -> None:
     assert document["answers"]["gpus"]
 
 
+def test_one_python_is_no_list(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bare = Interpreter("/usr/bin/python3", "this Python", "3.12.1", None, None)
+    monkeypatch.setattr(machine, "interpreters", lambda: (bare,))
+    assert run(["doctor"]) == 0
+    assert "torch      not in this Python; neither" in capsys.readouterr().out
+
+
 def test_folders_of_another_user_are_passed_over(tmp_path: Path) -> None:
     """After `sudo -u` or in a container, PATH and its like still name those of root."""
     locked = tmp_path / "root"
