@@ -149,10 +149,10 @@ def seconds_of(request: ProbeRequest, spec: ProbeSpec, gpus: int) -> float:
 
 
 def stop_after(probe: str, outcome: Outcome) -> ProbeResult | None:
-    """The result of all later probes where the driver opened no GPU: each would wait as long."""
+    """The result of all later probes where the driver opens no GPU in time: each would wait so."""
     if outcome.status != "timed-out" or outcome.hello is not None or outcome.measurements:
         return None
-    waited = f"{probe} waited {outcome.elapsed_seconds:.0f} s for the driver, which opened no GPU"
+    waited = f"{probe} waited {outcome.elapsed_seconds:.0f} s for the driver to open the GPUs"
     return ProbeResult(outcome=Outcome("refused", f"Not begun: {waited}.", 0.0))
 
 

@@ -138,15 +138,15 @@ def need_not_wait(each: RasStanding, ranks: Sequence[RankStanding]) -> str:
     """
     ahead = {rank.who for rank in each.ahead}
     shares = [
-        rank.busy_percent
+        rank.busiest_percent
         for rank in ranks
         if rank.who in ahead and rank.pid is not None and (not rank.trouble or rank.follows)
     ]
     known = [share for share in shares if share is not None]
     if not known or len(known) < len(shares) or max(known) >= BUSY_PERCENT:
         return ""
-    idle = max(known) <= IDLE_PERCENT
-    state = "idle" if idle else f"are busy {max(known):.0f} % of the time and not all of it"
+    most = max(known)
+    state = "idle" if most <= IDLE_PERCENT else f"are busy at most {most:.0f} % of the time"
     return f"the GPUs of the others {state}, so they need not wait in a collective"
 
 

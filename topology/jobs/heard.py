@@ -18,8 +18,8 @@ from .words import spoken
 
 CAUSE, SHORT, BEHIND, FOLLOWS, LEFT = "cause", "short", "behind", "follows", "left"
 """What a trouble tells: why others wait; that it may be over soon; only that the rank is behind;
-that another one failed; that it gave up a communicator, as programs do when they need it no more.
-"""
+that another one failed; that it gave up a communicator, as programs do when they need it no more,
+or ended without a rank."""
 Told = tuple[str, str, str]
 """What is wrong, where that is from, and what it tells."""
 

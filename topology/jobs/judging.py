@@ -26,7 +26,7 @@ from .heard import (
     ras_told,
 )
 from .ras.answer import MissingRank, Process, RasRank
-from .standing import ASLEEP_SECONDS, PROC, RAS, RECORDER, ZOMBIE, RankStanding
+from .standing import ASLEEP_SECONDS, GONE, PROC, RAS, RECORDER, ZOMBIE, RankStanding
 from .words import spoken
 
 STOPPED = "is stopped (T)"
@@ -104,12 +104,13 @@ def _rank(user: GpuUser, machine: Machine, readings: Readings, heard: Heard) -> 
         place_origin=origin,
         activity=found,
         busy_percent=sum(shares) / len(shares) if shares else None,
+        busiest_percent=max(shares) if shares and len(shares) == len(user.gpus) else None,
     )
 
 
 def _state(user: GpuUser, found: Activity | None, heard: Heard) -> Told | None:
     if user.pid in heard.ended:
-        return heard.ended[user.pid], PROC, CAUSE
+        return _ended(user, heard)
     state = found.stayed if found is not None else None if heard.twice else user.reading.state
     if state == "stopped":
         return STOPPED, PROC, CAUSE
@@ -123,6 +124,19 @@ def _state(user: GpuUser, found: Activity | None, heard: Heard) -> Told | None:
     held_up = any(each.still and user.pid in each.late for each in heard.ras)
     # A thread that writes a file for long is common, and holds up nobody by itself.
     return told if held_up or (found is not None and found.asleep) else None
+
+
+def _ended(user: GpuUser, heard: Heard) -> Told | None:
+    """A process that has ended; None where nobody need have waited for it, and the job goes on.
+
+    Workers without a rank, as of a server or of a search for parameters, end by themselves.
+    """
+    how = heard.ended[user.pid]
+    missed = any(lost.here == user.pid for lost in heard.silent)
+    missed |= any(user.pid in each.pids for each in heard.ras)
+    if how != GONE or user.reading.rank is not None or missed:
+        return how, PROC, CAUSE
+    return None if heard.moves else (how, PROC, LEFT)
 
 
 def sleep_told(user: GpuUser, found: Activity | None) -> Told | None:

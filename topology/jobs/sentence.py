@@ -169,7 +169,8 @@ def _left(
     """
     left = [rank for rank in ranks if rank.left]
     who = {rank.who for rank in left}
-    own = next((each for each in ras if who & each.processes), ras[0] if ras else None)
+    parted = [each for each in ras if each.left]
+    own = next((each for each in parted if who & each.left), parted[0] if parted else None)
     if not left or own is None or all(rank.who in who for rank in own.communicator.ranks):
         return None
     last = f", where {last_of(own.launched)} was launched last" if own.launched else ""
@@ -236,10 +237,9 @@ def waiting_of(
 
     By RAS ranks wait where none launched anything between two answers, and one of the communicator
     is behind or does not answer; by a dump, where a collective that they entered has not ended.
-    A rank that launches in another communicator does not wait. One of all `world` ranks needs no
-    name. Where ranks are gone, the last collective of
-    the others may have ended before: then none of their GPUs is busy all the time, as one is that
-    waits in a kernel.
+    A rank that launches in another communicator does not wait. A communicator of all `world` ranks
+    needs no name. Where ranks are gone, the last collective of the others may have ended before:
+    then none of their GPUs is busy all the time, as one is that waits in a kernel.
     """
     goes_on = moving(ras)
     # Who only is behind is so in one communicator, and stands in others as all do.

@@ -62,13 +62,16 @@ class RankStanding(msgspec.Struct, frozen=True, kw_only=True):
     follows: bool = False
     """Whether it only says that another rank failed."""
     left: bool = False
-    """Whether it only gave up a communicator, which need hold up nobody."""
+    """Whether it only gave up a communicator, or ended without a rank: neither need hold up
+    anybody."""
     place: str | None = None
     """Its last collective: "all-reduce 1042"."""
     place_origin: str | None = None
     activity: Activity | None = None
     busy_percent: float | None = None
     """Utilisation of its GPU as the driver says; the mean over several."""
+    busiest_percent: float | None = None
+    """The same of the busiest of them; None unless it is known of all."""
 
     @property
     def who(self) -> Process | None:

@@ -96,6 +96,18 @@ def test_nothing_moves_and_whether_others_wait_is_not_known(snapshot: NodeSnapsh
     assert alone.sentence.endswith("GPUs of the others idle, so they need not wait in a collective")
 
 
+@pytest.mark.parametrize("aborts", [False, True])
+def test_the_last_collective_is_that_of_the_communicator_that_it_left(
+    snapshot: NodeSnapshot, aborts: bool
+) -> None:
+    gone = missing(1, PIDS[3], unresponsive=False)
+    small = [pair(5), *([rank(1, PIDS[3], 5, abort=True)] if aborts else [])]
+    seen = both(counts(*[7] * 6), *small, lost=() if aborts else (gone,))
+    job = told(snapshot, activities(), asked(seen))
+    assert job.verdict == UNTOLD
+    assert ", where all-reduce 5 was launched last;" in job.sentence
+
+
 def test_nothing_moved_for_long(snapshot: NodeSnapshot) -> None:
     ras = asked(counts(*[7] * 5, lost=(LEFT,)))
     ras = tuple(replace(each, quiet_seconds=LONG_SECONDS) for each in ras)

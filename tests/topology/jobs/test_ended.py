@@ -14,7 +14,7 @@ from gputop.topology.jobs.ras.answer import RasAnswer, RasJob, parse
 from gputop.topology.jobs.ras.client import RasReply
 from gputop.topology.jobs.ras.places import RasPlace
 from gputop.topology.jobs.ras.text import parse as parse_text
-from gputop.topology.jobs.standing import FAULTY, RUNS, UNTOLD, JobStanding
+from gputop.topology.jobs.standing import FAULTY, NOTE, RUNS, UNTOLD, JobStanding
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.recorded.feeds import DemoFeed
 from gputop.topology.sources.files.tree import FolderTree
@@ -75,6 +75,19 @@ def test_a_rank_that_ended_while_others_go_on_is_named(
     assert job.verdict == FAULTY
     assert "6 ranks, rank 3 (pid 41003, GPU3) has ended: no such process; what" in job.sentence
     assert not any("41003" in step for step in job.steps)
+
+
+def test_a_worker_without_a_rank_may_end_while_others_go_on(
+    snapshot: NodeSnapshot, tmp_path: Path
+) -> None:
+    """As of a server, or of a search for parameters."""
+    workers = tuple(replace(each, rank=None) for each in snapshot.readings.processes)
+    node = replace(snapshot, readings=replace(snapshot.readings, processes=workers))
+    (job,) = looked(node, tmp_path, end=PIDS[3:4])
+    assert job.verdict == UNTOLD
+    assert "6 ranks, none is known to be stopped" in job.sentence
+    (fact,) = (fact for fact in job.facts if "(GPU3) has ended" in fact.text)
+    assert fact.weight == NOTE
 
 
 def test_processes_that_were_never_seen_here_have_not_ended(

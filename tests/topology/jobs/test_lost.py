@@ -105,7 +105,7 @@ def test_a_gpu_that_is_not_busy_all_the_time_waits_in_no_kernel(
     job = asked(found, tmp_path, ras=True)
     assert job.verdict == (HANGS if waits else FAULTY)
     assert ("1 waits in all-reduce 24" in job.sentence) is waits
-    free = f"are busy {busy:.0f} % of the time and not all of it, so they need not wait in a"
+    free = f"are busy at most {busy:.0f} % of the time, so they need not wait in a"
     assert (free in job.sentence) is not waits
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from gputop.topology.jobs.activity import Activity
 from gputop.topology.jobs.asking import answer, of_files
@@ -73,6 +73,24 @@ def test_a_stopped_rank_is_named_and_those_that_wait_are_counted(snapshot: NodeS
     assert job.verdict == HANGS
     assert (job.facts[0].origin, job.facts[1].origin) == ("/proc", "RAS")
     assert "kill -CONT 41002" in job.steps
+
+
+@pytest.mark.parametrize("first_busy", [0.0, None])
+def test_ranks_wait_though_a_gpu_idles_on_which_they_have_contexts_too(
+    snapshot: NodeSnapshot, first_busy: float | None
+) -> None:
+    """Programs make them on the first GPU by mistake: its share proves nothing of the others'."""
+    busy = 100.0 if first_busy is not None else 0.0
+    first, *others = snapshot.readings.gpus
+    strangers = [user for gpu in others for user in gpu.processes or ()]
+    first = replace(
+        first, utilization_percent=first_busy, processes=(*(first.processes or ()), *strangers)
+    )
+    others = [replace(gpu, utilization_percent=busy) for gpu in others]
+    node = replace(snapshot, readings=replace(snapshot.readings, gpus=(first, *others)))
+    job = told(node, activities(), asked(counts(*[7] * 5, lost=(missing(0, PIDS[0]),))))
+    assert job.verdict == HANGS
+    assert "5 wait in all-reduce 7, rank 0 (pid 41000, GPU0)" in job.sentence
 
 
 def test_a_stopped_rank_without_ras_is_a_fault_and_the_rest_is_unknown(
@@ -211,11 +229,11 @@ def test_a_communicator_whose_processes_the_driver_does_not_list(snapshot: NodeS
 def test_bound_to_one_core_and_the_innocent_twins(snapshot: NodeSnapshot) -> None:
     def bound(*sets: str) -> list[str]:
         processes = tuple(
-            msgspec.structs.replace(each, cpu_affinity=cpus)
+            replace(each, cpu_affinity=cpus)
             for each, cpus in zip(snapshot.readings.processes, sets, strict=True)
         )
-        readings = msgspec.structs.replace(snapshot.readings, processes=processes)
-        job = told(msgspec.structs.replace(snapshot, readings=readings), activities(), ())
+        readings = replace(snapshot.readings, processes=processes)
+        job = told(replace(snapshot, readings=readings), activities(), ())
         return [fact.text for fact in job.facts if "bound to CPU" in fact.text]
 
     assert "rank 0 (pid 41000, GPU0) and rank 1" in bound("0", "0", "2", "3", "4", "5")[0]
@@ -227,11 +245,9 @@ def test_bound_to_one_core_and_the_innocent_twins(snapshot: NodeSnapshot) -> Non
 def test_what_the_ranks_were_given_stands_in_the_sentence_where_no_rank_stands_out(
     snapshot: NodeSnapshot,
 ) -> None:
-    processes = tuple(
-        msgspec.structs.replace(each, cpu_affinity="0") for each in snapshot.readings.processes
-    )
-    readings = msgspec.structs.replace(snapshot.readings, processes=processes)
-    bound = msgspec.structs.replace(snapshot, readings=readings)
+    processes = tuple(replace(each, cpu_affinity="0") for each in snapshot.readings.processes)
+    readings = replace(snapshot.readings, processes=processes)
+    bound = replace(snapshot, readings=readings)
     job = told(bound, activities(), ())
     assert job.verdict == FAULTY
     assert job.sentence.startswith(
@@ -267,9 +283,7 @@ def test_the_library_that_ranks_have_loaded(
     snapshot: NodeSnapshot, versions: tuple[str | None, ...], text: str, weight: str
 ) -> None:
     found = {
-        pid: msgspec.structs.replace(
-            activity, library=LoadedLibrary(path="/w/libnccl.so.2", version=version)
-        )
+        pid: replace(activity, library=LoadedLibrary(path="/w/libnccl.so.2", version=version))
         for (pid, activity), version in zip(activities().items(), versions, strict=True)
     }
     (fact,) = (f for f in told(snapshot, found, ()).facts if " loaded " in f.text)

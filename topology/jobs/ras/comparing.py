@@ -8,7 +8,7 @@ from itertools import chain, pairwise
 
 import msgspec
 
-from .answer import Process, RasAnswer, RasCommunicator, RasRank
+from .answer import ABORT, Process, RasAnswer, RasCommunicator, RasRank
 from .client import RasReply
 from .places import RasPlace
 
@@ -84,6 +84,13 @@ class RasStanding(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def processes(self) -> frozenset[Process]:
         """The processes of all its ranks that are known, on whatever machine."""
         return frozenset(who for each in self.communicator.named if (who := each.who) is not None)
+
+    @cached_property
+    def left(self) -> frozenset[Process | None]:
+        """The processes that gave this communicator up: they left or aborted it."""
+        gone = [lost.who for lost in self.communicator.missing if lost.left]
+        gone += [rank.who for rank in self.communicator.ranks if rank.state == ABORT]
+        return frozenset(gone)
 
     def waiting(self, elsewhere: Collection[Process | None]) -> int:
         """How many of those ahead have nothing to do `elsewhere`, as far as their names tell."""

@@ -109,7 +109,7 @@ def serving(handler: Handler) -> Iterator[int]:
                     threading.Thread(target=quiet, args=(peer,), daemon=True).start()
 
         def quiet(peer: socket.socket) -> None:
-            with suppress(OSError):
+            with peer, suppress(OSError):
                 handler(peer)
 
         threading.Thread(target=accept, daemon=True).start()
