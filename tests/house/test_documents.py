@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import re
 import subprocess
 import sys
@@ -102,6 +103,7 @@ def test_the_glossary_names_what_is_there() -> None:
     assert [(name, path) for name, path in places if name not in defined(path)] == []
 
 
+@pytest.mark.skipif(importlib.util.find_spec("ruff") is None, reason="no ruff for this Python")
 @pytest.mark.parametrize("path", [path for path in paths() if path.endswith(".py")])
 def test_an_example_passes_the_linters(path: str) -> None:
     assert not (ROOT / path).exists(), "an example adds a file"

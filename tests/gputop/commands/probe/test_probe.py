@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import signal
 import subprocess
@@ -75,6 +76,7 @@ def test_without_a_name_all_probes_are_planned() -> None:
 RANKS = ("launch", "collectives", "train-step", "nccl")
 
 
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="this Python has no torch")
 def test_many_probes_give_one_document(tmp_path: Path) -> None:
     """The command runs ranks in test_nccl.py; these probes differ from nccl by their steps."""
     names = [name for name in catalog.NAMES if name not in RANKS]
