@@ -147,7 +147,8 @@ class Workers:
             return {"driver": not (self._plan.simulated or self._plan.selftest)}
         if kind == _BY_LIBRARY:
             return {"children": True}
-        parts = (part for run in self._plan.runs for part in run.spec.imports)
+        several = (run for run in self._plan.runs if len(run.request.addresses) != 1)
+        parts = (part for run in several for part in run.spec.imports)
         return {"torch": True, "imports": tuple(dict.fromkeys(parts))}
 
     def holds_gpus(self, planned: Planned) -> bool:

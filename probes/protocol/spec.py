@@ -50,8 +50,8 @@ class ProbeSpec:
     by_library: bool = False
     """Whether NCCL or RCCL alone will do instead of torch, where the library is found on disk."""
     imports: tuple[str, ...] = ()
-    """Modules of torch that it needs besides and that take seconds: a worker imports them once,
-    while another measures, instead of each rank."""
+    """Modules of torch that several ranks need besides and that take seconds: a worker imports them
+    once, while another measures, instead of each rank."""
     quantities: tuple[Quantity, ...] = ()
     """Everything that it measures, in the order in which it is shown."""
 

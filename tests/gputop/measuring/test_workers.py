@@ -98,6 +98,11 @@ def test_torch_is_imported_only_if_a_probe_computes_with_it() -> None:
     assert Session.made[0].more["imports"] == (), "only a train step needs more of torch"
 
 
+def test_one_gpu_trains_without_what_data_parallel_imports() -> None:
+    alone = plan(("train-step",), Machine(gpus=TWO.gpus[:1]))
+    assert started(made(alone), step(alone, "train-step"))[1] == {"torch": True, "imports": ()}
+
+
 def test_a_named_file_needs_no_search() -> None:
     planned = plan(("nccl", "collectives"), TWO, nccl_lib="/a/libnccl.so.2")
 
