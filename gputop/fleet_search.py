@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 from textual.command import Hit, Hits, Provider
 from textual.content import Content
 
-from gputop.pages.fleet import STATE_SIGNS
+from gputop.printing.fleet import STATE_SIGNS
 from gputop.screens.fleet.figures import FiguresTab
 from gputop.screens.fleet.odd import OddTab
 from gputop.search import BEST, GOOD, Thing

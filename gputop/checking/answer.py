@@ -5,12 +5,10 @@ from __future__ import annotations
 import msgspec
 
 from gputop.checking.measure import Measured
-from gputop.exits import ANSWERED, CANNOT_TELL, FAILURES, INTERRUPTED, WARNINGS
-from gputop.topology.diagnosis.engine import VERDICTS, Diagnosis
+from gputop.exits import INTERRUPTED
+from gputop.topology.diagnosis.engine import Diagnosis
 from gputop.topology.fleet.section import FleetSection
 from gputop.topology.model.snapshot import NodeSnapshot
-
-EXIT_CODES = dict(zip(VERDICTS, (ANSWERED, WARNINGS, FAILURES, CANNOT_TELL), strict=True))
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,7 +34,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def exit_code(self) -> int:
         """The exit code of the command."""
-        return INTERRUPTED if self.measured.interrupted else EXIT_CODES[self.diagnosis.verdict]
+        return INTERRUPTED if self.measured.interrupted else self.diagnosis.verdict.exit_code
 
     @property
     def probes(self) -> tuple[str, ...]:

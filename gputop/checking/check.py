@@ -18,12 +18,12 @@ from gputop.reading import SETTLE_SECONDS
 from gputop.terminal.lines import say
 from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.engine import diagnose, load
-from gputop.topology.diagnosis.finding import Finding
 from gputop.topology.diagnosis.policy import Policy
 from gputop.topology.diagnosis.rule import Rule
 from gputop.topology.flags.values.predicting import predict_with_flags
-from gputop.topology.fleet.section import FleetSection, Origin
+from gputop.topology.fleet.section import FleetSection, NodeOrigin
 from gputop.topology.hardware.unconfirmed import sentence
+from gputop.topology.model.finding import Finding
 from gputop.topology.nccl.decide.predict import NoGpusError
 from gputop.topology.nccl.prediction import Prediction
 from gputop.topology.node import Node
@@ -53,7 +53,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """The probes to run, where the user names them."""
     until: float | None = None
     """When measuring is to be over, by the monotonic clock."""
-    origin: Origin | None = None
+    origin: NodeOrigin | None = None
     """Which node this is; with it the answer holds what a fleet compares."""
     with_snapshot: bool = False
 
@@ -129,7 +129,7 @@ def _section(wanted: Wanted, node: Node, prediction: Prediction | None) -> Fleet
     of = wanted.origin
     if name and (wanted.sources or wanted.demo) and not of.named:
         # A recording tells about the node that it was read on.
-        of = Origin(host=plain(name.split(".")[0]) or of.host)
+        of = NodeOrigin(host=plain(name.split(".")[0]) or of.host)
     return section_of(
         node,
         of,

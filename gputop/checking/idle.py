@@ -88,6 +88,6 @@ def _unknown(addresses: Sequence[str], why: Exception) -> Idle:
 
 def _judged(
     samples: Sequence[Sequence[GpuReading]], addresses: Sequence[str], names: dict[str, str]
-) -> dict[str, busy.Verdict]:
+) -> dict[str, busy.BusyAnswer]:
     own = own_pids()
     return {address: busy.judge(samples, (address,), names, own) for address in addresses}

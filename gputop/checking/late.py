@@ -7,16 +7,18 @@ import time
 from gputop import __version__
 from gputop.checking.answer import Answer
 from gputop.checking.deadline import Supervised
-from gputop.topology.diagnosis.engine import VERDICTS, Diagnosis
-from gputop.topology.diagnosis.finding import CANNOT_TELL, Evidence, Finding, Fix
-from gputop.topology.fleet.section import FleetSection, Origin
+from gputop.topology.diagnosis.engine import Diagnosis
+from gputop.topology.fleet.section import FleetSection, NodeOrigin
+from gputop.topology.model.finding import Finding
 from gputop.topology.model.machine import Host, Machine
+from gputop.topology.model.page import Fact, Fix
+from gputop.topology.model.severity import CANNOT_TELL, Verdict
 from gputop.topology.model.snapshot import NodeSnapshot
 
 LATE, FAILED = "check-late", "check-failed"
 
 
-def late_answer(origin: Origin, ended: Supervised, seconds: float, started: float) -> Answer:
+def late_answer(origin: NodeOrigin, ended: Supervised, seconds: float, started: float) -> Answer:
     """The answer "cannot tell", with what did not answer."""
     doing = ended.stages[-1] if ended.stages else "starting"
     why = ended.problem or (
@@ -28,13 +30,13 @@ def late_answer(origin: Origin, ended: Supervised, seconds: float, started: floa
         else f"the check failed: {why}"
     )
     now = time.time()
-    finding = Finding(
+    finding = Finding.of(
         id=LATE if ended.timed_out else FAILED,
         severity=CANNOT_TELL,
         title=title,
-        evidence=(Evidence(what="the check", value=why, source="gputop check --deadline"),),
+        evidence=(Fact(what="the check", value=why, source="gputop check --deadline"),),
         disproof="a check that ends in time",
-        consequence="Nothing was examined, so nothing is called healthy.",
+        impact="Nothing was examined, so nothing is called healthy.",
         fix=(
             Fix(text="See which source does not answer", command="gputop doctor"),
             Fix(text="Look for processes in a driver call", command="ps -eo pid,stat,wchan:32,cmd"),
@@ -43,7 +45,7 @@ def late_answer(origin: Origin, ended: Supervised, seconds: float, started: floa
     )
     machine = Machine(host=Host(hostname=origin.host))
     return Answer(
-        diagnosis=Diagnosis(findings=(finding,), verdict=VERDICTS[-1]),
+        diagnosis=Diagnosis(findings=(finding,), verdict=Verdict.CANNOT_TELL),
         node=NodeSnapshot(gputop=__version__, taken_at=now, machine=machine),
         mode="quick",
         gpus=(),

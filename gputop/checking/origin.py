@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 from gputop.exits import USAGE, Exit
 from gputop.terminal.clean import clean
-from gputop.topology.fleet.section import Origin
+from gputop.topology.fleet.section import NodeOrigin
 
 NAMED = "GPUTOP_NODE"
 """The variable by which a site names the node itself: in a pod of Kubernetes the host name is the
@@ -40,7 +40,9 @@ _OUTSIDE = re.compile(r"[^A-Za-z0-9._-]")
 _PATTERN = re.compile(r"%(.?)", re.DOTALL)
 
 
-def origin(environment: Mapping[str, str] | None = None, host_name: str | None = None) -> Origin:
+def origin(
+    environment: Mapping[str, str] | None = None, host_name: str | None = None
+) -> NodeOrigin:
     """The node, the job and the rank of this process.
 
     The name is $GPUTOP_NODE, else $SLURMD_NODENAME, else the host name; up to its first dot.
@@ -53,7 +55,7 @@ def origin(environment: Mapping[str, str] | None = None, host_name: str | None =
         ((values[name], engine) for name, engine in _RANKS if values.get(name, "").isdecimal()),
         None,
     )
-    return Origin(
+    return NodeOrigin(
         named=bool(values.get(NAMED)),
         host=plain(full.split(".")[0]) or "unknown",
         job=None if job is None else plain(job[0]) or None,
@@ -62,7 +64,7 @@ def origin(environment: Mapping[str, str] | None = None, host_name: str | None =
     )
 
 
-def file_name(pattern: str, of: Origin) -> str:
+def file_name(pattern: str, of: NodeOrigin) -> str:
     """Put the names into a path: %n the node, %j the job ("none" outside of one), %% a percent.
 
     A name cannot lead out of its folder: what is no letter, digit, ".", "-" or "_" becomes "_", and

@@ -7,8 +7,10 @@ from collections.abc import Iterable
 from gputop.checking.measure import Measured
 from gputop.terminal.clean import clean
 from gputop.topology.diagnosis.case import Case
-from gputop.topology.diagnosis.finding import BROKEN, CANNOT_TELL, NOTICE, Evidence, Finding, Fix
 from gputop.topology.diagnosis.rule import Rule
+from gputop.topology.model.finding import Finding
+from gputop.topology.model.page import Fact, Fix
+from gputop.topology.model.severity import BROKEN, CANNOT_TELL, NOTICE
 from gputop.topology.model.units import ranged
 
 HANGS, GONE, NOT_MEASURED = "probe-hangs", "gpu-gone", "not-measured"
@@ -41,7 +43,7 @@ def run_rules(measured: Measured) -> tuple[Rule, ...]:
             evidence="the GPUs before and after the probes",
             disproof="the GPU in `nvidia-smi -L`",
             sources=_SOURCES,
-            peers="D33",
+            family="D33",
             implied_by=("gpu-lost", "gpu-without-driver"),
             check=lambda case: _gone(case, measured),
         ),
@@ -68,8 +70,8 @@ def _hangs(case: Case, measured: Measured) -> Iterable[Finding] | None:
             BROKEN,
             f"the probe {run.probe} does not end",
             devices=measured.gpus,
-            evidence=[Evidence(what=run.probe, value=clean(run.text), source=f"probe {run.probe}")],
-            consequence="A job that does the same waits for ever, with its GPUs busy.",
+            evidence=[Fact(what=run.probe, value=clean(run.text), source=f"probe {run.probe}")],
+            impact="A job that does the same waits for ever, with its GPUs busy.",
             fix=[
                 Fix(
                     text="Run it alone, and look at the kernel's log meanwhile",
@@ -95,14 +97,14 @@ def _gone(case: Case, measured: Measured) -> Iterable[Finding] | None:
             f"gone since it was measured: {names}",
             devices=[address for address, _ in measured.gone],
             evidence=[
-                Evidence(
+                Fact(
                     what=f"{name} at {address}",
                     value="answered before the probes, and neither driver nor PCI names it now",
                     source=", ".join(case.snapshot.source),
                 )
                 for address, name in measured.gone
             ],
-            consequence="A job that loads this GPU loses it.",
+            impact="A job that loads this GPU loses it.",
             fix=[
                 Fix(text="Look for Xid 79", command="dmesg | grep -i xid", needs_root=True),
                 Fix(text="Take the node out of service, and power it off and on."),
@@ -128,14 +130,14 @@ def _not_measured(case: Case, measured: Measured) -> Iterable[Finding] | None:
                 else f"not measured: {names} busy",
                 devices=addresses,
                 evidence=[
-                    Evidence(
+                    Fact(
                         what=case.name(address),
                         value=clean(why.removeprefix(case.name(address)).lstrip(": ")),
                         source="NVML",
                     )
                     for address, why in measured.left_out
                 ],
-                consequence="Bandwidth and arithmetic of these GPUs were not examined.",
+                impact="Bandwidth and arithmetic of these GPUs were not examined.",
                 fix=[
                     Fix(text="Examine without measuring", command="gputop check --quick"),
                     Fix(text="Measure beside whoever uses them", command="gputop check --force"),
@@ -159,8 +161,8 @@ def _not_measured(case: Case, measured: Measured) -> Iterable[Finding] | None:
             _rule(NOT_MEASURED).finding(
                 CANNOT_TELL,
                 f"not measured: {', '.join(probes)}",
-                evidence=[Evidence(what=", ".join(probes), value=text, source="gputop probe")],
-                consequence="What these probes measure was not examined.",
+                evidence=[Fact(what=", ".join(probes), value=text, source="gputop probe")],
+                impact="What these probes measure was not examined.",
                 fix=[
                     _AGAIN if status == "cancelled" else _OTHER_PYTHON,
                     Fix(text="Examine without measuring", command="gputop check --quick"),

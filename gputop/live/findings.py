@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from gputop.pages.severity import LOUD, SIGNS
-from gputop.topology.diagnosis.engine import VERDICTS, Diagnosis, Silenced
-from gputop.topology.diagnosis.finding import BROKEN, CANNOT_TELL, SEVERITIES, SLOW, Finding
+from gputop.topology.diagnosis.engine import Diagnosis, Silenced
+from gputop.topology.model.finding import Finding
 from gputop.topology.model.page import Fact, Page
+from gputop.topology.model.severity import Verdict
 
 if TYPE_CHECKING:
     from gputop.topology.report import Report
@@ -28,12 +28,9 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     """Those of the site, and those of this session."""
 
     @property
-    def verdict(self) -> str:
+    def verdict(self) -> Verdict:
         """The verdict on the findings that are left: silencing is a person's decision."""
-        worst = min((SEVERITIES.index(finding.severity) for finding in self.findings), default=-1)
-        return {BROKEN: BROKEN, SLOW: SLOW, CANNOT_TELL: "cannot tell"}.get(
-            SEVERITIES[worst] if worst >= 0 else "", VERDICTS[0]
-        )
+        return Verdict.of(finding.severity for finding in self.findings)
 
     def about(self, *nodes: str) -> tuple[Finding, ...]:
         """Loud findings on one of these devices; a part of a GPU has its GPU's."""
@@ -41,13 +38,13 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(
             finding
             for finding in self.findings
-            if finding.severity in LOUD and not wanted.isdisjoint(finding.devices)
+            if finding.severity.counts and not wanted.isdisjoint(finding.devices)
         )
 
     def mark(self, *nodes: str) -> tuple[str, str] | None:
         """Sign and ink of the worst loud finding on one of these devices."""
         found = self.about(*nodes)
-        return SIGNS[found[0].severity][:2] if found else None
+        return found[0].severity.shown[:2] if found else None
 
 
 def shown(report: Report | None, quiet: frozenset[FindingKey] = frozenset()) -> Shown | None:
@@ -73,20 +70,22 @@ def explained_with(why: Page, shown: Shown, *nodes: str) -> Page:
     """
     wanted = {*nodes, *(node.partition("/")[0] for node in nodes)}
     found = [finding for finding in shown.findings if not wanted.isdisjoint(finding.devices)]
-    worst = next((finding for finding in found if finding.severity in LOUD and not why.fix), None)
+    worst = next((finding for finding in found if finding.severity.counts and not why.fix), None)
     facts = (
         Fact(
-            question=f"{SIGNS[finding.severity][2]}:",
-            answer=finding.title,
-            because=finding.consequence,
+            what=f"{finding.severity.word}:",
+            value=finding.title,
+            because=finding.impact,
             source=f"rule {finding.id}",
             basis="",
-            decides=finding.severity in LOUD,
+            decides=finding.severity.counts,
         )
         for finding in found
     )
-    return msgspec.structs.replace(
-        why,
+    return Page.why(
+        title=why.title,
+        claim=why.claim,
         facts=(*facts, *why.facts),
+        impact=why.impact,
         fix=why.fix if worst is None else worst.fix,
     )

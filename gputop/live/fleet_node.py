@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from gputop.topology.diagnosis.finding import SEVERITIES, Finding
 from gputop.topology.fleet.reading import read_bytes
 from gputop.topology.fleet.record import one_line
+from gputop.topology.model.finding import Finding
+from gputop.topology.model.severity import Severity
 from gputop.topology.model.snapshot import NodeSnapshot, SnapshotError, decode
 
 MOST_FINDINGS = 500
@@ -60,6 +61,6 @@ def _findings(rows: list[msgspec.Raw]) -> list[Finding]:
             finding = msgspec.json.decode(row, type=Finding)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             continue
-        if finding.severity in SEVERITIES:
+        if finding.severity in set(Severity):
             found.append(finding)
     return found

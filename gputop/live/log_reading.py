@@ -12,7 +12,6 @@ from typing import Any
 import msgspec
 
 from gputop import __version__
-from gputop.topology.diagnosis.finding import Finding
 from gputop.topology.diagnosis.symptoms.explain import SEVERITY_OF, known_signs
 from gputop.topology.diagnosis.symptoms.log import ReadLog
 from gputop.topology.diagnosis.symptoms.next_step import spoken_of
@@ -21,6 +20,7 @@ from gputop.topology.logs.reading.lines import LogUnreadable, Readable
 from gputop.topology.logs.reading.read import read_log
 from gputop.topology.logs.report.own_diagnostics import OwnDiagnostics
 from gputop.topology.logs.report.report import LogReport
+from gputop.topology.model.finding import Finding
 from gputop.topology.recorded.kept import not_looked_through
 from gputop.topology.recorded.plain_file import open_plain
 

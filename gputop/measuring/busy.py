@@ -28,7 +28,7 @@ GONE_GAP_SECONDS = 0.05
 Read = Callable[[], Sequence[GpuReading]]
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class BusyAnswer(msgspec.Struct, frozen=True):
     """Why GPUs count as busy, and what the check could not see."""
 
     busy: tuple[str, ...] = ()
@@ -44,7 +44,7 @@ def judge(
     addresses: Collection[str],
     names: dict[str, str] | None = None,
     own_pids: Collection[int] = (),
-) -> Verdict:
+) -> BusyAnswer:
     """Judge GPUs by a few samples of all readings, oldest first.
 
     A GPU is busy when another process has a compute context, when utilisation is over 5 % in two
@@ -76,7 +76,7 @@ def judge(
             working += 1
             busy.append(f"{name} works: {active[-1]:.0f} % utilisation")
         busy += _memory(name, last, listed=_holds(last))
-    return Verdict(tuple(busy), tuple(blind), only_utilization=0 < working == len(busy))
+    return BusyAnswer(tuple(busy), tuple(blind), only_utilization=0 < working == len(busy))
 
 
 def _holds(reading: GpuReading) -> bool:
@@ -126,7 +126,7 @@ def _memory(name: str, reading: GpuReading, *, listed: bool) -> list[str]:
     return []
 
 
-def refusal(verdict: Verdict) -> str:
+def refusal(verdict: BusyAnswer) -> str:
     """Explain why nothing is measured and what the user can do."""
     return (
         "; ".join(verdict.busy) + ". Nothing was measured: --gpus leaves a GPU out, --force (P in "
@@ -150,7 +150,7 @@ def look(
     own_pids: Collection[int] = (),
     cancel: threading.Event | None = None,
     calm_seconds: float = CALM_SECONDS,
-) -> Verdict:
+) -> BusyAnswer:
     """Judge GPUs now; if only utilisation is high, wait a moment and look again."""
     samples = sample(read, cancel)
     verdict = judge(samples, addresses, names, own_pids)
@@ -168,7 +168,7 @@ def strangers(
     names: dict[str, str],
     own_pids: Callable[[], Collection[int]],
     cancel: threading.Event | None = None,
-) -> Verdict:
+) -> BusyAnswer:
     """Judge by processes alone: between two probes our own work still shows in the rest."""
     give_up = time.monotonic() + GONE_SECONDS
     while True:
@@ -180,7 +180,7 @@ def strangers(
             if seen.get(address)
         )
         if not busy or time.monotonic() >= give_up or _over(cancel):
-            return Verdict(busy)
+            return BusyAnswer(busy)
         _pause(GONE_GAP_SECONDS, cancel)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import psutil
 
 from gputop.measuring import busy
-from gputop.measuring.busy import Verdict
+from gputop.measuring.busy import BusyAnswer
 from gputop.measuring.drivers import open_drivers
 from gputop.topology.model.source import SourceAbsent
 
@@ -34,7 +34,7 @@ class Guard:
         self._open = open_reader or open_drivers
         self._read: busy.Read | None = None
 
-    def begin(self, *, patient: bool = True) -> Callable[[], Verdict]:
+    def begin(self, *, patient: bool = True) -> Callable[[], BusyAnswer]:
         """Start the check; the returned function waits for the verdict.
 
         `patient`: let utilisation settle first; pointless when the suite runs anyway.
@@ -46,7 +46,7 @@ class Guard:
             )
         )
 
-    def again(self) -> Verdict:
+    def again(self) -> BusyAnswer:
         """Check whether another process has come meanwhile."""
         return self._start(
             lambda read: busy.strangers(
@@ -54,16 +54,16 @@ class Guard:
             )
         )()
 
-    def _start(self, judge: Callable[[busy.Read], Verdict]) -> Callable[[], Verdict]:
+    def _start(self, judge: Callable[[busy.Read], BusyAnswer]) -> Callable[[], BusyAnswer]:
         if not self._addresses:
-            return Verdict
-        verdicts: list[Verdict] = []
+            return BusyAnswer
+        verdicts: list[BusyAnswer] = []
         thread = threading.Thread(
             target=lambda: verdicts.append(self._judge(judge)), name="busy check", daemon=True
         )
         thread.start()
 
-        def wait() -> Verdict:
+        def wait() -> BusyAnswer:
             give_up = time.monotonic() + DEADLINE_SECONDS
             while thread.is_alive() and not self._cancel.is_set():
                 left = give_up - time.monotonic()
@@ -74,19 +74,19 @@ class Guard:
                 return verdicts[0]
             # Nothing is started on a driver that hangs, unless the user forces it. After a
             # cancel nothing starts anyway, so the verdict is not needed.
-            return Verdict() if self._cancel.is_set() else Verdict(busy=(HANGS,))
+            return BusyAnswer() if self._cancel.is_set() else BusyAnswer(busy=(HANGS,))
 
         return wait
 
-    def _judge(self, judge: Callable[[busy.Read], Verdict]) -> Verdict:
+    def _judge(self, judge: Callable[[busy.Read], BusyAnswer]) -> BusyAnswer:
         try:
             if self._read is None:
                 self._read = self._open()
             return judge(self._read)
         except SourceAbsent as absent:
-            return Verdict(blind=(f"whether the GPUs are in use is unknown: {absent}",))
+            return BusyAnswer(blind=(f"whether the GPUs are in use is unknown: {absent}",))
         except Exception as error:  # noqa: BLE001 - the source border: a failing driver is no answer
-            return Verdict(blind=(f"whether the GPUs are in use is unknown: {error}",))
+            return BusyAnswer(blind=(f"whether the GPUs are in use is unknown: {error}",))
 
 
 def own_pids() -> frozenset[int]:

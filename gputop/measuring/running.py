@@ -77,10 +77,10 @@ class SuiteResult:
 class Guards(Protocol):
     """What a suite asks before it loads a GPU."""
 
-    def begin(self, *, patient: bool = True) -> Callable[[], busy.Verdict]:
+    def begin(self, *, patient: bool = True) -> Callable[[], busy.BusyAnswer]:
         """Start the check before the suite; the returned function waits for the verdict."""
 
-    def again(self) -> busy.Verdict:
+    def again(self) -> busy.BusyAnswer:
         """Check whether another process has come meanwhile."""
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import msgspec
 
-from gputop.measuring.busy import Verdict
+from gputop.measuring.busy import BusyAnswer
 from gputop.measuring.planning import Plan, Planned
 from gputop.measuring.running import Event, MakeSuite, Suite
 from gputop.probes import catalog
@@ -70,13 +70,13 @@ def simulated_suite(snapshot: NodeSnapshot, *, at_once: bool = False) -> MakeSui
 class _Free:
     """Nobody uses a GPU of a demo."""
 
-    def begin(self, *, patient: bool = True) -> Callable[[], Verdict]:
+    def begin(self, *, patient: bool = True) -> Callable[[], BusyAnswer]:
         """The verdict before the suite."""
-        return Verdict
+        return BusyAnswer
 
-    def again(self) -> Verdict:
+    def again(self) -> BusyAnswer:
         """The verdict between two probes."""
-        return Verdict()
+        return BusyAnswer()
 
 
 def _find(explicit: str | None = None, cancel: threading.Event | None = None) -> InterpreterChoice:

@@ -10,9 +10,12 @@ import os
 import re
 from typing import TextIO
 
+from gputop.topology.model.severity import SILENCED_SIGN, Severity, Verdict
+
 GOOD, BAD, WARN, MUTED, HEAD = "32", "1;31", "33", "2", "1"
 """What a terminal is told: SGR parameters (ECMA-48)."""
-SIGNS = {"✓": GOOD, "✗": BAD, "▼": WARN, "•": MUTED, "○": MUTED, "?": WARN, "–": MUTED}
+_INKS = {"good": GOOD, "bad": BAD, "warn": WARN, "muted": MUTED}
+SIGNS = {mark.sign: _INKS[mark.ink] for mark in (*Severity, *Verdict)} | {SILENCED_SIGN: MUTED}
 """Sign -> its colour, the same as on the screens of the app."""
 WORDS = "healthy|slow|broken|cannot tell|notice|by design|silenced|low|high|no reference"
 """Words that are coloured with the sign in front of them."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from gputop.pages.severity import SIGNS, VERDICT_SIGNS, checks_done, counted
+from gputop.printing.verdicts import checks_done, counted
 from gputop.terminal.clean import clean
 from gputop.widgets.spans import Line, width_of, wrapped
 
@@ -18,7 +18,7 @@ def verdict_lines(shown: Shown | None, width: int) -> tuple[Line, ...]:
     """The verdict, how many findings of each kind and how many rules were asked: what fits."""
     if shown is None:
         return (((" asking the rules…", "muted"),),)
-    sign, ink = VERDICT_SIGNS[shown.verdict]
+    sign, ink = shown.verdict.shown[:2]
     many = counted(shown.findings) or "no finding"
     spans = [(f" {sign} {shown.verdict}", f"{ink} bold"), (f": {many}", "")]
     rest = (
@@ -36,7 +36,7 @@ def event_lines(events: tuple[Event, ...], width: int) -> tuple[Line, ...]:
     """One line each, the newest first: when, and what."""
     lines: list[Line] = []
     for event in events:
-        sign, ink, _ = SIGNS[event.harm]
+        sign, ink, _ = event.harm.shown
         lines += wrapped(
             (
                 (f" {clock(event.last_at)} ", "muted"),

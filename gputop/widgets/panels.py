@@ -18,7 +18,7 @@ from textual.renderables.background_screen import BackgroundScreen
 from textual.screen import ModalScreen
 from textual.widgets import OptionList
 
-from gputop.pages.screen import page_lines, page_text
+from gputop.printing.render import page_text, render
 from gputop.terminal.clean import clean
 from gputop.widgets.board import Board
 from gputop.widgets.quick_keys import ClosesOnce
@@ -146,7 +146,7 @@ class WhyPanel(Panel):
 
     def lines(self, width: int) -> Sequence[Line]:
         """The explanation for that width."""
-        return page_lines(self.explanation, width)
+        return render(self.explanation.blocks, width)
 
     def action_copy_text(self) -> None:
         """Copy one command after the other, else the fix, else the whole explanation."""

@@ -127,11 +127,10 @@ def news_line(events: Sequence[Event], now: float, place: int) -> Line:
     """What happened last, for a while; `now` and its time are seconds since the epoch."""
     if not events or not 0 <= now - events[0].last_at < NEWS_SECONDS:
         return EMPTY
-    from gputop.pages.severity import SIGNS
     from gputop.widgets.finding_text import clock
 
     newest = events[0]
-    sign, ink, _ = SIGNS[newest.harm]
+    sign, ink, _ = newest.harm.shown
     others = sum(0 <= now - event.last_at < NEWS_SECONDS for event in events) - 1
     more = f", {others} more" if others else ""
     return (

@@ -93,6 +93,6 @@ def test_a_pair_and_its_explanation_say_the_same(demo: str) -> None:
     cost = costs_of(node).copy(gpus[3], gpus[0])
     assert cost is not None
     page = why_pair(node, gpus[3], gpus[0])
-    said = plain(" ".join(f"{fact.answer} {fact.because}" for fact in page.facts))
+    said = plain(" ".join(f"{fact.value} {fact.because}" for fact in page.facts))
     assert f"about {cost.healthy:.3g}" in said
     assert f"{cost.here:.3g}" in said

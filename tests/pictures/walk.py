@@ -123,7 +123,7 @@ async def _measured(pilot: Pilot[int], kept: _Kept, share: float) -> None:
 def _judged(app: Any) -> bool:
     """Whether the findings know the figures."""
     found = app.report.diagnosis.findings
-    return any("simulated" in finding.consequence for finding in found)
+    return any("simulated" in finding.impact for finding in found)
 
 
 def _shows(app: Any, title: str) -> bool:

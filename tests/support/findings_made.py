@@ -6,15 +6,16 @@ from typing import Any
 
 from gputop.topology.diagnosis.engine import Diagnosis, Silenced
 from gputop.topology.diagnosis.events import Event
-from gputop.topology.diagnosis.finding import (
+from gputop.topology.model.finding import Finding
+from gputop.topology.model.page import Fact, Fix
+from gputop.topology.model.severity import (
     BROKEN,
     BY_DESIGN,
     CANNOT_TELL,
     NOTICE,
     SLOW,
-    Evidence,
-    Finding,
-    Fix,
+    Severity,
+    Verdict,
 )
 from gputop.topology.report import Report
 from tests.support.app import demo_report
@@ -25,13 +26,15 @@ AT = 1_700_000_000.0
 def finding(name: str, severity: str, title: str, *devices: str, **more: Any) -> Finding:
     """A finding with all its parts."""
     given: dict[str, Any] = {
-        "evidence": (Evidence(what=f"what {name} read", value="16 of 18", source="NVML"),),
+        "evidence": (Fact(what=f"what {name} read", value="16 of 18", source="NVML"),),
         "disproof": f"what would disprove {name}",
-        "consequence": f"what follows of {name}",
+        "impact": f"what follows of {name}",
         "fix": (Fix(text=f"mend {name}", command=f"fix --{name}", needs_root=True),),
         "sources": ("nccl#1",),
     }
-    return Finding(id=name, severity=severity, title=title, devices=devices, **{**given, **more})
+    return Finding.of(
+        id=name, severity=Severity(severity), title=title, devices=devices, **{**given, **more}
+    )
 
 
 def sick_findings(report: Report) -> tuple[Finding, ...]:
@@ -43,18 +46,16 @@ def sick_findings(report: Report) -> tuple[Finding, ...]:
             BROKEN,
             "GPU3 has 16 of 18 NVLinks up",
             gpus[3],
-            peers="D12",
+            family="D12",
             evidence=(
-                Evidence(
+                Fact(
                     what="NVLinks of GPU3 that are up",
                     value="16 of 18",
                     source="NVML nvmlDeviceGetNvLinkState",
                 ),
-                Evidence(
-                    what="NVLinks of the seven others", value="18 of 18", source="NVML, as above"
-                ),
+                Fact(what="NVLinks of the seven others", value="18 of 18", source="NVML, as above"),
             ),
-            consequence=(
+            impact=(
                 "All-reduce over 8 GPUs is held to the slowest: about 427 instead of 480 GB/s "
                 "busbw (measured figures of healthy nodes, scaled)."
             ),
@@ -68,7 +69,7 @@ def sick_findings(report: Report) -> tuple[Finding, ...]:
             ),
             sources=("azhpc-diagnostics#73", "open-gpu-kernel-modules#1150"),
         ),
-        finding("pcie-width", SLOW, "GPU1 and GPU2 run at x8 of x16", *gpus[1:3], peers="D07"),
+        finding("pcie-width", SLOW, "GPU1 and GPU2 run at x8 of x16", *gpus[1:3], family="D07"),
         finding("driver-not-answering", CANNOT_TELL, "GPU5 was not examined", gpus[5]),
         finding("persistence-off", NOTICE, "persistence mode is off on all GPUs", *gpus, fix=()),
         finding("gpu-islands", BY_DESIGN, "NVLink islands: {0,1} {2,3}", *gpus[:4]),
@@ -77,8 +78,7 @@ def sick_findings(report: Report) -> tuple[Finding, ...]:
 
 def diagnosis(*findings: Finding, **more: Any) -> Diagnosis:
     """What the rules say together; the verdict is that of the first."""
-    worst = findings[0].severity if findings else ""
-    verdict = {BROKEN: BROKEN, SLOW: SLOW, CANNOT_TELL: "cannot tell"}.get(worst, "healthy")
+    verdict = Verdict.of(finding.severity for finding in findings[:1])
     given: dict[str, Any] = {"examined": ("a", "b"), "verdict": verdict}
     return Diagnosis(findings=findings, **{**given, **more})
 

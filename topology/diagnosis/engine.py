@@ -10,17 +10,17 @@ import msgspec
 
 from ..hardware.strangers import NOT_KNOWN, strangers
 from ..hardware.vendor import Vendor
+from ..model.finding import Finding
 from ..model.machine import Gpu
+from ..model.page import Fact
 from ..model.record import Record
+from ..model.severity import CANNOT_TELL, Verdict
 from .case import Case
 from .evidence import Lack, lacking, unproven
-from .finding import BROKEN, CANNOT_TELL, SEVERITIES, SLOW, Evidence, Finding
 from .inventory import read_of
 from .rule import Rule
 from .rules import NAMES
 
-HEALTHY = "healthy"
-VERDICTS = (HEALTHY, SLOW, BROKEN, "cannot tell")
 FAILED = "rule-failed"
 """Id of the finding that a rule of ours raised."""
 NOTHING = "nothing-to-examine"
@@ -50,8 +50,7 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     """Ids of the rules about a vendor without GPUs here: they are not asked and lack nothing."""
     lacking: tuple[Lack, ...] = ()
     """What is not known of some GPUs and has to be, before they are called healthy."""
-    verdict: str = HEALTHY
-    """One of VERDICTS."""
+    verdict: Verdict = Verdict.HEALTHY
 
     @property
     def checks(self) -> int:
@@ -131,7 +130,7 @@ def _without_gpus(case: Case, rules: Sequence[Rule]) -> Diagnosis:
     kept = failed + [finding for rule, finding in found if not _implied(rule, finding, found)]
     unexamined = tuple(rule.id for rule in rules)
     # A notice is no reason to call a node without GPUs healthy.
-    harmful = any(finding.severity in (BROKEN, SLOW, CANNOT_TELL) for finding in kept)
+    harmful = any(finding.severity.counts for finding in kept)
     return _verdict(kept if harmful else (*kept, _nothing(case)), (), unexamined, case)
 
 
@@ -151,8 +150,7 @@ def _implied(rule: Rule, finding: Finding, found: Sequence[tuple[Rule, Finding]]
     why = [
         other
         for _, other in found
-        if other.id in rule.implied_by
-        and SEVERITIES.index(other.severity) <= SEVERITIES.index(finding.severity)
+        if other.id in rule.implied_by and other.severity.order <= finding.severity.order
     ]
     if not finding.devices or any(not other.devices for other in why):
         return bool(why)
@@ -171,14 +169,8 @@ def _verdict(
     ignored = case.policy.ignored
     loud = sorted(
         (finding for finding in findings if finding.id not in ignored),
-        key=lambda finding: SEVERITIES.index(finding.severity),
+        key=lambda finding: finding.severity.order,
     )
-    worst = {finding.severity for finding in loud}
-    verdict = HEALTHY
-    for severity, word in ((BROKEN, BROKEN), (SLOW, SLOW), (CANNOT_TELL, "cannot tell")):
-        if severity in worst:
-            verdict = word
-            break
     return Diagnosis(
         findings=tuple(loud),
         silenced=tuple(
@@ -188,39 +180,39 @@ def _verdict(
         ),
         examined=examined,
         unexamined=unexamined,
-        verdict=verdict,
+        verdict=Verdict.of(finding.severity for finding in loud),
     )
 
 
 def _failed(case: Case, rule: Rule, error: Exception) -> Finding:
     what = f"{type(error).__name__}: {error}"[:300]
-    return Finding(
+    return Finding.of(
         id=FAILED,
         severity=CANNOT_TELL,
         title=f"rule {rule.id} failed",
-        evidence=(Evidence(what=f"error in the rule {rule.id}", value=what, source="gputop"),),
+        evidence=(Fact(what=f"error in the rule {rule.id}", value=what, source="gputop"),),
         disproof="a version of gputop in which the rule runs",
-        consequence=f"Not examined: {case.words.say(rule.title)}.",
+        impact=f"Not examined: {case.words.say(rule.title)}.",
         sources=rule.sources,
     )
 
 
 def _stranger(case: Case, vendor: Vendor, gpus: Sequence[Gpu]) -> Finding:
     devices = tuple(gpu.address for gpu in gpus)
-    return Finding(
+    return Finding.of(
         id=STRANGER,
         severity=CANNOT_TELL,
         title=f"the vendor of {case.names(devices)} is not known to gputop: {vendor.name}",
         devices=devices,
         evidence=(
-            Evidence(
+            Fact(
                 what=f"vendor of {case.names(devices)}",
                 value=vendor.name,
                 source=", ".join(case.snapshot.source),
             ),
         ),
         disproof="a version of gputop that knows this vendor",
-        consequence=f"Not known of this vendor: {NOT_KNOWN}. So nothing is called healthy here.",
+        impact=f"Not known of this vendor: {NOT_KNOWN}. So nothing is called healthy here.",
     )
 
 
@@ -248,14 +240,14 @@ def _said(record: Record) -> bool:
 
 def _nothing(case: Case) -> Finding:
     problems = [
-        Evidence(what=f"source {problem.source}", value=problem.text, source=problem.source)
+        Fact(what=f"source {problem.source}", value=problem.text, source=problem.source)
         for problem in case.snapshot.problems
     ]
     count = len(case.gpus)
     shown = () if case.on_node or count else read_of(case)
     beside = f"; this text shows {', '.join(shown)}" if shown else ""
-    gpus = Evidence(what="GPUs", value=str(count), source=", ".join(case.snapshot.source))
-    return Finding(
+    gpus = Fact(what="GPUs", value=str(count), source=", ".join(case.snapshot.source))
+    return Finding.of(
         id=NOTHING,
         severity=CANNOT_TELL,
         title="nothing is known of the GPUs" if count else f"no GPU to examine{beside}",
@@ -263,5 +255,5 @@ def _nothing(case: Case) -> Finding:
         disproof="an answer of the driver"
         if count
         else "a GPU on the PCI bus, or one that the driver names",
-        consequence="Nothing was examined, so nothing is called healthy.",
+        impact="Nothing was examined, so nothing is called healthy.",
     )

@@ -12,10 +12,10 @@ import msgspec
 
 from ..model.machine import Gpu, Machine
 from ..model.readings import EccCounts, GpuReading, NvLinkReading
+from ..model.severity import BROKEN, NOTICE, SLOW, Severity
 from ..model.snapshot import NodeSnapshot
 from ..sources.nvidia.recovery import NONE
 from ..wiring.graph import gpu_label
-from .finding import BROKEN, NOTICE, SLOW
 
 THROTTLES = ("hw slowdown", "hw thermal", "hw power brake", "sw thermal")
 """Reasons for lower clocks that are news. Idle GPUs and power caps are an everyday sight."""
@@ -51,7 +51,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     """The device as people call it."""
     what: str
     """"NVLink replays", "throttled: hw thermal", "lost"."""
-    harm: str
+    harm: Severity
     """"broken", "slow" or "notice", as of a finding."""
     first_at: float
     """Seconds since the epoch, as `last_at`; a counter ticked between this reading and the one
@@ -147,7 +147,14 @@ class Watcher:
         return news
 
     def _tick(
-        self, device: str, name: str, what: str, harm: str, part: int | None, by: int, at: float
+        self,
+        device: str,
+        name: str,
+        what: str,
+        harm: Severity,
+        part: int | None,
+        by: int,
+        at: float,
     ) -> None:
         before = self._found.get((device, name, what))
         parts = set(before.parts if before is not None else ())
@@ -165,7 +172,7 @@ class Watcher:
             times=1 if before is None else before.times + (before.last_at != at),
         )
 
-    def _turn(self, device: str, name: str, what: str, harm: str, on: bool, at: float) -> bool:
+    def _turn(self, device: str, name: str, what: str, harm: Severity, on: bool, at: float) -> bool:
         before = self._states.get((device, name, what))
         self._states[device, name, what] = on
         # A state that held at the start is a finding, not news; its end is news.
@@ -188,7 +195,7 @@ class Watcher:
 
 def _counters(
     snapshot: NodeSnapshot, seen: dict[str, tuple[NvLinkReading, ...]]
-) -> Iterator[tuple[str, str, str, str, int | None, int]]:
+) -> Iterator[tuple[str, str, str, Severity, int | None, int]]:
     """Device, name, what, harm, link number and value of every counter that was read.
 
     `seen`: the links of each GPU that were given last; the same ones are left out.
@@ -210,7 +217,9 @@ def _counters(
                 yield gpu.address, name, what, harm, None, value
 
 
-def _states(snapshot: NodeSnapshot, *, lasting: bool) -> Iterator[tuple[str, str, str, str, bool]]:
+def _states(
+    snapshot: NodeSnapshot, *, lasting: bool
+) -> Iterator[tuple[str, str, str, Severity, bool]]:
     """Device, name, what, harm and whether it holds; what was not read is left out.
 
     `lasting` adds the states of the machine to those of its readings.
@@ -235,7 +244,7 @@ def _states(snapshot: NodeSnapshot, *, lasting: bool) -> Iterator[tuple[str, str
         yield from _ports(snapshot.machine)
 
 
-def _links(machine: Machine) -> Iterator[tuple[str, str, str, str, bool]]:
+def _links(machine: Machine) -> Iterator[tuple[str, str, str, Severity, bool]]:
     for gpu in machine.gpus:
         name = gpu_label(gpu)
         for link in gpu.nvlinks:
@@ -246,7 +255,7 @@ def _links(machine: Machine) -> Iterator[tuple[str, str, str, str, bool]]:
             yield gpu.address, name, "not in the NVSwitch fabric", BROKEN, not well
 
 
-def _ports(machine: Machine) -> Iterator[tuple[str, str, str, str, bool]]:
+def _ports(machine: Machine) -> Iterator[tuple[str, str, str, Severity, bool]]:
     for device in machine.rdma:
         for port in device.ports:
             if port.state is not None:

@@ -13,11 +13,13 @@ import msgspec
 
 from ..hardware.vendor import BUS, DRIVER, ERRORS, LINKS, MEMORY, Needed
 from ..hardware.vendors import vendor_of
+from ..model.finding import Finding
 from ..model.machine import Fabric, Gpu
+from ..model.page import Fact, Fix
 from ..model.record import NOT_ASKED, Record
+from ..model.severity import BROKEN, CANNOT_TELL, NOTICE, SLOW
 from ..sources.collect import ONLY_PCI
 from .case import Case
-from .finding import BROKEN, CANNOT_TELL, NOTICE, SLOW, Evidence, Finding, Fix
 from .inventory import read_of
 
 LACKING = "evidence-missing"
@@ -178,15 +180,15 @@ def unproven(case: Case, lacks: Sequence[Lack], findings: Sequence[Finding]) -> 
     what = ", ".join(dict.fromkeys(lack.what for lack in open_lacks))
     source = ", ".join(case.snapshot.source)
     return [
-        Finding(
+        Finding.of(
             id=LACKING,
             severity=CANNOT_TELL,
             title=f"{'' if harmful else well}not known of {_whose(case, devices)}: {what}",
             devices=devices,
             evidence=(
-                Evidence(what=f"read: {count}", value=", ".join(shown), source=source),
+                Fact(what=f"read: {count}", value=", ".join(shown), source=source),
                 *(
-                    Evidence(
+                    Fact(
                         what=f"{lack.what} ({_whose(case, lack.devices)})",
                         value=lack.why,
                         source=source,
@@ -195,7 +197,7 @@ def unproven(case: Case, lacks: Sequence[Lack], findings: Sequence[Finding]) -> 
                 ),
             ),
             disproof="a source that has them, and shows nothing wrong",
-            consequence="Without them nothing is called healthy: a fault there would not be seen.",
+            impact="Without them nothing is called healthy: a fault there would not be seen.",
             fix=_fetch(case, open_lacks),
         )
     ]

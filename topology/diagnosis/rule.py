@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ..hardware.vendors import NVIDIA, only
-from ..model.page import SIMULATED
-from .finding import Evidence, Finding, Fix
+from ..model.finding import Finding
+from ..model.page import SIMULATED, Fact, Fix
+from ..model.severity import Severity
 
 if TYPE_CHECKING:
     from ..hardware.words import Words
@@ -39,7 +40,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     """Ids of vendors, and another disproof with the tool of each, for a rule about any GPU."""
     asked: tuple[tuple[str, str], ...] = ()
     """Ids of vendors, and what stands for {asked} in the disproof: a command of each one's tool."""
-    peers: str = ""
+    family: str = ""
     """Number of the kind of trouble, "D07": related rules share one. It is part of the JSON."""
     implied_by: tuple[str, ...] = ()
     """Ids of rules that explain this one: a finding about a device that such a rule names too is
@@ -71,12 +72,12 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
 
     def finding(
         self,
-        severity: str,
+        severity: Severity,
         title: str,
         *,
         devices: Sequence[str] = (),
-        evidence: Sequence[Evidence],
-        consequence: str,
+        evidence: Sequence[Fact],
+        impact: str,
         fix: Sequence[Fix] = (),
         disproof: str = "",
         cost: str = "",
@@ -86,17 +87,17 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
         if evidence and all(proof.source.startswith(SIMULATED) for proof in evidence):
             # Where something was read as well, the evidence tells the two apart.
             title = title if SIMULATED in title else f"{title.rstrip('.')} ({SIMULATED})"
-            consequence = f"{SIMULATED.capitalize()}: {consequence}"
-        return Finding(
+            impact = f"{SIMULATED.capitalize()}: {impact}"
+        return Finding.of(
             id=self.id,
-            peers=self.peers,
+            family=self.family,
             severity=severity,
             title=title,
             brief=brief,
             devices=tuple(devices),
             evidence=tuple(evidence),
             disproof=disproof,
-            consequence=consequence,
+            impact=impact,
             cost=cost,
             fix=tuple(fix),
             sources=self.sources,

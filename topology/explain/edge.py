@@ -16,16 +16,16 @@ def why_edge(node: Node, a: str, b: str) -> Page:
     nodes = node.graph.nodes
     title = f"{name(node, a)} — {name(node, b)}"
     if a not in nodes or b not in nodes or not node.graph.has_edge(a, b):
-        return Page(title=title, claim="No wire joins the two directly.")
+        return Page.why(title=title, claim="No wire joins the two directly.")
     wire: Wire = node.graph.edges[a, b]["wire"]
     if wire.inside:
-        return Page(
+        return Page.why(
             title=title,
             claim=f"This step is {wire.name()}: no link of its own, and its rate is not published.",
-            facts=(Fact(question="How is it known?", answer=wire.source, source="the PCI tree"),),
+            facts=(Fact(what="How is it known?", value=wire.source, source="the PCI tree"),),
         )
     facts = [*rate_facts(wire), *_now(node, a, b, wire)]
-    return Page(title=title, claim=f"{wire.words()}.", facts=tuple(facts))
+    return Page.why(title=title, claim=f"{wire.words()}.", facts=tuple(facts))
 
 
 def rate_facts(wire: Wire, question: str = "What is it?") -> list[Fact]:
@@ -34,12 +34,14 @@ def rate_facts(wire: Wire, question: str = "What is it?") -> list[Fact]:
     what = wire.name()
     if wire.kind == "nvlink" and wire.generation is not None:
         what += f" of version {wire.generation}"
-    facts = [Fact(question=question, answer=what, because=wire.source, basis=basis)]
+    facts = [Fact(what=question, value=what, because=wire.source, basis=basis, source="")]
     if wire.inside:
         return facts
     if wire.payload_gbs is None:
         why = wire.source or "nothing says how fast it is"
-        facts.append(Fact(question="How fast is it?", answer=UNKNOWN, because=why, basis=basis))
+        facts.append(
+            Fact(what="How fast is it?", value=UNKNOWN, because=why, basis=basis, source="")
+        )
         return facts
     because = RATES
     if wire.kind in ("nvlink", "xgmi", "c2c"):
@@ -47,7 +49,15 @@ def rate_facts(wire: Wire, question: str = "What is it?") -> list[Fact]:
     rate = f"{gbs(wire.payload_gbs)} payload one way"
     if wire.raw_gbs is not None:
         rate = f"{gbs(wire.raw_gbs)} raw, {rate}"
-    facts.append(Fact(question="How fast is it?", answer=rate, because=because, basis=basis))
+    facts.append(
+        Fact(
+            what="How fast is it?",
+            value=rate,
+            because=because,
+            basis=basis,
+            source="",
+        )
+    )
     return facts
 
 
@@ -64,8 +74,8 @@ def _now(node: Node, a: str, b: str, wire: Wire) -> list[Fact]:
     if wire.count and wire.count_max and wire.count < wire.count_max:
         facts.append(
             Fact(
-                question="Are all lanes up?",
-                answer=f"x{wire.count} of x{wire.count_max}",
+                what="Are all lanes up?",
+                value=f"x{wire.count} of x{wire.count_max}",
                 because="lanes do not drop while a device sleeps, so this is how it trained",
                 source="sysfs current_link_width",
             )
@@ -74,8 +84,8 @@ def _now(node: Node, a: str, b: str, wire: Wire) -> list[Fact]:
         low = min(speeds) < wire.gts
         facts.append(
             Fact(
-                question="How fast does it run at this moment?",
-                answer=f"gen{PCIE_GENERATION.get(min(speeds), UNKNOWN)} ({min(speeds)} GT/s)",
+                what="How fast does it run at this moment?",
+                value=f"gen{PCIE_GENERATION.get(min(speeds), UNKNOWN)} ({min(speeds)} GT/s)",
                 because="an idle link slows down to save power: only a reading under load tells"
                 if low
                 else "as fast as both ends can do",

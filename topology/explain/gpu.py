@@ -66,17 +66,17 @@ def explain_gpu(node: Node, gpu: Gpu) -> Page:
     facts += _unread(gpu, now)
     label = gpu_label(gpu)
     sound = f"{label}: {_model(gpu)}. Nothing that was read proves a fault."
-    return Page(
+    return Page.why(
         title=f"{label} · {gpu.address}",
         claim=" ".join(claim for claim, _ in trouble) or sound,
         facts=tuple(facts),
-        consequence=_consequence(missing),
+        impact=_consequence(missing),
         fix=tuple(Fix(text=fix) for _, fix in trouble if fix),
     )
 
 
 def _consequence(missing: LinkTrouble | None) -> str:
-    return "" if missing is None else missing.consequence
+    return "" if missing is None else missing.impact
 
 
 def _unread(gpu: Gpu, now: GpuReading | None) -> Iterator[Fact]:
@@ -84,7 +84,7 @@ def _unread(gpu: Gpu, now: GpuReading | None) -> Iterator[Fact]:
     gaps = (*gpu.gaps, *(now.gaps if now is not None else ()))
     for why in sorted({gap.why for gap in gaps}):
         fields = sorted({gap.field for gap in gaps if gap.why == why})
-        yield Fact(question="What could not be read?", answer=", ".join(fields), because=why)
+        yield Fact(what="What could not be read?", value=", ".join(fields), because=why, source="")
 
 
 def _slot(node: Node, gpu: Gpu) -> Wire | None:
@@ -159,8 +159,8 @@ def _identity(gpu: Gpu) -> Iterator[Fact]:
         _named("index ", text(gpu.index)),
     )
     yield Fact(
-        question="What is it?",
-        answer=", ".join(part for part in known if part not in ("", UNKNOWN)),
+        what="What is it?",
+        value=", ".join(part for part in known if part not in ("", UNKNOWN)),
         because=", ".join(filter(None, numbers)),
         source=source if gpu.uuid is not None else origin(gpu, gpu.why("uuid") or ""),
     )
@@ -188,8 +188,8 @@ def _pcie(gpu: Gpu, now: GpuReading | None, wire: Wire | None) -> Iterator[Fact]
     highest = gpu.pcie_gen_max
     links = (_link(generation, current, "at this moment"), _link(highest, most, "possible"))
     yield Fact(
-        question="How is it attached?",
-        answer="; ".join(filter(None, links)) or "its PCIe link was not read",
+        what="How is it attached?",
+        value="; ".join(filter(None, links)) or "its PCIe link was not read",
         because=_pcie_because(now, generation, highest, current, most),
         source=origin(gpu, "driver and sysfs"),
     )
@@ -220,8 +220,8 @@ def _pcie_because(
 def _c2c(gpu: Gpu) -> Iterator[Fact]:
     if gpu.c2c_enabled:
         yield Fact(
-            question="What joins it to the CPU?",
-            answer="NVLink-C2C",
+            what="What joins it to the CPU?",
+            value="NVLink-C2C",
             because="host copies go this way, so lanes and generation of PCIe say little",
             source=origin(gpu, "NVML nvmlDeviceGetC2cModeInfoV"),
         )
@@ -234,8 +234,8 @@ def _place(node: Node, gpu: Gpu) -> Iterator[Fact]:
     known = [f"NUMA node {numa}" * (numa is not None), f"CPUs {cpus}" * (cpus is not None)]
     driver = gpu.cpu_affinity is not None or cpus is None
     yield Fact(
-        question="Which CPUs are near?",
-        answer=", ".join(filter(None, known)) or "not known",
+        what="Which CPUs are near?",
+        value=", ".join(filter(None, known)) or "not known",
         because=why if numa is None else "",
         source=origin(
             gpu,
@@ -250,7 +250,7 @@ def _clocks(gpu: Gpu, now: GpuReading) -> Iterator[Fact]:
     reasons = now.throttle_reasons
     if reasons is None:
         why = now.why("throttle_reasons") or "not asked"
-        yield Fact(question="Clock limit?", answer=UNKNOWN, because=why)
+        yield Fact(what="Clock limit?", value=UNKNOWN, because=why, source="")
         return
     words = {**HARMLESS, **NOTABLE, **HARMFUL}
     meanings = [
@@ -263,8 +263,8 @@ def _clocks(gpu: Gpu, now: GpuReading) -> Iterator[Fact]:
     if bad:
         meanings.append("one reading is a moment; it counts when it comes back again and again")
     yield Fact(
-        question="Clock limit?",
-        answer=answer,
+        what="Clock limit?",
+        value=answer,
         because="; ".join(meanings),
         source="amdsmi amdsmi_get_violation_status"
         if gpu.vendor == AMD.id
@@ -278,8 +278,8 @@ def _ecc(gpu: Gpu, now: GpuReading) -> Iterator[Fact]:
         return
     spent = _spent(gpu, ecc)
     yield Fact(
-        question="What does its memory protection say?",
-        answer=(
+        what="What does its memory protection say?",
+        value=(
             f"ECC {'on' if gpu.ecc_enabled else 'off' if gpu.ecc_enabled is False else UNKNOWN}; "
             f"{text(ecc.uncorrected_volatile)} uncorrected and {text(ecc.corrected_volatile)} "
             f"corrected errors since the driver loaded{spent}"

@@ -22,7 +22,7 @@ class LinkTrouble(msgspec.Struct, frozen=True):
     """NVLinks that should be up and are not."""
 
     claim: str
-    consequence: str
+    impact: str
     fix: str
 
 
@@ -35,14 +35,14 @@ def _xgmi(gpu: Gpu) -> Fact:
         because = f"{gbs(rates[0])} to {gbs(rates[-1])} one way, by the number of links to each"
     if not known:
         return Fact(
-            question="Which xGMI links are up?",
-            answer=f"not read; {len(gpu.xgmi)} neighbours are listed",
+            what="Which xGMI links are up?",
+            value=f"not read; {len(gpu.xgmi)} neighbours are listed",
             because="; ".join(filter(None, (because, "no source tells their state"))),
             source=origin(gpu, "driver"),
         )
     return Fact(
-        question="Which xGMI links are up?",
-        answer=f"{len(up)} of {len(gpu.xgmi)} neighbours",
+        what="Which xGMI links are up?",
+        value=f"{len(up)} of {len(gpu.xgmi)} neighbours",
         because=because,
         source=origin(gpu, "driver"),
     )
@@ -71,8 +71,8 @@ def mesh_facts(gpu: Gpu, path: Path | None) -> Iterator[Fact]:
             # The rule amd-few-gpus gives this advice with figures where such a job is checked.
             because += "; NCCL_MIN_NCHANNELS=32 helps such a job a little"
     yield Fact(
-        question="Is that all that the GPU can send?",
-        answer=f"{gbs(path.payload_gbs)} to this one, {gbs(sum(rates))} to all {len(up)} together",
+        what="Is that all that the GPU can send?",
+        value=f"{gbs(path.payload_gbs)} to this one, {gbs(sum(rates))} to all {len(up)} together",
         because=because,
         source="the same links, added",
     )
@@ -89,8 +89,8 @@ def link_facts(node: Node, gpu: Gpu) -> Iterator[Fact]:
         status = "" if fabric.status is None else f", status {fabric.status}"
         bad = [f"{what}: {word}" for what, word in fabric.health if word == "true"]
         yield Fact(
-            question="Is it registered with the NVSwitch fabric?",
-            answer=f"{fabric.state}{status}",
+            what="Is it registered with the NVSwitch fabric?",
+            value=f"{fabric.state}{status}",
             because="; ".join(bad),
             source="NVML nvmlDeviceGetGpuFabricInfoV",
         )
@@ -100,9 +100,10 @@ def link_facts(node: Node, gpu: Gpu) -> Iterator[Fact]:
     if names:
         outside = len(island) < len(node.snapshot.machine.gpus)
         yield Fact(
-            question="Which GPUs does it reach by fast links?",
-            answer=", ".join(names),
+            what="Which GPUs does it reach by fast links?",
+            value=", ".join(names),
             because="a job on other GPUs besides crosses PCIe" if outside else "all there are here",
+            source="",
         )
 
 
@@ -112,8 +113,8 @@ def _nvlinks(gpu: Gpu) -> Fact:
     because = f"down: link {', '.join(down)}" if down else "an active link is trained, no more"
     if not up:
         return Fact(
-            question="Which NVLinks are up?",
-            answer=f"0 of {len(gpu.nvlinks)}",
+            what="Which NVLinks are up?",
+            value=f"0 of {len(gpu.nvlinks)}",
             because="without a bridge or with MIG on this is normal",
             source=origin(gpu, "NVML nvmlDeviceGetNvLinkState"),
         )
@@ -121,8 +122,8 @@ def _nvlinks(gpu: Gpu) -> Fact:
     raw = "" if wire.raw_gbs is None else f"{gbs(wire.raw_gbs)} raw, "
     rate = "" if wire.payload_gbs is None else f"; {raw}{gbs(wire.payload_gbs)} payload one way"
     return Fact(
-        question="Which NVLinks are up?",
-        answer=f"{len(up)} of {len(gpu.nvlinks)}, version {wire.generation or 'not told'}{rate}",
+        what="Which NVLinks are up?",
+        value=f"{len(up)} of {len(gpu.nvlinks)}, version {wire.generation or 'not told'}{rate}",
         because=because,
         source=f"{origin(gpu, 'NVML nvmlDeviceGetNvLinkState')}; {wire.source}",
         basis=ASSUMED if wire.assumed else READ,
@@ -157,7 +158,7 @@ def missing_links(node: Node, gpu: Gpu) -> LinkTrouble | None:
     verb = "is" if len(down) == 1 else "are"
     return LinkTrouble(
         claim=f"{up} of {expected} NVLinks are up: link {numbers} {verb} down.",
-        consequence=f"Every pair with this GPU has {up} NVLinks instead of {expected}, and a "
+        impact=f"Every pair with this GPU has {up} NVLinks instead of {expected}, and a "
         "collective runs at the pace of its slowest member.",
         fix="nvidia-smi nvlink -s shows the links; look for Xid messages in the kernel's log, "
         "then reset the GPU; what stays down is hardware.",

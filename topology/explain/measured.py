@@ -51,9 +51,10 @@ def measured_facts(node: Node, one: Gpu, other: Gpu, path: Path | None) -> list[
     if not found:
         facts.append(
             Fact(
-                question="What was measured?",
-                answer="not tested yet",
+                what="What was measured?",
+                value="not tested yet",
                 because="press p to measure this pair",
+                source="",
             )
         )
     return facts
@@ -63,7 +64,7 @@ def _expected(expected: Expected, path: Path | None) -> Fact:
     question = "What should a copy reach, one way?"
     made = expected.band
     if made is None:
-        return Fact(question=question, answer="no reference", because=expected.note)
+        return Fact(what=question, value="no reference", because=expected.note, source="")
     parts = []
     if path is not None and path.payload_gbs:
         share = made.healthy / path.payload_gbs
@@ -72,8 +73,8 @@ def _expected(expected: Expected, path: Path | None) -> Fact:
         parts.append(f"{gbs(made.reach)} with what is there")
     parts += made.scaled
     return Fact(
-        question=question,
-        answer=f"about {gbs(made.healthy)}",
+        what=question,
+        value=f"about {gbs(made.healthy)}",
         because="; ".join(parts),
         source=f"{made.basis} figure of {made.source}",
         basis=ASSUMED if made.basis == ESTIMATE else READ,
@@ -87,9 +88,7 @@ def _measured(item: Measurement, path: Path | None, judgement: Judgement) -> Fac
     if item.value is None:
         answer = item.verdict or "no figure"
         because = item.why_none or item.why("value") or _verdict(item)
-        return Fact(
-            question=question, answer=answer, because=because, source=source, basis=item.basis
-        )
+        return Fact(what=question, value=answer, because=because, source=source, basis=item.basis)
     answer = f"{figure(item.value)} {item.unit or ''}".strip()
     if item.low is not None and item.high is not None:
         answer += f" ({figure(item.low)} to {figure(item.high)})"
@@ -103,7 +102,7 @@ def _measured(item: Measurement, path: Path | None, judgement: Judgement) -> Fac
             parts.append(f"{percent(item.value / payload)} of {gbs(payload)} payload")
         parts.append(_judged(judgement))
     return Fact(
-        question=question, answer=answer, because="; ".join(parts), source=source, basis=item.basis
+        what=question, value=answer, because="; ".join(parts), source=source, basis=item.basis
     )
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from ..model.page import Fact, Page
 from ..nccl.decide.steps import BY_DEFAULT, NEAR_ENOUGH, NETWORK, SHARED_MEMORY
 from ..nccl.decide.summary import library_name
@@ -70,8 +68,8 @@ def transport_facts(node: Node, a: str, b: str) -> list[Fact]:
 def fact_of(step: DecisionStep, lead: str = "") -> Fact:
     """Turn a question of the library into a fact; `lead` stands in front of the question."""
     return Fact(
-        question=f"{lead}{step.question}",
-        answer=step.answer,
+        what=f"{lead}{step.question}",
+        value=step.answer,
         because=step.because,
         source=step.source,
         basis=step.basis,
@@ -90,4 +88,6 @@ def library_first(why: Page) -> Page:
         if found:
             claim = f"{name}{after} {before}."
             break
-    return msgspec.structs.replace(why, facts=tuple(facts), claim=claim)
+    return Page.why(
+        title=why.title, claim=claim, facts=tuple(facts), impact=why.impact, fix=why.fix
+    )

@@ -18,7 +18,7 @@ def explain_node(node: Node, vertex: str, kind: str, label: str, record: object)
     """Explain a node of the graph that is not a GPU."""
     title = label if label == vertex else f"{label} · {vertex}"
     facts = [*_own(record), *_function(node, vertex), *_links(node, vertex), *_below(node, vertex)]
-    return Page(title=title, claim=f"{label}: {_words(kind)}.", facts=tuple(facts))
+    return Page.why(title=title, claim=f"{label}: {_words(kind)}.", facts=tuple(facts))
 
 
 def _words(kind: str) -> str:
@@ -41,26 +41,26 @@ def _own(record: object) -> Iterator[Fact]:
         for port in record.ports:
             layer = text(port.link_layer)
             yield Fact(
-                question=f"Port {port.port}?",
-                answer=f"{text(port.state)}, {_rate(port)}, {layer}",
+                what=f"Port {port.port}?",
+                value=f"{text(port.state)}, {_rate(port)}, {layer}",
                 because=f"physical state {text(port.physical_state)}",
                 source=origin(record, "sysfs infiniband"),
             )
         names = ", ".join(record.interfaces) or "none"
-        yield Fact(question="Which interfaces?", answer=names, source=origin(record, "sysfs"))
+        yield Fact(what="Which interfaces?", value=names, source=origin(record, "sysfs"))
     elif isinstance(record, Interface):
         up = "up" if record.up else "down" if record.up is False else "state not told"
-        yield Fact(question="Is it up?", answer=up, source=origin(record, "sysfs operstate"))
+        yield Fact(what="Is it up?", value=up, source=origin(record, "sysfs operstate"))
     elif isinstance(record, NumaNode):
         yield Fact(
-            question="What is in it?",
-            answer=f"CPUs {text(record.cpus)}, {size(record.memory_bytes)}",
+            what="What is in it?",
+            value=f"CPUs {text(record.cpus)}, {size(record.memory_bytes)}",
             source=origin(record, "sysfs node"),
         )
     elif isinstance(record, Socket):
         yield Fact(
-            question="How large is it?",
-            answer=f"{text(record.cores)} cores, {text(record.threads)} threads",
+            what="How large is it?",
+            value=f"{text(record.cores)} cores, {text(record.threads)} threads",
             source=origin(record, "sysfs cpu topology"),
         )
 
@@ -78,8 +78,8 @@ def _function(node: Node, vertex: str) -> Iterator[Fact]:
     what = " ".join(word for word in (device.vendor_name, device.device_name) if word)
     numbers = f"{device.vendor_id or 0:04x}:{device.device_id or 0:04x}"
     yield Fact(
-        question="Which PCI function is it?",
-        answer=what or numbers,
+        what="Which PCI function is it?",
+        value=what or numbers,
         because=f"id {numbers}, driver {text(device.driver)}, NUMA {text(device.numa_node)}",
         source=origin(device, "sysfs"),
     )
@@ -91,18 +91,18 @@ def _acs(device: PciDevice) -> Fact:
     question = "Does ACS send peer traffic up to the CPU?"
     if device.acs is None:
         because = device.why("acs") or "config space is not readable"
-        return Fact(question=question, answer="not known", because=because)
+        return Fact(what=question, value="not known", because=because, source="")
     redirects = [name for name in device.acs if name in ("ReqRedir", "CmpltRedir", "UpstreamFwd")]
     if redirects:
         return Fact(
-            question=question,
-            answer=f"yes: {', '.join(redirects)}",
+            what=question,
+            value=f"yes: {', '.join(redirects)}",
             because="P2P below this port goes through the CPU; in a virtual machine it has to",
             source="PCI config space, ACS control",
         )
     return Fact(
-        question=question,
-        answer="no",
+        what=question,
+        value="no",
         because="SrcValid alone redirects nothing" if device.acs else "no control is on",
         source="PCI config space, ACS control",
     )
@@ -128,8 +128,8 @@ def _links(node: Node, vertex: str) -> Iterator[Fact]:
         joined = [f"{name(node, other)} {wire.count}" for other, wire in nvlinks.items()]
         total = sum(wire.count or 0 for wire in nvlinks.values())
         yield Fact(
-            question="Which NVLinks end here?",
-            answer=f"{total}: {', '.join(joined)}",
+            what="Which NVLinks end here?",
+            value=f"{total}: {', '.join(joined)}",
             source="NVML, remote end of each link",
         )
 
@@ -144,4 +144,4 @@ def _below(node: Node, vertex: str) -> Iterator[Fact]:
         and vertex in climb(parents, address)
     ]
     if ends:
-        yield Fact(question="What is below?", answer=", ".join(ends), source="the PCI tree")
+        yield Fact(what="What is below?", value=", ".join(ends), source="the PCI tree")

@@ -41,7 +41,7 @@ def why_pair(node: Node, a: str, b: str) -> Page:
     """Explain how `a` reaches `b`, in the order of the questions: could they, may they, do they."""
     title = f"{name(node, a)} → {name(node, b)}"
     if a == b:
-        return Page(title=title, claim="A device and itself: nothing has to be crossed.")
+        return Page.why(title=title, claim="A device and itself: nothing has to be crossed.")
     machine = node.snapshot.machine
     found = node.matrix.cell(a, b) or relation(machine, a, b)
     path = path_between(node.graph, a, b)
@@ -66,11 +66,11 @@ def why_pair(node: Node, a: str, b: str) -> Page:
         if decision is not None and node.prediction is not None:
             claim += f" {transport_claim(node.prediction, decision)}"
             facts += transport_facts(node, a, b)
-    return Page(
+    return Page.why(
         title=title,
         claim=claim,
         facts=tuple(facts),
-        consequence=trouble[0] or _consequence(path),
+        impact=trouble[0] or _consequence(path),
         fix=(Fix(text=trouble[1]),) if trouble[1] else (),
     )
 
@@ -102,8 +102,8 @@ def _claim(found: Relation, path: Path | None, pair: GpuPair | None, *, dies: bo
 
 def _relation(found: Relation, *, amd: bool) -> Fact:
     return Fact(
-        question="How are they connected?",
-        answer=f"{found.letters}: {found.meaning}",
+        what="How are they connected?",
+        value=f"{found.letters}: {found.meaning}",
         because="; ".join(found.evidence),
         source=RCCL_LETTERS if amd else LETTERS,
         basis=found.basis,
@@ -131,7 +131,7 @@ def _path(node: Node, path: Path | None) -> list[Fact]:
         at = f"{names[step]} – {names[step + 1]}: {path.narrowest.words()}"
         basis = READ if path.complete and not path.narrowest.assumed else ASSUMED
         facts.append(
-            Fact(question="Where is it narrowest?", answer=at, because=because, basis=basis)
+            Fact(what="Where is it narrowest?", value=at, because=because, basis=basis, source="")
         )
     return [*facts, *rate_facts(path.narrowest, "What is that link?")]
 
@@ -139,10 +139,10 @@ def _path(node: Node, path: Path | None) -> list[Fact]:
 def _way(names: list[str], path: Path) -> Fact:
     question, answer = "Which route does data take?", " → ".join(names)
     if not path.relayed:
-        return Fact(question=question, answer=answer, because="")
+        return Fact(what=question, value=answer, because="", source="")
     return Fact(
-        question=question,
-        answer=f"xGMI, for example {answer}",
+        what=question,
+        value=f"xGMI, for example {answer}",
         because=f"{RELAY}; the driver maps the memory of all GPUs of a hive over xGMI, also where "
         "RCCL counts a pair without a link of its own over PCIe",
         source="amdgpu amdgpu_xgmi_same_hive",
@@ -171,8 +171,8 @@ def _fabric(node: Node, one: Gpu, other: Gpu) -> list[Fact]:
         because = "they registered with different cliques: the fabric keeps them apart"
     return [
         Fact(
-            question="Is the NVSwitch fabric up?",
-            answer=", ".join(states),
+            what="Is the NVSwitch fabric up?",
+            value=", ".join(states),
             because=because,
             source="NVML nvmlDeviceGetGpuFabricInfoV",
         )
@@ -202,8 +202,8 @@ def _mig(node: Node, one: Gpu, other: Gpu) -> list[Fact]:
         return []
     return [
         Fact(
-            question="Is MIG on?",
-            answer=f"yes: {', '.join(parted)}",
+            what="Is MIG on?",
+            value=f"yes: {', '.join(parted)}",
             because="parts of a GPU get no P2P, neither over NVLink nor over PCIe: by design",
             source="NVML nvmlDeviceGetMigMode",
         )
@@ -214,18 +214,18 @@ def _grant(pair: GpuPair | None, gpu: Gpu) -> list[Fact]:
     question = "Does the driver grant P2P?"
     if pair is None or pair.p2p_read is None:
         why = pair.why("p2p_read") if pair is not None else "no driver was asked"
-        return [Fact(question=question, answer="not known", because=why or "not asked", source="")]
+        return [Fact(what=question, value="not known", because=why or "not asked", source="")]
     words = ", ".join(f"{what} {word or 'not known'}" for what, word in _words(pair))
     because = WORDS.get(pair.p2p_read, NOT_A_TEST)
     if pair.link_type is not None and gpu.kfd_node is not None and gpu.index is None:
         because = KFD_LISTS if pair.p2p_read == "ok" else because
-        return [Fact(question=question, answer=words, because=because, source=KFD_GRANT)]
+        return [Fact(what=question, value=words, because=because, source=KFD_GRANT)]
     if pair.p2p_read == "ok" and pair.p2p_nvlink == "ok" and pair.p2p_pci == "not supported":
         because += "; PCIe not supported beside NVLink ok is normal on boards with NVLink"
     elif pair.p2p_read == "ok" and pair.p2p_nvlink not in ("ok", None):
         because += "; granted over PCIe, not over NVLink"
     source = GRANT if pair.link_type is None else AMD_GRANT
-    return [Fact(question=question, answer=words, because=because, source=source)]
+    return [Fact(what=question, value=words, because=because, source=source)]
 
 
 def _trouble(node: Node, one: Gpu, other: Gpu, pair: GpuPair | None) -> tuple[str, str]:
@@ -256,7 +256,7 @@ def _trouble(node: Node, one: Gpu, other: Gpu, pair: GpuPair | None) -> tuple[st
         missing = missing_links(node, gpu)
         if missing is not None:
             return (
-                f"{name(node, gpu.address)}: {missing.claim} {missing.consequence}",
+                f"{name(node, gpu.address)}: {missing.claim} {missing.impact}",
                 missing.fix,
             )
     return "", ""

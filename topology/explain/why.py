@@ -17,7 +17,7 @@ def why_device(node: Node, node_id: str) -> Page:
     """Explain one device or node of the graph; says so when there is no such node."""
     attributes = node.graph.nodes.get(node_id)
     if attributes is None:
-        return Page(title=node_id, claim=f"{node_id} is not part of this node any more.")
+        return Page.why(title=node_id, claim=f"{node_id} is not part of this node any more.")
     record = attributes["record"]
     if isinstance(record, Gpu):
         return explain_gpu(node, record)

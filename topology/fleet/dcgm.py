@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from ..diagnosis.finding import BROKEN, CANNOT_TELL
+from ..model.severity import BROKEN, CANNOT_TELL
 from .record import NodeFinding, one_line
 
 _HEADS = ("DCGM Diagnostic", "DCGM GPU Diagnostic")

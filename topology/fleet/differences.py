@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 
-from ..diagnosis.finding import BROKEN, NOTICE, SEVERITIES, SLOW
-from ..model.page import Evidence, Fix
+from ..model.page import Fact, Fix
+from ..model.severity import BROKEN, NOTICE, SLOW, Severity
 from .finding import COMPARED, FleetFinding, finding
 from .record import NodeReport
 from .section import CATEGORIES
@@ -25,7 +25,7 @@ module of 32 takes 3 %."""
 NOT_SET = "not set"
 MOST_WORDS = 160
 
-HARM: dict[str, tuple[str, str]] = {
+HARM: dict[str, tuple[Severity, str]] = {
     "NVLinks up": (SLOW, "Links between its GPUs are slower than on the other nodes."),
     "PCIe lanes of the GPUs": (SLOW, "Copies over these lanes are slower than on the others."),
     "NICs": (SLOW, "A ring over all nodes is as slow as its slowest NIC."),
@@ -114,11 +114,11 @@ def _fewer(nodes: Mapping[str, NodeReport]) -> list[FleetFinding]:
             f"fewer GPUs than {count} of {len(nodes)} equal nodes, which have {usual}",
             odd,
             evidence=[
-                Evidence(what=host, value=nodes[host].product or "none", source=nodes[host].path)
+                Fact(what=host, value=nodes[host].product or "none", source=nodes[host].path)
                 for host in odd
             ],
             disproof="a job that was given only these GPUs",
-            consequence="A job with one rank for each GPU does not start there.",
+            impact="A job with one rank for each GPU does not start there.",
             fix=[Fix(text="Look which GPU is gone", command="nvidia-smi -L; dmesg | grep -i xid")],
         )
     ]
@@ -151,7 +151,7 @@ def _sizes(reports: Sequence[NodeReport]) -> list[FleetFinding]:
                         f"{what} {' to '.join(ends)} GiB where {usual}",
                         hosts,
                         evidence=[
-                            Evidence(
+                            Fact(
                                 what=host,
                                 value=f"{values[host]:.1f} GiB; {usual}",
                                 source="file of the node",
@@ -159,7 +159,7 @@ def _sizes(reports: Sequence[NodeReport]) -> list[FleetFinding]:
                             for host in hosts
                         ],
                         disproof="the same size on this node and on the others",
-                        consequence="A job that needs what the others have ends there, and a lost "
+                        impact="A job that needs what the others have ends there, and a lost "
                         "memory module slows all copies through the host."
                         if severity == SLOW
                         else _CATEGORY["hardware"],
@@ -231,7 +231,7 @@ def _odd(
     total: int,
 ) -> FleetFinding:
     harms = [_harm(category, what) for what, _ in other]
-    severity, consequence = min(harms, key=lambda harm: SEVERITIES.index(harm[0]))
+    severity, consequence = min(harms, key=lambda harm: harm[0].order)
     first = next(what for what, _ in other if _harm(category, what)[0] == severity)
     value = dict(other)[first]
     more = f", and {len(other) - 1} more" if len(other) > 1 else ""
@@ -243,7 +243,7 @@ def _odd(
         f"{first} {_short(value)} where {count} of {total} have {_short(common)}{more}",
         [report.host for report in members],
         evidence=[
-            Evidence(
+            Fact(
                 what=what,
                 value=f"{value}; {usual[what][1]} of {total} have {usual[what][0]}",
                 source=members[0].path,
@@ -251,7 +251,7 @@ def _odd(
             for what, value in other
         ],
         disproof="the same value on this node and on the others",
-        consequence=consequence,
+        impact=consequence,
         fix=[Fix(text="Make it like the others, or keep it out of their jobs.")],
     )
 
@@ -272,18 +272,18 @@ def _mixed(
         f"{first}: {parts}; no majority, so no node is called odd{more}",
         [report.host for report in reports],
         evidence=[
-            Evidence(
+            Fact(
                 what=what,
                 value=", ".join(f"{value}: {count}" for value, count in found.most_common(4)),
                 source="files of the nodes",
             )
             for what, found in mixed.items()
         ],
-        consequence=_CATEGORY[category],
+        impact=_CATEGORY[category],
     )
 
 
-def _harm(category: str, what: str) -> tuple[str, str]:
+def _harm(category: str, what: str) -> tuple[Severity, str]:
     if category == "environment":
         return (SLOW if what in _AGREE else NOTICE), _CATEGORY[category]
     return HARM.get(what, (NOTICE, _CATEGORY[category]))

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from ..diagnosis.finding import BROKEN, SLOW
+from ..model.severity import BROKEN, SLOW
 from .finding import MISSING, ODD, FleetFinding
 from .fleet import Fleet
 from .hosts import fold

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from ..diagnosis.finding import BROKEN, CANNOT_TELL, SEVERITIES, SLOW
-from ..model.page import Evidence, Fix
+from ..model.page import Fact, Fix
+from ..model.severity import BROKEN, CANNOT_TELL, SLOW, Severity
 from .hosts import fold, in_order
 
 HEALTHY, MISSING, ODD = "healthy", "missing", "odd"
@@ -30,7 +30,7 @@ class FleetFinding(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     """Kebab-case and stable; of a node's own finding the id of its rule."""
-    severity: str
+    severity: Severity
     """As of a finding of one node."""
     about: str
     """NODE, PRESENCE, FILE, COMPARED, PAIRS or SHARED."""
@@ -38,10 +38,10 @@ class FleetFinding(msgspec.Struct, frozen=True, kw_only=True):
     """One line, without the hosts."""
     hosts: tuple[str, ...]
     """Every node that it is about, in the order in which people count."""
-    evidence: tuple[Evidence, ...] = ()
+    evidence: tuple[Fact, ...] = ()
     """For some of the hosts, where they are many."""
     disproof: str = ""
-    consequence: str = ""
+    impact: str = ""
     fix: tuple[Fix, ...] = ()
     sources: tuple[str, ...] = ("gputop fleet",)
 
@@ -53,14 +53,14 @@ class FleetFinding(msgspec.Struct, frozen=True, kw_only=True):
 
 def finding(
     id_: str,
-    severity: str,
+    severity: Severity,
     about: str,
     title: str,
     hosts: Iterable[str],
     *,
-    evidence: Sequence[Evidence] = (),
+    evidence: Sequence[Fact] = (),
     disproof: str = "",
-    consequence: str = "",
+    impact: str = "",
     fix: Sequence[Fix] = (),
 ) -> FleetFinding:
     """Make a finding; hosts are put in order, evidence is cut to what somebody reads."""
@@ -72,16 +72,14 @@ def finding(
         hosts=tuple(in_order(hosts)),
         evidence=tuple(evidence[:MOST_EVIDENCE]),
         disproof=disproof,
-        consequence=consequence,
+        impact=impact,
         fix=tuple(fix),
     )
 
 
 def by_harm(findings: Iterable[FleetFinding]) -> list[FleetFinding]:
     """The most harmful first, among equals those about more nodes."""
-    return sorted(
-        findings, key=lambda item: (SEVERITIES.index(item.severity), -len(item.hosts), item.id)
-    )
+    return sorted(findings, key=lambda item: (item.severity.order, -len(item.hosts), item.id))
 
 
 def state_of(verdict: str, findings: Iterable[FleetFinding]) -> str:

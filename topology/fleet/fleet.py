@@ -7,9 +7,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property
 
-from ..diagnosis.engine import HEALTHY, VERDICTS
-from ..diagnosis.finding import BROKEN, CANNOT_TELL, SLOW
-from ..model.page import Evidence
+from ..model.page import Fact
+from ..model.severity import BROKEN, CANNOT_TELL, SLOW, Severity, Verdict
 from .differences import differences, grouped
 from .finding import (
     MISSING,
@@ -114,16 +113,17 @@ class Fleet:
         return groups(self.nodes)
 
     @cached_property
-    def verdict(self) -> str:
-        """One word of `VERDICTS`: "healthy", "slow", "broken" or "cannot tell"."""
+    def verdict(self) -> Verdict:
+        """The worst of its nodes and of what they share."""
         counts = self.counts
         shared = {item.severity for item in self.findings if item.about == SHARED}
         if counts[BROKEN] or counts[MISSING] or BROKEN in shared:
-            return VERDICTS[2]
+            return Verdict.BROKEN
         if counts[SLOW] or counts[ODD] or SLOW in shared:
-            return VERDICTS[1]
+            return Verdict.SLOW
         doubt = any(item.severity == CANNOT_TELL for item in self.findings)
-        return VERDICTS[3] if counts[CANNOT_TELL] or doubt or not self.nodes else HEALTHY
+        unsure = counts[CANNOT_TELL] or doubt or not self.nodes
+        return Verdict.CANNOT_TELL if unsure else Verdict.HEALTHY
 
     @property
     def pairs(self) -> tuple[str, ...]:
@@ -136,7 +136,7 @@ class Fleet:
 
     def _verdict_of(self, host: str) -> str:
         report = self.nodes.get(host)
-        return VERDICTS[3] if report is None or host in self._apart else report.verdict
+        return Verdict.CANNOT_TELL if report is None or host in self._apart else report.verdict
 
 
 def _by_product(nodes: Mapping[str, NodeReport]) -> dict[str, list[NodeReport]]:
@@ -146,7 +146,7 @@ def _by_product(nodes: Mapping[str, NodeReport]) -> dict[str, list[NodeReport]]:
 
 def _own(nodes: Mapping[str, NodeReport]) -> list[FleetFinding]:
     """What the nodes' own checks found, each rule once with all its hosts."""
-    found: dict[tuple[str, str], dict[str, list[str]]] = {}
+    found: dict[tuple[str, Severity], dict[str, list[str]]] = {}
     for host, report in nodes.items():
         for item in report.findings:
             titles = found.setdefault((item.id, item.severity), {}).setdefault(host, [])
@@ -166,21 +166,21 @@ def _own(nodes: Mapping[str, NodeReport]) -> list[FleetFinding]:
                 title,
                 hosts,
                 evidence=[
-                    Evidence(what=host, value=text, source=nodes[host].path)
+                    Fact(what=host, value=text, source=nodes[host].path)
                     for host in ordered[:20]
                     for text in hosts[host][:3]
                 ],
                 disproof="a later check of the node",
-                consequence="As the node's own check says.",
+                impact="As the node's own check says.",
             )
         )
     # A verdict without its finding: a file that was cut down by hand, or another version's.
     lone: dict[str, list[str]] = {}
     for host, report in nodes.items():
-        if report.verdict != HEALTHY and not report.findings:
+        if report.verdict != Verdict.HEALTHY and not report.findings:
             lone.setdefault(report.verdict, []).append(host)
     for verdict, hosts_ in lone.items():
-        severity = CANNOT_TELL if verdict == VERDICTS[3] else verdict
+        severity = CANNOT_TELL if verdict == Verdict.CANNOT_TELL else Severity(verdict)
         made.append(
             finding(f"node-{severity}", severity, NODE, f"the node calls itself {verdict}", hosts_)
         )
@@ -194,8 +194,6 @@ def _nothing(folder: str, unusable: Collection[Unusable]) -> FleetFinding:
         NODE,
         "no node has written here",
         (),
-        evidence=[
-            Evidence(what="files that are no node's", value=str(len(unusable)), source=folder)
-        ],
-        consequence="Nothing was examined, so nothing is called healthy.",
+        evidence=[Fact(what="files that are no node's", value=str(len(unusable)), source=folder)],
+        impact="Nothing was examined, so nothing is called healthy.",
     )

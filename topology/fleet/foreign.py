@@ -14,13 +14,13 @@ from statistics import median
 
 import msgspec
 
-from ..diagnosis.finding import BROKEN, CANNOT_TELL, NOTICE, SEVERITIES, SLOW
 from ..diagnosis.symptoms.explain import known_signs
 from ..diagnosis.symptoms.log import examine
 from ..expectation.judgement import TIMES
 from ..logs.reading.lines import LogUnreadable
 from ..logs.reading.read import read_log
-from ..model.page import Evidence
+from ..model.page import Fact
+from ..model.severity import CANNOT_TELL, NOTICE, Severity
 from ..model.snapshot import Measurement
 from ..model.units import size
 from .dcgm import read_dcgm
@@ -84,7 +84,7 @@ def read_text(name: str, data: bytes) -> ForeignReport | Unusable:
 
 def findings_of(reports: list[ForeignReport]) -> list[FleetFinding]:
     """Each finding once with its hosts; files that say nothing about a known host are named."""
-    kinds: dict[tuple[str, str, str], list[tuple[ForeignReport, NodeFinding]]] = {}
+    kinds: dict[tuple[str, str, Severity], list[tuple[ForeignReport, NodeFinding]]] = {}
     for report in reports:
         for item in report.findings:
             kinds.setdefault((report.tool, item.id, item.severity), []).append((report, item))
@@ -100,7 +100,7 @@ def findings_of(reports: list[ForeignReport]) -> list[FleetFinding]:
                 f"{tool}: {first.title}{more}",
                 [report.host for report, _ in members if report.host is not None],
                 evidence=[
-                    Evidence(
+                    Fact(
                         what=report.host or "a node that is not named",
                         value=item.title,
                         source=report.path,
@@ -108,7 +108,7 @@ def findings_of(reports: list[ForeignReport]) -> list[FleetFinding]:
                     for report, item in members
                 ],
                 disproof=f"a later run of {tool}",
-                consequence=f"As {tool} says; gputop did not measure it.",
+                impact=f"As {tool} says; gputop did not measure it.",
             )
         )
     return found
@@ -127,14 +127,14 @@ def _log(name: str, data: bytes) -> ForeignReport | None:
     items = [
         NodeFinding(id=item.id, severity=item.severity, title=one_line(item.title, 300))
         for item in read.findings
-        if item.severity in (BROKEN, SLOW, CANNOT_TELL)
+        if item.severity.counts
     ]
     named = next(iter(hosts)) if len(hosts) == 1 else None
     return ForeignReport(
         path=name,
         tool="debug log" if log.library_lines or not read.measured else "measurement",
         host=named if named is not None and is_host(named) else host_of(name),
-        findings=tuple(sorted(items, key=lambda item: SEVERITIES.index(item.severity))[:20]),
+        findings=tuple(sorted(items, key=lambda item: item.severity.order)[:20]),
         figures=() if log.pasted is None else tuple(_figures(log.pasted.snapshot.measurements)),
     )
 
@@ -181,10 +181,8 @@ def unusable_findings(unusable: Sequence[Unusable]) -> list[FleetFinding]:
                 if len(items) > 1
                 else f"{items[0].path}: {items[0].why}",
                 hosts,
-                evidence=[
-                    Evidence(what=item.path, value=item.why, source="file") for item in items
-                ],
-                consequence="" if harmless else "What it was to tell is unknown.",
+                evidence=[Fact(what=item.path, value=item.why, source="file") for item in items],
+                impact="" if harmless else "What it was to tell is unknown.",
             )
         )
     return found

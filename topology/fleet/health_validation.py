@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from ..diagnosis.finding import BROKEN, CANNOT_TELL, SLOW
+from ..model.severity import BROKEN, CANNOT_TELL, SLOW
 from .record import NodeFinding, one_line
 
 _SEVERITIES = {"CRITICAL": BROKEN, "WARNING": SLOW, "UNKNOWN": CANNOT_TELL}

@@ -7,14 +7,14 @@ from ..nccl.prediction import Prediction
 from ..node import Node
 from .facts import digest, digests_of, facts_of, machine_digest, product_of
 from .figures import figures_of
-from .section import FleetSection, Origin
+from .section import FleetSection, NodeOrigin
 
 HOST_MEMORY = "memory of the host"
 
 
 def section_of(
     node: Node,
-    origin: Origin,
+    origin: NodeOrigin,
     *,
     prediction: Prediction | None = None,
     written_at: float | None = None,

@@ -16,9 +16,9 @@ from statistics import median
 
 import msgspec
 
-from ..diagnosis.finding import SLOW
 from ..expectation.judgement import TIMES
-from ..model.page import Evidence, Fix
+from ..model.page import Fact, Fix
+from ..model.severity import SLOW
 from .finding import COMPARED, FleetFinding, finding
 from .record import FigureKind, NodeReport
 
@@ -126,7 +126,7 @@ def _finding(strip: Strip, nodes: Mapping[str, NodeReport]) -> FleetFinding:
         f"{strip.median:.4g}{beside}",
         strip.outliers,
         evidence=[
-            Evidence(
+            Fact(
                 what=" ".join(filter(None, (host, _at(nodes[host], kind)))),
                 value=f"{values[host]:.4g} {unit}, {_away(values[host], strip)}",
                 source=nodes[host].path,
@@ -134,7 +134,7 @@ def _finding(strip: Strip, nodes: Mapping[str, NodeReport]) -> FleetFinding:
             for host in sorted(strip.outliers, key=values.__getitem__, reverse=strip.falling)
         ],
         disproof="the same figure as on equal nodes in another run",
-        consequence="A collective over all nodes goes at the pace of the slowest.",
+        impact="A collective over all nodes goes at the pace of the slowest.",
         fix=[Fix(text="Measure the node again, alone", command="gputop check -v")],
     )
 

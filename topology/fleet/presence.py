@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from statistics import median
 
-from ..diagnosis.finding import BROKEN, CANNOT_TELL, NOTICE
-from ..model.page import Evidence, Fix
+from ..model.page import Fact, Fix
+from ..model.severity import BROKEN, CANNOT_TELL, NOTICE
 from ..model.units import seconds as worded
 from .finding import PRESENCE, FleetFinding, finding
 from .record import NodeReport, Unusable
@@ -64,7 +64,7 @@ def presence(
                 PRESENCE,
                 "they answered and are not in --nodes",
                 strangers,
-                consequence="They are judged like the others.",
+                impact="They are judged like the others.",
             )
         )
     versions = Counter(report.gputop for report in nodes.values())
@@ -79,10 +79,10 @@ def presence(
                 f"another gputop than {usual or 'a version that is not told'}",
                 odd,
                 evidence=[
-                    Evidence(what=host, value=nodes[host].gputop or "not told", source="its file")
+                    Fact(what=host, value=nodes[host].gputop or "not told", source="its file")
                     for host in odd
                 ],
-                consequence="Facts that only one of the versions reads are not compared.",
+                impact="Facts that only one of the versions reads are not compared.",
             )
         )
     return found
@@ -103,12 +103,12 @@ def _missing(
             "asked for, and no answer",
             gone,
             evidence=[
-                Evidence(what=host, value=f"{broken[host].path}: {broken[host].why}", source="file")
+                Fact(what=host, value=f"{broken[host].path}: {broken[host].why}", source="file")
                 for host in gone
                 if host in broken
             ],
             disproof="a file of the node",
-            consequence="A job that is given such a node does not start, or waits for it.",
+            impact="A job that is given such a node does not start, or waits for it.",
             fix=[
                 Fix(text="Ask the engine about them", command="sinfo -R -N"),
                 Fix(text="Take them out until they answer."),
@@ -147,7 +147,7 @@ def _off(clocks: Mapping[str, float]) -> list[FleetFinding]:
             "the clock is off",
             off,
             evidence=[
-                Evidence(
+                Fact(
                     what=host,
                     value=f"{worded(abs(value))} {'ahead' if value > 0 else 'behind'}",
                     source="time in the file, beside the file's own",
@@ -155,7 +155,7 @@ def _off(clocks: Mapping[str, float]) -> list[FleetFinding]:
                 for host, value in off.items()
             ],
             disproof="the same time on these nodes and on the others",
-            consequence="Logs of these nodes cannot be laid beside others, and certificates and "
+            impact="Logs of these nodes cannot be laid beside others, and certificates and "
             "authentication (munge) may fail.",
             fix=[Fix(text="Look at the time service", command="chronyc tracking")],
         )
@@ -202,10 +202,10 @@ def _old(
             title,
             hosts,
             evidence=[
-                Evidence(what=host, value=stale[host], source=nodes[host].path) for host in hosts
+                Fact(what=host, value=stale[host], source=nodes[host].path) for host in hosts
             ],
             disproof="a file that the last run wrote",
-            consequence="What it says was true then; the node may have died since.",
+            impact="What it says was true then; the node may have died since.",
             fix=[Fix(text="Check these nodes again.")],
         )
         for hosts, id_, severity, title in kinds
@@ -241,11 +241,11 @@ def _doubled(
                 "two machines under one name",
                 contrary,
                 evidence=[
-                    Evidence(what=host, value=why, source="UUIDs of the GPUs, boot id")
+                    Fact(what=host, value=why, source="UUIDs of the GPUs, boot id")
                     for host, why in contrary.items()
                 ],
                 disproof="equal UUIDs in both files",
-                consequence="It is unknown which machine the name means; neither is judged.",
+                impact="It is unknown which machine the name means; neither is judged.",
                 fix=[Fix(text="Name the nodes apart", command="hostname; echo $SLURMD_NODENAME")],
             )
         )
@@ -258,7 +258,7 @@ def _doubled(
                 "several files of one node; the newest counts",
                 twice,
                 evidence=[
-                    Evidence(what=host, value=f"{nodes[host].path}; older: {old}", source="times")
+                    Fact(what=host, value=f"{nodes[host].path}; older: {old}", source="times")
                     for host in twice
                     for old in [", ".join(item.path for item in older[host][:3])]
                 ],
@@ -284,10 +284,10 @@ def _shared_machine(nodes: Mapping[str, NodeReport]) -> list[FleetFinding]:
             "the same GPUs under several names",
             hosts,
             evidence=[
-                Evidence(what="UUIDs of the GPUs", value="equal", source=nodes[host].path)
+                Fact(what="UUIDs of the GPUs", value="equal", source=nodes[host].path)
                 for host in hosts[:1]
             ],
-            consequence="One machine is counted several times.",
+            impact="One machine is counted several times.",
         )
         for hosts in owners.values()
         if len(hosts) > 1

@@ -12,8 +12,7 @@ from pathlib import PurePath
 
 import msgspec
 
-from ..diagnosis.engine import VERDICTS
-from ..diagnosis.finding import BROKEN, CANNOT_TELL, SLOW
+from ..model.severity import Severity, Verdict
 from .hosts import is_host
 from .record import Beside, FigureKind, Interned, NodeFinding, NodeReport, Unusable, one_line
 from .section import CATEGORIES
@@ -26,7 +25,7 @@ MOST_FINDINGS, MOST_FIGURES, MOST_SIZES = 200, 200, 20
 _LONGEST = 300
 _SUFFIXES = (".json.gz", ".json", ".gz")
 _GZIP = b"\x1f\x8b"
-_LOUD = (BROKEN, SLOW, CANNOT_TELL)
+_LOUD = frozenset(severity for severity in Severity if severity.counts)
 
 
 class _Head(msgspec.Struct):
@@ -215,7 +214,7 @@ def _node(name: str, data: bytes, modified: float, shared: Interned) -> NodeRepo
     host = section.host or (found.node or "").split(".")[0]
     if not is_host(host):
         raise _NotUsableError("damaged", "it names no host")
-    if found.verdict not in VERDICTS or not math.isfinite(found.taken_at):
+    if found.verdict not in set(Verdict) or not math.isfinite(found.taken_at):
         raise _NotUsableError("damaged", "its verdict or its time is none")
     written = section.written_at
     figures = [figure for figure in section.figures[:MOST_FIGURES] if _sound(figure)]
@@ -242,7 +241,7 @@ def _node(name: str, data: bytes, modified: float, shared: Interned) -> NodeRepo
             shared.one(
                 NodeFinding(
                     id=one_line(finding.id, 60),
-                    severity=finding.severity,
+                    severity=Severity(finding.severity),
                     title=one_line(finding.title, _LONGEST),
                 )
             )

@@ -9,6 +9,7 @@ from typing import TypeVar
 import msgspec
 
 from ..model.characters import harmless
+from ..model.severity import Severity
 from .section import CATEGORIES
 
 
@@ -41,7 +42,7 @@ class NodeFinding(msgspec.Struct, frozen=True, kw_only=True):
     """One finding of a node's own check."""
 
     id: str
-    severity: str
+    severity: Severity
     title: str
 
 

@@ -12,7 +12,7 @@ CATEGORIES = ("hardware", "wiring", "driver", "firmware", "settings", "environme
 """Kinds of facts by which equal nodes are told from odd ones, each with a digest."""
 
 
-class Origin(msgspec.Struct, frozen=True, kw_only=True):
+class NodeOrigin(msgspec.Struct, frozen=True, kw_only=True):
     """Which node wrote a file, as what started it there names it."""
 
     host: str
@@ -54,7 +54,7 @@ class FleetSection(msgspec.Struct, frozen=True, kw_only=True):
     """The part `fleet` of a document gputop.check/1."""
 
     host: str
-    """As in `Origin`."""
+    """As in `NodeOrigin`."""
     job: str | None = None
     engine: str | None = None
     rank: int | None = None

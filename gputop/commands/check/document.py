@@ -8,7 +8,7 @@ import msgspec
 
 from gputop import __version__
 from gputop.checking.answer import Answer
-from gputop.topology.diagnosis.finding import Finding
+from gputop.topology.model.finding import Finding
 
 SCHEMA = "gputop.check/1"
 LEFT_OUT = ("cause", "look", "sureness", "count", "cost", "brief")

@@ -14,11 +14,11 @@ from gputop.commands.check.namesake import apart
 from gputop.exits import Exit
 from gputop.terminal.clean import clean
 from gputop.terminal.writing import code_of, write_whole
-from gputop.topology.fleet.section import Origin
+from gputop.topology.fleet.section import NodeOrigin
 from gputop.topology.model.characters import harmless, json_text
 
 
-def target(pattern: str, origin: Origin, boot_id: str | None = None) -> Path:
+def target(pattern: str, origin: NodeOrigin, boot_id: str | None = None) -> Path:
     """The path of the file; with %n never that of another machine (`boot_id`: this one's).
 
     Raises Exit for a pattern that names none.

@@ -18,9 +18,10 @@ from gputop.exits import Exit
 from gputop.terminal.clean import clean, clean_block
 from gputop.terminal.writing import code_of, write_whole
 from gputop.topology.diagnosis.engine import Silenced
-from gputop.topology.diagnosis.finding import BROKEN, CANNOT_TELL, SLOW, Finding
 from gputop.topology.diagnosis.rule import Rule
 from gputop.topology.hardware.words import words_of
+from gputop.topology.model.finding import Finding
+from gputop.topology.model.severity import BROKEN, CANNOT_TELL, SLOW
 
 _SUITE = "gputop check"
 _CLASS = "gputop.check"
@@ -152,7 +153,7 @@ def _whole(finding: Finding) -> str:
     lines += [
         f"  {evidence.what}: {evidence.value} ({evidence.source})" for evidence in finding.evidence
     ]
-    lines += [f"Impact: {finding.consequence}", f"Ruled out if: {finding.disproof}"]
+    lines += [f"Impact: {finding.impact}", f"Ruled out if: {finding.disproof}"]
     for fix in finding.fix:
         root = " (needs root)" if fix.needs_root else ""
         lines += [f"Do: {fix.text}{root}", *([f"  {fix.command}"] if fix.command else [])]

@@ -29,7 +29,7 @@ def print_list(rules: Sequence[Rule], *, as_json: bool) -> None:
                 "rules": [
                     {
                         "id": rule.id,
-                        "peers": rule.peers,
+                        "peers": rule.family,
                         "title": words.say(rule.title),
                         "evidence": words.say(rule.evidence),
                         "disproof": rule.disproof_for((), words),

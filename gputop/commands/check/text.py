@@ -5,17 +5,18 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from gputop.pages.severity import LOUD, SIGNS, VERDICT_SIGNS, checks_done
-from gputop.pages.terminal import finding_lines
+from gputop.printing.render import finding_blocks, texts
+from gputop.printing.verdicts import checks_done
 from gputop.terminal.clean import clean
 from gputop.topology.diagnosis.engine import Diagnosis
-from gputop.topology.diagnosis.finding import Finding
+from gputop.topology.model.finding import Finding
 from gputop.topology.model.page import SIMULATED
+from gputop.topology.model.severity import Severity
 
 _SILENCED = "–"
 _FILE_WIDTH = 80
 """Width of what --verbose adds where the output is not a terminal."""
-_WORD = max(len(word) for _, _, word in SIGNS.values())
+_WORD = max(len(severity.word) for severity in Severity)
 
 
 def lines(
@@ -38,10 +39,10 @@ def lines(
         else textwrap.wrap(verdict, width, subsequent_indent="  ", break_on_hyphens=False)
     )
     for finding in diagnosis.findings:
-        sign, _, word = SIGNS[finding.severity]
+        sign, _, word = finding.severity.shown
         yield from _whole(sign, word, finding, "", width)
         if verbose:
-            yield from finding_lines(finding, width or _FILE_WIDTH)
+            yield from texts(finding_blocks(finding), width or _FILE_WIDTH, 4)
     for silenced in diagnosis.silenced:
         why = f" ({silenced.reason})" if silenced.reason else ""
         yield from _whole(_SILENCED, "silenced", silenced.finding, why, width)
@@ -60,9 +61,9 @@ def _whole(sign: str, word: str, finding: Finding, why: str, width: int | None) 
 
 def _verdict(diagnosis: Diagnosis, measured: Sequence[str], simulated: bool) -> str:
     loud = list(
-        dict.fromkeys(finding.id for finding in diagnosis.findings if finding.severity in LOUD)
+        dict.fromkeys(finding.id for finding in diagnosis.findings if finding.severity.counts)
     )
-    sign, _ = VERDICT_SIGNS[diagnosis.verdict]
+    sign, _ = diagnosis.verdict.shown[:2]
     what = checks_done(diagnosis, " (data unavailable)")
     what += f", measured {', '.join(measured)}" if measured else ", nothing measured"
     what += f", figures {SIMULATED}" if simulated else ""

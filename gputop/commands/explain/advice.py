@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gputop.commands.explain.document import Advice
-from gputop.pages.terminal import wrapped
+from gputop.printing.render import wrapped_text
 from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.rules.amd.few_gpus import FEW
 from gputop.topology.node import Node
@@ -29,7 +29,7 @@ def advice(snapshot: NodeSnapshot, prediction: Prediction) -> tuple[Advice, ...]
         Advice(
             id=finding.id,
             title=finding.title,
-            why=f"{finding.evidence[0].value}; {finding.consequence}",
+            why=f"{finding.evidence[0].value}; {finding.impact}",
             text="" if _set(prediction) else finding.fix[0].text,
             command="" if _set(prediction) else finding.fix[0].command,
         )
@@ -45,6 +45,8 @@ def _set(prediction: Prediction) -> bool:
 def lines(suggestions: tuple[Advice, ...], width: int) -> Iterator[str]:
     """The advice as lines of text."""
     for suggestion in suggestions:
-        yield from wrapped(f"{suggestion.title}: {suggestion.why}", width, 2)
+        yield from wrapped_text(f"{suggestion.title}: {suggestion.why}", width, 2)
         if suggestion.command:
-            yield from wrapped(f"  {suggestion.text.rstrip('.')}: {suggestion.command}", width, 4)
+            yield from wrapped_text(
+                f"  {suggestion.text.rstrip('.')}: {suggestion.command}", width, 4
+            )

@@ -12,7 +12,7 @@ from gputop.commands.explain.document import ExplainDocument, document
 from gputop.commands.explain.text import pair_lines
 from gputop.commands.predicting import pair_of
 from gputop.exits import USAGE, Exit
-from gputop.pages.terminal import section_lines, wrapped
+from gputop.printing.render import blocks_of, texts, wrapped_text
 from gputop.terminal.clean import clean
 from gputop.terminal.lines import print_json
 from gputop.terminal.size import text_width
@@ -132,16 +132,16 @@ def _lines(
     found: Upgrade, head: tuple[str, ...], width: int, pair: tuple[int, int] | None
 ) -> Iterator[str]:
     for text in head:
-        yield from wrapped(text, width, 2)
+        yield from wrapped_text(text, width, 2)
     told = list(decisions(found))
     if told:
         yield ""
         yield heading(found)
         for rules, lines in told:
             for rule in rules:
-                yield from wrapped(f"  {rule}", width, 4)
+                yield from wrapped_text(f"  {rule}", width, 4)
             for line in lines:
-                yield from wrapped(f"    - {line}", width, 6)
+                yield from wrapped_text(f"    - {line}", width, 6)
     if pair is not None:
         for side in (found.before, found.after):
             decided = side.pair(*pair)
@@ -150,4 +150,4 @@ def _lines(
                 yield f"{library_name(side)}:"
                 yield from pair_lines(decided, width)
     yield ""
-    yield from section_lines(sections(found), width)
+    yield from texts(blocks_of(sections(found)), width)

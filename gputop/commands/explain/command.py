@@ -15,7 +15,7 @@ from gputop.commands.explain.text import installed, lines
 from gputop.commands.options import completing, json_option, say_problems, source_options
 from gputop.commands.predicting import changes_of, pair_of, predicting_options, selected
 from gputop.exits import CANNOT_TELL, USAGE, Exit
-from gputop.pages.terminal import section_lines
+from gputop.printing.render import blocks_of, texts
 from gputop.reading import read_snapshot
 from gputop.terminal.clean import clean
 from gputop.terminal.lines import print_json
@@ -141,7 +141,7 @@ def command(
     if many is not None:
         from gputop.commands.explain.hosts import sections as sections_of_hosts
 
-        for line in section_lines(sections_of_hosts(many, prediction.assumptions), text_width()):
+        for line in texts(blocks_of(sections_of_hosts(many, prediction.assumptions)), text_width()):
             click.echo(clean(line, 400))
         click.echo("\nOne host alone:")
     whole = not changes and addresses is None and library is None and pair is None
@@ -160,7 +160,7 @@ def command(
             changed = Settings.of(snapshot, {**changes, **NO_NVLS})
             slower = predict_with_flags(snapshot, changed, library=library, gpus=addresses)
         comparison = compare(baseline, prediction, changes, slower)
-        for line in section_lines(sections(comparison), text_width()):
+        for line in texts(blocks_of(sections(comparison)), text_width()):
             click.echo(clean(line, 400))
     if two is not None and pair is not None:
         click.echo("\nThe same pair in a job over two hosts:")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from gputop.pages.terminal import fact_lines, wrapped
+from gputop.printing.render import texts, wrapped_text
 from gputop.topology.explain.nccl import fact_of
+from gputop.topology.model.page import Facts
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.model.units import sentence
 from gputop.topology.nccl.decide.summary import (
@@ -31,13 +32,13 @@ def lines(
     ranks = sorted(rank for view in prediction.views for rank in view.ranks)
     yield _head(prediction)
     if cost:
-        yield from wrapped(sentence(cost).removesuffix("."), width, 2)
+        yield from wrapped_text(sentence(cost).removesuffix("."), width, 2)
     for name, value in prediction.environment.items():
         yield f"  {name}={value}"
     for name, value, why in prediction.ignored:
-        yield from wrapped(f"• {name}={value} has no effect: {why}", width, 2)
+        yield from wrapped_text(f"• {name}={value} has no effect: {why}", width, 2)
     if prediction.failure:
-        yield from wrapped(f"✗ {prediction.failure}", width, 2)
+        yield from wrapped_text(f"✗ {prediction.failure}", width, 2)
     yield ""
     if pair is not None:
         found = prediction.pair(*pair)
@@ -49,7 +50,7 @@ def lines(
         yield ""
         yield "Assumed:"
         for text in prediction.assumptions:
-            yield from wrapped(f"- {text}", width, 2)
+            yield from wrapped_text(f"- {text}", width, 2)
 
 
 def installed(snapshot: NodeSnapshot) -> str:
@@ -84,8 +85,8 @@ def _all(prediction: Prediction, ranks: Sequence[int], width: int) -> Iterator[s
         if rates:
             span = gbs(rates[0]) + (f" to {gbs(rates[-1])}" if len(rates) > 1 else "")
             over += f", {span} GB/s in its table"
-        yield from wrapped(f"{label or 'no transport'}: {_which(pairs)}; {over}", width, 2)
-        yield from fact_lines(map(fact_of, _deciding(pairs[0].steps)), width, "    ")
+        yield from wrapped_text(f"{label or 'no transport'}: {_which(pairs)}; {over}", width, 2)
+        yield from _steps(_deciding(pairs[0].steps), width, 4)
     yield ""
     for number, view in enumerate(prediction.views):
         if len(prediction.views) > 1:
@@ -95,9 +96,11 @@ def _all(prediction: Prediction, ranks: Sequence[int], width: int) -> Iterator[s
         model = view.steps.get("model", ())
         nvls = view.steps.get("nvls", ())
         if model:
-            yield from fact_lines(map(fact_of, model), width, "  ")
+            yield from _steps(model, width, 2)
         elif nvls and nvls[-1].answer == "no":
-            yield from wrapped(f"NVLS: none; {nvls[-1].question} no: {nvls[-1].because}", width, 2)
+            yield from wrapped_text(
+                f"NVLS: none; {nvls[-1].question} no: {nvls[-1].because}", width, 2
+            )
         else:
             yield graph_line("NVLS", view.graphs.nvls)
         yield from _nets(view.nets, width)
@@ -121,7 +124,11 @@ def pair_lines(pair: PairDecision, width: int) -> Iterator[str]:
     yield f"rank {pair.src} ({pair.src_bus_id}) to rank {pair.dst} ({pair.dst_bus_id})"
     yield f"{' and '.join(pair.labels) or 'no transport'}: {over}"
     yield ""
-    yield from fact_lines(map(fact_of, pair.steps), width)
+    yield from _steps(pair.steps, width)
+
+
+def _steps(steps: Iterable[DecisionStep], width: int, indent: int = 0) -> list[str]:
+    return texts((Facts(tuple(map(fact_of, steps))),), width, indent)
 
 
 def _deciding(steps: Sequence[DecisionStep]) -> list[DecisionStep]:
@@ -169,7 +176,7 @@ def _nets(nets: Sequence[NetDecision], width: int) -> Iterator[str]:
         nearest = max(found, key=lambda net: (net.to[1], -net.to[0]))
         gdr = {"Default": "GDR", "PCI": "GDR over PCIe", "Disabled": "no GDR"}
         relay = f", through rank {nearest.pxn_rank}" if nearest.pxn_rank >= 0 else ""
-        yield from wrapped(
+        yield from wrapped_text(
             f"Rank {rank}: nearest NIC {nearest.name or nearest.net}, {nearest.to[2]} "
             f"{gbs(nearest.to[1])} GB/s, send {gdr[nearest.gdr_send]}, "
             f"receive {gdr[nearest.gdr_recv]}{relay}",

@@ -11,7 +11,7 @@ from gputop.commands.flags.text import overview_lines
 from gputop.commands.options import completing, json_option, say_problems, source_options
 from gputop.commands.predicting import changes_of, predicting_options, selected
 from gputop.exits import CANNOT_TELL, USAGE, Exit
-from gputop.pages.terminal import section_lines
+from gputop.printing.render import blocks_of, texts
 from gputop.reading import read_snapshot
 from gputop.terminal.clean import clean
 from gputop.terminal.lines import print_json, say
@@ -152,21 +152,21 @@ def _catalogue(search: str, as_json: bool) -> None:
         )
         for group, flags in groups.items()
     )
-    _echo(section_lines(sections, text_width(WIDEST)))
+    _echo(texts(blocks_of(sections), text_width(WIDEST)))
     say(f"{len(found)} of {len(catalogue().flags)} variables")
 
 
 def _explain(flag: Flag, study: Study, changes: dict[str, str | None], *, predicted: bool) -> None:
     lines = [f"{flag.name} ({flag.group}, {flag.subject})", ""]
     if changes and predicted:
-        lines += [*section_lines(change_sections(study.change(changes)), text_width(WIDEST)), ""]
+        lines += [*texts(blocks_of(change_sections(study.change(changes))), text_width(WIDEST)), ""]
     page = account(flag, study) if predicted else plain(flag)
     if predicted:
         # Beside what each value would do, where the page says that.
         place = next((n for n, part in enumerate(page, 1) if part.title.startswith(VALUES)), 0)
         if place and (costs := reached(flag, study, Node(study.snapshot))).table:
             page = (*page[:place], costs, *page[place:])
-    _echo([*lines, *section_lines(page, text_width(WIDEST))])
+    _echo([*lines, *texts(blocks_of(page), text_width(WIDEST))])
 
 
 def _overview(
@@ -177,7 +177,7 @@ def _overview(
 ) -> None:
     lines = overview_lines(study, origins, process, text_width(WIDEST))
     if changes:
-        lines += ["", *section_lines(change_sections(study.change(changes)), text_width(WIDEST))]
+        lines += ["", *texts(blocks_of(change_sections(study.change(changes))), text_width(WIDEST))]
     _echo(lines)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gputop.pages.terminal import section_lines
+from gputop.printing.render import blocks_of, texts
 from gputop.topology.flags.account.overview import SetVariable, overview
 from gputop.topology.flags.values.process import ProcessFlags
 from gputop.topology.flags.what_if.effects import ranks_of
@@ -25,7 +25,7 @@ def overview_lines(
     study: Study, origins: dict[str, str], process: ProcessFlags | None, width: int
 ) -> list[str]:
     """The lines of all variables that are set, with their effects on this node."""
-    return section_lines(sections(study, origins, process), width)
+    return texts(blocks_of(sections(study, origins, process)), width)
 
 
 def sections(

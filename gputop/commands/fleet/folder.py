@@ -14,18 +14,15 @@ from gputop.commands.fleet.junit import write
 from gputop.commands.fleet.nodes import hosts_of
 from gputop.commands.fleet.text import lines
 from gputop.commands.options import completing, json_option
-from gputop.exits import ANSWERED, CANNOT_TELL, FAILURES, USAGE, WARNINGS, Exit
+from gputop.exits import USAGE, Exit
 from gputop.session import on_terminal
 from gputop.terminal.clean import clean
 from gputop.terminal.lines import print_json, say
 from gputop.terminal.size import terminal_width
-from gputop.topology.diagnosis.engine import VERDICTS
 from gputop.topology.fleet.fleet import Fleet
 from gputop.topology.fleet.merging.growing import read_fleet
 from gputop.topology.fleet.planning.fabric import SwitchFabric
 from gputop.topology.fleet.since import changed
-
-EXIT_CODES = dict(zip(VERDICTS, (ANSWERED, WARNINGS, FAILURES, CANNOT_TELL), strict=True))
 
 
 @click.command("DIR")
@@ -80,7 +77,7 @@ def subcommand(
     fabric = fabric_of_option(topology, lambda: expected)
     fleet = _read(folder, expected, fabric)
     change = None if since is None else changed(_read(since, expected, fabric), fleet)
-    code = EXIT_CODES[fleet.verdict]
+    code = fleet.verdict.exit_code
     with suppress(BrokenPipeError):
         if junit is not None:
             write(fleet, junit)

@@ -9,9 +9,9 @@ from xml.etree import ElementTree as Xml
 from gputop.exits import Exit
 from gputop.terminal.clean import clean, clean_block
 from gputop.terminal.writing import code_of, write_whole
-from gputop.topology.diagnosis.finding import BROKEN, CANNOT_TELL, SLOW
 from gputop.topology.fleet.finding import LOUD, MISSING, ODD, SHARED, FleetFinding
 from gputop.topology.fleet.fleet import Fleet
+from gputop.topology.model.severity import BROKEN, CANNOT_TELL, SLOW
 
 _NOT_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 

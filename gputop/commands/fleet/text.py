@@ -5,15 +5,14 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
-from gputop.pages.fleet import STATE_SIGNS, verdict_line
-from gputop.pages.severity import SIGNS
+from gputop.printing.fleet import STATE_SIGNS, verdict_line
 from gputop.terminal.clean import clean
-from gputop.topology.diagnosis.finding import NOTICE
 from gputop.topology.fleet.draining import drains
 from gputop.topology.fleet.finding import HEALTHY, FleetFinding
 from gputop.topology.fleet.fleet import Fleet
 from gputop.topology.fleet.hosts import fold
 from gputop.topology.fleet.since import FleetChange
+from gputop.topology.model.severity import NOTICE
 
 _MOST_GROUPS = 6
 _MOST_NOTICES = 12
@@ -44,7 +43,7 @@ def lines(
 
 
 def _finding(item: FleetFinding, width: int | None, *, verbose: bool) -> Iterator[str]:
-    sign, _, _ = SIGNS[item.severity]
+    sign, _, _ = item.severity.shown
     who = f"{_listed(item.hosts)}: " if item.hosts else ""
     yield from _wrap(f"{sign} {who}{item.title} [{item.id}]", width, "  ")
     if not verbose:
@@ -56,7 +55,7 @@ def _finding(item: FleetFinding, width: int | None, *, verbose: bool) -> Iterato
     left = len(item.hosts) - len(item.evidence)
     if item.evidence and left > 0 and len(item.evidence) > 1:
         yield f"    and {left} more"
-    for head, text in (("Impact", item.consequence), ("Ruled out if", item.disproof)):
+    for head, text in (("Impact", item.impact), ("Ruled out if", item.disproof)):
         if text:
             yield from _wrap(f"    {head}: {text}", width, "      ")
     for fix in item.fix:

@@ -35,7 +35,7 @@ from gputop.probes.catalog.net.plan import MOST_NODES
 from gputop.probes.runner.nccl_library import TORCH
 from gputop.terminal.clean import clean
 from gputop.terminal.lines import say
-from gputop.topology.fleet.section import Origin
+from gputop.topology.fleet.section import NodeOrigin
 from gputop.topology.model.machine import Machine
 from gputop.topology.model.snapshot import NodeSnapshot
 
@@ -159,7 +159,7 @@ def command(
 
 
 def _output(
-    template: str | None, of: Origin, names: HostNames | None
+    template: str | None, of: NodeOrigin, names: HostNames | None
 ) -> Callable[[str], Path] | None:
     """Where a host writes; None without -o. Raises Exit for a name that cannot be one."""
     if template is None:
@@ -170,7 +170,7 @@ def _output(
     return partial(_path, template, of, names)
 
 
-def _path(template: str, of: Origin, names: HostNames | None, host: str) -> Path:
+def _path(template: str, of: NodeOrigin, names: HostNames | None, host: str) -> Path:
     shown = host if names is None else names.of(host)
     return Path(file_name(template, msgspec.structs.replace(of, host=shown)))
 

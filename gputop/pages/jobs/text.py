@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gputop.pages.terminal import wrapped
+from gputop.printing.render import wrapped_text
 from gputop.terminal.clean import clean
 from gputop.topology.jobs.asking import JobsAnswer
 from gputop.topology.jobs.standing import BAD, FAULTY, HANGS, RUNS, WAITS, JobStanding, RankStanding
@@ -39,7 +39,7 @@ def lines(
     if answer.ras_asked and not answer.jobs:
         for reply in answer.ras:
             if reply.trouble is not None:
-                yield from wrapped(f"  RAS: {clean(reply.trouble, 400)}", width, 4)
+                yield from wrapped_text(f"  RAS: {clean(reply.trouble, 400)}", width, 4)
 
 
 def nothing(snapshot: NodeSnapshot | None) -> str:
@@ -55,13 +55,13 @@ def nothing(snapshot: NodeSnapshot | None) -> str:
 
 
 def _job(job: JobStanding, snapshot: NodeSnapshot | None, width: int) -> Iterator[str]:
-    yield from wrapped(f"{MARKS.get(job.verdict, '?')} {clean(job.sentence, 2000)}", width, 2)
+    yield from wrapped_text(f"{MARKS.get(job.verdict, '?')} {clean(job.sentence, 2000)}", width, 2)
     yield from _table(job, snapshot, width)
     for fact in job.facts:
         sign = "✗" if fact.weight == BAD else "•"
-        yield from wrapped(f"  {sign} {clean(fact.text, 600)} [{fact.origin}]", width, 4)
+        yield from wrapped_text(f"  {sign} {clean(fact.text, 600)} [{fact.origin}]", width, 4)
     for text in job.unknown:
-        yield from wrapped(f"  ? {clean(text, 600)}", width, 4)
+        yield from wrapped_text(f"  ? {clean(text, 600)}", width, 4)
     if job.steps:
         yield f"  {NEXT}:"
         for step in job.steps:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gputop.pages.log.own_diagnostics import only_diagnostics
-from gputop.pages.severity import SIGNS
 from gputop.terminal.clean import clean
 from gputop.widgets.spans import Line, wrapped
 
@@ -32,7 +31,7 @@ def answer_lines(read: ReadLog, width: int) -> tuple[Line, ...]:
         told = f"?  no rule knows the cause; {lines} of a failure below"
         return (*_wrapped(told, width), *_wrapped(f"   Next: {read.next}", width))
     first, more = read.findings[0], len(read.findings) - 1
-    sign = SIGNS[first.severity][0]
+    sign = first.severity.sign
     below = "" if not more else f" · {more} more finding{'s' * (more > 1)} below"
     steps = [f"Fix: {fix.text} {fix.command or ''}".rstrip() for fix in first.fix[:1]]
     steps += [f"Look: {look}" for look in first.look[:1]]

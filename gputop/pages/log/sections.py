@@ -25,15 +25,14 @@ from gputop.pages.log.own_diagnostics import (
     own_diagnostics_lines,
     verdict_lines,
 )
-from gputop.pages.severity import SIGNS
 from gputop.terminal.clean import clean
 from gputop.widgets.spans import EMPTY, Line, Span, left, right, text_of, wrapped
 
 if TYPE_CHECKING:
-    from gputop.topology.diagnosis.finding import Finding
     from gputop.topology.diagnosis.symptoms.log import ReadLog
     from gputop.topology.logs.comparing.agreement import PairAgreement
     from gputop.topology.logs.report.communicator import Communicator
+    from gputop.topology.model.finding import Finding
 
 MOST_NOTES = 20
 NO_FINDINGS = "nothing in the table of symptoms applies to this log"
@@ -130,7 +129,7 @@ def nothing_found(read: ReadLog) -> str:
 
 def _finding_lines(finding: Finding, width: int) -> list[Line]:
     """A finding: title, the lines that prove it, the cause, where to look, the fix."""
-    sign = SIGNS[finding.severity][0]
+    sign = finding.severity.sign
     lines = [*_plain(f"{sign}  {clean(finding.title, 200)}", width, 3)]
     for proof in finding.evidence:
         lines += _plain(f"   {proof.what}: {clean(proof.value, 300)}", width, 6)

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 import msgspec
 
 from gputop.live.findings import Shown
-from gputop.pages.severity import SIGNS
 from gputop.terminal.clean import clean
 from gputop.topology.diagnosis.engine import Diagnosis, load
-from gputop.topology.diagnosis.finding import Finding
 from gputop.topology.hardware.words import Words
+from gputop.topology.model.finding import Finding
 from gputop.topology.model.page import Fact, Page
 from gputop.widgets.named_list import NamedList
 from gputop.widgets.spans import Line, left, right
@@ -50,7 +49,7 @@ def rows_of(shown: Shown) -> tuple[FindingRow, ...]:
 
 
 def _row(finding: Finding, silenced: str | None) -> FindingRow:
-    sign, ink, word = SIGNS[finding.severity]
+    sign, ink, word = finding.severity.shown
     if silenced is not None:
         sign, ink, word = "–", "muted", "silenced"
     name = " ".join((finding.id, ",".join(finding.devices), finding.title))
@@ -136,30 +135,32 @@ def explained(row: FindingRow, shown: Shown, words: Words) -> Page:
 
 def explanation(finding: Finding, words: Words) -> Page:
     """Explain a finding: its evidence, rule, consequence and fix."""
-    _, _, word = SIGNS[finding.severity]
+    _, _, word = finding.severity.shown
     facts = [
-        Fact(question=f"{proof.what}:", answer=proof.value, source=proof.source)
+        Fact(what=f"{proof.what}:", value=proof.value, source=proof.source)
         for proof in finding.evidence
     ]
     rule = next((rule for rule in load() if rule.id == finding.id), None)
     if rule is not None:
         facts.append(
             Fact(
-                question="Which rule says so?",
-                answer=words.say(f"{rule.title}, from {rule.evidence}"),
+                what="Which rule says so?",
+                value=words.say(f"{rule.title}, from {rule.evidence}"),
                 source=", ".join(finding.sources),
                 basis="",
                 decides=True,
             )
         )
     if finding.disproof:
-        facts.append(Fact(question="What would disprove it?", answer=finding.disproof, basis=""))
-    number = f" · {finding.peers}" if finding.peers else ""
-    return Page(
+        facts.append(
+            Fact(what="What would disprove it?", value=finding.disproof, basis="", source="")
+        )
+    number = f" · {finding.family}" if finding.family else ""
+    return Page.why(
         title=f"{finding.id}{number} · {word}",
         claim=finding.title,
         facts=tuple(facts),
-        consequence=finding.consequence,
+        impact=finding.impact,
         fix=finding.fix,
     )
 
@@ -167,7 +168,7 @@ def explanation(finding: Finding, words: Words) -> Page:
 def _unexamined(diagnosis: Diagnosis, words: Words) -> Page:
     """List the rules without evidence on this node, and what each needs."""
     missing = [rule for rule in load() if rule.id in diagnosis.unexamined and not rule.over_time]
-    return Page(
+    return Page.why(
         title="Checks that were skipped",
         claim=(
             f"{len(missing)} of {len(missing) + diagnosis.checks} checks were skipped: what they "
@@ -175,9 +176,10 @@ def _unexamined(diagnosis: Diagnosis, words: Words) -> Page:
         ),
         facts=tuple(
             Fact(
-                question=f"{clean(rule.id)}:",
-                answer=words.say(f"needs {rule.evidence}"),
+                what=f"{clean(rule.id)}:",
+                value=words.say(f"needs {rule.evidence}"),
                 basis="",
+                source="",
             )
             for rule in missing
         ),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from textual.containers import Container
 from textual.widget import Widget
 
-from gputop.pages.screen import finding_lines, page_lines, page_text
+from gputop.printing.render import finding_lines, page_text, render
 from gputop.screens.findings.list import FindingList, explained, rows_of
 from gputop.screens.listed import ListedView
 from gputop.terminal.clean import clean
@@ -21,7 +21,7 @@ from gputop.widgets.spans import Line
 if TYPE_CHECKING:
     from gputop.screens.host import ScreenHost
     from gputop.screens.selection import PickedDevices
-    from gputop.topology.diagnosis.finding import Finding
+    from gputop.topology.model.finding import Finding
     from gputop.topology.model.page import Page
     from gputop.topology.report import Report
 
@@ -109,7 +109,7 @@ class FindingsScreen(ListedView):
             return
         why = explained(row, shown, self.gputop.words)
         board.caption(why.title)
-        board.show(page_lines(why, width))
+        board.show(render(why.blocks, width))
 
     @property
     def _list(self) -> FindingList:

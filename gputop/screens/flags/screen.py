@@ -10,7 +10,7 @@ from textual.widget import Widget
 from textual.widgets import Input
 from textual.worker import Worker, WorkerState
 
-from gputop.pages.screen import section_lines
+from gputop.printing.render import blocks_of, render
 from gputop.screens.flags.controller import FlagsController
 from gputop.screens.flags.list import FlagList, FlagRow, rows_of
 from gputop.screens.flags.process import ProcessChoice, title
@@ -150,7 +150,7 @@ class FlagsScreen(ListedView):
         chosen = self.flags.tried.wanted.get(name)
         lines = list(flag_lines(details, name, width, library=library, chosen=chosen))
         if details is not None and details.changes and self.flags.tried.wanted:
-            lines += [(), *section_lines(details.changes, min(width, WIDEST))]
+            lines += [(), *render(blocks_of(details.changes), min(width, WIDEST))]
         board.show(lines)
 
     def on_flags_controller_loaded(self) -> None:

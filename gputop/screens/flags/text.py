@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gputop.pages.screen import section_lines
+from gputop.printing.render import blocks_of, render
 from gputop.screens.flags.list import FlagRow
 from gputop.screens.flags.table import table_lines
 from gputop.screens.flags.work import FlagDetails
@@ -37,11 +37,11 @@ def flag_lines(
             lines += [*wrapped(((why, "warn"),), width), ()]
         if details.rows:
             lines += [*table_lines(details.rows, chosen, width), ()]
-        return (*lines, *section_lines(details.flag, min(width, WIDEST)))
+        return (*lines, *render(blocks_of(details.flag), min(width, WIDEST)))
     flag = catalogue().flag(name)
     text = plain(flag, library) if flag is not None else ()
     wait: Line = (("working out what it does here …", "muted"),)
-    return (*lines, wait, (), *section_lines(text, width))
+    return (*lines, wait, (), *render(blocks_of(text), width))
 
 
 def head_lines(row: FlagRow | None, details: FlagDetails | None, width: int) -> tuple[Line, ...]:

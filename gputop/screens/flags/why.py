@@ -16,27 +16,27 @@ def explanation(name: str, value: str | None, study: Study | None) -> Page | Non
     if not name or study is None:
         return None
     if flag is None:
-        return Page(title=name, claim=f"{name} is {unknown(name, catalogue())}.")
+        return Page.why(title=name, claim=f"{name} is {unknown(name, catalogue())}.")
     library = study.whose()
     flag = for_library(flag, library)
     default = flag.default_of(library.name, numbers(library.version))
-    facts = [Fact(question="values", answer=flag.values, source=flag.source)]
-    facts.append(Fact(question="when not set", answer=default))
+    facts = [Fact(what="values", value=flag.values, source=flag.source)]
+    facts.append(Fact(what="when not set", value=default, source=""))
     reading = None if value is None else read_value(flag, value, library)
     if value is not None and reading is not None:
         answer = f"{value} (counts as {reading.effective})"
-        facts.append(Fact(question="value", answer=answer, because=reading.why, decides=True))
+        facts.append(Fact(what="value", value=answer, because=reading.why, decides=True, source=""))
     closed = unread(flag, library)
     if closed:
-        facts.append(Fact(question="read by this library?", answer="no", because=closed))
+        facts.append(Fact(what="read by this library?", value="no", because=closed, source=""))
     # A variable that is not set has no consequence, and nothing needs a fix.
     if flag.set_when:
-        facts.append(Fact(question="when to set it", answer=flag.set_when, basis=""))
+        facts.append(Fact(what="when to set it", value=flag.set_when, basis="", source=""))
     if flag.trap and value is None:
-        facts.append(Fact(question="what to watch for", answer=flag.trap, basis=""))
-    return Page(
+        facts.append(Fact(what="what to watch for", value=flag.trap, basis="", source=""))
+    return Page.why(
         title=name,
         claim=flag.changes,
         facts=tuple(facts),
-        consequence="" if value is None else flag.trap or "",
+        impact="" if value is None else flag.trap or "",
     )

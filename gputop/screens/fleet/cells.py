@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import TypeVar
 
-from gputop.pages.fleet import STATE_SIGNS
+from gputop.printing.fleet import STATE_SIGNS
 from gputop.topology.fleet.finding import HEALTHY, STATES
 from gputop.topology.fleet.outliers import Strip
 from gputop.widgets.spans import Line, Span

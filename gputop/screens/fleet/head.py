@@ -5,14 +5,13 @@ from __future__ import annotations
 import time
 
 from gputop.live.fleet_watch import FleetState
-from gputop.pages.fleet import STATE_SIGNS, verdict_line
-from gputop.pages.severity import VERDICT_SIGNS
+from gputop.printing.fleet import STATE_SIGNS, verdict_line
 from gputop.terminal.clean import clean
-from gputop.topology.diagnosis.finding import BROKEN, CANNOT_TELL, SLOW
 from gputop.topology.fleet.finding import HEALTHY, MISSING, ODD
 from gputop.topology.fleet.fleet import Fleet
 from gputop.topology.fleet.hosts import fold
 from gputop.topology.fleet.planning.culprits import LINK, NODE
+from gputop.topology.model.severity import BROKEN, CANNOT_TELL, SLOW
 from gputop.widgets.spans import Line, cut, width_of
 
 ORDER = (MISSING, BROKEN, SLOW, ODD, CANNOT_TELL)
@@ -27,7 +26,7 @@ def verdict(state: FleetState, width: int) -> Line:
             return ((" ? ", "warn"), (f"cannot tell: {clean(state.trouble, 300)}", "strong"))
         many = f" {state.read:,} of {state.total:,}" if state.total else ""
         return ((" … ", "muted"), (f"reading the files of the nodes{many}", "strong"))
-    sign, ink = VERDICT_SIGNS[state.fleet.verdict]
+    sign, ink = state.fleet.verdict.shown[:2]
     text = verdict_line(state.fleet).removeprefix(sign).strip()
     return cut(((f" {sign} ", ink), (text, "strong")), width)
 

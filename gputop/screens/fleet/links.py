@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import takewhile
 
-from gputop.pages.severity import SIGNS
 from gputop.screens.fleet.cells import per_cell
 from gputop.screens.fleet.tab import FleetFacts, counted
 from gputop.terminal.clean import clean
-from gputop.topology.diagnosis.finding import BROKEN, SLOW
 from gputop.topology.fleet.planning.maps import HeatCell, LeafMap
+from gputop.topology.model.severity import BROKEN, SLOW
 from gputop.widgets.measure import HEATS
 from gputop.widgets.spans import Line, Span, centre, left, wrapped
 
@@ -99,7 +98,7 @@ class LinksTab:
         culprits, suspects = links.found.culprits, links.found.suspects
         lines: list[Line] = []
         for culprit in culprits[:_MOST_SAID]:
-            sign, ink, _ = SIGNS[BROKEN if culprit.fails else SLOW]
+            sign, ink, _ = (BROKEN if culprit.fails else SLOW).shown
             lines += wrapped(
                 ((f"{sign} ", ink), (clean(culprit.said, 400), "strong"),
                  (f" {clean(culprit.because, 300)}", "muted")), width, 2,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gputop.live.fleet_node import WholeNode
-from gputop.pages.screen import finding_lines
+from gputop.printing.render import finding_lines
 from gputop.screens.fleet.nodes import node_lines
 from gputop.screens.fleet.tab import FleetFacts
 from gputop.terminal.clean import clean

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gputop.pages.fleet import STATE_SIGNS
-from gputop.pages.severity import SIGNS
+from gputop.printing.fleet import STATE_SIGNS
 from gputop.screens.fleet.tab import FleetFacts, counted, said_drains
 from gputop.terminal.clean import clean
 from gputop.topology.fleet.finding import HEALTHY, STATES
@@ -138,7 +137,7 @@ def node_lines(facts: FleetFacts, host: str, width: int) -> list[Line]:
             ((f"{clean(report.path, 200)}, gputop {clean(report.gputop, 40)}", "muted"),), width, 2
         )
     for item in fleet.by_host.get(host, ()):
-        sign, ink, _ = SIGNS[item.severity]
+        sign, ink, _ = item.severity.shown
         lines.append(())
         lines += wrapped(
             ((f"{sign} ", ink), (clean(item.title, 600), ""), (f" {clean(item.id, 60)}", "muted")),

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gputop.pages.screen import finding_lines
-from gputop.pages.severity import SIGNS
+from gputop.printing.render import finding_lines
 from gputop.screens.fleet.tab import FleetFacts, counted, said_drains
 from gputop.terminal.clean import clean
-from gputop.topology.diagnosis.finding import Finding
 from gputop.topology.fleet.finding import FleetFinding
+from gputop.topology.model.finding import Finding
 from gputop.widgets.spans import Line, left, right, wrapped
 
 _WIDE = 100
@@ -51,7 +50,7 @@ class OddTab:
     def row(self, name: str, width: int) -> Line:
         """One finding."""
         item = self._found[name]
-        sign, ink, _ = SIGNS[item.severity]
+        sign, ink, _ = item.severity.shown
         names = self._names_width(width)
         who = self._facts.folded(item.hosts) if item.hosts else "–"
         room = max(width - names - 13, 4)
@@ -72,13 +71,13 @@ class OddTab:
     def detail(self, name: str, width: int, height: int) -> Sequence[Line]:
         """Proof, impact, who, what to do, and the lines for Slurm."""
         item = self._found[name]
-        told = Finding(
+        told = Finding.of(
             id=item.id,
             severity=item.severity,
             title=item.title,
             evidence=item.evidence,
             disproof=item.disproof,
-            consequence=item.consequence,
+            impact=item.impact,
             fix=item.fix,
         )
         first, *rest = finding_lines(told, width)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from gputop.live.findings import Shown
     from gputop.screens.jobs.list import JobRow
-    from gputop.topology.diagnosis.finding import Finding
+    from gputop.topology.model.finding import Finding
     from gputop.topology.model.snapshot import NodeSnapshot
 
 ABOUT_JOBS = frozenset(

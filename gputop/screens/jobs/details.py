@@ -20,8 +20,8 @@ from gputop.widgets.spans import Line, left, wrapped
 
 if TYPE_CHECKING:
     from gputop.screens.jobs.variables import VariableDetails
-    from gputop.topology.diagnosis.finding import Finding
     from gputop.topology.jobs.grouping import GpuUser, Job
+    from gputop.topology.model.finding import Finding
     from gputop.topology.model.readings import ProcessReading
     from gputop.topology.model.snapshot import NodeSnapshot
 

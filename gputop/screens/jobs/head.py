@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from gputop.pages.severity import SIGNS
 from gputop.screens.jobs.list import age, ranks_here
 from gputop.terminal.clean import clean
 from gputop.topology.jobs.binding import FAR, NEAR, ONE_NODE, PARTLY, binding, crowded, together
@@ -14,8 +13,8 @@ from gputop.topology.wiring.gpu_names import gpu_names
 from gputop.widgets.spans import Line, Span, cut, text_of, width_of, wrapped
 
 if TYPE_CHECKING:
-    from gputop.topology.diagnosis.finding import Finding
     from gputop.topology.jobs.grouping import GpuUser, Job
+    from gputop.topology.model.finding import Finding
     from gputop.topology.model.snapshot import NodeSnapshot
 
 PLACES = {
@@ -52,7 +51,7 @@ def head_lines(
         return cut((("▼ ", "warn bold"), (ranks, "warn bold")), width), cut((*jobs, *free), width)
     if findings:
         worst = findings[0]
-        sign, ink, _ = SIGNS[worst.severity]
+        sign, ink, _ = worst.severity.shown
         more = f" · {len(findings) - 1} more" if len(findings) > 1 else ""
         title = (f"{sign} {clean(worst.title, 200)}", f"{ink} bold".strip())
         return cut((title, (more, "muted")), width), cut((*jobs, *free), width)

@@ -14,9 +14,9 @@ from gputop.topology.model.units import whole
 from gputop.topology.wiring.graph import gpu_label
 
 if TYPE_CHECKING:
-    from gputop.topology.diagnosis.finding import Finding
     from gputop.topology.jobs.binding import Binding
     from gputop.topology.jobs.grouping import GpuUser
+    from gputop.topology.model.finding import Finding
     from gputop.topology.model.snapshot import NodeSnapshot
 
 BASIS = (
@@ -40,14 +40,13 @@ def why_job(row: JobRow, snapshot: NodeSnapshot, findings: Sequence[Finding]) ->
         claim = "none runs far from its GPU"
     facts = [_fact(user, binding, snapshot) for user, binding in found]
     facts += [
-        Fact(question="What else is odd?", answer=text, source="rules", decides=True)
-        for text in odd
+        Fact(what="What else is odd?", value=text, source="rules", decides=True) for text in odd
     ]
-    return Page(
+    return Page.why(
         title=row.job.name if row.user is None else f"pid {row.user.pid} of {row.job.name}",
         claim=claim[0].upper() + claim[1:] + ".",
         facts=tuple(facts),
-        consequence=BASIS if far else "",
+        impact=BASIS if far else "",
         fix=_fix(far),
     )
 
@@ -57,8 +56,8 @@ def _fact(user: GpuUser, binding: Binding, snapshot: NodeSnapshot) -> Fact:
     label = binding.gpu if gpu is None else gpu_label(gpu)
     cpus, nodes = user.reading.cpu_affinity, user.reading.memory_nodes
     return Fact(
-        question=f"pid {user.pid} on {label} (NUMA node {whole(binding.node)}): which CPUs?",
-        answer=f"{cpus or 'not known'}, {CPUS[binding.cpus]}",
+        what=f"pid {user.pid} on {label} (NUMA node {whole(binding.node)}): which CPUs?",
+        value=f"{cpus or 'not known'}, {CPUS[binding.cpus]}",
         because=f"memory of NUMA {nodes or 'not known'}: {MEMORY[binding.memory]}",
         source=f"/proc/{user.pid}/status",
         decides=binding.cpus == FAR,

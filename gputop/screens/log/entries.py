@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from gputop.pages.log.lines import DIFFERS, compared, mark
-from gputop.pages.severity import SIGNS
 from gputop.terminal.clean import clean
-from gputop.topology.diagnosis.finding import Finding
 from gputop.topology.explain.nccl import fact_of
 from gputop.topology.logs.comparing.agreement import ComparedItem, PairAgreement
 from gputop.topology.logs.report.report import LogNote
+from gputop.topology.model.finding import Finding
 from gputop.topology.model.page import Fact, Page
 from gputop.widgets.spans import Line, Span, left
 
@@ -30,7 +29,7 @@ class LogEntry(NamedTuple):
 
 def entries(read: ReadLog) -> list[LogEntry]:
     """Findings, worst first, what the table does not know, differences, at last the comparison."""
-    found = [LogEntry(SIGNS[one.severity][:2], one.title, one) for one in read.findings]
+    found = [LogEntry(one.severity.shown[:2], one.title, one) for one in read.findings]
     found += [
         LogEntry(("?", "warn"), f"line {note.line}: {note.text}", note) for note in read.unexplained
     ]
@@ -67,9 +66,24 @@ def explained(entry: LogEntry, read: ReadLog) -> Page:
     if what is None:
         return _whole(read)
     if isinstance(what, Finding):
-        facts = [Fact(question=proof.what, answer=proof.value) for proof in what.evidence]
-        facts += [Fact(question="look", answer=text, basis="") for text in what.look]
-        return Page(
+        facts = [
+            Fact(
+                what=proof.what,
+                value=proof.value,
+                source="",
+            )
+            for proof in what.evidence
+        ]
+        facts += [
+            Fact(
+                what="look",
+                value=text,
+                basis="",
+                source="",
+            )
+            for text in what.look
+        ]
+        return Page.why(
             title=what.title,
             claim=what.cause,
             facts=tuple(facts),
@@ -79,8 +93,8 @@ def explained(entry: LogEntry, read: ReadLog) -> Page:
         who = [f"rank {rank}" for rank in what.ranks] or list(what.hosts)
         times = f"{what.count} times" if what.count > 1 else "once"
         fact = _line(what.line, what.text)
-        said = Fact(question="said", answer=times, because=", ".join(who), source=what.where or "")
-        return Page(
+        said = Fact(what="said", value=times, because=", ".join(who), source=what.where or "")
+        return Page.why(
             title="A line about a failure" if what.level == "OTHER" else "A warning of the library",
             claim="The table of known symptoms has nothing about this line.",
             facts=(fact, said),
@@ -89,21 +103,37 @@ def explained(entry: LogEntry, read: ReadLog) -> Page:
 
 
 def _line(number: int, text: str) -> Fact:
-    return Fact(question=f"line {number}", answer=text)
+    return Fact(what=f"line {number}", value=text, source="")
 
 
 def _whole(read: ReadLog) -> Page:
     overlay = read.overlay
     agreement = overlay.agreement
-    facts = [Fact(question="why", answer=text, basis="") for text in agreement.reasons]
-    facts += [Fact(question="left out", answer=text, basis="") for text in agreement.skipped]
+    facts = [
+        Fact(
+            what="why",
+            value=text,
+            basis="",
+            source="",
+        )
+        for text in agreement.reasons
+    ]
     facts += [
-        Fact(question="taken for granted", answer=text, basis="assumed")
+        Fact(
+            what="left out",
+            value=text,
+            basis="",
+            source="",
+        )
+        for text in agreement.skipped
+    ]
+    facts += [
+        Fact(what="taken for granted", value=text, basis="assumed", source="")
         for text in overlay.assumptions
     ]
     rules = f", rules of {agreement.library}" if agreement.library else ""
     node = f" for {overlay.node}{rules}" if overlay.node else ""
-    return Page(title="Log and prediction", claim=agreement.sentence + node, facts=tuple(facts))
+    return Page.why(title="Log and prediction", claim=agreement.sentence + node, facts=tuple(facts))
 
 
 def _difference(what: ComparedItem | PairAgreement, read: ReadLog) -> Page:
@@ -121,8 +151,16 @@ def _difference(what: ComparedItem | PairAgreement, read: ReadLog) -> Page:
     else:
         title, logged, predicted = what.subject, what.logged, what.predicted
     facts = [_line(what.line, logged)] if what.line else []
-    facts += [Fact(question="why that can be", answer=text, basis="") for text in agreement.reasons]
-    return Page(
+    facts += [
+        Fact(
+            what="why that can be",
+            value=text,
+            basis="",
+            source="",
+        )
+        for text in agreement.reasons
+    ]
+    return Page.why(
         title=title,
         claim=f"The log shows {logged}; predicted was {predicted}.",
         facts=(*facts, *steps),

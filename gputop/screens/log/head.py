@@ -13,7 +13,6 @@ from gputop.pages.log.lines import (
 )
 from gputop.pages.log.own_diagnostics import only_diagnostics, verdict_lines
 from gputop.pages.log.sections import nothing_found
-from gputop.pages.severity import SIGNS
 from gputop.terminal.clean import clean
 from gputop.widgets.spans import Line, left, wrapped
 
@@ -77,7 +76,7 @@ def _answer(read: ReadLog, width: int) -> list[Line]:
             ((left(f"   {nothing}", width), "muted"),),
         ]
     worst = read.findings[0]
-    sign, ink, _ = SIGNS[worst.severity]
+    sign, ink, _ = worst.severity.shown
     more = f" · {len(read.findings) - 1} more" if len(read.findings) > 1 else ""
     room = width - len(more) - 3
     lines: list[Line] = [

@@ -13,7 +13,7 @@ from textual.widgets import Input
 
 from gputop.live.log_thread import LogFailed, LogProgress, LogReady, LogThread
 from gputop.pages.log.sections import sections
-from gputop.pages.screen import page_lines, page_text
+from gputop.printing.render import page_text, render
 from gputop.screens.log.entries import entries, entry_lines, explained
 from gputop.screens.log.head import HOW_TO, PASTED, head_lines
 from gputop.screens.log.paste import PathLine, TextPasted, is_text
@@ -110,7 +110,7 @@ class LogScreen(View):
             lines = entry_lines(self._entries, self._selected, width)
             found.show(lines, (Cells(self._selected, 0, width),) if lines else ())
             why = self.why()
-            reasons.show(() if why is None else page_lines(why, width - 1))
+            reasons.show(() if why is None else render(why.blocks, width - 1))
 
         found.draw_once(draw, id(read), self._selected, width)
 

@@ -27,7 +27,7 @@ KEPT_RANK = 7
 """Columns of a lower rank stay although nothing is known: a dash there is an answer."""
 
 
-class Column(msgspec.Struct, frozen=True):
+class GpuColumn(msgspec.Struct, frozen=True):
     """One column: the lower `rank`, the longer it stays when the terminal is narrow."""
 
     title: str
@@ -38,23 +38,23 @@ class Column(msgspec.Struct, frozen=True):
 
 
 COLUMNS = (
-    Column("GPU", 4, 0, common.index),
-    Column("PCI", 7, 8, common.address, at_left=True),
-    Column("Name", 8, 2, common.name, at_left=True),
-    Column("Util %", 10, 0, cells.utilization),
-    Column("Mem %", 9, 1, cells.memory),
-    Column("W", 4, 2, cells.power),
-    Column("°C", 3, 2, common.temperature),
-    Column("SM MHz", 6, 10, common.clock),
-    Column("Slowed by", 12, 2, common.held_by, at_left=True),
-    Column("NVLink", 6, 1, cells.link, at_left=True),
-    Column("60 s", 8, 4, cells.history),
-    Column("PCIe", 10, 6, common.pcie),
-    Column("PCIe GB/s", 12, 9, common.pcie_traffic, at_left=True),
-    Column("NVLink 60 s", 12, 11, cells.link_history),
-    Column("NUMA", 4, 12, common.numa),
-    Column("NIC", 4, 4, cells.nic, at_left=True),
-    Column("Jobs", 10, 5, cells.job, at_left=True),
+    GpuColumn("GPU", 4, 0, common.index),
+    GpuColumn("PCI", 7, 8, common.address, at_left=True),
+    GpuColumn("Name", 8, 2, common.name, at_left=True),
+    GpuColumn("Util %", 10, 0, cells.utilization),
+    GpuColumn("Mem %", 9, 1, cells.memory),
+    GpuColumn("W", 4, 2, cells.power),
+    GpuColumn("°C", 3, 2, common.temperature),
+    GpuColumn("SM MHz", 6, 10, common.clock),
+    GpuColumn("Slowed by", 12, 2, common.held_by, at_left=True),
+    GpuColumn("NVLink", 6, 1, cells.link, at_left=True),
+    GpuColumn("60 s", 8, 4, cells.history),
+    GpuColumn("PCIe", 10, 6, common.pcie),
+    GpuColumn("PCIe GB/s", 12, 9, common.pcie_traffic, at_left=True),
+    GpuColumn("NVLink 60 s", 12, 11, cells.link_history),
+    GpuColumn("NUMA", 4, 12, common.numa),
+    GpuColumn("NIC", 4, 4, cells.nic, at_left=True),
+    GpuColumn("Jobs", 10, 5, cells.job, at_left=True),
 )
 NAME, ADDRESS, LINKS, LINKS_PAST = "Name", "PCI", "NVLink", "NVLink 60 s"
 CLOCK, SLOWED, PCIE, NIC, POWER = "SM MHz", "Slowed by", "PCIe", "NIC", "W"
@@ -142,7 +142,7 @@ def _haystack(row: Row) -> str:
     return " ".join(str(part) for part in parts if part).lower()
 
 
-def fitting(rows: Sequence[Row], width: int) -> tuple[Column, ...]:
+def fitting(rows: Sequence[Row], width: int) -> tuple[GpuColumn, ...]:
     """Choose the columns that fit, widened where room is left.
 
     A column that says the same of every GPU is left out: `folded` says it once.
@@ -166,7 +166,7 @@ def fitting(rows: Sequence[Row], width: int) -> tuple[Column, ...]:
     return tuple(columns)
 
 
-def _fitted(column: Column, rows: Sequence[Row], width: int) -> Column | None:
+def _fitted(column: GpuColumn, rows: Sequence[Row], width: int) -> GpuColumn | None:
     """The column as wide as these GPUs need it and with their vendor's words; None to fold it."""
     title = column.title
     if title == NAME:
@@ -258,12 +258,12 @@ def folded(rows: Sequence[Row]) -> str:
     return " · ".join(parts)
 
 
-def _empty(column: Column, rows: Sequence[Row]) -> bool:
+def _empty(column: GpuColumn, rows: Sequence[Row]) -> bool:
     """Whether a column that may go says nothing of any GPU."""
     return column.rank >= KEPT_RANK and _all_unknown(column, rows)
 
 
-def _all_unknown(column: Column, rows: Sequence[Row]) -> bool:
+def _all_unknown(column: GpuColumn, rows: Sequence[Row]) -> bool:
     texts = (text_of(column.cell(row, column.width)).strip() for row in rows)
     return all(text == UNKNOWN for text in texts)
 
@@ -272,7 +272,7 @@ def _gap(width: int) -> int:
     return 2 if width >= 100 else 1
 
 
-def _total(columns: Sequence[Column], gap: int) -> int:
+def _total(columns: Sequence[GpuColumn], gap: int) -> int:
     return sum(column.width for column in columns) + gap * (len(columns) - 1)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from gputop.printing.verdicts import checks_done, counted, notices
 from gputop.screens import NAMES
 from gputop.screens.node.cells import BUSY_PERCENT
 from gputop.terminal.clean import clean
@@ -19,7 +20,7 @@ from gputop.widgets.spans import Line, Span, cut, width_of
 
 if TYPE_CHECKING:
     from gputop.live.findings import Shown
-    from gputop.topology.diagnosis.finding import Finding
+    from gputop.topology.model.finding import Finding
     from gputop.topology.model.machine import Machine
     from gputop.topology.model.snapshot import NodeSnapshot
     from gputop.topology.nccl.prediction import Prediction
@@ -79,10 +80,9 @@ def verdict_line(shown: Shown | None, use: Use, machine: Machine, width: int) ->
     )
     if shown is None:
         return ((" ", ""), ("…", "muted"), (" CHECKING", "muted bold")), ()
-    from gputop.pages.severity import LOUD, VERDICT_SIGNS, checks_done, counted, notices
 
-    (sign, ink), word = VERDICT_SIGNS[shown.verdict], WORDS[shown.verdict]
-    loud = [finding for finding in shown.findings if finding.severity in LOUD]
+    (sign, ink), word = shown.verdict.shown[:2], WORDS[shown.verdict]
+    loud = [finding for finding in shown.findings if finding.severity.counts]
     asked = checks_done(shown.diagnosis)
     if loud:
         said: list[Span] = [("  " + causes(loud, machine), "strong")]

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gputop.measuring.judged import judged
-from gputop.pages.severity import SIGNS as HARM
 from gputop.screens.pairs.ladder import rung_line
 from gputop.terminal.clean import clean
-from gputop.topology.diagnosis.finding import BY_DESIGN
 from gputop.topology.expectation.cost.costs import costs_of
 from gputop.topology.explain.pair_summary import NO_P2P, P2P, PairSummary, pair_summary
 from gputop.topology.hardware.words import words_of
 from gputop.topology.model import quantities
+from gputop.topology.model.severity import BY_DESIGN
 from gputop.topology.model.units import figure, gbs
 from gputop.widgets.measure import measured
 from gputop.widgets.meters import verdict_of
@@ -20,9 +19,9 @@ from gputop.widgets.spans import Line, Span, width_of, wrapped
 
 if TYPE_CHECKING:
     from gputop.live.findings import Shown
-    from gputop.topology.diagnosis.finding import Finding
     from gputop.topology.expectation.judgement import Judgement
     from gputop.topology.flags.what_if.remedy import Remedy
+    from gputop.topology.model.finding import Finding
     from gputop.topology.report import Report
     from gputop.widgets.measure import Pair
 
@@ -64,7 +63,7 @@ def _headline(
 ) -> Line:
     pair: Span = (f" {clean(found.pair, 60)}   ", "strong")
     if found.state == NO_P2P and found.by_rule:
-        sign, ink, _ = HARM[BY_DESIGN]
+        sign, ink, _ = BY_DESIGN.shown
         return (
             pair,
             (f"{sign} ", ink),
@@ -74,7 +73,7 @@ def _headline(
     if found.state == NO_P2P:
         return (pair, (f"✗ {found.head}", "bad"))
     if finding is not None:
-        sign, ink, _ = HARM[finding.severity]
+        sign, ink, _ = finding.severity.shown
         word = {"broken": "BROKEN", "slow": "SLOW"}.get(finding.severity, "CANNOT TELL")
         return (pair, (f"{sign} {word}: ", f"{ink} bold"), (clean(found.head, 100), "strong"))
     if judgement is not None and judgement.verdict != "no reference":

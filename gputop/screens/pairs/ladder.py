@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gputop.measuring.judged import judged
-from gputop.pages.severity import SIGNS as HARM
 from gputop.terminal.clean import clean
-from gputop.topology.diagnosis.finding import BY_DESIGN
 from gputop.topology.explain.ladder import NO, YES, Rung, ladder
+from gputop.topology.model.severity import BY_DESIGN
 from gputop.widgets.spans import Line, left, wrapped
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ MOST_FINDINGS = 3
 
 def _sign(rung: Rung) -> tuple[str, str]:
     """Sign and ink of an answer; a no of the library's own rule is no alarm."""
-    return HARM[BY_DESIGN][:2] if rung.by_rule else SIGNS[rung.state]
+    return BY_DESIGN.shown[:2] if rung.by_rule else SIGNS[rung.state]
 
 
 def rung_line(report: Report, src: str, dst: str, granted: bool) -> Line:
@@ -92,7 +91,7 @@ def pair_findings(shown: Shown | None, src: str, dst: str, width: int) -> tuple[
     )
     lines: list[Line] = []
     for finding in found[:MOST_FINDINGS]:
-        sign, ink, _ = HARM[finding.severity]
+        sign, ink, _ = finding.severity.shown
         lines += wrapped(((f"{sign} ", ink), (clean(finding.title, 300), "")), width, 2)
     if len(found) > MOST_FINDINGS:
         lines.append(((f"  {len(found) - MOST_FINDINGS} more findings", "muted"),))

@@ -11,7 +11,7 @@ from textual.containers import Container
 from textual.widget import Widget
 
 from gputop.measuring.judged import judged
-from gputop.pages.screen import page_lines, page_text
+from gputop.printing.render import page_text, render
 from gputop.screens.pairs.answer import answer_lines
 from gputop.screens.pairs.choice import worst_pair
 from gputop.screens.pairs.groups import measure_lines
@@ -200,7 +200,7 @@ class PairsScreen(View):
         # Below the matrix the pattern stands where the measure shows it.
         patterns = not self.measure.quantity
         lines = () if pair is None else evidence_lines(report, pair, self.shown, patterns, width)
-        steps.show((*lines, *(() if why is None else page_lines(why, width))))
+        steps.show((*lines, *(() if why is None else render(why.blocks, width))))
 
     def take_selection(self, selected: PickedDevices) -> None:
         """Show the pair that was picked elsewhere, or the worst pair of the GPU."""

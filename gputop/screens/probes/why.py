@@ -30,23 +30,26 @@ def why_probe(entry: ProbeEntry, notes: Iterable[str]) -> Page:
         for member in (group.bad[:_LOWS] or (group.worst,))
     ]
     facts += [
-        Fact(question="What else follows?", answer=clean(note, 600), basis=basis)
+        Fact(what="What else follows?", value=clean(note, 600), basis=basis, source="")
         for note in notes
         if note
     ]
     facts += [
-        Fact(question="What did the probe note?", answer=note, basis=basis) for note in entry.notes
+        Fact(what="What did the probe note?", value=note, basis=basis, source="")
+        for note in entry.notes
     ]
     if members:
         facts.append(_made_with(members[0].figure))
     else:
         how = "r runs it, a runs all" if entry.seconds is not None else ""
-        facts.append(Fact(question="What does it measure?", answer=entry.measures, because=how))
-    return Page(
+        facts.append(
+            Fact(what="What does it measure?", value=entry.measures, because=how, source="")
+        )
+    return Page.why(
         title=f"{entry.name}: {entry.title}" if entry.title else entry.name,
         claim=_claim(entry, members),
         facts=tuple(facts),
-        consequence=_causes(members),
+        impact=_causes(members),
     )
 
 
@@ -74,8 +77,8 @@ def _fact(group: Group, member: GroupMember) -> Fact:
     if figure.value is None:
         answer = clean(figure.verdict or "no figure", 40)
         return Fact(
-            question=f"{about}?",
-            answer=answer,
+            what=f"{about}?",
+            value=answer,
             because=clean(figure.why_none or "", 400),
             source=_source(figure),
             basis=figure.basis,
@@ -86,8 +89,8 @@ def _fact(group: Group, member: GroupMember) -> Fact:
         answer += f" ({units.figure(figure.low)} to {units.figure(figure.high)})"
     answer += f", {verdict_of(judgement)[1]}"
     return Fact(
-        question=f"{about}?",
-        answer=answer,
+        what=f"{about}?",
+        value=answer,
         because="; ".join(part for part in (*_band(member, unit), *_how(figure)) if part),
         source=_source(figure),
         basis=figure.basis,
@@ -141,8 +144,9 @@ def _made_with(figure: Measurement) -> Fact:
         else units.moment(figure.taken_at, f"{figure.basis} %Y-%m-%d %H:%M:%S")
     )
     return Fact(
-        question="With what was it measured?",
-        answer=versions or units.UNKNOWN,
+        what="With what was it measured?",
+        value=versions or units.UNKNOWN,
         because=when,
         basis=READ,
+        source="",
     )

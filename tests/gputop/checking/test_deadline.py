@@ -11,7 +11,7 @@ import pytest
 from gputop.checking.deadline import Relay, Supervised, supervised
 from gputop.checking.late import FAILED, LATE, late_answer
 from gputop.exits import CANNOT_TELL, OWN_ERROR, Exit
-from gputop.topology.fleet.section import Origin
+from gputop.topology.fleet.section import NodeOrigin
 
 FAR = 60.0
 """Seconds; no test waits that long."""
@@ -49,7 +49,7 @@ def test_who_hangs_is_left_behind_at_the_deadline() -> None:
     ended = run(work, 0.3)
     assert ended.timed_out
     assert ended.code is None
-    answer = late_answer(Origin(host="g7", job="4"), ended, 5.0, 0.0)
+    answer = late_answer(NodeOrigin(host="g7", job="4"), ended, 5.0, 0.0)
     assert answer.exit_code == CANNOT_TELL
     (finding,) = answer.diagnosis.findings
     assert finding.id == LATE
@@ -86,7 +86,7 @@ def test_what_fails_says_why() -> None:
     assert broken.problem.startswith("ValueError: odd")
     ended = run(dies)
     assert (ended.code, ended.timed_out) == (None, False)
-    (finding,) = late_answer(Origin(host="g7"), ended, 5.0, 0.0).diagnosis.findings
+    (finding,) = late_answer(NodeOrigin(host="g7"), ended, 5.0, 0.0).diagnosis.findings
     assert finding.id == FAILED
     assert "ended while judging" in finding.title
 

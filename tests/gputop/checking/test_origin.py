@@ -4,7 +4,7 @@ import pytest
 
 from gputop.checking.origin import file_name, origin
 from gputop.exits import Exit
-from gputop.topology.fleet.section import Origin
+from gputop.topology.fleet.section import NodeOrigin
 
 
 @pytest.mark.parametrize(
@@ -42,16 +42,16 @@ def test_a_node_is_named_as_its_engine_names_it(
     ],
 )
 def test_names_are_put_into_the_path(pattern: str, path: str) -> None:
-    assert file_name(pattern, Origin(host="g7", job="12")) == path
+    assert file_name(pattern, NodeOrigin(host="g7", job="12")) == path
 
 
 def test_no_name_leads_out_of_the_folder() -> None:
-    of = Origin(host="../../etc/passwd", job="..")
+    of = NodeOrigin(host="../../etc/passwd", job="..")
     assert file_name("D/%n/%j", of) == "D/___.._etc_passwd/__"
-    assert file_name("%j", Origin(host="g1")) == "none"
+    assert file_name("%j", NodeOrigin(host="g1")) == "none"
 
 
 @pytest.mark.parametrize("pattern", ["%x", "a%", "%N"])
 def test_another_letter_is_refused(pattern: str) -> None:
     with pytest.raises(Exit, match="%n"):
-        file_name(pattern, Origin(host="g1"))
+        file_name(pattern, NodeOrigin(host="g1"))

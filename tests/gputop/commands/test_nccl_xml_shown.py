@@ -94,6 +94,6 @@ def test_explanations_name_the_file_as_their_source() -> None:
     assert sources == {"topology XML", "the PCI tree"}
     switch = why_device(report.node, "0000:a0:00.0")
     assert "a PCIe switch" in switch.claim
-    assert "PCIe gen5 x16" in [fact.answer for fact in switch.facts]
+    assert "PCIe gen5 x16" in [fact.value for fact in switch.facts]
     pair = why_pair(report.node, "0000:00:06.0", "0000:00:07.0")
     assert "topology XML: both are below 0000:a0:00.0" in pair.facts[0].because

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from gputop.commands.probe.document import exit_code
-from gputop.measuring.busy import Verdict
+from gputop.measuring.busy import BusyAnswer
 from gputop.measuring.planning import Planned, plan, step_of
 from gputop.measuring.running import Changed, Event, Suite, _fair
 from gputop.measuring.runs import ProbeRequest, result_of
@@ -87,7 +87,7 @@ def test_a_driver_that_never_answers_is_waited_for_once(monkeypatch: pytest.Monk
         hear,
         threading.Event(),
         session=functools.partial(Session, worker=WORKER),
-        guard=SimpleNamespace(begin=lambda patient: Verdict, again=Verdict),
+        guard=SimpleNamespace(begin=lambda patient: BusyAnswer, again=BusyAnswer),
     ).run()
     assert [step.state for step in ran.state.steps] == ["timed-out", "refused", "refused"]
     assert ran.state.steps[2].text.startswith("Not begun: p2p waited 6")

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from gputop.measuring import planning, running, workers
-from gputop.measuring.busy import Verdict
+from gputop.measuring.busy import BusyAnswer
 from gputop.measuring.guard import Guard
 from gputop.measuring.running import Changed, Ended, Event, Figure, Suite, SuiteResult
 from gputop.measuring.runs import MOST_NOTES, NOTE_LIMIT, said
@@ -60,14 +60,14 @@ def choice() -> InterpreterChoice:
 class Free(Guard):
     """Finds every GPU free; counts how often it is asked."""
 
-    def __init__(self, verdict: Verdict | None = None, later: Verdict | None = None) -> None:
-        self.verdict, self.later = verdict or Verdict(), later or Verdict()
+    def __init__(self, verdict: BusyAnswer | None = None, later: BusyAnswer | None = None) -> None:
+        self.verdict, self.later = verdict or BusyAnswer(), later or BusyAnswer()
         self.asked_again = 0
 
-    def begin(self, *, patient: bool = True) -> Callable[[], Verdict]:
+    def begin(self, *, patient: bool = True) -> Callable[[], BusyAnswer]:
         return lambda: self.verdict
 
-    def again(self) -> Verdict:
+    def again(self) -> BusyAnswer:
         self.asked_again += 1
         return self.later
 
@@ -226,7 +226,7 @@ def test_on_one_gpu_what_needs_two_is_skipped_unless_it_was_named() -> None:
 
 
 def test_busy_gpus_are_left_alone_and_force_goes_on() -> None:
-    busy = Verdict(busy=("GPU0 is in use by process 7",))
+    busy = BusyAnswer(busy=("GPU0 is in use by process 7",))
     ran, events = go(planning.plan(("gemm", "nccl"), TWO), guard=Free(busy))
     assert set(states(ran).values()) == {"refused"}
     assert ran.state.forcible
@@ -237,7 +237,7 @@ def test_busy_gpus_are_left_alone_and_force_goes_on() -> None:
 
 
 def test_a_stranger_who_comes_later_stops_what_is_not_begun() -> None:
-    stranger = Verdict(busy=("GPU0 is in use by process 7 since this began",))
+    stranger = BusyAnswer(busy=("GPU0 is in use by process 7 since this began",))
     ran, _ = go(planning.plan(("gemm", "memory", "nccl"), TWO), guard=Free(later=stranger))
     assert states(ran) == {"memory": "finished", "gemm": "refused", "nccl": "refused"}
     assert ran.state.forcible

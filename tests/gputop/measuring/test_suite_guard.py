@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gputop.measuring.busy import Verdict
+from gputop.measuring.busy import BusyAnswer
 from gputop.measuring.guard import Guard
 from gputop.topology.model.readings import GpuProcess, GpuReading
 
@@ -52,5 +52,5 @@ def test_the_guard_bears_what_fails_and_what_hangs(monkeypatch: pytest.MonkeyPat
 def test_our_own_processes_may_take_a_moment_to_go(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = [[reading(A, 4242)], [reading(A, 4242)], [reading(A)]]
     guard = Guard((A,), {A: "GPU0"}, threading.Event(), lambda: lambda: seen.pop(0))
-    assert guard.again() == Verdict()
+    assert guard.again() == BusyAnswer()
     assert not seen

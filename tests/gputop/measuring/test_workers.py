@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gputop.measuring import workers
-from gputop.measuring.busy import Verdict
+from gputop.measuring.busy import BusyAnswer
 from gputop.measuring.planning import Plan, Planned, plan
 from gputop.measuring.running import Suite
 from gputop.measuring.runs import worker_request
@@ -128,7 +128,7 @@ def test_what_a_library_alone_cannot_is_left_to_torch(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(Session, "run", run, raising=False)
     found = InterpreterChoice(PYTHON, (PYTHON,))
-    guard: Any = SimpleNamespace(begin=lambda **more: Verdict, again=Verdict)
+    guard: Any = SimpleNamespace(begin=lambda **more: BusyAnswer, again=BusyAnswer)
     ran = Suite(
         planned, lambda event: None, threading.Event(), session=Session, guard=guard,
         find=lambda *asked: found,
@@ -159,7 +159,7 @@ def test_a_torch_for_the_cpu_is_no_help_for_a_library_that_fails(
         return next(end for kind, end in ends.items() if kind in session.more)
 
     monkeypatch.setattr(Session, "run", run, raising=False)
-    guard: Any = SimpleNamespace(begin=lambda **more: Verdict, again=Verdict)
+    guard: Any = SimpleNamespace(begin=lambda **more: BusyAnswer, again=BusyAnswer)
     ran = Suite(
         plan(("collectives", "train-step"), TWO), lambda event: None, threading.Event(),
         session=Session, guard=guard, find=lambda *asked: InterpreterChoice(cpu, (cpu,)),
@@ -169,7 +169,7 @@ def test_a_torch_for_the_cpu_is_no_help_for_a_library_that_fails(
 
 def test_without_torch_and_library_both_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers, "library_for", lambda choice: None)
-    guard: Any = SimpleNamespace(begin=lambda **more: Verdict, again=Verdict)
+    guard: Any = SimpleNamespace(begin=lambda **more: BusyAnswer, again=BusyAnswer)
     ran = Suite(
         plan(("nccl",), TWO), lambda event: None, threading.Event(), session=Session, guard=guard,
         find=lambda *asked: InterpreterChoice(None, ()),
@@ -190,7 +190,7 @@ def test_a_torch_for_the_cpu_and_no_library_are_both_named(
         return Outcome("refused", "This torch is for the CPU.", 0.1)
 
     monkeypatch.setattr(Session, "run", run, raising=False)
-    guard: Any = SimpleNamespace(begin=lambda **more: Verdict, again=Verdict)
+    guard: Any = SimpleNamespace(begin=lambda **more: BusyAnswer, again=BusyAnswer)
     ran = Suite(
         plan(("nccl", "train-step"), TWO), lambda event: None, threading.Event(), session=Session,
         guard=guard, find=lambda *asked: InterpreterChoice(cpu, (cpu,)),
@@ -217,15 +217,15 @@ def test_the_worker_of_the_driver_starts_while_the_gpus_are_looked_at(
 ) -> None:
     began: list[bool] = []
 
-    def look() -> Verdict:
+    def look() -> BusyAnswer:
         began.extend(session.began for session in Session.made)
-        return Verdict(busy=("GPU0 is in use",)) if busy else Verdict()
+        return BusyAnswer(busy=("GPU0 is in use",)) if busy else BusyAnswer()
 
     def run(session: Session, *asked: Any, last: bool) -> Outcome:
         return Outcome("finished", "so it ended", 0.1)
 
     monkeypatch.setattr(Session, "run", run, raising=False)
-    guard: Any = SimpleNamespace(begin=lambda **more: look, again=Verdict)
+    guard: Any = SimpleNamespace(begin=lambda **more: look, again=BusyAnswer)
     ran = Suite(
         plan(("p2p",), TWO), lambda event: None, threading.Event(), session=Session, guard=guard
     ).run()

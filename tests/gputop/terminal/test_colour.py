@@ -7,10 +7,10 @@ import re
 
 import pytest
 
-from gputop.pages.severity import SIGNS, VERDICT_SIGNS
 from gputop.terminal import colour
 from gputop.terminal.colour import BAD, GOOD, HEAD, MUTED, WARN, painted
 from gputop.terminal.output import Outlet
+from gputop.topology.model.severity import Severity, Verdict
 
 INKS = {"good": GOOD, "bad": BAD, "warn": WARN, "muted": MUTED}
 
@@ -61,12 +61,9 @@ def test_the_text_itself_never_changes() -> None:
 
 
 def test_signs_have_the_colours_of_the_app() -> None:
-    for sign, ink, word in SIGNS.values():
-        assert colour.SIGNS[sign] == INKS[ink]
-        assert word in colour.WORDS
-    for verdict, (sign, ink) in VERDICT_SIGNS.items():
-        assert colour.SIGNS[sign] == INKS[ink]
-        assert verdict in colour.WORDS
+    for mark in (*Severity, *Verdict):
+        assert colour.SIGNS[mark.sign] == INKS[mark.ink]
+        assert mark.word in colour.WORDS
 
 
 def test_a_terminal_gets_colour_and_a_document_never(coloured: pytest.MonkeyPatch) -> None:

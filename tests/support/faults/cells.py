@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import msgspec
 
-from gputop.topology.diagnosis.engine import FAILED, HEALTHY, Diagnosis
+from gputop.topology.diagnosis.engine import FAILED, Diagnosis
+from gputop.topology.model.severity import Verdict
 from tests.support.faults.lies import LIES
 from tests.support.faults.plan import Fault
 
@@ -69,7 +70,7 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
         """What must not be in an answer; "" where there is nothing of the kind."""
         if any(finding.id == FAILED for finding in diagnosis.findings):
             return "a rule raised"
-        if diagnosis.verdict == HEALTHY and not self.harmless(cell):
+        if diagnosis.verdict == Verdict.HEALTHY and not self.harmless(cell):
             return "a false all-clear"
         return ""
 

@@ -6,7 +6,6 @@ from typing import Any
 
 from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.engine import Diagnosis, diagnose
-from gputop.topology.diagnosis.finding import Finding
 from gputop.topology.diagnosis.rules.devices import (
     clocks_held,
     driver,
@@ -24,6 +23,7 @@ from gputop.topology.diagnosis.rules.jobs import gpu_use, sharing
 from gputop.topology.diagnosis.rules.memory import ecc
 from gputop.topology.diagnosis.rules.memory import errors as memory_errors
 from gputop.topology.diagnosis.rules.nvlink import fabric, fabric_manager, imex
+from gputop.topology.model.finding import Finding
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.node import Node
 

@@ -13,8 +13,8 @@ from zlib import crc32
 import pytest
 
 from gputop.topology.diagnosis.case import Case
-from gputop.topology.diagnosis.engine import HEALTHY, Diagnosis, diagnose
-from gputop.topology.diagnosis.finding import CANNOT_TELL
+from gputop.topology.diagnosis.engine import Diagnosis, diagnose
+from gputop.topology.model.severity import CANNOT_TELL, Verdict
 from gputop.topology.node import Node
 from gputop.topology.sources import load
 from gputop.topology.sources.collect import merge
@@ -66,7 +66,7 @@ def questions() -> tuple[str, ...]:
 
 
 def test_a_driver_that_answers_is_healthy() -> None:
-    assert diagnosed().verdict == HEALTHY
+    assert diagnosed().verdict == Verdict.HEALTHY
 
 
 @pytest.mark.parametrize("status", STATUSES)
@@ -75,7 +75,7 @@ def test_no_question_that_fails_leaves_a_node_healthy(status: str) -> None:
     assert picked
     for key in picked:
         answer = diagnosed(key, status, one=bool(crc32(key.encode()) % 2))
-        assert answer.verdict != HEALTHY, key
+        assert answer.verdict != Verdict.HEALTHY, key
         assert not [one for one in answer.findings if one.id == "rule-failed"]
 
 

@@ -14,7 +14,8 @@ from zlib import crc32
 import pytest
 
 from gputop.topology.diagnosis.case import Case
-from gputop.topology.diagnosis.engine import HEALTHY, diagnose
+from gputop.topology.diagnosis.engine import diagnose
+from gputop.topology.model.severity import Verdict
 from gputop.topology.node import Node
 from tests.support.faults import amdsmi_library
 from tests.support.faults.amdsmi_cells import AMDSMI
@@ -63,7 +64,7 @@ def share(kind: str, one_in: int) -> list[Cell]:
 
 @pytest.mark.parametrize("bare", [False, True])
 def test_a_machine_without_a_fault_is_healthy(library: AmdsmiStandIn, bare: bool) -> None:
-    assert diagnosed(AMDSMI.profile, bare=bare).verdict == HEALTHY
+    assert diagnosed(AMDSMI.profile, bare=bare).verdict == Verdict.HEALTHY
     assert str(sys.modules["amdsmi"].__file__).startswith(sys.path[0])
 
 

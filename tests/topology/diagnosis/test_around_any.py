@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gputop.topology.diagnosis.case import Case
-from gputop.topology.diagnosis.finding import SEVERITIES
 from gputop.topology.diagnosis.rules import NAMES
 from gputop.topology.model.machine import (
     CacheFolder,
@@ -22,6 +21,7 @@ from gputop.topology.model.machine import (
     RdmaPort,
 )
 from gputop.topology.model.readings import HostReading, ProcessReading
+from gputop.topology.model.severity import Severity
 from gputop.topology.model.snapshot import EnvironmentVariable, Measurement, NodeSnapshot, Problem
 from gputop.topology.node import Node
 
@@ -166,6 +166,6 @@ def test_no_rule_raises_whatever_is_read(name: str, data: Any) -> None:
     for rule in RULES:
         for found in rule.check(case) or ():
             assert found.id == rule.id
-            assert found.severity in SEVERITIES
-            assert all((found.title, found.consequence, found.evidence))
+            assert found.severity in set(Severity)
+            assert all((found.title, found.impact, found.evidence))
             assert found.disproof or rule.disproof_for(case.gpus, case.words)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gputop.topology.diagnosis.finding import BROKEN, NOTICE, SLOW
+from gputop.topology.model.severity import BROKEN, NOTICE, SLOW
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.sources.collect import ONLY_PCI
 
@@ -46,7 +46,7 @@ def test_amdsmi_names_no_other_users_processes() -> None:
         if finding.id == "gpu-memory-unlisted"
     )
     assert one.severity == NOTICE
-    assert "Another user's process may hold it" in one.consequence
+    assert "Another user's process may hold it" in one.impact
 
 
 @pytest.mark.parametrize(("free", "severity"), [(39_000_000_000, SLOW), (9_000_000_000, BROKEN)])
@@ -65,7 +65,7 @@ def test_root_sees_every_process_on_amds_gpus(free: int, severity: str) -> None:
     )
     assert finding.severity == severity
     assert finding.title == "memory that no process owns on GPU0"
-    assert "Another user" not in finding.consequence
+    assert "Another user" not in finding.impact
 
 
 def card(name: str, driver: str | None, pci_id: str, kind: int) -> NodeSnapshot:
@@ -143,7 +143,7 @@ def test_boards_of_other_makers_come_with_other_limits() -> None:
     (finding,) = (
         finding for finding in diagnosed(built).findings if finding.id == "gpu-settings-differ"
     )
-    assert "300 W" in finding.consequence
+    assert "300 W" in finding.impact
     assert [fix.text for fix in finding.fix] == [
         "Each has the limit that its board came with: none was changed."
     ]

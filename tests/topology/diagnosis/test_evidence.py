@@ -8,8 +8,8 @@ import pytest
 
 from gputop.topology.diagnosis.engine import Diagnosis
 from gputop.topology.diagnosis.evidence import LACKING
-from gputop.topology.diagnosis.finding import Finding
 from gputop.topology.expectation.reference import named
+from gputop.topology.model.finding import Finding
 from gputop.topology.nccl.decide.predict import predict
 from gputop.topology.node import Node
 from gputop.topology.recorded.load import load

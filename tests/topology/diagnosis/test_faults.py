@@ -12,7 +12,8 @@ import pytest
 
 from gputop.reading import SETTLE_SECONDS
 from gputop.topology.diagnosis.case import Case
-from gputop.topology.diagnosis.engine import HEALTHY, Diagnosis, diagnose
+from gputop.topology.diagnosis.engine import Diagnosis, diagnose
+from gputop.topology.model.severity import Verdict
 from gputop.topology.node import Node
 from gputop.topology.sources.live import LiveFeed, load_sources
 from tests.support.faults.cells import BLOCKS, Cell
@@ -45,8 +46,8 @@ def found(diagnosis: Diagnosis) -> dict[str, str]:
 
 @pytest.mark.parametrize("profile", WELL)
 def test_a_machine_without_a_fault_is_healthy(profile: str) -> None:
-    assert diagnosed(profile).verdict == HEALTHY
-    assert diagnosed(profile, bare=True).verdict == HEALTHY
+    assert diagnosed(profile).verdict == Verdict.HEALTHY
+    assert diagnosed(profile, bare=True).verdict == Verdict.HEALTHY
 
 
 def test_a_board_that_lacks_a_gpu_is_not_healthy_where_no_pci_bus_shows_it() -> None:
@@ -54,7 +55,7 @@ def test_a_board_that_lacks_a_gpu_is_not_healthy_where_no_pci_bus_shows_it() -> 
     hidden = diagnosed("h100-8-one-gone", bare=True)
     assert hidden.verdict == "cannot tell"
     (finding,) = [one for one in hidden.findings if one.id == "board-incomplete"]
-    assert "text" not in finding.consequence
+    assert "text" not in finding.impact
 
 
 def share(kind: str, one_in: int) -> list[Cell]:
@@ -122,7 +123,7 @@ def test_every_lost_gpu_is_named(function: str, gone: tuple[int, ...], bare: boo
     answer = diagnosed("h100-8", [fault], bare=bare)
     assert answer.verdict == "broken"
     (finding,) = [one for one in answer.findings if one.id == "gpu-lost"]
-    assert f"{8 - len(gone)} of 8 GPUs are left" in finding.consequence
+    assert f"{8 - len(gone)} of 8 GPUs are left" in finding.impact
     addresses = [gpu.address for gpu in read("h100-8").machine.gpus]
     if bare:
         assert all(f"NVML's GPU {number}" in finding.title for number in gone)

@@ -12,10 +12,11 @@ import pytest
 from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.engine import FAILED, NOTHING, Diagnosis, diagnose, load
 from gputop.topology.diagnosis.evidence import LACKING
-from gputop.topology.diagnosis.finding import BROKEN, CANNOT_TELL, SEVERITIES, SLOW, Finding
 from gputop.topology.diagnosis.policy import Policy
 from gputop.topology.diagnosis.rule import Rule
+from gputop.topology.model.finding import Finding
 from gputop.topology.model.machine import Gpu, Machine
+from gputop.topology.model.severity import BROKEN, CANNOT_TELL, SLOW, Severity
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.node import Node
 from gputop.topology.recorded.demos import demo
@@ -54,7 +55,7 @@ def check_findings(found: Diagnosis) -> None:
     rules = {rule.id: rule for rule in load()}
     assert not set(found.examined) & set(found.unexamined)
     for finding in found.findings:
-        assert finding.severity in SEVERITIES
+        assert finding.severity in set(Severity)
         if finding.id == LACKING:
             continue  # no rule: all rules together are its evidence
         assert finding.id in rules, finding.evidence
@@ -63,7 +64,7 @@ def check_findings(found: Diagnosis) -> None:
             (
                 finding.title,
                 finding.disproof,
-                finding.consequence,
+                finding.impact,
                 finding.sources,
                 finding.evidence,
             )
@@ -71,7 +72,7 @@ def check_findings(found: Diagnosis) -> None:
         assert all(e.what and e.value and e.source for e in finding.evidence)
         if finding.severity in (BROKEN, SLOW):
             assert finding.fix, f"{finding.id}: nothing to do about it"
-    order = [SEVERITIES.index(finding.severity) for finding in found.findings]
+    order = [finding.severity.order for finding in found.findings]
     assert order == sorted(order)
 
 
@@ -81,7 +82,7 @@ def test_rules_are_named_once_and_completely() -> None:
     assert len(names) == len(set(names))
     for rule in rules:
         assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", rule.id)
-        assert re.fullmatch(r"(D\d\d)?", rule.peers)
+        assert re.fullmatch(r"(D\d\d)?", rule.family)
         assert all((rule.title, rule.evidence, rule.disproof, rule.sources))
         assert set(rule.implied_by) <= set(names)
         assert rule.id not in rule.implied_by

@@ -13,7 +13,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from gputop.topology.diagnosis.engine import HEALTHY, Diagnosis
+from gputop.topology.diagnosis.engine import Diagnosis
+from gputop.topology.model.severity import Verdict
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.node import Node
 from gputop.topology.recorded.load import LoadError, load
@@ -69,7 +70,7 @@ def loud(found: Diagnosis, *severities: str) -> list[tuple[str, tuple[str, ...]]
 
 def _no_text_is_healthy_by_itself(path: Path) -> None:
     snapshot = read(path)
-    assert snapshot is None or diagnosed(snapshot).verdict != HEALTHY
+    assert snapshot is None or diagnosed(snapshot).verdict != Verdict.HEALTHY
 
 
 def test_no_text_is_healthy_by_itself() -> None:
@@ -230,7 +231,7 @@ def test_errors_of_the_memory_beside_a_matrix_of_amd_are_found(path: Path, tmp_p
     found = diagnosed(load([str(path), str(file)]).snapshot)
     (one,) = [finding for finding in found.findings if finding.id == "ecc-uncorrected"]
     assert one.title.endswith("on GPU1")
-    assert found.verdict != HEALTHY
+    assert found.verdict != Verdict.HEALTHY
 
 
 def without_row(text: str, number: int) -> str:

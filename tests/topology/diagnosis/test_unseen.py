@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from gputop.topology.diagnosis.finding import NOTICE, SLOW
+from gputop.topology.model.severity import NOTICE, SLOW
 from gputop.topology.recorded.load import load
 from tests.support.places import RECORDINGS
 
@@ -60,7 +60,7 @@ def test_another_quarter_of_the_socket_is_near_enough(cpus: str, nodes: str, sev
     assert severities("numa-binding", bound) == ([severity] if severity else [])
     for finding in diagnosed(bound).findings:
         if finding.id == "numa-binding":
-            assert ("between sockets" in finding.consequence) == (severity == SLOW)
+            assert ("between sockets" in finding.impact) == (severity == SLOW)
 
 
 @pytest.mark.parametrize(("cpus", "severity"), [("28-55", NOTICE), ("112-139", SLOW)])

@@ -39,7 +39,7 @@ def test_nothing_of_nvidia_is_named(rule: str) -> None:
     found = [finding for finding in diagnosed(edited(whole, edits)).findings if finding.id == rule]
     assert found
     for finding in found:
-        texts = [finding.title, finding.consequence]
+        texts = [finding.title, finding.impact]
         texts += [text for e in finding.evidence for text in (e.what, e.value)]
         # Probes' figures are held against tables whose sources may name anybody.
         texts += [e.source.partition("; expected by")[0] for e in finding.evidence]

@@ -6,12 +6,12 @@ from gputop.topology.model.page import Page
 
 
 def answer(why: Page, question: str) -> str:
-    return next(fact.answer for fact in why.facts if question in fact.question)
+    return next(fact.value for fact in why.facts if question in fact.what)
 
 
 def because(why: Page, question: str) -> str:
-    return next(fact.because for fact in why.facts if question in fact.question)
+    return next(fact.because for fact in why.facts if question in fact.what)
 
 
 def asked(why: Page) -> set[str]:
-    return {fact.question for fact in why.facts}
+    return {fact.what for fact in why.facts}

@@ -36,10 +36,10 @@ def test_everything_can_be_explained(name: str) -> None:
         assert why.title
         assert why.claim.endswith(".")
         for fact in why.facts:
-            assert fact.question.endswith("?")
-            assert fact.answer
+            assert fact.what.endswith("?")
+            assert fact.value
             assert fact.basis in ("measured", "read", "assumed")
-            assert "None" not in f"{fact.answer} {fact.because} {fact.source}"
+            assert "None" not in f"{fact.value} {fact.because} {fact.source}"
 
 
 @pytest.mark.parametrize("name", [name for name in DEMOS if name != "sick-h100-8"])
@@ -60,7 +60,7 @@ def test_the_sick_gpu_is_named_with_what_is_missing() -> None:
     assert "16 of 18 NVLinks are up: link 4, 11 are down" in why.claim
     assert "nvidia-smi nvlink -s" in why.fix_text
     assert [node for node in gpus_of(report) if why_device(report, node).fix] == [sick]
-    assert "GPU3" in why_pair(report, gpus_of(report)[0], sick).consequence
+    assert "GPU3" in why_pair(report, gpus_of(report)[0], sick).impact
     edge = why_edge(report, sick, next(iter(report.graph[sick])))
     assert answer(edge, "all lanes") == "x8 of x16"
 
@@ -100,7 +100,7 @@ def linked(**facts: Any) -> Node:
 
 def test_links_up_and_nvlink_not_granted_is_a_fault() -> None:
     why = why_pair(linked(p2p_nvlink="not supported"), A, B)
-    assert "NVLinks between the two are up, but the driver says 'not supported'" in why.consequence
+    assert "NVLinks between the two are up, but the driver says 'not supported'" in why.impact
     assert "Fabric" in why.fix_text
     assert why_pair(linked(p2p_nvlink="ok"), A, B).fix == ()
     assert why_pair(linked(), A, B).fix == (), "not asked is no fault"
@@ -109,7 +109,7 @@ def test_links_up_and_nvlink_not_granted_is_a_fault() -> None:
 def test_a_fabric_that_completed_with_an_error_is_a_fault() -> None:
     fabric = Fabric(state="completed", status="Insufficient Resources")
     why = why_pair(linked(fabric=fabric, p2p_nvlink="ok"), A, B)
-    assert "Insufficient Resources" in why.consequence
+    assert "Insufficient Resources" in why.impact
     started = Fabric(state="in progress")
     assert why_pair(linked(fabric=started, p2p_nvlink="ok"), A, B).fix == ()
 
@@ -138,9 +138,9 @@ def test_mig_is_no_fault_of_a_pair() -> None:
     why = why_pair(parted, A, B)
     assert answer(why, "MIG") == "yes: GPU0, GPU1"
     assert why.fix == ()
-    assert "With MIG on" in why.consequence
+    assert "With MIG on" in why.impact
     assert "MIG is on: no P2P" in why.claim
-    assert not any("about" in fact.answer for fact in why.facts)
+    assert not any("about" in fact.value for fact in why.facts)
 
 
 def read(reading: GpuReading, own: Gpu) -> Page:

@@ -5,7 +5,7 @@ import pytest
 
 from gputop import __version__
 from gputop.topology.fleet.making import section_of
-from gputop.topology.fleet.section import FleetSection, Origin
+from gputop.topology.fleet.section import FleetSection, NodeOrigin
 from gputop.topology.model.snapshot import EnvironmentVariable, Measurement, NodeSnapshot
 from gputop.topology.node import Node
 from gputop.topology.recorded.feeds import DemoFeed
@@ -17,7 +17,7 @@ def healthy() -> NodeSnapshot:
 
 
 def section(snapshot: NodeSnapshot) -> FleetSection:
-    return section_of(Node(snapshot), Origin(host="g1"))
+    return section_of(Node(snapshot), NodeOrigin(host="g1"))
 
 
 def test_a_sick_sister_differs_where_it_is_sick(healthy: NodeSnapshot) -> None:

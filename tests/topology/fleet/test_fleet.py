@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from gputop.topology.diagnosis.finding import BROKEN, CANNOT_TELL, NOTICE, SLOW
 from gputop.topology.fleet.draining import drains
 from gputop.topology.fleet.finding import HEALTHY, MISSING, ODD
 from gputop.topology.fleet.fleet import Fleet
 from gputop.topology.fleet.merging.growing import Growing, read_fleet
 from gputop.topology.fleet.since import changed
+from gputop.topology.model.severity import BROKEN, CANNOT_TELL, NOTICE, SLOW, Verdict
 from tests.bench.fleet import misjudged
 from tests.bench.fleet_made import (
     NOW,
@@ -66,7 +66,7 @@ def test_every_sick_node_is_named_and_no_healthy_one_accused(tmp_path: Path) -> 
     fleet = read(tmp_path, hosts(120))
     assert len(set(sick.values())) == 10
     assert misjudged(fleet, sick) == ([], [])
-    assert fleet.verdict == BROKEN
+    assert fleet.verdict == Verdict.BROKEN
 
 
 def test_an_odd_node_is_named_with_what_most_have(folder: Path) -> None:
@@ -163,7 +163,7 @@ def test_who_was_asked_for_and_wrote_nothing_is_missing(folder: Path) -> None:
     (folder / "g5.json.gz").write_bytes(packed(node("g5"))[:500])
     fleet = read(folder, [*EIGHT, "g9"])
     assert fleet.hosts_in(MISSING) == ("g5", "g9")
-    assert fleet.verdict == BROKEN
+    assert fleet.verdict == Verdict.BROKEN
     (found,) = (item for item in fleet.findings if item.id == "missing")
     assert found.evidence[0].value == "g5.json.gz: it ends in the middle"
     # Nobody asked: then the rest of a file is all that is known of g5.

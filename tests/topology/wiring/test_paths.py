@@ -136,11 +136,11 @@ def test_xgmi_over_other_gpus_takes_no_pcie_and_promises_no_more_than_its_best_w
     why = why_pair(report, gpus[0], gpus[3])
     assert "xGMI leads over other GPUs" in why.claim
     assert "50.0 GB/s one way at most" in why.claim
-    facts = {fact.question: fact for fact in why.facts}
+    facts = {fact.what: fact for fact in why.facts}
     assert facts["Which route does data take?"].basis == "assumed"
     assert "Is that all that the GPU can send?" not in facts
-    assert facts["What should a copy reach, one way?"].answer == "no reference"
-    assert not any("PCIe joins" in fact.answer for fact in why.facts)
+    assert facts["What should a copy reach, one way?"].value == "no reference"
+    assert not any("PCIe joins" in fact.value for fact in why.facts)
 
 
 def test_the_widest_of_the_shortest_ways_is_the_most_that_a_pair_can_have() -> None:

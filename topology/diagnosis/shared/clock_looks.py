@@ -9,10 +9,10 @@ from __future__ import annotations
 import msgspec
 
 from ...model.machine import Gpu
+from ...model.page import Fact
 from ...model.snapshot import Measurement
 from .. import vendors
 from ..case import Case
-from ..finding import Evidence
 
 HARDWARE_WORDS = ("hw slowdown", "hw thermal", "hw power brake")
 HEAT = "sw thermal"
@@ -83,10 +83,10 @@ def _number(figure: Measurement, key: str) -> float | None:
     return float(value) if isinstance(value, int | float) else None
 
 
-def held_by(case: Case, looks: list[Look], wanted: tuple[str, ...]) -> list[Evidence]:
+def held_by(case: Case, looks: list[Look], wanted: tuple[str, ...]) -> list[Fact]:
     """Which of the wanted reasons hold the clocks at each look."""
     return [
-        Evidence(
+        Fact(
             what=f"clocks of {case.name(look.gpu.address)} are held by",
             value=", ".join([*(w for w in look.reasons if w in wanted), *_circumstances(look)]),
             source=look.source,

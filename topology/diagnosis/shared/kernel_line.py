@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..finding import Fix
+from ...model.page import Fix
 
 
 def kernel_argument(text: str, argument: str) -> Fix:

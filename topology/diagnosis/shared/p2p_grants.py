@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ...model.page import Fact
 from .. import vendors
 from ..case import Case
-from ..finding import Evidence
 from ..pairs import NOT_GRANTED, OK, Pair
 
 STATUS = "NVML nvmlDeviceGetP2PStatus"
@@ -23,11 +23,11 @@ def _kept(pair: Pair) -> bool:
     return "vgpu" not in (pair.one.virtualization, pair.other.virtualization)
 
 
-def grant_of(case: Case, pair: Pair) -> Evidence:
+def grant_of(case: Case, pair: Pair) -> Fact:
     """The word that refuses P2P, by the management library or by the runtime in a probe."""
     said = {word for grant in pair.grants for word in (grant.p2p_read, grant.p2p_write)}
     if not pair.grants or (NOT_GRANTED in pair.asked and said <= {OK, None}):
-        return Evidence(
+        return Fact(
             what=f"P2P of {case.name(pair.ends[0])} and {case.name(pair.ends[1])}",
             value=NOT_GRANTED if NOT_GRANTED in pair.asked else "granted",
             source="probe p2p, cudaDeviceCanAccessPeer or hipDeviceCanAccessPeer",
@@ -39,7 +39,7 @@ def grant_of(case: Case, pair: Pair) -> Evidence:
         "NVLink": grant.p2p_nvlink,
         "PCI": grant.p2p_pci,
     }
-    return Evidence(
+    return Fact(
         what=f"P2P of {case.name(grant.src)} to {case.name(grant.dst)}",
         value=", ".join(f"{what}: {word}" for what, word in words.items() if word is not None),
         source=vendors.source([pair.one], STATUS),

@@ -15,8 +15,10 @@ import msgspec
 from ...logs.reading.signs import Signs
 from ...logs.report.communicator import Proof
 from ...logs.report.report import LogNote, LogReport, Variable
+from ...model.finding import Finding
+from ...model.page import Fact, Fix
+from ...model.severity import BROKEN, NOTICE, SLOW
 from ...toml import tomllib
-from ..finding import BROKEN, NOTICE, SEVERITIES, SLOW, Evidence, Finding, Fix
 from . import checks, checks_node, checks_ranks, titles
 
 SEVERITY_OF = {"error": BROKEN, "warning": SLOW, "notice": NOTICE}
@@ -140,7 +142,7 @@ def explain(log: LogReport) -> tuple[Finding, ...]:
         shown[shown.index(reported)] = msgspec.structs.replace(reported, title=title)
     if any(note.level == "WARN" for note in _left_over(shown, log)):
         shown = [_with_words(finding) for finding in shown]
-    return tuple(sorted(shown, key=lambda finding: SEVERITIES.index(finding.severity)))
+    return tuple(sorted(shown, key=lambda finding: finding.severity.order))
 
 
 def _with_words(finding: Finding) -> Finding:
@@ -224,7 +226,7 @@ def _look(symptom: Symptom, log: LogReport) -> Finding | None:
     settings = dict.fromkeys(f"{variable.name}={variable.value}" for variable in forcing)
     named, verb = " and ".join(settings), "leads" if len(settings) == 1 else "lead"
     title = _title(symptom, log)
-    return Finding(
+    return Finding.of(
         id=symptom.id,
         severity=SEVERITY_OF[symptom.severity],
         title=f"{title}; {named} {verb} there" if forcing else title,
@@ -247,8 +249,8 @@ def _forcing(symptom: Symptom, log: LogReport) -> list[Variable]:
     ]
 
 
-def _quoted(line: Proof, source: str) -> Evidence:
-    return Evidence(what=f"line {line.line}", value=line.text, source=source, line=line.line)
+def _quoted(line: Proof, source: str) -> Fact:
+    return Fact(what=f"line {line.line}", value=line.text, source=source, line=line.line)
 
 
 def _few(proof: Iterable[Proof]) -> list[Proof]:

@@ -7,8 +7,8 @@ import msgspec
 from ...logs.comparing.overlay import Overlay, lay
 from ...logs.report.places import gpus_from, normal
 from ...logs.report.report import LogNote, LogReport
+from ...model.finding import Finding
 from ...model.snapshot import NodeSnapshot
-from ..finding import SEVERITIES, Finding
 from .explain import ECHOES, explain, unexplained
 from .next_step import next_step
 from .pasted import pasted_findings
@@ -62,4 +62,4 @@ def examine(
 
 def _harm(finding: Finding) -> tuple[int, bool]:
     """The most harmful first; among equals those that say more than that something failed."""
-    return SEVERITIES.index(finding.severity), finding.id in ECHOES
+    return finding.severity.order, finding.id in ECHOES

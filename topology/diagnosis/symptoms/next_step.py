@@ -10,8 +10,9 @@ from pathlib import Path
 import msgspec
 
 from ...logs.report.report import LogNote, LogReport
+from ...model.finding import Finding
+from ...model.severity import BROKEN
 from ...toml import tomllib
-from ..finding import BROKEN, Finding
 from .explain import ECHOES
 
 DEBUG = "the same run with NCCL_DEBUG=INFO, the output of all ranks in one file"
@@ -38,7 +39,7 @@ _OF_ROW = {
 MOST_SUBJECTS = 2
 
 
-class Subject(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Topic(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One entry of subjects.toml."""
 
     name: str
@@ -47,13 +48,13 @@ class Subject(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @cache
-def subjects() -> tuple[Subject, ...]:
+def subjects() -> tuple[Topic, ...]:
     """What lines in unknown words may be about."""
     text = Path(__file__).with_name("subjects.toml").read_bytes().decode()
-    return tuple(msgspec.convert(entry, Subject) for entry in tomllib.loads(text)["subject"])
+    return tuple(msgspec.convert(entry, Topic) for entry in tomllib.loads(text)["subject"])
 
 
-def spoken_of(left: Sequence[LogNote]) -> tuple[Subject, ...]:
+def spoken_of(left: Sequence[LogNote]) -> tuple[Topic, ...]:
     """The subjects of these lines, in the order of the table."""
     found = (
         subject

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
+from ...model.finding import Finding
+from ...model.severity import BROKEN, CANNOT_TELL, NOTICE, SLOW
 from ...node import Node
 from ...recorded.pasted import PastedText
 from ..case import Case
 from ..engine import diagnose
-from ..finding import BROKEN, CANNOT_TELL, NOTICE, SLOW, Finding
 from .quoting import Quoter
 
 SAID = (BROKEN, SLOW, NOTICE, CANNOT_TELL)
@@ -35,7 +36,7 @@ def pasted_findings(pasted: PastedText | None) -> tuple[Finding, ...]:
                 finding,
                 severity=NOTICE if finding.severity == CANNOT_TELL else finding.severity,
                 evidence=(*lines, *finding.evidence),
-                cause=finding.consequence,
+                cause=finding.impact,
                 count=len(lines),
                 sureness="certain",
             )

@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from ...model.finding import Finding
 from ...model.machine import Machine
+from ...model.page import Fact
 from ...model.units import figure as three
 from ...recorded.pasted import PastedSection, PastedText
-from ..finding import Evidence, Finding
 
 MOST_QUOTED = 6
 LONGEST = 300
@@ -43,9 +44,9 @@ class Quoter:
         self._sections = pasted.sections
         self._machine = pasted.snapshot.machine
 
-    def quoted(self, finding: Finding) -> tuple[Evidence, ...]:
+    def quoted(self, finding: Finding) -> tuple[Fact, ...]:
         """Lines that show what the rule found, in the order of the text; () where none is found."""
-        found: dict[int, Evidence] = {}
+        found: dict[int, Fact] = {}
         words = WORDS.get(finding.id)
         for proof in finding.evidence:
             if proof.source.startswith(_PASTED):
@@ -66,14 +67,14 @@ class Quoter:
                     found.setdefault(line.line or 0, line)
         return tuple(found[number] for number in sorted(found)[:MOST_QUOTED])
 
-    def _about(self, names: Sequence[str], words: str | None) -> Iterator[Evidence]:
+    def _about(self, names: Sequence[str], words: str | None) -> Iterator[Fact]:
         """Lines below one of the names with the words; else the lines of the name."""
         if not names:
             return
         any_name = "|".join(map(re.escape, names))
         name = re.compile(rf"(?<![\w.:-])(?:{any_name})(?![\w-]|:(?!\s|$)|\.\d)")
-        plain: list[Evidence] = []
-        told: list[Evidence] = []
+        plain: list[Fact] = []
+        told: list[Fact] = []
         for section in self._sections:
             for start, end in _blocks(section, name):
                 plain.append(_line(section, start))
@@ -85,7 +86,7 @@ class Quoter:
                     ]
         yield from (told or plain)[:MOST_QUOTED]
 
-    def _figures(self, tool: str, proof: Evidence, words: str | None) -> Iterator[Evidence]:
+    def _figures(self, tool: str, proof: Fact, words: str | None) -> Iterator[Fact]:
         """Rows of a table with the figure."""
         size = re.search(r"at (\d{1,15}) bytes", proof.value)
         leading = _LEADING.match(proof.value)
@@ -150,7 +151,7 @@ def _is_row(text: str) -> bool:
     return len(_NUMBER.findall(text)) > 1
 
 
-def _line(section: PastedSection, place: int) -> Evidence:
+def _line(section: PastedSection, place: int) -> Fact:
     number = section.first + place
     text = " ".join(section.lines[place].split())[:LONGEST]
-    return Evidence(what=f"line {number}", value=text, source=section.tool, line=number)
+    return Fact(what=f"line {number}", value=text, source=section.tool, line=number)

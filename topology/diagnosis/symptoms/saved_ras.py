@@ -6,8 +6,10 @@ import re
 
 from ...jobs.saved import SavedAnswer, in_sections, standings_of
 from ...jobs.standing import BAD, FAULTY, HANGS, WAITS, JobStanding
+from ...model.finding import Finding
+from ...model.page import Fact, Fix
+from ...model.severity import BROKEN, NOTICE, SLOW
 from ...recorded.pasted import PastedText
-from ..finding import BROKEN, NOTICE, SLOW, Evidence, Finding, Fix
 
 ID = "ras-answer"
 SEVERITIES = {HANGS: BROKEN, FAULTY: BROKEN, WAITS: SLOW}
@@ -30,7 +32,7 @@ def ras_findings(pasted: PastedText | None, name: str) -> tuple[Finding, ...]:
 def _finding(job: JobStanding, last: SavedAnswer) -> Finding:
     severity = SEVERITIES.get(job.verdict, NOTICE)
     facts = [fact.text for fact in job.facts if fact.weight != BAD]
-    return Finding(
+    return Finding.of(
         id=ID,
         severity=severity,
         title=f"RAS{job.sentence.removeprefix(job.name)}",
@@ -44,12 +46,12 @@ def _finding(job: JobStanding, last: SavedAnswer) -> Finding:
     )
 
 
-def _quoted(last: SavedAnswer) -> tuple[Evidence, ...]:
+def _quoted(last: SavedAnswer) -> tuple[Fact, ...]:
     lines = [(at, line.strip()) for at, line in enumerate(last.lines, last.first) if line.strip()]
     told = [(at, line) for at, line in lines if QUOTED.match(line)] or [
         (at, line) for at, line in lines if line[:1].isdigit()
     ]
     return tuple(
-        Evidence(what=f"line {at}", value=line[:LONGEST], source=last.where, line=at)
+        Fact(what=f"line {at}", value=line[:LONGEST], source=last.where, line=at)
         for at, line in told[:MOST_QUOTED]
     )

@@ -5,8 +5,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Iterator
 
-from ...diagnosis.finding import BROKEN, CANNOT_TELL, NOTICE, SLOW
-from ...model.page import Evidence, Fix
+from ...model.page import Fact, Fix
+from ...model.severity import BROKEN, CANNOT_TELL, NOTICE, SLOW
 from ..finding import PAIRS, SHARED, FleetFinding, finding
 from ..planning.culprits import LINK, NODE, PATH, RAIL, SWITCH, Culprit
 from ..planning.links import FleetLinks
@@ -47,7 +47,7 @@ def _culprits(members: list[Culprit], again: Fix) -> FleetFinding:
         _title(first),
         {host for culprit in members for host in culprit.hosts},
         evidence=[
-            Evidence(
+            Fact(
                 what=culprit.hosts[0] if is_own else culprit.said,
                 value=culprit.because,
                 source=_FROM,
@@ -55,7 +55,7 @@ def _culprits(members: list[Culprit], again: Fix) -> FleetFinding:
             for culprit in members
         ],
         disproof="looks with other partners that are well",
-        consequence=_STOPS if first.fails else _WAITS,
+        impact=_STOPS if first.fails else _WAITS,
         fix=[again],
     )
 
@@ -91,11 +91,10 @@ def _wrong(links: FleetLinks, again: Fix) -> Iterator[FleetFinding]:
             "data arrived wrong between them; which of them is to blame is not known",
             {host for hosts in pairs for host in hosts},
             evidence=[
-                Evidence(what=" and ".join(hosts), value="wrong data", source=_FROM)
-                for hosts in pairs
+                Fact(what=" and ".join(hosts), value="wrong data", source=_FROM) for hosts in pairs
             ],
             disproof="looks with other partners that are well",
-            consequence=_STOPS,
+            impact=_STOPS,
             fix=[again],
         )
 
@@ -111,12 +110,10 @@ def _open(links: FleetLinks, again: Fix) -> Iterator[FleetFinding]:
             "bad between nodes; whether it or its partner is to blame is not known",
             (one.host for one in found.suspects),
             evidence=[
-                Evidence(
-                    what=one.host, value=f"bad in {one.bad} of {one.looks} looks", source=_FROM
-                )
+                Fact(what=one.host, value=f"bad in {one.bad} of {one.looks} looks", source=_FROM)
                 for one in found.suspects
             ],
-            consequence="More looks tell who is to blame.",
+            impact="More looks tell who is to blame.",
             fix=[again],
         )
     for switch in found.switches:
@@ -127,7 +124,7 @@ def _open(links: FleetLinks, again: Fix) -> Iterator[FleetFinding]:
             SHARED,
             f"switch {' or '.join(switch.switches)}{rail}, or its uplinks: bad with others",
             switch.hosts,
-            consequence="Pairs below the switch tell it from its uplinks.",
+            impact="Pairs below the switch tell it from its uplinks.",
             fix=[again],
         )
     for look in links.wide:
@@ -138,7 +135,7 @@ def _open(links: FleetLinks, again: Fix) -> Iterator[FleetFinding]:
             f"a measurement of {len(look.hosts)} nodes {look.status}: "
             f"{one_line(look.why or 'no reason given', 200)}",
             look.hosts,
-            consequence="Pairs of them tell who is to blame.",
+            impact="Pairs of them tell who is to blame.",
         )
     if links.doubts:
         yield _doubts(links.doubts, undecided=links.undecided)
@@ -152,6 +149,6 @@ def _doubts(doubts: Iterable[str], *, undecided: bool) -> FleetFinding:
         SHARED,
         f"figures between nodes: {first}",
         (),
-        evidence=[Evidence(what="doubt", value=text, source=_FROM) for text in more],
-        consequence="These figures neither accuse nor acquit anybody.",
+        evidence=[Fact(what="doubt", value=text, source=_FROM) for text in more],
+        impact="These figures neither accuse nor acquit anybody.",
     )

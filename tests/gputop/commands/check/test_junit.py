@@ -18,7 +18,9 @@ from gputop.checking.measure import Measured, ProbeEnd
 from gputop.commands.check.junit import suites, write
 from gputop.exits import Exit
 from gputop.topology.diagnosis.engine import Diagnosis, Silenced, load
-from gputop.topology.diagnosis.finding import Evidence, Finding, Fix
+from gputop.topology.model.finding import Finding
+from gputop.topology.model.page import Fact, Fix
+from gputop.topology.model.severity import Severity, Verdict
 
 from ....support.checked import checked
 from ....support.rule_cases import base
@@ -90,14 +92,14 @@ def counted(root: Xml.Element) -> dict[str, int]:
     return found
 
 
-def finding(severity: str, name: str, title: str = "GPU0 is odd") -> Finding:
-    return Finding(
+def finding(severity: Severity, name: str, title: str = "GPU0 is odd") -> Finding:
+    return Finding.of(
         id=name,
         severity=severity,
         title=title,
-        evidence=(Evidence(what="what", value="<&\"'>", source="NVML"),),
+        evidence=(Fact(what="what", value="<&\"'>", source="NVML"),),
         disproof="a look",
-        consequence="It is slow.",
+        impact="It is slow.",
         fix=(Fix(text="Do it", command="sudo reboot", needs_root=True),),
     )
 
@@ -132,13 +134,17 @@ def test_every_moment_is_a_date(at: float) -> None:
 def test_each_severity_has_its_outcome() -> None:
     diagnosis = Diagnosis(
         findings=(
-            finding("broken", "a-a"), finding("slow", "b-b"), finding("slow", "b-b", "another"),
-            finding("cannot-tell", "c-c"), finding("notice", "d-d"), finding("by-design", "e-e"),
+            finding(Severity.BROKEN, "a-a"),
+            finding(Severity.SLOW, "b-b"),
+            finding(Severity.SLOW, "b-b", "another"),
+            finding(Severity.CANNOT_TELL, "c-c"),
+            finding(Severity.NOTICE, "d-d"),
+            finding(Severity.BY_DESIGN, "e-e"),
         ),
-        silenced=(Silenced(finding=finding("broken", "f-f"), reason="old boards"),),
+        silenced=(Silenced(finding=finding(Severity.BROKEN, "f-f"), reason="old boards"),),
         examined=("a-a", "b-b", "c-c", "d-d", "e-e", "f-f", "fine"),
         unexamined=("bar1-small", "unread"),
-        verdict="broken",
+        verdict=Verdict.BROKEN,
     )  # fmt: skip
     root = suites(answer(diagnosis, assumptions=("assumed",)), load())
     assert counted(root) == {"failure": 2, "error": 1, "skipped": 3}
@@ -162,7 +168,7 @@ def test_each_severity_has_its_outcome() -> None:
 
 def test_what_xml_does_not_allow_is_replaced(tmp_path: Path) -> None:
     evil = "a\x00b\x1b[31m\ud800\ufffe\uffff]]><x>"
-    diagnosis = Diagnosis(findings=(finding("broken", "a-a", evil),), examined=("a-a",))
+    diagnosis = Diagnosis(findings=(finding(Severity.BROKEN, "a-a", evil),), examined=("a-a",))
     path = tmp_path / "junit.xml"
     write(answer(diagnosis, assumptions=(evil,), expect=evil), load(), str(path))
     root = Xml.parse(path).getroot()

@@ -5,21 +5,22 @@ from __future__ import annotations
 import pytest
 
 from gputop.commands.check.text import lines
-from gputop.pages.severity import SIGNS
 from gputop.topology.diagnosis.engine import Diagnosis, Silenced
-from gputop.topology.diagnosis.finding import SEVERITIES, Evidence, Finding, Fix
+from gputop.topology.model.finding import Finding
+from gputop.topology.model.page import Fact, Fix
+from gputop.topology.model.severity import Severity, Verdict
 
 LONG = "GPU0, GPU1, GPU2 and GPU3 have fewer links than the others of this board by far, really"
 
 
-def finding(severity: str, name: str = "made-up-rule", title: str = LONG) -> Finding:
-    return Finding(
+def finding(severity: Severity, name: str = "made-up-rule", title: str = LONG) -> Finding:
+    return Finding.of(
         id=name,
         severity=severity,
         title=title,
-        evidence=(Evidence(what="links " * 30, value="16 of 18", source="NVML"),),
+        evidence=(Fact(what="links " * 30, value="16 of 18", source="NVML"),),
         disproof="a look",
-        consequence="It is slow. " * 20,
+        impact="It is slow. " * 20,
         fix=(
             Fix(text="Do it " * 30, command="sudo " + "x" * 100, needs_root=True),
             Fix(text="Or that."),
@@ -29,20 +30,20 @@ def finding(severity: str, name: str = "made-up-rule", title: str = LONG) -> Fin
 
 def everything() -> Diagnosis:
     return Diagnosis(
-        findings=tuple(finding(severity, f"rule-{severity}") for severity in SEVERITIES),
-        silenced=(Silenced(finding=finding("slow", "silent-rule"), reason="because " * 30),),
+        findings=tuple(finding(severity, f"rule-{severity}") for severity in Severity),
+        silenced=(Silenced(finding=finding(Severity.SLOW, "silent-rule"), reason="because " * 30),),
         examined=("a", "b"),
         unexamined=("c",),
-        verdict="broken",
+        verdict=Verdict.BROKEN,
     )
 
 
 def test_a_file_gets_one_whole_line_a_finding() -> None:
     verdict, *shown = lines(everything(), None, measured=("p2p", "host", "memory", "gemm"))
-    assert len(shown) == len(SEVERITIES) + 1
-    for severity, line in zip(SEVERITIES, shown, strict=False):
+    assert len(shown) == len(Severity) + 1
+    for severity, line in zip(Severity, shown, strict=False):
         word = severity.replace("-", " ")
-        assert line == f"{SIGNS[severity][0]} {word:<11} {LONG} [rule-{severity}]"
+        assert line == f"{severity.sign} {word:<11} {LONG} [rule-{severity}]"
     assert "[silent-rule] (because because" in shown[-1]
     assert verdict.startswith("✗ broken: rule-broken, rule-slow")
     assert "2 checks done, 1 skipped" in verdict
@@ -59,18 +60,18 @@ def test_a_terminal_gets_the_same_wrapped(width: int) -> None:
 
 
 def test_a_title_that_fits_stays_whole() -> None:
-    shown = list(lines(Diagnosis(findings=(finding("notice", title="GPU0 sleeps"),)), 80))
+    shown = list(lines(Diagnosis(findings=(finding(Severity.NOTICE, title="GPU0 sleeps"),)), 80))
     assert shown[1] == "• notice      GPU0 sleeps [made-up-rule]"
 
 
 def test_many_ids_are_all_named() -> None:
-    many = tuple(finding("slow", f"a-rule-with-a-name-{number}") for number in range(30))
-    verdict, *_ = lines(Diagnosis(findings=many, verdict="slow"), None)
+    many = tuple(finding(Severity.SLOW, f"a-rule-with-a-name-{number}") for number in range(30))
+    verdict, *_ = lines(Diagnosis(findings=many, verdict=Verdict.SLOW), None)
     assert all(finding.id in verdict for finding in many)
 
 
 def test_verbose_says_all_of_it_and_leaves_commands_whole() -> None:
-    diagnosis = Diagnosis(findings=(finding("broken"),), verdict="broken")
+    diagnosis = Diagnosis(findings=(finding(Severity.BROKEN),), verdict=Verdict.BROKEN)
     shown = list(lines(diagnosis, 80, verbose=True))
     text = "\n".join(shown)
     assert "16 of 18 (NVML)" in " ".join(text.split())
@@ -81,17 +82,15 @@ def test_verbose_says_all_of_it_and_leaves_commands_whole() -> None:
     assert all(len(line) <= 80 for line in shown if "sudo" not in line)
 
 
-@pytest.mark.parametrize(
-    ("verdict", "sign"), [("healthy", "✓"), ("slow", "▼"), ("broken", "✗"), ("cannot tell", "?")]
-)
-def test_the_verdict_has_its_sign(verdict: str, sign: str) -> None:
+@pytest.mark.parametrize(("verdict", "sign"), [(verdict, verdict.sign) for verdict in Verdict])
+def test_the_verdict_has_its_sign(verdict: Verdict, sign: str) -> None:
     (line,) = lines(Diagnosis(verdict=verdict, examined=("a",)), 80)
     assert line == f"{sign} {verdict}; 1 check done, nothing measured"
 
 
 def test_control_characters_do_not_pass() -> None:
     shown = "\n".join(
-        lines(Diagnosis(findings=(finding("slow", title="\x1b[31m\u202e\n✓ healthy"),)), 80)
+        lines(Diagnosis(findings=(finding(Severity.SLOW, title="\x1b[31m\u202e\n✓ healthy"),)), 80)
     )
     assert "\x1b" not in shown
     assert "\u202e" not in shown

@@ -149,7 +149,7 @@ def test_the_text(topology: str) -> None:
     assert "Assumed:" in done.stdout
     assert all(len(line) <= 80 for line in done.stdout.splitlines())
     one = gputop("explain", "0", "5", "--from", topology)
-    assert "= which P2P? P2P/CUMEM" in one.stdout
+    assert "▸ which P2P? P2P/CUMEM" in one.stdout
     assert "NCCL_P2P_LEVEL" in one.stdout
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from gputop.commands.explain.hosts import answer, numbers, places_in_words, sections
-from gputop.pages.terminal import section_lines
+from gputop.printing.render import blocks_of, texts
 from tests.topology.nccl.hosts.made import EIGHT, FOUR, over
 
 
 def text(*arguments: object, **others: object) -> str:
     found = over(*arguments, **others)  # type: ignore[arg-type]
-    return "\n".join(section_lines(sections(found), 100))
+    return "\n".join(texts(blocks_of(sections(found)), 100))
 
 
 def test_the_first_two_lines_answer() -> None:

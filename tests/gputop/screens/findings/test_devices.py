@@ -8,13 +8,13 @@ from msgspec.structs import replace
 from gputop.app import GpuTop
 from gputop.live.findings import explained_with, shown
 from gputop.screens import NAMES
-from gputop.topology.diagnosis.finding import BROKEN, NOTICE, SLOW
-from gputop.topology.model.page import Fact, Fix, Page
+from gputop.topology.model.page import Fact, Fix, Page, Steps
+from gputop.topology.model.severity import BROKEN, NOTICE, SLOW
 from gputop.topology.report import Report
 from tests.support.app import SIZES, app_of, demo_report, give, picture, press, text
 from tests.support.findings_made import diagnosis, finding
 
-PLAIN = Page(title="GPU3", claim="a GPU", facts=(Fact(question="own?", answer="own"),))
+PLAIN = Page.why(title="GPU3", claim="a GPU", facts=(Fact(what="own?", value="own", source=""),))
 
 
 def addresses(report: Report) -> list[str]:
@@ -62,7 +62,7 @@ async def test_why_of_a_gpu_begins_with_what_was_found_of_it(view: str) -> None:
         assert "▸ slow: GPU0 [b]is narrow[/b]" in shown
         assert "what follows of pcie-width · rule pcie-width" in shown
         facts = pilot.app.screen.explanation.facts  # type: ignore[attr-defined]
-        assert all("GPU1 is lost" not in fact.answer for fact in facts)
+        assert all("GPU1 is lost" not in fact.value for fact in facts)
         await press(pilot, "y")
         assert pilot.app.clipboard == "fix --pcie-width"
 
@@ -75,12 +75,13 @@ def test_findings_come_first_and_the_worst_is_mended() -> None:
     seen = shown(Report(report.node, diagnosis(worse, bad, notice), ()))
     assert seen is not None
     why = explained_with(PLAIN, seen, f"{gpus[3]}/0")
-    assert [fact.answer for fact in why.facts] == ["lost", "narrow", "off", "own"]
+    assert [fact.value for fact in why.facts] == ["lost", "narrow", "off", "own"]
     assert [fact.decides for fact in why.facts] == [True, True, False, False]
     assert why.commands == ("fix --b",)
     assert "mend b (needs root)" in why.fix_text
     # Its own cure stays, and a notice mends nothing.
-    own = replace(PLAIN, fix=(Fix(text="do", command="that"),))
+    mends = Steps((Fix(text="do", command="that"),))
+    own = replace(PLAIN, blocks=(*PLAIN.blocks, mends))
     assert explained_with(own, seen, gpus[3]).commands == ("that",)
     assert explained_with(PLAIN, seen, gpus[0]).fix == ()
     assert explained_with(PLAIN, seen, "0000:ff:00.0") == PLAIN

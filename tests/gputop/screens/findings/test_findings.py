@@ -12,13 +12,14 @@ from textual.pilot import Pilot
 from gputop.app import GpuTop
 from gputop.live.findings import shown
 from gputop.messages import PolicyFailed
-from gputop.pages.severity import counted
+from gputop.printing.verdicts import counted
 from gputop.screens import NAMES
 from gputop.screens.findings.list import FindingList, explanation, rows_of
 from gputop.screens.node.head import Use, verdict_line
 from gputop.topology.diagnosis.engine import load
-from gputop.topology.diagnosis.finding import BROKEN, NOTICE, Fix
 from gputop.topology.hardware.words import words_of
+from gputop.topology.model.page import Fix
+from gputop.topology.model.severity import BROKEN, NOTICE
 from gputop.topology.report import Report
 from gputop.widgets.spans import text_of
 from gputop.widgets.status import news_line, tabs
@@ -273,9 +274,9 @@ def test_hostile_words_stay_words() -> None:
 
 def test_each_rule_has_an_explanation() -> None:
     for rule in load():
-        made = rule.finding(BROKEN, "it is so", evidence=(), consequence="c")
+        made = rule.finding(BROKEN, "it is so", evidence=(), impact="c")
         why = explanation(made, words_of(()))
-        assert words_of(()).say(rule.title) in why.facts[0].answer
+        assert words_of(()).say(rule.title) in why.facts[0].value
         assert why.commands == made.commands == ()
 
 

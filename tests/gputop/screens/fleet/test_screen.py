@@ -16,7 +16,7 @@ from gputop.fleet_app import FleetApp
 from gputop.live.fleet_node import WholeNode
 from gputop.live.fleet_watch import FleetWatch
 from gputop.screens.fleet.node_panel import NodePanel
-from gputop.topology.fleet.section import Origin
+from gputop.topology.fleet.section import NodeOrigin
 from tests.bench.fleet_made import node, other
 from tests.gputop.screens.fleet.made import ASKED, fabric, look_again, nodes, pairs, put, shown
 from tests.support.app import SIZES, demo_report, give, picture, press, rounds, settle, text
@@ -145,7 +145,7 @@ async def test_a_node_without_a_snapshot_shows_what_its_file_says(folder: Path) 
 
 
 async def test_a_node_with_a_snapshot_opens_in_the_app_of_a_node(tmp_path: Path) -> None:
-    origin = Origin(host="g1", named=True)
+    origin = NodeOrigin(host="g1", named=True)
     put(tmp_path, document(check(Wanted(demo="dgx-1v", origin=origin, with_snapshot=True), 0.0)),
         "g1")  # fmt: skip
     async with shown(tmp_path) as (pilot, _):

@@ -82,7 +82,7 @@ async def test_entries_are_selected_and_explained() -> None:
         head = text(pilot, "#log-head").splitlines()
         assert head[1].startswith(" ▼ NVLink is there and a flag keeps NCCL from using it")
         assert head[2].startswith("   Do  unset NCCL_P2P_DISABLE")
-        assert "line 77 NCCL_P2P_DISABLE set by environment to 1" in text(pilot, "#log-why")
+        assert "line 77: NCCL_P2P_DISABLE set by environment to 1" in text(pilot, "#log-why")
         assert "NVLink is there" in screen.selected_text()
         assert "PgDn" in picture(pilot)
         await press(pilot, "w")

@@ -266,7 +266,7 @@ def test_pairs_in_one_package_say_what_ties_them() -> None:
     assert said.claim.startswith("XGMI: inside one package: no xGMI link lies between its parts;")
     assert "KFD states 819.2 GB/s, its constant" in said.claim
     assert "parts of one package, 0000:0a:00.0" in said.facts[0].because
-    grant = next(fact for fact in said.facts if "grant" in fact.question)
+    grant = next(fact for fact in said.facts if "grant" in fact.what)
     assert grant.source.startswith("KFD io_links")
     far = why_pair(parts.node, "0000:0a:00.0", "0000:80:00.0")
     assert "package" not in far.claim

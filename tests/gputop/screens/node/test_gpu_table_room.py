@@ -53,7 +53,7 @@ def test_why_no_link_was_read_is_reported_once() -> None:
     assert not any("no answer" in line for line in lines)
     node = report_of((card,)).node
     facts = explain_gpu(node, card).facts
-    assert any(fact.answer == "vbios" and fact.because == "no answer" for fact in facts)
+    assert any(fact.value == "vbios" and fact.because == "no answer" for fact in facts)
 
 
 def test_a_model_without_nvlink_says_so() -> None:

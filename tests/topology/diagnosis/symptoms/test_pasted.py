@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from gputop.live.log_reading import document
 from gputop.pages.log.sections import plain_text
-from gputop.topology.diagnosis.finding import SEVERITIES
 from gputop.topology.diagnosis.symptoms.explain import known_signs
 from gputop.topology.diagnosis.symptoms.log import ReadLog, examine
 from gputop.topology.logs.reading.read import read_log
@@ -36,7 +35,7 @@ def test_a_mixed_text_gives_one_report_with_its_lines() -> None:
     ids = [finding.id for finding in found.findings]
     assert ids[1] == "collective-fails"
     assert {"acs-redirect", "pcie-width", "collective-fails", "nic-port-down"} <= set(ids)
-    harm = [SEVERITIES.index(finding.severity) for finding in found.findings]
+    harm = [finding.severity.order for finding in found.findings]
     assert harm == sorted(harm)
     for finding in found.findings:
         quoted = [proof for proof in finding.evidence if proof.line is not None]

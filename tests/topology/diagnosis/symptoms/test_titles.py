@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gputop.topology.diagnosis.finding import Finding
 from gputop.topology.diagnosis.symptoms.explain import explain, known_signs
 from gputop.topology.logs.reading.read import read_log
+from gputop.topology.model.finding import Finding
 
 LATE = (
     "[E ProcessGroupNCCL.cpp:616] [Rank {0}] Watchdog caught collective operation timeout: WorkNCCL"

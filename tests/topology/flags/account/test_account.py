@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gputop.commands.flags.text import overview_lines
-from gputop.pages.terminal import section_lines
+from gputop.printing.render import blocks_of, texts
 from gputop.topology.flags.account.account import account, plain
 from gputop.topology.flags.account.overview import overview
 from gputop.topology.flags.catalogue.catalogue import Flag, catalogue
@@ -22,7 +22,7 @@ def study_of(demo: str, **values: str) -> Study:
 def account_text(demo: str, name: str, **values: str) -> str:
     flag = catalogue().flag(name)
     assert flag is not None
-    return " ".join(" ".join(section_lines(account(flag, study_of(demo, **values)), 80)).split())
+    return " ".join(" ".join(texts(blocks_of(account(flag, study_of(demo, **values))), 80)).split())
 
 
 def test_a_source_names_the_library_once() -> None:
@@ -131,11 +131,11 @@ def test_a_flag_that_the_library_does_not_read_has_no_outcomes() -> None:
 
 def _every_flag_can_be_explained(flag: Flag) -> None:
     sections = account(flag, STUDY)
-    lines = section_lines(sections, 80)
+    lines = texts(blocks_of(sections), 80)
     assert lines[0]
     assert max(map(len, lines)) <= 80
     assert flag.changes.split()[0] in " ".join(lines)
-    assert section_lines(plain(flag), 80)
+    assert texts(blocks_of(plain(flag)), 80)
 
 
 def test_every_flag_can_be_explained() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gputop.pages.terminal import section_lines
+from gputop.printing.render import blocks_of, texts
 from gputop.topology.flags.account.whatif_text import sections
 from gputop.topology.flags.what_if.study import Study
 from gputop.topology.recorded.feeds import DemoFeed
@@ -14,7 +14,7 @@ from gputop.topology.recorded.feeds import DemoFeed
 def test_what_changes_names_the_library_of_the_node(demo: str) -> None:
     study = Study(DemoFeed(demo, version="0").at(0))
     changed = study.change({"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1"})
-    lines = " ".join(section_lines(sections(changed), 80))
+    lines = " ".join(texts(blocks_of(sections(changed)), 80))
     rccl = demo == "mi300x-8"
     assert ("RCCL counts 8 nodes instead of 1" in lines) is rccl
     assert (" NCCL counts 8 nodes instead of 1" in lines) is not rccl

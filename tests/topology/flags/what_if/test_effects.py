@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from gputop.pages.terminal import section_lines
+from gputop.printing.render import blocks_of, texts
 from gputop.topology.flags.account.whatif_text import sections
 from gputop.topology.flags.catalogue.catalogue import Flag, catalogue
 from gputop.topology.flags.values.values import read_value
@@ -132,7 +132,7 @@ def test_a_failure_has_no_time() -> None:
     comparison = compare(
         BASE, msgspec.structs.replace(BASE, failure="no"), {"NCCL_SHM_DISABLE": "1"}
     )
-    lines = section_lines(sections(comparison), 80)
+    lines = texts(blocks_of(sections(comparison)), 80)
     assert "The start fails: no." in " ".join(lines)
 
 
@@ -234,28 +234,28 @@ def test_what_is_not_predicted_is_not_called_without_effect(
     demo: str, name: str, value: str, known: bool
 ) -> None:
     one = Study(DemoFeed(demo, version="0").at(0)).change({name: value})
-    text = " ".join(" ".join(section_lines(sections(one), 80)).split())
+    text = " ".join(" ".join(texts(blocks_of(sections(one)), 80)).split())
     assert (f"{name}: nothing changes here" in text) is known
     assert (f"{name}: what it does is not predicted" in text) is not known
 
 
 def test_fewer_gpus_are_reported_and_no_longer_counted() -> None:
     one = Study(DemoFeed("hgx-h100-8", version="0").at(0)).change({"CUDA_VISIBLE_DEVICES": "0,1,2"})
-    text = " ".join(" ".join(section_lines(sections(one), 80)).split())
+    text = " ".join(" ".join(texts(blocks_of(sections(one)), 80)).split())
     assert "3 GPUs take part instead of 8" in text
     assert "none of 3 pairs that are left changes its path or transport" in text
     assert "another order of GPUs" not in text
     assert "the NIC is not used" not in text
-    pair = " ".join(section_lines(sections(NODE.change({"CUDA_VISIBLE_DEVICES": "0,1"})), 80))
+    pair = " ".join(texts(blocks_of(sections(NODE.change({"CUDA_VISIBLE_DEVICES": "0,1"}))), 80))
     assert "the one pair that is left keeps its path and transport" in pair
-    alone = " ".join(section_lines(sections(NODE.change({"CUDA_VISIBLE_DEVICES": "0"})), 80))
+    alone = " ".join(texts(blocks_of(sections(NODE.change({"CUDA_VISIBLE_DEVICES": "0"}))), 80))
     assert "1 GPU takes part instead of 8" in alone
 
 
 def test_a_what_if_says_what_changes_and_how_to_set_it() -> None:
     study = Study(DemoFeed("pcie-l40s-8", version="0").at(0))
     one = study.change({"NCCL_P2P_LEVEL": "PHB"})
-    text = "\n".join(section_lines(sections(one), 80))
+    text = "\n".join(texts(blocks_of(sections(one)), 80))
     assert "8 of 28 pairs change" in text
     assert "8 PHB pairs: SHM -> P2P: 0,1 with 2,3; 4,5 with 6,7" in text
     assert "export NCCL_P2P_LEVEL=PHB" in text

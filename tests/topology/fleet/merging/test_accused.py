@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from gputop.commands.fleet.document import document
-from gputop.commands.fleet.folder import EXIT_CODES
 from gputop.commands.fleet.junit import suite
 from gputop.commands.fleet.text import lines
-from gputop.pages.fleet import verdict_line
+from gputop.printing.fleet import verdict_line
 from gputop.topology.fleet.draining import drains
 from gputop.topology.fleet.fleet import Fleet
 from gputop.topology.fleet.merging.growing import read_fleet
@@ -80,7 +79,7 @@ def test_one_judgement_everywhere(
     assert (found.verdict, found.states["g3"]) == (state, state)
     assert found.counts == {**found.counts, state: 1, "healthy": 15}
     assert said(found)[0] == (state, "net-node", "g3")
-    assert EXIT_CODES[found.verdict] == code
+    assert found.verdict.exit_code == code
     written = document(found, code)
     assert written["hosts"]["g3"] == {**written["hosts"]["g3"], "state": state}
     assert written["links"]["culprits"][0]["hosts"] == ["g3"]

@@ -57,8 +57,8 @@ async def test_an_amd_gpu_alone_has_no_nvlink(key: str) -> None:
 def test_why_counts_no_unread_link_as_up() -> None:
     report = tree("mi308x-8-cpx")
     fact = next(iter(link_facts(report.node, report.snapshot.machine.gpus[0])))
-    assert fact.question == "Which xGMI links are up?"
-    assert fact.answer == "not read; 31 neighbours are listed"
+    assert fact.what == "Which xGMI links are up?"
+    assert fact.value == "not read; 31 neighbours are listed"
 
 
 def test_the_wires_of_a_part_are_not_added_up() -> None:

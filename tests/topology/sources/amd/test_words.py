@@ -9,7 +9,7 @@ import pytest
 from textual.pilot import Pilot
 
 from gputop.app import GpuTop
-from gputop.pages.terminal import section_lines
+from gputop.printing.render import blocks_of, texts
 from gputop.screens.flags.why import explanation as why_flag
 from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.engine import diagnose, load
@@ -90,18 +90,18 @@ def test_advice_on_a_flag_names_the_level_that_rccl_has() -> None:
     study = Study(DemoFeed("mi300x-8").at(0))
     flag = catalogue().flag("NCCL_P2P_DISABLE")
     assert flag is not None
-    text = " ".join(section_lines(account(flag, study), 400))
+    text = " ".join(texts(blocks_of(account(flag, study)), 400))
     assert "NCCL_P2P_LEVEL=XGMI keeps xGMI" in text
     assert "NCCL_P2P_LEVEL=NVL" not in text
     h100 = Study(DemoFeed("hgx-h100-8").at(0))
-    assert "NCCL_P2P_LEVEL=NVL keeps NVLink" in " ".join(section_lines(account(flag, h100), 400))
+    assert "NCCL_P2P_LEVEL=NVL keeps NVLink" in " ".join(texts(blocks_of(account(flag, h100)), 400))
 
 
 def test_what_a_user_wrote_stays() -> None:
     study = Study(DemoFeed("mi300x-8").at(0), values={"NCCL_P2P_LEVEL": "NVL"})
     flag = catalogue().flag("NCCL_P2P_LEVEL")
     assert flag is not None
-    text = " ".join(section_lines(account(flag, study), 400))
+    text = " ".join(texts(blocks_of(account(flag, study)), 400))
     assert "NCCL_P2P_LEVEL=NVL. It is ignored: RCCL calls this level XGMI" in text
 
 
@@ -149,7 +149,7 @@ def test_what_would_disprove_a_finding_is_asked_of_the_vendors_tool() -> None:
 def facts_of(demo: str) -> dict[str, str]:
     report = demo_report(demo)
     why = why_device(report.node, report.snapshot.machine.gpus[0].address)
-    return {fact.question: fact.answer for fact in why.facts}
+    return {fact.what: fact.value for fact in why.facts}
 
 
 def test_why_a_gpu_of_amds_names_what_its_own_tools_name() -> None:
@@ -165,7 +165,7 @@ def test_why_a_gpu_of_amds_names_what_its_own_tools_name() -> None:
 def test_why_of_a_part_that_only_kfd_lists_gives_its_model_and_no_dashes() -> None:
     report = Report(Node(load_files(["tests/recordings/kfd/mi308x-8-cpx.tar.gz"]).snapshot))
     why = why_device(report.node, report.snapshot.machine.gpus[0].address)
-    answers = {fact.question: fact.answer for fact in why.facts}
+    answers = {fact.what: fact.value for fact in why.facts}
     assert why.claim.startswith("GPU0: MI308X. ")
     assert answers["What is it?"] == "MI308X, part 0 of package 0000:0a:00.0, 48.0 GiB"
     assert answers["How is it attached?"] == "its PCIe link was not read"
@@ -178,7 +178,7 @@ def test_no_job_over_gpus_of_two_vendors_is_called_slow() -> None:
         for finding in diagnose(Case(mixed_report().node)).findings
         if finding.id == MIXED.id
     )
-    assert mixed.consequence.startswith("No job runs over GPUs of two vendors")
+    assert mixed.impact.startswith("No job runs over GPUs of two vendors")
 
 
 async def test_a_gpu_without_a_name_goes_by_the_model_of_its_pci_id() -> None:
@@ -196,10 +196,10 @@ async def test_a_variable_that_is_not_set_has_no_consequence_and_nothing_to_mend
     unset, given = (why_flag("HSA_ENABLE_SDMA", value, study) for value in (None, "0"))
     assert unset is not None
     assert given is not None
-    asked = {fact.question: fact.answer for fact in unset.facts}
+    asked = {fact.what: fact.value for fact in unset.facts}
     assert asked["what to watch for"] == "Copies to the host become slower."
-    assert (unset.consequence, unset.fix) == ("", ())
-    assert given.consequence == "Copies to the host become slower."
+    assert (unset.impact, unset.fix) == ("", ())
+    assert given.impact == "Copies to the host become slower."
 
 
 async def test_jobs_say_whose_order_of_interfaces_is_taken() -> None:

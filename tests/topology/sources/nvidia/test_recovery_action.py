@@ -8,8 +8,8 @@ import pytest
 
 from gputop.screens.node.detail import detail_lines
 from gputop.topology.diagnosis.events import Watcher
-from gputop.topology.diagnosis.finding import BROKEN, SLOW
 from gputop.topology.model.readings import GpuReading
+from gputop.topology.model.severity import BROKEN, SLOW
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.recorded.formats.nvidia.smi import gpu as smi_gpu
 from gputop.topology.recorded.load import load

@@ -6,10 +6,12 @@ from collections.abc import Iterable
 
 from ....hardware.specs import Sku
 from ....hardware.vendors import AMD
+from ....model.finding import Finding
+from ....model.page import Fact, Fix
+from ....model.severity import BY_DESIGN
 from ....model.units import figure, gbs
 from ... import vendors
 from ...case import Case
-from ...finding import BY_DESIGN, Evidence, Finding, Fix
 from ...rule import Rule
 
 
@@ -40,7 +42,7 @@ def _check_few(case: Case) -> Iterable[Finding] | None:
             f"{count} of {sku.world_size} GPUs of a full mesh",
             devices=[gpu.address for gpu in gpus],
             evidence=[
-                Evidence(
+                Fact(
                     what="GPUs that take part",
                     value=f"{count} {sku.name}; one link of {gbs(sku.pair_gbs)} for each pair, on "
                     f"paper {count - 1} x {figure(sku.pair_gbs)} = {gbs(paper)} for each GPU, "
@@ -48,7 +50,7 @@ def _check_few(case: Case) -> Iterable[Finding] | None:
                     source="amdsmi, data sheet",
                 )
             ],
-            consequence=f"{_price(sku, count)}. That is how the board is wired; do not compare it "
+            impact=f"{_price(sku, count)}. That is how the board is wired; do not compare it "
             "with two GPUs on NVSwitches.",
             fix=[Fix(text="More channels help a little.", command="export NCCL_MIN_NCHANNELS=32")],
         )
@@ -93,7 +95,7 @@ def _price(sku: Sku, count: int) -> str:
 
 FEW = Rule(
     id="amd-few-gpus",
-    peers="D27",
+    family="D27",
     title="A part of a full mesh of xGMI",
     evidence="number of GPUs that take part, and the model's links",
     vendor=AMD.id,

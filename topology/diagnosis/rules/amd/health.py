@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ....hardware.vendors import AMD
+from ....model.finding import Finding
 from ....model.machine import Gpu
+from ....model.page import Fact, Fix
 from ....model.readings import EccBlock, GpuReading
+from ....model.severity import BROKEN, NOTICE, SLOW, Severity
 from ... import vendors
 from ...case import Case
-from ...finding import BROKEN, NOTICE, SLOW, Evidence, Finding, Fix
 from ...rule import Rule
 
 HEAT = {
@@ -37,7 +39,7 @@ def _check_throttle(case: Case) -> Iterable[Finding] | None:
     if not hit:
         return []
     limit = case.threshold(THROTTLE, "busy_percent")
-    groups: dict[str, list[int]] = {}
+    groups: dict[Severity, list[int]] = {}
     for place, (_, now, why) in enumerate(hit):
         named = _PROCHOT in why or any(word in HEAT for word in why)
         busy = now.utilization_percent is None or now.utilization_percent >= limit
@@ -49,7 +51,7 @@ def _check_throttle(case: Case) -> Iterable[Finding] | None:
 
 
 def _throttled(
-    case: Case, severity: str, chosen: list[tuple[Gpu, GpuReading, tuple[str, ...]]]
+    case: Case, severity: Severity, chosen: list[tuple[Gpu, GpuReading, tuple[str, ...]]]
 ) -> Finding:
     """The finding about GPUs, their readings, and what holds their clocks down."""
     addresses = [gpu.address for gpu, _, _ in chosen]
@@ -59,7 +61,7 @@ def _throttled(
         f"{_cause(causes)} slows {case.names(addresses)} down",
         devices=addresses,
         evidence=[
-            Evidence(
+            Fact(
                 what=f"clocks of {case.name(gpu.address)} are held by",
                 value=", ".join(
                     [
@@ -76,7 +78,7 @@ def _throttled(
             )
             for gpu, now, why in chosen
         ],
-        consequence="Clocks drop under load; a collective waits for the slowest GPU."
+        impact="Clocks drop under load; a collective waits for the slowest GPU."
         if severity == SLOW
         else "At rest, or without a reason, this costs nothing that can be shown; look "
         "again under load.",
@@ -130,7 +132,9 @@ def _before(case: Case, gpu: Gpu, block: str) -> int | None:
     return counts.get(block)
 
 
-def _block_finding(case: Case, severity: str, those: list[tuple[Gpu, EccBlock, int]]) -> Finding:
+def _block_finding(
+    case: Case, severity: Severity, those: list[tuple[Gpu, EccBlock, int]]
+) -> Finding:
     addresses = list(dict.fromkeys(gpu.address for gpu, _, _ in those))
     fresh = severity == BROKEN
     return BLOCKS.finding(
@@ -138,14 +142,14 @@ def _block_finding(case: Case, severity: str, those: list[tuple[Gpu, EccBlock, i
         f"{'new ' if fresh else ''}uncorrected errors in parts of {case.names(addresses)}",
         devices=addresses,
         evidence=[
-            Evidence(
+            Fact(
                 what=f"uncorrected errors in {ecc_block.block} of {case.name(gpu.address)}",
                 value=f"{count} since the {'earlier reading' if fresh else 'driver loaded'}",
                 source="amdsmi amdsmi_get_gpu_ecc_count",
             )
             for gpu, ecc_block, count in those
         ],
-        consequence="Each ends the process that met it, and the driver may reset the whole hive."
+        impact="Each ends the process that met it, and the driver may reset the whole hive."
         if fresh
         else "When they came, one reading does not tell; a second one shows whether they go on "
         "(`gputop check --since FILE`).",
@@ -175,14 +179,14 @@ def _check_pages(case: Case) -> Iterable[Finding] | None:
             f"bad pages of memory on {case.names(addresses)}",
             devices=addresses,
             evidence=[
-                Evidence(
+                Fact(
                     what=f"bad pages of {case.name(gpu.address)}",
                     value=str(count),
                     source="amdsmi amdsmi_get_gpu_bad_page_info",
                 )
                 for gpu, count in bad
             ],
-            consequence="The driver keeps a page from jobs once it has reserved it. A number that "
+            impact="The driver keeps a page from jobs once it has reserved it. A number that "
             "grows tells of memory that fails.",
             fix=[
                 Fix(text="List the pages.", command="amd-smi bad-pages", needs_root=True),

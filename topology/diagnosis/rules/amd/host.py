@@ -6,11 +6,13 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from ....hardware.vendors import AMD
+from ....model.finding import Finding
 from ....model.machine import Gpu
+from ....model.page import Fact, Fix
+from ....model.severity import NOTICE, SLOW
 from ....model.units import size
 from ... import vendors
 from ...case import Case
-from ...finding import NOTICE, SLOW, Evidence, Finding, Fix
 from ...rule import Rule
 from ...shared.kernel_line import kernel_argument
 
@@ -42,7 +44,7 @@ def _check_iommu(case: Case) -> Iterable[Finding] | None:
     if not translated:
         return []
     evidence = [
-        Evidence(
+        Fact(
             what=f"IOMMU type of {case.names(translated)}",
             value=", ".join(sorted({kinds[address] for address in translated})),
             source="/sys/kernel/iommu_groups/*/type",
@@ -51,14 +53,14 @@ def _check_iommu(case: Case) -> Iterable[Finding] | None:
     flags = case.host.cmdline_flags
     if flags is not None and "iommu=pt" not in flags:
         shown = " ".join(flags) or "no argument about the IOMMU"
-        evidence.append(Evidence(what="kernel arguments", value=shown, source="/proc/cmdline"))
+        evidence.append(Fact(what="kernel arguments", value=shown, source="/proc/cmdline"))
     return [
         IOMMU.finding(
             SLOW,
             f"the IOMMU translates addresses of {case.names(translated)}",
             devices=translated,
             evidence=evidence,
-            consequence="RCCL warns of it: host copies and traffic to NICs are slower, and on some "
+            impact="RCCL warns of it: host copies and traffic to NICs are slower, and on some "
             "hosts a job over several GPUs hangs at its start.",
             fix=[kernel_argument("Start the kernel with iommu=pt.", "iommu=pt")],
         )
@@ -80,14 +82,14 @@ def _check_bar(case: Case) -> Iterable[Finding] | None:
             f"the BAR of {case.names([gpu.address for gpu in small])} does not hold its memory",
             devices=[gpu.address for gpu in small],
             evidence=[
-                Evidence(
+                Fact(
                     what=f"largest BAR of {case.name(gpu.address)}",
                     value=f"{size(gpu.bar1_bytes)} for {size(gpu.memory_bytes)} of memory",
                     source="sysfs resource",
                 )
                 for gpu in small
             ],
-            consequence=(
+            impact=(
                 "xGMI does not need it; GPUDirect RDMA from a NIC does."
                 if joined
                 else "amdgpu grants no P2P over PCIe: RCCL goes through host memory (SHM)."
@@ -101,7 +103,7 @@ def _check_bar(case: Case) -> Iterable[Finding] | None:
 
 IOMMU = Rule(
     id="amd-iommu",
-    peers="D26",
+    family="D26",
     title="An IOMMU that translates addresses of AMD GPUs",
     evidence="type of the IOMMU group of each AMD GPU, on bare metal",
     vendor=AMD.id,
@@ -112,7 +114,7 @@ IOMMU = Rule(
 
 BAR = Rule(
     id="amd-small-bar",
-    peers="D26",
+    family="D26",
     title="AMD GPUs whose BAR does not hold their memory",
     evidence="size of the largest BAR and of the memory",
     vendor=AMD.id,

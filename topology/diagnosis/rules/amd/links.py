@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from ....hardware.vendors import AMD
+from ....model.finding import Finding
 from ....model.machine import Gpu, GpuPair, XgmiLink
+from ....model.page import Fact, Fix
+from ....model.severity import BY_DESIGN, NOTICE, SLOW
 from ....model.units import figure, gbs
 from ....model.units import seconds as time_of
 from ...case import Case
-from ...finding import BY_DESIGN, NOTICE, SLOW, Evidence, Finding, Fix
 from ...rule import Rule
 from ...shared.counters import elapsed_seconds, growth
 
@@ -63,7 +65,7 @@ def _check_slow(case: Case) -> Iterable[Finding] | None:
             f"xGMI links run below their rate: {', '.join(names[:4])}{more}",
             devices=who,
             evidence=[
-                Evidence(
+                Fact(
                     what=f"xGMI link of {case.name(gpu.address)} to "
                     f"{case.name(link.remote_address)}",
                     value=f"{figure(link.speed_gts)} GT/s x{link.width}, {gbs(rate)} one way; "
@@ -72,7 +74,7 @@ def _check_slow(case: Case) -> Iterable[Finding] | None:
                 )
                 for gpu, link, rate in low[:_MOST]
             ],
-            consequence=f"These pairs carry {100 * share:.0f} % of what they could, and a ring "
+            impact=f"These pairs carry {100 * share:.0f} % of what they could, and a ring "
             "over all GPUs runs at the rate of its slowest link.",
             fix=[
                 Fix(text="Read the links.", command="amd-smi xgmi -m"),
@@ -121,14 +123,14 @@ def _check_errors(case: Case) -> Iterable[Finding] | None:
             f"xGMI errors of {case.names(list(sick))} grew in {time_of(elapsed)}",
             devices=list(sick),
             evidence=[
-                Evidence(
+                Fact(
                     what=f"added on the xGMI links of {case.name(address)} in {time_of(elapsed)}",
                     value=", ".join(f"{count} {word}" for word, count in grown.items()),
                     source=f"amdsmi, block {_BLOCK} and link counters, two readings",
                 )
                 for address, grown in sick.items()
             ],
-            consequence="Such a link often goes down next, and then a job hangs or ends."
+            impact="Such a link often goes down next, and then a job hangs or ends."
             if hard
             else "The links corrected these by themselves, which costs nothing. Watch whether it "
             "goes on.",
@@ -165,14 +167,14 @@ def _check_hops(case: Case) -> Iterable[Finding] | None:
             else "one pair of GPUs has no xGMI link of its own",
             devices=who,
             evidence=[
-                Evidence(
+                Fact(
                     what=f"weight of {case.name(a)} to {case.name(b)}",
                     value=f"{weights[a, b]}, {HOP_WEIGHT} for each hop",
                     source="the driver's io_links",
                 )
                 for a, b in ends[:_MOST]
             ],
-            consequence="amd-smi calls such a pair XGMI with one hop all the same, but its bytes "
+            impact="amd-smi calls such a pair XGMI with one hop all the same, but its bytes "
             "pass through other GPUs and share their links; RCCL before 2.30 counts it over PCIe."
             f"{least} A job on few GPUs is fastest on those that are joined directly.",
         )
@@ -186,7 +188,7 @@ def _direct(case: Case, pair: GpuPair) -> bool:
 
 SLOW_LINK = Rule(
     id="xgmi-link-slow",
-    peers="D25",
+    family="D25",
     title="xGMI links below their rate",
     evidence="rate and width of each xGMI link that is up, and the model's",
     vendor=AMD.id,
@@ -198,7 +200,7 @@ SLOW_LINK = Rule(
 )
 ERRORS = Rule(
     id="xgmi-errors",
-    peers="D22",
+    family="D22",
     title="xGMI errors that were added between two readings",
     evidence="errors of each xGMI link and of the block XGMI_WAFL, now and earlier on one boot",
     over_time=True,
@@ -209,7 +211,7 @@ ERRORS = Rule(
 )
 HOPS = Rule(
     id="xgmi-several-hops",
-    peers="D25",
+    family="D25",
     title="pairs of GPUs that xGMI joins only over other GPUs",
     evidence="link type and weight of each pair, links of each GPU",
     vendor=AMD.id,

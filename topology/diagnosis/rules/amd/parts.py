@@ -7,9 +7,11 @@ from collections.abc import Iterable, Mapping
 from ....hardware.amd_parts import MODES, PARTS_OF_MODE
 from ....hardware.specs import table
 from ....hardware.vendors import AMD
+from ....model.finding import Finding
 from ....model.machine import Gpu
+from ....model.page import Fact, Fix
+from ....model.severity import BY_DESIGN, SLOW
 from ...case import Case
-from ...finding import BY_DESIGN, SLOW, Evidence, Finding, Fix
 from ...rule import Rule
 from ...shared.kernel_line import kernel_argument
 
@@ -76,7 +78,7 @@ def _finding(
     s = "s" * (count != 1)
     where = next(iter(lacking)) if len(lacking) == 1 else f"{len(lacking)} packages"
     evidence = [
-        Evidence(
+        Fact(
             what=f"parts of package {parent}",
             value=f"{here}, numbers {_numbers(packages[parent])}; {why}",
             source="/sys/class/kfd/kfd/topology/nodes/*/properties, none of them hidden",
@@ -96,7 +98,7 @@ def _finding(
         f"{count} part{s} of {where} {'is' if count == 1 else 'are'} missing",
         devices=[packages[parent][0].address for parent in lacking],
         evidence=[*evidence, *lines],
-        consequence="The kernel made no GPU of it: its compute units lie idle, and a job that "
+        impact="The kernel made no GPU of it: its compute units lie idle, and a job that "
         "counts on all parts of the node does not find the last one.",
         fix=[
             *fix,
@@ -113,7 +115,7 @@ def _numbers(parts: list[Gpu]) -> str:
     return ", ".join(sorted({part.partition or "?" for part in parts}))
 
 
-def _drm(case: Case) -> tuple[list[Evidence], str]:
+def _drm(case: Case) -> tuple[list[Fact], str]:
     """The evidence that no DRM device is left, and a driver that holds one of them."""
     minors = sorted(
         {
@@ -134,7 +136,7 @@ def _drm(case: Case) -> tuple[list[Evidence], str]:
     if len(minors) + others < DRM_DEVICES or minors[0] < FIRST_RENDER:
         return [], ""
     evidence = [
-        Evidence(
+        Fact(
             what="render nodes of AMD's GPUs",
             value=f"{len(minors)}, renderD{minors[0]} to renderD{minors[-1]}; older kernels allow "
             f"{DRM_DEVICES} DRM devices of all vendors together",
@@ -142,7 +144,7 @@ def _drm(case: Case) -> tuple[list[Evidence], str]:
         )
     ]
     evidence += [
-        Evidence(
+        Fact(
             what=f"display adapter {device.address}",
             value=f"driven by {device.driver}, a DRM device too",
             source="sysfs",
@@ -151,7 +153,7 @@ def _drm(case: Case) -> tuple[list[Evidence], str]:
     ]
     if not case.machine.pci:
         evidence.append(
-            Evidence(
+            Fact(
                 what="display adapter of the server",
                 value="not read; most have one, driven by ast or mgag200",
                 source="assumption",
@@ -179,7 +181,7 @@ def _check_partition(case: Case) -> Iterable[Finding] | None:
     if not parted and not who:
         return []
     evidence = [
-        Evidence(
+        Fact(
             what=f"partitions of {_some(case, addresses)}",
             value=words,
             source="amdsmi, sysfs current_compute_partition and current_memory_partition",
@@ -191,14 +193,14 @@ def _check_partition(case: Case) -> Iterable[Finding] | None:
     return [_parted(parted, ", ".join(modes), evidence)]
 
 
-def _partitioned_otherwise(case: Case, who: list[str], evidence: list[Evidence]) -> Finding:
+def _partitioned_otherwise(case: Case, who: list[str], evidence: list[Fact]) -> Finding:
     return PARTITION.finding(
         SLOW,
         f"{_some(case, who)} {'is' if len(who) == 1 else 'are'} partitioned otherwise than "
         "the rest",
         devices=who,
         evidence=evidence,
-        consequence="Parts differ in compute units and memory: a job over all of them "
+        impact="Parts differ in compute units and memory: a job over all of them "
         "waits for the smallest, and RCCL finds no board that it knows.",
         fix=[
             Fix(
@@ -210,7 +212,7 @@ def _partitioned_otherwise(case: Case, who: list[str], evidence: list[Evidence])
     )
 
 
-def _parted(parted: list[Gpu], names: str, evidence: list[Evidence]) -> Finding:
+def _parted(parted: list[Gpu], names: str, evidence: list[Fact]) -> Finding:
     packages = len({gpu.parent or gpu.address for gpu in parted})
     many, s = len(parted), "s" * (packages != 1)
     shown = f"show{'s' * (packages == 1)} as {many} GPU{'s' * (many != 1)}"
@@ -219,7 +221,7 @@ def _parted(parted: list[Gpu], names: str, evidence: list[Evidence]) -> Finding:
         f"{packages} package{s} {shown} ({names})",
         devices=[gpu.address for gpu in parted],
         evidence=evidence,
-        consequence="Each part has its share of the compute units and memory, and the parts "
+        impact="Each part has its share of the compute units and memory, and the parts "
         "of one package share its xGMI links and its PCIe link: figures of a whole GPU do not "
         "hold for one.",
     )

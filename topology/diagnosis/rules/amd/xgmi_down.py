@@ -6,11 +6,13 @@ from collections.abc import Iterable
 
 from ....expectation.cost.costs import costs_of
 from ....hardware.vendors import AMD
+from ....model.finding import Finding
 from ....model.machine import Gpu
+from ....model.page import Fact, Fix
+from ....model.severity import SLOW
 from ....model.units import gbs
 from ... import vendors
 from ...case import Case
-from ...finding import SLOW, Evidence, Finding, Fix
 from ...rule import Rule
 
 
@@ -44,14 +46,14 @@ def _check_xgmi(case: Case) -> Iterable[Finding] | None:
             f"xGMI links are down: {', '.join(names[:4])}{more}",
             devices=who,
             evidence=[
-                Evidence(
+                Fact(
                     what=f"xGMI link of {case.name(a)} to {case.name(b)}",
                     value="down" if (a, b) in down else "none; the model has one for every pair",
                     source="amdsmi link metrics and topology",
                 )
                 for a, b in lost[:8]
             ],
-            consequence=f"Each of these pairs loses its own link{rate} one way and goes over PCIe; "
+            impact=f"Each of these pairs loses its own link{rate} one way and goes over PCIe; "
             f"RCCL finds no full mesh and builds fewer rings{_all_reduce(case)}.",
             cost="" if cost is None else cost.brief,
             fix=[
@@ -111,7 +113,7 @@ def _rate(case: Case, a: str, b: str) -> float | None:
 
 XGMI = Rule(
     id="xgmi-link-down",
-    peers="D25",
+    family="D25",
     title="xGMI links that are down",
     evidence="state of the xGMI links of each GPU",
     vendor=AMD.id,

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ....hardware.vendors import AMD, NVIDIA
+from ....model.finding import Finding
+from ....model.page import Fact, Fix
+from ....model.severity import SLOW
 from ... import vendors
 from ...case import Case
-from ...finding import SLOW, Evidence, Finding, Fix
 from ...rule import Rule
 from ...shared.clock_looks import HARDWARE_WORDS, HEAT, IDLE, Look, addresses_of, looks_at
 
@@ -35,7 +37,7 @@ def _held(case: Case) -> Iterable[Finding] | None:
             f"a setting holds the clocks of {case.names(addresses)} low",
             devices=addresses,
             evidence=[
-                Evidence(
+                Fact(
                     what=f"SM clock of {case.name(look.gpu.address)} under load",
                     value=f"{look.clock_mhz:.0f} of {look.gpu.clock_sm_max_mhz} MHz; reasons: "
                     f"{', '.join(look.reasons) or 'none'}",
@@ -44,7 +46,7 @@ def _held(case: Case) -> Iterable[Finding] | None:
                 )
                 for look in hit
             ],
-            consequence=(
+            impact=(
                 f"What computes runs at {100 * lowest:.0f} % of the clock, and a job over several "
                 f"GPUs at the pace of the slowest; copies over {case.words.link} and PCIe suffer "
                 "less."
@@ -81,7 +83,7 @@ def _is_held(case: Case, look: Look) -> bool:
 
 HELD = Rule(
     id="clocks-held",
-    peers="D34",
+    family="D34",
     title="clocks that a setting holds low",
     evidence="SM clock and power of a GPU under load, their limits, the reasons that hold it down",
     vendor=NVIDIA.id,

@@ -7,13 +7,15 @@ from collections.abc import Iterable, Sequence
 
 from ....hardware.vendor import Vendor
 from ....hardware.vendors import AMD, NVIDIA, VENDORS
+from ....model.finding import Finding
 from ....model.machine import Gpu
+from ....model.page import Fact, Fix
+from ....model.severity import BROKEN, CANNOT_TELL, NOTICE, Severity
 from ....model.snapshot import Problem, SourceState
 from ....sources.collect import ONLY_PCI
 from ....sources.linux.device_nodes import KEPT_BACK, NO_PERMISSION
 from ... import vendors
 from ...case import Case
-from ...finding import BROKEN, CANNOT_TELL, NOTICE, Evidence, Finding, Fix
 from ...given import minors
 from ...rule import Rule
 from ...shared.numbered import NUMBERED, named, places_of
@@ -44,7 +46,7 @@ def _nvidia(case: Case) -> list[Gpu]:
 
 def _mismatch(case: Case) -> Iterable[Finding] | None:
     reported = [
-        Evidence(what="what NVML said", value=problem.text, source="NVML nvmlInit")
+        Fact(what="what NVML said", value=problem.text, source="NVML nvmlInit")
         for problem in case.snapshot.problems
         if problem.kind == "mismatch" and problem.source in _NVML
     ]
@@ -57,20 +59,18 @@ def _mismatch(case: Case) -> Iterable[Finding] | None:
     }
     if not reported and (module is None or (library is None and not others)):
         return None
-    found: list[Evidence] = list(reported)
+    found: list[Fact] = list(reported)
     if module and library and module != library:
-        found.append(
-            Evidence(what="library", value=library, source="NVML nvmlSystemGetNVMLVersion")
-        )
+        found.append(Fact(what="library", value=library, source="NVML nvmlSystemGetNVMLVersion"))
     found += [
-        Evidence(what=f"module {name}", value=version, source=f"/sys/module/{name}/version")
+        Fact(what=f"module {name}", value=version, source=f"/sys/module/{name}/version")
         for name, version in sorted(others.items())
         if version != module
     ]
     if not found:
         return []
     if module:
-        loaded = Evidence(what="module nvidia", value=module, source="/proc/driver/nvidia/version")
+        loaded = Fact(what="module nvidia", value=module, source="/proc/driver/nvidia/version")
         found.append(loaded)
     return [
         MISMATCH.finding(
@@ -78,7 +78,7 @@ def _mismatch(case: Case) -> Iterable[Finding] | None:
             "NVIDIA's library and the loaded kernel driver have different versions",
             devices=[gpu.address for gpu in _nvidia(case)],
             evidence=found,
-            consequence="CUDA does not start for new jobs; those that run go on until they end.",
+            impact="CUDA does not start for new jobs; those that run go on until they end.",
             fix=[_RESTART],
         )
     ]
@@ -107,7 +107,7 @@ def _not_answering(case: Case) -> Iterable[Finding] | None:
         hanging = any(problem.kind != "absent" for problem in silent)
         if (hanging and not case.gpus) or (silent and gpus and (hanging or not known)):
             evidence = [
-                Evidence(what=problem.kind, value=problem.text, source=problem.source)
+                Fact(what=problem.kind, value=problem.text, source=problem.source)
                 for problem in silent
             ]
             found.append(_silence(case, vendor, _mute(case, gpus, silent), evidence))
@@ -116,7 +116,7 @@ def _not_answering(case: Case) -> Iterable[Finding] | None:
         # Of a copy of /sys alone nobody asked a driver.
         if case.on_node and hidden and len(hidden) == len(gpus):
             evidence = [
-                Evidence(
+                Fact(
                     what=f"GPUs of {vendor.name} that anything but PCI describes",
                     value=f"0 of {len(hidden)}",
                     source=", ".join(case.snapshot.source),
@@ -152,9 +152,7 @@ def _waits(state: SourceState) -> bool:
     return state.age_seconds is None and state.waiting_seconds is None
 
 
-def _silence(
-    case: Case, vendor: Vendor, devices: Sequence[str], evidence: list[Evidence]
-) -> Finding:
+def _silence(case: Case, vendor: Vendor, devices: Sequence[str], evidence: list[Fact]) -> Finding:
     tool = "amd-smi list" if vendor is AMD else "nvidia-smi -L"
     whose = f"the driver of {named(case, devices)}" if devices else f"{vendor.name}'s driver"
     return NOT_ANSWERING.finding(
@@ -162,7 +160,7 @@ def _silence(
         f"no answer from {whose}",
         devices=[device for device in devices if not device.startswith(NUMBERED)],
         evidence=evidence,
-        consequence="State, links and errors of these GPUs are unknown; nothing of them is proven.",
+        impact="State, links and errors of these GPUs are unknown; nothing of them is proven.",
         fix=[
             Fix(text="Ask the vendor's own tool; one that hangs too points to the driver.",
                 command=f"timeout 20 {tool}"),
@@ -232,14 +230,13 @@ def _denied(case: Case) -> Iterable[Finding] | None:
 
 
 def _denied_finding(
-    case: Case, severity: str, gpus: list[Gpu], shut: list[str], denials: Sequence[Problem]
+    case: Case, severity: Severity, gpus: list[Gpu], shut: list[str], denials: Sequence[Problem]
 ) -> Finding:
     evidence = [
-        Evidence(what=node, value="may not be read and written", source="access(2)")
-        for node in shut
+        Fact(what=node, value="may not be read and written", source="access(2)") for node in shut
     ]
     evidence += [
-        Evidence(what="what NVML said", value=problem.text, source="NVML") for problem in denials
+        Fact(what="what NVML said", value=problem.text, source="NVML") for problem in denials
     ]
     addresses = [gpu.address for gpu in gpus]
     return DENIED.finding(
@@ -247,7 +244,7 @@ def _denied_finding(
         f"no permission to use {case.names(addresses)}",
         devices=addresses,
         evidence=evidence,
-        consequence=(
+        impact=(
             "These GPUs could not be examined, and a job of this user does not get them."
             if severity == CANNOT_TELL
             else "A job of this user finds no GPU, or fewer; the GPUs themselves may be well."

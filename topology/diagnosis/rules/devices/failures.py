@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ....hardware.vendors import AMD, NVIDIA
+from ....model.finding import Finding
+from ....model.page import Fact, Fix
+from ....model.severity import BROKEN, CANNOT_TELL
 from ....model.snapshot import Problem
 from ....sources import MAKERS
 from ....sources.files.failures import ERROR, RESET
 from ... import vendors
 from ...case import Case
-from ...finding import BROKEN, CANNOT_TELL, Evidence, Finding, Fix
 from ...rule import Rule
 
 _READ_LOG = Fix(
@@ -43,9 +45,9 @@ def _about(case: Case, problems: Sequence[Problem]) -> list[str]:
     return [gpu.address for gpu in case.gpus if gpu.address in named or gpu.vendor in makers]
 
 
-def _evidence(case: Case, problems: Sequence[Problem]) -> list[Evidence]:
+def _evidence(case: Case, problems: Sequence[Problem]) -> list[Fact]:
     return [
-        Evidence(
+        Fact(
             what=f"answer of the driver for {case.names(_about(case, [problem])) or 'the node'}",
             value=problem.text,
             source=problem.source,
@@ -68,7 +70,7 @@ def _reset(case: Case) -> Iterable[Finding] | None:
             f"a reset is required of {case.names(devices)}",
             devices=devices,
             evidence=_evidence(case, problems),
-            consequence="The driver answers nothing more about the GPU before it is reset, and a "
+            impact="The driver answers nothing more about the GPU before it is reset, and a "
             "process that starts on it fails.",
             fix=[
                 Fix(
@@ -95,7 +97,7 @@ def _failed(case: Case) -> Iterable[Finding] | None:
             f"the driver fails to answer about {case.names(devices) or 'the node'}",
             devices=devices,
             evidence=_evidence(case, problems),
-            consequence="What these questions are about was not examined. Such an answer is a "
+            impact="What these questions are about was not examined. Such an answer is a "
             "failure of the driver or of the GPU: it has other words for what a product lacks.",
             fix=[
                 Fix(

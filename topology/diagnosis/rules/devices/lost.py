@@ -7,10 +7,12 @@ from collections.abc import Iterable
 import msgspec
 
 from ....hardware.vendors import AMD
+from ....model.finding import Finding
 from ....model.machine import Gpu, Host
+from ....model.page import Fact, Fix
+from ....model.severity import BROKEN
 from ....sources.files.failures import LOST as KIND
 from ...case import Case
-from ...finding import BROKEN, Evidence, Finding, Fix
 from ...rule import Rule
 from ...shared.fabric_words import GONE
 from ...shared.numbered import NUMBERED, named, places_of
@@ -21,7 +23,7 @@ class _Gone(msgspec.Struct, frozen=True):
     """A GPU that is gone, by its address or else by NVML's number, and what shows it."""
 
     device: str
-    evidence: Evidence
+    evidence: Fact
 
 
 def _lost(case: Case) -> Iterable[Finding] | None:
@@ -34,7 +36,7 @@ def _lost(case: Case) -> Iterable[Finding] | None:
     gone = [
         _Gone(
             gpu.address,
-            Evidence(
+            Fact(
                 what=f"answer of the driver for {case.name(gpu.address)}",
                 value=reading.why("lost") or "GPU is lost",
                 source="NVML, NVML_ERROR_GPU_IS_LOST",
@@ -46,7 +48,7 @@ def _lost(case: Case) -> Iterable[Finding] | None:
     gone += [
         _Gone(
             gpu.address,
-            Evidence(
+            Fact(
                 what=f"end of the registration of {case.name(gpu.address)} with the fabric",
                 value=gpu.fabric.status,
                 source="NVML nvmlDeviceGetGpuFabricInfoV",
@@ -56,17 +58,17 @@ def _lost(case: Case) -> Iterable[Finding] | None:
         if gpu.fabric is not None and gpu.fabric.status == GONE
     ]
     gone += _named(case, {gpu.device for gpu in gone})
-    nameless: list[Evidence] = []
+    nameless: list[Fact] = []
     if len(case.gpus) == len(case.machine.gpus):  # some were chosen: the others do not count
         nameless = [
-            Evidence(what="what the driver said", value=problem.text, source=problem.source)
+            Fact(what="what the driver said", value=problem.text, source=problem.source)
             for problem in problems
             if not problem.devices
         ]
         gone += [
             _Gone(
                 gpu.address,
-                Evidence(
+                Fact(
                     what=f"GPU {gpu.address}",
                     value="in the earlier reading, not in this one",
                     source="NVML nvmlDeviceGetHandleByIndex",
@@ -88,13 +90,13 @@ def _named(case: Case, known: set[str]) -> list[_Gone]:
             device = places.get(name, name)
             counts = device in examined or (whole and device.startswith(NUMBERED))
             if counts and device not in known:
-                what = Evidence(what="what the driver said", value=problem.text,
+                what = Fact(what="what the driver said", value=problem.text,
                                 source=problem.source)  # fmt: skip
                 found.setdefault(device, _Gone(device, what))
     return list(found.values())
 
 
-def _finding(case: Case, gone: list[_Gone], nameless: list[Evidence]) -> Finding:
+def _finding(case: Case, gone: list[_Gone], nameless: list[Fact]) -> Finding:
     devices = list(dict.fromkeys(gpu.device for gpu in gone))
     addresses = [device for device in devices if not device.startswith(NUMBERED)]
     names = named(case, devices)
@@ -104,7 +106,7 @@ def _finding(case: Case, gone: list[_Gone], nameless: list[Evidence]) -> Finding
         f"fallen off the bus: {names or 'a GPU'}",
         devices=addresses,
         evidence=list(evidence),
-        consequence=_loss(case, devices),
+        impact=_loss(case, devices),
         fix=[
             Fix(
                 text="Read why: Xid 79 says that the GPU has fallen off the bus.",
@@ -157,7 +159,7 @@ def _job(host: Host | None) -> tuple[str | None, ...]:
 
 LOST = Rule(
     id="gpu-lost",
-    peers="D33",
+    family="D33",
     title="GPUs that the driver has lost",
     evidence="the driver's answer for each GPU, and an earlier reading where there is one",
     disproof="an answer of `nvidia-smi -q -i N` for this GPU",

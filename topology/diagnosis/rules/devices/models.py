@@ -7,10 +7,12 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from ....hardware.vendors import AMD, NVIDIA, vendors_of
+from ....model.finding import Finding
 from ....model.machine import Gpu
+from ....model.page import Fact, Fix
+from ....model.severity import NOTICE, SLOW
 from ... import vendors
 from ...case import Case
-from ...finding import NOTICE, SLOW, Evidence, Finding, Fix
 from ...rule import Rule
 
 _SETTINGS = (
@@ -50,9 +52,9 @@ def _odd(groups: dict[object, list[Gpu]]) -> list[Gpu]:
 
 def _evidence(
     case: Case, groups: dict[object, list[Gpu]], what: str, unit: str, source: str
-) -> list[Evidence]:
+) -> list[Fact]:
     return [
-        Evidence(
+        Fact(
             what=f"{what} of {case.names([gpu.address for gpu in gpus])}",
             value=f"{_written(value)}{unit}",
             source=vendors.source(gpus, source),
@@ -80,7 +82,7 @@ def _mixed(case: Case) -> Iterable[Finding] | None:
             f"different GPU models in one node: {counted}",
             devices=[gpu.address for gpus in groups.values() for gpu in gpus],
             evidence=_evidence(case, groups, "model", "", "NVML nvmlDeviceGetName, amd-smi"),
-            consequence=_over_both(case),
+            impact=_over_both(case),
             fix=[
                 Fix(
                     text="Let a job see one model only.",
@@ -147,7 +149,7 @@ def _settings(case: Case) -> Iterable[Finding] | None:
                     f"{what}: {case.names(odd)} unlike the other GPUs",
                     devices=odd,
                     evidence=_evidence(case, groups, what, unit, f"NVML {call}"),
-                    consequence=_consequence(groups, unit)
+                    impact=_consequence(groups, unit)
                     if slows or (watts and not alike)
                     else "Ranks of one job meet different conditions on GPUs that look alike.",
                     fix=[Fix(text="Each has the limit that its board came with: none was changed.")]
@@ -210,7 +212,7 @@ def _firmware(case: Case) -> Iterable[Finding] | None:
                     f"{what}: {case.names(odd)} unlike the other GPUs",
                     devices=odd,
                     evidence=_evidence(case, groups, what, "", f"NVML {call}"),
-                    consequence="Clocks, fan curves and fixed faults may differ between them.",
+                    impact="Clocks, fan curves and fixed faults may differ between them.",
                     fix=[Fix(text="Bring all boards to one firmware with the vendor's tool.")],
                 )
             )

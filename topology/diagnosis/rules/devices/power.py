@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ....hardware.vendors import AMD, NVIDIA
+from ....model.finding import Finding
+from ....model.page import Fact, Fix
+from ....model.severity import SLOW
 from ...case import Case
-from ...finding import SLOW, Evidence, Finding, Fix
 from ...rule import Rule
 
 
@@ -35,7 +37,7 @@ def _power(case: Case) -> Iterable[Finding] | None:
             f"the power limit of {case.names(addresses)} is below its default",
             devices=addresses,
             evidence=[
-                Evidence(
+                Fact(
                     what=f"power limit of {case.name(gpu.address)}",
                     value=f"{limit:.0f} W; by default {usual:.0f} W",
                     source="NVML nvmlDeviceGetEnforcedPowerLimit"
@@ -44,7 +46,7 @@ def _power(case: Case) -> Iterable[Finding] | None:
                 )
                 for gpu, limit, usual in low
             ],
-            consequence=(
+            impact=(
                 f"Matrix products get {100 * worst:.0f} % of the power and lower clocks; "
                 "memory and links keep theirs."
             ),

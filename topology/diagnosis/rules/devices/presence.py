@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ....hardware.vendors import AMD, NVIDIA, VENDORS
+from ....model.finding import Finding
 from ....model.machine import Gpu, PciDevice
+from ....model.page import Fact, Fix
+from ....model.severity import BROKEN, NOTICE
 from ....sources.collect import ONLY_PCI
 from ...case import Case
-from ...finding import BROKEN, NOTICE, Evidence, Finding, Fix
 from ...given import DENIED, GIVEN, access, excluded
 from ...rule import Rule
 
@@ -107,7 +109,7 @@ def _screen(case: Case, found: list[Gpu]) -> Finding:
         f"a card of another model without NVIDIA's driver: {names}",
         devices=[gpu.address for gpu in found],
         evidence=_bound(case, found),
-        consequence="It may be there for the screen, or be too old for this driver. A job gets "
+        impact="It may be there for the screen, or be too old for this driver. A job gets "
         "the GPUs that the driver serves, without it.",
     )
 
@@ -118,14 +120,14 @@ def _excluded(case: Case, found: list[Gpu]) -> Finding:
         f"left out by a setting of the driver: {case.names([gpu.address for gpu in found])}",
         devices=[gpu.address for gpu in found],
         evidence=[
-            Evidence(
+            Fact(
                 what=f"GPU Excluded of {gpu.address}",
                 value="Yes",
                 source=f"/proc/driver/nvidia/gpus/{gpu.address}/information",
             )
             for gpu in found
         ],
-        consequence="The module was told to leave it alone (NVreg_ExcludedGpus). A job gets the "
+        impact="The module was told to leave it alone (NVreg_ExcludedGpus). A job gets the "
         "other GPUs.",
     )
 
@@ -145,13 +147,13 @@ def _without_driver_finding(case: Case, found: list[Gpu]) -> Finding:
     whole = [gpu for gpu in case.gpus if gpu not in found]
     evidence = [
         *_bound(case, found),
-        Evidence(
+        Fact(
             what="GPUs that the driver describes, of those on PCI",
             value=f"{len(whole)} of {len(case.gpus)}",
             source="NVML, amd-smi and /sys/bus/pci",
         ),
         *(
-            Evidence(what="what the driver said", value=problem.text, source=problem.source)
+            Fact(what="what the driver said", value=problem.text, source=problem.source)
             for problem in case.snapshot.problems
             if problem.source == "nvml" and problem.kind in ("failed", "lost", "denied")
         ),
@@ -172,14 +174,14 @@ def _without_driver_finding(case: Case, found: list[Gpu]) -> Finding:
         f"on the PCI bus and without a working driver: {names}",
         devices=[gpu.address for gpu in found],
         evidence=evidence,
-        consequence=f"A job on this node gets {len(whole)} of {len(case.gpus)} GPUs.",
+        impact=f"A job on this node gets {len(whole)} of {len(case.gpus)} GPUs.",
         fix=fixes,
     )
 
 
-def _bound(case: Case, found: list[Gpu]) -> list[Evidence]:
+def _bound(case: Case, found: list[Gpu]) -> list[Fact]:
     return [
-        Evidence(
+        Fact(
             what=f"driver bound to {gpu.address}",
             value=(device.driver if device else None) or "none",
             source=f"/sys/bus/pci/devices/{gpu.address}/driver",
@@ -191,7 +193,7 @@ def _bound(case: Case, found: list[Gpu]) -> list[Evidence]:
 
 WITHOUT_DRIVER = Rule(
     id="gpu-without-driver",
-    peers="D33",
+    family="D33",
     title="GPUs on the PCI bus without a driver",
     evidence="the GPUs on PCI and the driver bound to each; the GPUs that the driver describes",
     disproof="the GPU in {asked}, or a virtual machine that owns it",

@@ -11,10 +11,12 @@ from collections.abc import Iterable
 import msgspec
 
 from ....hardware.vendors import NVIDIA
+from ....model.finding import Finding
 from ....model.machine import Gpu
+from ....model.page import Fact, Fix
+from ....model.severity import BROKEN, SLOW, Severity
 from ....sources.nvidia.recovery import BUS_OR_IMEX, FIELD, NONE
 from ...case import Case
-from ...finding import BROKEN, SLOW, Evidence, Finding, Fix
 from ...rule import Rule
 
 _GUIDE = "NVIDIA GPU Memory Error Management, Error Recovery and Response Flags"
@@ -26,10 +28,10 @@ _IMEX_SINCE = 590
 class _Request(msgspec.Struct, frozen=True):
     """One action: the state of the GPU, the consequence and the fix."""
 
-    severity: str
+    severity: Severity
     title: str
     """Followed by the names of the GPUs."""
-    consequence: str
+    impact: str
     fix: str
     command: str = ""
 
@@ -132,14 +134,14 @@ def _finding(case: Case, action: str, gpus: list[Gpu]) -> Finding:
         f"{request.title} {case.names(addresses)}",
         devices=addresses,
         evidence=[
-            Evidence(
+            Fact(
                 what=f"recovery action of {case.name(gpu.address)}",
                 value=action,
                 source=f"NVML {FIELD}; gpu_recovery_action of nvidia-smi",
             )
             for gpu in gpus
         ],
-        consequence=request.consequence,
+        impact=request.impact,
         fix=[
             Fix(
                 text=request.fix,

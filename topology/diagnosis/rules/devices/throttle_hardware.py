@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ....hardware.vendors import AMD
+from ....model.finding import Finding
+from ....model.page import Fix
+from ....model.severity import NOTICE, SLOW, Severity
 from ... import vendors
 from ...case import Case
-from ...finding import NOTICE, SLOW, Finding, Fix
 from ...rule import Rule
 from ...shared.clock_looks import HARDWARE_WORDS, Look, addresses_of, held_by, looks_at
 from .clocks_held import HELD
@@ -36,7 +38,7 @@ def _hardware(case: Case) -> Iterable[Finding] | None:
 
 
 def _hardware_finding(
-    case: Case, severity: str, looks: list[Look], addresses: list[str]
+    case: Case, severity: Severity, looks: list[Look], addresses: list[str]
 ) -> Finding:
     words = {word for look in looks for word in look.reasons}
     fixes = []
@@ -63,7 +65,7 @@ def _hardware_finding(
         evidence=held_by(
             case, [look for look in looks if look.gpu.address in addresses], HARDWARE_WORDS
         ),
-        consequence=(
+        impact=(
             f"Clocks drop to half or less{_worst(looks)}; collectives wait for the slowest GPU."
             if severity == SLOW
             else "The GPU is at rest now; under load its clocks may drop to half or less."
@@ -84,7 +86,7 @@ def _worst(looks: list[Look]) -> str:
 
 HARDWARE = Rule(
     id="throttle-hardware",
-    peers="D34",
+    family="D34",
     title="clocks that the hardware holds down: heat, power brake",
     evidence="the reasons that hold clocks down, now or while a probe ran",
     disproof="`nvidia-smi -q -d PERFORMANCE` with HW Slowdown: Not Active, again and again",

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ....hardware.vendors import AMD
+from ....model.finding import Finding
+from ....model.page import Fix
+from ....model.severity import NOTICE
 from ...case import Case
-from ...finding import NOTICE, Finding, Fix
 from ...rule import Rule
 from ...shared.clock_looks import HEAT, addresses_of, held_by, looks_at
 from .clocks_held import HELD
@@ -26,7 +28,7 @@ def _thermal(case: Case) -> Iterable[Finding] | None:
             f"the driver lowers clocks because of heat on {case.names(addresses)}",
             devices=addresses,
             evidence=held_by(case, hit, (HEAT,)),
-            consequence="The GPU runs a little below its clock; with more heat it slows down hard.",
+            impact="The GPU runs a little below its clock; with more heat it slows down hard.",
             fix=[Fix(text="Check fans, air flow and the inlet temperature of the node.")],
         )
     ]
@@ -34,7 +36,7 @@ def _thermal(case: Case) -> Iterable[Finding] | None:
 
 THERMAL = Rule(
     id="throttle-thermal",
-    peers="D34",
+    family="D34",
     title="clocks that the driver lowers because of heat",
     evidence="the reasons that hold clocks down, now or while a probe ran",
     disproof="`nvidia-smi -q -d PERFORMANCE` with SW Thermal Slowdown: Not Active",

@@ -6,8 +6,10 @@ from collections.abc import Iterable
 
 from ....hardware.vendors import AMD, NVIDIA
 from ....model.cpulist import members
+from ....model.finding import Finding
+from ....model.page import Fact, Fix
+from ....model.severity import NOTICE
 from ...case import Case
-from ...finding import NOTICE, Evidence, Finding, Fix
 from ...pairs import Pair
 from ...rule import Rule
 
@@ -45,7 +47,7 @@ def _check(case: Case) -> Iterable[Finding] | None:
             ),
             devices=who,
             evidence=[
-                Evidence(
+                Fact(
                     what=f"CPU affinity of {case.name(address)}",
                     value=next(
                         gpu.cpu_affinity or "" for gpu in case.gpus if gpu.address == address
@@ -54,7 +56,7 @@ def _check(case: Case) -> Iterable[Finding] | None:
                 )
                 for address in who[:_SHOWN]
             ],
-            consequence="One of the two is not true, as in a guest or under firmware that tells no "
+            impact="One of the two is not true, as in a guest or under firmware that tells no "
             "NUMA node of its slots: a program that binds its ranks by them binds some far from "
             "their GPU.",
             fix=[
@@ -75,7 +77,7 @@ def _apart(pair: Pair) -> bool:
 
 AFFINITY = Rule(
     id="affinity-contradicts",
-    peers="D11",
+    family="D11",
     title="CPU affinities of GPUs that repeat or overlap across NUMA nodes",
     evidence="relations of all pairs of GPUs, and the CPUs near each by the driver",
     disproof="one NUMA node for the GPUs in sysfs, or separate lists in {asked}",

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ....model.finding import Finding
+from ....model.page import Fact, Fix
+from ....model.severity import NOTICE
 from ...case import Case
-from ...finding import NOTICE, Evidence, Finding, Fix
 from ...rule import Rule
 
 EPHEMERAL = ("overlay", "tmpfs", "aufs", "fuse.fuse-overlayfs", "ramfs")
@@ -35,7 +37,7 @@ def _check(case: Case) -> Iterable[Finding] | None:
             NOTICE,
             f"what {names} compile{'s' * (len(lost) == 1)} is lost with this container",
             evidence=[
-                Evidence(
+                Fact(
                     what=f"cache of {cache.name}",
                     value=f"{cache.path}, on {cache.filesystem}",
                     source="/proc/self/mountinfo"
@@ -43,7 +45,7 @@ def _check(case: Case) -> Iterable[Finding] | None:
                 )
                 for cache in lost
             ],
-            consequence="The first calls in every new container compile again, seconds to "
+            impact="The first calls in every new container compile again, seconds to "
             "minutes in which the GPUs wait. A first call is no bandwidth.",
             fix=[
                 Fix(
@@ -59,7 +61,7 @@ def _check(case: Case) -> Iterable[Finding] | None:
 
 EPHEMERAL_CACHE = Rule(
     id="compile-cache-ephemeral",
-    peers="D37",
+    family="D37",
     title="caches of compiled kernels on a file system that ends with the container",
     evidence="places of the caches and the file systems under them, in a container",
     disproof="a cache that is still there in the next container",

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ....model.cpulist import members
+from ....model.finding import Finding
+from ....model.page import Fact, Fix
+from ....model.severity import NOTICE, SLOW
 from ...case import Case
-from ...finding import NOTICE, SLOW, Evidence, Finding, Fix
 from ...rule import Rule
 from ...shared.gpu_lists import visible
 from ...shared.near import called, jobs, local_cpus, nodes_of, same_socket, several_nodes
@@ -42,14 +44,14 @@ def _limit(case: Case) -> Iterable[Finding] | None:
             SLOW,
             f"{who} may use {cpus_granted:.3g} CPUs for {count} GPU{'s' * (count != 1)}",
             evidence=[
-                Evidence(
+                Fact(
                     what=f"CPUs that {who} may use",
                     value=f"{cpus_granted:.3g} for {count} GPU{'s' * (count != 1)}",
                     source=f"{source} (cpu.max, cpuset)",
                 )
                 for who, cpus_granted, count, source in few
             ],
-            consequence="Each rank has a main thread that launches kernels, and threads of "
+            impact="Each rank has a main thread that launches kernels, and threads of "
             f"{case.words.library} "
             "beside it. They stop until the next period once the quota is used up, and all ranks "
             "wait for the one that stopped.",
@@ -83,13 +85,13 @@ def _cpuset(case: Case) -> Iterable[Finding] | None:
             f"no CPU next to {case.names(addresses)} may be used here",
             devices=addresses,
             evidence=[
-                Evidence(
+                Fact(
                     what="CPUs that this cgroup may use",
                     value=container.cpuset or "",
                     source="cgroup cpuset.cpus.effective",
                 ),
                 *(
-                    Evidence(
+                    Fact(
                         what=f"CPUs next to {case.name(gpu.address)}",
                         value=gpu.cpu_affinity or f"those of NUMA node {gpu.numa_node}",
                         source="sysfs local_cpulist, numa_node",
@@ -97,7 +99,7 @@ def _cpuset(case: Case) -> Iterable[Finding] | None:
                     for gpu in far
                 ),
             ],
-            consequence="Every copy between the host and these GPUs "
+            impact="Every copy between the host and these GPUs "
             + (
                 "takes a longer way inside the socket"
                 if inside
@@ -124,7 +126,7 @@ LIMIT = Rule(
 )
 CPUSET = Rule(
     id="cpuset-far",
-    peers="D11",
+    family="D11",
     title="a cpuset without a CPU next to a GPU",
     evidence="cpuset of the cgroup, NUMA node of the GPUs, two nodes or more",
     disproof="a cpuset with CPUs of the NUMA node of each GPU",

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ....model.finding import Finding
+from ....model.page import Fact, Fix
+from ....model.severity import NOTICE, SLOW
 from ...case import Case
-from ...finding import NOTICE, SLOW, Evidence, Finding, Fix
 from ...rule import Rule
 
 _FAST = "performance"
@@ -31,7 +33,7 @@ def _check(case: Case) -> Iterable[Finding] | None:
             SLOW if lowest else NOTICE,
             f"CPU governor {names} instead of {_FAST}",
             evidence=[
-                Evidence(
+                Fact(
                     what=f"CPUs with the governor {name}",
                     value=f"{count} of {total}",
                     source="/sys/devices/system/cpu/cpufreq/policy*/scaling_governor",
@@ -39,13 +41,13 @@ def _check(case: Case) -> Iterable[Finding] | None:
                 for name, count in others
             ]
             + [
-                Evidence(
+                Fact(
                     what="frequency driver",
                     value=driver or "not read",
                     source="/sys/devices/system/cpu/cpufreq/policy0/scaling_driver",
                 )
             ],
-            consequence="These CPUs stay at their lowest clock: kernel launches, small messages "
+            impact="These CPUs stay at their lowest clock: kernel launches, small messages "
             "and data loaders take longer."
             if lowest
             else "Cores clock up only once they are busy: kernel launches and small messages may "

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ....model.finding import Finding
+from ....model.page import Fact, Fix
+from ....model.severity import BROKEN, NOTICE
 from ....model.units import size
 from ...case import Case
-from ...finding import BROKEN, NOTICE, Evidence, Finding, Fix
 from ...rule import Rule
 from ...shared.near import called, jobs
 
@@ -47,16 +49,16 @@ def _memlock(case: Case) -> Iterable[Finding] | None:
             "and RDMA locks its buffers",
             evidence=[
                 *(
-                    Evidence(what=f"memory that {who} may lock", value=size(limit), source=source)
+                    Fact(what=f"memory that {who} may lock", value=size(limit), source=source)
                     for who, limit, source in low
                 ),
-                Evidence(
+                Fact(
                     what="RDMA devices",
                     value=", ".join(adapters),
                     source="/sys/class/infiniband",
                 ),
             ],
-            consequence="A job over several nodes that starts with this limit ends with "
+            impact="A job over several nodes that starts with this limit ends with "
             "\"ibv_reg_mr failed: Cannot allocate memory\". Inside one node nothing is locked.",
             fix=[
                 Fix(
@@ -88,11 +90,11 @@ def _open_files(case: Case) -> Iterable[Finding] | None:
             NOTICE,
             f"a process started here may open {limit} files",
             evidence=[
-                Evidence(
+                Fact(
                     what="soft limit of open files", value=str(limit), source="/proc/self/limits"
                 )
             ],
-            consequence=f"{case.words.library} opens sockets and file descriptors for every peer "
+            impact=f"{case.words.library} opens sockets and file descriptors for every peer "
             "and channel, data "
             "loaders one for every tensor in flight; \"Too many open files\" ends the job.",
             fix=[Fix(text="Raise the limit before the job starts.", command="ulimit -n 65536")],
@@ -102,7 +104,7 @@ def _open_files(case: Case) -> Iterable[Finding] | None:
 
 MEMLOCK = Rule(
     id="memlock-low",
-    peers="D18",
+    family="D18",
     title="limit of locked memory too low for RDMA",
     evidence="RLIMIT_MEMLOCK of this process or of GPU processes, and RDMA devices",
     disproof="`ulimit -l` says unlimited under the launcher that starts the job",

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ....hardware.vendors import NVIDIA
+from ....model.finding import Finding
+from ....model.page import Fact, Fix
+from ....model.severity import NOTICE
 from ...case import Case
-from ...finding import NOTICE, Evidence, Finding, Fix
 from ...rule import Rule
 
 
@@ -23,18 +25,18 @@ def _check(case: Case) -> Iterable[Finding] | None:
             f"{len(packages)} packages of NCCL put their library at one place: a job loads "
             f"{software.nccl or 'one of them'}",
             evidence=[
-                Evidence(
+                Fact(
                     what="packages (nvidia-nccl-cuNN)",
                     value=", ".join(packages),
                     source="folders .dist-info beside torch",
                 ),
-                Evidence(
+                Fact(
                     what="version that the library itself names",
                     value=software.nccl or "unknown",
                     source=software.nccl_path or "the library",
                 ),
             ],
-            consequence="The one that was installed last wrote over the other; pip names both, "
+            impact="The one that was installed last wrote over the other; pip names both, "
             "and a torch built for the other one may fail on a symbol.",
             fix=[
                 Fix(

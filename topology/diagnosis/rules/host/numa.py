@@ -7,11 +7,13 @@ from collections.abc import Iterable
 from ....hardware.vendors import AMD
 from ....model import quantities
 from ....model.cpulist import members
+from ....model.finding import Finding
 from ....model.machine import Gpu
+from ....model.page import Fact, Fix
 from ....model.readings import ProcessReading
+from ....model.severity import NOTICE, SLOW
 from ....wiring.graph import gpu_numa
 from ...case import Case
-from ...finding import NOTICE, SLOW, Evidence, Finding, Fix
 from ...rule import Rule
 from ...shared.near import called, jobs, local_cpus, nodes_of, same_socket, several_nodes, some
 
@@ -58,7 +60,7 @@ def _bound_far(
         f"{who} on {some(case, devices)} {verb} bound to the wrong NUMA node",
         devices=devices,
         evidence=_binding_evidence(case, far, rates),
-        consequence="Copies between the host's memory and these GPUs, and "
+        impact="Copies between the host's memory and these GPUs, and "
         f"{case.words.library}'s own threads, "
         + (
             "take a longer way inside the socket, which costs little on most hosts."
@@ -84,9 +86,9 @@ def _binding_evidence(
     case: Case,
     far: list[tuple[ProcessReading, tuple[Gpu, ...], str]],
     rates: list[tuple[str, float, float]],
-) -> list[Evidence]:
+) -> list[Fact]:
     bindings = [
-        Evidence(
+        Fact(
             what=f"binding of {called(process)} on {case.names([gpu.address for gpu in gpus])}",
             value=words,
             source="/proc/PID/status, sysfs numa_node and local_cpulist",
@@ -94,7 +96,7 @@ def _binding_evidence(
         for process, gpus, words in far
     ]
     return bindings + [
-        Evidence(
+        Fact(
             what=f"host to {case.name(address)}",
             value=f"{near:.3g} GB/s from its own node, {away:.3g} GB/s from another",
             source="probe host",
@@ -166,13 +168,13 @@ def _balancing(case: Case) -> Iterable[Finding] | None:
             SLOW if amd else NOTICE,
             "automatic NUMA balancing is on",
             evidence=[
-                Evidence(
+                Fact(
                     what="kernel.numa_balancing",
                     value="1",
                     source="/proc/sys/kernel/numa_balancing",
                 )
             ],
-            consequence="The kernel unmaps pages of running jobs to see who uses them: "
+            impact="The kernel unmaps pages of running jobs to see who uses them: "
             + (
                 "RCCL warns of it at start, and times of copies and collectives vary."
                 if amd
@@ -192,7 +194,7 @@ def _balancing(case: Case) -> Iterable[Finding] | None:
 
 BINDING = Rule(
     id="numa-binding",
-    peers="D11",
+    family="D11",
     title="processes bound to a NUMA node far from their GPU",
     evidence="CPUs and memory nodes of GPU processes, NUMA node of the GPUs, two nodes or more",
     disproof="host probe figures from both NUMA nodes within 5 % of each other",
@@ -201,7 +203,7 @@ BINDING = Rule(
 )
 BALANCING = Rule(
     id="numa-balancing",
-    peers="D26",
+    family="D26",
     title="automatic NUMA balancing",
     evidence="kernel.numa_balancing on a host of two NUMA nodes or more",
     disproof="0 in /proc/sys/kernel/numa_balancing",

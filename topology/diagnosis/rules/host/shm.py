@@ -6,10 +6,12 @@ from collections.abc import Iterable
 from operator import itemgetter
 
 from ....flags.what_if.in_words import ring_hops
+from ....model.finding import Finding
+from ....model.page import Fact, Fix
+from ....model.severity import BROKEN, NOTICE
 from ....model.units import size
 from ....model.versions import numbers
 from ...case import Case
-from ...finding import BROKEN, NOTICE, Evidence, Finding, Fix
 from ...rule import Rule
 from ...shared.near import called, jobs
 
@@ -33,10 +35,10 @@ def _small(case: Case) -> Iterable[Finding] | None:
     if total >= max(least, need):
         return []
     fatal = need > 0 and total < need and not cumem_host(case)
-    evidence = [Evidence(what=f"size of {who}", value=size(total), source=SOURCE)]
+    evidence = [Fact(what=f"size of {who}", value=size(total), source=SOURCE)]
     if need:
         evidence.append(
-            Evidence(what=f"{case.words.library}'s SHM buffers", value=how, source="prediction")
+            Fact(what=f"{case.words.library}'s SHM buffers", value=how, source="prediction")
         )
     return [
         SMALL.finding(
@@ -44,7 +46,7 @@ def _small(case: Case) -> Iterable[Finding] | None:
             f"{who} holds {size(total)}"
             + (f", and {case.words.library} needs {size(need)}" if fatal else ""),
             evidence=evidence,
-            consequence=_consequence(case, fatal, need),
+            impact=_consequence(case, fatal, need),
             fix=[
                 Fix(text="For Docker, add to the command.", command="--shm-size=16g"),
                 Fix(text="In Kubernetes mount an emptyDir with medium: Memory at /dev/shm."),
@@ -84,18 +86,18 @@ def _full(case: Case) -> Iterable[Finding] | None:
         return []
     fatal = need > 0 and free < need and not cumem_host(case) and not jobs(case)
     evidence = [
-        Evidence(what="free in /dev/shm", value=f"{size(free)} of {size(total)}", source=SOURCE)
+        Fact(what="free in /dev/shm", value=f"{size(free)} of {size(total)}", source=SOURCE)
     ]
     if need:
         evidence.append(
-            Evidence(what=f"{case.words.library}'s SHM buffers", value=how, source="prediction")
+            Fact(what=f"{case.words.library}'s SHM buffers", value=how, source="prediction")
         )
     return [
         FULL.finding(
             BROKEN if fatal else NOTICE,
             f"only {size(free)} of /dev/shm are free",
             evidence=evidence,
-            consequence="The next job ends at its first collective: no space left on device."
+            impact="The next job ends at its first collective: no space left on device."
             if fatal
             else f"{case.words.library} and data loaders put files there; one that does not fit "
             "ends the job.",
@@ -143,7 +145,7 @@ def cumem_host(case: Case) -> bool:
 
 SMALL = Rule(
     id="shm-small",
-    peers="D08",
+    family="D08",
     title="/dev/shm too small",
     evidence="size of /dev/shm here or of a GPU process, and how many hops {library} takes by SHM",
     disproof="`df /dev/shm` in the job's container shows more",
@@ -153,7 +155,7 @@ SMALL = Rule(
 )
 FULL = Rule(
     id="shm-full",
-    peers="D08",
+    family="D08",
     title="/dev/shm full",
     evidence="free bytes of /dev/shm",
     disproof="`df /dev/shm` shows room",

@@ -6,8 +6,10 @@ import re
 from collections.abc import Iterable
 
 from ....jobs.grouping import GpuUser
+from ....model.finding import Finding
+from ....model.page import Fact, Fix
+from ....model.severity import BROKEN, NOTICE
 from ...case import Case
-from ...finding import BROKEN, NOTICE, Evidence, Finding, Fix
 from ...rule import Rule
 from ...shared.rank_groups import MOST_SHOWN, gpus_of, process_name, users_of
 
@@ -41,7 +43,7 @@ def _check(case: Case) -> Iterable[Finding] | None:
         if user.reading.asleep_thread is not None:
             name, folder = f"thread {user.reading.asleep_thread} of {name}", _folder(user)
         evidence.append(
-            Evidence(
+            Fact(
                 what=f"{name} on {case.names(user.gpus)}",
                 value=f"uninterruptible (D), and it never ran in {seconds:.2g} s",
                 source=f"{folder}/status, State and its counts of context switches",
@@ -50,7 +52,7 @@ def _check(case: Case) -> Iterable[Finding] | None:
         if user.reading.wait_channel is not None:
             where = user.reading.wait_channel
             evidence.append(
-                Evidence(what=f"where {name} sleeps", value=where, source=f"{folder}/wchan")
+                Fact(what=f"where {name} sleeps", value=where, source=f"{folder}/wchan")
             )
     first = _folder(found[0][0])
     count = "a process" if one else f"{len(found)} processes"
@@ -65,7 +67,7 @@ def _check(case: Case) -> Iterable[Finding] | None:
             "least",
             devices=gpus,
             evidence=evidence,
-            consequence="No signal reaches it until the kernel is done, SIGKILL neither; the "
+            impact="No signal reaches it until the kernel is done, SIGKILL neither; the "
             "process keeps its GPU memory, and every other rank of its job waits for it in the "
             f"next collective{waits}."
             + ("" if stuck else " A slow file system looks the same: look again."),

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ....hardware.vendors import NVIDIA
+from ....model.finding import Finding
 from ....model.machine import Gpu
+from ....model.page import Fact, Fix
+from ....model.severity import BROKEN, BY_DESIGN, NOTICE
 from ...case import Case
-from ...finding import BROKEN, BY_DESIGN, NOTICE, Evidence, Finding, Fix
 from ...rule import Rule
 from ...shared.gpu_lists import VISIBLE, listed_gpus, served_gpus
 
@@ -42,9 +44,9 @@ def _check(case: Case) -> Iterable[Finding] | None:
     return [_other(case, listed[0], found)]
 
 
-def _evidence(case: Case, value: str) -> list[Evidence]:
+def _evidence(case: Case, value: str) -> list[Fact]:
     origin = case.variables[VISIBLE][1]
-    return [Evidence(what=VISIBLE, value=value or "(empty)", source=origin)]
+    return [Fact(what=VISIBLE, value=value or "(empty)", source=origin)]
 
 
 def _other(case: Case, value: str, found: list[Gpu]) -> Finding:
@@ -54,7 +56,7 @@ def _other(case: Case, value: str, found: list[Gpu]) -> Finding:
         BY_DESIGN,
         f"programs started here count {len(found)} of {len(served_gpus(case))} GPUs their own way",
         evidence=_evidence(case, value),
-        consequence="; ".join(shown) + (f"; and {more} more" if more > 0 else "")
+        impact="; ".join(shown) + (f"; and {more} more" if more > 0 else "")
         + ". nvidia-smi and the driver's library do not heed the variable.",
     )  # fmt: skip
 
@@ -65,7 +67,7 @@ def _short(case: Case, value: str, entries: list[str], found: list[Gpu]) -> Find
         NOTICE,
         f"{VISIBLE} ends at {bad or 'an empty entry'!r} for CUDA",
         evidence=_evidence(case, value),
-        consequence=f"CUDA takes {len(found)} of {len(entries)} entries: it stops at the first "
+        impact=f"CUDA takes {len(found)} of {len(entries)} entries: it stops at the first "
         "that names no GPU of this machine. A job with more ranks fails.",
         fix=[Fix(text="Name GPUs that are there.", command=f"export {VISIBLE}={_all(case)}")],
     )
@@ -76,7 +78,7 @@ def _none(case: Case, value: str) -> Finding:
         BROKEN,
         f"{VISIBLE} hides every GPU",
         evidence=_evidence(case, value),
-        consequence="A program started here finds no CUDA device.",
+        impact="A program started here finds no CUDA device.",
         fix=[Fix(text="Take the variable away.", command=f"unset {VISIBLE}")],
     )
 
@@ -87,14 +89,14 @@ def _mixed(case: Case) -> Finding:
         NOTICE,
         "cuda:N need not be GPU N: the GPUs are of several models",
         evidence=[
-            Evidence(what="models", value=", ".join(names), source="NVML nvmlDeviceGetName"),
-            Evidence(
+            Fact(what="models", value=", ".join(names), source="NVML nvmlDeviceGetName"),
+            Fact(
                 what=ORDER,
                 value=case.variables.get(ORDER, ("not set",))[0],
                 source="environment",
             ),
         ],
-        consequence="CUDA puts the fastest GPU first, nvidia-smi goes by PCI address.",
+        impact="CUDA puts the fastest GPU first, nvidia-smi goes by PCI address.",
         fix=[Fix(text="Let CUDA count by PCI address.", command=f"export {ORDER}={BY_BUS}")],
     )
 
@@ -105,7 +107,7 @@ def _all(case: Case) -> str:
 
 DEVICE_ORDER = Rule(
     id="device-order",
-    peers="D29",
+    family="D29",
     title="CUDA numbers that are not those of nvidia-smi",
     evidence="CUDA_VISIBLE_DEVICES, CUDA_DEVICE_ORDER and the models of the GPUs",
     vendor=NVIDIA.id,

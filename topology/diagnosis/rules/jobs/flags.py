@@ -6,9 +6,11 @@ import shlex
 from collections.abc import Iterable, Mapping
 
 from ....model import quantities
+from ....model.finding import Finding
+from ....model.page import Fact, Fix
+from ....model.severity import BROKEN, NOTICE, SLOW
 from ....nccl.settings import strtoll
 from ...case import ENVIRONMENT, Case
-from ...finding import BROKEN, NOTICE, SLOW, Evidence, Finding, Fix
 from ...rule import Rule
 from ...shared.flag_costs import LARGE_BYTES, LIBRARY, VariableCost, cost_of
 from ...shared.near import called, jobs
@@ -79,11 +81,11 @@ def _finding(
     if cost.fails:
         title = f"with {given} {_library(case)} does not start"
     evidence = [
-        Evidence(what=name, value=value, source=origins.get(name, ENVIRONMENT))
+        Fact(what=name, value=value, source=origins.get(name, ENVIRONMENT))
         for name, value in cost.names
     ]
     evidence.append(
-        Evidence(
+        Fact(
             what="the same node predicted without and with it",
             value=cost.fails or cost.text,
             source="prediction",
@@ -91,14 +93,14 @@ def _finding(
     )
     if measured is not None:
         evidence.append(
-            Evidence(
+            Fact(
                 what="all-reduce with it",
                 value=f"{measured:.3g} GB/s busbw measured",
                 source="probe collectives",
             )
         )
     if cost.basis:
-        evidence.append(Evidence(what="bandwidths", value=cost.basis, source="table"))
+        evidence.append(Fact(what="bandwidths", value=cost.basis, source="table"))
     says = cost.fails or (f"{drop[0].upper()}{drop[1:]}: {cost.text}." if drop else f"{cost.text}.")
     if not cost.sure:
         says += " Through shared memory a byte is copied twice; on some hosts that is still faster."
@@ -107,7 +109,7 @@ def _finding(
         BROKEN if cost.fails else SLOW if cost.sure else NOTICE,
         f"{who} with {title}" if who and not cost.fails else title,
         evidence=evidence,
-        consequence=says,
+        impact=says,
         fix=[
             Fix(
                 text="Start the next job without it.",
@@ -178,14 +180,14 @@ def _networks(case: Case) -> list[Finding]:
             SLOW,
             f"{name}={value} leaves none of {len(active)} RDMA devices",
             evidence=[
-                Evidence(what=name, value=value, source=origin),
-                Evidence(
+                Fact(what=name, value=value, source=origin),
+                Fact(
                     what="RDMA devices with an active port",
                     value=", ".join(active),
                     source="/sys/class/infiniband",
                 ),
             ],
-            consequence="Jobs over several nodes go by TCP (NET/Socket). Jobs inside this node "
+            impact="Jobs over several nodes go by TCP (NET/Socket). Jobs inside this node "
             "do not change.",
             fix=take_away(case, [name]),
         )
@@ -223,7 +225,7 @@ def number_of(text: str) -> int | None:
 
 COSTS = Rule(
     id="flag-costs",
-    peers="D28",
+    family="D28",
     title="variables that make {libraries} slower here",
     evidence="variables of the environment and of configuration files, prediction of this node",
     disproof="the same all-reduce with and without the variable in `gputop probe collectives`",

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ....hardware.vendors import AMD, NVIDIA
+from ....model.finding import Finding
 from ....model.machine import Gpu
+from ....model.page import Fact, Fix
 from ....model.readings import GpuProcess, GpuReading, ProcessReading
+from ....model.severity import BROKEN, NOTICE, SLOW
 from ....model.units import percent, ranged, size
 from ... import vendors
 from ...case import Case
-from ...finding import BROKEN, NOTICE, SLOW, Evidence, Finding, Fix
 from ...rule import Rule
 
 _COMPUTE = ("compute", "mps")
@@ -63,7 +65,7 @@ def _busy(case: Case) -> Iterable[Finding] | None:
         return None
     known = processes(case)
     limit = case.threshold(BUSY, "utilization_percent")
-    evidence: list[Evidence] = []
+    evidence: list[Fact] = []
     addresses: list[str] = []
     for gpu, reading in asked:
         working = computing(reading)
@@ -75,7 +77,7 @@ def _busy(case: Case) -> Iterable[Finding] | None:
         if len(working) > MOST_NAMED:
             said.append(f"and {len(working) - MOST_NAMED} more")
         evidence.append(
-            Evidence(
+            Fact(
                 what=f"on {case.name(gpu.address)}",
                 value="; ".join(said) or f"{percent(load)} utilization, no process is named",
                 source=vendors.source(
@@ -92,7 +94,7 @@ def _busy(case: Case) -> Iterable[Finding] | None:
             f"{ranged(map(case.name, addresses))} busy",
             devices=addresses,
             evidence=evidence,
-            consequence=(
+            impact=(
                 f"{_free(len(asked) - len(addresses), len(asked))} A job that starts on a busy "
                 "one shares its memory and time, and figures measured there are low."
             ),
@@ -161,7 +163,7 @@ def _unlisted_finding(case: Case, held: list[tuple[Gpu, GpuReading]]) -> Finding
         else f"memory without a process that this user may see on {case.names(addresses)}",
         devices=addresses,
         evidence=[
-            Evidence(
+            Fact(
                 what=f"memory in use on {case.name(gpu.address)}",
                 value=f"{size(reading.memory_used_bytes)} of {size(gpu.memory_bytes)}, "
                 "with no process on the GPU",
@@ -169,7 +171,7 @@ def _unlisted_finding(case: Case, held: list[tuple[Gpu, GpuReading]]) -> Finding
             )
             for gpu, reading in held
         ],
-        consequence=f"A job finds {100 * least:.0f} % of the memory free and may end out of memory."
+        impact=f"A job finds {100 * least:.0f} % of the memory free and may end out of memory."
         + (" Another user's process may hold it: amdsmi names those to root alone." if amd else ""),
         fix=[
             Fix(

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ....jobs.evidence import BUSY_PERCENT, bound_together, host_cpus, idle_among_busy
+from ....model.finding import Finding
+from ....model.page import Fact, Fix
+from ....model.severity import BROKEN, NOTICE, SLOW
 from ....model.units import percent
 from ...case import Case
-from ...finding import BROKEN, NOTICE, SLOW, Evidence, Finding, Fix
 from ...rule import Rule
 from ...shared.rank_groups import (
     MEETING,
@@ -41,14 +43,14 @@ def _check_stopped(case: Case) -> Iterable[Finding] | None:
             f"{'is' if one else 'are'} stopped ({letters})",
             devices=gpus,
             evidence=[
-                Evidence(
+                Fact(
                     what=f"{process_name(user)} on {case.names(user.gpus)}",
                     value=f"stopped ({LETTERS[user.reading.state or '']})",
                     source=f"/proc/{user.pid}/status",
                 )
                 for user in stopped[:MOST_SHOWN]
             ],
-            consequence="It does nothing until a signal lets it go on, and keeps its GPU memory. "
+            impact="It does nothing until a signal lets it go on, and keeps its GPU memory. "
             "Every other rank of its job waits for it in the next collective.",
             fix=[_traced(stopped[0].pid)]
             if stopped[0].reading.state == TRACED
@@ -88,14 +90,14 @@ def _check_cores(case: Case) -> Iterable[Finding] | None:
                 f"{len(shared)} ranks on {case.names(gpus)} are bound to fewer CPUs than they are",
                 devices=gpus,
                 evidence=[
-                    Evidence(
+                    Fact(
                         what=f"CPUs of {rank_name(user)}",
                         value=user.reading.cpu_affinity or "",
                         source=f"/proc/{user.pid}/status",
                     )
                     for user in shared[:MOST_SHOWN]
                 ],
-                consequence="They run in turns: each rank starts its kernels late, and every "
+                impact="They run in turns: each rank starts its kernels late, and every "
                 "collective waits for the slowest of them.",
                 fix=[
                     Fix(
@@ -126,7 +128,7 @@ def _check_idle(case: Case) -> Iterable[Finding] | None:
                 "while all its other GPUs are busy",
                 devices=gpus,
                 evidence=[
-                    Evidence(
+                    Fact(
                         what=f"{rank_name(user)} on {case.name(address)}",
                         value=percent(
                             None
@@ -138,7 +140,7 @@ def _check_idle(case: Case) -> Iterable[Finding] | None:
                     for user in members[:MOST_SHOWN]
                     for address in user.gpus
                 ],
-                consequence="A rank that waits in a collective keeps its GPU busy, at "
+                impact="A rank that waits in a collective keeps its GPU busy, at "
                 f"{BUSY_PERCENT:.0f} % or more, so the others may wait for this one. One reading "
                 "proves no hang.",
                 fix=[

@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterable, Sequence
 
 from ....hardware.vendors import AMD
 from ....jobs.grouping import GpuUser
+from ....model.finding import Finding
+from ....model.page import Fact, Fix
+from ....model.severity import BROKEN, SLOW
 from ....model.units import size
 from ...case import Case
-from ...finding import BROKEN, SLOW, Evidence, Finding, Fix
 from ...rule import Rule
 from ...shared.rank_groups import MEETING, MOST_SHOWN, gpus_of, rank_name, ranks_of, users_of
 
@@ -46,14 +48,14 @@ def _shared(case: Case, members: Sequence[GpuUser], shared: dict[str, list[GpuUs
         f"several ranks of one job are on {case.names(names)}",
         devices=names,
         evidence=[
-            Evidence(
+            Fact(
                 what=f"ranks that hold {case.name(address)} and no other GPU",
                 value=", ".join(map(rank_name, users[:MOST_SHOWN])),
                 source="driver's list of processes and /proc/PID/environ",
             )
             for address, users in sorted(shared.items())
         ],
-        consequence=f"The ranks take turns{idle}, and {case.words.library} refuses two ranks on "
+        impact=f"The ranks take turns{idle}, and {case.words.library} refuses two ranks on "
         "one GPU "
         '("Duplicate GPU detected"): a job that uses it ends at its first collective.',
         fix=[
@@ -105,14 +107,14 @@ def _zombie(
         f"processes that {what} hold {case.names(gpus)}",
         devices=gpus,
         evidence=[
-            Evidence(
+            Fact(
                 what=f"process {user.pid} on {case.names(user.gpus)}",
                 value=describe(user),
                 source=f"/proc/{user.pid}/status",
             )
             for user in users[:MOST_SHOWN]
         ],
-        consequence=f"They keep {amount} from the next job, and no launcher waits for them.",
+        impact=f"They keep {amount} from the next job, and no launcher waits for them.",
         fix=[
             Fix(
                 text="See who they are and who should wait for them; end the parent of a zombie, "

@@ -5,8 +5,10 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Mapping
 
+from ....model.finding import Finding
+from ....model.page import Fact, Fix
+from ....model.severity import BROKEN, NOTICE, SLOW
 from ...case import ENVIRONMENT, Case
-from ...finding import BROKEN, NOTICE, SLOW, Evidence, Finding, Fix
 from ...rule import Rule
 from ...shared.near import called, jobs
 from .flags import number_of, take_away
@@ -45,12 +47,12 @@ def _ignored(case: Case) -> Iterable[Finding] | None:
             NOTICE,
             f"{prediction.library.name.upper()} makes nothing of {', '.join(names)}",
             evidence=[
-                Evidence(
+                Fact(
                     what=f"{name}={value}", value=why, source=case.variables[name][1]
                 )
                 for name, value, why in found
             ],
-            consequence="What whoever set it wanted does not happen; the default holds.",
+            impact="What whoever set it wanted does not happen; the default holds.",
             fix=[
                 Fix(
                     text="See what each of them does here.",
@@ -76,8 +78,8 @@ def _files(case: Case) -> Iterable[Finding] | None:
         MISSING.finding(
             FILES[name][0],
             f"{name} names a file that cannot be read",
-            evidence=[Evidence(what=name, value=why, source=case.variables[name][1])],
-            consequence=case.words.say(FILES[name][1]),
+            evidence=[Fact(what=name, value=why, source=case.variables[name][1])],
+            impact=case.words.say(FILES[name][1]),
             fix=take_away(case, [name]),
         )
         for name, why in missing.items()
@@ -105,10 +107,10 @@ def _debug(case: Case) -> Iterable[Finding] | None:
             SLOW,
             f"left over from debugging: {', '.join(names)}",
             evidence=[
-                Evidence(what=name, value=value, source=origin)
+                Fact(what=name, value=value, source=origin)
                 for name, value, origin, _ in found
             ],
-            consequence=". ".join(
+            impact=". ".join(
                 dict.fromkeys(f"With {name} {case.words.say(what)}" for name, _, _, what in found)
             )
             + ".",
@@ -143,10 +145,8 @@ def _from_file(case: Case) -> Iterable[Finding] | None:
             NOTICE,
             f"{' and '.join(files)} set{'s' * (len(files) == 1)} "
             f"{', '.join(name for name, _, _ in found)}",
-            evidence=[
-                Evidence(what=name, value=value, source=origin) for name, value, origin in found
-            ],
-            consequence=f"{case.words.library} reads this by itself: `env` does not show it, and "
+            evidence=[Fact(what=name, value=value, source=origin) for name, value, origin in found],
+            impact=f"{case.words.library} reads this by itself: `env` does not show it, and "
             "it holds for every job on this node that does not set the name itself.",
         )
     ]
@@ -154,7 +154,7 @@ def _from_file(case: Case) -> Iterable[Finding] | None:
 
 IGNORED = Rule(
     id="flag-ignored",
-    peers="D28",
+    family="D28",
     title="variables that have no effect as they are written",
     evidence="variables of the environment and of configuration files",
     disproof="a line `set by environment` with the name in NCCL_DEBUG=INFO",
@@ -163,7 +163,7 @@ IGNORED = Rule(
 )
 MISSING = Rule(
     id="flag-file-missing",
-    peers="D28",
+    family="D28",
     title="variables that name a file that is not there",
     evidence="variables that name a file, and whether it can be read",
     disproof="the file, readable by the user who starts the job",
@@ -172,7 +172,7 @@ MISSING = Rule(
 )
 DEBUG_FLAGS = Rule(
     id="debug-flags",
-    peers="D28",
+    family="D28",
     title="variables for debugging that slow a job",
     evidence="variables of the environment, of configuration files and of GPU processes",
     disproof="the same step time without the variable",
@@ -181,7 +181,7 @@ DEBUG_FLAGS = Rule(
 )
 FROM_FILE = Rule(
     id="flags-from-file",
-    peers="D28",
+    family="D28",
     title="variables that a configuration file sets",
     evidence="nccl.conf of the user and of the system",
     disproof="a file without the line",

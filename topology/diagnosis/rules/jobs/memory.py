@@ -8,10 +8,12 @@ import msgspec
 
 from ....jobs.demand import memory_limits
 from ....jobs.grouping import GpuUser
+from ....model.finding import Finding
+from ....model.page import Fact, Fix
+from ....model.severity import NOTICE
 from ....model.units import seconds as lasting
 from ....model.units import size
 from ...case import Case
-from ...finding import NOTICE, Evidence, Finding, Fix
 from ...rule import Rule
 from ...shared.rank_groups import MOST_SHOWN, gpus_of, process_name, users_of
 
@@ -46,7 +48,7 @@ def _check(case: Case) -> Iterable[Finding] | None:
     for demand in memory_limits(users):
         grown = [growths[user.pid] for user in demand.users if user.pid in growths]
         left = demand.limit_bytes - demand.used_bytes
-        limit = Evidence(
+        limit = Fact(
             what="memory limit of their cgroup",
             value=f"{size(demand.limit_bytes)}, of which they hold {size(demand.used_bytes)}",
             source="memory.max of the cgroup in /proc/PID/cgroup",
@@ -56,7 +58,7 @@ def _check(case: Case) -> Iterable[Finding] | None:
     total = case.host.memory_bytes
     if host is not None and host.memory_available_bytes is not None and total:
         left = host.memory_available_bytes
-        limit = Evidence(
+        limit = Fact(
             what="memory of the host that is left",
             value=f"{size(left)} of {size(total)}",
             source="/proc/meminfo, MemAvailable and MemTotal",
@@ -70,7 +72,7 @@ def _near(
     growths: Sequence[Growth],
     left: int,
     limit_bytes: int,
-    limit: Evidence,
+    limit: Fact,
     seconds: float,
 ) -> Iterable[Finding]:
     growing = [each for each in growths if each.grown_bytes > 0]
@@ -91,7 +93,7 @@ def _near(
         evidence=[
             limit,
             *(
-                Evidence(
+                Fact(
                     what=f"memory of {process_name(each.user)} that no file backs",
                     value=f"{size(each.user.reading.anonymous_bytes)}, {size(each.grown_bytes)} "
                     f"more than {lasting(seconds)} before",
@@ -100,7 +102,7 @@ def _near(
                 for each in growing[:MOST_SHOWN]
             ),
         ],
-        consequence=f"If it goes on at {size(round(pace))} a second, the rest lasts {rest}. Then "
+        impact=f"If it goes on at {size(round(pace))} a second, the rest lasts {rest}. Then "
         "the kernel ends a process, and every other rank waits for it in the next collective.",
         fix=[
             Fix(text="Look for what the program keeps: batches, losses with their graph, workers "

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ....jobs.grouping import GpuUser
+from ....model.finding import Finding
+from ....model.page import Fact, Fix
+from ....model.severity import BROKEN, SLOW
 from ....model.units import gbs
 from ...case import Case
-from ...finding import BROKEN, SLOW, Evidence, Finding, Fix
 from ...rule import Rule
 from ...shared.job_variables import HANGS, differing
 from ...shared.rank_groups import MEETING, MOST_SHOWN, gpus_of, rank_name, ranks_of
@@ -45,7 +47,7 @@ def _differ(
         f"ranks of one job on {case.names(gpus)} have different {shown}",
         devices=gpus,
         evidence=[
-            Evidence(
+            Fact(
                 what=f"{name} at the start of the ranks",
                 value="; ".join(
                     f"{'not set' if value is None else value} on rank {_ranks(ranks)}"
@@ -55,7 +57,7 @@ def _differ(
             )
             for name, values in list(names.items())[:MOST_SHOWN]
         ],
-        consequence=price,
+        impact=price,
         fix=[
             Fix(text="Set the variables in one place for all ranks: the job script or nccl.conf."),
             Fix(
@@ -131,14 +133,14 @@ def _apart(case: Case, known: Sequence[tuple[GpuUser, str]], what: str, source: 
         f"ranks on {case.names(gpus)} take this node for {len(sides)} hosts",
         devices=gpus,
         evidence=[
-            Evidence(
+            Fact(
                 what=f"{what} of {rank_name(user)} on {case.names(user.gpus)}",
                 value=word,
                 source=f"/proc/{user.pid}/{source}",
             )
             for user, word in known[:MOST_SHOWN]
         ],
-        consequence=_price(case, list(sides.values())),
+        impact=_price(case, list(sides.values())),
         fix=[
             Fix(text="Start all ranks of a host in one container (or pod) that has all its GPUs."),
             Fix(
@@ -181,7 +183,7 @@ DIFFER = Rule(
 )
 APART = Rule(
     id="containers-apart",
-    peers="D09",
+    family="D09",
     title="ranks of one job that take one node for several hosts",
     evidence=f"{MEETING}, device of their /dev/shm, their host name",
     disproof="equal `stat -c %d /dev/shm` and equal `hostname` in both containers",

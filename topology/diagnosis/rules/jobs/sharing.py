@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ....hardware.vendors import NVIDIA
+from ....model.finding import Finding
+from ....model.page import Fact, Fix
 from ....model.readings import GpuProcess, ProcessReading
+from ....model.severity import NOTICE, SLOW
 from ... import vendors
 from ...case import Case
-from ...finding import NOTICE, SLOW, Evidence, Finding, Fix
 from ...rule import Rule
 from .gpu_use import LISTING, MOST_NAMED, called, computing, processes, read
 
@@ -18,7 +20,7 @@ def _shared(case: Case) -> Iterable[Finding] | None:
     if not asked:
         return None
     known = processes(case)
-    evidence: list[Evidence] = []
+    evidence: list[Fact] = []
     addresses: list[str] = []
     for gpu, reading in asked:
         working = computing(reading)
@@ -27,7 +29,7 @@ def _shared(case: Case) -> Iterable[Finding] | None:
             continue
         addresses.append(gpu.address)
         evidence.append(
-            Evidence(
+            Fact(
                 what=f"on {case.name(gpu.address)}, through MPS"
                 if all(process.kind == "mps" for process in working)
                 else f"on {case.name(gpu.address)}, in turns",
@@ -43,7 +45,7 @@ def _shared(case: Case) -> Iterable[Finding] | None:
             f"jobs of different owners share {case.names(addresses)}",
             devices=addresses,
             evidence=evidence,
-            consequence=(
+            impact=(
                 "They split its time and memory: each runs at half speed or less, and a "
                 "collective waits for the slowest rank."
             ),
@@ -92,10 +94,10 @@ def _mps(case: Case) -> Iterable[Finding] | None:
     addresses = [gpu.address for gpu in clients]
     evidence = []
     if runs:
-        evidence.append(Evidence(what="daemon of CUDA MPS", value="running", source="/proc/*/comm"))
+        evidence.append(Fact(what="daemon of CUDA MPS", value="running", source="/proc/*/comm"))
     if clients:
         evidence.append(
-            Evidence(
+            Fact(
                 what="GPUs with clients of MPS",
                 value=case.names(addresses),
                 source="NVML nvmlDeviceGetMPSComputeRunningProcesses",
@@ -107,7 +109,7 @@ def _mps(case: Case) -> Iterable[Finding] | None:
             "CUDA processes here go through MPS",
             devices=addresses,
             evidence=evidence,
-            consequence=(
+            impact=(
                 "Several ranks may share a GPU at once, and an error of one ends the others. "
                 "Ranks that are to have whole GPUs gain nothing from it."
             ),

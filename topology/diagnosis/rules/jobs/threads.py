@@ -6,8 +6,10 @@ from collections.abc import Iterable, Sequence
 
 from ....jobs.demand import QuotaDemand, ThreadDemand, quotas, threads_over_cpus
 from ....jobs.grouping import GpuUser
+from ....model.finding import Finding
+from ....model.page import Fact, Fix
+from ....model.severity import NOTICE, SLOW
 from ...case import Case
-from ...finding import NOTICE, SLOW, Evidence, Finding, Fix
 from ...rule import Rule
 from ...shared.rank_groups import MEETING, MOST_SHOWN, gpus_of, process_name, ranks_of, users_of
 
@@ -34,13 +36,13 @@ def _over_cpus(case: Case, demand: ThreadDemand) -> Finding:
         devices=gpus,
         evidence=[
             *_threads(demand.users),
-            Evidence(
+            Fact(
                 what="CPUs that these ranks may use together",
                 value=str(demand.cpus),
                 source="/proc/PID/status, Cpus_allowed_list",
             ),
         ],
-        consequence="Where ranks compute on CPUs at the same time, as in data loading and "
+        impact="Where ranks compute on CPUs at the same time, as in data loading and "
         "optimizers on the host, their threads take the CPUs from the threads that launch kernels.",
         fix=[
             Fix(
@@ -51,9 +53,9 @@ def _over_cpus(case: Case, demand: ThreadDemand) -> Finding:
     )
 
 
-def _threads(users: Sequence[GpuUser]) -> list[Evidence]:
+def _threads(users: Sequence[GpuUser]) -> list[Fact]:
     return [
-        Evidence(
+        Fact(
             what=f"{VARIABLE} of {process_name(user)}",
             value=str(user.reading.omp_threads),
             source=f"/proc/{user.pid}/environ",
@@ -87,14 +89,14 @@ def _over_quota(case: Case, demand: QuotaDemand) -> Finding:
         f"{who}{wanted} on {case.names(gpus)} {share} {demand.quota:.3g} CPUs' worth of time",
         devices=gpus,
         evidence=[
-            Evidence(
+            Fact(
                 what="CPU time that their cgroup grants",
                 value=f"{demand.quota:.3g} CPUs",
                 source="cpu.max of the cgroup in /proc/PID/cgroup",
             ),
             *_threads(demand.users),
         ],
-        consequence="Once the quota of a period is used up, all their threads stop until the next "
+        impact="Once the quota of a period is used up, all their threads stop until the next "
         "one, up to 0.1 s by default, and every collective waits for the rank that stopped.",
         fix=[
             Fix(

@@ -7,10 +7,12 @@ from collections.abc import Iterable
 
 from ....hardware.vendors import NVIDIA
 from ....model import quantities
+from ....model.finding import Finding
+from ....model.page import Fact, Fix
+from ....model.severity import BROKEN, NOTICE, SLOW
 from ....model.snapshot import Measurement
 from ....model.units import gbs
 from ...case import Case
-from ...finding import BROKEN, NOTICE, SLOW, Evidence, Finding, Fix
 from ...pairs import THROUGH_HOST, Pair, devices_of, named
 from ...rule import Rule
 from ...shared.kernel_line import kernel_argument
@@ -44,7 +46,7 @@ def _check_data(case: Case) -> Iterable[Finding] | None:
                 *(_seen(case, figure) for figure in wrong[:_SHOWN]),
                 *causes,
             ],
-            consequence="A job that uses P2P ends with an error of CUDA or HIP."
+            impact="A job that uses P2P ends with an error of CUDA or HIP."
             if all(map(_failed, wrong))
             else "A job computes with wrong numbers, or waits for ever for bytes that never "
             "come; nothing reports an error.",
@@ -80,13 +82,13 @@ def _failed(figure: Measurement) -> bool:
     return bool(failed) and "out of memory" not in (figure.why_none or "").lower()
 
 
-def _seen(case: Case, figure: Measurement) -> Evidence:
+def _seen(case: Case, figure: Measurement) -> Fact:
     what = (
         "bytes" if figure.quantity == quantities.BYTES_ARRIVE else figure.quantity.replace("_", " ")
     )
     wrong = figure.details.get("wrong_bytes")
     counted = isinstance(wrong, int) and not isinstance(wrong, bool)
-    return Evidence(
+    return Fact(
         what=f"{what}, {case.name(figure.src or '')} to {case.name(figure.dst or '')}",
         value=(figure.verdict or "")
         + (f", {wrong} bytes differ" if counted else "")
@@ -95,9 +97,9 @@ def _seen(case: Case, figure: Measurement) -> Evidence:
     )
 
 
-def _causes(case: Case, who: list[str]) -> tuple[list[Evidence], list[Fix]]:
+def _causes(case: Case, who: list[str]) -> tuple[list[Fact], list[Fix]]:
     """The usual causes, as far as they were read, and their fixes."""
-    evidence: list[Evidence] = []
+    evidence: list[Fact] = []
     fixes: list[Fix] = []
     bridges = {
         device.address: device
@@ -108,7 +110,7 @@ def _causes(case: Case, who: list[str]) -> tuple[list[Evidence], list[Fix]]:
     }
     if bridges and case.in_vm is False:
         evidence.append(
-            Evidence(
+            Fact(
                 what="bridges above these GPUs whose ACS redirects",
                 value=", ".join(list(bridges)[:4]),
                 source="PCI config space, ACS control",
@@ -128,7 +130,7 @@ def _causes(case: Case, who: list[str]) -> tuple[list[Evidence], list[Fix]]:
     translated = [gpu for gpu, kind in kinds.items() if kind in TRANSLATED]
     if translated:
         evidence.append(
-            Evidence(
+            Fact(
                 what=f"IOMMU type of {case.names(translated)}",
                 value=str(kinds[translated[0]]),
                 source="/sys/kernel/iommu_groups/*/type",
@@ -161,14 +163,14 @@ def _check_staging(case: Case) -> Iterable[Finding] | None:
             f"P2P is slower than a copy through host memory: {names}",
             devices=sorted({end for ends in slow for end in ends}),
             evidence=[
-                Evidence(
+                Fact(
                     what=f"{case.name(a)} to {case.name(b)}, one way",
                     value=f"{gbs(direct[a, b])} by P2P, {gbs(staged[a, b])} through host memory",
                     source="probe p2p, copy engine",
                 )
                 for a, b in slow[:_SHOWN]
             ],
-            consequence=(
+            impact=(
                 f"{case.words.library} takes P2P here: {gbs(direct[src, dst])} where "
                 f"{gbs(staged[src, dst])} are "
                 "possible."
@@ -223,19 +225,19 @@ def _bridge(case: Case, across: list[Pair]) -> Finding:
         f"{case.words.library} uses P2P across the host bridge: {named(case, across)}",
         devices=devices_of(across),
         evidence=[
-            Evidence(
+            Fact(
                 what=f"relation of {named(case, across)}",
                 value=pair.letters,
                 source="nvidia-smi topo -m",
             ),
-            Evidence(
+            Fact(
                 what=f"transport of {case.words.library}",
                 value=f"P2P: with two GPUs on an AMD host its limit is SYS, not PXB "
                 f"({case.host.cpu_model_name or case.host.cpu_vendor})",
                 source="NCCL src/graph/paths.cc ncclTopoCheckP2p",
             ),
         ],
-        consequence="Some hosts lose bytes on this way, and then a job hangs at its first "
+        impact="Some hosts lose bytes on this way, and then a job hangs at its first "
         "collective; on others it is slower than host memory. It was not measured here.",
         fix=[
             Fix(text="Measure it.", command="gputop probe p2p nccl"),
@@ -249,7 +251,7 @@ def _bridge(case: Case, across: list[Pair]) -> Finding:
 
 DATA = Rule(
     id="p2p-data-wrong",
-    peers="D16",
+    family="D16",
     title="P2P that loses or corrupts data",
     evidence="probe p2p: bytes written by one GPU, read and compared by the owner of the memory",
     disproof="the verdict arrived for the pair in a second `gputop probe p2p`",
@@ -258,7 +260,7 @@ DATA = Rule(
 )
 STAGING = Rule(
     id="p2p-slower-than-staging",
-    peers="D15",
+    family="D15",
     title="P2P slower than a copy through host memory",
     evidence="probe p2p: the same copy by P2P and through pinned host memory",
     disproof="a second measurement on idle GPUs in which P2P is the faster one",
@@ -269,7 +271,7 @@ STAGING = Rule(
 )
 BRIDGE = Rule(
     id="p2p-across-host-bridge",
-    peers="D15",
+    family="D15",
     title="P2P across the host bridge, which {library} takes with two GPUs on AMD hosts",
     evidence="vendor of the CPU, relation of the two GPUs, transport that {library} will use",
     disproof="`gputop probe p2p nccl`: data arrives intact, and P2P beats host memory",

@@ -12,14 +12,16 @@ from ....expectation.collectives import COLLECTIVES
 from ....expectation.devices import MEMORY
 from ....expectation.judgement import LOW, Judgement, percent
 from ....hardware.specs import LOOK
+from ....model.finding import Finding
 from ....model.machine import Gpu
+from ....model.page import Fact, Fix
 from ....model.quantities import GEMM
+from ....model.severity import SLOW
 from ....model.snapshot import Measurement
 from ....model.units import figure as three
 from ....model.units import size
 from ... import vendors
 from ...case import Case
-from ...finding import SLOW, Evidence, Finding, Fix
 from ...rule import Rule
 
 Judged = tuple[Measurement, Judgement]
@@ -52,7 +54,7 @@ def sound(case: Case, quantities: Iterable[str]) -> list[Judged]:
 
 def evidence_of(
     case: Case, figure: Measurement, judgement: Judgement, beside: float | None = None
-) -> Evidence:
+) -> Fact:
     """A figure as evidence, with its expected value and the source of that."""
     ends = " to ".join(case.name(end) for end in (figure.src, figure.dst) if end)
     parts = [figure.quantity.replace("_", " "), ends, figure.variant or ""]
@@ -67,7 +69,7 @@ def evidence_of(
         value += f", {three(beside)} {unit} by its siblings"
     if judgement.cause:
         value += f"; {judgement.cause}"
-    return Evidence(what=", ".join(filter(None, parts)), value=value, source=source)
+    return Fact(what=", ".join(filter(None, parts)), value=value, source=source)
 
 
 class _Poor(msgspec.Struct, frozen=True):
@@ -143,7 +145,7 @@ def of_gpus(
             evidence=[
                 evidence_of(case, low.figure, low.judgement, low.beside) for low in poor[:_SHOWN]
             ],
-            consequence=f"{case.name(worst.figure.src or '')} gives {three(worst.figure.value)}"
+            impact=f"{case.name(worst.figure.src or '')} gives {three(worst.figure.value)}"
             f"{healthy} {unit}; a job that waits for all GPUs runs at the pace of this one.",
             cost=lost(worst.healthy, worst.figure),
             fix=fix,
@@ -211,7 +213,7 @@ def _check_collectives(case: Case) -> Iterable[Finding] | None:
             f"{name}{many} reaches {three(figure.value)}{expected} GB/s busbw",
             devices=[gpu.address for gpu in case.gpus],
             evidence=[evidence_of(case, *judged) for judged in worst.values()],
-            consequence=f"Each {name} of {size(figure.bytes_per_copy)} takes "
+            impact=f"Each {name} of {size(figure.bytes_per_copy)} takes "
             f"{1 / max(judgement.share or 1.0, 0.001):.1f} times as long as it should.",
             cost=lost(None if band is None else band.healthy, figure),
             fix=[
@@ -230,7 +232,7 @@ _CLOCKS = ("throttle-hardware", "throttle-thermal", "clocks-held", "power-limit-
 _BOARD = ("nvlink-down", "nvlink-missing", "nvlink-slow-rate", "nvlink-p2p-refused")
 MEMORY_LOW = Rule(
     id="memory-bandwidth-low",
-    peers="D01",
+    family="D01",
     title="Memory bandwidth below that of the model",
     evidence="probe memory on idle GPUs, arrays far beyond the caches",
     disproof="a healthy figure in a second `gputop probe memory`",
@@ -241,7 +243,7 @@ MEMORY_LOW = Rule(
 )
 COMPUTE_LOW = Rule(
     id="compute-low",
-    peers="D34",
+    family="D34",
     title="Matrix multiplication below that of the model",
     evidence="probe gemm on idle GPUs; 5 % between siblings is normal",
     disproof="a healthy figure in a second `gputop probe gemm`",
@@ -252,7 +254,7 @@ COMPUTE_LOW = Rule(
 )
 COLLECTIVE_LOW = Rule(
     id="collective-low",
-    peers="D01",
+    family="D01",
     title="Collectives below what this node gives",
     evidence="probe collectives: busbw at 256 MiB and more",
     disproof="a plateau inside the band in a second `gputop probe collectives`; a small message "

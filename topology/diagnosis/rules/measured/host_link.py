@@ -6,12 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ....expectation.devices import HOST
 from ....expectation.judgement import LOW
+from ....model.finding import Finding
 from ....model.machine import Gpu
+from ....model.page import Fix
+from ....model.severity import BY_DESIGN, CANNOT_TELL, NOTICE, SLOW, Severity
 from ....model.units import figure as three
 from ....wiring.wires import PCIE_GTS
 from ... import vendors
 from ...case import Case
-from ...finding import BY_DESIGN, CANNOT_TELL, NOTICE, SLOW, Finding, Fix
 from ...rule import Rule
 from ...shared.lanes import loaded
 from .figures import Judged, again, evidence_of, lost, of_gpus, sound
@@ -47,7 +49,7 @@ def _check(case: Case) -> Iterable[Finding] | None:
 
 def _explained(case: Case, figures: Sequence[Judged]) -> list[Finding]:
     """The figures that lanes and generation explain, one finding for each severity."""
-    groups: dict[str, list[Judged]] = {}
+    groups: dict[Severity, list[Judged]] = {}
     for judged in figures:
         gpu = case.machine.gpu(judged[0].src or "")
         if gpu is not None:
@@ -55,7 +57,7 @@ def _explained(case: Case, figures: Sequence[Judged]) -> list[Finding]:
     return [_link(case, word, group) for word, group in groups.items()]
 
 
-def severity(case: Case, gpu: Gpu, details: Mapping[str, object] | None = None) -> str:
+def severity(case: Case, gpu: Gpu, details: Mapping[str, object] | None = None) -> Severity:
     """The severity of a PCIe link with less than the model's data sheet says.
 
     `details`: of a figure, with what was read of the link while it was measured.
@@ -93,7 +95,7 @@ _WORDS = {
 }
 
 
-def _link(case: Case, word: str, figures: Sequence[Judged]) -> Finding:
+def _link(case: Case, word: Severity, figures: Sequence[Judged]) -> Finding:
     figures = sorted(figures, key=lambda judged: judged[1].share or 0.0)
     who = sorted({figure.src or "" for figure, _ in figures})
     figure, judgement = figures[0]
@@ -115,7 +117,7 @@ def _link(case: Case, word: str, figures: Sequence[Judged]) -> Finding:
         f"host copies of {case.names(who)} reach {_WORDS[word]}",
         devices=who,
         evidence=[evidence_of(case, *judged) for judged in figures[:_SHOWN]],
-        consequence=f"{case.name(figure.src or '')} gives {three(figure.value)}{healthy} "
+        impact=f"{case.name(figure.src or '')} gives {three(figure.value)}{healthy} "
         f"{figure.unit or ''}: loading data, offloading and P2P over PCIe run at that pace.",
         cost=lost(judgement.band.healthy if judgement.band else None, figure),
         fix=fix,
@@ -124,7 +126,7 @@ def _link(case: Case, word: str, figures: Sequence[Judged]) -> Finding:
 
 LINK_LOW = Rule(
     id="host-link-low",
-    peers="D07",
+    family="D07",
     title="Host copies below what the PCIe link gives",
     evidence="probe host on idle GPUs, pinned memory of the near NUMA node",
     disproof="a healthy figure in a second `gputop probe host`",

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ....model.finding import Finding
+from ....model.page import Fact, Fix
+from ....model.severity import BROKEN, NOTICE
 from ....model.snapshot import Measurement
 from ...case import Case
-from ...finding import BROKEN, NOTICE, Evidence, Finding, Fix
 from ...rule import Rule
 
 _SHOWN = 4
@@ -44,7 +46,7 @@ def _apart(run: Measurement, copies: int) -> Finding:
         BROKEN,
         f"{copies} processes of the test each ran alone",
         evidence=[_said(run, "processes that call themselves rank 0", str(copies))],
-        consequence="They never talked to each other: the figures are of one GPU with itself, and "
+        impact="They never talked to each other: the figures are of one GPU with itself, and "
         "all processes may share one GPU.",
         fix=[
             Fix(
@@ -61,7 +63,7 @@ def _twice(run: Measurement, twice: list[str]) -> Finding:
         BROKEN,
         "several ranks of the test use the same GPU",
         evidence=[_said(run, "GPUs of several ranks", ", ".join(twice[:_SHOWN]) + more)],
-        consequence="The library refuses two ranks of one communicator on one GPU: the test ends "
+        impact="The library refuses two ranks of one communicator on one GPU: the test ends "
         "with an invalid usage, or measures the GPU against itself.",
         fix=[Fix(text=f"Give each GPU one rank: {_OPTIONS} is the number of GPUs.")],
     )
@@ -72,7 +74,7 @@ def _alone(run: Measurement) -> Finding:
         NOTICE,
         "the test ran on one GPU alone",
         evidence=[_said(run, "ranks in the list of devices", "1")],
-        consequence="With one rank nothing is sent: busbw is 0 by its definition and says nothing "
+        impact="With one rank nothing is sent: busbw is 0 by its definition and says nothing "
         "about the links.",
         fix=[
             Fix(
@@ -83,8 +85,8 @@ def _alone(run: Measurement) -> Finding:
     )
 
 
-def _said(run: Measurement, what: str, value: str) -> Evidence:
-    return Evidence(what=what, value=value, source=run.source)
+def _said(run: Measurement, what: str, value: str) -> Fact:
+    return Fact(what=what, value=value, source=run.source)
 
 
 LAUNCH = Rule(

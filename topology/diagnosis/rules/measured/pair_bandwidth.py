@@ -10,12 +10,14 @@ from ....expectation.judgement import LOW
 from ....expectation.pairs import OF_PAIRS
 from ....expectation.patterns import FigurePattern, patterns
 from ....hardware.specs import LOOK
+from ....model.finding import Finding
+from ....model.page import Fix
 from ....model.quantities import KERNEL_LATENCY
+from ....model.severity import NOTICE, SLOW, Severity
 from ....model.snapshot import Measurement
 from ....model.units import figure as three
 from ... import vendors
 from ...case import Case
-from ...finding import NOTICE, SEVERITIES, SLOW, Finding, Fix
 from ...pairs import FAST
 from ...rule import Rule
 from ...shared.lanes import narrow
@@ -67,7 +69,7 @@ def _check(case: Case) -> Iterable[Finding] | None:
     return found
 
 
-def _harm(figures: Sequence[Judged]) -> str:
+def _harm(figures: Sequence[Judged]) -> Severity:
     """The severity: a latency varies by some tenths from run to run, but it does not double."""
     slow = any(
         figure.quantity != KERNEL_LATENCY or (judgement.share or 0.0) < FAR
@@ -76,7 +78,7 @@ def _harm(figures: Sequence[Judged]) -> str:
     return SLOW if slow else NOTICE
 
 
-def _others(case: Case, figures: Sequence[Judged], what: str, harm: str) -> Finding:
+def _others(case: Case, figures: Sequence[Judged], what: str, harm: Severity) -> Finding:
     ordered = sorted(figures, key=lambda judged: judged[1].share or 0.0)
     who = sorted({end for figure, _ in ordered for end in _ends(figure)})
     things = "Small messages" if what == "late" else "Copies"
@@ -85,12 +87,12 @@ def _others(case: Case, figures: Sequence[Judged], what: str, harm: str) -> Find
 
 def _explained(case: Case, figures: Sequence[Judged]) -> list[Finding]:
     """The figures that the read links explain, where no rule about those links reports them."""
-    groups: dict[str, list[Judged]] = {}
+    groups: dict[Severity, list[Judged]] = {}
     for figure, judgement in figures:
-        harm = SLOW
+        harm: Severity = SLOW
         pair = [gpu for end in _ends(figure) if (gpu := case.machine.gpu(end)) is not None]
         if not all(any(x.active for x in g.nvlinks) or any(x.active for x in g.xgmi) for g in pair):
-            harm = min((severity(case, gpu) for gpu in pair), key=SEVERITIES.index)
+            harm = min((severity(case, gpu) for gpu in pair), key=lambda found: found.order)
         groups.setdefault(harm, []).append((figure, judgement))
     what = "as slow as their links"
     return [_others(case, group, what, harm) for harm, group in groups.items()]
@@ -135,7 +137,7 @@ def _share(
 
 
 def _finding(
-    case: Case, text: str, figures: Sequence[Judged], severity: str, devices: Sequence[str]
+    case: Case, text: str, figures: Sequence[Judged], severity: Severity, devices: Sequence[str]
 ) -> Finding:
     figure, judgement = figures[0]
     healthy = judgement.band.healthy if judgement.verdict == LOW and judgement.band else None
@@ -146,7 +148,7 @@ def _finding(
         text.rstrip("."),
         devices=sorted(devices),
         evidence=[evidence_of(case, *judged) for judged in figures[:_SHOWN]],
-        consequence=f"{ends} takes {three(figure.value)}{instead} {figure.unit or ''} for a small "
+        impact=f"{ends} takes {three(figure.value)}{instead} {figure.unit or ''} for a small "
         "store: messages of some KiB wait longer."
         if figure.quantity == KERNEL_LATENCY
         else f"{ends} copies {three(figure.value)}{instead} GB/s. A ring is as fast as its slowest "
@@ -168,7 +170,7 @@ def _finding(
 
 PAIRS = Rule(
     id="pair-bandwidth-low",
-    peers="D40",
+    family="D40",
     title="Pairs of GPUs that copy more slowly than they should",
     evidence="probe p2p on idle GPUs: GB/s of every ordered pair",
     disproof="a healthy matrix in a second `gputop probe p2p`",

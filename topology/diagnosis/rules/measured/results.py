@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ....expectation.judgement import LOW
+from ....model.finding import Finding
+from ....model.page import Fact, Fix
 from ....model.quantities import GEMM
+from ....model.severity import BROKEN, NOTICE
 from ....model.snapshot import Measurement
 from ....model.units import figure as three
 from ...case import Case
-from ...finding import BROKEN, NOTICE, Evidence, Finding, Fix
 from ...rule import Rule
 from .figures import again, disturbed, evidence_of
 
@@ -38,7 +40,7 @@ def _check_finishes(case: Case) -> Iterable[Finding] | None:
             f"a collective does not do its work: {words}",
             devices=who or [gpu.address for gpu in case.gpus],
             evidence=[_failure(case, figure) for figure in bad[:_SHOWN]],
-            consequence="A job hangs, stops with an error, or computes with wrong numbers as soon "
+            impact="A job hangs, stops with an error, or computes with wrong numbers as soon "
             "as its GPUs talk to each other.",
             fix=[
                 Fix(
@@ -54,11 +56,11 @@ def _check_finishes(case: Case) -> Iterable[Finding] | None:
     ]
 
 
-def _failure(case: Case, figure: Measurement) -> Evidence:
+def _failure(case: Case, figure: Measurement) -> Fact:
     ends = " to ".join(case.name(end) for end in (figure.src, figure.dst) if end)
     what = ", ".join(filter(None, (figure.quantity.replace("_", " "), ends, figure.variant or "")))
     why = f": {figure.why_none[:200]}" if figure.why_none else ""
-    return Evidence(what=what, value=f"{figure.verdict}{why}", source=figure.source)
+    return Fact(what=what, value=f"{figure.verdict}{why}", source=figure.source)
 
 
 def _check_wrong(case: Case) -> Iterable[Finding] | None:
@@ -84,7 +86,7 @@ def _check_wrong(case: Case) -> Iterable[Finding] | None:
             f"{case.names(who)} gave wrong data",
             devices=who,
             evidence=[_failure(case, figure) for figure in bad[:_SHOWN]],
-            consequence="What this GPU computes or copies cannot be trusted.",
+            impact="What this GPU computes or copies cannot be trusted.",
             fix=[
                 again(case, bad[0].probe, who),
                 Fix(text="If it repeats, drain the node and have the GPU looked at."),
@@ -114,7 +116,7 @@ def _check_disturbed(case: Case) -> Iterable[Finding] | None:
             f"low figures of {named} prove nothing: they were not alone",
             devices=who,
             evidence=[evidence_of(case, figure, judgement) for figure, judgement in low[:_SHOWN]],
-            consequence="Another process had a part of the time, memory or links of these GPUs. "
+            impact="Another process had a part of the time, memory or links of these GPUs. "
             "Whether they are well is not known.",
             fix=[again(case, low[0][0].probe, who)],
         )
@@ -147,7 +149,7 @@ def _check_linear(case: Case) -> Iterable[Finding] | None:
             f"matmul and F.linear differ for the same product, most on {case.name(str(key[0]))}",
             devices=sorted({str(key[0]) for key, _ in far}),
             evidence=[
-                Evidence(
+                Fact(
                     what=f"{case.name(str(gpu))}, {dtype} M{m} K{k} N{n}",
                     value=f"matmul {three(pair['matmul'])}, F.linear {three(pair['linear'])} "
                     "TFLOP/s",
@@ -155,7 +157,7 @@ def _check_linear(case: Case) -> Iterable[Finding] | None:
                 )
                 for (gpu, dtype, m, k, n), pair in far[:_SHOWN]
             ],
-            consequence=f"{slower} is the slower one: the library picks another kernel for the "
+            impact=f"{slower} is the slower one: the library picks another kernel for the "
             "other layout of the weight. A model pays this in every layer.",
             fix=[Fix(text="Try another version of torch or cuBLAS, or the other layout.")],
         )
@@ -164,7 +166,7 @@ def _check_linear(case: Case) -> Iterable[Finding] | None:
 
 COLLECTIVE_FAILS = Rule(
     id="collective-fails",
-    peers="D02",
+    family="D02",
     title="Collectives that hang, fail or give wrong sums",
     evidence="probe nccl or collectives: kernels on two GPUs that wait for each other",
     disproof="the verdict finished in a second `gputop probe nccl`",
@@ -174,7 +176,7 @@ COLLECTIVE_FAILS = Rule(
 )
 WRONG = Rule(
     id="gpu-data-wrong",
-    peers="D32",
+    family="D32",
     title="GPUs that compute or copy wrongly",
     evidence="probes host, memory, gemm and train-step: results that were compared",
     disproof="the verdict verified in a second run",
@@ -194,7 +196,7 @@ LINEAR = Rule(
 
 DISTURBED = Rule(
     id="figures-disturbed",
-    peers="D24",
+    family="D24",
     title="Low figures that were measured beside another process",
     evidence="figures of probes, and who else used the GPUs meanwhile",
     disproof="a healthy figure while nobody else uses the GPU",

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ....hardware.vendors import NVIDIA
+from ....model.finding import Finding
+from ....model.page import Fact, Fix
+from ....model.severity import NOTICE
 from ...case import Case
-from ...finding import NOTICE, Evidence, Finding, Fix
 from ...rule import Rule
 from ...shared.gpu_lists import selected
 
@@ -29,14 +31,14 @@ def _ecc_pending(case: Case) -> Iterable[Finding] | None:
             f"a change of ECC waits for a reset of {case.names(addresses)}",
             devices=addresses,
             evidence=[
-                Evidence(
+                Fact(
                     what=f"ECC of {case.name(gpu.address)}",
                     value=f"{_on(gpu.ecc_enabled)} now, {_on(gpu.ecc_pending)} after a reset",
                     source="NVML nvmlDeviceGetEccMode",
                 )
                 for gpu in gpus
             ],
-            consequence="After the next reset or restart the GPU differs from what it is now.",
+            impact="After the next reset or restart the GPU differs from what it is now.",
             fix=[
                 Fix(
                     text="Reset the GPU when nothing uses it.",
@@ -73,14 +75,14 @@ def _ecc_off(case: Case) -> Iterable[Finding] | None:
             f"ECC is off on {case.names(addresses)}",
             devices=addresses,
             evidence=[
-                Evidence(
+                Fact(
                     what=f"ECC of {case.name(gpu.address)}",
                     value="off",
                     source="NVML nvmlDeviceGetEccMode",
                 )
                 for gpu in gpus
             ],
-            consequence="A flipped bit in memory goes unnoticed: results or weights are wrong.",
+            impact="A flipped bit in memory goes unnoticed: results or weights are wrong.",
             fix=[
                 Fix(
                     text="Switch ECC on; it takes effect at the next reset.",

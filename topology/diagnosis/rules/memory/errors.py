@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ....hardware.vendors import AMD, NVIDIA
+from ....model.finding import Finding
 from ....model.machine import Gpu
+from ....model.page import Fact, Fix
 from ....model.readings import EccCounts
+from ....model.severity import BROKEN, CANNOT_TELL, NOTICE, SLOW, Severity
 from ... import vendors
 from ...case import Case
-from ...finding import BROKEN, CANNOT_TELL, NOTICE, SLOW, Evidence, Finding, Fix
 from ...rule import Rule
 
 _GUIDE = "NVIDIA GPU Memory Error Management"
@@ -86,14 +88,14 @@ def _uncorrected_finding(case: Case, counted: list[tuple[Gpu, str]], *, fresh: b
         f"{'new ' if fresh else ''}memory errors that ECC could not correct on {names}",
         devices=addresses,
         evidence=[
-            Evidence(
+            Fact(
                 what=f"uncorrected errors of {case.name(gpu.address)}",
                 value=value,
                 source=vendors.source([gpu], f"{_ECC_CALL}, volatile"),
             )
             for gpu, value in counted
         ],
-        consequence=(
+        impact=(
             f"Each such error ends the process that uses the memory{_xids(gpus)}."
             if fresh
             else "A process was ended by each; when it was, one reading does not tell. A second "
@@ -177,7 +179,7 @@ def _retirement_pending(case: Case) -> Iterable[Finding] | None:
 
 
 def _flagged(
-    case: Case, rule: Rule, field: str, severity: str, title: str, consequence: str
+    case: Case, rule: Rule, field: str, severity: Severity, title: str, impact: str
 ) -> Iterable[Finding] | None:
     """A finding about one flag of EccCounts; if it is BROKEN, a reset does not help."""
     known = [(gpu, ecc) for gpu, ecc in _counts(case) if getattr(ecc, field) is not None]
@@ -194,20 +196,20 @@ def _flagged(
             f"{title} on {case.names(addresses)}",
             devices=addresses,
             evidence=[
-                Evidence(
+                Fact(
                     what=f"{field.replace('_', ' ')}, {case.name(gpu.address)}",
                     value=f"yes{_rows(ecc)}",
                     source=vendors.source([gpu], _CALLS[field]),
                 )
                 for gpu, ecc in hit
             ],
-            consequence=consequence,
+            impact=impact,
             fix=[_remedy(gpus, severity)],
         )
     ]
 
 
-def _remedy(gpus: list[Gpu], severity: str) -> Fix:
+def _remedy(gpus: list[Gpu], severity: Severity) -> Fix:
     if severity == BROKEN:
         return Fix(text="Take the GPU out of service and have it replaced.")
     if severity == CANNOT_TELL:

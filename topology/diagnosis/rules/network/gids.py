@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ....model.finding import Finding
 from ....model.machine import RdmaDevice, RdmaPort
+from ....model.page import Fact, Fix
+from ....model.severity import NOTICE
 from ...case import Case
-from ...finding import NOTICE, Evidence, Finding, Fix
 from ...rule import Rule
 
 INDEX = "NCCL_IB_GID_INDEX"
@@ -32,10 +34,10 @@ def _check(case: Case) -> Iterable[Finding] | None:
             f"{INDEX}={index} does not fit {names}",
             devices=[nic.address for nic, _, _ in wrong if nic.address],
             evidence=[
-                Evidence(what=INDEX, value=value, source=source),
+                Fact(what=INDEX, value=value, source=source),
                 *(_evidence(nic, port, why) for nic, port, why in wrong[:_SHOWN]),
             ],
-            consequence="A connection by a GID that is not there fails, and one by v1 or by an "
+            impact="A connection by a GID that is not there fails, and one by v1 or by an "
             "address of the link alone reaches only the same Ethernet segment: jobs over several "
             "nodes hang or end. Jobs inside this node do not need it.",
             fix=[
@@ -64,10 +66,10 @@ def _local(gid: str) -> bool:
     return gid.lower().startswith("fe80")
 
 
-def _evidence(nic: RdmaDevice, port: RdmaPort, why: str) -> Evidence:
+def _evidence(nic: RdmaDevice, port: RdmaPort, why: str) -> Fact:
     better = [str(gid.index) for gid in port.gids if gid.version == "v2" and not _local(gid.gid)]
     beside = f"; v2 with an address: {', '.join(better[:8])}" if better else ""
-    return Evidence(what=f"port {port.port} of {nic.name}", value=why + beside, source=_LISTED)
+    return Fact(what=f"port {port.port} of {nic.name}", value=why + beside, source=_LISTED)
 
 
 GIDS = Rule(

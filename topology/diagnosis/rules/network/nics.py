@@ -6,10 +6,12 @@ import shlex
 from collections import defaultdict
 from collections.abc import Iterable
 
+from ....model.finding import Finding
 from ....model.machine import Gpu, RdmaDevice, RdmaPort
+from ....model.page import Fact, Fix
+from ....model.severity import NOTICE, SLOW
 from ....model.units import figure
 from ...case import Case
-from ...finding import NOTICE, SLOW, Evidence, Finding, Fix
 from ...rule import Rule
 
 DOWN = ("DOWN", "INIT", "ARMED")
@@ -70,7 +72,7 @@ def _down(case: Case) -> Iterable[Finding] | None:
                 f"{'is' if len(active) == 1 else 'are'} up",
                 devices=[device.address for device, _ in down if device.address],
                 evidence=[
-                    Evidence(
+                    Fact(
                         what=f"port {port.port} of {device.name}",
                         value=f"{port.state}"
                         + (f", {port.physical_state}" if port.physical_state else ""),
@@ -78,7 +80,7 @@ def _down(case: Case) -> Iterable[Finding] | None:
                     )
                     for device, port in down
                 ],
-                consequence=f"{case.words.library} leaves it out: jobs over several nodes have "
+                impact=f"{case.words.library} leaves it out: jobs over several nodes have "
                 f"{len(active)} of "
                 f"{len(group)} such ports{_lost(active, group)}. Jobs inside this node do not "
                 "need it.",
@@ -99,14 +101,14 @@ def _none_up(ports: Group) -> Finding:
         f"none of {len(ports)} RDMA port{'s' * (len(ports) != 1)} is up",
         devices=[device.address for device, _ in ports if device.address],
         evidence=[
-            Evidence(
+            Fact(
                 what=f"port {port.port} of {device.name}",
                 value=f"{port.state}" + (f", {port.physical_state}" if port.physical_state else ""),
                 source=RDMA_SOURCE,
             )
             for device, port in ports
         ],
-        consequence="Jobs over several nodes go by TCP (NET/Socket). Jobs inside this node do not "
+        impact="Jobs over several nodes go by TCP (NET/Socket). Jobs inside this node do not "
         "need RDMA.",
         fix=[_look(ports[0][0].name)],
     )
@@ -150,14 +152,14 @@ def _slow(case: Case) -> Iterable[Finding] | None:
                 f"{slow[0][2]:g} Gbit/s, others of its kind at {best:g}",
                 devices=[device.address for device, _, _ in slow if device.address],
                 evidence=[
-                    Evidence(
+                    Fact(
                         what=f"rate of {device.name}, port {port.port}",
                         value=port.rate or f"{rate:g} Gbit/s",
                         source=RDMA_SOURCE,
                     )
                     for device, port, rate in slow
                 ],
-                consequence=f"{figure(slow[0][2] / 8)} instead of {figure(best / 8)} GB/s one way. "
+                impact=f"{figure(slow[0][2] / 8)} instead of {figure(best / 8)} GB/s one way. "
                 "A ring between nodes is as fast as its slowest NIC.",
                 fix=[
                     Fix(
@@ -217,7 +219,7 @@ def _far(case: Case) -> Iterable[Finding] | None:
             f"{case.names(addresses)} {verb} no NIC below {many}, {len(have)} other GPUs have one",
             devices=addresses,
             evidence=[
-                Evidence(
+                Fact(
                     what="NICs that a GPU reaches without the host bridge",
                     value=f"{case.name(have[0].address)}: "
                     f"{_listed([nic.name for nic in near[have[0].address]])}; "
@@ -225,7 +227,7 @@ def _far(case: Case) -> Iterable[Finding] | None:
                     source="PCI tree of sysfs",
                 )
             ],
-            consequence=f"Between nodes {case.words.library} sends its data through the host's "
+            impact=f"Between nodes {case.words.library} sends its data through the host's "
             "memory, or lets "
             "another GPU relay it (PXN) and share that GPU's NIC.",
             fix=[
@@ -244,7 +246,7 @@ def _listed(names: list[str]) -> str:
 
 PORT_DOWN = Rule(
     id="nic-port-down",
-    peers="D20",
+    family="D20",
     title="ports of NICs that are down while others like them are up",
     evidence="state of each RDMA port, board and driver of its device",
     disproof="state 4: ACTIVE in the port's folder of sysfs",
@@ -254,7 +256,7 @@ PORT_DOWN = Rule(
 )
 PORT_SLOW = Rule(
     id="nic-port-slow",
-    peers="D20",
+    family="D20",
     title="ports of NICs slower than others like them",
     evidence="rate of each active RDMA port, board and driver of its device",
     disproof="the same rate in every port's folder of sysfs",
@@ -264,7 +266,7 @@ PORT_SLOW = Rule(
 )
 NIC_FAR = Rule(
     id="nic-far",
-    peers="D20",
+    family="D20",
     title="GPUs without a NIC below their PCIe switch, where others have one",
     evidence="PCI tree of bare metal, RDMA devices",
     disproof="a drawing of this board on which these GPUs have no NIC",

@@ -6,9 +6,11 @@ import re
 from collections.abc import Iterable
 
 from ....hardware.vendors import NVIDIA, VENDORS
+from ....model.finding import Finding
 from ....model.machine import Gpu, RdmaDevice
+from ....model.page import Fact, Fix
+from ....model.severity import NOTICE, SLOW
 from ...case import Case
-from ...finding import NOTICE, SLOW, Evidence, Finding, Fix
 from ...rule import Rule
 from ...shared.near import some
 from .nics import near_nics
@@ -57,23 +59,23 @@ def _refused(
         f"{some(case, addresses)}",
         devices=addresses,
         evidence=[
-            Evidence(
+            Fact(
                 what="clients of the kernel's peer memory",
                 value=", ".join(registered) or "none",
                 source="/sys/kernel/mm/memory_peers",
             ),
-            Evidence(
+            Fact(
                 what="DMA-BUF",
                 value=f"not with {why}",
                 source="/proc/driver/nvidia/version, /proc/sys/kernel/osrelease",
             ),
-            Evidence(
+            Fact(
                 what="module nvidia_peermem",
                 value="loaded" if "nvidia_peermem" in modules else "not loaded",
                 source="/proc/modules",
             ),
         ],
-        consequence="GPUDirect RDMA is off: between nodes every byte goes through the host's "
+        impact="GPUDirect RDMA is off: between nodes every byte goes through the host's "
         "memory. Jobs inside this node do not need it.",
         fix=[
             Fix(text="Load the module.", command="modprobe nvidia-peermem", needs_root=True),
@@ -115,18 +117,18 @@ def _efa(case: Case) -> Iterable[Finding] | None:
             f"{len(efa)} EFA device{'s' * (len(efa) != 1)}, and no plugin for {case.words.library}",
             devices=[nic.address for nic in efa if nic.address],
             evidence=[
-                Evidence(
+                Fact(
                     what="EFA devices",
                     value=", ".join(nic.name for nic in efa),
                     source="/sys/class/infiniband",
                 ),
-                Evidence(
+                Fact(
                     what="libnccl-net*.so where the loader looks",
                     value="none",
                     source="LD_LIBRARY_PATH, /etc/ld.so.conf.d, usual folders",
                 ),
             ],
-            consequence=f"{case.words.library} speaks to EFA through a plugin alone: jobs over "
+            impact=f"{case.words.library} speaks to EFA through a plugin alone: jobs over "
             "several nodes that "
             "do not bring one go by TCP (NET/Socket).",
             fix=[
@@ -145,7 +147,7 @@ def _efa(case: Case) -> Iterable[Finding] | None:
 
 PEERMEM = Rule(
     id="rdma-without-peermem",
-    peers="D05",
+    family="D05",
     title="NICs beside a GPU that cannot reach its memory",
     evidence="NIC and GPU below one PCIe switch, memory_peers, kernel, kind of kernel module",
     disproof="/GDRDMA in the lines of NCCL_DEBUG=INFO of a job over two nodes",

@@ -6,13 +6,15 @@ import re
 import shlex
 from collections.abc import Iterable
 
+from ....model.finding import Finding
 from ....model.machine import Interface
+from ....model.page import Fact, Fix
+from ....model.severity import NOTICE
 from ....nccl.settings import Settings
 from ....nccl.xml.ports import network_ports
 from ....wiring.relations import SLINGSHOT
 from ... import vendors
 from ...case import Case
-from ...finding import NOTICE, Evidence, Finding, Fix
 from ...rule import Rule
 
 _NUMBER = re.compile(r"[0-9]{1,4}$")
@@ -51,18 +53,18 @@ def _finding(
         f"{library}'s sockets would use {names} beside the Slingshot NICs",
         devices=[nic.address for nic in fabric if nic.address],
         evidence=[
-            Evidence(
+            Fact(
                 what="interfaces that sockets would use",
                 value=", ".join(_rate(nic) for nic in (*fabric, *beside)),
                 source="/sys/class/net, misc/socket.cc",
             ),
-            Evidence(
+            Fact(
                 what=f"network plugin, as {plugin}",
                 value="none where the loader looks" if looked else "not looked for",
                 source="LD_LIBRARY_PATH, /etc/ld.so.conf.d, usual folders",
             ),
         ],
-        consequence=f"Without {plugin} the NICs are plain interfaces, and a job over several nodes "
+        impact=f"Without {plugin} the NICs are plain interfaces, and a job over several nodes "
         f"sends a part of its data over {names} too"
         + (", and RCCL may not recognise a node that it has rings ready for." if amd else ".")
         + " Jobs inside this node do not care.",
@@ -91,7 +93,7 @@ def _prefix(fabric: list[Interface]) -> str:
 
 SHARED = Rule(
     id="slingshot-sockets",
-    peers="",
+    family="",
     title="Another network beside the Slingshot NICs",
     evidence="interfaces with their drivers and rates, NCCL_SOCKET_IFNAME, network plugins",
     disproof="NET/OFI in the library's log, or NET/Socket with the Slingshot NICs alone",

@@ -6,11 +6,13 @@ import ipaddress
 import shlex
 from collections.abc import Iterable
 
+from ....model.finding import Finding
 from ....model.machine import Interface
+from ....model.page import Fact, Fix
+from ....model.severity import BROKEN, NOTICE
 from ....nccl.xml.names import listed
 from ....nccl.xml.ports import PLACES
 from ...case import Case
-from ...finding import BROKEN, NOTICE, Evidence, Finding, Fix
 from ...rule import Rule
 
 CHOICE = "NCCL_SOCKET_IFNAME"
@@ -38,19 +40,19 @@ def _check(case: Case) -> Iterable[Finding] | None:
             BROKEN if cluster else NOTICE,
             f"{case.words.library} would take {first.name} for its sockets, {odd}",
             evidence=[
-                Evidence(
+                Fact(
                     what=f"first interface of {case.words.library}'s order"
                     + (f" by {CHOICE}" if wanted[0] else ""),
                     value=f"{first.name}, {', '.join(first.ips)}",
                     source=wanted[1] if wanted[0] else "/sys/class/net, misc/socket.cc",
                 ),
-                Evidence(
+                Fact(
                     what="interface of the default route",
                     value=f"{routed[0].name}, {', '.join(routed[0].ips)}",
                     source="/proc/net/route",
                 ),
             ],
-            consequence="Ranks of a job over several nodes give each other an address that leads "
+            impact="Ranks of a job over several nodes give each other an address that leads "
             "nowhere from outside: the start hangs. Jobs inside this node work.",
             fix=[
                 Fix(
@@ -102,14 +104,14 @@ def _nothing(case: Case, running: list[Interface], wanted: tuple[str, str]) -> F
         BROKEN,
         f"{CHOICE}={wanted[0]} fits no interface of this machine",
         evidence=[
-            Evidence(what=CHOICE, value=wanted[0], source=wanted[1]),
-            Evidence(
+            Fact(what=CHOICE, value=wanted[0], source=wanted[1]),
+            Fact(
                 what="interfaces that are up and have an address",
                 value=", ".join(interface.name for interface in running),
                 source="/sys/class/net",
             ),
         ],
-        consequence=f"{case.words.library} does not start: Bootstrap : no socket interface "
+        impact=f"{case.words.library} does not start: Bootstrap : no socket interface "
         "found. That holds for "
         "jobs inside this node too.",
         fix=[Fix(text="Take it away, or name one of these.", command=f"unset {CHOICE}")],
@@ -118,7 +120,7 @@ def _nothing(case: Case, running: list[Interface], wanted: tuple[str, str]) -> F
 
 INTERFACE = Rule(
     id="socket-interface",
-    peers="D10",
+    family="D10",
     title="a wrong interface for {library}'s sockets",
     evidence="interfaces that are up with their addresses and numbers, default route, "
     "NCCL_SOCKET_IFNAME",

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ....model import quantities
+from ....model.finding import Finding
+from ....model.page import Fact, Fix
+from ....model.severity import BY_DESIGN, SLOW
 from ....model.snapshot import Measurement
 from ....nccl.prediction import PairDecision
 from ...case import Case
-from ...finding import BY_DESIGN, SLOW, Evidence, Finding, Fix
 from ...rule import Rule
 from ...shared.near import some
 
@@ -43,20 +45,20 @@ def _predicted(case: Case) -> list[PairDecision]:
     ]
 
 
-def _as_logged(case: Case, seen: Iterable[Measurement]) -> Iterable[Evidence]:
+def _as_logged(case: Case, seen: Iterable[Measurement]) -> Iterable[Fact]:
     for figure in seen:
-        yield Evidence(
+        yield Fact(
             what=f"transport from {case.name(figure.src or '')} to {case.name(figure.dst or '')}",
             value=figure.verdict or "",
             source="NCCL's log, probe nccl",
         )
 
 
-def _as_predicted(case: Case, pairs: Sequence[PairDecision]) -> Iterable[Evidence]:
+def _as_predicted(case: Case, pairs: Sequence[PairDecision]) -> Iterable[Fact]:
     if not pairs or case.prediction is None:
         return
     reason = next((step.because for step in pairs[0].steps if step.answer == "no"), "")
-    yield Evidence(
+    yield Fact(
         what=f"pairs that {case.words.library} sends over the network",
         value=f"{len(pairs)} of {len(case.prediction.pairs)}, as {pairs[0].label}"
         + (f": {reason}" if reason else ""),
@@ -64,13 +66,13 @@ def _as_predicted(case: Case, pairs: Sequence[PairDecision]) -> Iterable[Evidenc
     )
 
 
-def _chosen(case: Case, devices: list[str], evidence: list[Evidence]) -> Finding:
+def _chosen(case: Case, devices: list[str], evidence: list[Fact]) -> Finding:
     return SAME_HOST.finding(
         BY_DESIGN,
         f"{case.words.library} sends between {some(case, devices)} over the NICs of this machine",
         devices=devices,
         evidence=evidence,
-        consequence="It takes a NIC for faster than shared memory between these GPUs.",
+        impact="It takes a NIC for faster than shared memory between these GPUs.",
         fix=[
             Fix(
                 text="Measure it against shared memory.",
@@ -80,13 +82,13 @@ def _chosen(case: Case, devices: list[str], evidence: list[Evidence]) -> Finding
     )
 
 
-def _forced(case: Case, devices: list[str], evidence: list[Evidence]) -> Finding:
+def _forced(case: Case, devices: list[str], evidence: list[Fact]) -> Finding:
     return SAME_HOST.finding(
         SLOW,
         f"{some(case, devices)} are in one machine and talk over the network",
         devices=devices,
         evidence=evidence,
-        consequence="Each such hop runs at the rate of a NIC, or of TCP sockets inside the "
+        impact="Each such hop runs at the rate of a NIC, or of TCP sockets inside the "
         "machine: 4 GB/s busbw was measured on four H200 so, and 353 with P2P.",
         fix=[
             Fix(

@@ -7,10 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from ....expectation.cost.costs import costs_of, worst_copy
 from ....hardware.vendors import NVIDIA
 from ....model.element import NOT_IN_XML
+from ....model.finding import Finding
 from ....model.machine import Gpu
+from ....model.page import Fact, Fix
+from ....model.severity import NOTICE, SLOW
 from ....model.units import figure, gbs, sentence
 from ...case import Case
-from ...finding import NOTICE, SLOW, Evidence, Finding, Fix
 from ...rule import Rule
 
 STATE = "NVML nvmlDeviceGetNvLinkState"
@@ -125,14 +127,14 @@ def _all_down(case: Case, known: Sequence[Gpu]) -> list[Finding]:
             f"no NVLink of {case.names(who)} is up",
             devices=who,
             evidence=[
-                Evidence(
+                Fact(
                     what=f"NVLinks of {case.name(gpu.address)} that are up",
                     value=f"0 of {len(gpu.nvlinks)}",
                     source=STATE,
                 )
                 for gpu in wired
             ],
-            consequence="All traffic between GPUs goes over PCIe or host memory, at a tenth of "
+            impact="All traffic between GPUs goes over PCIe or host memory, at a tenth of "
             f"what NVLink gives. {why or _IF_MEANT}",
             fix=REPAIR if case.in_vm is False else (*REPAIR[:1], _ASK_HOST),
         )
@@ -168,14 +170,14 @@ def _down(case: Case, sick: Sequence[tuple[Gpu, int, str]]) -> Finding:
         brief=f"{up(sick[0][0])} of {sick[0][1]} NVLinks",
         devices=who,
         evidence=[
-            Evidence(
+            Fact(
                 what=f"NVLinks of {case.name(gpu.address)} that are up",
                 value=f"{up(gpu)} of {most}; down: {', '.join(map(str, down(gpu)))}",
                 source=f"{STATE}; {most} by {by}",
             )
             for gpu, most, by in sick
         ],
-        consequence=price(case, sick),
+        impact=price(case, sick),
         cost=_cost(case, sick),
         fix=REPAIR,
     )
@@ -243,7 +245,7 @@ def _check_missing(case: Case) -> Iterable[Finding] | None:
             "belong there",
             devices=who,
             evidence=[
-                Evidence(
+                Fact(
                     what=f"NVLinks of {case.name(gpu.address)}",
                     value=f"{up(gpu)} of {most}",
                     source=f"{STATE if gpu.uuid else ', '.join(case.snapshot.source)}; "
@@ -251,7 +253,7 @@ def _check_missing(case: Case) -> Iterable[Finding] | None:
                 )
                 for gpu, most, by in sick
             ],
-            consequence=price(case, sick),
+            impact=price(case, sick),
             cost=_cost(case, sick),
             fix=REPAIR,
             brief=f"{up(sick[0][0])} of {sick[0][1]} NVLinks",
@@ -272,7 +274,7 @@ def _left_out(case: Case, gpu: Gpu) -> bool:
 
 DOWN = Rule(
     id="nvlink-down",
-    peers="D12",
+    family="D12",
     title="NVLinks that are down",
     evidence="state of each NVLink of a GPU, and of its siblings",
     vendor=NVIDIA.id,
@@ -285,7 +287,7 @@ DOWN = Rule(
 
 MISSING = Rule(
     id="nvlink-missing",
-    peers="D12",
+    family="D12",
     title="NVLinks that are not there at all",
     evidence="the list of NVLinks of a GPU, and of its siblings",
     vendor=NVIDIA.id,

@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ....hardware.vendors import NVIDIA
+from ....model.finding import Finding
 from ....model.machine import Gpu
+from ....model.page import Fact, Fix
+from ....model.severity import NOTICE, SLOW
 from ....model.units import seconds as time_of
 from ...case import Case
-from ...finding import NOTICE, SLOW, Evidence, Finding, Fix
 from ...rule import Rule
 from ...shared.counters import elapsed_seconds, growth, rate
 
@@ -62,7 +64,7 @@ def _finding(
         f"NVLink errors of {case.names(who)} grew in {time_of(elapsed)}",
         devices=who,
         evidence=[
-            Evidence(
+            Fact(
                 what=f"added on NVLink {link} of {case.name(gpu.address)} in {time_of(elapsed)}",
                 value=", ".join(f"{count} {COUNTERS[name]}" for name, count in counts.items()),
                 source="NVML nvmlDeviceGetNvLinkErrorCounter, two readings",
@@ -70,7 +72,7 @@ def _finding(
             for gpu, links in found
             for link, counts in list(links.items())[:6]
         ],
-        consequence=(
+        impact=(
             "Packets are sent again, or the link is trained again while all traffic over it "
             "waits. Such a link often goes down next, and then a job hangs or ends."
             if hard or often
@@ -91,7 +93,7 @@ def _finding(
 
 ERRORS = Rule(
     id="nvlink-errors",
-    peers="D22",
+    family="D22",
     title="NVLink errors that were added between two readings",
     evidence="error counters of each NVLink, now and earlier on the same boot",
     over_time=True,

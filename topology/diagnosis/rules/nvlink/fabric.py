@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ....hardware.vendors import NVIDIA
+from ....model.finding import Finding
 from ....model.machine import Gpu
+from ....model.page import Fact, Fix
+from ....model.severity import BROKEN, SLOW
 from ...case import Case
-from ...finding import BROKEN, SLOW, Evidence, Finding, Fix
 from ...rule import Rule
 from ...shared.fabric_words import GONE
 from .fabric_manager import RESTART
@@ -41,12 +43,12 @@ def _state(case: Case) -> Iterable[Finding] | None:
     if not bad:
         return []
     evidence = [
-        Evidence(what=f"fabric of {case.name(address)}", value=word, source=FABRIC_SOURCE)
+        Fact(what=f"fabric of {case.name(address)}", value=word, source=FABRIC_SOURCE)
         for address, word in bad.items()
     ]
     if case.host.fabric_manager is not None:
         evidence.append(
-            Evidence(what="fabric manager", value=case.host.fabric_manager, source="/proc/*/comm")
+            Fact(what="fabric manager", value=case.host.fabric_manager, source="/proc/*/comm")
         )
     return [
         STATE.finding(
@@ -54,7 +56,7 @@ def _state(case: Case) -> Iterable[Finding] | None:
             f"not part of the NVSwitch fabric: {case.names(list(bad))}",
             devices=list(bad),
             evidence=evidence,
-            consequence=(
+            impact=(
                 "CUDA does not start on them (error 802, system not yet initialized), although "
                 f"nvidia-smi looks healthy; {len(known) - len(bad)} of {len(known)} GPUs are ready."
             ),
@@ -108,7 +110,7 @@ def _health(case: Case) -> Iterable[Finding] | None:
             f"the NVSwitch fabric reports trouble on {case.names(addresses)}",
             devices=addresses,
             evidence=[
-                Evidence(
+                Fact(
                     what=f"fabric health of {case.name(address)}, {what}",
                     value=word,
                     source=f"{FABRIC_SOURCE}, health mask",
@@ -116,7 +118,7 @@ def _health(case: Case) -> Iterable[Finding] | None:
                 for address, found in troubles.items()
                 for what, word, _ in found
             ],
-            consequence=(
+            impact=(
                 "NVLink traffic of these GPUs fails or hangs until they are reset."
                 if broken
                 else "NVLink of these GPUs carries less than its full rate" + _full_rate(case)
@@ -151,7 +153,7 @@ def _full_rate(case: Case) -> str:
 
 STATE = Rule(
     id="fabric-state",
-    peers="D03",
+    family="D03",
     title="GPUs that have not joined the NVSwitch fabric",
     evidence="state and status of each GPU's registration with the fabric",
     vendor=NVIDIA.id,
@@ -166,7 +168,7 @@ STATE = Rule(
 
 HEALTH = Rule(
     id="fabric-health",
-    peers="D19",
+    family="D19",
     title="trouble in the health mask of the NVSwitch fabric",
     evidence="the health mask of each GPU's registration, its two-bit fields decoded",
     vendor=NVIDIA.id,

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ....hardware.vendors import NVIDIA
+from ....model.finding import Finding
+from ....model.page import Fact, Fix
+from ....model.severity import BROKEN, NOTICE
 from ...case import Case
-from ...finding import BROKEN, NOTICE, Evidence, Finding, Fix
 from ...rule import Rule
 
 RESTART = Fix(
@@ -41,10 +43,10 @@ def _manager(case: Case) -> Iterable[Finding] | None:
             "the fabric manager does not run",
             devices=[gpu.address for gpu in nvidia],
             evidence=[
-                Evidence(what="fabric manager", value=state, source="/proc/*/comm, /usr/bin"),
-                Evidence(what="NVSwitches", value=str(len(switches)), source="/sys/bus/pci"),
+                Fact(what="fabric manager", value=state, source="/proc/*/comm, /usr/bin"),
+                Fact(what="NVSwitches", value=str(len(switches)), source="/sys/bus/pci"),
             ],
-            consequence=(
+            impact=(
                 "The GPUs have joined the fabric already; after a reset they cannot join again."
                 if joined
                 else "GPUs behind NVSwitches do not start without it: CUDA fails with error 802."
@@ -62,7 +64,7 @@ def _branch(case: Case) -> str:
 
 MANAGER = Rule(
     id="fabric-manager",
-    peers="D03",
+    family="D03",
     title="a fabric manager that does not run on bare metal with NVSwitches",
     evidence="the process nv-fabricmanager, NVSwitches on PCI, no container and no hypervisor",
     vendor=NVIDIA.id,

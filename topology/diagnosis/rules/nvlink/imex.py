@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ....hardware.vendors import NVIDIA
+from ....model.finding import Finding
+from ....model.page import Fact, Fix
+from ....model.severity import BROKEN, NOTICE
 from ...case import Case
-from ...finding import BROKEN, NOTICE, Evidence, Finding, Fix
 from ...rule import Rule
 from .fabric import FABRIC_SOURCE, UP
 
@@ -33,18 +35,18 @@ def _imex(case: Case) -> Iterable[Finding] | None:
             "no IMEX channel may be opened, though NVLink here joins several hosts",
             devices=addresses,
             evidence=[
-                Evidence(
+                Fact(
                     what="channels that may be opened",
                     value="0",
                     source="/dev/nvidia-caps-imex-channels",
                 ),
-                Evidence(
+                Fact(
                     what=f"NVLink cluster of {case.name(addresses[0])}",
                     value="spans hosts (its UUID is not zero)",
                     source=FABRIC_SOURCE,
                 ),
             ],
-            consequence=(
+            impact=(
                 "A job on this host alone is not touched. One over several hosts of this NVLink "
                 "domain fails when NCCL starts, or takes the network instead of NVLink."
             ),
@@ -66,7 +68,7 @@ def _imex(case: Case) -> Iterable[Finding] | None:
 
 IMEX = Rule(
     id="imex-channel",
-    peers="D19",
+    family="D19",
     title="no IMEX channel on a board whose NVLink spans hosts",
     evidence="the channels that may be opened, and the UUID of the NVLink cluster",
     vendor=NVIDIA.id,

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ....hardware.vendors import NVIDIA
+from ....model.finding import Finding
 from ....model.machine import Gpu
+from ....model.page import Fact, Fix
+from ....model.severity import CANNOT_TELL
 from ...case import Case
-from ...finding import CANNOT_TELL, Evidence, Finding, Fix
 from ...rule import Rule
 from .down import REPAIR, STATE, down, links_read, part_of_a_mesh, price, up
 
@@ -41,14 +43,14 @@ def _inactive(case: Case, found: list[tuple[Gpu, int]]) -> Finding:
         "no GPU at their other ends",
         devices=who,
         evidence=[
-            Evidence(
+            Fact(
                 what=f"NVLinks of {case.name(gpu.address)} that are up",
                 value=f"{up(gpu)} of {count}; inactive: {', '.join(map(str, down(gpu)))}",
                 source=f"{STATE}; {count} by the model's data sheet",
             )
             for gpu, count in found
         ],
-        consequence=price(case, [(gpu, count, "") for gpu, count in found]),
+        impact=price(case, [(gpu, count, "") for gpu, count in found]),
         fix=(
             Fix(
                 text="Hold it against the other GPUs: those of a whole board have all their links, "
@@ -63,7 +65,7 @@ def _inactive(case: Case, found: list[tuple[Gpu, int]]) -> Finding:
 
 INACTIVE = Rule(
     id="nvlink-inactive",
-    peers="D12",
+    family="D12",
     title="NVLinks of a mesh that are inactive, in a guest or by a fault",
     evidence="state of each NVLink of a GPU, where nobody looked for a hypervisor",
     vendor=NVIDIA.id,

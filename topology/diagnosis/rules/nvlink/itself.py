@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ....hardware.vendors import AMD, NVIDIA
+from ....model.finding import Finding
 from ....model.machine import Gpu
+from ....model.page import Fact, Fix
+from ....model.severity import SLOW
 from ...case import Case
-from ...finding import SLOW, Evidence, Finding, Fix
 from ...rule import Rule
 
 
@@ -25,14 +27,14 @@ def _check(case: Case) -> Iterable[Finding] | None:
             f"links of {case.names(who)} lead back to the GPU itself",
             devices=who,
             evidence=[
-                Evidence(
+                Fact(
                     what=f"links of {case.name(own)}",
                     value=f"{count} of {len(ends[own])} to {own}, its own address",
                     source=", ".join(case.snapshot.source),
                 )
                 for own, count in loops.items()
             ],
-            consequence=f"{case.words.library} counts them and can send nothing over them: where "
+            impact=f"{case.words.library} counts them and can send nothing over them: where "
             "they really lead it uses PCIe or the network.",
             fix=[
                 Fix(
@@ -57,7 +59,7 @@ def _ends(gpu: Gpu) -> list[str]:
 
 ITSELF = Rule(
     id="link-to-itself",
-    peers="D12",
+    family="D12",
     title="links that lead back to the GPU that they start from",
     evidence="the other end of each link",
     disproof="another address at the other end in {asked}",

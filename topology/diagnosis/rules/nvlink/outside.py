@@ -6,11 +6,13 @@ from collections.abc import Iterable
 
 from ....hardware.vendors import AMD, NVIDIA
 from ....model.element import BASE_FILE
+from ....model.finding import Finding
 from ....model.machine import Gpu
+from ....model.page import Fact, Fix
+from ....model.severity import BROKEN, CANNOT_TELL, NOTICE, SLOW
 from ....sources.collect import ONLY_PCI
 from ... import vendors
 from ...case import Case
-from ...finding import BROKEN, CANNOT_TELL, NOTICE, SLOW, Evidence, Finding, Fix
 from ...pairs import Pair
 from ...rule import Rule
 
@@ -88,18 +90,18 @@ def _finding(case: Case, found: list[Gpu], island: tuple[str, ...]) -> Finding:
         "sisters",
         devices=who,
         evidence=[
-            Evidence(
+            Fact(
                 what=f"relations among {case.names(island)}",
                 value=", ".join(sorted(inside)),
                 source=", ".join(case.snapshot.source),
             ),
-            Evidence(
+            Fact(
                 what=f"relations of {case.names(who)}",
                 value=", ".join(sorted(outside)),
                 source=", ".join(case.snapshot.source),
             ),
         ],
-        consequence="No product joins "
+        impact="No product joins "
         f"{len(island)} GPUs, so this is a board of {len(island) + len(who)} of which some are "
         f"off. {case.words.library} finds no common {case.words.link} for all of them: every "
         "collective over the board goes over PCIe or the network"
@@ -133,7 +135,7 @@ def _fix(case: Case, *, amd: bool) -> list[Fix]:
 
 OUTSIDE = Rule(
     id="gpu-outside-island",
-    peers="D12",
+    family="D12",
     title="GPUs that {any_link} does not connect to GPUs of the same model",
     evidence="relations of all pairs of GPUs",
     disproof="NV# in its row of `nvidia-smi topo -m`, or MIG switched on for it",
@@ -172,13 +174,13 @@ def _check_incomplete(case: Case) -> Iterable[Finding] | None:
             f"{size} GPUs are joined by {case.words.link}, and boards of this kind have {board}",
             devices=[gpu.address for gpu in case.gpus],
             evidence=[
-                Evidence(
+                Fact(
                     what=f"GPUs that {case.words.link} joins",
                     value=case.names(list(islands[0])),
                     source=", ".join(case.snapshot.source),
                 )
             ],
-            consequence=f"{board - size} of the board {'is' if board - size == 1 else 'are'} not "
+            impact=f"{board - size} of the board {'is' if board - size == 1 else 'are'} not "
             f"{'here' if case.on_node else 'in this text'}: lost, or not given to this container "
             "or guest.",
             fix=[
@@ -191,7 +193,7 @@ def _check_incomplete(case: Case) -> Iterable[Finding] | None:
 
 INCOMPLETE = Rule(
     id="board-incomplete",
-    peers="D12",
+    family="D12",
     title="a number of connected GPUs that no known board has",
     evidence="relations of all pairs of GPUs, where no PCI devices are listed",
     disproof="as many GPUs in `lspci` as here",

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ....hardware.vendors import NVIDIA
+from ....model.finding import Finding
+from ....model.page import Fact, Fix
+from ....model.severity import BROKEN, SLOW, Severity
 from ...case import Case
-from ...finding import BROKEN, SLOW, Evidence, Finding, Fix
 from ...pairs import OK, Pair, devices_of, named
 from ...rule import Rule
 from ...shared.p2p_grants import SHOWN, grant_of, whole_pairs
@@ -52,7 +54,7 @@ def _nvlink_words(pair: Pair) -> list[str]:
 
 
 def _nvlink(
-    case: Case, pairs: Sequence[Pair], severity: str, title: str, consequence: str
+    case: Case, pairs: Sequence[Pair], severity: Severity, title: str, impact: str
 ) -> Finding:
     return NVLINK.finding(
         severity,
@@ -60,13 +62,13 @@ def _nvlink(
         devices=devices_of(pairs),
         evidence=[
             *(grant_of(case, pair) for pair in pairs[:SHOWN]),
-            Evidence(
+            Fact(
                 what=f"relation of {named(case, pairs, 1)}",
                 value=f"{pairs[0].letters}: the links are trained",
                 source="NVML nvmlDeviceGetNvLinkState",
             ),
         ],
-        consequence=consequence,
+        impact=impact,
         fix=[
             Fix(
                 text="Compare the state of the fabric of all GPUs.",
@@ -83,7 +85,7 @@ def _nvlink(
 
 NVLINK = Rule(
     id="nvlink-p2p-refused",
-    peers="D04",
+    family="D04",
     title="NVLinks that are up while P2P over them is refused",
     evidence="P2P status of each pair that NVLink joins",
     vendor=NVIDIA.id,

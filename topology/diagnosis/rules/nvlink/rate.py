@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ....hardware.vendors import NVIDIA
+from ....model.finding import Finding
+from ....model.page import Fact
+from ....model.severity import SLOW
 from ....model.units import gbs
 from ...case import Case
-from ...finding import SLOW, Evidence, Finding
 from ...rule import Rule
 from .down import REPAIR, alike, links_read
 
@@ -49,7 +51,7 @@ def _check_rate(case: Case) -> Iterable[Finding] | None:
             f"NVLinks of {case.names(who)} run at a lower rate than their siblings",
             devices=who,
             evidence=[
-                Evidence(
+                Fact(
                     what=f"raw rate one way of NVLink {link} of {case.name(slow_gpu.address)}",
                     value=f"{gbs(raw)} instead of {gbs(most)}",
                     source=SPEED,
@@ -57,7 +59,7 @@ def _check_rate(case: Case) -> Iterable[Finding] | None:
                 for slow_gpu, links, most in found
                 for link, raw in links[:4]
             ],
-            consequence=f"Each slow link of {case.name(gpu.address)} carries "
+            impact=f"Each slow link of {case.name(gpu.address)} carries "
             f"{(slow[0][1] or 0) / best:.0%} of what it should, and a collective runs at the pace "
             "of its slowest GPU.".replace("%", " %"),
             fix=REPAIR,
@@ -67,7 +69,7 @@ def _check_rate(case: Case) -> Iterable[Finding] | None:
 
 RATE = Rule(
     id="nvlink-slow-rate",
-    peers="D21",
+    family="D21",
     title="NVLinks that run slower than their siblings",
     evidence="raw rate of each active NVLink",
     vendor=NVIDIA.id,

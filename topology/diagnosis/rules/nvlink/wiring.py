@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ....hardware.vendors import AMD, NVIDIA
+from ....model.finding import Finding
 from ....model.machine import Gpu
+from ....model.page import Fact
+from ....model.severity import BY_DESIGN
 from ... import vendors
 from ...case import Case
-from ...finding import BY_DESIGN, Evidence, Finding
 from ...pairs import THROUGH_HOST
 from ...rule import Rule
 
@@ -43,13 +45,13 @@ def _check_islands(case: Case) -> Iterable[Finding] | None:
             f"{_kind(case)} joins GPUs in islands: {' '.join(shown)}",
             devices=sorted(counted),
             evidence=[
-                Evidence(
+                Fact(
                     what=f"GPUs that {_kind(case)} joins",
                     value=" ".join(shown),
                     source=vendors.source(case.gpus, _MATRIX),
                 )
             ],
-            consequence=f"A job on up to {largest} GPUs of one island keeps to the fast links; one "
+            impact=f"A job on up to {largest} GPUs of one island keeps to the fast links; one "
             "on more crosses PCIe, at PCIe's pace. Put tensor parallel groups inside an island.",
         )
     ]
@@ -81,7 +83,7 @@ def _check_pcie_only(case: Case) -> Iterable[Finding] | None:
     far = set(kinds) <= set(THROUGH_HOST)
     through = sorted({transport for pair in pairs for transport in pair.transports})
     evidence = [
-        Evidence(
+        Fact(
             what="relations of the GPUs",
             value=", ".join(kinds),
             source=vendors.source(case.gpus, _MATRIX),
@@ -89,7 +91,7 @@ def _check_pcie_only(case: Case) -> Iterable[Finding] | None:
     ]
     if through:
         evidence.append(
-            Evidence(
+            Fact(
                 what=f"transports of {case.words.libraries}",
                 value=", ".join(through),
                 source="gputop explain",
@@ -104,7 +106,7 @@ def _check_pcie_only(case: Case) -> Iterable[Finding] | None:
     if groups:
         shown = " ".join("{" + ", ".join(map(case.name, group)) + "}" for group in groups)
         evidence.append(
-            Evidence(
+            Fact(
                 what="GPUs without SYS between them",
                 value=shown,
                 source=vendors.source(case.gpus, _MATRIX),
@@ -123,7 +125,7 @@ def _check_pcie_only(case: Case) -> Iterable[Finding] | None:
             + (", across processors" if groups else ""),
             devices=[gpu.address for gpu in case.gpus],
             evidence=evidence,
-            consequence=f"{where} Collectives run at PCIe's pace: prefer data or pipeline "
+            impact=f"{where} Collectives run at PCIe's pace: prefer data or pipeline "
             "parallelism to tensor parallelism here.",
         )
     ]
@@ -150,7 +152,7 @@ def _processors(case: Case) -> list[list[str]]:
 
 ISLANDS = Rule(
     id="gpu-islands",
-    peers="D12",
+    family="D12",
     title="GPUs that {any_link} joins in groups only",
     evidence="relations of all pairs of GPUs",
     disproof="NV# between every pair in `nvidia-smi topo -m`, XGMI in `rocm-smi --showtopotype`",
@@ -162,7 +164,7 @@ ISLANDS = Rule(
 
 PCIE_ONLY = Rule(
     id="pcie-only",
-    peers="D12",
+    family="D12",
     title="GPUs that are joined by PCIe alone",
     evidence="relations of all pairs of GPUs, {any_links} of each",
     disproof="NV# or XGMI between any two in `nvidia-smi topo -m`",

@@ -7,8 +7,10 @@ from collections.abc import Iterable, Sequence
 
 from ....hardware.vendors import NVIDIA
 from ....model import quantities
+from ....model.finding import Finding
+from ....model.page import Fact, Fix
+from ....model.severity import BROKEN, NOTICE, SLOW
 from ...case import Case
-from ...finding import BROKEN, NOTICE, SLOW, Evidence, Finding, Fix
 from ...pairs import BELOW_SWITCH, Pair, devices_of, meet_in_switch, named, way
 from ...rule import Rule
 from ...shared.kernel_line import kernel_argument
@@ -81,7 +83,7 @@ def _acs(case: Case, pairs: Sequence[Pair]) -> Finding:
         f"ACS sends P2P through the root complex: {named(case, pairs)}",
         devices=devices_of(pairs),
         evidence=evidence,
-        consequence=(
+        impact=(
             "Together with an IOMMU that translates, the peer's packets can be dropped: a job "
             "hangs at its first collective, or computes with zeros."
             if hang
@@ -110,10 +112,10 @@ def _listed(case: Case) -> list[Finding] | None:
             f"ACS redirects at {len(bad)} of {len(lines)} devices of a listing that does not name "
             "them",
             evidence=[
-                Evidence(what="controls that are on", value=" ".join(acs), source=CONTROL)
+                Fact(what="controls that are on", value=" ".join(acs), source=CONTROL)
                 for acs in list(dict.fromkeys(bad))[:_SHOWN]
             ],
-            consequence="Where such a bridge stands between two GPUs, or a GPU and a NIC, each "
+            impact="Where such a bridge stands between two GPUs, or a GPU and a NIC, each "
             "packet between them goes up to the CPU: they are slower, and on some hosts packets "
             "are lost and jobs hang. Elsewhere, and in a virtual machine, it does no harm.",
             fix=[
@@ -133,16 +135,16 @@ def _listed(case: Case) -> list[Finding] | None:
     ]
 
 
-def _control(case: Case, bridge: str) -> Evidence:
+def _control(case: Case, bridge: str) -> Fact:
     device = case.pci(bridge)
     controls = (device.acs if device is not None else None) or ()
     kind = device.kind if device is not None else "bridge"
-    return Evidence(what=f"ACS of {kind} {bridge}", value=" ".join(controls), source=CONTROL)
+    return Fact(what=f"ACS of {kind} {bridge}", value=" ".join(controls), source=CONTROL)
 
 
-def _type(case: Case, addresses: Sequence[str]) -> Evidence:
+def _type(case: Case, addresses: Sequence[str]) -> Fact:
     kinds = {d.iommu_type for address in addresses if (d := case.pci(address)) is not None}
-    return Evidence(
+    return Fact(
         what=f"IOMMU type of {case.names(addresses)}",
         value=", ".join(sorted(filter(None, kinds))),
         source="/sys/kernel/iommu_groups/*/type",
@@ -193,7 +195,7 @@ def _acs_nic(case: Case, behind: Sequence[tuple[str, str, tuple[str, ...]]]) -> 
         f"ACS sends GPUDirect RDMA through the root complex: {', '.join(names[:3])}{more}",
         devices=sorted({end for gpu, nic, _ in behind for end in (gpu, nic)}),
         evidence=[_control(case, bridge) for bridge in bridges[:_SHOWN]],
-        consequence="GPU and NIC share a switch, but their packets go up to the CPU and back: "
+        impact="GPU and NIC share a switch, but their packets go up to the CPU and back: "
         "RDMA between nodes is slower. A job on this node alone does not notice.",
         fix=_clear(case, bridges)[:2],
     )
@@ -227,14 +229,14 @@ def _check_iommu(case: Case) -> Iterable[Finding] | None:
     evidence = [_type(case, devices_of(pairs))]
     if flags is not None and not any(flag in PASS_THROUGH for flag in flags):
         shown = " ".join(flags) or "no argument about the IOMMU"
-        evidence.append(Evidence(what="kernel arguments", value=shown, source="/proc/cmdline"))
+        evidence.append(Fact(what="kernel arguments", value=shown, source="/proc/cmdline"))
     return [
         IOMMU.finding(
             NOTICE if proven else SLOW,
             f"the IOMMU translates P2P over PCIe: {named(case, pairs)}",
             devices=devices_of(pairs),
             evidence=evidence,
-            consequence="Each packet goes up to the IOMMU and down again. "
+            impact="Each packet goes up to the IOMMU and down again. "
             + (
                 "The bytes were measured and arrived."
                 if proven
@@ -251,7 +253,7 @@ def _check_iommu(case: Case) -> Iterable[Finding] | None:
 
 ACS_RULE = Rule(
     id="acs-redirect",
-    peers="D02",
+    family="D02",
     title="ACS that sends peer traffic through the root complex",
     evidence="ACS control of each bridge between two devices (root reads it), on bare metal",
     disproof="no ReqRedir+, CmpltRedir+ or UpstreamFwd+ in `lspci -vvv` of a bridge between the "
@@ -263,7 +265,7 @@ ACS_RULE = Rule(
 )
 IOMMU = Rule(
     id="iommu-translated",
-    peers="D02",
+    family="D02",
     title="An IOMMU that translates addresses of P2P over PCIe",
     evidence="type of the IOMMU group of each GPU, on bare metal",
     disproof="identity in /sys/kernel/iommu_groups/*/type of the GPU's group",

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ....hardware.vendors import NVIDIA
+from ....model.finding import Finding
 from ....model.machine import Gpu
+from ....model.page import Fact, Fix
+from ....model.severity import NOTICE
 from ....model.units import size
 from ...case import Case
-from ...finding import NOTICE, Evidence, Finding, Fix
 from ...rule import Rule
 
 AMPERE = 8
@@ -44,14 +46,14 @@ def _finding(case: Case, small: list[Gpu]) -> Finding:
         f"BAR1 of {case.names([gpu.address for gpu in small])} is smaller than the memory",
         devices=[gpu.address for gpu in small],
         evidence=[
-            Evidence(
+            Fact(
                 what=f"BAR1 of {case.name(gpu.address)}",
                 value=f"{size(gpu.bar1_bytes)} for {size(gpu.memory_bytes)} of memory",
                 source="NVML nvmlDeviceGetBAR1MemoryInfo",
             )
             for gpu in small
         ],
-        consequence=need,
+        impact=need,
         fix=[Fix(text='Switch on "Above 4G decoding" and "Resizable BAR" in the firmware setup.')]
         if not all(map(_before_ampere, small))
         else [],

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ....hardware.vendors import AMD, NVIDIA
+from ....model.finding import Finding
+from ....model.page import Fact, Fix
+from ....model.severity import BY_DESIGN, NOTICE
 from ...case import Case
-from ...finding import BY_DESIGN, NOTICE, Evidence, Finding, Fix
 from ...pairs import BELOW_SWITCH
 from ...rule import Rule
 from .vm_tree import TOPOLOGY_VARIABLE, on_a_board
@@ -53,8 +55,8 @@ def _flat(case: Case, what: str, value: str) -> Finding:
         f"none of the {len(case.gpus)} GPUs has a PCIe switch above it: the flat tree of a virtual "
         "machine",
         devices=[gpu.address for gpu in case.gpus],
-        evidence=[Evidence(what=what, value=value, source=", ".join(case.snapshot.source))],
-        consequence="A board of this kind has PCIe switches between its GPUs and NICs; a "
+        evidence=[Fact(what=what, value=value, source=", ".join(case.snapshot.source))],
+        impact="A board of this kind has PCIe switches between its GPUs and NICs; a "
         f"hypervisor hides them. {case.words.library} then takes every NIC for equally far: it "
         "may pick a far one, or none for GPUDirect RDMA, unless a topology file tells it.",
         fix=[
@@ -87,13 +89,13 @@ def _check_shared(case: Case) -> Iterable[Finding] | None:
             f"GPUs share the uplink of a PCIe switch: {shown}",
             devices=sorted(below),
             evidence=[
-                Evidence(
+                Fact(
                     what="GPUs with PIX or PXB between them",
                     value=shown,
                     source=", ".join(case.snapshot.source),
                 )
             ],
-            consequence=f"Up to {most} GPUs divide one link to the host's memory and to the GPUs "
+            impact=f"Up to {most} GPUs divide one link to the host's memory and to the GPUs "
             "of other switches: copies of all of them at once run at a part of their rate.",
         )
     ]
@@ -101,7 +103,7 @@ def _check_shared(case: Case) -> Iterable[Finding] | None:
 
 FLAT = Rule(
     id="flat-tree-of-a-guest",
-    peers="D06",
+    family="D06",
     title="a flat PCIe tree, as hypervisors show it, in a matrix or a topology XML",
     evidence="relations of GPUs and NICs or a topology XML, where nobody looked for a hypervisor",
     disproof="PCIe switches in `lspci -t` of this machine",
@@ -111,7 +113,7 @@ FLAT = Rule(
 )
 SHARED = Rule(
     id="shared-switch",
-    peers="D39",
+    family="D39",
     title="PCIe switches that several GPUs share, by a matrix or a topology XML",
     evidence="relations of all pairs of GPUs, in a text that says nothing of the host",
     disproof="a way over the host bridge between them in {asked}",

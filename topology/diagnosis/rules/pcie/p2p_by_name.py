@@ -6,8 +6,10 @@ import re
 from collections.abc import Iterable
 
 from ....hardware.vendors import NVIDIA
+from ....model.finding import Finding
+from ....model.page import Fact, Fix
+from ....model.severity import BY_DESIGN
 from ...case import Case
-from ...finding import BY_DESIGN, Evidence, Finding, Fix
 from ...pairs import devices_of
 from ...rule import Rule
 from ...shared.p2p_grants import whole_pairs
@@ -34,11 +36,9 @@ def _check(case: Case) -> Iterable[Finding] | None:
             f"no P2P between {case.names(devices_of(without))}: the product does not have it",
             devices=devices_of(without),
             evidence=[
-                Evidence(
-                    what="model", value=", ".join(names), source=", ".join(case.snapshot.source)
-                )
+                Fact(what="model", value=", ".join(names), source=", ".join(case.snapshot.source))
             ],
-            consequence=f"NVIDIA's driver grants no P2P over PCIe on these cards. "
+            impact=f"NVIDIA's driver grants no P2P over PCIe on these cards. "
             f"{case.words.library} goes through host memory (SHM), and no setting of the firmware "
             "changes that; a patched driver may, at the owner's risk.",
             fix=[
@@ -50,7 +50,7 @@ def _check(case: Case) -> Iterable[Finding] | None:
 
 BY_NAME = Rule(
     id="p2p-not-in-product",
-    peers="D14",
+    family="D14",
     title="GPU models without P2P, by name",
     evidence="the models of the GPUs, where the P2P status of no pair was read",
     vendor=NVIDIA.id,

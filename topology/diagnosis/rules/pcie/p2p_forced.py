@@ -7,8 +7,10 @@ from collections.abc import Iterable
 
 from ....hardware.vendors import NVIDIA
 from ....model import quantities
+from ....model.finding import Finding
+from ....model.page import Fact, Fix
+from ....model.severity import BY_DESIGN, NOTICE
 from ...case import Case
-from ...finding import BY_DESIGN, NOTICE, Evidence, Finding, Fix
 from ...pairs import devices_of
 from ...rule import Rule
 from ...shared.p2p_grants import SHOWN, grant_of, whole_pairs
@@ -25,7 +27,7 @@ def _check_forced(case: Case) -> Iterable[Finding] | None:
         return None
     keys = [key for key in host.nvidia_registry if FORCED.search(key)]
     evidence = [
-        Evidence(what="key of the NVIDIA module", value=key, source="/proc/driver/nvidia/params")
+        Fact(what="key of the NVIDIA module", value=key, source="/proc/driver/nvidia/params")
         for key in keys
     ]
     open_ones = [
@@ -48,7 +50,7 @@ def _check_forced(case: Case) -> Iterable[Finding] | None:
             "P2P is forced by a setting or a changed NVIDIA module",
             devices=devices_of(open_ones) if not keys else (),
             evidence=evidence,
-            consequence="The driver grants P2P that this product does not have." + seen,
+            impact="The driver grants P2P that this product does not have." + seen,
             fix=[Fix(text="Measure it.", command="gputop probe p2p nccl")],
         )
     ]
@@ -56,7 +58,7 @@ def _check_forced(case: Case) -> Iterable[Finding] | None:
 
 P2P_FORCED = Rule(
     id="p2p-forced",
-    peers="D14",
+    family="D14",
     title="P2P that a setting or a changed module forces",
     evidence="keys of the NVIDIA module, P2P status of boards that have none",
     vendor=NVIDIA.id,

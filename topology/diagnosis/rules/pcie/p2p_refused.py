@@ -7,9 +7,11 @@ from collections.abc import Iterable, Sequence
 
 from ....hardware.vendors import AMD
 from ....model import quantities
+from ....model.finding import Finding
+from ....model.page import Fix
+from ....model.severity import BY_DESIGN, NOTICE, SLOW
 from ... import vendors
 from ...case import Case
-from ...finding import BY_DESIGN, NOTICE, SLOW, Finding, Fix
 from ...pairs import BELOW_SWITCH, NOT_GRANTED, OK, Pair, devices_of, named
 from ...rule import Rule
 from ...shared.p2p_grants import SHOWN, grant_of, whole_pairs
@@ -58,7 +60,7 @@ def _by_product(case: Case, pairs: Sequence[Pair], word: str) -> Finding:
         f"no P2P between {case.names(devices_of(pairs))}: the product does not have it",
         devices=devices_of(pairs),
         evidence=[grant_of(case, pair) for pair in pairs[:SHOWN]],
-        consequence=f"The driver grants no P2P on {model} ({word}). {case.words.library} goes "
+        impact=f"The driver grants no P2P on {model} ({word}). {case.words.library} goes "
         "through host memory "
         "(SHM), and no setting of the firmware changes that." + _staged(case, pairs),
     )
@@ -111,7 +113,7 @@ def _by_platform(case: Case, pairs: Sequence[Pair], word: str) -> Finding:
         f"{what}: {named(case, shown)}",
         devices=devices_of(pairs),
         evidence=[grant_of(case, pair) for pair in shown[:SHOWN]],
-        consequence=why + _staged(case, shown),
+        impact=why + _staged(case, shown),
         fix=fix,
     )
 
@@ -139,7 +141,7 @@ def _staged(case: Case, pairs: Sequence[Pair]) -> str:
 _THREADS = ("nvbandwidth#13", "nccl#1637", "nccl#1127")
 BY_PRODUCT = Rule(
     id="p2p-refused-by-product",
-    peers="D14",
+    family="D14",
     title="GPU models without P2P",
     evidence="P2P status of each pair",
     disproof="OK in `nvidia-smi topo -p2p r` for the pair",
@@ -150,7 +152,7 @@ BY_PRODUCT = Rule(
 
 REFUSED = Rule(
     id="p2p-refused",
-    peers="D14",
+    family="D14",
     title="P2P refused by chipset, topology or a setting",
     evidence="P2P status of each pair",
     disproof="OK in `nvidia-smi topo -p2p r` for the pair",

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ....model import quantities
+from ....model.finding import Finding
+from ....model.page import Fact
+from ....model.severity import BY_DESIGN
 from ....model.units import gbs
 from ...case import Case
-from ...finding import BY_DESIGN, Evidence, Finding
 from ...rule import Rule
 
 
@@ -33,20 +35,20 @@ def _check_uplink(case: Case) -> Iterable[Finding] | None:
                 devices=below,
                 evidence=[
                     *(
-                        Evidence(
+                        Fact(
                             what=f"host to {case.name(gpu)}",
                             value=f"{gbs(alone[gpu])} alone, {gbs(together[gpu])} with all at once",
                             source="probe host",
                         )
                         for gpu in below[:6]
                     ),
-                    Evidence(
+                    Fact(
                         what="the port above all of them",
                         value=f"{kind} {port}",
                         source="sysfs bus/pci/devices",
                     ),
                 ],
-                consequence="GPUs that load data at the same time divide the uplink: "
+                impact="GPUs that load data at the same time divide the uplink: "
                 f"{gbs(sum(together[gpu] for gpu in below))} for {len(below)} together.",
             )
         )
@@ -77,7 +79,7 @@ def _shared(case: Case, addresses: list[str]) -> dict[str, list[str]]:
 
 UPLINK = Rule(
     id="shared-uplink",
-    peers="D39",
+    family="D39",
     title="PCIe uplinks that several GPUs share",
     evidence="probe host: each GPU alone and all at once; the PCI tree",
     disproof="the same GB/s with all GPUs at once as alone",

@@ -7,14 +7,16 @@ from collections.abc import Iterable
 
 from ....expectation.links import pcie_gbs
 from ....model import quantities
+from ....model.finding import Finding
 from ....model.machine import Gpu
+from ....model.page import Fact, Fix
+from ....model.severity import NOTICE, SLOW
 from ....model.snapshot import Measurement
 from ....model.units import gbs
 from ....model.units import seconds as time_of
 from ....wiring.wires import PCIE_GTS
 from ... import vendors
 from ...case import Case
-from ...finding import NOTICE, SLOW, Evidence, Finding, Fix
 from ...rule import Rule
 from ...shared.counters import added, elapsed_seconds, rate
 
@@ -54,7 +56,7 @@ def _check_generation(case: Case) -> Iterable[Finding] | None:
             f"PCIe of {case.names(who)} stays at gen{seen} under load, gen{most} is possible",
             devices=who,
             evidence=[
-                Evidence(
+                Fact(
                     what=f"PCIe of {case.name(gpu.address)} while a copy ran",
                     value=f"gen{figure.details['pcie_generation']} of gen{best}, "
                     f"{gbs(figure.value)} of {gbs(rate_)}",
@@ -62,7 +64,7 @@ def _check_generation(case: Case) -> Iterable[Finding] | None:
                 )
                 for gpu, figure, best, rate_ in slow.values()
             ],
-            consequence=f"Host copies get {gbs(figure.value)} where the link could carry "
+            impact=f"Host copies get {gbs(figure.value)} where the link could carry "
             f"{gbs(whole)} one way.",
             fix=[
                 Fix(
@@ -107,7 +109,7 @@ def _check_replays(case: Case) -> Iterable[Finding] | None:
             f"PCIe replays of {case.names(sick)} grew in {time_of(elapsed)}",
             devices=sick,
             evidence=[
-                Evidence(
+                Fact(
                     what=f"replays added on {case.name(address)} in {time_of(elapsed)}",
                     value=str(grown[address]),
                     source=vendors.source(case.gpus, "NVML nvmlDeviceGetPcieReplayCounter")
@@ -115,7 +117,7 @@ def _check_replays(case: Case) -> Iterable[Finding] | None:
                 )
                 for address in sick
             ],
-            consequence="Packets are sent again: host copies and P2P over PCIe slow down, and the "
+            impact="Packets are sent again: host copies and P2P over PCIe slow down, and the "
             "link may lose lanes or speed."
             if often
             else "A few packets were sent again, which costs nothing. Watch whether it goes on.",
@@ -136,7 +138,7 @@ def _check_replays(case: Case) -> Iterable[Finding] | None:
 
 GENERATION = Rule(
     id="pcie-generation",
-    peers="D07",
+    family="D07",
     title="PCIe links that stay slow under load",
     evidence="probe host: PCIe generation read while a copy ran, and its GB/s; never at rest",
     disproof="the full generation during a copy, or more than three quarters of the link's rate",
@@ -147,7 +149,7 @@ GENERATION = Rule(
 )
 REPLAYS = Rule(
     id="pcie-replays",
-    peers="D07",
+    family="D07",
     title="PCIe replays that were added between two readings",
     evidence="replay counter of each GPU, now and earlier on the same boot",
     over_time=True,

@@ -6,9 +6,11 @@ from collections.abc import Iterable
 
 from ....hardware.vendors import AMD, NVIDIA
 from ....model.element import NOT_IN_XML
+from ....model.finding import Finding
+from ....model.page import Fact, Fix
+from ....model.severity import SLOW
 from ....sources.collect import ONLY_PCI
 from ...case import Case
-from ...finding import SLOW, Evidence, Finding, Fix
 from ...rule import Rule
 
 _SHOWN = 4
@@ -39,19 +41,19 @@ def _check(case: Case) -> Iterable[Finding] | None:
             f"the topology file is of another machine: it has none of the {len(here)} GPUs here",
             devices=[gpu.address for gpu in here],
             evidence=[
-                Evidence(
+                Fact(
                     what="GPUs of the file",
                     value=", ".join(named[:_SHOWN]) + (", ..." if len(named) > _SHOWN else ""),
                     source=", ".join(case.snapshot.source),
                 ),
-                Evidence(
+                Fact(
                     what="GPUs of the driver",
                     value=", ".join(gpu.address for gpu in here[:_SHOWN])
                     + (", ..." if len(here) > _SHOWN else ""),
                     source=", ".join(case.snapshot.source),
                 ),
             ],
-            consequence=f"With it in NCCL_TOPO_FILE {case.words.library} puts every GPU directly "
+            impact=f"With it in NCCL_TOPO_FILE {case.words.library} puts every GPU directly "
             "at a CPU: switches and NICs near a GPU are not seen, and rings and trees are laid "
             "without them.",
             fix=[
@@ -66,7 +68,7 @@ def _check(case: Case) -> Iterable[Finding] | None:
 
 OTHER = Rule(
     id="topology-of-another-machine",
-    peers="D06",
+    family="D06",
     title="a topology file that was made for another machine",
     evidence="a topology XML, and the addresses of the GPUs by their driver",
     disproof="an address of {asked} in the file",

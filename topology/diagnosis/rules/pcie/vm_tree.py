@@ -5,8 +5,10 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable
 
+from ....model.finding import Finding
+from ....model.page import Fact, Fix
+from ....model.severity import NOTICE
 from ...case import Case
-from ...finding import NOTICE, Evidence, Finding, Fix
 from ...rule import Rule
 
 TOPOLOGY_VARIABLE = "NCCL_TOPO_FILE"
@@ -52,21 +54,19 @@ def _check_flat(case: Case) -> Iterable[Finding] | None:
             NOTICE,
             "this virtual machine shows a flat PCI tree, and no topology file is in use",
             evidence=[
-                Evidence(
-                    what="hypervisor", value=case.host.hypervisor or "", source="CPU flags, DMI"
-                ),
-                Evidence(
+                Fact(what="hypervisor", value=case.host.hypervisor or "", source="CPU flags, DMI"),
+                Fact(
                     what="PCIe switches above the GPUs",
                     value="none",
                     source="sysfs bus/pci/devices",
                 ),
-                Evidence(
+                Fact(
                     what="NUMA nodes of the GPUs",
                     value=", ".join(sorted("unknown" if n is None else str(n) for n in nodes)),
                     source="sysfs numa_node, NVML",
                 ),
             ],
-            consequence=f"{case.words.link} between the GPUs is not touched. Every NIC looks "
+            impact=f"{case.words.link} between the GPUs is not touched. Every NIC looks "
             "equally far, so "
             f"that {case.words.library} may pick a far one, or none for GPUDirect RDMA.",
             fix=[fix],
@@ -99,7 +99,7 @@ def _has_file(case: Case) -> bool:
 
 FLAT = Rule(
     id="vm-flat-tree",
-    peers="D06",
+    family="D06",
     title="A virtual machine that hides the PCIe switches, without a topology file",
     evidence="hypervisor, PCI tree above the GPUs, topology files and NCCL_TOPO_FILE",
     disproof="a topology file that {library} loads, or PCIe switches in `lspci -t`",

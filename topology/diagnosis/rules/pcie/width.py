@@ -10,10 +10,11 @@ from msgspec.structs import replace
 from ....expectation.cost.cost import Cost
 from ....expectation.cost.costs import costs_of
 from ....expectation.links import pcie_gbs
-from ....model.page import MEASURED, SIMULATED
+from ....model.finding import Finding
+from ....model.page import MEASURED, SIMULATED, Fact, Fix
+from ....model.severity import NOTICE, SLOW, Severity
 from ....model.units import gbs
 from ...case import Case
-from ...finding import NOTICE, SLOW, Evidence, Finding, Fix
 from ...rule import Rule
 from ...shared.lanes import (
     Narrow,
@@ -66,7 +67,7 @@ def _behind(case: Case, link: Narrow) -> bool:
     )
 
 
-def _finding(case: Case, found: Sequence[Narrow], severity: str) -> Finding:
+def _finding(case: Case, found: Sequence[Narrow], severity: Severity) -> Finding:
     who = list(dict.fromkeys(link.device for link in found))
     links = list({link.link: link for link in found}.values())
     first = links[0]
@@ -77,7 +78,7 @@ def _finding(case: Case, found: Sequence[Narrow], severity: str) -> Finding:
         brief=f"PCIe x{first.now} of x{first.most}",
         devices=who,
         evidence=[
-            Evidence(
+            Fact(
                 what=f"lanes of the link of {case.name(link.link)}"
                 + (f", on the way to {case.name(link.device)}" if link.link != link.device else ""),
                 value=f"x{link.now} of x{link.most}",
@@ -85,7 +86,7 @@ def _finding(case: Case, found: Sequence[Narrow], severity: str) -> Finding:
             )
             for link in links[:6]
         ],
-        consequence=_price(case, first),
+        impact=_price(case, first),
         cost="" if cost is None else cost.brief,
         fix=[
             Fix(
@@ -134,7 +135,7 @@ def _price(case: Case, link: Narrow) -> str:
 
 WIDTH = Rule(
     id="pcie-width",
-    peers="D07",
+    family="D07",
     title="PCIe links with fewer lanes than both ends support",
     evidence="lanes now and at most of each link from a GPU or RDMA device up, and lanes while the "
     "probe host copied",

@@ -7,10 +7,12 @@ from collections.abc import Iterable, Sequence
 
 from ....expectation.reference import LINK_LETTERS, Reference, model_text
 from ....hardware.vendors import AMD
+from ....model.finding import Finding
 from ....model.machine import Gpu
+from ....model.page import Fact, Fix
+from ....model.severity import BROKEN, SLOW
 from ... import vendors
 from ...case import Case
-from ...finding import BROKEN, SLOW, Evidence, Finding, Fix
 from ...rule import Rule
 
 _SOURCES = ("gputop check --expect; reference nodes in nodes.toml with the source of each",)
@@ -29,7 +31,7 @@ def _gpus(case: Case) -> Iterable[Finding] | None:
     given = case.chosen or (kept and whole)
     if reference.gpus is not None and count != reference.gpus and not given:
         evidence.append(
-            Evidence(
+            Fact(
                 what="GPUs",
                 value=f"{count}, and {reference.name} has {reference.gpus}",
                 source=_sources(case, reference),
@@ -37,7 +39,7 @@ def _gpus(case: Case) -> Iterable[Finding] | None:
         )
     others = [gpu for gpu in case.gpus if _is_other(case, reference, gpu)]
     evidence += [
-        Evidence(
+        Fact(
             what=f"model of {case.name(gpu.address)}",
             value=f"{gpu.name}, and {reference.name} has "
             f"{' or '.join(reference.names) or model_text(reference.models)}",
@@ -54,7 +56,7 @@ def _gpus(case: Case) -> Iterable[Finding] | None:
             f"{f'{count} of {reference.gpus}' if not others else 'another model'}",
             devices=[gpu.address for gpu in others],
             evidence=evidence,
-            consequence="A job that asks for that node does not start here, or runs on other GPUs.",
+            impact="A job that asks for that node does not start here, or runs on other GPUs.",
             fix=[
                 Fix(
                     text="See which GPUs the PCI bus has",
@@ -94,14 +96,14 @@ def _links(case: Case) -> Iterable[Finding] | None:
             f"{_who(case, list(few))}: fewer links than {reference.name} has",
             devices=list(few),
             evidence=[
-                Evidence(
+                Fact(
                     what=f"links of {case.name(address)} that are up",
                     value=f"{count}, and {reference.name} has {wanted}",
                     source=_sources(case, reference),
                 )
                 for address, count in few.items()
             ],
-            consequence=f"Over {case.words.any_link} {_who(case, list(few))} can move at most "
+            impact=f"Over {case.words.any_link} {_who(case, list(few))} can move at most "
             f"{100 * min(few.values()) / wanted:.0f} % of what this kind of node moves.",
             fix=[
                 Fix(
@@ -169,14 +171,14 @@ def _wiring_finding(
         f"{_pairs(len(wrong))} not joined as in {reference.name}",
         devices=devices,
         evidence=[
-            Evidence(
+            Fact(
                 what=f"{_pairs(count)}: {_example(case, wrong, kind)}",
                 value=f"{kind[0]} here, {kind[1]} there",
                 source=_sources(case, reference),
             )
             for kind, count in kinds.items()
         ],
-        consequence="Collectives take the slowest of these ways, so every job over these GPUs is "
+        impact="Collectives take the slowest of these ways, so every job over these GPUs is "
         "slower than on that node.",
         fix=[
             Fix(
@@ -226,14 +228,14 @@ def _network(case: Case) -> Iterable[Finding] | None:
             SLOW,
             f"{100 * share:.0f} % of the RDMA network of {reference.name}",
             evidence=[
-                Evidence(what="RDMA ports", value=here or "none", source="/sys/class/infiniband"),
-                Evidence(
+                Fact(what="RDMA ports", value=here or "none", source="/sys/class/infiniband"),
+                Fact(
                     what=f"RDMA ports of {reference.name}",
                     value=f"{wanted}{rate}",
                     source=reference.source,
                 ),
             ],
-            consequence=f"Jobs over several nodes have {100 * share:.0f} % of the network that "
+            impact=f"Jobs over several nodes have {100 * share:.0f} % of the network that "
             "this kind of node has; jobs on this node alone lose nothing.",
             fix=[
                 Fix(text="See what the kernel names", command="ls /sys/class/infiniband"),
@@ -271,7 +273,7 @@ LINKS = Rule(
     disproof="the missing links as active in `nvidia-smi nvlink --status`",
     disproof_by=((AMD.id, "the missing links up in `amd-smi xgmi -l`"),),
     sources=_SOURCES,
-    peers="D12",
+    family="D12",
     implied_by=("nvlink-down", "nvlink-missing", "xgmi-link-down"),
     check=_links,
 )
@@ -291,7 +293,7 @@ NETWORK = Rule(
     evidence="--expect, and the RDMA devices of the kernel",
     disproof="ports of the same rates together in /sys/class/infiniband",
     sources=_SOURCES,
-    peers="D20",
+    family="D20",
     check=_network,
     thresholds=(("minimum_share", 0.9),),
 )

@@ -7,11 +7,13 @@ from collections.abc import Iterable, Sequence
 from operator import itemgetter
 
 from ....hardware.vendors import AMD
+from ....model.finding import Finding
 from ....model.machine import Gpu
+from ....model.page import Fact, Fix
+from ....model.severity import NOTICE, SLOW
 from ....model.snapshot import Measurement, NodeSnapshot
 from ....model.units import size
 from ...case import Case
-from ...finding import NOTICE, SLOW, Evidence, Finding, Fix
 from ...rule import Rule
 
 _SOURCES = ("gputop check --expect with the snapshot of a healthy node of the same kind",)
@@ -91,7 +93,7 @@ def _settings(case: Case) -> Iterable[Finding] | None:
             evidence=_evidence(
                 case, [(f"{case.name(gpu.address)}: {what}", said) for gpu, (what, said) in less]
             ),
-            consequence="What is less here bounds what these GPUs can do, whatever the job does.",
+            impact="What is less here bounds what these GPUs can do, whatever the job does.",
             fix=[
                 Fix(
                     text="Look at the limits and the PCIe link of each GPU",
@@ -135,7 +137,7 @@ def _software(case: Case) -> Iterable[Finding] | None:
             NOTICE,
             f"not as on {_name(case)}: {what}",
             evidence=_evidence(case, found),
-            consequence="Figures of the two nodes may differ for these reasons alone.",
+            impact="Figures of the two nodes may differ for these reasons alone.",
         )
     ]
 
@@ -199,7 +201,7 @@ def _low(case: Case, low: Sequence[tuple[float, Measurement, Measurement]]) -> F
             ],
             f"probe {worst.probe}",
         ),
-        consequence=f"What is bounded by it takes {1 / share:.1f} times as long as on that node.",
+        impact=f"What is bounded by it takes {1 / share:.1f} times as long as on that node.",
         fix=[
             Fix(
                 text="Measure both nodes again with the same options",
@@ -213,14 +215,13 @@ def _ends(case: Case, figure: Measurement) -> str:
     return " -> ".join(case.name(end) for end in (figure.src, figure.dst) if end)
 
 
-def _evidence(case: Case, found: Sequence[tuple[str, str]], source: str = "") -> list[Evidence]:
+def _evidence(case: Case, found: Sequence[tuple[str, str]], source: str = "") -> list[Fact]:
     of = source or ", ".join(case.snapshot.source)
     evidence = [
-        Evidence(what=what, value=said, source=f"{of}; {_name(case)}")
-        for what, said in found[:_MOST]
+        Fact(what=what, value=said, source=f"{of}; {_name(case)}") for what, said in found[:_MOST]
     ]
     if len(found) > _MOST:
-        more = Evidence(what="more of them", value=str(len(found) - _MOST), source=of)
+        more = Fact(what="more of them", value=str(len(found) - _MOST), source=of)
         evidence.append(more)
     return evidence
 
@@ -276,7 +277,7 @@ FIGURES = Rule(
     evidence="--expect SNAPSHOT with measurements, and the same measured here",
     disproof="a second run of the same probes that is not lower",
     sources=_SOURCES,
-    peers="D01",
+    family="D01",
     implied_by=("unexpected-gpus", "unexpected-links", "unexpected-settings"),
     check=_figures,
     thresholds=(("minimum_share", 0.85),),

@@ -11,8 +11,9 @@ import pytest
 
 from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.engine import diagnose
-from gputop.topology.diagnosis.finding import BY_DESIGN, Finding
 from gputop.topology.exports.matrix import format_showtopo
+from gputop.topology.model.finding import Finding
+from gputop.topology.model.severity import BY_DESIGN
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.nccl.decide.predict import predict
 from gputop.topology.node import Node
@@ -57,7 +58,7 @@ def test_a_part_of_a_board_is_told_what_it_has(
     assert all_of_them in one.evidence[0].value
     assert one.fix[0].command == "export NCCL_MIN_NCHANNELS=32"
     if (name, gpus) == ("mi300x-8", 2):
-        assert "47.7 GB/s busbw as others measured" in one.consequence
+        assert "47.7 GB/s busbw as others measured" in one.impact
 
 
 def test_two_dies_of_a_package_are_no_part_of_a_full_mesh() -> None:
@@ -108,7 +109,7 @@ def test_pairs_over_other_gpus_are_told_which_rccl_counts_them_over_pcie(
     snapshot = base("demo mi250x-8")
     assert {pair.path for pair in predict(snapshot, library=library).pairs} == paths
     (one,) = about("xgmi-several-hops", Case(Node(snapshot)))
-    assert "RCCL before 2.30 counts it over PCIe" in one.consequence
+    assert "RCCL before 2.30 counts it over PCIe" in one.impact
 
 
 def partitioned(**modes: tuple[str | None, ...]) -> Case:
@@ -151,4 +152,4 @@ def test_a_page_that_waits_is_not_called_out_of_use(tmp_path: Path) -> None:
     )
     (one,) = about("amd-bad-pages", Case(Node(load([str(tmp_path)]).snapshot)))
     assert one.title == "bad pages of memory on GPU0"
-    assert "once it has reserved it" in one.consequence
+    assert "once it has reserved it" in one.impact

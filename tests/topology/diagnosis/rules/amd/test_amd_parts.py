@@ -12,9 +12,10 @@ import pytest
 
 from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.engine import diagnose
-from gputop.topology.diagnosis.finding import SLOW, Finding
+from gputop.topology.model.finding import Finding
 from gputop.topology.model.machine import PciDevice
 from gputop.topology.model.part import Part, Raw
+from gputop.topology.model.severity import SLOW
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.node import Node
 from gputop.topology.sources.collect import merge

@@ -34,7 +34,7 @@ def hidden(name: str, number: int, **device: Any) -> NodeSnapshot:
 def test_a_gpu_under_nouveau_has_no_working_driver() -> None:
     (found,) = about("gpu-without-driver", hidden(H100, 2, driver="nouveau"))
     assert "nouveau" in found.fix[0].text
-    assert found.consequence == "A job on this node gets 7 of 8 GPUs."
+    assert found.impact == "A job on this node gets 7 of 8 GPUs."
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_a_gpu_that_vanished_since_the_earlier_reading_is_lost() -> None:
     now = msgspec.structs.replace(whole, machine=msgspec.structs.replace(whole.machine, gpus=rest))
     (found,) = about("gpu-lost", now, earlier=whole)
     assert found.devices == (gone.address,)
-    assert "7 of 8 GPUs are left" in found.consequence
+    assert "7 of 8 GPUs are left" in found.impact
     assert about("gpu-lost", now) == []
     # Who chose some GPUs does not hear of the others; who cannot ask has lost nothing.
     assert about("gpu-lost", now, earlier=whole, gpus=[rest[0].address]) == []

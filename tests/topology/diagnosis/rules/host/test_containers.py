@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from gputop.topology.diagnosis.finding import BROKEN, NOTICE, SLOW
 from gputop.topology.expectation.reference import named
+from gputop.topology.model.severity import BROKEN, NOTICE, SLOW
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.sources.collect import ONLY_PCI
 from tests.support.rule_cases import base, diagnosed, edited, severities

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from gputop.topology.diagnosis.case import Case
-from gputop.topology.diagnosis.finding import BROKEN, BY_DESIGN, NOTICE
 from gputop.topology.diagnosis.rules.jobs import device_order as devices
+from gputop.topology.model.severity import BROKEN, BY_DESIGN, NOTICE
 from gputop.topology.model.snapshot import EnvironmentVariable, NodeSnapshot
 from gputop.topology.node import Node
 from tests.support.rule_cases import base
@@ -53,7 +53,7 @@ def test_a_uuid_names_its_gpu() -> None:
     gpus = base(H200).machine.gpus
     case = seen(CUDA_VISIBLE_DEVICES=gpus[2].uuid or "")
     (found,) = devices.DEVICE_ORDER.check(case) or ()
-    assert "cuda:0 is GPU2" in found.consequence
+    assert "cuda:0 is GPU2" in found.impact
 
 
 @pytest.mark.parametrize(("order", "said"), [("", [NOTICE]), ("PCI_BUS_ID", [])])

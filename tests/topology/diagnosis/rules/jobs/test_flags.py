@@ -11,8 +11,9 @@ import pytest
 
 from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.engine import diagnose
-from gputop.topology.diagnosis.finding import BROKEN, NOTICE, SLOW, Finding
 from gputop.topology.diagnosis.rules.jobs import leftovers
+from gputop.topology.model.finding import Finding
+from gputop.topology.model.severity import BROKEN, NOTICE, SLOW
 from gputop.topology.model.snapshot import EnvironmentVariable, Measurement, NodeSnapshot
 from gputop.topology.node import Node
 from gputop.topology.sources.linux import environment
@@ -44,7 +45,7 @@ def test_p2p_off_says_what_it_costs_in_busbw() -> None:
     assert found.title == (
         "NCCL_P2P_DISABLE=1: all-reduce over 4 GPUs drops from about 358 to about 25.5 GB/s busbw"
     )
-    assert "all 12 pairs go through shared memory (SHM)" in found.consequence
+    assert "all 12 pairs go through shared memory (SHM)" in found.impact
     assert found.fix[0].command == "unset NCCL_P2P_DISABLE"
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from gputop.topology.diagnosis.finding import Finding
+from gputop.topology.model.finding import Finding
 from gputop.topology.model.machine import Container, Fabric, Host
 from gputop.topology.model.snapshot import NodeSnapshot
 from tests.support.rule_cases import base, cases, diagnosed, ids
@@ -50,8 +50,8 @@ def with_lists(snapshot: NodeSnapshot, lists: Any) -> NodeSnapshot:
 
 def test_ranks_apart_are_priced_in_pairs_of_gpus() -> None:
     found = one(sick("job-apart-shm"), "containers-apart")
-    assert "8 pairs that would use P2P/CUMEM" in found.consequence
-    assert "GB/s one way in NCCL's model" in found.consequence
+    assert "8 pairs that would use P2P/CUMEM" in found.impact
+    assert "GB/s one way in NCCL's model" in found.impact
     assert [e.value for e in found.evidence] == ["26"] * 4 + ["88"] * 2
     assert len(found.devices) == 6
 
@@ -75,7 +75,7 @@ def test_one_uts_namespace_has_one_name_whatever_two_files_say() -> None:
 
 def test_idle_gpus_are_named_where_ranks_share_one() -> None:
     found = one(sick("job-ranks-share"), "ranks-share-gpu")
-    assert "GPU1" in found.consequence
+    assert "GPU1" in found.impact
     assert found.devices == ("0000:19:00.0",)
     assert "rank 0 (pid 41000), rank 1 (pid 41001)" in found.evidence[0].value
 
@@ -127,6 +127,6 @@ def test_only_the_ranks_of_chosen_gpus_count() -> None:
 def test_a_zombie_is_not_called_an_orphan_too() -> None:
     found = one(sick("job-zombie"), "job-zombie")
     assert found.title == "processes that have ended hold GPU2"
-    assert "GiB of GPU memory" in found.consequence
+    assert "GiB of GPU memory" in found.impact
     left = one(sick("job-orphan"), "job-zombie")
     assert left.title == "processes that have lost their launcher hold GPU2"

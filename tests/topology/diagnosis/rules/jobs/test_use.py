@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from gputop.topology.diagnosis.finding import Finding
 from gputop.topology.diagnosis.policy import Policy
+from gputop.topology.model.finding import Finding
 from gputop.topology.model.readings import GpuProcess
 from gputop.topology.model.snapshot import Measurement, NodeSnapshot
 from tests.support.rule_cases import base
@@ -84,7 +84,7 @@ def test_how_many_are_free_is_said_in_english(gpus: Sequence[int], free: str) ->
     known = base(H100)
     chosen = [known.machine.gpus[index].address for index in gpus]
     (found,) = about("gpu-busy", known, gpus=chosen)
-    assert found.consequence.startswith(f"{free} A job")
+    assert found.impact.startswith(f"{free} A job")
 
 
 def test_many_processes_are_not_all_named() -> None:
@@ -151,7 +151,7 @@ def test_where_half_differs_all_are_named() -> None:
     assert len(found.devices) == 8
     (found,) = about("gpu-settings-differ", at(H100, lower[0]))
     assert found.devices == (base(H100).machine.gpus[0].address,)
-    assert found.consequence == (
+    assert found.impact == (
         "A job over all of them runs at the pace of 1755 MHz where others have 1980 MHz."
     )
 

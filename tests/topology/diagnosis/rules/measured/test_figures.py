@@ -8,9 +8,10 @@ import msgspec
 import pytest
 
 from gputop.topology.diagnosis.engine import Diagnosis
-from gputop.topology.diagnosis.finding import SLOW, Finding
 from gputop.topology.expectation.judge import Judge
 from gputop.topology.expectation.judgement import Expected, band
+from gputop.topology.model.finding import Finding
+from gputop.topology.model.severity import SLOW
 from gputop.topology.model.snapshot import Measurement, NodeSnapshot
 from tests.support import measured
 from tests.support.rule_cases import base, cases, diagnosed, edited, ids, with_figures
@@ -143,7 +144,7 @@ def test_two_gpus_are_reported_without_a_pattern() -> None:
     found = the(diagnosed(figured(LIVE, *low)), "pair-bandwidth-low")
     assert found.severity == SLOW
     assert found.devices == (src, dst)
-    assert "90.0 instead of about 396 GB/s" in found.consequence
+    assert "90.0 instead of about 396 GB/s" in found.impact
 
 
 def test_a_gpu_behind_its_siblings_is_slow_where_no_table_has_its_model() -> None:
@@ -171,7 +172,7 @@ def test_low_everywhere_without_a_table_proves_nothing() -> None:
 def test_a_collective_says_how_much_longer_it_takes() -> None:
     found = the(of("collective-low"), "collective-low")
     assert "over 4 GPUs reaches 24.9 instead of about" in found.title
-    assert "times as long" in found.consequence
+    assert "times as long" in found.impact
 
 
 def test_chosen_gpus_alone_count() -> None:

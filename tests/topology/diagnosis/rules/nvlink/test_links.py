@@ -9,10 +9,12 @@ import pytest
 
 from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.engine import Diagnosis, diagnose
-from gputop.topology.diagnosis.finding import NOTICE, SLOW, Evidence, Finding
 from gputop.topology.diagnosis.policy import Policy
 from gputop.topology.diagnosis.rule import Rule
+from gputop.topology.model.finding import Finding
+from gputop.topology.model.page import Fact
 from gputop.topology.model.readings import GpuReading, NvLinkReading
+from gputop.topology.model.severity import NOTICE, SLOW, Severity
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.node import Node
 from tests.support.rule_cases import base, cases, diagnosed, edited, ids
@@ -62,9 +64,9 @@ def test_links_that_are_down_say_what_is_left() -> None:
     assert "2 NVLinks of GPU2 are down" in found.title
     assert "down: 4, 11" in found.evidence[0].value
     # 16 of 18 links of 25 GB/s.
-    assert "400 of 450 GB/s payload" in found.consequence
-    assert "All-reduce 1 GiB: healthy 358 → here 318 GB/s (predicted)" in found.consequence
-    assert "copy GPU2 to GPU0: healthy 396 → here 352 GB/s (typical)" in found.consequence
+    assert "400 of 450 GB/s payload" in found.impact
+    assert "All-reduce 1 GiB: healthy 358 → here 318 GB/s (predicted)" in found.impact
+    assert "copy GPU2 to GPU0: healthy 396 → here 352 GB/s (typical)" in found.impact
 
 
 def test_the_sick_demo_has_its_two_faults_and_no_third() -> None:
@@ -179,7 +181,7 @@ def test_a_narrow_link_says_what_is_left() -> None:
     found = the(of("pcie-x8"), "pcie-width")
     assert "x8 instead of x16" in found.title
     # Generation 5: 32 GT/s, 8 lanes, 128b/130b.
-    assert "31.5 GB/s instead of 63.0 GB/s" in found.consequence
+    assert "31.5 GB/s instead of 63.0 GB/s" in found.impact
 
 
 def test_a_narrow_uplink_concerns_all_below_it() -> None:
@@ -191,7 +193,7 @@ def test_a_narrow_uplink_concerns_all_below_it() -> None:
 def test_islands_are_named() -> None:
     found = the(of("gpu-islands"), "gpu-islands")
     assert "{GPU0, GPU1} {GPU2, GPU3} {GPU4, GPU5} {GPU6, GPU7}" in found.title
-    assert "on up to 2 GPUs" in found.consequence
+    assert "on up to 2 GPUs" in found.impact
 
 
 def test_gpus_of_one_island_have_no_islands() -> None:
@@ -225,11 +227,11 @@ def test_the_plugin_of_aws_names_its_file_by_itself() -> None:
 def test_a_part_of_a_mesh_counts_its_links() -> None:
     found = the(of("amd-few-gpus"), "amd-few-gpus")
     assert found.title == "2 of 8 GPUs of a full mesh"
-    assert "1 of 7 links" in found.consequence
+    assert "1 of 7 links" in found.impact
 
 
 def test_what_is_less_harmful_explains_nothing() -> None:
-    def rule(name: str, severity: str, implied_by: tuple[str, ...] = ()) -> Rule:
+    def rule(name: str, severity: Severity, implied_by: tuple[str, ...] = ()) -> Rule:
         made = Rule(
             id=name,
             title=name,
@@ -241,8 +243,8 @@ def test_what_is_less_harmful_explains_nothing() -> None:
                 made.finding(
                     severity,
                     name,
-                    evidence=[Evidence(what="x", value="x", source="x")],
-                    consequence="x",
+                    evidence=[Fact(what="x", value="x", source="x")],
+                    impact="x",
                 )
             ],
         )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gputop.topology.diagnosis.finding import Finding
+from gputop.topology.model.finding import Finding
 from gputop.topology.recorded.load import load
 from tests.support.rule_cases import diagnosed
 

@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from gputop.topology.diagnosis.engine import Diagnosis
-from gputop.topology.diagnosis.finding import BROKEN, BY_DESIGN, NOTICE, SLOW, Finding
+from gputop.topology.model.finding import Finding
+from gputop.topology.model.severity import BROKEN, BY_DESIGN, NOTICE, SLOW
 from gputop.topology.model.snapshot import NodeSnapshot
 from tests.support import measured
 from tests.support.rule_cases import base, cases, diagnosed, edited, ids
@@ -39,7 +40,7 @@ def test_a_refusal_on_nvlink_is_broken_and_a_grant_over_pcie_slow() -> None:
     refused = the(of("nvlink-p2p-refused"), "nvlink-p2p-refused")
     assert refused.severity == BROKEN
     assert refused.title.endswith("GPU0-GPU1")
-    assert "NCCL stops" in refused.consequence
+    assert "NCCL stops" in refused.impact
     over_pcie = the(of("nvlink-p2p-over-pcie"), "nvlink-p2p-refused")
     assert over_pcie.severity == SLOW
 
@@ -114,7 +115,7 @@ def test_a_refusal_by_the_product_names_what_was_measured_instead() -> None:
     src, dst = addresses(CARDS)[:2]
     staged = measured.one("p2p", "staged_bandwidth", 21.5, "GB/s", src=src, dst=dst)
     found = diagnosed(msgspec.structs.replace(case.snapshot, measurements=(staged,)))
-    assert "21.5 GB/s" in the(found, "p2p-refused-by-product").consequence
+    assert "21.5 GB/s" in the(found, "p2p-refused-by-product").impact
 
 
 def test_a_registry_key_is_a_notice_until_the_bytes_were_seen() -> None:

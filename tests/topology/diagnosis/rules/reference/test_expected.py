@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gputop.topology.diagnosis.finding import SLOW
 from gputop.topology.expectation.reference import named
+from gputop.topology.model.severity import SLOW
 from tests.support.rule_cases import severities
 from tests.topology.diagnosis.device_rules import at
 

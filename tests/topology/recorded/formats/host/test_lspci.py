@@ -6,10 +6,10 @@ from pathlib import Path
 
 from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.engine import diagnose
-from gputop.topology.diagnosis.finding import NOTICE
 from gputop.topology.diagnosis.rules.pcie.acs import ACS_RULE
 from gputop.topology.diagnosis.rules.pcie.width import WIDTH
 from gputop.topology.model.machine import Machine, PciDevice
+from gputop.topology.model.severity import NOTICE
 from gputop.topology.node import Node
 from gputop.topology.recorded.load import load
 from tests.support.places import RECORDINGS

@@ -148,7 +148,7 @@ def test_p2p_bandwidth(tmp_path: Path) -> None:
     low = [j.verdict for j in judge(node, figures(node, quantities.WRITE))]
     assert low == ["healthy", "low"]
     (finding,) = PAIRS.check(Case(Node(node).decide())) or ()
-    assert "120" in finding.consequence
+    assert "120" in finding.impact
 
 
 def test_a_copy_without_access_is_staged(tmp_path: Path) -> None:

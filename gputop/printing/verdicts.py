@@ -1,35 +1,16 @@
-"""Signs, inks and words of severities and verdicts."""
+"""Counts of findings and of checks in words."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from gputop.topology.diagnosis.engine import VERDICTS, Diagnosis
-from gputop.topology.diagnosis.finding import (
-    BROKEN,
-    BY_DESIGN,
-    CANNOT_TELL,
-    NOTICE,
-    SEVERITIES,
-    SLOW,
-    Finding,
-)
+from gputop.topology.model.severity import NOTICE, Severity
 
-SIGNS = {
-    BROKEN: ("✗", "bad", "broken"),
-    SLOW: ("▼", "warn", "slow"),
-    CANNOT_TELL: ("?", "warn", "cannot tell"),
-    NOTICE: ("•", "muted", "notice"),
-    BY_DESIGN: ("○", "muted", "by design"),
-}
-"""Severity -> sign, ink and word."""
-VERDICT_SIGNS = dict(
-    zip(VERDICTS, (("✓", "good"), ("▼", "warn"), ("✗", "bad"), ("?", "warn")), strict=True)
-)
-"""Verdict of a diagnosis -> sign and ink."""
-LOUD = (BROKEN, SLOW, CANNOT_TELL)
-"""Severities for which a device gets a mark."""
+if TYPE_CHECKING:
+    from gputop.topology.diagnosis.engine import Diagnosis
+    from gputop.topology.model.finding import Finding
 
 
 def checks_done(diagnosis: Diagnosis, why: str = "") -> str:
@@ -49,8 +30,8 @@ def counted(findings: Iterable[Finding]) -> str:
     """Count the findings of each severity: "1 broken, 2 notices"."""
     count = Counter(finding.severity for finding in findings)
     words = []
-    for severity in SEVERITIES:
+    for severity in Severity:
         if number := count[severity]:
             plural = "s" if severity == NOTICE and number > 1 else ""
-            words.append(f"{number} {SIGNS[severity][2]}{plural}")
+            words.append(f"{number} {severity.word}{plural}")
     return ", ".join(words)

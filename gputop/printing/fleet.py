@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from gputop.pages.severity import VERDICT_SIGNS
 from gputop.terminal.clean import clean
-from gputop.topology.diagnosis.finding import BROKEN, CANNOT_TELL, SLOW
 from gputop.topology.fleet.finding import HEALTHY, MISSING, ODD, SHARED
 from gputop.topology.fleet.fleet import Fleet
+from gputop.topology.model.severity import BROKEN, CANNOT_TELL, SLOW
 
 STATE_SIGNS = {
     BROKEN: ("✗", "bad", "broken"),
@@ -24,7 +23,7 @@ _SHARED = {BROKEN: "broken", SLOW: "slow", CANNOT_TELL: "not known to be well"}
 
 def verdict_line(fleet: Fleet) -> str:
     """The answer in one line."""
-    sign, _ = VERDICT_SIGNS[fleet.verdict]
+    sign, _ = fleet.verdict.shown[:2]
     total = len(fleet.hosts)
     if not total:
         return f"{sign} cannot tell: no node has written into {clean(fleet.folder, 200)}"

@@ -1,0 +1,1 @@
+"""From pages to lines: one renderer for terminals and screens."""

@@ -1,0 +1,318 @@
+"""The only renderer of pages: blocks become lines of spans.
+
+A terminal prints them as text, a screen draws them with their inks. Text from outside is cleaned
+here, once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import zip_longest
+from textwrap import wrap
+from typing import Any
+
+from gputop.terminal.clean import clean, clean_block
+from gputop.topology.model.finding import Finding
+from gputop.topology.model.page import (
+    READ,
+    Bars,
+    Blank,
+    Block,
+    Bullets,
+    Commands,
+    Fact,
+    Facts,
+    Findings,
+    Fix,
+    Heading,
+    Page,
+    Role,
+    Runs,
+    Section,
+    Steps,
+    Table,
+    Text,
+)
+from gputop.topology.model.severity import SILENCED_SIGN
+from gputop.widgets.spans import EMPTY, Line, left, right, text_of, width_of, wrapped
+
+NARROW = 40
+"""Fewest columns of a page, however narrow its panel is."""
+LONGEST = 2000
+"""Longest paragraph in characters."""
+INKS = {
+    Role.PLAIN: "",
+    Role.STRONG: "strong",
+    Role.MUTED: "muted",
+    Role.LABEL: "key bold",
+    Role.DEVICE: "strong",
+    Role.FLAG: "key",
+    Role.COMMAND: "key",
+    Role.GOOD: "good",
+    Role.WARN: "warn",
+    Role.BAD: "bad",
+}
+_BASES = {"measured": "good", "assumed": "warn", "simulated": "warn"}
+_INDENT = 2
+_COMMAND_IN_TEXT = re.compile(r"(`[^`]+`)")
+
+
+def render(
+    blocks: Iterable[Block], width: int, indent: int = 0, *, whole: bool = False
+) -> tuple[Line, ...]:
+    """The lines of some blocks, each at most `width` cells and `indent` blanks from the left.
+
+    Commands are broken between words only; where `whole`, not at all, so that what somebody marks
+    in a terminal and pastes runs as it is.
+    """
+    lines: list[Line] = []
+    room = max(width, NARROW) - indent
+    for block in blocks:
+        if isinstance(block, Heading) and lines and lines[-1]:
+            lines.append(EMPTY)
+        lines += _RENDERERS[type(block)](block, room, whole)
+    return tuple(_indented(lines, indent))
+
+
+def texts(blocks: Iterable[Block], width: int, indent: int = 0) -> list[str]:
+    """The same lines as plain text, for a terminal and a pipe."""
+    return [text_of(line).rstrip() for line in render(blocks, width, indent, whole=True)]
+
+
+def finding_blocks(finding: Finding) -> tuple[Block, ...]:
+    """What a finding says below its title: what to do, its proof, what follows, what disproves it.
+
+    What to do stands first, so that a small terminal shows it without scrolling.
+    """
+    blocks: list[Block] = []
+    if finding.fix:
+        blocks += [Steps(finding.fix)]
+    if finding.evidence:
+        blocks += [Facts(finding.evidence)]
+    for label, text in (("Impact", finding.impact), ("Ruled out if", finding.disproof)):
+        if text:
+            blocks.append(Text(text, label=label, hanging=4))
+    if finding.sources:
+        blocks.append(Text(", ".join(finding.sources), label="Sources", role=Role.MUTED, hanging=4))
+    return tuple(blocks)
+
+
+def finding_lines(finding: Finding, width: int, silenced: str | None = None) -> tuple[Line, ...]:
+    """A finding by itself, for a panel: title, severity and id, then all that it says.
+
+    `silenced`: why the finding is silenced, "" without a reason; None where it counts.
+    """
+    sign, ink, word = finding.severity.shown
+    lines: list[Line] = [
+        *wrapped(((clean(finding.title, 600), "strong"),), width),
+        ((f"{sign} {word}", ink), (f" · {clean(finding.id)}", "muted")),
+    ]
+    if silenced is not None:
+        why = f": {clean(silenced, 200)}" if silenced else ""
+        lines += wrapped(((f"{SILENCED_SIGN} silenced{why}", "warn"),), width, 2)
+    for block in finding_blocks(finding):
+        lines += [EMPTY, *render((block,), width)]
+    return tuple(lines)
+
+
+def _indented(lines: Sequence[Line], indent: int) -> Iterator[Line]:
+    lead = (" " * indent, "")
+    return ((lead, *line) if indent and line else line for line in lines)
+
+
+def _heading(block: Heading, width: int, whole: bool) -> Iterable[Line]:
+    spans: list[tuple[str, str]] = [(clean(block.text, LONGEST), "key bold")]
+    if block.mark is not None:
+        spans.insert(0, (f"{block.mark.sign} ", block.mark.ink))
+    if block.note:
+        spans.append((f" {clean(block.note)}", "muted"))
+    return wrapped(spans, width)
+
+
+def _runs(text: str | Runs, role: Role) -> Iterator[tuple[str, str]]:
+    """The spans of a text; what stands between backticks, a command, has an ink of its own."""
+    if not isinstance(text, str):
+        for part, of in text:
+            yield clean(part, LONGEST), INKS[of]
+        return
+    for part in _COMMAND_IN_TEXT.split(clean(text, LONGEST)):
+        if part:
+            yield part, INKS[Role.COMMAND if part[0] == part[-1] == "`" else role]
+
+
+def _text(block: Text, width: int, whole: bool) -> Iterable[Line]:
+    lead = ((f"{block.label}: ", "key bold"),) if block.label else ()
+    spans = (*lead, *_runs(block.text, block.role))
+    lines = wrapped(spans, width - block.indent, block.hanging)
+    return _indented(lines, block.indent)
+
+
+def _bullets(block: Bullets, width: int, whole: bool) -> Iterator[Line]:
+    for text in block.texts:
+        yield from wrapped((("  - ", "muted"), *_runs(text, Role.PLAIN)), width, 4)
+
+
+def _facts(block: Facts, width: int, whole: bool) -> Iterator[Line]:
+    room = width - block.indent
+    for fact, following in zip_longest(block.facts, block.facts[1:]):
+        shared = following is not None and following.source == fact.source
+        yield from _indented(_fact(fact, room, shared), block.indent)
+
+
+def _fact(fact: Fact, width: int, shared: bool) -> list[Line]:
+    """One fact; its source is left out where the next one has the same and no reason is given."""
+    name = clean(fact.what, 300)
+    colon = "" if name.endswith(("?", ":")) else ":"
+    spans: list[tuple[str, str]] = [
+        ("▸ ", "key bold") if fact.decides else ("• ", "muted"),
+        (f"{name}{colon} ", "muted" if name.endswith("?") else ""),
+        (clean(fact.value, 1000), "strong"),
+    ]
+    because = clean(fact.because, 1000) if fact.because else ""
+    flag = f"changed by {clean(fact.flag, 80)}" if fact.flag else ""
+    source = clean(fact.source, 200) if fact.source else ""
+    basis = fact.basis if fact.basis not in ("", READ) else ""
+    known = (f" [{clean(basis)}]", _BASES.get(basis, "muted")) if basis else ("", "")
+    if not because and not flag:
+        if source and not shared:
+            spans.append((f" ({source})", "muted"))
+        return list(wrapped((*spans, known), width, _INDENT))
+    tail = " · ".join(part for part in (because, flag, source) if part)
+    return [
+        *wrapped(spans, width, _INDENT),
+        *wrapped(((f"  {tail}", "muted"), known), width, _INDENT),
+    ]
+
+
+def _steps(block: Steps, width: int, whole: bool) -> Iterator[Line]:
+    for number, fix in enumerate(block.fix):
+        lead = ("Fix: ", "good bold") if number == 0 else ("     ", "")
+        yield from _indented(_step(fix, lead, width - block.indent, whole), block.indent)
+
+
+def _step(fix: Fix, lead: tuple[str, str], width: int, whole: bool) -> list[Line]:
+    root = ((" (needs root)", "warn"),) if fix.needs_root else ()
+    lines = list(wrapped((lead, *_runs(fix.text, Role.PLAIN), *root), width, 5))
+    for command in clean_block(fix.command).split("\n") if fix.command else ():
+        lines += _command(command, width, 5, whole)
+    return lines
+
+
+def _commands(block: Commands, width: int, whole: bool) -> Iterator[Line]:
+    for command in block.commands:
+        yield from _command(clean(command, 4000), width, block.indent, whole)
+
+
+def _command(command: str, width: int, indent: int, whole: bool) -> list[Line]:
+    """A command, broken between its words only: half a word of it would be another command."""
+    lines: list[tuple[int, str]] = []
+    for word in command.split(" "):
+        if lines and (whole or lines[-1][0] + len(lines[-1][1]) + 1 + len(word) <= width):
+            lines[-1] = (lines[-1][0], f"{lines[-1][1]} {word}")
+        else:
+            lines.append((indent + 2 if lines else indent, word))
+    return [((" " * at, ""), (text, "key")) for at, text in lines]
+
+
+def _findings(block: Findings, width: int, whole: bool) -> Iterator[Line]:
+    room = max((len(finding.severity.word) for finding in block.findings), default=0)
+    for finding in block.findings:
+        sign, ink, word = finding.severity.shown
+        head = (f"{sign} {word:<{room}} ", ink)
+        title = ((clean(finding.title, LONGEST), "strong"), (f" [{clean(finding.id)}]", "muted"))
+        yield from wrapped((head, *title), width, room + 3)
+        if block.whole:
+            yield from render(finding_blocks(finding), width, 4, whole=whole)
+
+
+def _table(block: Table, width: int, whole: bool) -> Iterator[Line]:
+    heads = tuple(column.title for column in block.columns)
+    rows = [tuple(clean(cell, LONGEST) for cell in row) for row in (heads, *block.rows)]
+    sizes = _sizes(rows, [column.least for column in block.columns], width - block.indent)
+    for number, row in enumerate(rows):
+        mark = block.marks[number - 1] if number and block.marks else None
+        ink = "muted" if number == 0 else mark.ink if mark is not None else ""
+        cells = [
+            [text_of(line) for line in wrapped(((cell, ""),), size)]
+            for cell, size in zip(row, sizes, strict=True)
+        ]
+        for line in range(max(map(len, cells))):
+            parts = [
+                (right if column.right else left)(cell[line] if line < len(cell) else "", size)
+                for column, cell, size in zip(block.columns, cells, sizes, strict=True)
+            ]
+            yield ((" " * block.indent, ""), ("  ".join(parts).rstrip(), ink))
+
+
+def _sizes(rows: Sequence[Sequence[str]], least: Sequence[int], width: int) -> list[int]:
+    """Columns as wide as their content; the widest shrink where the line is too short.
+
+    They break between words first, and inside a word only where nothing else helps.
+    """
+    columns = range(len(rows[0]))
+    sizes = [max(width_of(((row[column], ""),)) for row in rows) for column in columns]
+    words = [
+        max(len(word) for row in rows for word in ("", *row[column].split())) for column in columns
+    ]
+    room = width - 2 * (len(sizes) - 1)
+    for floors in (words, least):
+        free = [column for column in columns if sizes[column] > floors[column]]
+        while free and sum(sizes) > room:
+            sizes[max(free, key=lambda column: sizes[column])] -= 1
+            free = [column for column in columns if sizes[column] > floors[column]]
+    return sizes
+
+
+def _bars(block: Bars, width: int, whole: bool) -> Iterator[Line]:
+    names = min(max((width_of(((bar.name, ""),)) for bar in block.bars), default=0), width // 4)
+    notes = min(max((width_of(((bar.note, ""),)) for bar in block.bars), default=0), width // 4)
+    room = width - names - notes - 2
+    top = max((max(bar.value, bar.high or 0.0) for bar in block.bars), default=0.0) or 1.0
+    for bar in block.bars:
+        cells = round(max(bar.value, 0.0) / top * room)
+        ink = bar.mark.ink if bar.mark is not None else ""
+        yield (
+            (f"{left(clean(bar.name, 60), names)} ", ""),
+            (f"{'█' * cells:<{room}} ", ink),
+            (left(clean(bar.note, 60), notes).rstrip(), "muted"),
+        )
+
+
+def _blank(block: Blank, width: int, whole: bool) -> Iterable[Line]:
+    return (EMPTY,)
+
+
+_RENDERERS: dict[type, Callable[[Any, int, bool], Iterable[Line]]] = {
+    Heading: _heading,
+    Text: _text,
+    Bullets: _bullets,
+    Facts: _facts,
+    Table: _table,
+    Findings: _findings,
+    Steps: _steps,
+    Commands: _commands,
+    Bars: _bars,
+    Blank: _blank,
+}
+
+
+def page_text(page: Page) -> str:
+    """The whole page as plain text of 100 columns, for the clipboard."""
+    return "\n".join((clean(page.title), "", *texts(page.blocks, 100)))
+
+
+def blocks_of(sections: Iterable[Section]) -> tuple[Block, ...]:
+    """The blocks of some sections."""
+    return tuple(block for section in sections for block in section.blocks())
+
+
+def wrapped_text(text: str, width: int, hanging: int) -> list[str]:
+    """Break a plain line at blanks; further lines are indented by `hanging` columns."""
+    return wrap(
+        text,
+        max(width, NARROW),
+        subsequent_indent=" " * hanging,
+        break_long_words=False,
+        break_on_hyphens=False,
+    ) or [""]

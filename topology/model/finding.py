@@ -1,0 +1,100 @@
+"""Finding: the only record of a fault, whoever found it: a rule, a log, a fleet, a job, a probe."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from .page import Fact, Fix
+from .severity import Origin, Severity, Sureness, Word
+
+
+class Kind(Word):
+    """What a finding can be about, besides the devices that it names by their addresses."""
+
+    HOST = "host"
+    RANK = "rank"
+    PROCESS = "process"
+    FLAG = "flag"
+    LINE = "line"
+    PART = "part"
+    """Something that several hosts share, such as a switch."""
+
+
+class Subject(msgspec.Struct, frozen=True):
+    """One thing that a finding is about."""
+
+    kind: Kind
+    name: str
+    """"g17", "3", "4711", "NCCL_IB_HCA", "812"."""
+
+
+class Finding(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    omit_defaults=True,
+    rename={"family": "peers", "impact": "consequence"},
+):
+    """One fault or oddity, with its proof, what follows from it and what helps.
+
+    The fields without a default stand in every JSON document, the others where they are set.
+    `Finding.of` fills in those that are empty.
+    """
+
+    id: str
+    """Id of the rule, or of the symptom of a log; kebab-case, stable."""
+    family: str
+    """Number of the kind of trouble, "D07"; related rules share one. "" where it has none."""
+    severity: Severity
+    title: str
+    """One line, with the devices by their names."""
+    devices: tuple[str, ...]
+    """PCI addresses; empty where it concerns the whole node."""
+    evidence: tuple[Fact, ...]
+    disproof: str
+    """Observation that would show that this is wrong."""
+    impact: str
+    """Consequence for a job on this node."""
+    fix: tuple[Fix, ...]
+    sources: tuple[str, ...]
+    about: tuple[Subject, ...] = ()
+    """Its hosts, ranks, flags or lines of a log."""
+    origin: Origin = Origin.RULE
+    brief: str = ""
+    """The fault of its one device in a few words, for a line that names the device: "16 of 18
+    NVLinks"; empty where the title is short enough."""
+    cost: str = ""
+    """The impact as two figures for a column, GB/s on a healthy node and here: "473→355"."""
+    cause: str = ""
+    """The likely cause; only symptoms of logs have it, as rules say it in the title."""
+    look: tuple[str, ...] = ()
+    """Where to look for more, without root: only for symptoms of logs."""
+    sureness: Sureness = Sureness.UNSAID
+    """For symptoms of logs; rules say only what was read."""
+    count: int = 0
+    """Number of log lines that show it; `evidence` quotes the first few."""
+
+    @classmethod
+    def of(cls, id: str, severity: Severity, title: str, **fields: Any) -> Finding:  # noqa: A002
+        """Make a finding; fields that are not given are empty."""
+        empty: dict[str, Any] = {
+            "family": "", "devices": (), "evidence": (), "disproof": "", "impact": "", "fix": (),
+            "sources": (),
+        }  # fmt: skip
+        return cls(id=id, severity=severity, title=title, **(empty | fields))
+
+    @property
+    def key(self) -> tuple[str, tuple[str, ...], str]:
+        """Its identity for as long as its cause lasts: rule, devices and title."""
+        return self.id, self.devices, self.title
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """Its commands. They are copied one by one: pasted together, a reset would run unread."""
+        return tuple(fix.command for fix in self.fix if fix.command)
+
+    def names(self, kind: Kind) -> tuple[str, ...]:
+        """The names of its subjects of one kind: its hosts, its ranks."""
+        return tuple(subject.name for subject in self.about if subject.kind is kind)
