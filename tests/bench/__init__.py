@@ -1,7 +1,1 @@
-"""What the commands and the screens cost on nodes of 8 to 128 GPUs.
-
-    python -m tests.bench
-    python -m tests.bench --gpus 8 128 --wiring pcie --only check
-
-Not a test: run it by hand, on a machine that does nothing else.
-"""
+"""The share of `tests/harness/bench` that the gate runs, and the tests of its parts."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .measuring import of_command
+from tests.harness.bench.measuring import of_command
 
 HELD_BYTES = 100 << 20
 

@@ -9,9 +9,15 @@ from gputop.topology.model.snapshot import decode, encode
 from gputop.topology.nccl.xml.read import read_topology
 from gputop.topology.node import Node
 from gputop.topology.sources.amd.amdsmi_readings import SLOW_EVERY
-
-from .__main__ import exponent
-from .nodes import SWITCHES, WIRINGS, MadeFeed, MadeNode, numa_nodes_xml, with_links_gone
+from tests.harness.bench.__main__ import exponent
+from tests.harness.bench.nodes import (
+    SWITCHES,
+    WIRINGS,
+    MadeFeed,
+    MadeNode,
+    numa_nodes_xml,
+    with_links_gone,
+)
 
 LETTERS = {"nvswitch": {"NV18"}, "xgmi": {"XGMI"}, "pcie": {"PIX", "PXB", "NODE", "SYS"}}
 

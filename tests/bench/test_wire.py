@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from gputop.app import GpuTop
-from tests.bench.wire import DEMO, IDLE_BUDGET, NAMED, ROOM, START_BUDGET, STEPS
+from tests.harness.bench.wire import DEMO, IDLE_BUDGET, NAMED, ROOM, START_BUDGET, STEPS
 from tests.support.app import demo_report, give, press
 from tests.support.painting.judge import Watched
 
 GATE = 3
-"""Steps that every run takes; `python -m tests.bench.wire` takes all."""
+"""Steps that every run takes; `python -m tests.harness.bench.wire` takes all."""
 
 
 async def test_the_budget_is_held(monkeypatch: pytest.MonkeyPatch) -> None:

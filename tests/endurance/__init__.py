@@ -1,1 +1,1 @@
-"""Long trials of the whole program: a soak of the app, and mutated input for every command."""
+"""The share of `tests/harness/endurance` that the gate runs, and the tests of its parts."""

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from .judging import Limits, breaches
-from .running import ended
+from tests.harness.endurance.judging import Limits, breaches
+from tests.harness.endurance.running import ended
 
 LIMITS = Limits(cpu_seconds=20)
 HEAD = """\

@@ -8,14 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.endurance import json_mutations
+from tests.harness.endurance.inputs import mutated_input
+from tests.harness.endurance.judging import Limits, breaches
+from tests.harness.endurance.originals import formats, originals
+from tests.harness.endurance.running import Ended, ended
+from tests.harness.endurance.text_mutations import MOST_BYTES
 from tests.support.places import ROOT
-
-from . import json_mutations
-from .inputs import mutated_input
-from .judging import Limits, breaches
-from .originals import formats, originals
-from .running import Ended, ended
-from .text_mutations import MOST_BYTES
 
 
 def test_a_share_of_the_mutated_inputs_keeps_the_contract(tmp_path: Path) -> None:
@@ -34,7 +33,15 @@ def test_a_share_of_the_mutated_inputs_keeps_the_contract(tmp_path: Path) -> Non
         "100",
     )
     done = subprocess.run(
-        [sys.executable, "-m", "tests.endurance", "mutate", *share, "--failures", str(tmp_path)],
+        [
+            sys.executable,
+            "-m",
+            "tests.harness.endurance",
+            "mutate",
+            *share,
+            "--failures",
+            str(tmp_path),
+        ],
         cwd=ROOT,
         capture_output=True,
         text=True,

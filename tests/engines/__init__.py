@@ -1,1 +1,1 @@
-"""Launchers that people run (Slurm, Open MPI, ClusterShell, pdsh), each tried on this machine."""
+"""The share of `tests/harness/engines` that the gate runs, and the tests of its parts."""

@@ -5,9 +5,9 @@ import subprocess
 import psutil
 import pytest
 
-from tests.engines import judging
-from tests.engines.cases import DEAD, SLOW, Case
-from tests.engines.ending import ended
+from tests.harness.engines import judging
+from tests.harness.engines.cases import DEAD, SLOW, Case
+from tests.harness.engines.ending import ended
 
 CASE = Case(name="two", kinds={"g3": DEAD, "g5": SLOW})
 

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.engines import running
-from tests.engines.__main__ import NEEDS, lacking
-from tests.engines.cases import CASES, DEAD, KINDS, NODES
-from tests.engines.ending import ended
-from tests.engines.folder import Folder
-from tests.engines.lines import documented, launchers
-from tests.engines.slurm import Slurm
+from tests.harness.engines import running
+from tests.harness.engines.__main__ import NEEDS, lacking
+from tests.harness.engines.cases import CASES, DEAD, KINDS, NODES
+from tests.harness.engines.ending import ended
+from tests.harness.engines.folder import Folder
+from tests.harness.engines.lines import documented, launchers
+from tests.harness.engines.slurm import Slurm
 from tests.support.places import ROOT
 
 QUICK = ("srun", "clush", pytest.param("pdsh", marks=pytest.mark.grid))
@@ -65,7 +65,7 @@ def test_the_line_reaches_every_node_that_lives(engine: str, folder: Folder) -> 
         pytest.skip(f"this machine lacks {', '.join(missing)}")
     if "unshare" in NEEDS[engine] and not _other_names():
         pytest.skip("no host name of one's own may be set here")
-    # A slurmd that died costs ten seconds of waiting: `python -m tests.engines` has that.
+    # A slurmd that died costs ten seconds of waiting: `python -m tests.harness.engines` has that.
     dead = {} if engine == "srun" else {"g3": DEAD}
     files = folder.now(dead)
     with ended(), ExitStack() as stack:

@@ -18,7 +18,7 @@ from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.node import Node
 from gputop.topology.recorded.feeds import DemoFeed
 from gputop.topology.report import Report
-from tests.bench.nodes import MadeNode
+from tests.harness.bench.nodes import MadeNode
 
 NODES = {
     "demo": lambda: DemoFeed("hgx-h100-8").snapshot(),

@@ -12,14 +12,13 @@ from tests.support.places import ROOT
 
 TOPS = ("gputop", "topology", "probes")
 APART = {
-    "bench": "measures by hand what commands and screens cost on nodes of up to 128 GPUs",
+    "bench": "holds the budget of the wire, and tests what `tests/harness/bench` is made of",
     "device_kernels": "runs the probes' GPU kernels on the CPU, compiled as C++",
-    "endurance": "holds what runs for long and is started by hand",
-    "engines": "starts gputop on sixteen nodes through Slurm, Open MPI, ClusterShell and pdsh",
+    "endurance": "gives the programs a share of the inputs of `tests/harness/endurance`",
+    "engines": "tries the lines of docs/fleet.md and the parts of `tests/harness/engines`",
     "fakes": "programs and modules that stand in for real ones in processes that tests start",
-    "fleet_plans": "plants faults in made-up fleets and counts what the planning finds, by hand",
+    "harness": "what is run by hand: records of outputs, benchmarks, and tries that take hours",
     "house": "what holds for the repository as a whole, its documents and packages included",
-    "outputs": "records what every command prints, so that two states can be compared",
     "pictures": "draws every screen for docs, by hand",
     "probe_ranks": "is put before the imports of every rank of a probe, to make ranks misbehave",
     "recordings": "nodes and logs as they were recorded, with where each is from",

@@ -1,1 +1,1 @@
-"""The tests under other Pythons than the one that runs the gate."""
+"""The share of `tests/harness/versions` that the gate runs, and the tests of its parts."""

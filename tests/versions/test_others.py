@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.versions import pythons
+from tests.harness.versions import pythons
 
 SHARE = ("tests/versions/smoke.py", "tests/topology/wiring", "tests/topology/hardware")
 """Every module, command and screen, and what parses and computes most in the least time."""

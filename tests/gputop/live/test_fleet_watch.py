@@ -6,8 +6,8 @@ import threading
 from pathlib import Path
 
 from gputop.live.fleet_watch import FleetState, FleetWatch
-from tests.bench.fleet_made import node
 from tests.gputop.screens.fleet.made import put
+from tests.support.fleet_made import node
 
 
 def test_a_folder_in_which_nothing_happens_tells_nothing(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ from gputop.topology.fleet.fleet import Fleet
 from gputop.topology.fleet.merging.growing import Growing, read_fleet
 from gputop.topology.fleet.since import changed
 from gputop.topology.model.severity import BROKEN, CANNOT_TELL, NOTICE, SLOW, Verdict
-from tests.bench.fleet import misjudged
-from tests.bench.fleet_made import (
+from tests.harness.bench.fleet import misjudged
+from tests.support.fleet_made import (
     NOW,
     calls_itself,
     hosts,

@@ -14,7 +14,7 @@ from gputop.topology.fleet import reading
 from gputop.topology.fleet.merging.growing import read_fleet
 from gputop.topology.fleet.reading import host_of, read_file
 from gputop.topology.fleet.record import Beside, Interned, NodeReport, Unusable
-from tests.bench.fleet_made import node, packed
+from tests.support.fleet_made import node, packed
 
 SOUND = packed(node("g1"))
 

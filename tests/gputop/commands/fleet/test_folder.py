@@ -8,7 +8,7 @@ from xml.etree import ElementTree as Xml
 import pytest
 
 from gputop.__main__ import run
-from tests.bench.fleet_made import calls_itself, node, other, packed
+from tests.support.fleet_made import calls_itself, node, other, packed
 
 Asked = Callable[..., tuple[int, str, str]]
 

@@ -11,7 +11,7 @@ import pytest
 
 from gputop.exits import ANSWERED, CANNOT_TELL, FAILURES, USAGE, WARNINGS
 from gputop.topology.fleet.planning.looks import NetLook
-from tests.fleet_plans.cluster import Cluster, cluster, faults
+from tests.harness.fleet_plans.cluster import Cluster, cluster, faults
 from tests.support.command import gputop_here
 
 

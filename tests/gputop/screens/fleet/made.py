@@ -15,8 +15,8 @@ from textual.pilot import Pilot
 from gputop.fleet_app import FleetApp, FleetReady
 from gputop.live.fleet_watch import FleetWatch
 from gputop.topology.fleet.planning.fabric import SwitchFabric, fabric_of
-from tests.bench.fleet_made import Document, calls_itself, node, other, packed, slower
 from tests.support.app import settle
+from tests.support.fleet_made import Document, calls_itself, node, other, packed, slower
 
 LEAVES = {f"leaf{leaf}": [f"g{8 * leaf + place}" for place in range(1, 9)] for leaf in range(4)}
 HOSTS = tuple(host for hosts in LEAVES.values() for host in hosts)

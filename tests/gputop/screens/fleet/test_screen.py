@@ -17,9 +17,9 @@ from gputop.live.fleet_node import WholeNode
 from gputop.live.fleet_watch import FleetWatch
 from gputop.screens.fleet.node_panel import NodePanel
 from gputop.topology.fleet.section import NodeOrigin
-from tests.bench.fleet_made import node, other
 from tests.gputop.screens.fleet.made import ASKED, fabric, look_again, nodes, pairs, put, shown
 from tests.support.app import SIZES, demo_report, give, picture, press, rounds, settle, text
+from tests.support.fleet_made import node, other
 
 TABS = {"odd": (), "groups": ("2", "down"), "figures": ("3",), "links": ("4",), "nodes": ("5",)}
 

@@ -16,8 +16,8 @@ from gputop.topology.fleet.draining import drains
 from gputop.topology.fleet.fleet import Fleet
 from gputop.topology.fleet.merging.growing import read_fleet
 from gputop.topology.fleet.planning.fabric import SwitchFabric, fabric_of
-from tests.bench.fleet_made import node
 from tests.gputop.screens.fleet.made import put
+from tests.support.fleet_made import node
 
 NODES = tuple(f"g{number}" for number in range(1, 17))
 LEAVES = {"leaf1": NODES[:8], "leaf2": NODES[8:]}

@@ -18,8 +18,8 @@ from gputop.topology.fleet.planning.plan import (
     Wish,
     plan,
 )
-from tests.fleet_plans.__main__ import measured
-from tests.fleet_plans.cluster import NAMES, Cluster, cluster, faults
+from tests.harness.fleet_plans.__main__ import measured
+from tests.harness.fleet_plans.cluster import NAMES, Cluster, cluster, faults
 
 
 def settled(made: Cluster, looks: list[NetLook], *, scale: bool = False) -> FleetPlan:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from gputop.topology.fleet.planning.folder import FolderRead, PlanHead, PlanPair, silent
 from gputop.topology.fleet.planning.looks import FINISHED, NetLook
 from gputop.topology.fleet.planning.plan import FOUND, MORE, FleetPlan, Wish, plan
-from tests.fleet_plans.__main__ import measured
-from tests.fleet_plans.cluster import cluster
+from tests.harness.fleet_plans.__main__ import measured
+from tests.harness.fleet_plans.cluster import cluster
 
 
 def _settled(dead: str, runs: frozenset[int] = frozenset(range(20))) -> tuple[FleetPlan, int]:

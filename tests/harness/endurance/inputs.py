@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from tests.outputs import commands
+from tests.harness.outputs import commands
 
 from .json_mutations import of_json
 from .originals import Original, formats, originals

@@ -41,7 +41,7 @@ LINKS_GONE = 17
 
 def main() -> int:
     """Measure what is asked for; 1 where something is over its limit."""
-    parser = argparse.ArgumentParser(prog="python -m tests.bench")
+    parser = argparse.ArgumentParser(prog="python -m tests.harness.bench")
     parser.add_argument("--gpus", type=int, nargs="+", default=SIZES)
     parser.add_argument("--wiring", nargs="+", choices=[*WIRINGS, "odd"], default=[*WIRINGS, "odd"])
     parser.add_argument("--only", default="", help="only what has this in its name")
@@ -110,7 +110,14 @@ class _Bench:
             command = [sys.executable, "-m", "gputop", "--from", file]
             said = self._folder / "made"
             if name == MOVING:
-                command = [sys.executable, "-m", "tests.bench.app", wiring, str(size), str(said)]
+                command = [
+                    sys.executable,
+                    "-m",
+                    "tests.harness.bench.app",
+                    wiring,
+                    str(size),
+                    str(said),
+                ]
             costs[size] = of_app(command, SCREENS, self._idle_seconds)
             if name == MOVING:
                 made.append(100 * float(said.read_text(encoding="ascii")))

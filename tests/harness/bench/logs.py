@@ -1,7 +1,7 @@
 """What `gputop log` and `--from` cost on long texts, each in a process of its own.
 
-    python -m tests.bench.logs
-    python -m tests.bench.logs --only unknown --runs 5
+    python -m tests.harness.bench.logs
+    python -m tests.harness.bench.logs --only unknown --runs 5
 
 The texts are made in a temporary folder: logs from the recordings of the tests, each copy with
 process ids and addresses of its own, and text that holds nothing from the words of ordinary logs.
@@ -100,7 +100,7 @@ TEXTS = (
 def main() -> int:
     """Measure what is asked for; 1 where something is over its limit."""
     parser = argparse.ArgumentParser(
-        prog="python -m tests.bench.logs",
+        prog="python -m tests.harness.bench.logs",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -1,9 +1,9 @@
 """Slurm, Open MPI, ClusterShell and pdsh start gputop on sixteen nodes; `gputop fleet` judges.
 
-`python -m tests.engines`, or some engines and cases. All nodes are this machine: Slurm has a slurmd
-for each, the others an ssh that leads to another host name. Each node is a machine with eight GPUs
-whose driver is a stand-in. The lines are those of docs/fleet.md, as they stand there. Ends with 1
-where a node is not named or wrongly accused.
+`python -m tests.harness.engines`, or some engines and cases. All nodes are this machine: Slurm has
+a slurmd for each, the others an ssh that leads to another host name. Each node is a machine with
+eight GPUs whose driver is a stand-in. The lines are those of docs/fleet.md, as they stand there.
+Ends with 1 where a node is not named or wrongly accused.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from tests.engines import judging, lines, running, slurm
-from tests.engines.cases import CASES, DEAD, NODES, Case
-from tests.engines.ending import ended
-from tests.engines.folder import Folder
+from tests.harness.engines import judging, lines, running, slurm
+from tests.harness.engines.cases import CASES, DEAD, NODES, Case
+from tests.harness.engines.ending import ended
+from tests.harness.engines.folder import Folder
 
 IN_JOB = "srun in a job"
 NEEDS = {
@@ -39,7 +39,7 @@ Prepare = Callable[[Case], None]
 
 def main() -> int:
     """Try all, print a line for each case."""
-    parser = argparse.ArgumentParser(prog="python -m tests.engines", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.harness.engines", description=__doc__)
     parser.add_argument("--engine", choices=NEEDS, action="append")
     parser.add_argument("--case", choices=[case.name for case in CASES], action="append")
     parser.add_argument("--show", action="store_true", help="print what engine and fleet print")

@@ -1,8 +1,8 @@
 """What the program takes from a typed command to its first GPU row, and then while nobody types.
 
-    python -m tests.bench.start                          this machine's GPUs, live
-    python -m tests.bench.start --demo hgx-h100-8
-    python -m tests.bench.start --runs 9 --beside 'nvitop -m full'
+    python -m tests.harness.bench.start                          this machine's GPUs, live
+    python -m tests.harness.bench.start --demo hgx-h100-8
+    python -m tests.harness.bench.start --runs 9 --beside 'nvitop -m full'
 
 Opens it in a terminal of 120 x 40 and reads what it writes. `wall` counts from the start of the
 process, `CPU` is user and system time of all its threads. The first run fills the caches and is
@@ -132,7 +132,7 @@ def _table(name: str, command: Sequence[str], row: str, runs: int, seconds: floa
 def main() -> None:
     """Measure gputop, and the other program where one is named."""
     parser = argparse.ArgumentParser(
-        prog="python -m tests.bench.start",
+        prog="python -m tests.harness.bench.start",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tests.engines.cases import NODES
+from tests.harness.engines.cases import NODES
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sinfo", "scontrol")
 ADMIN_PATH = "/usr/sbin:/sbin"

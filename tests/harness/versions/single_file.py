@@ -1,10 +1,10 @@
-"""Tries gputop.pex on every Python there is: `python -m tests.versions.single_file gputop.pex`.
+"""Tries gputop.pex on every Python there is.
 
-Each runs without a network, with a home and a current folder that cannot be written, and finds
-nothing but itself on PATH; that takes root or user namespaces. Prints what each start takes and,
-behind it, what the same start takes again: the first compiles what no start before it needed. At
-the end the folder where it unpacked is write-protected too, as a home that another node wrote. Ends
-with 1 if something fails.
+`python -m tests.harness.versions.single_file gputop.pex` starts it. Each runs without a network,
+with a home and a current folder that cannot be written, and finds nothing but itself on PATH; that
+takes root or user namespaces. Prints what each start takes and, behind it, what the same start
+takes again: the first compiles what no start before it needed. At the end the folder where it
+unpacked is write-protected too, as a home that another node wrote. Ends with 1 if something fails.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ import time
 import zipfile
 from pathlib import Path
 
+from tests.harness.versions import pythons
 from tests.support.places import ROOT
-from tests.versions import pythons
 
 ALONE = ("unshare", "--map-root-user", "--net", "--mount")
 """A network and mounts of its own for one process."""
@@ -46,7 +46,7 @@ DRAWN, PATIENCE_SECONDS = b"GPU7", 60.0
 
 def main() -> int:
     """Try the file on all Pythons, each in a place of its own."""
-    parser = argparse.ArgumentParser(prog="python -m tests.versions.single_file")
+    parser = argparse.ArgumentParser(prog="python -m tests.harness.versions.single_file")
     parser.add_argument("file", type=Path)
     parser.add_argument("--inside", type=Path, metavar="PYTHON", help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -56,7 +56,7 @@ def main() -> int:
     failed = _wheels(file)
     for version, python in sorted(pythons.found().items()):
         print(f"Python {'.'.join(map(str, version))}, no network, read-only home", flush=True)
-        again = [sys.executable, "-m", "tests.versions.single_file", str(file), "--inside"]
+        again = [sys.executable, "-m", "tests.harness.versions.single_file", str(file), "--inside"]
         done = subprocess.run([*ALONE, *again, str(python.resolve())], cwd=ROOT, check=False)
         failed |= done.returncode
     return failed

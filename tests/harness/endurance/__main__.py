@@ -12,7 +12,7 @@ from .soak import soak
 
 def main() -> int:
     """Run `soak` or `mutate`; 1 where a limit is passed or a contract broken."""
-    parser = argparse.ArgumentParser(prog="python -m tests.endurance")
+    parser = argparse.ArgumentParser(prog="python -m tests.harness.endurance")
     trials = parser.add_subparsers(dest="trial", required=True)
     soaking = trials.add_parser("soak", help="use the app for a long time and watch its memory")
     soaking.add_argument("--minutes", type=float, default=30.0)

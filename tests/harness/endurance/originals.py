@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from tests.bench.fleet_made import node, slower
-from tests.outputs.recording import MOMENTS
-from tests.outputs.running import printed
+from tests.harness.outputs.recording import MOMENTS
+from tests.harness.outputs.running import printed
+from tests.support.fleet_made import node, slower
 from tests.support.places import RECORDINGS
 
 POLICY = b"""\

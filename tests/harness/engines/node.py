@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tests.engines import cases
+from tests.harness.engines import cases
 from tests.support.faults.plan import Fault
 
 PROFILE = "h100-8"

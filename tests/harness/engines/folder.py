@@ -9,8 +9,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.engines import node
-from tests.engines.cases import DEAD, NODES
+from tests.harness.engines import node
+from tests.harness.engines.cases import DEAD, NODES
 from tests.support.places import ROOT
 
 _GPUTOP = """\

@@ -1,7 +1,7 @@
 """What travels to the terminal: bytes of each step, and how long keys take on a slow line.
 
-`python -m tests.bench.wire` prints both for Textual's own driver and for ours; `--slow` the second
-alone. The program runs in a terminal of 120x40, on a demo whose figures move every second.
+`python -m tests.harness.bench.wire` prints both for Textual's own driver and for ours; `--slow` the
+second alone. The program runs in a terminal of 120x40, on a demo whose figures move every second.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ def slow_table(times: int) -> None:
 
 def main() -> int:
     """Measure; 1 where the budget is not held."""
-    parser = argparse.ArgumentParser(prog="python -m tests.bench.wire")
+    parser = argparse.ArgumentParser(prog="python -m tests.harness.bench.wire")
     parser.add_argument("--slow", action="store_true", help="only the slow line")
     parser.add_argument("--times", type=int, default=3, help="key presses on the slow line")
     given = parser.parse_args()

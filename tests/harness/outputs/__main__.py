@@ -13,7 +13,7 @@ from .recording import record
 
 def main() -> int:
     """Run `record` or `compare`; 1 where two records differ."""
-    parser = argparse.ArgumentParser(prog="python -m tests.outputs")
+    parser = argparse.ArgumentParser(prog="python -m tests.harness.outputs")
     actions = parser.add_subparsers(dest="action", required=True)
     recording = actions.add_parser("record", help="write down what every command prints")
     recording.add_argument("folder", type=Path)

@@ -10,9 +10,9 @@ from pathlib import Path
 from .running import printed
 
 HERE = Path(__file__).parent
-RECORDINGS = HERE.parent / "recordings"
+RECORDINGS = HERE.parents[1] / "recordings"
 CAPTURES = Path(
-    os.environ.get("GPUTOP_CAPTURES", HERE.parents[2] / "shared" / "captures")
+    os.environ.get("GPUTOP_CAPTURES", HERE.parents[3] / "shared" / "captures")
 ).resolve()
 
 NOT_NODES = {"README.md", "drawing.txt", "relations.txt", "cases.json"}

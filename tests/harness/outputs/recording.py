@@ -41,5 +41,5 @@ def _write_down(given: Input, folder: Path) -> int:
 
 
 def _steady(text: str) -> str:
-    places = text.replace(str(CAPTURES), "CAPTURES").replace(str(HERE.parents[1]), "CHECKOUT")
+    places = text.replace(str(CAPTURES), "CAPTURES").replace(str(HERE.parents[2]), "CHECKOUT")
     return MOMENTS.sub(r"\g<1>0", places)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.outputs.running import printed
+from tests.harness.outputs.running import printed
 
 from .inputs import PLACE, MutatedInput, mutated_input
 from .judging import Limits, breaches
@@ -111,7 +111,7 @@ class _Examiner:
         lines = (
             f"{made.original}, changed: {made.mutated}",
             *found,
-            f"python -m tests.endurance {again}",
+            f"python -m tests.harness.endurance {again}",
             f"python -m gputop {shlex.join(made.arguments(place))}",
         )
         text = "\n".join(lines) + "\n"

@@ -1,4 +1,4 @@
-"""What merging a fleet costs: `python -m tests.bench.fleet 10000 [FOLDER]`, by hand.
+"""What merging a fleet costs: `python -m tests.harness.bench.fleet 10000 [FOLDER]`, by hand.
 
 It writes so many nodes, one percent of them sick in ten ways, judges them in a process of its own,
 and says the seconds, the memory, and whether every sick node is named and no healthy one accused.
@@ -19,7 +19,7 @@ from gputop.topology.fleet.finding import COMPARED, HEALTHY
 from gputop.topology.fleet.fleet import Fleet
 from gputop.topology.fleet.hosts import expand, fold
 from gputop.topology.fleet.merging.growing import read_fleet
-from tests.bench.fleet_made import NOW, hosts, write
+from tests.support.fleet_made import NOW, hosts, write
 
 JUDGE = "--judge"
 
@@ -57,7 +57,7 @@ def main(count: int, folder: Path) -> None:
         print(f"  {number:5} × {way}")
     names = fold(hosts(count))
     subprocess.run(
-        [sys.executable, "-m", "tests.bench.fleet", JUDGE, str(folder), names], check=True
+        [sys.executable, "-m", "tests.harness.bench.fleet", JUDGE, str(folder), names], check=True
     )
     missed, accused = misjudged(read_fleet(str(folder), hosts(count), now=NOW + 600), sick)
     print(f"{len(sick)} sick, {len(missed)} of them not named; {len(accused)} healthy accused")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gputop.topology.fleet.hosts import expand, fold, in_order
-from tests.engines.cases import KINDS, NODES, Case
+from tests.harness.engines.cases import KINDS, NODES, Case
 
 
 def named(document: Mapping[str, Any]) -> dict[str, set[str]]:

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from tests.engines.cases import LIST
+from tests.harness.engines.cases import LIST
 from tests.support.places import ROOT
 
 LIMIT_SECONDS = 300.0

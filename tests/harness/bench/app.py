@@ -1,6 +1,7 @@
-"""The app on a made node whose figures move every second: `python -m tests.bench.app pcie 128`.
+"""The app on a made node whose figures move every second.
 
-A third argument is a file: it then says the share of a core that making the figures up took.
+`python -m tests.harness.bench.app pcie 128` starts it. A third argument is a file: it then says the
+share of a core that making the figures up took.
 """
 
 from __future__ import annotations

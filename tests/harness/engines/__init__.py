@@ -1,0 +1,1 @@
+"""Launchers that people run (Slurm, Open MPI, ClusterShell, pdsh), each tried on this machine."""

@@ -1,0 +1,1 @@
+"""The tests under other Pythons than the one that runs the gate."""
