@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import combinations, product
-from typing import TYPE_CHECKING, TypeAlias
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..hardware.vendor import GPU
 from ..hardware.vendors import vendor_of
 from ..model.element import NOT_IN_XML
 from ..model.machine import Gpu, Interface, Machine, PciDevice, RdmaDevice
 from .above import CPU_ROOT, numa_of_roots
-from .freezing import freeze_attributes
 from .links import add_links
 from .wires import PCIE_GTS, Wire, pcie_wire
 
@@ -271,3 +271,14 @@ def row_labels(gpus: Sequence[Gpu]) -> list[str]:
 
 def _port_label(device: PciDevice) -> str:
     return f"{device.kind} {device.address.removeprefix('0000:')}"
+
+
+# Attributes of a graph that nobody can change.
+def freeze_attributes(graph: nx.Graph[str]) -> None:
+    """Freeze the attributes of nodes and edges, which `networkx.freeze` leaves open."""
+    inner: Any = graph  # networkx documents `_node` and `_adj` for subclasses; the stubs lack them
+    for node, attributes in inner._node.items():
+        inner._node[node] = MappingProxyType(attributes)
+    for neighbours in inner._adj.values():
+        for other, attributes in neighbours.items():
+            neighbours[other] = MappingProxyType(attributes)
