@@ -7,9 +7,8 @@ import re
 
 import pytest
 
-from gputop.terminal import colour
-from gputop.terminal.colour import BAD, GOOD, HEAD, MUTED, WARN, painted
-from gputop.terminal.output import Outlet
+from gputop.terminal import output
+from gputop.terminal.output import BAD, GOOD, HEAD, MUTED, WARN, Outlet, painted
 from gputop.topology.model.severity import Severity, Verdict
 
 INKS = {"good": GOOD, "bad": BAD, "warn": WARN, "muted": MUTED}
@@ -62,8 +61,8 @@ def test_the_text_itself_never_changes() -> None:
 
 def test_signs_have_the_colours_of_the_app() -> None:
     for mark in (*Severity, *Verdict):
-        assert colour.SIGNS[mark.sign] == INKS[mark.ink]
-        assert mark.word in colour.WORDS
+        assert output.SIGNS[mark.sign] == INKS[mark.ink]
+        assert mark.word in output.WORDS
 
 
 def test_a_terminal_gets_colour_and_a_document_never(coloured: pytest.MonkeyPatch) -> None:
