@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -10,9 +11,8 @@ from textual.widget import Widget
 from gputop.screens.map import marks as wiring_marks
 from gputop.screens.map import xgmi as wiring_xgmi
 from gputop.screens.map.diagram import WiringDiagram
-from gputop.screens.map.facts import fact_lines
+from gputop.screens.map.facts import DOT, fact_lines
 from gputop.screens.map.info import about, between, shortened
-from gputop.screens.map.legend import HINT, legend
 from gputop.screens.map.links import links
 from gputop.screens.map.measured import MeasuredLines
 from gputop.screens.map.narrowest import head_lines, table
@@ -29,10 +29,38 @@ if TYPE_CHECKING:
     from gputop.screens.selection import PickedDevices
     from gputop.topology.model.page import Page
     from gputop.topology.report import Report
+    from gputop.topology.sketch.drawing import Drawing
     from gputop.topology.wiring.graph import Graph
 
 _WIDE = 120
 """Columns from which the line about the signs has room for a hint."""
+
+# The last line under the map: what the words and figures on its lines mean.
+HINT: Line = (
+    DOT,
+    ("Space", "key bold @screen.mark"),
+    (" marks a device, select another to see the way", "muted"),
+)
+_BUNDLE = re.compile(r"\b(NV|xGMI )(\d+)\b")
+_LINKS = {"NV": "NVLink", "xGMI ": "link"}
+
+
+def legend(drawing: Drawing) -> Line:
+    """What the words and figures on the lines mean, each by an example that is drawn here."""
+    labels = [label.text for line in drawing.lines for label in line.labels]
+    most: dict[str, int] = {}
+    for found in filter(None, map(_BUNDLE.search, labels)):
+        most[found[1]] = max(most.get(found[1], 0), int(found[2]))
+    words = ["  lines: GB/s payload, one way"]
+    words += [
+        f"{kind}{count} = {count} {_LINKS[kind]}{'s' * (count != 1)}"
+        for kind, count in sorted(most.items(), reverse=True)
+    ]
+    spans: list[tuple[str, str]] = []
+    for word in (*words, "! = fewer than possible"):
+        spans += [DOT] if spans else []
+        spans.append((word, "muted"))
+    return tuple(spans)
 
 
 class MapScreen(View):
