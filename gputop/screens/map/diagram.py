@@ -12,7 +12,6 @@ from textual.message import Message
 
 from gputop.screens.map import live as wiring_live
 from gputop.screens.map import marks as wiring_marks
-from gputop.screens.map import walk as wiring_walk
 from gputop.screens.map.canvas import Canvas, Cell, Marks, runs
 from gputop.screens.map.info import alike, label
 from gputop.screens.map.measured import MeasuredLines
@@ -76,6 +75,11 @@ INKS = {
     "cursor-frame": "key bold",
 }
 """Style of the canvas -> ink of the theme."""
+
+_ASIDE = 2
+"""How much a column aside counts against a row ahead when the cursor goes up or down."""
+_ACROSS = 4
+"""How much a row aside counts against a column ahead when the cursor goes left or right."""
 
 
 class WiringDiagram(Board):
@@ -153,10 +157,10 @@ class WiringDiagram(Board):
         if self.first not in known:
             self.first = None
         if self._selected not in known:
-            order = wiring_walk.in_order(self.drawing)
+            order = in_order(self.drawing)
             self._selected = order[0].id if order else None
         if self.box is not None:
-            self._column = wiring_walk.centre(self.box)
+            self._column = centre(self.box)
             self.call_after_refresh(self._reveal_selected)
 
     def _paint(self, report: Report, box: Box | None) -> None:
@@ -212,7 +216,7 @@ class WiringDiagram(Board):
     def select(self, box: Box, *, keep_column: bool = False) -> None:
         """Move the cursor to a box."""
         if not keep_column:
-            self._column = wiring_walk.centre(box)
+            self._column = centre(box)
         self._selected = box.id
         self.post_message(self.BoxPicked())
         self._reveal_selected()
@@ -228,11 +232,11 @@ class WiringDiagram(Board):
         if box is None:
             return
         if direction in ("next", "previous"):
-            order = wiring_walk.in_order(self.drawing)
+            order = in_order(self.drawing)
             step = 1 if direction == "next" else -1
             self.select(order[(order.index(box) + step) % len(order)])
             return
-        found = wiring_walk.neighbour(self.drawing, box, direction, self._column)
+        found = neighbour(self.drawing, box, direction, self._column)
         if found is not None:
             self.select(found, keep_column=direction in ("up", "down"))
 
@@ -289,3 +293,49 @@ def _lit(path: Path | None) -> tuple[frozenset[Edge], frozenset[Edge], frozenset
 
 def _line(cells: list[Cell]) -> Line:
     return tuple((text, INKS.get(style, "")) for text, style in runs(cells))
+
+
+# Moves over a drawing: which box lies in a direction, and which comes next.
+def neighbour(drawing: Drawing, box: Box, direction: str, column: int) -> Box | None:
+    """The next box; None at the edge.
+
+    `direction`: "up", "down", "left" or "right". `column`: the column of a walk up and down, so
+    that it leaves a wide box where it entered.
+    """
+    others = [other for other in drawing.boxes if other.id != box.id]
+    if direction in ("up", "down"):
+        ahead = {
+            other.id: box.y - other.bottom if direction == "up" else other.y - box.bottom
+            for other in others
+        }
+        aside = {other.id: _ASIDE * _outside(column, other.x, other.right - 1) for other in others}
+    else:
+        ahead = {
+            other.id: box.x - other.right if direction == "left" else other.x - box.right
+            for other in others
+        }
+        aside = {
+            other.id: _ACROSS * max(0, other.y - box.bottom + 1, box.y - other.bottom + 1)
+            for other in others
+        }
+    found = [other for other in others if ahead[other.id] >= 0]
+    return min(found, key=lambda o: (ahead[o.id] + aside[o.id], o.y, o.x), default=None)
+
+
+def _outside(value: int, low: int, high: int) -> int:
+    return max(low - value, value - high, 0)
+
+
+def in_order(drawing: Drawing) -> list[Box]:
+    """All boxes in the order of the Tab key: GPUs, NICs, then the rest, left to right.
+
+    The parts of a package come row by row, as they were drawn.
+    """
+    gpus = [box for box in drawing.boxes if box.kind == "gpu"]
+    rest = [box for box in drawing.boxes if box.kind != "gpu"]
+    return [*gpus, *sorted(rest, key=lambda box: (box.kind != "nic", box.x, box.y))]
+
+
+def centre(box: Box) -> int:
+    """Its middle column."""
+    return box.x + box.width // 2

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gputop.screens.map import walk as wiring_walk
+from gputop.screens.map import diagram as wiring_walk
 from gputop.topology.sketch.drawing import Drawing
 from gputop.topology.sketch.layout import fitting, layout
 from gputop.topology.wiring.wires import pcie_wire
