@@ -51,7 +51,7 @@ class Outlet(io.TextIOBase):
     def __init__(self, stream: TextIO, *, answers: bool = True) -> None:
         self._stream = stream
         self._answers = answers
-        self._coloured = wanted(stream)
+        self._coloured = shows_colour(stream)
         signs.fit(stream)
 
     @property
@@ -65,7 +65,7 @@ class Outlet(io.TextIOBase):
         Colour is added behind that, on a terminal that shows it.
         """
         shown = harmless(text)
-        self._put(painted(shown) if self._coloured else shown)
+        self._put(add_colour(shown) if self._coloured else shown)
         return len(text)
 
     def document(self, text: str) -> None:
@@ -192,7 +192,7 @@ def _print(how: Callable[[Outlet, str], None], stream: TextIO | None, text: str)
 #
 # Nothing is said by colour alone, so a file, a pipe and a terminal without colour lose nothing. The
 # sixteen colours of the terminal are used, which its owner chose.
-def wanted(stream: TextIO) -> bool:
+def shows_colour(stream: TextIO) -> bool:
     """Whether a stream is a terminal that shows colour, to somebody who wants it (no-color.org)."""
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") in (None, "", "dumb"):
         return False
@@ -202,7 +202,7 @@ def wanted(stream: TextIO) -> bool:
         return False  # closed
 
 
-def painted(text: str) -> str:
+def add_colour(text: str) -> str:
     """Colour signs with their words, the heads of lines, notes and ids; the text stays the same."""
     return _PARTS.sub(_painted, text)
 

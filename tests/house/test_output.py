@@ -12,8 +12,8 @@ ALLOWED = {
     "gputop/terminal/output.py": "the place",
     "gputop/terminal/writing.py": "the place for files",
     "gputop/terminal/early_screen.py": "what Textual does later: the screen taken and given back",
-    "gputop/terminal/painting/driver.py": "the terminal of the app, opened for the painter",
-    "gputop/terminal/painting/driver.py": "a pipe of our own, to wake who waits for keys",
+    "gputop/terminal/painting/driver.py": "the terminal of the app, opened for the painter, and "
+    "a pipe of our own, to wake who waits for keys",
     "gputop/terminal/painting/sender.py": "what the painter sends to it",
     "gputop/checking/deadline.py": "a pipe of our own, to the process that waits for the answer",
     "gputop/terminal/hangup.py": "what gives the terminal back, from a signal handler",

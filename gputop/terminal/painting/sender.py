@@ -32,9 +32,9 @@ log.addHandler(logging.NullHandler())
 
 # How far the terminal may be behind: bytes on their way, and questions that it answers in order.
 #
-# The buffers of a kernel, of ssh and of a network take far more than they deliver: 19 KiB fit into a
-# pty of Linux before it says that it is full. A terminal answers a question where it stands in the
-# stream, so that an answer proves that all before it has arrived.
+# The buffers of a kernel, of ssh and of a network take far more than they deliver: 19 KiB fit into
+# a pty of Linux before it says that it is full. A terminal answers a question where it stands in
+# the stream, so that an answer proves that all before it has arrived.
 QUESTION = "\x1b[6n"
 """Asks for the place of the cursor, which every terminal since the VT100 answers."""
 BEHIND_SECONDS = 0.2

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from gputop.terminal import output
-from gputop.terminal.output import BAD, GOOD, HEAD, MUTED, WARN, Outlet, painted
+from gputop.terminal.output import BAD, GOOD, HEAD, MUTED, WARN, Outlet, add_colour
 from gputop.topology.model.severity import Severity, Verdict
 
 INKS = {"good": GOOD, "bad": BAD, "warn": WARN, "muted": MUTED}
@@ -44,19 +44,19 @@ def coloured(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     ],
 )
 def test_a_part_is_coloured(line: str, part: str, how: str) -> None:
-    assert f"\x1b[{how}m{part}\x1b[0m" in painted(line)
+    assert f"\x1b[{how}m{part}\x1b[0m" in add_colour(line)
 
 
 @pytest.mark.parametrize(
     "line", ["plain text", "", "a [note] inside", "slow and healthy words", "x=1 - 2", "do: it"]
 )
 def test_other_text_stays_plain(line: str) -> None:
-    assert painted(line) == line
+    assert add_colour(line) == line
 
 
 def test_the_text_itself_never_changes() -> None:
     text = "▼ slow: a-b\n  Impact: x ✓\n✗ broken [gpu-lost] (reason)\nnote: y\n"
-    assert re.sub(r"\x1b\[[0-9;]*m", "", painted(text)) == text
+    assert re.sub(r"\x1b\[[0-9;]*m", "", add_colour(text)) == text
 
 
 def test_signs_have_the_colours_of_the_app() -> None:
