@@ -10,10 +10,11 @@ from gputop.checking.deadline import Supervised
 from gputop.topology.diagnosis.engine import Diagnosis
 from gputop.topology.fleet.section import FleetSection, NodeOrigin
 from gputop.topology.model.finding import Finding
-from gputop.topology.model.machine import Host, Machine
+from gputop.topology.model.machine import Machine
 from gputop.topology.model.page import Fact, Fix
 from gputop.topology.model.severity import CANNOT_TELL, Verdict
 from gputop.topology.model.snapshot import NodeSnapshot
+from gputop.topology.model.surroundings import Host
 
 LATE, FAILED = "check-late", "check-failed"
 

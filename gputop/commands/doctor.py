@@ -30,9 +30,9 @@ from gputop.installation.machine import (
 from gputop.reading import settle
 from gputop.terminal.lines import print_json
 from gputop.topology.hardware.strangers import counted
-from gputop.topology.model.machine import Host, Software
 from gputop.topology.model.redact import Redactor
 from gputop.topology.model.snapshot import NodeSnapshot
+from gputop.topology.model.surroundings import Host, Software
 from gputop.topology.sources.live import LiveFeed
 
 SCHEMA = "gputop.doctor/1"

@@ -14,9 +14,10 @@ from textual.widget import Widget
 
 from gputop.app import GpuTop
 from gputop.messages import ReportReady
-from gputop.topology.model.machine import Gpu, GpuPair, Host, Machine, NvLink, Software
+from gputop.topology.model.machine import Gpu, GpuPair, Machine, NvLink
 from gputop.topology.model.readings import GpuReading, Readings
 from gputop.topology.model.snapshot import Measurement, NodeSnapshot, Problem, SourceState
+from gputop.topology.model.surroundings import Host, Software
 from gputop.topology.node import Node
 from gputop.topology.recorded.feeds import DemoFeed
 from gputop.topology.report import Report

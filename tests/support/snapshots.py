@@ -7,8 +7,9 @@ from typing import Any
 
 import msgspec
 
-from gputop.topology.model.machine import Gpu, GpuPair, Host, Machine, NumaNode, NvLink, PciDevice
+from gputop.topology.model.machine import Gpu, GpuPair, Machine, NvLink, PciDevice
 from gputop.topology.model.snapshot import Measurement, NodeSnapshot
+from gputop.topology.model.surroundings import Host, NumaNode
 from gputop.topology.node import Node
 from gputop.topology.recorded.demos import demo
 from gputop.topology.sources import load as load_source

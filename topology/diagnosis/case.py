@@ -12,9 +12,10 @@ from ..hardware.specs import Sku, sku_for
 from ..hardware.vendors import AMD
 from ..hardware.words import Words, words_of
 from ..jobs.grouping import GpuUser, gpu_users
-from ..model.machine import Gpu, Host, PciDevice
+from ..model.machine import Gpu, PciDevice
 from ..model.readings import GpuReading, ProcessReading
 from ..model.snapshot import Measurement, NodeSnapshot
+from ..model.surroundings import Host
 from ..nccl.prediction import Prediction
 from ..node import Node
 from ..sources.collect import ONLY_PCI

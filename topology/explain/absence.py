@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 from ..hardware.vendors import AMD, NVIDIA
 from ..model.element import NOT_IN_XML
-from ..model.machine import Host, PciDevice
+from ..model.machine import PciDevice
 from ..model.snapshot import NodeSnapshot, Problem, SourceState
+from ..model.surroundings import Host
 from ..sources.linux.device_nodes import KEPT_BACK
 from .absence_reason import (
     CLOSED,

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from ..model.machine import Host, PciDevice
+from ..model.machine import PciDevice
 from ..model.snapshot import NodeSnapshot, Problem
+from ..model.surroundings import Host
 from ..sources.linux.device_nodes import KEPT_BACK, NO_PERMISSION
 
 CLOSED = (NO_PERMISSION, KEPT_BACK)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..model.machine import Interface, NumaNode, PciDevice, RdmaDevice, RdmaPort, Socket
+from ..model.machine import PciDevice
 from ..model.page import Fact, Page
+from ..model.surroundings import Interface, NumaNode, RdmaDevice, RdmaPort, Socket
 from ..model.units import size, text
 from ..node import Node
 from ..wiring.above import CPU_ROOT, climb

@@ -7,8 +7,9 @@ from collections.abc import Iterable
 import msgspec
 
 from ..model.cpulist import members
-from ..model.machine import Gpu, Host, Machine
+from ..model.machine import Gpu, Machine
 from ..model.readings import ProcessReading
+from ..model.surroundings import Host
 from ..wiring.graph import gpu_numa
 
 NEAR, PARTLY, FAR, ONE_NODE = "near", "partly", "far", "one node"

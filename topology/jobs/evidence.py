@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from ..model.cpulist import members
-from ..model.machine import Host
 from ..model.readings import Readings
+from ..model.surroundings import Host
 from ..model.units import size
 from .activity import Activity
 from .binding import crowded

@@ -8,42 +8,7 @@ from __future__ import annotations
 
 from .element import Element
 from .record import Record
-from .surroundings import (
-    CacheFolder,
-    Container,
-    Host,
-    Interface,
-    Module,
-    NumaNode,
-    RdmaDevice,
-    RdmaPort,
-    Socket,
-    Software,
-)
-
-__all__ = [
-    "CacheFolder",
-    "Container",
-    "Fabric",
-    "Gpu",
-    "GpuCache",
-    "GpuPair",
-    "Host",
-    "Interface",
-    "Machine",
-    "MemoryBank",
-    "MigInstance",
-    "Module",
-    "NumaNode",
-    "NvLink",
-    "PciDevice",
-    "RdmaDevice",
-    "RdmaPort",
-    "ReportedRelation",
-    "Socket",
-    "Software",
-    "XgmiLink",
-]
+from .surroundings import Host, Interface, RdmaDevice, Software
 
 
 # What one GPU consists of and ends in: links, fabric, instances, caches, memory banks.

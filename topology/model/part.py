@@ -8,21 +8,11 @@ from typing import Any
 import msgspec
 
 from .element import Element
-from .machine import (
-    Gpu,
-    GpuPair,
-    Host,
-    Interface,
-    Machine,
-    PciDevice,
-    RdmaDevice,
-    ReportedRelation,
-    Software,
-    UnnamedAcs,
-)
+from .machine import Gpu, GpuPair, Machine, PciDevice, ReportedRelation, UnnamedAcs
 from .merge import merge_values
 from .readings import GpuReading, HostReading, PciReading, ProcessReading
 from .snapshot import EnvironmentVariable, Measurement, NodeSnapshot, Problem
+from .surroundings import Host, Interface, RdmaDevice, Software
 
 Raw = Any
 """A plain JSON-able answer: dicts, lists, strings, numbers, None."""

@@ -6,21 +6,6 @@ import msgspec
 
 from ..model.versions import Library
 
-__all__ = [
-    "NO_NVLS",
-    "AlgorithmChoice",
-    "DecisionStep",
-    "DomainView",
-    "Graphs",
-    "Library",
-    "NetDecision",
-    "PairDecision",
-    "Prediction",
-    "SearchGraph",
-    "Tuning",
-]
-
-
 NO_NVLS = {"NCCL_NVLS_ENABLE": "0"}
 """The variable that takes NVLS away."""
 

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from ..hardware.vendor import GPU
 from ..hardware.vendors import vendor_of
 from ..model.element import NOT_IN_XML
-from ..model.machine import Gpu, Interface, Machine, PciDevice, RdmaDevice
+from ..model.machine import Gpu, Machine, PciDevice
+from ..model.surroundings import Interface, RdmaDevice
 from .above import CPU_ROOT, numa_of_roots
 from .links import add_links
 from .wires import PCIE_GTS, Wire, pcie_wire

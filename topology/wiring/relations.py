@@ -13,16 +13,6 @@ from ..sources.nvidia.words import ranges
 from .graph import gpu_numa, numbered, row_labels
 from .letters import MEANING, UNKNOWN, Relation, Relations, has_a_row
 
-__all__ = [
-    "MatrixRow",
-    "Relation",
-    "RelationMatrix",
-    "format_matrix",
-    "islands",
-    "matrix",
-    "relation",
-]
-
 NOT_APPLICABLE = "N/A"
 """What nvidia-smi prints for an affinity it does not know."""
 LEGEND = ("X", "SYS", "NODE", "PHB", "PXB", "PIX", "NV#", "XGMI", UNKNOWN)

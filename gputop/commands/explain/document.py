@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
+from ...topology.model.versions import Library
 from ...topology.nccl.hosts.records import MultiNode
 from ...topology.nccl.prediction import (
     AlgorithmChoice,
     DomainView,
     Graphs,
-    Library,
     PairDecision,
     Prediction,
     Tuning,

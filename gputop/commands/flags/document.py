@@ -16,8 +16,7 @@ from gputop.topology.flags.what_if.effects import Effect
 from gputop.topology.flags.what_if.study import Study
 from gputop.topology.flags.what_if.whatif import Change, Comparison
 from gputop.topology.model.snapshot import NodeSnapshot
-from gputop.topology.model.versions import numbers
-from gputop.topology.nccl.prediction import Library
+from gputop.topology.model.versions import Library, numbers
 
 SCHEMA = "gputop.flags/1"
 

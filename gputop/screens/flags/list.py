@@ -11,8 +11,7 @@ from gputop.terminal.clean import clean
 from gputop.topology.flags.catalogue.catalogue import SHELVES, Catalogue, Flag
 from gputop.topology.flags.values.own_words import for_library
 from gputop.topology.flags.values.values import overridden, read_value
-from gputop.topology.model.versions import numbers
-from gputop.topology.nccl.prediction import Library
+from gputop.topology.model.versions import Library, numbers
 from gputop.widgets.named_list import NamedList
 from gputop.widgets.spans import Line, left
 

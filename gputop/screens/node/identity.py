@@ -16,8 +16,9 @@ from gputop.widgets.spans import Line, joined, left, width_of, wrapped
 
 if TYPE_CHECKING:
     from gputop.topology.explain.absence_reason import Reason
-    from gputop.topology.model.machine import Gpu, Host, Machine
+    from gputop.topology.model.machine import Gpu, Machine
     from gputop.topology.model.snapshot import NodeSnapshot
+    from gputop.topology.model.surroundings import Host
 
 _DOT = (" · ", "muted")
 

@@ -20,7 +20,8 @@ from gputop.topology.nccl.prediction import Graphs, SearchGraph
 from gputop.topology.nccl.settings import Settings
 from gputop.topology.nccl.tuning.channels import coll_channels, nvls_channels
 from gputop.topology.nccl.tuning.choices import choose
-from gputop.topology.nccl.tuning.model import TuningInput, tuning
+from gputop.topology.nccl.tuning.inputs import TuningInput
+from gputop.topology.nccl.tuning.model import tuning
 from gputop.topology.nccl.tuning.remarks import failure
 from gputop.topology.nccl.tuning.threads import most_threads, threshold
 from gputop.topology.nccl.tuning.version import PROTOCOLS

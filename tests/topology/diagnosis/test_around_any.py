@@ -12,7 +12,10 @@ from hypothesis import strategies as st
 
 from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.rules import NAMES
-from gputop.topology.model.machine import (
+from gputop.topology.model.readings import HostReading, ProcessReading
+from gputop.topology.model.severity import Severity
+from gputop.topology.model.snapshot import EnvironmentVariable, Measurement, NodeSnapshot, Problem
+from gputop.topology.model.surroundings import (
     CacheFolder,
     Container,
     Host,
@@ -20,9 +23,6 @@ from gputop.topology.model.machine import (
     RdmaDevice,
     RdmaPort,
 )
-from gputop.topology.model.readings import HostReading, ProcessReading
-from gputop.topology.model.severity import Severity
-from gputop.topology.model.snapshot import EnvironmentVariable, Measurement, NodeSnapshot, Problem
 from gputop.topology.node import Node
 
 from ...support.rule_cases import base

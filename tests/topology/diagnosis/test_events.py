@@ -7,10 +7,11 @@ from typing import Any
 from msgspec.structs import replace
 
 from gputop.topology.diagnosis.events import Event, Watcher
-from gputop.topology.model.machine import Fabric, Gpu, Interface, Machine, RdmaDevice, RdmaPort
+from gputop.topology.model.machine import Fabric, Gpu, Machine
 from gputop.topology.model.readings import EccCounts, NvLinkReading, Readings
 from gputop.topology.model.severity import BROKEN, NOTICE, SLOW
 from gputop.topology.model.snapshot import NodeSnapshot
+from gputop.topology.model.surroundings import Interface, RdmaDevice, RdmaPort
 from gputop.topology.recorded.demos import demo
 from gputop.topology.recorded.feeds import DemoFeed
 from gputop.widgets.spans import text_of

@@ -8,9 +8,10 @@ import msgspec
 import pytest
 
 from gputop.topology.explain.absence import why_no_gpu
-from gputop.topology.model.machine import Container, Gpu, Host, Machine, Module, PciDevice, Software
+from gputop.topology.model.machine import Gpu, Machine, PciDevice
 from gputop.topology.model.record import Gap
 from gputop.topology.model.snapshot import NodeSnapshot, Problem, SourceState
+from gputop.topology.model.surroundings import Container, Host, Module, Software
 
 ADDRESS = "0000:41:00.0"
 NODES = ("/dev/nvidia0", "/dev/nvidiactl", "/dev/nvidia-uvm")

@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from gputop.topology.explain.why import why_device, why_edge, why_pair
-from gputop.topology.model.machine import Fabric, Gpu, Host, Machine
+from gputop.topology.model.machine import Fabric, Gpu, Machine
 from gputop.topology.model.page import Page
 from gputop.topology.model.readings import EccCounts, GpuReading, Readings
 from gputop.topology.model.record import Gap
 from gputop.topology.model.snapshot import NodeSnapshot
+from gputop.topology.model.surroundings import Host
 from gputop.topology.node import Node
 from gputop.topology.sources.nvidia.words import P2P_STATUS
 from tests.support.snapshots import demo_node, gpu, gpus_of, link, node_of, pair

@@ -12,8 +12,9 @@ import pytest
 from gputop.topology.exports import dot, graphml
 from gputop.topology.exports import tree as tree_file
 from gputop.topology.exports.json import document as as_json
-from gputop.topology.model.machine import Host, Machine, NumaNode, RdmaDevice
+from gputop.topology.model.machine import Machine
 from gputop.topology.model.snapshot import NodeSnapshot
+from gputop.topology.model.surroundings import Host, NumaNode, RdmaDevice
 from gputop.topology.node import Node
 from gputop.topology.recorded.load import load
 from tests.support import kfd_trees

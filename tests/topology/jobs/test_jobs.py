@@ -9,9 +9,10 @@ from msgspec.structs import replace
 
 from gputop.topology.jobs.binding import FAR, NEAR, ONE_NODE, PARTLY, Binding, binding, together
 from gputop.topology.jobs.grouping import GpuUser, communicators, gpu_users, jobs
-from gputop.topology.model.machine import Host, Machine, NumaNode
+from gputop.topology.model.machine import Machine
 from gputop.topology.model.readings import GpuProcess, GpuReading, ProcessReading, Readings
 from gputop.topology.model.snapshot import NodeSnapshot
+from gputop.topology.model.surroundings import Host, NumaNode
 from gputop.topology.recorded.feeds import DemoFeed
 from tests.support.app import gpu
 

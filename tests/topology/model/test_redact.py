@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from gputop.topology.model.machine import Gpu, Host, Interface, Machine, Software
+from gputop.topology.model.machine import Gpu, Machine
 from gputop.topology.model.readings import ProcessReading, Readings
 from gputop.topology.model.redact import redacted
 from gputop.topology.model.snapshot import EnvironmentVariable, NodeSnapshot, Problem, encode
+from gputop.topology.model.surroundings import Host, Interface, Software
 
 SNAPSHOT = NodeSnapshot(
     taken_at=0.0,

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from gputop.topology.flags.catalogue.catalogue import catalogue
 from gputop.topology.flags.catalogue.elsewhere import elsewhere
 from gputop.topology.flags.values.values import read_value
+from gputop.topology.model.versions import Library
 from gputop.topology.nccl.decide.predict import NoGpusError
-from gputop.topology.nccl.prediction import Library, Prediction
+from gputop.topology.nccl.prediction import Prediction
 from tests.topology.nccl.made import AMD, ARM, INTEL, SWITCH, cpu, decide, gpu, nic, switch, system
 
 HIDDEN = "fffffff:ff:ff.0"

@@ -6,7 +6,8 @@ from typing import TypeAlias
 
 import networkx as nx
 
-from gputop.topology.model.machine import Gpu, NumaNode
+from gputop.topology.model.machine import Gpu
+from gputop.topology.model.surroundings import NumaNode
 from gputop.topology.wiring.wires import Wire, pcie_wire
 
 Graph: TypeAlias = "nx.Graph[str]"

@@ -12,8 +12,9 @@ from gputop.screens.node.detail import detail_lines
 from gputop.topology.expectation.links import host_link
 from gputop.topology.expectation.node import JudgedNode
 from gputop.topology.hardware.specs import sku_for
-from gputop.topology.model.machine import Gpu, NumaNode
+from gputop.topology.model.machine import Gpu
 from gputop.topology.model.snapshot import NodeSnapshot
+from gputop.topology.model.surroundings import NumaNode
 from gputop.topology.nccl.decide.predict import predict
 from gputop.topology.nccl.settings import Settings
 from gputop.topology.nccl.xml.detect import detect

@@ -13,9 +13,9 @@ import pytest
 from gputop.topology.diagnosis import given
 from gputop.topology.diagnosis.case import Case
 from gputop.topology.explain.absence import why_no_gpu
-from gputop.topology.model.machine import Container, Host
 from gputop.topology.model.record import Gap
 from gputop.topology.model.snapshot import NodeSnapshot
+from gputop.topology.model.surroundings import Container, Host
 from gputop.topology.node import Node
 from gputop.topology.sources.files.tree import FolderTree, live_tree
 from gputop.topology.sources.linux import containers, device_nodes

@@ -7,18 +7,8 @@ import json
 import networkx as nx
 import pytest
 
-from gputop.topology.model.machine import (
-    GpuPair,
-    Host,
-    Interface,
-    Machine,
-    NumaNode,
-    NvLink,
-    PciDevice,
-    RdmaDevice,
-    Socket,
-    XgmiLink,
-)
+from gputop.topology.model.machine import GpuPair, Machine, NvLink, PciDevice, XgmiLink
+from gputop.topology.model.surroundings import Host, Interface, NumaNode, RdmaDevice, Socket
 from gputop.topology.sources.collect import merge_machine
 from gputop.topology.sources.nvidia import nvml
 from gputop.topology.wiring.graph import build_graph

@@ -7,15 +7,9 @@ from itertools import product
 
 import pytest
 
-from gputop.topology.model.machine import (
-    Fabric,
-    Gpu,
-    Machine,
-    PciDevice,
-    RdmaDevice,
-    ReportedRelation,
-)
+from gputop.topology.model.machine import Fabric, Gpu, Machine, PciDevice, ReportedRelation
 from gputop.topology.model.record import NOT_ASKED, Gap
+from gputop.topology.model.surroundings import RdmaDevice
 from gputop.topology.sources.collect import merge_machine
 from gputop.topology.sources.nvidia import nvml
 from gputop.topology.wiring.relations import format_matrix, islands, matrix, relation

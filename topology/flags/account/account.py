@@ -6,9 +6,9 @@ from ...hardware.vendors import VENDORS
 from ...model.page import Section
 from ...model.snapshot import NodeSnapshot
 from ...model.units import sentence
-from ...model.versions import numbers
+from ...model.versions import Library, numbers
 from ...nccl.decide.summary import duration
-from ...nccl.prediction import Library, Prediction
+from ...nccl.prediction import Prediction
 from ...nccl.wording import message_size
 from ..catalogue.catalogue import Flag
 from ..values.fits import fit

@@ -16,7 +16,7 @@ import msgspec
 
 from ...model.snapshot import EnvironmentVariable
 from ...model.variable_names import listed
-from ...nccl.prediction import Library
+from ...model.versions import Library
 from ...sources.linux.configuration_files import DEFAULT, ConfFile, merged, paths, read_file
 
 PROC = Path("/proc")

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from ...model.versions import numbers
-from ...nccl.prediction import Library
+from ...model.versions import Library, numbers
 from ...nccl.settings import INTEGER, Settings, strtoll
 from ...nccl.system.levels import level
 from ...nccl.versions import version_for

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ...model.versions import numbers
-from ...nccl.prediction import Library
+from ...model.versions import Library, numbers
 from ...nccl.tuning import selection
 from ..catalogue.catalogue import Flag
 from .reading import Reading, skipped

@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 
 from ...model.snapshot import NodeSnapshot
+from ...model.versions import Library
 from ...nccl.decide.predict import NoGpusError, predict
 from ...nccl.decide.standing import Standing
-from ...nccl.prediction import NO_NVLS, Library, Prediction
+from ...nccl.prediction import NO_NVLS, Prediction
 from ...nccl.settings import Settings
 from ...nccl.versions import asked_for, preferred, version_for
 from ..catalogue.catalogue import Flag

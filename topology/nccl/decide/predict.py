@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ...model.snapshot import NodeSnapshot
+from ...model.versions import Library
 from ..behaviour import Behaviour
-from ..prediction import DomainView, Library, PairDecision, Prediction
+from ..prediction import DomainView, PairDecision, Prediction
 from ..settings import Settings
 from ..versions import Version
 from .ground import Ground, NotedSettings, keep_ground, known_ground

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import msgspec
 
-from ..prediction import AlgorithmChoice, Graphs, Library, Tuning
+from ...model.versions import Library
+from ..prediction import AlgorithmChoice, Graphs, Tuning
 
 
 class ChannelEnd(msgspec.Struct, frozen=True, kw_only=True):

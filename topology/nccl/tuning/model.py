@@ -9,8 +9,6 @@ from .latencies import latency
 from .selection import BY_RULE, algorithms, protocols
 from .version import COLLECTIVES, PROTOCOLS
 
-__all__ = ["TuningInput", "tuning"]
-
 Cells = dict[str, dict[str, tuple[float, float]]]
 
 

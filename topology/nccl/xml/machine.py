@@ -12,10 +12,11 @@ import msgspec
 from ...hardware.vendors import BY_PCI_ID
 from ...model.cpulist import LIMIT_CPUS, written
 from ...model.element import BASE_FILE, Element
-from ...model.machine import Gpu, Host, Interface, NumaNode, PciDevice, RdmaDevice
+from ...model.machine import Gpu, PciDevice
 from ...model.part import Part
 from ...model.record import Gap
 from ...model.snapshot import Problem
+from ...model.surroundings import Host, Interface, NumaNode, RdmaDevice
 from ...sources.collect import ONLY_PCI
 from .gpus import gpu_of
 from .nets import interface_of, is_rdma, net_name, rdma_of

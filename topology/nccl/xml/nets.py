@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ...model.element import Element
-from ...model.machine import Interface, RdmaDevice, RdmaPort
+from ...model.surroundings import Interface, RdmaDevice, RdmaPort
 from .values import complete, whole
 
 AMAZON = 0x1D0F

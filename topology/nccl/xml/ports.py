@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...model.machine import Interface, Machine, RdmaDevice, RdmaPort
+from ...model.machine import Machine
+from ...model.surroundings import Interface, RdmaDevice, RdmaPort
 from ...wiring.relations import SLINGSHOT
 from ..order import leading
 from ..settings import Settings

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ...model.machine import Software
 from ...model.part import Raw
 from ...model.record import NOT_ASKED
+from ...model.surroundings import Software
 from ..files.library_answers import Answers, dicts
 from .answers import AMDSMI, clean, refusal
 

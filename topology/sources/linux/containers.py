@@ -7,8 +7,8 @@ import re
 from collections.abc import Mapping, Sequence
 from zlib import crc32
 
-from ...model.machine import Container
 from ...model.part import Raw
+from ...model.surroundings import Container
 from ..files.answers import Fields, whole
 from ..files.tree import Tree, answers
 

@@ -28,8 +28,6 @@ AMD, NVIDIA = "/dev/kfd", "/dev/nvidiactl"
 NCCL = Library(name="nccl", version="2.28.9")
 RCCL = Library(name="rccl", version="2.21.5")
 
-__all__ = ["SOURCE", "listed", "parse", "read"]
-
 
 def read(environment: Mapping[str, str] | None = None, *, root: str = "") -> Raw:
     """The listed variables of this process (or of the mapping given) and of the files."""

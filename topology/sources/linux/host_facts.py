@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from ...model.machine import Container, Host, Module
 from ...model.part import Part, Raw
 from ...model.readings import HostReading
+from ...model.surroundings import Container, Host, Module
 from ..files.answers import Fields, absent_text, part, whole
 from . import containers, daemons, device_nodes, processors, settings, topology_files
 from .software_versions import module_version

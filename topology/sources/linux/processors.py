@@ -7,8 +7,8 @@ import re
 import msgspec
 
 from ...model.cpulist import members
-from ...model.machine import NumaNode, Socket
 from ...model.part import Raw
+from ...model.surroundings import NumaNode, Socket
 from ..files.answers import Fields, part, whole
 from ..files.tree import Tree, answers
 

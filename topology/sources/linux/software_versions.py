@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from ...model.machine import Software
 from ...model.part import Part, Raw
+from ...model.surroundings import Software
 from ..files.answers import Fields, absent_text, part, words
 from ..files.tree import clean
 

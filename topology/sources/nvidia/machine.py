@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...model.machine import Gpu, GpuPair, MigInstance, Software
+from ...model.machine import Gpu, GpuPair, MigInstance
 from ...model.part import Part, Raw
 from ...model.snapshot import Problem
+from ...model.surroundings import Software
 from ..files.library_answers import Answers, dicts, is_whole, odd
 from ..pci.address import pci_address
 from .answers import FIELDS, NVML, reason, refusal

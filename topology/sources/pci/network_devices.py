@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from ...model.machine import Interface, RdmaDevice, RdmaPort
 from ...model.part import Part, Raw
+from ...model.surroundings import Interface, RdmaDevice, RdmaPort
 from ..files.answers import Fields, absent_text, part, whole, words
 from .devices import ADDRESS, numa_node
 

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from gputop.commands.explain.text import installed
-from gputop.topology.model.machine import Software
+from gputop.topology.model.surroundings import Software
 from gputop.topology.recorded.feeds import DemoFeed
 from tests.support.command import gputop
 from tests.topology.nccl.made import SWITCH, cpu, gpu, nic, switch, system

@@ -20,7 +20,7 @@ from gputop.screens.flags.screen import FlagsScreen
 from gputop.topology.flags.catalogue.catalogue import catalogue
 from gputop.topology.flags.what_if.study import Study
 from gputop.topology.model.snapshot import EnvironmentVariable
-from gputop.topology.nccl.prediction import Library
+from gputop.topology.model.versions import Library
 from gputop.topology.node import Node
 from gputop.topology.recorded.feeds import DemoFeed
 from gputop.topology.report import Report

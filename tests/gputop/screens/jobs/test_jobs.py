@@ -11,11 +11,11 @@ from textual.pilot import Pilot
 from gputop.app import GpuTop
 from gputop.screens import NAMES
 from gputop.screens.jobs.screen import JobsScreen
-from gputop.topology.model.machine import Container, Host
 from gputop.topology.model.readings import GpuProcess, ProcessReading
 from gputop.topology.model.record import Gap
 from gputop.topology.model.severity import SLOW
 from gputop.topology.model.snapshot import NodeSnapshot
+from gputop.topology.model.surroundings import Container, Host
 from gputop.topology.node import Node
 from gputop.topology.recorded.feeds import DemoFeed
 from gputop.topology.report import Report

@@ -9,11 +9,12 @@ from gputop.app import GpuTop
 from gputop.screens.node.cells import job
 from gputop.screens.node.gpu_lines import fitting, matching, rows_of, table
 from gputop.screens.node.table import GpuTable
-from gputop.topology.model.machine import Host, NvLink, PciDevice, Socket
+from gputop.topology.model.machine import NvLink, PciDevice
 from gputop.topology.model.part import Part
 from gputop.topology.model.readings import GpuProcess
 from gputop.topology.model.record import Gap
 from gputop.topology.model.snapshot import Problem
+from gputop.topology.model.surroundings import Host, Socket
 from gputop.topology.node import Node
 from gputop.topology.report import Report
 from gputop.topology.sources.collect import merge

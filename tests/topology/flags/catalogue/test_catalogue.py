@@ -8,8 +8,7 @@ from gputop.topology.flags.catalogue.catalogue import KINDS, Flag, catalogue
 from gputop.topology.flags.catalogue.elsewhere import INTERNAL, elsewhere
 from gputop.topology.flags.values.values import READERS, ignored, read_value, unread
 from gputop.topology.model.variable_names import NAMES, PREFIXES, listed
-from gputop.topology.model.versions import numbers
-from gputop.topology.nccl.prediction import Library
+from gputop.topology.model.versions import Library, numbers
 from tests.tables import hold
 
 NCCL = Library(name="nccl", version="2.28.9")

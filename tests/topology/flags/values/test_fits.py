@@ -8,8 +8,9 @@ from msgspec.structs import replace
 from gputop.topology.flags.account.overview import overview
 from gputop.topology.flags.values.fits import fit, matching
 from gputop.topology.flags.what_if.study import Study
-from gputop.topology.model.machine import Interface, Machine, RdmaDevice
+from gputop.topology.model.machine import Machine
 from gputop.topology.model.snapshot import NodeSnapshot
+from gputop.topology.model.surroundings import Interface, RdmaDevice
 
 NAMES = ["eth0", "eth1", "ib0", "docker0", "eth10"]
 NODE = NodeSnapshot(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from gputop.topology.flags.catalogue.catalogue import Flag, catalogue
 from gputop.topology.flags.values.reading import Reading
 from gputop.topology.flags.values.values import ignored, overridden, read_value
-from gputop.topology.nccl.prediction import Library
+from gputop.topology.model.versions import Library
 
 NCCL = Library(name="nccl", version="2.28.9")
 RCCL = Library(name="rccl", version="2.21.5")

@@ -22,12 +22,12 @@ from gputop.topology.flags.what_if.in_words import (
 from gputop.topology.flags.what_if.nothing import because
 from gputop.topology.flags.what_if.study import Study
 from gputop.topology.flags.what_if.whatif import compare
+from gputop.topology.model.versions import Library
 from gputop.topology.nccl.decide.summary import duration
 from gputop.topology.nccl.prediction import (
     AlgorithmChoice,
     DomainView,
     Graphs,
-    Library,
     PairDecision,
     Prediction,
     SearchGraph,

@@ -8,8 +8,9 @@ import msgspec
 import pytest
 
 from gputop.commands.explain.text import lines
-from gputop.topology.model.machine import GpuPair, Host
+from gputop.topology.model.machine import GpuPair
 from gputop.topology.model.snapshot import Measurement, NodeSnapshot
+from gputop.topology.model.surroundings import Host
 from gputop.topology.nccl.decide.predict import predict
 from gputop.topology.nccl.prediction import DecisionStep, PairDecision
 from gputop.topology.nccl.settings import Settings

@@ -8,7 +8,8 @@ from gputop.topology.nccl.prediction import Graphs, SearchGraph
 from gputop.topology.nccl.settings import Settings
 from gputop.topology.nccl.tuning.channels import coll_channels
 from gputop.topology.nccl.tuning.choices import choose
-from gputop.topology.nccl.tuning.model import TuningInput, tuning
+from gputop.topology.nccl.tuning.inputs import TuningInput
+from gputop.topology.nccl.tuning.model import tuning
 
 KIB, MIB = 1 << 10, 1 << 20
 

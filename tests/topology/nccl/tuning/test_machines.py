@@ -9,8 +9,9 @@ import pytest
 from gputop.topology.nccl.prediction import Graphs
 from gputop.topology.nccl.tuning.channels import coll_channels
 from gputop.topology.nccl.tuning.choices import choose
+from gputop.topology.nccl.tuning.inputs import TuningInput
 from gputop.topology.nccl.tuning.merging import merge
-from gputop.topology.nccl.tuning.model import TuningInput, tuning
+from gputop.topology.nccl.tuning.model import tuning
 from gputop.topology.nccl.tuning.version import assumption, tuning_version, tuning_versions
 from tests.topology.nccl.tuning.made import H200, MIB, changed, graph
 

@@ -9,7 +9,8 @@ import pytest
 
 from gputop.topology.nccl.tuning.channels import coll_channels
 from gputop.topology.nccl.tuning.choices import choices, choose
-from gputop.topology.nccl.tuning.model import TuningInput, tuning
+from gputop.topology.nccl.tuning.inputs import TuningInput
+from gputop.topology.nccl.tuning.model import tuning
 from tests.topology.nccl.tuning.made import H100, H200, MIB, graph, node, picked, switches
 
 # The log of the recorded node: LL, LL128, SIMPLE of each algorithm, latency/bandwidth.

@@ -8,17 +8,8 @@ from collections.abc import Iterator
 import msgspec
 
 from gputop.topology.model.element import Element
-from gputop.topology.model.machine import (
-    Gpu,
-    Host,
-    Interface,
-    Machine,
-    NumaNode,
-    NvLink,
-    PciDevice,
-    RdmaDevice,
-    RdmaPort,
-)
+from gputop.topology.model.machine import Gpu, Machine, NvLink, PciDevice
+from gputop.topology.model.surroundings import Host, Interface, NumaNode, RdmaDevice, RdmaPort
 from gputop.topology.nccl.settings import Settings
 from gputop.topology.nccl.xml.detect import Detected, detect
 from gputop.topology.sources.collect import merge_machine

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gputop.topology.model.machine import Host, PciDevice
+from gputop.topology.model.machine import PciDevice
 from gputop.topology.model.snapshot import NodeSnapshot
+from gputop.topology.model.surroundings import Host
 from gputop.topology.nccl.settings import Settings
 from gputop.topology.nccl.xml.base import Base, base_topology
 from gputop.topology.nccl.xml.detect import detect

@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from gputop.topology.model.machine import Host, Module, PciDevice, RdmaPort
+from gputop.topology.model.machine import PciDevice
+from gputop.topology.model.surroundings import Host, Module, RdmaPort
 from gputop.topology.nccl.xml.names import listed
 from tests.topology.nccl.xml.made import adapter, found, gpu, interface, machine, made, nets, pcis
 

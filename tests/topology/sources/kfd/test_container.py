@@ -6,10 +6,10 @@ from pathlib import Path
 
 from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.engine import diagnose
-from gputop.topology.model.machine import Host, PciDevice
+from gputop.topology.model.machine import PciDevice
 from gputop.topology.model.part import Part
 from gputop.topology.model.snapshot import NodeSnapshot
-from gputop.topology.model.surroundings import Container
+from gputop.topology.model.surroundings import Container, Host
 from gputop.topology.node import Node
 from gputop.topology.sources.collect import ONLY_PCI, merge
 from gputop.topology.sources.files.tree import FolderTree

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gputop.topology.nccl.prediction import Library
+from gputop.topology.model.variable_names import listed
+from gputop.topology.model.versions import Library
 from gputop.topology.sources.linux import configuration_files as files
 from gputop.topology.sources.linux import environment
 from gputop.topology.sources.linux.configuration_files import (
@@ -154,4 +155,4 @@ def test_an_unreadable_file_is_a_problem(tmp_path: Path) -> None:
 )
 def test_any_raw_answer_is_understood(raw: object) -> None:
     part = environment.parse(raw)
-    assert all(environment.listed(variable.name) for variable in part.environment)
+    assert all(listed(variable.name) for variable in part.environment)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gputop.topology.model.machine import Container
+from gputop.topology.model.surroundings import Container
 from gputop.topology.sources.files.tree import FolderTree
 from gputop.topology.sources.linux import containers
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gputop.topology.model.machine import Host
+from gputop.topology.model.surroundings import Host
 from gputop.topology.sources.files.tree import FolderTree
 from gputop.topology.sources.linux import daemons, host
 

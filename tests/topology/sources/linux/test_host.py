@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gputop.topology.model.machine import Host
+from gputop.topology.model.surroundings import Host
 from gputop.topology.sources.files.tree import FolderTree, live_tree
 from gputop.topology.sources.linux import host
 from gputop.topology.sources.linux.host_facts import flags

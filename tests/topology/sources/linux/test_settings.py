@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from gputop.topology.model.machine import CacheFolder, Host, Interface, Machine, Software
+from gputop.topology.model.machine import Machine
 from gputop.topology.model.redact import redacted
 from gputop.topology.model.snapshot import NodeSnapshot, encode
+from gputop.topology.model.surroundings import CacheFolder, Host, Interface, Software
 from gputop.topology.sources.files.tree import FolderTree, live_tree
 from gputop.topology.sources.linux import host, settings, software
 from gputop.topology.sources.pci import network

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gputop.topology.model.machine import Software
+from gputop.topology.model.surroundings import Software
 from gputop.topology.sources.files.tree import FolderTree, live_tree
 from gputop.topology.sources.linux import software
 from tests.support.places import ROOT

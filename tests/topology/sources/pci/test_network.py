@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from gputop.topology.model.machine import Interface, RdmaDevice
 from gputop.topology.model.part import Part
+from gputop.topology.model.surroundings import Interface, RdmaDevice
 from gputop.topology.sources.files.tree import FolderTree, live_tree
 from gputop.topology.sources.pci import network
 from tests.support.places import RECORDINGS

@@ -8,9 +8,10 @@ import msgspec
 
 from ....hardware.vendors import AMD
 from ....model.finding import Finding
-from ....model.machine import Gpu, Host
+from ....model.machine import Gpu
 from ....model.page import Fact, Fix
 from ....model.severity import BROKEN
+from ....model.surroundings import Host
 from ....sources.files.failures import LOST as KIND
 from ...case import Case
 from ...rule import Rule

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ....model.finding import Finding
-from ....model.machine import RdmaDevice, RdmaPort
 from ....model.page import Fact, Fix
 from ....model.severity import NOTICE
+from ....model.surroundings import RdmaDevice, RdmaPort
 from ...case import Case
 from ...rule import Rule
 

@@ -7,9 +7,10 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from ....model.finding import Finding
-from ....model.machine import Gpu, RdmaDevice, RdmaPort
+from ....model.machine import Gpu
 from ....model.page import Fact, Fix
 from ....model.severity import NOTICE, SLOW
+from ....model.surroundings import RdmaDevice, RdmaPort
 from ....model.units import figure
 from ...case import Case
 from ...rule import Rule

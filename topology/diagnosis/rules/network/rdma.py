@@ -7,9 +7,10 @@ from collections.abc import Iterable
 
 from ....hardware.vendors import NVIDIA, VENDORS
 from ....model.finding import Finding
-from ....model.machine import Gpu, RdmaDevice
+from ....model.machine import Gpu
 from ....model.page import Fact, Fix
 from ....model.severity import NOTICE, SLOW
+from ....model.surroundings import RdmaDevice
 from ...case import Case
 from ...rule import Rule
 from ...shared.near import some

@@ -7,9 +7,9 @@ import shlex
 from collections.abc import Iterable
 
 from ....model.finding import Finding
-from ....model.machine import Interface
 from ....model.page import Fact, Fix
 from ....model.severity import NOTICE
+from ....model.surroundings import Interface
 from ....nccl.settings import Settings
 from ....nccl.xml.ports import network_ports
 from ....wiring.relations import SLINGSHOT

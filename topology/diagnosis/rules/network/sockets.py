@@ -7,9 +7,9 @@ import shlex
 from collections.abc import Iterable
 
 from ....model.finding import Finding
-from ....model.machine import Interface
 from ....model.page import Fact, Fix
 from ....model.severity import BROKEN, NOTICE
+from ....model.surroundings import Interface
 from ....nccl.xml.names import listed
 from ....nccl.xml.ports import PLACES
 from ...case import Case

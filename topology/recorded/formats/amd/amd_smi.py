@@ -18,11 +18,12 @@ from typing import Any
 import msgspec
 
 from ....model.format import Format, FormatError
-from ....model.machine import Gpu, GpuPair, Software, XgmiLink
+from ....model.machine import Gpu, GpuPair, XgmiLink
 from ....model.merge import merge_groups
 from ....model.part import Part
 from ....model.readings import GpuReading, XgmiReading
 from ....model.snapshot import Problem
+from ....model.surroundings import Software
 from ....sources.amd.smi_values import nothing, plain
 from ....sources.pci.address import pci_address
 from .smi import links as smi_links

@@ -14,11 +14,12 @@ from typing import Any
 import msgspec
 
 from ....model.format import Format, FormatError
-from ....model.machine import Gpu, Software, XgmiLink
+from ....model.machine import Gpu, XgmiLink
 from ....model.merge import merge_groups
 from ....model.part import Part
 from ....model.readings import GpuReading
 from ....model.snapshot import Problem
+from ....model.surroundings import Software
 from ....sources.amd.smi_values import at, nothing, plain
 from ....sources.pci.address import pci_address
 from .smi import rocm_card

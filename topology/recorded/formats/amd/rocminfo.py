@@ -7,9 +7,10 @@ from pathlib import Path
 
 from ....hardware.vendors import AMD
 from ....model.format import Format, FormatError
-from ....model.machine import Gpu, Software
+from ....model.machine import Gpu
 from ....model.part import Part
 from ....model.record import Gap
+from ....model.surroundings import Software
 from ....sources.pci.address import pci_address
 
 TOOL = "rocminfo"

@@ -9,9 +9,10 @@ import msgspec
 
 from ....hardware.vendors import AMD, NVIDIA
 from ....model.format import FormatError
-from ....model.machine import Gpu, NumaNode, PciDevice, RdmaDevice, Socket
+from ....model.machine import Gpu, PciDevice
 from ....model.part import Part, Raw
 from ....model.record import Gap
+from ....model.surroundings import NumaNode, RdmaDevice, Socket
 from ....sources.pci.devices import parse as parse_devices
 from .said import host_of, ranges
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from ....model.cpulist import members
 from ....model.format import Format, FormatError
-from ....model.machine import NumaNode, Socket
 from ....model.part import Part
 from ....model.record import Gap
+from ....model.surroundings import NumaNode, Socket
 from ....sources.files.answers import whole
 from .said import host_of, lines_of
 

@@ -13,9 +13,10 @@ from pathlib import Path
 import msgspec
 
 from ....model.format import Format, FormatError
-from ....model.machine import Host, PciDevice, UnnamedAcs
+from ....model.machine import PciDevice, UnnamedAcs
 from ....model.part import Part, Raw
 from ....model.record import Gap
+from ....model.surroundings import Host
 from ....sources.pci.devices import BRIDGES
 from ....sources.pci.devices import parse as parse_devices
 from .pci_blocks import ADDRESS, HEAD, NUMBERS, read_blocks, read_controls

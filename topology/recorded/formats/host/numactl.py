@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 
 from ....model.format import Format, FormatError
-from ....model.machine import NumaNode
 from ....model.part import Part
 from ....model.record import Gap
+from ....model.surroundings import NumaNode
 from .said import host_of, lines_of, ranges
 
 TOOL = "numactl -H"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ....model.format import FormatError
-from ....model.machine import Host
 from ....model.record import Gap
+from ....model.surroundings import Host
 
 MAX_BYTES = 4 * 1024 * 1024
 _FIELDS = (

@@ -14,10 +14,10 @@ from pathlib import Path
 
 from ....model import quantities
 from ....model.format import Format, FormatError, ProvesNothingError
-from ....model.machine import Software
 from ....model.part import Part
 from ....model.record import Gap
 from ....model.snapshot import Measurement
+from ....model.surroundings import Software
 from .figures import MAX_GPUS, ListedGpu, address_of, figure, gpus_of, lines_of, names_of, value_of
 
 TOOL = "nvbandwidth"

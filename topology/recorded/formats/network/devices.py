@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Mapping
 
 from ....model.format import FormatError
-from ....model.machine import Interface, RdmaDevice, RdmaPort
 from ....model.part import Part
 from ....model.record import Gap
+from ....model.surroundings import Interface, RdmaDevice, RdmaPort
 from ....sources.pci.address import pci_address
 
 MAX_BYTES = 4 * 1024 * 1024

@@ -9,8 +9,8 @@ import re
 from pathlib import Path
 
 from ....model.format import Format
-from ....model.machine import Interface
 from ....model.part import Part
+from ....model.surroundings import Interface
 from .devices import SaidPorts, address_of, interface, lines_of, state_of
 
 TOOL = "ibdev2netdev"

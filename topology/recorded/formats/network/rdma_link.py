@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 from ....model.format import Format
-from ....model.machine import Interface
 from ....model.part import Part
+from ....model.surroundings import Interface
 from .devices import SaidPorts, interface, lines_of, physical_of, state_of
 
 TOOL = "rdma link"

@@ -10,11 +10,11 @@ import pytest
 from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.rules.host import caches, container, governor, limits, numa, shm
 from gputop.topology.diagnosis.shared.near import jobs
-from gputop.topology.model.machine import CacheFolder, Container, Host
 from gputop.topology.model.readings import ProcessReading
 from gputop.topology.model.record import Gap
 from gputop.topology.model.severity import NOTICE, SLOW
 from gputop.topology.model.snapshot import EnvironmentVariable, NodeSnapshot
+from gputop.topology.model.surroundings import CacheFolder, Container, Host
 from gputop.topology.node import Node
 from tests.support.rule_cases import base
 

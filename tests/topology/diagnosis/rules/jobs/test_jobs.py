@@ -8,8 +8,9 @@ import pytest
 from msgspec.structs import replace
 
 from gputop.topology.model.finding import Finding
-from gputop.topology.model.machine import Container, Fabric, Host
+from gputop.topology.model.machine import Fabric
 from gputop.topology.model.snapshot import NodeSnapshot
+from gputop.topology.model.surroundings import Container, Host
 from tests.support.rule_cases import base, cases, diagnosed, ids
 
 OURS = {"ranks-share-gpu", "ranks-differ", "containers-apart", "job-zombie"}

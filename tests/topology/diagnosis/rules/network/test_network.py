@@ -10,8 +10,8 @@ import pytest
 from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.rules.network import nics as network
 from gputop.topology.diagnosis.rules.network import rdma, sockets
-from gputop.topology.model.machine import Interface, RdmaDevice, RdmaPort
 from gputop.topology.model.severity import BROKEN, NOTICE, SLOW
+from gputop.topology.model.surroundings import Interface, RdmaDevice, RdmaPort
 from gputop.topology.node import Node
 from tests.support.rule_cases import base
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gputop.topology.model.machine import Host
 from gputop.topology.model.snapshot import NodeSnapshot
+from gputop.topology.model.surroundings import Host
 from gputop.topology.node import Node
 from gputop.topology.recorded.load import LoadError, load
 from tests.support.places import RECORDINGS

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.rules.network.nics import PORT_DOWN
-from gputop.topology.model.machine import Machine, RdmaDevice
+from gputop.topology.model.machine import Machine
+from gputop.topology.model.surroundings import RdmaDevice
 from gputop.topology.node import Node
 from gputop.topology.recorded.load import load
 from tests.support.places import RECORDINGS

@@ -10,10 +10,11 @@ from xml.etree.ElementTree import Element, SubElement
 import msgspec
 
 from .....model.format import FormatError
-from .....model.machine import Gpu, Software
+from .....model.machine import Gpu
 from .....model.part import Part
 from .....model.readings import GpuReading
 from .....model.record import Gap, Record
+from .....model.surroundings import Software
 from .....sources.files.failures import Unanswered, problems
 from .....sources.files.printed import Printed
 from .....sources.nvidia.smi_values import NVIDIA_SMI

@@ -8,10 +8,11 @@ from pathlib import Path
 from xml.etree.ElementTree import Element
 
 from .....model.format import Format
-from .....model.machine import Gpu, Software
+from .....model.machine import Gpu
 from .....model.part import Part
 from .....model.readings import GpuReading
 from .....model.snapshot import Problem
+from .....model.surroundings import Software
 from .....sources.files.failures import Unanswered
 from .....sources.files.failures import problems as failed
 from .....sources.files.limited_xml import read_xml

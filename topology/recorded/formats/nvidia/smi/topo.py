@@ -10,9 +10,10 @@ import re
 from pathlib import Path
 
 from .....model.format import Format, FormatError
-from .....model.machine import Gpu, GpuPair, RdmaDevice, ReportedRelation
+from .....model.machine import Gpu, GpuPair, ReportedRelation
 from .....model.part import Part
 from .....model.record import PCIE_ALONE, Gap
+from .....model.surroundings import RdmaDevice
 from .topo_table import GOES_ON, GPU, HEAD_SIGN, NAME, STARTS, TopoTable, TopoTableError
 
 WHY = "not in nvidia-smi topo -m"
