@@ -6,14 +6,13 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from gputop.screens.jobs.growth import growing, grown_words
 from gputop.screens.jobs.list import JobRow, age, ranks_here
 from gputop.terminal.clean import clean
 from gputop.topology.diagnosis.rules.network.sockets import chosen
 from gputop.topology.diagnosis.shared.job_variables import differing
 from gputop.topology.hardware.words import words_of
 from gputop.topology.jobs.binding import FAR, NEAR, ONE_NODE, PARTLY, Binding, binding
-from gputop.topology.model.units import UNKNOWN, figure, percent, size, whole
+from gputop.topology.model.units import UNKNOWN, figure, percent, seconds, size, whole
 from gputop.topology.wiring.gpu_names import gpu_names
 from gputop.topology.wiring.graph import gpu_label
 from gputop.widgets.spans import Line, left, wrapped
@@ -53,6 +52,11 @@ KINDS = ("ipc", "mnt", "net", "uts")
 """Namespaces that decide whether two ranks can reach each other."""
 Fact = tuple[str, str, str]
 """Name, value, ink."""
+
+LEAST_BYTES = 64 * 2**20
+"""Change that is worth a word: buffers and caches come and go."""
+LEAST_SECONDS = 20.0
+MOST_NAMED = 4
 
 
 def heading(row: JobRow) -> str:
@@ -290,3 +294,55 @@ def _hidden(row: JobRow, width: int) -> list[Line]:
         why = " the system shows no process of this number: another PID namespace, or hidden"
         lines += wrapped(((why, "warn"),), width, 1)
     return [(), (("Not readable", "key bold"),), *lines] if lines else []
+
+
+# How the host memory of processes changed while the app looked on.
+def grown_words(process: ProcessReading) -> str:
+    """What it gained since it was first read and lately; "" where that is too short ago.
+
+    "+1.2 GiB in 4 min, +900 MiB in the last 62 s (14.5 MiB a second)".
+    """
+    now, before = process.memory_bytes, process.memory_before
+    if now is None or not before or before[0][0] < LEAST_SECONDS:
+        return ""
+    ago, held = before[0]
+    total, lately = now - held, before[-1]
+    if len(before) == 1:
+        return f"{_signed(total)} in {_span(ago)}{_pace(total, ago)}"
+    recent = now - lately[1]
+    last = f"{_signed(recent)} in the last {_span(lately[0])}{_pace(recent, lately[0])}"
+    return f"{_signed(total)} in {_span(ago)}, {last}"
+
+
+def growing(job: Job) -> Iterator[str]:
+    """The processes of a job whose memory grew lately, the fastest first."""
+    found = []
+    for user in job.processes:
+        process = user.reading
+        if process.memory_bytes is None or not process.memory_before:
+            continue
+        ago, held = process.memory_before[-1]
+        grown = process.memory_bytes - held
+        if ago >= LEAST_SECONDS and grown >= LEAST_BYTES:
+            name = f"pid {user.pid}" if process.rank is None else f"rank {process.rank}"
+            text = f"{name} {_signed(grown)} of the host in {_span(ago)}{_pace(grown, ago)}"
+            found.append((grown / ago, text))
+    found.sort(key=lambda each: -each[0])
+    for _, text in found[:MOST_NAMED]:
+        yield text
+    if len(found) > MOST_NAMED:
+        yield f"and {len(found) - MOST_NAMED} more"
+
+
+def _signed(change: int) -> str:
+    if abs(change) < LEAST_BYTES:
+        return f"less than {size(LEAST_BYTES)} more or less"
+    return f"{'+' if change > 0 else '-'}{size(abs(change))}"
+
+
+def _span(ago: float) -> str:
+    return f"{ago:.0f} s" if ago < 120 else seconds(ago)
+
+
+def _pace(change: int, ago: float) -> str:
+    return f" ({size(round(change / ago))} a second)" if change >= LEAST_BYTES else ""

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from gputop.screens.jobs.details import detail_lines
-from gputop.screens.jobs.growth import growing, grown_words
+from gputop.screens.jobs.details import detail_lines, growing, grown_words
 from gputop.screens.jobs.list import JobRow
 from gputop.topology.jobs.grouping import jobs
 from gputop.topology.model.readings import ProcessReading
