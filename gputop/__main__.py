@@ -20,6 +20,7 @@ def main() -> None:
             from gputop.installation import namesake
 
             sys.exit(namesake.give_up())
+        gputop.own_process = True
         if sys.argv[1:] == ["--version"] and _print_version():
             return
         beside = getattr(gputop.__spec__, "cached", None)

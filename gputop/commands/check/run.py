@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
+import gputop
 from gputop.checking.answer import Answer
 from gputop.checking.check import Wanted, check
 from gputop.checking.origin import origin
@@ -57,7 +58,8 @@ def carry_out(order: Order, started: float) -> int:
     from gputop.checking.deadline import supervised
 
     seconds = order.deadline_seconds
-    begun = time.monotonic() - _age_seconds()
+    # The time of the imports counts, but not what a process did before it came to this command.
+    begun = time.monotonic() - (_age_seconds() if gputop.own_process else 0.0)
     reserve = min(_MOST_RESERVE, max(_LEAST_RESERVE, seconds * _RESERVE_SHARE))
     wanted = msgspec.structs.replace(order.wanted, until=begun + seconds - reserve)
     limited = msgspec.structs.replace(order, wanted=wanted)

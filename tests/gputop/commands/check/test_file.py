@@ -64,6 +64,17 @@ def test_a_deadline_changes_nothing_where_all_answer(
     assert found["fleet"]["snapshot"]["schema"] == "gputop.snapshot/1"
 
 
+def test_a_deadline_counts_from_the_command_in_a_process_that_did_other_things_before(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gputop.commands.check.run._age_seconds", lambda: 3600.0)
+    arguments = ("--demo", "hgx-a100-8", "--deadline", "300", "--json")
+    assert checked(capsys, *arguments).document["verdict"] == "healthy"
+    monkeypatch.setattr("gputop.own_process", True)
+    late = checked(capsys, *arguments)
+    assert (late.code, late.document["verdict"]) == (3, "cannot tell")
+
+
 def test_names_are_replaced_alike_in_all_files(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
