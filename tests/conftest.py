@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
+import signal
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -50,6 +52,14 @@ Stylesheet._parse_rules = parse_once  # type: ignore[method-assign]
 # Apps tidy up where a test asks for it: by the clock the slowest machine would collect most often.
 assert {"FIRST_SECONDS", "LEAST_SECONDS"} <= vars(tidying).keys()
 vars(tidying).update(FIRST_SECONDS=3600.0, LEAST_SECONDS=3600.0)
+
+# `nohup` and a shell's `&` ignore these for every process below, and the product keeps it so: a
+# test that sends one would wait for an end that never comes.
+if threading.current_thread() is threading.main_thread():
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            heeded = number == signal.SIGINT
+            signal.signal(number, signal.default_int_handler if heeded else signal.SIG_DFL)
 
 ASKED_FOR = ("captures", "grid", "timing")
 """Markers of tests that run only where `-m` names the marker."""

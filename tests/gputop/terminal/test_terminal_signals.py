@@ -41,7 +41,7 @@ main()
 """
 
 
-@pytest.mark.parametrize("number", ENDS)
+@pytest.mark.parametrize("number", ENDS, ids=lambda number: number.name)
 def test_a_signal_leaves_in_order_with_its_own_code(number: signal.Signals) -> None:
     with Terminal(["--demo", "hgx-h100-8"]) as terminal:
         terminal.wait_for(APP)
