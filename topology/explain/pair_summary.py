@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import msgspec
 
 from ..hardware.words import words_of
@@ -12,7 +14,6 @@ from ..wiring.paths import Path, path_between
 from ..wiring.relations import relation
 from .naming import name
 from .nccl import pair_decision, refused_by_rule, why_no_p2p
-from .route import route
 
 P2P, NO_P2P, OPEN = "P2P", "no P2P", "open"
 WITHOUT = {
@@ -21,6 +22,9 @@ WITHOUT = {
     "none": "NO TRANSPORT: the start fails",
 }
 """Transport without P2P -> the headline."""
+
+WIRES = {"nvlink": "━", "xgmi": "━", "c2c": "━", "pcie": "─", "socket": "══", "net": "┄"}
+"""Kind of a wire -> how it is drawn."""
 
 
 class PairSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -118,3 +122,52 @@ def _undecided(node: Node, src: str, dst: str) -> tuple[str, str, str]:
         return OPEN, f"working out what {library} does", ""
     why = node.why_no_prediction or f"{library} would not use both in one communicator"
     return OPEN, "P2P not known", f"no prediction: {why}"
+
+
+# The way between two devices on one line: "GPU0─sw─CPU0══CPU1─sw─GPU5".
+def route(node: Node, src: str, dst: str, relay: str | None = None) -> str:
+    """Draw the way from one device to another, through a GPU that relays where there is one.
+
+    "" where nothing is known to join them.
+    """
+    stops = (src, dst) if relay is None else (src, relay, dst)
+    drawn = ""
+    for start, end in pairwise(stops):
+        path = path_between(node.graph, start, end)
+        if path is None:
+            return ""
+        way = _drawn(node, path)
+        drawn = way if not drawn else drawn + way.removeprefix(name(node, start))
+    return drawn
+
+
+def _drawn(node: Node, path: Path) -> str:
+    """Each chip once: the ports of one PCIe switch, and all that is inside one CPU, are one."""
+    chips = [_chip(node, path, place) for place in range(len(path.nodes))]
+    # A CPU without a number is the one beside it that has a number.
+    for place in range(1, len(chips)):
+        if chips[place] == "CPU" and chips[place - 1].startswith("CPU"):
+            chips[place] = chips[place - 1]
+    for place in range(len(chips) - 2, -1, -1):
+        if chips[place] == "CPU" and chips[place + 1].startswith("CPU"):
+            chips[place] = chips[place + 1]
+    drawn = chips[0]
+    for place, wire in enumerate(path.wires):
+        if not wire.inside or chips[place] != chips[place + 1]:
+            drawn += WIRES.get(wire.kind, "─") + chips[place + 1]
+    return drawn
+
+
+def _chip(node: Node, path: Path, place: int) -> str:
+    vertex = path.nodes[place]
+    kind = node.graph.nodes[vertex]["kind"]
+    if place in (0, len(path.nodes) - 1) or kind in ("gpu", "nic"):
+        return name(node, vertex)
+    if kind == "nvswitch":
+        return "NVSwitch"
+    if vertex.startswith("socket:"):
+        return f"CPU{vertex.removeprefix('socket:')}"
+    around = path.wires[place - 1 : place + 1]
+    if any(wire.inside and wire.kind == "pcie" for wire in around):
+        return "sw"
+    return "CPU"
