@@ -16,10 +16,9 @@ from gputop.screens.pairs.answer import answer_lines
 from gputop.screens.pairs.choice import worst_pair
 from gputop.screens.pairs.groups import measure_lines
 from gputop.screens.pairs.ladder import evidence_lines
-from gputop.screens.pairs.trial import Trial
 from gputop.screens.view import View
 from gputop.terminal.clean import clean
-from gputop.topology.explain.nccl import library_first
+from gputop.topology.explain.nccl import library_first, pair_decision
 from gputop.topology.explain.why import why_pair
 from gputop.topology.model.quantities import TRANSPORT, WRITE
 from gputop.widgets.board import Board
@@ -35,10 +34,47 @@ if TYPE_CHECKING:
     from gputop.topology.flags.what_if.remedy import Remedy
     from gputop.topology.model.page import Page
     from gputop.topology.report import Report
-    from gputop.widgets.measure import Measure
+    from gputop.widgets.measure import Measure, Pair
 
 LEAST_EVIDENCE = 50
 """Cells that the evidence beside the matrix keeps."""
+
+
+# The change of a variable that would give a pair P2P, tried as soon as it is known.
+class Trial:
+    """Asks for the change, which a thread predicts, and tries it when somebody wants it."""
+
+    def __init__(self, host: ScreenHost) -> None:
+        self._host = host
+        self._wanted = False
+
+    def start(self, report: Report | None, pair: Pair | None) -> None:
+        """Try what gives the pair P2P; where it has P2P, offer the usual changes."""
+        self._wanted = report is not None and pair is not None and _lacks_p2p(report, pair)
+        if not self._wanted:
+            self._host.action_what_if()
+
+    def drop(self) -> None:
+        """Try nothing: another pair is selected."""
+        self._wanted = False
+
+    def remedy(self, report: Report, pair: Pair | None) -> tuple[bool, Remedy | None]:
+        """Whether it is known what gives the pair P2P, and the change."""
+        if pair is None or not _lacks_p2p(report, pair):
+            return False, None
+        known, change = self._host.what_if.remedy(*pair)
+        if self._wanted and known:
+            self._wanted = False
+            if change is None:
+                self._host.say("no variable gives this pair P2P", severity="warning")
+            else:
+                self._host.what_if.change(change.name, change.value)
+        return known, change
+
+
+def _lacks_p2p(report: Report, pair: Pair) -> bool:
+    decision = pair_decision(report.node, *pair)
+    return decision is not None and decision.transport != "P2P"
 
 
 class PairsScreen(View):
