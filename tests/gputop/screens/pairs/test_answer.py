@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gputop.app import GpuTop
-from gputop.screens.pairs.choice import worst_pair
+from gputop.screens.pairs.screen import worst_pair
 from tests.support.app import demo_report, give, press, rounds, text
 
 
