@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,6 @@ from textual.widget import Widget
 from gputop.measuring.judged import judged
 from gputop.printing.render import page_text, render
 from gputop.screens.pairs.answer import answer_lines
-from gputop.screens.pairs.groups import measure_lines
 from gputop.screens.pairs.ladder import evidence_lines
 from gputop.screens.view import View
 from gputop.terminal.clean import clean
@@ -24,21 +23,74 @@ from gputop.topology.model.quantities import TRANSPORT, WRITE
 from gputop.widgets.board import Board
 from gputop.widgets.key import Key, note, scroll_keys
 from gputop.widgets.link_matrix import READING
-from gputop.widgets.measure import measured
+from gputop.widgets.measure import MEASURED, Measure, measured
 from gputop.widgets.measures import healthy_of, visible
 from gputop.widgets.pair_matrix import PairMatrix
-from gputop.widgets.spans import Line, wrapped
+from gputop.widgets.spans import Line, Span, width_of, wrapped
 
 if TYPE_CHECKING:
     from gputop.screens.host import ScreenHost
     from gputop.screens.selection import PickedDevices
     from gputop.topology.flags.what_if.remedy import Remedy
+    from gputop.topology.hardware.words import Words
     from gputop.topology.model.page import Page
     from gputop.topology.report import Report
-    from gputop.widgets.measure import Measure, Pair
+    from gputop.widgets.measure import Pair
 
 LEAST_EVIDENCE = 50
 """Cells that the evidence beside the matrix keeps."""
+
+# The names of the measures above the matrix, in their groups.
+NOTHING = "nothing yet"
+
+
+def measure_lines(
+    shown: Sequence[Measure], chosen: Measure, words: Words, made_up: str, width: int
+) -> tuple[Line, ...]:
+    """The groups on one line, then the unit of the chosen measure and whether it is `made_up`.
+
+    Where the line is full, the other groups show their names alone, then the open one those
+    beside the chosen measure: a line that is wider would hide the unit behind a scroll bar.
+    """
+    whole = _names(shown, chosen, words, all_open=True)
+    if width_of(whole) >= width:
+        whole = _names(shown, chosen, words, all_open=False)
+    beside = len(shown)
+    while width_of(whole) >= width and beside:
+        beside -= 1
+        whole = _names(_near(shown, chosen, beside), chosen, words, all_open=False)
+    unit: Line = ((f" {words.say(chosen.unit)}", "muted"), (made_up, "warn"))
+    return (whole, *wrapped(unit, width - 1, 1)[:1])
+
+
+def _near(shown: Sequence[Measure], chosen: Measure, beside: int) -> list[Measure]:
+    """The measures without those of the chosen one's group that are further from it than this."""
+    group = [measure for measure in shown if measure.group == chosen.group]
+    place = group.index(chosen) if chosen in group else 0
+    far = {measure.id for at, measure in enumerate(group) if abs(at - place) > beside}
+    return [measure for measure in shown if measure.id not in far]
+
+
+def _names(shown: Sequence[Measure], chosen: Measure, words: Words, *, all_open: bool) -> Line:
+    groups: dict[str, list[Measure]] = {}
+    for measure in shown:
+        groups.setdefault(measure.group, []).append(measure)
+    spans: list[Span] = []
+    for group, members in groups.items():
+        here = chosen in members
+        button = f"@screen.show_measure('{members[0].id}')"
+        spans.append((f" {words.say(group)} ", f"{'strong' if here else 'muted'} {button}"))
+        if not (all_open or here):
+            spans.append((f"({len(members)}) ", f"muted {button}"))
+            continue
+        for measure in members:
+            ink = "key bold underline" if measure is chosen else ""
+            button = f"@screen.show_measure('{measure.id}')"
+            spans += [(" ", ""), (words.say(measure.title), f"{ink} {button}".strip()), (" ", "")]
+        spans.append((" ", ""))
+    if MEASURED not in groups:
+        spans += [(f" {MEASURED} ", "muted"), (f" {NOTHING}", "muted")]
+    return tuple(spans)
 
 
 # Which pair is shown first: the one that is worst off.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gputop.screens.pairs.groups import measure_lines
+from gputop.screens.pairs.screen import measure_lines
 from gputop.topology.hardware.words import words_for
 from gputop.widgets.measures import measures
 from gputop.widgets.spans import text_of, width_of
