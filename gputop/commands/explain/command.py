@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import click
 
 from gputop import __version__
-from gputop.commands.explain.advice import advice
-from gputop.commands.explain.advice import lines as advice_lines
-from gputop.commands.explain.document import document
+from gputop.commands.explain.document import Advice, document
 from gputop.commands.explain.text import installed, lines
 from gputop.commands.options import completing, json_option, say_problems, source_options
 from gputop.commands.predicting import changes_of, pair_of, predicting_options, selected
 from gputop.exits import CANNOT_TELL, USAGE, Exit
-from gputop.printing.render import blocks_of, texts
+from gputop.printing.render import blocks_of, texts, wrapped_text
 from gputop.reading import read_snapshot
 from gputop.terminal.clean import clean
 from gputop.terminal.lines import print_json
 from gputop.terminal.size import text_width
+from gputop.topology.diagnosis.case import Case
+from gputop.topology.diagnosis.rules.amd.few_gpus import FEW
 from gputop.topology.expectation.cost.costs import costs_of
 from gputop.topology.flags.account.whatif_text import sections
 from gputop.topology.flags.values.predicting import predict_with_flags
@@ -34,9 +35,13 @@ from gputop.topology.node import Node
 
 if TYPE_CHECKING:
     from gputop.topology.expectation.cost.cost import Cost
+    from gputop.topology.model.snapshot import NodeSnapshot
     from gputop.topology.nccl.prediction import Prediction
 
 HOST = re.compile(r"[0-9]{1,4}", re.ASCII)
+
+ADVISED = "NCCL_MIN_NCHANNELS"
+ENOUGH = 32
 
 
 @click.command("explain")
@@ -183,3 +188,37 @@ def missing_of(words: tuple[str, ...], nodes: int) -> tuple[tuple[int, str], ...
 def _print(prediction: Prediction, pair: tuple[int, int] | None, cost: Cost | None = None) -> None:
     for line in lines(prediction, text_width(), pair, "" if cost is None else cost.text):
         click.echo(clean(line, 400))
+
+
+# Advice that a prediction does not show: for a job on some of the GPUs of an Instinct board.
+def advice(snapshot: NodeSnapshot, prediction: Prediction) -> tuple[Advice, ...]:
+    """The remarks of `check --gpus` on these GPUs; only RCCL has any."""
+    gpus = sorted({pair.src_bus_id for pair in prediction.pairs})
+    if prediction.library.name != "rccl" or len(gpus) < 2:
+        return ()
+    found = FEW.check(Case(Node(snapshot), gpus=gpus))
+    return tuple(
+        Advice(
+            id=finding.id,
+            title=finding.title,
+            why=f"{finding.evidence[0].value}; {finding.impact}",
+            text="" if _set(prediction) else finding.fix[0].text,
+            command="" if _set(prediction) else finding.fix[0].command,
+        )
+        for finding in found or ()
+    )
+
+
+def _set(prediction: Prediction) -> bool:
+    value = prediction.environment.get(ADVISED, "")
+    return value.isdecimal() and len(value) < 6 and int(value) >= ENOUGH
+
+
+def advice_lines(suggestions: tuple[Advice, ...], width: int) -> Iterator[str]:
+    """The advice as lines of text."""
+    for suggestion in suggestions:
+        yield from wrapped_text(f"{suggestion.title}: {suggestion.why}", width, 2)
+        if suggestion.command:
+            yield from wrapped_text(
+                f"  {suggestion.text.rstrip('.')}: {suggestion.command}", width, 4
+            )
