@@ -10,7 +10,7 @@ from textual.pilot import Pilot
 
 from gputop.app import GpuTop
 from gputop.printing.render import blocks_of, texts
-from gputop.screens.flags.why import explanation as why_flag
+from gputop.screens.flags.screen import explanation as why_flag
 from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.engine import diagnose, load
 from gputop.topology.diagnosis.rule import Rule
