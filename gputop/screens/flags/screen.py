@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from textual.containers import Container
+from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Input
 from textual.worker import Worker, WorkerState
@@ -13,22 +14,118 @@ from textual.worker import Worker, WorkerState
 from gputop.printing.render import blocks_of, render
 from gputop.screens.flags.controller import FlagsController
 from gputop.screens.flags.list import FlagList, FlagRow, rows_of
-from gputop.screens.flags.process import ProcessChoice, title
 from gputop.screens.flags.text import WIDEST, flag_lines, head_lines, set_words
 from gputop.screens.listed import ListedView
+from gputop.terminal.clean import clean
 from gputop.topology.flags.catalogue.catalogue import catalogue
 from gputop.topology.flags.values.own_words import for_library
+from gputop.topology.flags.values.process import ProcessError, ProcessFlags
+from gputop.topology.flags.values.process import read as read_process
 from gputop.topology.flags.values.values import read_value, unknown, unread
 from gputop.topology.flags.what_if.study import Study
 from gputop.topology.model.page import Fact, Page
 from gputop.topology.model.versions import numbers
+from gputop.topology.wiring.graph import gpu_label
 from gputop.widgets.board import Board
 from gputop.widgets.key import Key, note, scroll_keys, select_keys
+from gputop.widgets.panels import ChoicePanel
 
 if TYPE_CHECKING:
     from gputop.screens.host import ScreenHost
     from gputop.screens.selection import PickedDevices
+    from gputop.screens.view import View
+    from gputop.topology.model.snapshot import NodeSnapshot
     from gputop.topology.report import Report
+
+# Whose variables the Flags screen shows: this shell's, or those a running process has.
+HERE, TYPED = "", "typed"
+MOST = 200
+"""Processes that are offered; a number can be typed for any other."""
+
+
+class ProcessChoice:
+    """Lets the user choose a process; a thread of the screen reads its environment."""
+
+    class Read(Message):
+        """The variables of a process, or why they cannot be read."""
+
+        def __init__(self, found: ProcessFlags | None, trouble: str = "") -> None:
+            super().__init__()
+            self.found = found
+            self.trouble = trouble
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+
+    def open(self, chosen: ProcessFlags | None) -> None:
+        """Offer this shell and the processes on the GPUs; posts Read for the choice."""
+        report = self._view.report
+        if report is None or report.snapshot.source != ("live",):
+            self._say("processes are those of the live node alone")
+            return
+        options = [
+            (HERE, "this shell and its configuration files"),
+            *offered(report.snapshot),
+            (TYPED, "another process: type its number"),
+        ]
+
+        def look(choice: str | None) -> None:
+            if choice == TYPED:
+                line = self._view.open_line("number of a process", kind="pid")
+                self._view.run_worker(line, exit_on_error=False)
+            elif choice is not None:
+                self.look_at(choice)
+
+        pid = HERE if chosen is None else str(chosen.pid)
+        self._view.app.push_screen(ChoicePanel("Whose variables?", options, pid), look)
+
+    def look_at(self, words: str) -> None:
+        """Read a process by its number; "" goes back to this shell."""
+        if not words:
+            self._view.post_message(self.Read(None))
+            return
+        if not words.isdecimal() or not 0 < int(words) < 2**31:
+            self._say(f"{clean(words, 20)!r} is no number of a process")
+            return
+
+        def read() -> None:
+            try:
+                answer = self.Read(read_process(int(words)))
+            except ProcessError as error:
+                answer = self.Read(None, str(error))
+            self._view.post_message(answer)
+
+        self._view.run_worker(
+            read, thread=True, exclusive=True, group="process", exit_on_error=False
+        )
+
+    def _say(self, text: str) -> None:
+        self._view.gputop.say(text, severity="warning")
+
+
+def title(process: ProcessFlags) -> str:
+    """Name a process: "4711 python3 (alice)"."""
+    words = f"{process.pid} {clean(process.command or '', 30)}".strip()
+    return f"{words} ({clean(process.user, 30)})" if process.user else words
+
+
+def offered(snapshot: NodeSnapshot) -> list[tuple[str, str]]:
+    """Processes on the GPUs: number, and a line with program, user and GPUs."""
+    held: dict[int, list[str]] = {}
+    for gpu in snapshot.readings.gpus:
+        part = snapshot.machine.gpu(gpu.address)
+        label = gpu.address if part is None else gpu_label(part)
+        for process in gpu.processes or ():
+            held.setdefault(process.pid, []).append(label)
+    described = {reading.pid: reading for reading in snapshot.readings.processes}
+    found = []
+    for pid in sorted(held)[:MOST]:
+        known = described.get(pid)
+        words = [str(pid), clean((known and known.command) or "", 30)]
+        if known is not None and known.user:
+            words.append(f"({clean(known.user, 30)})")
+        found.append((str(pid), " ".join([*filter(None, words), "on", *held[pid]])))
+    return found
 
 
 # A flag as a page: what it is, what it is set to, and what to watch for.

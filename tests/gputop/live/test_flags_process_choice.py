@@ -72,7 +72,7 @@ def said(pilot: Pilot[Any]) -> str:
 
 @pytest.fixture(autouse=True)
 def no_real_processes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gputop.screens.flags.process.read_process", fake_read)
+    monkeypatch.setattr("gputop.screens.flags.screen.read_process", fake_read)
 
 
 async def test_a_process_on_the_gpus_is_offered_and_its_variables_count() -> None:
