@@ -7,7 +7,7 @@ import pytest
 from gputop.app import GpuTop
 from gputop.screens.node.detail import detail_lines
 from gputop.screens.node.table import GpuTable
-from gputop.topology.explain.gpu import explain_gpu
+from gputop.topology.explain.why import explain_gpu
 from gputop.topology.model.record import Gap
 from gputop.widgets.board import Board
 from gputop.widgets.gpu_cells import Row
