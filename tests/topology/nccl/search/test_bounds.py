@@ -9,9 +9,8 @@ from gputop.topology.nccl.search import draft as drafts
 from gputop.topology.nccl.search import graphs as remembering
 from gputop.topology.nccl.search.attempt import Attempt
 from gputop.topology.nccl.search.bounds import Bounds
-from gputop.topology.nccl.search.choices import Choices, Gates
 from gputop.topology.nccl.search.draft import BALANCED_TREE, RING, GraphDraft
-from gputop.topology.nccl.search.field import Field
+from gputop.topology.nccl.search.field import Choices, Field, Gates
 from gputop.topology.nccl.search.graphs import search_graphs
 from gputop.topology.nccl.search.tried import Tried
 from gputop.topology.nccl.settings import Settings
