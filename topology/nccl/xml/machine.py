@@ -7,19 +7,20 @@ upper port is named (graph/xml.cc:ncclTopoGetXmlFromSys).
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 
 from ...hardware.vendors import BY_PCI_ID
 from ...model.cpulist import LIMIT_CPUS, written
 from ...model.element import BASE_FILE, Element
-from ...model.machine import Gpu, PciDevice
+from ...model.machine import Gpu, Host, Interface, NumaNode, PciDevice, RdmaDevice, RdmaPort
 from ...model.part import Part
 from ...model.record import Gap
 from ...model.snapshot import Problem
 from ...model.surroundings import Host, Interface, NumaNode, RdmaDevice
 from ...sources.collect import ONLY_PCI
 from .gpus import gpu_of
-from .nets import interface_of, is_rdma, net_name, rdma_of
 from .read import VERSIONS
 from .values import address, complete, link_gaps, speed_gts, whole
 
@@ -31,6 +32,14 @@ ONLY_PLACES = (
 )
 BRIDGES = ("0x0604", "0x080100")
 """Classes of a switch; the second is the bridge of a ConnectX-8 (graph/topo.cc:kvDictPciClass)."""
+
+AMAZON = 0x1D0F
+INFINIBAND_CLASS = "0x0207"
+_RDMA = re.compile(
+    r"(?:mlx\d+_|rdmap|efa|bnxt_re|irdma|rocep|ibp?\d|hfi|qedr|ionic|roce)", re.ASCII
+)
+_REAL_BYTES = 4
+"""A made-up guid counts 0, 1, 2; a real one has more bytes that are not zero."""
 
 
 def part_of_topology(root: Element) -> Part:
@@ -223,3 +232,69 @@ def kernel_family(family: int) -> int:
 def nccl_family(family: int) -> int:
     """The family as NCCL writes it; the inverse of `kernel_family`."""
     return family if family < 15 else 15 + (family - 15 << 4)
+
+
+def net_name(net: Element) -> str | None:
+    """The name, or "net0" after the number where the file has none; None without either."""
+    if net.get("name"):
+        return (net.get("name") or "")[:64]
+    number = whole(net, "dev")
+    return None if number is None else f"net{number}"
+
+
+def is_rdma(net: Element, name: str) -> bool:
+    """Whether the device is an RDMA adapter: sockets have port 0, adapters count from 1."""
+    return (whole(net, "port") or 0) > 0 or _RDMA.match(name) is not None
+
+
+def rdma_of(
+    pci: Element | None, net: Element, name: str, own: str | None, numa: int | None
+) -> RdmaDevice:
+    """Make the record of an RDMA adapter; one port, for NCCL lists each port on its own."""
+    speed = whole(net, "speed", least=1)
+    port = RdmaPort(
+        port=whole(net, "port", least=1) or 1, rate_gbit=None if speed is None else speed / 1000
+    )
+    record = RdmaDevice(
+        name=name,
+        address=own,
+        kind=_nets_kind(pci),
+        guid=_guid(net),
+        numa_node=numa,
+        ports=(complete(port),),
+    )
+    return complete(record)
+
+
+def interface_of(net: Element, name: str, own: str | None, numa: int | None) -> Interface:
+    """Make the record of an interface that NCCL would use through sockets."""
+    record = Interface(
+        name=name,
+        address=own,
+        kind="loopback" if name == "lo" else "ethernet",
+        speed_mbps=whole(net, "speed", least=1),
+        numa_node=numa,
+    )
+    return complete(record)
+
+
+def _nets_kind(pci: Element | None) -> str:
+    if pci is None:
+        return "rdma"
+    if whole(pci, "vendor") == AMAZON:
+        return "efa"
+    code = pci.get("class") or ""
+    if code.startswith(INFINIBAND_CLASS):
+        return "infiniband"
+    return "roce" if code.startswith("0x0200") else "rdma"
+
+
+def _guid(net: Element) -> str | None:
+    """The system image GUID as sysfs writes one; NCCL prints its bytes in reverse."""
+    try:
+        octets = int(net.get("guid") or "", 16).to_bytes(8, "little")
+    except (ValueError, OverflowError):
+        return None
+    if 8 - octets.count(0) < _REAL_BYTES:
+        return None
+    return ":".join(octets[i : i + 2].hex() for i in range(0, 8, 2))
