@@ -6,14 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from gputop.topology.model.machine import Machine, PciDevice, XgmiLink
-from gputop.topology.model.surroundings import Host
-from gputop.topology.nccl.xml.detect import ranked
+from gputop.topology.model.machine import Host, Machine, PciDevice, XgmiLink
+from gputop.topology.nccl.xml.detect import NOTE, ranked, stated
 from gputop.topology.nccl.xml.read import check_topology, read_topology
 from gputop.topology.nccl.xml.write import write_topology
+from gputop.topology.node import Node
 from gputop.topology.recorded.demos import demo
 from gputop.topology.recorded.feeds import DemoFeed
 from gputop.topology.recorded.load import load
+from tests.support.faults.machine import read
 from tests.support.places import RECORDINGS
 from tests.topology.nccl.xml.made import (
     adapter,
@@ -232,3 +233,28 @@ def test_a_large_domain_is_detected_soon() -> None:
 
 def test_no_gpu_gives_an_empty_system() -> None:
     assert text(Machine()) == '<system version="1"/>\n'
+
+
+# A PCI tree from NVML's common ancestors, where /sys shows none.
+@pytest.mark.parametrize("profile", ["l40s-8", "v100-8", "h100-8"])
+def test_paths_are_those_of_the_tree_that_sysfs_would_show(profile: str) -> None:
+    seen, unseen = (Node(read(profile, bare=bare)).decide().prediction for bare in (False, True))
+    assert seen is not None
+    assert unseen is not None
+    assert {(pair.src, pair.dst): pair.path for pair in unseen.pairs} == {
+        (pair.src, pair.dst): pair.path for pair in seen.pairs
+    }
+
+
+def test_what_the_driver_states_is_an_assumption() -> None:
+    prediction = Node(read("l40s-8", bare=True)).decide().prediction
+    assert prediction is not None
+    assert NOTE.rstrip(".") in prediction.assumptions
+    assert "PIX" in {pair.path for pair in prediction.pairs}
+
+
+def test_a_tree_that_was_read_stays() -> None:
+    notes: list[str] = []
+    machine = read("l40s-8").machine
+    assert stated(machine, notes) is machine
+    assert notes == []
