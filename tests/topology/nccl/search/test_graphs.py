@@ -8,8 +8,7 @@ import pytest
 
 from gputop.topology.nccl.search import graphs as remembering
 from gputop.topology.nccl.search.field import Field
-from gputop.topology.nccl.search.graphs import search_graphs
-from gputop.topology.nccl.search.inputs import Inputs
+from gputop.topology.nccl.search.graphs import Inputs, search_graphs
 from gputop.topology.nccl.settings import Settings
 from gputop.topology.nccl.system.domains import views
 from gputop.topology.nccl.versions import version_for
