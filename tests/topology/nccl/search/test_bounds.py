@@ -9,10 +9,10 @@ from gputop.topology.nccl.search import draft as drafts
 from gputop.topology.nccl.search import graphs as remembering
 from gputop.topology.nccl.search.attempt import Attempt
 from gputop.topology.nccl.search.bounds import Bounds
+from gputop.topology.nccl.search.descent import Tried
 from gputop.topology.nccl.search.draft import BALANCED_TREE, RING, GraphDraft
 from gputop.topology.nccl.search.field import Choices, Field, Gates
 from gputop.topology.nccl.search.graphs import search_graphs
-from gputop.topology.nccl.search.tried import Tried
 from gputop.topology.nccl.settings import Settings
 from gputop.topology.nccl.system.domains import views
 from gputop.topology.nccl.versions import version_for
