@@ -6,7 +6,7 @@ import pytest
 
 from gputop.topology.nccl.nodes import PathType, SystemLink, SystemNode, SystemPath
 from gputop.topology.nccl.prediction import Prediction
-from gputop.topology.nccl.system.links import connect, parents_last
+from gputop.topology.nccl.system.build import connect, parents_last
 from gputop.topology.nccl.system.paths import local_cpu
 from gputop.topology.nccl.versions import version_for
 from tests.topology.nccl.made import ARM, SWITCH, cpu, decide, gpu, nic, switch, system
