@@ -10,12 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import lru_cache
+from typing import TypeVar
 
 import msgspec
 
 from ...hardware.vendors import AMD, BY_PCI_ID, NVIDIA
 from ...model.cpulist import LIMIT_CPUS, written
-from ...model.element import BASE_FILE, Element
+from ...model.element import BASE_FILE, NOT_IN_XML, Element
 from ...model.machine import (
     Gpu,
     Host,
@@ -28,12 +29,12 @@ from ...model.machine import (
     XgmiLink,
 )
 from ...model.part import Part
-from ...model.record import Gap
+from ...model.record import Gap, Record
 from ...model.snapshot import Problem
 from ...model.surroundings import Host, Interface, NumaNode, RdmaDevice
 from ...sources.collect import ONLY_PCI
+from .attributes import is_address, is_hidden, number
 from .read import VERSIONS
-from .values import address, complete, link_gaps, speed_gts, whole
 
 ARCHITECTURES = {"arm64": "aarch64", "ppc64": "ppc64le"}
 """NCCL's name of a CPU architecture, and the kernel's where it is another."""
@@ -66,6 +67,14 @@ GCN = {
 }
 """Old numbers of `gcn` (RCCL misc/archinfo.cc:convertGcnArchToGcnArchName)."""
 ABSENT = "the XML leads them to a device that is not in it, where NCCL adds no link"
+
+R = TypeVar("R", bound=Record)
+
+_GTS = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,2})?) GT/s")
+KEPT = 1024
+"""Addresses: large files name each many times."""
+_NORMAL = frozenset({"partition", "parent", "physical_function", "sriov_total", "sriov_enabled"})
+"""Fields whose absence is no gap: most devices have no such thing."""
 
 
 def part_of_topology(root: Element) -> Part:
@@ -405,3 +414,45 @@ def _xgmi(gpu: Element, addresses: frozenset[str]) -> Iterator[XgmiLink]:
 def _xgmi_link(far: str, links: int | None) -> XgmiLink:
     # RCCL lists links of one hop alone (graph/xml.cc:ncclTopoGetXmlFromGpu).
     return complete(XgmiLink(remote_address=far, active=True, links=links, hops=1))
+
+
+# What the attributes of a topology XML mean for the records of a machine.
+def whole(element: Element, name: str, *, least: int = 0) -> int | None:
+    """An attribute as a whole number; None when it is absent, no number, or below `least`."""
+    value = number(element.get(name) or "")
+    return value if value is not None and value >= least else None
+
+
+@lru_cache(KEPT)
+def address(text: str | None) -> str | None:
+    """A PCI address as the kernel writes it; None for none, or one that the driver hides."""
+    if text is None or not is_address(text) or is_hidden(text):
+        return None
+    domain, rest = text.lower().split(":", 1)
+    return f"{domain.lstrip('0').rjust(4, '0')}:{rest}"
+
+
+def speed_gts(element: Element) -> float | None:
+    """Rate per lane of a `pci` element in GT/s; None for "", "Unknown" and the like."""
+    match = _GTS.match(element.get("link_speed") or "")
+    return float(match[1]) if match else None
+
+
+def link_gaps(element: Element, speed: str, width: str) -> list[Gap]:
+    """Why speed and width of a link are unknown, where the file has no figures for them."""
+    said = {speed: element.get("link_speed"), width: element.get("link_width")}
+    return [
+        Gap(field, f"the XML says {text!r}") for field, text in said.items() if text is not None
+    ]
+
+
+def complete(record: R, gaps: list[Gap] | None = None) -> R:
+    """The record with a gap for each field that is None: one of `gaps`, else "not in the XML"."""
+    known = {gap.field: gap for gap in gaps or []}
+    empty = [
+        name
+        for name in record.__struct_fields__
+        if getattr(record, name) is None and name not in _NORMAL
+    ]
+    found = tuple(known.get(name, Gap(name, NOT_IN_XML)) for name in empty)
+    return msgspec.structs.replace(record, gaps=found)
