@@ -331,9 +331,9 @@ def mig_remark(snapshot: NodeSnapshot) -> str | None:
 
 # What RCCL needs for P2P besides a short path: memory, BARs and the IOMMU.
 #
-# RCCL tries an allocation of fine-grained or uncached memory (init.cc:fillInfo) and asks HIP whether
-# the peer can be reached (transport/p2p.cc:p2pCanConnect); the driver grants that over PCIe when the
-# BAR shows the whole memory. Of the IOMMU RCCL only warns (init.cc:ncclInit).
+# RCCL tries an allocation of fine-grained or uncached memory (init.cc:fillInfo) and asks HIP
+# whether the peer can be reached (transport/p2p.cc:p2pCanConnect); the driver grants that over PCIe
+# when the BAR shows the whole memory. Of the IOMMU RCCL only warns (init.cc:ncclInit).
 def joined_to(gpu: Gpu) -> frozenset[str]:
     """Addresses of the GPUs that an xGMI link of this one leads to."""
     return frozenset(
