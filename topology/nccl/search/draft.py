@@ -14,6 +14,8 @@ STEPS_SAME = 1 << 8
 """Budget of an attempt whose channels must be alike (search.cc:NCCL_SEARCH_TIMEOUT_*)."""
 STEPS = 1 << 14
 """Budget of any other attempt."""
+FOUND_ALL = -1
+"""In place of the steps left: as many channels as wanted were found."""
 
 
 def times(channels: int, speed: int) -> float:

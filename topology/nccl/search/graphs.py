@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
 from threading import Event
 
 import msgspec
 
 from ...hardware.words import library_words
 from ...model.versions import numbers
-from ..nodes import LOCAL_GBS, Kind, PathType, System, SystemLink, SystemPath
+from ..nodes import LOCAL_GBS, PathType, System
 from ..prediction import Graphs, SearchGraph
 from ..rounding import single
 from ..settings import Settings
@@ -17,8 +16,8 @@ from ..system.paths import widest_of
 from ..versions import Version
 from .descent import Descent
 from .draft import BALANCED_TREE, NVLS, RING, GraphDraft
+from .fast.inputs import Inputs
 from .field import Field
-from .nics import EVERY
 from .rccl_models import is_rome_like
 from .ready_made import ReadyMade, ready_made
 
@@ -34,175 +33,6 @@ domains of a node are often alike."""
 
 _searched = Event()
 """Whether this process has searched before: a command that predicts once saves the digest."""
-
-# All that a search reads of a system, with numbers in place of names.
-#
-# Two systems with equal inputs have equal graphs, up to the names of GPUs and NICs: a search reads
-# nothing but what stands here. GPUs keep their order, which decides between equals. NICs are taken
-# in the order in which the search tries them, links in the order in which paths cross them.
-try:
-    from _blake2 import blake2b  # `hashlib` loads OpenSSL, which takes 3 MiB
-except ImportError:
-    from hashlib import blake2b
-
-VARIABLES = (
-    "NCCL_CROSS_NIC",
-    "NCCL_NETDEVS_POLICY",
-    "NCCL_MNNVL_SCATTER_NETS_ENABLE",
-    "NCCL_MNNVL_RAIL_PER_HOST",
-)
-"""The variables that the search itself reads; others act through paths."""
-
-ANYWHERE = -1
-"""A path type nearer than all: only the preferred NICs are within it."""
-
-
-class Inputs:
-    """The inputs of one search."""
-
-    def __init__(self, field: Field, version: Version, settings: Settings, *, nvls: bool) -> None:
-        self._field, self._nvls = field, nvls
-        self._version, self._settings = version, settings
-        self._numbers: dict[SystemLink, int] = {}
-        self.nets = self._nets_in_order()
-        """NICs by index in `System.nodes`, in the order in which they are numbered here."""
-        self._places = {net: place for place, net in enumerate(self.nets)}
-
-    def digest(self) -> bytes:
-        """Equal where all inputs are; they themselves would take megabytes."""
-        paths = self._path_figures()
-        every = (
-            self._head(),
-            [self._gpu(index) for index in range(self._field.count)],
-            self._net_figures(),
-            list(self._lists()),
-            paths,
-            self._link_figures(),
-        )
-        return blake2b(msgspec.msgpack.encode(every), digest_size=32).digest()
-
-    def _head(self) -> list[object]:
-        field, system, version = self._field, self._field.system, self._version
-        cpu = system.nodes["CPU"][:1]
-        rules = field.version
-        older = numbers(version.number) < numbers(rules.number)
-        return [
-            version.library,
-            version.path_types,
-            version.path_names,
-            version.kinds_apart,
-            # Versions that search alike come to the same graphs.
-            msgspec.structs.replace(rules, number=rules.number * older, after=None, tested=False),
-            self._nvls,
-            system.inter,
-            system.hosts,
-            system.widest,
-            len(system.withdrawn),
-            field.count,
-            field.min_sm,
-            field.switched,
-            is_rome_like(system),
-            [(one.arch, one.vendor) == ("x86", "amd") for one in cpu],
-            [repr(self._settings.text(name)) for name in VARIABLES],
-        ]
-
-    def _nets_in_order(self) -> list[int]:
-        field = self._field
-        tried = field.nics.to_try(max(field.net_types), EVERY) if self._tries_nics else ()
-        return [*dict.fromkeys((*tried, *range(len(field.nets))))]
-
-    @property
-    def _tries_nics(self) -> bool:
-        return self._field.inter and bool(self._field.nets) and bool(self._field.net_types)
-
-    def _gpu(self, index: int) -> list[object]:
-        gpu = self._field.gpus[index]
-        # `limits` sums them up in this order, and what is rounded depends on it.
-        sums = [(link.kind, link.bandwidth_gbs) for link in gpu.links]
-        return [sums, [self._number(link) for link in self._field.orders.pci[index]]]
-
-    def _net_figures(self) -> list[object]:
-        nets, nics = self._field.nets, self._field.nics
-        found: list[object] = []
-        same: dict[Hashable, int] = {}
-        for index in self.nets:
-            net = nets[index]
-            names: Iterable[Hashable]
-            names = (net.asic, net.port), ("pci", net.pci_ident, net.port), ("host", net.host)
-            found.append(
-                (
-                    net.speed_gbs,
-                    net.latency_us,
-                    nics.owner(index),
-                    [same.setdefault(name, len(same)) for name in names],
-                    [link.bandwidth_gbs for link in net.links],
-                )
-            )
-        return found
-
-    def _lists(self) -> Iterator[list[int]]:
-        """The NICs to try within each path type that exists, by GPU."""
-        field = self._field
-        if not field.nets:
-            return
-        farthest, gpus = [ANYWHERE], [0, field.count - 1]
-        if self._tries_nics:
-            farthest += field.net_types
-            gpus = [EVERY, *range(field.count)]
-        for kind in farthest:
-            for gpu in gpus:
-                yield [self._places[net] for net in field.nics.to_try(kind, gpu)]
-
-    def _paths(self) -> Iterator[SystemPath]:
-        nodes = self._field.system.nodes
-        switches: tuple[tuple[Kind, Kind], ...] = (("GPU", "NVS"), ("NVS", "GPU"))
-        for gpu in self._field.gpus:
-            yield from gpu.paths["GPU"]
-        for gpu in self._field.gpus:
-            ways = gpu.paths.get("NET", ())
-            yield from (ways[net] for net in self.nets if net < len(ways))
-        for net in self.nets:
-            yield from self._field.nets[net].paths.get("GPU", ())
-        for start, end in switches:
-            for node in nodes[start]:
-                yield from node.paths.get(end, ())
-
-    def _path_figures(self) -> list[object]:
-        """Types, bandwidths and links of all paths, in rows: of many GPUs there are thousands."""
-        paths = [*self._paths()]
-        links = [link for path in paths for link in path.links]
-        self._numbers.update((link, at) for at, link in enumerate(dict.fromkeys(links)))
-        return [
-            [path.type for path in paths],
-            [path.bandwidth_gbs for path in paths],
-            [len(path.links) for path in paths],
-            [*map(self._numbers.__getitem__, links)],
-        ]
-
-    def _number(self, link: SystemLink) -> int:
-        return self._numbers.setdefault(link, len(self._numbers))
-
-    def _link_figures(self) -> list[object]:
-        backs = self._field.ledger.backs
-        found: list[object] = []
-        links = [*self._numbers]
-        # What leads back is numbered too, and has figures of its own.
-        for link in links:
-            to, back, number = link.to, backs.get(id(link)), None
-            if back is not None:
-                number = self._number(back)
-                if number == len(links):
-                    links.append(back)
-            found.append(
-                (
-                    link.kind,
-                    link.bandwidth_gbs,
-                    (to.kind, to.sm < 80, to.arch == "power"),
-                    (to.arch, to.vendor) == ("x86", "intel"),
-                    number,
-                )
-            )
-        return found
 
 
 def search_graphs(

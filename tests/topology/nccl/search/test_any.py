@@ -18,8 +18,8 @@ from gputop.topology.nccl.rounding import single
 from gputop.topology.nccl.search import field
 from gputop.topology.nccl.search import graphs as remembering
 from gputop.topology.nccl.search.attempt import Attempt
-from gputop.topology.nccl.search.descent import Tried
 from gputop.topology.nccl.search.draft import GraphDraft, budget, times
+from gputop.topology.nccl.search.fast.tried import Tried
 from gputop.topology.nccl.search.field import Field
 from gputop.topology.nccl.search.graphs import search_graphs
 from gputop.topology.nccl.search.orders import Orders

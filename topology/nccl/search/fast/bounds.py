@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ..nodes import SystemLink
-from .draft import BALANCED_TREE, RING, GraphDraft
-from .field import Carrier, Carriers, Field, SharedLink
-from .ledger import is_dear
+from ...nodes import SystemLink
+from ..draft import BALANCED_TREE, RING, GraphDraft
+from ..field import Carrier, Carriers, Field, SharedLink
+from ..ledger import is_dear
 
 
 class Bounds:

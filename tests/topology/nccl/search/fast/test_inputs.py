@@ -7,15 +7,16 @@ from threading import Event
 import pytest
 
 from gputop.topology.nccl.search import graphs as remembering
+from gputop.topology.nccl.search.fast.inputs import Inputs
 from gputop.topology.nccl.search.field import Field
-from gputop.topology.nccl.search.graphs import Inputs, search_graphs
+from gputop.topology.nccl.search.graphs import search_graphs
 from gputop.topology.nccl.settings import Settings
 from gputop.topology.nccl.system.domains import views
 from gputop.topology.nccl.versions import version_for
 from gputop.topology.nccl.xml.read import read_topology
 
-from ..made import cpu, gpu, nic, switch, system
-from ..nodes import made
+from ...made import cpu, gpu, nic, switch, system
+from ...nodes import made
 
 
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[object]:

@@ -8,9 +8,9 @@ from gputop.topology.nccl.nodes import PathType
 from gputop.topology.nccl.search import draft as drafts
 from gputop.topology.nccl.search import graphs as remembering
 from gputop.topology.nccl.search.attempt import Attempt
-from gputop.topology.nccl.search.bounds import Bounds
-from gputop.topology.nccl.search.descent import Tried
 from gputop.topology.nccl.search.draft import BALANCED_TREE, RING, GraphDraft
+from gputop.topology.nccl.search.fast.bounds import Bounds
+from gputop.topology.nccl.search.fast.tried import Tried
 from gputop.topology.nccl.search.field import Choices, Field, Gates
 from gputop.topology.nccl.search.graphs import search_graphs
 from gputop.topology.nccl.settings import Settings
@@ -18,8 +18,8 @@ from gputop.topology.nccl.system.domains import views
 from gputop.topology.nccl.versions import version_for
 from gputop.topology.nccl.xml.read import read_topology
 
-from ..made import AMD, INTEL, cpu, gpu, nic, switch, system
-from ..nodes import GEN4, SAPPHIRE, made, pcie
+from ...made import AMD, INTEL, cpu, gpu, nic, switch, system
+from ...nodes import GEN4, SAPPHIRE, made, pcie
 
 
 def test_paths_that_leave_gpus_apart_are_not_walked(monkeypatch: pytest.MonkeyPatch) -> None:
