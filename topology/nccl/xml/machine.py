@@ -17,21 +17,11 @@ import msgspec
 from ...hardware.vendors import AMD, BY_PCI_ID, NVIDIA
 from ...model.cpulist import LIMIT_CPUS, written
 from ...model.element import BASE_FILE, NOT_IN_XML, Element
-from ...model.machine import (
-    Gpu,
-    Host,
-    Interface,
-    NumaNode,
-    NvLink,
-    PciDevice,
-    RdmaDevice,
-    RdmaPort,
-    XgmiLink,
-)
+from ...model.machine import Gpu, NvLink, PciDevice, XgmiLink
 from ...model.part import Part
 from ...model.record import Gap, Record
 from ...model.snapshot import Problem
-from ...model.surroundings import Host, Interface, NumaNode, RdmaDevice
+from ...model.surroundings import Host, Interface, NumaNode, RdmaDevice, RdmaPort
 from ...sources.collect import ONLY_PCI
 from .attributes import is_address, is_hidden, number
 from .read import VERSIONS

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gputop.topology.model.machine import Host, Machine, PciDevice, XgmiLink
+from gputop.topology.model.machine import Machine, PciDevice, XgmiLink
+from gputop.topology.model.surroundings import Host
 from gputop.topology.nccl.xml.detect import NOTE, ranked, stated
 from gputop.topology.nccl.xml.read import check_topology, read_topology
 from gputop.topology.nccl.xml.write import write_topology

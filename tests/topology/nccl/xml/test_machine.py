@@ -12,10 +12,11 @@ from gputop.topology.explain.absence import why_no_gpu
 from gputop.topology.exports import tree as tree_file
 from gputop.topology.exports.nccl_xml import as_nccl_xml
 from gputop.topology.model.element import NOT_IN_XML, Element
-from gputop.topology.model.machine import Host, Machine, Module, PciDevice, RdmaPort
+from gputop.topology.model.machine import Machine, PciDevice
 from gputop.topology.model.part import Part
 from gputop.topology.model.redact import redacted
 from gputop.topology.model.snapshot import decode, encode
+from gputop.topology.model.surroundings import Host, Module, RdmaPort
 from gputop.topology.nccl.xml.machine import cpus_of, kernel_family, nccl_family, part_of_topology
 from gputop.topology.nccl.xml.names import listed
 from gputop.topology.nccl.xml.read import read_topology
