@@ -14,7 +14,7 @@ from ..flags.what_if.whatif import Comparison, compare
 from ..model.snapshot import NodeSnapshot
 from ..nccl.behaviour import Behaviour, behaviour_of, between
 from ..nccl.decide.predict import predict
-from ..nccl.decide.standing import Standing
+from ..nccl.decide.prediction_cache import PredictionCache
 from ..nccl.prediction import NetDecision, PairDecision, Prediction, SearchGraph
 from ..nccl.settings import Settings
 from ..nccl.versions import preferred, version_for
@@ -305,13 +305,11 @@ def upgrade(
     Raises NoGpusError, UnknownVersionError.
     """
     settings = Settings.of(snapshot) if settings is None else settings
-    standing = Standing()
+    cache = PredictionCache()
 
     def pieces(behaviour: Behaviour) -> Units:
         return units_of(
-            predict(
-                snapshot, settings, library=behaviour, gpus=gpus, nodes=nodes, standing=standing
-            )
+            predict(snapshot, settings, library=behaviour, gpus=gpus, nodes=nodes, cache=cache)
         )
 
     before, after = (

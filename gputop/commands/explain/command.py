@@ -26,7 +26,7 @@ from gputop.topology.flags.account.whatif_text import sections
 from gputop.topology.flags.values.predicting import predict_with_flags
 from gputop.topology.flags.what_if.whatif import compare
 from gputop.topology.nccl.decide.predict import NoGpusError
-from gputop.topology.nccl.hosts.across import LIMIT, across
+from gputop.topology.nccl.hosts.equal_hosts import LIMIT, predict_hosts
 from gputop.topology.nccl.hosts.missing import UnknownNicError
 from gputop.topology.nccl.prediction import NO_NVLS
 from gputop.topology.nccl.settings import Settings
@@ -113,7 +113,7 @@ def command(
             changed = Settings.of(snapshot, changes)
             two = predict_with_flags(snapshot, changed, library=library, gpus=addresses, nodes=2)
         if nodes > 1:
-            many = across(
+            many = predict_hosts(
                 snapshot,
                 Settings.of(snapshot, changes),
                 library=library,

@@ -9,7 +9,7 @@ from copy import copy
 from ...model.snapshot import NodeSnapshot
 from ...model.versions import Library
 from ...nccl.decide.predict import NoGpusError, predict
-from ...nccl.decide.standing import Standing
+from ...nccl.decide.prediction_cache import PredictionCache
 from ...nccl.prediction import NO_NVLS, Prediction
 from ...nccl.settings import Settings
 from ...nccl.versions import asked_for, preferred, version_for
@@ -48,7 +48,7 @@ class Study:
         self.values = dict(Settings.of(snapshot).values if values is None else values)
         self.overtaken: Callable[[], bool] = lambda: False
         self._lock = threading.Lock()
-        self._standing = Standing()
+        self._predictions = PredictionCache()
         self._made: dict[tuple[tuple[str, str], ...], Prediction] = {}
         self._tried: tuple[Flag, tuple[Comparison, ...]] | None = None
         """The last answer of `tries`: one page asks for it several times."""
@@ -88,7 +88,7 @@ class Study:
                 library=self.library,
                 gpus=self.gpus,
                 nodes=self.nodes,
-                standing=self._standing,
+                cache=self._predictions,
             )
             with self._lock:
                 if len(self._made) >= LIMIT_KEPT:

@@ -10,12 +10,12 @@ from ..behaviour import Behaviour
 from ..prediction import DomainView, PairDecision, Prediction
 from ..settings import Settings
 from ..versions import Version
-from .ground import Ground, NotedSettings, keep_ground, known_ground
-from .groundwork import Groundwork
-from .groundwork import NoGpusError as NoGpusError
-from .standing import Standing
+from .prediction_cache import PredictionCache
 from .steps import CAN_REACH
 from .timing import timing_of
+from .untuned import TrackedSettings, UntunedDecision, keep_untuned, known_untuned
+from .untuned_builder import NoGpusError as NoGpusError
+from .untuned_builder import UntunedBuilder
 
 NOT_FOLLOWED = (
     ("NCCL_GRAPH_FILE", "a graph given by file is not read; the search is predicted instead"),
@@ -33,80 +33,80 @@ def predict(
     library: str | Behaviour | None = None,
     gpus: Sequence[str] | None = None,
     nodes: int = 1,
-    standing: Standing | None = None,
+    cache: PredictionCache | None = None,
 ) -> Prediction:
     """What the library decides on this node.
 
     `library`: "nccl-2.28.9", or rules that no version has as a whole; without it, what the node
     has. `gpus`: PCI addresses of the communicator; without it, all that are visible. `nodes`:
-    number of identical hosts. `standing`: what is kept between predictions that differ in nothing
+    number of identical hosts. `cache`: what is kept between predictions that differ in nothing
     but settings.
     Raises NoGpusError, UnknownVersionError.
     """
     settings = Settings.of(snapshot) if settings is None else settings
     if isinstance(library, Behaviour):
-        ground = ground_of(snapshot, settings, library.version, gpus, nodes, standing)
-        return _predicted(ground, settings, nodes, library)
-    ground = ground_of(snapshot, settings, library, gpus, nodes, standing)
-    return _predicted(ground, settings, nodes)
+        untuned = untuned_of(snapshot, settings, library.version, gpus, nodes, cache)
+        return _predicted(untuned, settings, nodes, library)
+    untuned = untuned_of(snapshot, settings, library, gpus, nodes, cache)
+    return _predicted(untuned, settings, nodes)
 
 
-def ground_of(
+def untuned_of(
     snapshot: NodeSnapshot,
     settings: Settings,
     library: str | Version | None,
     gpus: Sequence[str] | None,
     nodes: int,
-    standing: Standing | None = None,
-) -> Ground:
+    cache: PredictionCache | None = None,
+) -> UntunedDecision:
     """What a prediction decides before its tuning, made now or kept from one before.
 
-    `nodes`: number of identical hosts; all counts above one have the same ground. Raises as
+    `nodes`: number of identical hosts; all counts above one decide the same. Raises as
     `predict`.
     """
     key = library, None if gpus is None else tuple(gpus), min(nodes, MORE)
-    ground = known_ground(snapshot, key, settings)
-    if ground is None and standing is not None:
-        ground = standing.ground(key, settings)
-    if ground is None:
-        noted = NotedSettings(settings.values)
-        ground = Groundwork(snapshot, noted, library, gpus, nodes, standing).make()
-        keep_ground(snapshot, key, noted.asked, ground)
-        if standing is not None:
-            standing.keep(key, noted.asked, ground)
-    return ground
+    untuned = known_untuned(snapshot, key, settings)
+    if untuned is None and cache is not None:
+        untuned = cache.untuned(key, settings)
+    if untuned is None:
+        tracked = TrackedSettings(settings.values)
+        untuned = UntunedBuilder(snapshot, tracked, library, gpus, nodes, cache).make()
+        keep_untuned(snapshot, key, tracked.asked, untuned)
+        if cache is not None:
+            cache.keep(key, tracked.asked, untuned)
+    return untuned
 
 
 def _predicted(
-    ground: Ground, settings: Settings, nodes: int, tried: Behaviour | None = None
+    untuned: UntunedDecision, settings: Settings, nodes: int, tried: Behaviour | None = None
 ) -> Prediction:
-    library = ground.library if tried is None else tried.name
+    library = untuned.library if tried is None else tried.name
     timing = timing_of(
-        ground.hardware,
-        ground.all_graphs,
-        ground.version,
+        untuned.hardware,
+        untuned.all_graphs,
+        untuned.version,
         settings,
         asked=library,
         table=None if tried is None else tried.tuning,
-        ranks=ground.ranks * nodes,
-        nodes=len(ground.views) * nodes,
+        ranks=untuned.ranks * nodes,
+        nodes=len(untuned.views) * nodes,
     )
-    assumptions = dict.fromkeys(ground.assumptions)
-    for text in (*timing.assumptions, *_standing_assumptions(ground.pairs, settings)):
+    assumptions = dict.fromkeys(untuned.assumptions)
+    for text in (*timing.assumptions, *_standing_assumptions(untuned.pairs, settings)):
         assumptions.setdefault(text.removesuffix("."))
     assumptions.pop("", None)
     return Prediction(
-        library=Library(name=ground.version.library, version=library.rpartition("-")[2]),
+        library=Library(name=untuned.version.library, version=library.rpartition("-")[2]),
         environment=dict(sorted(settings.values.items())),
-        pairs=ground.pairs,
-        views=ground.views,
-        graphs=ground.graphs,
+        pairs=untuned.pairs,
+        views=untuned.views,
+        graphs=untuned.graphs,
         choices=timing.choices,
         tuning=timing.tuning,
         coll_channels=timing.coll_channels,
-        nodes=len(ground.views) * nodes,
+        nodes=len(untuned.views) * nodes,
         ignored=timing.ignored,
-        failure=ground.failure or timing.failure,
+        failure=untuned.failure or timing.failure,
         assumptions=tuple(assumptions),
     )
 
@@ -134,5 +134,5 @@ def nics_between_nodes(snapshot: NodeSnapshot, prediction: Prediction) -> tuple[
         return prediction.views
     library = f"{prediction.library.name}-{prediction.library.version}"
     gpus = dict.fromkeys(pair.src_bus_id for pair in prediction.pairs)
-    settings = NotedSettings(prediction.environment)
-    return Groundwork(snapshot, settings, library, tuple(gpus) or None, 2).nic_views()
+    settings = TrackedSettings(prediction.environment)
+    return UntunedBuilder(snapshot, settings, library, tuple(gpus) or None, 2).nic_views()

@@ -18,7 +18,7 @@ Answer = tuple[str, tuple[str, ...], tuple[DecisionStep, ...]]
 """Transport, labels and steps."""
 
 
-class Between:
+class SplitPairs:
     """The pairs between domains; those of one rank are much alike."""
 
     def __init__(self, domains: list[Domain], network: Network, bus_ids: dict[int, str]) -> None:
@@ -40,11 +40,11 @@ class Between:
         )
         # A GPU with the number of the other one decides which NIC is used.
         twin = dst.dev if dst.dev in self._devs[domain.number] else None
-        alike = src.rank, here, ring, twin
-        answer = self._answers.get(alike)
+        key = src.rank, here, ring, twin
+        answer = self._answers.get(key)
         if answer is None:
             answer = self._answer(domain, src, dst.dev, here=here, ring=ring)
-            self._answers[alike] = answer
+            self._answers[key] = answer
         transport, labels, asked = answer
         return PairDecision(
             src=src.rank,
@@ -116,7 +116,7 @@ def decide_pairs(
     """Every ordered pair of all ranks, by rank; `bus_ids` are the PCI addresses."""
     home = {gpu.rank: domain for domain in domains for gpu in domain.computed.system.nodes["GPU"]}
     inside = {domain.number: _Inside(domain, network, bus_ids) for domain in domains}
-    between = Between(domains, network, bus_ids)
+    split_pairs = SplitPairs(domains, network, bus_ids)
     found = []
     ranks = sorted(devs)
     for src in ranks:
@@ -127,7 +127,7 @@ def decide_pairs(
             if home[src] is home[dst]:
                 pair = decide(devs[src], devs[dst])
             else:
-                pair = between.decide(home[src], devs[src], home[dst], devs[dst])
+                pair = split_pairs.decide(home[src], devs[src], home[dst], devs[dst])
             found.append(pair)
     return tuple(found)
 
@@ -159,11 +159,11 @@ class _Inside:
         check = first if path is direct else computed.peers.p2p(one, other)
         grant = computed.grant(one, other)
         # Checks that are equal are the same object.
-        alike = (mnnvl, direct.type, id(first), id(check), id(net), id(grant))
-        known = self._answers.get(alike)
+        key = (mnnvl, direct.type, id(first), id(check), id(net), id(grant))
+        known = self._answers.get(key)
         if known is None:
             known = _answer(computed, one, other, check, net), grant
-            self._answers[alike] = known
+            self._answers[key] = known
         answer = known[0]
         asked = (*self._first_steps[mnnvl], distances.step(one, direct), *answer.steps)
         transport, label = answer.transport, answer.label

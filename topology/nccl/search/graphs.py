@@ -14,12 +14,12 @@ from ..rounding import single
 from ..settings import Settings
 from ..system.paths import widest_of
 from ..versions import Version
-from .descent import Descent
 from .draft import BALANCED_TREE, NVLS, RING, GraphDraft
 from .fast.inputs import Inputs
-from .field import Field
+from .graph_search import GraphSearch
 from .rccl_models import is_rome_like
 from .ready_made import ReadyMade, ready_made
+from .space import SearchSpace
 
 REMEMBERED = 128
 MOST_ON_ROME = 2
@@ -52,16 +52,16 @@ def search_graphs(
         known_node = known_to_rccl(system, version, settings)
         if known_node is not None:
             return known_node.graphs
-    field = Field(system, version, settings, nvls=nvls)
-    if field.version.needs_nics and field.inter and not all(map(field.nics.serve, range(count))):
+    space = SearchSpace(system, version, settings, nvls=nvls)
+    if space.version.needs_nics and space.inter and not all(map(space.nics.serve, range(count))):
         system.refuse("a GPU reaches no NIC, and there are ranks outside its node or domain")
-    inputs = Inputs(field, version, settings, nvls=nvls)
+    inputs = Inputs(space, version, settings, nvls=nvls)
     remember = remember or _searched.is_set()
     _searched.set()
     digest = inputs.digest() if remember else b""
     found = _remembered.get(digest)
     if found is None:
-        found = _search(field, version, inputs.nets, nvls=nvls)
+        found = _search(space, version, inputs.nets, nvls=nvls)
         if len(_remembered) >= REMEMBERED:
             _remembered.clear()
         if remember:
@@ -100,31 +100,31 @@ def known_to_rccl(system: System, version: Version, settings: Settings) -> Ready
     return found
 
 
-def _search(field: Field, version: Version, nets: list[int], *, nvls: bool) -> Found:
-    search = _Search(field, version, nets)
+def _search(space: SearchSpace, version: Version, nets: list[int], *, nvls: bool) -> Found:
+    search = _Search(space, version, nets)
     return search.graphs(nvls=nvls), search.widest_gbs, search.total_gbs
 
 
 class _Search:
-    def __init__(self, field: Field, version: Version, nets: list[int]) -> None:
-        self.field, self.version = field, version
+    def __init__(self, space: SearchSpace, version: Version, nets: list[int]) -> None:
+        self.space, self.version = space, version
         self.places = {net: place for place, net in enumerate(nets)}
-        self.widest_gbs, self.total_gbs = limits(field.system, nets=field.bounded_by_nets)
-        if field.count == 1 and not field.inter and not field.version.one_gpu_bounded:
+        self.widest_gbs, self.total_gbs = limits(space.system, nets=space.bounded_by_nets)
+        if space.count == 1 and not space.inter and not space.version.one_gpu_bounded:
             self.total_gbs = 0.0  # the library leaves it unset
-        self.estimate = why_estimate(field.system, version, field)
+        self.estimate = why_estimate(space.system, version, space)
 
     def graphs(self, *, nvls: bool) -> Graphs:
-        most = self.field.version.max_channels // 2
-        if self.field.rccl and not self.field.system.inter and is_rome_like(self.field.system):
+        most = self.space.version.max_channels // 2
+        if self.space.rccl and not self.space.system.inter and is_rome_like(self.space.system):
             most = MOST_ON_ROME
         ring = self.find(GraphDraft(RING, least=1, most=most))
-        thin = self.field.version.thin_trees and bool(self.field.nets)
+        thin = self.space.version.thin_trees and bool(self.space.nets)
         least = 1 if thin else ring.channels
         tree = self.find(GraphDraft(BALANCED_TREE, least=least, most=ring.channels))
         heads = None
         if nvls:
-            heads = self.find(GraphDraft(NVLS, least=1, most=self.field.version.max_channels))
+            heads = self.find(GraphDraft(NVLS, least=1, most=self.space.version.max_channels))
         return Graphs(
             ring=self.result(ring),
             tree=self.result(tree),
@@ -132,7 +132,7 @@ class _Search:
         )
 
     def find(self, wanted: GraphDraft) -> GraphDraft:
-        return Descent(self.field, wanted, self.widest_gbs, self.total_gbs).run()
+        return GraphSearch(self.space, wanted, self.widest_gbs, self.total_gbs).run()
 
     def result(self, found: GraphDraft) -> SearchGraph:
         places = self.places
@@ -149,7 +149,7 @@ class _Search:
             orders=tuple(tuple(order[:1] if heads else order) for order in found.orders),
             nets=tuple(
                 (places[start], places[end])
-                for start, end in (found.nets if self.field.inter else ())
+                for start, end in (found.nets if self.space.inter else ())
             ),
             latency_inter_us=found.latency_us,
             estimate=self.estimate,
@@ -168,14 +168,14 @@ def limits(system: System, *, nets: bool) -> tuple[float, float]:
     return single(widest.to_nets_gbs if nets else widest.between_gbs), widest.links_gbs
 
 
-def why_estimate(system: System, version: Version, field: Field) -> str | None:
+def why_estimate(system: System, version: Version, space: SearchSpace) -> str | None:
     """Why figures may differ from the library's; None when its search is followed exactly."""
     if system.hosts > 1:
         link = library_terms(version.library).link
         return f"the search over several hosts in one {link} domain was not checked"
-    if numbers(version.number) < numbers(field.version.number):
+    if numbers(version.number) < numbers(space.version.number):
         return (
-            f"the search of {version.library.upper()} {field.version.number} is followed, "
+            f"the search of {version.library.upper()} {space.version.number} is followed, "
             "which is newer"
         )
     return None

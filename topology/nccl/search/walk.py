@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from .draft import BALANCED_TREE, NVLS, RING, TREE, GraphDraft, budget
-from .ends import NOWHERE, Ends
-from .field import UNKNOWN, Field, Hop
+from .nic_choices import NOWHERE, NicChoices
 from .orders import AWAY, FREE, TOWARDS_NIC
+from .space import UNKNOWN, Hop, SearchSpace
 
 
 class ChannelWalk:
@@ -19,28 +19,28 @@ class ChannelWalk:
 
     def __init__(
         self,
-        field: Field,
+        space: SearchSpace,
         draft: GraphDraft,
-        nic_ends: Ends,
+        nic_ends: NicChoices,
         complete: Callable[[int, int], None],
     ) -> None:
-        self._field, self._draft, self._nic_ends = field, draft, nic_ends
+        self._space, self._draft, self._nic_ends = space, draft, nic_ends
         self._complete = complete
         self.left = budget(draft)
         """Steps left."""
-        self._ledger = field.ledger
-        self._last = field.count - 1
+        self._ledger = space.ledger
+        self._last = space.count - 1
         self.channel = 0
         """The channel that is being walked."""
-        self.orders = [[0] * field.count for _ in range(draft.most)]
+        self.orders = [[0] * space.count for _ in range(draft.most)]
         """The GPUs of each channel, in order."""
         self.starts, self.ends = [0] * draft.most, [0] * draft.most
         """The NICs that each channel comes in and leaves by."""
         ring = draft.pattern == RING
-        self._closes = ring and not field.inter
-        self._back = (self._last if ring else 0) if field.inter else NOWHERE
+        self._closes = ring and not space.inter
+        self._back = (self._last if ring else 0) if space.inter else NOWHERE
         mutual = draft.pattern in (BALANCED_TREE, TREE)
-        self._inside = field.ways(draft.pattern, draft.type_intra, draft.speed_intra, mutual=mutual)
+        self._inside = space.ways(draft.pattern, draft.type_intra, draft.speed_intra, mutual=mutual)
 
     def enter(self, gpu: int, state: int, hops: int, forced: Sequence[int] | None = None) -> None:
         """Start a channel at a GPU."""
@@ -107,7 +107,7 @@ class ChannelWalk:
         """Visit the GPUs in every order, preferred ones first."""
         ledger, last, ways, closes = self._ledger, self._last, self._inside, self._closes
         order, net = self.orders[self.channel], self.starts[self.channel]
-        mask = 0 if back < 0 else self._field.orders.pci_mask
+        mask = 0 if back < 0 else self._space.orders.pci_mask
         on_the_way = FREE if back < 0 else AWAY
         away, home = ways.next_of(on_the_way, net), ways.next_of(TOWARDS_NIC, net)
         ends_at_nic = back == last > 0

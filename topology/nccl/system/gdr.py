@@ -90,7 +90,7 @@ class GdrDistance:
         mode = "PCI" if forced else "Default"
         return GdrCheck(mode, "near enough", distance, allowed, self.level)
 
-    def alike(self, settings: Settings) -> dict[GdrCheck, GdrCheck] | None:
+    def equal_checks(self, settings: Settings) -> dict[GdrCheck, GdrCheck] | None:
         """The answers under settings with another level, by those of here; None where one differs.
 
         Of the settings nothing but the level may be another.

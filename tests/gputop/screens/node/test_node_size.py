@@ -11,8 +11,8 @@ from gputop.topology.model.machine import Gpu, Machine
 from gputop.topology.model.readings import ProcessReading, Readings
 from gputop.topology.model.redact import redacted
 from gputop.topology.model.snapshot import NodeSnapshot, encode
-from gputop.topology.nccl.decide.ground import NotedSettings
-from gputop.topology.nccl.decide.groundwork import Groundwork
+from gputop.topology.nccl.decide.untuned import TrackedSettings
+from gputop.topology.nccl.decide.untuned_builder import UntunedBuilder
 from gputop.topology.nccl.settings import Settings
 from gputop.topology.nccl.system.nets import MAX_CHANNELS, LocalNets, nearest
 from gputop.topology.recorded.demos.demo import names
@@ -70,7 +70,7 @@ def test_redaction_of_many_identities_is_quick() -> None:
 def test_the_gpu_of_a_nic_is_the_first_that_uses_it(name: str) -> None:
     snapshot = DemoFeed(name).at(0)
     # Two hosts, so that NICs count.
-    made = Groundwork(snapshot, NotedSettings(Settings.of(snapshot).values), None, None, 2)
+    made = UntunedBuilder(snapshot, TrackedSettings(Settings.of(snapshot).values), None, None, 2)
     system = made.computed()[0].system
     assert system.nodes["NET"]
     for policy in ("AUTO", "ALL", "MAX:2"):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gputop.topology.nccl.decide import groundwork
+from gputop.topology.nccl.decide import untuned_builder
 from gputop.topology.nccl.decide.timing import Timing
 from gputop.topology.nccl.prediction import DomainView, Graphs, NetDecision, Prediction
 from tests.support.nccl.captures import emulated, expected, names, predicted, topology_of
@@ -89,10 +89,10 @@ def test_every_recorded_view(folder: str, name: str, monkeypatch: pytest.MonkeyP
 def skip_search(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave the search out, which has tests of its own and takes most of the time."""
     here = "gputop.topology.nccl.decide.predict"
-    monkeypatch.setattr(groundwork, "search_graphs", lambda *_args, **_kw: Graphs())
+    monkeypatch.setattr(untuned_builder, "search_graphs", lambda *_args, **_kw: Graphs())
     monkeypatch.setattr(f"{here}.timing_of", lambda *_args, **_kw: Timing())
     # What has no graphs is kept for nobody else.
-    monkeypatch.setattr(f"{here}.keep_ground", lambda *_args: None)
+    monkeypatch.setattr(f"{here}.keep_untuned", lambda *_args: None)
 
 
 @pytest.mark.skipif(not emulated(), reason="the recorded runs are not here")

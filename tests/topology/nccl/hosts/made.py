@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gputop.topology.model.snapshot import NodeSnapshot
-from gputop.topology.nccl.hosts.across import across
+from gputop.topology.nccl.hosts.equal_hosts import predict_hosts
 from gputop.topology.nccl.hosts.records import MultiNode
 from gputop.topology.nccl.settings import Settings
 from tests.topology.nccl.made import SWITCH, cpu, gpu, nic, snapshot, switch, system
@@ -32,4 +32,4 @@ def over(
     library: str = "nccl-2.28.9",
 ) -> MultiNode:
     """The prediction for equal hosts."""
-    return across(node, Settings(env or {}), library=library, hosts=hosts, missing=missing)
+    return predict_hosts(node, Settings(env or {}), library=library, hosts=hosts, missing=missing)

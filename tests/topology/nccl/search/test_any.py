@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 from gputop.topology.nccl.nodes import PathType, System, SystemLink, SystemNode
 from gputop.topology.nccl.prediction import SearchGraph
 from gputop.topology.nccl.rounding import single
-from gputop.topology.nccl.search import field
 from gputop.topology.nccl.search import graphs as remembering
-from gputop.topology.nccl.search.attempt import Attempt
+from gputop.topology.nccl.search import space
+from gputop.topology.nccl.search.channel_search import ChannelSearch
 from gputop.topology.nccl.search.draft import GraphDraft, budget, times
-from gputop.topology.nccl.search.fast.tried import Tried
-from gputop.topology.nccl.search.field import Field
+from gputop.topology.nccl.search.fast.pruner import AttemptPruner
 from gputop.topology.nccl.search.graphs import search_graphs
 from gputop.topology.nccl.search.orders import Orders
+from gputop.topology.nccl.search.space import SearchSpace
 from gputop.topology.nccl.search.version import search_versions
 from gputop.topology.nccl.settings import Settings
 from gputop.topology.nccl.versions import Version, version_for
@@ -147,14 +147,14 @@ def found_on(one: System, version: Version, *, nvls: bool = False) -> rememberin
     """What a search of its own finds."""
     nets = list(range(len(one.nodes["NET"])))
     return remembering._search(
-        Field(one, version, Settings({}), nvls=nvls), version, nets, nvls=nvls
+        SearchSpace(one, version, Settings({}), nvls=nvls), version, nets, nvls=nvls
     )
 
 
-def exhaustive(self: Tried, draft: GraphDraft, best: GraphDraft) -> int:
+def exhaustive(self: AttemptPruner, draft: GraphDraft, best: GraphDraft) -> int:
     """Leave nothing out."""
     self._steps -= budget(draft)
-    return Attempt(self._field, draft, best).run()
+    return ChannelSearch(self._space, draft, best).run()
 
 
 @settings(parent=relaxed, max_examples=12)
@@ -164,7 +164,7 @@ def test_attempts_left_out_change_nothing(xml: str, more_nodes: bool) -> None:
     one = made(xml, more_nodes=more_nodes)
     quick = found_on(one, version, nvls=True)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Tried, "search", exhaustive)
+        patch.setattr(AttemptPruner, "search", exhaustive)
         slow = found_on(one, version, nvls=True)
     assert quick == slow
 
@@ -179,7 +179,7 @@ def test_many_gpus_are_searched_as_few_are(xml: str, library: str) -> None:
     one = made(xml, library=library)
     few = found_on(one, version)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(field, "MANY", 0)
+        patch.setattr(space, "MANY", 0)
         many = found_on(one, version)
     assert many == few
 

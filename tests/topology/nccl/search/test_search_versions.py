@@ -6,7 +6,7 @@ import pytest
 
 from gputop.topology.nccl.prediction import SearchGraph
 from gputop.topology.nccl.search.draft import GraphDraft, to_beat
-from gputop.topology.nccl.search.field import Field
+from gputop.topology.nccl.search.space import SearchSpace
 from gputop.topology.nccl.search.version import search_version
 from gputop.topology.nccl.settings import Settings
 from gputop.topology.nccl.versions import version_for
@@ -79,7 +79,9 @@ def test_a_search_steps_through_the_path_types_of_its_version(
     """Each one more takes steps of the budget of the whole search."""
     version, _ = version_for(library)
     system = made(AMPERE, more_nodes=True, library=library)
-    counted = {kind.name for kind in Field(system, version, Settings({}), nvls=False).path_types}
+    counted = {
+        kind.name for kind in SearchSpace(system, version, Settings({}), nvls=False).path_types
+    }
     assert {
         "LOC",
         "NVL",

@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from gputop.topology.nccl.decide import ground
+from gputop.topology.nccl.decide import untuned
 from gputop.topology.nccl.prediction import Prediction
 from gputop.topology.nccl.search import graphs
 from gputop.topology.nccl.system import domains
@@ -40,7 +40,7 @@ def node(sm: int, kind: str) -> str:
 
 
 def decided(monkeypatch: pytest.MonkeyPatch, xml: str, library: str) -> Prediction:
-    monkeypatch.setattr(ground, "_kept", [])
+    monkeypatch.setattr(untuned, "_kept", [])
     monkeypatch.setattr(graphs, "_remembered", {})
     return decide(xml, OFF, library=library)
 

@@ -11,20 +11,20 @@ from collections import Counter
 
 from ...nodes import SystemLink
 from ..draft import BALANCED_TREE, RING, GraphDraft
-from ..field import Carrier, Carriers, Field, SharedLink
 from ..ledger import is_dear
+from ..space import Carrier, Carriers, SearchSpace, SharedLink
 
 
 class Bounds:
     """Upper bounds for the channels of a ring or tree."""
 
-    def __init__(self, field: Field) -> None:
-        self._field = field
+    def __init__(self, space: SearchSpace) -> None:
+        self._space = space
         self._nics_mbs = Counter(
-            round(sum(link.bandwidth_gbs for link in net.links) * 1000) for net in field.nets
+            round(sum(link.bandwidth_gbs for link in net.links) * 1000) for net in space.nets
         )
         """How many NICs have links that carry so much."""
-        speeds, sharing = field.nics.speeds_gbs, field.nics.sharing
+        speeds, sharing = space.nics.speeds_gbs, space.nics.sharing
         self._ports_gbs = Counter(
             speeds[net]
             for net, same in enumerate(sharing)
@@ -34,18 +34,18 @@ class Bounds:
 
     def channels(self, draft: GraphDraft) -> int:
         """No attempt with this draft completes more channels."""
-        if self._field.count == 1:
+        if self._space.count == 1:
             return draft.most
         if not self._joined(draft):
             return 0
         out, into, _ = self._carriers(draft.type_intra)
         most = draft.most
-        if self._field.inter:
+        if self._space.inter:
             most = min(most, self._nic_channels(draft), self._tree_channels(draft))
         for carriers in (out, into):
             room = [_room(links, draft.speed_intra) for links in carriers]
             most = self._fitting(room, most, closed=draft.pattern == RING)
-        closes = draft.pattern == RING and not self._field.inter
+        closes = draft.pattern == RING and not self._space.inter
         for narrows in self._narrows(draft.type_intra):
             lanes = [
                 (len(one.gpus), _room(Counter([one.link]), draft.speed_intra)) for one in narrows
@@ -59,17 +59,17 @@ class Bounds:
 
     def hops(self, draft: GraphDraft, channels: int) -> int:
         """No attempt completes so many channels with fewer links."""
-        closes = draft.pattern == RING and not self._field.inter
-        steps = self._field.count - (0 if closes else 1)
+        closes = draft.pattern == RING and not self._space.inter
+        steps = self._space.count - (0 if closes else 1)
         return draft.hops + channels * steps * self._carriers(draft.type_intra)[2]
 
     def _joined(self, draft: GraphDraft) -> bool:
         """Whether ways that carry one channel lead from any GPU to any other, over others."""
-        field, speed = self._field, draft.speed_intra
+        space, speed = self._space, draft.speed_intra
         near = self._near(draft.type_intra)
-        known = field.joined.get((near, speed))
+        known = space.joined.get((near, speed))
         if known is None:
-            reached, apart = [0], set(range(1, field.count))
+            reached, apart = [0], set(range(1, space.count))
             while reached and apart:
                 gpu = reached.pop()
                 found = [
@@ -80,24 +80,24 @@ class Bounds:
                 ]
                 reached += found
                 apart.difference_update(found)
-            known = field.joined[near, speed] = not apart
+            known = space.joined[near, speed] = not apart
         return known
 
     def _carries(self, gpu: int, other: int, near: int, speed: int) -> bool:
         """Whether the links of a way between GPUs have room for one channel, when all is free."""
-        path = self._field.gpus[gpu].paths["GPU"][other]
-        return path.type <= near and self._field.carries(path, speed)
+        path = self._space.gpus[gpu].paths["GPU"][other]
+        return path.type <= near and self._space.carries(path, speed)
 
     def _near(self, farthest: int) -> int:
-        return max((kind for kind in self._field.gpu_types if kind <= farthest), default=-1)
+        return max((kind for kind in self._space.gpu_types if kind <= farthest), default=-1)
 
     def _narrows(self, farthest: int) -> tuple[list[SharedLink], list[SharedLink]]:
         """Links that all ways out of several GPUs share, and links that all ways in share."""
         near = self._near(farthest)
-        known = self._field.narrows.get(near)
+        known = self._space.narrows.get(near)
         if known is None:
-            count = range(self._field.count)
-            known = self._field.narrows[near] = (
+            count = range(self._space.count)
+            known = self._space.narrows[near] = (
                 self._shared([[(gpu, other) for other in count] for gpu in count], near),
                 self._shared([[(other, gpu) for other in count] for gpu in count], near),
             )
@@ -105,7 +105,7 @@ class Bounds:
 
     def _shared(self, sides: list[list[tuple[int, int]]], near: int) -> list[SharedLink]:
         """The narrowest shared links, of which no two are shared by one GPU."""
-        gpus = self._field.gpus
+        gpus = self._space.gpus
         links: dict[int, SystemLink] = {}
         plain: set[int] = set()
         shared: dict[int, set[int]] = {}
@@ -142,7 +142,7 @@ class Bounds:
         return chosen
 
     def _fitting(self, room: list[int], most: int, *, closed: bool) -> int:
-        if closed and not self._field.inter:
+        if closed and not self._space.inter:
             return min(most, *room)
         while most and sum(min(channels, most) for channels in room) < most * (len(room) - 1):
             most -= 1
@@ -166,11 +166,11 @@ class Bounds:
         if draft.pattern == RING or not to_nic or not draft.speed_intra:
             return draft.most
         near = self._near(draft.type_intra)
-        out = max((kind for kind in self._field.net_types if kind <= draft.type_inter), default=-1)
-        known = self._field.leaving.get((near, out))
+        out = max((kind for kind in self._space.net_types if kind <= draft.type_inter), default=-1)
+        known = self._space.leaving.get((near, out))
         if known is None:
-            known = self._field.leaving[near, out] = self._leaving(near, out)
-        senders = 2 if balanced and self._field.count > 2 else 1
+            known = self._space.leaving[near, out] = self._leaving(near, out)
+        senders = 2 if balanced and self._space.count > 2 else 1
         most = draft.most
         while most and not _send(known, most, draft.speed_intra, to_nic, senders):
             most -= 1
@@ -180,7 +180,7 @@ class Bounds:
         """How many GPUs begin their ways to GPUs and to NICs with so many MB/s in all."""
         to_gpus, _, _ = self._carriers(near)
         found: Counter[Carrier] = Counter()
-        for gpu in self._field.gpus:
+        for gpu in self._space.gpus:
             first = {
                 path.links[0]
                 for ways, farthest in ((gpu.paths["GPU"], near), (gpu.paths["NET"], out))
@@ -193,17 +193,17 @@ class Bounds:
 
     def _carriers(self, farthest: int) -> tuple[Carriers, Carriers, int]:
         near = self._near(farthest)
-        known = self._field.carriers.get(near)
+        known = self._space.carriers.get(near)
         if known is None:
-            known = self._field.carriers[near] = self._collect(near)
+            known = self._space.carriers[near] = self._collect(near)
         return known
 
     def _collect(self, farthest: int) -> tuple[Carriers, Carriers, int]:
-        field = self._field
-        out: list[dict[SystemLink, bool]] = [{} for _ in field.gpus]
-        into: list[dict[SystemLink, bool]] = [{} for _ in field.gpus]
+        space = self._space
+        out: list[dict[SystemLink, bool]] = [{} for _ in space.gpus]
+        into: list[dict[SystemLink, bool]] = [{} for _ in space.gpus]
         fewest = 0
-        for gpu in field.gpus:
+        for gpu in space.gpus:
             leaving = out[gpu.index]
             for other, path in enumerate(gpu.paths["GPU"]):
                 links = path.links

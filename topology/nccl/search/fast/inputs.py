@@ -15,9 +15,9 @@ from ....model.versions import numbers
 from ...nodes import Kind, SystemLink, SystemPath
 from ...settings import Settings
 from ...versions import Version
-from ..field import Field
 from ..nics import EVERY
 from ..rccl_models import is_rome_like
+from ..space import SearchSpace
 
 try:
     from _blake2 import blake2b  # `hashlib` loads OpenSSL, which takes 3 MiB
@@ -39,8 +39,10 @@ ANYWHERE = -1
 class Inputs:
     """The inputs of one search."""
 
-    def __init__(self, field: Field, version: Version, settings: Settings, *, nvls: bool) -> None:
-        self._field, self._nvls = field, nvls
+    def __init__(
+        self, space: SearchSpace, version: Version, settings: Settings, *, nvls: bool
+    ) -> None:
+        self._space, self._nvls = space, nvls
         self._version, self._settings = version, settings
         self._numbers: dict[SystemLink, int] = {}
         self.nets = self._nets_in_order()
@@ -52,7 +54,7 @@ class Inputs:
         paths = self._path_figures()
         every = (
             self._head(),
-            [self._gpu(index) for index in range(self._field.count)],
+            [self._gpu(index) for index in range(self._space.count)],
             self._net_figures(),
             list(self._lists()),
             paths,
@@ -61,9 +63,9 @@ class Inputs:
         return blake2b(msgspec.msgpack.encode(every), digest_size=32).digest()
 
     def _head(self) -> list[object]:
-        field, system, version = self._field, self._field.system, self._version
+        space, system, version = self._space, self._space.system, self._version
         cpu = system.nodes["CPU"][:1]
-        rules = field.version
+        rules = space.version
         older = numbers(version.number) < numbers(rules.number)
         return [
             version.library,
@@ -77,31 +79,31 @@ class Inputs:
             system.hosts,
             system.widest,
             len(system.withdrawn),
-            field.count,
-            field.min_sm,
-            field.switched,
+            space.count,
+            space.min_sm,
+            space.switched,
             is_rome_like(system),
             [(one.arch, one.vendor) == ("x86", "amd") for one in cpu],
             [repr(self._settings.text(name)) for name in VARIABLES],
         ]
 
     def _nets_in_order(self) -> list[int]:
-        field = self._field
-        tried = field.nics.to_try(max(field.net_types), EVERY) if self._tries_nics else ()
-        return [*dict.fromkeys((*tried, *range(len(field.nets))))]
+        space = self._space
+        tried = space.nics.to_try(max(space.net_types), EVERY) if self._tries_nics else ()
+        return [*dict.fromkeys((*tried, *range(len(space.nets))))]
 
     @property
     def _tries_nics(self) -> bool:
-        return self._field.inter and bool(self._field.nets) and bool(self._field.net_types)
+        return self._space.inter and bool(self._space.nets) and bool(self._space.net_types)
 
     def _gpu(self, index: int) -> list[object]:
-        gpu = self._field.gpus[index]
+        gpu = self._space.gpus[index]
         # `limits` sums them up in this order, and what is rounded depends on it.
         sums = [(link.kind, link.bandwidth_gbs) for link in gpu.links]
-        return [sums, [self._number(link) for link in self._field.orders.pci[index]]]
+        return [sums, [self._number(link) for link in self._space.orders.pci[index]]]
 
     def _net_figures(self) -> list[object]:
-        nets, nics = self._field.nets, self._field.nics
+        nets, nics = self._space.nets, self._space.nics
         found: list[object] = []
         same: dict[Hashable, int] = {}
         for index in self.nets:
@@ -121,27 +123,27 @@ class Inputs:
 
     def _lists(self) -> Iterator[list[int]]:
         """The NICs to try within each path type that exists, by GPU."""
-        field = self._field
-        if not field.nets:
+        space = self._space
+        if not space.nets:
             return
-        farthest, gpus = [ANYWHERE], [0, field.count - 1]
+        farthest, gpus = [ANYWHERE], [0, space.count - 1]
         if self._tries_nics:
-            farthest += field.net_types
-            gpus = [EVERY, *range(field.count)]
+            farthest += space.net_types
+            gpus = [EVERY, *range(space.count)]
         for kind in farthest:
             for gpu in gpus:
-                yield [self._places[net] for net in field.nics.to_try(kind, gpu)]
+                yield [self._places[net] for net in space.nics.to_try(kind, gpu)]
 
     def _paths(self) -> Iterator[SystemPath]:
-        nodes = self._field.system.nodes
+        nodes = self._space.system.nodes
         switches: tuple[tuple[Kind, Kind], ...] = (("GPU", "NVS"), ("NVS", "GPU"))
-        for gpu in self._field.gpus:
+        for gpu in self._space.gpus:
             yield from gpu.paths["GPU"]
-        for gpu in self._field.gpus:
+        for gpu in self._space.gpus:
             ways = gpu.paths.get("NET", ())
             yield from (ways[net] for net in self.nets if net < len(ways))
         for net in self.nets:
-            yield from self._field.nets[net].paths.get("GPU", ())
+            yield from self._space.nets[net].paths.get("GPU", ())
         for start, end in switches:
             for node in nodes[start]:
                 yield from node.paths.get(end, ())
@@ -162,7 +164,7 @@ class Inputs:
         return self._numbers.setdefault(link, len(self._numbers))
 
     def _link_figures(self) -> list[object]:
-        backs = self._field.ledger.backs
+        backs = self._space.ledger.backs
         found: list[object] = []
         links = [*self._numbers]
         # What leads back is numbered too, and has figures of its own.

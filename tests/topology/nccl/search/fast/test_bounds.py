@@ -7,12 +7,12 @@ import pytest
 from gputop.topology.nccl.nodes import PathType
 from gputop.topology.nccl.search import draft as drafts
 from gputop.topology.nccl.search import graphs as remembering
-from gputop.topology.nccl.search.attempt import Attempt
+from gputop.topology.nccl.search.channel_search import ChannelSearch
 from gputop.topology.nccl.search.draft import BALANCED_TREE, RING, GraphDraft
 from gputop.topology.nccl.search.fast.bounds import Bounds
-from gputop.topology.nccl.search.fast.tried import Tried
-from gputop.topology.nccl.search.field import Choices, Field, Gates
+from gputop.topology.nccl.search.fast.pruner import AttemptPruner
 from gputop.topology.nccl.search.graphs import search_graphs
+from gputop.topology.nccl.search.space import Choices, Gates, SearchSpace
 from gputop.topology.nccl.settings import Settings
 from gputop.topology.nccl.system.domains import views
 from gputop.topology.nccl.versions import version_for
@@ -25,13 +25,13 @@ from ...nodes import GEN4, SAPPHIRE, made, pcie
 def test_paths_that_leave_gpus_apart_are_not_walked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two sockets: what is no farther than a host bridge joins no ring, at any speed."""
     tried = []
-    run = Attempt.run
+    run = ChannelSearch.run
 
-    def counted(self: Attempt) -> int:
+    def counted(self: ChannelSearch) -> int:
         tried.append(self._draft.copy())
         return run(self)
 
-    monkeypatch.setattr(Attempt, "run", counted)
+    monkeypatch.setattr(ChannelSearch, "run", counted)
     monkeypatch.setattr(remembering, "_remembered", {})
     version, _ = version_for("nccl-2.28.9")
     one = made(pcie(8, SAPPHIRE, GEN4, sockets=2))
@@ -54,7 +54,7 @@ def test_a_link_that_all_share_bounds_the_channels() -> None:
     off = Settings({"NCCL_P2P_DISABLE": "1"})
     root = read_topology(system(cpu(0, *halves, kind=AMD)).encode(), "made")
     one = views(root, version, off)[0].system
-    bounds = Bounds(Field(one, version, off, nvls=False))
+    bounds = Bounds(SearchSpace(one, version, off, nvls=False))
     # Gen 5 towards the host: 48 GB/s for the four of a side, whose ways all lead over it.
     ring = GraphDraft(RING, least=1, most=8, type_intra=PathType.SYS)
     for speed, channels in ((20000, 0), (12000, 1), (6000, 2)):
@@ -76,7 +76,7 @@ def test_a_tree_sends_to_the_next_gpu_and_to_a_nic() -> None:
     """Over 24 GB/s the first two GPUs of a balanced tree send 20 and 10, or 16 and 8."""
     version, _ = version_for("nccl-2.28.9")
     one = made(grouped(4, nics=True), more_nodes=True)
-    bounds = Bounds(Field(one, version, Settings({}), nvls=False))
+    bounds = Bounds(SearchSpace(one, version, Settings({}), nvls=False))
     tree = GraphDraft(BALANCED_TREE, least=1, most=2, type_intra=PathType.SYS)
     tree.type_inter = PathType.SYS
     for speed, channels in ((20000, 0), (16000, 1), (8000, 2)):
@@ -99,6 +99,6 @@ def test_what_is_left_out_would_have_changed_nothing(
     assert quick.ring is not None
     monkeypatch.setattr(Choices, "gates", Gates({}, [0] * gpus))
     monkeypatch.setattr(Bounds, "_tree_channels", lambda _, draft: draft.most)
-    monkeypatch.setattr(Tried, "_includes", lambda *_: False)
+    monkeypatch.setattr(AttemptPruner, "_includes", lambda *_: False)
     remembering._remembered.clear()
     assert search_graphs(one, version, settings, nvls=False) == quick

@@ -8,8 +8,8 @@ import pytest
 
 from gputop.topology.nccl.search import graphs as remembering
 from gputop.topology.nccl.search.fast.inputs import Inputs
-from gputop.topology.nccl.search.field import Field
 from gputop.topology.nccl.search.graphs import search_graphs
+from gputop.topology.nccl.search.space import SearchSpace
 from gputop.topology.nccl.settings import Settings
 from gputop.topology.nccl.system.domains import views
 from gputop.topology.nccl.versions import version_for
@@ -98,7 +98,10 @@ def test_an_order_of_nics_that_differs_is_another_search() -> None:
         )
         digests.add(
             Inputs(
-                Field(one, version, Settings({}), nvls=False), version, Settings({}), nvls=False
+                SearchSpace(one, version, Settings({}), nvls=False),
+                version,
+                Settings({}),
+                nvls=False,
             ).digest()
         )
     assert len(digests) == 2

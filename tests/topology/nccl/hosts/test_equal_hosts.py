@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gputop.topology.nccl.decide.predict import predict
-from gputop.topology.nccl.hosts.across import (
+from gputop.topology.nccl.hosts.equal_hosts import (
     LIMIT,
     NONE,
     TreePosition,
@@ -82,10 +82,10 @@ def test_equal_hosts_have_equal_ends() -> None:
     found = over(6, EIGHT)
     for ring in found.rings:
         for stop in ring.stops[2:]:
-            alike = ring.stops[stop.node % 2]
-            moved = 8 * (stop.node - alike.node)
-            assert stop.ranks == tuple(rank + moved for rank in alike.ranks)
-            assert (stop.sends.nic, stop.receives.nic) == (alike.sends.nic, alike.receives.nic)
+            equal = ring.stops[stop.node % 2]
+            moved = 8 * (stop.node - equal.node)
+            assert stop.ranks == tuple(rank + moved for rank in equal.ranks)
+            assert (stop.sends.nic, stop.receives.nic) == (equal.sends.nic, equal.receives.nic)
 
 
 def test_rings_stay_on_their_rails() -> None:

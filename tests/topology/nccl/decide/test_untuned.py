@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gputop.topology.model.snapshot import NodeSnapshot
-from gputop.topology.nccl.decide import ground
+from gputop.topology.nccl.decide import untuned
 from gputop.topology.nccl.decide.predict import predict
 from gputop.topology.nccl.settings import Settings
 from gputop.topology.recorded.feeds import DemoFeed
@@ -25,7 +25,7 @@ CHANGES = (
 
 @pytest.fixture
 def node(monkeypatch: pytest.MonkeyPatch) -> NodeSnapshot:
-    monkeypatch.setattr(ground, "_kept", [])
+    monkeypatch.setattr(untuned, "_kept", [])
     return DemoFeed("hgx-h100-8").at(7)
 
 
@@ -35,11 +35,11 @@ def test_a_prediction_after_another_equals_one_made_alone(
 ) -> None:
     predict(node, Settings({}))
     after = predict(node, Settings(changes))
-    monkeypatch.setattr(ground, "_kept", [])
+    monkeypatch.setattr(untuned, "_kept", [])
     assert after == predict(node, Settings(changes))
 
 
-def test_only_variables_that_were_asked_for_make_new_ground(node: NodeSnapshot) -> None:
+def test_only_variables_that_were_asked_for_decide_anew(node: NodeSnapshot) -> None:
     before = predict(node, Settings({}))
     assert predict(node, Settings({"NCCL_DEBUG": "INFO"})).pairs is before.pairs
     assert predict(node, Settings({"NCCL_MIN_NCHANNELS": "8"})).pairs is before.pairs

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from ..draft import BALANCED_TREE, RING, TREE, GraphDraft, budget
-from ..field import Field, Share
+from ..space import SearchSpace, Share
 
 
-class CrowdWalk:
+class ManyGpuWalk:
     """The walk through one channel at a time; every whole one is passed on to `complete`.
 
     What is taken of a link is given back on the way back. Where the steps have run out nothing
@@ -20,25 +20,25 @@ class CrowdWalk:
     """
 
     def __init__(
-        self, field: Field, draft: GraphDraft, complete: Callable[[int, int], None]
+        self, space: SearchSpace, draft: GraphDraft, complete: Callable[[int, int], None]
     ) -> None:
         self._complete = complete
         self.left = budget(draft)
         """Steps left."""
-        self._last = field.count - 1
+        self._last = space.count - 1
         self.channel = 0
         """The channel that is being walked."""
-        self.orders = [[0] * field.count for _ in range(draft.most)]
+        self.orders = [[0] * space.count for _ in range(draft.most)]
         """The GPUs of each channel, in order."""
         self.starts, self.ends = [0] * draft.most, [0] * draft.most
-        self.spent = [0] * field.count
+        self.spent = [0] * space.count
         """Hops by GPU, as bits, that the channels before this one left too little for: most tries
         are of such."""
         self._closes = draft.pattern == RING
         mutual = draft.pattern in (BALANCED_TREE, TREE)
         self._speed = draft.speed_intra
-        self._ways = field.ways(draft.pattern, draft.type_intra, draft.speed_intra, mutual=mutual)
-        self._free = field.lanes.full[:]
+        self._ways = space.ways(draft.pattern, draft.type_intra, draft.speed_intra, mutual=mutual)
+        self._free = space.lanes.full[:]
         """What is left of each link, in MB/s."""
 
     def enter(self, gpu: int, _state: int, hops: int, forced: Sequence[int] | None = None) -> None:

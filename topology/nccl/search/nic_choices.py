@@ -6,8 +6,8 @@ from collections.abc import Callable
 from functools import cache, partial
 
 from .draft import BALANCED_TREE, RING, TREE, GraphDraft
-from .field import Field, Way
 from .nics import EVERY
+from .space import SearchSpace, Way
 
 NOWHERE = -1
 
@@ -15,21 +15,21 @@ End = tuple[int, int, int]
 """(GPU or NIC to go to, what the way takes of the ledger, links crossed)."""
 
 
-class Ends:
+class NicChoices:
     """The NICs that the channels of one draft go in and out by."""
 
-    def __init__(self, field: Field, draft: GraphDraft) -> None:
-        self._field, self._draft = field, draft
+    def __init__(self, space: SearchSpace, draft: GraphDraft) -> None:
+        self._space, self._draft = space, draft
         mutual = draft.pattern in (BALANCED_TREE, TREE)
         # A balanced tree shares its NIC between two GPUs.
         half = draft.speed_inter // 2 if draft.pattern == BALANCED_TREE else draft.speed_inter
-        self._in = field.ways(draft.pattern, draft.type_inter, draft.speed_inter, mutual=mutual)
-        self._out = field.ways(draft.pattern, draft.type_inter, half, mutual=mutual)
+        self._in = space.ways(draft.pattern, draft.type_inter, draft.speed_inter, mutual=mutual)
+        self._out = space.ways(draft.pattern, draft.type_inter, half, mutual=mutual)
         self.whole_gbs = draft.speed_inter // 1000
         """What a channel takes from the NIC itself (search.cc counts whole GB/s there)."""
         self._pairs = (
-            bool(draft.cross_nic) if field.version.cross_nic == 1 else self._ring_crosses()
-        ) and field.version.cross_pairs
+            bool(draft.cross_nic) if space.version.cross_nic == 1 else self._ring_crosses()
+        ) and space.version.cross_pairs
         self._firsts: dict[tuple[int, int], list[End]] = {}
         self._lasts: dict[tuple[int, int, int], Callable[[int], list[End]]] = {}
         self._fit: dict[tuple[int, int, int], frozenset[int]] = {}
@@ -37,7 +37,7 @@ class Ends:
 
     def listed(self) -> tuple[int, ...]:
         """The NICs to start from, in order."""
-        return self._field.nics.to_try(self._draft.type_inter, EVERY)
+        return self._space.nics.to_try(self._draft.type_inter, EVERY)
 
     def paired(self, channel: int) -> bool:
         """Whether a channel must return the way the previous one came."""
@@ -49,7 +49,7 @@ class Ends:
 
     def firsts(self, net: int, channel: int) -> list[End]:
         """The GPUs to start at from a NIC."""
-        turning = self._field.version.first_gpus == "fewest-hops"
+        turning = self._space.version.first_gpus == "fewest-hops"
         key = (net, channel if turning else 0)
         found = self._firsts.get(key)
         if found is None:
@@ -77,7 +77,7 @@ class Ends:
         return found
 
     def _lasts_from(self, fitting: frozenset[int], gpu: int) -> list[End]:
-        listed = self._field.nics.to_try(self._draft.type_inter, gpu)
+        listed = self._space.nics.to_try(self._draft.type_inter, gpu)
         if len(fitting) < 2:
             listed = tuple(fitting & self._listed_for(gpu))
         return [
@@ -89,7 +89,7 @@ class Ends:
     def _listed_for(self, gpu: int) -> frozenset[int]:
         known = self._listed.get(gpu)
         if known is None:
-            listed = self._field.nics.to_try(self._draft.type_inter, gpu)
+            listed = self._space.nics.to_try(self._draft.type_inter, gpu)
             known = self._listed[gpu] = frozenset(listed)
         return known
 
@@ -103,8 +103,8 @@ class Ends:
 
     def _fits(self, start: int, last_start: int, left_by: int) -> set[int]:
         """search.cc:ncclTopoSearchCheckNet."""
-        field, crosses = self._field, self._ring_crosses() or self._draft.cross_nic
-        found = set(range(len(field.nets)) if crosses else field.nics.rail(start))
+        space, crosses = self._space, self._ring_crosses() or self._draft.cross_nic
+        found = set(range(len(space.nets)) if crosses else space.nics.rail(start))
         if self._draft.pattern == TREE:
             found &= {start}
         for only in (last_start, left_by):
@@ -116,7 +116,7 @@ class Ends:
         return self._draft.pattern == RING and self._draft.cross_nic == 2
 
     def _first_gpus(self, net: int, channel: int) -> list[int]:
-        nics, start = self._field.nics, self._field.version.first_gpus
+        nics, start = self._space.nics, self._space.version.first_gpus
         if start in ("idle", "fewest-hops"):
             turn = channel if start == "fewest-hops" else 0
             return nics.fewest_hops_gpus(net, turn, self.whole_gbs)

@@ -115,7 +115,7 @@ class SharedLink(NamedTuple):
     link: Carrier
 
 
-class Field:
+class SearchSpace:
     """A system for one search; `inter` says whether channels start and end at NICs."""
 
     def __init__(self, system: System, version: Version, settings: Settings, *, nvls: bool) -> None:
@@ -232,8 +232,10 @@ class Field:
 class Ways:
     """Ways under one pattern, farthest path type and speed in MB/s (ncclTopoFollowPath)."""
 
-    def __init__(self, field: Field, pattern: int, farthest: int, speed: int, mutual: bool) -> None:
-        self._field, self._pattern = field, pattern
+    def __init__(
+        self, space: SearchSpace, pattern: int, farthest: int, speed: int, mutual: bool
+    ) -> None:
+        self._space, self._pattern = space, pattern
         self._farthest, self._speed, self._mutual = farthest, speed, mutual
         self._hops: dict[int, Hop | None] = {}
         self._next: dict[tuple[int, int], dict[Key, tuple[Hop, ...]]] = {}
@@ -244,10 +246,10 @@ class Ways:
 
     def hop(self, gpu: int, other: int) -> Hop | None:
         """From a GPU to another; None when the type forbids it."""
-        key = gpu * self._field.count + other
+        key = gpu * self._space.count + other
         if key not in self._hops:
-            there = self._field.gpus[gpu].paths["GPU"][other]
-            back = self._field.gpus[other].paths["GPU"][gpu]
+            there = self._space.gpus[gpu].paths["GPU"][other]
+            back = self._space.gpus[other].paths["GPU"][gpu]
             allowed = self._allowed(there, back)
             self._hops[key] = [other, 1 << other, UNKNOWN, there.hops] if allowed else None
         return self._hops[key]
@@ -256,21 +258,21 @@ class Ways:
         """What a hop from a GPU takes of the ledger, noted in the hop if it is not long."""
         need = hop[2]
         if need == UNKNOWN:
-            path = self._field.gpus[gpu].paths["GPU"][hop[0]]
-            need = self._field.route(path, "GPU", gpu).need(self._speed)
+            path = self._space.gpus[gpu].paths["GPU"][hop[0]]
+            need = self._space.route(path, "GPU", gpu).need(self._speed)
             if need < LONG:
                 hop[2] = need
         return need
 
     def lanes(self, gpu: int, other: int) -> LaneWay | None:
         """From a GPU to another among many; None when the type forbids it."""
-        key = gpu * self._field.count + other
+        key = gpu * self._space.count + other
         way = self._lanes.get(key)
         if way is None and key not in self._lanes:
-            node = self._field.gpus[gpu]
-            there, back = node.paths["GPU"][other], self._field.gpus[other].paths["GPU"][gpu]
+            node = self._space.gpus[gpu]
+            there, back = node.paths["GPU"][other], self._space.gpus[other].paths["GPU"][gpu]
             if self._allowed(there, back):
-                way = self._field.lanes.need(there, node, self._speed), there.hops
+                way = self._space.lanes.need(there, node, self._speed), there.hops
             self._lanes[key] = way
         return way
 
@@ -289,7 +291,7 @@ class Ways:
         state: int,
     ) -> tuple[Hop, ...]:
         """The hops to try after a GPU, in order, kept in `known` under `key`."""
-        order = self._field.orders.after(gpu, used, towards, net, self._pattern, state)
+        order = self._space.orders.after(gpu, used, towards, net, self._pattern, state)
         found = tuple(hop for other in order if (hop := self.hop(gpu, other)) is not None)
         known[key] = found
         return found
@@ -297,7 +299,7 @@ class Ways:
     @cached_property
     def choices(self) -> Choices:
         """Those among many GPUs, whatever the speed."""
-        return self._field.choices(self._farthest, mutual=self._mutual)
+        return self._space.choices(self._farthest, mutual=self._mutual)
 
     def untried(self, gpu: int, free: list[int]) -> Iterator[int]:
         """The GPUs to try after one among many, in order; `free`: what is left of each link.
@@ -315,8 +317,8 @@ class Ways:
         """From a GPU to a NIC."""
         key = (gpu, net)
         if key not in self._leave:
-            there = self._field.gpus[gpu].paths["NET"][net]
-            back = self._field.nets[net].paths["GPU"][gpu]
+            there = self._space.gpus[gpu].paths["NET"][net]
+            back = self._space.nets[net].paths["GPU"][gpu]
             self._leave[key] = self._way(there, back, "GPU", gpu)
         return self._leave[key]
 
@@ -324,8 +326,8 @@ class Ways:
         """From a NIC to a GPU."""
         key = (net, gpu)
         if key not in self._enter:
-            there = self._field.nets[net].paths["GPU"][gpu]
-            back = self._field.gpus[gpu].paths["NET"][net]
+            there = self._space.nets[net].paths["GPU"][gpu]
+            back = self._space.gpus[gpu].paths["NET"][net]
             self._enter[key] = self._way(there, back, "NET", net)
         return self._enter[key]
 
@@ -336,9 +338,9 @@ class Ways:
         return self._heads[gpu]
 
     def _head(self, head: int) -> Way | None:
-        switch = self._field.system.nodes["NVS"][0]
+        switch = self._space.system.nodes["NVS"][0]
         need = hops = 0
-        for gpu in self._field.gpus:
+        for gpu in self._space.gpus:
             share = 2 if gpu.index == head else 1
             down, up = switch.paths["GPU"][gpu.index], gpu.paths["NVS"][0]
             ways: tuple[tuple[SystemPath, Kind, int], ...]
@@ -347,7 +349,7 @@ class Ways:
                 # A head moves twice as much, and then the library does not look at the type.
                 if path.type >= PathType.DIS or (share == 1 and path.type > self._farthest):
                     return None
-                need += self._field.route(path, kind, start).need(self._speed * share)
+                need += self._space.route(path, kind, start).need(self._speed * share)
                 hops += path.hops * share
         return need, hops
 
@@ -359,4 +361,4 @@ class Ways:
     def _way(self, there: SystemPath, back: SystemPath, kind: Kind, start: int) -> Way | None:
         if not self._allowed(there, back):
             return None
-        return self._field.route(there, kind, start).need(self._speed), there.hops
+        return self._space.route(there, kind, start).need(self._speed), there.hops

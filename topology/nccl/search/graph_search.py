@@ -10,10 +10,10 @@ import math
 
 from ..nodes import PathType, SystemNode
 from ..rounding import single
-from .attempt import Attempt
+from .channel_search import ChannelSearch
 from .draft import BALANCED_TREE, FOUND_ALL, NVLS, RING, TREE, GraphDraft, times
-from .fast.tried import OUT_OF_STEPS, Tried
-from .field import Field
+from .fast.pruner import OUT_OF_STEPS, AttemptPruner
+from .space import SearchSpace
 
 FALLBACK_SPEED = 100
 """MB/s of the last resort."""
@@ -21,103 +21,103 @@ WORTH_A_LOWER_SPEED = 0.49
 """A lower speed is tried while it is above this share of the best graph's."""
 
 
-class Descent:
+class GraphSearch:
     """The search for one graph."""
 
     def __init__(
-        self, field: Field, wanted: GraphDraft, widest_gbs: float, total_gbs: float
+        self, space: SearchSpace, wanted: GraphDraft, widest_gbs: float, total_gbs: float
     ) -> None:
-        self.field, self.best = field, wanted
+        self.space, self.best = space, wanted
         self.widest_gbs, self.total_gbs = widest_gbs, total_gbs
-        self._possible = wanted.pattern != NVLS or (field.switched and field.min_sm >= 90)
+        self._possible = wanted.pattern != NVLS or (space.switched and space.min_sm >= 90)
         self._cross_nic = self._requested_cross_nic()
         self._set_types()
         wanted.cross_nic = int(self._cross_nic == 1)
-        if field.version.crosses_first:
-            wanted.cross_nic = int(field.settings.integer("NCCL_CROSS_NIC", 2) == 1)
+        if space.version.crosses_first:
+            wanted.cross_nic = int(space.settings.integer("NCCL_CROSS_NIC", 2) == 1)
         wanted.same = self._same = int(wanted.pattern != NVLS)
         self._set_channels()
         self.now = wanted.copy()
-        self.ladder = field.version.ladder(field.min_sm, inter=field.inter)
+        self.ladder = space.version.ladder(space.min_sm, inter=space.inter)
         self.rung = 0
-        self._tried = Tried(field, self._attempt)
-        cpu = field.system.nodes["CPU"]
+        self._pruner = AttemptPruner(space, self._attempt)
+        cpu = space.system.nodes["CPU"]
         on_amd = bool(cpu) and (cpu[0].arch, cpu[0].vendor) == ("x86", "amd")
-        self._stays_same = on_amd and field.version.amd_stays_same
+        self._stays_same = on_amd and space.version.amd_stays_same
 
     def run(self) -> GraphDraft:
         """The best graph; no channels when even the last resort does not apply."""
         if not self._possible:
             return self.best
         self._first_speed()
-        left = self._tried.search(self.now, self.best)
+        left = self._pruner.search(self.now, self.best)
         ended = (FOUND_ALL, OUT_OF_STEPS)
         while left not in ended and not self._fills_links() and self._relax(left):
-            left = self._tried.search(self.now, self.best)
-        at_last = self.field.version.duplicates == "at last"
+            left = self._pruner.search(self.now, self.best)
+        at_last = self.space.version.duplicates == "at last"
         if not at_last:
-            self.best.duplicate(self.field.min_sm)
+            self.best.duplicate(self.space.min_sm)
         self._raise_speeds()
         if not self.best.channels and self.best.pattern != NVLS:
             self._last_resort()
         if at_last:
-            self.best.duplicate(self.field.min_sm)
+            self.best.duplicate(self.space.min_sm)
         return self.best
 
     def _attempt(self, draft: GraphDraft, best: GraphDraft) -> tuple[int, float]:
-        attempt = Attempt(self.field, draft, best)
+        attempt = ChannelSearch(self.space, draft, best)
         return attempt.run(), attempt.most_gbs
 
     # Preparation
 
     def _requested_cross_nic(self) -> int:
-        if len(self.field.nets) < 2 or self.best.pattern not in (RING, BALANCED_TREE):
+        if len(self.space.nets) < 2 or self.best.pattern not in (RING, BALANCED_TREE):
             return 0
-        return self.field.settings.integer("NCCL_CROSS_NIC", 2)
+        return self.space.settings.integer("NCCL_CROSS_NIC", 2)
 
     def _set_types(self) -> None:
-        field, best = self.field, self.best
-        several = field.count > 1
+        space, best = self.space, self.best
+        several = space.count > 1
         self._nearest: int
         self._farthest: int
         self._nearest_net: int
         self._farthest_net: int
-        if field.version.bounded_types:
-            gpu, net = field.gpu_types, field.net_types
+        if space.version.bounded_types:
+            gpu, net = space.gpu_types, space.net_types
             self._nearest = min([*gpu, PathType.SYS]) if several else PathType.LOC
             self._farthest = max([*gpu, PathType.LOC]) if several else PathType.SYS
             self._nearest_net, self._farthest_net = PathType.PIX, PathType.SYS
-            if field.bounded_by_nets:
+            if space.bounded_by_nets:
                 self._nearest_net = min([*net, PathType.SYS])
                 self._farthest_net = self._farthest = max([*net, PathType.LOC])
         else:
             self._nearest = PathType.NVL if several else PathType.LOC
             self._nearest_net = PathType.PIX
             self._farthest = self._farthest_net = PathType.SYS
-        if field.version.widest_inter and field.min_sm < 90:
-            self._farthest_net = PathType[field.version.widest_inter]
+        if space.version.widest_inter and space.min_sm < 90:
+            self._farthest_net = PathType[space.version.widest_inter]
         best.type_intra, best.type_inter = self._nearest, self._nearest_net
 
     def _set_channels(self) -> None:
-        field, best = self.field, self.best
+        space, best = self.space, self.best
         if best.pattern == NVLS:
-            every = field.inter and field.version.nvls_most == "all"
-            heads = best.most if every else field.count
-            best.most = min(field.version.most_nvls_heads, heads)
-        if field.count == 1 and best.pattern != RING:
+            every = space.inter and space.version.nvls_most == "all"
+            heads = best.most if every else space.count
+            best.most = min(space.version.most_nvls_heads, heads)
+        if space.count == 1 and best.pattern != RING:
             best.pattern = TREE
-        if best.pattern == NVLS and not field.inter:
+        if best.pattern == NVLS and not space.inter:
             best.least = best.most
-        two = field.version.split_nvlink and best.pattern == RING and splits_in_two(field.gpus)
+        two = space.version.split_nvlink and best.pattern == RING and splits_in_two(space.gpus)
         if two and best.most >= 2 and best.least == 1:
             best.least = 2
 
     def _first_speed(self) -> None:
         total = self.total_gbs
-        count = len(self.field.system.devices)
+        count = len(self.space.system.devices)
         if count > 1 and self.best.pattern != RING:
             total = single(total * (count * 1.0 / (count - 1)))
-        if count == 1 and not self.field.version.one_gpu_bounded:
+        if count == 1 and not self.space.version.one_gpu_bounded:
             total = math.inf
         while self.rung < len(self.ladder) - 1 and (
             single(self.ladder[self.rung] / 1000) > self.widest_gbs
@@ -138,10 +138,10 @@ class Descent:
             now.same = 0
             return True
         now.same = self._same
-        self._tried.give_back(left)
-        if best.channels and self._tried.exhausted():
+        self._pruner.give_back(left)
+        if best.channels and self._pruner.exhausted():
             return False
-        if self.field.min_sm >= 90 and now.pattern == BALANCED_TREE:
+        if self.space.min_sm >= 90 and now.pattern == BALANCED_TREE:
             now.pattern = TREE
             return True
         now.pattern = best.pattern
@@ -149,7 +149,7 @@ class Descent:
 
     def _go_farther(self) -> bool:
         now, best = self.now, self.best
-        bounded = self.field.bounded_by_nets
+        bounded = self.space.bounded_by_nets
         farthest = now.type_inter if bounded else self._farthest
         if now.type_intra < farthest and (not best.channels or now.type_intra < best.type_intra):
             now.type_intra = self._next(now.type_intra)
@@ -173,13 +173,13 @@ class Descent:
 
     def _next(self, kind: int) -> int:
         """The next farther type."""
-        return next((other for other in self.field.path_types if other > kind), PathType.DIS)
+        return next((other for other in self.space.path_types if other > kind), PathType.DIS)
 
     def _cross_nics(self) -> bool:
         now = self.now
-        again = self.field.version.cross_nic
+        again = self.space.version.cross_nic
         allowed = again == 1 or self.best.pattern in (RING, BALANCED_TREE)
-        first = self.field.version.crosses_first
+        first = self.space.version.crosses_first
         asked = self._cross_nic if first else self._cross_nic == 2
         if asked and now.cross_nic == 0 and allowed:
             now.cross_nic = again
@@ -215,12 +215,12 @@ class Descent:
         left: int | None = FOUND_ALL
         # Where an attempt cannot succeed, those at higher speeds cannot either.
         while left and self.rung and self._raise():
-            left = self._tried.search(self.now, best)
+            left = self._pruner.search(self.now, best)
 
     def _raise(self) -> bool:
         """Ask for the next higher speed; False when the pattern does not gain from it."""
         now, best = self.now, self.best
-        higher, raises = self.ladder[self.rung - 1], self.field.version.raises
+        higher, raises = self.ladder[self.rung - 1], self.space.version.raises
         if best.pattern == RING:
             if raises != "all":
                 return False
@@ -244,14 +244,14 @@ class Descent:
 
     def _last_resort(self) -> None:
         """All GPUs in order, hardly any bandwidth: the library's simple order."""
-        best, field = self.best, self.field
-        best.orders = [list(range(field.count))]
+        best, space = self.best, self.space
+        best.orders = [list(range(space.count))]
         best.channels = 1
         best.type_intra = best.type_inter = PathType.SYS
         best.speed_intra = best.speed_inter = FALLBACK_SPEED
         best.nets = []
-        if field.version.fallback_nets:
-            ends = [field.nics.to_try(-1, gpu)[:1] for gpu in (0, field.count - 1)]
+        if space.version.fallback_nets:
+            ends = [space.nics.to_try(-1, gpu)[:1] for gpu in (0, space.count - 1)]
             if all(ends):
                 best.nets = [(ends[0][0], ends[1][0])]
             else:

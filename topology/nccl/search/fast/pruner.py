@@ -11,10 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..draft import BALANCED_TREE, FOUND_ALL, NVLS, TREE, GraphDraft, budget, times, to_beat
-from ..field import Field
+from ..space import SearchSpace
 from .bounds import Bounds
 
-Attempted = Callable[[GraphDraft, GraphDraft], tuple[int, float]]
+Attempt = Callable[[GraphDraft, GraphDraft], tuple[int, float]]
 """Searches the channels of a draft that beat a graph: (steps left, the widest graph completed)."""
 
 OUT_OF_STEPS = -2
@@ -25,7 +25,7 @@ Label = tuple[int, int]
 
 
 @dataclass(slots=True)
-class Made:
+class AttemptResult:
     """What came of an attempt."""
 
     left: int
@@ -36,16 +36,16 @@ class Made:
     """Those under which its graphs were compared with the best."""
 
 
-class Tried:
-    """The attempts of one descent."""
+class AttemptPruner:
+    """The attempts of the search for one graph."""
 
-    def __init__(self, field: Field, attempt: Attempted) -> None:
-        self._field, self._attempt = field, attempt
-        self._bounds = Bounds(field)
-        self._known: dict[tuple[int, ...], Made] = {}
+    def __init__(self, space: SearchSpace, attempt: Attempt) -> None:
+        self._space, self._attempt = space, attempt
+        self._bounds = Bounds(space)
+        self._known: dict[tuple[int, ...], AttemptResult] = {}
         self._exhausted: list[GraphDraft] = []
         """Those that ran out of steps."""
-        self._steps = field.version.all_steps
+        self._steps = space.version.all_steps
         self._skipped: GraphDraft | None = None
         self._owed: list[GraphDraft] = []
         self._doubt: int | None = None
@@ -70,21 +70,21 @@ class Tried:
             return OUT_OF_STEPS
         return self._make(draft, best).left
 
-    def _make(self, draft: GraphDraft, best: GraphDraft) -> Made:
-        made = Made(*self._attempt(draft, best), {label_of(draft)})
+    def _make(self, draft: GraphDraft, best: GraphDraft) -> AttemptResult:
+        made = AttemptResult(*self._attempt(draft, best), {label_of(draft)})
         if not made.left:
             self._exhausted.append(draft.copy())
         if made.left != FOUND_ALL:
             self._known[self._what_matters(draft)] = made
         return made
 
-    def _nothing_new(self, made: Made, draft: GraphDraft, best: GraphDraft) -> bool:
+    def _nothing_new(self, made: AttemptResult, draft: GraphDraft, best: GraphDraft) -> bool:
         """Whether the channels of an attempt, found again, could no longer beat the best."""
-        theirs = to_beat(draft, best, self._field.version.cross_share)
+        theirs = to_beat(draft, best, self._space.version.cross_share)
         if made.most_gbs != theirs or not made.most_gbs:
             # Without a whole graph there is nothing that could win by its links or hops either.
             return made.most_gbs <= theirs
-        if self._field.version.counts_links:
+        if self._space.version.counts_links:
             return False
         # As wide as the best they win by hops alone, and only with a label not yet compared.
         if label_of(draft) != label_of(best):
@@ -140,7 +140,7 @@ class Tried:
         """
         alike = [
             (one.pattern, one.same, one.least, one.most, one.hops)
-            + ((one.cross_nic, one.type_inter) if self._field.inter else ())
+            + ((one.cross_nic, one.type_inter) if self._space.inter else ())
             for one in (draft, other)
         ]
         return (
@@ -155,10 +155,10 @@ class Tried:
         if channels < draft.least:
             return True
         mine = times(channels, draft.speed_intra)
-        theirs = to_beat(draft, best, self._field.version.cross_share)
+        theirs = to_beat(draft, best, self._space.version.cross_share)
         if mine != theirs:
             return mine < theirs
-        if self._field.version.counts_links:
+        if self._space.version.counts_links:
             return False
         if label_of(draft) != label_of(best):
             return True
@@ -166,14 +166,14 @@ class Tried:
 
     def _what_matters(self, draft: GraphDraft) -> tuple[int, ...]:
         """A key: attempts with the same key try the same GPUs and NICs in the same order."""
-        field = self._field
-        near = nearest_below(field.gpu_types, draft.type_intra)
+        space = self._space
+        near = nearest_below(space.gpu_types, draft.type_intra)
         common = (draft.same, draft.least, draft.most, draft.hops, draft.speed_intra, near)
-        if not field.inter:
-            one_tree = draft.pattern == BALANCED_TREE and not field.switched
+        if not space.inter:
+            one_tree = draft.pattern == BALANCED_TREE and not space.switched
             return (*common, TREE if one_tree else draft.pattern)
-        out = nearest_below(field.net_types, draft.type_inter)
-        back = nearest_below(field.back_types, draft.type_inter)
+        out = nearest_below(space.net_types, draft.type_inter)
+        back = nearest_below(space.back_types, draft.type_inter)
         return (*common, draft.pattern, draft.cross_nic, draft.speed_inter, out, back)
 
 

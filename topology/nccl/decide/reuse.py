@@ -1,4 +1,4 @@
-"""Grounds that follow from others: what differs is words, or that there is no NVLS."""
+"""Decisions that follow from others: they differ in words, or in that there is no NVLS."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from ..system.compute import Computed
 from ..system.gdr import LEVEL as GDR_LEVEL
 from ..system.gdr import GdrDistance
 from ..system.peers import limit_of
-from .ground import Ground, Reach
 from .netviews import FOR_RECEIVES, FOR_SENDS, gdr_step
 from .steps import NEAR_ENOUGH, near_enough
 from .transports import vendor_of_cpu
+from .untuned import Reach, UntunedDecision
 from .viewsteps import NVLS, NVLS_VARIABLE, nvls_switch
 
 P2P_LEVELS = {"NCCL_P2P_LEVEL", "NCCL_P2P_DISABLE"}
@@ -53,49 +53,53 @@ def gdr_of(views: list[Computed]) -> GdrDistance | None:
     return views[0].gdr.by_distance
 
 
-def derived(ground: Ground, asked: Mapping[str, str | None], settings: Settings) -> Ground | None:
-    """The ground under these settings, if it can be had from one that asked for those."""
+def derived(
+    untuned: UntunedDecision, asked: Mapping[str, str | None], settings: Settings
+) -> UntunedDecision | None:
+    """The decision under these settings, if it follows from one that asked for those."""
     changed = {name for name, value in asked.items() if settings.values.get(name) != value}
     if not changed:
-        return ground
+        return untuned
     if changed <= P2P_LEVELS:
-        return _for_p2p_level(ground, settings)
+        return _for_p2p_level(untuned, settings)
     if changed == {GDR_LEVEL}:
-        return _for_gdr_level(ground, settings)
-    return _without_nvls(ground, settings) if changed == {NVLS_VARIABLE} else None
+        return _for_gdr_level(untuned, settings)
+    return _without_nvls(untuned, settings) if changed == {NVLS_VARIABLE} else None
 
 
-def _for_p2p_level(ground: Ground, settings: Settings) -> Ground | None:
+def _for_p2p_level(untuned: UntunedDecision, settings: Settings) -> UntunedDecision | None:
     """The library uses the level for nothing but to compare paths between GPUs with it.
 
     If all comparisons come out as before, so does all that follows from them.
     """
-    reach = ground.reach
+    reach = untuned.reach
     if reach is None:
         return None
-    limit, level = limit_of(settings, ground.version, reach.default)
+    limit, level = limit_of(settings, untuned.version, reach.default)
     if any((kind <= limit) is not (kind <= reach.limit) for kind in reach.asked):
         return None
     words = {
-        step: near_enough(ground.version, limit, level, reach.vendor, kind)
+        step: near_enough(untuned.version, limit, level, reach.vendor, kind)
         for step, kind in reach.near.items()
     }
     near = {words[step]: kind for step, kind in reach.near.items()}
     return replace(
-        ground,
-        pairs=tuple(with_fields(pair, steps=_reworded(pair.steps, words)) for pair in ground.pairs),
+        untuned,
+        pairs=tuple(
+            with_fields(pair, steps=_reworded(pair.steps, words)) for pair in untuned.pairs
+        ),
         reach=reach._replace(limit=limit, near=near),
     )
 
 
-def _for_gdr_level(ground: Ground, settings: Settings) -> Ground | None:
+def _for_gdr_level(untuned: UntunedDecision, settings: Settings) -> UntunedDecision | None:
     """As with the level of P2P: GPUDirect RDMA compares it with distances, and that is all."""
-    alike = None if ground.gdr is None else ground.gdr.alike(settings)
-    if alike is None:
+    checks = None if untuned.gdr is None else untuned.gdr.equal_checks(settings)
+    if checks is None:
         return None
     words = {
-        gdr_step(ground.version, question, was): gdr_step(ground.version, question, now)
-        for was, now in alike.items()
+        gdr_step(untuned.version, question, was): gdr_step(untuned.version, question, now)
+        for was, now in checks.items()
         for question in (FOR_SENDS, FOR_RECEIVES)
     }
     views = (
@@ -103,9 +107,9 @@ def _for_gdr_level(ground: Ground, settings: Settings) -> Ground | None:
             view,
             nets=tuple(with_fields(net, steps=_reworded(net.steps, words)) for net in view.nets),
         )
-        for view in ground.views
+        for view in untuned.views
     )
-    return replace(ground, views=tuple(views), gdr=None)
+    return replace(untuned, views=tuple(views), gdr=None)
 
 
 def _reworded(
@@ -114,20 +118,20 @@ def _reworded(
     return tuple([words.get(step, step) if step.question in LIMITED else step for step in steps])
 
 
-def _without_nvls(ground: Ground, settings: Settings) -> Ground | None:
+def _without_nvls(untuned: UntunedDecision, settings: Settings) -> UntunedDecision | None:
     """NVLS is searched last, and no other graph asks for it."""
     switch = nvls_switch(settings)
-    if ground.version.library != "nccl" or not switch.decides:
+    if untuned.version.library != "nccl" or not switch.decides:
         return None
     views = (
         with_fields(view, graphs=_none(view.graphs), steps={**view.steps, NVLS: (switch,)})
-        for view in ground.views
+        for view in untuned.views
     )
     return replace(
-        ground,
+        untuned,
         views=tuple(views),
-        all_graphs=tuple(map(_none, ground.all_graphs)),
-        graphs=_none(ground.graphs),
+        all_graphs=tuple(map(_none, untuned.all_graphs)),
+        graphs=_none(untuned.graphs),
         gdr=None,
         reach=None,
     )

@@ -22,16 +22,16 @@ from ..system.networks import Network, nets_of, network_of, with_socket_nic, wit
 from ..system.peers import Grant, Grants
 from ..versions import Version, asked_for, preferred, version_for
 from ..xml.bus import NO_TREE
-from .alike import gdr_of, reach_of
 from .distances import Distances
 from .domain import Domain
-from .ground import Ground, NotedSettings
 from .labels import SendUse, sends
 from .left_out import remarks, unserved_gpus, without
 from .netviews import local_nets, net_decisions
-from .standing import Lent, Standing, footing_of
+from .prediction_cache import LentSystem, PredictionCache, ranked_topology
+from .reuse import gdr_of, reach_of
 from .timing import hardware_of
 from .transports import decide_pairs
+from .untuned import TrackedSettings, UntunedDecision
 from .viewsteps import (
     DOMAIN,
     LOCAL,
@@ -54,17 +54,17 @@ class NoGpusError(ValueError):
     """There is nothing to predict: no GPU takes part."""
 
 
-class Groundwork:
+class UntunedBuilder:
     """One communicator of `nodes` identical hosts; raises NoGpusError, UnknownVersionError."""
 
     def __init__(
         self,
         snapshot: NodeSnapshot,
-        settings: NotedSettings,
+        settings: TrackedSettings,
         library: str | Version | None,
         gpus: Sequence[str] | None,
         nodes: int,
-        standing: Standing | None = None,
+        cache: PredictionCache | None = None,
     ) -> None:
         unserved, remark = unserved_gpus(snapshot.machine)
         if unserved:
@@ -81,12 +81,12 @@ class Groundwork:
             self.asked, guess = named or preferred(machine)
             self.version, near = version_for(self.asked)
         self._assume(guess, near, remark)
-        self.standing = standing
-        make = footing_of if standing is None else standing.footing
-        footing = make(snapshot, settings.values, gpus)
-        settings.asked.update(footing.asked)
-        self._assume(*footing.assumptions)
-        self.root, self.group = footing.root, footing.group
+        self.cache = cache
+        make = ranked_topology if cache is None else cache.topology
+        topology = make(snapshot, settings.values, gpus)
+        settings.asked.update(topology.asked)
+        self._assume(*topology.assumptions)
+        self.root, self.group = topology.root, topology.group
         left_out = remarks(snapshot.machine.gpus)
         self._assume(*self.group.assumptions, mig_remark(snapshot), *left_out)
         if not self.group.ranks:
@@ -95,7 +95,7 @@ class Groundwork:
         self.network: Network = network_of(self.root, settings)
         self.root = without_other_nics(self.root, self.network)
         self.nic_assumed = False
-        self.lent: Lent | None = None
+        self.lent: LentSystem | None = None
 
     def _assume(self, *texts: str | None) -> None:
         for text in texts:
@@ -108,10 +108,8 @@ class Groundwork:
         more = self.nodes > 1
         ranks = self.group.ranks
         version, settings = self.version, self.settings
-        if self.standing is not None:
-            self.lent = self.standing.lend(
-                self.root, version, settings, ranks, placed=self._placed()
-            )
+        if self.cache is not None:
+            self.lent = self.cache.lend(self.root, version, settings, ranks, placed=self._placed())
         found = views(
             self.root,
             version,
@@ -165,10 +163,10 @@ class Groundwork:
             view.system.let_go()
         return tuple(shown)
 
-    def make(self) -> Ground:
+    def make(self) -> UntunedDecision:
         """All that the tuning starts from."""
         found = self.computed()
-        remember = self.standing is not None or len(found) > 1
+        remember = self.cache is not None or len(found) > 1
         all_graphs = [self._search(view, remember=remember) for view in found]
         domains = [
             Domain(view, graphs.ring, number, self._distances(view.system))
@@ -186,7 +184,7 @@ class Groundwork:
         for graphs in all_graphs:
             self._assume(graphs.ring.estimate if graphs.ring is not None else None)
         first = next(i for i, view in enumerate(shown) if min(devs) in view.ranks)
-        made = Ground(
+        made = UntunedDecision(
             version=self.version,
             library=self.asked,
             assumptions=tuple(self.assumptions),
@@ -205,8 +203,8 @@ class Groundwork:
         )
         for view in found:
             view.system.let_go()
-        if self.standing is not None and self.lent is not None:
-            self.standing.take_back(self.lent)
+        if self.cache is not None and self.lent is not None:
+            self.cache.take_back(self.lent)
         return made
 
     def _search(self, computed: Computed, *, remember: bool) -> Graphs:
@@ -292,7 +290,7 @@ def grants_of(snapshot: NodeSnapshot, addresses: dict[str, str], settings: Setti
     joined = {address: joined_to(gpu) for address, gpu in amd.items()}
 
     plain = cache(Grant)
-    alike: dict[Grant, Grant] = {}
+    shared: dict[Grant, Grant] = {}
 
     @cache
     def linked(word: str | None, probed: bool | None) -> Grant:
@@ -312,7 +310,7 @@ def grants_of(snapshot: NodeSnapshot, addresses: dict[str, str], settings: Setti
             found = amd_grant(
                 snapshot.machine, settings, *ends, said.get(key), cuda.get(key), joined=False
             )
-            return alike.setdefault(found, found)
+            return shared.setdefault(found, found)
         return plain(said.get(key), cuda.get(key))
 
     return grant

@@ -9,30 +9,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .draft import FOUND_ALL, NVLS, GraphDraft, times, to_beat
-from .ends import Ends
-from .fast.crowd import CrowdWalk
-from .field import Field
+from .fast.many_gpus import ManyGpuWalk
+from .nic_choices import NicChoices
+from .space import SearchSpace
 from .walk import ChannelWalk
 
 STEPS_BY_INDEX = 1 << 10
 """Budget of the attempt in order of index, where the search starts from NICs."""
 
 
-class Attempt:
+class ChannelSearch:
     """The search for channels of one draft; better ones go into `best`."""
 
-    def __init__(self, field: Field, draft: GraphDraft, best: GraphDraft) -> None:
-        self._field, self._draft, self._best = field, draft, best
-        self._nic_ends = Ends(field, draft)
-        self._walk: ChannelWalk | CrowdWalk
-        if field.by_rank:
-            self._walk = CrowdWalk(field, draft, self._complete)
+    def __init__(self, space: SearchSpace, draft: GraphDraft, best: GraphDraft) -> None:
+        self._space, self._draft, self._best = space, draft, best
+        self._nic_ends = NicChoices(space, draft)
+        self._walk: ChannelWalk | ManyGpuWalk
+        if space.by_rank:
+            self._walk = ManyGpuWalk(space, draft, self._complete)
         else:
-            self._walk = ChannelWalk(field, draft, self._nic_ends, self._complete)
+            self._walk = ChannelWalk(space, draft, self._nic_ends, self._complete)
         self._latency_us = draft.latency_us
         self._values = [times(count, draft.speed_intra) for count in range(draft.most + 1)]
-        self._best_value = to_beat(draft, best, field.version.cross_share)
-        if field.inter:
+        self._best_value = to_beat(draft, best, space.version.cross_share)
+        if space.inter:
             self._next_channel = self._from_nics
         else:
             self._next_channel = self._from_head if draft.pattern == NVLS else self._from_gpus
@@ -53,23 +53,23 @@ class Attempt:
     def _from_gpus(self, state: int, hops: int) -> None:
         walk, channel = self._walk, self._walk.channel
         if channel == 0:
-            walk.enter(0, state, hops, range(self._field.count))
+            walk.enter(0, state, hops, range(self._space.count))
         else:
             again = walk.orders[channel - 1][:]
             walk.enter(again[0], state, hops, again)
         if channel == 0 or not self._draft.same:
-            for gpu in range(self._field.count):
+            for gpu in range(self._space.count):
                 if walk.left <= 0:
                     return
                 walk.enter(gpu, state, hops)
 
     def _from_nics(self, state: int, hops: int) -> None:
-        walk, draft, nics = self._walk, self._draft, self._field.nics
+        walk, draft, nics = self._walk, self._draft, self._space.nics
         channel = walk.channel
         whole_gbs = self._nic_ends.whole_gbs
         listed = self._nic_ends.listed()
-        only_first = self._field.version.nvls_heads == "first"
-        turn = channel if self._field.version.turns_nics else 0
+        only_first = self._space.version.nvls_heads == "first"
+        turn = channel if self._space.version.turns_nics else 0
         for place in range(len(listed)):
             if draft.pattern == NVLS and place and only_first:
                 break
@@ -79,7 +79,7 @@ class Attempt:
             if self._nic_ends.paired(channel) and net != walk.ends[channel - 1]:
                 continue
             walk.starts[channel] = net
-            self._latency_us = self._field.nets[net].latency_us
+            self._latency_us = self._space.nets[net].latency_us
             for shared in nics.sharing[net]:
                 nics.speeds_gbs[shared] -= whole_gbs
             done = self._from_nic(net, state, hops, listed)
@@ -91,7 +91,7 @@ class Attempt:
 
     def _from_nic(self, net: int, state: int, hops: int, listed: Sequence[int]) -> bool:
         """Try the GPUs for a NIC; True when no other NIC is to be tried."""
-        draft, channel, version = self._draft, self._walk.channel, self._field.version
+        draft, channel, version = self._draft, self._walk.channel, self._space.version
         if draft.pattern == NVLS:
             return self._head_from_nic(net, state, hops, listed)
         if channel and (draft.same or version.replays == "always"):
@@ -99,30 +99,30 @@ class Attempt:
             self._enter_from(net, again[0], state, hops, again)
         if channel and draft.same:
             return False
-        if channel == 0 and (version.index_beside_switch or not self._field.switched):
+        if channel == 0 and (version.index_beside_switch or not self._space.switched):
             self._by_index(net, state, hops)
         firsts = self._nic_ends.firsts(net, channel)
         if version.first_gpus == "idle":
-            left = self._field.orders.pci_gbs(state)
+            left = self._space.orders.pci_gbs(state)
             firsts = sorted(firsts, key=lambda first: left[first[0]] <= 0)
         for gpu, need, crossed in firsts:
             after = state + need
-            if self._field.ledger.fits(after):
+            if self._space.ledger.fits(after):
                 self._walk.enter(gpu, after, hops + crossed)
         return False
 
     def _by_index(self, net: int, state: int, hops: int) -> None:
         walk = self._walk
         kept, walk.left = walk.left, STEPS_BY_INDEX
-        self._enter_from(net, 0, state, hops, range(self._field.count))
+        self._enter_from(net, 0, state, hops, range(self._space.count))
         if walk.left != FOUND_ALL:
             walk.left = kept
 
     def _head_from_nic(self, net: int, state: int, hops: int, listed: Sequence[int]) -> bool:
-        channel, heads = self._walk.channel, self._field.version.nvls_heads
+        channel, heads = self._walk.channel, self._space.version.nvls_heads
         if channel >= len(listed):
             return False
-        owner = self._field.nics.owner(listed[channel] if heads == "listed" else net)
+        owner = self._space.nics.owner(listed[channel] if heads == "listed" else net)
         if owner < 0:
             return False
         if heads == "listed":
@@ -142,7 +142,7 @@ class Attempt:
         if way is None:
             return
         state += way[0]
-        if self._field.ledger.fits(state):
+        if self._space.ledger.fits(state):
             self._walk.enter(gpu, state, hops + way[1], forced)
 
     def _complete(self, state: int, hops: int) -> None:
@@ -167,9 +167,9 @@ class Attempt:
         if channels < draft.least:
             return False
         if draft.pattern == NVLS:
-            if best.channels < channels <= self._field.count:
+            if best.channels < channels <= self._space.count:
                 return True
-            if not self._field.version.nvls_by_speed:
+            if not self._space.version.nvls_by_speed:
                 return False
             mine = times(channels, draft.speed_inter)
             return mine > times(best.channels, best.speed_inter)
@@ -180,16 +180,16 @@ class Attempt:
         if draft.pattern == best.pattern and draft.cross_nic == best.cross_nic and hops < best.hops:
             return True
         return (
-            self._field.version.counts_links
+            self._space.version.counts_links
             and channels == best.channels
-            and self._best_links() < direct_links(self._field, self._walk.orders[:channels])
+            and self._best_links() < direct_links(self._space, self._walk.orders[:channels])
         )
 
     def _best_links(self) -> int:
         """Those of the best graph, counted once for each."""
         if self._counted is not self._best.orders:
             self._counted = self._best.orders
-            self._links = direct_links(self._field, self._counted)
+            self._links = direct_links(self._space, self._counted)
         return self._links
 
     def _keep(self, channels: int, hops: int) -> None:
@@ -201,12 +201,12 @@ class Attempt:
         self._best_value = self._values[channels]
 
 
-def direct_links(field: Field, orders: Sequence[Sequence[int]]) -> int:
+def direct_links(space: SearchSpace, orders: Sequence[Sequence[int]]) -> int:
     """Neighbours in the orders, the last and the first too, with a link of their own.
 
     RCCL's search.cc:ncclTopoCountXGMI.
     """
-    direct = field.direct
+    direct = space.direct
     count = 0
     for order in orders:
         before = order[-1]

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from gputop.topology.nccl.decide import ground, groundwork, predict
-from gputop.topology.nccl.decide.standing import Standing
+from gputop.topology.nccl.decide import predict, untuned, untuned_builder
+from gputop.topology.nccl.decide.prediction_cache import PredictionCache
 from gputop.topology.nccl.nodes import System
 from gputop.topology.nccl.prediction import Graphs
 from gputop.topology.nccl.search.graphs import search_graphs
@@ -40,11 +40,11 @@ CHANGES: tuple[dict[str, str], ...] = (
 def test_every_level_equals_what_is_predicted_alone(
     monkeypatch: pytest.MonkeyPatch, demo: str, library: str | None
 ) -> None:
-    node, shared = DemoFeed(demo).at(7), Standing()
+    node, shared = DemoFeed(demo).at(7), PredictionCache()
     for changes in CHANGES:
-        monkeypatch.setattr(ground, "_kept", [])
-        after = predict.predict(node, Settings(changes), library=library, standing=shared)
-        monkeypatch.setattr(ground, "_kept", [])
+        monkeypatch.setattr(untuned, "_kept", [])
+        after = predict.predict(node, Settings(changes), library=library, cache=shared)
+        monkeypatch.setattr(untuned, "_kept", [])
         assert after == predict.predict(node, Settings(changes), library=library), changes
 
 
@@ -57,11 +57,11 @@ def test_nothing_is_searched_again_for_a_level_that_allows_the_same(
         searched.append(system)
         return search_graphs(system, *given, **more)
 
-    monkeypatch.setattr(groundwork, "search_graphs", search)
-    monkeypatch.setattr(ground, "_kept", [])
-    node, shared = DemoFeed("hgx-h100-8").at(7), Standing()
+    monkeypatch.setattr(untuned_builder, "search_graphs", search)
+    monkeypatch.setattr(untuned, "_kept", [])
+    node, shared = DemoFeed("hgx-h100-8").at(7), PredictionCache()
     for level in ("NVL", "PIX", "SYS"):
-        predict.predict(node, Settings({"NCCL_P2P_LEVEL": level}), standing=shared)
+        predict.predict(node, Settings({"NCCL_P2P_LEVEL": level}), cache=shared)
     assert len(searched) == 1
-    predict.predict(node, Settings({"NCCL_P2P_LEVEL": "LOC"}), standing=shared)
+    predict.predict(node, Settings({"NCCL_P2P_LEVEL": "LOC"}), cache=shared)
     assert len(searched) > 1

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gputop.topology.nccl.decide import ground, standing
+from gputop.topology.nccl.decide import prediction_cache, untuned
 from gputop.topology.nccl.decide.predict import predict
-from gputop.topology.nccl.decide.standing import Standing
+from gputop.topology.nccl.decide.prediction_cache import PredictionCache
 from gputop.topology.nccl.settings import Settings
 from gputop.topology.nccl.system.prepared import PreparedSystem
 from gputop.topology.recorded.feeds import DemoFeed
@@ -36,11 +36,11 @@ CHANGES: tuple[dict[str, str], ...] = (
 def test_predictions_in_a_row_equal_each_alone(
     monkeypatch: pytest.MonkeyPatch, demo: str, nodes: int
 ) -> None:
-    node, shared = DemoFeed(demo).at(7), Standing()
+    node, shared = DemoFeed(demo).at(7), PredictionCache()
     for changes in CHANGES:
-        monkeypatch.setattr(ground, "_kept", [])
-        after = predict(node, Settings(changes), nodes=nodes, standing=shared)
-        monkeypatch.setattr(ground, "_kept", [])
+        monkeypatch.setattr(untuned, "_kept", [])
+        after = predict(node, Settings(changes), nodes=nodes, cache=shared)
+        monkeypatch.setattr(untuned, "_kept", [])
         assert after == predict(node, Settings(changes), nodes=nodes), changes
 
 
@@ -52,11 +52,11 @@ def test_one_system_serves_all_levels(monkeypatch: pytest.MonkeyPatch) -> None:
             made.append(given)
             super().__init__(*given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(standing, "PreparedSystem", Counted)
-    monkeypatch.setattr(ground, "_kept", [])
-    node, shared = DemoFeed("hgx-h100-8").at(7), Standing()
+    monkeypatch.setattr(prediction_cache, "PreparedSystem", Counted)
+    monkeypatch.setattr(untuned, "_kept", [])
+    node, shared = DemoFeed("hgx-h100-8").at(7), PredictionCache()
     for level in ("LOC", "PHB", "SYS"):
-        predict(node, Settings({"NCCL_P2P_LEVEL": level}), standing=shared)
+        predict(node, Settings({"NCCL_P2P_LEVEL": level}), cache=shared)
     assert len(made) == 1
-    predict(node, Settings({"NCCL_NVB_DISABLE": "1"}), standing=shared)
+    predict(node, Settings({"NCCL_NVB_DISABLE": "1"}), cache=shared)
     assert len(made) == 2

@@ -14,15 +14,15 @@ from ..system.ranks import Place
 from ..versions import Version
 from ..xml.base import Base, base_topology
 from ..xml.detect import detect
-from .alike import derived
 from .communicator import NodeCommunicator, communicator
 from .distances import Distances
-from .ground import Ground, Key, NotedSettings
+from .reuse import derived
+from .untuned import Key, TrackedSettings, UntunedDecision
 
-GROUNDS = 4
+DECISIONS = 4
 
 
-class Footing(NamedTuple):
+class RankedTopology(NamedTuple):
     """The topology of a node and who takes part."""
 
     root: Element
@@ -34,18 +34,18 @@ class Footing(NamedTuple):
     """The variables that were asked for on the way."""
 
 
-class Lent(NamedTuple):
+class LentSystem(NamedTuple):
     """A system, and the words for its ways."""
 
     prepared: PreparedSystem
     distances: Distances
 
 
-def footing_of(
+def ranked_topology(
     snapshot: NodeSnapshot, values: Mapping[str, str], gpus: Sequence[str] | None
-) -> Footing:
+) -> RankedTopology:
     """Read or detect the topology."""
-    settings = NotedSettings(values)
+    settings = TrackedSettings(values)
     known = snapshot.machine.nccl_topology
     remarks: tuple[str | None, ...] = ()
     if known is not None and known.has("gpu"):
@@ -55,10 +55,10 @@ def footing_of(
         found = detect(snapshot.machine, settings, base.element)
         root, remarks = found.element, (base.remark, *found.assumptions)
     group = communicator(root, snapshot.machine, settings, gpus)
-    return Footing(root, group, remarks, settings.asked)
+    return RankedTopology(root, group, remarks, settings.asked)
 
 
-class Standing:
+class PredictionCache:
     """Kept from one prediction to the next, for one node, library and choice of GPUs.
 
     Several threads may ask: a system is lent to one at a time, and another is made meanwhile.
@@ -66,29 +66,29 @@ class Standing:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._footing: Footing | None = None
-        self._lent: Lent | None = None
-        self._grounds: tuple[tuple[Key, Mapping[str, str | None], Ground], ...] = ()
+        self._topology: RankedTopology | None = None
+        self._lent: LentSystem | None = None
+        self._decisions: tuple[tuple[Key, Mapping[str, str | None], UntunedDecision], ...] = ()
 
-    def ground(self, key: Key, settings: Settings) -> Ground | None:
-        """The ground that follows from one of before without another search."""
-        for what, asked, ground in self._grounds:
-            found = derived(ground, asked, settings) if what == key else None
+    def untuned(self, key: Key, settings: Settings) -> UntunedDecision | None:
+        """The decision that follows from one of before without another search."""
+        for what, asked, untuned in self._decisions:
+            found = derived(untuned, asked, settings) if what == key else None
             if found is not None:
                 return found
         return None
 
-    def keep(self, key: Key, asked: Mapping[str, str | None], ground: Ground) -> None:
-        """Keep a ground that was made, in place of the oldest."""
-        self._grounds = ((key, asked, ground), *self._grounds[: GROUNDS - 1])
+    def keep(self, key: Key, asked: Mapping[str, str | None], untuned: UntunedDecision) -> None:
+        """Keep a decision that was made, in place of the oldest."""
+        self._decisions = ((key, asked, untuned), *self._decisions[: DECISIONS - 1])
 
-    def footing(
+    def topology(
         self, snapshot: NodeSnapshot, values: Mapping[str, str], gpus: Sequence[str] | None
-    ) -> Footing:
-        """The footing of before, if all variables that it asked for have the values of then."""
-        found = self._footing
+    ) -> RankedTopology:
+        """The topology of before, if all variables that it asked for have the values of then."""
+        found = self._topology
         if found is None or any(values.get(name) != value for name, value in found.asked.items()):
-            found = self._footing = footing_of(snapshot, values, gpus)
+            found = self._topology = ranked_topology(snapshot, values, gpus)
         return found
 
     def lend(
@@ -99,17 +99,17 @@ class Standing:
         ranks: dict[Place, int],
         *,
         placed: bool,
-    ) -> Lent:
+    ) -> LentSystem:
         """The system for these, made before or now; `placed`: it was read where the GPUs hang."""
         with self._lock:
             found, self._lent = self._lent, None
         if found is None or not found.prepared.is_for(root, version, settings, ranks):
-            found = Lent(
+            found = LentSystem(
                 PreparedSystem(root, version, settings, ranks), Distances(version, placed=placed)
             )
         return found
 
-    def take_back(self, lent: Lent) -> None:
+    def take_back(self, lent: LentSystem) -> None:
         """Keep a system for the next prediction."""
         with self._lock:
             self._lent = lent

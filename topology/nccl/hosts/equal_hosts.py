@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from ...model.snapshot import NodeSnapshot
-from ..decide.ground import Ground
-from ..decide.predict import ground_of, predict
+from ..decide.predict import predict, untuned_of
 from ..decide.timing import Hardware, input_of, timing_of
+from ..decide.untuned import UntunedDecision
 from ..prediction import AlgorithmChoice, DomainView, Graphs, Prediction, SearchGraph
 from ..settings import Settings
 from ..tuning.channels import kept_channels, nvls_channels
@@ -209,7 +209,7 @@ def _graph(node: JobNode, name: str) -> SearchGraph:
     return graph
 
 
-def across(
+def predict_hosts(
     snapshot: NodeSnapshot,
     settings: Settings | None = None,
     *,
@@ -228,14 +228,14 @@ def across(
     settings = Settings.of(snapshot) if settings is None else settings
     whole = predict(snapshot, settings, library=library, gpus=gpus, nodes=hosts)
     alone = predict(snapshot, settings, library=library, gpus=gpus)
-    ground = ground_of(snapshot, settings, library, gpus, hosts)
-    known = {nic_name(net) for view in ground.views for net in view.nets}
+    untuned = untuned_of(snapshot, settings, library, gpus, hosts)
+    known = {nic_name(net) for view in untuned.views for net in view.nets}
     lacking = lacking_nics(known, hosts, missing)
-    grounds = {frozenset[str](): ground}
+    decisions = {frozenset[str](): untuned}
     for names in dict.fromkeys(lacking.values()):
         # Each is a snapshot of its own, and would take the place of one that is asked for again.
-        grounds[names] = ground_of(without_nics(snapshot, names), settings, library, gpus, hosts)
-    made = _Across(grounds, lacking, hosts, settings)
+        decisions[names] = untuned_of(without_nics(snapshot, names), settings, library, gpus, hosts)
+    made = _EqualHosts(decisions, lacking, hosts, settings)
     assumed = (*made.assumptions(), *_linked(snapshot), *whole.assumptions)
     return made.result(whole, alone.views, tuple(missing), assumed)
 
@@ -250,20 +250,20 @@ def _linked(snapshot: NodeSnapshot) -> Iterator[str]:
         )
 
 
-class _Across:
+class _EqualHosts:
     """The nodes of one communicator, in the order of their ranks."""
 
     def __init__(
         self,
-        grounds: dict[frozenset[str], Ground],
+        decisions: dict[frozenset[str], UntunedDecision],
         lacking: dict[int, frozenset[str]],
         hosts: int,
         settings: Settings,
     ) -> None:
         self.hosts, self.lacking, self.settings = hosts, lacking, settings
-        self.grounds = grounds
-        self.whole = grounds[frozenset()]
-        self.kinds = {names: _kinds(ground) for names, ground in grounds.items()}
+        self.decisions = decisions
+        self.whole = decisions[frozenset()]
+        self.kinds = {names: _kinds(untuned) for names, untuned in decisions.items()}
         self.nodes = [
             JobNode(host, host * self.whole.ranks, kind)
             for host in range(hosts)
@@ -274,32 +274,32 @@ class _Across:
     def present(self) -> list[frozenset[str]]:
         """The sets of missing NICs that occur."""
         every = len(self.lacking) == self.hosts
-        return [names for names in self.grounds if names or not every]
+        return [names for names in self.decisions if names or not every]
 
     def failure(self) -> str | None:
         """Why hosts that differ in their NICs would not start together."""
         for host, names in sorted(self.lacking.items()):
-            ground = self.grounds[names]
-            if ground.failure:
-                return f"host {host}: {ground.failure}"
-            if ground.network.name != self.whole.network.name or ground.nic_assumed:
+            untuned = self.decisions[names]
+            if untuned.failure:
+                return f"host {host}: {untuned.failure}"
+            if untuned.network.name != self.whole.network.name or untuned.nic_assumed:
                 return (
                     f"host {host} has no NIC left for {self.whole.network.name} and would take "
-                    f"{ground.network.name}; hosts with different networks do not connect"
+                    f"{untuned.network.name}; hosts with different networks do not connect"
                 )
         return None
 
     def comm(self, graphs: Sequence[Graphs]) -> TuningInput | None:
         """What NCCL's tuning model looks at; None for RCCL, which has another."""
-        ground = self.whole
-        if ground.version.library != "nccl":
+        untuned = self.whole
+        if untuned.version.library != "nccl":
             return None
         return input_of(
             self.hardware(),
             graphs,
             self.settings,
-            number=ground.library.rpartition("-")[2],
-            ranks=ground.ranks * self.hosts,
+            number=untuned.library.rpartition("-")[2],
+            ranks=untuned.ranks * self.hosts,
             nodes=len(self.nodes),
         )
 
@@ -311,7 +311,7 @@ class _Across:
         assumptions: tuple[str, ...],
     ) -> MultiNode:
         """The answer; `whole`: with all NICs, `alone`: in a job of one host."""
-        ground, nodes = self.whole, self.nodes
+        untuned, nodes = self.whole, self.nodes
         graphs = [node.kind.view.graphs for node in nodes]
         # Equal nodes are alike: every kind counts once.
         distinct = list({id(one): one for one in graphs}.values())
@@ -320,17 +320,17 @@ class _Across:
         timing = timing_of(
             self.hardware(),
             distinct,
-            ground.version,
+            untuned.version,
             self.settings,
-            asked=ground.library,
-            ranks=ground.ranks * self.hosts,
+            asked=untuned.library,
+            ranks=untuned.ranks * self.hosts,
             nodes=len(nodes),
         )
         searched = _searched(merged)
         total = 2 * searched if timing.coll_channels is None else timing.coll_channels
         kept = total if comm is None else min(total, kept_channels(comm))
         spread = Spread(searched, total, kept)
-        ring_list = rings(nodes, ground.version, spread.of_rings())
+        ring_list = rings(nodes, untuned.version, spread.of_rings())
         tree_list = trees(nodes, (spread.of_trees(0), spread.of_trees(1)))
         largest = timing.choices[-1] if timing.choices else None
         ring = merged.ring
@@ -341,8 +341,8 @@ class _Across:
             library=whole.library,
             hosts=self.hosts,
             nodes=len(nodes),
-            ranks=ground.ranks * self.hosts,
-            network=ground.network.name,
+            ranks=untuned.ranks * self.hosts,
+            network=untuned.network.name,
             gdr=_gdr(ring_list),
             bound=bound_of(
                 kinds,
@@ -357,7 +357,7 @@ class _Across:
             trees=tuple(tree_list),
             nvls_trees=nvls_trees(nodes, 0 if comm is None else nvls_channels(comm)),
             rails=rails(self.kinds[frozenset()], ring_list, tree_list, missing),
-            send_routes=_routes(ground, self.kinds[frozenset()]),
+            send_routes=_routes(untuned, self.kinds[frozenset()]),
             graphs=merged,
             coll_channels=timing.coll_channels,
             choices=timing.choices,
@@ -372,7 +372,7 @@ class _Across:
 
     def hardware(self) -> Hardware:
         """The figures of the narrowest host."""
-        found = [self.grounds[names].hardware for names in self.present]
+        found = [self.decisions[names].hardware for names in self.present]
         speeds = [one.net_gbs for one in found if one.net_gbs is not None]
         return found[0]._replace(net_gbs=min(speeds, default=None))
 
@@ -419,12 +419,12 @@ def _searched(graphs: Graphs) -> int:
     return min((one.channels for one in (graphs.ring, graphs.tree) if one is not None), default=0)
 
 
-def _kinds(ground: Ground) -> list[HostView]:
+def _kinds(untuned: UntunedDecision) -> list[HostView]:
     """The domains of a host in the order in which the library numbers nodes."""
-    assumed = SOCKET if ground.nic_assumed else ""
+    assumed = SOCKET if untuned.nic_assumed else ""
     # A path over an NVSwitch has two links, or four where each GPU has a node of its own beside it.
-    switched = all(pair.path == "NVL" and (pair.hops or 1) % 2 == 0 for pair in ground.pairs)
-    views = sorted(ground.views, key=lambda view: view.ranks)
+    switched = all(pair.path == "NVL" and (pair.hops or 1) % 2 == 0 for pair in untuned.pairs)
+    views = sorted(untuned.views, key=lambda view: view.ranks)
     ranks = sorted(rank for view in views for rank in view.ranks)
     places = {rank: place for place, rank in enumerate(ranks)}
     return [HostView(view, places, assumed, switched) for view in views]
@@ -444,7 +444,7 @@ def _gdr(found: Sequence[HostRing]) -> str:
     return "some" if len(known) == 2 else "all" if known == {True} else "none"
 
 
-def _routes(ground: Ground, kinds: Sequence[HostView]) -> tuple[SendRoute, ...]:
+def _routes(untuned: UntunedDecision, kinds: Sequence[HostView]) -> tuple[SendRoute, ...]:
     names = {number: name for kind in kinds for number, name in kind.names.items()}
     places = kinds[0].places
     return tuple(
@@ -454,5 +454,5 @@ def _routes(ground: Ground, kinds: Sequence[HostView]) -> tuple[SendRoute, ...]:
             nic=names.get(use.net, f"NIC {use.net}"),
             relay=None if use.relay < 0 else places[use.relay],
         )
-        for use in ground.sends
+        for use in untuned.sends
     )

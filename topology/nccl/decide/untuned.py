@@ -21,7 +21,7 @@ KEPT = 2
 
 
 @dataclass(frozen=True)
-class NotedSettings(Settings):
+class TrackedSettings(Settings):
     """Settings that note which variables were asked for."""
 
     asked: dict[str, str | None] = field_of(default_factory=dict)
@@ -51,7 +51,7 @@ class Reach(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ground:
+class UntunedDecision:
     """Pairs, views and graphs of one communicator."""
 
     version: Version
@@ -82,21 +82,21 @@ class Ground:
 
 Key = tuple[str | Version | None, tuple[str, ...] | None, int]
 """Library, GPUs and hosts that were asked for."""
-_kept: list[tuple[NodeSnapshot, Key, Mapping[str, str | None], Ground]] = []
+_kept: list[tuple[NodeSnapshot, Key, Mapping[str, str | None], UntunedDecision]] = []
 """The last ones, with the variables that were asked for on the way."""
 
 
-def known_ground(snapshot: NodeSnapshot, key: Key, settings: Settings) -> Ground | None:
-    """The ground for the same snapshot, if all variables asked for have the values of then."""
-    for node, what, asked, ground in tuple(_kept):
+def known_untuned(snapshot: NodeSnapshot, key: Key, settings: Settings) -> UntunedDecision | None:
+    """The decision for the same snapshot, if all variables asked for have the values of then."""
+    for node, what, asked, untuned in tuple(_kept):
         same = node is snapshot and what == key
         if same and all(settings.values.get(name) == value for name, value in asked.items()):
-            return ground
+            return untuned
     return None
 
 
-def keep_ground(
-    snapshot: NodeSnapshot, key: Key, asked: Mapping[str, str | None], ground: Ground
+def keep_untuned(
+    snapshot: NodeSnapshot, key: Key, asked: Mapping[str, str | None], untuned: UntunedDecision
 ) -> None:
-    """Keep a ground in place of the oldest."""
-    _kept[:] = [(snapshot, key, asked, ground), *_kept[: KEPT - 1]]
+    """Keep a decision in place of the oldest."""
+    _kept[:] = [(snapshot, key, asked, untuned), *_kept[: KEPT - 1]]
