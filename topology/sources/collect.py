@@ -2,23 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from operator import attrgetter, is_not
 
 import msgspec
 
 from ..hardware.amd_parts import numbered
 from ..hardware.vendor import GPU
-from ..hardware.vendors import AMD, BY_PCI_ID, vendor_of
-from ..model.machine import Gpu, Machine, PciDevice
+from ..hardware.vendors import AMD, BY_PCI_ID, NVIDIA, VENDORS, vendor_of
+from ..model.machine import Gpu, GpuPair, Machine, PciDevice, XgmiLink
 from ..model.part import OF_MACHINE, OF_READINGS, OF_SNAPSHOT, Part, merge_fields
 from ..model.readings import Readings
-from ..model.record import Gap
-from ..model.snapshot import NodeSnapshot
-from .cross_check import differences
-from .numbers import addressed, in_order, named_in
+from ..model.record import Gap, Record
+from ..model.snapshot import Measurement, NodeSnapshot, Problem
 
 ONLY_PCI = "only PCI shows this GPU; no management library answered for it"
 """Why such a GPU has no UUID, no index and no memory size."""
+
+KERNEL = "kfd"
+PAIR_FIELDS = (("link_type", "link"), ("weight", "weight"))
+GPU_FIELDS = (
+    ("xgmi_hive", "xGMI hive"),
+    ("compute_partition", "compute partition"),
+    ("memory_partition", "memory partition"),
+    ("compute_capability", "target"),
+    ("core_count", "compute units"),
+    ("kfd_node", "KFD node"),
+    ("render_minor", "render node"),
+)
+LIMIT = 8
+"""Number of differences of one kind that are spelled out; more are counted."""
+
+NUMBERED = {f"topo:{vendor.label}": vendor.id for vendor in VENDORS}
+"""The prefix of GPU numbers in texts without addresses, and the vendor whose numbers they are."""
+ADDRESSED = ("gpus", "pairs", "relations", "gpu_readings")
+"""Fields of a part whose records may name GPUs by number."""
+IN_ORDER = "GPU numbers are given to the PCI addresses in their order, as the driver numbers them"
+_OWN = f"topo:{NVIDIA.label}"
+_NUMBER = "topo:"
 
 
 def merge_machine(parts: Sequence[Part]) -> Machine:
@@ -148,3 +169,235 @@ def _unmanaged(device: PciDevice) -> Gpu:
         pcie_width_max=device.link_width_max,
         gaps=tuple(Gap(field, ONLY_PCI) for field in ("uuid", "memory_bytes", "index")),
     )
+
+
+# Differences between what KFD and another source say about the same AMD GPUs.
+#
+# The earlier source of `sources.NAMES` wins a field, and the difference is shown as a problem: one
+# of the two is wrong, and nothing here shows which.
+def differences(parts: Sequence[Part]) -> tuple[Problem, ...]:
+    """Compare what KFD says with what every other part says about the same GPUs and pairs."""
+    kernel = next((part for part in parts if part.origin == KERNEL), None)
+    if kernel is None:
+        return ()
+    found: list[Problem] = []
+    for other in parts:
+        if other is kernel or not (other.gpus or other.pairs):
+            continue
+        who = other.origin or "another source"
+        lines = [*_missing(kernel, other, who), *_differing_gpus(kernel, other, who)]
+        lines += [*_pairs(kernel, other, who), *_links(kernel, other, who)]
+        shown = lines[:LIMIT]
+        if len(lines) > LIMIT:
+            shown.append(f"KFD and {who} differ in {len(lines) - LIMIT} more points")
+        found += [Problem(source=KERNEL, kind="mismatch", text=line) for line in shown]
+    return tuple(found)
+
+
+def _amd(part: Part) -> dict[str, Gpu]:
+    return {gpu.address: gpu for gpu in part.gpus if gpu.vendor == AMD.id}
+
+
+def _missing(kernel: Part, other: Part, who: str) -> list[str]:
+    mine = {address for address, gpu in _amd(kernel).items() if gpu.kfd_node is not None}
+    theirs = set(_amd(other))
+    if not theirs or any(address.startswith("topo:") for address in theirs):
+        return []
+    return [f"KFD shows {address}, {who} does not" for address in sorted(mine - theirs)] + [
+        f"{who} shows {address}, KFD does not" for address in sorted(theirs - mine)
+    ]
+
+
+def _differing_gpus(kernel: Part, other: Part, who: str) -> list[str]:
+    theirs = _amd(other)
+    return [
+        f"{address}: {what} is {ours} by KFD and sysfs, {said} by {who}"
+        for address, gpu in _amd(kernel).items()
+        if address in theirs
+        for field, what in GPU_FIELDS
+        if (ours := getattr(gpu, field)) is not None
+        and (said := getattr(theirs[address], field)) is not None
+        and ours != said
+    ]
+
+
+def _pairs(kernel: Part, other: Part, who: str) -> list[str]:
+    said = {(pair.src, pair.dst): pair for pair in other.pairs}
+    found: list[str] = []
+    for pair in kernel.pairs:
+        theirs = said.get((pair.src, pair.dst))
+        # Both directions are listed; a difference in both is reported once.
+        if theirs is None or (pair.src > pair.dst and (pair.dst, pair.src) in said):
+            continue
+        found += [line for line in _pair(pair, theirs, who) if line]
+    return found
+
+
+def _pair(ours: GpuPair, theirs: GpuPair, who: str) -> list[str]:
+    return [
+        f"{ours.src} and {ours.dst}: {what} {mine} by KFD, {said} by {who}"
+        for field, what in PAIR_FIELDS
+        if (mine := getattr(ours, field)) is not None
+        and (said := getattr(theirs, field)) is not None
+        and mine != said
+    ]
+
+
+def _links(kernel: Part, other: Part, who: str) -> list[str]:
+    theirs = {address: _by_peer(gpu) for address, gpu in _amd(other).items() if gpu.xgmi}
+    found: list[str] = []
+    for address, gpu in _amd(kernel).items():
+        for peer, link in _by_peer(gpu).items():
+            said = theirs.get(address, {}).get(peer)
+            if said is None or address > peer or link.links is None or said.links is None:
+                continue
+            if link.links != said.links:
+                found.append(
+                    f"{address} and {peer}: {link.links} xGMI links by KFD, {said.links} by {who}"
+                )
+    return found
+
+
+def _by_peer(gpu: Gpu) -> dict[str, XgmiLink]:
+    return {link.remote_address: link for link in gpu.xgmi}
+
+
+# GPUs that a text names by number, with the addresses that another text of the node gives them.
+def known_numbers(parts: Sequence[Part]) -> dict[tuple[str, int], str]:
+    """Vendor and number of the management library -> PCI address; each vendor counts from 0.
+
+    Where no text says both, and as many GPUs of NVIDIA have a number as have an address, the
+    addresses in their order have the numbers: NVML counts along the bus.
+    """
+    known: dict[tuple[str, int], str] = {}
+    for part in parts:
+        for gpu in part.gpus:
+            if gpu.index is not None and not gpu.address.startswith("topo:"):
+                known.setdefault((gpu.vendor, gpu.index), gpu.address)
+    return known or {(NVIDIA.id, place): own for place, own in enumerate(_ordered(parts))}
+
+
+def in_order(parts: Sequence[Part]) -> tuple[str, ...]:
+    """What is taken for granted where numbers follow the order of the addresses."""
+    said = any(
+        gpu.index is not None and not gpu.address.startswith("topo:")
+        for part in parts
+        for gpu in part.gpus
+    )
+    return (IN_ORDER,) if not said and _ordered(parts) else ()
+
+
+def _ordered(parts: Sequence[Part]) -> list[str]:
+    """PCI addresses of NVIDIA's GPUs in order, where a text has as many numbers of GPUs."""
+    numbers = {
+        int(digits)
+        for part in parts
+        for gpu in part.gpus
+        if (digits := gpu.address.removeprefix(_OWN)) != gpu.address and digits.isdecimal()
+    }
+    if not numbers:
+        return []
+    own = {
+        gpu.address
+        for part in parts
+        for gpu in part.gpus
+        if gpu.vendor == NVIDIA.id and not gpu.address.startswith("topo:")
+    }
+    own |= {
+        device.address
+        for part in parts
+        for device in part.pci
+        if device.kind == "gpu" and BY_PCI_ID.get(device.vendor_id or 0) is NVIDIA
+    }
+    return sorted(own) if numbers == set(range(len(own))) else []
+
+
+def named_in(parts: Sequence[Part]) -> list[Part]:
+    """The parts with measurements that name their GPUs by address."""
+    if not any(part.measurements for part in parts):
+        return list(parts)
+    known = known_numbers(parts)
+    return [
+        msgspec.structs.replace(
+            part, measurements=tuple(_measured(figure, known) for figure in part.measurements)
+        )
+        if part.measurements
+        else part
+        for part in parts
+    ]
+
+
+def _measured(figure: Measurement, known: Mapping[tuple[str, int], str]) -> Measurement:
+    changed: dict[str, object] = {
+        name: address
+        for name in ("src", "dst")
+        if (said := getattr(figure, name)) and (address := _address(said, known)) != said
+    }
+    devices = figure.details.get("devices")
+    if isinstance(devices, list):
+        own = [_address(name, known) if isinstance(name, str) else name for name in devices]
+        if own != devices:
+            changed["details"] = figure.details | {"devices": own}
+    return msgspec.structs.replace(figure, **changed) if changed else figure
+
+
+def addressed(parts: Sequence[Part], names: Collection[str]) -> list[Part]:
+    """The parts with PCI addresses in these fields instead of names such as `topo:GPU3`.
+
+    The number is that of the management library; each vendor counts from 0.
+    """
+    known = known_numbers(parts)
+    fields = [name for name in ADDRESSED if name in names]
+    found = []
+    for part in parts:
+        changed = {}
+        for name in fields:
+            records = getattr(part, name)
+            if (named := _all_readdressed(records, known)) is not records:
+                changed[name] = named
+        found.append(msgspec.structs.replace(part, **changed) if changed else part)
+    return found
+
+
+def _all_readdressed(
+    records: tuple[Record, ...], known: Mapping[tuple[str, int], str]
+) -> tuple[Record, ...]:
+    """Records, and the xGMI links in them, with the addresses of their GPUs."""
+    if not any(name.startswith(_NUMBER) for name in _names(records)):
+        return records  # no live node has any, and asks each second
+    found = [_readdressed(record, known) for record in records]
+    return tuple(found) if any(map(is_not, found, records)) else records
+
+
+def _names(records: tuple[Record, ...]) -> set[str]:
+    """By what names records, and the xGMI links in them, say which GPUs they are about."""
+    names: set[str] = set()
+    if records and records[0].identity:
+        names.update(*(map(attrgetter(name), records) for name in records[0].identity))
+        for record in records if hasattr(records[0], "xgmi") else ():
+            names |= _names(getattr(record, "xgmi", ()))
+    return names
+
+
+def _readdressed(record: Record, known: Mapping[tuple[str, int], str]) -> Record:
+    changed: dict[str, object] = {}
+    for name in record.identity or ():
+        said = getattr(record, name)
+        if (address := _address(said, known)) != said:
+            changed[name] = address
+    if links := getattr(record, "xgmi", None):
+        named = _all_readdressed(links, known)
+        if named is not links:
+            changed["xgmi"] = named
+    return msgspec.structs.replace(record, **changed) if changed else record
+
+
+def _address(name: str, known: Mapping[tuple[str, int], str]) -> str:
+    """The address of a GPU that is named by its number; any other name unchanged."""
+    if not name.startswith(_NUMBER):
+        return name
+    for sign, vendor in NUMBERED.items():
+        digits = name.removeprefix(sign)
+        if digits != name and digits.isdecimal() and len(digits) < 10:
+            return known.get((vendor, int(digits)), name)
+    return name

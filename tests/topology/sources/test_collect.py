@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import msgspec
+import pytest
+
 from gputop.topology.model.machine import Gpu, GpuPair, PciDevice
 from gputop.topology.model.part import Part
 from gputop.topology.model.record import Gap
-from gputop.topology.sources.collect import merge_machine
+from gputop.topology.sources.amd import amdsmi
+from gputop.topology.sources.collect import LIMIT, differences, merge, merge_machine
+from gputop.topology.sources.files.tree import FolderTree
+from gputop.topology.sources.kfd import kfd
+from tests.support import kfd_trees
+from tests.support.places import RECORDINGS
 
 ADDRESS = "0000:01:00.0"
 
@@ -60,3 +70,99 @@ def test_a_text_without_addresses_is_joined_by_index() -> None:
     machine = merge_machine([Part(gpus=(real,)), Part(gpus=(named, other), pairs=(pair,))])
     assert [gpu.address for gpu in machine.gpus] == [ADDRESS, "topo:GPU1"]
     assert machine.pairs[0].src == ADDRESS
+
+
+# KFD against another source that was asked the same.
+@pytest.fixture
+def kernel(tmp_path: Path) -> Part:
+    kfd_trees.mi300x(tmp_path)
+    return kfd.SOURCE.parse(kfd.read(FolderTree(tmp_path)))
+
+
+def library(kernel: Part, **changed: object) -> Part:
+    """Make what a library would say of the same node."""
+    return Part(gpus=kernel.gpus, pairs=kernel.pairs, origin="amdsmi", **changed)  # type: ignore[arg-type]
+
+
+def test_two_that_agree_say_nothing(kernel: Part) -> None:
+    assert differences([library(kernel), kernel]) == ()
+
+
+def test_one_alone_says_nothing(kernel: Part) -> None:
+    assert differences([kernel]) == ()
+    assert differences([library(kernel)]) == ()
+
+
+def test_a_pair_is_reported_once_though_both_directions_differ(kernel: Part) -> None:
+    ends = {"0000:0c:00.0", "0000:22:00.0"}
+    pairs = tuple(
+        msgspec.structs.replace(pair, weight=72, link_type="pcie")
+        if {pair.src, pair.dst} == ends
+        else pair
+        for pair in kernel.pairs
+    )
+    other = msgspec.structs.replace(library(kernel), pairs=pairs)
+    texts = [problem.text for problem in differences([other, kernel])]
+    assert texts == [
+        "0000:0c:00.0 and 0000:22:00.0: link xgmi by KFD, pcie by amdsmi",
+        "0000:0c:00.0 and 0000:22:00.0: weight 15 by KFD, 72 by amdsmi",
+    ]
+
+
+def test_gpus_that_one_lacks_and_facts_that_differ(kernel: Part) -> None:
+    gpus = tuple(
+        msgspec.structs.replace(gpu, compute_partition="CPX") if "0c:" in gpu.address else gpu
+        for gpu in kernel.gpus[:7]
+    )
+    problems = differences([msgspec.structs.replace(library(kernel), gpus=gpus), kernel])
+    assert [problem.text for problem in problems] == [
+        "KFD shows 0000:df:00.0, amdsmi does not",
+        "0000:0c:00.0: compute partition is SPX by KFD and sysfs, CPX by amdsmi",
+    ]
+    assert {(problem.source, problem.kind) for problem in problems} == {("kfd", "mismatch")}
+
+
+def test_links_that_are_counted_otherwise(kernel: Part) -> None:
+    first = kernel.gpus[0]
+    links = (msgspec.structs.replace(first.xgmi[0], links=2), *first.xgmi[1:])
+    gpus = (msgspec.structs.replace(first, xgmi=links), *kernel.gpus[1:])
+    (problem,) = differences([msgspec.structs.replace(library(kernel), gpus=gpus), kernel])
+    assert problem.text == "0000:0c:00.0 and 0000:22:00.0: 1 xGMI links by KFD, 2 by amdsmi"
+
+
+def test_what_either_does_not_know_is_no_difference(kernel: Part) -> None:
+    gpus = tuple(msgspec.structs.replace(gpu, xgmi_hive=None, xgmi=()) for gpu in kernel.gpus)
+    pairs = tuple(msgspec.structs.replace(pair, weight=None) for pair in kernel.pairs)
+    other = msgspec.structs.replace(library(kernel), gpus=gpus, pairs=pairs)
+    assert differences([other, kernel]) == ()
+
+
+def test_many_differences_are_counted(kernel: Part) -> None:
+    pairs = tuple(msgspec.structs.replace(pair, weight=1) for pair in kernel.pairs)
+    problems = differences([msgspec.structs.replace(library(kernel), pairs=pairs), kernel])
+    assert len(problems) == LIMIT + 1
+    assert problems[-1].text == f"KFD and amdsmi differ in {28 - LIMIT} more points"
+
+
+def test_a_snapshot_shows_them_and_the_library_wins_the_field(kernel: Part) -> None:
+    pairs = tuple(msgspec.structs.replace(pair, weight=30) for pair in kernel.pairs)
+    other = msgspec.structs.replace(library(kernel), pairs=pairs)
+    snapshot = merge([other, kernel], taken_at=0.0, source=("test",), gputop="")
+    assert {pair.weight for pair in snapshot.machine.pairs} == {30}
+    assert any("weight 15 by KFD, 30 by amdsmi" in problem.text for problem in snapshot.problems)
+
+
+@pytest.mark.parametrize("major", [6, 7])
+def test_the_two_sources_mean_the_same_by_the_same_words(tmp_path: Path, major: int) -> None:
+    """amdsmi's recording and a KFD tree of one node, made independently, differ in nothing."""
+    answer = (RECORDINGS / f"mi300x-amdsmi-{major}/amdsmi.json").read_bytes()
+    other = amdsmi.SOURCE.parse(msgspec.json.decode(answer))
+    hive = int(other.gpus[0].xgmi_hive or 0)
+    kfd_trees.mi300x(tmp_path, mbs=50_000 if major == 6 else 64_000, hive_id=hive)
+    kernel = kfd.SOURCE.parse(kfd.read(FolderTree(tmp_path)))
+    ignored = ("KFD node", "render node")
+    texts = [problem.text for problem in differences([other, kernel])]
+    assert [text for text in texts if not any(word in text for word in ignored)] == []
+    snapshot = merge([other, kernel], taken_at=0.0, source=("test",), gputop="")
+    link = snapshot.machine.gpus[0].xgmi[0]
+    assert (link.raw_gbs, link.links, link.hops, link.why("raw_gbs")) == (64.0, 1, 1, None)

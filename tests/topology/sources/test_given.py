@@ -19,7 +19,7 @@ from gputop.topology.model.surroundings import Container, Host
 from gputop.topology.node import Node
 from gputop.topology.sources.files.tree import FolderTree, live_tree
 from gputop.topology.sources.linux import containers, device_nodes
-from gputop.topology.sources.linux import host_facts as host
+from gputop.topology.sources.linux import host as host
 from tests.topology.explain.test_absence import nvidia, snapshot
 
 from ...support.rule_cases import base, cases, diagnosed

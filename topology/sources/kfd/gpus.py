@@ -8,15 +8,26 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from ...hardware.amd_parts import PARTED, PARTS_OF_MODE
-from ...model.machine import Gpu, XgmiLink
+from ...model.machine import Gpu, GpuCache, GpuPair, MemoryBank, XgmiLink
 from ...model.part import Part, Raw
 from ...model.record import Gap
 from ...model.snapshot import Problem
 from ..amdgpu.settings import settings
 from ..files.answers import Fields, absent_text, part
-from . import links as kfd_links
-from . import memory as kfd_memory
-from .nodes import PUBLIC, KfdNode, nodes
+from .nodes import (
+    CACHE_CPU,
+    CACHE_DATA,
+    CACHE_INSTRUCTION,
+    PCIE,
+    PUBLIC,
+    VRAM,
+    XGMI,
+    Bank,
+    KfdCache,
+    KfdLink,
+    KfdNode,
+    nodes,
+)
 
 MODES = {1: "SPX"} | {count: mode for mode, count in PARTS_OF_MODE.items()}
 """Modes of a package by its number of parts; it is CPX where each part has one XCD."""
@@ -24,6 +35,32 @@ HIDDEN = "KFD hides nodes here, and parts of this package may be among them"
 SHARED_ID = "all parts of a package have one unique_id"
 ORIGIN = "kfd"
 _NO_GAP = ("partition", "parent", "package_parts", "xgmi")
+
+KINDS = {
+    CACHE_DATA: "data",
+    CACHE_INSTRUCTION: "instruction",
+    CACHE_DATA | CACHE_INSTRUCTION: "data and instruction",
+}
+NOT_TOLD = "not told"
+_MOST_KIB = 1 << 40
+
+WEIGHT_HOP = 15
+WEIGHT_PACKAGE = 13
+WEIGHT_PARTS = 2 * WEIGHT_PACKAGE + WEIGHT_HOP
+CONSTANT_MBS = 50_000
+"""25 GT/s x 16, the rate that kernels without a table of speeds state for all models
+(amdgpu_xgmi.c)."""
+AT_25_GTS = ("gfx90a",)
+"""The only targets whose links really run at that rate (data sheets)."""
+NO_ATOMICS = 1 << 2 | 1 << 3
+NO_DMA = 1 << 4
+"""Flags of links (kfd_crat.h, CRAT_IOLINK_FLAGS_*)."""
+OLD_CONSTANT = (
+    "KFD states 50 GB/s for each link, which kernels without a table of speeds state for every "
+    "model"
+)
+IN_PACKAGE = "KFD states 819.2 GB/s, its constant for the inside of any package"
+OF_PARTS = "KFD does not say how many links join parts of two packages"
 
 
 def parse(raw: Raw) -> Part:
@@ -73,7 +110,7 @@ def parse(raw: Raw) -> Part:
     ]
     return Part(
         gpus=tuple(_with_hive(found, devices)),
-        pairs=kfd_links.pairs(everything, names),
+        pairs=pairs(everything, names),
         problems=tuple(problems),
         origin=ORIGIN,
     )
@@ -139,7 +176,7 @@ def _gpu(
         gaps["uuid"] = Gap("uuid", SHARED_ID)
         if not whole:
             gaps["package_parts"] = Gap("package_parts", HIDDEN)
-    own = kfd_memory.own_banks(node)
+    own = own_banks(node)
     memory = sum(bank.size_bytes for bank in own)
     bank = own[0] if own else None
     stated = {
@@ -157,12 +194,12 @@ def _gpu(
         "compute_partition": mode,
         "package_parts": count if split and whole else None,
         "xcd_count": values.get("num_xcc") or None,
-        "caches": kfd_memory.caches(node),
-        "memory_banks": kfd_memory.banks(node),
+        "caches": caches(node),
+        "memory_banks": banks(node),
         "xgmi_hive": str(values["hive_id"]) if values.get("hive_id") else None,
         "kfd_node": node.number,
         "render_minor": values.get("drm_render_minor") or None,
-        "xgmi": kfd_links.xgmi(node, names, target),
+        "xgmi": xgmi(node, names, target),
     }
     for field, value in stated.items():
         if value in (None, ()) and field not in _NO_GAP:
@@ -191,7 +228,7 @@ def _why_no_caches(node: KfdNode) -> str:
 
 def _visible(node: KfdNode) -> int | None:
     """Memory that the CPU can reach through the BAR, where KFD says that it is all of it."""
-    own = kfd_memory.own_banks(node)
+    own = own_banks(node)
     return sum(bank.size_bytes for bank in own if bank.kind == PUBLIC) or None
 
 
@@ -257,3 +294,172 @@ def _octets(device: Raw, key: str) -> list[int]:
 
 def _is_hex(word: str) -> bool:
     return all(letter in "0123456789abcdefABCDEF" for letter in word)
+
+
+def banks(node: KfdNode) -> tuple[MemoryBank, ...]:
+    """The banks of the GPU's own memory, as listed; scratch and LDS are not among them."""
+    return tuple(_bank(bank) for bank in own_banks(node))
+
+
+def own_banks(node: KfdNode) -> tuple[Bank, ...]:
+    """The banks whose memory sits on the GPU."""
+    return tuple(bank for bank in node.banks if bank.kind in VRAM)
+
+
+def _bank(bank: Bank) -> MemoryBank:
+    return MemoryBank(
+        kind="public" if bank.kind == PUBLIC else "private",
+        size_bytes=bank.size_bytes,
+        width_bits=bank.width_bits or None,
+        clock_mhz=bank.clock_mhz or None,
+    )
+
+
+def caches(node: KfdNode) -> tuple[GpuCache, ...]:
+    """The kinds of caches beyond level 1, nearest first, with the number of each."""
+    counts: dict[KfdCache, int] = {}
+    for cache in node.caches:
+        if cache.level > 1 and 0 < cache.size_kib < _MOST_KIB and not cache.flags & CACHE_CPU:
+            counts[cache] = counts.get(cache, 0) + 1
+    return tuple(
+        GpuCache(
+            level=cache.level,
+            kind=KINDS.get(cache.flags & 0x3, NOT_TOLD),
+            size_bytes=cache.size_kib * 1024,
+            count=count,
+        )
+        for cache, count in sorted(counts.items(), key=lambda item: (item[0].level, item[0].flags))
+    )
+
+
+# xGMI links and pairs of GPUs out of KFD's topology.
+#
+# Weights (kfd_crat.c, kfd_fill_gpu_xgmi_link_to_gpu): 15 for each xGMI hop; where packages show as
+# parts, 13 for two parts of one package and 13 + 15 + 13 for parts of two. Bandwidths are MB/s: the
+# least is one link, the most all links of the pair, 0 a pair without a link of its own, or one of
+# which the kernel says nothing because it is of parts. RCCL counts hops and links in the same way
+# (rocm_smi_wrap.cc, rocm_smi_getLinkInfo).
+def xgmi(node: KfdNode, names: Mapping[int, str], target: str | None) -> tuple[XgmiLink, ...]:
+    """The xGMI wires of a GPU; `names`: addresses of GPUs by node, `target`: its gfx name."""
+    found: dict[str, XgmiLink] = {}
+    for link in node.io_links:
+        name = names.get(link.to)
+        if link.type != XGMI or name is None or link.to == node.number:
+            continue
+        # A path across other GPUs is listed like a link but is none; only the pair reports it.
+        if (hops_of(link.weight) or 1) == 1:
+            found.setdefault(name, _wire(link, name, target))
+    return tuple(found[name] for name in sorted(found))
+
+
+def hops_of(weight: int) -> int | None:
+    """Count xGMI hops by the weight, as RCCL does: two parts of a package are one hop apart."""
+    if weight in (WEIGHT_PACKAGE, WEIGHT_PARTS):
+        return 1
+    return weight // WEIGHT_HOP if weight and weight % WEIGHT_HOP == 0 else None
+
+
+def _wire(link: KfdLink, name: str, target: str | None) -> XgmiLink:
+    gaps = [Gap("active", "KFD does not tell the state of links")]
+    hops = hops_of(link.weight)
+    if hops is None:
+        gaps.append(Gap("hops", f"KFD's weight {link.weight} is none of a hop"))
+    known = 0 < link.min_mbs <= link.max_mbs
+    inside, parts = link.weight == WEIGHT_PACKAGE, link.weight == WEIGHT_PARTS
+    links = raw = None
+    if inside:
+        gaps += [Gap("raw_gbs", IN_PACKAGE), Gap("links", "inside a package there are none")]
+    elif parts and not known:
+        gaps += [Gap("raw_gbs", OF_PARTS), Gap("links", OF_PARTS)]
+    elif known:
+        links = link.max_mbs // link.min_mbs
+        if link.min_mbs == CONSTANT_MBS and target not in AT_25_GTS:
+            gaps.append(Gap("raw_gbs", OLD_CONSTANT))
+        else:
+            raw = link.max_mbs / 1000
+    else:
+        gaps += [Gap("raw_gbs", "KFD states no rate"), Gap("links", "KFD states no rate")]
+    if not known:
+        why = OF_PARTS if parts else "KFD states no rate"
+        gaps += [Gap(f"bandwidth_{end}_gbs", why) for end in ("min", "max")]
+    if not link.weight:
+        gaps.append(Gap("weight", "KFD states 0, which is no weight"))
+    return XgmiLink(
+        remote_address=name,
+        links=links,
+        raw_gbs=raw,
+        hops=hops,
+        weight=link.weight or None,
+        bandwidth_min_gbs=link.min_mbs / 1000 if known else None,
+        bandwidth_max_gbs=link.max_mbs / 1000 if known else None,
+        gaps=tuple(gaps),
+    )
+
+
+def pairs(nodes: Sequence[KfdNode], names: Mapping[int, str]) -> tuple[GpuPair, ...]:
+    """What KFD says about every ordered pair of GPUs; `names` gives addresses of GPUs by node."""
+    by_number = {node.number: node for node in nodes}
+    found: list[GpuPair] = []
+    for src, name in names.items():
+        node = by_number[src]
+        direct = {link.to: link for link in (*node.p2p_links, *node.io_links)}
+        for dst, other in names.items():
+            if name == other:
+                continue
+            link = direct.get(dst)
+            if link is not None and link.type in (XGMI, PCIE):
+                found.append(
+                    _stated(name, other, link, _over_cpus(node, by_number[dst], by_number))
+                )
+            else:
+                found.append(_unstated(name, other, _over_cpus(node, by_number[dst], by_number)))
+    return tuple(found)
+
+
+def _stated(src: str, dst: str, link: KfdLink, way: tuple[int, int] | None) -> GpuPair:
+    fast = link.type == XGMI
+    hops = 1 if fast else way[0] if way else None
+    return GpuPair(
+        src=src,
+        dst=dst,
+        p2p_read="ok",
+        p2p_write="ok",
+        p2p_atomics="not supported" if link.flags & NO_ATOMICS else "ok",
+        p2p_dma="not supported" if link.flags & NO_DMA else "ok",
+        link_type="xgmi" if fast else "pcie",
+        hops=hops,
+        weight=link.weight,
+        gaps=() if hops is not None else (Gap("hops", "KFD shows no CPU next to both"),),
+    )
+
+
+def _unstated(src: str, dst: str, way: tuple[int, int] | None) -> GpuPair:
+    """A pair that KFD joins only by its CPUs; it does not say whether P2P is granted."""
+    why = "KFD lists no way between the two, and HIP was not asked"
+    gaps = [Gap(f"p2p_{what}", why) for what in ("read", "write", "atomics", "dma")]
+    if way is None:
+        gaps += [Gap(what, why) for what in ("link_type", "hops", "weight")]
+        return GpuPair(src=src, dst=dst, gaps=tuple(gaps))
+    hops, weight = way
+    return GpuPair(
+        src=src, dst=dst, link_type="pcie", hops=hops, weight=weight or None, gaps=tuple(gaps)
+    )
+
+
+def _over_cpus(a: KfdNode, b: KfdNode, by_number: Mapping[int, KfdNode]) -> tuple[int, int] | None:
+    """Hops and weight of the path over the CPUs, as rocm_smi counts them; weight 0 = not known."""
+    near, far = _cpu(a, by_number), _cpu(b, by_number)
+    if near is None or far is None:
+        return None
+    if near.to == far.to:
+        return 2, near.weight + far.weight
+    between = next((link for link in by_number[near.to].io_links if link.to == far.to), None)
+    return 3, near.weight + between.weight + far.weight if between is not None else 0
+
+
+def _cpu(node: KfdNode, by_number: Mapping[int, KfdNode]) -> KfdLink | None:
+    for link in node.io_links:
+        other = by_number.get(link.to)
+        if other is not None and not other.is_gpu and other.values:
+            return link
+    return None

@@ -24,13 +24,17 @@ The raw answer, every key but "absent" optional:
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 
-from ...model.part import Raw
+from ...model.part import Part, Raw
+from ...model.readings import HostReading
 from ...model.source import Source
-from ..files.tree import Tree, answers, live_tree
-from . import containers, daemons, device_nodes, processors, settings, topology_files
-from .host_facts import flags, parse
+from ...model.surroundings import Container, Host, Module
+from ..files.answers import Fields, absent_text, part, whole
+from ..files.tree import Tree, answers, clean, live_tree
+from . import containers, daemons, device_nodes, processors, settings
+from .software_versions import module_version
 
 STATIC = (
     "etc/hostname",
@@ -81,6 +85,308 @@ MODULES = (
 FULL_READS = 12
 """Files that hardly change are read once in so many reads, which is once a minute."""
 
+# The raw answer of the source host becomes Host and HostReading.
+FLAGS = re.compile(
+    r"(iommu|intel_iommu|amd_iommu|iommu\.[\w.]+|pci|pcie_\w+|numa_balancing|numa|hugepages|hugepagesz"
+    r"|default_hugepagesz|transparent_hugepage|nvidia[\w-]*\.\w+|amdgpu\.\w+|isolcpus|nohz_full"
+    r"|mitigations)(=[\w,.:=+/@;^-]{0,200})?"
+)
+"""Kernel arguments that affect DMA, PCI, NUMA and the GPU drivers; no others are kept."""
+
+_PARAMETER = re.compile(r"^(\w{1,60}): (.{0,2000})$", re.MULTILINE)
+_REGISTRY = re.compile(r"p2p|bar1|peer|nvlink", re.IGNORECASE)
+_DEFAULTS = {
+    "NvLinkDisable": "0",
+    "RmNvlinkBandwidthLinkCount": "0",
+    "EnablePCIERelaxedOrderingMode": "0",
+    "EnableResizableBar": "0",
+    "GrdmaPciTopoCheckOverride": "0",
+    "DmaRemapPeerMmio": "1",
+    "CoherentGPUMemoryMode": "",
+    "RmNvlinkBandwidth": "",
+}
+"""Parameters of the NVIDIA module that affect P2P, and their defaults in release 580."""
+_COHERENT = ("aarch64", "ppc64le")
+"""Architectures whose CPUs NVIDIA's GPUs share an address space with: Grace and Power9."""
+_LOCKED = re.compile(r"^Max locked memory\s+(\w+)", re.MULTILINE)
+_NAME = re.compile(r'^PRETTY_NAME="?([^"\n]{1,200})', re.MULTILINE)
+_MEMORY = re.compile(r"^(MemTotal|MemAvailable):\s+(\d{1,15}) kB", re.MULTILINE)
+
+# Topology XML for NCCL that clouds install on their machines, found by path.
+#
+# The raw answer: a list of paths with a leading slash. Where they lie: NCCL's own default is
+# /var/run/nvidia-topologyd/virtualTopology.xml (src/graph/topo.cc); Azure's images have
+# /opt/microsoft/*-topo.xml, AWS's plugin .../aws-ofi-nccl/xml/*.xml, Crusoe /etc/crusoe/nccl_topo.
+FOLDERS = (
+    ("var/run/nvidia-topologyd", "virtualTopology.xml"),
+    ("opt/microsoft", "topo.xml"),
+    ("opt/amazon/ofi-nccl/share/aws-ofi-nccl/xml", ".xml"),
+    ("opt/aws-ofi-nccl/share/aws-ofi-nccl/xml", ".xml"),
+    ("etc/crusoe/nccl_topo", ".xml"),
+)
+"""Folder, and how the file's name ends."""
+LIMIT_FILES = 32
+LIMIT_PATH = 300
+
+
+def read_topology_files(tree: Tree) -> Raw:
+    """List the files that exist; None where a copy holds none, which proves nothing."""
+    found = [
+        f"/{folder}/{name}"
+        for folder, ending in FOLDERS
+        for name in tree.names(folder)
+        if name.endswith(ending) and tree.size(f"{folder}/{name}") is not None
+    ]
+    return found[:LIMIT_FILES] if found or tree.live else None
+
+
+def topology_files(raw: Raw, fields: Fields) -> tuple[str, ...] | None:
+    """The paths; None, with a gap, where nothing was looked up."""
+    value = raw.get("topology_files") if isinstance(raw, dict) else None
+    if not isinstance(value, list):
+        fields.miss("topology_files", fields.absent)
+        return None
+    paths = (clean(path[:LIMIT_PATH]) for path in value[:LIMIT_FILES] if isinstance(path, str))
+    return tuple(path for path in paths if path.startswith("/") and path.isprintable())
+
+
+def parse(raw: Raw) -> Part:
+    """Turn the answer of the source host into the host and its moving figures."""
+    absent = absent_text(raw)
+    files = Fields(part(raw, "files"), absent)
+    return Part(host=_host(raw, files, absent), host_reading=_reading(raw, absent))
+
+
+def flags(cmdline: str) -> list[str]:
+    """The listed arguments of a kernel command line, in order."""
+    return [word for word in cmdline.split() if FLAGS.fullmatch(word)]
+
+
+def _processor(files: Fields, absent: str) -> processors.Processor:
+    cpu = processors.processor(files.text("proc/cpuinfo"))
+    for field, value in (
+        ("cpu_vendor", cpu.vendor),
+        ("cpu_model_name", cpu.name),
+        ("cpu_family", cpu.family),
+        ("cpu_model", cpu.model),
+    ):
+        if value is None:
+            known = "proc/cpuinfo" in files.raw
+            files.miss(field, "/proc/cpuinfo does not say" if known else absent)
+    return cpu
+
+
+def _hypervisor(
+    files: Fields, cpu: processors.Processor, dmi_vendor: str | None, dmi_product: str | None
+) -> str | None:
+    hypervisor_type = files.text("sys/hypervisor/type")
+    hypervisor = processors.hypervisor(cpu, dmi_vendor, dmi_product, hypervisor_type)
+    if hypervisor is None and cpu.virtual is None:
+        files.miss("hypervisor", "these CPUs do not say whether there is one")
+    return hypervisor
+
+
+def _container(raw: Raw, files: Fields, absent: str) -> Container | None:
+    container = containers.parse(raw.get("container") if isinstance(raw, dict) else None, absent)
+    if container is None:
+        files.miss("container", absent)
+    return container
+
+
+def _host(raw: Raw, files: Fields, absent: str) -> Host:
+    cpu = _processor(files, absent)
+    dmi_vendor = files.text("sys/class/dmi/id/sys_vendor", "dmi_vendor")
+    dmi_product = files.text("sys/class/dmi/id/product_name", "dmi_product")
+    hypervisor = _hypervisor(files, cpu, dmi_vendor, dmi_product)
+    architecture = files.text("proc/sys/kernel/arch") or cpu.architecture
+    if architecture is None:
+        files.miss("architecture", absent)
+    driver = files.text("proc/driver/nvidia/version", "nvidia_module")
+    container = _container(raw, files, absent)
+    coherent = architecture in _COHERENT and driver is not None
+    return Host(
+        hostname=files.text("proc/sys/kernel/hostname") or files.text("etc/hostname", "hostname"),
+        kernel=_kernel(files),
+        os_name=_found(_NAME, files.text("etc/os-release", "os_name")),
+        cpu_vendor=cpu.vendor,
+        cpu_model_name=cpu.name,
+        cpu_family=cpu.family,
+        cpu_model=cpu.model,
+        architecture=architecture,
+        hypervisor=hypervisor,
+        dmi_vendor=dmi_vendor,
+        dmi_product=dmi_product,
+        container=container,
+        sockets=processors.sockets(raw.get("sockets") if isinstance(raw, dict) else None, absent),
+        numa=processors.nodes(raw, absent, coherent=coherent),
+        memory_bytes=_memory(files, "memory_bytes", "MemTotal"),
+        shm_bytes=_shared_memory(raw, files, "shm_bytes", "total"),
+        memlock_bytes=_memlock(files),
+        cmdline_flags=_cmdline(raw, files),
+        numa_balancing=_balancing(files),
+        modules=_modules(raw, files),
+        nvidia_module=_module_kind(driver, files),
+        nvidia_registry=_registry(files.text("proc/driver/nvidia/params", "nvidia_registry")),
+        device_nodes=device_nodes.parse(raw, files),
+        nvidia_gpus=device_nodes.parse_gpus(raw, files),
+        asked_as_root=daemons.flag(raw, files, "asked_as_root"),
+        nvidia_module_version=_module_version(files),
+        imex_channels=daemons.flag(raw, files, "imex_channels"),
+        mps_daemon=daemons.flag(raw, files, "mps_daemon"),
+        topology_files=topology_files(raw, files),
+        open_files_limit=settings.open_files_limit(files),
+        cpu_governors=settings.cpu_governors(raw, files),
+        cpu_frequency_driver=settings.cpu_frequency_driver(raw, files),
+        memory_peers=settings.memory_peers(raw, files),
+        compile_caches=settings.compile_caches(raw, absent),
+        fabric_manager=_fabric_manager(raw, files),
+        boot_id=files.text("proc/sys/kernel/random/boot_id", "boot_id"),
+        gaps=files.gaps,
+    )
+
+
+def _found(pattern: re.Pattern[str], text: str | None) -> str | None:
+    match = pattern.search(text or "")
+    return match.group(1) if match else None
+
+
+def _kernel(files: Fields) -> str | None:
+    release = files.text("proc/sys/kernel/osrelease")
+    if release is not None:
+        return release
+    return _found(re.compile(r"^Linux version (\S{1,100})"), files.text("proc/version", "kernel"))
+
+
+def _memory(files: Fields, field: str, name: str) -> int | None:
+    text = files.text("proc/meminfo", field)
+    for found, kib in _MEMORY.findall(text or ""):
+        if found == name:
+            return int(kib) * 1024
+    if text is not None:
+        files.miss(field, f"/proc/meminfo has no {name}")
+    return None
+
+
+def _shared_memory(raw: Raw, fields: Fields, field: str, key: str) -> int | None:
+    value = part(raw, "shm").get(key)
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63:
+        return value
+    fields.miss(field, fields.absent)
+    return None
+
+
+def _memlock(files: Fields) -> int | None:
+    text = files.text("proc/self/limits", "memlock_bytes")
+    word = _found(_LOCKED, text)
+    if word == "unlimited":
+        files.miss("memlock_bytes", "unlimited")
+        return None
+    value = whole(word)
+    if value is None and text is not None:
+        files.miss("memlock_bytes", "/proc/self/limits does not say")
+    return value
+
+
+def _cmdline(raw: Raw, files: Fields) -> tuple[str, ...] | None:
+    words = raw.get("cmdline") if isinstance(raw, dict) else None
+    if isinstance(words, list):
+        return tuple(word for word in words if isinstance(word, str) and FLAGS.fullmatch(word))
+    reason = words.get("error") if isinstance(words, dict) else None
+    files.miss("cmdline_flags", reason if isinstance(reason, str) else files.absent)
+    return None
+
+
+def _balancing(files: Fields) -> bool | None:
+    value = files.number("proc/sys/kernel/numa_balancing", "numa_balancing")
+    return None if value is None else value != 0
+
+
+def _modules(raw: Raw, files: Fields) -> tuple[Module, ...]:
+    if not isinstance(raw, dict) or not isinstance(raw.get("modules"), dict):
+        files.miss("modules", files.absent)
+        return ()
+    found: list[Module] = []
+    for name, version in sorted(part(raw, "modules").items()):
+        fields = Fields({"version": version or None}, "the module tells no version")
+        text = fields.text("version", "version")
+        found.append(Module(name=name[:80], version=text, gaps=fields.gaps))
+    return tuple(found)
+
+
+def _module_kind(version: str | None, files: Fields) -> str | None:
+    """NVIDIA's open module names itself "Open Kernel Module"."""
+    if version is None:
+        return None
+    if "Open Kernel Module" in version:
+        return "open"
+    if "Kernel Module" in version:
+        return "closed"
+    files.miss("nvidia_module", f"unknown wording: {version[:80]!r}")
+    return None
+
+
+def _module_version(files: Fields) -> str | None:
+    text = files.text("proc/driver/nvidia/version", "nvidia_module_version")
+    found = module_version(text)
+    if text is not None and found is None:
+        files.miss("nvidia_module_version", f"no version in {text[:60]!r}")
+    return found
+
+
+def _registry(params: str | None) -> tuple[str, ...]:
+    found: list[str] = []
+    for name, value in _PARAMETER.findall(params or ""):
+        value = value.strip().strip('"')
+        if name in ("RegistryDwords", "RegistryDwordsPerDevice"):
+            found += [key.strip()[:200] for key in value.split(";") if _REGISTRY.search(key)]
+        elif name in _DEFAULTS and value != _DEFAULTS[name]:
+            found.append(f"NVreg_{name}={value[:200]}")
+    return tuple(found)
+
+
+def _fabric_manager(raw: Raw, files: Fields) -> str | None:
+    answers = Fields(raw, files.absent)
+    word = answers.text("fabric_manager", "fabric_manager")
+    if word in ("running", "installed", "absent"):
+        return word
+    files.miss("fabric_manager", answers.gaps[0].why if answers.gaps else "unknown answer")
+    return None
+
+
+def _reading(raw: Raw, absent: str) -> HostReading:
+    files = Fields(part(raw, "files"), absent)
+    words = (files.text("proc/loadavg", "load_1min") or "").split()
+    load = float(words[0]) if words and re.fullmatch(r"\d{1,9}(\.\d{1,6})?", words[0]) else None
+    return HostReading(
+        load_1min=load,
+        cpu_percent=_busy(part(raw, "stat"), files),
+        memory_available_bytes=_memory(files, "memory_available_bytes", "MemAvailable"),
+        shm_free_bytes=_shared_memory(raw, files, "shm_free_bytes", "free"),
+        gaps=files.gaps,
+    )
+
+
+def _busy(stat: Mapping[str, Raw], fields: Fields) -> float | None:
+    """Share of CPU time that was not idle between two first lines of /proc/stat (proc(5))."""
+    before, after = (_ticks(stat.get(key)) for key in ("before", "now"))
+    if before is None or after is None:
+        fields.miss("cpu_percent", "needs two readings" if after else fields.absent)
+        return None
+    total = sum(after) - sum(before)
+    idle = after[3] + after[4] - before[3] - before[4]
+    if total <= 0 or not 0 <= idle <= total:
+        fields.miss("cpu_percent", "the kernel's counters did not move")
+        return None
+    return round(100 * (total - idle) / total, 1)
+
+
+def _ticks(line: Raw) -> tuple[int, ...] | None:
+    words = line.split() if isinstance(line, str) else []
+    # user nice system idle iowait irq softirq steal; guest time is part of user.
+    ticks = [whole(word) for word in words[1:9]]
+    known = tuple(tick for tick in ticks if tick is not None and tick >= 0)
+    return known if words[:1] == ["cpu"] and len(known) == len(ticks) >= 5 else None
+
 
 class HostReader:
     """Reads the moving files each time and the rest once a minute."""
@@ -123,7 +429,7 @@ def _static(tree: Tree) -> dict[str, Raw]:
         "sockets": processors.read_sockets(tree),
         "numa": processors.read_nodes(tree),
         **settings.read(tree),
-        "topology_files": topology_files.read(tree),
+        "topology_files": read_topology_files(tree),
     }
     modules = tree.text("proc/modules", 1024 * 1024)
     if isinstance(modules, str):

@@ -2,20 +2,110 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
+import msgspec
+
 from ...model.part import Part, Raw
-from ...model.readings import GpuProcess, GpuReading, NvLinkReading
+from ...model.readings import EccCounts, GpuProcess, GpuReading, NvLinkReading
 from ...model.record import Gap
 from ...model.snapshot import Problem
+from ..files.failures import Unanswered
 from ..files.library_answers import Answers, dicts, is_whole, odd
-from . import ecc, recovery
+from . import recovery
 from .answers import FIELDS, NVML, reason, refusal
-from .failures import failed
-from .link_counters import LinkMemory
+from .failures import failed, of_links
 from .machine import MAX_DEVICES, address
-from .possible import believed
+from .possible import believed, believed_links
 from .words import throttle_reasons
+
+# What each NVLink of a GPU has counted: errors and bytes.
+#
+# A GPU has up to 18 links with six counters each, and the reader asks for them once in two minutes:
+# what was understood is kept as long as the answers stay equal.
+_MAX_LINKS = 64
+
+
+class LinkCounters(msgspec.Struct, frozen=True):
+    """The answers of all links of one GPU, understood."""
+
+    readings: tuple[NvLinkReading, ...]
+    failures: tuple[Unanswered, ...]
+    """What the driver failed to answer, without the address of the GPU."""
+
+
+class LinkMemory:
+    """Keeps what was understood of the GPUs of one call until the next call."""
+
+    def __init__(self) -> None:
+        self._last: dict[bytes, LinkCounters] = {}
+
+    def understood(self, answers: Sequence[Raw]) -> list[LinkCounters]:
+        """The "links" of each GPU; those equal to some of the last call are not read again."""
+        last, found = self._last, []
+        kept: dict[bytes, LinkCounters] = {}
+        for links in answers:
+            key = _key(links)
+            counters = last.get(key) or kept.get(key) or _link_counters(links)
+            if key:
+                kept[key] = counters
+            found.append(counters)
+        self._last = kept
+        return found
+
+
+def _key(links: Raw) -> bytes:
+    """The value of an answer, whatever becomes of the list itself; b"" where it has no short form.
+
+    Comparing the lists would not notice a list that was changed in place.
+    """
+    try:
+        return msgspec.msgpack.encode(links)
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        return b""  # a number beyond 64 bits, text that is not UTF-8
+
+
+def _link_counters(links: Raw) -> LinkCounters:
+    links = believed_links(links)
+    readings: dict[int, NvLinkReading] = {}
+    for raw in dicts(links)[:_MAX_LINKS]:
+        number = raw.get("link")
+        if is_whole(number) and 0 <= number < _MAX_LINKS and ("fields" in raw or "err0" in raw):
+            readings[number] = _link(raw, number)
+    listed = tuple(readings[number] for number in sorted(readings))
+    return LinkCounters(listed, tuple(of_links(links)))
+
+
+def _link(raw: dict[str, Raw], number: int) -> NvLinkReading:
+    a = Answers(raw, NVML)
+    dl = "NVML_FI_DEV_NVLINK_ERROR_DL_"
+    # NVLink 5 has no such counter of recoveries but one of recovery events.
+    events = "NVML_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS"
+    values: dict[str, int | None] = {
+        "replay_errors": _either(a, "replay_errors", (f"{dl}REPLAY",), "err0"),
+        "recovery_errors": _either(a, "recovery_errors", (f"{dl}RECOVERY", events), "err1"),
+        "crc_errors": _either(a, "crc_errors", (f"{dl}CRC",), "err2"),
+        "tx_bytes": _kib(a, "tx_bytes", "NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX"),
+        "rx_bytes": _kib(a, "rx_bytes", "NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX"),
+    }
+    return NvLinkReading(link=number, gaps=a.gaps, **values)
+
+
+def _either(a: Answers, field: str, names: tuple[str, ...], counter: str) -> int | None:
+    """Read a field value where there is one, else the older counter call."""
+    fields = a.raw.get("fields")
+    if not isinstance(fields, dict):
+        return a.number(field, counter)
+    known = [name for name in names if refusal(fields.get(name)) is None]
+    return a.number(field, (FIELDS, (known or list(names))[0]))
+
+
+def _kib(a: Answers, field: str, name: str) -> int | None:
+    count = a.number(field, (FIELDS, name))
+    return None if count is None else count * 1024
+
 
 PCIE_WINDOW_SECONDS = 0.025
 """How long the PCIe byte counters are watched. They are 32 bits wide: at 63 GB/s (generation 5, 16
@@ -31,6 +121,13 @@ _PROCESSES = (
     ("graphics", "nvmlDeviceGetGraphicsRunningProcesses"),
     ("mps", "nvmlDeviceGetMPSComputeRunningProcesses"),
 )
+
+_ROWS = "nvmlDeviceGetRemappedRows"
+_PENDING = "nvmlDeviceGetRetiredPagesPendingStatus"
+_BEYOND = "nvmlDeviceGetUnrepairableMemoryFlag_v1"
+_ASKED = ("ecc00", "ecc10", "ecc01", "ecc11", _ROWS, "retired0", "retired1", _PENDING, _BEYOND)
+_MOST = 512
+"""Different answers that are kept: more than a node has GPUs."""
 
 
 def parse(raw: Raw) -> Part:
@@ -93,7 +190,7 @@ def _reading(device: dict[str, Raw], own: str, links: tuple[NvLinkReading, ...])
         "pcie_width": a.number("pcie_width", "nvmlDeviceGetCurrPcieLinkWidth"),
         "pcie_replays": _replays(a),
         "nvlinks": links,
-        "ecc": ecc.counts(a),
+        "ecc": counts(a),
         "processes": _processes(a),
         "recovery_action": recovery.answered(a),
     }
@@ -219,3 +316,52 @@ def _process(raw: dict[str, Raw], pid: int, kind: str) -> GpuProcess:
         memory_bytes=a.number("memory_bytes", "usedGpuMemory"),
         gaps=a.gaps,
     )
+
+
+# Memory errors as NVML counts them: ECC totals, remapped rows, retired pages.
+#
+# They are asked every tenth time and hardly ever change, so equal answers are understood once.
+def counts(a: Answers) -> EccCounts | None:
+    """The counts of one GPU; None and a gap where nobody asked."""
+    answers = [a.raw.get(name) for name in _ASKED]
+    if answers[0] is answers[4] is answers[7] is None:
+        a.miss("ecc", "not asked")
+        return None
+    try:
+        encoded = msgspec.msgpack.encode(answers)
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        return _understood(answers)  # a number beyond 64 bits, text that is not UTF-8
+    return _remembered(encoded)
+
+
+@lru_cache(_MOST)
+def _remembered(encoded: bytes) -> EccCounts:
+    return _understood(msgspec.msgpack.decode(encoded))
+
+
+def _understood(answers: list[Raw]) -> EccCounts:
+    own = Answers(dict(zip(_ASKED, answers, strict=True)), NVML)
+    values: dict[str, Any] = {
+        "corrected_volatile": own.number("corrected_volatile", "ecc00"),
+        "uncorrected_volatile": own.number("uncorrected_volatile", "ecc10"),
+        "corrected_aggregate": own.number("corrected_aggregate", "ecc01"),
+        "uncorrected_aggregate": own.number("uncorrected_aggregate", "ecc11"),
+        "rows_remapped_corrected": own.number("rows_remapped_corrected", (_ROWS, 0)),
+        "rows_remapped_uncorrected": own.number("rows_remapped_uncorrected", (_ROWS, 1)),
+        "remap_pending": own.flag("remap_pending", (_ROWS, 2)),
+        "remap_failed": own.flag("remap_failed", (_ROWS, 3)),
+        "pages_retired_single": _length(own, "pages_retired_single", "retired0"),
+        "pages_retired_double": _length(own, "pages_retired_double", "retired1"),
+        "retirement_pending": own.flag("retirement_pending", _PENDING),
+        "unrepairable": own.flag("unrepairable", _BEYOND),
+    }
+    return EccCounts(gaps=own.gaps, **values)
+
+
+def _length(a: Answers, field: str, name: str) -> int | None:
+    pages = a.get(field, name)
+    if isinstance(pages, list):
+        return len(pages)
+    if pages is not None:
+        a.miss(field, odd(pages))
+    return None

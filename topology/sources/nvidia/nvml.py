@@ -20,12 +20,12 @@ from typing import Any
 
 from ...model.part import Raw
 from ...model.source import Source
+from ..files.library_answers import dicts
 from ..files.library_rounds import Rounds
 from .devices import NvmlDevice, NvmlDevices
-from .library import GpuLost, NvmlLibrary, missing, open_library
+from .library import GpuLost, NvmlLibrary, missing, open_library, refused
 from .machine import parse
 from .questions import IDENTITY, SETTINGS, SYSTEM
-from .wiring import MAX_LINKS, lasting, links
 
 _FIRST = (
     "nvmlDeviceGetName",
@@ -52,6 +52,50 @@ _AT_ONCE = 2
 """GPUs whose settings are asked again in one read."""
 _FRESH_TURNS = 3
 """Of its turns, how many until a GPU is asked again for what seldom changes: with 8, 4 minutes."""
+
+# NVML, what it says of each NVLink of a GPU: its state, its rate, where it leads.
+#
+# On an H200 with driver 580 asking all of it of the 18 links of one GPU takes some 10 ms of a CPU.
+MAX_LINKS = 64
+"""More links than any GPU has."""
+_LINK_FIELDS = ("NVML_FI_DEV_NVLINK_GET_SPEED", "NVML_FI_DEV_NVLINK_REMOTE_NVLINK_ID")
+_LASTING: dict[str, tuple[Any, ...]] = {
+    "version": ("nvmlDeviceGetNvLinkVersion",),
+    "remote_pci": ("nvmlDeviceGetNvLinkRemotePciInfo",),
+    "remote_type": ("nvmlDeviceGetNvLinkRemoteDeviceType",),
+    "cap0": ("nvmlDeviceGetNvLinkCapability", 0),
+}
+"""What stays as long as a link is up, by its key in the answer."""
+_UP = 1
+
+Lasting = dict[int, dict[str, Raw]]
+"""Answers that stay, by the number of the link."""
+
+
+def lasting(links: Raw) -> Lasting:
+    """What need not be asked again of the links that were up. A refusal is asked again."""
+    return {
+        link["link"]: {key: link[key] for key in _LASTING if not refused(link.get(key))}
+        for link in dicts(links)
+        if link.get("state") == _UP
+    }
+
+
+def links(library: NvmlLibrary, handle: object, known: Lasting) -> list[Raw]:
+    """Describe link after link until the driver knows no more; the refusal is the last entry."""
+    found: list[Raw] = []
+    for link in range(MAX_LINKS):
+        state = library.ask("nvmlDeviceGetNvLinkState", handle, link)
+        if isinstance(state, dict):
+            return [*found, {"link": link, "error": state.get("error")}]
+        answers = {"link": link, "state": state}
+        kept = known.get(link, {}) if state == _UP else {}
+        for key, (name, *what) in _LASTING.items():
+            answers[key] = kept[key] if key in kept else library.ask(name, handle, link, *what)
+        # Its rate is asked each time: a link that retrains can come back slower.
+        answers["fields"] = library.fields(handle, _LINK_FIELDS, scope=link)
+        found.append(answers)
+    return found
 
 
 class NvmlReader:

@@ -11,17 +11,19 @@ A device holds "path", "driver", "vendor", "numa_node", "node_guid", "fw_ver", "
 
 from __future__ import annotations
 
+import re
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
-from ...model.part import Raw
+from ...model.part import Part, Raw
 from ...model.source import Source
+from ...model.surroundings import Interface, RdmaDevice, RdmaPort
+from ..files.answers import Fields, absent_text, part, whole, words
 from ..files.tree import Tree, answers, live_tree
-from .network_devices import parse
+from .devices import ADDRESS, numa_node
 
 NET = "sys/class/net"
 RDMA = "sys/class/infiniband"
-ROUTES = "proc/net/route"
 STATIC = ("address", "ifindex", "type", "uevent")
 MOVING = ("flags", "mtu", "operstate", "speed")
 DEVICE = ("node_guid", "fw_ver", "board_id", "node_type")
@@ -31,6 +33,175 @@ LIMIT_DEVICES = 256
 LIMIT_PORTS = 16
 FULL_READS = 12
 """Files that hardly change are read once in so many reads, which is once a minute."""
+
+# The raw answer of the source network becomes Interface and RdmaDevice records.
+HARDWARE_TYPES = {1: "ethernet", 32: "infiniband", 772: "loopback"}
+"""ARPHRD_ numbers of Linux if_arp.h."""
+IFF_UP = RTF_UP = 1
+ROUTES = "proc/net/route"
+AMAZON = 0x1D0F
+LIMIT_MBPS = 10_000_000
+"""The fastest Ethernet has 1.6 Tbit/s; "unknown" is reported as -1 or 4294967295."""
+_DEVTYPE = re.compile(r"^DEVTYPE=(\w{1,30})$", re.MULTILINE)
+_RATE = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,3})?) Gb/sec")
+_STATE = re.compile(r"\d+: *(.{1,40})")
+
+
+def parse(raw: Raw) -> Part:
+    """Turn the answer of the source network into interfaces and RDMA devices."""
+    absent = absent_text(raw)
+    addresses = part(raw, "addresses")
+    routes = _default_routes(Fields(raw, absent))
+    return Part(
+        interfaces=tuple(
+            _interface_record(name, Fields(answer, absent), addresses.get(name), routes)
+            for name, answer in sorted(part(raw, "interfaces").items())
+        ),
+        rdma=tuple(
+            _rdma_record(name, Fields(answer, absent))
+            for name, answer in sorted(part(raw, "rdma").items())
+        ),
+    )
+
+
+def _interface_record(
+    name: str, fields: Fields, addresses: Raw, routes: frozenset[str] | str
+) -> Interface:
+    kind = _interface_kind(name, fields)
+    address = _address(fields)
+    if address is None:
+        fields.miss("address", "no PCI device is behind it")
+    virtual = address is None and "driver" not in fields.raw
+    if isinstance(routes, str):
+        fields.miss("default_route", routes)
+    return Interface(
+        name=name,
+        address=address,
+        index=fields.number("ifindex", "index"),
+        kind=kind,
+        driver=fields.text("driver", "driver", quiet=virtual),
+        up=_up(fields),
+        speed_mbps=_speed(fields),
+        mtu=fields.number("mtu", "mtu"),
+        mac=fields.text("address", "mac"),
+        ips=words(addresses),
+        numa_node=None if virtual else numa_node(fields),
+        default_route=None if isinstance(routes, str) else name in routes,
+        gaps=fields.gaps,
+    )
+
+
+def _default_routes(fields: Fields) -> frozenset[str] | str:
+    """Interfaces of the IPv4 default route, or why they are not known (proc_net(5))."""
+    text = fields.text(ROUTES, "routes")
+    if text is None:
+        return fields.gaps[0].why
+    rows = [line.split() for line in text.splitlines()[1:]]
+    return frozenset(
+        row[0] for row in rows if len(row) > 7 and row[1] == row[7] == "00000000" and _is_up(row[3])
+    )
+
+
+def _is_up(flags: str) -> bool:
+    value = whole(flags, 16)
+    return value is not None and bool(value & RTF_UP)
+
+
+def _interface_kind(name: str, fields: Fields) -> str | None:
+    type_ = fields.number("type", "kind")
+    kind = HARDWARE_TYPES.get(type_) if type_ is not None else None
+    if kind in ("loopback", "infiniband"):
+        return kind
+    said = _DEVTYPE.search(fields.text("uevent") or "")
+    if said is not None:
+        return said.group(1)
+    path = fields.text("path") or ""
+    if path.startswith("virtual/"):
+        return "veth" if name.startswith("veth") else "virtual"
+    if kind is None and type_ is not None:
+        fields.miss("kind", f"hardware type {type_}")
+    return kind
+
+
+def _address(fields: Fields) -> str | None:
+    """The PCI function nearest to the device in its resolved path."""
+    path = fields.text("path") or ""
+    return next((place for place in reversed(path.split("/")) if ADDRESS.fullmatch(place)), None)
+
+
+def _up(fields: Fields) -> bool | None:
+    state = fields.text("operstate", "up")
+    if state is None or state in ("up", "down", "lowerlayerdown", "notpresent", "dormant"):
+        return None if state is None else state == "up"
+    # A loopback or tunnel never says more than "unknown"; then the administrator's switch counts.
+    flags = fields.number("flags", "up", base=16)
+    return None if flags is None else bool(flags & IFF_UP)
+
+
+def _speed(fields: Fields) -> int | None:
+    value = fields.number("speed", "speed_mbps")
+    if value is not None and not 0 < value <= LIMIT_MBPS:
+        fields.miss("speed_mbps", f"the driver says {value}: unknown, or the link is down")
+        return None
+    return value
+
+
+def _rdma_record(name: str, fields: Fields) -> RdmaDevice:
+    address = _address(fields)
+    if address is None:
+        fields.miss("address", "no PCI device is behind it")
+    ports = [
+        _port(number, Fields(answer, fields.absent))
+        for text, answer in part(fields.raw, "ports").items()
+        if (number := whole(text)) is not None and number >= 0
+    ]
+    driver = fields.text("driver", "driver")
+    return RdmaDevice(
+        name=name,
+        address=address,
+        kind=_rdma_kind(driver, fields.raw, ports),
+        driver=driver,
+        guid=fields.text("node_guid", "guid"),
+        firmware=fields.text("fw_ver", "firmware"),
+        board_id=fields.text("board_id", "board_id"),
+        numa_node=numa_node(fields),
+        interfaces=words(fields.raw.get("netdevs")),
+        ports=tuple(sorted(ports, key=lambda port: port.port)),
+        gaps=fields.gaps,
+    )
+
+
+def _rdma_kind(driver: str | None, raw: Mapping[str, Raw], ports: list[RdmaPort]) -> str:
+    vendor = raw.get("vendor")
+    if driver == "efa" or (isinstance(vendor, str) and whole(vendor, 16) == AMAZON):
+        return "efa"
+    layers = {port.link_layer for port in ports}
+    if "InfiniBand" in layers:
+        return "infiniband"
+    return "roce" if "Ethernet" in layers else "rdma"
+
+
+def _port(number: int, fields: Fields) -> RdmaPort:
+    rate = fields.text("rate", "rate")
+    match = _RATE.match(rate or "")
+    if match is None:
+        fields.miss("rate_gbit", fields.absent if rate is None else f"no rate in {rate[:40]!r}")
+    return RdmaPort(
+        port=number,
+        state=_word(fields.text("state", "state")),
+        physical_state=_word(fields.text("phys_state", "physical_state")),
+        rate_gbit=float(match.group(1)) if match else None,
+        rate=rate,
+        link_layer=fields.text("link_layer", "link_layer"),
+        lid=fields.text("lid", "lid"),
+        gaps=fields.gaps,
+    )
+
+
+def _word(text: str | None) -> str | None:
+    """The word in "4: ACTIVE"."""
+    match = _STATE.fullmatch(text or "")
+    return match.group(1) if match else text
 
 
 class NetworkReader:

@@ -16,8 +16,7 @@ from gputop.topology.sources.collect import merge_machine
 from gputop.topology.sources.files.archive import TarTree
 from gputop.topology.sources.files.tree import FolderTree
 from gputop.topology.sources.kfd import kfd
-from gputop.topology.sources.kfd.gpus import gfx
-from gputop.topology.sources.kfd.links import CONSTANT_MBS, OF_PARTS, OLD_CONSTANT
+from gputop.topology.sources.kfd.gpus import CONSTANT_MBS, OF_PARTS, OLD_CONSTANT, gfx
 from gputop.topology.wiring.graph import build_graph
 from tests.support import kfd_trees
 from tests.support.places import TESTS

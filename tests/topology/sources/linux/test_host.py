@@ -9,14 +9,19 @@ from typing import Any
 
 import pytest
 
+from gputop.topology.model.redact import redacted
+from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.model.surroundings import Host
 from gputop.topology.sources.files.tree import FolderTree, live_tree
 from gputop.topology.sources.linux import host
-from gputop.topology.sources.linux.host_facts import flags
+from gputop.topology.sources.linux.host import flags
 from tests.support.places import RECORDINGS
 
 ARM = "processor\t: 0\nBogoMIPS\t: 2000.00\nCPU implementer\t: 0x41\nCPU part\t: 0xd4f\n"
 INTEL = "vendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 143\nflags\t\t: fpu lm hypervisor\n"
+
+AZURE = "opt/microsoft/ndv5-topo.xml"
+LOADED = "var/run/nvidia-topologyd/virtualTopology.xml"
 
 
 def parsed(**raw: Any) -> Host:
@@ -224,3 +229,65 @@ def test_shared_memory_of_the_live_machine() -> None:
     machine = host.SOURCE.parse(host.read(live_tree())).host
     assert machine is not None
     assert machine.shm_bytes is not None
+
+
+def tree_with(root: Path, *paths: str, live: bool = False) -> FolderTree:
+    (root / "sys").mkdir(exist_ok=True)
+    for path in paths:
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text("<system/>")
+    return FolderTree(root, live=live)
+
+
+def test_files_of_clouds_are_found(tmp_path: Path) -> None:
+    tree = tree_with(tmp_path, AZURE, LOADED, "opt/microsoft/readme.txt", "opt/other/topo.xml")
+    assert host.read_topology_files(tree) == [f"/{LOADED}", f"/{AZURE}"]
+
+
+def test_a_folder_or_a_link_out_of_a_copy_is_no_file(tmp_path: Path) -> None:
+    tree = tree_with(tmp_path, AZURE)
+    (tmp_path / "opt/microsoft/old-topo.xml").mkdir()
+    (tmp_path / "opt/microsoft/far-topo.xml").symlink_to("/etc/hostname")
+    assert host.read_topology_files(tree) == [f"/{AZURE}"]
+
+
+def test_none_found_is_an_answer_here_and_none_in_a_copy(tmp_path: Path) -> None:
+    assert host.read_topology_files(tree_with(tmp_path, live=True)) == []
+    assert host.read_topology_files(tree_with(tmp_path)) is None
+
+
+def test_the_reader_of_the_host_asks_for_them(tmp_path: Path) -> None:
+    raw = host.read_topology_files(tree_with(tmp_path, AZURE))
+    found = host.SOURCE.parse(raw).host
+    assert found is not None
+    assert found.topology_files == (f"/{AZURE}",)
+    assert found.why("topology_files") is None
+
+
+@pytest.mark.parametrize("raw", [None, "x", 5, {"error": "y"}])
+def test_no_answer_is_a_gap(raw: Any) -> None:
+    found = host.SOURCE.parse({"absent": "not there", "topology_files": raw}).host
+    assert found is not None
+    assert found.topology_files is None
+    assert found.why("topology_files") == "not there"
+
+
+def test_what_is_no_path_is_left_out() -> None:
+    raw = ["/a.xml", 7, None, "b.xml", "/c\x1b[2J.xml", ["/d.xml"], *["/e.xml"] * 99]
+    found = host.SOURCE.parse({"absent": "", "topology_files": raw}).host
+    assert found is not None
+    assert found.topology_files is not None
+    assert found.topology_files[:2] == ("/a.xml", "/e.xml")
+    assert len(found.topology_files) <= host.LIMIT_FILES
+
+
+def test_paths_below_a_home_are_redacted() -> None:
+    found = host.SOURCE.parse({"topology_files": ["/home/anna/topo.xml", f"/{AZURE}"]}).host
+    assert found is not None
+    whole = NodeSnapshot(taken_at=0.0)
+    machine = type(whole.machine)(host=found)
+    plain = redacted(NodeSnapshot(taken_at=0.0, machine=machine)).machine.host
+    assert plain is not None
+    assert plain.topology_files is not None
+    assert "anna" not in str(plain.topology_files)
+    assert plain.topology_files[1] == f"/{AZURE}"

