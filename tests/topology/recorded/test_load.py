@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from gputop.topology.node import Node
 from gputop.topology.recorded.load import LoadError, load
 from gputop.topology.wiring.relations import format_matrix
 from tests.support.places import RECORDINGS
+from tests.topology.jobs.flight.test_compare import dumped, entry
 
 RECORDING = RECORDINGS / "hgx-h200-4gpu-vm"
 SNAPSHOT = NodeSnapshot(
@@ -24,6 +26,10 @@ SNAPSHOT = NodeSnapshot(
     gputop="0.1.0",
     machine=Machine(gpus=(Gpu(address="0000:01:00.0", vendor="nvidia", index=0),)),
 )
+
+RAS = Path(__file__).parents[2] / "recordings" / "ras"
+JSON_DUMP = json.dumps({"entries": [entry(1)], "pg_config": {}, "version": "2.10"}).encode()
+ANSWER, TEXT = ((RAS / name).read_bytes() for name in ("healthy.json", "killed.txt"))
 
 
 def test_a_folder_gives_everything_in_it_that_is_known() -> None:
@@ -139,3 +145,25 @@ def test_equal_figures_are_written_alike_by_every_way_of_reading() -> None:
     written = encode(NodeSnapshot(taken_at=0.0, readings=Readings(gpus=(whole,))))
     assert b'"utilization_percent":95.0' in written.replace(b" ", b"")
     assert encode(decode(written)) == written
+
+
+# `--from`: files of other kinds are named as what they are, with what reads them.
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (dumped(entry(1)), "flight recorder dumps it, .* see `gputop log FILE`"),
+        (JSON_DUMP, "flight recorder dumps it, .* see `gputop log FILE`"),
+        (ANSWER, "NCCL's RAS service, .* `gputop jobs --from FILE`"),
+        (TEXT, "NCCL's RAS service, .* `gputop log FILE`"),
+        (b"SERVER PROTOCOL 2\nOK\n" + ANSWER, "NCCL's RAS service"),
+        (b'{\n  "schema": "gputop.jobs/1"}', "JSON that a command of gputop printed"),
+        (b'{"version": 3, "entries": []}', "not a format"),
+        (b"NCCL version 2.28.9+cuda13.0\n", "NCCL debug log"),
+    ],
+)
+def test_a_file_of_another_kind_is_named(tmp_path: Path, content: bytes, said: str) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(content)
+    with pytest.raises(LoadError, match=said) as error:
+        load([str(path)])
+    assert "\n" not in str(error.value)

@@ -9,7 +9,6 @@ from ...model.part import Raw
 from .pci_tree import GTS, Function
 from .readings import Load
 from .shape import DemoGpu, DemoShape
-from .xgmi_counters import REFUSED, by_link, by_number, counts_of
 
 NA = "N/A"
 HIVE = 0xDE30000000000001
@@ -24,6 +23,16 @@ _HOPS_PCIE, _HOPS_SOCKETS = 2, 3
 _XGMI, _PCIE = 2, 1
 _CACHES_KIB = {"gfx90a": (8192,), "gfx942": (4096, 262_144), "gfx950": (4096, 262_144)}
 """Caches: L2 of one XCD, as the kernel gives it, and the cache at the memory (data sheets)."""
+
+REFUSED = {"error": "AmdSmiLibraryException: AMDSMI_STATUS_NOT_SUPPORTED - Feature not supported"}
+BASE_KB = 10**9
+"""Values of the counters before the demo starts."""
+_SHARE = 0.4
+"""Share of the links' rate that the load uses, on average."""
+_MOST_COUNTED = 8
+"""Links whose bytes gpu_metrics has room for (amdsmi.h, AMDSMI_MAX_NUM_XGMI_LINKS)."""
+Counts = dict[str, tuple[int, int]]
+""""read" and "write": before and now."""
 
 
 def answer(shape: DemoShape, gpus: tuple[Function, ...]) -> dict[str, Any]:
@@ -263,3 +272,37 @@ def _residencies(load: Load, watts: int) -> dict[str, Any]:
         "accumulation_counter": [_SAMPLES * load.tick, _SAMPLES * (load.tick + 1)],
         "ppt_residency_acc": [0, _SAMPLES // 4 if capped else 0],
     } | {f"{name}_residency_acc": [0, 0] for name in names}
+
+
+# A demo's counters of xGMI links, in the words of ROCm 7.x.
+def counts_of(load: Load) -> Counts | None:
+    """Kilobytes over each link that is up until the tick and one second later, both ways."""
+    if (mesh := load.shape.xgmi) is None:
+        return None
+    level = mesh.raw_gbs * _SHARE * 1e9 / 1024 if load.busy else 0.0
+    found = {}
+    for name, period in (("read", 21), ("write", 19)):
+        wave, tick = load.wave(level, 0.3, period), load.tick
+        found[name] = BASE_KB + round(wave.until(tick)), BASE_KB + round(wave.until(tick + 1))
+    return found
+
+
+def by_number(counts: Counts | None, links: list[tuple[str, bool]]) -> Raw:
+    """The counters of gpu_metrics, which have no room for more links."""
+    if counts is None:
+        return REFUSED
+    return {"seconds": 1.0} | {
+        f"xgmi_{name}_data_acc": [
+            [kb if up else BASE_KB for _, up in links[:_MOST_COUNTED]] for kb in moments
+        ]
+        for name, moments in counts.items()
+    }
+
+
+def by_link(counts: Counts | None, links: list[tuple[str, bool]]) -> Raw:
+    """The counters of each link, with the GPU at its far end."""
+    if counts is None:
+        return REFUSED
+    now = {name: moments[1] for name, moments in counts.items()}
+    down = dict.fromkeys(now, BASE_KB)
+    return {"links": [{"bdf": end, **(now if up else down)} for end, up in links]}
