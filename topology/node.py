@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, NoReturn
 from .model.machine import Machine
 from .model.quantities import CAN_ACCESS
 from .model.snapshot import EnvironmentVariable, Measurement, NodeSnapshot
+from .wiring.devices import DeviceIndex, devices_of
 from .wiring.graph import Graph, build_graph
 from .wiring.relations import RelationMatrix, islands, matrix
 
 if TYPE_CHECKING:
+    from .model.readings import GpuReading
     from .nccl.prediction import DomainView, Prediction
 
 
@@ -24,6 +26,10 @@ class _Wiring:
     @cached_property
     def graph(self) -> Graph:
         return build_graph(self.machine)
+
+    @cached_property
+    def devices(self) -> DeviceIndex:
+        return devices_of(self.machine)
 
     @cached_property
     def matrix(self) -> RelationMatrix:
@@ -94,6 +100,15 @@ class Node:
     def snapshot(self) -> NodeSnapshot:
         """The snapshot that was examined."""
         return self._snapshot
+
+    @property
+    def devices(self) -> DeviceIndex:
+        """The index of its devices, by address, UUID and label."""
+        return self._wiring.devices
+
+    def reading(self, address: str) -> GpuReading | None:
+        """The reading of a GPU: what changes from moment to moment."""
+        return self._snapshot.readings.gpu(address)
 
     @property
     def graph(self) -> Graph:

@@ -65,7 +65,7 @@ def command(as_json: bool) -> None:
         "torch": _torch(pythons),
         "devices": _devices(devices),
         "terminal": _terminal(),
-        "name": namesake.other_gputop() or "no other distribution is called gputop here",
+        "name": namesake.beside() or "no other distribution is called gputop here",
         "unread": _unread(snapshot),
     }
     found = {

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
-
-from rich.cells import cell_len, set_cell_size
 
 Span = tuple[str, str]
 """Text and ink (theming.Inks); the text is cleaned already."""
 Line = tuple[Span, ...]
 EMPTY: Line = ()
+_SINGLE = re.compile(r"[ -~¡-¬®-˿–—…•·×→←↑↓≥≤≈▸▼▲▽△✓✗○□─-▟]*")
+"""Texts whose every character takes one cell: plain commands print nothing else, mostly."""
 
 
 class Cells(NamedTuple):
@@ -39,11 +40,34 @@ class Grid(NamedTuple):
         return min((end for end in self.ends if end >= edge), default=edge)
 
 
+def single(text: str) -> bool:
+    """Whether every character takes one cell for sure: no table of characters is needed."""
+    return text.isascii() or _SINGLE.fullmatch(text) is not None
+
+
+def cell_len(text: str) -> int:
+    """Cells that a text takes."""
+    if single(text):
+        return len(text)
+    from rich.cells import cell_len as measured
+
+    return measured(text)
+
+
+def set_cell_size(text: str, width: int) -> str:
+    """Exactly `width` cells of a text, filled with blanks."""
+    if single(text):
+        return text[:width].ljust(width)
+    from rich.cells import set_cell_size as cut_to
+
+    return cut_to(text, width)
+
+
 def width_of(line: Iterable[Span]) -> int:
     """Cells that a line takes."""
     width = 0
     for text, _ in line:
-        width += len(text) if text.isascii() else cell_len(text)
+        width += cell_len(text)
     return width
 
 

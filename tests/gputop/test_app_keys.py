@@ -270,7 +270,7 @@ async def test_a_long_reason_of_a_probe_is_reported_in_full_beside_the_line() ->
     ("place", "keys"),
     [
         ("gputop.screens.map.diagram.way", ("2", "space", "right")),
-        ("gputop.widgets.panels.page_lines", ("1", "w")),
+        ("gputop.widgets.panels.render", ("1", "w")),
     ],
 )
 async def test_our_own_mistake_behind_a_key_is_a_line_and_no_end(

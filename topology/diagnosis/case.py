@@ -8,9 +8,9 @@ from functools import cached_property
 from ..expectation.judge import Judge
 from ..expectation.judgement import Judgement
 from ..expectation.reference import Reference
-from ..hardware.specs import Sku, sku_for
-from ..hardware.terms import VendorTerms, terms_of
+from ..hardware.specs import Sku
 from ..hardware.vendors import AMD
+from ..hardware.words import Words, words_of
 from ..jobs.grouping import GpuUser, gpu_users
 from ..model.machine import Gpu, PciDevice
 from ..model.readings import GpuReading, ProcessReading
@@ -19,8 +19,6 @@ from ..model.surroundings import Host
 from ..nccl.prediction import Prediction
 from ..node import Node
 from ..sources.collect import ONLY_PCI
-from ..wiring.above import climb
-from ..wiring.graph import gpu_label
 from ..wiring.relations import RelationMatrix
 from .given import GIVEN, KEPT, access, keeps_back
 from .pairs import Pair, pairs_of
@@ -50,6 +48,7 @@ class Case:
         `prediction`: of these GPUs, instead of the node's.
         """
         self.node = node
+        self.devices = node.devices
         self.snapshot = node.snapshot
         self.machine = node.snapshot.machine
         self.readings = node.snapshot.readings
@@ -89,9 +88,9 @@ class Case:
         return self.machine.host or Host()
 
     @cached_property
-    def words(self) -> VendorTerms:
+    def words(self) -> Words:
         """What texts call the library and the links of these GPUs."""
-        return terms_of(self.gpus)
+        return words_of(self.gpus)
 
     @property
     def prediction(self) -> Prediction | None:
@@ -161,16 +160,15 @@ class Case:
 
     def name(self, address: str) -> str:
         """The name of a device: "GPU3", "mlx5_0", else its address."""
-        return self._names.get(address, address)
+        return self.devices.name(address)
 
     def names(self, addresses: Sequence[str]) -> str:
         """The names of devices in one phrase: "GPU0, GPU1 and GPU3"."""
-        found = [self.name(address) for address in addresses]
-        return " and ".join(filter(None, (", ".join(found[:-1]), *found[-1:])))
+        return self.devices.names(addresses)
 
     def reading(self, gpu: Gpu) -> GpuReading | None:
         """The reading of one GPU: what changes from moment to moment."""
-        return self._readings.get(gpu.address)
+        return self.node.reading(gpu.address)
 
     def earlier_reading(self, gpu: Gpu) -> GpuReading | None:
         """The earlier reading of a GPU; None without one, or where another GPU was in its place."""
@@ -183,22 +181,15 @@ class Case:
 
     def sku(self, gpu: Gpu) -> Sku | None:
         """The model; None where it is not in the table or the GPU is a part of one."""
-        if gpu.address not in self._skus:
-            self._skus[gpu.address] = sku_for(gpu)
-        return self._skus[gpu.address]
+        return self.devices.sku(gpu)
 
     def pci(self, address: str) -> PciDevice | None:
         """One PCI function."""
-        return self._pci.get(address)
+        return self.devices.pci(address)
 
     def way_up(self, address: str) -> tuple[PciDevice, ...]:
         """The device and the bridges above it, up to its root port; () where no tree was read."""
-        known = self._ways_up.get(address)
-        if known is None:
-            steps = (address, *climb(self._parents, address))
-            known = tuple(found for step in steps if (found := self._pci.get(step)))
-            self._ways_up[address] = known
-        return known
+        return self.devices.way_up(address)
 
     def above(self, address: str) -> frozenset[str]:
         """Addresses of the bridges above a device."""
@@ -266,35 +257,5 @@ class Case:
         return found
 
     @cached_property
-    def _names(self) -> dict[str, str]:
-        rdma = {device.address: device.name for device in self.machine.rdma if device.address}
-        interfaces = {
-            interface.address: interface.name
-            for interface in self.machine.interfaces
-            if interface.address
-        }
-        return interfaces | rdma | {gpu.address: gpu_label(gpu) for gpu in self.machine.gpus}
-
-    @cached_property
-    def _readings(self) -> dict[str, GpuReading]:
-        return {gpu.address: gpu for gpu in self.readings.gpus}
-
-    @cached_property
-    def _pci(self) -> dict[str, PciDevice]:
-        return {device.address: device for device in self.machine.pci}
-
-    @cached_property
-    def _parents(self) -> dict[str, str]:
-        return {device.address: device.parent for device in self.machine.pci}
-
-    @cached_property
     def _above(self) -> dict[str, frozenset[str]]:
-        return {}
-
-    @cached_property
-    def _ways_up(self) -> dict[str, tuple[PciDevice, ...]]:
-        return {}
-
-    @cached_property
-    def _skus(self) -> dict[str, Sku | None]:
         return {}

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from ..hardware.terms import terms_of
+from ..hardware.words import words_of
 from ..model.machine import Machine
 from ..model.readings import Readings
 from ..model.units import gbs, seconds
@@ -61,7 +61,7 @@ def silence(
 
     `age`: of the job in seconds, where that is known: what they carried before was another one's.
     """
-    link = terms_of(gpu for gpu in machine.gpus if gpu.address in job.gpus).link
+    link = words_of(gpu for gpu in machine.gpus if gpu.address in job.gpus).link
     facts: list[JobFact] = []
     unknown: list[str] = []
     briefs: list[str] = []

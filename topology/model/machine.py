@@ -6,6 +6,8 @@ written like the kernel writes it, `0000:00:06.0`, lower case.
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from .element import Element
 from .record import Record
 from .surroundings import Host, Interface, RdmaDevice, Software
@@ -306,8 +308,10 @@ class UnnamedAcs(Record, frozen=True, kw_only=True):
     """Names of the ACS controls that are switched on."""
 
 
-class Machine(Record, frozen=True, kw_only=True):
+class Machine(Record, frozen=True, kw_only=True, dict=True):
     """Everything about a node that does not change while it runs.
+
+    Indexes of it are kept beside its fields (`dict`): they are no part of it.
 
     The graph is a function of this and is rebuilt only when it changes.
     """
@@ -327,12 +331,24 @@ class Machine(Record, frozen=True, kw_only=True):
 
     def gpu(self, address: str) -> Gpu | None:
         """Find a GPU by its PCI address."""
-        return next((gpu for gpu in self.gpus if gpu.address == address), None)
+        return self._gpus.get(address)
 
     def pci_device(self, address: str) -> PciDevice | None:
         """Find a PCI function by its address."""
-        return next((device for device in self.pci if device.address == address), None)
+        return self._pci.get(address)
 
     def pair(self, src: str, dst: str) -> GpuPair | None:
         """Find what the driver says about one ordered pair of GPUs."""
-        return next((p for p in self.pairs if p.src == src and p.dst == dst), None)
+        return self._pairs.get((src, dst))
+
+    @cached_property
+    def _gpus(self) -> dict[str, Gpu]:
+        return {gpu.address: gpu for gpu in reversed(self.gpus)}
+
+    @cached_property
+    def _pci(self) -> dict[str, PciDevice]:
+        return {device.address: device for device in reversed(self.pci)}
+
+    @cached_property
+    def _pairs(self) -> dict[tuple[str, str], GpuPair]:
+        return {(pair.src, pair.dst): pair for pair in reversed(self.pairs)}

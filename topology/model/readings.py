@@ -5,6 +5,8 @@ Rates are bytes per second, powers watts, clocks MHz, temperatures degrees Celsi
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import msgspec
 
 from .record import Record
@@ -235,7 +237,7 @@ class HostReading(Record, frozen=True, kw_only=True):
     shm_free_bytes: int | None = None
 
 
-class Readings(Record, frozen=True, kw_only=True):
+class Readings(Record, frozen=True, kw_only=True, dict=True):
     """All readings of a node at one moment."""
 
     gpus: tuple[GpuReading, ...] = ()
@@ -245,4 +247,8 @@ class Readings(Record, frozen=True, kw_only=True):
 
     def gpu(self, address: str) -> GpuReading | None:
         """Find the reading of one GPU by its PCI address."""
-        return next((reading for reading in self.gpus if reading.address == address), None)
+        return self._gpus.get(address)
+
+    @cached_property
+    def _gpus(self) -> dict[str, GpuReading]:
+        return {reading.address: reading for reading in reversed(self.gpus)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from ..hardware.terms import library_terms
+from ..hardware.words import library_words
 from .nodes import LinkKind, PathType, SystemNode, SystemPath
 from .versions import Version
 
@@ -22,7 +22,7 @@ MEANINGS = {
     PathType.NET: "the network",
     PathType.DIS: "no way",
 }
-"""Templates of VendorTerms."""
+"""Templates of Words."""
 
 
 def meaning(version: Version, path: PathType) -> str:
@@ -32,7 +32,7 @@ def meaning(version: Version, path: PathType) -> str:
 
 @cache
 def _meaning(library: str, path: PathType) -> str:
-    return library_terms(library).fill(MEANINGS[path])
+    return library_words(library).say(MEANINGS[path])
 
 
 def gbs(value: float) -> str:

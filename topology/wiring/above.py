@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ..model.machine import Machine
 
 CPU_ROOT = "cpu "
@@ -19,7 +21,7 @@ def chain(machine: Machine, address: str) -> tuple[str, ...]:
     return climb({device.address: device.parent for device in machine.pci}, address)
 
 
-def climb(parents: dict[str, str], address: str) -> tuple[str, ...]:
+def climb(parents: Mapping[str, str], address: str) -> tuple[str, ...]:
     """List what is above `address` when `parents` says what is above each PCI function."""
     above: dict[str, None] = {}
     while len(above) < DEEPEST and (parent := parents.get(address)) and parent not in above:

@@ -10,7 +10,7 @@ from gputop.pages.jobs.document import document
 from gputop.pages.jobs.text import lines
 from gputop.reading import check_sources, read_snapshot
 from gputop.simulating.jobs import simulated
-from gputop.terminal.lines import print_json, warn
+from gputop.terminal.lines import print_json, say
 from gputop.terminal.size import text_width
 from gputop.topology.jobs.asking import PAUSE_SECONDS, JobsAnswer, ask_live, of_files
 from gputop.topology.jobs.flight.files import FoundDumps, named, read
@@ -89,7 +89,7 @@ def _recorded(sources: tuple[str, ...]) -> tuple[NodeSnapshot | None, JobsAnswer
     if nothing and len(refused) == 1:
         raise Exit(": ".join(refused[0]), CANNOT_TELL)
     for path, why in refused:
-        warn(f"{path}: {why}")
+        say(f"{path}: {why}")
     if nothing:
         # A dump that is cut off is a file that cannot be used, not a wrong path.
         code = CANNOT_TELL if refused else USAGE
@@ -100,5 +100,5 @@ def _recorded(sources: tuple[str, ...]) -> tuple[NodeSnapshot | None, JobsAnswer
         if not (saved.answers or found.dumps):
             raise
         snapshot = None
-        warn(str(error))
+        say(str(error))
     return snapshot, of_files(snapshot, found, told(saved))

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gputop.commands import NAMES
-from gputop.terminal.lines import print_json, warn
+from gputop.terminal.lines import print_json, say
 from gputop.terminal.output import overwrite
 from gputop.topology.exports import NAMES as FORMATS
 from gputop.topology.model import characters
@@ -140,7 +140,7 @@ def test_every_way_out_replaces_or_escapes(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("sys.stdout", out)
     monkeypatch.setattr("sys.stderr", err)
     print_json({EVIL: [EVIL]})
-    warn(EVIL)
+    say(EVIL)
     overwrite(EVIL)
     assert json.loads(out.text()) == {EVIL: [EVIL]}
     assert obeyed(out.text() + err.text().replace("\r\x1b[K", "")) == set()

@@ -79,7 +79,7 @@ def _files(case: Case) -> Iterable[Finding] | None:
             FILES[name][0],
             f"{name} names a file that cannot be read",
             evidence=[Fact(what=name, value=why, source=case.variables[name][1])],
-            impact=case.words.fill(FILES[name][1]),
+            impact=case.words.say(FILES[name][1]),
             fix=take_away(case, [name]),
         )
         for name, why in missing.items()
@@ -111,7 +111,7 @@ def _debug(case: Case) -> Iterable[Finding] | None:
                 for name, value, origin, _ in found
             ],
             impact=". ".join(
-                dict.fromkeys(f"With {name} {case.words.fill(what)}" for name, _, _, what in found)
+                dict.fromkeys(f"With {name} {case.words.say(what)}" for name, _, _, what in found)
             )
             + ".",
             fix=[
