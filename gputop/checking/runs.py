@@ -9,7 +9,6 @@ from gputop.terminal.clean import clean
 from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.rule import Rule
 from gputop.topology.model.finding import Finding
-from gputop.topology.model.page import Fact, Fix
 from gputop.topology.model.severity import BROKEN, CANNOT_TELL, NOTICE
 from gputop.topology.model.units import ranged
 
@@ -17,10 +16,10 @@ HANGS, GONE, NOT_MEASURED = "probe-hangs", "gpu-gone", "not-measured"
 OUT_OF_TIME = "The deadline of the check came before its end."
 _WELL = ("finished", "skipped", "timed-out")
 """Ends that leave no question open, or that another rule reports."""
-_AGAIN = Fix(text="Let it run to its end", command="gputop check")
-_OTHER_PYTHON = Fix(
-    text="Name a Python that has torch, such as that of the job",
-    command="gputop check --python /path/to/venv/bin/python",
+_AGAIN = "Let it run to its end $ gputop check"
+_OTHER_PYTHON = (
+    "Name a Python that has torch, such as that of the job "
+    "$ gputop check --python /path/to/venv/bin/python"
 )
 _SOURCES = ("gputop check; probes/README.md",)
 
@@ -70,14 +69,14 @@ def _hangs(case: Case, measured: Measured) -> Iterable[Finding] | None:
             BROKEN,
             f"the probe {run.probe} does not end",
             devices=measured.gpus,
-            evidence=[Fact(what=run.probe, value=clean(run.text), source=f"probe {run.probe}")],
+            evidence=[(run.probe, clean(run.text), f"probe {run.probe}")],
             impact="A job that does the same waits for ever, with its GPUs busy.",
             fix=[
-                Fix(
-                    text="Run it alone, and look at the kernel's log meanwhile",
-                    command=f"gputop probe {run.probe}",
+                (
+                    "Run it alone, and look at the kernel's log meanwhile "
+                    f"$ gputop probe {run.probe}"
                 ),
-                Fix(text="Look for Xid messages", command="dmesg | grep -i xid", needs_root=True),
+                "Look for Xid messages # dmesg | grep -i xid",
             ],
         )
         for run in measured.runs
@@ -97,17 +96,17 @@ def _gone(case: Case, measured: Measured) -> Iterable[Finding] | None:
             f"gone since it was measured: {names}",
             devices=[address for address, _ in measured.gone],
             evidence=[
-                Fact(
-                    what=f"{name} at {address}",
-                    value="answered before the probes, and neither driver nor PCI names it now",
-                    source=", ".join(case.snapshot.source),
+                (
+                    f"{name} at {address}",
+                    "answered before the probes, and neither driver nor PCI names it now",
+                    ", ".join(case.snapshot.source),
                 )
                 for address, name in measured.gone
             ],
             impact="A job that loads this GPU loses it.",
             fix=[
-                Fix(text="Look for Xid 79", command="dmesg | grep -i xid", needs_root=True),
-                Fix(text="Take the node out of service, and power it off and on."),
+                "Look for Xid 79 # dmesg | grep -i xid",
+                "Take the node out of service, and power it off and on.",
             ],
         )
     ]
@@ -130,17 +129,17 @@ def _not_measured(case: Case, measured: Measured) -> Iterable[Finding] | None:
                 else f"not measured: {names} busy",
                 devices=addresses,
                 evidence=[
-                    Fact(
-                        what=case.name(address),
-                        value=clean(why.removeprefix(case.name(address)).lstrip(": ")),
-                        source="NVML",
+                    (
+                        case.name(address),
+                        clean(why.removeprefix(case.name(address)).lstrip(": ")),
+                        "NVML",
                     )
                     for address, why in measured.left_out
                 ],
                 impact="Bandwidth and arithmetic of these GPUs were not examined.",
                 fix=[
-                    Fix(text="Examine without measuring", command="gputop check --quick"),
-                    Fix(text="Measure beside whoever uses them", command="gputop check --force"),
+                    "Examine without measuring $ gputop check --quick",
+                    "Measure beside whoever uses them $ gputop check --force",
                 ],
             )
         )
@@ -161,11 +160,11 @@ def _not_measured(case: Case, measured: Measured) -> Iterable[Finding] | None:
             _rule(NOT_MEASURED).finding(
                 CANNOT_TELL,
                 f"not measured: {', '.join(probes)}",
-                evidence=[Fact(what=", ".join(probes), value=text, source="gputop probe")],
+                evidence=[(", ".join(probes), text, "gputop probe")],
                 impact="What these probes measure was not examined.",
                 fix=[
                     _AGAIN if status == "cancelled" else _OTHER_PYTHON,
-                    Fix(text="Examine without measuring", command="gputop check --quick"),
+                    "Examine without measuring $ gputop check --quick",
                 ],
             )
         )

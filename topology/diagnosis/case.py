@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
+from typing import Any
 
 from ..expectation.judge import Judge
 from ..expectation.judgement import Judgement
@@ -14,6 +15,7 @@ from ..hardware.words import Words, words_of
 from ..jobs.grouping import GpuUser, gpu_users
 from ..model.machine import Gpu, PciDevice
 from ..model.readings import GpuReading, ProcessReading
+from ..model.record import NOT_ASKED, Record
 from ..model.snapshot import Measurement, NodeSnapshot
 from ..model.surroundings import Host
 from ..nccl.prediction import Prediction
@@ -23,7 +25,7 @@ from ..wiring.relations import RelationMatrix
 from .given import GIVEN, KEPT, access, keeps_back
 from .pairs import Pair, pairs_of
 from .policy import Policy
-from .rule import Rule
+from .rule import NotRead, Rule, address_of
 
 ENVIRONMENT = "environment"
 """Origin of a variable that a process has, not a file."""
@@ -158,13 +160,31 @@ class Case:
         own = dict(rule.thresholds)[name]
         return self.policy.thresholds.get(rule.id, {}).get(name, own)
 
-    def name(self, address: str) -> str:
-        """The name of a device: "GPU3", "mlx5_0", else its address."""
-        return self.devices.name(address)
+    def name(self, device: str | Gpu) -> str:
+        """The name of a device, by its address: "GPU3", "mlx5_0", else its address."""
+        return self.devices.name(address_of(device))
 
-    def names(self, addresses: Sequence[str]) -> str:
+    def names(self, devices: Iterable[str | Gpu]) -> str:
         """The names of devices in one phrase: "GPU0, GPU1 and GPU3"."""
-        return self.devices.names(addresses)
+        return self.devices.names([address_of(device) for device in devices])
+
+    def having(self, *fields: str) -> list[Gpu]:
+        """The examined GPUs of which all these fields are known; NotRead where there is none."""
+        gpus = self.gpus
+        known = [gpu for gpu in gpus if all(getattr(gpu, field) is not None for field in fields)]
+        if not known:
+            gaps = (gpu.why(field) for gpu in gpus for field in fields)
+            raise NotRead(f"gpu.{fields[0]}", next(filter(None, gaps), NOT_ASKED))
+        return known
+
+    def known(self, path: str) -> Any:
+        """A field that has to be known: "host.asked_as_root"; NotRead where it is not."""
+        name, _, field = path.partition(".")
+        record: Record | None = getattr(self.machine, name)
+        value = getattr(record, field, None)
+        if value is None:
+            raise NotRead(path, (record.why(field) if record is not None else None) or NOT_ASKED)
+        return value
 
     def reading(self, gpu: Gpu) -> GpuReading | None:
         """The reading of one GPU: what changes from moment to moment."""

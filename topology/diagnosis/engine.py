@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module
 
@@ -18,7 +18,7 @@ from ..model.severity import CANNOT_TELL, Verdict
 from .case import Case
 from .evidence import Lack, lacking, unproven
 from .inventory import read_of
-from .rule import Rule
+from .rule import NotRead, Rule
 from .rules import NAMES
 
 FAILED = "rule-failed"
@@ -46,6 +46,8 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     """Ids of the rules that had their evidence."""
     unexamined: tuple[str, ...] = ()
     """Ids of the rules that lacked their evidence."""
+    unread: Mapping[str, str] = {}
+    """What was missing of each of them: "gpu.persistence: not asked"."""
     elsewhere: tuple[str, ...] = ()
     """Ids of the rules about a vendor without GPUs here: they are not asked and lack nothing."""
     lacking: tuple[Lack, ...] = ()
@@ -87,7 +89,7 @@ def diagnose(case: Case, rules: Sequence[Rule] | None = None) -> Diagnosis:
         return _without_gpus(case, asked)
     found: list[tuple[Rule, Finding]] = []
     examined: list[str] = []
-    unexamined: list[str] = []
+    unread: dict[str, str] = {}
     elsewhere: list[str] = []
     failed: list[Finding] = []
     for rule in asked:
@@ -95,24 +97,28 @@ def diagnose(case: Case, rules: Sequence[Rule] | None = None) -> Diagnosis:
             elsewhere.append(rule.id)
             continue
         try:
-            answer = rule.check(case)
-            said = None if answer is None else tuple(answer)
+            said = rule.findings(case)
+        except NotRead as gap:
+            unread[rule.id] = str(gap)
+            continue
         except Exception as error:  # noqa: BLE001 - the rules' border: a bug is reported, not hidden
             failed.append(_failed(case, rule, error))
             continue
-        (unexamined if said is None else examined).append(rule.id)
-        found += [(rule, _disproved(case, rule, finding)) for finding in said or ()]
+        examined.append(rule.id)
+        found += [(rule, _disproved(case, rule, finding)) for finding in said]
     kept = tuple(finding for rule, finding in found if not _implied(rule, finding, found))
     failed += [_stranger(case, vendor, gpus) for vendor, gpus in strangers(case.gpus)]
     lacks = lacking(case)
     missing: list[Finding] = []
-    if (unexamined and not examined) or _blind(case):
+    if (unread and not examined) or _blind(case):
         # Every rule about the GPUs lacked its evidence: that is no proof of health.
         failed.append(_nothing(case))
     else:
         missing = unproven(case, lacks, (*failed, *kept))
-    diagnosis = _verdict((*failed, *kept, *missing), tuple(examined), tuple(unexamined), case)
-    return msgspec.structs.replace(diagnosis, elsewhere=tuple(elsewhere), lacking=lacks)
+    diagnosis = _verdict((*failed, *kept, *missing), tuple(examined), tuple(unread), case)
+    return msgspec.structs.replace(
+        diagnosis, elsewhere=tuple(elsewhere), lacking=lacks, unread=unread
+    )
 
 
 def _without_gpus(case: Case, rules: Sequence[Rule]) -> Diagnosis:
@@ -122,7 +128,7 @@ def _without_gpus(case: Case, rules: Sequence[Rule]) -> Diagnosis:
     for rule in rules:
         if rule.without_gpus:
             try:
-                said = tuple(rule.check(case) or ())
+                said = rule.answer(case) or ()
             except Exception as error:  # noqa: BLE001 - as above
                 failed.append(_failed(case, rule, error))
                 continue

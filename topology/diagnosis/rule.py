@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Union
 
 import msgspec
 
 from ..hardware.vendors import NVIDIA, only
 from ..model.finding import Finding
 from ..model.page import SIMULATED, Fact, Fix
+from ..model.record import NOT_ASKED
 from ..model.severity import Severity
 
 if TYPE_CHECKING:
@@ -17,9 +19,25 @@ if TYPE_CHECKING:
     from ..model.machine import Gpu
     from .case import Case
 
+Proof = tuple[str, str, str]
+"""One piece of evidence: what, value and source."""
+Step = Union[Fix, str]  # noqa: UP007 - evaluated at import
+"""One action: "text", "text $ command", or "text # command" for a command that needs root."""
+Found = Union[Finding, Iterable[Finding], None]  # noqa: UP007 - as above
+"""The answer of a rule: its findings, or None where its evidence is missing."""
+_COMMAND = re.compile(r"(.*?) ([$#]) ?(.*)", re.DOTALL)
+
+
+class NotRead(Exception):  # noqa: N818 - it is an answer, no error
+    """Evidence that a rule needs and that nobody read."""
+
+    def __init__(self, field: str, gap: str) -> None:
+        super().__init__(f"{field}: {gap}")
+        self.field, self.gap = field, gap
+
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True):
-    """One rule. `check` says None where its evidence is missing, else what it found."""
+    """One rule. `check` gives its findings; None, or NotRead, where its evidence is missing."""
 
     id: str
     """Kebab-case and stable, because users silence the rule by this name."""
@@ -32,7 +50,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     """What would show that a finding is wrong."""
     sources: tuple[str, ...]
     """Where the rule comes from: documents, threads, files of source code."""
-    check: Callable[[Case], Iterable[Finding] | None]
+    check: Callable[[Case], Found]
     vendor: str = ""
     """Id of the only vendor whose GPUs it is about; without such GPUs the rule is not asked. Empty
     for a rule about any vendor."""
@@ -75,16 +93,19 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
         severity: Severity,
         title: str,
         *,
-        devices: Sequence[str] = (),
-        evidence: Sequence[Fact],
+        devices: Iterable[str | Gpu] = (),
+        evidence: Iterable[Proof],
         impact: str,
-        fix: Sequence[Fix] = (),
+        fix: Iterable[Step] = (),
         disproof: str = "",
         cost: str = "",
         brief: str = "",
     ) -> Finding:
         """Make a finding of this rule; without a disproof of its own it gets the rule's."""
-        if evidence and all(proof.source.startswith(SIMULATED) for proof in evidence):
+        facts = tuple(
+            Fact(what=what, value=value, source=source) for what, value, source in evidence
+        )
+        if facts and all(proof.source.startswith(SIMULATED) for proof in facts):
             # Where something was read as well, the evidence tells the two apart.
             title = title if SIMULATED in title else f"{title.rstrip('.')} ({SIMULATED})"
             impact = f"{SIMULATED.capitalize()}: {impact}"
@@ -94,11 +115,41 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
             severity=severity,
             title=title,
             brief=brief,
-            devices=tuple(devices),
-            evidence=tuple(evidence),
+            devices=tuple(map(address_of, devices)),
+            evidence=facts,
             disproof=disproof,
             impact=impact,
             cost=cost,
-            fix=tuple(fix),
+            fix=tuple(map(step, fix)),
             sources=self.sources,
         )
+
+    def findings(self, case: Case) -> tuple[Finding, ...]:
+        """Ask the rule; raises NotRead where its evidence is missing."""
+        found = self.check(case)
+        if found is None:
+            raise NotRead(self.evidence, NOT_ASKED)
+        return (found,) if isinstance(found, Finding) else tuple(found)
+
+    def answer(self, case: Case) -> tuple[Finding, ...] | None:
+        """Its findings; None where its evidence is missing."""
+        try:
+            return self.findings(case)
+        except NotRead:
+            return None
+
+
+def address_of(device: str | Gpu) -> str:
+    """The address of a device."""
+    return device if isinstance(device, str) else device.address
+
+
+def step(written: Step) -> Fix:
+    """An action as a record."""
+    if isinstance(written, Fix):
+        return written
+    parts = _COMMAND.fullmatch(written)
+    if parts is None:
+        return Fix(text=written)
+    text, mark, command = parts.groups()
+    return Fix(text=text, command=command, needs_root=mark == "#")

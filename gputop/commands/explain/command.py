@@ -196,7 +196,7 @@ def advice(snapshot: NodeSnapshot, prediction: Prediction) -> tuple[Advice, ...]
     gpus = sorted({pair.src_bus_id for pair in prediction.pairs})
     if prediction.library.name != "rccl" or len(gpus) < 2:
         return ()
-    found = FEW.check(Case(Node(snapshot), gpus=gpus))
+    found = FEW.answer(Case(Node(snapshot), gpus=gpus))
     return tuple(
         Advice(
             id=finding.id,

@@ -9,10 +9,10 @@ from __future__ import annotations
 import msgspec
 
 from ...model.machine import Gpu
-from ...model.page import Fact
 from ...model.snapshot import Measurement
 from .. import vendors
 from ..case import Case
+from ..rule import Proof
 
 HARDWARE_WORDS = ("hw slowdown", "hw thermal", "hw power brake")
 HEAT = "sw thermal"
@@ -48,10 +48,16 @@ def looks_at(case: Case, busy_percent: float) -> list[Look]:
         if IDLE in reading.throttle_reasons:
             busy = False
         found.append(
-            Look(gpu, reading.throttle_reasons, reading.clock_sm_mhz, busy,
-                  vendors.source([gpu], _NVML),
-                  reading.temperature_c, reading.power_watts)
-        )  # fmt: skip
+            Look(
+                gpu,
+                reading.throttle_reasons,
+                reading.clock_sm_mhz,
+                busy,
+                vendors.source([gpu], _NVML),
+                reading.temperature_c,
+                reading.power_watts,
+            )
+        )
     for figure in case.snapshot.measurements:
         measured = by_address.get(figure.src or "")
         if measured is not None and figure.device_kind != "cpu":
@@ -83,13 +89,13 @@ def _number(figure: Measurement, key: str) -> float | None:
     return float(value) if isinstance(value, int | float) else None
 
 
-def held_by(case: Case, looks: list[Look], wanted: tuple[str, ...]) -> list[Fact]:
+def held_by(case: Case, looks: list[Look], wanted: tuple[str, ...]) -> list[Proof]:
     """Which of the wanted reasons hold the clocks at each look."""
     return [
-        Fact(
-            what=f"clocks of {case.name(look.gpu.address)} are held by",
-            value=", ".join([*(w for w in look.reasons if w in wanted), *_circumstances(look)]),
-            source=look.source,
+        (
+            f"clocks of {case.name(look.gpu.address)} are held by",
+            ", ".join([*(w for w in look.reasons if w in wanted), *_circumstances(look)]),
+            look.source,
         )
         for look in looks
     ]

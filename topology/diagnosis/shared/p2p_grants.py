@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ...model.page import Fact
 from .. import vendors
 from ..case import Case
 from ..pairs import NOT_GRANTED, OK, Pair
+from ..rule import Proof
 
 STATUS = "NVML nvmlDeviceGetP2PStatus"
 SHOWN = 4
@@ -23,14 +23,14 @@ def _kept(pair: Pair) -> bool:
     return "vgpu" not in (pair.one.virtualization, pair.other.virtualization)
 
 
-def grant_of(case: Case, pair: Pair) -> Fact:
+def grant_of(case: Case, pair: Pair) -> Proof:
     """The word that refuses P2P, by the management library or by the runtime in a probe."""
     said = {word for grant in pair.grants for word in (grant.p2p_read, grant.p2p_write)}
     if not pair.grants or (NOT_GRANTED in pair.asked and said <= {OK, None}):
-        return Fact(
-            what=f"P2P of {case.name(pair.ends[0])} and {case.name(pair.ends[1])}",
-            value=NOT_GRANTED if NOT_GRANTED in pair.asked else "granted",
-            source="probe p2p, cudaDeviceCanAccessPeer or hipDeviceCanAccessPeer",
+        return (
+            f"P2P of {case.name(pair.ends[0])} and {case.name(pair.ends[1])}",
+            NOT_GRANTED if NOT_GRANTED in pair.asked else "granted",
+            "probe p2p, cudaDeviceCanAccessPeer or hipDeviceCanAccessPeer",
         )
     grant = next((g for g in pair.grants if g.p2p_read != OK or g.p2p_nvlink != OK), pair.grants[0])
     words = {
@@ -39,8 +39,8 @@ def grant_of(case: Case, pair: Pair) -> Fact:
         "NVLink": grant.p2p_nvlink,
         "PCI": grant.p2p_pci,
     }
-    return Fact(
-        what=f"P2P of {case.name(grant.src)} to {case.name(grant.dst)}",
-        value=", ".join(f"{what}: {word}" for what, word in words.items() if word is not None),
-        source=vendors.source([pair.one], STATUS),
+    return (
+        f"P2P of {case.name(grant.src)} to {case.name(grant.dst)}",
+        ", ".join(f"{what}: {word}" for what, word in words.items() if word is not None),
+        vendors.source([pair.one], STATUS),
     )

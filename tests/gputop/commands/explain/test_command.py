@@ -33,7 +33,7 @@ def test_advice_for_a_part_of_a_mesh_agrees_with_check(demo: str, gpus: int) -> 
     chosen = ",".join(map(str, range(gpus)))
     snapshot = demo_node(demo).snapshot
     addresses = [gpu.address for gpu in snapshot.machine.gpus[:gpus]]
-    (finding,) = FEW.check(Case(Node(snapshot), gpus=addresses)) or ()
+    (finding,) = FEW.answer(Case(Node(snapshot), gpus=addresses)) or ()
     (remark,) = document("--demo", demo, "--gpus", chosen)["advice"]
     assert (remark["id"], remark["title"], remark["command"]) == (
         "amd-few-gpus",

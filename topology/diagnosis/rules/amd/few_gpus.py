@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from ....hardware.specs import Sku
 from ....hardware.vendors import AMD
-from ....model.finding import Finding
-from ....model.page import Fact, Fix
 from ....model.severity import BY_DESIGN
 from ....model.units import figure, gbs
 from ... import vendors
 from ...case import Case
-from ...rule import Rule
+from ...rule import Found, Rule
 
 
-def _check_few(case: Case) -> Iterable[Finding] | None:
+def _check_few(case: Case) -> Found:
     gpus = [gpu for gpu in vendors.amds(case) if gpu.partition is None]
     models = [case.sku(gpu) for gpu in gpus] if len(gpus) == len(case.gpus) else []
     sku = models[0] if models else None
@@ -36,25 +32,25 @@ def _check_few(case: Case) -> Iterable[Finding] | None:
         return []
     count = len(gpus)
     paper = (count - 1) * sku.pair_gbs
-    return [
-        FEW.finding(
-            BY_DESIGN,
-            f"{count} of {sku.world_size} GPUs of a full mesh",
-            devices=[gpu.address for gpu in gpus],
-            evidence=[
-                Fact(
-                    what="GPUs that take part",
-                    value=f"{count} {sku.name}; one link of {gbs(sku.pair_gbs)} for each pair, on "
-                    f"paper {count - 1} x {figure(sku.pair_gbs)} = {gbs(paper)} for each GPU, "
-                    f"{gbs(sku.link_count * sku.pair_gbs)} with all {sku.world_size}",
-                    source="amdsmi, data sheet",
-                )
-            ],
-            impact=f"{_price(sku, count)}. That is how the board is wired; do not compare it "
-            "with two GPUs on NVSwitches.",
-            fix=[Fix(text="More channels help a little.", command="export NCCL_MIN_NCHANNELS=32")],
-        )
-    ]
+    return FEW.finding(
+        BY_DESIGN,
+        f"{count} of {sku.world_size} GPUs of a full mesh",
+        devices=gpus,
+        evidence=[
+            (
+                "GPUs that take part",
+                (
+                    f"{count} {sku.name}; one link of {gbs(sku.pair_gbs)} for each pair, on paper "
+                    f"{count - 1} x {figure(sku.pair_gbs)} = {gbs(paper)} for each GPU, "
+                    f"{gbs(sku.link_count * sku.pair_gbs)} with all {sku.world_size}"
+                ),
+                "amdsmi, data sheet",
+            )
+        ],
+        impact=f"{_price(sku, count)}. That is how the board is wired; do not compare it "
+        "with two GPUs on NVSwitches.",
+        fix=["More channels help a little. $ export NCCL_MIN_NCHANNELS=32"],
+    )
 
 
 def _price(sku: Sku, count: int) -> str:

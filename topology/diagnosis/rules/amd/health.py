@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from ....hardware.vendors import AMD
 from ....model.finding import Finding
 from ....model.machine import Gpu
-from ....model.page import Fact, Fix
 from ....model.readings import EccBlock, GpuReading
 from ....model.severity import BROKEN, NOTICE, SLOW, Severity
 from ... import vendors
 from ...case import Case
-from ...rule import Rule
+from ...rule import Found, Rule
 
 HEAT = {
     "socket thermal": "the package",
@@ -27,7 +24,7 @@ _MEMORY_BLOCK = "UMC"
 _XGMI_BLOCK = "XGMI_WAFL"
 
 
-def _check_throttle(case: Case) -> Iterable[Finding] | None:
+def _check_throttle(case: Case) -> Found:
     throttling = [
         (gpu, reading, reading.throttle_reasons)
         for gpu in vendors.amds(case)
@@ -61,9 +58,9 @@ def _throttled(
         f"{_cause(causes)} slows {case.names(addresses)} down",
         devices=addresses,
         evidence=[
-            Fact(
-                what=f"clocks of {case.name(gpu.address)} are held by",
-                value=", ".join(
+            (
+                f"clocks of {case.name(gpu)} are held by",
+                ", ".join(
                     [
                         *(word for word in why if word in _WORDS),
                         *([f"{now.temperature_c} °C"] if now.temperature_c else []),
@@ -74,7 +71,7 @@ def _throttled(
                         ),
                     ]
                 ),
-                source="amdsmi gpu_metrics, amdsmi_get_violation_status",
+                "amdsmi gpu_metrics, amdsmi_get_violation_status",
             )
             for gpu, now, why in chosen
         ],
@@ -83,11 +80,8 @@ def _throttled(
         else "At rest, or without a reason, this costs nothing that can be shown; look "
         "again under load.",
         fix=[
-            Fix(text="Check fans, air flow, coolant, inlet temperature, power supplies."),
-            Fix(
-                text="Watch whether it stays.",
-                command="amd-smi metric --power --temperature --clock",
-            ),
+            "Check fans, air flow, coolant, inlet temperature, power supplies.",
+            "Watch whether it stays. $ amd-smi metric --power --temperature --clock",
         ],
     )
 
@@ -99,7 +93,7 @@ def _cause(words: set[str]) -> str:
     return "PROCHOT" if _PROCHOT in words else "something"
 
 
-def _check_blocks(case: Case) -> Iterable[Finding] | None:
+def _check_blocks(case: Case) -> Found:
     known = [
         (gpu, ecc_block)
         for gpu in vendors.amds(case)
@@ -142,10 +136,10 @@ def _block_finding(
         f"{'new ' if fresh else ''}uncorrected errors in parts of {case.names(addresses)}",
         devices=addresses,
         evidence=[
-            Fact(
-                what=f"uncorrected errors in {ecc_block.block} of {case.name(gpu.address)}",
-                value=f"{count} since the {'earlier reading' if fresh else 'driver loaded'}",
-                source="amdsmi amdsmi_get_gpu_ecc_count",
+            (
+                f"uncorrected errors in {ecc_block.block} of {case.name(gpu)}",
+                f"{count} since the {'earlier reading' if fresh else 'driver loaded'}",
+                "amdsmi amdsmi_get_gpu_ecc_count",
             )
             for gpu, ecc_block, count in those
         ],
@@ -154,13 +148,13 @@ def _block_finding(
         else "When they came, one reading does not tell; a second one shows whether they go on "
         "(`gputop check --since FILE`).",
         fix=[
-            Fix(text="Read the counters of all blocks.", command="amd-smi metric --ecc-blocks"),
-            Fix(text="If they go on, drain the GPU and have it looked at."),
+            "Read the counters of all blocks. $ amd-smi metric --ecc-blocks",
+            "If they go on, drain the GPU and have it looked at.",
         ],
     )
 
 
-def _check_pages(case: Case) -> Iterable[Finding] | None:
+def _check_pages(case: Case) -> Found:
     known = [
         (gpu, reading.ecc.pages_retired_double)
         for gpu in vendors.amds(case)
@@ -173,27 +167,21 @@ def _check_pages(case: Case) -> Iterable[Finding] | None:
     if not bad:
         return []
     addresses = [gpu.address for gpu, _ in bad]
-    return [
-        PAGES.finding(
-            NOTICE,
-            f"bad pages of memory on {case.names(addresses)}",
-            devices=addresses,
-            evidence=[
-                Fact(
-                    what=f"bad pages of {case.name(gpu.address)}",
-                    value=str(count),
-                    source="amdsmi amdsmi_get_gpu_bad_page_info",
-                )
-                for gpu, count in bad
-            ],
-            impact="The driver keeps a page from jobs once it has reserved it. A number that "
-            "grows tells of memory that fails.",
-            fix=[
-                Fix(text="List the pages.", command="amd-smi bad-pages", needs_root=True),
-                Fix(text="If their number grows, have the GPU replaced."),
-            ],
-        )
-    ]
+    return PAGES.finding(
+        NOTICE,
+        f"bad pages of memory on {case.names(addresses)}",
+        devices=addresses,
+        evidence=[
+            (f"bad pages of {case.name(gpu)}", str(count), "amdsmi amdsmi_get_gpu_bad_page_info")
+            for gpu, count in bad
+        ],
+        impact="The driver keeps a page from jobs once it has reserved it. A number that "
+        "grows tells of memory that fails.",
+        fix=[
+            "List the pages. # amd-smi bad-pages",
+            "If their number grows, have the GPU replaced.",
+        ],
+    )
 
 
 THROTTLE = Rule(

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from ....hardware.vendors import AMD
-from ....model.finding import Finding
 from ....model.machine import Gpu
-from ....model.page import Fact, Fix
 from ....model.severity import NOTICE, SLOW
 from ....model.units import size
 from ... import vendors
 from ...case import Case
-from ...rule import Rule
+from ...rule import Found, Rule
 from ...shared.kernel_line import kernel_argument
 
 TRANSLATED = ("DMA", "DMA-FQ")
@@ -29,7 +27,7 @@ def _sisters(gpus: Sequence[Gpu]) -> set[str]:
     return {gpu.address for gpu in gpus if models[gpu.name, gpu.pci_id] > 1}
 
 
-def _check_iommu(case: Case) -> Iterable[Finding] | None:
+def _check_iommu(case: Case) -> Found:
     gpus = vendors.amds(case)
     kinds = {
         gpu.address: device.iommu_type
@@ -44,30 +42,28 @@ def _check_iommu(case: Case) -> Iterable[Finding] | None:
     if not translated:
         return []
     evidence = [
-        Fact(
-            what=f"IOMMU type of {case.names(translated)}",
-            value=", ".join(sorted({kinds[address] for address in translated})),
-            source="/sys/kernel/iommu_groups/*/type",
+        (
+            f"IOMMU type of {case.names(translated)}",
+            ", ".join(sorted({kinds[address] for address in translated})),
+            "/sys/kernel/iommu_groups/*/type",
         )
     ]
     flags = case.host.cmdline_flags
     if flags is not None and "iommu=pt" not in flags:
         shown = " ".join(flags) or "no argument about the IOMMU"
-        evidence.append(Fact(what="kernel arguments", value=shown, source="/proc/cmdline"))
-    return [
-        IOMMU.finding(
-            SLOW,
-            f"the IOMMU translates addresses of {case.names(translated)}",
-            devices=translated,
-            evidence=evidence,
-            impact="RCCL warns of it: host copies and traffic to NICs are slower, and on some "
-            "hosts a job over several GPUs hangs at its start.",
-            fix=[kernel_argument("Start the kernel with iommu=pt.", "iommu=pt")],
-        )
-    ]
+        evidence.append(("kernel arguments", shown, "/proc/cmdline"))
+    return IOMMU.finding(
+        SLOW,
+        f"the IOMMU translates addresses of {case.names(translated)}",
+        devices=translated,
+        evidence=evidence,
+        impact="RCCL warns of it: host copies and traffic to NICs are slower, and on some "
+        "hosts a job over several GPUs hangs at its start.",
+        fix=[kernel_argument("Start the kernel with iommu=pt.", "iommu=pt")],
+    )
 
 
-def _check_bar(case: Case) -> Iterable[Finding] | None:
+def _check_bar(case: Case) -> Found:
     known = [gpu for gpu in vendors.amds(case) if gpu.bar1_bytes is not None and gpu.memory_bytes]
     if not known:
         return None
@@ -76,29 +72,25 @@ def _check_bar(case: Case) -> Iterable[Finding] | None:
         return []
     joined = all(any(link.active for link in gpu.xgmi) for gpu in small)
     alone = _sisters(case.gpus).isdisjoint(gpu.address for gpu in small)
-    return [
-        BAR.finding(
-            NOTICE if joined or alone else SLOW,
-            f"the BAR of {case.names([gpu.address for gpu in small])} does not hold its memory",
-            devices=[gpu.address for gpu in small],
-            evidence=[
-                Fact(
-                    what=f"largest BAR of {case.name(gpu.address)}",
-                    value=f"{size(gpu.bar1_bytes)} for {size(gpu.memory_bytes)} of memory",
-                    source="sysfs resource",
-                )
-                for gpu in small
-            ],
-            impact=(
-                "xGMI does not need it; GPUDirect RDMA from a NIC does."
-                if joined
-                else "amdgpu grants no P2P over PCIe: RCCL goes through host memory (SHM)."
-            ),
-            fix=[
-                Fix(text='Switch on "Above 4G decoding" and "Resizable BAR" in the firmware setup.')
-            ],
-        )
-    ]
+    return BAR.finding(
+        NOTICE if joined or alone else SLOW,
+        f"the BAR of {case.names(small)} does not hold its memory",
+        devices=small,
+        evidence=[
+            (
+                f"largest BAR of {case.name(gpu)}",
+                f"{size(gpu.bar1_bytes)} for {size(gpu.memory_bytes)} of memory",
+                "sysfs resource",
+            )
+            for gpu in small
+        ],
+        impact=(
+            "xGMI does not need it; GPUDirect RDMA from a NIC does."
+            if joined
+            else "amdgpu grants no P2P over PCIe: RCCL goes through host memory (SHM)."
+        ),
+        fix=['Switch on "Above 4G decoding" and "Resizable BAR" in the firmware setup.'],
+    )
 
 
 IOMMU = Rule(

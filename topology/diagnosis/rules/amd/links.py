@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from ....hardware.vendors import AMD
-from ....model.finding import Finding
 from ....model.machine import Gpu, GpuPair, XgmiLink
-from ....model.page import Fact, Fix
 from ....model.severity import BY_DESIGN, NOTICE, SLOW
 from ....model.units import figure, gbs
 from ....model.units import seconds as time_of
 from ...case import Case
-from ...rule import Rule
+from ...rule import Found, Rule
 from ...shared.counters import elapsed_seconds, growth
 
 HOP_WEIGHT = 15
@@ -41,7 +39,7 @@ def _best(case: Case, known: list[tuple[Gpu, XgmiLink, float]]) -> dict[str, flo
     return {gpu.address: best[gpu.name] for gpu, _, _ in known}
 
 
-def _check_slow(case: Case) -> Iterable[Finding] | None:
+def _check_slow(case: Case) -> Found:
     known = [
         (gpu, link, link.speed_gts * link.width / BITS)
         for gpu, link in _links(case)
@@ -59,36 +57,34 @@ def _check_slow(case: Case) -> Iterable[Finding] | None:
     names = sorted("-".join(sorted(case.name(end) for end in pair)) for pair in ends)
     more = f" and {len(names) - 4} more" if len(names) > 4 else ""
     share = min(rate / best[gpu.address] for gpu, _, rate in low)
-    return [
-        SLOW_LINK.finding(
-            SLOW,
-            f"xGMI links run below their rate: {', '.join(names[:4])}{more}",
-            devices=who,
-            evidence=[
-                Fact(
-                    what=f"xGMI link of {case.name(gpu.address)} to "
-                    f"{case.name(link.remote_address)}",
-                    value=f"{figure(link.speed_gts)} GT/s x{link.width}, {gbs(rate)} one way; "
-                    f"{gbs(best[gpu.address])} is usual",
-                    source="amdsmi; data sheet and sister links",
-                )
-                for gpu, link, rate in low[:_MOST]
-            ],
-            impact=f"These pairs carry {100 * share:.0f} % of what they could, and a ring "
-            "over all GPUs runs at the rate of its slowest link.",
-            fix=[
-                Fix(text="Read the links.", command="amd-smi xgmi -m"),
-                Fix(
-                    text="Look for xGMI errors in the kernel's log, then restart the node.",
-                    command="dmesg | grep -i xgmi",
-                    needs_root=True,
+    return SLOW_LINK.finding(
+        SLOW,
+        f"xGMI links run below their rate: {', '.join(names[:4])}{more}",
+        devices=who,
+        evidence=[
+            (
+                f"xGMI link of {case.name(gpu)} to {case.name(link.remote_address)}",
+                (
+                    f"{figure(link.speed_gts)} GT/s x{link.width}, {gbs(rate)} one way; "
+                    f"{gbs(best[gpu.address])} is usual"
                 ),
-            ],
-        )
-    ]
+                "amdsmi; data sheet and sister links",
+            )
+            for gpu, link, rate in low[:_MOST]
+        ],
+        impact=f"These pairs carry {100 * share:.0f} % of what they could, and a ring "
+        "over all GPUs runs at the rate of its slowest link.",
+        fix=[
+            "Read the links. $ amd-smi xgmi -m",
+            (
+                "Look for xGMI errors in the kernel's log, then restart the node. "
+                "# dmesg | grep -i xgmi"
+            ),
+        ],
+    )
 
 
-def _check_errors(case: Case) -> Iterable[Finding] | None:
+def _check_errors(case: Case) -> Found:
     elapsed = elapsed_seconds(case)
     if elapsed is None:
         return None
@@ -117,32 +113,30 @@ def _check_errors(case: Case) -> Iterable[Finding] | None:
     if not sick:
         return []
     hard = any(word != "corrected" for grown in sick.values() for word in grown)
-    return [
-        ERRORS.finding(
-            SLOW if hard else NOTICE,
-            f"xGMI errors of {case.names(list(sick))} grew in {time_of(elapsed)}",
-            devices=list(sick),
-            evidence=[
-                Fact(
-                    what=f"added on the xGMI links of {case.name(address)} in {time_of(elapsed)}",
-                    value=", ".join(f"{count} {word}" for word, count in grown.items()),
-                    source=f"amdsmi, block {_BLOCK} and link counters, two readings",
-                )
-                for address, grown in sick.items()
-            ],
-            impact="Such a link often goes down next, and then a job hangs or ends."
-            if hard
-            else "The links corrected these by themselves, which costs nothing. Watch whether it "
-            "goes on.",
-            fix=[
-                Fix(text="Watch the counters.", command="amd-smi metric --ecc-blocks"),
-                Fix(text="If they go on, drain the node and have the board looked at."),
-            ],
-        )
-    ]
+    return ERRORS.finding(
+        SLOW if hard else NOTICE,
+        f"xGMI errors of {case.names(list(sick))} grew in {time_of(elapsed)}",
+        devices=list(sick),
+        evidence=[
+            (
+                f"added on the xGMI links of {case.name(address)} in {time_of(elapsed)}",
+                ", ".join(f"{count} {word}" for word, count in grown.items()),
+                f"amdsmi, block {_BLOCK} and link counters, two readings",
+            )
+            for address, grown in sick.items()
+        ],
+        impact="Such a link often goes down next, and then a job hangs or ends."
+        if hard
+        else "The links corrected these by themselves, which costs nothing. Watch whether it "
+        "goes on.",
+        fix=[
+            "Watch the counters. $ amd-smi metric --ecc-blocks",
+            "If they go on, drain the node and have the board looked at.",
+        ],
+    )
 
 
-def _check_hops(case: Case) -> Iterable[Finding] | None:
+def _check_hops(case: Case) -> Found:
     chosen = {gpu.address for gpu in case.gpus}
     known = [
         pair
@@ -159,26 +153,24 @@ def _check_hops(case: Case) -> Iterable[Finding] | None:
     rates = [link.raw_gbs for _, link in _links(case) if link.raw_gbs]
     least = f" A direct link has {gbs(min(rates))} or more." if rates else ""
     who = sorted({end for pair in ends for end in pair})
-    return [
-        HOPS.finding(
-            BY_DESIGN,
-            f"{len(ends)} pairs of GPUs have no xGMI link of their own"
-            if len(ends) > 1
-            else "one pair of GPUs has no xGMI link of its own",
-            devices=who,
-            evidence=[
-                Fact(
-                    what=f"weight of {case.name(a)} to {case.name(b)}",
-                    value=f"{weights[a, b]}, {HOP_WEIGHT} for each hop",
-                    source="the driver's io_links",
-                )
-                for a, b in ends[:_MOST]
-            ],
-            impact="amd-smi calls such a pair XGMI with one hop all the same, but its bytes "
-            "pass through other GPUs and share their links; RCCL before 2.30 counts it over PCIe."
-            f"{least} A job on few GPUs is fastest on those that are joined directly.",
-        )
-    ]
+    return HOPS.finding(
+        BY_DESIGN,
+        f"{len(ends)} pairs of GPUs have no xGMI link of their own"
+        if len(ends) > 1
+        else "one pair of GPUs has no xGMI link of its own",
+        devices=who,
+        evidence=[
+            (
+                f"weight of {case.name(a)} to {case.name(b)}",
+                f"{weights[a, b]}, {HOP_WEIGHT} for each hop",
+                "the driver's io_links",
+            )
+            for a, b in ends[:_MOST]
+        ],
+        impact="amd-smi calls such a pair XGMI with one hop all the same, but its bytes "
+        "pass through other GPUs and share their links; RCCL before 2.30 counts it over PCIe."
+        f"{least} A job on few GPUs is fastest on those that are joined directly.",
+    )
 
 
 def _direct(case: Case, pair: GpuPair) -> bool:

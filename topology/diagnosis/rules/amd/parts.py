@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from ....hardware.amd_parts import MODES, PARTS_OF_MODE
 from ....hardware.specs import table
 from ....hardware.vendors import AMD
 from ....model.finding import Finding
 from ....model.machine import Gpu
-from ....model.page import Fact, Fix
+from ....model.page import Fix
 from ....model.severity import BY_DESIGN, SLOW
 from ...case import Case
-from ...rule import Rule
+from ...rule import Found, Proof, Rule
 from ...shared.kernel_line import kernel_argument
 
 _WHOLE = "SPX"
@@ -29,7 +29,7 @@ _LEAVE_OUT = (
 )
 
 
-def _check(case: Case) -> Iterable[Finding] | None:
+def _check(case: Case) -> Found:
     packages: dict[str, list[Gpu]] = {}
     for gpu in case.gpus:
         if gpu.vendor == AMD.id and gpu.parent is not None and gpu.package_parts is not None:
@@ -47,7 +47,7 @@ def _check(case: Case) -> Iterable[Finding] | None:
             lacking[parent] = (here, *wanted)
     if not lacking:
         return None if unknown == len(packages) else []
-    return [_finding(case, packages, lacking)]
+    return _finding(case, packages, lacking)
 
 
 def _wanted(case: Case, gpu: Gpu, packages: Mapping[str, list[Gpu]]) -> tuple[int, str] | None:
@@ -78,10 +78,10 @@ def _finding(
     s = "s" * (count != 1)
     where = next(iter(lacking)) if len(lacking) == 1 else f"{len(lacking)} packages"
     evidence = [
-        Fact(
-            what=f"parts of package {parent}",
-            value=f"{here}, numbers {_numbers(packages[parent])}; {why}",
-            source="/sys/class/kfd/kfd/topology/nodes/*/properties, none of them hidden",
+        (
+            f"parts of package {parent}",
+            f"{here}, numbers {_numbers(packages[parent])}; {why}",
+            "/sys/class/kfd/kfd/topology/nodes/*/properties, none of them hidden",
         )
         for parent, (here, _, why) in list(lacking.items())[:8]
     ]
@@ -102,11 +102,7 @@ def _finding(
         "counts on all parts of the node does not find the last one.",
         fix=[
             *fix,
-            Fix(
-                text="Read why the driver left it out.",
-                command="dmesg | grep -i -e 'drm node' -e amdgpu_xcp",
-                needs_root=True,
-            ),
+            "Read why the driver left it out. # dmesg | grep -i -e 'drm node' -e amdgpu_xcp",
         ],
     )
 
@@ -115,7 +111,7 @@ def _numbers(parts: list[Gpu]) -> str:
     return ", ".join(sorted({part.partition or "?" for part in parts}))
 
 
-def _drm(case: Case) -> tuple[list[Fact], str]:
+def _drm(case: Case) -> tuple[list[Proof], str]:
     """The evidence that no DRM device is left, and a driver that holds one of them."""
     minors = sorted(
         {
@@ -136,33 +132,35 @@ def _drm(case: Case) -> tuple[list[Fact], str]:
     if len(minors) + others < DRM_DEVICES or minors[0] < FIRST_RENDER:
         return [], ""
     evidence = [
-        Fact(
-            what="render nodes of AMD's GPUs",
-            value=f"{len(minors)}, renderD{minors[0]} to renderD{minors[-1]}; older kernels allow "
-            f"{DRM_DEVICES} DRM devices of all vendors together",
-            source="KFD's drm_render_minor",
+        (
+            "render nodes of AMD's GPUs",
+            (
+                f"{len(minors)}, renderD{minors[0]} to renderD{minors[-1]}; older kernels allow "
+                f"{DRM_DEVICES} DRM devices of all vendors together"
+            ),
+            "KFD's drm_render_minor",
         )
     ]
     evidence += [
-        Fact(
-            what=f"display adapter {device.address}",
-            value=f"driven by {device.driver}, a DRM device too",
-            source="sysfs",
+        (
+            f"display adapter {device.address}",
+            f"driven by {device.driver}, a DRM device too",
+            "sysfs",
         )
         for device in displays
     ]
     if not case.machine.pci:
         evidence.append(
-            Fact(
-                what="display adapter of the server",
-                value="not read; most have one, driven by ast or mgag200",
-                source="assumption",
+            (
+                "display adapter of the server",
+                "not read; most have one, driven by ast or mgag200",
+                "assumption",
             )
         )
     return evidence, ",".join(dict.fromkeys(device.driver or "" for device in displays))
 
 
-def _check_partition(case: Case) -> Iterable[Finding] | None:
+def _check_partition(case: Case) -> Found:
     known = [
         gpu
         for gpu in case.gpus
@@ -181,19 +179,19 @@ def _check_partition(case: Case) -> Iterable[Finding] | None:
     if not parted and not who:
         return []
     evidence = [
-        Fact(
-            what=f"partitions of {_some(case, addresses)}",
-            value=words,
-            source="amdsmi, sysfs current_compute_partition and current_memory_partition",
+        (
+            f"partitions of {_some(case, addresses)}",
+            words,
+            "amdsmi, sysfs current_compute_partition and current_memory_partition",
         )
         for words, addresses in modes.items()
     ]
     if who:
-        return [_partitioned_otherwise(case, who, evidence)]
-    return [_parted(parted, ", ".join(modes), evidence)]
+        return _partitioned_otherwise(case, who, evidence)
+    return _parted(parted, ", ".join(modes), evidence)
 
 
-def _partitioned_otherwise(case: Case, who: list[str], evidence: list[Fact]) -> Finding:
+def _partitioned_otherwise(case: Case, who: list[str], evidence: list[Proof]) -> Finding:
     return PARTITION.finding(
         SLOW,
         f"{_some(case, who)} {'is' if len(who) == 1 else 'are'} partitioned otherwise than "
@@ -203,23 +201,20 @@ def _partitioned_otherwise(case: Case, who: list[str], evidence: list[Fact]) -> 
         impact="Parts differ in compute units and memory: a job over all of them "
         "waits for the smallest, and RCCL finds no board that it knows.",
         fix=[
-            Fix(
-                text="Give all packages one mode, when nothing runs on them.",
-                command="amd-smi set --gpu all --compute-partition SPX",
-                needs_root=True,
-            )
+            "Give all packages one mode, when nothing runs on them. "
+            "# amd-smi set --gpu all --compute-partition SPX"
         ],
     )
 
 
-def _parted(parted: list[Gpu], names: str, evidence: list[Fact]) -> Finding:
+def _parted(parted: list[Gpu], names: str, evidence: list[Proof]) -> Finding:
     packages = len({gpu.parent or gpu.address for gpu in parted})
     many, s = len(parted), "s" * (packages != 1)
     shown = f"show{'s' * (packages == 1)} as {many} GPU{'s' * (many != 1)}"
     return PARTITION.finding(
         BY_DESIGN,
         f"{packages} package{s} {shown} ({names})",
-        devices=[gpu.address for gpu in parted],
+        devices=parted,
         evidence=evidence,
         impact="Each part has its share of the compute units and memory, and the parts "
         "of one package share its xGMI links and its PCIe link: figures of a whole GPU do not "

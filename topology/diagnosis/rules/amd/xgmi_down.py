@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from ....expectation.cost.costs import costs_of
 from ....hardware.vendors import AMD
-from ....model.finding import Finding
 from ....model.machine import Gpu
-from ....model.page import Fact, Fix
 from ....model.severity import SLOW
 from ....model.units import gbs
 from ... import vendors
 from ...case import Case
-from ...rule import Rule
+from ...rule import Found, Rule
 
 
-def _check_xgmi(case: Case) -> Iterable[Finding] | None:
+def _check_xgmi(case: Case) -> Found:
     gpus = [gpu for gpu in vendors.amds(case) if any(link.active is not None for link in gpu.xgmi)]
     if not gpus:
         return None
@@ -40,32 +36,29 @@ def _check_xgmi(case: Case) -> Iterable[Finding] | None:
     rates = {_rate(case, a, b) for a, b in lost} - {None}
     rate = f" of {gbs(rates.pop())}" if len(rates) == 1 else ""
     cost = costs_of(case.node).all_reduce
-    return [
-        XGMI.finding(
-            SLOW,
-            f"xGMI links are down: {', '.join(names[:4])}{more}",
-            devices=who,
-            evidence=[
-                Fact(
-                    what=f"xGMI link of {case.name(a)} to {case.name(b)}",
-                    value="down" if (a, b) in down else "none; the model has one for every pair",
-                    source="amdsmi link metrics and topology",
-                )
-                for a, b in lost[:8]
-            ],
-            impact=f"Each of these pairs loses its own link{rate} one way and goes over PCIe; "
-            f"RCCL finds no full mesh and builds fewer rings{_all_reduce(case)}.",
-            cost="" if cost is None else cost.brief,
-            fix=[
-                Fix(text="Read the links.", command="amd-smi xgmi -l"),
-                Fix(
-                    text="Look for xGMI errors in the kernel's log, then restart the node.",
-                    command="dmesg | grep -i xgmi",
-                    needs_root=True,
-                ),
-            ],
-        )
-    ]
+    return XGMI.finding(
+        SLOW,
+        f"xGMI links are down: {', '.join(names[:4])}{more}",
+        devices=who,
+        evidence=[
+            (
+                f"xGMI link of {case.name(a)} to {case.name(b)}",
+                "down" if (a, b) in down else "none; the model has one for every pair",
+                "amdsmi link metrics and topology",
+            )
+            for a, b in lost[:8]
+        ],
+        impact=f"Each of these pairs loses its own link{rate} one way and goes over PCIe; "
+        f"RCCL finds no full mesh and builds fewer rings{_all_reduce(case)}.",
+        cost="" if cost is None else cost.brief,
+        fix=[
+            "Read the links. $ amd-smi xgmi -l",
+            (
+                "Look for xGMI errors in the kernel's log, then restart the node. "
+                "# dmesg | grep -i xgmi"
+            ),
+        ],
+    )
 
 
 def _all_reduce(case: Case) -> str:

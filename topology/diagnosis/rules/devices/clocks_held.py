@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from ....hardware.vendors import AMD, NVIDIA
-from ....model.finding import Finding
-from ....model.page import Fact, Fix
+from ....model.page import Fix
 from ....model.severity import SLOW
 from ... import vendors
 from ...case import Case
-from ...rule import Rule
+from ...rule import Found, Rule
 from ...shared.clock_looks import HARDWARE_WORDS, HEAT, IDLE, Look, addresses_of, looks_at
 
 _SETTINGS = ("applications clocks", "sync boost")
@@ -18,7 +15,7 @@ _EXCUSED = (*HARDWARE_WORDS, HEAT, IDLE, "sw power cap", "display clock")
 """Reasons that explain a low clock without any setting."""
 
 
-def _held(case: Case) -> Iterable[Finding] | None:
+def _held(case: Case) -> Found:
     looks = [
         look
         for look in looks_at(case, case.threshold(HELD, "busy_percent"))
@@ -31,39 +28,38 @@ def _held(case: Case) -> Iterable[Finding] | None:
         return []
     addresses = addresses_of(hit)
     lowest = min((look.clock_mhz or 0) / (look.gpu.clock_sm_max_mhz or 1) for look in hit)
-    return [
-        HELD.finding(
-            SLOW,
-            f"a setting holds the clocks of {case.names(addresses)} low",
-            devices=addresses,
-            evidence=[
-                Fact(
-                    what=f"SM clock of {case.name(look.gpu.address)} under load",
-                    value=f"{look.clock_mhz:.0f} of {look.gpu.clock_sm_max_mhz} MHz; reasons: "
-                    f"{', '.join(look.reasons) or 'none'}",
-                    source=look.source
-                    + ("" if look.gpu.vendor == AMD.id else ", nvmlDeviceGetClockInfo"),
-                )
-                for look in hit
-            ],
-            impact=(
-                f"What computes runs at {100 * lowest:.0f} % of the clock, and a job over several "
-                f"GPUs at the pace of the slowest; copies over {case.words.link} and PCIe suffer "
-                "less."
-            ),
-            fix=[
-                Fix(
-                    text="Let the driver choose the clocks again.",
-                    command=vendors.command(
-                        [look.gpu for look in hit],
-                        nvidia="nvidia-smi -rgc && nvidia-smi -rac",
-                        amd="amd-smi reset --clocks",
-                    ),
-                    needs_root=True,
-                )
-            ],
-        )
-    ]
+    return HELD.finding(
+        SLOW,
+        f"a setting holds the clocks of {case.names(addresses)} low",
+        devices=addresses,
+        evidence=[
+            (
+                f"SM clock of {case.name(look.gpu.address)} under load",
+                (
+                    f"{look.clock_mhz:.0f} of {look.gpu.clock_sm_max_mhz} MHz; reasons: "
+                    f"{', '.join(look.reasons) or 'none'}"
+                ),
+                look.source + ("" if look.gpu.vendor == AMD.id else ", nvmlDeviceGetClockInfo"),
+            )
+            for look in hit
+        ],
+        impact=(
+            f"What computes runs at {100 * lowest:.0f} % of the clock, and a job over several "
+            f"GPUs at the pace of the slowest; copies over {case.words.link} and PCIe suffer "
+            "less."
+        ),
+        fix=[
+            Fix(
+                text="Let the driver choose the clocks again.",
+                command=vendors.command(
+                    [look.gpu for look in hit],
+                    nvidia="nvidia-smi -rgc && nvidia-smi -rac",
+                    amd="amd-smi reset --clocks",
+                ),
+                needs_root=True,
+            )
+        ],
+    )
 
 
 def _is_held(case: Case, look: Look) -> bool:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from ....hardware.vendor import Vendor
 from ....hardware.vendors import AMD, NVIDIA, VENDORS
 from ....model.finding import Finding
 from ....model.machine import Gpu
-from ....model.page import Fact, Fix
 from ....model.severity import BROKEN, CANNOT_TELL, NOTICE, Severity
 from ....model.snapshot import Problem, SourceState
 from ....sources.collect import ONLY_PCI
@@ -17,7 +16,7 @@ from ....sources.linux.device_nodes import KEPT_BACK, NO_PERMISSION
 from ... import vendors
 from ...case import Case
 from ...given import minors
-from ...rule import Rule
+from ...rule import Found, Proof, Rule
 from ...shared.numbered import NUMBERED, named, places_of
 from .presence import COMPUTE_CLASSES, unmanaged
 
@@ -33,10 +32,9 @@ _CONTROL = ("/dev/nvidiactl", "/dev/nvidia-uvm", _KFD)
 """Device nodes without which no process computes."""
 _VERSION = re.compile(r"^\d{1,2}\.(\d{2,4}\.\d{1,4}(?:\.\d{1,4})?)$")
 """NVML's own version: the CUDA release, then that of the library, "13.580.159.04"."""
-_RESTART = Fix(
-    text="Restart the node, or unload and load the modules when nothing uses a GPU.",
-    command="modprobe -r nvidia_drm nvidia_modeset nvidia_uvm nvidia && modprobe nvidia",
-    needs_root=True,
+_RESTART = (
+    "Restart the node, or unload and load the modules when nothing uses a GPU. "
+    "# modprobe -r nvidia_drm nvidia_modeset nvidia_uvm nvidia && modprobe nvidia"
 )
 
 
@@ -44,9 +42,9 @@ def _nvidia(case: Case) -> list[Gpu]:
     return [gpu for gpu in case.gpus if gpu.vendor == NVIDIA.id]
 
 
-def _mismatch(case: Case) -> Iterable[Finding] | None:
+def _mismatch(case: Case) -> Found:
     reported = [
-        Fact(what="what NVML said", value=problem.text, source="NVML nvmlInit")
+        ("what NVML said", problem.text, "NVML nvmlInit")
         for problem in case.snapshot.problems
         if problem.kind == "mismatch" and problem.source in _NVML
     ]
@@ -59,29 +57,27 @@ def _mismatch(case: Case) -> Iterable[Finding] | None:
     }
     if not reported and (module is None or (library is None and not others)):
         return None
-    found: list[Fact] = list(reported)
+    found: list[Proof] = list(reported)
     if module and library and module != library:
-        found.append(Fact(what="library", value=library, source="NVML nvmlSystemGetNVMLVersion"))
+        found.append(("library", library, "NVML nvmlSystemGetNVMLVersion"))
     found += [
-        Fact(what=f"module {name}", value=version, source=f"/sys/module/{name}/version")
+        (f"module {name}", version, f"/sys/module/{name}/version")
         for name, version in sorted(others.items())
         if version != module
     ]
     if not found:
         return []
     if module:
-        loaded = Fact(what="module nvidia", value=module, source="/proc/driver/nvidia/version")
+        loaded = ("module nvidia", module, "/proc/driver/nvidia/version")
         found.append(loaded)
-    return [
-        MISMATCH.finding(
-            BROKEN,
-            "NVIDIA's library and the loaded kernel driver have different versions",
-            devices=[gpu.address for gpu in _nvidia(case)],
-            evidence=found,
-            impact="CUDA does not start for new jobs; those that run go on until they end.",
-            fix=[_RESTART],
-        )
-    ]
+    return MISMATCH.finding(
+        BROKEN,
+        "NVIDIA's library and the loaded kernel driver have different versions",
+        devices=[gpu.address for gpu in _nvidia(case)],
+        evidence=found,
+        impact="CUDA does not start for new jobs; those that run go on until they end.",
+        fix=[_RESTART],
+    )
 
 
 def _release(version: str) -> bool:
@@ -94,7 +90,7 @@ def _library(case: Case) -> str | None:
     return match.group(1) if match else None
 
 
-def _not_answering(case: Case) -> Iterable[Finding] | None:
+def _not_answering(case: Case) -> Found:
     found: list[Finding] = []
     for vendor in VENDORS:
         silent = _silent(case, vendor)
@@ -106,20 +102,17 @@ def _not_answering(case: Case) -> Iterable[Finding] | None:
         known = [gpu for gpu in gpus if gpu.why("uuid") != ONLY_PCI]
         hanging = any(problem.kind != "absent" for problem in silent)
         if (hanging and not case.gpus) or (silent and gpus and (hanging or not known)):
-            evidence = [
-                Fact(what=problem.kind, value=problem.text, source=problem.source)
-                for problem in silent
-            ]
+            evidence = [(problem.kind, problem.text, problem.source) for problem in silent]
             found.append(_silence(case, vendor, _mute(case, gpus, silent), evidence))
             continue
         hidden = [gpu for gpu in unmanaged(case) if gpu.vendor == vendor.id]
         # Of a copy of /sys alone nobody asked a driver.
         if case.on_node and hidden and len(hidden) == len(gpus):
             evidence = [
-                Fact(
-                    what=f"GPUs of {vendor.name} that anything but PCI describes",
-                    value=f"0 of {len(hidden)}",
-                    source=", ".join(case.snapshot.source),
+                (
+                    f"GPUs of {vendor.name} that anything but PCI describes",
+                    f"0 of {len(hidden)}",
+                    ", ".join(case.snapshot.source),
                 )
             ]
             found.append(_silence(case, vendor, [gpu.address for gpu in hidden], evidence))
@@ -152,7 +145,7 @@ def _waits(state: SourceState) -> bool:
     return state.age_seconds is None and state.waiting_seconds is None
 
 
-def _silence(case: Case, vendor: Vendor, devices: Sequence[str], evidence: list[Fact]) -> Finding:
+def _silence(case: Case, vendor: Vendor, devices: Sequence[str], evidence: list[Proof]) -> Finding:
     tool = "amd-smi list" if vendor is AMD else "nvidia-smi -L"
     whose = f"the driver of {named(case, devices)}" if devices else f"{vendor.name}'s driver"
     return NOT_ANSWERING.finding(
@@ -162,15 +155,16 @@ def _silence(case: Case, vendor: Vendor, devices: Sequence[str], evidence: list[
         evidence=evidence,
         impact="State, links and errors of these GPUs are unknown; nothing of them is proven.",
         fix=[
-            Fix(text="Ask the vendor's own tool; one that hangs too points to the driver.",
-                command=f"timeout 20 {tool}"),
-            Fix(
-                text="Read the kernel's log for what the driver reported.",
-                command="dmesg | grep -iE 'NVRM|Xid|amdgpu' | tail -n 50",
-                needs_root=True,
+            (
+                "Ask the vendor's own tool; one that hangs too points to the driver. "
+                f"$ timeout 20 {tool}"
+            ),
+            (
+                "Read the kernel's log for what the driver reported. "
+                "# dmesg | grep -iE 'NVRM|Xid|amdgpu' | tail -n 50"
             ),
         ],
-    )  # fmt: skip
+    )
 
 
 def _computes(case: Case, gpu: Gpu) -> bool:
@@ -179,7 +173,7 @@ def _computes(case: Case, gpu: Gpu) -> bool:
     return code is None or code >> 8 in COMPUTE_CLASSES
 
 
-def _denied(case: Case) -> Iterable[Finding] | None:
+def _denied(case: Case) -> Found:
     nodes = case.host.device_nodes
     denials = [
         problem
@@ -232,17 +226,12 @@ def _denied(case: Case) -> Iterable[Finding] | None:
 def _denied_finding(
     case: Case, severity: Severity, gpus: list[Gpu], shut: list[str], denials: Sequence[Problem]
 ) -> Finding:
-    evidence = [
-        Fact(what=node, value="may not be read and written", source="access(2)") for node in shut
-    ]
-    evidence += [
-        Fact(what="what NVML said", value=problem.text, source="NVML") for problem in denials
-    ]
-    addresses = [gpu.address for gpu in gpus]
+    evidence = [(node, "may not be read and written", "access(2)") for node in shut]
+    evidence += [("what NVML said", problem.text, "NVML") for problem in denials]
     return DENIED.finding(
         severity,
-        f"no permission to use {case.names(addresses)}",
-        devices=addresses,
+        f"no permission to use {case.names(gpus)}",
+        devices=gpus,
         evidence=evidence,
         impact=(
             "These GPUs could not be examined, and a job of this user does not get them."
@@ -250,17 +239,13 @@ def _denied_finding(
             else "A job of this user finds no GPU, or fewer; the GPUs themselves may be well."
         ),
         fix=[
-            Fix(
-                text="Add the user to the groups that own the nodes.",
-                command="usermod -aG render,video USER",
-                needs_root=True,
-            )
+            "Add the user to the groups that own the nodes. # usermod -aG render,video USER"
             if _KFD in shut
-            else Fix(
-                text="See who owns the nodes; the driver's default lets everybody use them.",
-                command="ls -l /dev/nvidia*",
+            else (
+                "See who owns the nodes; the driver's default lets everybody use them. "
+                "$ ls -l /dev/nvidia*"
             ),
-            Fix(text="In a container or a job's cgroup, ask for the GPUs when it is started."),
+            "In a container or a job's cgroup, ask for the GPUs when it is started.",
         ],
     )
 

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from ....hardware.vendors import AMD, NVIDIA
-from ....model.finding import Finding
-from ....model.page import Fact, Fix
+from ....model.page import Fix
 from ....model.severity import BROKEN, CANNOT_TELL
 from ....model.snapshot import Problem
 from ....sources import MAKERS
 from ....sources.files.failures import ERROR, RESET
 from ... import vendors
 from ...case import Case
-from ...rule import Rule
+from ...rule import Found, Proof, Rule
 
-_READ_LOG = Fix(
-    text="Read the kernel's log for what the driver reported.",
-    command="dmesg | grep -iE 'NVRM|Xid|amdgpu' | tail -n 50",
-    needs_root=True,
+_READ_LOG = (
+    "Read the kernel's log for what the driver reported. "
+    "# dmesg | grep -iE 'NVRM|Xid|amdgpu' | tail -n 50"
 )
 
 
@@ -45,18 +43,18 @@ def _about(case: Case, problems: Sequence[Problem]) -> list[str]:
     return [gpu.address for gpu in case.gpus if gpu.address in named or gpu.vendor in makers]
 
 
-def _evidence(case: Case, problems: Sequence[Problem]) -> list[Fact]:
+def _evidence(case: Case, problems: Sequence[Problem]) -> list[Proof]:
     return [
-        Fact(
-            what=f"answer of the driver for {case.names(_about(case, [problem])) or 'the node'}",
-            value=problem.text,
-            source=problem.source,
+        (
+            f"answer of the driver for {case.names(_about(case, [problem])) or 'the node'}",
+            problem.text,
+            problem.source,
         )
         for problem in problems
     ]
 
 
-def _reset(case: Case) -> Iterable[Finding] | None:
+def _reset(case: Case) -> Found:
     problems = _problems(case, RESET)
     if not problems:
         return None if problems is None else ()
@@ -64,53 +62,47 @@ def _reset(case: Case) -> Iterable[Finding] | None:
     numbers = ",".join(
         str(gpu.index) for gpu in case.gpus if gpu.address in devices and gpu.index is not None
     )
-    return [
-        RESET_REQUIRED.finding(
-            BROKEN,
-            f"a reset is required of {case.names(devices)}",
-            devices=devices,
-            evidence=_evidence(case, problems),
-            impact="The driver answers nothing more about the GPU before it is reset, and a "
-            "process that starts on it fails.",
-            fix=[
-                Fix(
-                    text="End every process on the GPU and reset it; in a guest, whoever runs the "
-                    "host may have to.",
-                    # Without their numbers the command would reset all GPUs.
-                    command=f"nvidia-smi --gpu-reset -i {numbers}" if numbers else "",
-                    needs_root=True,
-                ),
-                _READ_LOG,
-            ],
-        )
-    ]
+    return RESET_REQUIRED.finding(
+        BROKEN,
+        f"a reset is required of {case.names(devices)}",
+        devices=devices,
+        evidence=_evidence(case, problems),
+        impact="The driver answers nothing more about the GPU before it is reset, and a "
+        "process that starts on it fails.",
+        fix=[
+            Fix(
+                text="End every process on the GPU and reset it; in a guest, whoever runs the "
+                "host may have to.",
+                # Without their numbers the command would reset all GPUs.
+                command=f"nvidia-smi --gpu-reset -i {numbers}" if numbers else "",
+                needs_root=True,
+            ),
+            _READ_LOG,
+        ],
+    )
 
 
-def _failed(case: Case) -> Iterable[Finding] | None:
+def _failed(case: Case) -> Found:
     problems = _problems(case, ERROR)
     if not problems:
         return None if problems is None else ()
     devices = _about(case, problems)
-    return [
-        FAILED.finding(
-            CANNOT_TELL,
-            f"the driver fails to answer about {case.names(devices) or 'the node'}",
-            devices=devices,
-            evidence=_evidence(case, problems),
-            impact="What these questions are about was not examined. Such an answer is a "
-            "failure of the driver or of the GPU: it has other words for what a product lacks.",
-            fix=[
-                Fix(
-                    text="Ask the vendor's own tool; what it prints as ERR! or Unknown Error "
-                    "points to the same fault.",
-                    command=vendors.command(
-                        case.gpus, nvidia="nvidia-smi -q", amd="amd-smi metric"
-                    ),
-                ),
-                _READ_LOG,
-            ],
-        )
-    ]
+    return FAILED.finding(
+        CANNOT_TELL,
+        f"the driver fails to answer about {case.names(devices) or 'the node'}",
+        devices=devices,
+        evidence=_evidence(case, problems),
+        impact="What these questions are about was not examined. Such an answer is a "
+        "failure of the driver or of the GPU: it has other words for what a product lacks.",
+        fix=[
+            Fix(
+                text="Ask the vendor's own tool; what it prints as ERR! or Unknown Error "
+                "points to the same fault.",
+                command=vendors.command(case.gpus, nvidia="nvidia-smi -q", amd="amd-smi metric"),
+            ),
+            _READ_LOG,
+        ],
+    )
 
 
 RESET_REQUIRED = Rule(

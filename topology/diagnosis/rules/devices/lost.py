@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import msgspec
 
 from ....hardware.vendors import AMD
 from ....model.finding import Finding
 from ....model.machine import Gpu
-from ....model.page import Fact, Fix
 from ....model.severity import BROKEN
 from ....model.surroundings import Host
 from ....sources.files.failures import LOST as KIND
 from ...case import Case
-from ...rule import Rule
+from ...rule import Found, Proof, Rule
 from ...shared.fabric_words import GONE
 from ...shared.numbered import NUMBERED, named, places_of
 from .presence import given_away
@@ -24,10 +21,10 @@ class _Gone(msgspec.Struct, frozen=True):
     """A GPU that is gone, by its address or else by NVML's number, and what shows it."""
 
     device: str
-    evidence: Fact
+    evidence: Proof
 
 
-def _lost(case: Case) -> Iterable[Finding] | None:
+def _lost(case: Case) -> Found:
     readings = [(gpu, case.reading(gpu)) for gpu in case.gpus]
     problems = [problem for problem in case.snapshot.problems if problem.kind == KIND]
     told = any(gpu.fabric is not None and gpu.fabric.status == GONE for gpu in case.gpus)
@@ -37,10 +34,10 @@ def _lost(case: Case) -> Iterable[Finding] | None:
     gone = [
         _Gone(
             gpu.address,
-            Fact(
-                what=f"answer of the driver for {case.name(gpu.address)}",
-                value=reading.why("lost") or "GPU is lost",
-                source="NVML, NVML_ERROR_GPU_IS_LOST",
+            (
+                f"answer of the driver for {case.name(gpu)}",
+                reading.why("lost") or "GPU is lost",
+                "NVML, NVML_ERROR_GPU_IS_LOST",
             ),
         )
         for gpu, reading in readings
@@ -49,30 +46,30 @@ def _lost(case: Case) -> Iterable[Finding] | None:
     gone += [
         _Gone(
             gpu.address,
-            Fact(
-                what=f"end of the registration of {case.name(gpu.address)} with the fabric",
-                value=gpu.fabric.status,
-                source="NVML nvmlDeviceGetGpuFabricInfoV",
+            (
+                f"end of the registration of {case.name(gpu)} with the fabric",
+                gpu.fabric.status,
+                "NVML nvmlDeviceGetGpuFabricInfoV",
             ),
         )
         for gpu in case.gpus
         if gpu.fabric is not None and gpu.fabric.status == GONE
     ]
     gone += _named(case, {gpu.device for gpu in gone})
-    nameless: list[Fact] = []
+    nameless: list[Proof] = []
     if len(case.gpus) == len(case.machine.gpus):  # some were chosen: the others do not count
         nameless = [
-            Fact(what="what the driver said", value=problem.text, source=problem.source)
+            ("what the driver said", problem.text, problem.source)
             for problem in problems
             if not problem.devices
         ]
         gone += [
             _Gone(
                 gpu.address,
-                Fact(
-                    what=f"GPU {gpu.address}",
-                    value="in the earlier reading, not in this one",
-                    source="NVML nvmlDeviceGetHandleByIndex",
+                (
+                    f"GPU {gpu.address}",
+                    "in the earlier reading, not in this one",
+                    "NVML nvmlDeviceGetHandleByIndex",
                 ),
             )
             for gpu in _vanished(case)
@@ -91,13 +88,12 @@ def _named(case: Case, known: set[str]) -> list[_Gone]:
             device = places.get(name, name)
             counts = device in examined or (whole and device.startswith(NUMBERED))
             if counts and device not in known:
-                what = Fact(what="what the driver said", value=problem.text,
-                                source=problem.source)  # fmt: skip
+                what = ("what the driver said", problem.text, problem.source)
                 found.setdefault(device, _Gone(device, what))
     return list(found.values())
 
 
-def _finding(case: Case, gone: list[_Gone], nameless: list[Fact]) -> Finding:
+def _finding(case: Case, gone: list[_Gone], nameless: list[Proof]) -> Finding:
     devices = list(dict.fromkeys(gpu.device for gpu in gone))
     addresses = [device for device in devices if not device.startswith(NUMBERED)]
     names = named(case, devices)
@@ -109,14 +105,11 @@ def _finding(case: Case, gone: list[_Gone], nameless: list[Fact]) -> Finding:
         evidence=list(evidence),
         impact=_loss(case, devices),
         fix=[
-            Fix(
-                text="Read why: Xid 79 says that the GPU has fallen off the bus.",
-                command="dmesg | grep -i xid | tail -n 20",
-                needs_root=True,
+            (
+                "Read why: Xid 79 says that the GPU has fallen off the bus. "
+                "# dmesg | grep -i xid | tail -n 20"
             ),
-            Fix(
-                text="Drain the node and restart it cold; check power cable, seat and heat.",
-            ),
+            "Drain the node and restart it cold; check power cable, seat and heat.",
         ],
     )
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from ....hardware.vendors import AMD, NVIDIA, vendors_of
-from ....model.finding import Finding
 from ....model.machine import Gpu
-from ....model.page import Fact, Fix
+from ....model.page import Fix
 from ....model.severity import NOTICE, SLOW
 from ... import vendors
 from ...case import Case
-from ...rule import Rule
+from ...rule import Found, Proof, Rule
 
 _SETTINGS = (
     ("power_limit_watts", "power limit", " W", "nvmlDeviceGetEnforcedPowerLimit"),
@@ -52,13 +51,9 @@ def _odd(groups: dict[object, list[Gpu]]) -> list[Gpu]:
 
 def _evidence(
     case: Case, groups: dict[object, list[Gpu]], what: str, unit: str, source: str
-) -> list[Fact]:
+) -> list[Proof]:
     return [
-        Fact(
-            what=f"{what} of {case.names([gpu.address for gpu in gpus])}",
-            value=f"{_written(value)}{unit}",
-            source=vendors.source(gpus, source),
-        )
+        (f"{what} of {case.names(gpus)}", f"{_written(value)}{unit}", vendors.source(gpus, source))
         for value, gpus in groups.items()
     ]
 
@@ -69,30 +64,28 @@ def _written(value: object) -> str:
     return f"{value:.0f}" if isinstance(value, float) else str(value)
 
 
-def _mixed(case: Case) -> Iterable[Finding] | None:
+def _mixed(case: Case) -> Found:
     groups = _groups(case.gpus, "name")
     if not groups:
         return None
     if len(groups) < 2:
         return []
     counted = ", ".join(f"{len(gpus)} {name}" for name, gpus in groups.items())
-    return [
-        MIXED.finding(
-            NOTICE,
-            f"different GPU models in one node: {counted}",
-            devices=[gpu.address for gpus in groups.values() for gpu in gpus],
-            evidence=_evidence(case, groups, "model", "", "NVML nvmlDeviceGetName, amd-smi"),
-            impact=_over_both(case),
-            fix=[
-                Fix(
-                    text="Let a job see one model only.",
-                    command=vendors.command(
-                        case.gpus, nvidia=f"export CUDA_VISIBLE_DEVICES={_largest(groups)}"
-                    ),
-                )
-            ],
-        )
-    ]
+    return MIXED.finding(
+        NOTICE,
+        f"different GPU models in one node: {counted}",
+        devices=[gpu.address for gpus in groups.values() for gpu in gpus],
+        evidence=_evidence(case, groups, "model", "", "NVML nvmlDeviceGetName, amd-smi"),
+        impact=_over_both(case),
+        fix=[
+            Fix(
+                text="Let a job see one model only.",
+                command=vendors.command(
+                    case.gpus, nvidia=f"export CUDA_VISIBLE_DEVICES={_largest(groups)}"
+                ),
+            )
+        ],
+    )
 
 
 def _over_both(case: Case) -> str:
@@ -126,7 +119,7 @@ def _models(case: Case) -> list[list[Gpu]]:
     return [gpus for gpus in _groups(whole, "name").values() if len(gpus) > 1]
 
 
-def _settings(case: Case) -> Iterable[Finding] | None:
+def _settings(case: Case) -> Found:
     models = _models(case)
     compared = {name for gpus in models for name, *_ in _SETTINGS if _groups(gpus, name)}
     if not compared:
@@ -152,7 +145,7 @@ def _settings(case: Case) -> Iterable[Finding] | None:
                     impact=_consequence(groups, unit)
                     if slows or (watts and not alike)
                     else "Ranks of one job meet different conditions on GPUs that look alike.",
-                    fix=[Fix(text="Each has the limit that its board came with: none was changed.")]
+                    fix=["Each has the limit that its board came with: none was changed."]
                     if watts and untouched
                     else [
                         Fix(
@@ -189,7 +182,7 @@ def _consequence(groups: dict[object, list[Gpu]], unit: str) -> str:
     )
 
 
-def _firmware(case: Case) -> Iterable[Finding] | None:
+def _firmware(case: Case) -> Found:
     # Boards of one name have different firmware if their part numbers differ.
     alike = [
         gpus
@@ -213,7 +206,7 @@ def _firmware(case: Case) -> Iterable[Finding] | None:
                     devices=odd,
                     evidence=_evidence(case, groups, what, "", f"NVML {call}"),
                     impact="Clocks, fan curves and fixed faults may differ between them.",
-                    fix=[Fix(text="Bring all boards to one firmware with the vendor's tool.")],
+                    fix=["Bring all boards to one firmware with the vendor's tool."],
                 )
             )
     return found

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from ....hardware.vendors import AMD, NVIDIA
-from ....model.finding import Finding
-from ....model.page import Fact, Fix
+from ....model.page import Fix
 from ....model.severity import SLOW
 from ...case import Case
-from ...rule import Rule
+from ...rule import Found, Rule
 
 
-def _power(case: Case) -> Iterable[Finding] | None:
+def _power(case: Case) -> Found:
     known = [
         (gpu, gpu.power_limit_watts, gpu.power_limit_default_watts)
         for gpu in case.gpus
@@ -31,34 +28,32 @@ def _power(case: Case) -> Iterable[Finding] | None:
     worst = min(limit / (usual or 1) for _, limit, usual in low)
     indices = ",".join(str(gpu.index) for gpu, _, _ in low if gpu.index is not None)
     nvidia = all(gpu.vendor == NVIDIA.id for gpu, _, _ in low) and indices
-    return [
-        POWER.finding(
-            SLOW,
-            f"the power limit of {case.names(addresses)} is below its default",
-            devices=addresses,
-            evidence=[
-                Fact(
-                    what=f"power limit of {case.name(gpu.address)}",
-                    value=f"{limit:.0f} W; by default {usual:.0f} W",
-                    source="NVML nvmlDeviceGetEnforcedPowerLimit"
-                    if gpu.vendor == NVIDIA.id
-                    else "amd-smi static",
-                )
-                for gpu, limit, usual in low
-            ],
-            impact=(
-                f"Matrix products get {100 * worst:.0f} % of the power and lower clocks; "
-                "memory and links keep theirs."
-            ),
-            fix=[
-                Fix(
-                    text="Set the default again, unless the site limits power on purpose.",
-                    command=f"nvidia-smi -i {indices} -pl {low[0][2]:.0f}" if nvidia else "",
-                    needs_root=True,
-                )
-            ],
-        )
-    ]
+    return POWER.finding(
+        SLOW,
+        f"the power limit of {case.names(addresses)} is below its default",
+        devices=addresses,
+        evidence=[
+            (
+                f"power limit of {case.name(gpu)}",
+                f"{limit:.0f} W; by default {usual:.0f} W",
+                "NVML nvmlDeviceGetEnforcedPowerLimit"
+                if gpu.vendor == NVIDIA.id
+                else "amd-smi static",
+            )
+            for gpu, limit, usual in low
+        ],
+        impact=(
+            f"Matrix products get {100 * worst:.0f} % of the power and lower clocks; "
+            "memory and links keep theirs."
+        ),
+        fix=[
+            Fix(
+                text="Set the default again, unless the site limits power on purpose.",
+                command=f"nvidia-smi -i {indices} -pl {low[0][2]:.0f}" if nvidia else "",
+                needs_root=True,
+            )
+        ],
+    )
 
 
 POWER = Rule(

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from ....hardware.vendors import AMD, NVIDIA, VENDORS
 from ....model.finding import Finding
 from ....model.machine import Gpu, PciDevice
-from ....model.page import Fact, Fix
 from ....model.severity import BROKEN, NOTICE
 from ....sources.collect import ONLY_PCI
 from ...case import Case
 from ...given import DENIED, GIVEN, access, excluded
-from ...rule import Rule
+from ...rule import Found, Proof, Rule
 
 _GIVEN_AWAY = ("vfio", "pciback", "pci-stub", "nvgrace")
 """Parts of the names of drivers that hold a GPU for a virtual machine."""
@@ -52,7 +49,7 @@ def _computes(gpu: Gpu, device: PciDevice | None) -> bool:
     return device.class_code >> 8 in COMPUTE_CLASSES
 
 
-def _without_driver(case: Case) -> Iterable[Finding] | None:
+def _without_driver(case: Case) -> Found:
     if not any(device.kind == "gpu" for device in case.machine.pci):
         return None
     hidden = unmanaged(case)
@@ -103,11 +100,11 @@ def _may_draw(case: Case, gpu: Gpu) -> bool:
 
 
 def _screen(case: Case, found: list[Gpu]) -> Finding:
-    names = case.names([gpu.address for gpu in found])
+    names = case.names(found)
     return WITHOUT_DRIVER.finding(
         NOTICE,
         f"a card of another model without NVIDIA's driver: {names}",
-        devices=[gpu.address for gpu in found],
+        devices=found,
         evidence=_bound(case, found),
         impact="It may be there for the screen, or be too old for this driver. A job gets "
         "the GPUs that the driver serves, without it.",
@@ -117,13 +114,13 @@ def _screen(case: Case, found: list[Gpu]) -> Finding:
 def _excluded(case: Case, found: list[Gpu]) -> Finding:
     return WITHOUT_DRIVER.finding(
         NOTICE,
-        f"left out by a setting of the driver: {case.names([gpu.address for gpu in found])}",
-        devices=[gpu.address for gpu in found],
+        f"left out by a setting of the driver: {case.names(found)}",
+        devices=found,
         evidence=[
-            Fact(
-                what=f"GPU Excluded of {gpu.address}",
-                value="Yes",
-                source=f"/proc/driver/nvidia/gpus/{gpu.address}/information",
+            (
+                f"GPU Excluded of {gpu.address}",
+                "Yes",
+                f"/proc/driver/nvidia/gpus/{gpu.address}/information",
             )
             for gpu in found
         ],
@@ -143,48 +140,47 @@ def _lacks(gpu: Gpu, device: PciDevice | None, served: set[str]) -> bool:
 
 
 def _without_driver_finding(case: Case, found: list[Gpu]) -> Finding:
-    names = case.names([gpu.address for gpu in found])
+    names = case.names(found)
     whole = [gpu for gpu in case.gpus if gpu not in found]
     evidence = [
         *_bound(case, found),
-        Fact(
-            what="GPUs that the driver describes, of those on PCI",
-            value=f"{len(whole)} of {len(case.gpus)}",
-            source="NVML, amd-smi and /sys/bus/pci",
+        (
+            "GPUs that the driver describes, of those on PCI",
+            f"{len(whole)} of {len(case.gpus)}",
+            "NVML, amd-smi and /sys/bus/pci",
         ),
         *(
-            Fact(what="what the driver said", value=problem.text, source=problem.source)
+            ("what the driver said", problem.text, problem.source)
             for problem in case.snapshot.problems
             if problem.source == "nvml" and problem.kind in ("failed", "lost", "denied")
         ),
     ]
     fixes = [
-        Fix(
-            text="Look for what the driver said when it started this GPU.",
-            command="dmesg | grep -iE 'NVRM|Xid|amdgpu' | tail -n 50",
-            needs_root=True,
+        (
+            "Look for what the driver said when it started this GPU. "
+            "# dmesg | grep -iE 'NVRM|Xid|amdgpu' | tail -n 50"
         ),
-        Fix(text="If the GPU does not come back after a cold restart of the node, replace it."),
+        "If the GPU does not come back after a cold restart of the node, replace it.",
     ]
     bound = {device.driver for gpu in found if (device := case.pci(gpu.address))}
     if "nouveau" in bound:
-        fixes.insert(0, Fix(text="Keep nouveau away (blacklist it) and install NVIDIA's driver."))
+        fixes.insert(0, "Keep nouveau away (blacklist it) and install NVIDIA's driver.")
     return WITHOUT_DRIVER.finding(
         BROKEN,
         f"on the PCI bus and without a working driver: {names}",
-        devices=[gpu.address for gpu in found],
+        devices=found,
         evidence=evidence,
         impact=f"A job on this node gets {len(whole)} of {len(case.gpus)} GPUs.",
         fix=fixes,
     )
 
 
-def _bound(case: Case, found: list[Gpu]) -> list[Fact]:
+def _bound(case: Case, found: list[Gpu]) -> list[Proof]:
     return [
-        Fact(
-            what=f"driver bound to {gpu.address}",
-            value=(device.driver if device else None) or "none",
-            source=f"/sys/bus/pci/devices/{gpu.address}/driver",
+        (
+            f"driver bound to {gpu.address}",
+            (device.driver if device else None) or "none",
+            f"/sys/bus/pci/devices/{gpu.address}/driver",
         )
         for gpu in found
         for device in (case.pci(gpu.address),)

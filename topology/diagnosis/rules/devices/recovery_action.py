@@ -6,18 +6,16 @@ gets a context on it: the driver's own request is then the only sign (NVIDIA/DCG
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import msgspec
 
 from ....hardware.vendors import NVIDIA
 from ....model.finding import Finding
 from ....model.machine import Gpu
-from ....model.page import Fact, Fix
+from ....model.page import Fix
 from ....model.severity import BROKEN, SLOW, Severity
 from ....sources.nvidia.recovery import BUS_OR_IMEX, FIELD, NONE
 from ...case import Case
-from ...rule import Rule
+from ...rule import Found, Rule
 
 _GUIDE = "NVIDIA GPU Memory Error Management, Error Recovery and Response Flags"
 _ASK_AGAIN = "nvidia-smi --query-gpu=index,gpu_recovery_action --format=csv"
@@ -99,7 +97,7 @@ _REQUESTS = {
 }
 
 
-def _asked(case: Case) -> Iterable[Finding] | None:
+def _asked(case: Case) -> Found:
     read = [
         (gpu, now.recovery_action)
         for gpu in case.gpus
@@ -124,20 +122,19 @@ def _meant(case: Case, action: str) -> str:
 
 
 def _finding(case: Case, action: str, gpus: list[Gpu]) -> Finding:
-    addresses = [gpu.address for gpu in gpus]
     request = _REQUESTS.get(action, _UNKNOWN)
     numbers = ",".join(str(gpu.index) for gpu in gpus if gpu.index is not None)
     # With "{}" in it the command names GPUs; without their numbers it would reset all of them.
     command = request.command if numbers or "{}" not in request.command else ""
     return RECOVERY.finding(
         request.severity,
-        f"{request.title} {case.names(addresses)}",
-        devices=addresses,
+        f"{request.title} {case.names(gpus)}",
+        devices=gpus,
         evidence=[
-            Fact(
-                what=f"recovery action of {case.name(gpu.address)}",
-                value=action,
-                source=f"NVML {FIELD}; gpu_recovery_action of nvidia-smi",
+            (
+                f"recovery action of {case.name(gpu)}",
+                action,
+                f"NVML {FIELD}; gpu_recovery_action of nvidia-smi",
             )
             for gpu in gpus
         ],
@@ -148,10 +145,9 @@ def _finding(case: Case, action: str, gpus: list[Gpu]) -> Finding:
                 command=command.format(numbers),
                 needs_root="--gpu-reset" in command,
             ),
-            Fix(
-                text="Read which fault it was: Xid 154 stands beside it where the action changed.",
-                command="dmesg | grep -i xid | tail -n 20",
-                needs_root=True,
+            (
+                "Read which fault it was: Xid 154 stands beside it where the action changed. "
+                "# dmesg | grep -i xid | tail -n 20"
             ),
         ],
     )

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from ....hardware.vendors import AMD
 from ....model.finding import Finding
 from ....model.page import Fix
 from ....model.severity import NOTICE, SLOW, Severity
 from ... import vendors
 from ...case import Case
-from ...rule import Rule
+from ...rule import Found, Rule, Step
 from ...shared.clock_looks import HARDWARE_WORDS, Look, addresses_of, held_by, looks_at
 from .clocks_held import HELD
 
 
-def _hardware(case: Case) -> Iterable[Finding] | None:
+def _hardware(case: Case) -> Found:
     looks = looks_at(case, case.threshold(HELD, "busy_percent"))
     if not looks:
         return None
@@ -41,13 +39,11 @@ def _hardware_finding(
     case: Case, severity: Severity, looks: list[Look], addresses: list[str]
 ) -> Finding:
     words = {word for look in looks for word in look.reasons}
-    fixes = []
+    fixes: list[Step] = []
     if "hw thermal" in words:
-        fixes.append(Fix(text="Check fans, air flow, coolant and the inlet temperature."))
+        fixes.append("Check fans, air flow, coolant and the inlet temperature.")
     if "hw power brake" in words:
-        fixes.append(
-            Fix(text="Check the power supplies: the node itself asks the GPUs to save power.")
-        )
+        fixes.append("Check the power supplies: the node itself asks the GPUs to save power.")
     fixes.append(
         Fix(
             text="Watch whether it stays, and which reason it is.",

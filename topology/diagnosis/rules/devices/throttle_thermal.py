@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from ....hardware.vendors import AMD
-from ....model.finding import Finding
-from ....model.page import Fix
 from ....model.severity import NOTICE
 from ...case import Case
-from ...rule import Rule
+from ...rule import Found, Rule
 from ...shared.clock_looks import HEAT, addresses_of, held_by, looks_at
 from .clocks_held import HELD
 
 
-def _thermal(case: Case) -> Iterable[Finding] | None:
+def _thermal(case: Case) -> Found:
     looks = looks_at(case, case.threshold(HELD, "busy_percent"))
     if not looks:
         return None
@@ -22,16 +18,14 @@ def _thermal(case: Case) -> Iterable[Finding] | None:
     if not hit:
         return []
     addresses = addresses_of(hit)
-    return [
-        THERMAL.finding(
-            NOTICE,
-            f"the driver lowers clocks because of heat on {case.names(addresses)}",
-            devices=addresses,
-            evidence=held_by(case, hit, (HEAT,)),
-            impact="The GPU runs a little below its clock; with more heat it slows down hard.",
-            fix=[Fix(text="Check fans, air flow and the inlet temperature of the node.")],
-        )
-    ]
+    return THERMAL.finding(
+        NOTICE,
+        f"the driver lowers clocks because of heat on {case.names(addresses)}",
+        devices=addresses,
+        evidence=held_by(case, hit, (HEAT,)),
+        impact="The GPU runs a little below its clock; with more heat it slows down hard.",
+        fix=["Check fans, air flow and the inlet temperature of the node."],
+    )
 
 
 THERMAL = Rule(

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from ....hardware.vendors import AMD, NVIDIA
 from ....model.cpulist import members
-from ....model.finding import Finding
-from ....model.page import Fact, Fix
 from ....model.severity import NOTICE
 from ...case import Case
 from ...pairs import Pair
-from ...rule import Rule
+from ...rule import Found, Rule
 
 _SHOWN = 4
 
 
-def _check(case: Case) -> Iterable[Finding] | None:
+def _check(case: Case) -> Found:
     pairs = case.pairs
     cpus = {gpu.address: members(gpu.cpu_affinity) for gpu in case.gpus}
     if not pairs or sum(bool(found) for found in cpus.values()) < 2:
@@ -36,37 +32,31 @@ def _check(case: Case) -> Iterable[Finding] | None:
     if not wrong and (not partly or nested):
         return []
     who = sorted({end for pair, _ in wrong for end in pair.ends}) or sorted(cpus)
-    return [
-        AFFINITY.finding(
-            NOTICE,
-            f"the CPUs near {case.names(who) if len(who) <= _SHOWN else 'the GPUs'} "
-            + (
-                "are the same although their NUMA nodes differ"
-                if wrong and wrong[0][1] == "the same"
-                else "overlap"
-            ),
-            devices=who,
-            evidence=[
-                Fact(
-                    what=f"CPU affinity of {case.name(address)}",
-                    value=next(
-                        gpu.cpu_affinity or "" for gpu in case.gpus if gpu.address == address
-                    ),
-                    source=", ".join(case.snapshot.source),
-                )
-                for address in who[:_SHOWN]
-            ],
-            impact="One of the two is not true, as in a guest or under firmware that tells no "
-            "NUMA node of its slots: a program that binds its ranks by them binds some far from "
-            "their GPU.",
-            fix=[
-                Fix(
-                    text="See what the kernel says of each GPU; -1 means that nobody told it.",
-                    command="cat /sys/bus/pci/devices/*/numa_node",
-                )
-            ],
-        )
-    ]
+    return AFFINITY.finding(
+        NOTICE,
+        f"the CPUs near {case.names(who) if len(who) <= _SHOWN else 'the GPUs'} "
+        + (
+            "are the same although their NUMA nodes differ"
+            if wrong and wrong[0][1] == "the same"
+            else "overlap"
+        ),
+        devices=who,
+        evidence=[
+            (
+                f"CPU affinity of {case.name(address)}",
+                next(gpu.cpu_affinity or "" for gpu in case.gpus if gpu.address == address),
+                ", ".join(case.snapshot.source),
+            )
+            for address in who[:_SHOWN]
+        ],
+        impact="One of the two is not true, as in a guest or under firmware that tells no "
+        "NUMA node of its slots: a program that binds its ranks by them binds some far from "
+        "their GPU.",
+        fix=[
+            "See what the kernel says of each GPU; -1 means that nobody told it. "
+            "$ cat /sys/bus/pci/devices/*/numa_node"
+        ],
+    )
 
 
 def _apart(pair: Pair) -> bool:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from ....model.finding import Finding
-from ....model.page import Fact, Fix
+from ....model.page import Fix
 from ....model.severity import NOTICE
 from ...case import Case
-from ...rule import Rule
+from ...rule import Found, Rule
 
 EPHEMERAL = ("overlay", "tmpfs", "aufs", "fuse.fuse-overlayfs", "ramfs")
 """File systems of a container that end with it."""
@@ -19,7 +16,7 @@ VARIABLES = {
 }
 
 
-def _check(case: Case) -> Iterable[Finding] | None:
+def _check(case: Case) -> Found:
     known = [
         compile_cache
         for compile_cache in case.host.compile_caches
@@ -32,31 +29,28 @@ def _check(case: Case) -> Iterable[Finding] | None:
         return []
     names = " and ".join(cache.name for cache in lost)
     variables = [VARIABLES[cache.name] for cache in lost if cache.name in VARIABLES]
-    return [
-        EPHEMERAL_CACHE.finding(
-            NOTICE,
-            f"what {names} compile{'s' * (len(lost) == 1)} is lost with this container",
-            evidence=[
-                Fact(
-                    what=f"cache of {cache.name}",
-                    value=f"{cache.path}, on {cache.filesystem}",
-                    source="/proc/self/mountinfo"
-                    + (f", {cache.variable}" if cache.variable else ""),
-                )
-                for cache in lost
-            ],
-            impact="The first calls in every new container compile again, seconds to "
-            "minutes in which the GPUs wait. A first call is no bandwidth.",
-            fix=[
-                Fix(
-                    text="Put the caches on a volume that stays.",
-                    command="; ".join(
-                        f"export {variable}=/VOLUME/{variable.lower()}" for variable in variables
-                    ),
-                )
-            ],
-        )
-    ]
+    return EPHEMERAL_CACHE.finding(
+        NOTICE,
+        f"what {names} compile{'s' * (len(lost) == 1)} is lost with this container",
+        evidence=[
+            (
+                f"cache of {cache.name}",
+                f"{cache.path}, on {cache.filesystem}",
+                "/proc/self/mountinfo" + (f", {cache.variable}" if cache.variable else ""),
+            )
+            for cache in lost
+        ],
+        impact="The first calls in every new container compile again, seconds to "
+        "minutes in which the GPUs wait. A first call is no bandwidth.",
+        fix=[
+            Fix(
+                text="Put the caches on a volume that stays.",
+                command="; ".join(
+                    f"export {variable}=/VOLUME/{variable.lower()}" for variable in variables
+                ),
+            )
+        ],
+    )
 
 
 EPHEMERAL_CACHE = Rule(

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from ....model.cpulist import members
-from ....model.finding import Finding
-from ....model.page import Fact, Fix
 from ....model.severity import NOTICE, SLOW
 from ...case import Case
-from ...rule import Rule
+from ...rule import Found, Rule
 from ...shared.gpu_lists import visible
 from ...shared.near import called, jobs, local_cpus, nodes_of, same_socket, several_nodes
 
 
-def _limit(case: Case) -> Iterable[Finding] | None:
+def _limit(case: Case) -> Found:
     container = case.host.container
     granted: list[tuple[str, float, int, str]] = []
     known = False
@@ -39,31 +35,29 @@ def _limit(case: Case) -> Iterable[Finding] | None:
     if not few:
         return []
     who, cpus_granted, count, _ = few[0]
-    return [
-        LIMIT.finding(
-            SLOW,
-            f"{who} may use {cpus_granted:.3g} CPUs for {count} GPU{'s' * (count != 1)}",
-            evidence=[
-                Fact(
-                    what=f"CPUs that {who} may use",
-                    value=f"{cpus_granted:.3g} for {count} GPU{'s' * (count != 1)}",
-                    source=f"{source} (cpu.max, cpuset)",
-                )
-                for who, cpus_granted, count, source in few
-            ],
-            impact="Each rank has a main thread that launches kernels, and threads of "
-            f"{case.words.library} "
-            "beside it. They stop until the next period once the quota is used up, and all ranks "
-            "wait for the one that stopped.",
-            fix=[
-                Fix(text="Ask for more CPUs: in Kubernetes resources.limits.cpu, in Slurm "
-                    "--cpus-per-gpu, in Docker --cpus."),
-            ],
-        )
-    ]  # fmt: skip
+    return LIMIT.finding(
+        SLOW,
+        f"{who} may use {cpus_granted:.3g} CPUs for {count} GPU{'s' * (count != 1)}",
+        evidence=[
+            (
+                f"CPUs that {who} may use",
+                f"{cpus_granted:.3g} for {count} GPU{'s' * (count != 1)}",
+                f"{source} (cpu.max, cpuset)",
+            )
+            for who, cpus_granted, count, source in few
+        ],
+        impact="Each rank has a main thread that launches kernels, and threads of "
+        f"{case.words.library} "
+        "beside it. They stop until the next period once the quota is used up, and all ranks "
+        "wait for the one that stopped.",
+        fix=[
+            "Ask for more CPUs: in Kubernetes resources.limits.cpu, in Slurm "
+            "--cpus-per-gpu, in Docker --cpus.",
+        ],
+    )
 
 
-def _cpuset(case: Case) -> Iterable[Finding] | None:
+def _cpuset(case: Case) -> Found:
     container = case.host.container
     cpus = members(container.cpuset) if container is not None else None
     if container is None or not cpus or not case.host.numa:
@@ -77,42 +71,35 @@ def _cpuset(case: Case) -> Iterable[Finding] | None:
     ]
     if not far:
         return []
-    addresses = [gpu.address for gpu in far]
     inside = same_socket(case, nodes_of(case, cpus), far)
-    return [
-        CPUSET.finding(
-            NOTICE if inside else SLOW,
-            f"no CPU next to {case.names(addresses)} may be used here",
-            devices=addresses,
-            evidence=[
-                Fact(
-                    what="CPUs that this cgroup may use",
-                    value=container.cpuset or "",
-                    source="cgroup cpuset.cpus.effective",
-                ),
-                *(
-                    Fact(
-                        what=f"CPUs next to {case.name(gpu.address)}",
-                        value=gpu.cpu_affinity or f"those of NUMA node {gpu.numa_node}",
-                        source="sysfs local_cpulist, numa_node",
-                    )
-                    for gpu in far
-                ),
-            ],
-            impact="Every copy between the host and these GPUs "
-            + (
-                "takes a longer way inside the socket"
-                if inside
-                else "crosses the link between sockets"
-            )
-            + ", and no binding inside the job can change that.",
-            fix=[
-                Fix(text="Give the job CPUs of the same socket: in Kubernetes the topology manager "
-                    "policy single-numa-node, in Slurm --gpu-bind=closest, in Docker "
-                    "--cpuset-cpus."),
-            ],
-        )
-    ]  # fmt: skip
+    return CPUSET.finding(
+        NOTICE if inside else SLOW,
+        f"no CPU next to {case.names(far)} may be used here",
+        devices=far,
+        evidence=[
+            (
+                "CPUs that this cgroup may use",
+                container.cpuset or "",
+                "cgroup cpuset.cpus.effective",
+            ),
+            *(
+                (
+                    f"CPUs next to {case.name(gpu)}",
+                    gpu.cpu_affinity or f"those of NUMA node {gpu.numa_node}",
+                    "sysfs local_cpulist, numa_node",
+                )
+                for gpu in far
+            ),
+        ],
+        impact="Every copy between the host and these GPUs "
+        + ("takes a longer way inside the socket" if inside else "crosses the link between sockets")
+        + ", and no binding inside the job can change that.",
+        fix=[
+            "Give the job CPUs of the same socket: in Kubernetes the topology manager "
+            "policy single-numa-node, in Slurm --gpu-bind=closest, in Docker "
+            "--cpuset-cpus.",
+        ],
+    )
 
 
 LIMIT = Rule(

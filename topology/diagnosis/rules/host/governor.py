@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from ....model.finding import Finding
-from ....model.page import Fact, Fix
 from ....model.severity import NOTICE, SLOW
 from ...case import Case
-from ...rule import Rule
+from ...rule import Found, Rule
 
 _FAST = "performance"
 LOWEST = "powersave"
@@ -17,7 +13,7 @@ ADAPTING = ("intel_pstate", "amd-pstate-epp", "amd_pstate_epp")
 the lowest clock that there is (Linux Documentation/admin-guide/pm/cpufreq.rst)."""
 
 
-def _check(case: Case) -> Iterable[Finding] | None:
+def _check(case: Case) -> Found:
     governors = case.host.cpu_governors
     if governors is None:
         return None
@@ -28,40 +24,32 @@ def _check(case: Case) -> Iterable[Finding] | None:
     names = " and ".join(name for name, _ in others)
     driver = case.host.cpu_frequency_driver
     lowest = driver is not None and driver not in ADAPTING and LOWEST in dict(others)
-    return [
-        GOVERNOR.finding(
-            SLOW if lowest else NOTICE,
-            f"CPU governor {names} instead of {_FAST}",
-            evidence=[
-                Fact(
-                    what=f"CPUs with the governor {name}",
-                    value=f"{count} of {total}",
-                    source="/sys/devices/system/cpu/cpufreq/policy*/scaling_governor",
-                )
-                for name, count in others
-            ]
-            + [
-                Fact(
-                    what="frequency driver",
-                    value=driver or "not read",
-                    source="/sys/devices/system/cpu/cpufreq/policy0/scaling_driver",
-                )
-            ],
-            impact="These CPUs stay at their lowest clock: kernel launches, small messages "
-            "and data loaders take longer."
-            if lowest
-            else "Cores clock up only once they are busy: kernel launches and small messages may "
-            "take longer. How much depends on the frequency driver; intel_pstate's powersave is "
-            "close to performance.",
-            fix=[
-                Fix(
-                    text="Set the governor until the next boot.",
-                    command=f"cpupower frequency-set -g {_FAST}",
-                    needs_root=True,
-                )
-            ],
-        )
-    ]
+    return GOVERNOR.finding(
+        SLOW if lowest else NOTICE,
+        f"CPU governor {names} instead of {_FAST}",
+        evidence=[
+            (
+                f"CPUs with the governor {name}",
+                f"{count} of {total}",
+                "/sys/devices/system/cpu/cpufreq/policy*/scaling_governor",
+            )
+            for name, count in others
+        ]
+        + [
+            (
+                "frequency driver",
+                driver or "not read",
+                "/sys/devices/system/cpu/cpufreq/policy0/scaling_driver",
+            )
+        ],
+        impact="These CPUs stay at their lowest clock: kernel launches, small messages "
+        "and data loaders take longer."
+        if lowest
+        else "Cores clock up only once they are busy: kernel launches and small messages may "
+        "take longer. How much depends on the frequency driver; intel_pstate's powersave is "
+        "close to performance.",
+        fix=[f"Set the governor until the next boot. # cpupower frequency-set -g {_FAST}"],
+    )
 
 
 GOVERNOR = Rule(

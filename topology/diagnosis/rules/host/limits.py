@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ....model.finding import Finding
-from ....model.page import Fact, Fix
 from ....model.severity import BROKEN, NOTICE
 from ....model.units import size
 from ...case import Case
-from ...rule import Rule
+from ...rule import Found, Rule
 from ...shared.near import called, jobs
 
 UNLIMITED = "unlimited"
 
 
-def _memlock(case: Case) -> Iterable[Finding] | None:
+def _memlock(case: Case) -> Found:
     host = case.host
     own: tuple[str, int, str] | None = None
     if host.memlock_bytes is not None:
@@ -42,64 +40,44 @@ def _memlock(case: Case) -> Iterable[Finding] | None:
     # of a job sets other limits than the login of whoever asks.
     container = case.host.container
     ours = container is not None and container.job is not None and not case.in_container
-    return [
-        MEMLOCK.finding(
-            BROKEN if jobs_known or ours else NOTICE,
-            f"only {size(min(limit for _, limit, _ in low))} may be locked, "
-            "and RDMA locks its buffers",
-            evidence=[
-                *(
-                    Fact(what=f"memory that {who} may lock", value=size(limit), source=source)
-                    for who, limit, source in low
-                ),
-                Fact(
-                    what="RDMA devices",
-                    value=", ".join(adapters),
-                    source="/sys/class/infiniband",
-                ),
-            ],
-            impact="A job over several nodes that starts with this limit ends with "
-            "\"ibv_reg_mr failed: Cannot allocate memory\". Inside one node nothing is locked.",
-            fix=[
-                Fix(
-                    text="For Docker, add to the command.",
-                    command="--ulimit memlock=-1",
-                ),
-                Fix(
-                    text="For Slurm, in the unit of slurmd; for logins in /etc/security/limits.d.",
-                    command="LimitMEMLOCK=infinity",
-                    needs_root=True,
-                ),
-            ],
-        )
-    ]  # fmt: skip
+    return MEMLOCK.finding(
+        BROKEN if jobs_known or ours else NOTICE,
+        f"only {size(min(limit for _, limit, _ in low))} may be locked, and RDMA locks its buffers",
+        evidence=[
+            *((f"memory that {who} may lock", size(limit), source) for who, limit, source in low),
+            ("RDMA devices", ", ".join(adapters), "/sys/class/infiniband"),
+        ],
+        impact="A job over several nodes that starts with this limit ends with "
+        '"ibv_reg_mr failed: Cannot allocate memory". Inside one node nothing is locked.',
+        fix=[
+            "For Docker, add to the command. $ --ulimit memlock=-1",
+            (
+                "For Slurm, in the unit of slurmd; for logins in /etc/security/limits.d. "
+                "# LimitMEMLOCK=infinity"
+            ),
+        ],
+    )
 
 
 def _may_work(ports: Iterable[object]) -> bool:
     return any(getattr(port, "state", None) in (None, "ACTIVE") for port in ports)
 
 
-def _open_files(case: Case) -> Iterable[Finding] | None:
+def _open_files(case: Case) -> Found:
     limit = case.host.open_files_limit
     if limit is None:
         return [] if case.host.why("open_files_limit") == UNLIMITED else None
     if limit >= case.threshold(OPEN_FILES, "minimum_files"):
         return []
-    return [
-        OPEN_FILES.finding(
-            NOTICE,
-            f"a process started here may open {limit} files",
-            evidence=[
-                Fact(
-                    what="soft limit of open files", value=str(limit), source="/proc/self/limits"
-                )
-            ],
-            impact=f"{case.words.library} opens sockets and file descriptors for every peer "
-            "and channel, data "
-            "loaders one for every tensor in flight; \"Too many open files\" ends the job.",
-            fix=[Fix(text="Raise the limit before the job starts.", command="ulimit -n 65536")],
-        )
-    ]  # fmt: skip
+    return OPEN_FILES.finding(
+        NOTICE,
+        f"a process started here may open {limit} files",
+        evidence=[("soft limit of open files", str(limit), "/proc/self/limits")],
+        impact=f"{case.words.library} opens sockets and file descriptors for every peer "
+        "and channel, data "
+        'loaders one for every tensor in flight; "Too many open files" ends the job.',
+        fix=["Raise the limit before the job starts. $ ulimit -n 65536"],
+    )
 
 
 MEMLOCK = Rule(

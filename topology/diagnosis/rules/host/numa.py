@@ -9,19 +9,18 @@ from ....model import quantities
 from ....model.cpulist import members
 from ....model.finding import Finding
 from ....model.machine import Gpu
-from ....model.page import Fact, Fix
 from ....model.readings import ProcessReading
 from ....model.severity import NOTICE, SLOW
 from ....wiring.graph import gpu_numa
 from ...case import Case
-from ...rule import Rule
+from ...rule import Found, Proof, Rule
 from ...shared.near import called, jobs, local_cpus, nodes_of, same_socket, several_nodes, some
 
 SAME = 0.95
 """Share of the near node's rate from which a far one costs nothing."""
 
 
-def _binding(case: Case) -> Iterable[Finding] | None:
+def _binding(case: Case) -> Found:
     if not several_nodes(case):
         return [] if case.host.numa else None
     known = [
@@ -39,7 +38,7 @@ def _binding(case: Case) -> Iterable[Finding] | None:
     inside = all(short for *_, words, short in judged if words)
     if not far:
         return []
-    return [_bound_far(case, far, inside)]
+    return _bound_far(case, far, inside)
 
 
 def _bound_far(
@@ -69,14 +68,13 @@ def _bound_far(
         )
         + ("" if rates else " The probe host measures what that costs here."),
         fix=[
-            Fix(
-                text="Start each rank on the NUMA node of its GPU.",
-                command=f"numactl --cpunodebind={gpu_numa(gpus[0])} "
-                f"--membind={gpu_numa(gpus[0])} PROGRAM",
+            (
+                "Start each rank on the NUMA node of its GPU. "
+                f"$ numactl --cpunodebind={gpu_numa(gpus[0])} --membind={gpu_numa(gpus[0])} PROGRAM"
             ),
-            Fix(
-                text=f"Or let {case.words.library}'s threads follow the GPU whatever the binding.",
-                command="export NCCL_IGNORE_CPU_AFFINITY=1",
+            (
+                f"Or let {case.words.library}'s threads follow the GPU whatever the binding. "
+                "$ export NCCL_IGNORE_CPU_AFFINITY=1"
             ),
         ],
     )
@@ -86,20 +84,20 @@ def _binding_evidence(
     case: Case,
     far: list[tuple[ProcessReading, tuple[Gpu, ...], str]],
     rates: list[tuple[str, float, float]],
-) -> list[Fact]:
+) -> list[Proof]:
     bindings = [
-        Fact(
-            what=f"binding of {called(process)} on {case.names([gpu.address for gpu in gpus])}",
-            value=words,
-            source="/proc/PID/status, sysfs numa_node and local_cpulist",
+        (
+            f"binding of {called(process)} on {case.names(gpus)}",
+            words,
+            "/proc/PID/status, sysfs numa_node and local_cpulist",
         )
         for process, gpus, words in far
     ]
     return bindings + [
-        Fact(
-            what=f"host to {case.name(address)}",
-            value=f"{near:.3g} GB/s from its own node, {away:.3g} GB/s from another",
-            source="probe host",
+        (
+            f"host to {case.name(address)}",
+            f"{near:.3g} GB/s from its own node, {away:.3g} GB/s from another",
+            "probe host",
         )
         for address, near, away in rates
     ]
@@ -156,40 +154,28 @@ def _far(case: Case, process: ProcessReading, gpus: tuple[Gpu, ...]) -> tuple[st
     return "", False
 
 
-def _balancing(case: Case) -> Iterable[Finding] | None:
+def _balancing(case: Case) -> Found:
     on = case.host.numa_balancing
     if on is None or not case.host.numa:
         return None
     if not on or not several_nodes(case):
         return []
     amd = any(gpu.vendor == AMD.id for gpu in case.gpus)
-    return [
-        BALANCING.finding(
-            SLOW if amd else NOTICE,
-            "automatic NUMA balancing is on",
-            evidence=[
-                Fact(
-                    what="kernel.numa_balancing",
-                    value="1",
-                    source="/proc/sys/kernel/numa_balancing",
-                )
-            ],
-            impact="The kernel unmaps pages of running jobs to see who uses them: "
-            + (
-                "RCCL warns of it at start, and times of copies and collectives vary."
-                if amd
-                else "times of copies from pageable memory and of host threads may vary."
-            ),
-            fix=[
-                Fix(
-                    text="Switch it off until the next boot.",
-                    command="sysctl kernel.numa_balancing=0",
-                    needs_root=True,
-                ),
-                Fix(text="Keep it off with a file in /etc/sysctl.d.", needs_root=True),
-            ],
-        )
-    ]
+    return BALANCING.finding(
+        SLOW if amd else NOTICE,
+        "automatic NUMA balancing is on",
+        evidence=[("kernel.numa_balancing", "1", "/proc/sys/kernel/numa_balancing")],
+        impact="The kernel unmaps pages of running jobs to see who uses them: "
+        + (
+            "RCCL warns of it at start, and times of copies and collectives vary."
+            if amd
+            else "times of copies from pageable memory and of host threads may vary."
+        ),
+        fix=[
+            "Switch it off until the next boot. # sysctl kernel.numa_balancing=0",
+            "Keep it off with a file in /etc/sysctl.d. # ",
+        ],
+    )
 
 
 BINDING = Rule(

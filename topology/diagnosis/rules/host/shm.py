@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from operator import itemgetter
 
 from ....flags.what_if.in_words import ring_hops
-from ....model.finding import Finding
-from ....model.page import Fact, Fix
 from ....model.severity import BROKEN, NOTICE
 from ....model.units import size
 from ....model.versions import numbers
 from ...case import Case
-from ...rule import Rule
+from ...rule import Found, Rule
 from ...shared.near import called, jobs
 
 SEGMENT_BYTES = 9_637_888
@@ -23,7 +20,7 @@ CUMEM_NCCL, CUMEM_CUDA = (2, 24), (12, 6)
 SOURCE = "statvfs /dev/shm"
 
 
-def _small(case: Case) -> Iterable[Finding] | None:
+def _small(case: Case) -> Found:
     seen = [("/dev/shm here", case.host.shm_bytes)]
     seen += [(f"/dev/shm of {called(process)}", process.shm_bytes) for process, _ in jobs(case)]
     known = [(who, total) for who, total in seen if total is not None]
@@ -35,24 +32,20 @@ def _small(case: Case) -> Iterable[Finding] | None:
     if total >= max(least, need):
         return []
     fatal = need > 0 and total < need and not cumem_host(case)
-    evidence = [Fact(what=f"size of {who}", value=size(total), source=SOURCE)]
+    evidence = [(f"size of {who}", size(total), SOURCE)]
     if need:
-        evidence.append(
-            Fact(what=f"{case.words.library}'s SHM buffers", value=how, source="prediction")
-        )
-    return [
-        SMALL.finding(
-            BROKEN if fatal else NOTICE,
-            f"{who} holds {size(total)}"
-            + (f", and {case.words.library} needs {size(need)}" if fatal else ""),
-            evidence=evidence,
-            impact=_consequence(case, fatal, need),
-            fix=[
-                Fix(text="For Docker, add to the command.", command="--shm-size=16g"),
-                Fix(text="In Kubernetes mount an emptyDir with medium: Memory at /dev/shm."),
-            ],
-        )
-    ]
+        evidence.append((f"{case.words.library}'s SHM buffers", how, "prediction"))
+    return SMALL.finding(
+        BROKEN if fatal else NOTICE,
+        f"{who} holds {size(total)}"
+        + (f", and {case.words.library} needs {size(need)}" if fatal else ""),
+        evidence=evidence,
+        impact=_consequence(case, fatal, need),
+        fix=[
+            "For Docker, add to the command. $ --shm-size=16g",
+            "In Kubernetes mount an emptyDir with medium: Memory at /dev/shm.",
+        ],
+    )
 
 
 def _consequence(case: Case, fatal: bool, need: int) -> str:
@@ -74,7 +67,7 @@ def _consequence(case: Case, fatal: bool, need: int) -> str:
     return text
 
 
-def _full(case: Case) -> Iterable[Finding] | None:
+def _full(case: Case) -> Found:
     reading = case.readings.host
     free = reading.shm_free_bytes if reading is not None else None
     total = case.host.shm_bytes
@@ -85,30 +78,19 @@ def _full(case: Case) -> Iterable[Finding] | None:
     if free >= max(least, need):
         return []
     fatal = need > 0 and free < need and not cumem_host(case) and not jobs(case)
-    evidence = [
-        Fact(what="free in /dev/shm", value=f"{size(free)} of {size(total)}", source=SOURCE)
-    ]
+    evidence = [("free in /dev/shm", f"{size(free)} of {size(total)}", SOURCE)]
     if need:
-        evidence.append(
-            Fact(what=f"{case.words.library}'s SHM buffers", value=how, source="prediction")
-        )
-    return [
-        FULL.finding(
-            BROKEN if fatal else NOTICE,
-            f"only {size(free)} of /dev/shm are free",
-            evidence=evidence,
-            impact="The next job ends at its first collective: no space left on device."
-            if fatal
-            else f"{case.words.library} and data loaders put files there; one that does not fit "
-            "ends the job.",
-            fix=[
-                Fix(
-                    text="Files of killed jobs stay: see whose they are, then delete them.",
-                    command="ls -l /dev/shm",
-                )
-            ],
-        )
-    ]
+        evidence.append((f"{case.words.library}'s SHM buffers", how, "prediction"))
+    return FULL.finding(
+        BROKEN if fatal else NOTICE,
+        f"only {size(free)} of /dev/shm are free",
+        evidence=evidence,
+        impact="The next job ends at its first collective: no space left on device."
+        if fatal
+        else f"{case.words.library} and data loaders put files there; one that does not fit "
+        "ends the job.",
+        fix=["Files of killed jobs stay: see whose they are, then delete them. $ ls -l /dev/shm"],
+    )
 
 
 def shm_need(case: Case) -> tuple[int, str]:

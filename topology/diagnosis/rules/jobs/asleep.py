@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 
 from ....jobs.grouping import GpuUser
-from ....model.finding import Finding
-from ....model.page import Fact, Fix
 from ....model.severity import BROKEN, NOTICE
 from ...case import Case
-from ...rule import Rule
+from ...rule import Found, Rule
 from ...shared.rank_groups import MOST_SHOWN, gpus_of, process_name, users_of
 
 
-def _check(case: Case) -> Iterable[Finding] | None:
+def _check(case: Case) -> Found:
     users = users_of(case)
     if users is None or (users and all(user.reading.state is None for user in users)):
         return None
@@ -43,49 +40,41 @@ def _check(case: Case) -> Iterable[Finding] | None:
         if user.reading.asleep_thread is not None:
             name, folder = f"thread {user.reading.asleep_thread} of {name}", _folder(user)
         evidence.append(
-            Fact(
-                what=f"{name} on {case.names(user.gpus)}",
-                value=f"uninterruptible (D), and it never ran in {seconds:.2g} s",
-                source=f"{folder}/status, State and its counts of context switches",
+            (
+                f"{name} on {case.names(user.gpus)}",
+                f"uninterruptible (D), and it never ran in {seconds:.2g} s",
+                f"{folder}/status, State and its counts of context switches",
             )
         )
         if user.reading.wait_channel is not None:
             where = user.reading.wait_channel
-            evidence.append(
-                Fact(what=f"where {name} sleeps", value=where, source=f"{folder}/wchan")
-            )
+            evidence.append((f"where {name} sleeps", where, f"{folder}/wchan"))
     first = _folder(found[0][0])
     count = "a process" if one else f"{len(found)} processes"
     threads = all(user.reading.asleep_thread is not None for user, _ in found)
     who = f"a thread of {count}" if threads else count
     sleep = "sleeps" if one or threads else "sleep"
     waits = " if it waits for that thread" if threads else ""
-    return [
-        ASLEEP.finding(
-            BROKEN if stuck else NOTICE,
-            f"{who} on {case.names(gpus)} {sleep} uninterruptibly (D), for {longest:.2g} s at "
-            "least",
-            devices=gpus,
-            evidence=evidence,
-            impact="No signal reaches it until the kernel is done, SIGKILL neither; the "
-            "process keeps its GPU memory, and every other rank of its job waits for it in the "
-            f"next collective{waits}."
-            + ("" if stuck else " A slow file system looks the same: look again."),
-            fix=[
-                Fix(
-                    text="See what the kernel waits for: a file system that hangs, or the driver "
-                    "of the GPU.",
-                    command=f"sudo cat {first}/stack",
-                    needs_root=True,
-                ),
-                Fix(
-                    text="See whether the kernel complains, after two minutes by default.",
-                    command="sudo dmesg | grep 'blocked for more than'",
-                    needs_root=True,
-                ),
-            ],
-        )
-    ]
+    return ASLEEP.finding(
+        BROKEN if stuck else NOTICE,
+        f"{who} on {case.names(gpus)} {sleep} uninterruptibly (D), for {longest:.2g} s at least",
+        devices=gpus,
+        evidence=evidence,
+        impact="No signal reaches it until the kernel is done, SIGKILL neither; the "
+        "process keeps its GPU memory, and every other rank of its job waits for it in the "
+        f"next collective{waits}."
+        + ("" if stuck else " A slow file system looks the same: look again."),
+        fix=[
+            (
+                "See what the kernel waits for: a file system that hangs, or the driver of "
+                f"the GPU. # sudo cat {first}/stack"
+            ),
+            (
+                "See whether the kernel complains, after two minutes by default. "
+                "# sudo dmesg | grep 'blocked for more than'"
+            ),
+        ],
+    )
 
 
 def _folder(user: GpuUser) -> str:

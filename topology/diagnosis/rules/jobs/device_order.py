@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from ....hardware.vendors import NVIDIA
 from ....model.finding import Finding
 from ....model.machine import Gpu
-from ....model.page import Fact, Fix
 from ....model.severity import BROKEN, BY_DESIGN, NOTICE
 from ...case import Case
-from ...rule import Rule
+from ...rule import Found, Proof, Rule
 from ...shared.gpu_lists import VISIBLE, listed_gpus, served_gpus
 
 ORDER, BY_BUS = "CUDA_DEVICE_ORDER", "PCI_BUS_ID"
 LIMIT_SHOWN = 8
 
 
-def _check(case: Case) -> Iterable[Finding] | None:
+def _check(case: Case) -> Found:
     served = served_gpus(case)
     if not case.variables_read:
         return None
@@ -33,32 +30,33 @@ def _check(case: Case) -> Iterable[Finding] | None:
         return None  # what CUDA makes of a GPU named twice is not documented
     found = listed_gpus(case, entries)
     if not found:
-        return [_none(case, listed[0])]
+        return _none(case, listed[0])
     if len(found) < len(entries):
-        return [_short(case, listed[0], entries, found)]
+        return _short(case, listed[0], entries, found)
     numeric = all(entry.isdecimal() for entry in entries)
     if mixed and numeric and not by_bus:
-        return [_mixed(case)]
+        return _mixed(case)
     if found == served:
         return []
-    return [_other(case, listed[0], found)]
+    return _other(case, listed[0], found)
 
 
-def _evidence(case: Case, value: str) -> list[Fact]:
+def _evidence(case: Case, value: str) -> list[Proof]:
     origin = case.variables[VISIBLE][1]
-    return [Fact(what=VISIBLE, value=value or "(empty)", source=origin)]
+    return [(VISIBLE, value or "(empty)", origin)]
 
 
 def _other(case: Case, value: str, found: list[Gpu]) -> Finding:
-    shown = [f"cuda:{i} is {case.name(gpu.address)}" for i, gpu in enumerate(found[:LIMIT_SHOWN])]
+    shown = [f"cuda:{i} is {case.name(gpu)}" for i, gpu in enumerate(found[:LIMIT_SHOWN])]
     more = len(found) - LIMIT_SHOWN
     return DEVICE_ORDER.finding(
         BY_DESIGN,
         f"programs started here count {len(found)} of {len(served_gpus(case))} GPUs their own way",
         evidence=_evidence(case, value),
-        impact="; ".join(shown) + (f"; and {more} more" if more > 0 else "")
+        impact="; ".join(shown)
+        + (f"; and {more} more" if more > 0 else "")
         + ". nvidia-smi and the driver's library do not heed the variable.",
-    )  # fmt: skip
+    )
 
 
 def _short(case: Case, value: str, entries: list[str], found: list[Gpu]) -> Finding:
@@ -69,7 +67,7 @@ def _short(case: Case, value: str, entries: list[str], found: list[Gpu]) -> Find
         evidence=_evidence(case, value),
         impact=f"CUDA takes {len(found)} of {len(entries)} entries: it stops at the first "
         "that names no GPU of this machine. A job with more ranks fails.",
-        fix=[Fix(text="Name GPUs that are there.", command=f"export {VISIBLE}={_all(case)}")],
+        fix=[f"Name GPUs that are there. $ export {VISIBLE}={_all(case)}"],
     )
 
 
@@ -79,7 +77,7 @@ def _none(case: Case, value: str) -> Finding:
         f"{VISIBLE} hides every GPU",
         evidence=_evidence(case, value),
         impact="A program started here finds no CUDA device.",
-        fix=[Fix(text="Take the variable away.", command=f"unset {VISIBLE}")],
+        fix=[f"Take the variable away. $ unset {VISIBLE}"],
     )
 
 
@@ -89,15 +87,11 @@ def _mixed(case: Case) -> Finding:
         NOTICE,
         "cuda:N need not be GPU N: the GPUs are of several models",
         evidence=[
-            Fact(what="models", value=", ".join(names), source="NVML nvmlDeviceGetName"),
-            Fact(
-                what=ORDER,
-                value=case.variables.get(ORDER, ("not set",))[0],
-                source="environment",
-            ),
+            ("models", ", ".join(names), "NVML nvmlDeviceGetName"),
+            (ORDER, case.variables.get(ORDER, ("not set",))[0], "environment"),
         ],
         impact="CUDA puts the fastest GPU first, nvidia-smi goes by PCI address.",
-        fix=[Fix(text="Let CUDA count by PCI address.", command=f"export {ORDER}={BY_BUS}")],
+        fix=[f"Let CUDA count by PCI address. $ export {ORDER}={BY_BUS}"],
     )
 
 

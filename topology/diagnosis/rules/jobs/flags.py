@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 
 from ....model import quantities
 from ....model.finding import Finding
-from ....model.page import Fact, Fix
+from ....model.page import Fix
 from ....model.severity import BROKEN, NOTICE, SLOW
 from ....nccl.settings import strtoll
 from ...case import ENVIRONMENT, Case
-from ...rule import Rule
+from ...rule import Found, Rule, Step
 from ...shared.flag_costs import LARGE_BYTES, LIBRARY, VariableCost, cost_of
 from ...shared.near import called, jobs
 
@@ -19,7 +19,7 @@ LIMIT_JOBS = 4
 """How many running jobs are predicted with their own variables."""
 
 
-def _costs(case: Case) -> Iterable[Finding] | None:
+def _costs(case: Case) -> Found:
     if case.prediction is None or not case.variables_read:
         return None
     here = {name: value for name, (value, _) in case.variables.items()}
@@ -80,27 +80,16 @@ def _finding(
     title = f"{given}: {drop}" if drop else f"{given} {_verb(cost)} bandwidth"
     if cost.fails:
         title = f"with {given} {_library(case)} does not start"
-    evidence = [
-        Fact(what=name, value=value, source=origins.get(name, ENVIRONMENT))
-        for name, value in cost.names
-    ]
+    evidence = [(name, value, origins.get(name, ENVIRONMENT)) for name, value in cost.names]
     evidence.append(
-        Fact(
-            what="the same node predicted without and with it",
-            value=cost.fails or cost.text,
-            source="prediction",
-        )
+        ("the same node predicted without and with it", cost.fails or cost.text, "prediction")
     )
     if measured is not None:
         evidence.append(
-            Fact(
-                what="all-reduce with it",
-                value=f"{measured:.3g} GB/s busbw measured",
-                source="probe collectives",
-            )
+            ("all-reduce with it", f"{measured:.3g} GB/s busbw measured", "probe collectives")
         )
     if cost.basis:
-        evidence.append(Fact(what="bandwidths", value=cost.basis, source="table"))
+        evidence.append(("bandwidths", cost.basis, "table"))
     says = cost.fails or (f"{drop[0].upper()}{drop[1:]}: {cost.text}." if drop else f"{cost.text}.")
     if not cost.sure:
         says += " Through shared memory a byte is copied twice; on some hosts that is still faster."
@@ -180,12 +169,8 @@ def _networks(case: Case) -> list[Finding]:
             SLOW,
             f"{name}={value} leaves none of {len(active)} RDMA devices",
             evidence=[
-                Fact(what=name, value=value, source=origin),
-                Fact(
-                    what="RDMA devices with an active port",
-                    value=", ".join(active),
-                    source="/sys/class/infiniband",
-                ),
+                (name, value, origin),
+                ("RDMA devices with an active port", ", ".join(active), "/sys/class/infiniband"),
             ],
             impact="Jobs over several nodes go by TCP (NET/Socket). Jobs inside this node "
             "do not change.",
@@ -194,9 +179,9 @@ def _networks(case: Case) -> list[Finding]:
     ]
 
 
-def take_away(case: Case, names: list[str]) -> list[Fix]:
+def take_away(case: Case, names: list[str]) -> list[Step]:
     """How to get rid of variables, by where they are set."""
-    fixes = []
+    fixes: list[Step] = []
     own = [name for name in names if case.variables[name][1] == ENVIRONMENT]
     if own:
         fixes.append(Fix(text="Start the job without it.", command=_unset(own)))

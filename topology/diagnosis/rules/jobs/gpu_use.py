@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from ....hardware.vendors import AMD, NVIDIA
 from ....model.finding import Finding
 from ....model.machine import Gpu
-from ....model.page import Fact, Fix
+from ....model.page import Fix
 from ....model.readings import GpuProcess, GpuReading, ProcessReading
 from ....model.severity import BROKEN, NOTICE, SLOW
 from ....model.units import percent, ranged, size
 from ... import vendors
 from ...case import Case
-from ...rule import Rule
+from ...rule import Found, Proof, Rule
 
 _COMPUTE = ("compute", "mps")
 MOST_NAMED = 16
@@ -55,7 +53,7 @@ def called(process: GpuProcess, known: dict[int, ProcessReading]) -> str:
     return ", ".join(words)
 
 
-def _busy(case: Case) -> Iterable[Finding] | None:
+def _busy(case: Case) -> Found:
     asked = [
         (gpu, reading)
         for gpu, reading in read(case)
@@ -65,7 +63,7 @@ def _busy(case: Case) -> Iterable[Finding] | None:
         return None
     known = processes(case)
     limit = case.threshold(BUSY, "utilization_percent")
-    evidence: list[Fact] = []
+    evidence: list[Proof] = []
     addresses: list[str] = []
     for gpu, reading in asked:
         working = computing(reading)
@@ -77,39 +75,35 @@ def _busy(case: Case) -> Iterable[Finding] | None:
         if len(working) > MOST_NAMED:
             said.append(f"and {len(working) - MOST_NAMED} more")
         evidence.append(
-            Fact(
-                what=f"on {case.name(gpu.address)}",
-                value="; ".join(said) or f"{percent(load)} utilization, no process is named",
-                source=vendors.source(
-                    [gpu], LISTING if said else "NVML nvmlDeviceGetUtilizationRates"
-                ),
+            (
+                f"on {case.name(gpu)}",
+                "; ".join(said) or f"{percent(load)} utilization, no process is named",
+                vendors.source([gpu], LISTING if said else "NVML nvmlDeviceGetUtilizationRates"),
             )
         )
     if not evidence:
         return []
     fails = case.threshold(BUSY, "must_be_idle") > 0
-    return [
-        BUSY.finding(
-            SLOW if fails else NOTICE,
-            f"{ranged(map(case.name, addresses))} busy",
-            devices=addresses,
-            evidence=evidence,
-            impact=(
-                f"{_free(len(asked) - len(addresses), len(asked))} A job that starts on a busy "
-                "one shares its memory and time, and figures measured there are low."
-            ),
-            fix=[
-                Fix(
-                    text="None where these jobs should run. List them; kill PID ends a leftover.",
-                    command=vendors.command(
-                        case.gpus,
-                        nvidia="nvidia-smi --query-compute-apps=pid,gpu_bus_id,name --format=csv",
-                        amd="amd-smi process",
-                    ),
-                )
-            ],
-        )
-    ]
+    return BUSY.finding(
+        SLOW if fails else NOTICE,
+        f"{ranged(map(case.name, addresses))} busy",
+        devices=addresses,
+        evidence=evidence,
+        impact=(
+            f"{_free(len(asked) - len(addresses), len(asked))} A job that starts on a busy "
+            "one shares its memory and time, and figures measured there are low."
+        ),
+        fix=[
+            Fix(
+                text="None where these jobs should run. List them; kill PID ends a leftover.",
+                command=vendors.command(
+                    case.gpus,
+                    nvidia="nvidia-smi --query-compute-apps=pid,gpu_bus_id,name --format=csv",
+                    amd="amd-smi process",
+                ),
+            )
+        ],
+    )
 
 
 def _free(free: int, asked: int) -> str:
@@ -118,7 +112,7 @@ def _free(free: int, asked: int) -> str:
     return f"{free} of {asked} GPUs {'is' if free == 1 else 'are'} free."
 
 
-def _unlisted(case: Case) -> Iterable[Finding] | None:
+def _unlisted(case: Case) -> Found:
     # In a container the driver hides the processes of others, so an empty list proves nothing; nor
     # does it under Windows, whose own processes hold the memory too and are never listed.
     if case.in_container is not False or under_windows(case):
@@ -146,7 +140,6 @@ def _unlisted(case: Case) -> Iterable[Finding] | None:
 
 def _unlisted_finding(case: Case, held: list[tuple[Gpu, GpuReading]]) -> Finding:
     gpus = [gpu for gpu, _ in held]
-    addresses = [gpu.address for gpu in gpus]
     least = min(
         (reading.memory_free_bytes or 0) / (gpu.memory_bytes or 1)
         if reading.memory_free_bytes is not None
@@ -158,16 +151,16 @@ def _unlisted_finding(case: Case, held: list[tuple[Gpu, GpuReading]]) -> Finding
     full = least < case.threshold(UNLISTED, "full_share")
     return UNLISTED.finding(
         NOTICE if amd else BROKEN if full else SLOW,
-        f"memory that no process owns on {case.names(addresses)}"
+        f"memory that no process owns on {case.names(gpus)}"
         if not amd
-        else f"memory without a process that this user may see on {case.names(addresses)}",
-        devices=addresses,
+        else f"memory without a process that this user may see on {case.names(gpus)}",
+        devices=gpus,
         evidence=[
-            Fact(
-                what=f"memory in use on {case.name(gpu.address)}",
-                value=f"{size(reading.memory_used_bytes)} of {size(gpu.memory_bytes)}, "
-                "with no process on the GPU",
-                source=vendors.source([gpu], f"NVML nvmlDeviceGetMemoryInfo, {LISTING}"),
+            (
+                f"memory in use on {case.name(gpu)}",
+                f"{size(reading.memory_used_bytes)} of {size(gpu.memory_bytes)}, with no "
+                "process on the GPU",
+                vendors.source([gpu], f"NVML nvmlDeviceGetMemoryInfo, {LISTING}"),
             )
             for gpu, reading in held
         ],

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from ....jobs.evidence import BUSY_PERCENT, bound_together, host_cpus, idle_among_busy
-from ....model.finding import Finding
-from ....model.page import Fact, Fix
 from ....model.severity import BROKEN, NOTICE, SLOW
 from ....model.units import percent
 from ...case import Case
-from ...rule import Rule
+from ...rule import Found, Rule, Step
 from ...shared.rank_groups import (
     MEETING,
     MOST_SHOWN,
@@ -26,7 +22,7 @@ LETTERS = {"stopped": "T", TRACED: "t"}
 """The letters of /proc/PID/status, by the words of a reading."""
 
 
-def _check_stopped(case: Case) -> Iterable[Finding] | None:
+def _check_stopped(case: Case) -> Found:
     users = users_of(case)
     if users is None or (users and all(user.reading.state is None for user in users)):
         return None
@@ -36,43 +32,38 @@ def _check_stopped(case: Case) -> Iterable[Finding] | None:
     gpus = gpus_of(stopped)
     one = len(stopped) == 1
     letters = " and ".join(dict.fromkeys(LETTERS[user.reading.state or ""] for user in stopped))
-    return [
-        STOPPED.finding(
-            BROKEN,
-            f"{'a process' if one else f'{len(stopped)} processes'} on {case.names(gpus)} "
-            f"{'is' if one else 'are'} stopped ({letters})",
-            devices=gpus,
-            evidence=[
-                Fact(
-                    what=f"{process_name(user)} on {case.names(user.gpus)}",
-                    value=f"stopped ({LETTERS[user.reading.state or '']})",
-                    source=f"/proc/{user.pid}/status",
-                )
-                for user in stopped[:MOST_SHOWN]
-            ],
-            impact="It does nothing until a signal lets it go on, and keeps its GPU memory. "
-            "Every other rank of its job waits for it in the next collective.",
-            fix=[_traced(stopped[0].pid)]
-            if stopped[0].reading.state == TRACED
-            else [
-                Fix(
-                    text="See who else waits; let it go on, unless a debugger or somebody stopped "
-                    "it on purpose.",
-                    command=f"gputop jobs --ras; kill -CONT {stopped[0].pid}",
-                )
-            ],
-        )
-    ]
-
-
-def _traced(pid: int) -> Fix:
-    return Fix(
-        text="A debugger or another tracer holds it: see which one, and let it go on there.",
-        command=f"grep TracerPid /proc/{pid}/status",
+    return STOPPED.finding(
+        BROKEN,
+        f"{'a process' if one else f'{len(stopped)} processes'} on {case.names(gpus)} "
+        f"{'is' if one else 'are'} stopped ({letters})",
+        devices=gpus,
+        evidence=[
+            (
+                f"{process_name(user)} on {case.names(user.gpus)}",
+                f"stopped ({LETTERS[user.reading.state or '']})",
+                f"/proc/{user.pid}/status",
+            )
+            for user in stopped[:MOST_SHOWN]
+        ],
+        impact="It does nothing until a signal lets it go on, and keeps its GPU memory. "
+        "Every other rank of its job waits for it in the next collective.",
+        fix=[_traced(stopped[0].pid)]
+        if stopped[0].reading.state == TRACED
+        else [
+            "See who else waits; let it go on, unless a debugger or somebody stopped it "
+            f"on purpose. $ gputop jobs --ras; kill -CONT {stopped[0].pid}"
+        ],
     )
 
 
-def _check_cores(case: Case) -> Iterable[Finding] | None:
+def _traced(pid: int) -> Step:
+    return (
+        "A debugger or another tracer holds it: see which one, and let it go on there. "
+        f"$ grep TracerPid /proc/{pid}/status"
+    )
+
+
+def _check_cores(case: Case) -> Found:
     groups = ranks_of(case)
     if groups is None:
         return None
@@ -90,28 +81,26 @@ def _check_cores(case: Case) -> Iterable[Finding] | None:
                 f"{len(shared)} ranks on {case.names(gpus)} are bound to fewer CPUs than they are",
                 devices=gpus,
                 evidence=[
-                    Fact(
-                        what=f"CPUs of {rank_name(user)}",
-                        value=user.reading.cpu_affinity or "",
-                        source=f"/proc/{user.pid}/status",
+                    (
+                        f"CPUs of {rank_name(user)}",
+                        user.reading.cpu_affinity or "",
+                        f"/proc/{user.pid}/status",
                     )
                     for user in shared[:MOST_SHOWN]
                 ],
                 impact="They run in turns: each rank starts its kernels late, and every "
                 "collective waits for the slowest of them.",
                 fix=[
-                    Fix(
-                        text="Give each rank CPUs of its own, near its GPU: a core at the least, "
-                        "better one for each of its threads.",
-                        command="srun --cpu-bind=verbose,cores --cpus-per-task=8 ...",
-                    )
+                    "Give each rank CPUs of its own, near its GPU: a core at the least, "
+                    "better one for each of its threads. "
+                    "$ srun --cpu-bind=verbose,cores --cpus-per-task=8 ..."
                 ],
             )
         )
     return found
 
 
-def _check_idle(case: Case) -> Iterable[Finding] | None:
+def _check_idle(case: Case) -> Found:
     groups = ranks_of(case)
     if groups is None:
         return None
@@ -128,14 +117,14 @@ def _check_idle(case: Case) -> Iterable[Finding] | None:
                 "while all its other GPUs are busy",
                 devices=gpus,
                 evidence=[
-                    Fact(
-                        what=f"{rank_name(user)} on {case.name(address)}",
-                        value=percent(
+                    (
+                        f"{rank_name(user)} on {case.name(address)}",
+                        percent(
                             None
                             if (reading := case.readings.gpu(address)) is None
                             else reading.utilization_percent
                         ),
-                        source="utilisation, as the driver says",
+                        "utilisation, as the driver says",
                     )
                     for user in members[:MOST_SHOWN]
                     for address in user.gpus
@@ -143,9 +132,7 @@ def _check_idle(case: Case) -> Iterable[Finding] | None:
                 impact="A rank that waits in a collective keeps its GPU busy, at "
                 f"{BUSY_PERCENT:.0f} % or more, so the others may wait for this one. One reading "
                 "proves no hang.",
-                fix=[
-                    Fix(text="Ask which collective each rank is in.", command="gputop jobs --ras")
-                ],
+                fix=["Ask which collective each rank is in. $ gputop jobs --ras"],
             )
         )
     return found

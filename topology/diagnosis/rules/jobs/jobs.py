@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 from ....hardware.vendors import AMD
 from ....jobs.grouping import GpuUser
 from ....model.finding import Finding
-from ....model.page import Fact, Fix
 from ....model.severity import BROKEN, SLOW
 from ....model.units import size
 from ...case import Case
-from ...rule import Rule
+from ...rule import Found, Rule
 from ...shared.rank_groups import MEETING, MOST_SHOWN, gpus_of, rank_name, ranks_of, users_of
 
 INITS = frozenset({"systemd", "init", "tini", "dumb-init", "docker-init", "catatonit", "s6-svscan"})
 """The processes that adopt a process whose parent has ended."""
 
 
-def _check_share(case: Case) -> Iterable[Finding] | None:
+def _check_share(case: Case) -> Found:
     groups = ranks_of(case)
     if groups is None:
         return None
@@ -48,10 +47,10 @@ def _shared(case: Case, members: Sequence[GpuUser], shared: dict[str, list[GpuUs
         f"several ranks of one job are on {case.names(names)}",
         devices=names,
         evidence=[
-            Fact(
-                what=f"ranks that hold {case.name(address)} and no other GPU",
-                value=", ".join(map(rank_name, users[:MOST_SHOWN])),
-                source="driver's list of processes and /proc/PID/environ",
+            (
+                f"ranks that hold {case.name(address)} and no other GPU",
+                ", ".join(map(rank_name, users[:MOST_SHOWN])),
+                "driver's list of processes and /proc/PID/environ",
             )
             for address, users in sorted(shared.items())
         ],
@@ -59,15 +58,13 @@ def _shared(case: Case, members: Sequence[GpuUser], shared: dict[str, list[GpuUs
         "one GPU "
         '("Duplicate GPU detected"): a job that uses it ends at its first collective.',
         fix=[
-            Fix(
-                text="Select the GPU by the local rank before the first CUDA call.",
-                command='torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))',
-            )
+            "Select the GPU by the local rank before the first CUDA call. "
+            '$ torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))'
         ],
     )
 
 
-def _check_zombie(case: Case) -> Iterable[Finding] | None:
+def _check_zombie(case: Case) -> Found:
     users = users_of(case)
     if users is None or (users and all(user.reading.state is None for user in users)):
         return None
@@ -107,20 +104,17 @@ def _zombie(
         f"processes that {what} hold {case.names(gpus)}",
         devices=gpus,
         evidence=[
-            Fact(
-                what=f"process {user.pid} on {case.names(user.gpus)}",
-                value=describe(user),
-                source=f"/proc/{user.pid}/status",
+            (
+                f"process {user.pid} on {case.names(user.gpus)}",
+                describe(user),
+                f"/proc/{user.pid}/status",
             )
             for user in users[:MOST_SHOWN]
         ],
         impact=f"They keep {amount} from the next job, and no launcher waits for them.",
         fix=[
-            Fix(
-                text="See who they are and who should wait for them; end the parent of a zombie, "
-                "or what was left over.",
-                command=f"ps -o pid,ppid,stat,user,etime,comm -p {pids}",
-            )
+            "See who they are and who should wait for them; end the parent of a zombie, or "
+            f"what was left over. $ ps -o pid,ppid,stat,user,etime,comm -p {pids}"
         ],
     )
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
-from ....model.finding import Finding
-from ....model.page import Fact, Fix
+from ....model.page import Fix
 from ....model.severity import BROKEN, NOTICE, SLOW
 from ...case import ENVIRONMENT, Case
-from ...rule import Rule
+from ...rule import Found, Rule
 from ...shared.near import called, jobs
 from .flags import number_of, take_away
 
@@ -34,7 +33,7 @@ DEBUG: Mapping[str, tuple[tuple[str, ...], str]] = {
 """Name -> values that cost time ("": any number except 0), and what they do."""
 
 
-def _ignored(case: Case) -> Iterable[Finding] | None:
+def _ignored(case: Case) -> Found:
     prediction = case.prediction
     if prediction is None or not case.variables_read:
         return None
@@ -42,28 +41,16 @@ def _ignored(case: Case) -> Iterable[Finding] | None:
     if not found:
         return []
     names = [name for name, _, _ in found]
-    return [
-        IGNORED.finding(
-            NOTICE,
-            f"{prediction.library.name.upper()} makes nothing of {', '.join(names)}",
-            evidence=[
-                Fact(
-                    what=f"{name}={value}", value=why, source=case.variables[name][1]
-                )
-                for name, value, why in found
-            ],
-            impact="What whoever set it wanted does not happen; the default holds.",
-            fix=[
-                Fix(
-                    text="See what each of them does here.",
-                    command=f"gputop flags {shlex.quote(names[0])}",
-                )
-            ],
-        )
-    ]  # fmt: skip
+    return IGNORED.finding(
+        NOTICE,
+        f"{prediction.library.name.upper()} makes nothing of {', '.join(names)}",
+        evidence=[(f"{name}={value}", why, case.variables[name][1]) for name, value, why in found],
+        impact="What whoever set it wanted does not happen; the default holds.",
+        fix=[f"See what each of them does here. $ gputop flags {shlex.quote(names[0])}"],
+    )
 
 
-def _files(case: Case) -> Iterable[Finding] | None:
+def _files(case: Case) -> Found:
     named = [name for name in FILES if name in case.variables]
     if not named:
         return [] if case.snapshot.source == ("live",) or case.snapshot.environment else None
@@ -78,15 +65,15 @@ def _files(case: Case) -> Iterable[Finding] | None:
         MISSING.finding(
             FILES[name][0],
             f"{name} names a file that cannot be read",
-            evidence=[Fact(what=name, value=why, source=case.variables[name][1])],
+            evidence=[(name, why, case.variables[name][1])],
             impact=case.words.say(FILES[name][1]),
             fix=take_away(case, [name]),
         )
         for name, why in missing.items()
-    ]  # fmt: skip
+    ]
 
 
-def _debug(case: Case) -> Iterable[Finding] | None:
+def _debug(case: Case) -> Found:
     known = bool(case.snapshot.environment) or case.snapshot.source == ("live",)
     found: list[tuple[str, str, str, str]] = []
     for name, (value, origin) in case.variables.items():
@@ -102,26 +89,21 @@ def _debug(case: Case) -> Iterable[Finding] | None:
     if not found:
         return []
     names = list(dict.fromkeys(f"{name}={value}" for name, value, _, _ in found))
-    return [
-        DEBUG_FLAGS.finding(
-            SLOW,
-            f"left over from debugging: {', '.join(names)}",
-            evidence=[
-                Fact(what=name, value=value, source=origin)
-                for name, value, origin, _ in found
-            ],
-            impact=". ".join(
-                dict.fromkeys(f"With {name} {case.words.say(what)}" for name, _, _, what in found)
-            )
-            + ".",
-            fix=[
-                Fix(
-                    text="Start the job without it.",
-                    command=shlex.join(("unset", *dict.fromkeys(name for name, *_ in found))),
-                )
-            ],
+    return DEBUG_FLAGS.finding(
+        SLOW,
+        f"left over from debugging: {', '.join(names)}",
+        evidence=[(name, value, origin) for name, value, origin, _ in found],
+        impact=". ".join(
+            dict.fromkeys(f"With {name} {case.words.say(what)}" for name, _, _, what in found)
         )
-    ]  # fmt: skip
+        + ".",
+        fix=[
+            Fix(
+                text="Start the job without it.",
+                command=shlex.join(("unset", *dict.fromkeys(name for name, *_ in found))),
+            )
+        ],
+    )
 
 
 def _slows(name: str, value: str) -> bool:
@@ -133,23 +115,21 @@ def _slows(name: str, value: str) -> bool:
     return value.upper() in wanted
 
 
-def _from_file(case: Case) -> Iterable[Finding] | None:
+def _from_file(case: Case) -> Found:
     if not case.snapshot.environment:
         return [] if case.snapshot.source == ("live",) else None
     found = [(n, v, o) for n, (v, o) in case.variables.items() if o != ENVIRONMENT]
     if not found:
         return []
     files = list(dict.fromkeys(origin for _, _, origin in found))
-    return [
-        FROM_FILE.finding(
-            NOTICE,
-            f"{' and '.join(files)} set{'s' * (len(files) == 1)} "
-            f"{', '.join(name for name, _, _ in found)}",
-            evidence=[Fact(what=name, value=value, source=origin) for name, value, origin in found],
-            impact=f"{case.words.library} reads this by itself: `env` does not show it, and "
-            "it holds for every job on this node that does not set the name itself.",
-        )
-    ]
+    return FROM_FILE.finding(
+        NOTICE,
+        f"{' and '.join(files)} set{'s' * (len(files) == 1)} "
+        f"{', '.join(name for name, _, _ in found)}",
+        evidence=[(name, value, origin) for name, value, origin in found],
+        impact=f"{case.words.library} reads this by itself: `env` does not show it, and "
+        "it holds for every job on this node that does not set the name itself.",
+    )
 
 
 IGNORED = Rule(

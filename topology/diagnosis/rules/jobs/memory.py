@@ -9,12 +9,11 @@ import msgspec
 from ....jobs.demand import memory_limits
 from ....jobs.grouping import GpuUser
 from ....model.finding import Finding
-from ....model.page import Fact, Fix
 from ....model.severity import NOTICE
 from ....model.units import seconds as lasting
 from ....model.units import size
 from ...case import Case
-from ...rule import Rule
+from ...rule import Found, Proof, Rule
 from ...shared.rank_groups import MOST_SHOWN, gpus_of, process_name, users_of
 
 
@@ -25,7 +24,7 @@ class Growth(msgspec.Struct, frozen=True):
     grown_bytes: int
 
 
-def _check(case: Case) -> Iterable[Finding] | None:
+def _check(case: Case) -> Found:
     users, earlier = users_of(case), case.earlier
     if users is None or earlier is None:
         return None
@@ -48,32 +47,27 @@ def _check(case: Case) -> Iterable[Finding] | None:
     for demand in memory_limits(users):
         grown = [growths[user.pid] for user in demand.users if user.pid in growths]
         left = demand.limit_bytes - demand.used_bytes
-        limit = Fact(
-            what="memory limit of their cgroup",
-            value=f"{size(demand.limit_bytes)}, of which they hold {size(demand.used_bytes)}",
-            source="memory.max of the cgroup in /proc/PID/cgroup",
+        limit = (
+            "memory limit of their cgroup",
+            f"{size(demand.limit_bytes)}, of which they hold {size(demand.used_bytes)}",
+            "memory.max of the cgroup in /proc/PID/cgroup",
         )
         found += _near(case, grown, left, demand.limit_bytes, limit, seconds)
     host = case.readings.host
     total = case.host.memory_bytes
     if host is not None and host.memory_available_bytes is not None and total:
         left = host.memory_available_bytes
-        limit = Fact(
-            what="memory of the host that is left",
-            value=f"{size(left)} of {size(total)}",
-            source="/proc/meminfo, MemAvailable and MemTotal",
+        limit = (
+            "memory of the host that is left",
+            f"{size(left)} of {size(total)}",
+            "/proc/meminfo, MemAvailable and MemTotal",
         )
         found += _near(case, list(growths.values()), left, total, limit, seconds)
     return found
 
 
 def _near(
-    case: Case,
-    growths: Sequence[Growth],
-    left: int,
-    limit_bytes: int,
-    limit: Fact,
-    seconds: float,
+    case: Case, growths: Sequence[Growth], left: int, limit_bytes: int, limit: Proof, seconds: float
 ) -> Iterable[Finding]:
     growing = [each for each in growths if each.grown_bytes > 0]
     grown = sum(each.grown_bytes for each in growing)
@@ -93,11 +87,11 @@ def _near(
         evidence=[
             limit,
             *(
-                Fact(
-                    what=f"memory of {process_name(each.user)} that no file backs",
-                    value=f"{size(each.user.reading.anonymous_bytes)}, {size(each.grown_bytes)} "
-                    f"more than {lasting(seconds)} before",
-                    source=f"/proc/{each.user.pid}/status, RssAnon",
+                (
+                    f"memory of {process_name(each.user)} that no file backs",
+                    f"{size(each.user.reading.anonymous_bytes)}, {size(each.grown_bytes)} more "
+                    f"than {lasting(seconds)} before",
+                    f"/proc/{each.user.pid}/status, RssAnon",
                 )
                 for each in growing[:MOST_SHOWN]
             ),
@@ -105,14 +99,13 @@ def _near(
         impact=f"If it goes on at {size(round(pace))} a second, the rest lasts {rest}. Then "
         "the kernel ends a process, and every other rank waits for it in the next collective.",
         fix=[
-            Fix(text="Look for what the program keeps: batches, losses with their graph, workers "
-                "of data loaders. Or give the job more memory."),
-            Fix(
-                text="See what a rank holds.",
-                command=f"cat /proc/{users[0].pid}/smaps_rollup",
+            (
+                "Look for what the program keeps: batches, losses with their graph, workers of "
+                "data loaders. Or give the job more memory."
             ),
+            f"See what a rank holds. $ cat /proc/{users[0].pid}/smaps_rollup",
         ],
-    )  # fmt: skip
+    )
 
 
 GROWS = Rule(

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from ....jobs.grouping import GpuUser
 from ....model.finding import Finding
-from ....model.page import Fact, Fix
 from ....model.severity import BROKEN, SLOW
 from ....model.units import gbs
 from ...case import Case
-from ...rule import Rule
+from ...rule import Found, Rule
 from ...shared.job_variables import HANGS, differing
 from ...shared.rank_groups import MEETING, MOST_SHOWN, gpus_of, rank_name, ranks_of
 
 _ZEROS = "0-"
 
 
-def _check_differ(case: Case) -> Iterable[Finding] | None:
+def _check_differ(case: Case) -> Found:
     groups = ranks_of(case)
     if groups is None:
         return None
@@ -47,23 +46,20 @@ def _differ(
         f"ranks of one job on {case.names(gpus)} have different {shown}",
         devices=gpus,
         evidence=[
-            Fact(
-                what=f"{name} at the start of the ranks",
-                value="; ".join(
+            (
+                f"{name} at the start of the ranks",
+                "; ".join(
                     f"{'not set' if value is None else value} on rank {_ranks(ranks)}"
                     for value, ranks in values.items()
                 ),
-                source="/proc/PID/environ",
+                "/proc/PID/environ",
             )
             for name, values in list(names.items())[:MOST_SHOWN]
         ],
         impact=price,
         fix=[
-            Fix(text="Set the variables in one place for all ranks: the job script or nccl.conf."),
-            Fix(
-                text="See what a rank was started with.",
-                command=f"gputop flags --pid {members[0].pid}",
-            ),
+            "Set the variables in one place for all ranks: the job script or nccl.conf.",
+            f"See what a rank was started with. $ gputop flags --pid {members[0].pid}",
         ],
     )
 
@@ -73,7 +69,7 @@ def _ranks(ranks: Sequence[int]) -> str:
     return ", ".join(map(str, ranks[:MOST_SHOWN])) + more
 
 
-def _check_apart(case: Case) -> Iterable[Finding] | None:
+def _check_apart(case: Case) -> Found:
     groups = ranks_of(case)
     if groups is None:
         return None
@@ -133,19 +129,19 @@ def _apart(case: Case, known: Sequence[tuple[GpuUser, str]], what: str, source: 
         f"ranks on {case.names(gpus)} take this node for {len(sides)} hosts",
         devices=gpus,
         evidence=[
-            Fact(
-                what=f"{what} of {rank_name(user)} on {case.names(user.gpus)}",
-                value=word,
-                source=f"/proc/{user.pid}/{source}",
+            (
+                f"{what} of {rank_name(user)} on {case.names(user.gpus)}",
+                word,
+                f"/proc/{user.pid}/{source}",
             )
             for user, word in known[:MOST_SHOWN]
         ],
         impact=_price(case, list(sides.values())),
         fix=[
-            Fix(text="Start all ranks of a host in one container (or pod) that has all its GPUs."),
-            Fix(
-                text="Or let the containers share /dev/shm and the host name.",
-                command="docker run --ipc=host --uts=host ...",
+            "Start all ranks of a host in one container (or pod) that has all its GPUs.",
+            (
+                "Or let the containers share /dev/shm and the host name. "
+                "$ docker run --ipc=host --uts=host ..."
             ),
         ],
     )

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from ....hardware.vendors import NVIDIA
-from ....model.finding import Finding
-from ....model.page import Fact, Fix
 from ....model.readings import GpuProcess, ProcessReading
 from ....model.severity import NOTICE, SLOW
 from ... import vendors
 from ...case import Case
-from ...rule import Rule
+from ...rule import Found, Proof, Rule
 from .gpu_use import LISTING, MOST_NAMED, called, computing, processes, read
 
 
-def _shared(case: Case) -> Iterable[Finding] | None:
+def _shared(case: Case) -> Found:
     asked = [(gpu, reading) for gpu, reading in read(case) if reading.processes is not None]
     if not asked:
         return None
     known = processes(case)
-    evidence: list[Fact] = []
+    evidence: list[Proof] = []
     addresses: list[str] = []
     for gpu, reading in asked:
         working = computing(reading)
@@ -29,34 +25,30 @@ def _shared(case: Case) -> Iterable[Finding] | None:
             continue
         addresses.append(gpu.address)
         evidence.append(
-            Fact(
-                what=f"on {case.name(gpu.address)}, through MPS"
+            (
+                f"on {case.name(gpu)}, through MPS"
                 if all(process.kind == "mps" for process in working)
-                else f"on {case.name(gpu.address)}, in turns",
-                value="; ".join(called(process, known) for process in working[:MOST_NAMED]),
-                source=vendors.source([gpu], LISTING) + ", /proc",
+                else f"on {case.name(gpu)}, in turns",
+                "; ".join(called(process, known) for process in working[:MOST_NAMED]),
+                vendors.source([gpu], LISTING) + ", /proc",
             )
         )
     if not evidence:
         return []
-    return [
-        SHARED.finding(
-            SLOW,
-            f"jobs of different owners share {case.names(addresses)}",
-            devices=addresses,
-            evidence=evidence,
-            impact=(
-                "They split its time and memory: each runs at half speed or less, and a "
-                "collective waits for the slowest rank."
-            ),
-            fix=[
-                Fix(
-                    text="Give each job its own GPUs: exclusive allocation in the scheduler, or "
-                    "MIG where parts are enough."
-                )
-            ],
-        )
-    ]
+    return SHARED.finding(
+        SLOW,
+        f"jobs of different owners share {case.names(addresses)}",
+        devices=addresses,
+        evidence=evidence,
+        impact=(
+            "They split its time and memory: each runs at half speed or less, and a "
+            "collective waits for the slowest rank."
+        ),
+        fix=[
+            "Give each job its own GPUs: exclusive allocation in the scheduler, or MIG "
+            "where parts are enough."
+        ],
+    )
 
 
 def _owners(working: list[GpuProcess], known: dict[int, ProcessReading]) -> set[tuple[str, str]]:
@@ -80,7 +72,7 @@ def _owners(working: list[GpuProcess], known: dict[int, ProcessReading]) -> set[
     return found if len(found) > 1 else users if jobless else found
 
 
-def _mps(case: Case) -> Iterable[Finding] | None:
+def _mps(case: Case) -> Found:
     clients = [
         gpu
         for gpu, reading in read(case)
@@ -91,36 +83,28 @@ def _mps(case: Case) -> Iterable[Finding] | None:
         return None
     if not runs and not clients:
         return []
-    addresses = [gpu.address for gpu in clients]
     evidence = []
     if runs:
-        evidence.append(Fact(what="daemon of CUDA MPS", value="running", source="/proc/*/comm"))
+        evidence.append(("daemon of CUDA MPS", "running", "/proc/*/comm"))
     if clients:
         evidence.append(
-            Fact(
-                what="GPUs with clients of MPS",
-                value=case.names(addresses),
-                source="NVML nvmlDeviceGetMPSComputeRunningProcesses",
+            (
+                "GPUs with clients of MPS",
+                case.names(clients),
+                "NVML nvmlDeviceGetMPSComputeRunningProcesses",
             )
         )
-    return [
-        MPS.finding(
-            NOTICE,
-            "CUDA processes here go through MPS",
-            devices=addresses,
-            evidence=evidence,
-            impact=(
-                "Several ranks may share a GPU at once, and an error of one ends the others. "
-                "Ranks that are to have whole GPUs gain nothing from it."
-            ),
-            fix=[
-                Fix(
-                    text="Stop it where jobs have whole GPUs.",
-                    command="echo quit | nvidia-cuda-mps-control",
-                )
-            ],
-        )
-    ]
+    return MPS.finding(
+        NOTICE,
+        "CUDA processes here go through MPS",
+        devices=clients,
+        evidence=evidence,
+        impact=(
+            "Several ranks may share a GPU at once, and an error of one ends the others. "
+            "Ranks that are to have whole GPUs gain nothing from it."
+        ),
+        fix=["Stop it where jobs have whole GPUs. $ echo quit | nvidia-cuda-mps-control"],
+    )
 
 
 SHARED = Rule(

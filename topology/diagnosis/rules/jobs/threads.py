@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from ....jobs.demand import QuotaDemand, ThreadDemand, quotas, threads_over_cpus
 from ....jobs.grouping import GpuUser
 from ....model.finding import Finding
-from ....model.page import Fact, Fix
 from ....model.severity import NOTICE, SLOW
 from ...case import Case
-from ...rule import Rule
+from ...rule import Found, Proof, Rule
 from ...shared.rank_groups import MEETING, MOST_SHOWN, gpus_of, process_name, ranks_of, users_of
 
 VARIABLE = "OMP_NUM_THREADS"
 
 
-def _check_cpus(case: Case) -> Iterable[Finding] | None:
+def _check_cpus(case: Case) -> Found:
     groups = ranks_of(case)
     if groups is None:
         return None
@@ -36,36 +35,34 @@ def _over_cpus(case: Case, demand: ThreadDemand) -> Finding:
         devices=gpus,
         evidence=[
             *_threads(demand.users),
-            Fact(
-                what="CPUs that these ranks may use together",
-                value=str(demand.cpus),
-                source="/proc/PID/status, Cpus_allowed_list",
+            (
+                "CPUs that these ranks may use together",
+                str(demand.cpus),
+                "/proc/PID/status, Cpus_allowed_list",
             ),
         ],
         impact="Where ranks compute on CPUs at the same time, as in data loading and "
         "optimizers on the host, their threads take the CPUs from the threads that launch kernels.",
         fix=[
-            Fix(
-                text="Give each rank the threads that fit, or more CPUs.",
-                command=f"export {VARIABLE}={demand.fitting}",
-            )
+            "Give each rank the threads that fit, or more CPUs. "
+            f"$ export {VARIABLE}={demand.fitting}"
         ],
     )
 
 
-def _threads(users: Sequence[GpuUser]) -> list[Fact]:
+def _threads(users: Sequence[GpuUser]) -> list[Proof]:
     return [
-        Fact(
-            what=f"{VARIABLE} of {process_name(user)}",
-            value=str(user.reading.omp_threads),
-            source=f"/proc/{user.pid}/environ",
+        (
+            f"{VARIABLE} of {process_name(user)}",
+            str(user.reading.omp_threads),
+            f"/proc/{user.pid}/environ",
         )
         for user in users[:MOST_SHOWN]
         if user.reading.omp_threads is not None
     ]
 
 
-def _check_quota(case: Case) -> Iterable[Finding] | None:
+def _check_quota(case: Case) -> Found:
     users = users_of(case)
     if users is None:
         return None
@@ -89,24 +86,23 @@ def _over_quota(case: Case, demand: QuotaDemand) -> Finding:
         f"{who}{wanted} on {case.names(gpus)} {share} {demand.quota:.3g} CPUs' worth of time",
         devices=gpus,
         evidence=[
-            Fact(
-                what="CPU time that their cgroup grants",
-                value=f"{demand.quota:.3g} CPUs",
-                source="cpu.max of the cgroup in /proc/PID/cgroup",
+            (
+                "CPU time that their cgroup grants",
+                f"{demand.quota:.3g} CPUs",
+                "cpu.max of the cgroup in /proc/PID/cgroup",
             ),
             *_threads(demand.users),
         ],
         impact="Once the quota of a period is used up, all their threads stop until the next "
         "one, up to 0.1 s by default, and every collective waits for the rank that stopped.",
         fix=[
-            Fix(
-                text="Grant a CPU to each thread: in Kubernetes resources.limits.cpu, in Slurm "
-                "--cpus-per-task, in Docker --cpus.",
+            (
+                "Grant a CPU to each thread: in Kubernetes resources.limits.cpu, in Slurm "
+                "--cpus-per-task, in Docker --cpus."
             ),
-            Fix(
-                text="See how often they were stopped: nr_throttled grows.",
-                command=f"cat /sys/fs/cgroup$(cut -d: -f3 /proc/{demand.users[0].pid}/cgroup)"
-                "/cpu.stat",
+            (
+                "See how often they were stopped: nr_throttled grows. "
+                f"$ cat /sys/fs/cgroup$(cut -d: -f3 /proc/{demand.users[0].pid}/cgroup)/cpu.stat"
             ),
         ],
     )

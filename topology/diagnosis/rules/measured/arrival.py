@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable
 
 from ....hardware.vendors import NVIDIA
 from ....model import quantities
 from ....model.finding import Finding
-from ....model.page import Fact, Fix
+from ....model.page import Fix
 from ....model.severity import BROKEN, NOTICE, SLOW
 from ....model.snapshot import Measurement
 from ....model.units import gbs
 from ...case import Case
 from ...pairs import THROUGH_HOST, Pair, devices_of, named
-from ...rule import Rule
+from ...rule import Found, Proof, Rule, Step
 from ...shared.kernel_line import kernel_argument
 from ...shared.redirecting import TRANSLATED, may_redirect
 
@@ -22,7 +21,7 @@ WRONG = ("wrong-bytes", "wrong-data")
 _SHOWN = 6
 
 
-def _check_data(case: Case) -> Iterable[Finding] | None:
+def _check_data(case: Case) -> Found:
     figures = [
         measurement for measurement in case.snapshot.measurements if _of_pair(case, measurement)
     ]
@@ -37,28 +36,23 @@ def _check_data(case: Case) -> Iterable[Finding] | None:
     shown = [f"{case.name(src)} to {case.name(dst)}" for src, dst in ends[:4]]
     more = f" and {len(ends) - 4} more" if len(ends) > 4 else ""
     causes, fixes = _causes(case, who)
-    return [
-        DATA.finding(
-            BROKEN,
-            f"P2P is granted, but {what}: {', '.join(shown)}{more}",
-            devices=who,
-            evidence=[
-                *(_seen(case, figure) for figure in wrong[:_SHOWN]),
-                *causes,
-            ],
-            impact="A job that uses P2P ends with an error of CUDA or HIP."
-            if all(map(_failed, wrong))
-            else "A job computes with wrong numbers, or waits for ever for bytes that never "
-            "come; nothing reports an error.",
-            fix=[
-                *fixes,
-                Fix(
-                    text=f"Until it is repaired, let {case.words.library} go through host memory.",
-                    command="export NCCL_P2P_DISABLE=1",
-                ),
-            ],
-        )
-    ]
+    return DATA.finding(
+        BROKEN,
+        f"P2P is granted, but {what}: {', '.join(shown)}{more}",
+        devices=who,
+        evidence=[*(_seen(case, figure) for figure in wrong[:_SHOWN]), *causes],
+        impact="A job that uses P2P ends with an error of CUDA or HIP."
+        if all(map(_failed, wrong))
+        else "A job computes with wrong numbers, or waits for ever for bytes that never "
+        "come; nothing reports an error.",
+        fix=[
+            *fixes,
+            (
+                f"Until it is repaired, let {case.words.library} go through host memory. "
+                "$ export NCCL_P2P_DISABLE=1"
+            ),
+        ],
+    )
 
 
 def _of_pair(case: Case, figure: Measurement) -> bool:
@@ -82,25 +76,25 @@ def _failed(figure: Measurement) -> bool:
     return bool(failed) and "out of memory" not in (figure.why_none or "").lower()
 
 
-def _seen(case: Case, figure: Measurement) -> Fact:
+def _seen(case: Case, figure: Measurement) -> Proof:
     what = (
         "bytes" if figure.quantity == quantities.BYTES_ARRIVE else figure.quantity.replace("_", " ")
     )
     wrong = figure.details.get("wrong_bytes")
     counted = isinstance(wrong, int) and not isinstance(wrong, bool)
-    return Fact(
-        what=f"{what}, {case.name(figure.src or '')} to {case.name(figure.dst or '')}",
-        value=(figure.verdict or "")
+    return (
+        f"{what}, {case.name(figure.src or '')} to {case.name(figure.dst or '')}",
+        (figure.verdict or "")
         + (f", {wrong} bytes differ" if counted else "")
         + (f": {figure.why_none[:200]}" if figure.why_none else ""),
-        source=f"{figure.source}, compared by the owner of the memory",
+        f"{figure.source}, compared by the owner of the memory",
     )
 
 
-def _causes(case: Case, who: list[str]) -> tuple[list[Fact], list[Fix]]:
+def _causes(case: Case, who: list[str]) -> tuple[list[Proof], list[Step]]:
     """The usual causes, as far as they were read, and their fixes."""
-    evidence: list[Fact] = []
-    fixes: list[Fix] = []
+    evidence: list[Proof] = []
+    fixes: list[Step] = []
     bridges = {
         device.address: device
         for gpu in who
@@ -110,10 +104,10 @@ def _causes(case: Case, who: list[str]) -> tuple[list[Fact], list[Fix]]:
     }
     if bridges and case.in_vm is False:
         evidence.append(
-            Fact(
-                what="bridges above these GPUs whose ACS redirects",
-                value=", ".join(list(bridges)[:4]),
-                source="PCI config space, ACS control",
+            (
+                "bridges above these GPUs whose ACS redirects",
+                ", ".join(list(bridges)[:4]),
+                "PCI config space, ACS control",
             )
         )
         fixes.append(
@@ -130,17 +124,17 @@ def _causes(case: Case, who: list[str]) -> tuple[list[Fact], list[Fix]]:
     translated = [gpu for gpu, kind in kinds.items() if kind in TRANSLATED]
     if translated:
         evidence.append(
-            Fact(
-                what=f"IOMMU type of {case.names(translated)}",
-                value=str(kinds[translated[0]]),
-                source="/sys/kernel/iommu_groups/*/type",
+            (
+                f"IOMMU type of {case.names(translated)}",
+                str(kinds[translated[0]]),
+                "/sys/kernel/iommu_groups/*/type",
             )
         )
         fixes.append(kernel_argument("Start the kernel with iommu=pt.", "iommu=pt"))
     return evidence, fixes
 
 
-def _check_staging(case: Case) -> Iterable[Finding] | None:
+def _check_staging(case: Case) -> Found:
     direct = _values(case, quantities.WRITE)
     staged = _values(case, quantities.STAGED)
     both = [ends for ends in direct if ends in staged]
@@ -157,35 +151,30 @@ def _check_staging(case: Case) -> Iterable[Finding] | None:
     taken = [ends for ends in slow if used.get(ends) == "P2P"]
     src, dst = (taken or slow)[0]
     names = ", ".join(f"{case.name(a)} to {case.name(b)}" for a, b in (taken or slow)[:4])
-    return [
-        STAGING.finding(
-            SLOW if taken else NOTICE,
-            f"P2P is slower than a copy through host memory: {names}",
-            devices=sorted({end for ends in slow for end in ends}),
-            evidence=[
-                Fact(
-                    what=f"{case.name(a)} to {case.name(b)}, one way",
-                    value=f"{gbs(direct[a, b])} by P2P, {gbs(staged[a, b])} through host memory",
-                    source="probe p2p, copy engine",
-                )
-                for a, b in slow[:_SHOWN]
-            ],
-            impact=(
-                f"{case.words.library} takes P2P here: {gbs(direct[src, dst])} where "
-                f"{gbs(staged[src, dst])} are "
-                "possible."
-                if taken
-                else f"{case.words.library} does not take P2P for these pairs; other programs may."
-            ),
-            fix=[
-                Fix(
-                    text=f"Let {case.words.library} use P2P below PCIe switches alone, then "
-                    "measure again.",
-                    command="export NCCL_P2P_LEVEL=PXB",
-                )
-            ],
-        )
-    ]
+    return STAGING.finding(
+        SLOW if taken else NOTICE,
+        f"P2P is slower than a copy through host memory: {names}",
+        devices=sorted({end for ends in slow for end in ends}),
+        evidence=[
+            (
+                f"{case.name(a)} to {case.name(b)}, one way",
+                f"{gbs(direct[a, b])} by P2P, {gbs(staged[a, b])} through host memory",
+                "probe p2p, copy engine",
+            )
+            for a, b in slow[:_SHOWN]
+        ],
+        impact=(
+            f"{case.words.library} takes P2P here: {gbs(direct[src, dst])} where "
+            f"{gbs(staged[src, dst])} are "
+            "possible."
+            if taken
+            else f"{case.words.library} does not take P2P for these pairs; other programs may."
+        ),
+        fix=[
+            f"Let {case.words.library} use P2P below PCIe switches alone, then measure "
+            "again. $ export NCCL_P2P_LEVEL=PXB"
+        ],
+    )
 
 
 def _values(case: Case, quantity: str) -> dict[tuple[str, str], float]:
@@ -196,7 +185,7 @@ def _values(case: Case, quantity: str) -> dict[tuple[str, str], float]:
     }
 
 
-def _check_bridge(case: Case) -> Iterable[Finding] | None:
+def _check_bridge(case: Case) -> Found:
     if case.host.cpu_vendor is None or case.prediction is None or not case.pairs:
         return None
     if case.host.cpu_vendor != "AuthenticAMD" or "NCCL_P2P_LEVEL" in case.variables:
@@ -210,7 +199,7 @@ def _check_bridge(case: Case) -> Iterable[Finding] | None:
     across = [pair for pair in across if pair.ends not in arrived]
     if len(case.pairs) != 1 or not across:
         return []
-    return [_bridge(case, across)]
+    return _bridge(case, across)
 
 
 def _across(pair: Pair) -> bool:
@@ -225,26 +214,21 @@ def _bridge(case: Case, across: list[Pair]) -> Finding:
         f"{case.words.library} uses P2P across the host bridge: {named(case, across)}",
         devices=devices_of(across),
         evidence=[
-            Fact(
-                what=f"relation of {named(case, across)}",
-                value=pair.letters,
-                source="nvidia-smi topo -m",
-            ),
-            Fact(
-                what=f"transport of {case.words.library}",
-                value=f"P2P: with two GPUs on an AMD host its limit is SYS, not PXB "
-                f"({case.host.cpu_model_name or case.host.cpu_vendor})",
-                source="NCCL src/graph/paths.cc ncclTopoCheckP2p",
+            (f"relation of {named(case, across)}", pair.letters, "nvidia-smi topo -m"),
+            (
+                f"transport of {case.words.library}",
+                (
+                    "P2P: with two GPUs on an AMD host its limit is SYS, not PXB "
+                    f"({case.host.cpu_model_name or case.host.cpu_vendor})"
+                ),
+                "NCCL src/graph/paths.cc ncclTopoCheckP2p",
             ),
         ],
         impact="Some hosts lose bytes on this way, and then a job hangs at its first "
         "collective; on others it is slower than host memory. It was not measured here.",
         fix=[
-            Fix(text="Measure it.", command="gputop probe p2p nccl"),
-            Fix(
-                text="If it hangs or is slow, keep P2P below PCIe switches.",
-                command="export NCCL_P2P_LEVEL=PXB",
-            ),
+            "Measure it. $ gputop probe p2p nccl",
+            "If it hangs or is slow, keep P2P below PCIe switches. $ export NCCL_P2P_LEVEL=PXB",
         ],
     )
 

@@ -14,7 +14,7 @@ from ....expectation.judgement import LOW, Judgement, percent
 from ....hardware.specs import LOOK
 from ....model.finding import Finding
 from ....model.machine import Gpu
-from ....model.page import Fact, Fix
+from ....model.page import Fix
 from ....model.quantities import GEMM
 from ....model.severity import SLOW
 from ....model.snapshot import Measurement
@@ -22,7 +22,7 @@ from ....model.units import figure as three
 from ....model.units import size
 from ... import vendors
 from ...case import Case
-from ...rule import Rule
+from ...rule import Found, Proof, Rule, Step
 
 Judged = tuple[Measurement, Judgement]
 LEAST_SIBLINGS = 3
@@ -54,7 +54,7 @@ def sound(case: Case, quantities: Iterable[str]) -> list[Judged]:
 
 def evidence_of(
     case: Case, figure: Measurement, judgement: Judgement, beside: float | None = None
-) -> Fact:
+) -> Proof:
     """A figure as evidence, with its expected value and the source of that."""
     ends = " to ".join(case.name(end) for end in (figure.src, figure.dst) if end)
     parts = [figure.quantity.replace("_", " "), ends, figure.variant or ""]
@@ -69,7 +69,7 @@ def evidence_of(
         value += f", {three(beside)} {unit} by its siblings"
     if judgement.cause:
         value += f"; {judgement.cause}"
-    return Fact(what=", ".join(filter(None, parts)), value=value, source=source)
+    return (", ".join(filter(None, parts)), value, source)
 
 
 class _Poor(msgspec.Struct, frozen=True):
@@ -118,7 +118,7 @@ def lost(healthy: float | None, figure: Measurement) -> str:
 
 
 def of_gpus(
-    case: Case, rule: Rule, figures: Sequence[Judged], what: str, fix: Sequence[Fix]
+    case: Case, rule: Rule, figures: Sequence[Judged], what: str, fix: Sequence[Step]
 ) -> list[Finding] | None:
     """One finding for all GPUs whose figures of one kind are low."""
     names: Mapping[str, Gpu] = {gpu.address: gpu for gpu in case.machine.gpus}
@@ -153,7 +153,7 @@ def of_gpus(
     ]
 
 
-def again(case: Case, probe: str, who: Sequence[str]) -> Fix:
+def again(case: Case, probe: str, who: Sequence[str]) -> Step:
     """The fix that measures once more."""
     return Fix(
         text="Measure once more, with nothing else on the node.",
@@ -161,7 +161,7 @@ def again(case: Case, probe: str, who: Sequence[str]) -> Fix:
     )
 
 
-def _check_memory(case: Case) -> Iterable[Finding] | None:
+def _check_memory(case: Case) -> Found:
     fix = [
         again(case, "memory", [gpu.address for gpu in case.gpus]),
         Fix(
@@ -174,7 +174,7 @@ def _check_memory(case: Case) -> Iterable[Finding] | None:
     return of_gpus(case, MEMORY_LOW, sound(case, MEMORY), "memory bandwidth", fix)
 
 
-def _check_compute(case: Case) -> Iterable[Finding] | None:
+def _check_compute(case: Case) -> Found:
     fix = [
         again(case, "gemm", [gpu.address for gpu in case.gpus]),
         Fix(
@@ -189,7 +189,7 @@ def _check_compute(case: Case) -> Iterable[Finding] | None:
     return of_gpus(case, COMPUTE_LOW, sound(case, (GEMM,)), "matrix multiplication", fix)
 
 
-def _check_collectives(case: Case) -> Iterable[Finding] | None:
+def _check_collectives(case: Case) -> Found:
     figures = sound(case, COLLECTIVES)
     if not figures:
         return None
@@ -207,25 +207,20 @@ def _check_collectives(case: Case) -> Iterable[Finding] | None:
     many = f" over {ranks} GPUs" if isinstance(ranks, int) else ""
     name = figure.quantity.removesuffix("_busbw").replace("_", "-")
     expected = f" instead of about {three(band.healthy)}" if band is not None else ""
-    return [
-        COLLECTIVE_LOW.finding(
-            SLOW,
-            f"{name}{many} reaches {three(figure.value)}{expected} GB/s busbw",
-            devices=[gpu.address for gpu in case.gpus],
-            evidence=[evidence_of(case, *judged) for judged in worst.values()],
-            impact=f"Each {name} of {size(figure.bytes_per_copy)} takes "
-            f"{1 / max(judgement.share or 1.0, 0.001):.1f} times as long as it should.",
-            cost=lost(None if band is None else band.healthy, figure),
-            fix=[
-                Fix(
-                    text=f"See which transport {case.words.library} takes and why.",
-                    command="gputop explain",
-                ),
-                Fix(text="See which variables are set.", command="gputop flags"),
-                again(case, "collectives p2p", [gpu.address for gpu in case.gpus]),
-            ],
-        )
-    ]
+    return COLLECTIVE_LOW.finding(
+        SLOW,
+        f"{name}{many} reaches {three(figure.value)}{expected} GB/s busbw",
+        devices=case.gpus,
+        evidence=[evidence_of(case, *judged) for judged in worst.values()],
+        impact=f"Each {name} of {size(figure.bytes_per_copy)} takes "
+        f"{1 / max(judgement.share or 1.0, 0.001):.1f} times as long as it should.",
+        cost=lost(None if band is None else band.healthy, figure),
+        fix=[
+            f"See which transport {case.words.library} takes and why. $ gputop explain",
+            "See which variables are set. $ gputop flags",
+            again(case, "collectives p2p", [gpu.address for gpu in case.gpus]),
+        ],
+    )
 
 
 _CLOCKS = ("throttle-hardware", "throttle-thermal", "clocks-held", "power-limit-low")

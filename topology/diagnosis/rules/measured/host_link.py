@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from ....expectation.devices import HOST
 from ....expectation.judgement import LOW
@@ -14,7 +14,7 @@ from ....model.units import figure as three
 from ....wiring.wires import PCIE_GTS
 from ... import vendors
 from ...case import Case
-from ...rule import Rule
+from ...rule import Found, Rule
 from ...shared.lanes import loaded
 from .figures import Judged, again, evidence_of, lost, of_gpus, sound
 
@@ -24,7 +24,7 @@ _BOUND = "pinned, NUMA node "
 _WATCH = "nvidia-smi --query-gpu=pcie.link.gen.current,pcie.link.width.current --format=csv -l 1"
 
 
-def _check(case: Case) -> Iterable[Finding] | None:
+def _check(case: Case) -> Found:
     figures = [
         judged
         for judged in sound(case, HOST)
@@ -100,16 +100,16 @@ def _link(case: Case, word: Severity, figures: Sequence[Judged]) -> Finding:
     who = sorted({figure.src or "" for figure, _ in figures})
     figure, judgement = figures[0]
     healthy = f" instead of about {three(judgement.band.healthy)}" if judgement.band else ""
-    fix = [Fix(text="Look at the slot's lanes and speed.", command="lspci -vv", needs_root=True)]
+    fix = ["Look at the slot's lanes and speed. # lspci -vv"]
     if word == CANNOT_TELL:
         fix = [
-            Fix(
-                text="Compare with a healthy machine of the same type.",
-                command="gputop check --expect HEALTHY.json",
+            (
+                "Compare with a healthy machine of the same type. "
+                "$ gputop check --expect HEALTHY.json"
             ),
-            Fix(
-                text="Where the type is built so, say so once.",
-                command='gputop check --ignore host-link-low="slots of this type"',
+            (
+                "Where the type is built so, say so once. "
+                '$ gputop check --ignore host-link-low="slots of this type"'
             ),
         ]
     return LINK_LOW.finding(

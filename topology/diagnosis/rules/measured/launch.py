@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from ....model.finding import Finding
-from ....model.page import Fact, Fix
 from ....model.severity import BROKEN, NOTICE
 from ....model.snapshot import Measurement
 from ...case import Case
-from ...rule import Rule
+from ...rule import Found, Proof, Rule
 
 _SHOWN = 4
 _OPTIONS = "processes of mpirun times -t times -g"
@@ -24,7 +21,7 @@ def _runs(case: Case) -> list[Measurement]:
     return list(found.values())
 
 
-def _check(case: Case) -> Iterable[Finding] | None:
+def _check(case: Case) -> Found:
     runs = _runs(case)
     if not runs:
         return None
@@ -49,10 +46,8 @@ def _apart(run: Measurement, copies: int) -> Finding:
         impact="They never talked to each other: the figures are of one GPU with itself, and "
         "all processes may share one GPU.",
         fix=[
-            Fix(
-                text="Build the tests with MPI, and start them with the mpirun of that MPI.",
-                command="make MPI=1 MPI_HOME=/path/to/mpi",
-            )
+            "Build the tests with MPI, and start them with the mpirun of that MPI. "
+            "$ make MPI=1 MPI_HOME=/path/to/mpi"
         ],
     )
 
@@ -65,7 +60,7 @@ def _twice(run: Measurement, twice: list[str]) -> Finding:
         evidence=[_said(run, "GPUs of several ranks", ", ".join(twice[:_SHOWN]) + more)],
         impact="The library refuses two ranks of one communicator on one GPU: the test ends "
         "with an invalid usage, or measures the GPU against itself.",
-        fix=[Fix(text=f"Give each GPU one rank: {_OPTIONS} is the number of GPUs.")],
+        fix=[f"Give each GPU one rank: {_OPTIONS} is the number of GPUs."],
     )
 
 
@@ -77,16 +72,14 @@ def _alone(run: Measurement) -> Finding:
         impact="With one rank nothing is sent: busbw is 0 by its definition and says nothing "
         "about the links.",
         fix=[
-            Fix(
-                text="Run it over all GPUs of the node from one process.",
-                command="all_reduce_perf -b 8 -e 8G -f 2 -g 8",
-            )
+            "Run it over all GPUs of the node from one process. "
+            "$ all_reduce_perf -b 8 -e 8G -f 2 -g 8"
         ],
     )
 
 
-def _said(run: Measurement, what: str, value: str) -> Fact:
-    return Fact(what=what, value=value, source=run.source)
+def _said(run: Measurement, what: str, value: str) -> Proof:
+    return (what, value, run.source)
 
 
 LAUNCH = Rule(

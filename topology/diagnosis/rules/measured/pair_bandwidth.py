@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from statistics import median
 
 from ....expectation.judge import FAR
@@ -19,7 +19,7 @@ from ....model.units import figure as three
 from ... import vendors
 from ...case import Case
 from ...pairs import FAST
-from ...rule import Rule
+from ...rule import Found, Rule
 from ...shared.lanes import narrow
 from .figures import Judged, evidence_of, lost, sound
 from .host_link import severity
@@ -27,7 +27,7 @@ from .host_link import severity
 _SHOWN = 6
 
 
-def _check(case: Case) -> Iterable[Finding] | None:
+def _check(case: Case) -> Found:
     measured = sound(case, OF_PAIRS)
     if not measured:
         return None
@@ -41,7 +41,7 @@ def _check(case: Case) -> Iterable[Finding] | None:
     ]
     explained = [judged for judged in figures if judged[1].verdict == LOW and judged[1].explained]
     figures = [judged for judged in figures if judged not in explained]
-    names = {gpu.address: case.name(gpu.address) for gpu in case.gpus}
+    names = {gpu.address: case.name(gpu) for gpu in case.gpus}
     read = patterns(
         [figure for figure, _ in figures],
         names,
@@ -155,9 +155,7 @@ def _finding(
         "pair, so that every collective over these GPUs slows down.",
         cost=lost(healthy, figure),
         fix=[
-            Fix(
-                text="Measure once more, with nothing else on the node.", command="gputop probe p2p"
-            ),
+            "Measure once more, with nothing else on the node. $ gputop probe p2p",
             Fix(
                 text="Compare the links of these GPUs.",
                 command=vendors.command(

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from ....expectation.judgement import LOW
-from ....model.finding import Finding
-from ....model.page import Fact, Fix
 from ....model.quantities import GEMM
 from ....model.severity import BROKEN, NOTICE
 from ....model.snapshot import Measurement
 from ....model.units import figure as three
 from ...case import Case
-from ...rule import Rule
+from ...rule import Found, Proof, Rule
 from .figures import again, disturbed, evidence_of
 
 FAILED = ("failed", "timed-out", "wrong-data")
 _SHOWN = 6
 
 
-def _check_finishes(case: Case) -> Iterable[Finding] | None:
+def _check_finishes(case: Case) -> Found:
     figures = [
         measurement
         for measurement in case.snapshot.measurements
@@ -34,36 +30,28 @@ def _check_finishes(case: Case) -> Iterable[Finding] | None:
         return []
     who = sorted({end for figure in bad for end in (figure.src, figure.dst) if end})
     words = ", ".join(sorted({figure.verdict or "" for figure in bad}))
-    return [
-        COLLECTIVE_FAILS.finding(
-            BROKEN,
-            f"a collective does not do its work: {words}",
-            devices=who or [gpu.address for gpu in case.gpus],
-            evidence=[_failure(case, figure) for figure in bad[:_SHOWN]],
-            impact="A job hangs, stops with an error, or computes with wrong numbers as soon "
-            "as its GPUs talk to each other.",
-            fix=[
-                Fix(
-                    text="Read the library's own log.",
-                    command="NCCL_DEBUG=INFO gputop probe nccl",
-                ),
-                Fix(
-                    text="See whether it works through host memory.",
-                    command="NCCL_P2P_DISABLE=1 gputop probe nccl",
-                ),
-            ],
-        )
-    ]
+    return COLLECTIVE_FAILS.finding(
+        BROKEN,
+        f"a collective does not do its work: {words}",
+        devices=who or [gpu.address for gpu in case.gpus],
+        evidence=[_failure(case, figure) for figure in bad[:_SHOWN]],
+        impact="A job hangs, stops with an error, or computes with wrong numbers as soon "
+        "as its GPUs talk to each other.",
+        fix=[
+            "Read the library's own log. $ NCCL_DEBUG=INFO gputop probe nccl",
+            ("See whether it works through host memory. $ NCCL_P2P_DISABLE=1 gputop probe nccl"),
+        ],
+    )
 
 
-def _failure(case: Case, figure: Measurement) -> Fact:
+def _failure(case: Case, figure: Measurement) -> Proof:
     ends = " to ".join(case.name(end) for end in (figure.src, figure.dst) if end)
     what = ", ".join(filter(None, (figure.quantity.replace("_", " "), ends, figure.variant or "")))
     why = f": {figure.why_none[:200]}" if figure.why_none else ""
-    return Fact(what=what, value=f"{figure.verdict}{why}", source=figure.source)
+    return (what, f"{figure.verdict}{why}", figure.source)
 
 
-def _check_wrong(case: Case) -> Iterable[Finding] | None:
+def _check_wrong(case: Case) -> Found:
     counted = {gpu.address for gpu in case.gpus}
     figures = [
         measurement
@@ -80,22 +68,20 @@ def _check_wrong(case: Case) -> Iterable[Finding] | None:
     if not bad:
         return []
     who = sorted({figure.src or "" for figure in bad})
-    return [
-        WRONG.finding(
-            BROKEN,
-            f"{case.names(who)} gave wrong data",
-            devices=who,
-            evidence=[_failure(case, figure) for figure in bad[:_SHOWN]],
-            impact="What this GPU computes or copies cannot be trusted.",
-            fix=[
-                again(case, bad[0].probe, who),
-                Fix(text="If it repeats, drain the node and have the GPU looked at."),
-            ],
-        )
-    ]
+    return WRONG.finding(
+        BROKEN,
+        f"{case.names(who)} gave wrong data",
+        devices=who,
+        evidence=[_failure(case, figure) for figure in bad[:_SHOWN]],
+        impact="What this GPU computes or copies cannot be trusted.",
+        fix=[
+            again(case, bad[0].probe, who),
+            "If it repeats, drain the node and have the GPU looked at.",
+        ],
+    )
 
 
-def _check_disturbed(case: Case) -> Iterable[Finding] | None:
+def _check_disturbed(case: Case) -> Found:
     if not case.snapshot.measurements:
         return None
     counted = {gpu.address for gpu in case.gpus}
@@ -110,20 +96,18 @@ def _check_disturbed(case: Case) -> Iterable[Finding] | None:
         return []
     who = sorted({end for figure, _ in low for end in (figure.src, figure.dst) if end})
     named = case.names(who) or "several GPUs"
-    return [
-        DISTURBED.finding(
-            NOTICE,
-            f"low figures of {named} prove nothing: they were not alone",
-            devices=who,
-            evidence=[evidence_of(case, figure, judgement) for figure, judgement in low[:_SHOWN]],
-            impact="Another process had a part of the time, memory or links of these GPUs. "
-            "Whether they are well is not known.",
-            fix=[again(case, low[0][0].probe, who)],
-        )
-    ]
+    return DISTURBED.finding(
+        NOTICE,
+        f"low figures of {named} prove nothing: they were not alone",
+        devices=who,
+        evidence=[evidence_of(case, figure, judgement) for figure, judgement in low[:_SHOWN]],
+        impact="Another process had a part of the time, memory or links of these GPUs. "
+        "Whether they are well is not known.",
+        fix=[again(case, low[0][0].probe, who)],
+    )
 
 
-def _check_linear(case: Case) -> Iterable[Finding] | None:
+def _check_linear(case: Case) -> Found:
     speeds: dict[tuple[object, ...], dict[str, float]] = {}
     for figure in case.figures(GEMM):
         entry = figure.details.get("entry")
@@ -143,25 +127,22 @@ def _check_linear(case: Case) -> Iterable[Finding] | None:
         return []
     key, found = min(far, key=lambda item: min(item[1].values()) / max(item[1].values()))
     slower = min(found, key=lambda entry: found[entry])
-    return [
-        LINEAR.finding(
-            NOTICE,
-            f"matmul and F.linear differ for the same product, most on {case.name(str(key[0]))}",
-            devices=sorted({str(key[0]) for key, _ in far}),
-            evidence=[
-                Fact(
-                    what=f"{case.name(str(gpu))}, {dtype} M{m} K{k} N{n}",
-                    value=f"matmul {three(pair['matmul'])}, F.linear {three(pair['linear'])} "
-                    "TFLOP/s",
-                    source="probe gemm",
-                )
-                for (gpu, dtype, m, k, n), pair in far[:_SHOWN]
-            ],
-            impact=f"{slower} is the slower one: the library picks another kernel for the "
-            "other layout of the weight. A model pays this in every layer.",
-            fix=[Fix(text="Try another version of torch or cuBLAS, or the other layout.")],
-        )
-    ]
+    return LINEAR.finding(
+        NOTICE,
+        f"matmul and F.linear differ for the same product, most on {case.name(str(key[0]))}",
+        devices=sorted({str(key[0]) for key, _ in far}),
+        evidence=[
+            (
+                f"{case.name(str(gpu))}, {dtype} M{m} K{k} N{n}",
+                f"matmul {three(pair['matmul'])}, F.linear {three(pair['linear'])} TFLOP/s",
+                "probe gemm",
+            )
+            for (gpu, dtype, m, k, n), pair in far[:_SHOWN]
+        ],
+        impact=f"{slower} is the slower one: the library picks another kernel for the "
+        "other layout of the weight. A model pays this in every layer.",
+        fix=["Try another version of torch or cuBLAS, or the other layout."],
+    )
 
 
 COLLECTIVE_FAILS = Rule(

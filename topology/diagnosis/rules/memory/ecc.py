@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from ....hardware.vendors import NVIDIA
-from ....model.finding import Finding
-from ....model.page import Fact, Fix
 from ....model.severity import NOTICE
 from ...case import Case
-from ...rule import Rule
+from ...rule import Found, Rule
 from ...shared.gpu_lists import selected
 
 _GUIDE = "NVIDIA GPU Memory Error Management"
@@ -17,44 +13,35 @@ _DESKTOP = ("GeForce", "RTX", "TITAN")
 """Parts of names of boards that come with ECC switched off, or without."""
 
 
-def _ecc_pending(case: Case) -> Iterable[Finding] | None:
+def _ecc_pending(case: Case) -> Found:
     known = [gpu for gpu in case.gpus if None not in (gpu.ecc_enabled, gpu.ecc_pending)]
     if not known:
         return None
     gpus = [gpu for gpu in known if gpu.ecc_enabled != gpu.ecc_pending]
     if not gpus:
         return []
-    addresses = [gpu.address for gpu in gpus]
-    return [
-        ECC_PENDING.finding(
-            NOTICE,
-            f"a change of ECC waits for a reset of {case.names(addresses)}",
-            devices=addresses,
-            evidence=[
-                Fact(
-                    what=f"ECC of {case.name(gpu.address)}",
-                    value=f"{_on(gpu.ecc_enabled)} now, {_on(gpu.ecc_pending)} after a reset",
-                    source="NVML nvmlDeviceGetEccMode",
-                )
-                for gpu in gpus
-            ],
-            impact="After the next reset or restart the GPU differs from what it is now.",
-            fix=[
-                Fix(
-                    text="Reset the GPU when nothing uses it.",
-                    command=f"nvidia-smi --gpu-reset{selected(gpus)}",
-                    needs_root=True,
-                )
-            ],
-        )
-    ]
+    return ECC_PENDING.finding(
+        NOTICE,
+        f"a change of ECC waits for a reset of {case.names(gpus)}",
+        devices=gpus,
+        evidence=[
+            (
+                f"ECC of {case.name(gpu)}",
+                f"{_on(gpu.ecc_enabled)} now, {_on(gpu.ecc_pending)} after a reset",
+                "NVML nvmlDeviceGetEccMode",
+            )
+            for gpu in gpus
+        ],
+        impact="After the next reset or restart the GPU differs from what it is now.",
+        fix=[f"Reset the GPU when nothing uses it. # nvidia-smi --gpu-reset{selected(gpus)}"],
+    )
 
 
 def _on(state: bool | None) -> str:
     return "on" if state else "off"
 
 
-def _ecc_off(case: Case) -> Iterable[Finding] | None:
+def _ecc_off(case: Case) -> Found:
     boards = [
         gpu
         for gpu in case.gpus
@@ -68,30 +55,14 @@ def _ecc_off(case: Case) -> Iterable[Finding] | None:
     gpus = [gpu for gpu in boards if not gpu.ecc_enabled]
     if not gpus:
         return []
-    addresses = [gpu.address for gpu in gpus]
-    return [
-        ECC_OFF.finding(
-            NOTICE,
-            f"ECC is off on {case.names(addresses)}",
-            devices=addresses,
-            evidence=[
-                Fact(
-                    what=f"ECC of {case.name(gpu.address)}",
-                    value="off",
-                    source="NVML nvmlDeviceGetEccMode",
-                )
-                for gpu in gpus
-            ],
-            impact="A flipped bit in memory goes unnoticed: results or weights are wrong.",
-            fix=[
-                Fix(
-                    text="Switch ECC on; it takes effect at the next reset.",
-                    command="nvidia-smi -e 1",
-                    needs_root=True,
-                )
-            ],
-        )
-    ]
+    return ECC_OFF.finding(
+        NOTICE,
+        f"ECC is off on {case.names(gpus)}",
+        devices=gpus,
+        evidence=[(f"ECC of {case.name(gpu)}", "off", "NVML nvmlDeviceGetEccMode") for gpu in gpus],
+        impact="A flipped bit in memory goes unnoticed: results or weights are wrong.",
+        fix=["Switch ECC on; it takes effect at the next reset. # nvidia-smi -e 1"],
+    )
 
 
 ECC_PENDING = Rule(

@@ -7,17 +7,15 @@ corrected) is taken out of use when the driver loads again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from ....hardware.vendors import AMD, NVIDIA
 from ....model.finding import Finding
 from ....model.machine import Gpu
-from ....model.page import Fact, Fix
+from ....model.page import Fix
 from ....model.readings import EccCounts
 from ....model.severity import BROKEN, CANNOT_TELL, NOTICE, SLOW, Severity
 from ... import vendors
 from ...case import Case
-from ...rule import Rule
+from ...rule import Found, Rule, Step
 
 _GUIDE = "NVIDIA GPU Memory Error Management"
 _ECC_CALL = "NVML nvmlDeviceGetTotalEccErrors"
@@ -38,7 +36,7 @@ def _counts(case: Case) -> list[tuple[Gpu, EccCounts]]:
     ]
 
 
-def _reset(gpus: list[Gpu], text: str) -> Fix:
+def _reset(gpus: list[Gpu], text: str) -> Step:
     numbers = ",".join(str(gpu.index) for gpu in gpus if gpu.index is not None)
     return Fix(
         text=text,
@@ -51,7 +49,7 @@ def _reset(gpus: list[Gpu], text: str) -> Fix:
     )
 
 
-def _uncorrected(case: Case) -> Iterable[Finding] | None:
+def _uncorrected(case: Case) -> Found:
     known = [(gpu, ecc.uncorrected_volatile) for gpu, ecc in _counts(case)]
     seen = [(gpu, now) for gpu, now in known if now is not None]
     if not seen:
@@ -81,17 +79,16 @@ def _before(case: Case, gpu: Gpu) -> int | None:
 
 def _uncorrected_finding(case: Case, counted: list[tuple[Gpu, str]], *, fresh: bool) -> Finding:
     gpus = [gpu for gpu, _ in counted]
-    addresses = [gpu.address for gpu in gpus]
-    names = case.names(addresses)
+    names = case.names(gpus)
     return UNCORRECTED.finding(
         BROKEN if fresh else NOTICE,
         f"{'new ' if fresh else ''}memory errors that ECC could not correct on {names}",
-        devices=addresses,
+        devices=gpus,
         evidence=[
-            Fact(
-                what=f"uncorrected errors of {case.name(gpu.address)}",
-                value=value,
-                source=vendors.source([gpu], f"{_ECC_CALL}, volatile"),
+            (
+                f"uncorrected errors of {case.name(gpu)}",
+                value,
+                vendors.source([gpu], f"{_ECC_CALL}, volatile"),
             )
             for gpu, value in counted
         ],
@@ -115,7 +112,7 @@ def _xids(gpus: list[Gpu]) -> str:
     return "" if vendors.amd(gpus) else " (Xid 48, 63, 64, 94 or 95)"
 
 
-def _remap_pending(case: Case) -> Iterable[Finding] | None:
+def _remap_pending(case: Case) -> Found:
     return _flagged(
         case,
         REMAP_PENDING,
@@ -126,7 +123,7 @@ def _remap_pending(case: Case) -> Iterable[Finding] | None:
     )
 
 
-def _remap_failed(case: Case) -> Iterable[Finding] | None:
+def _remap_failed(case: Case) -> Found:
     return _flagged(
         case,
         REMAP_FAILED,
@@ -137,7 +134,7 @@ def _remap_failed(case: Case) -> Iterable[Finding] | None:
     )
 
 
-def _unrepairable(case: Case) -> Iterable[Finding] | None:
+def _unrepairable(case: Case) -> Found:
     """The flag counts as a fault only beside errors: drivers set it on memory without any, too."""
     hit = [ecc for _, ecc in _counts(case) if ecc.unrepairable]
     proven = any(map(_worn, hit))
@@ -167,7 +164,7 @@ def _worn(ecc: EccCounts) -> bool:
     )
 
 
-def _retirement_pending(case: Case) -> Iterable[Finding] | None:
+def _retirement_pending(case: Case) -> Found:
     return _flagged(
         case,
         RETIREMENT_PENDING,
@@ -180,7 +177,7 @@ def _retirement_pending(case: Case) -> Iterable[Finding] | None:
 
 def _flagged(
     case: Case, rule: Rule, field: str, severity: Severity, title: str, impact: str
-) -> Iterable[Finding] | None:
+) -> Found:
     """A finding about one flag of EccCounts; if it is BROKEN, a reset does not help."""
     known = [(gpu, ecc) for gpu, ecc in _counts(case) if getattr(ecc, field) is not None]
     if not known:
@@ -189,31 +186,28 @@ def _flagged(
     if not hit:
         return []
     gpus = [gpu for gpu, _ in hit]
-    addresses = [gpu.address for gpu in gpus]
-    return [
-        rule.finding(
-            severity,
-            f"{title} on {case.names(addresses)}",
-            devices=addresses,
-            evidence=[
-                Fact(
-                    what=f"{field.replace('_', ' ')}, {case.name(gpu.address)}",
-                    value=f"yes{_rows(ecc)}",
-                    source=vendors.source([gpu], _CALLS[field]),
-                )
-                for gpu, ecc in hit
-            ],
-            impact=impact,
-            fix=[_remedy(gpus, severity)],
-        )
-    ]
+    return rule.finding(
+        severity,
+        f"{title} on {case.names(gpus)}",
+        devices=gpus,
+        evidence=[
+            (
+                f"{field.replace('_', ' ')}, {case.name(gpu)}",
+                f"yes{_rows(ecc)}",
+                vendors.source([gpu], _CALLS[field]),
+            )
+            for gpu, ecc in hit
+        ],
+        impact=impact,
+        fix=[_remedy(gpus, severity)],
+    )
 
 
-def _remedy(gpus: list[Gpu], severity: Severity) -> Fix:
+def _remedy(gpus: list[Gpu], severity: Severity) -> Step:
     if severity == BROKEN:
-        return Fix(text="Take the GPU out of service and have it replaced.")
+        return "Take the GPU out of service and have it replaced."
     if severity == CANNOT_TELL:
-        return Fix(text="Test the memory.", command="dcgmi diag -r 3")
+        return "Test the memory. $ dcgmi diag -r 3"
     return _reset(gpus, "Drain the GPU and reset it.")
 
 

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from ....model.finding import Finding
-from ....model.page import Fact, Fix
 from ....model.severity import NOTICE
 from ....model.surroundings import RdmaDevice, RdmaPort
 from ...case import Case
-from ...rule import Rule
+from ...rule import Found, Proof, Rule
 
 INDEX = "NCCL_IB_GID_INDEX"
 _SHOWN = 4
 _LISTED = "show_gids"
 
 
-def _check(case: Case) -> Iterable[Finding] | None:
+def _check(case: Case) -> Found:
     ports = [(nic, port) for nic in case.machine.rdma for port in nic.ports if port.gids]
     if not ports:
         return None
@@ -28,27 +24,22 @@ def _check(case: Case) -> Iterable[Finding] | None:
     if not wrong:
         return []
     names = ", ".join(dict.fromkeys(nic.name for nic, _, _ in wrong[:_SHOWN]))
-    return [
-        GIDS.finding(
-            NOTICE,
-            f"{INDEX}={index} does not fit {names}",
-            devices=[nic.address for nic, _, _ in wrong if nic.address],
-            evidence=[
-                Fact(what=INDEX, value=value, source=source),
-                *(_evidence(nic, port, why) for nic, port, why in wrong[:_SHOWN]),
-            ],
-            impact="A connection by a GID that is not there fails, and one by v1 or by an "
-            "address of the link alone reaches only the same Ethernet segment: jobs over several "
-            "nodes hang or end. Jobs inside this node do not need it.",
-            fix=[
-                Fix(
-                    text="Let the library look for a GID of RoCE v2 (from 2.21 on).",
-                    command=f"unset {INDEX}",
-                ),
-                Fix(text="Compare with the other hosts.", command="show_gids"),
-            ],
-        )
-    ]
+    return GIDS.finding(
+        NOTICE,
+        f"{INDEX}={index} does not fit {names}",
+        devices=[nic.address for nic, _, _ in wrong if nic.address],
+        evidence=[
+            (INDEX, value, source),
+            *(_evidence(nic, port, why) for nic, port, why in wrong[:_SHOWN]),
+        ],
+        impact="A connection by a GID that is not there fails, and one by v1 or by an "
+        "address of the link alone reaches only the same Ethernet segment: jobs over several "
+        "nodes hang or end. Jobs inside this node do not need it.",
+        fix=[
+            f"Let the library look for a GID of RoCE v2 (from 2.21 on). $ unset {INDEX}",
+            "Compare with the other hosts. $ show_gids",
+        ],
+    )
 
 
 def _wrong(port: RdmaPort, index: int) -> str:
@@ -66,10 +57,10 @@ def _local(gid: str) -> bool:
     return gid.lower().startswith("fe80")
 
 
-def _evidence(nic: RdmaDevice, port: RdmaPort, why: str) -> Fact:
+def _evidence(nic: RdmaDevice, port: RdmaPort, why: str) -> Proof:
     better = [str(gid.index) for gid in port.gids if gid.version == "v2" and not _local(gid.gid)]
     beside = f"; v2 with an address: {', '.join(better[:8])}" if better else ""
-    return Fact(what=f"port {port.port} of {nic.name}", value=why + beside, source=_LISTED)
+    return (f"port {port.port} of {nic.name}", why + beside, _LISTED)
 
 
 GIDS = Rule(

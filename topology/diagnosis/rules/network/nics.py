@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import shlex
 from collections import defaultdict
-from collections.abc import Iterable
 
 from ....model.finding import Finding
 from ....model.machine import Gpu
-from ....model.page import Fact, Fix
 from ....model.severity import NOTICE, SLOW
 from ....model.surroundings import RdmaDevice, RdmaPort
 from ....model.units import figure
 from ...case import Case
-from ...rule import Rule
+from ...rule import Found, Rule, Step
 
 DOWN = ("DOWN", "INIT", "ARMED")
 """States of an InfiniBand port that NCCL passes over (it wants ACTIVE)."""
@@ -49,12 +47,12 @@ def _has_board(device: RdmaDevice) -> bool:
     return not (device.board_id is None and device.driver is None and device.model is None)
 
 
-def _down(case: Case) -> Iterable[Finding] | None:
+def _down(case: Case) -> Found:
     ports = [(nic, port) for nic in case.machine.rdma for port in nic.ports if port.state]
     if not ports:
         return _nothing(case)
     if not any(port.state == "ACTIVE" for _, port in ports):
-        return [_none_up(ports)]
+        return _none_up(ports)
     findings = []
     for group in _groups(case):
         down = [(device, port) for device, port in group if port.state in DOWN]
@@ -73,11 +71,11 @@ def _down(case: Case) -> Iterable[Finding] | None:
                 f"{'is' if len(active) == 1 else 'are'} up",
                 devices=[device.address for device, _ in down if device.address],
                 evidence=[
-                    Fact(
-                        what=f"port {port.port} of {device.name}",
-                        value=f"{port.state}"
+                    (
+                        f"port {port.port} of {device.name}",
+                        f"{port.state}"
                         + (f", {port.physical_state}" if port.physical_state else ""),
-                        source=RDMA_SOURCE,
+                        RDMA_SOURCE,
                     )
                     for device, port in down
                 ],
@@ -102,10 +100,10 @@ def _none_up(ports: Group) -> Finding:
         f"none of {len(ports)} RDMA port{'s' * (len(ports) != 1)} is up",
         devices=[device.address for device, _ in ports if device.address],
         evidence=[
-            Fact(
-                what=f"port {port.port} of {device.name}",
-                value=f"{port.state}" + (f", {port.physical_state}" if port.physical_state else ""),
-                source=RDMA_SOURCE,
+            (
+                f"port {port.port} of {device.name}",
+                f"{port.state}" + (f", {port.physical_state}" if port.physical_state else ""),
+                RDMA_SOURCE,
             )
             for device, port in ports
         ],
@@ -115,12 +113,11 @@ def _none_up(ports: Group) -> Finding:
     )
 
 
-def _look(name: str) -> Fix:
-    return Fix(
-        text="Polling means no signal: cable or switch. LinkUp without ACTIVE means no subnet "
-        "manager. Disabled means switched off, or a virtual function without a GUID or without a "
-        "subnet manager that serves such.",
-        command=f"ibstat {shlex.quote(name)}",
+def _look(name: str) -> Step:
+    return (
+        "Polling means no signal: cable or switch. LinkUp without ACTIVE means no subnet manager. "
+        "Disabled means switched off, or a virtual function without a GUID or without a subnet "
+        f"manager that serves such. $ ibstat {shlex.quote(name)}"
     )
 
 
@@ -131,7 +128,7 @@ def _lost(active: Group, group: Group) -> str:
     return f", {figure(sum(rates) / 8)} of {figure(max(rates) * len(group) / 8)} GB/s one way"
 
 
-def _slow(case: Case) -> Iterable[Finding] | None:
+def _slow(case: Case) -> Found:
     if not any(port.rate_gbit for nic in case.machine.rdma for port in nic.ports):
         return _nothing(case)
     findings = []
@@ -153,21 +150,18 @@ def _slow(case: Case) -> Iterable[Finding] | None:
                 f"{slow[0][2]:g} Gbit/s, others of its kind at {best:g}",
                 devices=[device.address for device, _, _ in slow if device.address],
                 evidence=[
-                    Fact(
-                        what=f"rate of {device.name}, port {port.port}",
-                        value=port.rate or f"{rate:g} Gbit/s",
-                        source=RDMA_SOURCE,
+                    (
+                        f"rate of {device.name}, port {port.port}",
+                        port.rate or f"{rate:g} Gbit/s",
+                        RDMA_SOURCE,
                     )
                     for device, port, rate in slow
                 ],
                 impact=f"{figure(slow[0][2] / 8)} instead of {figure(best / 8)} GB/s one way. "
                 "A ring between nodes is as fast as its slowest NIC.",
                 fix=[
-                    Fix(
-                        text="Look at cable, lanes and the port of the switch.",
-                        command=f"mlxlink -d {shlex.quote(slow[0][0].name)}",
-                        needs_root=True,
-                    )
+                    "Look at cable, lanes and the port of the switch. "
+                    f"# mlxlink -d {shlex.quote(slow[0][0].name)}"
                 ],
             )
         )
@@ -195,7 +189,7 @@ def _beside(case: Case, nic: RdmaDevice) -> bool:
     return any(not above.isdisjoint(case.above(gpu.address)) for gpu in case.machine.gpus)
 
 
-def _far(case: Case) -> Iterable[Finding] | None:
+def _far(case: Case) -> Found:
     nics = [nic for nic in case.machine.rdma if nic.address and case.pci(nic.address)]
     # Inside a virtual machine the tree is not the real one (NVIDIA/nccl-tests#256).
     if not case.machine.rdma:
@@ -212,33 +206,30 @@ def _far(case: Case) -> Iterable[Finding] | None:
     skus = [case.sku(gpu) for gpu in without]
     board = all(sku is not None and sku.fabric in ("switched", "point_to_point") for sku in skus)
     whole = not case.in_container  # a container may have been given only some NICs; a job sees all
-    addresses = [gpu.address for gpu in without]
     verb, many = ("have", "their switches") if len(without) > 1 else ("has", "its switch")
-    return [
-        NIC_FAR.finding(
-            SLOW if board and whole and len(have) > len(without) else NOTICE,
-            f"{case.names(addresses)} {verb} no NIC below {many}, {len(have)} other GPUs have one",
-            devices=addresses,
-            evidence=[
-                Fact(
-                    what="NICs that a GPU reaches without the host bridge",
-                    value=f"{case.name(have[0].address)}: "
+    return NIC_FAR.finding(
+        SLOW if board and whole and len(have) > len(without) else NOTICE,
+        f"{case.names(without)} {verb} no NIC below {many}, {len(have)} other GPUs have one",
+        devices=without,
+        evidence=[
+            (
+                "NICs that a GPU reaches without the host bridge",
+                (
+                    f"{case.name(have[0].address)}: "
                     f"{_listed([nic.name for nic in near[have[0].address]])}; "
-                    f"{case.names(addresses)}: none",
-                    source="PCI tree of sysfs",
-                )
-            ],
-            impact=f"Between nodes {case.words.library} sends its data through the host's "
-            "memory, or lets "
-            "another GPU relay it (PXN) and share that GPU's NIC.",
-            fix=[
-                Fix(
-                    text="See whether a NIC is missing from the PCI bus or lost its driver.",
-                    command="lspci -d ::0207; lspci -d ::0200",
-                )
-            ],
-        )
-    ]
+                    f"{case.names(without)}: none"
+                ),
+                "PCI tree of sysfs",
+            )
+        ],
+        impact=f"Between nodes {case.words.library} sends its data through the host's "
+        "memory, or lets "
+        "another GPU relay it (PXN) and share that GPU's NIC.",
+        fix=[
+            "See whether a NIC is missing from the PCI bus or lost its driver. "
+            "$ lspci -d ::0207; lspci -d ::0200"
+        ],
+    )
 
 
 def _listed(names: list[str]) -> str:

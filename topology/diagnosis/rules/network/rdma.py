@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 
 from ....hardware.vendors import NVIDIA, VENDORS
 from ....model.finding import Finding
 from ....model.machine import Gpu
-from ....model.page import Fact, Fix
 from ....model.severity import NOTICE, SLOW
 from ....model.surroundings import RdmaDevice
 from ...case import Case
-from ...rule import Rule
+from ...rule import Found, Rule
 from ...shared.near import some
 from .nics import near_nics
 
@@ -21,7 +19,7 @@ CLIENTS = {vendor.id: vendor.memory_clients for vendor in VENDORS if vendor.memo
 """Names of GPU drivers in /sys/kernel/mm/memory_peers (NCCL transport/net_ib, gdr support)."""
 
 
-def _peermem(case: Case) -> Iterable[Finding] | None:
+def _peermem(case: Case) -> Found:
     pairs = [
         (gpu, nic)
         for gpu in case.gpus
@@ -43,7 +41,7 @@ def _peermem(case: Case) -> Iterable[Finding] | None:
         return None
     if module == "open" and kernel >= DMABUF_KERNEL:
         return []
-    return [_refused(case, pairs, registered, module)]
+    return _refused(case, pairs, registered, module)
 
 
 def _refused(
@@ -60,34 +58,33 @@ def _refused(
         f"{some(case, addresses)}",
         devices=addresses,
         evidence=[
-            Fact(
-                what="clients of the kernel's peer memory",
-                value=", ".join(registered) or "none",
-                source="/sys/kernel/mm/memory_peers",
+            (
+                "clients of the kernel's peer memory",
+                ", ".join(registered) or "none",
+                "/sys/kernel/mm/memory_peers",
             ),
-            Fact(
-                what="DMA-BUF",
-                value=f"not with {why}",
-                source="/proc/driver/nvidia/version, /proc/sys/kernel/osrelease",
+            (
+                "DMA-BUF",
+                f"not with {why}",
+                "/proc/driver/nvidia/version, /proc/sys/kernel/osrelease",
             ),
-            Fact(
-                what="module nvidia_peermem",
-                value="loaded" if "nvidia_peermem" in modules else "not loaded",
-                source="/proc/modules",
+            (
+                "module nvidia_peermem",
+                "loaded" if "nvidia_peermem" in modules else "not loaded",
+                "/proc/modules",
             ),
         ],
         impact="GPUDirect RDMA is off: between nodes every byte goes through the host's "
         "memory. Jobs inside this node do not need it.",
         fix=[
-            Fix(text="Load the module.", command="modprobe nvidia-peermem", needs_root=True),
-            Fix(
-                text="If it loads and does not register, install the driver again after the "
-                "RDMA drivers, or use the open kernel module, which has DMA-BUF.",
-                needs_root=True,
+            "Load the module. # modprobe nvidia-peermem",
+            (
+                "If it loads and does not register, install the driver again after the RDMA "
+                "drivers, or use the open kernel module, which has DMA-BUF. # "
             ),
         ]
         if pairs[0][0].vendor == NVIDIA.id
-        else [Fix(text="Use a newer kernel or amdgpu driver.", needs_root=True)],
+        else ["Use a newer kernel or amdgpu driver. # "],
     )
 
 
@@ -101,7 +98,7 @@ def _kernel(text: str | None) -> tuple[int, int] | None:
     return (int(match[1]), int(match[2])) if match else None
 
 
-def _efa(case: Case) -> Iterable[Finding] | None:
+def _efa(case: Case) -> Found:
     efa = [nic for nic in case.machine.rdma if nic.kind == "efa"]
     if not efa:
         return [] if case.machine.interfaces or case.machine.rdma else None
@@ -112,38 +109,29 @@ def _efa(case: Case) -> Iterable[Finding] | None:
     if plugins or "NCCL_NET_PLUGIN" in case.variables:
         return []
     # Jobs bring the plugin with them in their containers: what the host has is not what they have.
-    return [
-        EFA.finding(
-            SLOW if case.may_hide_devices else NOTICE,
-            f"{len(efa)} EFA device{'s' * (len(efa) != 1)}, and no plugin for {case.words.library}",
-            devices=[nic.address for nic in efa if nic.address],
-            evidence=[
-                Fact(
-                    what="EFA devices",
-                    value=", ".join(nic.name for nic in efa),
-                    source="/sys/class/infiniband",
-                ),
-                Fact(
-                    what="libnccl-net*.so where the loader looks",
-                    value="none",
-                    source="LD_LIBRARY_PATH, /etc/ld.so.conf.d, usual folders",
-                ),
-            ],
-            impact=f"{case.words.library} speaks to EFA through a plugin alone: jobs over "
-            "several nodes that "
-            "do not bring one go by TCP (NET/Socket).",
-            fix=[
-                Fix(
-                    text="Put the folder of aws-ofi-nccl on the loader's path.",
-                    command="export LD_LIBRARY_PATH=/opt/amazon/ofi-nccl/lib:$LD_LIBRARY_PATH",
-                ),
-                Fix(
-                    text="Let a job without the plugin fail at once.",
-                    command="export NCCL_NET=Libfabric",
-                ),
-            ],
-        )
-    ]
+    return EFA.finding(
+        SLOW if case.may_hide_devices else NOTICE,
+        f"{len(efa)} EFA device{'s' * (len(efa) != 1)}, and no plugin for {case.words.library}",
+        devices=[nic.address for nic in efa if nic.address],
+        evidence=[
+            ("EFA devices", ", ".join(nic.name for nic in efa), "/sys/class/infiniband"),
+            (
+                "libnccl-net*.so where the loader looks",
+                "none",
+                "LD_LIBRARY_PATH, /etc/ld.so.conf.d, usual folders",
+            ),
+        ],
+        impact=f"{case.words.library} speaks to EFA through a plugin alone: jobs over "
+        "several nodes that "
+        "do not bring one go by TCP (NET/Socket).",
+        fix=[
+            (
+                "Put the folder of aws-ofi-nccl on the loader's path. "
+                "$ export LD_LIBRARY_PATH=/opt/amazon/ofi-nccl/lib:$LD_LIBRARY_PATH"
+            ),
+            "Let a job without the plugin fail at once. $ export NCCL_NET=Libfabric",
+        ],
+    )
 
 
 PEERMEM = Rule(
@@ -159,9 +147,9 @@ EFA = Rule(
     id="efa-without-plugin",
     title="EFA without its plugin for {library}",
     evidence="EFA devices and the network plugins that the loader would find",
-    disproof="\"Using network AWS Libfabric\" in the lines of NCCL_DEBUG=INFO",
+    disproof='"Using network AWS Libfabric" in the lines of NCCL_DEBUG=INFO',
     sources=("NVIDIA-NeMo/RL#2359", "aws/aws-ofi-nccl documents"),
     check=_efa,
-)  # fmt: skip
+)
 
 RULES = (PEERMEM, EFA)

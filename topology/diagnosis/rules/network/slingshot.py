@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable
 
 from ....model.finding import Finding
-from ....model.page import Fact, Fix
 from ....model.severity import NOTICE
 from ....model.surroundings import Interface
 from ....nccl.settings import Settings
@@ -15,12 +13,12 @@ from ....nccl.xml.ports import network_ports
 from ....wiring.relations import SLINGSHOT
 from ... import vendors
 from ...case import Case
-from ...rule import Rule
+from ...rule import Found, Rule
 
 _NUMBER = re.compile(r"[0-9]{1,4}$")
 
 
-def _check(case: Case) -> Iterable[Finding] | None:
+def _check(case: Case) -> Found:
     fabric = [
         interface
         for interface in case.machine.interfaces
@@ -40,7 +38,7 @@ def _check(case: Case) -> Iterable[Finding] | None:
     beside = [interface for interface in case.machine.interfaces if interface.name in used - own]
     if not own & used or not beside:
         return []
-    return [_finding(case, fabric, beside, plugins is not None, amd=amd)]
+    return _finding(case, fabric, beside, plugins is not None, amd=amd)
 
 
 def _finding(
@@ -53,15 +51,15 @@ def _finding(
         f"{library}'s sockets would use {names} beside the Slingshot NICs",
         devices=[nic.address for nic in fabric if nic.address],
         evidence=[
-            Fact(
-                what="interfaces that sockets would use",
-                value=", ".join(_rate(nic) for nic in (*fabric, *beside)),
-                source="/sys/class/net, misc/socket.cc",
+            (
+                "interfaces that sockets would use",
+                ", ".join(_rate(nic) for nic in (*fabric, *beside)),
+                "/sys/class/net, misc/socket.cc",
             ),
-            Fact(
-                what=f"network plugin, as {plugin}",
-                value="none where the loader looks" if looked else "not looked for",
-                source="LD_LIBRARY_PATH, /etc/ld.so.conf.d, usual folders",
+            (
+                f"network plugin, as {plugin}",
+                "none where the loader looks" if looked else "not looked for",
+                "LD_LIBRARY_PATH, /etc/ld.so.conf.d, usual folders",
             ),
         ],
         impact=f"Without {plugin} the NICs are plain interfaces, and a job over several nodes "
@@ -69,11 +67,11 @@ def _finding(
         + (", and RCCL may not recognise a node that it has rings ready for." if amd else ".")
         + " Jobs inside this node do not care.",
         fix=[
-            Fix(
-                text="Name the Slingshot NICs alone.",
-                command=f"export NCCL_SOCKET_IFNAME={shlex.quote(_prefix(fabric))}",
+            (
+                "Name the Slingshot NICs alone. "
+                f"$ export NCCL_SOCKET_IFNAME={shlex.quote(_prefix(fabric))}"
             ),
-            Fix(text=f"Better: put the folder of {plugin} on the loader's path."),
+            f"Better: put the folder of {plugin} on the loader's path.",
         ],
     )
 

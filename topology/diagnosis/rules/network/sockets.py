@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import ipaddress
 import shlex
-from collections.abc import Iterable
 
 from ....model.finding import Finding
-from ....model.page import Fact, Fix
 from ....model.severity import BROKEN, NOTICE
 from ....model.surroundings import Interface
 from ....nccl.xml.names import listed
 from ....nccl.xml.ports import PLACES
 from ...case import Case
-from ...rule import Rule
+from ...rule import Found, Rule
 
 CHOICE = "NCCL_SOCKET_IFNAME"
 
 
-def _check(case: Case) -> Iterable[Finding] | None:
+def _check(case: Case) -> Found:
     running = [interface for interface in case.machine.interfaces if interface.up and interface.ips]
     if not running or any(
         interface.index is None or interface.default_route is None for interface in running
@@ -27,7 +25,7 @@ def _check(case: Case) -> Iterable[Finding] | None:
     wanted = case.variables.get(CHOICE, ("", ""))
     first = chosen(running, wanted[0])
     if first is None:
-        return [_nothing(case, running, wanted)]
+        return _nothing(case, running, wanted)
     routed = [
         interface for interface in running if interface.default_route and interface is not first
     ]
@@ -35,33 +33,26 @@ def _check(case: Case) -> Iterable[Finding] | None:
     if first.default_route or not odd or not routed or _odd(routed[0]):
         return []
     cluster = any(port.state == "ACTIVE" for device in case.machine.rdma for port in device.ports)
-    return [
-        INTERFACE.finding(
-            BROKEN if cluster else NOTICE,
-            f"{case.words.library} would take {first.name} for its sockets, {odd}",
-            evidence=[
-                Fact(
-                    what=f"first interface of {case.words.library}'s order"
-                    + (f" by {CHOICE}" if wanted[0] else ""),
-                    value=f"{first.name}, {', '.join(first.ips)}",
-                    source=wanted[1] if wanted[0] else "/sys/class/net, misc/socket.cc",
-                ),
-                Fact(
-                    what="interface of the default route",
-                    value=f"{routed[0].name}, {', '.join(routed[0].ips)}",
-                    source="/proc/net/route",
-                ),
-            ],
-            impact="Ranks of a job over several nodes give each other an address that leads "
-            "nowhere from outside: the start hangs. Jobs inside this node work.",
-            fix=[
-                Fix(
-                    text="Name the interface.",
-                    command=f"export {CHOICE}=={shlex.quote(routed[0].name)}",
-                )
-            ],
-        )
-    ]
+    return INTERFACE.finding(
+        BROKEN if cluster else NOTICE,
+        f"{case.words.library} would take {first.name} for its sockets, {odd}",
+        evidence=[
+            (
+                f"first interface of {case.words.library}'s order"
+                + (f" by {CHOICE}" if wanted[0] else ""),
+                f"{first.name}, {', '.join(first.ips)}",
+                wanted[1] if wanted[0] else "/sys/class/net, misc/socket.cc",
+            ),
+            (
+                "interface of the default route",
+                f"{routed[0].name}, {', '.join(routed[0].ips)}",
+                "/proc/net/route",
+            ),
+        ],
+        impact="Ranks of a job over several nodes give each other an address that leads "
+        "nowhere from outside: the start hangs. Jobs inside this node work.",
+        fix=[f"Name the interface. $ export {CHOICE}=={shlex.quote(routed[0].name)}"],
+    )
 
 
 def chosen(running: list[Interface], wanted: str = "") -> Interface | None:
@@ -104,17 +95,17 @@ def _nothing(case: Case, running: list[Interface], wanted: tuple[str, str]) -> F
         BROKEN,
         f"{CHOICE}={wanted[0]} fits no interface of this machine",
         evidence=[
-            Fact(what=CHOICE, value=wanted[0], source=wanted[1]),
-            Fact(
-                what="interfaces that are up and have an address",
-                value=", ".join(interface.name for interface in running),
-                source="/sys/class/net",
+            (CHOICE, wanted[0], wanted[1]),
+            (
+                "interfaces that are up and have an address",
+                ", ".join(interface.name for interface in running),
+                "/sys/class/net",
             ),
         ],
         impact=f"{case.words.library} does not start: Bootstrap : no socket interface "
         "found. That holds for "
         "jobs inside this node too.",
-        fix=[Fix(text="Take it away, or name one of these.", command=f"unset {CHOICE}")],
+        fix=[f"Take it away, or name one of these. $ unset {CHOICE}"],
     )
 
 
@@ -124,9 +115,9 @@ INTERFACE = Rule(
     title="a wrong interface for {library}'s sockets",
     evidence="interfaces that are up with their addresses and numbers, default route, "
     "NCCL_SOCKET_IFNAME",
-    disproof="the line \"Bootstrap: Using\" of NCCL_DEBUG=INFO names the right interface",
+    disproof='the line "Bootstrap: Using" of NCCL_DEBUG=INFO names the right interface',
     sources=("NVIDIA/nccl#913", "NVIDIA/nccl#286", "horovod/horovod#310", "uccl-project/uccl#1034"),
     check=_check,
-)  # fmt: skip
+)
 
 RULES = (INTERFACE,)

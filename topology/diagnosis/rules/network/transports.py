@@ -6,16 +6,15 @@ from collections.abc import Iterable, Sequence
 
 from ....model import quantities
 from ....model.finding import Finding
-from ....model.page import Fact, Fix
 from ....model.severity import BY_DESIGN, SLOW
 from ....model.snapshot import Measurement
 from ....nccl.prediction import PairDecision
 from ...case import Case
-from ...rule import Rule
+from ...rule import Found, Proof, Rule
 from ...shared.near import some
 
 
-def _check(case: Case) -> Iterable[Finding] | None:
+def _check(case: Case) -> Found:
     logged = case.figures(quantities.TRANSPORT)
     if case.prediction is None and not logged:
         return None
@@ -29,7 +28,7 @@ def _check(case: Case) -> Iterable[Finding] | None:
     # With an RDMA device NCCL may prefer it to SHM (graph/paths.cc:ncclTopoCheckNet).
     chosen = pairs and not seen and not any("Socket" in pair.label for pair in pairs)
     finding = _chosen if chosen else _forced
-    return [finding(case, sorted(ends), evidence)]
+    return finding(case, sorted(ends), evidence)
 
 
 def _predicted(case: Case) -> list[PairDecision]:
@@ -45,44 +44,39 @@ def _predicted(case: Case) -> list[PairDecision]:
     ]
 
 
-def _as_logged(case: Case, seen: Iterable[Measurement]) -> Iterable[Fact]:
+def _as_logged(case: Case, seen: Iterable[Measurement]) -> Iterable[Proof]:
     for figure in seen:
-        yield Fact(
-            what=f"transport from {case.name(figure.src or '')} to {case.name(figure.dst or '')}",
-            value=figure.verdict or "",
-            source="NCCL's log, probe nccl",
+        yield (
+            f"transport from {case.name(figure.src or '')} to {case.name(figure.dst or '')}",
+            figure.verdict or "",
+            "NCCL's log, probe nccl",
         )
 
 
-def _as_predicted(case: Case, pairs: Sequence[PairDecision]) -> Iterable[Fact]:
+def _as_predicted(case: Case, pairs: Sequence[PairDecision]) -> Iterable[Proof]:
     if not pairs or case.prediction is None:
         return
     reason = next((step.because for step in pairs[0].steps if step.answer == "no"), "")
-    yield Fact(
-        what=f"pairs that {case.words.library} sends over the network",
-        value=f"{len(pairs)} of {len(case.prediction.pairs)}, as {pairs[0].label}"
+    yield (
+        f"pairs that {case.words.library} sends over the network",
+        f"{len(pairs)} of {len(case.prediction.pairs)}, as {pairs[0].label}"
         + (f": {reason}" if reason else ""),
-        source="prediction",
+        "prediction",
     )
 
 
-def _chosen(case: Case, devices: list[str], evidence: list[Fact]) -> Finding:
+def _chosen(case: Case, devices: list[str], evidence: list[Proof]) -> Finding:
     return SAME_HOST.finding(
         BY_DESIGN,
         f"{case.words.library} sends between {some(case, devices)} over the NICs of this machine",
         devices=devices,
         evidence=evidence,
         impact="It takes a NIC for faster than shared memory between these GPUs.",
-        fix=[
-            Fix(
-                text="Measure it against shared memory.",
-                command="export NCCL_NET_DISABLE_INTRA=1",
-            )
-        ],
+        fix=["Measure it against shared memory. $ export NCCL_NET_DISABLE_INTRA=1"],
     )
 
 
-def _forced(case: Case, devices: list[str], evidence: list[Fact]) -> Finding:
+def _forced(case: Case, devices: list[str], evidence: list[Proof]) -> Finding:
     return SAME_HOST.finding(
         SLOW,
         f"{some(case, devices)} are in one machine and talk over the network",
@@ -91,15 +85,11 @@ def _forced(case: Case, devices: list[str], evidence: list[Fact]) -> Finding:
         impact="Each such hop runs at the rate of a NIC, or of TCP sockets inside the "
         "machine: 4 GB/s busbw was measured on four H200 so, and 353 with P2P.",
         fix=[
-            Fix(
-                text="Ranks in different containers need one /dev/shm and one hostname: for "
-                "Docker.",
-                command="--ipc=host --uts=host",
+            (
+                "Ranks in different containers need one /dev/shm and one hostname: for Docker. "
+                "$ --ipc=host --uts=host"
             ),
-            Fix(
-                text=f"See which question {case.words.library} answers with no.",
-                command="gputop explain",
-            ),
+            f"See which question {case.words.library} answers with no. $ gputop explain",
         ],
     )
 

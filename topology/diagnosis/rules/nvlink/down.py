@@ -2,42 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from ....expectation.cost.costs import costs_of, worst_copy
 from ....hardware.vendors import NVIDIA
 from ....model.element import NOT_IN_XML
 from ....model.finding import Finding
 from ....model.machine import Gpu
-from ....model.page import Fact, Fix
 from ....model.severity import NOTICE, SLOW
 from ....model.units import figure, gbs, sentence
 from ...case import Case
-from ...rule import Rule
+from ...rule import Found, Rule
 
 STATE = "NVML nvmlDeviceGetNvLinkState"
 WIRED = ("switched", "point_to_point")
 """Boards that always have all their links; on the others a bridge may not be fitted."""
 REPAIR = (
-    Fix(text="Read the state of each link.", command="nvidia-smi nvlink -s"),
-    Fix(
-        text="Look for Xid 74 and 144 to 150 in the kernel's log.",
-        command="dmesg | grep -i xid",
-        needs_root=True,
-    ),
-    Fix(
-        text="Drain the node, which stops every job on these GPUs; then reset them or restart it. "
-        "If the link stays down, have the GPU, baseboard or bridge looked at.",
-        command="nvidia-smi --gpu-reset",
-        needs_root=True,
+    "Read the state of each link. $ nvidia-smi nvlink -s",
+    "Look for Xid 74 and 144 to 150 in the kernel's log. # dmesg | grep -i xid",
+    (
+        "Drain the node, which stops every job on these GPUs; then reset them or restart it. If "
+        "the link stays down, have the GPU, baseboard or bridge looked at. "
+        "# nvidia-smi --gpu-reset"
     ),
 )
 _SWITCH = "NVreg_NvLinkDisable"
 """Parameter of the module that keeps all NVLinks down; 0, the default, is left out of a host."""
 _IF_MEANT = "If they are switched off on purpose, silence this rule."
-_ASK_HOST = Fix(
-    text="Ask whoever runs the host for the NVLinks and NVSwitches of the board: a guest that has "
-    "all its GPUs can have them too."
+_ASK_HOST = (
+    "Ask whoever runs the host for the NVLinks and NVSwitches of the board: a guest that has all "
+    "its GPUs can have them too."
 )
 
 
@@ -95,7 +89,7 @@ def alike(case: Case, gpu: Gpu) -> list[Gpu]:
     ]
 
 
-def _check_down(case: Case) -> Iterable[Finding] | None:
+def _check_down(case: Case) -> Found:
     known = links_read(case)
     if not known:
         return None
@@ -120,18 +114,13 @@ def _all_down(case: Case, known: Sequence[Gpu]) -> list[Finding]:
     if len(wired) < 2:
         return []
     why = _excuse(case, wired)
-    who = [gpu.address for gpu in wired]
     return [
         DOWN.finding(
             NOTICE if why else SLOW,
-            f"no NVLink of {case.names(who)} is up",
-            devices=who,
+            f"no NVLink of {case.names(wired)} is up",
+            devices=wired,
             evidence=[
-                Fact(
-                    what=f"NVLinks of {case.name(gpu.address)} that are up",
-                    value=f"0 of {len(gpu.nvlinks)}",
-                    source=STATE,
-                )
+                (f"NVLinks of {case.name(gpu)} that are up", f"0 of {len(gpu.nvlinks)}", STATE)
                 for gpu in wired
             ],
             impact="All traffic between GPUs goes over PCIe or host memory, at a tenth of "
@@ -170,10 +159,10 @@ def _down(case: Case, sick: Sequence[tuple[Gpu, int, str]]) -> Finding:
         brief=f"{up(sick[0][0])} of {sick[0][1]} NVLinks",
         devices=who,
         evidence=[
-            Fact(
-                what=f"NVLinks of {case.name(gpu.address)} that are up",
-                value=f"{up(gpu)} of {most}; down: {', '.join(map(str, down(gpu)))}",
-                source=f"{STATE}; {most} by {by}",
+            (
+                f"NVLinks of {case.name(gpu)} that are up",
+                f"{up(gpu)} of {most}; down: {', '.join(map(str, down(gpu)))}",
+                f"{STATE}; {most} by {by}",
             )
             for gpu, most, by in sick
         ],
@@ -197,10 +186,10 @@ def price(case: Case, sick: Sequence[tuple[Gpu, int, str]]) -> str:
     share = up(gpu) / most
     if not share:
         return (
-            f"Nothing of {case.name(gpu.address)} goes over NVLink: it reaches the others over "
+            f"Nothing of {case.name(gpu)} goes over NVLink: it reaches the others over "
             "PCIe, host memory or the network, and so does every collective that it is part of."
         )
-    text = f"{case.name(gpu.address)} has {share:.0%} of its NVLink bandwidth".replace("%", " %")
+    text = f"{case.name(gpu)} has {share:.0%} of its NVLink bandwidth".replace("%", " %")
     if sku is not None and sku.link_gbs:
         whole = most * sku.link_gbs
         text += f" ({figure(whole * share)} of {gbs(whole)} payload one way)"
@@ -213,7 +202,7 @@ def price(case: Case, sick: Sequence[tuple[Gpu, int, str]]) -> str:
     return f"{text}. {sentence('; '.join((*told, tail)))}"
 
 
-def _check_missing(case: Case) -> Iterable[Finding] | None:
+def _check_missing(case: Case) -> Found:
     known = links_read(case)
     if not known:
         return None
@@ -238,27 +227,23 @@ def _check_missing(case: Case) -> Iterable[Finding] | None:
     if not sick:
         return []
     who = [gpu.address for gpu, _, _ in sick]
-    return [
-        MISSING.finding(
-            SLOW,
-            f"{case.names(who)} {'shows' if len(who) == 1 else 'show'} fewer NVLinks than "
-            "belong there",
-            devices=who,
-            evidence=[
-                Fact(
-                    what=f"NVLinks of {case.name(gpu.address)}",
-                    value=f"{up(gpu)} of {most}",
-                    source=f"{STATE if gpu.uuid else ', '.join(case.snapshot.source)}; "
-                    f"{most} by {by}",
-                )
-                for gpu, most, by in sick
-            ],
-            impact=price(case, sick),
-            cost=_cost(case, sick),
-            fix=REPAIR,
-            brief=f"{up(sick[0][0])} of {sick[0][1]} NVLinks",
-        )
-    ]
+    return MISSING.finding(
+        SLOW,
+        f"{case.names(who)} {'shows' if len(who) == 1 else 'show'} fewer NVLinks than belong there",
+        devices=who,
+        evidence=[
+            (
+                f"NVLinks of {case.name(gpu)}",
+                f"{up(gpu)} of {most}",
+                f"{STATE if gpu.uuid else ', '.join(case.snapshot.source)}; {most} by {by}",
+            )
+            for gpu, most, by in sick
+        ],
+        impact=price(case, sick),
+        cost=_cost(case, sick),
+        fix=REPAIR,
+        brief=f"{up(sick[0][0])} of {sick[0][1]} NVLinks",
+    )
 
 
 def _switched(gpu: Gpu) -> bool:

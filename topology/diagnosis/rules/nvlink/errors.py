@@ -5,27 +5,20 @@ DCGM's health check takes one replay or recovery for a failure, and CRC errors f
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from ....hardware.vendors import NVIDIA
 from ....model.finding import Finding
 from ....model.machine import Gpu
-from ....model.page import Fact, Fix
 from ....model.severity import NOTICE, SLOW
 from ....model.units import seconds as time_of
 from ...case import Case
-from ...rule import Rule
+from ...rule import Found, Rule
 from ...shared.counters import elapsed_seconds, growth, rate
 
-COUNTERS = {
-    "replay_errors": "replays",
-    "recovery_errors": "recoveries",
-    "crc_errors": "CRC errors",
-}
+COUNTERS = {"replay_errors": "replays", "recovery_errors": "recoveries", "crc_errors": "CRC errors"}
 """A replay repeats a packet; a recovery trains the link again while all traffic waits."""
 
 
-def _check(case: Case) -> Iterable[Finding] | None:
+def _check(case: Case) -> Found:
     elapsed = elapsed_seconds(case)
     if elapsed is None:
         return None
@@ -64,10 +57,10 @@ def _finding(
         f"NVLink errors of {case.names(who)} grew in {time_of(elapsed)}",
         devices=who,
         evidence=[
-            Fact(
-                what=f"added on NVLink {link} of {case.name(gpu.address)} in {time_of(elapsed)}",
-                value=", ".join(f"{count} {COUNTERS[name]}" for name, count in counts.items()),
-                source="NVML nvmlDeviceGetNvLinkErrorCounter, two readings",
+            (
+                f"added on NVLink {link} of {case.name(gpu)} in {time_of(elapsed)}",
+                ", ".join(f"{count} {COUNTERS[name]}" for name, count in counts.items()),
+                "NVML nvmlDeviceGetNvLinkErrorCounter, two readings",
             )
             for gpu, links in found
             for link, counts in list(links.items())[:6]
@@ -80,13 +73,12 @@ def _finding(
             "whether it goes on."
         ),
         fix=[
-            Fix(text="Watch the counters.", command="nvidia-smi nvlink -e"),
-            Fix(
-                text="Look for Xid 74 and 144 to 150, and for SXid of the NVSwitches.",
-                command="dmesg | grep -iE 'xid'",
-                needs_root=True,
+            "Watch the counters. $ nvidia-smi nvlink -e",
+            (
+                "Look for Xid 74 and 144 to 150, and for SXid of the NVSwitches. "
+                "# dmesg | grep -iE 'xid'"
             ),
-            Fix(text="If they go on, drain the node and have the link looked at."),
+            "If they go on, drain the node and have the link looked at.",
         ],
     )
 

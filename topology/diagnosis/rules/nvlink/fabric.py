@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from ....hardware.vendors import NVIDIA
-from ....model.finding import Finding
 from ....model.machine import Gpu
-from ....model.page import Fact, Fix
 from ....model.severity import BROKEN, SLOW
 from ...case import Case
-from ...rule import Rule
+from ...rule import Found, Rule, Step
 from ...shared.fabric_words import GONE
 from .fabric_manager import RESTART
 
@@ -22,20 +18,18 @@ FABRIC_SOURCE = "NVML nvmlDeviceGetGpuFabricInfoV"
 _BROKEN_BITS = ("route unhealthy", "access timeout recovery")
 """Fields of the health mask under which traffic over NVLink fails until the GPU is reset."""
 _SLOW_BITS = ("degraded bandwidth", "route recovery in progress")
-_RESET_FIRST = Fix(
-    text="Reset the GPUs while nothing uses them; the fabric then sets their routes again.",
-    command="nvidia-smi --gpu-reset",
-    needs_root=True,
+_RESET_FIRST = (
+    "Reset the GPUs while nothing uses them; the fabric then sets their routes again. "
+    "# nvidia-smi --gpu-reset"
 )
 
-_RESET = Fix(
-    text="If that does not help, reset the GPUs while nothing uses them, or restart the node.",
-    command="nvidia-smi --gpu-reset",
-    needs_root=True,
+_RESET = (
+    "If that does not help, reset the GPUs while nothing uses them, or restart the node. "
+    "# nvidia-smi --gpu-reset"
 )
 
 
-def _state(case: Case) -> Iterable[Finding] | None:
+def _state(case: Case) -> Found:
     known = [gpu for gpu in case.gpus if gpu.fabric is not None and gpu.fabric.state is not None]
     if not known:
         return None
@@ -43,39 +37,30 @@ def _state(case: Case) -> Iterable[Finding] | None:
     if not bad:
         return []
     evidence = [
-        Fact(what=f"fabric of {case.name(address)}", value=word, source=FABRIC_SOURCE)
-        for address, word in bad.items()
+        (f"fabric of {case.name(address)}", word, FABRIC_SOURCE) for address, word in bad.items()
     ]
     if case.host.fabric_manager is not None:
-        evidence.append(
-            Fact(what="fabric manager", value=case.host.fabric_manager, source="/proc/*/comm")
-        )
-    return [
-        STATE.finding(
-            BROKEN,
-            f"not part of the NVSwitch fabric: {case.names(list(bad))}",
-            devices=list(bad),
-            evidence=evidence,
-            impact=(
-                "CUDA does not start on them (error 802, system not yet initialized), although "
-                f"nvidia-smi looks healthy; {len(known) - len(bad)} of {len(known)} GPUs are ready."
-            ),
-            fix=[RESTART, *_fifth(case), _RESET],
-        )
-    ]
+        evidence.append(("fabric manager", case.host.fabric_manager, "/proc/*/comm"))
+    return STATE.finding(
+        BROKEN,
+        f"not part of the NVSwitch fabric: {case.names(list(bad))}",
+        devices=list(bad),
+        evidence=evidence,
+        impact=(
+            "CUDA does not start on them (error 802, system not yet initialized), although "
+            f"nvidia-smi looks healthy; {len(known) - len(bad)} of {len(known)} GPUs are ready."
+        ),
+        fix=[RESTART, *_fifth(case), _RESET],
+    )
 
 
-def _fifth(case: Case) -> list[Fix]:
+def _fifth(case: Case) -> list[Step]:
     """NVLink 5 boards have a subnet manager of their own, reached over InfiniBand's modules."""
     if not any(word in (gpu.name or "") for gpu in case.gpus for word in ("B200", "B300")):
         return []
     return [
-        Fix(
-            text="This board's switches are managed through a NIC: see whether nvlsm runs, and "
-            "load the modules that it needs.",
-            command="pgrep -a nvlsm; modprobe -a mlx5_ib ib_umad",
-            needs_root=True,
-        )
+        "This board's switches are managed through a NIC: see whether nvlsm runs, and load "
+        "the modules that it needs. # pgrep -a nvlsm; modprobe -a mlx5_ib ib_umad"
     ]
 
 
@@ -91,7 +76,7 @@ def _unready(gpu: Gpu) -> str | None:
     return None
 
 
-def _health(case: Case) -> Iterable[Finding] | None:
+def _health(case: Case) -> Found:
     known = {
         gpu.address: gpu.fabric.health
         for gpu in case.gpus
@@ -104,28 +89,26 @@ def _health(case: Case) -> Iterable[Finding] | None:
         return []
     broken = any(severity == BROKEN for found in troubles.values() for _, _, severity in found)
     addresses = list(troubles)
-    return [
-        HEALTH.finding(
-            BROKEN if broken else SLOW,
-            f"the NVSwitch fabric reports trouble on {case.names(addresses)}",
-            devices=addresses,
-            evidence=[
-                Fact(
-                    what=f"fabric health of {case.name(address)}, {what}",
-                    value=word,
-                    source=f"{FABRIC_SOURCE}, health mask",
-                )
-                for address, found in troubles.items()
-                for what, word, _ in found
-            ],
-            impact=(
-                "NVLink traffic of these GPUs fails or hangs until they are reset."
-                if broken
-                else "NVLink of these GPUs carries less than its full rate" + _full_rate(case)
-            ),
-            fix=[_RESET_FIRST, RESTART],
-        )
-    ]
+    return HEALTH.finding(
+        BROKEN if broken else SLOW,
+        f"the NVSwitch fabric reports trouble on {case.names(addresses)}",
+        devices=addresses,
+        evidence=[
+            (
+                f"fabric health of {case.name(address)}, {what}",
+                word,
+                f"{FABRIC_SOURCE}, health mask",
+            )
+            for address, found in troubles.items()
+            for what, word, _ in found
+        ],
+        impact=(
+            "NVLink traffic of these GPUs fails or hangs until they are reset."
+            if broken
+            else "NVLink of these GPUs carries less than its full rate" + _full_rate(case)
+        ),
+        fix=[_RESET_FIRST, RESTART],
+    )
 
 
 def _trouble(health: tuple[tuple[str, str], ...]) -> list[tuple[str, str, str]]:

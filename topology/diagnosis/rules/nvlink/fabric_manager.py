@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from ....hardware.vendors import NVIDIA
-from ....model.finding import Finding
-from ....model.page import Fact, Fix
 from ....model.severity import BROKEN, NOTICE
 from ...case import Case
-from ...rule import Rule
+from ...rule import Found, Rule
 
-RESTART = Fix(
-    text="Restart the fabric manager; its version must be that of the driver.",
-    command="systemctl restart nvidia-fabricmanager",
-    needs_root=True,
+RESTART = (
+    "Restart the fabric manager; its version must be that of the driver. "
+    "# systemctl restart nvidia-fabricmanager"
 )
 
 
-def _manager(case: Case) -> Iterable[Finding] | None:
+def _manager(case: Case) -> Found:
     state = case.host.fabric_manager
     switches = [device for device in case.machine.pci if device.kind == "nvswitch"]
     # In a container or a guest the daemon runs elsewhere; without NVSwitches on this host's own
@@ -32,28 +27,25 @@ def _manager(case: Case) -> Iterable[Finding] | None:
         return []
     states = [gpu.fabric.state for gpu in nvidia if gpu.fabric is not None and gpu.fabric.state]
     joined = len(states) == len(nvidia) and all(word == "completed" for word in states)
-    install = Fix(
-        text="Install the fabric manager of the driver's version.",
-        command=f"apt-get install nvidia-fabricmanager{_branch(case)}",
-        needs_root=True,
+    install = (
+        "Install the fabric manager of the driver's version. "
+        f"# apt-get install nvidia-fabricmanager{_branch(case)}"
     )
-    return [
-        MANAGER.finding(
-            NOTICE if joined else BROKEN,
-            "the fabric manager does not run",
-            devices=[gpu.address for gpu in nvidia],
-            evidence=[
-                Fact(what="fabric manager", value=state, source="/proc/*/comm, /usr/bin"),
-                Fact(what="NVSwitches", value=str(len(switches)), source="/sys/bus/pci"),
-            ],
-            impact=(
-                "The GPUs have joined the fabric already; after a reset they cannot join again."
-                if joined
-                else "GPUs behind NVSwitches do not start without it: CUDA fails with error 802."
-            ),
-            fix=[*([install] if state == "absent" else []), RESTART],
-        )
-    ]
+    return MANAGER.finding(
+        NOTICE if joined else BROKEN,
+        "the fabric manager does not run",
+        devices=nvidia,
+        evidence=[
+            ("fabric manager", state, "/proc/*/comm, /usr/bin"),
+            ("NVSwitches", str(len(switches)), "/sys/bus/pci"),
+        ],
+        impact=(
+            "The GPUs have joined the fabric already; after a reset they cannot join again."
+            if joined
+            else "GPUs behind NVSwitches do not start without it: CUDA fails with error 802."
+        ),
+        fix=[*([install] if state == "absent" else []), RESTART],
+    )
 
 
 def _branch(case: Case) -> str:

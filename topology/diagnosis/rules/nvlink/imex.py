@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from ....hardware.vendors import NVIDIA
-from ....model.finding import Finding
-from ....model.page import Fact, Fix
 from ....model.severity import BROKEN, NOTICE
 from ...case import Case
-from ...rule import Rule
+from ...rule import Found, Rule
 from .fabric import FABRIC_SOURCE, UP
 
 
-def _imex(case: Case) -> Iterable[Finding] | None:
+def _imex(case: Case) -> Found:
     known = [gpu for gpu in case.gpus if gpu.fabric is not None and gpu.fabric.cluster_uuid]
     if case.host.imex_channels is None or not known:
         return None
@@ -29,41 +25,31 @@ def _imex(case: Case) -> Iterable[Finding] | None:
         return []
     addresses = [gpu.address for gpu in rack]
     # A container or a job is given a channel only where it asks for one.
-    return [
-        IMEX.finding(
-            NOTICE if case.may_hide_devices else BROKEN,
-            "no IMEX channel may be opened, though NVLink here joins several hosts",
-            devices=addresses,
-            evidence=[
-                Fact(
-                    what="channels that may be opened",
-                    value="0",
-                    source="/dev/nvidia-caps-imex-channels",
-                ),
-                Fact(
-                    what=f"NVLink cluster of {case.name(addresses[0])}",
-                    value="spans hosts (its UUID is not zero)",
-                    source=FABRIC_SOURCE,
-                ),
-            ],
-            impact=(
-                "A job on this host alone is not touched. One over several hosts of this NVLink "
-                "domain fails when NCCL starts, or takes the network instead of NVLink."
+    return IMEX.finding(
+        NOTICE if case.may_hide_devices else BROKEN,
+        "no IMEX channel may be opened, though NVLink here joins several hosts",
+        devices=addresses,
+        evidence=[
+            ("channels that may be opened", "0", "/dev/nvidia-caps-imex-channels"),
+            (
+                f"NVLink cluster of {case.name(addresses[0])}",
+                "spans hosts (its UUID is not zero)",
+                FABRIC_SOURCE,
             ),
-            fix=[
-                Fix(
-                    text="Create a channel and start the IMEX daemon on every host of the domain.",
-                    command="nvidia-modprobe -c 0 && systemctl start nvidia-imex",
-                    needs_root=True,
-                ),
-                Fix(text="In a container, hand the channel in (NVIDIA_IMEX_CHANNELS=0)."),
-                Fix(
-                    text="Until then, let NCCL take the network between hosts.",
-                    command="export NCCL_MNNVL_ENABLE=0",
-                ),
-            ],
-        )
-    ]
+        ],
+        impact=(
+            "A job on this host alone is not touched. One over several hosts of this NVLink "
+            "domain fails when NCCL starts, or takes the network instead of NVLink."
+        ),
+        fix=[
+            (
+                "Create a channel and start the IMEX daemon on every host of the domain. "
+                "# nvidia-modprobe -c 0 && systemctl start nvidia-imex"
+            ),
+            "In a container, hand the channel in (NVIDIA_IMEX_CHANNELS=0).",
+            ("Until then, let NCCL take the network between hosts. $ export NCCL_MNNVL_ENABLE=0"),
+        ],
+    )
 
 
 IMEX = Rule(

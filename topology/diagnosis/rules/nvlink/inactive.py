@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from ....hardware.vendors import NVIDIA
 from ....model.finding import Finding
 from ....model.machine import Gpu
-from ....model.page import Fact, Fix
 from ....model.severity import CANNOT_TELL
 from ...case import Case
-from ...rule import Rule
+from ...rule import Found, Rule
 from .down import REPAIR, STATE, down, links_read, part_of_a_mesh, price, up
 
 
-def _check(case: Case) -> Iterable[Finding] | None:
+def _check(case: Case) -> Found:
     """Look at meshes alone: on boards with NVSwitches `nvlink-down` has the last word."""
     known = links_read(case)
     if not known or case.in_vm is False:
@@ -30,7 +27,7 @@ def _check(case: Case) -> Iterable[Finding] | None:
     # A guest's GPUs have lost the same number of links, those to the GPUs of other guests.
     if not found or (len(known) > 1 and len({up(gpu) for gpu in known}) == 1):
         return []
-    return [_inactive(case, found)]
+    return _inactive(case, found)
 
 
 def _inactive(case: Case, found: list[tuple[Gpu, int]]) -> Finding:
@@ -43,21 +40,20 @@ def _inactive(case: Case, found: list[tuple[Gpu, int]]) -> Finding:
         "no GPU at their other ends",
         devices=who,
         evidence=[
-            Fact(
-                what=f"NVLinks of {case.name(gpu.address)} that are up",
-                value=f"{up(gpu)} of {count}; inactive: {', '.join(map(str, down(gpu)))}",
-                source=f"{STATE}; {count} by the model's data sheet",
+            (
+                f"NVLinks of {case.name(gpu)} that are up",
+                f"{up(gpu)} of {count}; inactive: {', '.join(map(str, down(gpu)))}",
+                f"{STATE}; {count} by the model's data sheet",
             )
             for gpu, count in found
         ],
         impact=price(case, [(gpu, count, "") for gpu, count in found]),
         fix=(
-            Fix(
-                text="Hold it against the other GPUs: those of a whole board have all their links, "
-                "those of a guest as few as this one.",
-                command="nvidia-smi nvlink -s",
+            (
+                "Hold it against the other GPUs: those of a whole board have all their links, "
+                "those of a guest as few as this one. $ nvidia-smi nvlink -s"
             ),
-            Fix(text="Ask whether this is a guest.", command="systemd-detect-virt"),
+            "Ask whether this is a guest. $ systemd-detect-virt",
             *REPAIR[1:],
         ),
     )

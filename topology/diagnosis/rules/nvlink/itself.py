@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from ....hardware.vendors import AMD, NVIDIA
-from ....model.finding import Finding
 from ....model.machine import Gpu
-from ....model.page import Fact, Fix
 from ....model.severity import SLOW
 from ...case import Case
-from ...rule import Rule
+from ...rule import Found, Rule
 
 
-def _check(case: Case) -> Iterable[Finding] | None:
+def _check(case: Case) -> Found:
     ends = {gpu.address: _ends(gpu) for gpu in case.gpus}
     if not any(ends.values()):
         return None
@@ -21,34 +17,28 @@ def _check(case: Case) -> Iterable[Finding] | None:
     if not loops:
         return []
     who = list(loops)
-    return [
-        ITSELF.finding(
-            SLOW,
-            f"links of {case.names(who)} lead back to the GPU itself",
-            devices=who,
-            evidence=[
-                Fact(
-                    what=f"links of {case.name(own)}",
-                    value=f"{count} of {len(ends[own])} to {own}, its own address",
-                    source=", ".join(case.snapshot.source),
-                )
-                for own, count in loops.items()
-            ],
-            impact=f"{case.words.library} counts them and can send nothing over them: where "
-            "they really lead it uses PCIe or the network.",
-            fix=[
-                Fix(
-                    text="Let the library write the file anew on this machine, without "
-                    "NCCL_TOPO_FILE set.",
-                    command="export NCCL_TOPO_DUMP_FILE=system.xml",
-                ),
-                Fix(
-                    text="See where each link leads.",
-                    command="nvidia-smi nvlink -p",
-                ),
-            ],
-        )
-    ]
+    return ITSELF.finding(
+        SLOW,
+        f"links of {case.names(who)} lead back to the GPU itself",
+        devices=who,
+        evidence=[
+            (
+                f"links of {case.name(own)}",
+                f"{count} of {len(ends[own])} to {own}, its own address",
+                ", ".join(case.snapshot.source),
+            )
+            for own, count in loops.items()
+        ],
+        impact=f"{case.words.library} counts them and can send nothing over them: where "
+        "they really lead it uses PCIe or the network.",
+        fix=[
+            (
+                "Let the library write the file anew on this machine, without NCCL_TOPO_FILE "
+                "set. $ export NCCL_TOPO_DUMP_FILE=system.xml"
+            ),
+            "See where each link leads. $ nvidia-smi nvlink -p",
+        ],
+    )
 
 
 def _ends(gpu: Gpu) -> list[str]:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from ....hardware.vendors import AMD, NVIDIA
 from ....model.element import BASE_FILE
 from ....model.finding import Finding
 from ....model.machine import Gpu
-from ....model.page import Fact, Fix
 from ....model.severity import BROKEN, CANNOT_TELL, NOTICE, SLOW
 from ....sources.collect import ONLY_PCI
 from ... import vendors
 from ...case import Case
 from ...pairs import Pair
-from ...rule import Rule
+from ...rule import Found, Rule, Step
 
 WHOLE = (2, 4, 8, 16)
 """GPUs that are joined on a board or by a bridge: pairs, bridges and boards of four, HGX and OAM
@@ -24,7 +21,7 @@ _FEWEST = 3
 """A pair and one more GPU are two cards with a bridge, and one without."""
 
 
-def _check(case: Case) -> Iterable[Finding] | None:
+def _check(case: Case) -> Found:
     pairs = case.pairs
     if not pairs or not any(pair.fast for pair in pairs) or any(g.partition for g in case.gpus):
         return None
@@ -90,15 +87,15 @@ def _finding(case: Case, found: list[Gpu], island: tuple[str, ...]) -> Finding:
         "sisters",
         devices=who,
         evidence=[
-            Fact(
-                what=f"relations among {case.names(island)}",
-                value=", ".join(sorted(inside)),
-                source=", ".join(case.snapshot.source),
+            (
+                f"relations among {case.names(island)}",
+                ", ".join(sorted(inside)),
+                ", ".join(case.snapshot.source),
             ),
-            Fact(
-                what=f"relations of {case.names(who)}",
-                value=", ".join(sorted(outside)),
-                source=", ".join(case.snapshot.source),
+            (
+                f"relations of {case.names(who)}",
+                ", ".join(sorted(outside)),
+                ", ".join(case.snapshot.source),
             ),
         ],
         impact="No product joins "
@@ -110,27 +107,24 @@ def _finding(case: Case, found: list[Gpu], island: tuple[str, ...]) -> Finding:
     )
 
 
-def _fix(case: Case, *, amd: bool) -> list[Fix]:
+def _fix(case: Case, *, amd: bool) -> list[Step]:
     if amd:
         return [
-            Fix(text="Read the state of each link.", command="amd-smi xgmi"),
-            Fix(text="Look for what the driver reported.", command="dmesg | grep -iE 'xgmi|ras'",
-                needs_root=True),
-        ]  # fmt: skip
+            "Read the state of each link. $ amd-smi xgmi",
+            "Look for what the driver reported. # dmesg | grep -iE 'xgmi|ras'",
+        ]
     return [
-        Fix(text="Read the state of each link.", command="nvidia-smi nvlink -s"),
-        Fix(
-            text="Read its state in the fabric, and whether MIG is on, which switches its links "
-            "off.",
-            command="nvidia-smi -q | grep -iE -A4 'fabric|mig mode'",
+        "Read the state of each link. $ nvidia-smi nvlink -s",
+        (
+            "Read its state in the fabric, and whether MIG is on, which switches its links off. "
+            "$ nvidia-smi -q | grep -iE -A4 'fabric|mig mode'"
         ),
-        Fix(text="Look for Xid 74 and SXid messages in the kernel's log.",
-            command="dmesg | grep -iE 'xid'", needs_root=True),
-        Fix(
-            text="End all jobs, reset all GPUs of the board together or restart the node; if it "
-            "stays, have the GPU and the baseboard looked at."
+        "Look for Xid 74 and SXid messages in the kernel's log. # dmesg | grep -iE 'xid'",
+        (
+            "End all jobs, reset all GPUs of the board together or restart the node; if it stays, "
+            "have the GPU and the baseboard looked at."
         ),
-    ]  # fmt: skip
+    ]
 
 
 OUTSIDE = Rule(
@@ -153,7 +147,7 @@ OUTSIDE = Rule(
 )
 
 
-def _check_incomplete(case: Case) -> Iterable[Finding] | None:
+def _check_incomplete(case: Case) -> Found:
     """Only where no PCI device is listed: where they are, other rules know who is missing.
 
     A text alone is never called healthy; a node would be, though one of its GPUs may be lost.
@@ -168,27 +162,25 @@ def _check_incomplete(case: Case) -> Iterable[Finding] | None:
     board = next((count for count in WHOLE if count > size), 0)
     if not board:
         return []
-    return [
-        INCOMPLETE.finding(
-            CANNOT_TELL if case.on_node else NOTICE,
-            f"{size} GPUs are joined by {case.words.link}, and boards of this kind have {board}",
-            devices=[gpu.address for gpu in case.gpus],
-            evidence=[
-                Fact(
-                    what=f"GPUs that {case.words.link} joins",
-                    value=case.names(list(islands[0])),
-                    source=", ".join(case.snapshot.source),
-                )
-            ],
-            impact=f"{board - size} of the board {'is' if board - size == 1 else 'are'} not "
-            f"{'here' if case.on_node else 'in this text'}: lost, or not given to this container "
-            "or guest.",
-            fix=[
-                Fix(text="Count the GPUs on PCI.", command="lspci | grep -iE '3D|accelerator'"),
-                Fix(text="Look for what the driver reported.", command="dmesg", needs_root=True),
-            ],
-        )
-    ]
+    return INCOMPLETE.finding(
+        CANNOT_TELL if case.on_node else NOTICE,
+        f"{size} GPUs are joined by {case.words.link}, and boards of this kind have {board}",
+        devices=case.gpus,
+        evidence=[
+            (
+                f"GPUs that {case.words.link} joins",
+                case.names(list(islands[0])),
+                ", ".join(case.snapshot.source),
+            )
+        ],
+        impact=f"{board - size} of the board {'is' if board - size == 1 else 'are'} not "
+        f"{'here' if case.on_node else 'in this text'}: lost, or not given to this container "
+        "or guest.",
+        fix=[
+            "Count the GPUs on PCI. $ lspci | grep -iE '3D|accelerator'",
+            "Look for what the driver reported. # dmesg",
+        ],
+    )
 
 
 INCOMPLETE = Rule(

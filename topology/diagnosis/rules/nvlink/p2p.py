@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from ....hardware.vendors import NVIDIA
 from ....model.finding import Finding
-from ....model.page import Fact, Fix
 from ....model.severity import BROKEN, SLOW, Severity
 from ...case import Case
 from ...pairs import OK, Pair, devices_of, named
-from ...rule import Rule
+from ...rule import Found, Rule
 from ...shared.p2p_grants import SHOWN, grant_of, whole_pairs
 
 
-def _check_nvlink(case: Case) -> Iterable[Finding] | None:
+def _check_nvlink(case: Case) -> Found:
     pairs = [pair for pair in whole_pairs(case) if pair.words or _nvlink_words(pair)]
     if not pairs:
         return None
@@ -62,22 +61,18 @@ def _nvlink(
         devices=devices_of(pairs),
         evidence=[
             *(grant_of(case, pair) for pair in pairs[:SHOWN]),
-            Fact(
-                what=f"relation of {named(case, pairs, 1)}",
-                value=f"{pairs[0].letters}: the links are trained",
-                source="NVML nvmlDeviceGetNvLinkState",
+            (
+                f"relation of {named(case, pairs, 1)}",
+                f"{pairs[0].letters}: the links are trained",
+                "NVML nvmlDeviceGetNvLinkState",
             ),
         ],
         impact=impact,
         fix=[
-            Fix(
-                text="Compare the state of the fabric of all GPUs.",
-                command="nvidia-smi -q | grep -A4 Fabric",
-            ),
-            Fix(
-                text="Start the fabric manager of the driver's version, or reset the GPUs.",
-                command="systemctl restart nvidia-fabricmanager",
-                needs_root=True,
+            "Compare the state of the fabric of all GPUs. $ nvidia-smi -q | grep -A4 Fabric",
+            (
+                "Start the fabric manager of the driver's version, or reset the GPUs. "
+                "# systemctl restart nvidia-fabricmanager"
             ),
         ],
     )

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from ....hardware.vendors import NVIDIA
-from ....model.finding import Finding
-from ....model.page import Fact
 from ....model.severity import SLOW
 from ....model.units import gbs
 from ...case import Case
-from ...rule import Rule
+from ...rule import Found, Rule
 from .down import REPAIR, alike, links_read
 
 SPEED = "NVML field NVLINK_SPEED_MBPS"
 _SAME_RATE = 0.98
 
 
-def _check_rate(case: Case) -> Iterable[Finding] | None:
+def _check_rate(case: Case) -> Found:
     rates = {
         gpu.address: [(link.link, link.raw_gbs) for link in gpu.nvlinks if link.active]
         for gpu in links_read(case)
@@ -45,26 +41,24 @@ def _check_rate(case: Case) -> Iterable[Finding] | None:
         return []
     who = [gpu.address for gpu, _, _ in found]
     gpu, slow, best = found[0]
-    return [
-        RATE.finding(
-            SLOW,
-            f"NVLinks of {case.names(who)} run at a lower rate than their siblings",
-            devices=who,
-            evidence=[
-                Fact(
-                    what=f"raw rate one way of NVLink {link} of {case.name(slow_gpu.address)}",
-                    value=f"{gbs(raw)} instead of {gbs(most)}",
-                    source=SPEED,
-                )
-                for slow_gpu, links, most in found
-                for link, raw in links[:4]
-            ],
-            impact=f"Each slow link of {case.name(gpu.address)} carries "
-            f"{(slow[0][1] or 0) / best:.0%} of what it should, and a collective runs at the pace "
-            "of its slowest GPU.".replace("%", " %"),
-            fix=REPAIR,
-        )
-    ]
+    return RATE.finding(
+        SLOW,
+        f"NVLinks of {case.names(who)} run at a lower rate than their siblings",
+        devices=who,
+        evidence=[
+            (
+                f"raw rate one way of NVLink {link} of {case.name(slow_gpu)}",
+                f"{gbs(raw)} instead of {gbs(most)}",
+                SPEED,
+            )
+            for slow_gpu, links, most in found
+            for link, raw in links[:4]
+        ],
+        impact=f"Each slow link of {case.name(gpu)} carries "
+        f"{(slow[0][1] or 0) / best:.0%} of what it should, and a collective runs at the pace "
+        "of its slowest GPU.".replace("%", " %"),
+        fix=REPAIR,
+    )
 
 
 RATE = Rule(

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from ....hardware.vendors import AMD, NVIDIA
-from ....model.finding import Finding
 from ....model.machine import Gpu
-from ....model.page import Fact
 from ....model.severity import BY_DESIGN
 from ... import vendors
 from ...case import Case
 from ...pairs import THROUGH_HOST
-from ...rule import Rule
+from ...rule import Found, Rule
 
 NO_LINKS = ("Not Supported", "Invalid Argument", "the driver lists no link")
 """What NVML says of the links of a GPU that has none."""
 _MATRIX = "nvidia-smi topo -m"
 
 
-def _check_islands(case: Case) -> Iterable[Finding] | None:
+def _check_islands(case: Case) -> Found:
     counted = {gpu.address for gpu in case.gpus}
     groups = [
         found for island in case.node.islands if len(found := sorted(counted & set(island))) > 1
@@ -39,22 +35,16 @@ def _check_islands(case: Case) -> Iterable[Finding] | None:
     shown = ["{" + ", ".join(map(case.name, group)) + "}" for group in groups]
     shown += ["{" + case.name(gpu) + "}" for gpu in alone]
     largest = max(map(len, groups))
-    return [
-        ISLANDS.finding(
-            BY_DESIGN,
-            f"{_kind(case)} joins GPUs in islands: {' '.join(shown)}",
-            devices=sorted(counted),
-            evidence=[
-                Fact(
-                    what=f"GPUs that {_kind(case)} joins",
-                    value=" ".join(shown),
-                    source=vendors.source(case.gpus, _MATRIX),
-                )
-            ],
-            impact=f"A job on up to {largest} GPUs of one island keeps to the fast links; one "
-            "on more crosses PCIe, at PCIe's pace. Put tensor parallel groups inside an island.",
-        )
-    ]
+    return ISLANDS.finding(
+        BY_DESIGN,
+        f"{_kind(case)} joins GPUs in islands: {' '.join(shown)}",
+        devices=sorted(counted),
+        evidence=[
+            (f"GPUs that {_kind(case)} joins", " ".join(shown), vendors.source(case.gpus, _MATRIX))
+        ],
+        impact=f"A job on up to {largest} GPUs of one island keeps to the fast links; one "
+        "on more crosses PCIe, at PCIe's pace. Put tensor parallel groups inside an island.",
+    )
 
 
 def _kind(case: Case) -> str:
@@ -67,7 +57,7 @@ def _read(gpu: Gpu) -> bool:
     return bool(gpu.nvlinks or gpu.xgmi or gpu.why("nvlinks") in NO_LINKS)
 
 
-def _check_pcie_only(case: Case) -> Iterable[Finding] | None:
+def _check_pcie_only(case: Case) -> Found:
     pairs = case.pairs
     if not pairs or any(pair.letters == "?" for pair in pairs):
         return None
@@ -82,20 +72,10 @@ def _check_pcie_only(case: Case) -> Iterable[Finding] | None:
     kinds = sorted({pair.letters for pair in pairs})
     far = set(kinds) <= set(THROUGH_HOST)
     through = sorted({transport for pair in pairs for transport in pair.transports})
-    evidence = [
-        Fact(
-            what="relations of the GPUs",
-            value=", ".join(kinds),
-            source=vendors.source(case.gpus, _MATRIX),
-        ),
-    ]
+    evidence = [("relations of the GPUs", ", ".join(kinds), vendors.source(case.gpus, _MATRIX))]
     if through:
         evidence.append(
-            Fact(
-                what=f"transports of {case.words.libraries}",
-                value=", ".join(through),
-                source="gputop explain",
-            )
+            (f"transports of {case.words.libraries}", ", ".join(through), "gputop explain")
         )
     where = (
         "No two of them share a PCIe switch, so all traffic crosses the host."
@@ -106,11 +86,7 @@ def _check_pcie_only(case: Case) -> Iterable[Finding] | None:
     if groups:
         shown = " ".join("{" + ", ".join(map(case.name, group)) + "}" for group in groups)
         evidence.append(
-            Fact(
-                what="GPUs without SYS between them",
-                value=shown,
-                source=vendors.source(case.gpus, _MATRIX),
-            )
+            ("GPUs without SYS between them", shown, vendors.source(case.gpus, _MATRIX))
         )
         where += (
             " Pairs of different groups cross the link between processors, or between NUMA nodes "
@@ -118,17 +94,15 @@ def _check_pcie_only(case: Case) -> Iterable[Finding] | None:
         )
     if matrix:
         where += " A matrix shows NVLinks that are off as PCIe too: `nvidia-smi nvlink -s` tells."
-    return [
-        PCIE_ONLY.finding(
-            BY_DESIGN,
-            f"{len(case.gpus)} GPUs are joined by PCIe alone"
-            + (", across processors" if groups else ""),
-            devices=[gpu.address for gpu in case.gpus],
-            evidence=evidence,
-            impact=f"{where} Collectives run at PCIe's pace: prefer data or pipeline "
-            "parallelism to tensor parallelism here.",
-        )
-    ]
+    return PCIE_ONLY.finding(
+        BY_DESIGN,
+        f"{len(case.gpus)} GPUs are joined by PCIe alone"
+        + (", across processors" if groups else ""),
+        devices=case.gpus,
+        evidence=evidence,
+        impact=f"{where} Collectives run at PCIe's pace: prefer data or pipeline "
+        "parallelism to tensor parallelism here.",
+    )
 
 
 def _matrix_alone(case: Case) -> bool:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from ....hardware.vendors import NVIDIA
 from ....model import quantities
 from ....model.finding import Finding
-from ....model.page import Fact, Fix
 from ....model.severity import BROKEN, NOTICE, SLOW
 from ...case import Case
 from ...pairs import BELOW_SWITCH, Pair, devices_of, meet_in_switch, named, way
-from ...rule import Rule
+from ...rule import Found, Proof, Rule, Step
 from ...shared.kernel_line import kernel_argument
 from ...shared.redirecting import REDIRECTS, TRANSLATED, bridges_between, redirects
 
@@ -34,7 +33,7 @@ def _peers(case: Case) -> list[Pair]:
     ]
 
 
-def _check_acs(case: Case) -> Iterable[Finding] | None:
+def _check_acs(case: Case) -> Found:
     listed = _listed(case)
     # In a virtual machine ACS has to stay on: it keeps the guests apart.
     if case.in_vm is not False:
@@ -112,60 +111,49 @@ def _listed(case: Case) -> list[Finding] | None:
             f"ACS redirects at {len(bad)} of {len(lines)} devices of a listing that does not name "
             "them",
             evidence=[
-                Fact(what="controls that are on", value=" ".join(acs), source=CONTROL)
+                ("controls that are on", " ".join(acs), CONTROL)
                 for acs in list(dict.fromkeys(bad))[:_SHOWN]
             ],
             impact="Where such a bridge stands between two GPUs, or a GPU and a NIC, each "
             "packet between them goes up to the CPU: they are slower, and on some hosts packets "
             "are lost and jobs hang. Elsewhere, and in a virtual machine, it does no harm.",
             fix=[
-                Fix(
-                    text="List the bridges by name, and give --from all of it.",
-                    command="lspci -vvv",
-                    needs_root=True,
-                ),
-                Fix(
-                    text="Switch off ACS on the bridges above GPUs and NICs; it comes back at the "
-                    "next start.",
-                    command="setpci -s BRIDGE ECAP_ACS+6.w=0000",
-                    needs_root=True,
+                "List the bridges by name, and give --from all of it. # lspci -vvv",
+                (
+                    "Switch off ACS on the bridges above GPUs and NICs; it comes back at the next "
+                    "start. # setpci -s BRIDGE ECAP_ACS+6.w=0000"
                 ),
             ],
         )
     ]
 
 
-def _control(case: Case, bridge: str) -> Fact:
+def _control(case: Case, bridge: str) -> Proof:
     device = case.pci(bridge)
     controls = (device.acs if device is not None else None) or ()
     kind = device.kind if device is not None else "bridge"
-    return Fact(what=f"ACS of {kind} {bridge}", value=" ".join(controls), source=CONTROL)
+    return (f"ACS of {kind} {bridge}", " ".join(controls), CONTROL)
 
 
-def _type(case: Case, addresses: Sequence[str]) -> Fact:
+def _type(case: Case, addresses: Sequence[str]) -> Proof:
     kinds = {d.iommu_type for address in addresses if (d := case.pci(address)) is not None}
-    return Fact(
-        what=f"IOMMU type of {case.names(addresses)}",
-        value=", ".join(sorted(filter(None, kinds))),
-        source="/sys/kernel/iommu_groups/*/type",
+    return (
+        f"IOMMU type of {case.names(addresses)}",
+        ", ".join(sorted(filter(None, kinds))),
+        "/sys/kernel/iommu_groups/*/type",
     )
 
 
-def _clear(case: Case, bridges: Sequence[str]) -> list[Fix]:
+def _clear(case: Case, bridges: Sequence[str]) -> list[Step]:
     command = "; ".join(
         f"setpci -s {shlex.quote(bridge)} ECAP_ACS+6.w=0000" for bridge in bridges[:16]
     )
     return [
-        Fix(
-            text="Switch off ACS on these bridges; it comes back at the next start.",
-            command=command,
-            needs_root=True,
-        ),
-        Fix(text="Switch off ACS, or the IOMMU where nothing needs it, in the firmware setup."),
-        Fix(
-            text=f"Until then, keep {case.words.library}'s P2P to {case.words.link}; the rest "
-            "goes through host memory.",
-            command="export NCCL_P2P_LEVEL=NVL",
+        f"Switch off ACS on these bridges; it comes back at the next start. # {command}",
+        "Switch off ACS, or the IOMMU where nothing needs it, in the firmware setup.",
+        (
+            f"Until then, keep {case.words.library}'s P2P to {case.words.link}; the rest goes "
+            "through host memory. $ export NCCL_P2P_LEVEL=NVL"
         ),
     ]
 
@@ -201,7 +189,7 @@ def _acs_nic(case: Case, behind: Sequence[tuple[str, str, tuple[str, ...]]]) -> 
     )
 
 
-def _check_iommu(case: Case) -> Iterable[Finding] | None:
+def _check_iommu(case: Case) -> Found:
     if case.in_vm is not False:
         return None
     known = [
@@ -229,26 +217,24 @@ def _check_iommu(case: Case) -> Iterable[Finding] | None:
     evidence = [_type(case, devices_of(pairs))]
     if flags is not None and not any(flag in PASS_THROUGH for flag in flags):
         shown = " ".join(flags) or "no argument about the IOMMU"
-        evidence.append(Fact(what="kernel arguments", value=shown, source="/proc/cmdline"))
-    return [
-        IOMMU.finding(
-            NOTICE if proven else SLOW,
-            f"the IOMMU translates P2P over PCIe: {named(case, pairs)}",
-            devices=devices_of(pairs),
-            evidence=evidence,
-            impact="Each packet goes up to the IOMMU and down again. "
-            + (
-                "The bytes were measured and arrived."
-                if proven
-                else "NVIDIA does not support P2P over PCIe in this state: data may be wrong "
-                "without an error. Measure whether data arrives intact."
-            ),
-            fix=[
-                Fix(text="Measure it.", command="gputop probe p2p nccl"),
-                kernel_argument("Start the kernel with iommu=pt.", "iommu=pt"),
-            ],
-        )
-    ]
+        evidence.append(("kernel arguments", shown, "/proc/cmdline"))
+    return IOMMU.finding(
+        NOTICE if proven else SLOW,
+        f"the IOMMU translates P2P over PCIe: {named(case, pairs)}",
+        devices=devices_of(pairs),
+        evidence=evidence,
+        impact="Each packet goes up to the IOMMU and down again. "
+        + (
+            "The bytes were measured and arrived."
+            if proven
+            else "NVIDIA does not support P2P over PCIe in this state: data may be wrong "
+            "without an error. Measure whether data arrives intact."
+        ),
+        fix=[
+            "Measure it. $ gputop probe p2p nccl",
+            kernel_argument("Start the kernel with iommu=pt.", "iommu=pt"),
+        ],
+    )
 
 
 ACS_RULE = Rule(

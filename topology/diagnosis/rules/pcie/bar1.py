@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from ....hardware.vendors import NVIDIA
 from ....model.finding import Finding
 from ....model.machine import Gpu
-from ....model.page import Fact, Fix
 from ....model.severity import NOTICE
 from ....model.units import size
 from ...case import Case
-from ...rule import Rule
+from ...rule import Found, Rule
 
 AMPERE = 8
 """Major number of its compute capability."""
@@ -19,7 +16,7 @@ _BOARDS = ("switched", "point_to_point")
 """Fabrics whose peers do not need the window: their P2P goes over NVLink or xGMI."""
 
 
-def _check(case: Case) -> Iterable[Finding] | None:
+def _check(case: Case) -> Found:
     known = [gpu for gpu in case.gpus if gpu.bar1_bytes is not None and gpu.memory_bytes]
     if not known:
         return None
@@ -43,18 +40,18 @@ def _finding(case: Case, small: list[Gpu]) -> Finding:
     )
     return SMALL.finding(
         NOTICE,
-        f"BAR1 of {case.names([gpu.address for gpu in small])} is smaller than the memory",
-        devices=[gpu.address for gpu in small],
+        f"BAR1 of {case.names(small)} is smaller than the memory",
+        devices=small,
         evidence=[
-            Fact(
-                what=f"BAR1 of {case.name(gpu.address)}",
-                value=f"{size(gpu.bar1_bytes)} for {size(gpu.memory_bytes)} of memory",
-                source="NVML nvmlDeviceGetBAR1MemoryInfo",
+            (
+                f"BAR1 of {case.name(gpu)}",
+                f"{size(gpu.bar1_bytes)} for {size(gpu.memory_bytes)} of memory",
+                "NVML nvmlDeviceGetBAR1MemoryInfo",
             )
             for gpu in small
         ],
         impact=need,
-        fix=[Fix(text='Switch on "Above 4G decoding" and "Resizable BAR" in the firmware setup.')]
+        fix=['Switch on "Above 4G decoding" and "Resizable BAR" in the firmware setup.']
         if not all(map(_before_ampere, small))
         else [],
     )

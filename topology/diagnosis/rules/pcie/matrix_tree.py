@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from ....hardware.vendors import AMD, NVIDIA
 from ....model.finding import Finding
-from ....model.page import Fact, Fix
 from ....model.severity import BY_DESIGN, NOTICE
 from ...case import Case
 from ...pairs import BELOW_SWITCH
-from ...rule import Rule
+from ...rule import Found, Rule
 from .vm_tree import TOPOLOGY_VARIABLE, on_a_board
 
 _BOARD = 4
@@ -18,7 +15,7 @@ _BOARD = 4
 _FLAT = "PHB"
 
 
-def _check_flat(case: Case) -> Iterable[Finding] | None:
+def _check_flat(case: Case) -> Found:
     relations = case.machine.relations
     gpus = {gpu.address for gpu in case.gpus}
     if case.in_vm is not None:
@@ -36,7 +33,7 @@ def _check_flat(case: Case) -> Iterable[Finding] | None:
         return []
     if letters != {_FLAT}:
         return []
-    return [_flat(case, "relations over PCIe", f"{_FLAT} everywhere, PIX or PXB nowhere")]
+    return _flat(case, "relations over PCIe", f"{_FLAT} everywhere, PIX or PXB nowhere")
 
 
 def _bare(case: Case) -> bool:
@@ -54,22 +51,22 @@ def _flat(case: Case, what: str, value: str) -> Finding:
         NOTICE,
         f"none of the {len(case.gpus)} GPUs has a PCIe switch above it: the flat tree of a virtual "
         "machine",
-        devices=[gpu.address for gpu in case.gpus],
-        evidence=[Fact(what=what, value=value, source=", ".join(case.snapshot.source))],
+        devices=case.gpus,
+        evidence=[(what, value, ", ".join(case.snapshot.source))],
         impact="A board of this kind has PCIe switches between its GPUs and NICs; a "
         f"hypervisor hides them. {case.words.library} then takes every NIC for equally far: it "
         "may pick a far one, or none for GPUDirect RDMA, unless a topology file tells it.",
         fix=[
-            Fix(
-                text="Name the topology file of this machine type, which its operator writes.",
-                command=f"export {TOPOLOGY_VARIABLE}=/etc/nccl-topology.xml",
+            (
+                "Name the topology file of this machine type, which its operator writes. "
+                f"$ export {TOPOLOGY_VARIABLE}=/etc/nccl-topology.xml"
             ),
-            Fix(text="Ask whether this is a guest.", command="systemd-detect-virt"),
+            "Ask whether this is a guest. $ systemd-detect-virt",
         ],
     )
 
 
-def _check_shared(case: Case) -> Iterable[Finding] | None:
+def _check_shared(case: Case) -> Found:
     pairs = case.pairs
     if case.machine.host is not None or not pairs or any(pair.letters == "?" for pair in pairs):
         return None
@@ -83,22 +80,14 @@ def _check_shared(case: Case) -> Iterable[Finding] | None:
         return []
     shown = " ".join("{" + ", ".join(map(case.name, group)) + "}" for group in groups)
     most = max(map(len, groups))
-    return [
-        SHARED.finding(
-            BY_DESIGN,
-            f"GPUs share the uplink of a PCIe switch: {shown}",
-            devices=sorted(below),
-            evidence=[
-                Fact(
-                    what="GPUs with PIX or PXB between them",
-                    value=shown,
-                    source=", ".join(case.snapshot.source),
-                )
-            ],
-            impact=f"Up to {most} GPUs divide one link to the host's memory and to the GPUs "
-            "of other switches: copies of all of them at once run at a part of their rate.",
-        )
-    ]
+    return SHARED.finding(
+        BY_DESIGN,
+        f"GPUs share the uplink of a PCIe switch: {shown}",
+        devices=sorted(below),
+        evidence=[("GPUs with PIX or PXB between them", shown, ", ".join(case.snapshot.source))],
+        impact=f"Up to {most} GPUs divide one link to the host's memory and to the GPUs "
+        "of other switches: copies of all of them at once run at a part of their rate.",
+    )
 
 
 FLAT = Rule(

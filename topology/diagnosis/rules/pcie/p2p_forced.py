@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 
 from ....hardware.vendors import NVIDIA
 from ....model import quantities
-from ....model.finding import Finding
-from ....model.page import Fact, Fix
 from ....model.severity import BY_DESIGN, NOTICE
 from ...case import Case
 from ...pairs import devices_of
-from ...rule import Rule
+from ...rule import Found, Rule
 from ...shared.p2p_grants import SHOWN, grant_of, whole_pairs
 
 FORCED = re.compile(r"ForceP2P|RMForceStaticBar1|PeerMappingOverride", re.IGNORECASE)
 
 
-def _check_forced(case: Case) -> Iterable[Finding] | None:
+def _check_forced(case: Case) -> Found:
     host = case.machine.host
     if host is None:
         return None
@@ -26,10 +23,7 @@ def _check_forced(case: Case) -> Iterable[Finding] | None:
     if host.why("nvidia_registry") is not None and not asked:
         return None
     keys = [key for key in host.nvidia_registry if FORCED.search(key)]
-    evidence = [
-        Fact(what="key of the NVIDIA module", value=key, source="/proc/driver/nvidia/params")
-        for key in keys
-    ]
+    evidence = [("key of the NVIDIA module", key, "/proc/driver/nvidia/params") for key in keys]
     open_ones = [
         pair
         for pair in asked
@@ -44,16 +38,14 @@ def _check_forced(case: Case) -> Iterable[Finding] | None:
         if arrived == {"arrived"}
         else " A grant is no proof here: measure whether data arrives intact."
     )
-    return [
-        P2P_FORCED.finding(
-            BY_DESIGN if arrived == {"arrived"} else NOTICE,
-            "P2P is forced by a setting or a changed NVIDIA module",
-            devices=devices_of(open_ones) if not keys else (),
-            evidence=evidence,
-            impact="The driver grants P2P that this product does not have." + seen,
-            fix=[Fix(text="Measure it.", command="gputop probe p2p nccl")],
-        )
-    ]
+    return P2P_FORCED.finding(
+        BY_DESIGN if arrived == {"arrived"} else NOTICE,
+        "P2P is forced by a setting or a changed NVIDIA module",
+        devices=devices_of(open_ones) if not keys else (),
+        evidence=evidence,
+        impact="The driver grants P2P that this product does not have." + seen,
+        fix=["Measure it. $ gputop probe p2p nccl"],
+    )
 
 
 P2P_FORCED = Rule(

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from ....hardware.vendors import AMD
 from ....model import quantities
 from ....model.finding import Finding
-from ....model.page import Fix
 from ....model.severity import BY_DESIGN, NOTICE, SLOW
 from ... import vendors
 from ...case import Case
 from ...pairs import BELOW_SWITCH, NOT_GRANTED, OK, Pair, devices_of, named
-from ...rule import Rule
+from ...rule import Found, Rule
 from ...shared.p2p_grants import SHOWN, grant_of, whole_pairs
 
 PRODUCT = "gpu not supported"
@@ -24,11 +23,11 @@ CONSUMER = re.compile(r"geforce|titan", re.IGNORECASE)
 """Boards where the driver's other words of refusal, CNS or NS, mean the product as well."""
 
 
-def _check_product(case: Case) -> Iterable[Finding] | None:
+def _check_product(case: Case) -> Found:
     return _split(case, by_product=True)
 
 
-def _check_refused(case: Case) -> Iterable[Finding] | None:
+def _check_refused(case: Case) -> Found:
     return _split(case, by_product=False)
 
 
@@ -88,26 +87,19 @@ def _by_platform(case: Case, pairs: Sequence[Pair], word: str) -> Finding:
             "P2P from hop to hop."
         )
     asks = vendors.command(case.gpus, nvidia="nvidia-smi topo -p2p r", amd="amd-smi topology")
-    fix = [Fix(text="See what the driver grants.", command=asks)]
+    fix = [f"See what the driver grants. $ {asks}"]
     if word == REGISTRY:
         fix.append(
-            Fix(
-                text="Take the key out of the module's options and load it again.",
-                command="grep -r nvidia /etc/modprobe.d; cat /proc/driver/nvidia/params",
-            )
+            "Take the key out of the module's options and load it again. "
+            "$ grep -r nvidia /etc/modprobe.d; cat /proc/driver/nvidia/params"
         )
     elif vendors.amd([gpu for pair in pairs for gpu in (pair.one, pair.other)]):
         fix.append(
-            Fix(
-                text="See whether the kernel has CONFIG_HSA_AMD_P2P and the BARs hold the memory: "
-                "amdgpu needs both for P2P over PCIe.",
-                command="grep HSA_AMD_P2P /boot/config-$(uname -r)",
-            )
+            "See whether the kernel has CONFIG_HSA_AMD_P2P and the BARs hold the memory: "
+            "amdgpu needs both for P2P over PCIe. $ grep HSA_AMD_P2P /boot/config-$(uname -r)"
         )
     else:
-        fix.append(
-            Fix(text="Try a newer driver: it carries the list of chipsets that are supported.")
-        )
+        fix.append("Try a newer driver: it carries the list of chipsets that are supported.")
     return REFUSED.finding(
         severity,
         f"{what}: {named(case, shown)}",

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from ....model import quantities
-from ....model.finding import Finding
-from ....model.page import Fact
 from ....model.severity import BY_DESIGN
 from ....model.units import gbs
 from ...case import Case
-from ...rule import Rule
+from ...rule import Found, Rule
 
 
-def _check_uplink(case: Case) -> Iterable[Finding] | None:
+def _check_uplink(case: Case) -> Found:
     """Find copies through one uplink that are fast alone and slow together."""
     alone = _host_figures(case, "pinned")
     together = _host_figures(case, "pinned, all GPUs at once")
@@ -35,18 +31,14 @@ def _check_uplink(case: Case) -> Iterable[Finding] | None:
                 devices=below,
                 evidence=[
                     *(
-                        Fact(
-                            what=f"host to {case.name(gpu)}",
-                            value=f"{gbs(alone[gpu])} alone, {gbs(together[gpu])} with all at once",
-                            source="probe host",
+                        (
+                            f"host to {case.name(gpu)}",
+                            f"{gbs(alone[gpu])} alone, {gbs(together[gpu])} with all at once",
+                            "probe host",
                         )
                         for gpu in below[:6]
                     ),
-                    Fact(
-                        what="the port above all of them",
-                        value=f"{kind} {port}",
-                        source="sysfs bus/pci/devices",
-                    ),
+                    ("the port above all of them", f"{kind} {port}", "sysfs bus/pci/devices"),
                 ],
                 impact="GPUs that load data at the same time divide the uplink: "
                 f"{gbs(sum(together[gpu] for gpu in below))} for {len(below)} together.",

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable
 
 from ....expectation.links import pcie_gbs
 from ....model import quantities
-from ....model.finding import Finding
 from ....model.machine import Gpu
-from ....model.page import Fact, Fix
+from ....model.page import Fix
 from ....model.severity import NOTICE, SLOW
 from ....model.snapshot import Measurement
 from ....model.units import gbs
@@ -17,14 +15,14 @@ from ....model.units import seconds as time_of
 from ....wiring.wires import PCIE_GTS
 from ... import vendors
 from ...case import Case
-from ...rule import Rule
+from ...rule import Found, Rule
 from ...shared.counters import added, elapsed_seconds, rate
 
 MINUTE_SECONDS = 60.0
 LIVE = (quantities.HOST_TO_DEVICE, quantities.DEVICE_TO_HOST)
 
 
-def _check_generation(case: Case) -> Iterable[Finding] | None:
+def _check_generation(case: Case) -> Found:
     figures = [
         figure
         for quantity in LIVE
@@ -50,32 +48,31 @@ def _check_generation(case: Case) -> Iterable[Finding] | None:
     who = list(slow)
     _, figure, most, whole = slow[who[0]]
     seen = figure.details["pcie_generation"]
-    return [
-        GENERATION.finding(
-            SLOW,
-            f"PCIe of {case.names(who)} stays at gen{seen} under load, gen{most} is possible",
-            devices=who,
-            evidence=[
-                Fact(
-                    what=f"PCIe of {case.name(gpu.address)} while a copy ran",
-                    value=f"gen{figure.details['pcie_generation']} of gen{best}, "
-                    f"{gbs(figure.value)} of {gbs(rate_)}",
-                    source=f"{figure.source}, {vendors.source([gpu], 'NVML')} during the copy",
-                )
-                for gpu, figure, best, rate_ in slow.values()
-            ],
-            impact=f"Host copies get {gbs(figure.value)} where the link could carry "
-            f"{gbs(whole)} one way.",
-            fix=[
-                Fix(
-                    text="See what each end can do and what came up.",
-                    command=f"lspci -vv -s {shlex.quote(who[0])} | grep -E 'LnkCap|LnkSta'",
-                    needs_root=True,
+    return GENERATION.finding(
+        SLOW,
+        f"PCIe of {case.names(who)} stays at gen{seen} under load, gen{most} is possible",
+        devices=who,
+        evidence=[
+            (
+                f"PCIe of {case.name(gpu)} while a copy ran",
+                (
+                    f"gen{figure.details['pcie_generation']} of gen{best}, {gbs(figure.value)} of "
+                    f"{gbs(rate_)}"
                 ),
-                Fix(text="Seat the card again; set the slot's speed and switch off ASPM."),
-            ],
-        )
-    ]
+                f"{figure.source}, {vendors.source([gpu], 'NVML')} during the copy",
+            )
+            for gpu, figure, best, rate_ in slow.values()
+        ],
+        impact=f"Host copies get {gbs(figure.value)} where the link could carry "
+        f"{gbs(whole)} one way.",
+        fix=[
+            (
+                "See what each end can do and what came up. "
+                f"# lspci -vv -s {shlex.quote(who[0])} | grep -E 'LnkCap|LnkSta'"
+            ),
+            "Seat the card again; set the slot's speed and switch off ASPM.",
+        ],
+    )
 
 
 def _generation(case: Case, gpu: Gpu) -> int | None:
@@ -86,7 +83,7 @@ def _generation(case: Case, gpu: Gpu) -> int | None:
     return min(known, default=None)
 
 
-def _check_replays(case: Case) -> Iterable[Finding] | None:
+def _check_replays(case: Case) -> Found:
     elapsed = elapsed_seconds(case)
     if elapsed is None:
         return None
@@ -103,37 +100,34 @@ def _check_replays(case: Case) -> Iterable[Finding] | None:
         return []
     worst = max(rate(grown[address], elapsed, MINUTE_SECONDS) for address in sick)
     often = worst >= case.threshold(REPLAYS, "per_minute")
-    return [
-        REPLAYS.finding(
-            SLOW if often else NOTICE,
-            f"PCIe replays of {case.names(sick)} grew in {time_of(elapsed)}",
-            devices=sick,
-            evidence=[
-                Fact(
-                    what=f"replays added on {case.name(address)} in {time_of(elapsed)}",
-                    value=str(grown[address]),
-                    source=vendors.source(case.gpus, "NVML nvmlDeviceGetPcieReplayCounter")
-                    + ", two readings",
-                )
-                for address in sick
-            ],
-            impact="Packets are sent again: host copies and P2P over PCIe slow down, and the "
-            "link may lose lanes or speed."
-            if often
-            else "A few packets were sent again, which costs nothing. Watch whether it goes on.",
-            fix=[
-                Fix(
-                    text="Watch the counter.",
-                    command=vendors.command(
-                        case.gpus,
-                        nvidia="nvidia-smi -q -d PCIE | grep -i replay",
-                        amd="amd-smi metric --pcie",
-                    ),
+    return REPLAYS.finding(
+        SLOW if often else NOTICE,
+        f"PCIe replays of {case.names(sick)} grew in {time_of(elapsed)}",
+        devices=sick,
+        evidence=[
+            (
+                f"replays added on {case.name(address)} in {time_of(elapsed)}",
+                str(grown[address]),
+                vendors.source(case.gpus, "NVML nvmlDeviceGetPcieReplayCounter") + ", two readings",
+            )
+            for address in sick
+        ],
+        impact="Packets are sent again: host copies and P2P over PCIe slow down, and the "
+        "link may lose lanes or speed."
+        if often
+        else "A few packets were sent again, which costs nothing. Watch whether it goes on.",
+        fix=[
+            Fix(
+                text="Watch the counter.",
+                command=vendors.command(
+                    case.gpus,
+                    nvidia="nvidia-smi -q -d PCIE | grep -i replay",
+                    amd="amd-smi metric --pcie",
                 ),
-                Fix(text="If it goes on, seat the card or its riser again."),
-            ],
-        )
-    ]
+            ),
+            "If it goes on, seat the card or its riser again.",
+        ],
+    )
 
 
 GENERATION = Rule(

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from ....hardware.vendors import AMD, NVIDIA
 from ....model.element import NOT_IN_XML
-from ....model.finding import Finding
-from ....model.page import Fact, Fix
 from ....model.severity import SLOW
 from ....sources.collect import ONLY_PCI
 from ...case import Case
-from ...rule import Rule
+from ...rule import Found, Rule
 
 _SHOWN = 4
 
 
-def _check(case: Case) -> Iterable[Finding] | None:
+def _check(case: Case) -> Found:
     if case.machine.nccl_topology is None:
         return None
     in_file = {
@@ -35,35 +31,31 @@ def _check(case: Case) -> Iterable[Finding] | None:
     if in_file & {gpu.address for gpu in here}:
         return []
     named = sorted(in_file | drawn)
-    return [
-        OTHER.finding(
-            SLOW,
-            f"the topology file is of another machine: it has none of the {len(here)} GPUs here",
-            devices=[gpu.address for gpu in here],
-            evidence=[
-                Fact(
-                    what="GPUs of the file",
-                    value=", ".join(named[:_SHOWN]) + (", ..." if len(named) > _SHOWN else ""),
-                    source=", ".join(case.snapshot.source),
-                ),
-                Fact(
-                    what="GPUs of the driver",
-                    value=", ".join(gpu.address for gpu in here[:_SHOWN])
-                    + (", ..." if len(here) > _SHOWN else ""),
-                    source=", ".join(case.snapshot.source),
-                ),
-            ],
-            impact=f"With it in NCCL_TOPO_FILE {case.words.library} puts every GPU directly "
-            "at a CPU: switches and NICs near a GPU are not seen, and rings and trees are laid "
-            "without them.",
-            fix=[
-                Fix(
-                    text="Let the library find the machine itself.", command="unset NCCL_TOPO_FILE"
-                ),
-                Fix(text="In a guest, take the file that its operator wrote for this kind of it."),
-            ],
-        )
-    ]
+    return OTHER.finding(
+        SLOW,
+        f"the topology file is of another machine: it has none of the {len(here)} GPUs here",
+        devices=here,
+        evidence=[
+            (
+                "GPUs of the file",
+                ", ".join(named[:_SHOWN]) + (", ..." if len(named) > _SHOWN else ""),
+                ", ".join(case.snapshot.source),
+            ),
+            (
+                "GPUs of the driver",
+                ", ".join(gpu.address for gpu in here[:_SHOWN])
+                + (", ..." if len(here) > _SHOWN else ""),
+                ", ".join(case.snapshot.source),
+            ),
+        ],
+        impact=f"With it in NCCL_TOPO_FILE {case.words.library} puts every GPU directly "
+        "at a CPU: switches and NICs near a GPU are not seen, and rings and trees are laid "
+        "without them.",
+        fix=[
+            "Let the library find the machine itself. $ unset NCCL_TOPO_FILE",
+            "In a guest, take the file that its operator wrote for this kind of it.",
+        ],
+    )
 
 
 OTHER = Rule(

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable
 
-from ....model.finding import Finding
-from ....model.page import Fact, Fix
+from ....model.page import Fix
 from ....model.severity import NOTICE
 from ...case import Case
-from ...rule import Rule
+from ...rule import Found, Rule, Step
 
 TOPOLOGY_VARIABLE = "NCCL_TOPO_FILE"
 LOADED = ("/var/run/nvidia-topologyd/virtualTopology.xml",)
@@ -18,7 +16,7 @@ PLUGIN = "libnccl-net-ofi"
 """AWS's plugin sets the variable by itself."""
 
 
-def _check_flat(case: Case) -> Iterable[Finding] | None:
+def _check_flat(case: Case) -> Found:
     if case.in_vm is None or not case.machine.pci or len(case.gpus) < 2:
         return None
     if not case.in_vm:
@@ -36,11 +34,10 @@ def _check_flat(case: Case) -> Iterable[Finding] | None:
         return []
     files = case.host.topology_files or ()
     single = len(files) == 1
-    fix = Fix(
-        text=f"Have the operator write {case.words.library}'s topology on the host, with the PCI "
-        "addresses of this "
-        "guest, and name it.",
-        command=f"export {TOPOLOGY_VARIABLE}=/etc/nccl-topology.xml",
+    fix: Step = (
+        f"Have the operator write {case.words.library}'s topology on the host, with the PCI "
+        "addresses of this guest, and name it. "
+        f"$ export {TOPOLOGY_VARIABLE}=/etc/nccl-topology.xml"
     )
     if files:
         fix = Fix(
@@ -49,29 +46,23 @@ def _check_flat(case: Case) -> Iterable[Finding] | None:
             command=f"export {TOPOLOGY_VARIABLE}={shlex.quote(files[0])}" if single else "",
         )
     nodes = {gpu.numa_node for gpu in case.gpus}
-    return [
-        FLAT.finding(
-            NOTICE,
-            "this virtual machine shows a flat PCI tree, and no topology file is in use",
-            evidence=[
-                Fact(what="hypervisor", value=case.host.hypervisor or "", source="CPU flags, DMI"),
-                Fact(
-                    what="PCIe switches above the GPUs",
-                    value="none",
-                    source="sysfs bus/pci/devices",
-                ),
-                Fact(
-                    what="NUMA nodes of the GPUs",
-                    value=", ".join(sorted("unknown" if n is None else str(n) for n in nodes)),
-                    source="sysfs numa_node, NVML",
-                ),
-            ],
-            impact=f"{case.words.link} between the GPUs is not touched. Every NIC looks "
-            "equally far, so "
-            f"that {case.words.library} may pick a far one, or none for GPUDirect RDMA.",
-            fix=[fix],
-        )
-    ]
+    return FLAT.finding(
+        NOTICE,
+        "this virtual machine shows a flat PCI tree, and no topology file is in use",
+        evidence=[
+            ("hypervisor", case.host.hypervisor or "", "CPU flags, DMI"),
+            ("PCIe switches above the GPUs", "none", "sysfs bus/pci/devices"),
+            (
+                "NUMA nodes of the GPUs",
+                ", ".join(sorted("unknown" if n is None else str(n) for n in nodes)),
+                "sysfs numa_node, NVML",
+            ),
+        ],
+        impact=f"{case.words.link} between the GPUs is not touched. Every NIC looks "
+        "equally far, so "
+        f"that {case.words.library} may pick a far one, or none for GPUDirect RDMA.",
+        fix=[fix],
+    )
 
 
 def on_a_board(case: Case, address: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
@@ -11,11 +11,11 @@ from ....expectation.cost.cost import Cost
 from ....expectation.cost.costs import costs_of
 from ....expectation.links import pcie_gbs
 from ....model.finding import Finding
-from ....model.page import MEASURED, SIMULATED, Fact, Fix
+from ....model.page import MEASURED, SIMULATED
 from ....model.severity import NOTICE, SLOW, Severity
 from ....model.units import gbs
 from ...case import Case
-from ...rule import Rule
+from ...rule import Found, Rule
 from ...shared.lanes import (
     Narrow,
     by_siblings,
@@ -28,7 +28,7 @@ from ...shared.lanes import (
 )
 
 
-def _check(case: Case) -> Iterable[Finding] | None:
+def _check(case: Case) -> Found:
     ends = [gpu.address for gpu in case.gpus]
     ends += [nic.address for nic in case.machine.rdma if nic.address and case.pci(nic.address)]
     read = False
@@ -78,23 +78,22 @@ def _finding(case: Case, found: Sequence[Narrow], severity: Severity) -> Finding
         brief=f"PCIe x{first.now} of x{first.most}",
         devices=who,
         evidence=[
-            Fact(
-                what=f"lanes of the link of {case.name(link.link)}"
+            (
+                f"lanes of the link of {case.name(link.link)}"
                 + (f", on the way to {case.name(link.device)}" if link.link != link.device else ""),
-                value=f"x{link.now} of x{link.most}",
-                source=link.source,
+                f"x{link.now} of x{link.most}",
+                link.source,
             )
             for link in links[:6]
         ],
         impact=_price(case, first),
         cost="" if cost is None else cost.brief,
         fix=[
-            Fix(
-                text="See what each end can do and what came up.",
-                command=f"lspci -vv -s {shlex.quote(first.link)} | grep -E 'LnkCap|LnkSta'",
-                needs_root=True,
+            (
+                "See what each end can do and what came up. "
+                f"# lspci -vv -s {shlex.quote(first.link)} | grep -E 'LnkCap|LnkSta'"
             ),
-            Fix(text="Seat the card or its riser again; look at the slot's bifurcation."),
+            "Seat the card or its riser again; look at the slot's bifurcation.",
         ],
     )
 

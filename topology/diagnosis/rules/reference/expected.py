@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from ....expectation.reference import LINK_LETTERS, Reference, model_text
 from ....hardware.vendors import AMD
 from ....model.finding import Finding
 from ....model.machine import Gpu
-from ....model.page import Fact, Fix
+from ....model.page import Fix
 from ....model.severity import BROKEN, SLOW
 from ... import vendors
 from ...case import Case
-from ...rule import Rule
+from ...rule import Found, Rule
 
 _SOURCES = ("gputop check --expect; reference nodes in nodes.toml with the source of each",)
 
 
-def _gpus(case: Case) -> Iterable[Finding] | None:
+def _gpus(case: Case) -> Found:
     reference = case.reference
     if reference is None:
         return None
@@ -31,43 +31,43 @@ def _gpus(case: Case) -> Iterable[Finding] | None:
     given = case.chosen or (kept and whole)
     if reference.gpus is not None and count != reference.gpus and not given:
         evidence.append(
-            Fact(
-                what="GPUs",
-                value=f"{count}, and {reference.name} has {reference.gpus}",
-                source=_sources(case, reference),
+            (
+                "GPUs",
+                f"{count}, and {reference.name} has {reference.gpus}",
+                _sources(case, reference),
             )
         )
     others = [gpu for gpu in case.gpus if _is_other(case, reference, gpu)]
     evidence += [
-        Fact(
-            what=f"model of {case.name(gpu.address)}",
-            value=f"{gpu.name}, and {reference.name} has "
-            f"{' or '.join(reference.names) or model_text(reference.models)}",
-            source=_sources(case, reference),
+        (
+            f"model of {case.name(gpu)}",
+            (
+                f"{gpu.name}, and {reference.name} has "
+                f"{' or '.join(reference.names) or model_text(reference.models)}"
+            ),
+            _sources(case, reference),
         )
         for gpu in others
     ]
     if not evidence:
         return []
-    return [
-        GPUS.finding(
-            BROKEN,
-            f"the GPUs are not those of {reference.name}: "
-            f"{f'{count} of {reference.gpus}' if not others else 'another model'}",
-            devices=[gpu.address for gpu in others],
-            evidence=evidence,
-            impact="A job that asks for that node does not start here, or runs on other GPUs.",
-            fix=[
-                Fix(
-                    text="See which GPUs the PCI bus has",
-                    command=vendors.command(
-                        case.gpus, nvidia="lspci -d 10de: -nn", amd="lspci -d 1002: -nn"
-                    ),
+    return GPUS.finding(
+        BROKEN,
+        f"the GPUs are not those of {reference.name}: "
+        f"{f'{count} of {reference.gpus}' if not others else 'another model'}",
+        devices=others,
+        evidence=evidence,
+        impact="A job that asks for that node does not start here, or runs on other GPUs.",
+        fix=[
+            Fix(
+                text="See which GPUs the PCI bus has",
+                command=vendors.command(
+                    case.gpus, nvidia="lspci -d 10de: -nn", amd="lspci -d 1002: -nn"
                 ),
-                Fix(text="Compare with another reference: --expect takes its name or a snapshot."),
-            ],
-        )
-    ]
+            ),
+            "Compare with another reference: --expect takes its name or a snapshot.",
+        ],
+    )
 
 
 def _is_other(case: Case, reference: Reference, gpu: Gpu) -> bool:
@@ -77,7 +77,7 @@ def _is_other(case: Case, reference: Reference, gpu: Gpu) -> bool:
     return sku is not None and bool(reference.models) and sku.name not in reference.models
 
 
-def _links(case: Case) -> Iterable[Finding] | None:
+def _links(case: Case) -> Found:
     reference = case.reference
     wanted = None if reference is None else reference.links_per_gpu
     counted = {
@@ -90,31 +90,29 @@ def _links(case: Case) -> Iterable[Finding] | None:
     few = {address: count for address, count in counted.items() if count < wanted}
     if not few:
         return []
-    return [
-        LINKS.finding(
-            SLOW,
-            f"{_who(case, list(few))}: fewer links than {reference.name} has",
-            devices=list(few),
-            evidence=[
-                Fact(
-                    what=f"links of {case.name(address)} that are up",
-                    value=f"{count}, and {reference.name} has {wanted}",
-                    source=_sources(case, reference),
-                )
-                for address, count in few.items()
-            ],
-            impact=f"Over {case.words.any_link} {_who(case, list(few))} can move at most "
-            f"{100 * min(few.values()) / wanted:.0f} % of what this kind of node moves.",
-            fix=[
-                Fix(
-                    text="See the state of every link",
-                    command=vendors.command(
-                        case.gpus, nvidia="nvidia-smi nvlink --status", amd="amd-smi xgmi -l"
-                    ),
-                )
-            ],
-        )
-    ]
+    return LINKS.finding(
+        SLOW,
+        f"{_who(case, list(few))}: fewer links than {reference.name} has",
+        devices=list(few),
+        evidence=[
+            (
+                f"links of {case.name(address)} that are up",
+                f"{count}, and {reference.name} has {wanted}",
+                _sources(case, reference),
+            )
+            for address, count in few.items()
+        ],
+        impact=f"Over {case.words.any_link} {_who(case, list(few))} can move at most "
+        f"{100 * min(few.values()) / wanted:.0f} % of what this kind of node moves.",
+        fix=[
+            Fix(
+                text="See the state of every link",
+                command=vendors.command(
+                    case.gpus, nvidia="nvidia-smi nvlink --status", amd="amd-smi xgmi -l"
+                ),
+            )
+        ],
+    )
 
 
 def _up(gpu: Gpu) -> int | None:
@@ -127,7 +125,7 @@ def _up(gpu: Gpu) -> int | None:
     return sum(bool(link.active) for link in gpu.nvlinks)
 
 
-def _wiring(case: Case) -> Iterable[Finding] | None:
+def _wiring(case: Case) -> Found:
     reference = case.reference
     if reference is None or len(case.gpus) < 2:
         return None
@@ -171,10 +169,10 @@ def _wiring_finding(
         f"{_pairs(len(wrong))} not joined as in {reference.name}",
         devices=devices,
         evidence=[
-            Fact(
-                what=f"{_pairs(count)}: {_example(case, wrong, kind)}",
-                value=f"{kind[0]} here, {kind[1]} there",
-                source=_sources(case, reference),
+            (
+                f"{_pairs(count)}: {_example(case, wrong, kind)}",
+                f"{kind[0]} here, {kind[1]} there",
+                _sources(case, reference),
             )
             for kind, count in kinds.items()
         ],
@@ -200,7 +198,7 @@ def _example(case: Case, wrong: Sequence[tuple[Gpu, Gpu, str, str]], kind: tuple
     return f"{case.name(first.address)} - {case.name(second.address)}"
 
 
-def _network(case: Case) -> Iterable[Finding] | None:
+def _network(case: Case) -> Found:
     reference = case.reference
     wanted = None if reference is None else reference.ports
     # Without a single interface the network was not read.
@@ -223,26 +221,20 @@ def _network(case: Case) -> Iterable[Finding] | None:
         f"{count} of {'unknown rate' if each is None else f'{each:.0f} Gbit/s'}"
         for each, count in Counter(rates).items()
     )
-    return [
-        NETWORK.finding(
-            SLOW,
-            f"{100 * share:.0f} % of the RDMA network of {reference.name}",
-            evidence=[
-                Fact(what="RDMA ports", value=here or "none", source="/sys/class/infiniband"),
-                Fact(
-                    what=f"RDMA ports of {reference.name}",
-                    value=f"{wanted}{rate}",
-                    source=reference.source,
-                ),
-            ],
-            impact=f"Jobs over several nodes have {100 * share:.0f} % of the network that "
-            "this kind of node has; jobs on this node alone lose nothing.",
-            fix=[
-                Fix(text="See what the kernel names", command="ls /sys/class/infiniband"),
-                Fix(text="In a container: hand /dev/infiniband and the devices in."),
-            ],
-        )
-    ]
+    return NETWORK.finding(
+        SLOW,
+        f"{100 * share:.0f} % of the RDMA network of {reference.name}",
+        evidence=[
+            ("RDMA ports", here or "none", "/sys/class/infiniband"),
+            (f"RDMA ports of {reference.name}", f"{wanted}{rate}", reference.source),
+        ],
+        impact=f"Jobs over several nodes have {100 * share:.0f} % of the network that "
+        "this kind of node has; jobs on this node alone lose nothing.",
+        fix=[
+            "See what the kernel names $ ls /sys/class/infiniband",
+            "In a container: hand /dev/infiniband and the devices in.",
+        ],
+    )
 
 
 def _who(case: Case, addresses: Sequence[str]) -> str:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from operator import itemgetter
 
 from ....hardware.vendors import AMD
 from ....model.finding import Finding
 from ....model.machine import Gpu
-from ....model.page import Fact, Fix
 from ....model.severity import NOTICE, SLOW
 from ....model.snapshot import Measurement, NodeSnapshot
 from ....model.units import size
 from ...case import Case
-from ...rule import Rule
+from ...rule import Found, Proof, Rule
 
 _SOURCES = ("gputop check --expect with the snapshot of a healthy node of the same kind",)
 _LESS = (
@@ -70,7 +69,7 @@ def _pairs(case: Case, sister: NodeSnapshot) -> list[tuple[Gpu, Gpu]]:
     ]
 
 
-def _settings(case: Case) -> Iterable[Finding] | None:
+def _settings(case: Case) -> Found:
     sister = _sister(case)
     pairs = [] if sister is None else _pairs(case, sister)
     if not pairs:
@@ -84,32 +83,28 @@ def _settings(case: Case) -> Iterable[Finding] | None:
     if not less:
         return []
     devices = list(dict.fromkeys(gpu.address for gpu, _ in less))
-    return [
-        SETTINGS.finding(
-            SLOW,
-            f"{case.names(devices)}: less than on {_name(case)}: "
-            + ", ".join(dict.fromkeys(what for _, (what, _) in less)),
-            devices=devices,
-            evidence=_evidence(
-                case, [(f"{case.name(gpu.address)}: {what}", said) for gpu, (what, said) in less]
-            ),
-            impact="What is less here bounds what these GPUs can do, whatever the job does.",
-            fix=[
-                Fix(
-                    text="Look at the limits and the PCIe link of each GPU",
-                    command="nvidia-smi -q -d POWER,MEMORY,PERFORMANCE",
-                )
-            ],
-        )
-    ]
+    return SETTINGS.finding(
+        SLOW,
+        f"{case.names(devices)}: less than on {_name(case)}: "
+        + ", ".join(dict.fromkeys(what for _, (what, _) in less)),
+        devices=devices,
+        evidence=_evidence(
+            case, [(f"{case.name(gpu)}: {what}", said) for gpu, (what, said) in less]
+        ),
+        impact="What is less here bounds what these GPUs can do, whatever the job does.",
+        fix=[
+            "Look at the limits and the PCIe link of each GPU "
+            "$ nvidia-smi -q -d POWER,MEMORY,PERFORMANCE"
+        ],
+    )
 
 
-def _software(case: Case) -> Iterable[Finding] | None:
+def _software(case: Case) -> Found:
     sister = _sister(case)
     if sister is None:
         return None
     found = [
-        (f"{case.name(gpu.address)}: {what}", said)
+        (f"{case.name(gpu)}: {what}", said)
         for field, label in _OTHER
         for gpu, other in _pairs(case, sister)
         if _unlike(getattr(gpu, field), getattr(other, field))
@@ -132,17 +127,15 @@ def _software(case: Case) -> Iterable[Finding] | None:
     if not found:
         return []
     what = ", ".join(dict.fromkeys(name.rpartition(": ")[2] for name, _ in found))
-    return [
-        SOFTWARE.finding(
-            NOTICE,
-            f"not as on {_name(case)}: {what}",
-            evidence=_evidence(case, found),
-            impact="Figures of the two nodes may differ for these reasons alone.",
-        )
-    ]
+    return SOFTWARE.finding(
+        NOTICE,
+        f"not as on {_name(case)}: {what}",
+        evidence=_evidence(case, found),
+        impact="Figures of the two nodes may differ for these reasons alone.",
+    )
 
 
-def _figures(case: Case) -> Iterable[Finding] | None:
+def _figures(case: Case) -> Found:
     sister = _sister(case)
     if sister is None:
         return None
@@ -202,12 +195,7 @@ def _low(case: Case, low: Sequence[tuple[float, Measurement, Measurement]]) -> F
             f"probe {worst.probe}",
         ),
         impact=f"What is bounded by it takes {1 / share:.1f} times as long as on that node.",
-        fix=[
-            Fix(
-                text="Measure both nodes again with the same options",
-                command="gputop probe --full",
-            )
-        ],
+        fix=["Measure both nodes again with the same options $ gputop probe --full"],
     )
 
 
@@ -215,13 +203,11 @@ def _ends(case: Case, figure: Measurement) -> str:
     return " -> ".join(case.name(end) for end in (figure.src, figure.dst) if end)
 
 
-def _evidence(case: Case, found: Sequence[tuple[str, str]], source: str = "") -> list[Fact]:
+def _evidence(case: Case, found: Sequence[tuple[str, str]], source: str = "") -> list[Proof]:
     of = source or ", ".join(case.snapshot.source)
-    evidence = [
-        Fact(what=what, value=said, source=f"{of}; {_name(case)}") for what, said in found[:_MOST]
-    ]
+    evidence = [(what, said, f"{of}; {_name(case)}") for what, said in found[:_MOST]]
     if len(found) > _MOST:
-        more = Fact(what="more of them", value=str(len(found) - _MOST), source=of)
+        more = ("more of them", str(len(found) - _MOST), of)
         evidence.append(more)
     return evidence
 

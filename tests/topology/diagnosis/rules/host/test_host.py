@@ -50,7 +50,7 @@ def seen(snapshot: NodeSnapshot, *, decide: bool = False, **variables: str) -> C
 
 
 def severities(rule: Any, case: Case) -> list[str] | None:
-    found = rule.check(case)
+    found = rule.answer(case)
     return None if found is None else [one.severity for one in found]
 
 
@@ -91,13 +91,13 @@ def test_when_shm_buffers_come_from_cumem(
 
 def test_the_smallest_shm_counts_and_an_unread_one_is_not_examined() -> None:
     small = seen(changed(H100, {"shm_bytes": 64 * MIB}))
-    (found,) = shm.SMALL.check(small) or ()
+    (found,) = shm.SMALL.answer(small) or ()
     assert "process 41000" in found.title
     assert severities(shm.SMALL, seen(changed(H100, shm_bytes=None))) in (None, [])
     bare = msgspec.structs.replace(base(H100).readings, processes=(), host=None)
     unread = msgspec.structs.replace(changed(H100, shm_bytes=None), readings=bare)
-    assert shm.SMALL.check(seen(unread)) is None
-    assert shm.FULL.check(seen(unread)) is None
+    assert shm.SMALL.answer(seen(unread)) is None
+    assert shm.FULL.answer(seen(unread)) is None
 
 
 # limits
@@ -113,7 +113,7 @@ def test_what_jobs_may_lock_counts_more_than_this_shell() -> None:
     enough = changed(H100, memlock_bytes=10**9)
     assert severities(limits.MEMLOCK, seen(enough)) == []
     theirs = changed(H100, {"memlock_bytes": 65536, "gaps": ()})
-    (found,) = limits.MEMLOCK.check(seen(theirs)) or ()
+    (found,) = limits.MEMLOCK.answer(seen(theirs)) or ()
     assert [one.what for one in found.evidence][:1] == [
         "memory that process 41000 (python3) may lock"
     ]
@@ -134,12 +134,12 @@ def test_limits_that_were_not_read_are_not_examined() -> None:
         readings=msgspec.structs.replace(base(H100).readings, processes=()),
     )
     for rule in (limits.MEMLOCK, limits.OPEN_FILES, governor.GOVERNOR, numa.BALANCING):
-        assert rule.check(seen(bare)) is None
+        assert rule.answer(seen(bare)) is None
     free = Host(gaps=(Gap("open_files_limit", "unlimited"),))
     unlimited = msgspec.structs.replace(
         bare, machine=msgspec.structs.replace(bare.machine, host=free)
     )
-    assert limits.OPEN_FILES.check(seen(unlimited)) == []
+    assert limits.OPEN_FILES.answer(seen(unlimited)) == ()
 
 
 # governors
@@ -214,7 +214,7 @@ def test_thousands_of_processes_bound_alike_are_judged_once(
     judged: list[str] = []
     far = numa._far
     monkeypatch.setattr(numa, "_far", lambda *given: judged.append("") or far(*given))  # type: ignore[func-returns-value]
-    (found,) = numa.BINDING.check(case) or ()
+    (found,) = numa.BINDING.answer(case) or ()
     assert "500 processes" in found.title
     assert len(judged) == 1
     assert jobs(case) is jobs(case)
@@ -226,7 +226,7 @@ def test_processes_that_only_the_driver_knows_are_no_jobs() -> None:
     readings = msgspec.structs.replace(whole.readings, processes=stranger)
     case = seen(msgspec.structs.replace(whole, readings=readings))
     assert jobs(case) == ()
-    assert numa.BINDING.check(case) is None
+    assert numa.BINDING.answer(case) is None
 
 
 # containers
@@ -251,7 +251,7 @@ def test_cpus_of_a_container(facts: dict[str, Any], said: list[str] | None) -> N
 
 def test_a_quota_of_a_job_is_held_against_its_own_gpus() -> None:
     case = seen(changed(H100, {"cpu_quota": 0.5, "gaps": ()}))
-    (found,) = container.LIMIT.check(case) or ()
+    (found,) = container.LIMIT.answer(case) or ()
     assert found.title == "process 41000 (python3) may use 0.5 CPUs for 1 GPU"
 
 
@@ -274,4 +274,4 @@ def test_caches_in_a_container(
     case = seen(changed(H200, container=Container(kind=kind), compile_caches=(folder,)))
     assert severities(caches.EPHEMERAL_CACHE, case) == said
     nobody = seen(changed(H200, container=None, compile_caches=(folder,)))
-    assert caches.EPHEMERAL_CACHE.check(nobody) is None
+    assert caches.EPHEMERAL_CACHE.answer(nobody) is None

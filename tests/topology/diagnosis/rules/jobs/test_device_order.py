@@ -24,7 +24,7 @@ def seen(snapshot: NodeSnapshot | None = None, **variables: str) -> Case:
 
 
 def said_of(case: Case) -> list[str] | None:
-    found = devices.DEVICE_ORDER.check(case)
+    found = devices.DEVICE_ORDER.answer(case)
     return None if found is None else [finding.severity for finding in found]
 
 
@@ -52,7 +52,7 @@ def test_lists_of_visible_devices(value: str, said: list[str] | None) -> None:
 def test_a_uuid_names_its_gpu() -> None:
     gpus = base(H200).machine.gpus
     case = seen(CUDA_VISIBLE_DEVICES=gpus[2].uuid or "")
-    (found,) = devices.DEVICE_ORDER.check(case) or ()
+    (found,) = devices.DEVICE_ORDER.answer(case) or ()
     assert "cuda:0 is GPU2" in found.impact
 
 

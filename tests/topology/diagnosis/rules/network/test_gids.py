@@ -34,7 +34,7 @@ def test_an_index_is_held_against_the_list(
 ) -> None:
     file = tmp_path / "paste.txt"
     file.write_text(f"{HEAD}{lines}n_gids_found=3\n\nNCCL_IB_GID_INDEX={value}\n")
-    found = GIDS.check(Case(Node(load([str(file)]).snapshot)))
+    found = GIDS.answer(Case(Node(load([str(file)]).snapshot)))
     assert found is not None
     values = [evidence.value for finding in found for evidence in finding.evidence[1:]]
     assert [said in value for value in values if said is not None] == [True] * (said is not None)
@@ -43,4 +43,4 @@ def test_an_index_is_held_against_the_list(
 def test_without_a_list_nothing_is_known(tmp_path: Path) -> None:
     file = tmp_path / "env.txt"
     file.write_text("NCCL_IB_GID_INDEX=9\n")
-    assert GIDS.check(Case(Node(load([str(file)]).snapshot))) is None
+    assert GIDS.answer(Case(Node(load([str(file)]).snapshot))) is None

@@ -40,19 +40,19 @@ def nic(name: str, *ports: RdmaPort, **rest: Any) -> RdmaDevice:
 
 
 def findings(rule: Any, case: Case) -> list[tuple[str, str]]:
-    return [(finding.severity, finding.title) for finding in rule.check(case) or ()]
+    return [(finding.severity, finding.title) for finding in rule.answer(case) or ()]
 
 
 @pytest.mark.parametrize("rule", [network.PORT_DOWN, network.PORT_SLOW, network.NIC_FAR])
 def test_without_rdma_there_is_nothing_to_find_and_unread_is_not_examined(rule: Any) -> None:
-    assert rule.check(case(rdma=())) == []
-    assert rule.check(case(rdma=(), interfaces=())) is None
+    assert rule.answer(case(rdma=())) == ()
+    assert rule.answer(case(rdma=(), interfaces=())) is None
 
 
 def test_unknown_states_and_rates_count_as_nothing() -> None:
     unknown = (nic("a", port(None, None)), nic("b", port(None, None)))
-    assert network.PORT_DOWN.check(case(rdma=unknown)) is None
-    assert network.PORT_SLOW.check(case(rdma=unknown)) is None
+    assert network.PORT_DOWN.answer(case(rdma=unknown)) is None
+    assert network.PORT_SLOW.answer(case(rdma=unknown)) is None
     some = (nic("a", port("ACTIVE", None)), nic("b", port("ACTIVE")), nic("c", port(None)))
     assert findings(network.PORT_DOWN, case(rdma=some)) == []
     assert findings(network.PORT_SLOW, case(rdma=some)) == []
@@ -77,7 +77,7 @@ def test_ports_are_compared_with_their_like_alone() -> None:
 def test_a_vm_s_tree_says_nothing_of_distances() -> None:
     kept = base(H100).machine.rdma[1:]
     assert [s for s, _ in findings(network.NIC_FAR, case(rdma=kept))] == [SLOW]
-    assert network.NIC_FAR.check(case(rdma=kept, host_hypervisor="KVM")) is None
+    assert network.NIC_FAR.answer(case(rdma=kept, host_hypervisor="KVM")) is None
     assert findings(network.NIC_FAR, case(rdma=base(H100).machine.rdma)) == []
 
 
@@ -101,7 +101,7 @@ def test_rdma_reaches_gpu_memory_by_peer_memory_or_dmabuf(
     peers: tuple[str, ...] | None, kernel: str | None, module: str | None, said: list[str] | None
 ) -> None:
     seen = case(host_memory_peers=peers, host_kernel=kernel, host_nvidia_module=module)
-    found = rdma.PEERMEM.check(seen)
+    found = rdma.PEERMEM.answer(seen)
     assert (None if found is None else [finding.severity for finding in found]) == said
 
 
@@ -110,11 +110,11 @@ def test_a_nic_beyond_the_host_bridge_needs_no_peer_memory() -> None:
         msgspec.structs.replace(nic, address="0000:01:00.0") for nic in base(H100).machine.rdma
     )
     seen = case(rdma=far, host_memory_peers=(), host_nvidia_module="closed")
-    assert rdma.PEERMEM.check(seen) == []
+    assert rdma.PEERMEM.answer(seen) == ()
     down = tuple(
         msgspec.structs.replace(nic, ports=(port("DOWN"),)) for nic in base(H100).machine.rdma
     )
-    assert rdma.PEERMEM.check(case(rdma=down, host_memory_peers=(), host_kernel="5.4")) == []
+    assert rdma.PEERMEM.answer(case(rdma=down, host_memory_peers=(), host_kernel="5.4")) == ()
 
 
 def running(name: str, index: int, *ips: str, **rest: Any) -> Interface:
@@ -153,7 +153,7 @@ def test_a_wrong_interface_is_reported_only_where_the_order_is_known() -> None:
     assert [s for s, _ in findings(sockets.INTERFACE, alone)] == [NOTICE]
     for field in ("index", "default_route"):
         unknown = msgspec.structs.replace(bridge, **{field: None})
-        assert sockets.INTERFACE.check(case(interfaces=(ETH, unknown))) is None
+        assert sockets.INTERFACE.answer(case(interfaces=(ETH, unknown))) is None
 
 
 @pytest.mark.parametrize(

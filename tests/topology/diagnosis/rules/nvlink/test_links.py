@@ -12,7 +12,6 @@ from gputop.topology.diagnosis.engine import Diagnosis, diagnose
 from gputop.topology.diagnosis.policy import Policy
 from gputop.topology.diagnosis.rule import Rule
 from gputop.topology.model.finding import Finding
-from gputop.topology.model.page import Fact
 from gputop.topology.model.readings import GpuReading, NvLinkReading
 from gputop.topology.model.severity import NOTICE, SLOW, Severity
 from gputop.topology.model.snapshot import NodeSnapshot
@@ -243,7 +242,7 @@ def test_what_is_less_harmful_explains_nothing() -> None:
                 made.finding(
                     severity,
                     name,
-                    evidence=[Fact(what="x", value="x", source="x")],
+                    evidence=[("x", "x", "x")],
                     impact="x",
                 )
             ],

@@ -57,10 +57,10 @@ def test_blocks_with_their_tree_links_and_acs() -> None:
 
 def test_acs_and_narrow_links_of_a_paste_are_found() -> None:
     node = Node(load([str(FOLDER / "p100-plx-vvv.txt")]).snapshot).decide()
-    (acs,) = ACS_RULE.check(Case(node)) or ()
+    (acs,) = ACS_RULE.answer(Case(node)) or ()
     assert acs.devices == ("0000:04:00.0", "0000:05:00.0")
     assert acs.severity == "slow"
-    (narrow,) = WIDTH.check(Case(node)) or ()
+    (narrow,) = WIDTH.answer(Case(node)) or ()
     assert narrow.title.endswith("has x8 instead of x16")
 
 
@@ -69,7 +69,7 @@ def test_acs_of_a_guest_gives_no_finding(tmp_path: Path) -> None:
     guest = text + "\n06:00.0 Ethernet controller: Red Hat, Inc. Virtio network device\n"
     path = tmp_path / "guest.txt"
     path.write_text(guest)
-    assert not ACS_RULE.check(Case(Node(load([str(path)]).snapshot).decide()))
+    assert not ACS_RULE.answer(Case(Node(load([str(path)]).snapshot).decide()))
 
 
 def test_acs_that_only_checks_the_source_gives_no_finding(tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_acs_that_only_checks_the_source_gives_no_finding(tmp_path: Path) -> Non
     for control in ("ReqRedir", "CmpltRedir", "UpstreamFwd"):
         text = text.replace(f"{control}+", f"{control}-")
     path.write_text(text)
-    assert ACS_RULE.check(Case(Node(load([str(path)]).snapshot).decide())) == []
+    assert ACS_RULE.answer(Case(Node(load([str(path)]).snapshot).decide())) == ()
 
 
 def test_a_tree_says_who_shares_a_switch() -> None:

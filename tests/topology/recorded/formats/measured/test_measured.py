@@ -51,7 +51,7 @@ def test_a_run_of_nccl_tests() -> None:
 
 
 def test_wrong_results_of_nccl_tests_are_found() -> None:
-    (finding,) = COLLECTIVE_FAILS.check(Case(Node(snapshot("a100-2-nccl-tests.txt")))) or ()
+    (finding,) = COLLECTIVE_FAILS.answer(Case(Node(snapshot("a100-2-nccl-tests.txt")))) or ()
     assert finding.severity == "broken"
     assert "3 wrong values at 2147483648 bytes" in finding.evidence[0].value
     assert finding.evidence[0].source == "pasted output of nccl-tests"
@@ -111,16 +111,16 @@ def test_the_collective_of_a_table(tmp_path: Path, change: object, quantity: str
 def test_processes_that_do_not_know_of_each_other() -> None:
     node = snapshot("no-mpi-nccl-tests.txt")
     assert not figures(node, quantities.ALL_REDUCE)  # a busbw of 0 says nothing of the links
-    (finding,) = LAUNCH.check(Case(Node(node))) or ()
+    (finding,) = LAUNCH.answer(Case(Node(node))) or ()
     assert finding.title == "2 processes of the test each ran alone"
 
 
 def test_ranks_that_share_a_gpu_and_their_twin(tmp_path: Path) -> None:
     text = (FOLDER / "a100-2-nccl-tests.txt").read_text()
     same = text.replace("device  1 [0x0f]", "device  0 [0x07]")
-    (finding,) = LAUNCH.check(Case(Node(written(tmp_path, same)))) or ()
+    (finding,) = LAUNCH.answer(Case(Node(written(tmp_path, same)))) or ()
     assert finding.evidence[0].value == "device 0 of node-a"
-    assert LAUNCH.check(Case(Node(written(tmp_path, text)))) == []
+    assert LAUNCH.answer(Case(Node(written(tmp_path, text)))) == ()
 
 
 def test_a_command_alone_says_what_to_paste(tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ def test_p2p_bandwidth(tmp_path: Path) -> None:
     assert [f.value for f in figures(node, quantities.LATENCY)] == [2.56, 2.52]
     low = [j.verdict for j in judge(node, figures(node, quantities.WRITE))]
     assert low == ["healthy", "low"]
-    (finding,) = PAIRS.check(Case(Node(node).decide())) or ()
+    (finding,) = PAIRS.answer(Case(Node(node).decide())) or ()
     assert "120" in finding.impact
 
 

@@ -130,9 +130,9 @@ def test_a_port_that_is_down_beside_others_of_its_chip(tmp_path: Path) -> None:
     text = (FOLDER / "a100-ibstat.txt").read_text()
     third = "CA 'mlx5_3'" + text.split("CA 'mlx5_0'")[1].split("CA 'mlx5_1'")[0]
     path.write_text(lspci + text + third)
-    (finding,) = PORT_DOWN.check(Case(Node(load([str(path)]).snapshot))) or ()
+    (finding,) = PORT_DOWN.answer(Case(Node(load([str(path)]).snapshot))) or ()
     assert finding.title == "port of mlx5_1 is down, and 2 like it are up"
     assert finding.evidence[0].value == "DOWN, Disabled"
     path.write_text(lspci + text + third.replace("4123", "1"))
-    (finding,) = PORT_DOWN.check(Case(Node(load([str(path)]).snapshot))) or ()
+    (finding,) = PORT_DOWN.answer(Case(Node(load([str(path)]).snapshot))) or ()
     assert finding.severity == "notice"  # one of two: nobody knows that it should be up
