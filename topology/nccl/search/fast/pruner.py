@@ -7,12 +7,14 @@ that budget could be at its end.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ..draft import BALANCED_TREE, FOUND_ALL, NVLS, TREE, GraphDraft, budget, times, to_beat
-from ..space import SearchSpace
-from .bounds import Bounds
+from ...nodes import SystemLink
+from ..draft import BALANCED_TREE, FOUND_ALL, NVLS, RING, TREE, GraphDraft, budget, times, to_beat
+from ..ledger import is_dear
+from ..space import Carrier, Carriers, SearchSpace, SharedLink
 
 Attempt = Callable[[GraphDraft, GraphDraft], tuple[int, float]]
 """Searches the channels of a draft that beat a graph: (steps left, the widest graph completed)."""
@@ -22,6 +24,248 @@ OUT_OF_STEPS = -2
 
 Label = tuple[int, int]
 """(pattern, NIC crossing): what a graph must share with the best to win by fewer hops."""
+
+
+# How many channels there can be at most, which spares attempts that cannot matter.
+#
+# Every channel leaves and enters each GPU once (but for its ends) over a first and a last link;
+# what these can carry bounds the count, whatever lies between. So do links that several GPUs share.
+# There is no channel at all where the allowed ways leave the GPUs in several groups.
+class Bounds:
+    """Upper bounds for the channels of a ring or tree."""
+
+    def __init__(self, space: SearchSpace) -> None:
+        self._space = space
+        self._nics_mbs = Counter(
+            round(sum(link.bandwidth_gbs for link in net.links) * 1000) for net in space.nets
+        )
+        """How many NICs have links that carry so much."""
+        speeds, sharing = space.nics.speeds_gbs, space.nics.sharing
+        self._ports_gbs = Counter(
+            speeds[net]
+            for net, same in enumerate(sharing)
+            if same[0] == net or speeds[net] != speeds[same[0]]
+        )
+        """How many ports of NICs are so fast."""
+
+    def channels(self, draft: GraphDraft) -> int:
+        """No attempt with this draft completes more channels."""
+        if self._space.count == 1:
+            return draft.most
+        if not self._joined(draft):
+            return 0
+        out, into, _ = self._carriers(draft.type_intra)
+        most = draft.most
+        if self._space.inter:
+            most = min(most, self._nic_channels(draft), self._tree_channels(draft))
+        for carriers in (out, into):
+            room = [_room(links, draft.speed_intra) for links in carriers]
+            most = self._fitting(room, most, closed=draft.pattern == RING)
+        closes = draft.pattern == RING and not self._space.inter
+        for narrows in self._narrows(draft.type_intra):
+            lanes = [
+                (len(one.gpus), _room(Counter([one.link]), draft.speed_intra)) for one in narrows
+            ]
+            # Only the last GPU of a channel has no way out, and only the first no way in.
+            while most and sum(max(0, most * gpus - room) for gpus, room in lanes) > (
+                0 if closes else most
+            ):
+                most -= 1
+        return most
+
+    def hops(self, draft: GraphDraft, channels: int) -> int:
+        """No attempt completes so many channels with fewer links."""
+        closes = draft.pattern == RING and not self._space.inter
+        steps = self._space.count - (0 if closes else 1)
+        return draft.hops + channels * steps * self._carriers(draft.type_intra)[2]
+
+    def _joined(self, draft: GraphDraft) -> bool:
+        """Whether ways that carry one channel lead from any GPU to any other, over others."""
+        space, speed = self._space, draft.speed_intra
+        near = self._near(draft.type_intra)
+        known = space.joined.get((near, speed))
+        if known is None:
+            reached, apart = [0], set(range(1, space.count))
+            while reached and apart:
+                gpu = reached.pop()
+                found = [
+                    other
+                    for other in apart
+                    if self._carries(gpu, other, near, speed)
+                    or self._carries(other, gpu, near, speed)
+                ]
+                reached += found
+                apart.difference_update(found)
+            known = space.joined[near, speed] = not apart
+        return known
+
+    def _carries(self, gpu: int, other: int, near: int, speed: int) -> bool:
+        """Whether the links of a way between GPUs have room for one channel, when all is free."""
+        path = self._space.gpus[gpu].paths["GPU"][other]
+        return path.type <= near and self._space.carries(path, speed)
+
+    def _near(self, farthest: int) -> int:
+        return max((kind for kind in self._space.gpu_types if kind <= farthest), default=-1)
+
+    def _narrows(self, farthest: int) -> tuple[list[SharedLink], list[SharedLink]]:
+        """Links that all ways out of several GPUs share, and links that all ways in share."""
+        near = self._near(farthest)
+        known = self._space.narrows.get(near)
+        if known is None:
+            count = range(self._space.count)
+            known = self._space.narrows[near] = (
+                self._shared([[(gpu, other) for other in count] for gpu in count], near),
+                self._shared([[(other, gpu) for other in count] for gpu in count], near),
+            )
+        return known
+
+    def _shared(self, sides: list[list[tuple[int, int]]], near: int) -> list[SharedLink]:
+        """The narrowest shared links, of which no two are shared by one GPU."""
+        gpus = self._space.gpus
+        links: dict[int, SystemLink] = {}
+        plain: set[int] = set()
+        shared: dict[int, set[int]] = {}
+        for gpu, ways in enumerate(sides):
+            common: set[SystemLink] | None = None
+            cheap = False
+            for start, end in ways:
+                path = gpus[start].paths["GPU"][end]
+                if start == end or path.type > near or not path.links:
+                    continue
+                cheap = cheap or not is_dear(path, gpus[start])
+                if common is None:
+                    common = set(path.links)
+                else:
+                    common.intersection_update(path.links)
+                if not common:
+                    break
+            for link in common or ():
+                links[id(link)] = link
+                shared.setdefault(id(link), set()).add(gpu)
+                if cheap or link.kind != "PCI":
+                    plain.add(id(link))
+        found = [
+            SharedLink(frozenset(users), (round(links[key].bandwidth_gbs * 1000), key not in plain))
+            for key, users in shared.items()
+            if len(users) > 1
+        ]
+        taken: set[int] = set()
+        chosen = []
+        for one in sorted(found, key=lambda one: one.link[0] / len(one.gpus)):
+            if taken.isdisjoint(one.gpus):
+                taken |= one.gpus
+                chosen.append(one)
+        return chosen
+
+    def _fitting(self, room: list[int], most: int, *, closed: bool) -> int:
+        if closed and not self._space.inter:
+            return min(most, *room)
+        while most and sum(min(channels, most) for channels in room) < most * (len(room) - 1):
+            most -= 1
+        return most
+
+    def _nic_channels(self, draft: GraphDraft) -> int:
+        whole_gbs, speed = draft.speed_inter // 1000, draft.speed_inter
+        if not speed:
+            return draft.most
+        starts = sum(
+            count * (int(gbs // whole_gbs) if whole_gbs else draft.most)
+            for gbs, count in self._ports_gbs.items()
+        )
+        lanes = sum(count * (mbs // speed) for mbs, count in self._nics_mbs.items())
+        return min(draft.most, starts, lanes)
+
+    def _tree_channels(self, draft: GraphDraft) -> int:
+        """Trees whose first GPU, of a balanced one the second too, sends to a GPU and to a NIC."""
+        balanced = draft.pattern == BALANCED_TREE
+        to_nic = draft.speed_inter // 2 if balanced else draft.speed_inter
+        if draft.pattern == RING or not to_nic or not draft.speed_intra:
+            return draft.most
+        near = self._near(draft.type_intra)
+        out = max((kind for kind in self._space.net_types if kind <= draft.type_inter), default=-1)
+        known = self._space.leaving.get((near, out))
+        if known is None:
+            known = self._space.leaving[near, out] = self._leaving(near, out)
+        senders = 2 if balanced and self._space.count > 2 else 1
+        most = draft.most
+        while most and not _send(known, most, draft.speed_intra, to_nic, senders):
+            most -= 1
+        return most
+
+    def _leaving(self, near: int, out: int) -> Counter[Carrier]:
+        """How many GPUs begin their ways to GPUs and to NICs with so many MB/s in all."""
+        to_gpus, _, _ = self._carriers(near)
+        found: Counter[Carrier] = Counter()
+        for gpu in self._space.gpus:
+            first = {
+                path.links[0]
+                for ways, farthest in ((gpu.paths["GPU"], near), (gpu.paths["NET"], out))
+                for path in ways
+                if path.links and path.type <= farthest
+            }
+            mbs = sum(round(link.bandwidth_gbs * 1000) for link in first)
+            found[mbs, all(dear for _, dear in to_gpus[gpu.index])] += 1
+        return found
+
+    def _carriers(self, farthest: int) -> tuple[Carriers, Carriers, int]:
+        near = self._near(farthest)
+        known = self._space.carriers.get(near)
+        if known is None:
+            known = self._space.carriers[near] = self._collect(near)
+        return known
+
+    def _collect(self, farthest: int) -> tuple[Carriers, Carriers, int]:
+        space = self._space
+        out: list[dict[SystemLink, bool]] = [{} for _ in space.gpus]
+        into: list[dict[SystemLink, bool]] = [{} for _ in space.gpus]
+        fewest = 0
+        for gpu in space.gpus:
+            leaving = out[gpu.index]
+            for other, path in enumerate(gpu.paths["GPU"]):
+                links = path.links
+                if other == gpu.index or path.type > farthest or not links:
+                    continue
+                if not fewest or len(links) < fewest:
+                    fewest = len(links)
+                dear = is_dear(path, gpu)
+                for side, link in ((leaving, links[0]), (into[other], links[-1])):
+                    side[link] = side.get(link, True) and dear and link.kind == "PCI"
+        return [_counted(side) for side in out], [_counted(side) for side in into], fewest
+
+
+def _counted(side: dict[SystemLink, bool]) -> Counter[Carrier]:
+    return Counter((round(link.bandwidth_gbs * 1000), dear) for link, dear in side.items())
+
+
+def _send(gpus: Counter[Carrier], channels: int, speed: int, to_nic: int, senders: int) -> bool:
+    """Whether so many channels may go on from all GPUs but their last and from some to a NIC.
+
+    `senders`: GPUs of each channel that go to a NIC besides; none is the last.
+    """
+    lasts, sent, most_more = channels, 0, 0.0
+    for (mbs, dear), count in gpus.items():
+        onward = speed * 6 // 5 if dear else speed
+        # By the channels that a GPU is the last of: those in which it also goes to a NIC.
+        beside = [
+            min(on, (mbs - onward * on) // to_nic)
+            for on in range(channels, -1, -1)
+            if mbs >= onward * on
+        ]
+        lasts -= count * (channels + 1 - len(beside))
+        sent += count * beside[0]
+        more = ((also - beside[0]) / last for last, also in enumerate(beside) if last)
+        most_more = max(most_more, *more, 0.0)
+    return lasts >= 0 and sent + lasts * most_more >= channels * senders
+
+
+def _room(carriers: Counter[Carrier], speed: int) -> int:
+    """Channels that fit on all these links together."""
+    if not speed:
+        return 1 << 20
+    return sum(
+        count * (mbs // (speed * 6 // 5 if dear else speed))
+        for (mbs, dear), count in carriers.items()
+    )
 
 
 @dataclass(slots=True)

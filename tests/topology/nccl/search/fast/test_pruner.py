@@ -9,8 +9,7 @@ from gputop.topology.nccl.search import draft as drafts
 from gputop.topology.nccl.search import graphs as remembering
 from gputop.topology.nccl.search.channel_search import ChannelSearch
 from gputop.topology.nccl.search.draft import BALANCED_TREE, RING, GraphDraft
-from gputop.topology.nccl.search.fast.bounds import Bounds
-from gputop.topology.nccl.search.fast.pruner import AttemptPruner
+from gputop.topology.nccl.search.fast.pruner import AttemptPruner, Bounds
 from gputop.topology.nccl.search.graphs import search_graphs
 from gputop.topology.nccl.search.space import Choices, Gates, SearchSpace
 from gputop.topology.nccl.settings import Settings
