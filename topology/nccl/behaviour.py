@@ -41,7 +41,7 @@ class Behaviour(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def tuned(self) -> bool:
         """Whether channels and choices by size are predicted."""
-        by_number = self.graph.library == "rccl" and rccl_rules(self.graph.number) is not None
+        by_number = self.graph.is_rccl and rccl_rules(self.graph.number) is not None
         return self.tuning is not None or by_number
 
     def tables(self) -> dict[str, VersionEntry]:
@@ -88,7 +88,7 @@ def behaviour_of(name: str) -> Behaviour:
     )
 
 
-def between(before: Behaviour, after: Behaviour) -> tuple[Behaviour, ...]:
+def changed_versions(before: Behaviour, after: Behaviour) -> tuple[Behaviour, ...]:
     """The versions that changed something on the way, both ends included, in the order given."""
     library = before.graph.library
     low, high = sorted((numbers(before.number), numbers(after.number)))

@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from ..hardware.vendors import AMD
+from ..model.errors import GputopError
 from ..model.machine import Machine
 from ..model.versions import numbers
 from ..toml import tomllib
@@ -31,11 +32,11 @@ PathName = Literal[
 ]
 
 
-class UnknownVersionError(ValueError):
+class UnknownVersionError(GputopError, ValueError):
     """Text that names no version of NCCL or RCCL."""
 
 
-class VersionTableError(ValueError):
+class VersionTableError(GputopError, ValueError):
     """A table of versions that contradicts itself; the text names the table and the entry."""
 
 
@@ -49,6 +50,11 @@ class VersionEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """The entry that it inherits from, "nccl-2.28.7"; None for the first."""
     tested: bool = False
     """Whether recorded decisions of this very version are compared with ours."""
+
+    @property
+    def is_rccl(self) -> bool:
+        """Whether it is a version of RCCL, not of NCCL."""
+        return self.library == "rccl"
 
     def at_least(self, number: str) -> bool:
         """Whether this is version `number` or a later one."""

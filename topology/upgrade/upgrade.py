@@ -11,8 +11,9 @@ from ..flags.values.predicting import predict_with_flags
 from ..flags.what_if.effects import described, named, untold, way_of
 from ..flags.what_if.in_words import order_in_words, pairs_in_words, ranks_in_words
 from ..flags.what_if.whatif import Comparison, compare
+from ..model.errors import GputopError
 from ..model.snapshot import NodeSnapshot
-from ..nccl.behaviour import Behaviour, behaviour_of, between
+from ..nccl.behaviour import Behaviour, behaviour_of, changed_versions
 from ..nccl.decide.predict import predict
 from ..nccl.decide.prediction_cache import PredictionCache
 from ..nccl.prediction import NetDecision, PairDecision, Prediction, SearchGraph
@@ -262,7 +263,7 @@ class Upgrade(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(topic for topic in TOPICS if topic in changed)
 
 
-class OtherLibraryError(ValueError):
+class OtherLibraryError(GputopError, ValueError):
     """Two versions of different libraries."""
 
 
@@ -317,7 +318,7 @@ def upgrade(
         for name in (first, second)
     )
     units = _chosen(units_of(before), pair), _chosen(units_of(after), pair)
-    steps = between(behaviour_of(first), behaviour_of(second))
+    steps = changed_versions(behaviour_of(first), behaviour_of(second))
     causes = Causes(steps, pieces, figures=figures)
     one_sided = untold(before) or untold(after)
     units = (_told(units[0]), _told(units[1])) if one_sided else units

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from gputop.topology.nccl.behaviour import Behaviour, behaviour_of, between, rules_between
+from gputop.topology.nccl.behaviour import Behaviour, behaviour_of, changed_versions, rules_between
 from gputop.topology.nccl.changes import RuleChange, rule_changes
 from gputop.topology.nccl.decide.predict import predict
 from gputop.topology.nccl.search.version import search_versions
@@ -27,7 +27,7 @@ def steps(library: str) -> list[tuple[Behaviour, Behaviour]]:
     """Each version with the one before it."""
     last = max(tuple(map(int, v.number.split("."))) for v in versions() if v.library == library)
     ends = (FIRST[library], ".".join(map(str, last)))
-    way = between(*(behaviour_of(f"{library}-{number}") for number in ends))
+    way = changed_versions(*(behaviour_of(f"{library}-{number}") for number in ends))
     return list(pairwise(way))
 
 

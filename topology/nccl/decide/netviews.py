@@ -81,7 +81,7 @@ class _NetView:
     def _relayed(self, relay: SystemNode) -> DecisionStep:
         step = self._relays.get(relay.index)
         if step is None:
-            linked = "xGMI" if self._version.library == "rccl" else "NVLink"
+            linked = "xGMI" if self._version.is_rccl else "NVLink"
             step = self._relays[relay.index] = DecisionStep(
                 question="does another GPU hand the bytes over (PXN)?",
                 answer=f"yes, {name(relay, self._version)}",

@@ -48,7 +48,7 @@ def gdr_of(views: list[Computed]) -> GdrDistance | None:
 
     RCCL compares it also to decide which NICs stay, and that is not noted.
     """
-    if len(views) != 1 or views[0].version.library == "rccl":
+    if len(views) != 1 or views[0].version.is_rccl:
         return None
     return views[0].gdr.by_distance
 
@@ -121,7 +121,7 @@ def _reworded(
 def _without_nvls(untuned: UntunedDecision, settings: Settings) -> UntunedDecision | None:
     """NVLS is searched last, and no other graph asks for it."""
     switch = nvls_switch(settings)
-    if untuned.version.library != "nccl" or not switch.decides:
+    if untuned.version.is_rccl or not switch.decides:
         return None
     views = (
         with_fields(view, graphs=_none(view.graphs), steps={**view.steps, NVLS: (switch,)})

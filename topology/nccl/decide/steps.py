@@ -158,7 +158,7 @@ def nic_faster(check: NetCheck, *, decides: bool) -> DecisionStep:
 
 def cuda_access(grant: Grant, version: Version) -> DecisionStep:
     """The runtime's word on peer access."""
-    call = "hipDeviceCanAccessPeer" if version.library == "rccl" else "cudaDeviceCanAccessPeer"
+    call = "hipDeviceCanAccessPeer" if version.is_rccl else "cudaDeviceCanAccessPeer"
     if grant.cuda is None:
         because, basis = f"{call} was not asked; granted is assumed", "assumed"
     elif grant.because:
@@ -219,7 +219,7 @@ def which_p2p(computed: Computed, check: P2pCheck, label: str, mnnvl: bool) -> l
         if setting != -2
         else "reads are for NVLink between sm80 GPUs"
     )
-    if version.library == "rccl" and setting == -2:
+    if version.is_rccl and setting == -2:
         why = "RCCL's receivers read only when NCCL_P2P_READ_ENABLE says so"
     if settings.integer("NCCL_P2P_USE_CUDA_MEMCPY", 0):
         why = "NCCL_P2P_USE_CUDA_MEMCPY has copy engines write"

@@ -157,7 +157,7 @@ def timing_of(
     `table`: what it computes with, where that is not what the version says.
     """
     number = asked.rpartition("-")[2]
-    if version.library != "nccl":
+    if version.is_rccl:
         rccl = rccl_input_of(hardware, graphs, version, ranks=ranks, nodes=nodes)
         unknown = _unfollowed(hardware, version, settings, number)
         if rccl is None or unknown:

@@ -248,7 +248,7 @@ def _p2p_steps(
             asked.append(answer)
     if not check.allowed:
         return asked
-    if version.library == "rccl":
+    if version.is_rccl:
         asked.extend(computed.grant(one, other).conditions)
     if check.relay < 0:
         asked.append(steps.nic_faster(net, decides=True))

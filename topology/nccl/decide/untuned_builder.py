@@ -7,6 +7,7 @@ from functools import cache
 
 from ...hardware.vendors import AMD, vendor_of
 from ...model import quantities
+from ...model.errors import GputopError
 from ...model.machine import Gpu, Machine
 from ...model.snapshot import NodeSnapshot
 from ...model.units import size
@@ -50,7 +51,7 @@ FINE_GRAIN = "HSA_FORCE_FINE_GRAIN_PCIE"
 CAN_CONNECT = "transport/p2p.cc:p2pCanConnect"
 
 
-class NoGpusError(ValueError):
+class NoGpusError(GputopError, ValueError):
     """There is nothing to predict: no GPU takes part."""
 
 
@@ -211,7 +212,7 @@ class UntunedBuilder:
         wanted = self.settings.integer("NCCL_NVLS_ENABLE", 2) != 0
         refused = fabric_refuses(self.snapshot.machine, computed.system)
         enough = len(computed.system.nodes["GPU"]) >= self.version.nvls_least_gpus
-        here = self.version.library == "nccl" and enough
+        here = not self.version.is_rccl and enough
         return search_graphs(
             computed.system,
             self.version,
@@ -228,7 +229,7 @@ class UntunedBuilder:
     def _view(self, domain: Domain, graphs: Graphs, domains: int) -> DomainView:
         system = domain.computed.system
         steps = {DOMAIN: domain_steps(domains, self.settings)}
-        if self.version.library == "rccl":
+        if self.version.is_rccl:
             steps[MODEL] = model_steps(system, self.version, self.settings, graphs)
         else:
             steps[NVLS] = nvls_steps(

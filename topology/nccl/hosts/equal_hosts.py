@@ -292,7 +292,7 @@ class _EqualHosts:
     def comm(self, graphs: Sequence[Graphs]) -> TuningInput | None:
         """What NCCL's tuning model looks at; None for RCCL, which has another."""
         untuned = self.whole
-        if untuned.version.library != "nccl":
+        if untuned.version.is_rccl:
             return None
         return input_of(
             self.hardware(),
@@ -406,7 +406,7 @@ class _EqualHosts:
             yield "the switches let every NIC reach every other: a job tells, no host can"
         if self.lacking:
             yield "a missing NIC is missing from the start of the job"
-        if self.whole.version.library == "rccl":
+        if self.whole.version.is_rccl:
             yield (
                 "rings and trees between hosts follow RCCL's source of 2.21.5; no recording of "
                 "them was at hand, and where trees keep to one NIC (2.26.6 and later) hosts are "

@@ -7,10 +7,11 @@ from collections.abc import Collection, Iterable
 import msgspec
 
 from ...model.element import Element
+from ...model.errors import GputopError
 from ...model.snapshot import NodeSnapshot
 
 
-class UnknownNicError(ValueError):
+class UnknownNicError(GputopError, ValueError):
     """The name of a NIC that the node does not have, or of a host that is not there."""
 
 

@@ -48,7 +48,7 @@ def search_graphs(
     count = len(system.nodes["GPU"])
     if not count:
         return Graphs()
-    if version.library == "rccl":
+    if version.is_rccl:
         known_node = known_to_rccl(system, version, settings)
         if known_node is not None:
             return known_node.graphs

@@ -56,7 +56,7 @@ def ready_made(
 
     `total_gbs`: the widest sum of links of any GPU, which the rings share.
     """
-    if version.library != "rccl" or settings.integer("RCCL_MODEL_MATCHING_DISABLE", 0) != 0:
+    if not version.is_rccl or settings.integer("RCCL_MODEL_MATCHING_DISABLE", 0) != 0:
         return None
     if settings.text("NCCL_RINGS") or settings.text("RCCL_TREES"):
         return None

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import permutations
 from typing import NamedTuple
 
+from ...model.errors import GputopError
 from ..nodes import System
 from ..versions import Version
 from .rccl_models import RcclModel, RcclShape, models, shape_of
@@ -31,7 +32,7 @@ class Match(NamedTuple):
     """Recognised as eight GPUs of which each is linked with each."""
 
 
-class _TooManyError(Exception):
+class _TooManyError(GputopError):
     """No real node takes so long."""
 
 

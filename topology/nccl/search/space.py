@@ -121,7 +121,7 @@ class SearchSpace:
     def __init__(self, system: System, version: Version, settings: Settings, *, nvls: bool) -> None:
         self.system, self.settings = system, settings
         self.version: SearchVersion = search_version(version)
-        self.rccl = version.library == "rccl"
+        self.rccl = version.is_rccl
         known = {*version.path_types, PathType.NVB.name}
         self.path_types = tuple(kind for kind in PathType if kind.name in known)
         """The types that this version counts through, nearest first: each one more takes steps of

@@ -188,7 +188,7 @@ class _Builder:
         gpu.bus_id = bus
         gpu.dev = self.number(element, "dev", gpu.rank, owner)
         gpu.gdr = self.number(element, "gdr", 0, owner) != 0
-        if self.version.library == "rccl":
+        if self.version.is_rccl:
             # HIP has no such number: RCCL counts every GPU as 60 (graph/topo.cc:ncclTopoAddGpu).
             gpu.sm = 60
             gpu.units = self.number(element, "sm", 0, owner)

@@ -78,7 +78,7 @@ def pci_link_gbs(speed: str, width: int) -> float:
 
 def nvlink_gbs(version: Version, gpu: SystemNode) -> float:
     """Bandwidth of one NVLink or xGMI link of a GPU."""
-    if version.library == "rccl":
+    if version.is_rccl:
         return next(gbs for start, gbs in version.xgmi_gbs if gpu.arch.startswith(start))
     exact = version.nvlink_exact_gbs.get(str(gpu.sm))
     if exact is not None:
@@ -102,7 +102,7 @@ def cpu_model(version: Version, vendor: str, family: int, model: int) -> int:
         return max((i for i, least in enumerate(classes, start=1) if model >= least), default=1)
     if vendor == "zhaoxin":
         return int(family == 7 and model == 0x5B)
-    if vendor == "amd" and version.library == "rccl":
+    if vendor == "amd" and version.is_rccl:
         return int((family == 143 and model >= 49) or family == 175)
     return 0
 

@@ -150,12 +150,12 @@ def _finish(
 ) -> Computed:
     system = computed.system
     system.inter = more_nodes or len(system.nodes["GPU"]) < total
-    if version.library == "rccl" and drop_slow_ports(system):
+    if version.is_rccl and drop_slow_ports(system):
         asked = computed.peers.asked
         computed = Computed(system, version, settings, grants)
         computed.peers.asked |= asked
     kept = version.keeps_nets or system.inter or not system.nodes["NET"]
-    if not kept and not (version.library == "rccl" and keeps_nets(system, version, settings)):
+    if not kept and not (version.is_rccl and keeps_nets(system, version, settings)):
         return computed.without_nets()
     return computed
 

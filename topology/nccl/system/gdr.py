@@ -151,7 +151,7 @@ class GdrRules:
         set_to = self.by_distance.level.path
         if set_to is not None:
             return set_to
-        if self._version.library == "rccl" and self._side_by_side(gpu, net):
+        if self._version.is_rccl and self._side_by_side(gpu, net):
             return PathType.PHB
         return self.by_distance.default
 

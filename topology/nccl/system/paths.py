@@ -76,7 +76,7 @@ class _Walk:
         self.system = system
         self.relays = version.relays and not settings.integer("NCCL_NVB_DISABLE", 0)
         """A path may pass through a GPU by one NVLink or xGMI link to another GPU, once."""
-        self.rccl = version.library == "rccl"
+        self.rccl = version.is_rccl
         self.nearest_first = version.path_preference == "type"
         self.nodes = [node for nodes in system.nodes.values() for node in nodes]
         self.number = {id(node): number for number, node in enumerate(self.nodes)}

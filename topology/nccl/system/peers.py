@@ -106,7 +106,7 @@ class Peers:
         self, system: System, version: Version, settings: Settings, grants: Grants = not_asked
     ) -> None:
         self._system, self._version, self._grants = system, version, grants
-        self._nccl, self._nvml_check = version.library == "nccl", version.nvml_check
+        self._nccl, self._nvml_check = not version.is_rccl, version.nvml_check
         self.default = default_limit(system, version)
         self.limit, self._level = limit_of(settings, version, self.default)
         """The farthest path that P2P may take, and the variable that says so."""
