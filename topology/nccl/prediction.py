@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import msgspec
 
+from ..model.severity import Word
 from ..model.versions import Library
 
 NO_NVLS = {"NCCL_NVLS_ENABLE": "0"}
 """The variable that takes NVLS away."""
+
+
+class Basis(Word):
+    """How sure an answer is: measured on this node, read from a source, or assumed."""
+
+    MEASURED = "measured"
+    READ = "read"
+    ASSUMED = "assumed"
 
 
 class DecisionStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
@@ -23,8 +32,7 @@ class DecisionStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Fals
     """The variable that would change the answer."""
     source: str = ""
     """Where the library decides it: "graph/paths.cc:ncclTopoCheckP2p"."""
-    basis: str = "read"
-    """"measured", "read" or "assumed"."""
+    basis: Basis = Basis.READ
 
 
 class PairDecision(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,7 +47,7 @@ class PairDecision(msgspec.Struct, frozen=True, kw_only=True):
     hops: int | None
     bandwidth_gbs: float | None
     transport: str
-    """"P2P", "SHM" or "NET"; "none" when the library finds no transport and fails."""
+    """NCCL's word: "P2P", "SHM" or "NET"; "none" when the library finds no transport and fails."""
     label: str
     """What the log prints after `via` for ring and tree."""
     labels: tuple[str, ...]
@@ -91,7 +99,7 @@ class NetDecision(msgspec.Struct, frozen=True, kw_only=True):
     """Hops, GB/s and path type from the GPU to the NIC."""
     back: tuple[int, float, str] = msgspec.field(name="from")
     gdr_send: str
-    """"Default", "PCI" or "Disabled"."""
+    """NCCL's word: "Default", "PCI" or "Disabled"."""
     gdr_recv: str
     pxn_rank: int
     """Rank of the GPU that relays, -1 when the GPU goes itself."""
@@ -117,12 +125,12 @@ class AlgorithmChoice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     """The algorithm and protocol for one collective and size."""
 
     collective: str
-    """"AllReduce", "AllGather", "ReduceScatter", "Broadcast" or "Reduce"."""
+    """NCCL's word: "AllReduce", "AllGather", "ReduceScatter", "Broadcast" or "Reduce"."""
     bytes: int
     algorithm: str
-    """"TREE", "RING", "COLLNET_DIRECT", "COLLNET_CHAIN", "NVLS", "NVLS_TREE" or "PAT"."""
+    """NCCL's word: TREE, RING, COLLNET_DIRECT, COLLNET_CHAIN, NVLS, NVLS_TREE or PAT."""
     protocol: str
-    """"LL", "LL128" or "SIMPLE"."""
+    """NCCL's word: "LL", "LL128" or "SIMPLE"."""
     channels: tuple[int, int]
     """First and last channel."""
     time_us: float

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..nodes import PathType, SystemNode, SystemPath
-from ..prediction import DecisionStep
+from ..prediction import Basis, DecisionStep
 from ..versions import Version
 from ..wording import PathWords, meaning
 
@@ -34,5 +34,5 @@ class Distances:
             because=f"{way}; where they hang was not read (`gputop topo`: ?)" if guessed else way,
             flag="NCCL_TOPO_FILE",
             source="graph/paths.cc:ncclTopoSetPaths",
-            basis="assumed" if guessed else "read",
+            basis=Basis.ASSUMED if guessed else Basis.READ,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..nodes import PathType, SystemNode, SystemPath
 from ..prediction import DecisionStep, NetDecision
 from ..system.compute import Computed
-from ..system.gdr import LEVEL, GdrCheck, relay_of
+from ..system.gdr import LEVEL, GdrCheck, GdrReason, relay_of
 from ..versions import Version
 from ..wording import PathWords, name
 from .domain import Domain
@@ -113,13 +113,13 @@ def _read_rule(version: Version) -> str:
 def gdr_step(version: Version, question: str, check: GdrCheck) -> DecisionStep:
     """Whether GPUDirect RDMA is used one way, and what decided it."""
     because, flag = {
-        "nic": ("the NIC's plugin reports no GPU memory support", "NCCL_DMABUF_ENABLE"),
-        "gpu": ("the GPU reports no GPUDirect RDMA", None),
-        "read flag": ("NCCL_NET_GDR_READ=0", "NCCL_NET_GDR_READ"),
-        "read without NVLink": (_read_rule(version), "NCCL_NET_GDR_READ"),
+        GdrReason.NIC: ("the NIC's plugin reports no GPU memory support", "NCCL_DMABUF_ENABLE"),
+        GdrReason.GPU: ("the GPU reports no GPUDirect RDMA", None),
+        GdrReason.READ_FLAG: ("NCCL_NET_GDR_READ=0", "NCCL_NET_GDR_READ"),
+        GdrReason.NO_NVLINK: (_read_rule(version), "NCCL_NET_GDR_READ"),
     }.get(check.decided, (None, LEVEL))
     if because is None:
-        near = "is farther than" if check.decided == "distance" else "is no farther than"
+        near = "is farther than" if check.decided is GdrReason.DISTANCE else "is no farther than"
         because = f"{version.name_of(check.distance)} {near} {version.name_of(check.allowed)}"
         if check.level.path is not None:
             because += f", which {check.level.name} sets"

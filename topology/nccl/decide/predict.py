@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from ...model.snapshot import NodeSnapshot
 from ...model.versions import Library
 from ..behaviour import Behaviour
-from ..prediction import DomainView, PairDecision, Prediction
+from ..prediction import Basis, DomainView, PairDecision, Prediction
 from ..settings import Settings
 from ..versions import Version
 from .prediction_cache import PredictionCache
@@ -113,7 +113,7 @@ def _predicted(
 
 def _standing_assumptions(pairs: tuple[PairDecision, ...], settings: Settings) -> Iterator[str]:
     if any(
-        step.basis == "assumed" and step.question == CAN_REACH
+        step.basis == Basis.ASSUMED and step.question == CAN_REACH
         for pair in pairs
         for step in pair.steps
     ):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from ..nodes import PathType
-from ..prediction import DecisionStep
+from ..prediction import Basis, DecisionStep
 from ..settings import Settings
 from ..system.compute import Computed
 from ..system.levels import PathLevel
@@ -38,7 +38,7 @@ def same_host(mnnvl: bool) -> DecisionStep:
             because="the topology joins several hosts by NVLink (MNNVL); IMEX was not tested",
             flag="NCCL_MNNVL_ENABLE",
             source="mnnvl.cc:ncclMnnvlCheck",
-            basis="assumed",
+            basis=Basis.ASSUMED,
         )
     return DecisionStep(
         question="same host?",
@@ -47,7 +47,7 @@ def same_host(mnnvl: bool) -> DecisionStep:
         "boot id would count as two hosts",
         flag="NCCL_HOSTID",
         source=HASH,
-        basis="read",
+        basis=Basis.READ,
     )
 
 
@@ -59,7 +59,7 @@ def same_shm() -> DecisionStep:
         answer="yes",
         because="one process per GPU on one host; private /dev/shm in containers would answer no",
         source=CHECK_P2P,
-        basis="assumed",
+        basis=Basis.ASSUMED,
     )
 
 
@@ -117,7 +117,7 @@ def granted(version: Version, check: P2pCheck, settings: Settings) -> DecisionSt
             because="no driver was asked; granted is assumed",
             flag="NCCL_IGNORE_DISABLED_P2P",
             source=CHECK_P2P,
-            basis="assumed",
+            basis=Basis.ASSUMED,
         )
     good = status == "ok"
     hops = ", hop by hop" if check.relay >= 0 else ""
@@ -160,11 +160,11 @@ def cuda_access(grant: Grant, version: Version) -> DecisionStep:
     """The runtime's word on peer access."""
     call = "hipDeviceCanAccessPeer" if version.is_rccl else "cudaDeviceCanAccessPeer"
     if grant.cuda is None:
-        because, basis = f"{call} was not asked; granted is assumed", "assumed"
+        because, basis = f"{call} was not asked; granted is assumed", Basis.ASSUMED
     elif grant.because:
-        because, basis = grant.because, "read"
+        because, basis = grant.because, Basis.READ
     else:
-        because, basis = f"{call} was asked by the p2p probe", "measured"
+        because, basis = f"{call} was asked by the p2p probe", Basis.MEASURED
     no = grant.cuda is False
     return DecisionStep(
         question=CAN_REACH,
@@ -209,7 +209,7 @@ def which_p2p(computed: Computed, check: P2pCheck, label: str, mnnvl: bool) -> l
             decides=True,
             flag="NCCL_CUMEM_ENABLE",
             source=SETUP,
-            basis="assumed",
+            basis=Basis.ASSUMED,
         )
     )
     read = reads(version, settings, check.read)
@@ -277,5 +277,5 @@ def network(chosen: Network, label: str | None, *, doubtful: bool = False) -> De
         decides=True,
         flag="NCCL_NET",
         source=NET,
-        basis="assumed" if doubtful else chosen.basis,
+        basis=Basis.ASSUMED if doubtful else chosen.basis,
     )

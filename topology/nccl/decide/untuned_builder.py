@@ -13,7 +13,7 @@ from ...model.snapshot import NodeSnapshot
 from ...model.units import size
 from ...wiring.gpu_names import gpu_names
 from ..nodes import System
-from ..prediction import DecisionStep, DomainView, Graphs, PairDecision
+from ..prediction import Basis, DecisionStep, DomainView, Graphs, PairDecision
 from ..search.graphs import search_graphs
 from ..search.version import search_version
 from ..settings import Settings
@@ -382,7 +382,7 @@ def _fine_grained(settings: Settings) -> DecisionStep:
         because=because,
         flag=FINE_GRAIN,
         source="init.cc:fillInfo",
-        basis="assumed",
+        basis=Basis.ASSUMED,
     )
 
 
@@ -390,7 +390,7 @@ def _bars(src: Gpu, dst: Gpu) -> tuple[DecisionStep, bool]:
     """Ask about the BARs, and tell whether one is known to be too small."""
     known = [gpu for gpu in (src, dst) if gpu.bar1_bytes is not None and gpu.memory_bytes]
     small = [gpu for gpu in known if (gpu.bar1_bytes or 0) < WHOLE_BAR * (gpu.memory_bytes or 0)]
-    answer, basis = "yes", "read"
+    answer, basis = "yes", Basis.READ
     if small:
         gpu = small[0]
         answer = "no"
@@ -401,7 +401,7 @@ def _bars(src: Gpu, dst: Gpu) -> tuple[DecisionStep, bool]:
     elif len(known) == 2:
         because = "resizable BAR is on for both"
     else:
-        because, basis = "the size was not read; the whole memory is assumed", "assumed"
+        because, basis = "the size was not read; the whole memory is assumed", Basis.ASSUMED
     step = DecisionStep(
         question="does the BAR show the whole memory?",
         answer=answer,
@@ -418,7 +418,7 @@ def _iommu(machine: Machine, src: Gpu, dst: Gpu) -> DecisionStep:
     kinds = {kind for kind in types if kind is not None}
     flags = machine.host.cmdline_flags if machine.host is not None else None
     passes = flags is not None and "iommu=pt" in flags
-    answer, basis = "yes", "read"
+    answer, basis = "yes", Basis.READ
     if kinds - {"identity"}:
         answer = "no"
         because = (
@@ -430,7 +430,7 @@ def _iommu(machine: Machine, src: Gpu, dst: Gpu) -> DecisionStep:
     elif passes:
         because = "iommu=pt on the kernel's command line"
     else:
-        because, basis = "its groups were not read; passing through is assumed", "assumed"
+        because, basis = "its groups were not read; passing through is assumed", Basis.ASSUMED
     return DecisionStep(
         question="does the IOMMU pass through?",
         answer=answer,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...model.machine import Machine
 from ..nodes import System
-from ..prediction import DecisionStep, Graphs
+from ..prediction import Basis, DecisionStep, Graphs
 from ..search.rccl_models import models, shape_words
 from ..settings import Settings
 from ..system.nets import nearest
@@ -117,7 +117,7 @@ def _multicast(system: System, machine: Machine) -> DecisionStep:
         refused or assumed,
         _INIT,
         NVLS_VARIABLE,
-        basis="read" if read else "assumed",
+        basis=Basis.READ if read else Basis.ASSUMED,
     )
 
 
@@ -127,7 +127,7 @@ def _condition(
     because: str,
     source: str,
     flag: str | None = None,
-    basis: str = "read",
+    basis: Basis = Basis.READ,
 ) -> DecisionStep:
     return DecisionStep(
         question=question,

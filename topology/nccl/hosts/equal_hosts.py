@@ -23,6 +23,7 @@ from .missing import lacking_nics, without_nics
 from .node import HostView, JobNode, nic_name
 from .rails import aligned, rails
 from .records import (
+    GdrUse,
     Head,
     HostRing,
     HostTree,
@@ -430,7 +431,7 @@ def _kinds(untuned: UntunedDecision) -> list[HostView]:
     return [HostView(view, places, assumed, switched) for view in views]
 
 
-def _gdr(found: Sequence[HostRing]) -> str:
+def _gdr(found: Sequence[HostRing]) -> GdrUse:
     """Whether the ends of rings use GPUDirect RDMA, sending and receiving."""
     known = {
         port.gdr
@@ -440,8 +441,10 @@ def _gdr(found: Sequence[HostRing]) -> str:
         if port.gdr is not None
     }
     if not known:
-        return "unknown"
-    return "some" if len(known) == 2 else "all" if known == {True} else "none"
+        return GdrUse.UNKNOWN
+    if len(known) == 2:
+        return GdrUse.SOME
+    return GdrUse.ALL if known == {True} else GdrUse.NONE
 
 
 def _routes(untuned: UntunedDecision, kinds: Sequence[HostView]) -> tuple[SendRoute, ...]:

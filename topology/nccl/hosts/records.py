@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
+from ...model.severity import Word
 from ...model.versions import Library
 from ..prediction import AlgorithmChoice, Graphs, Tuning
 
@@ -120,7 +121,7 @@ class Bound(msgspec.Struct, frozen=True, kw_only=True):
     """What a large all-reduce would run into first."""
 
     what: str
-    """"NICs", or what joins the GPUs of a host: "NVLink", "xGMI" or "PCIe"."""
+    """The NICs, or the link that joins the GPUs of a host, by the name of its vendor."""
     because: str
     nics_gbs: float
     """All NICs of a host that the rings use, one way."""
@@ -141,6 +142,15 @@ class NicLoss(msgspec.Struct, frozen=True, kw_only=True):
     """Bus bandwidth of an all-reduce of 1 GiB by the library's model; None where there is none."""
 
 
+class GdrUse(Word):
+    """How many ends of rings use GPUDirect RDMA; unknown where no NIC is known."""
+
+    ALL = "all"
+    SOME = "some"
+    NONE = "none"
+    UNKNOWN = "unknown"
+
+
 class MultiNode(msgspec.Struct, frozen=True, kw_only=True):
     """What the library does over `hosts` equal hosts."""
 
@@ -151,9 +161,8 @@ class MultiNode(msgspec.Struct, frozen=True, kw_only=True):
     ranks: int
     network: str
     """The plugin by the name that logs print: "IB", "Socket"."""
-    gdr: str
-    """GPUDirect RDMA where rings cross: "all", "some", "none", or "unknown"
-    where no NIC is known."""
+    gdr: GdrUse
+    """GPUDirect RDMA where rings cross."""
     bound: Bound
     ring_gbs: float
     """What all rings carry between two nodes."""

@@ -44,7 +44,7 @@ class ReadyMade(NamedTuple):
     """The graphs of a model, and its name."""
 
     name: str
-    """"rome_model_81", "chordal ring" or "two islands of eight"."""
+    """RCCL's word: "rome_model_81", "chordal ring" or "two islands of eight"."""
     model: RcclModel | None
     graphs: Graphs
 

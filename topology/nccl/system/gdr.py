@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import NamedTuple
 
+from ...model.severity import Word
 from ..nodes import PathType, System, SystemNode
 from ..settings import Settings
 from ..versions import Version
@@ -14,23 +15,33 @@ from .levels import PathLevel, level
 LEVEL = "NCCL_NET_GDR_LEVEL"
 
 
+class GdrReason(Word):
+    """What decides about GPUDirect RDMA, in the order in which NCCL asks."""
+
+    NIC = "nic"
+    GPU = "gpu"
+    READ_FLAG = "read flag"
+    NO_NVLINK = "read without NVLink"
+    DISTANCE = "distance"
+    NEAR_ENOUGH = "near enough"
+
+
 class GdrCheck(NamedTuple):
     """The answer, and what decided it."""
 
     mode: str
-    """"Default", "PCI" (over PCIe on a C2C system) or "Disabled"."""
-    decided: str
-    """"nic", "gpu", "read flag", "read without NVLink", "distance" or "near enough"."""
+    """NCCL's word: "Default", "PCI" (over PCIe on a C2C system) or "Disabled"."""
+    decided: GdrReason
     distance: PathType = PathType.DIS
     """That of the relay GPU when the path goes through one."""
     allowed: PathType = PathType.PXB
     level: PathLevel = PathLevel(None, "", "", "")
 
 
-NO_GDR_NIC = GdrCheck("Disabled", "nic")
-NO_GDR_GPU = GdrCheck("Disabled", "gpu")
-READ_FLAG = GdrCheck("Disabled", "read flag")
-READ_WITHOUT_NVLINK = GdrCheck("Disabled", "read without NVLink")
+NO_GDR_NIC = GdrCheck("Disabled", GdrReason.NIC)
+NO_GDR_GPU = GdrCheck("Disabled", GdrReason.GPU)
+READ_FLAG = GdrCheck("Disabled", GdrReason.READ_FLAG)
+READ_WITHOUT_NVLINK = GdrCheck("Disabled", GdrReason.NO_NVLINK)
 
 
 def relay_of(gpu: SystemNode, net: SystemNode) -> SystemNode:
@@ -85,10 +96,10 @@ class GdrDistance:
             coherent = True
             distance = PathType.C2C
         if distance > allowed:
-            return GdrCheck("Disabled", "distance", distance, allowed, self.level)
+            return GdrCheck("Disabled", GdrReason.DISTANCE, distance, allowed, self.level)
         forced = c2c and not (distance is PathType.C2C or (self._coherent == "level" and coherent))
         mode = "PCI" if forced else "Default"
-        return GdrCheck(mode, "near enough", distance, allowed, self.level)
+        return GdrCheck(mode, GdrReason.NEAR_ENOUGH, distance, allowed, self.level)
 
     def equal_checks(self, settings: Settings) -> dict[GdrCheck, GdrCheck] | None:
         """The answers under settings with another level, by those of here; None where one differs.

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from ...model.element import Element
+from ..prediction import Basis
 from ..settings import Settings
 
 RDMA = re.compile(r"(mlx|bnxt_re|irdma|i40iw|cxgb|qedr|hfi|roce|rocep|ibp|ib\d|erdma|hns_|ionic)")
@@ -39,7 +40,7 @@ class Network(NamedTuple):
 
     name: str
     because: str
-    basis: str = "read"
+    basis: Basis = Basis.READ
 
 
 def nets_of(root: Element) -> list[Element]:
@@ -66,11 +67,11 @@ def network_of(root: Element, settings: Settings) -> Network:
         return Network("IB", f"NICs such as {next(n for n in names if RDMA.match(n))[:20]}")
     if any(EFA.match(name) for name in names):
         return Network(
-            "Libfabric", "EFA devices, and that the aws-ofi-nccl plugin is installed", "assumed"
+            "Libfabric", "EFA devices, and that the aws-ofi-nccl plugin is installed", Basis.ASSUMED
         )
     if names:
         return Network("Socket", f"no RDMA device, only {names[0][:20]}")
-    return Network("Socket", "no NIC is named; NCCL always finds a socket interface", "assumed")
+    return Network("Socket", "no NIC is named; NCCL always finds a socket interface", Basis.ASSUMED)
 
 
 def without_other_nics(root: Element, network: Network) -> Element:

@@ -45,9 +45,9 @@ class TuningInput:
     (`cudaCompCap` in init.cc:fillInfo). None: both say the same.
     """
     cpu_arch: str = "x86"
-    """"x86", "power", "arm" or "mixed"."""
+    """NCCL's word: "x86", "power", "arm" or "mixed"."""
     cpu_vendor: str = "intel"
-    """"intel", "amd", "zhaoxin" or "mixed"; of the first CPU node of each rank's view."""
+    """NCCL's word: intel, amd, zhaoxin or mixed, of the first CPU node of each rank's view."""
     net_latency_us: float | None = None
     """Of the NIC, added to each step across nodes; None: as the graphs say."""
     net_gbs: float | None = None
