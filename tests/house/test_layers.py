@@ -1,4 +1,4 @@
-"""Who may import whom, as the picture in CONTRIBUTING.md says it, and how large anything may be."""
+"""Who may import whom, as layers.toml says it, and how large anything may be."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.support.layers import HEAD, breaches, floors, nodes, place, python_files, tree
+from tests.support.layers import LIST, breaches, floors, nodes, place, printed, python_files, tree
 from tests.support.places import ROOT
 
 LINES = 500
@@ -21,11 +21,31 @@ FOREIGN = {
 
 
 def test_every_import_goes_to_a_lower_floor() -> None:
-    known = floors((ROOT / "CONTRIBUTING.md").read_text())
+    known = floors((ROOT / LIST).read_text())
     places = {place(path, known) for path in python_files(ROOT)}
-    assert places - known.keys() == set(), "folders that the picture in CONTRIBUTING.md lacks"
-    assert known.keys() - places == set(), "what the picture in CONTRIBUTING.md still names"
+    assert places - known.keys() == set(), f"folders that {LIST} lacks"
+    assert known.keys() - places == set(), f"what {LIST} still names"
     assert set(breaches(ROOT, known)) == set()
+
+
+def test_the_floors_are_printed_with_what_each_is_for() -> None:
+    lines = list(printed(ROOT))
+    assert lines[0].split()[1] == "gputop/__main__.py"
+    assert [line for line in lines if len(line.split()) < 3] == []
+
+
+def test_a_new_folder_has_the_floor_of_its_family_or_of_the_folder_above(tmp_path: Path) -> None:
+    for name in (
+        "screens/clock/screen.py",
+        "screens/clock/parts/hand.py",
+        "screens/node/screen.py",
+    ):
+        (tmp_path / "gputop" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "gputop" / name).write_text("")
+    known = floors('floors = [["gputop/screens/*"], ["gputop/screens"]]', tmp_path)
+    assert known == {"gputop/screens": 0, "gputop/screens/clock": 1, "gputop/screens/node": 1}
+    deep = Path("gputop/screens/clock/parts/hand.py")
+    assert place(deep, known) == "gputop/screens/clock"
 
 
 def test_an_import_that_goes_astray_is_found(tmp_path: Path) -> None:
@@ -58,15 +78,15 @@ def test_an_import_that_goes_astray_is_found(tmp_path: Path) -> None:
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
-    lines = (
-        "gputop/commands/check  words",
-        "gputop/commands   words",
-        "probes            words",
-        "topology/wiring   words",
-        "topology/{amd,nvidia} topology  words",
-        "topology/model    words",
-    )
-    known = floors("\n".join(("Text.", HEAD, *lines, "```", "More.")))
+    lines = [
+        ["gputop/commands/check"],
+        ["gputop/commands"],
+        ["probes"],
+        ["topology/wiring"],
+        ["topology/*", "topology"],
+        ["topology/model"],
+    ]
+    known = floors(f"floors = {lines}", tmp_path)
     assert known["topology/nvidia"] == known["topology/amd"] == known["topology"] == 1
     assert set(breaches(tmp_path, known)) == {
         ("topology/model/machine.py", "topology/wiring/paths.py"),

@@ -1,4 +1,7 @@
-"""The picture of the folders in CONTRIBUTING.md, and what the code says to it."""
+"""The floors of tests/house/layers.toml, and what the code says to them.
+
+`python -m tests.support.layers` prints them, the highest first, each with what its folder is for.
+"""
 
 from __future__ import annotations
 
@@ -8,24 +11,27 @@ from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 
+from gputop.topology.toml import tomllib
+from tests.support.places import ROOT
+
 TOPS = ("gputop", "topology", "probes", "themes")
-HEAD = "```text floors"
+LIST = Path("tests/house/layers.toml")
 
 
-def floors(text: str) -> dict[str, int]:
-    """Folder or file -> its floor in the picture, 0 for the lowest.
+def floors(text: str, root: Path = ROOT) -> dict[str, int]:
+    """Folder or file -> its floor, 0 for the lowest.
 
-    A line holds paths with a blank between them, then two blanks or more and a few words.
-    `a/{b,c}` stands for `a/b a/c`.
+    `FOLDER/*` stands for the folders in FOLDER that no line names.
     """
-    picture = text.partition(HEAD + "\n")[2].partition("```")[0].splitlines()
-    found: dict[str, int] = {}
-    for floor, line in enumerate(reversed(picture)):
-        for path in line.split("  ")[0].split():
-            head, brace, rest = path.partition("{")
-            names = rest.rstrip("}").split(",") if brace else [""]
-            found |= {f"{head}{name}": floor for name in names}
-    return found
+    lines: list[list[str]] = tomllib.loads(text)["floors"]
+    height = {path: floor for floor, paths in enumerate(reversed(lines)) for path in paths}
+    known = {path: floor for path, floor in height.items() if not path.endswith("/*")}
+    folders = {str(path.parent) for path in python_files(root)}
+    for folder in sorted(folders - known.keys()):
+        family = f"{Path(folder).parent}/*"
+        if family in height:
+            known[folder] = height[family]
+    return known
 
 
 @cache
@@ -52,8 +58,9 @@ def nodes(path: Path) -> tuple[ast.AST, ...]:
 
 
 def place(path: Path, known: dict[str, int]) -> str:
-    """What stands for a file in the picture: the file itself or its folder."""
-    return str(path) if str(path) in known else str(path.parent)
+    """What has the floor of a file: the file itself, or the nearest folder above it with one."""
+    parts = (str(part) for part in (path, *path.parents))
+    return next((part for part in parts if part in known), str(path.parent))
 
 
 def imported(root: Path, path: Path) -> Iterator[Path]:
@@ -162,3 +169,16 @@ def breaches(root: Path, known: dict[str, int]) -> Iterator[tuple[str, str]]:
 @cache
 def _is_list(root: Path, path: Path) -> bool:
     return path.name == "__init__.py" and not any(imported(root, path))
+
+
+def printed(root: Path) -> Iterator[str]:
+    """The floors as lines: paths, and the first line of what they say they are."""
+    known = floors((root / LIST).read_text("utf-8"), root)
+    for path in sorted(known, key=lambda path: (-known[path], path)):
+        file = root / path if path.endswith(".py") else root / path / "__init__.py"
+        said = (ast.get_docstring(tree(file)) or "").partition("\n")[0]
+        yield f"{known[path]:3}  {path:38} {said}"
+
+
+if __name__ == "__main__":
+    print("\n".join(printed(ROOT)))

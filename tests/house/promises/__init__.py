@@ -1,1 +1,1 @@
-"""What CONTRIBUTING.md promises about adding something, tried in a copy of the checkout."""
+"""What docs/adding.md promises about adding something, tried in a copy of the checkout."""

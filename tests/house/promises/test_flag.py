@@ -1,4 +1,4 @@
-"""What CONTRIBUTING.md promises of a flag: one entry, and every command and the screen know it."""
+"""What docs/adding.md promises of a flag: one entry, and every command and the screen know it."""
 
 from __future__ import annotations
 

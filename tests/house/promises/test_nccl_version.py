@@ -1,4 +1,4 @@
-"""What CONTRIBUTING.md promises of an NCCL version: one that changes nothing is one entry."""
+"""What docs/adding.md promises of an NCCL version: one that changes nothing is one entry."""
 
 from __future__ import annotations
 

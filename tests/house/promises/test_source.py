@@ -1,4 +1,4 @@
-"""What CONTRIBUTING.md promises of a source and of a format of `--from`: one file and one line."""
+"""What docs/adding.md promises of a source and of a format of `--from`: one file and one line."""
 
 from __future__ import annotations
 

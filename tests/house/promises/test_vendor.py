@@ -1,4 +1,4 @@
-"""What CONTRIBUTING.md promises of a vendor: one new file and one line."""
+"""What docs/adding.md promises of a vendor: one new file and one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The worked examples of CONTRIBUTING.md, so that tests try what a reader copies."""
+"""The worked examples of docs/adding.md, so that tests try what a reader copies."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LINE = re.compile(r"Its line in `([^`]+)`: `([^`]+)`")
 
 @cache
 def _document() -> str:
-    return (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    return (ROOT / "docs" / "adding.md").read_text(encoding="utf-8")
 
 
 def paths() -> tuple[str, ...]:
