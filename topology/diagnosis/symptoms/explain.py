@@ -62,6 +62,8 @@ class Symptom(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     look: tuple[str, ...]
     fix: tuple[str, ...]
     sources: tuple[str, ...]
+    shown: tuple[str, ...] = ()
+    """Lines that show it, as users posted them or the source prints them. A test reads them."""
     any: tuple[str, ...] = ()
     """Patterns, one of which a kept line must match."""
     codes: tuple[int, ...] = ()

@@ -21,7 +21,6 @@ WORK = (
 )
 GDR = "NET/IB : GPU Direct RDMA {} for HCA {} 'mlx5_{}'"
 FAILED = "node1:12:12 [1] proxy.cc:1470 NCCL WARN Cuda failure 1 'invalid argument'"
-MPIRUN = "mpirun noticed that process rank 3 with PID 77 on node n4 exited on signal {} ({})."
 
 
 def init(head: str, rank: int, stage: str = "COMPLETE") -> str:
@@ -51,55 +50,6 @@ def work(rank: int, last: int, op: str = "ALLREDUCE", size: int = 8) -> str:
     return WORK.format(rank=rank, last=last, op=op, size=size)
 
 
-DIFFERENT: dict[str, list[str]] = {
-    "ranks-disagree": [*whole(B + "NCCL_P2P_DISABLE set by environment to 1"), FAILED],
-    "collectives-differ": [work(0, 7), work(1, 7, "ALLGATHER", 4)],
-    "rank-behind": [status(0, 7, 6), status(1, 6, 6)],
-    "rank-left": [
-        *whole(),
-        status(0, 7, 6),
-        A + "comm 0x0a rank 0 nranks 2 cudaDev 0 busId 60 - Abort COMPLETE",
-        B + "comm 0x1a rank 1 nranks 2 cudaDev 1 busId 70 - Destroy COMPLETE",
-    ],
-    "gdr-on-some-hosts": [A + GDR.format("Enabled", 0, 0), C + GDR.format("Disabled", 0, 0)],
-    "gdr-disabled": [A + GDR.format("Disabled", 0, 0), A + GDR.format("Disabled", 1, 1)],
-    "networks-differ": [A + "Using network IB", C + "Using network Socket"],
-    "host-ids-split": [
-        A + "NCCL_HOSTID set by environment to one",
-        B + "NCCL_HOSTID set by environment to two",
-    ],
-    "host-id-shared": [
-        A + "NCCL_HOSTID set by environment to one",
-        C + "NCCL_HOSTID set by environment to one",
-    ],
-    "p2p-off-by-flag": [
-        *whole(A + "NCCL_P2P_DISABLE set by environment to 1"),
-        A + "Channel 00 : 0[0] -> 1[1] via SHM/direct/direct",
-    ],
-    "plugin-not-loaded": [
-        A + "NCCL_TUNER_PLUGIN set by environment to /opt/none/libtuner.so",
-        A + "TUNER/Plugin: Could not find: /opt/none/libtuner.so",
-    ],
-    "value-unknown": [
-        'node1:1:1 [0] graph/tuning.cc:104 NCCL WARN Unrecognized element token "X" when parsing'
-    ],
-    "graph-file-missing": [
-        "node1:1:1 [0] graph/xml.cc:1041 NCCL WARN Could not open XML graph file /x.xml : No such"
-    ],
-    "shm-read-only": [
-        "node1:1:1 [0] misc/shmutils.cc:132 NCCL WARN Error while creating shared memory segment "
-        "/dev/shm/nccl-x (size 9637888), error: Read-only file system (30)"
-    ],
-    "forked-cuda": ["RuntimeError: Cannot re-initialize CUDA in forked subprocess."],
-    "tensor-on-cpu": ["[rank1]: RuntimeError: No backend type associated with device type cpu"],
-    "rank-out-of-memory": [
-        "[ 91.2] Memory cgroup out of memory: Killed process 77 (python) total-vm:1kB",
-    ],
-    "rank-killed": [MPIRUN.format(9, "Killed")],
-    "rank-crashed": [MPIRUN.format(11, "Segmentation fault")],
-    "program-failed": ["[rank3]: KeyError: 'weights'"],
-    "rank-ended": ["srun: error: n4: task 3: Exited with exit code 2"],
-}
 """Row -> lines that prove it."""
 
 INNOCENT: dict[str, tuple[str, list[str]]] = {

@@ -13,7 +13,8 @@ from gputop.topology.diagnosis.symptoms.explain import (
 )
 from gputop.topology.logs.reading.read import read_log
 from gputop.topology.logs.report.report import LogReport
-from tests.topology.diagnosis.symptoms.log_examples import EXAMPLES, OTHER_FORMS
+from tests.topology.diagnosis.symptoms.log_examples import OTHER_FORMS
+from tests.topology.diagnosis.symptoms.shown import SHOWN
 
 N = "n1:7:8 [0] "
 
@@ -48,25 +49,23 @@ def test_of_two_rows_one_is_always_told() -> None:
 
 def test_echoes_are_silent_beside_their_cause() -> None:
     full = N + OTHER_FORMS["shm-full"][0]
-    assert symptoms(full, *EXAMPLES["shm-failed"]) == ["shm-full"]
-    assert symptoms(full, *EXAMPLES["proxy-echo"], *EXAMPLES["reported-by-framework"]) == [
-        "shm-full"
-    ]
+    assert symptoms(full, *SHOWN["shm-failed"]) == ["shm-full"]
+    assert symptoms(full, *SHOWN["proxy-echo"], *SHOWN["reported-by-framework"]) == ["shm-full"]
 
 
 def test_an_echo_after_an_echo_names_one() -> None:
-    lines = (*EXAMPLES["proxy-echo"], *EXAMPLES["reported-by-framework"])
+    lines = (*SHOWN["proxy-echo"], *SHOWN["reported-by-framework"])
     assert symptoms(*lines) == ["proxy-echo"]
-    assert symptoms(*EXAMPLES["reported-by-framework"]) == ["reported-by-framework"]
+    assert symptoms(*SHOWN["reported-by-framework"]) == ["reported-by-framework"]
 
 
 def test_an_allocation_that_fails_is_not_called_a_lack_of_memory() -> None:
     # enqueue.cc on a GPU that the build has no code for: alloc.h says the same after it.
-    lines = (*EXAMPLES["no-kernel-image"], *EXAMPLES["cuda-alloc-failed"])
+    lines = (*SHOWN["no-kernel-image"], *SHOWN["cuda-alloc-failed"])
     assert symptoms(*lines) == ["no-kernel-image"]
-    assert symptoms(*EXAMPLES["cuda-alloc-failed"]) == ["cuda-alloc-failed"]
+    assert symptoms(*SHOWN["cuda-alloc-failed"]) == ["cuda-alloc-failed"]
     memory = N + "enqueue.cc:57 NCCL WARN Cuda failure 2 'out of memory'"
-    assert symptoms(memory, *EXAMPLES["cuda-alloc-failed"]) == ["cuda-out-of-memory"]
+    assert symptoms(memory, *SHOWN["cuda-alloc-failed"]) == ["cuda-out-of-memory"]
 
 
 def test_a_missing_attribute_is_laid_to_a_file_only_where_one_is_used() -> None:
@@ -102,7 +101,7 @@ def test_a_path_that_newer_versions_do_without_is_no_error() -> None:
 
 
 def test_a_rank_that_is_missing_is_named_and_all_that_wait_are_not_called_missing() -> None:
-    first, second = EXAMPLES["init-stuck"]
+    first, second = SHOWN["init-stuck"]
     found = {finding.id: finding for finding in explain(read(first, second))}
     assert set(found) == {"init-stuck"}
     assert "rank 1, the last of all 2" in found["init-stuck"].evidence[0].value
@@ -122,16 +121,14 @@ def test_the_source_of_a_warning_is_read_without_a_host() -> None:
 
 
 def test_a_narrow_end_is_reported_in_the_words_of_its_log_and_a_start_by_where_it_was() -> None:
-    lines = [line.replace("NVL[", "XGMI[") for line in EXAMPLES["nvlink-unequal"]]
+    lines = [line.replace("NVL[", "XGMI[") for line in SHOWN["nvlink-unequal"]]
     lines = [line.replace("NVS/0-0", "GPU/0-70", 1) for line in lines[:5]] + [
         line.replace("NVS/0-0", "GPU/0-60") for line in lines[5:]
     ]
     found = {finding.id: finding for finding in explain(read(*lines))}["nvlink-unequal"]
     assert found.evidence[0].value == "GPU/0-70 + XGMI[185.4] - GPU/0-60, where others have 370.8"
     assert "amd-smi xgmi" in found.look[0]
-    stuck = {finding.id: finding for finding in explain(read(*EXAMPLES["init-stuck"]))}[
-        "init-stuck"
-    ]
+    stuck = {finding.id: finding for finding in explain(read(*SHOWN["init-stuck"]))}["init-stuck"]
     assert "on one host P2P" in stuck.cause
     assert any("NCCL_P2P_DISABLE=1" in fix.text for fix in stuck.fix)
 
