@@ -38,8 +38,8 @@ class Row(msgspec.Struct, frozen=True, gc=False):
     processes: Mapping[int, ProcessReading]
     stale: bool = False
     """The moving figures are older than two intervals."""
-    links_of_siblings: int = 0
-    """Most active NVLinks that a GPU of the same name has here."""
+    links_missing: int = 0
+    """NVLinks or xGMI links that should be up and are not."""
     mark: tuple[str, str] = ("", "")
     """Sign and ink of the worst finding about this GPU."""
     selected: bool = False
@@ -140,15 +140,6 @@ def active_links(gpu: Gpu) -> int | None:
     return sum(known) if known else None
 
 
-def has_fixed_links(gpu: Gpu) -> bool:
-    """Whether its links are part of the board: to NVSwitches or an xGMI mesh, not a bridge."""
-    if gpu.mig_enabled:
-        return False
-    return bool(gpu.xgmi) or any(
-        link.active and link.remote_kind == "nvswitch" for link in gpu.nvlinks
-    )
-
-
 def without_links(gpu: Gpu) -> bool:
     """Whether a GPU is of a model without NVLink, and its driver says so too."""
     if gpu.nvlinks or gpu.xgmi or gpu.why("nvlinks") not in NO_LINKS:
@@ -168,7 +159,7 @@ def links(row: Row, width: int) -> Line:
         # A GPU that only PCI shows was never asked for its links.
         unread = total or row.gpu.uuid is None or row.gpu.why("nvlinks")
         return ((right(UNKNOWN if unread else "none", width), "muted"),)
-    fewer = active < row.links_of_siblings and not row.gpu.mig_enabled
+    fewer = row.links_missing > 0
     ink = "bad" if fewer else "link-nvlink" if active else "muted"
     return ((right(f"{active}/{total}{'!' if fewer else ''}", width), ink),)
 

@@ -150,10 +150,7 @@ class Case:
     @property
     def in_vm(self) -> bool | None:
         """Whether this is a virtual machine; None where that is not known."""
-        if self.host.hypervisor is not None:
-            return True
-        unknown = self.machine.host is None or self.host.why("hypervisor") is not None
-        return None if unknown else False
+        return self.machine.in_vm
 
     def threshold(self, rule: Rule, name: str) -> float:
         """A limit of a rule: the site's, else the rule's own. KeyError if it has no such limit."""

@@ -13,44 +13,19 @@ from msgspec.structs import replace
 from ..hardware.specs import sku_for
 from ..hardware.vendors import AMD, NVIDIA
 from ..model.machine import Gpu, GpuPair, Machine, NvLink, XgmiLink
-
-WIRED = ("switched", "point_to_point")
-"""Boards that always have all their links; on the others a bridge may not be fitted."""
+from ..wiring.devices import devices_of
 
 
 def repaired(machine: Machine) -> Machine | None:
     """The machine with all links that belong to it; None where none is missing."""
-    up = {id(gpu): _up(gpu) for gpu in machine.gpus}
     pattern = _pattern(machine)
     fixed = {
-        gpu.address: _nvlinks(machine, gpu, up) or _xgmi(machine, gpu, pattern)
-        for gpu in machine.gpus
+        gpu.address: _nvlinks(machine, gpu) or _xgmi(machine, gpu, pattern) for gpu in machine.gpus
     }
     if not any(fixed.values()):
         return None
     gpus = tuple(fixed[gpu.address] or gpu for gpu in machine.gpus)
     return replace(machine, gpus=gpus, pairs=_pairs(machine, fixed))
-
-
-def links_of_model(machine: Machine, gpu: Gpu) -> int:
-    """How many NVLinks the model always has; 0 where a board may have fewer by design."""
-    sku = sku_for(gpu)
-    if sku is None or sku.fabric not in WIRED or "link_count" in sku.unconfirmed:
-        return 0
-    if sku.fabric == "point_to_point" and _guest(machine) is not False:
-        # A guest may have some GPUs of a mesh: the links to the others are down.
-        return 0 if len(machine.gpus) < (sku.world_size or 0) else sku.link_count or 0
-    return sku.link_count or 0
-
-
-def _guest(machine: Machine) -> bool | None:
-    """Whether this is a virtual machine; None where that is not known."""
-    host = machine.host
-    if host is None:
-        return None
-    if host.hypervisor is not None:
-        return True
-    return None if host.why("hypervisor") is not None else False
 
 
 def _alike(machine: Machine, gpu: Gpu) -> Iterable[Gpu]:
@@ -61,23 +36,15 @@ def _alike(machine: Machine, gpu: Gpu) -> Iterable[Gpu]:
     )
 
 
-def _up(gpu: Gpu) -> int:
-    return sum(1 for link in gpu.nvlinks if link.active)
-
-
-def _nvlinks(machine: Machine, gpu: Gpu, up: dict[int, int]) -> Gpu | None:
-    """The GPU with all its NVLinks up; None where none is known to be missing.
-
-    `up`: how many each GPU has, by id().
-    """
+def _nvlinks(machine: Machine, gpu: Gpu) -> Gpu | None:
+    """The GPU with all its NVLinks up; None where none is known to be missing."""
     if gpu.vendor != NVIDIA.id or gpu.mig_enabled or gpu.why("nvlinks") is not None:
         return None
-    own_up = up[id(gpu)]
-    most = max(links_of_model(machine, gpu), *(up[id(other)] for other in _alike(machine, gpu)))
-    if own_up >= most or not (any(up.values()) or _guest(machine) is False):
+    devices = devices_of(machine)
+    most, _ = devices.expected_links(gpu)
+    seen = any(devices.links_up.values()) or machine.in_vm is False
+    if devices.links_up[gpu.address] >= most or not seen:
         return None
-    if not own_up and not links_of_model(machine, gpu):
-        return None  # no bridge is fitted
     known = {link.link: link for link in gpu.nvlinks}
     found = dict(known)
     for number in _numbers(machine, gpu, most):
@@ -117,7 +84,7 @@ def _xgmi(machine: Machine, gpu: Gpu, pattern: XgmiLink | None) -> Gpu | None:
     """The GPU with all its xGMI links up; None where none is known to be missing."""
     if gpu.vendor != AMD.id:
         return None
-    guest = _guest(machine)
+    guest = machine.in_vm
     if pattern is None and guest is not False:
         return None  # a guest may be shown all its links as down
     here = {other.address for other in machine.gpus}

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import msgspec
 
-from ..hardware.specs import sku_for
 from ..hardware.vendors import AMD
 from ..model.machine import Gpu
 from ..model.page import ASSUMED, READ, Fact
@@ -133,27 +132,12 @@ def _nvlinks(gpu: Gpu) -> Fact:
 def missing_links(node: Node, gpu: Gpu) -> LinkTrouble | None:
     """Say which NVLinks are missing; None where it is not proven.
 
-    The proof is a GPU of the same model in this node with more active links, or a GPU on switches
-    with fewer links than its model always has there. MIG takes links down, models that take
-    bridges have spare links, and a GPU that shares no switch with another (a partition of one
-    GPU, a single Grace Hopper) has none up.
+    `node.devices.expected_links` decides, for the rule nvlink-down as well.
     """
-    up = sum(1 for link in gpu.nvlinks if link.active)
     down = [link.link for link in gpu.nvlinks if link.active is False]
-    if not down or gpu.mig_enabled:
+    if not down or not node.devices.links_missing(gpu):
         return None
-    twins = [
-        sum(1 for link in other.nvlinks if link.active)
-        for other in node.snapshot.machine.gpus
-        if other.name == gpu.name and other.address != gpu.address and not other.mig_enabled
-    ]
-    sku = sku_for(gpu)
-    fabric = sku.fabric if sku is not None else _fabric_seen(node, gpu)
-    by_model = sku.link_count if sku is not None and fabric == "switched" and up else None
-    fixed = fabric in ("switched", "point_to_point")
-    expected = max([*(twins if fixed else []), by_model or 0], default=0)
-    if expected <= up:
-        return None
+    up, expected = node.devices.links_up[gpu.address], node.devices.expected_links(gpu)[0]
     numbers = ", ".join(map(str, down))
     verb = "is" if len(down) == 1 else "are"
     return LinkTrouble(
@@ -163,15 +147,3 @@ def missing_links(node: Node, gpu: Gpu) -> LinkTrouble | None:
         fix="nvidia-smi nvlink -s shows the links; look for Xid messages in the kernel's log, "
         "then reset the GPU; what stays down is hardware.",
     )
-
-
-def _fabric_seen(node: Node, gpu: Gpu) -> str | None:
-    """Return "switched" where GPUs of an unknown model are on switches here; else None."""
-    ends = {
-        link.remote_kind
-        for other in node.snapshot.machine.gpus
-        if other.name == gpu.name
-        for link in other.nvlinks
-        if link.active
-    }
-    return "switched" if "nvswitch" in ends else None

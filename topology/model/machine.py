@@ -341,6 +341,15 @@ class Machine(Record, frozen=True, kw_only=True, dict=True):
         """Find what the driver says about one ordered pair of GPUs."""
         return self._pairs.get((src, dst))
 
+    @property
+    def in_vm(self) -> bool | None:
+        """Whether this is a virtual machine; None where that is not known."""
+        if self.host is None:
+            return None
+        if self.host.hypervisor is not None:
+            return True
+        return None if self.host.why("hypervisor") is not None else False
+
     @cached_property
     def _gpus(self) -> dict[str, Gpu]:
         return {gpu.address: gpu for gpu in reversed(self.gpus)}

@@ -12,6 +12,9 @@ from ..model.surroundings import RdmaDevice
 from .above import climb
 from .graph import gpu_label
 
+WIRED = ("switched", "point_to_point")
+"""Boards that always have all their links; on the others a bridge may not be fitted."""
+
 
 class DeviceIndex:
     """The devices of a machine. Get it with `devices_of`: it is made once for each machine."""
@@ -50,6 +53,49 @@ class DeviceIndex:
         alike = self._by_model.get((gpu.vendor, gpu.name), ())
         return tuple(other for other in alike if other.address != gpu.address)
 
+    def expected_links(self, gpu: Gpu) -> tuple[int, str]:
+        """Count the NVLinks of a GPU that should be up, and say by what: its siblings or its model.
+
+        MIG takes links down, and a board that takes bridges may have none fitted (DCGM#49).
+        """
+        sku, up = self.sku(gpu), self.links_up[gpu.address]
+        if gpu.mig_enabled or self.part_of_mesh(gpu) or not (up or self.wired(gpu)):
+            return 0, "the design of the board"
+        counted = sku is not None and sku.fabric in WIRED and "link_count" not in sku.unconfirmed
+        of_model = (sku.link_count or 0) if sku is not None and counted else 0
+        beside = max(
+            (self.links_up[o.address] for o in self.siblings(gpu) if not o.mig_enabled), default=0
+        )
+        if beside >= of_model:
+            return beside, "the other GPUs of this model here"
+        return of_model, "the model's data sheet"
+
+    def links_missing(self, gpu: Gpu) -> int:
+        """Count the NVLinks or xGMI links of a GPU that should be up and are not.
+
+        0 where no NVLink of the machine is up: that is a fault of a whole board, or the design of
+        an instance, and the rule nvlink-down tells the two apart.
+        """
+        return self._missing[gpu.address]
+
+    def wired(self, gpu: Gpu) -> bool:
+        """Whether its board always has all its links, by its model or by NVSwitches seen here."""
+        sku = self.sku(gpu)
+        if sku is not None:
+            return sku.fabric in WIRED
+        return any(
+            link.active and link.remote_kind == "nvswitch"
+            for other in (gpu, *self.siblings(gpu))
+            for link in other.nvlinks
+        )
+
+    def part_of_mesh(self, gpu: Gpu) -> bool:
+        """Whether a guest has some GPUs of a mesh: the links to the others are down."""
+        sku = self.sku(gpu)
+        if sku is None or sku.fabric != "point_to_point" or self.machine.in_vm is False:
+            return False
+        return len(self.machine.gpus) < (sku.world_size or 0)
+
     def above(self, address: str) -> tuple[str, ...]:
         """Addresses above a PCI function, nearest first, the root complex ("pci0000:00") last.
 
@@ -69,6 +115,28 @@ class DeviceIndex:
     def gpus(self) -> Mapping[str, Gpu]:
         """GPUs by PCI address."""
         return {gpu.address: gpu for gpu in self.machine.gpus}
+
+    @cached_property
+    def links_up(self) -> Mapping[str, int]:
+        """The number of active NVLinks of each GPU, by address."""
+        return {
+            gpu.address: sum(1 for link in gpu.nvlinks if link.active) for gpu in self.machine.gpus
+        }
+
+    @cached_property
+    def _missing(self) -> Mapping[str, int]:
+        meshed: dict[str | None, int] = {}
+        for gpu in self.machine.gpus:
+            meshed[gpu.name] = max(meshed.get(gpu.name, 0), _xgmi_up(gpu))
+        any_up = any(self.links_up.values())
+        return {
+            gpu.address: max(
+                0,
+                self.expected_links(gpu)[0] - self.links_up[gpu.address] if any_up else 0,
+                meshed[gpu.name] - _xgmi_up(gpu) if gpu.xgmi else 0,
+            )
+            for gpu in self.machine.gpus
+        }
 
     @cached_property
     def functions(self) -> Mapping[str, PciDevice]:
@@ -120,6 +188,10 @@ class DeviceIndex:
     @cached_property
     def _above(self) -> dict[str, tuple[str, ...]]:
         return {}
+
+
+def _xgmi_up(gpu: Gpu) -> int:
+    return sum(1 for link in gpu.xgmi if link.active)
 
 
 def devices_of(machine: Machine) -> DeviceIndex:

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from gputop.screens.node import cells
 from gputop.topology.hardware.vendors import vendors_of
 from gputop.topology.model.units import UNKNOWN
+from gputop.topology.wiring.devices import devices_of
 from gputop.topology.wiring.graph import numbered
 from gputop.widgets import gpu_cells as common
 from gputop.widgets.gpu_cells import Row
@@ -89,17 +90,14 @@ def rows_of(
     )
     readings = {reading.address: reading for reading in snapshot.readings.gpus}
     processes = {process.pid: process for process in snapshot.readings.processes}
-    most: dict[str | None, int] = {}
-    for gpu in snapshot.machine.gpus:
-        fixed = common.active_links(gpu) if common.has_fixed_links(gpu) else None
-        most[gpu.name] = max(most.get(gpu.name, 0), fixed or 0)
+    devices = devices_of(snapshot.machine)
     rows = [
         Row(
             gpu,
             readings.get(gpu.address),
             processes,
             stale,
-            most[gpu.name],
+            devices.links_missing(gpu),
             marks.get(gpu.address, ("", "")),
             nic=(nics or {}).get(gpu.address),
             recent=recent,

@@ -6,9 +6,14 @@ from typing import Any
 
 import pytest
 
+from gputop.screens.node.gpu_lines import rows_of
+from gputop.topology.diagnosis.case import Case
+from gputop.topology.diagnosis.engine import diagnose
 from gputop.topology.explain.why import why_device
-from gputop.topology.model.machine import Machine, NvLink
+from gputop.topology.model.machine import Gpu, Machine, NvLink
 from gputop.topology.model.page import Page
+from gputop.widgets.gpu_cells import links
+from gputop.widgets.spans import text_of
 from tests.support.snapshots import gpu, node_of
 
 A, B = "0000:01:00.0", "0000:02:00.0"
@@ -45,3 +50,23 @@ def test_a_twin_with_more_links_is_proof_only_where_no_bridge_can_be_missing() -
 
     assert why("gpu").fix == (), "a card without a bridge beside two with one"
     assert "0 of 4 NVLinks are up" in why("nvswitch").claim
+
+
+def test_the_rule_the_page_and_the_cell_agree_about_cards_with_bridges() -> None:
+    def card(index: int, address: str, up: int) -> Gpu:
+        links = tuple(NvLink(link=n, active=n < up, remote_kind="gpu") for n in range(12))
+        return gpu(index, address, links, name="NVIDIA A100 80GB PCIe")
+
+    addresses = [f"0000:0{n}:00.0" for n in range(1, 5)]
+    ups = (12, 12, 8, 8)
+    cards = tuple(card(n, address, ups[n]) for n, address in enumerate(addresses))
+    node = node_of(Machine(gpus=cards))
+    assert [node.devices.expected_links(card) for card in cards] == [
+        (12, "the other GPUs of this model here")
+    ] * 4
+    down = [finding for finding in diagnose(Case(node)).findings if finding.id == "nvlink-down"]
+    assert [finding.devices for finding in down] == [tuple(addresses[2:])]
+    claims = [why_device(node, address).claim for address in addresses]
+    assert ["8 of 12 NVLinks are up" in claim for claim in claims] == [False, False, True, True]
+    cells = [text_of(links(row, 8)).strip() for row in rows_of(node.snapshot)]
+    assert cells == ["12/12", "12/12", "8/12!", "8/12!"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from ....expectation.cost.costs import costs_of, worst_copy
 from ....hardware.vendors import NVIDIA
@@ -15,8 +15,6 @@ from ...case import Case
 from ...rule import Found, Rule
 
 STATE = "NVML nvmlDeviceGetNvLinkState"
-WIRED = ("switched", "point_to_point")
-"""Boards that always have all their links; on the others a bridge may not be fitted."""
 REPAIR = (
     "Read the state of each link. $ nvidia-smi nvlink -s",
     "Look for Xid 74 and 144 to 150 in the kernel's log. # dmesg | grep -i xid",
@@ -54,32 +52,6 @@ def links_read(case: Case) -> list[Gpu]:
     ]
 
 
-def _ups(case: Case) -> dict[str, int]:
-    """How many NVLinks of each GPU are active, counted once: each is compared with all others."""
-    return {gpu.address: up(gpu) for gpu in case.machine.gpus}
-
-
-def _most(case: Case, gpu: Gpu, ups: Mapping[str, int]) -> tuple[int, str]:
-    """How many links should be up, by the same model in this node, else by the table."""
-    sku = case.sku(gpu)
-    if part_of_a_mesh(case, gpu):
-        return 0, "a part of a mesh"
-    beside = max((ups[other.address] for other in alike(case, gpu)), default=0)
-    counted = sku is not None and sku.fabric in WIRED and "link_count" not in sku.unconfirmed
-    of_model = (sku.link_count or 0) if sku is not None and counted else 0
-    if beside >= of_model:
-        return beside, "the other GPUs of this model here"
-    return of_model, "the model's data sheet"
-
-
-def part_of_a_mesh(case: Case, gpu: Gpu) -> bool:
-    """Whether a guest has some GPUs of a mesh: its links to the others are down."""
-    sku = case.sku(gpu)
-    if sku is None or sku.fabric != "point_to_point" or case.in_vm is False:
-        return False
-    return len(case.machine.gpus) < (sku.world_size or 0)
-
-
 def alike(case: Case, gpu: Gpu) -> list[Gpu]:
     """The other GPUs of its model here, without those under MIG."""
     return [
@@ -93,23 +65,19 @@ def _check_down(case: Case) -> Found:
     known = links_read(case)
     if not known:
         return None
-    ups = _ups(case)
-    if not any(ups.values()):
+    if not any(case.devices.links_up.values()):
         return _all_down(case, known)
-    sick = []
-    for gpu in known:
-        most, by = _most(case, gpu, ups)
-        sku = case.sku(gpu)
-        bridged = sku is None or sku.fabric not in WIRED
-        # No link up on a board with bridges: none is fitted (DCGM#49).
-        if down(gpu) and up(gpu) < most and (up(gpu) or not bridged):
-            sick.append((gpu, most, by))
-    return [_down(case, sick)] if sick else []
+    sick = [
+        (gpu, *case.devices.expected_links(gpu))
+        for gpu in known
+        if down(gpu) and case.devices.links_missing(gpu)
+    ]
+    return _down(case, sick) if sick else ()
 
 
 def _all_down(case: Case, known: Sequence[Gpu]) -> list[Finding]:
     """No link is up anywhere: a fault on a whole board, else the design of the instance."""
-    wired = [gpu for gpu in known if (sku := case.sku(gpu)) is not None and sku.fabric in WIRED]
+    wired = [gpu for gpu in known if case.sku(gpu) is not None and case.devices.wired(gpu)]
     # A single GPU has no peer; its links may well be switched off.
     if len(wired) < 2:
         return []
@@ -206,7 +174,7 @@ def _check_missing(case: Case) -> Found:
     known = links_read(case)
     if not known:
         return None
-    sick, ups = [], _ups(case)
+    sick = []
     for gpu in case.gpus:
         if (
             gpu.vendor != NVIDIA.id
@@ -220,9 +188,8 @@ def _check_missing(case: Case) -> Found:
         listed = listed or _left_out(case, gpu)
         if not listed or any(link.active is None for link in gpu.nvlinks):
             continue
-        most, by = _most(case, gpu, ups)
-        sku = case.sku(gpu)
-        if up(gpu) < most and (up(gpu) or (sku is not None and sku.fabric in WIRED)):
+        most, by = case.devices.expected_links(gpu)
+        if up(gpu) < most:
             sick.append((gpu, most, by))
     if not sick:
         return []

@@ -8,7 +8,7 @@ from ....model.machine import Gpu
 from ....model.severity import CANNOT_TELL
 from ...case import Case
 from ...rule import Found, Rule
-from .down import REPAIR, STATE, down, links_read, part_of_a_mesh, price, up
+from .down import REPAIR, STATE, down, links_read, price, up
 
 
 def _check(case: Case) -> Found:
@@ -21,7 +21,7 @@ def _check(case: Case) -> Found:
     found = [
         (gpu, sku.link_count)
         for gpu in known
-        if (sku := case.sku(gpu)) is not None and sku.link_count and part_of_a_mesh(case, gpu)
+        if (sku := case.sku(gpu)) is not None and sku.link_count and case.devices.part_of_mesh(gpu)
         if 0 < up(gpu) < sku.link_count and down(gpu)
     ]
     # A guest's GPUs have lost the same number of links, those to the GPUs of other guests.
