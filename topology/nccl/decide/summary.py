@@ -56,6 +56,11 @@ def transports_in_short(prediction: Prediction, whose: str = "") -> str:
     if len(counts) == 1:
         both = "the two" if ranks == 2 else f"all {ranks}"
         return f"{next(iter(counts))} between {both} {gpus}"
+    return _shares(prediction, counts, gpus if whose else "")
+
+
+def _shares(prediction: Prediction, counts: Counter[str], gpus: str) -> str:
+    """The share of each transport; `gpus`: which GPUs are meant, where a node has others too."""
     kinds = Counter(pair.transport for pair in prediction.pairs)
     relayed = sum(count for label, count in counts.items() if label.startswith("P2P/indirect"))
     both_ways = relayed % 2 == 0 and kinds == _twice(prediction)
@@ -63,9 +68,10 @@ def transports_in_short(prediction: Prediction, whose: str = "") -> str:
     ways, what = (2, "pairs") if both_ways else (1, "directions")
     words = [f"{kind} {count // ways}" for kind, count in kinds.items()]
     relayed, total = relayed // ways, f"{len(prediction.pairs) // ways} {what}"
-    text = f"{', '.join(words)} of {total}{f' of {gpus}' if whose else ''}"
     if relayed and set(kinds) == {"P2P"}:
-        return f"P2P between all {ranks} {gpus}, {relayed} of {total} relayed"
+        ranks = sum(len(view.ranks) for view in prediction.views)
+        return f"P2P between all {ranks} {gpus or 'GPUs'}, {relayed} of {total} relayed"
+    text = f"{', '.join(words)} of {total}{f' of {gpus}' if gpus else ''}"
     return f"{text}, {relayed} relayed by another GPU" if relayed else text
 
 

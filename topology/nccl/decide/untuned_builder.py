@@ -273,19 +273,7 @@ def grants_of(snapshot: NodeSnapshot, addresses: dict[str, str], settings: Setti
     The driver's word (NVML, amdsmi) comes from the pairs of the machine, that of CUDA or HIP from
     a probe that ran; what was simulated comes from the driver's word and adds nothing.
     """
-    said: dict[tuple[str, str], str] = {}
-    for pair in snapshot.machine.pairs:
-        words = [word for word in (pair.p2p_read, pair.p2p_write) if word is not None]
-        if words:
-            said[pair.src, pair.dst] = next((word for word in words if word != "ok"), "ok")
-    cuda = {
-        (measurement.src, measurement.dst): measurement.verdict == "granted"
-        for measurement in snapshot.measurements
-        if measurement.quantity == quantities.CAN_ACCESS
-        and measurement.verdict in ("granted", "not-granted")
-        and not measurement.simulated
-    }
-
+    said, cuda = _driver_words(snapshot.machine), _probed_access(snapshot)
     parted = {gpu.address for gpu in snapshot.machine.gpus if gpu.mig_enabled}
     amd = {gpu.address: gpu for gpu in snapshot.machine.gpus if vendor_of(gpu) is AMD}
     joined = {address: joined_to(gpu) for address, gpu in amd.items()}
@@ -315,6 +303,27 @@ def grants_of(snapshot: NodeSnapshot, addresses: dict[str, str], settings: Setti
         return plain(said.get(key), cuda.get(key))
 
     return grant
+
+
+def _driver_words(machine: Machine) -> dict[tuple[str, str], str]:
+    """Pair -> the word of NVML or amdsmi: "ok", or the first that is not."""
+    said: dict[tuple[str, str], str] = {}
+    for pair in machine.pairs:
+        words = [word for word in (pair.p2p_read, pair.p2p_write) if word is not None]
+        if words:
+            said[pair.src, pair.dst] = next((word for word in words if word != "ok"), "ok")
+    return said
+
+
+def _probed_access(snapshot: NodeSnapshot) -> dict[tuple[str | None, str | None], bool]:
+    """Pair -> whether CUDA or HIP granted access in a probe that ran here."""
+    return {
+        (measurement.src, measurement.dst): measurement.verdict == "granted"
+        for measurement in snapshot.measurements
+        if measurement.quantity == quantities.CAN_ACCESS
+        and measurement.verdict in ("granted", "not-granted")
+        and not measurement.simulated
+    }
 
 
 def mig_remark(snapshot: NodeSnapshot) -> str | None:

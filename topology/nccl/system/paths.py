@@ -149,7 +149,10 @@ class _Walk:
     def walk(
         self, start: int, onward: list[list[_Onward]]
     ) -> tuple[list[PathType], list[float], list[tuple[SystemLink, ...]]]:
-        """Type, bandwidth and links of the way from each node to `start`."""
+        """Type, bandwidth and links of the way from each node to `start`.
+
+        Source: graph/paths.cc:ncclTopoSetPaths.
+        """
         count = len(self.nodes)
         types, rates = [PathType.DIS] * count, [0.0] * count
         ways: list[tuple[SystemLink, ...]] = [()] * count

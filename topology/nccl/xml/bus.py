@@ -92,31 +92,41 @@ class Bus:
 
     def cpu(self, numaid: str) -> dict[str, str]:
         """Attributes of a `cpu` element (ncclTopoGetXmlFromCpu); x86 alone has a vendor."""
-        found: dict[str, str] = {}
         mask = self._mask(numaid)
-        if mask is not None:
-            found["affinity"] = mask
+        found = {} if mask is None else {"affinity": mask}
+        found["arch"] = self._architecture()
+        return found | self._cpu_model() if found["arch"] == "x86_64" else found
+
+    def _architecture(self) -> str:
+        """The CPU's architecture in NCCL's words."""
         host = self._machine.host
-        architecture = host.architecture if host is not None else None
-        if architecture is None and any(gpu.c2c_enabled for gpu in self._machine.gpus):
-            architecture = "aarch64"
-            self.assumptions.append(
-                "The CPU's architecture is not known: arm64 is assumed, as C2C is on."
-            )
-        elif architecture is None:
-            self.assumptions.append("The CPU's architecture is not known: x86_64 is assumed.")
-        found["arch"] = _ARCHITECTURES.get(architecture or "x86_64", architecture or "")
-        if found["arch"] != "x86_64":
-            return found
-        vendor = host.cpu_vendor if host is not None else None
-        if host is None or vendor is None or host.cpu_family is None or host.cpu_model is None:
+        known = None if host is None else host.architecture
+        if known is not None:
+            return _ARCHITECTURES.get(known or "x86_64", known)
+        if any(gpu.c2c_enabled for gpu in self._machine.gpus):
+            known, why = "aarch64", "arm64 is assumed, as C2C is on."
+        else:
+            known, why = "x86_64", "x86_64 is assumed."
+        self.assumptions.append(f"The CPU's architecture is not known: {why}")
+        return _ARCHITECTURES[known]
+
+    def _cpu_model(self) -> dict[str, str]:
+        """Vendor, family and model of an x86 CPU; "" and 0 where they are not known."""
+        host = self._machine.host
+        vendor, family, model = (
+            (None, None, None)
+            if host is None
+            else (host.cpu_vendor, host.cpu_family, host.cpu_model)
+        )
+        if None in (vendor, family, model):
             self.assumptions.append(
                 "The CPU's vendor, family or model is not known: no CPU-specific figures are used."
             )
-        found["vendor"] = vendor or ""
-        found["familyid"] = str(nccl_family((host.cpu_family if host else None) or 0))
-        found["modelid"] = str((host.cpu_model if host else None) or 0)
-        return found
+        return {
+            "vendor": vendor or "",
+            "familyid": str(nccl_family(family or 0)),
+            "modelid": str(model or 0),
+        }
 
     def _speed(self, device: PciDevice, port: PciDevice | None) -> str:
         ends = [end.link_speed_max_gts for end in (device, port) if end is not None]
@@ -124,13 +134,13 @@ class Bus:
         return f"{min(known):.1f} GT/s PCIe" if known else ""
 
     def _width(self, device: PciDevice, port: PciDevice | None) -> str:
-        own = _lanes(device)
+        lanes = _lanes(device)
         if port is None:
             # Nothing is read above a root complex: NCCL counts 0 lanes there, RCCL the device's.
-            return str(own if self._rccl else 0)
+            return str(lanes if self._rccl else 0)
         # A port without the file counts as 0 lanes too, and RCCL takes the device's word again.
-        theirs = _lanes(port)
-        return str(own if self._rccl and theirs == 0 else min(own, theirs))
+        port_lanes = _lanes(port)
+        return str(lanes if self._rccl and port_lanes == 0 else min(lanes, port_lanes))
 
     def _unseen(self, address: str) -> dict[str, str]:
         gpu = self._gpus.get(address)

@@ -6,6 +6,7 @@ not looked for, save that EFA adapters count as usable by aws-ofi-nccl, without 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ...model.machine import Machine
@@ -148,12 +149,9 @@ def _sockets(machine: Machine, settings: Settings, rccl: bool, notes: list[str])
     """Interfaces that are up (misc/socket.cc:ncclFindInterfaces)."""
     running = _running(machine)
     wanted = settings.text("NCCL_SOCKET_IFNAME") or ""
-    places = ((wanted,),) if len(wanted) > 1 else PLACES[:4] if rccl else PLACES
-    chosen: list[Interface] = []
-    for (names,) in places:
-        chosen = [interface for interface in running if listed(names, interface.name)]
-        if chosen:
-            break
+    chosen = _listed_first(
+        running, ((wanted,),) if len(wanted) > 1 else PLACES[: 4 if rccl else None]
+    )
     if len(wanted) > 1 and not chosen and running:
         library = leading(machine.gpus).library
         notes.append(f"NCCL_SOCKET_IFNAME={wanted} matches no interface: {library} would fail.")
@@ -163,20 +161,29 @@ def _sockets(machine: Machine, settings: Settings, rccl: bool, notes: list[str])
         return [Port("eth0", None, PLAIN_MBPS, 0, 0, SOCKET_CONNECTIONS, gdr=False)]
     if rccl and any((interface.driver or "").startswith(SLINGSHOT) for interface in chosen):
         notes.append(_slingshot(machine))
-    return [
-        Port(
-            name=interface.name,
-            address=None
-            if (interface.driver or "").startswith(VIRTUAL_DRIVERS)
-            else interface.address,
-            speed=interface.speed_mbps or PLAIN_MBPS,
-            port=0,
-            guid=number,
-            connections=SOCKET_CONNECTIONS,
-            gdr=False,
-        )
-        for number, interface in enumerate(chosen)
-    ]
+    return [_socket_port(interface, number) for number, interface in enumerate(chosen)]
+
+
+def _listed_first(running: list[Interface], lists: Iterable[tuple[str]]) -> list[Interface]:
+    """The interfaces of the first list that names any."""
+    for (names,) in lists:
+        found = [interface for interface in running if listed(names, interface.name)]
+        if found:
+            return found
+    return []
+
+
+def _socket_port(interface: Interface, number: int) -> Port:
+    virtual = (interface.driver or "").startswith(VIRTUAL_DRIVERS)
+    return Port(
+        name=interface.name,
+        address=None if virtual else interface.address,
+        speed=interface.speed_mbps or PLAIN_MBPS,
+        port=0,
+        guid=number,
+        connections=SOCKET_CONNECTIONS,
+        gdr=False,
+    )
 
 
 def _slingshot(machine: Machine) -> str:
