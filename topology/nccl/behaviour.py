@@ -62,12 +62,12 @@ class Behaviour(msgspec.Struct, frozen=True, kw_only=True):
         """The same with other values for some fields, by their names with table."""
         made: dict[str, Any] = {}
         for table, entry in self.tables().items():
-            own = {
+            changes = {
                 name.partition(".")[2]: value
                 for name, value in values.items()
                 if name.partition(".")[0] == table
             }
-            made[table] = msgspec.structs.replace(entry, **own) if own else entry
+            made[table] = msgspec.structs.replace(entry, **changes) if changes else entry
         return msgspec.structs.replace(self, **made)
 
 

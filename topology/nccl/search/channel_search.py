@@ -265,8 +265,8 @@ class ChannelSearch:
         if channel == 0:
             walk.enter(0, state, hops, range(self._space.count))
         else:
-            again = walk.orders[channel - 1][:]
-            walk.enter(again[0], state, hops, again)
+            previous = walk.orders[channel - 1][:]
+            walk.enter(previous[0], state, hops, previous)
         if channel == 0 or not self._draft.same:
             for gpu in range(self._space.count):
                 if walk.left <= 0:
@@ -305,8 +305,8 @@ class ChannelSearch:
         if draft.pattern == NVLS:
             return self._head_from_nic(net, state, hops, listed)
         if channel and (draft.same or version.replays == "always"):
-            again = self._walk.orders[channel - 1][:]
-            self._enter_from(net, again[0], state, hops, again)
+            previous = self._walk.orders[channel - 1][:]
+            self._enter_from(net, previous[0], state, hops, previous)
         if channel and draft.same:
             return False
         if channel == 0 and (version.index_beside_switch or not self._space.switched):
@@ -381,12 +381,12 @@ class ChannelSearch:
                 return True
             if not self._space.version.nvls_by_speed:
                 return False
-            mine = times(channels, draft.speed_inter)
-            return mine > times(best.channels, best.speed_inter)
-        mine = self._values[channels]
-        self.most_gbs = max(self.most_gbs, mine)
-        if mine != self._best_value:
-            return mine > self._best_value
+            gbs = times(channels, draft.speed_inter)
+            return gbs > times(best.channels, best.speed_inter)
+        gbs = self._values[channels]
+        self.most_gbs = max(self.most_gbs, gbs)
+        if gbs != self._best_value:
+            return gbs > self._best_value
         if draft.pattern == best.pattern and draft.cross_nic == best.cross_nic and hops < best.hops:
             return True
         return (

@@ -28,10 +28,10 @@ def to_beat(draft: GraphDraft, best: GraphDraft, cross_share: float) -> float:
 
     `cross_share`: what the graph of the two that crosses NICs must be better by.
     """
-    theirs = times(best.channels, best.speed_intra)
+    best_gbs = times(best.channels, best.speed_intra)
     if not cross_share or draft.cross_nic == best.cross_nic:
-        return theirs
-    return single(theirs * single(1.0 - (best.cross_nic - draft.cross_nic) * cross_share))
+        return best_gbs
+    return single(best_gbs * single(1.0 - (best.cross_nic - draft.cross_nic) * cross_share))
 
 
 @dataclass(slots=True)

@@ -107,8 +107,8 @@ def _by_blocks(
     homes = [[i for i, numa in enumerate(shape.gpu_numa) if numa == j] for j in range(blocks)]
     for model in known:
         alike = _same_size(model, shape) and model.cpus == shape.cpus and model.near == shape.near
-        theirs = [model.gpu_numa.count(j) for j in range(blocks)]
-        if not alike or theirs != [4] * blocks or [len(home) for home in homes] != theirs:
+        sizes = [model.gpu_numa.count(j) for j in range(blocks)]
+        if not alike or sizes != [4] * blocks or [len(home) for home in homes] != sizes:
             continue
         rows = _rows(model)
         for gpus in _block_orders(homes, rows, shape.links, (), steps):
@@ -120,7 +120,7 @@ def _by_blocks(
 
 def _block_orders(
     homes: list[list[int]],
-    theirs: tuple[tuple[int, ...], ...],
+    model_links: tuple[tuple[int, ...], ...],
     ours: tuple[tuple[int, ...], ...],
     chosen: tuple[int, ...],
     steps: _Steps,
@@ -133,11 +133,12 @@ def _block_orders(
         gpus = chosen + order
         size = len(gpus)
         if all(
-            theirs[i][j] == ours[gpus[i]][gpus[j]] and theirs[j][i] == ours[gpus[j]][gpus[i]]
+            model_links[i][j] == ours[gpus[i]][gpus[j]]
+            and model_links[j][i] == ours[gpus[j]][gpus[i]]
             for i in range(len(chosen), size)
             for j in range(size)
         ):
-            yield from _block_orders(homes[1:], theirs, ours, gpus, steps)
+            yield from _block_orders(homes[1:], model_links, ours, gpus, steps)
 
 
 def _rome(system: System, shape: RcclShape, steps: _Steps) -> Match | None:

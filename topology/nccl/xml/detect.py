@@ -108,13 +108,13 @@ class ElementDraft:
         known: dict[tuple[str, frozenset[tuple[str, str]]], ElementDraft] = {}
         for child in self.children:
             known.setdefault(child._looks(), child)
-        for theirs in other.children:
-            mine = known.get(theirs._looks())
-            if mine is None:
-                theirs.above = self
-                self.children.append(theirs)
+        for other_child in other.children:
+            same = known.get(other_child._looks())
+            if same is None:
+                other_child.above = self
+                self.children.append(other_child)
             else:
-                mine.fuse(theirs)
+                same.fuse(other_child)
 
     def _looks(self) -> tuple[str, frozenset[tuple[str, str]]]:
         return self.tag, frozenset(self.attributes.items())
@@ -160,15 +160,15 @@ def detect(machine: Machine, settings: Settings, base: Element | None = None) ->
     if any(port.gdr for port in ports):
         notes += [*why, GPU_GDR_AMD if rccl else GPU_GDR]
     total = ElementDraft("system", {"version": "2" if rccl else "1"})
-    alike = base is None and _all_see_the_same(ports, gpus, bus)
+    one_for_all = base is None and _all_see_the_same(ports, gpus, bus)
     for rank, gpu in enumerate(gpus):
-        own = _Rank(_start(base, total.attributes["version"]), bus, machine, notes)
-        own.gpu(gpu, rank)
-        for place, port in enumerate(() if rank and alike else ports):
-            own.net(port, place)
-        own.root.trim()
-        total.attributes = own.root.attributes
-        total.fuse(own.root)
+        view = _Rank(_start(base, total.attributes["version"]), bus, machine, notes)
+        view.gpu(gpu, rank)
+        for index, port in enumerate(() if rank and one_for_all else ports):
+            view.net(port, index)
+        view.root.trim()
+        total.attributes = view.root.attributes
+        total.fuse(view.root)
     if rccl and base is None and wires_unknown(machine):
         notes.append(NO_WIRES)
     return Detected(total.freeze(), tuple(dict.fromkeys([*notes, *bus.assumptions])))
@@ -183,8 +183,8 @@ def ranked(machine: Machine) -> list[Gpu]:
     for gpu in sorted(machine.gpus, key=lambda gpu: (gpu.address, gpu.partition or "")):
         known.setdefault(gpu.address, gpu)
     vendor = leading(tuple(known.values()))
-    theirs = [gpu for gpu in known.values() if gpu.vendor == vendor.id]
-    return hip_order(theirs) if vendor is AMD else theirs
+    chosen = [gpu for gpu in known.values() if gpu.vendor == vendor.id]
+    return hip_order(chosen) if vendor is AMD else chosen
 
 
 def _start(base: Element | None, version: str) -> ElementDraft:

@@ -73,16 +73,17 @@ def part_of_topology(root: Element) -> Part:
     Elements without a usable address are left out; no topology raises.
     """
     cpus = list(root.each("cpu"))
-    mine = [cpu for cpu in cpus if cpu.get("host_hash") == cpus[0].get("host_hash")]
-    walk = _Walk(root, mine)
-    for cpu in mine:
+    first_host = [cpu for cpu in cpus if cpu.get("host_hash") == cpus[0].get("host_hash")]
+    walk = _Walk(root, first_host)
+    for cpu in first_host:
         walk.cpu(cpu)
     problems: tuple[Problem, ...] = ()
-    parted = _more_ranks(mine)
+    parted = _more_ranks(first_host)
     if parted is not None:
         problems = (Problem(source=SOURCE, text=parted),)
-    if len(mine) < len(cpus):
-        text = f"{len(cpus) - len(mine)} NUMA nodes of other hosts: shown is the first host alone"
+    if len(first_host) < len(cpus):
+        others = len(cpus) - len(first_host)
+        text = f"{others} NUMA nodes of other hosts: shown is the first host alone"
         problems += (Problem(source=SOURCE, text=text),)
     version = whole(root, "version") or 1
     gpus = tuple(
@@ -92,7 +93,7 @@ def part_of_topology(root: Element) -> Part:
     base = bool(walk.bare) and not walk.gpus
     bare = ONLY_PLACES.format(library=VERSIONS.get(version, "NCCL")) if base else None
     return Part(
-        host=_host(mine),
+        host=_host(first_host),
         gpus=tuple(_of_base(gpu) for gpu in gpus) if base else gpus,
         pci=tuple(walk.pci.values()),
         interfaces=tuple(walk.interfaces.values()),

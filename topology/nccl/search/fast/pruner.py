@@ -324,10 +324,10 @@ class AttemptPruner:
 
     def _nothing_new(self, made: AttemptResult, draft: GraphDraft, best: GraphDraft) -> bool:
         """Whether the channels of an attempt, found again, could no longer beat the best."""
-        theirs = to_beat(draft, best, self._space.version.cross_share)
-        if made.most_gbs != theirs or not made.most_gbs:
+        wanted_gbs = to_beat(draft, best, self._space.version.cross_share)
+        if made.most_gbs != wanted_gbs or not made.most_gbs:
             # Without a whole graph there is nothing that could win by its links or hops either.
-            return made.most_gbs <= theirs
+            return made.most_gbs <= wanted_gbs
         if self._space.version.counts_links:
             return False
         # As wide as the best they win by hops alone, and only with a label not yet compared.
@@ -382,13 +382,13 @@ class AttemptPruner:
 
         It does where its channels ask no more of any link and its ways may be as far.
         """
-        alike = [
+        demands = [
             (one.pattern, one.same, one.least, one.most, one.hops)
             + ((one.cross_nic, one.type_inter) if self._space.inter else ())
             for one in (draft, other)
         ]
         return (
-            alike[0] == alike[1]
+            demands[0] == demands[1]
             and draft.speed_intra <= other.speed_intra
             and draft.speed_inter <= other.speed_inter
             and draft.type_intra >= other.type_intra
@@ -398,10 +398,10 @@ class AttemptPruner:
         channels = self._bounds.channels(draft)
         if channels < draft.least:
             return True
-        mine = times(channels, draft.speed_intra)
-        theirs = to_beat(draft, best, self._space.version.cross_share)
-        if mine != theirs:
-            return mine < theirs
+        reachable_gbs = times(channels, draft.speed_intra)
+        wanted_gbs = to_beat(draft, best, self._space.version.cross_share)
+        if reachable_gbs != wanted_gbs:
+            return reachable_gbs < wanted_gbs
         if self._space.version.counts_links:
             return False
         if label_of(draft) != label_of(best):
