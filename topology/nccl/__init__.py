@@ -1,1 +1,1 @@
-"""What NCCL and RCCL decide on a node, and why: a snapshot becomes their system and decisions."""
+"""The decisions of NCCL and RCCL on a node, and why: a snapshot becomes a system and decisions."""

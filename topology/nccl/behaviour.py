@@ -72,7 +72,7 @@ class Behaviour(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def behaviour_of(name: str) -> Behaviour:
-    """What a version does, "nccl-2.28.9"; a version without an entry follows the nearest older one.
+    """The rules of a version, "nccl-2.28.9"; one without an entry follows the nearest older one.
 
     Raises UnknownVersionError.
     """

@@ -1,4 +1,4 @@
-"""What NCCL or RCCL will do on a node, each decision with its steps. Bandwidths GB/s, one way."""
+"""Records of what NCCL or RCCL decides on a node, with its steps. Bandwidths GB/s, one way."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class NetDecision(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DomainView(msgspec.Struct, frozen=True, kw_only=True):
-    """What the ranks of one domain of mutually reachable GPUs see; normally there is one."""
+    """The view of the ranks in one domain of mutually reachable GPUs; normally there is one."""
 
     ranks: tuple[int, ...]
     graphs: Graphs = Graphs()

@@ -1,4 +1,4 @@
-"""What differs between versions of NCCL and RCCL, and which version is followed."""
+"""Differences between versions of NCCL and RCCL, and the version that is followed."""
 
 from __future__ import annotations
 

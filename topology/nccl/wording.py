@@ -26,7 +26,7 @@ MEANINGS = {
 
 
 def meaning(version: Version, path: PathType) -> str:
-    """What a path type says: "PHB, PCIe and a CPU's host bridge"."""
+    """The meaning of a path type: "PHB, PCIe and a CPU's host bridge"."""
     return _meaning(version.library, path)
 
 

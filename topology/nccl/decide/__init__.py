@@ -1,1 +1,1 @@
-"""What follows from a system: transports, graphs, timings, each with its reasons."""
+"""Decisions that follow from a system: transports, graphs, timings, each with its reasons."""

@@ -34,7 +34,7 @@ class Domain:
     def net_labels(
         self, src: SystemNode, peer_dev: int, plugin: str, *, ring: bool = False
     ) -> tuple[str, ...]:
-        """What a rank sends through to a GPU elsewhere; `ring`: it is the last of the ring."""
+        """Labels of the NICs to a GPU elsewhere; `ring`: it is the last of the ring."""
         view = self.computed
         uses = [(use, False) for use in ring_uses(view, self.ring, src)] if ring else []
         uses += [(use, True) for use in send_uses(view, self.local, src, peer_dev)]

@@ -76,7 +76,7 @@ def net_label(computed: Computed, name: str, src: SystemNode, use: NetUse, *, sh
 
 
 def ring_uses(computed: Computed, ring: SearchGraph | None, src: SystemNode) -> list[NetUse]:
-    """What a rank at the end of the ring sends through, one entry for each NIC in use."""
+    """The NICs by which a rank at the end of the ring sends, one entry for each in use."""
     found: list[NetUse] = []
     if ring is None:
         return found
@@ -91,7 +91,7 @@ def ring_uses(computed: Computed, ring: SearchGraph | None, src: SystemNode) -> 
 
 
 def send_uses(computed: Computed, local: LocalNets, src: SystemNode, peer_dev: int) -> list[NetUse]:
-    """What send/receive towards a rank elsewhere goes through (ncclTopoGetNetDev)."""
+    """The NICs that send/receive towards a rank elsewhere uses (ncclTopoGetNetDev)."""
     found: list[NetUse] = []
     for channel in range(MAX_CHANNELS):
         use = _send_use(computed, local, src, peer_dev, channel)

@@ -15,7 +15,7 @@ from ..versions import versions
 
 
 def remarks(gpus: Sequence[Gpu]) -> tuple[str, ...]:
-    """What is not known of such GPUs, a sentence for each vendor."""
+    """A sentence for each vendor that says what is not known of such GPUs."""
     titles = list(dict.fromkeys(version.library.upper() for version in versions()))
     found = []
     for vendor in vendors_of(gpus):

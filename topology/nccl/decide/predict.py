@@ -1,4 +1,4 @@
-"""From a snapshot and an environment to all decisions; nothing here asks the machine."""
+"""All decisions, from a snapshot and an environment; nothing here asks the machine."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def predict(
     nodes: int = 1,
     cache: PredictionCache | None = None,
 ) -> Prediction:
-    """What the library decides on this node.
+    """The decisions of the library on this node.
 
     `library`: "nccl-2.28.9", or rules that no version has as a whole; without it, what the node
     has. `gpus`: PCI addresses of the communicator; without it, all that are visible. `nodes`:
@@ -59,7 +59,7 @@ def untuned_of(
     nodes: int,
     cache: PredictionCache | None = None,
 ) -> UntunedDecision:
-    """What a prediction decides before its tuning, made now or kept from one before.
+    """The decisions before the tuning, made now or kept from a prediction before.
 
     `nodes`: number of identical hosts; all counts above one decide the same. Raises as
     `predict`.

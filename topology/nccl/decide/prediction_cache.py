@@ -1,4 +1,4 @@
-"""What predictions for one node have in common while the variables change that they ask for."""
+"""A cache of what predictions for one node share while their variables change."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def ranked_topology(
 
 
 class PredictionCache:
-    """Kept from one prediction to the next, for one node, library and choice of GPUs.
+    """A cache from one prediction to the next, for one node, library and choice of GPUs.
 
     Several threads may ask: a system is lent to one at a time, and another is made meanwhile.
     """

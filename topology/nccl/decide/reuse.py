@@ -27,7 +27,7 @@ LIMITED = (NEAR_ENOUGH, FOR_SENDS, FOR_RECEIVES)
 
 
 def reach_of(views: list[Computed], pairs: tuple[PairDecision, ...]) -> Reach | None:
-    """What the levels were compared with, where all GPUs are in one view."""
+    """The paths that the levels were compared with, where all GPUs are in one view."""
     if len(views) != 1:
         return None
     computed = views[0]
@@ -44,7 +44,7 @@ def reach_of(views: list[Computed], pairs: tuple[PairDecision, ...]) -> Reach | 
 
 
 def gdr_of(views: list[Computed]) -> GdrDistance | None:
-    """What the level of GPUDirect RDMA was compared with, where all GPUs are in one view.
+    """The distances that GPUDirect RDMA's level was compared with, where all GPUs are in one view.
 
     RCCL compares it also to decide which NICs stay, and that is not noted.
     """

@@ -23,7 +23,7 @@ def library_name(prediction: Prediction) -> str:
 
 
 def clauses(prediction: Prediction, whose: str = "") -> tuple[str, ...]:
-    """What the library does here, the most telling first; `whose`: "AMD" on a mixed node."""
+    """Clauses about the decisions, the most telling first; `whose`: "AMD" on a mixed node."""
     name = library_name(prediction)
     if any("no installed" in text for text in prediction.assumptions):
         name += " (assumed)"
@@ -36,7 +36,7 @@ def clauses(prediction: Prediction, whose: str = "") -> tuple[str, ...]:
 
 
 def largest_choice(prediction: Prediction) -> str:
-    """By what the largest all-reduce goes: "NVLS Simple"; "" where no choice is modelled."""
+    """The choice for the largest all-reduce: "NVLS Simple"; "" where no choice is modelled."""
     return algorithm(prediction.choices[-1]) if prediction.choices else ""
 
 
@@ -116,7 +116,7 @@ def choice_line(choice: AlgorithmChoice, ranks: int) -> str:
 
 
 def instead_line(choices: Sequence[AlgorithmChoice]) -> str:
-    """What the * of `choice_line` means; "" where no line has one."""
+    """The note that explains the * of `choice_line`; "" where no line has one."""
     kinds = dict.fromkeys(choice.instead for choice in choices if choice.instead)
     if not kinds:
         return ""

@@ -40,7 +40,7 @@ MOST_BETWEEN = 4
 
 
 class Timing(msgspec.Struct, frozen=True, kw_only=True):
-    """What the tuning model says of one communicator; empty where there is none (older RCCL)."""
+    """The answers of the tuning model for one communicator; empty without one (older RCCL)."""
 
     choices: tuple[AlgorithmChoice, ...] = ()
     tuning: Tuning = {}
@@ -51,7 +51,7 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Hardware(NamedTuple):
-    """What the tuning model asks of the systems of all views."""
+    """Facts about the systems of all views that the tuning model asks for."""
 
     cpu_arch: str
     cpu_vendor: str
@@ -121,7 +121,7 @@ def input_of(
     nodes: int,
     table: TuningVersion | None = None,
 ) -> TuningInput:
-    """What the tuning model of NCCL `number` looks at; `graphs` are those of all views."""
+    """The input of NCCL `number`'s tuning model; `graphs` are those of all views."""
     merged = merge(graphs)
     return TuningInput(
         graphs=merged,
@@ -205,7 +205,7 @@ def _unfollowed(
 def rccl_input_of(
     hardware: Hardware, graphs: Sequence[Graphs], version: Version, *, ranks: int, nodes: int
 ) -> RcclInput | None:
-    """What RCCL's tuning looks at; None without graphs, or of a version that is not followed."""
+    """The input of RCCL's tuning; None without graphs, or of a version that is not followed."""
     merged, rules = merge(graphs), rccl_rules(version.number)
     if merged.ring is None or merged.tree is None or rules is None:
         return None
@@ -242,7 +242,7 @@ def _rccl_timing(comm: RcclInput, settings: Settings) -> Timing:
 
 
 def _unbuilt(comm: RcclInput) -> tuple[str, ...]:
-    """What to say where a default build has no kernels for the GPUs."""
+    """The failure where a default build has no kernels for the GPUs."""
     built = comm.rules.built_for
     if not built or comm.arch.startswith(built):
         return ()

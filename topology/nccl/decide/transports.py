@@ -99,7 +99,7 @@ def _why_split(here: bool, shm_off: bool) -> str:
 
 
 class PairAnswer(NamedTuple):
-    """What two GPUs inside a domain use, and the questions behind it; for many pairs the same."""
+    """The transport of two GPUs inside a domain and its reasons; many pairs share one."""
 
     transport: str
     """"" where only the network is left."""

@@ -1,4 +1,4 @@
-"""What a prediction decides before its tuning, kept for predictions that would decide the same."""
+"""Decisions before the tuning, kept for predictions that would decide the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a snapshot to what is decided before the tuning: paths, graphs, transports and NICs."""
+"""Decisions before the tuning, from a snapshot: paths, graphs, transports and NICs."""
 
 from __future__ import annotations
 
@@ -327,7 +327,7 @@ def _probed_access(snapshot: NodeSnapshot) -> dict[tuple[str | None, str | None]
 
 
 def mig_remark(snapshot: NodeSnapshot) -> str | None:
-    """What a prediction takes for granted where MIG is on."""
+    """The assumption of a prediction where MIG is on."""
     parted = [gpu.address for gpu in snapshot.machine.gpus if gpu.mig_enabled]
     if not parted:
         return None
@@ -361,7 +361,7 @@ def amd_grant(
     *,
     joined: bool,
 ) -> Grant:
-    """What is known of one ordered pair of AMD GPUs; `joined` by a link of their own (joined_to).
+    """The grant of one ordered pair of AMD GPUs; `joined` by a link of their own (joined_to).
 
     `said`: amdsmi's word on P2P, "ok" or what is missing; `probed`: what HIP answered the p2p
     probe. Both are None where nobody was asked.

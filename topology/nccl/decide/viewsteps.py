@@ -64,7 +64,7 @@ def nvls_steps(
 def _nvls_conditions(
     system: System, version: Version, settings: Settings, machine: Machine
 ) -> tuple[DecisionStep, ...]:
-    """What must hold before NVLS is searched; the first no decides."""
+    """Conditions of a search for NVLS; the first no decides."""
     gpus = system.nodes["GPU"]
     return (
         nvls_switch(settings),

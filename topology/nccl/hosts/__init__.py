@@ -1,1 +1,1 @@
-"""What NCCL or RCCL does over many equal hosts: rings, trees, rails, and a missing NIC."""
+"""Predictions of NCCL or RCCL over many equal hosts: rings, trees, rails, and a missing NIC."""

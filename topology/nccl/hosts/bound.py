@@ -1,4 +1,4 @@
-"""What a large all-reduce over several hosts runs into first."""
+"""The first limit that a large all-reduce over several hosts meets."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _used(kind: HostView, ring: SearchGraph | None) -> set[int]:
 
 
 def nics_gbs(kind: HostView) -> float:
-    """What the NICs of its rings carry together, each by the fastest path from a GPU."""
+    """The bandwidth of all NICs of its rings, each by the fastest path from a GPU."""
     if kind.assumed:
         return ASSUMED_GBS
     return sum(fastest(kind.view.nets, number) for number in _used(kind, kind.graph("ring")))
@@ -90,7 +90,7 @@ def fastest(nets: Iterable[NetDecision], number: int) -> float:
 
 
 def inside_gbs(kind: HostView, alone: DomainView | None) -> float | None:
-    """What rings could carry inside a host; None for one GPU.
+    """The bandwidth of rings inside a host; None for one GPU.
 
     Behind an NVSwitch it is what a GPU has, less the ends: a GPU that begins or ends a ring there
     uses the NIC instead. Otherwise it is what the rings of the host alone carry.

@@ -1,4 +1,4 @@
-"""What the library does over many equal hosts; nothing here asks a machine.
+"""Predictions over many equal hosts; nothing here asks a machine.
 
 One host is searched, and one more for each set of missing NICs: equal hosts are alike.
 """
@@ -291,7 +291,7 @@ class _EqualHosts:
         return None
 
     def comm(self, graphs: Sequence[Graphs]) -> TuningInput | None:
-        """What NCCL's tuning model looks at; None for RCCL, which has another."""
+        """The input of NCCL's tuning model; None for RCCL, which has another."""
         untuned = self.whole
         if untuned.version.is_rccl:
             return None
@@ -384,7 +384,7 @@ class _EqualHosts:
         ring_gbs: float,
         largest: AlgorithmChoice | None,
     ) -> NicLoss:
-        """What the missing NICs cost."""
+        """The cost of the missing NICs."""
         before = merge([view.graphs for view in whole.views])
         searched = _searched(before)
         rate = 0.0 if before.ring is None else searched * before.ring.bw_inter
@@ -399,7 +399,7 @@ class _EqualHosts:
         )
 
     def assumptions(self) -> Iterator[str]:
-        """What only several hosts take for granted."""
+        """Assumptions that only several hosts need."""
         yield "all hosts are equal, and ranks count host by host in the order of the launcher"
         if self.whole.nic_assumed:
             yield f"each host has the interface {SOCKET} of 10 Gbit/s"

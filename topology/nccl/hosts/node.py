@@ -33,7 +33,7 @@ class HostView:
 
     @cached_property
     def nets(self) -> dict[tuple[int, int], NetDecision]:
-        """By rank and number of the NIC."""
+        """The decisions about NICs, by rank and number of the NIC."""
         return {(net.rank, net.net): net for net in self.view.nets}
 
     @cached_property

@@ -118,7 +118,7 @@ class SendRoute(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Bound(msgspec.Struct, frozen=True, kw_only=True):
-    """What a large all-reduce would run into first."""
+    """The first limit of a large all-reduce."""
 
     what: str
     """The NICs, or the link that joins the GPUs of a host, by the name of its vendor."""
@@ -152,7 +152,7 @@ class GdrUse(Word):
 
 
 class MultiNode(msgspec.Struct, frozen=True, kw_only=True):
-    """What the library does over `hosts` equal hosts."""
+    """The prediction over `hosts` equal hosts."""
 
     library: Library
     hosts: int

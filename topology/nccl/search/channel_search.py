@@ -396,7 +396,7 @@ class ChannelSearch:
         )
 
     def _best_links(self) -> int:
-        """Those of the best graph, counted once for each."""
+        """The direct links of the best graph, counted once for each."""
         if self._counted is not self._best.orders:
             self._counted = self._best.orders
             self._links = direct_links(self._space, self._counted)

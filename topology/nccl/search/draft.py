@@ -24,7 +24,7 @@ def times(channels: int, speed: int) -> float:
 
 
 def to_beat(draft: GraphDraft, best: GraphDraft, cross_share: float) -> float:
-    """What a draft must carry more of than the best graph, in GB/s.
+    """The bandwidth that a draft must exceed to beat the best graph, in GB/s.
 
     `cross_share`: what the graph of the two that crosses NICs must be better by.
     """

@@ -92,7 +92,7 @@ def _named(graph: SearchGraph | None, ranks: list[int], nets: list[int]) -> Sear
 
 
 def known_to_rccl(system: System, version: Version, settings: Settings) -> ReadyMade | None:
-    """What RCCL uses instead of a search; sets the best bandwidths when there is something."""
+    """The graphs that RCCL uses instead of a search; sets the best bandwidths if there are any."""
     widest, total = limits(system, nets=bool(system.nodes["NET"]))
     found = ready_made(system, version, settings, total)
     if found is not None:

@@ -1,4 +1,4 @@
-"""What channels take of every link, in one whole number; taking a path is one addition.
+"""A ledger of what channels take of every link, in one number; taking a path is one addition.
 
 Every link that a search has looked at has a field of bits in the number, in MB/s, with a guard bit
 on top. A path is a number too: the speed in the fields of its links. When what is taken is
@@ -24,7 +24,7 @@ Carried = tuple[list[SystemLink], list[SystemLink], list[SystemLink]]
 
 @dataclass(slots=True, frozen=True)
 class Route:
-    """What a path takes, as the places of its links in the ledger."""
+    """The places of a path's links in the ledger."""
 
     plain: tuple[int, ...]
     """Links that carry the speed itself."""
@@ -34,7 +34,7 @@ class Route:
     """Ways back from an old GPU, which carry an eighth of what comes in."""
 
     def need(self, speed: int) -> int:
-        """What the path takes at a speed in MB/s."""
+        """The number that the path adds to the ledger at a speed in MB/s."""
         need = 0
         for places, share in zip((self.plain, self.dear, self.eighth), shares(speed), strict=True):
             for place in places:
@@ -74,7 +74,7 @@ class Ledger:
         return sum(most << self._place(link) for link in links)
 
     def whole_gbs(self, taken: int, link: SystemLink) -> int:
-        """What is left of a link, in whole GB/s."""
+        """The rest of a link, in whole GB/s."""
         left = (self.full - taken) >> self._place(link)
         return (left & self._guard_bit - 1) // 1000
 
@@ -138,7 +138,7 @@ class Ledger:
 
 
 def shares(speed: int) -> tuple[int, int, int]:
-    """What plain, dear and eighth links carry at a speed."""
+    """The shares of a speed that plain, dear and eighth links carry."""
     return speed, speed * 6 // 5, speed // 8
 
 
@@ -166,7 +166,7 @@ class Lanes:
         """What there is of each link, in MB/s."""
 
     def need(self, path: SystemPath, start: SystemNode, speed: int) -> tuple[tuple[int, int], ...]:
-        """What a path out of `start` takes at a speed, as (link, MB/s)."""
+        """The links that a path out of `start` takes of at a speed, as (link, MB/s)."""
         numbers = self._numbers
         if not (self._ledger.backs or is_dear(path, start)):
             if len(path.links) == 1:

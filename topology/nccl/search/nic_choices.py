@@ -44,7 +44,7 @@ class NicChoices:
         return self._pairs and channel & 1 == 1
 
     def enter(self, net: int, gpu: int) -> Way | None:
-        """From a NIC to a GPU."""
+        """The way from a NIC to a GPU."""
         return self._in.enter(net, gpu)
 
     def firsts(self, net: int, channel: int) -> list[End]:

@@ -87,12 +87,12 @@ class Orders:
         return ranks
 
     def _back(self, net: int, other: int) -> int:
-        """What the way from a NIC adds to the rank of a GPU."""
+        """The part of a GPU's rank that the way from a NIC adds."""
         back = self._nets[net].paths["GPU"][other]
         return (WIDEST - int(back.bandwidth_gbs) << PCI_BITS + 16) + (back.hops << PCI_BITS - 12)
 
     def pci_gbs(self, state: int) -> list[int]:
-        """What is left of each GPU's PCI link, in whole GB/s; -1 without one."""
+        """The rest of each GPU's PCI link, in whole GB/s; -1 without one."""
         key = state & self.pci_mask
         found = self._left.get(key)
         if found is None:

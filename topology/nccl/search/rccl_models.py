@@ -143,7 +143,7 @@ def is_rome_like(system: System) -> bool:
 
 
 def shape_words(system: System, version: Version) -> str:
-    """What a match looks at, in words: "7 xGMI links each, 2 NUMA nodes, no NICs"."""
+    """The properties that match, in words: "7 xGMI links each, 2 NUMA nodes, no NICs"."""
     shape = shape_of(system, version)
     counts = [sum(row) for row in shape.links]
     low, high = min(counts, default=0), max(counts, default=0)

@@ -245,7 +245,7 @@ class Ways:
         self._heads: dict[int, Way | None] = {}
 
     def hop(self, gpu: int, other: int) -> Hop | None:
-        """From a GPU to another; None when the type forbids it."""
+        """The hop from a GPU to another; None when the type forbids it."""
         key = gpu * self._space.count + other
         if key not in self._hops:
             there = self._space.gpus[gpu].paths["GPU"][other]
@@ -255,7 +255,7 @@ class Ways:
         return self._hops[key]
 
     def need(self, gpu: int, hop: Hop) -> int:
-        """What a hop from a GPU takes of the ledger, noted in the hop if it is not long."""
+        """The number that a hop adds to the ledger, noted in the hop if it is not long."""
         need = hop[2]
         if need == UNKNOWN:
             path = self._space.gpus[gpu].paths["GPU"][hop[0]]
@@ -265,7 +265,7 @@ class Ways:
         return need
 
     def lanes(self, gpu: int, other: int) -> LaneWay | None:
-        """From a GPU to another among many; None when the type forbids it."""
+        """The way from a GPU to another among many; None when the type forbids it."""
         key = gpu * self._space.count + other
         way = self._lanes.get(key)
         if way is None and key not in self._lanes:
@@ -298,7 +298,7 @@ class Ways:
 
     @cached_property
     def choices(self) -> Choices:
-        """Those among many GPUs, whatever the speed."""
+        """The choices among many GPUs, whatever the speed."""
         return self._space.choices(self._farthest, mutual=self._mutual)
 
     def untried(self, gpu: int, free: list[int]) -> Iterator[int]:
@@ -314,7 +314,7 @@ class Ways:
         return iter(others)
 
     def leave(self, gpu: int, net: int) -> Way | None:
-        """From a GPU to a NIC."""
+        """The way from a GPU to a NIC."""
         key = (gpu, net)
         if key not in self._leave:
             there = self._space.gpus[gpu].paths["NET"][net]
@@ -323,7 +323,7 @@ class Ways:
         return self._leave[key]
 
     def enter(self, net: int, gpu: int) -> Way | None:
-        """From a NIC to a GPU."""
+        """The way from a NIC to a GPU."""
         key = (net, gpu)
         if key not in self._enter:
             there = self._space.nets[net].paths["GPU"][gpu]

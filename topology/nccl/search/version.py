@@ -13,7 +13,7 @@ Ladder = tuple[int, ...]
 
 
 class SearchVersion(VersionEntry, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What differs between versions in the search; search.toml explains the fields."""
+    """The rules of one version's search; search.toml explains the fields."""
 
     intra_sm100_gbs: tuple[float, ...] = ()
     intra_sm90_gbs: tuple[float, ...]

@@ -1,4 +1,4 @@
-"""From the topology XML to the system: nodes and links (graph/topo.cc:ncclTopoGetSystemFromXml)."""
+"""The system from a topology XML: nodes and links (graph/topo.cc:ncclTopoGetSystemFromXml)."""
 
 from __future__ import annotations
 

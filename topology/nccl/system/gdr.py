@@ -16,7 +16,7 @@ LEVEL = "NCCL_NET_GDR_LEVEL"
 
 
 class GdrReason(Word):
-    """What decides about GPUDirect RDMA, in the order in which NCCL asks."""
+    """Reasons for and against GPUDirect RDMA, in the order in which NCCL asks."""
 
     NIC = "nic"
     GPU = "gpu"
@@ -66,7 +66,7 @@ class GdrDistance:
 
     @cached_property
     def level(self) -> PathLevel:
-        """What the environment sets."""
+        """The level that the environment sets."""
         return level(self._settings, self.version, LEVEL)
 
     @cached_property

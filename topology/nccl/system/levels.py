@@ -26,7 +26,7 @@ class PathLevel(NamedTuple):
 def level(
     settings: Settings, version: Version, variable: str, disable: str | None = None
 ) -> PathLevel:
-    """What the environment sets; names are case sensitive and end at SYS."""
+    """The level that the environment sets; names are case sensitive and end at SYS."""
     off = settings.text(disable) if disable else None
     if disable and off is not None and strtoll(off)[0] == 1:
         return PathLevel(PathType.LOC, disable, off, "")

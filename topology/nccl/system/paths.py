@@ -119,7 +119,7 @@ class _Walk:
 
     @staticmethod
     def _kind(version: Version, link: SystemLink) -> str:
-        """What the link back must have in common with a link."""
+        """The kind that a link back must share with a link."""
         return link.kind if version.kinds_apart else ""
 
     def without_nets(self) -> list[list[_Onward]]:

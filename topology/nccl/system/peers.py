@@ -1,4 +1,4 @@
-"""What holds between two GPUs: the P2P check and whether a NIC is faster (graph/paths.cc)."""
+"""Checks between two GPUs: P2P, and whether a NIC is faster (graph/paths.cc)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .levels import PathLevel, level
 
 
 class Grant(NamedTuple):
-    """What the driver says about one ordered pair, as far as it is known."""
+    """The driver's word about one ordered pair, as far as it is known."""
 
     nvml: str | None = None
     """NVML's P2P status of read and write: "ok", another word, or None when not asked."""

@@ -138,7 +138,7 @@ def efficient(
 
 
 def ratio(comm: TuningInput, collective: str, algorithm: str) -> float:
-    """From bus bandwidth to bandwidth of the user's bytes."""
+    """The ratio of the bandwidth of the user's bytes to bus bandwidth."""
     nvls = algorithm in ("NVLS", "NVLS_TREE")
     version = comm.version
     if collective in GATHERS and algorithm != "RING" and not (nvls and version.nvls_gather_ratio):

@@ -1,4 +1,4 @@
-"""What NCCL picks for a collective of a size, and how long its model says that takes."""
+"""NCCL's pick for a collective of a size, and the time that its model gives it."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def shrunk(
 def block_bytes(
     comm: TuningInput, size_bytes: int, channels: int, algorithm: str, protocol: str
 ) -> int:
-    """What a channel gets is whole blocks of so many bytes (enqueue.cc:computeCollAlignCount)."""
+    """Bytes of a block, of which a channel gets whole ones (enqueue.cc:computeCollAlignCount)."""
     if protocol == "SIMPLE":
         return SIMPLE_BLOCK
     threads = most_threads(comm, algorithm, protocol)

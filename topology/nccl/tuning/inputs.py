@@ -1,4 +1,4 @@
-"""What the tuning model looks at, and single precision, in which it computes."""
+"""The input of the tuning model, and single precision, in which it computes."""
 
 from __future__ import annotations
 

@@ -189,7 +189,7 @@ def crossings(comm: TuningInput, collective: str) -> int:
 
 
 def overhead(comm: TuningInput, protocol: str) -> float:
-    """What every step of a ring across nodes costs at least, us; three times for SIMPLE."""
+    """The least cost of a step of a ring across nodes, us; three times for SIMPLE."""
     if comm.nodes == 1:
         return 0.0
     set_to = comm.settings.integer("NCCL_NET_OVERHEAD", -2)

@@ -19,7 +19,7 @@ ENQUEUE = "misc/msccl/msccl_lifecycle.cc:mscclEnqueueCheck"
 
 
 def remarks(comm: RcclInput, settings: Settings) -> tuple[str, ...]:
-    """What runs in place of RCCL's own pick, under which conditions; () where nothing does."""
+    """Sentences on what replaces RCCL's own pick, and when; () where nothing does."""
     if not _eligible(comm, settings):
         return ()
     number = comm.rules.number
@@ -29,7 +29,7 @@ def remarks(comm: RcclInput, settings: Settings) -> tuple[str, ...]:
 
 
 def by_files(comm: RcclInput, settings: Settings, size_bytes: int) -> str:
-    """What may run an all-reduce in place of RCCL's own pick, "MSCCL Simple"; "" where nothing."""
+    """The possible replacement of RCCL's own pick in an all-reduce, "MSCCL Simple"; "" for none."""
     if comm.ranks != RANKS or not _eligible(comm, settings):
         return ""
     for low, high, protocol in (*comm.rules.msccl_in_place, *comm.rules.msccl_out_of_place):

@@ -1,4 +1,4 @@
-"""What RCCL's tuning looks at, and its tables (graph/tuning.cc)."""
+"""The input of RCCL's tuning, and its tables (graph/tuning.cc)."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def failure(comm: TuningInput) -> str | None:
 
 
 def assumptions(comm: TuningInput) -> tuple[str, ...]:
-    """What the predicted choices take for granted, a sentence each."""
+    """Assumptions of the predicted choices, a sentence each."""
     found = [assumption(comm.library, comm.number)]
     for name in ("NCCL_TUNER_PLUGIN", "NCCL_TUNER_CONFIG_FILE"):
         text = comm.settings.text(name)

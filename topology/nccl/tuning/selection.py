@@ -35,7 +35,7 @@ Remark = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class Selection:
-    """What one variable allows: collective -> name -> 0, 1 or BY_RULE."""
+    """The names that one variable allows: collective -> name -> 0, 1 or BY_RULE."""
 
     allowed: dict[str, dict[str, int]]
     remarks: tuple[Remark, ...] = ()
@@ -44,13 +44,13 @@ class Selection:
 
 
 def algorithms(settings: Settings, version: TuningVersion) -> Selection:
-    """What NCCL_ALGO leaves."""
+    """The algorithms that NCCL_ALGO leaves."""
     start = dict.fromkeys(version.algorithms, 1)
     return read("NCCL_ALGO", settings.text("NCCL_ALGO"), start, version.grammar)
 
 
 def protocols(settings: Settings, version: TuningVersion) -> Selection:
-    """What NCCL_PROTO leaves."""
+    """The protocols that NCCL_PROTO leaves."""
     start = {name: BY_RULE if name == "LL128" else 1 for name in PROTOCOLS}
     return read("NCCL_PROTO", settings.text("NCCL_PROTO"), start, version.grammar)
 

@@ -20,7 +20,7 @@ Row = tuple[float, float, float]
 
 
 class TuningVersion(VersionEntry, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What one version computes with; tuning.toml explains the fields."""
+    """The figures that one version computes with; tuning.toml explains the fields."""
 
     alike: tuple[str, ...] = ()
     """Later versions that were tested too and tune in the same way."""
@@ -101,7 +101,7 @@ def tuning_version(library: str, number: str) -> TuningVersion | None:
 
 
 def assumption(library: str, number: str) -> str | None:
-    """What is assumed about how a version tunes, in one sentence; None when it was tested."""
+    """The assumption about how a version tunes, in one sentence; None when it was tested."""
     followed = tuning_version(library, number)
     if followed is None:
         *some, last = (rules.number for rules in rccl_versions())

@@ -1,4 +1,4 @@
-"""What an attribute of a topology XML may hold; only nonsense is refused.
+"""Limits of the attributes of a topology XML; only nonsense is refused.
 
 NCCL reads numbers with C's strtol and strtoull (graph/xml.h), which take "0x10" and stop at the
 first other character; unknown elements and attributes are skipped there and not judged here.

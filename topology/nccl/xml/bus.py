@@ -1,4 +1,4 @@
-"""What NCCL would read in /sys about PCI functions and NUMA nodes, made from a Machine.
+"""NCCL's view of PCI functions and NUMA nodes in /sys, made from a Machine.
 
 NCCL takes the lower of both ends of a link, and of each path only every second port: the upper
 ports of switches (graph/xml.cc:ncclTopoGetXmlFromSys).
@@ -66,7 +66,7 @@ class Bus:
         }
 
     def above(self, address: str) -> tuple[str, str]:
-        """What a function is attached to: ("pci", address of a switch) or ("cpu", NUMA node)."""
+        """The parent of a function: ("pci", address of a switch) or ("cpu", NUMA node)."""
         device = self._devices.get(address)
         if device is None:
             gpu = self._gpus.get(address)

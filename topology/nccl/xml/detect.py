@@ -210,7 +210,7 @@ def _all_see_the_same(ports: list[Port], gpus: list[Gpu], bus: Bus) -> bool:
 
 
 class _Rank:
-    """What one rank finds: its GPU, then the NICs."""
+    """The finds of one rank: its GPU, then the NICs."""
 
     def __init__(self, root: ElementDraft, bus: Bus, machine: Machine, notes: list[str]) -> None:
         self.root, self._bus, self._machine, self._notes = root, bus, machine, notes

@@ -73,7 +73,7 @@ def capability(gpu: Gpu, machine: Machine, notes: list[str]) -> int:
 
 
 def gpu_attributes(gpu: Gpu, place: int, machine: Machine, notes: list[str]) -> dict[str, str]:
-    """What a `gpu` element has before its rank; `place` stands in for an unknown index."""
+    """The attributes of a `gpu` element before its rank; `place` stands in for an unknown index."""
     if gpu.vendor != AMD.id:
         dev = str(place if gpu.index is None else gpu.index)
         return {"dev": dev, "sm": str(capability(gpu, machine, notes))}

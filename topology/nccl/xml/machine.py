@@ -388,7 +388,7 @@ def _nvlinks(gpu: Element, addresses: frozenset[str]) -> Iterator[NvLink]:
 
 
 def _gpus_kind(tclass: str) -> str:
-    """What is at the far end; NCCL takes every class it does not know for an NVSwitch."""
+    """The kind of the far end; NCCL takes every class it does not know for an NVSwitch."""
     if tclass.startswith("0x03"):
         return "gpu"
     return "ibmnpu" if tclass.startswith(NPU_CLASS) else "nvswitch"

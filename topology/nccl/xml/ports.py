@@ -187,7 +187,7 @@ def _socket_port(interface: Interface, number: int) -> Port:
 
 
 def _slingshot(machine: Machine) -> str:
-    """What the prediction assumes of Slingshot NICs, which only a plugin uses at full speed."""
+    """The assumption about Slingshot NICs, which only a plugin uses at full speed."""
     found = machine.software.nccl_plugins if machine.software is not None else None
     if found is None:
         why = "whether the plugin aws-ofi-rccl is installed, which uses them better, is not known"
@@ -209,7 +209,7 @@ def _running(machine: Machine) -> list[Interface]:
 
 
 def _mbps(rate_gbit: float | None) -> int:
-    """What NCCL writes as `speed`; a rate beyond every link, as a damaged file has it, is none."""
+    """The `speed` that NCCL writes; a rate beyond every link, as in a damaged file, is none."""
     if rate_gbit is None or not 0 < rate_gbit < MOST_GBIT:
         return PLAIN_MBPS
     return round(rate_gbit * 1000)

@@ -1,1 +1,1 @@
-"""Ways to spare a search the tries that cannot matter: its graphs stay what they are without."""
+"""Parts that spare a search the tries that cannot matter; its graphs stay the same."""

@@ -270,7 +270,7 @@ def _room(carriers: Counter[Carrier], speed: int) -> int:
 
 @dataclass(slots=True)
 class AttemptResult:
-    """What came of an attempt."""
+    """The result of an attempt."""
 
     left: int
     """Steps left."""
@@ -422,7 +422,7 @@ class AttemptPruner:
 
 
 def label_of(draft: GraphDraft) -> Label:
-    """What a draft must share with the best graph to win by fewer hops."""
+    """The properties that a draft shares with the best graph where it wins by fewer hops."""
     return draft.pattern, draft.cross_nic
 
 
