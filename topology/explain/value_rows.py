@@ -22,6 +22,10 @@ from ..node import Node
 NOT_SET, FAILS, NOT_KNOWN = "not set", "fails", "not known"
 ALL_REDUCE = "all-reduce 1 GiB"
 REACHES = "What an all-reduce of 1 GiB reaches here"
+WHY_NOT_KNOWN = (
+    "Not known: nobody measured these transports on such a node, and {}'s own times do not ask by "
+    "which transport the bytes go."
+)
 MEDIUM = 256 * MIB
 MOST_IN_MATRIX = 16
 """GPUs up to which the transports of all pairs are drawn."""
@@ -47,7 +51,7 @@ class ValueRow(msgspec.Struct, frozen=True, kw_only=True):
     ring: str
     """"1 x 20 SYS": channels x GB/s, farthest path."""
     medium: str
-    """Predicted time of an all-reduce of 256 MiB; "" where no times are predicted."""
+    """Time of an all-reduce of 256 MiB in the library's own model; "" where it has none."""
     large: str
     """What an all-reduce of 1 GiB reaches, from the model of cost; "" where nothing is known."""
     transports: tuple[str, ...] = ()
@@ -96,7 +100,9 @@ def reached(flag: Flag, study: Study, node: Node) -> Section:
     if len({row.large for row in rows}) < 2:
         return Section(title=REACHES)
     table = tuple((row.value, row.large or NOT_KNOWN) for row in rows)
-    return Section(title=REACHES, table=(("value", "busbw (~ estimate)"), *table))
+    unknown = any(reach == NOT_KNOWN for _, reach in table)
+    why = (WHY_NOT_KNOWN.format(study.whose().name.upper()),) * unknown
+    return Section(title=REACHES, table=(("value", "busbw (~ estimate)"), *table), paragraphs=why)
 
 
 def _slow(comparison: Comparison) -> float | None:
@@ -112,9 +118,8 @@ def _row(
     with_p2p, total = p2p_pairs(made)
     took = time_of(made, MEDIUM)
     medium = "" if took is None else duration(took)
-    if large in (FAILS, NOT_KNOWN):
-        # The library's model of time does not ask by which transport the bytes go.
-        medium = large
+    if large == FAILS:
+        medium = FAILS
     elif slow is not None:
         medium = f"{medium} to {duration(slow)}"
     return ValueRow(
@@ -122,7 +127,7 @@ def _row(
         here=here,
         pairs=f"{with_p2p} of {total}" if total else "",
         relayed=sum(pair.via is not None and pair.src < pair.dst for pair in made.pairs),
-        by="" if large in (FAILS, NOT_KNOWN) else largest_choice(made),
+        by="" if large == FAILS else largest_choice(made),
         ring=described(made.graphs.ring),
         medium=medium,
         large=large,

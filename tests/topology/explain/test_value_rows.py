@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from gputop.topology.explain.value_rows import ValueRow, in_one_line, reached, value_rows
+from gputop.topology.flags.account.account import account
 from gputop.topology.flags.catalogue.catalogue import SHELVES, catalogue
+from gputop.topology.flags.what_if.outcomes import VALUES
 from gputop.topology.flags.what_if.remedy import remedy
 from gputop.topology.flags.what_if.study import Stopped, Study
 from tests.support.app import demo_report
@@ -29,7 +31,7 @@ def test_a_level_of_p2p_has_its_pairs_and_their_transports() -> None:
     assert found["not set"].transports[0] == "·PSSSSSS"
     assert found["PHB"].transports[0] == "·PPPSSSS"
     assert found["PHB"].medium == found["not set"].medium
-    assert found["LOC"].large == found["LOC"].medium == "not known"
+    assert found["LOC"].large == "not known"
     assert in_one_line(tuple(found.values())) == (
         "=LOC =NVL: P2P 0 of 28 pairs, all-reduce 1 GiB 20.0 GB/s → not known · "
         "=PHB: P2P 12 of 28 pairs · =SYS: P2P 28 of 28 pairs"
@@ -62,6 +64,29 @@ def test_an_estimate_is_marked_and_the_command_has_the_same_figures() -> None:
     assert reached(buffers, study, report.node).empty
     printed = gputop_here("flags", "NCCL_P2P_DISABLE", "--demo", "mi300x-8").stdout
     assert "1        ~15.0 GB/s" in printed
+
+
+def test_the_time_of_a_value_is_the_one_of_the_page_on_its_variable() -> None:
+    for demo, name in (("pcie-l40s-8", "NCCL_P2P_DISABLE"), ("hgx-h100-8", "NCCL_P2P_LEVEL")):
+        report = demo_report(demo)
+        study = Study(report.snapshot, made=report.prediction)
+        flag = catalogue().flag(name)
+        assert flag is not None
+        page = next(part for part in account(flag, study) if part.title.startswith(VALUES))
+        said = {value: row[-1] for row in page.table[1:] for value in row[0].split()}
+        for row in value_rows(flag, study, report.node)[1:]:
+            assert row.medium
+            assert said[row.value].startswith(row.medium.split()[0])
+    assert "not known" not in said.values()
+
+
+def test_a_cost_that_is_not_known_has_a_reason() -> None:
+    report = demo_report("pcie-l40s-8")
+    flag = catalogue().flag("NCCL_P2P_LEVEL")
+    assert flag is not None
+    page = reached(flag, Study(report.snapshot, made=report.prediction), report.node)
+    assert ("LOC", "not known") in page.table
+    assert page.paragraphs
 
 
 def test_what_cannot_run_fails_in_words() -> None:
