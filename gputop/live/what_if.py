@@ -78,7 +78,7 @@ class WhatIfController:
         self._asked: tuple[object, ...] = ()
         self._study: Study | None = None
         self._study_of: object = None
-        self._remedies: dict[tuple[str, str], Remedy | None] = {}
+        self._remedies: dict[tuple[object, ...], Remedy | None] = {}
         self._sought: tuple[object, ...] = ()
         """The pair that a thread works on, and its study."""
 
@@ -183,20 +183,22 @@ class WhatIfController:
         study = self.study()
         if study is None:
             return False, None
-        if (src, dst) in self._remedies:
-            return True, self._remedies[src, dst]
-        if self._sought == (src, dst, id(study)):
+        held = dict(self.tried.wanted)
+        pair = (src, dst, *held.items())
+        if pair in self._remedies:
+            return True, self._remedies[pair]
+        if self._sought == (pair, id(study)):
             return False, None  # asked again at every tick, a large node would never be done
-        self._sought = (src, dst, id(study))
+        self._sought = (pair, id(study))
 
         def work() -> None:
             from gputop.live.what_if_work import find_remedy
 
-            found = find_remedy(study.stop_when(_overtaken()), src, dst)
+            found = find_remedy(study.stop_when(_overtaken()), src, dst, held)
             if found is not None:
                 if len(self._remedies) >= LIMIT_REMEDIES:
                     self._remedies.clear()
-                self._remedies[src, dst] = found[0]
+                self._remedies[pair] = found[0]
                 self._host.post_message(Worked())
 
         self._in_thread(work, "remedy")

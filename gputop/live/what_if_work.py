@@ -66,10 +66,12 @@ def work_out(
     )
 
 
-def find_remedy(study: Study, src: str, dst: str) -> tuple[Remedy | None] | None:
+def find_remedy(
+    study: Study, src: str, dst: str, held: Mapping[str, str | None]
+) -> tuple[Remedy | None] | None:
     """The change that gives a pair P2P, in a tuple; None when a newer request has come."""
     try:
-        return (remedy(study, src, dst),)
+        return (remedy(study, src, dst, held),)
     except Stopped:
         return None
     except NoGpusError:

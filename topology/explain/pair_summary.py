@@ -10,7 +10,7 @@ from ..hardware.words import words_of
 from ..nccl.decide.steps import NEAR_ENOUGH
 from ..nccl.prediction import PairDecision
 from ..node import Node
-from ..wiring.paths import Path, path_between
+from ..wiring.paths import Path, path_between, through_host
 from ..wiring.relations import relation
 from .naming import name
 from .nccl import pair_decision, refused_by_rule, why_no_p2p
@@ -41,8 +41,11 @@ class PairSummary(msgspec.Struct, frozen=True, kw_only=True):
     uses: str = ""
     """The transport as the log names it, with its path type; "" without a decision."""
     link_gbs: float | None = None
-    """Payload of the narrowest link on the way, GB/s one way."""
+    """Payload of the narrowest link on the way that the bytes take, GB/s one way."""
     route: str = ""
+    """That way, drawn; "" where it is not known."""
+    detour: bool = False
+    """The bytes take another way than a P2P copy of the two would."""
     by_rule: bool = False
     """No P2P by the library's own default, which is no fault."""
 
@@ -51,12 +54,10 @@ def pair_summary(node: Node, src: str, dst: str) -> PairSummary:
     """Say what two devices use; cheap, from what is known already."""
     decision = pair_decision(node, src, dst)
     relay = None if decision is None else relay_of(node, decision)
-    if relay is None:
-        path = path_between(node.graph, src, dst)
-    else:
-        halves = [path_between(node.graph, a, b) for a, b in ((src, relay), (relay, dst))]
-        path = min((half for half in halves if half), key=_payload, default=None)
+    ways = _ways(node, decision, relay, src, dst)
+    path = min(filter(None, ways), key=_payload, default=None)
     state, head, because = _state(node, decision, path, relay, src, dst)
+    direct = path_between(node.graph, src, dst)
     return PairSummary(
         pair=f"{name(node, src)} → {name(node, dst)}",
         state=state,
@@ -64,9 +65,22 @@ def pair_summary(node: Node, src: str, dst: str) -> PairSummary:
         because=because,
         uses="" if decision is None else f"{' and '.join(decision.labels)}, path {decision.path}",
         link_gbs=None if path is None else path.payload_gbs,
-        route=route(node, src, dst, relay),
+        route=_route(node, src, dst, ways),
+        detour=state == NO_P2P and (direct is None or ways != (direct,)),
         by_rule=decision is not None and refused_by_rule(decision),
     )
+
+
+def _ways(
+    node: Node, decision: PairDecision | None, relay: str | None, src: str, dst: str
+) -> tuple[Path | None, ...]:
+    """The ways that the bytes take, one after the other; None for one that is not known."""
+    if decision is not None and decision.transport == "SHM":
+        return (through_host(node.graph, src, dst),)
+    if decision is not None and decision.transport != "P2P":
+        return (None,)  # nobody knows the network between two NICs
+    stops = (src, dst) if relay is None else (src, relay, dst)
+    return tuple(path_between(node.graph, start, end) for start, end in pairwise(stops))
 
 
 def _payload(path: Path) -> float:
@@ -125,19 +139,13 @@ def _undecided(node: Node, src: str, dst: str) -> tuple[str, str, str]:
 
 
 # The way between two devices on one line: "GPU0─sw─CPU0══CPU1─sw─GPU5".
-def route(node: Node, src: str, dst: str, relay: str | None = None) -> str:
-    """Draw the way from one device to another, through a GPU that relays where there is one.
-
-    "" where nothing is known to join them.
-    """
-    stops = (src, dst) if relay is None else (src, relay, dst)
-    drawn = ""
-    for start, end in pairwise(stops):
-        path = path_between(node.graph, start, end)
+def _route(node: Node, src: str, dst: str, ways: tuple[Path | None, ...]) -> str:
+    """Draw the way from one device to another; "" where a part of it is not known."""
+    drawn = name(node, src)
+    for path in ways:
         if path is None:
             return ""
-        way = _drawn(node, path)
-        drawn = way if not drawn else drawn + way.removeprefix(name(node, start))
+        drawn += _drawn(node, path).removeprefix(name(node, path.nodes[0]))
     return drawn
 
 

@@ -71,6 +71,12 @@ def path_between(graph: Graph, a: str, b: str, *, trees: Trees | None = None) ->
     )
 
 
+def through_host(graph: Graph, a: str, b: str) -> Path | None:
+    """Find the path over PCIe and the host alone, which two GPUs take without P2P."""
+    known = a != b and a in graph and b in graph
+    return _through_tree(graph, a, b, None) if known else None
+
+
 def _over_gpus(graph: Graph, a: str, b: str) -> Path | None:
     """Go by xGMI from GPU to GPU where the driver says that the hops of a pair are several."""
     if frozenset((a, b)) not in graph.graph.get(FAR, ()):

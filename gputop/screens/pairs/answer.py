@@ -106,7 +106,7 @@ def _change(found: PairSummary, remedy: tuple[bool, Remedy | None], width: int) 
     if not known:
         return _row("Change", (("working out which variable changes it …", "muted"),), (), width)
     if change is None:
-        return _row("Change", (("no variable gives this pair P2P", ""),), (), width)
+        return _row("Change", (("no single variable gives this pair P2P", ""),), (), width)
     gained = f"{change.gained} pair{'s' * (change.gained != 1)}"
     effect = f" → P2P for {gained.replace(' ', ' more ', 1)}"
     if change.lost:
@@ -122,12 +122,15 @@ def _speed(report: Report, found: PairSummary, pair: Pair, width: int) -> tuple[
     payload = " payload" if found.link_gbs is not None and width >= ROOMY else ""
     spans: list[Span] = [(f"link {gbs(found.link_gbs)}{payload}", ""), (" · ", "muted")]
     made = measured(report.snapshot, quantities.WRITE).get(pair)
-    cost = costs_of(report.node).copy(*pair) if _gpus(report, pair) else None
+    # What a P2P copy reaches says nothing about bytes that take another way.
+    cost = costs_of(report.node).copy(*pair) if _gpus(report, pair) and not found.detour else None
     if made is None:
         reach = () if cost is None else ((f"copy {cost.pair}", ""), (" · ", "muted"))
         return (*spans, *reach, ("measured –", "muted"))
     if made.value is None or made.verdict == "wrong-data":
         return (*spans, (f"{made.basis}: {clean(made.verdict or 'no figure', 40)}", "bad"))
+    if found.detour:
+        spans.append(("a P2P copy ", ""))
     if cost is not None and cost.healthy is not None:
         spans.append((f"copy healthy {figure(cost.healthy)} → ", ""))
     spans.append((f"{made.basis} {figure(made.value)}", "warn" if made.simulated else "strong"))

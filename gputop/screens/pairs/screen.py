@@ -156,7 +156,7 @@ class Trial:
         if self._wanted and known:
             self._wanted = False
             if change is None:
-                self._host.say("no variable gives this pair P2P", severity="warning")
+                self._host.say("no single variable gives this pair P2P", severity="warning")
             else:
                 self._host.what_if.change(change.name, change.value)
         return known, change

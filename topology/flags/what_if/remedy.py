@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
 from ...nccl.prediction import PairDecision, Prediction
 from ..catalogue.catalogue import Catalogue, catalogue
 from ..values.values import unread
+from .changes import Changes
 from .study import Study, values_to_try
 
 KIND = "p2p"
@@ -31,20 +32,21 @@ class Remedy(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.name} unset" if self.value is None else f"{self.name}={self.value}"
 
 
-def remedy(study: Study, src: str, dst: str) -> Remedy | None:
+def remedy(study: Study, src: str, dst: str, held: Changes | None = None) -> Remedy | None:
     """The least change that gives two GPUs (PCI addresses) P2P; None where none does.
 
-    Tries what is set here first, then each value worth trying of the variables that the decision
-    names, then of the other variables of P2P. Makes predictions: not for the event loop. Raises
-    NoGpusError, UnknownVersionError, and Stopped.
+    `held`: changes that are tried out already. Tries what is set first, then each value worth
+    trying of the variables that the decision names, then of the other variables of P2P. Makes
+    predictions: not for the event loop. Raises NoGpusError, UnknownVersionError, and Stopped.
     """
-    before = study.baseline()
+    held = held or {}
+    before = study.predict(held)
     pair = _pair(before, src, dst)
     if pair is None or pair.transport == "P2P":
         return None
     had = _with_p2p(before)
-    for name, value in _changes(study, pair, catalogue()):
-        after = study.predict({name: value})
+    for name, value in _changes(study, pair, catalogue(), before.environment):
+        after = study.predict({**held, name: value})
         changed = _pair(after, src, dst)
         if changed is None or changed.transport != "P2P" or after.failure:
             continue
@@ -54,7 +56,7 @@ def remedy(study: Study, src: str, dst: str) -> Remedy | None:
 
 
 def _changes(
-    study: Study, pair: PairDecision, known: Catalogue
+    study: Study, pair: PairDecision, known: Catalogue, values: Mapping[str, str]
 ) -> Iterator[tuple[str, str | None]]:
     """The changes to try, in their order."""
     library = study.whose()
@@ -62,12 +64,12 @@ def _changes(
     flags = [flag for flag in known.flags if flag.kind == KIND and not unread(flag, library)]
     flags.sort(key=lambda flag: flag.name not in asked)
     names = {name for flag in flags for name in (flag.name, *flag.aliases)}
-    for name in study.values:
+    for name in values:
         if name in names:
             yield name, None
     for flag in flags:
         for value in values_to_try(flag, library):
-            if study.values.get(flag.name) != value:
+            if values.get(flag.name) != value:
                 yield flag.name, value
 
 
