@@ -23,7 +23,7 @@ from gputop.topology.diagnosis.symptoms.log import examine, fits
 from gputop.topology.jobs.asking import JobsAnswer, of_files
 from gputop.topology.jobs.flight.files import FoundDumps, named
 from gputop.topology.jobs.flight.files import read as read_dumps
-from gputop.topology.jobs.saved import in_sections, told
+from gputop.topology.jobs.saved import in_sections, states_from_saved
 from gputop.topology.logs.report.places import gpus_from
 from gputop.topology.nccl.versions import UnknownVersionError, version_for
 from gputop.topology.recorded.formats.ncclras import TOOL
@@ -77,7 +77,7 @@ def command(
     for why in broken:
         say(why)
     if saved.answers and alone and not (sources or demo):
-        _tell(of_files(None, FoundDumps(), told(saved)), as_json=as_json)
+        _tell(of_files(None, FoundDumps(), states_from_saved(saved)), as_json=as_json)
         return
     read = examine(log, _node(log, sources, demo), library=library)
     if as_json:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gputop.live.recent import LINKS, PCIE, Recent
-from gputop.topology.jobs import silence
-from gputop.topology.jobs.silence import GpuPast, TrafficPast
+from gputop.topology.jobs import traffic
+from gputop.topology.jobs.traffic import GpuPast, TrafficPast
 
 NEW_SECONDS = 10.0
 """A GPU without a reading for so long is one of which nothing is known."""
@@ -15,7 +15,7 @@ LEAST_BYTES, SILENT_SHARE = 1e6, 0.005
 
 def past_of(recent: Recent) -> TrafficPast:
     """Both kinds of traffic of every GPU."""
-    kinds = ((silence.LINKS, LINKS), (silence.PCIE, PCIE))
+    kinds = ((traffic.LINKS, LINKS), (traffic.PCIE, PCIE))
     return {
         kind: {
             address: found

@@ -16,7 +16,7 @@ from gputop.topology.jobs.asking import JobsAnswer, answer
 from gputop.topology.jobs.grouping import GpuUser, jobs
 from gputop.topology.jobs.ras.answer import parse
 from gputop.topology.jobs.ras.client import RasReply
-from gputop.topology.jobs.ras.comparing import standings
+from gputop.topology.jobs.ras.comparing import communicator_states
 from gputop.topology.jobs.ras.places import DEFAULT, place
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.recorded.demos.shape import load
@@ -41,7 +41,7 @@ def simulated(snapshot: NodeSnapshot, demo: str) -> JobsAnswer:
     first = _reply(snapshot, users, late, LAUNCHED - (0 if late else 3))
     second = _reply(snapshot, users, late, LAUNCHED)
     activities = {user.pid: _activity(user) for user in users}
-    told = standings([second], [first]) if users else ()
+    told = communicator_states([second], [first]) if users else ()
     told = tuple(
         msgspec.structs.replace(each, quiet_seconds=QUIET if late else 0.0) for each in told
     )

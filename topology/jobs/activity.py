@@ -166,7 +166,9 @@ def _whole(word: str) -> bool:
     return word.isascii() and word.isdecimal() and len(word) < 20
 
 
-def between(tree: Tree, first: dict[int, Glance], second: dict[int, Glance]) -> dict[int, Activity]:
+def activity_delta(
+    tree: Tree, first: dict[int, Glance], second: dict[int, Glance]
+) -> dict[int, Activity]:
     """What each process did that both readings found; a number that was given anew is left out."""
     found = {}
     libraries = loaded(tree, second)

@@ -8,26 +8,23 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from ..hardware.vendors import NVIDIA
+from ..model.english import plural
 from ..model.snapshot import NodeSnapshot
 from ..sources.files.tree import Tree, live_tree
 from ..sources.linux.process_files import namespaces
-from .activity import Activity, between, glance, variables
-from .concluding import conclude, of_dumps, of_ras
-from .ended import ended, over
+from .activity import Activity, activity_delta, glance, variables
+from .conclude import Inquiry, conclude, of_dumps, of_ras
 from .flight.files import FoundDumps, expected, read
 from .grouping import Job, jobs
-from .heard import Heard
 from .ras.answer import RasAnswer
 from .ras.client import SECONDS, RasReply, ask
-from .ras.comparing import RasStanding, standings
+from .ras.comparing import CommunicatorState, communicator_states
 from .ras.homes import Local, locals_of, settled
 from .ras.memory import Memory, quiet, remember
 from .ras.places import RasPlace, places
-from .silence import TrafficPast
-from .standing import JobStanding
-from .traffic import CarriedTraffic, TrafficLook, look
-from .traffic import between as carried_between
-from .words import counted
+from .standing import JobEvidence, JobState
+from .traffic import CarriedTraffic, TrafficLook, TrafficPast, look, traffic_delta
+from .troubles import ended, has_ended
 
 PAUSE_SECONDS = 0.4
 """From one reading of /proc, and one answer of RAS, to the next."""
@@ -41,19 +38,19 @@ PAUSE_SECONDS = 0.4
 class Matched(msgspec.Struct, frozen=True):
     """What RAS says of the jobs here."""
 
-    jobs: tuple[tuple[RasStanding, ...], ...]
+    jobs: tuple[tuple[CommunicatorState, ...], ...]
     """Of each job its communicators, the largest first."""
     answers: tuple[tuple[RasAnswer, ...], ...]
     """Of each job the answers that these are from; also one without communicators."""
     assumed: tuple[str | None, ...]
     """Of each job what is taken for granted about its answer; None where it is proven."""
-    rest: tuple[RasStanding, ...]
+    rest: tuple[CommunicatorState, ...]
     """Communicators of none of these jobs."""
 
 
 def match(
     jobs: Sequence[Job],
-    ras: Sequence[RasStanding],
+    ras: Sequence[CommunicatorState],
     answers: Sequence[RasAnswer] = (),
     alive: Sequence[bool] = (),
 ) -> Matched:
@@ -81,11 +78,11 @@ def match(
             owners[id(answer)] = found[0]
             assumed[found[0]] = (
                 "whether the answer of RAS is about this job: it names no process, and is taken "
-                f"for its, as no other job here has {counted(answer.job.processes, 'rank')} and "
+                f"for its, as no other job here has {plural(answer.job.processes, 'rank')} and "
                 "listens there"
             )
-    parts: list[list[RasStanding]] = [[] for _ in jobs]
-    rest: list[RasStanding] = []
+    parts: list[list[CommunicatorState]] = [[] for _ in jobs]
+    rest: list[CommunicatorState] = []
     for each in ras:
         owner = owners.get(id(each.answer)) if each.answer is not None else _by_pids(jobs, each)
         (rest if owner is None else parts[owner]).append(each)
@@ -104,11 +101,11 @@ def _pids(job: Job) -> frozenset[int]:
     return frozenset(user.pid for user in job.processes)
 
 
-def _by_pids(jobs: Sequence[Job], each: RasStanding) -> int | None:
+def _by_pids(jobs: Sequence[Job], each: CommunicatorState) -> int | None:
     return next((at for at, job in enumerate(jobs) if each.pids & _pids(job)), None)
 
 
-def _fits(job: Job, answer: RasAnswer, ras: Sequence[RasStanding]) -> bool:
+def _fits(job: Job, answer: RasAnswer, ras: Sequence[CommunicatorState]) -> bool:
     """Whether a job may have given an answer that names no process."""
     place = next((each.place for each in ras if each.answer is answer), None)
     if answer.job is None or (place is not None and place.pids and not place.pids & _pids(job)):
@@ -119,7 +116,7 @@ def _fits(job: Job, answer: RasAnswer, ras: Sequence[RasStanding]) -> bool:
     return here == (answer.job.processes_per_node or all_of) and here <= all_of
 
 
-def _once(own: Sequence[RasStanding]) -> tuple[RasStanding, ...]:
+def _once(own: Sequence[CommunicatorState]) -> tuple[CommunicatorState, ...]:
     """Without what a second process of the job said again: texts of two may be of one moment.
 
     The answer that names something is kept, else the first.
@@ -132,14 +129,14 @@ def _once(own: Sequence[RasStanding]) -> tuple[RasStanding, ...]:
     return tuple(each for each in own if id(each.answer) not in texts or id(each.answer) == kept)
 
 
-def _named(own: Sequence[RasStanding], each: RasStanding) -> bool:
+def _named(own: Sequence[CommunicatorState], each: CommunicatorState) -> bool:
     return any(other.communicator.name is not None for other in own if other.answer is each.answer)
 
 
 class JobsAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """All jobs, and what was asked for it."""
 
-    jobs: tuple[JobStanding, ...]
+    jobs: tuple[JobState, ...]
     ras: tuple[RasReply, ...] = ()
     """The last replies, one a place; () where RAS was not asked."""
     ras_asked: bool = False
@@ -216,14 +213,14 @@ def ask_live(
         )
     seen, now = remember(seen, _told(replies), by.clock()), by.clock()
     gone = ended(found, (), (), by.tree)
-    if any(over(job, gone) for job in found):
+    if any(has_ended(job, gone) for job in found):
         # The second answer may be another job's: texts do not tell which one speaks.
         earlier = tuple(_json_of(reply) for reply in earlier)
     standing = tuple(
         msgspec.structs.replace(each, quiet_seconds=quiet(seen, each.communicator.name, now))
-        for each in standings(replies, earlier)
+        for each in communicator_states(replies, earlier)
     )
-    activities = between(by.tree, first, second)
+    activities = activity_delta(by.tree, first, second)
     dumps = _dumps(found, activities)
     return answer(
         snapshot,
@@ -233,7 +230,7 @@ def ask_live(
         replies=replies,
         asked=ras,
         tree=by.tree,
-        traffic=carried_between(before, after),
+        traffic=traffic_delta(before, after),
         past=past,
         now=by.now(),
         seconds=by.clock() - began if second else None,
@@ -266,7 +263,7 @@ def _shared(job: Job, all_jobs: Sequence[Job]) -> tuple[str, ...]:
 def answer(
     snapshot: NodeSnapshot,
     activities: dict[int, Activity],
-    ras: Sequence[RasStanding],
+    ras: Sequence[CommunicatorState],
     *,
     dumps: FoundDumps | None = None,
     replies: tuple[RasReply, ...] = (),
@@ -287,11 +284,14 @@ def answer(
     kept = dumps or FoundDumps()
     given = _told(replies)
     gone = {} if tree is None else ended(found, ras, given, tree)
-    alive = [not over(job, gone) for job in found]
+    alive = [not has_ended(job, gone) for job in found]
     matched = match(found, ras, given, alive)
-    told: list[JobStanding] = []
+    inquiry = Inquiry(
+        snapshot=snapshot, dumps=kept, replies=replies, asked=asked, recorded=recorded, now=now
+    )
+    told: list[JobState] = []
     for number, job in enumerate(found):
-        heard = Heard(
+        evidence = JobEvidence(
             activities=activities,
             ended=gone,
             ras=matched.jobs[number],
@@ -303,20 +303,9 @@ def answer(
             past=past,
             shared=_shared(job, found),
         )
-        told.append(
-            conclude(
-                job,
-                snapshot,
-                heard,
-                kept,
-                asked=asked,
-                recorded=recorded,
-                replies=replies,
-                now=now,
-            )
-        )
+        told.append(conclude(job, evidence, inquiry))
     told += [
-        of_ras(snapshot, Heard(activities=activities, ended=gone, ras=part))
+        of_ras(snapshot.machine, JobEvidence(activities=activities, ended=gone, ras=part))
         for part in _by_answer(matched.rest)
     ]
     return JobsAnswer(
@@ -330,16 +319,16 @@ def answer(
     )
 
 
-def _by_answer(ras: Sequence[RasStanding]) -> list[tuple[RasStanding, ...]]:
+def _by_answer(ras: Sequence[CommunicatorState]) -> list[tuple[CommunicatorState, ...]]:
     """The communicators of each answer: jobs that nobody names have one each."""
-    parts: dict[int, list[RasStanding]] = {}
+    parts: dict[int, list[CommunicatorState]] = {}
     for each in ras:
         parts.setdefault(id(each.answer), []).append(each)
     return [tuple(part) for part in parts.values()]
 
 
 def of_files(
-    snapshot: NodeSnapshot | None, dumps: FoundDumps, saved: Sequence[JobStanding] = ()
+    snapshot: NodeSnapshot | None, dumps: FoundDumps, saved: Sequence[JobState] = ()
 ) -> JobsAnswer:
     """What a recorded node, dumps and saved answers of RAS say; nothing is asked."""
     told = () if snapshot is None else answer(snapshot, {}, (), recorded=True).jobs

@@ -12,25 +12,22 @@ from pathlib import Path
 
 import msgspec
 
+from ..model.english import plural
 from ..model.machine import Machine
+from ..model.severity import JobVerdict
 from ..recorded.check_file import CheckFileError, unpacked
 from ..recorded.formats.ncclras import TOOL
 from ..recorded.kept import FAR, KEPT_BYTES, KeptText
 from ..recorded.pasted import PastedSection, read_pasted, text_formats
 from ..recorded.plain_file import read_plain
-from .concluding import MOST_STEPS, rank_facts, steps_of
-from .heard import Heard
-from .judging import ranks_of_ras
+from .conclude import of_ras
 from .ras import answer, text
 from .ras.answer import MissingRank, RasAnswer, RasError, RasRank
 from .ras.client import RasReply
-from .ras.comparing import standings
+from .ras.comparing import communicator_states
 from .ras.memory import quiet, remember
 from .ras.places import RasPlace
-from .reported import ras_facts
-from .sentence import quiet_seconds, sentence
-from .standing import UNTOLD, JobStanding
-from .words import counted
+from .standing import JobEvidence, JobState
 
 SAVED = "RAS as saved"
 MOST_BYTES = 16 * 2**20
@@ -159,12 +156,12 @@ def _document(name: str, data: bytes) -> SavedRas:
     return in_sections(name, (PastedSection(TOOL, 1, lines),))
 
 
-def told(saved: SavedRas) -> tuple[JobStanding, ...]:
+def states_from_saved(saved: SavedRas) -> tuple[JobState, ...]:
     """Where each job stood when its last answer was kept."""
-    return tuple(standing for standing, _ in standings_of(saved))
+    return tuple(state for state, _ in states_with_answers(saved))
 
 
-def standings_of(saved: SavedRas) -> Iterator[tuple[JobStanding, SavedAnswer]]:
+def states_with_answers(saved: SavedRas) -> Iterator[tuple[JobState, SavedAnswer]]:
     """The same, each with the last answer that it is from."""
     groups: list[list[SavedAnswer]] = []
     for each in saved.answers:
@@ -194,7 +191,7 @@ def _processes(told: RasAnswer) -> frozenset[tuple[str | None, int]]:
     return frozenset((each.host, each.pid) for each in told.named if each.pid is not None)
 
 
-def _job(group: Sequence[SavedAnswer]) -> JobStanding:
+def _job(group: Sequence[SavedAnswer]) -> JobState:
     last = group[-1]
     replies = [_reply(each.answer) for each in group[-2:]]
     times = [each.answer.timestamp for each in group]
@@ -209,57 +206,48 @@ def _job(group: Sequence[SavedAnswer]) -> JobStanding:
             if dated
             else None,
         )
-        for each in standings(replies[-1:], replies[:-1])
+        for each in communicator_states(replies[-1:], replies[:-1])
     )
     job = last.answer.job
     world = None if job is None else job.gpus
-    heard = Heard(activities={}, ras=ras, silent=last.answer.silent, saved=True, world=world)
+    evidence = JobEvidence(
+        activities={}, ras=ras, silent=last.answer.silent, saved=True, world=world
+    )
     size = max((each.size for each in last.answer.communicators), default=0)
-    count = counted(size, "rank") if size else "a job"
+    count = plural(size, "rank") if size else "a job"
     if job is not None and job.processes != size:
-        count = "1 process" if job.processes == 1 else f"{job.processes} processes"
+        count = plural(job.processes, "process", "processes")
     nodes = "" if job is None or job.nodes < 2 else f" on {job.nodes} nodes"
     two = f" and {len(group) - 1} before" if len(group) > 1 else ""
-    return _standing(
-        heard,
-        name=f"{SAVED} ({last.where}{two})",
-        count=f"{count}{nodes}",
-        several=len(group) > 1,
-    )
+    name = f"{SAVED} ({last.where}{two})"
+    state = of_ras(Machine(), evidence, name, f"{count}{nodes}")
+    return _with_doubts(state, evidence, several=len(group) > 1)
 
 
-def _standing(heard: Heard, *, name: str, count: str, several: bool) -> JobStanding:
-    """What is said of a job; `several`: there are two answers at least."""
-    ranks = ranks_of_ras(Machine(), heard)
-    said, verdict = sentence(name, count, ranks, heard.ras, (), "", world=heard.world)
-    if not heard.ras and not ranks:
-        said, verdict = f"{name}: no communicator was there, or none yet", UNTOLD
-    hosts = dict.fromkeys(lost.host for lost in _named(heard) if lost.host is not None)
+def _with_doubts(state: JobState, evidence: JobEvidence, *, several: bool) -> JobState:
+    """The same job with what a saved answer leaves open; `several`: there are two at least."""
+    nothing = f"{state.name}: no communicator was there, or none yet"
+    empty = not evidence.ras and not state.ranks
+    hosts = dict.fromkeys(lost.host for lost in _named(evidence) if lost.host is not None)
     where = f"on {next(iter(hosts))}" if len(hosts) == 1 else "on its node"
-    return JobStanding(
-        name=name,
-        program=name,
-        sentence=said,
-        verdict=verdict,
-        ranks=ranks,
-        facts=(*rank_facts(ranks), *ras_facts(heard.ras)),
-        steps=tuple(f"{step}  # {where}, if it still runs" for step in steps_of(ranks, verdict))[
-            :MOST_STEPS
-        ],
+    return msgspec.structs.replace(
+        state,
+        sentence=nothing if empty else state.sentence,
+        verdict=JobVerdict.UNKNOWN if empty else state.verdict,
+        steps=tuple(f"{step}  # {where}, if it still runs" for step in state.steps),
         unknown=(
             *(() if several else ("whether the job went on: only a second answer would show it",)),
             "what the processes did: a saved answer shows neither /proc nor the GPUs",
         ),
-        quiet_seconds=quiet_seconds(heard.ras),
     )
 
 
-def _named(heard: Heard) -> Iterator[MissingRank | RasRank]:
+def _named(evidence: JobEvidence) -> Iterator[MissingRank | RasRank]:
     """The ranks and processes that stand out."""
-    yield from heard.silent
-    for each in heard.ras:
-        yield from each.communicator.missing
-        yield from each.behind
+    yield from evidence.silent
+    for state in evidence.ras:
+        yield from state.communicator.missing
+        yield from state.behind
 
 
 def _reply(told: RasAnswer) -> RasReply:

@@ -1,19 +1,21 @@
-"""Where a running job stands: records of what is known of it and from where."""
+"""Records of where a running job stands: its evidence, its troubles, its ranks and the verdict."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+
 import msgspec
 
+from ..model.finding import Finding, Kind, Subject
+from ..model.severity import NOTICE, JobVerdict, Origin, Severity, Word
 from .activity import Activity
+from .flight.comparing import RecordedGroup
 from .grouping import Job
-from .ras.answer import Process
+from .ras.answer import MissingRank, Process
+from .ras.comparing import CommunicatorState, moving
+from .traffic import CarriedTraffic, TrafficPast
 
-PROC, RAS, RECORDER, DRIVER = "/proc", "RAS", "flight recorder", "driver"
-"""Where a fact is from."""
-HANGS, WAITS, RUNS, FAULTY, UNTOLD = "hangs", "waits", "runs", "faulty", "unknown"
-"""HANGS: ranks wait for a rank that does not come, by proof (sentence.py:hangs); WAITS: ranks wait
-for one that may be only slow; RUNS: collectives were launched between two readings; FAULTY:
-something is wrong, and whether it hangs is not known; UNTOLD: nothing proves any of these."""
 ASLEEP_SECONDS = 120.0
 """From here on one uninterruptible sleep is no slow file system: the kernel itself complains of it
 (hung_task_timeout_secs)."""
@@ -21,25 +23,61 @@ LONG_SECONDS = 600.0
 """From here on no progress is a hang whatever the rank does that is behind: PyTorch gives up a
 collective of NCCL after so long by default. An evaluation or a checkpoint of one rank takes
 minutes, and looks the same."""
-BAD, NOTE = "bad", "note"
-GONE = "has ended: no such process"
-ZOMBIE = "has ended and waits for its parent (Z)"
+FULL_CORE = 0.9
+"""From this share of a core on, a process is said to use a whole one."""
 
 
-class JobFact(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that is known."""
+class KnownBy(Word):
+    """Where a fact about a job is from."""
+
+    PROC = "/proc"
+    RAS = "RAS"
+    RECORDER = "flight recorder"
+    DRIVER = "driver"
+
+
+class TroubleKind(Word):
+    """What a trouble tells.
+
+    cause: why others wait; short: that it may be over soon; behind: only that the rank is behind;
+    follows: that another one failed; left: that it gave up a communicator, as programs do when
+    they need it no more, or ended without a rank: neither need hold up anybody.
+    """
+
+    CAUSE = "cause"
+    SHORT = "short"
+    BEHIND = "behind"
+    FOLLOWS = "follows"
+    LEFT = "left"
+
+    @property
+    def weak(self) -> bool:
+        """Whether such a trouble names no cause."""
+        return self not in (TroubleKind.CAUSE, TroubleKind.SHORT)
+
+
+class Trouble(msgspec.Struct, frozen=True):
+    """What is wrong with one rank."""
 
     text: str
-    origin: str
-    """PROC, RAS, RECORDER or DRIVER."""
-    weight: str = NOTE
-    """BAD where it explains a hang or costs much by itself."""
-    ranks: tuple[int, ...] = ()
-    brief: str = ""
-    """The same in a few words, for the sentence; "" where it has no place there."""
+    """ "is stopped (T)"."""
+    source: KnownBy
+    kind: TroubleKind = TroubleKind.CAUSE
+    over: bool = False
+    """Whether its process has ended."""
+    step: str = ""
+    """The command that tells more or helps, with {pid}; "" for a look at its stack."""
 
 
-class RankStanding(msgspec.Struct, frozen=True, kw_only=True):
+class LastCollective(msgspec.Struct, frozen=True):
+    """The collective that a rank launched last."""
+
+    name: str
+    """ "all-reduce 1042"."""
+    source: KnownBy
+
+
+class RankState(msgspec.Struct, frozen=True, kw_only=True):
     """One rank."""
 
     rank: int | None
@@ -51,22 +89,8 @@ class RankStanding(msgspec.Struct, frozen=True, kw_only=True):
     """PCI addresses."""
     label: str = ""
     """ "rank 2 (pid 4711, GPU2)"."""
-    trouble: str | None = None
-    """What is wrong with it: "is stopped (T)"."""
-    origin: str | None = None
-    """Where the trouble is known from."""
-    weak: bool = False
-    """Whether the trouble names no cause: it is behind, left, or says that another rank failed."""
-    short: bool = False
-    """Whether the trouble lasted for less than ASLEEP_SECONDS so far, and may be over soon."""
-    follows: bool = False
-    """Whether it only says that another rank failed."""
-    left: bool = False
-    """Whether it only gave up a communicator, or ended without a rank: neither need hold up
-    anybody."""
-    place: str | None = None
-    """Its last collective: "all-reduce 1042"."""
-    place_origin: str | None = None
+    trouble: Trouble | None = None
+    last: LastCollective | None = None
     activity: Activity | None = None
     busy_percent: float | None = None
     """Utilisation of its GPU as the driver says; the mean over several."""
@@ -74,12 +98,60 @@ class RankStanding(msgspec.Struct, frozen=True, kw_only=True):
     """The same of the busiest of them; None unless it is known of all."""
 
     @property
-    def who(self) -> Process | None:
+    def process_key(self) -> Process | None:
         """Its process, apart from all others."""
         return self.elsewhere if self.pid is None else (None, self.pid)
 
+    @property
+    def kind(self) -> TroubleKind | None:
+        """The kind of its trouble; None without one."""
+        return None if self.trouble is None else self.trouble.kind
 
-class JobStanding(msgspec.Struct, frozen=True, kw_only=True):
+    @property
+    def weak(self) -> bool:
+        """Whether its trouble names no cause: it is behind, left, or tells of another rank."""
+        return self.trouble is not None and self.trouble.kind.weak
+
+
+class JobEvidence(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """Everything that was asked about one job."""
+
+    activities: Mapping[int, Activity]
+    ended: Mapping[int, Trouble] = {}
+    """PIDs whose processes were here and have ended, and how that shows."""
+    ras: tuple[CommunicatorState, ...] = ()
+    """Its communicators, the largest first."""
+    silent: tuple[MissingRank, ...] = ()
+    """Processes of the job that do not answer RAS, without their ranks, as a text names them."""
+    world: int | None = None
+    """Ranks of the job on all nodes."""
+    saved: bool = False
+    """Whether the answers are saved ones, of machines that are not known."""
+    assumed: str | None = None
+    """What is taken for granted about the answer of RAS."""
+    groups: tuple[RecordedGroup, ...] = ()
+    """Its process groups in dumps."""
+    twice: bool = False
+    """Whether /proc was read twice."""
+    traffic: CarriedTraffic | None = None
+    """What NVLink carried meanwhile."""
+    past: TrafficPast | None = None
+    """What links and PCIe carried lately; None where nobody has looked."""
+    shared: tuple[str, ...] = ()
+    """Its GPUs that other jobs use too, whose traffic may be theirs."""
+
+    @property
+    def moves(self) -> bool:
+        """Whether a collective was launched between two answers of RAS."""
+        return any(state.still is False for state in self.ras)
+
+    @cached_property
+    def moving(self) -> frozenset[Process]:
+        """The processes of communicators in which one was."""
+        return moving(self.ras)
+
+
+class JobState(msgspec.Struct, frozen=True, kw_only=True):
     """One job: a sentence, and what proves it."""
 
     name: str
@@ -87,10 +159,10 @@ class JobStanding(msgspec.Struct, frozen=True, kw_only=True):
     program: str
     """ "train.py", else the name of its processes."""
     sentence: str
-    verdict: str
-    """HANGS, WAITS, RUNS, FAULTY or UNTOLD."""
-    ranks: tuple[RankStanding, ...] = ()
-    facts: tuple[JobFact, ...] = ()
+    verdict: JobVerdict
+    ranks: tuple[RankState, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    """What is known of it: a notice, unless it explains a hang or costs much by itself."""
     steps: tuple[str, ...] = ()
     """Commands that would tell more; gputop never starts them."""
     unknown: tuple[str, ...] = ()
@@ -101,3 +173,24 @@ class JobStanding(msgspec.Struct, frozen=True, kw_only=True):
     """Between the two readings."""
     quiet_seconds: float | None = None
     """For how long RAS saw nothing launched in any of its communicators; None where not known."""
+
+
+def job_finding(
+    id: str,  # noqa: A002 - as Finding calls it
+    text: str,
+    source: KnownBy,
+    severity: Severity = NOTICE,
+    *,
+    ranks: Iterable[int | None] = (),
+    brief: str = "",
+) -> Finding:
+    """Make a finding about some ranks of a job; `brief`: the same for the job's sentence."""
+    return Finding.of(
+        id,
+        severity,
+        text,
+        origin=Origin.JOB,
+        about=tuple(Subject(Kind.RANK, str(rank)) for rank in ranks if rank is not None),
+        sources=(source,),
+        brief=brief,
+    )

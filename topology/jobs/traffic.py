@@ -1,4 +1,4 @@
-"""What NVLink carried between two looks at the driver's counters.
+"""What the links of GPUs carried: between two looks at the driver's counters, and lately.
 
 A hint, never a proof by itself: ranks that compute between two collectives send nothing either.
 """
@@ -18,6 +18,8 @@ from ..sources.nvidia.traffic import NVLINK_TX_RX
 DEADLINE_SECONDS = 1.0
 """How long the driver is waited for; one that hangs must not stop the answer."""
 MOST_GPUS = 64
+LINKS, PCIE = "links", "PCIe"
+"""Kinds of traffic: over NVLink or xGMI, and over PCIe."""
 KIB = 1024
 
 
@@ -36,6 +38,21 @@ class CarriedTraffic(msgspec.Struct, frozen=True):
     seconds: float
     nvlink_bytes: Mapping[str, int]
     """Sent and received, by PCI address; without those whose counters the driver does not give."""
+
+
+class GpuPast(msgspec.Struct, frozen=True):
+    """One kind of traffic of one GPU, as it was read lately."""
+
+    quiet_seconds: float
+    """For how long it has carried nothing; 0 where it carries something now."""
+    watched_seconds: float
+    """How far back the readings go."""
+    before: float | None = None
+    """Bytes a second, both ways, in its last reading that was not silent; None without any."""
+
+
+TrafficPast = Mapping[str, Mapping[str, GpuPast]]
+"""Kind of traffic -> PCI address -> what was read; without GPUs of which nothing was."""
 
 
 def look(
@@ -73,7 +90,7 @@ def look(
     return found[0] if found else None
 
 
-def between(first: TrafficLook | None, second: TrafficLook | None) -> CarriedTraffic | None:
+def traffic_delta(first: TrafficLook | None, second: TrafficLook | None) -> CarriedTraffic | None:
     """What was carried between two looks; a counter that went back is left out."""
     if first is None or second is None or second.at <= first.at:
         return None

@@ -16,7 +16,7 @@ from gputop.topology.jobs.asking import PAUSE_SECONDS, JobsAnswer, ask_live, of_
 from gputop.topology.jobs.flight.files import FoundDumps, named, read
 from gputop.topology.jobs.ras.client import SECONDS
 from gputop.topology.jobs.saved import named as saved_in
-from gputop.topology.jobs.saved import told
+from gputop.topology.jobs.saved import states_from_saved
 from gputop.topology.model.snapshot import NodeSnapshot
 
 LONGEST_WAIT, LONGEST_WATCH = 60.0, 3600.0
@@ -101,4 +101,4 @@ def _recorded(sources: tuple[str, ...]) -> tuple[NodeSnapshot | None, JobsAnswer
             raise
         snapshot = None
         say(str(error))
-    return snapshot, of_files(snapshot, found, told(saved))
+    return snapshot, of_files(snapshot, found, states_from_saved(saved))

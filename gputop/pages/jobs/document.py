@@ -9,7 +9,8 @@ import msgspec
 from gputop import __version__
 from gputop.topology.jobs.asking import JobsAnswer
 from gputop.topology.jobs.saved import SAVED
-from gputop.topology.jobs.standing import JobStanding, RankStanding
+from gputop.topology.jobs.standing import JobState, RankState
+from gputop.topology.model.finding import Kind
 from gputop.topology.model.snapshot import NodeSnapshot
 
 SCHEMA = "gputop.jobs/1"
@@ -60,7 +61,7 @@ def _source(answer: JobsAnswer) -> list[str]:
     return [*(["flight recorder"] if answer.dumps.dumps or not saved else []), *["RAS"] * saved]
 
 
-def _job(job: JobStanding) -> dict[str, Any]:
+def _job(job: JobState) -> dict[str, Any]:
     return {
         "name": job.name,
         "program": job.program,
@@ -70,24 +71,29 @@ def _job(job: JobStanding) -> dict[str, Any]:
         "world_size": None if job.job is None else job.job.world_size,
         "ranks": [_rank(rank) for rank in job.ranks],
         "facts": [
-            {"text": fact.text, "from": fact.origin, "weight": fact.weight, "ranks": fact.ranks}
-            for fact in job.facts
+            {
+                "text": finding.title,
+                "from": finding.sources[0],
+                "weight": "bad" if finding.severity.counts else "note",
+                "ranks": [int(rank) for rank in finding.names(Kind.RANK)],
+            }
+            for finding in job.findings
         ],
         "unknown": list(job.unknown),
         "next": list(job.steps),
     }
 
 
-def _rank(rank: RankStanding) -> dict[str, Any]:
+def _rank(rank: RankState) -> dict[str, Any]:
     found = rank.activity
     return {
         "rank": rank.rank,
         "pid": rank.pid,
         "gpus": list(rank.gpus),
-        "trouble": rank.trouble,
-        "trouble_from": rank.origin,
-        "last_collective": rank.place,
-        "last_collective_from": rank.place_origin,
+        "trouble": None if rank.trouble is None else rank.trouble.text,
+        "trouble_from": None if rank.trouble is None else rank.trouble.source,
+        "last_collective": None if rank.last is None else rank.last.name,
+        "last_collective_from": None if rank.last is None else rank.last.source,
         "gpu_busy_percent": rank.busy_percent,
         "states": None if found is None else list(found.states),
         "user_cores": None if found is None else found.user_cores,

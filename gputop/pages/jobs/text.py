@@ -7,14 +7,12 @@ from collections.abc import Iterator, Sequence
 from gputop.printing.render import wrapped_text
 from gputop.terminal.clean import clean
 from gputop.topology.jobs.asking import JobsAnswer
-from gputop.topology.jobs.standing import BAD, FAULTY, HANGS, RUNS, WAITS, JobStanding, RankStanding
+from gputop.topology.jobs.standing import JobState, RankState
 from gputop.topology.model.page import SIMULATED
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.model.units import UNKNOWN, percent, size, whole
 from gputop.topology.wiring.gpu_names import gpu_names
 
-MARKS = {HANGS: "✗", WAITS: "▼", FAULTY: "▼", RUNS: "✓"}
-"""Sign of a verdict; ? where nothing proves one."""
 HEADS = ("rank", "pid", "GPU", "busy", "state", "core", "memory", "last collective", "what is odd")
 NUMBERS = ("rank", "pid", "busy", "core", "memory")
 WIDEST = 160
@@ -54,12 +52,13 @@ def nothing(snapshot: NodeSnapshot | None) -> str:
     return "no process uses a GPU"
 
 
-def _job(job: JobStanding, snapshot: NodeSnapshot | None, width: int) -> Iterator[str]:
-    yield from wrapped_text(f"{MARKS.get(job.verdict, '?')} {clean(job.sentence, 2000)}", width, 2)
+def _job(job: JobState, snapshot: NodeSnapshot | None, width: int) -> Iterator[str]:
+    yield from wrapped_text(f"{job.verdict.sign} {clean(job.sentence, 2000)}", width, 2)
     yield from _table(job, snapshot, width)
-    for fact in job.facts:
-        sign = "✗" if fact.weight == BAD else "•"
-        yield from wrapped_text(f"  {sign} {clean(fact.text, 600)} [{fact.origin}]", width, 4)
+    for finding in job.findings:
+        sign = "✗" if finding.severity.counts else "•"
+        text = f"  {sign} {clean(finding.title, 600)} [{finding.sources[0]}]"
+        yield from wrapped_text(text, width, 4)
     for text in job.unknown:
         yield from wrapped_text(f"  ? {clean(text, 600)}", width, 4)
     if job.steps:
@@ -68,7 +67,7 @@ def _job(job: JobStanding, snapshot: NodeSnapshot | None, width: int) -> Iterato
             yield f"    {clean(step, 200)}"
 
 
-def _table(job: JobStanding, snapshot: NodeSnapshot | None, width: int) -> list[str]:
+def _table(job: JobState, snapshot: NodeSnapshot | None, width: int) -> list[str]:
     ranks = _most_telling(job.ranks)
     rows = [_cells(rank, snapshot) for rank in ranks]
     shown = [at for at in range(len(HEADS)) if any(row[at] not in ("", UNKNOWN) for row in rows)]
@@ -87,7 +86,7 @@ def _table(job: JobStanding, snapshot: NodeSnapshot | None, width: int) -> list[
     ] + more
 
 
-def _most_telling(ranks: Sequence[RankStanding]) -> Sequence[RankStanding]:
+def _most_telling(ranks: Sequence[RankState]) -> Sequence[RankState]:
     """The ranks that are shown, in their order."""
     if len(ranks) <= MOST_RANKS:
         return ranks
@@ -99,7 +98,7 @@ def _cell(text: str, width: int, head: str) -> str:
     return text.rjust(width) if head in NUMBERS else text.ljust(width)
 
 
-def _cells(rank: RankStanding, snapshot: NodeSnapshot | None) -> tuple[str, ...]:
+def _cells(rank: RankState, snapshot: NodeSnapshot | None) -> tuple[str, ...]:
     found = rank.activity
     cores = None if found is None or found.user_cores is None else found.user_cores
     system = None if found is None else found.system_cores
@@ -113,6 +112,6 @@ def _cells(rank: RankStanding, snapshot: NodeSnapshot | None) -> tuple[str, ...]
         state,
         UNKNOWN if cores is None else percent(100 * (cores + (system or 0.0))),
         UNKNOWN if found is None else size(found.memory_bytes),
-        clean(rank.place or UNKNOWN, 40),
-        clean(rank.trouble or "", 60),
+        clean(UNKNOWN if rank.last is None else rank.last.name, 40),
+        clean("" if rank.trouble is None else rank.trouble.text, 60),
     )

@@ -13,21 +13,15 @@ from gputop.terminal.clean import clean
 from gputop.topology.jobs.asking import JobsAnswer, ask_live
 from gputop.topology.jobs.grouping import Job
 from gputop.topology.jobs.silence import STOPPED_SECONDS
-from gputop.topology.jobs.standing import BAD, FAULTY, HANGS, RUNS, WAITS, JobStanding
+from gputop.topology.jobs.standing import JobState, TroubleKind
 from gputop.topology.model.page import SIMULATED
+from gputop.topology.model.severity import JobVerdict
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.recorded.demos.demo import names
 from gputop.widgets.spans import Line, wrapped
 
 DEMO = "demo "
-SIGNS = {
-    HANGS: ("✗", "bad"),
-    WAITS: ("▼", "warn"),
-    FAULTY: ("▼", "warn"),
-    RUNS: ("✓", "good"),
-}
-"""Verdict -> sign and ink; ? where nothing proves one."""
-ORDER = (HANGS, FAULTY, WAITS)
+WRONG = (JobVerdict.HANGS, JobVerdict.FAULTY, JobVerdict.WAITS)
 """The verdicts that stand above the list, the worst first."""
 
 
@@ -64,11 +58,11 @@ def described(snapshot: NodeSnapshot) -> frozenset[int]:
 
 def headline(answer: JobsAnswer | None, snapshot: NodeSnapshot) -> Line | None:
     """The sentence about the job that is worst off; None where none hangs, waits or is faulty."""
-    found = [job for job in (answer.jobs if answer else ()) if job.verdict in ORDER]
+    found = [job for job in (answer.jobs if answer else ()) if job.verdict in WRONG]
     if not found:
         return None
-    worst = min(found, key=lambda job: ORDER.index(job.verdict))
-    sign, ink = SIGNS[worst.verdict]
+    worst = min(found, key=lambda job: job.verdict.order)
+    sign, ink, _ = worst.verdict.shown
     more = f" · {len(found) - 1} more" if len(found) > 1 else ""
     mark = "" if is_live(snapshot) else f" · {SIMULATED}"
     text = f"{sign} {clean(worst.sentence, 1000)}"
@@ -86,13 +80,13 @@ def signs_of(
             signs[user.pid] = mark
     for job in answer.jobs if answer else ():
         for rank in job.ranks:
-            odd = rank.trouble is not None and not rank.left
-            if rank.pid is not None and odd and job.verdict in ORDER:
-                signs[rank.pid] = SIGNS[job.verdict]
+            odd = rank.kind not in (None, TroubleKind.LEFT)
+            if rank.pid is not None and odd and job.verdict in WRONG:
+                signs[rank.pid] = job.verdict.sign, job.verdict.ink
     return signs
 
 
-def standing_of(answer: JobsAnswer | None, pids: Sequence[int]) -> JobStanding | None:
+def standing_of(answer: JobsAnswer | None, pids: Sequence[int]) -> JobState | None:
     """What was said about the job of these processes."""
     mine = set(pids)
     return next(
@@ -105,27 +99,28 @@ def standing_of(answer: JobsAnswer | None, pids: Sequence[int]) -> JobStanding |
     )
 
 
-def standing_lines(job: JobStanding, pid: int | None, width: int, mark: str) -> Iterator[Line]:
+def standing_lines(job: JobState, pid: int | None, width: int, mark: str) -> Iterator[Line]:
     """The sentence with its facts and next steps; of one process, what is said of it alone."""
-    sign, ink = SIGNS.get(job.verdict, ("?", "warn"))
+    sign, ink, _ = job.verdict.shown
     title = f"Where it stands{mark}"
     if pid is not None:
         rank = next((each for each in job.ranks if each.pid == pid), None)
-        if rank is None or not (rank.place or rank.trouble):
+        if rank is None or not (rank.last or rank.trouble):
             return
         yield ((title, "key bold"),)
         if rank.trouble:
-            text = f" {clean(rank.trouble, 300)} [{rank.origin}]"
+            text = f" {clean(rank.trouble.text, 300)} [{rank.trouble.source}]"
             yield from wrapped(((text, "bad"),), width, 1)
-        if rank.place:
-            text = f" last collective: {clean(rank.place, 60)} [{rank.place_origin}]"
+        if rank.last:
+            text = f" last collective: {clean(rank.last.name, 60)} [{rank.last.source}]"
             yield from wrapped(((text, ""),), width, 1)
         yield ()
         return
     yield ((title, "key bold"),)
     yield from wrapped(((f"{sign} {clean(job.sentence, 1000)}", ink),), width, 2)
-    for fact in job.facts:
-        text = f" {'✗' if fact.weight == BAD else '•'} {clean(fact.text, 400)} [{fact.origin}]"
+    for finding in job.findings:
+        sign = "✗" if finding.severity.counts else "•"
+        text = f" {sign} {clean(finding.title, 400)} [{finding.sources[0]}]"
         yield from wrapped(((text, ""),), width, 3)
     for text in job.unknown:
         yield from wrapped(((f" ? {clean(text, 400)}", "muted"),), width, 3)

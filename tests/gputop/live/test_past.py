@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from gputop.live.past import past_of
 from gputop.live.recent import KEPT, Recent
-from gputop.topology.jobs.silence import LINKS, PCIE, GpuPast
+from gputop.topology.jobs.traffic import LINKS, PCIE, GpuPast
 from gputop.topology.model.readings import GpuReading, Readings
 from gputop.topology.model.snapshot import NodeSnapshot
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from gputop.topology.jobs.activity import TICKS, Glance, between, glance, program, variables
+from gputop.topology.jobs.activity import TICKS, Glance, activity_delta, glance, program, variables
 from gputop.topology.sources.files.tree import FolderTree
 
 
@@ -24,7 +24,7 @@ def test_state_time_and_memory_between_two_readings(tmp_path: Path) -> None:
     process(tmp_path, 1, "R", 100 + TICKS // 2)
     process(tmp_path, 3, "R", 500, start=10)
     later = iter([0.5] * 9)
-    found = between(tree, first, glance(tree, [1, 2, 3, 4], lambda: next(later)))
+    found = activity_delta(tree, first, glance(tree, [1, 2, 3, 4], lambda: next(later)))
     assert found[1].user_cores == 1.0
     assert (found[2].stayed, found[2].user_cores) == ("stopped", 0.0)
     assert 3 not in found, "its number was given to another process"
@@ -34,7 +34,7 @@ def test_readings_at_the_same_moment_give_no_share(tmp_path: Path) -> None:
     process(tmp_path, 1, "D", 100)
     tree = FolderTree(tmp_path)
     once = glance(tree, [1], lambda: 1.0)
-    assert between(tree, once, once)[1].user_cores is None
+    assert activity_delta(tree, once, once)[1].user_cores is None
 
 
 def test_broken_lines_are_left_out(tmp_path: Path) -> None:
@@ -84,6 +84,9 @@ def test_periods_in_which_a_cgroup_stopped_a_process_are_counted(tmp_path: Path)
         (outer / "cpu.stat").write_text(text)
         return glance(tree, [1], lambda: at, {1})
 
-    ((_, counts),) = between(tree, look(0.0, 10, 2), look(0.5, 15, 6))[1].stopped_periods
+    ((_, counts),) = activity_delta(tree, look(0.0, 10, 2), look(0.5, 15, 6))[1].stopped_periods
     assert counts == (5, 4)
-    assert between(tree, look(0.0, 1, 1), glance(tree, [1], lambda: 1.0))[1].stopped_periods == ()
+    assert (
+        activity_delta(tree, look(0.0, 1, 1), glance(tree, [1], lambda: 1.0))[1].stopped_periods
+        == ()
+    )

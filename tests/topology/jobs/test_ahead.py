@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gputop.topology.jobs.standing import FAULTY
+from gputop.topology.model.severity import JobVerdict
 from gputop.topology.model.snapshot import NodeSnapshot
 from tests.topology.jobs.ras.service import document, rank
 from tests.topology.jobs.test_standing import PIDS, activities, asked, counts, snapshot, told
@@ -15,7 +15,7 @@ def test_ranks_that_ran_ahead_of_their_gpus_by_less_are_not_behind(snapshot: Nod
     job = told(snapshot, activities(), asked(counts(10, 12, 6, 12, 9, 12)))
     assert "5 wait in all-reduce 7, rank 2 (pid 41002, GPU2) has not launched it" in job.sentence
     assert [rank.rank for rank in job.ranks if rank.trouble] == [2]
-    assert "5 launched all-reduce 9 to 12; 6 by rank 2" in str(job.facts)
+    assert "5 launched all-reduce 9 to 12; 6 by rank 2" in str(job.findings)
 
 
 def answered(*broadcasts: int) -> bytes:
@@ -37,7 +37,7 @@ def test_ranks_that_called_different_collectives_are_told_apart_and_none_is_behi
     snapshot: NodeSnapshot,
 ) -> None:
     job = told(snapshot, activities(), asked(answered(3, 3, 4, 3, 3, 3)))
-    assert job.verdict == FAULTY
+    assert job.verdict == JobVerdict.FAULTY
     assert job.sentence == (
         "train.py: 6 ranks, ranks launched different collectives: broadcast 4 by rank 2 and "
         "all-reduce 10 by rank 0"

@@ -12,7 +12,7 @@ from gputop.topology.jobs.asking import Asker, JobsAnswer, ask_live
 from gputop.topology.jobs.ras.answer import parse
 from gputop.topology.jobs.ras.client import RasReply
 from gputop.topology.jobs.ras.places import RasPlace
-from gputop.topology.jobs.standing import FAULTY, HANGS
+from gputop.topology.model.severity import JobVerdict
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.recorded.feeds import DemoFeed
 from gputop.topology.sources.files.tree import FolderTree
@@ -57,7 +57,7 @@ def test_what_proc_and_ras_say_together(tmp_path: Path, snapshot: NodeSnapshot) 
     machine = Machine(tmp_path)
     (job,) = machine.answer(snapshot, ras=True).jobs
     assert machine.asked == ["localhost:28028"] * 2
-    assert job.verdict == HANGS
+    assert job.verdict == JobVerdict.HANGS
     assert job.sentence == (
         "train.py: 6 ranks, 4 wait in all-reduce 9, rank 3 (pid 41003, GPU3) is stopped (T) and "
         "rank 5 (pid 41005, GPU5) has ended: no such process"
@@ -67,7 +67,7 @@ def test_what_proc_and_ras_say_together(tmp_path: Path, snapshot: NodeSnapshot) 
 def test_ras_is_asked_only_when_that_is_wanted(tmp_path: Path, snapshot: NodeSnapshot) -> None:
     machine = Machine(tmp_path)
     answer = machine.answer(snapshot, ras=False)
-    assert (machine.asked, answer.ras, answer.jobs[0].verdict) == ([], (), FAULTY)
+    assert (machine.asked, answer.ras, answer.jobs[0].verdict) == ([], (), JobVerdict.FAULTY)
 
 
 def test_dumps_of_the_ranks_here_are_read(
@@ -82,7 +82,7 @@ def test_dumps_of_the_ranks_here_are_read(
     (tmp_path / "dump_1").write_bytes(dumped(entry(1)))
     answer = machine.answer(there, ras=False)
     assert [dump.rank for dump in answer.dumps.dumps] == [0, 1]
-    assert "rank 1 (pid 41001, GPU1)" in str(answer.jobs[0].facts)
+    assert "rank 1 (pid 41001, GPU1)" in str(answer.jobs[0].findings)
     unknown = [replace(each, started_at=None) for each in there.readings.processes]
     undated = replace(there, readings=replace(there.readings, processes=tuple(unknown)))
     assert machine.answer(undated, ras=False).dumps.dumps == (), "they may be of an earlier job"

@@ -11,17 +11,10 @@ from msgspec.structs import replace
 from gputop.topology.jobs.asking import answer
 from gputop.topology.jobs.ras.answer import parse
 from gputop.topology.jobs.ras.client import RasReply
-from gputop.topology.jobs.ras.comparing import standings
+from gputop.topology.jobs.ras.comparing import communicator_states
 from gputop.topology.jobs.ras.places import place
-from gputop.topology.jobs.standing import (
-    FAULTY,
-    HANGS,
-    LONG_SECONDS,
-    NOTE,
-    RUNS,
-    UNTOLD,
-    WAITS,
-)
+from gputop.topology.jobs.standing import LONG_SECONDS
+from gputop.topology.model.severity import JobVerdict, Severity
 from gputop.topology.model.snapshot import NodeSnapshot
 from tests.support.places import RECORDINGS
 from tests.topology.jobs.ras.service import document, missing, rank
@@ -36,7 +29,7 @@ NAMED = "rank 3 (pid 41003, GPU3) has left the communicator"
 def test_a_rank_that_left_as_nccl_2_28_says_it() -> None:
     data = (RECORDINGS / "ras" / "left.json.txt").read_bytes()
     replies = [RasReply(place=place("localhost:28028"), answers=(parse(data),))]
-    (found,) = standings(replies, replies)
+    (found,) = communicator_states(replies, replies)
     (lost,) = found.communicator.missing
     assert (lost.rank, lost.pid, lost.left) == (1, 1263, True)
     assert found.still is True
@@ -64,35 +57,35 @@ def test_a_rank_that_left_one_communicator_while_another_goes_on(snapshot: NodeS
     gone = missing(1, PIDS[3], unresponsive=False)
     ras = asked(*(both(counts(*[n] * 6), pair(5), lost=(gone,)) for n in (7, 9)))
     job = told(snapshot, activities(), ras)
-    assert job.verdict == RUNS
+    assert job.verdict == JobVerdict.RUNS
     assert job.sentence == "train.py: 6 ranks, runs: collectives are launched: all-reduce 7 to 9"
     assert not any(each.trouble for each in job.ranks)
     assert job.steps == ()
     assert (
         "communicator of 2 ranks: all others launched all-reduce 5; none launched anything between "
         "two answers; rank 1 has left it"
-    ) in [fact.text for fact in job.facts]
+    ) in [fact.title for fact in job.findings]
 
 
 def test_a_rank_that_aborted_one_communicator_while_another_goes_on(snapshot: NodeSnapshot) -> None:
     aborted = rank(1, PIDS[3], 5, abort=True)
     ras = asked(*(both(counts(*[n] * 6), pair(5), aborted) for n in (7, 9)))
     job = told(snapshot, activities(), ras)
-    assert job.verdict == RUNS
+    assert job.verdict == JobVerdict.RUNS
     assert not any(each.trouble for each in job.ranks)
 
 
 def test_nothing_moves_and_whether_others_wait_is_not_known(snapshot: NodeSnapshot) -> None:
     job = told(snapshot, activities(), asked(counts(*[7] * 5, lost=(LEFT,))))
-    assert job.verdict == UNTOLD
+    assert job.verdict == JobVerdict.UNKNOWN
     assert job.sentence == (
         f"train.py: 6 ranks, {NAMED}, where all-reduce 7 was launched last; whether the others "
         "wait is not known"
     )
-    assert [fact.weight for fact in job.facts if NAMED in fact.text] == [NOTE]
+    assert [f.severity for f in job.findings if NAMED in f.title] == [Severity.NOTICE]
     assert job.steps[0] == "py-spy dump --pid 41003"
     alone = told(idle(snapshot), activities(), asked(counts(*[7] * 5, lost=(LEFT,))))
-    assert alone.verdict == UNTOLD
+    assert alone.verdict == JobVerdict.UNKNOWN
     assert alone.sentence.endswith("GPUs of the others idle, so they need not wait in a collective")
 
 
@@ -104,7 +97,7 @@ def test_the_last_collective_is_that_of_the_communicator_that_it_left(
     small = [pair(5), *([rank(1, PIDS[3], 5, abort=True)] if aborts else [])]
     seen = both(counts(*[7] * 6), *small, lost=() if aborts else (gone,))
     job = told(snapshot, activities(), asked(seen))
-    assert job.verdict == UNTOLD
+    assert job.verdict == JobVerdict.UNKNOWN
     assert ", where all-reduce 5 was launched last;" in job.sentence
 
 
@@ -112,7 +105,7 @@ def test_nothing_moved_for_long(snapshot: NodeSnapshot) -> None:
     ras = asked(counts(*[7] * 5, lost=(LEFT,)))
     ras = tuple(replace(each, quiet_seconds=LONG_SECONDS) for each in ras)
     job = told(snapshot, activities(), ras)
-    assert job.verdict == FAULTY
+    assert job.verdict == JobVerdict.FAULTY
     assert f"{NAMED}, where all-reduce 7 was launched last (no progress for 10 min)" in job.sentence
 
 
@@ -120,14 +113,14 @@ def test_who_is_stopped_or_behind_comes_before_who_left(snapshot: NodeSnapshot) 
     gone = (missing(1, PIDS[3], unresponsive=False),)
     stopped = both(counts(*[7] * 5, lost=(missing(2, PIDS[2]),)), pair(5), lost=gone)
     job = told(snapshot, activities(p41002="stopped"), asked(stopped))
-    assert job.verdict == HANGS
+    assert job.verdict == JobVerdict.HANGS
     assert job.sentence.endswith("wait in all-reduce 7, rank 2 (pid 41002, GPU2) is stopped (T)")
     # The rank that left one communicator is the one that is behind in the other.
     late = told(snapshot, activities(), asked(both(counts(7, 7, 7, 6, 7, 7), pair(5), lost=gone)))
-    assert late.verdict == WAITS
+    assert late.verdict == JobVerdict.WAITS
     assert "5 wait in all-reduce 7, rank 3 (pid 41003, GPU3) has not launched it" in late.sentence
     other = told(snapshot, activities(), asked(both(counts(7, 6, 7, 7, 7, 7), pair(5), lost=gone)))
-    assert other.verdict == WAITS
+    assert other.verdict == JobVerdict.WAITS
     assert "rank 1 (pid 41001, GPU1) has not launched it" in other.sentence
     assert "has left" not in other.sentence
     assert "whether rank 1 (pid 41001, GPU1) still comes:" in str(other.unknown)
@@ -150,10 +143,10 @@ def test_one_that_others_report_as_failed(snapshot: NodeSnapshot) -> None:
 def test_one_answer_alone_or_one_after_which_it_goes_on(snapshot: NodeSnapshot, later: int) -> None:
     first, second = (counts(*[n] * 5, lost=(LEFT,)) for n in (7, later))
     job = told(snapshot, activities(), asked(first, second))
-    assert (job.verdict == RUNS) == (later == 8)
+    assert (job.verdict == JobVerdict.RUNS) == (later == 8)
     reply = RasReply(place=place("localhost:1"), answers=(parse(first),))
-    once = told(snapshot, activities(), standings([reply]))
-    assert once.verdict == UNTOLD
+    once = told(snapshot, activities(), communicator_states([reply]))
+    assert once.verdict == JobVerdict.UNKNOWN
     assert NAMED in once.sentence
 
 
@@ -173,7 +166,7 @@ def test_who_is_behind_in_a_pair_holds_up_that_pair_alone(
     first = groups(counts(*[3] * 6), (9, 8), (9, 9), (9, 9))
     second = groups(counts(*[3] * 6), (9, 8), (later, later), (later, later))
     job = told(snapshot, activities(), asked(first, second))
-    assert job.verdict == WAITS
+    assert job.verdict == JobVerdict.WAITS
     assert job.sentence.startswith(
         "train.py: 6 ranks, 1 waits in all-reduce 9 of the communicator of 2 ranks, rank 1 (pid "
         "41001, GPU1) has not launched it (its last all-reduce was 8)"
@@ -184,7 +177,7 @@ def test_ranks_that_go_on_in_another_communicator_do_not_wait(snapshot: NodeSnap
     lost = missing(1, PIDS[1])
     first, second = (groups(counts(*[3] * 5, lost=(lost,)), (9, 9), (n, n)) for n in (9, 12))
     job = told(snapshot, activities(p41001="stopped"), asked(first, second))
-    assert job.verdict == HANGS
+    assert job.verdict == JobVerdict.HANGS
     assert "3 wait in all-reduce 3, rank 1 (pid 41001, GPU1) is stopped (T)" in job.sentence
 
 
@@ -198,10 +191,10 @@ def test_a_rank_that_nobody_waits_for_is_no_trouble(snapshot: NodeSnapshot) -> N
         return json.dumps(found).encode()
 
     job = told(snapshot, activities(), asked(told_by(4), told_by(5)))
-    assert job.verdict == RUNS
+    assert job.verdict == JobVerdict.RUNS
     assert not any(each.trouble for each in job.ranks)
     still = told(snapshot, activities(), asked(told_by(4)))
-    assert still.verdict == WAITS
+    assert still.verdict == JobVerdict.WAITS
     assert "5 wait in all-reduce 7" in still.sentence
 
 
@@ -213,8 +206,8 @@ def test_two_jobs_that_nobody_names_are_two(snapshot: NodeSnapshot) -> None:
         late = document([rank(n, 71000 + n, 5 - (n == 1)) for n in range(4)], name="0xd")
         return RasReply(place=place("localhost:28028"), answers=(parse(good), parse(late)))
 
-    ras = standings([reply(9)], [reply(5)])
+    ras = communicator_states([reply(9)], [reply(5)])
     here, first, second = answer(snapshot, activities(), ras, asked=True).jobs
     assert here.job is not None
-    assert (first.verdict, second.verdict) == (RUNS, WAITS)
+    assert (first.verdict, second.verdict) == (JobVerdict.RUNS, JobVerdict.WAITS)
     assert "rank 1 (pid 71001" in second.sentence

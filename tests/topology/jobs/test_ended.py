@@ -14,7 +14,9 @@ from gputop.topology.jobs.ras.answer import RasAnswer, RasJob, parse
 from gputop.topology.jobs.ras.client import RasReply
 from gputop.topology.jobs.ras.places import RasPlace
 from gputop.topology.jobs.ras.text import parse as parse_text
-from gputop.topology.jobs.standing import FAULTY, NOTE, RUNS, UNTOLD, JobStanding
+from gputop.topology.jobs.standing import JobState
+from gputop.topology.jobs.troubles import GONE
+from gputop.topology.model.severity import JobVerdict, Severity
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.recorded.feeds import DemoFeed
 from gputop.topology.sources.files.tree import FolderTree
@@ -40,7 +42,7 @@ def looked(
     *,
     begin: Sequence[int] = PIDS,
     end: Sequence[int] = PIDS,
-) -> tuple[JobStanding, ...]:
+) -> tuple[JobState, ...]:
     """Six ranks, of which `begin` are there at the first look, and `end` go before the second."""
     for pid in begin:
         process(root, pid, "R", 100)
@@ -63,16 +65,16 @@ def test_a_job_that_ended_is_no_fault(
     snapshot: NodeSnapshot, tmp_path: Path, begin: tuple[int, ...]
 ) -> None:
     (job,) = looked(snapshot, tmp_path, begin=begin)
-    assert (job.sentence, job.verdict) == (ENDED, UNTOLD)
-    assert (job.facts, job.steps) == ((), ())
-    assert {each.trouble for each in job.ranks} == {"has ended: no such process"}
+    assert (job.sentence, job.verdict) == (ENDED, JobVerdict.UNKNOWN)
+    assert (job.findings, job.steps) == ((), ())
+    assert {rank.trouble for rank in job.ranks} == {GONE}
 
 
 def test_a_rank_that_ended_while_others_go_on_is_named(
     snapshot: NodeSnapshot, tmp_path: Path
 ) -> None:
     (job,) = looked(snapshot, tmp_path, end=PIDS[3:4])
-    assert job.verdict == FAULTY
+    assert job.verdict == JobVerdict.FAULTY
     assert "6 ranks, rank 3 (pid 41003, GPU3) has ended: no such process; what" in job.sentence
     assert not any("41003" in step for step in job.steps)
 
@@ -84,10 +86,10 @@ def test_a_worker_without_a_rank_may_end_while_others_go_on(
     workers = tuple(replace(each, rank=None) for each in snapshot.readings.processes)
     node = replace(snapshot, readings=replace(snapshot.readings, processes=workers))
     (job,) = looked(node, tmp_path, end=PIDS[3:4])
-    assert job.verdict == UNTOLD
+    assert job.verdict == JobVerdict.UNKNOWN
     assert "6 ranks, none is known to be stopped" in job.sentence
-    (fact,) = (fact for fact in job.facts if "(GPU3) has ended" in fact.text)
-    assert fact.weight == NOTE
+    (fact,) = (fact for fact in job.findings if "(GPU3) has ended" in fact.title)
+    assert fact.severity is Severity.NOTICE
 
 
 def test_processes_that_were_never_seen_here_have_not_ended(
@@ -105,14 +107,14 @@ def test_the_answer_of_the_job_that_began_meanwhile_is_not_that_of_the_first(
     first, second = looked(snapshot, tmp_path, [FIRST, SECOND])
     assert first.sentence == ENDED
     assert second.sentence.startswith("a job that RAS names: 6 ranks, all have launched as many")
-    assert second.verdict == UNTOLD
+    assert second.verdict == JobVerdict.UNKNOWN
 
 
 def test_texts_of_two_jobs_are_not_compared(snapshot: NodeSnapshot, tmp_path: Path) -> None:
     six = RasJob(nodes=1, processes=6, gpus=6, processes_per_node=6)
     behind, healthy = (replace(parse_text(text.encode()), job=six) for text in (BEHIND, HEALTHY))
     first, second = looked(snapshot, tmp_path, [behind, healthy])
-    assert (first.sentence, first.verdict) == (ENDED, UNTOLD)
-    assert second.verdict == UNTOLD, "of the first job nothing was launched since"
+    assert (first.sentence, first.verdict) == (ENDED, JobVerdict.UNKNOWN)
+    assert second.verdict == JobVerdict.UNKNOWN, "of the first job nothing was launched since"
     (same,) = looked(snapshot, tmp_path, [behind, healthy], end=())
-    assert same.verdict == RUNS
+    assert same.verdict == JobVerdict.RUNS

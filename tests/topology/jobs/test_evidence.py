@@ -7,7 +7,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from gputop.topology.jobs.activity import Activity
-from gputop.topology.jobs.evidence import facts
+from gputop.topology.jobs.evidence import given_findings
 from gputop.topology.jobs.grouping import Job, jobs
 from gputop.topology.model.readings import Readings
 from gputop.topology.recorded.feeds import DemoFeed
@@ -28,7 +28,10 @@ def told(activity: dict[str, Any] | None = None, **fields: Any) -> dict[str, str
         for user in users
     }
     labels = {user.pid: f"rank {user.reading.rank}" for user in users}
-    return {fact.text: fact.weight for fact in facts(changed, Readings(), found, labels, 104)}
+    return {
+        finding.title: "bad" if finding.severity.counts else "note"
+        for finding in given_findings(changed, Readings(), found, labels, 104)
+    }
 
 
 def test_a_quota_that_was_used_up_is_proof_and_one_that_is_small_a_note() -> None:
@@ -81,8 +84,8 @@ def test_workers_that_are_no_ranks_need_not_wait_for_each_other() -> None:
             replace(user, reading=replace(user.reading, rank=rank)) for user in job.processes
         )
         labels = {user.pid: f"pid {user.pid}" for user in users}
-        found = facts(replace(job, processes=users), Readings(gpus=busy), {}, labels, None)
-        return any("as ranks that wait do" in fact.text for fact in found)
+        found = given_findings(replace(job, processes=users), Readings(gpus=busy), {}, labels, None)
+        return any("as ranks that wait do" in fact.title for fact in found)
 
     assert idle(0)
     assert not idle(None)

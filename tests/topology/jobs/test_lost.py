@@ -12,7 +12,8 @@ from gputop.topology.jobs.flight.files import named, read
 from gputop.topology.jobs.ras.answer import parse
 from gputop.topology.jobs.ras.client import RasReply
 from gputop.topology.jobs.ras.places import RasPlace
-from gputop.topology.jobs.standing import FAULTY, HANGS, JobStanding
+from gputop.topology.jobs.standing import JobState
+from gputop.topology.model.severity import JobVerdict
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.recorded.feeds import DemoFeed
 from gputop.topology.sources.files.tree import FolderTree
@@ -36,7 +37,7 @@ def alone() -> NodeSnapshot:
     return replace(node, readings=replace(node.readings, gpus=gpus, processes=(left,)))
 
 
-def asked(node: NodeSnapshot, root: Path, *, ras: bool, environ: str = "") -> JobStanding:
+def asked(node: NodeSnapshot, root: Path, *, ras: bool, environ: str = "") -> JobState:
     process(root, 623, "R", 100)
     (root / "proc/623/cmdline").write_text("python3\0train.py\0")
     (root / "proc/623/environ").write_text(environ)
@@ -65,12 +66,12 @@ def test_who_ended_is_the_cause_and_who_reports_it_waits(
         process(tmp_path, 624, state, 100)
         (tmp_path / "proc/624/status").write_text(f"State:\t{state} (zombie)\n")
     job = asked(alone, tmp_path, ras=True)
-    assert job.verdict == HANGS
+    assert job.verdict == JobVerdict.HANGS
     assert job.sentence.startswith("train.py: 2 ranks, 1 waits in all-reduce 24, rank 1 (pid 624")
     assert job.sentence.endswith(said)
     assert not any("624" in step for step in job.steps)
-    (report,) = [fact for fact in job.facts if "reports remote process error" in fact.text]
-    assert report.weight == "note"
+    (report,) = [fact for fact in job.findings if "reports remote process error" in fact.title]
+    assert report.severity == "notice"
 
 
 def test_a_report_of_a_lost_rank_stands_alone_where_nobody_says_who_is_lost(
@@ -88,7 +89,7 @@ def test_who_is_left_need_not_wait_for_those_that_ended(
     idle = tuple(replace(gpu, utilization_percent=0.0) for gpu in alone.readings.gpus)
     quiet = replace(alone, readings=replace(alone.readings, gpus=idle))
     job = asked(quiet, tmp_path, ras=True)
-    assert job.verdict == FAULTY
+    assert job.verdict == JobVerdict.FAULTY
     assert job.sentence == (
         "train.py: 2 ranks, rank 1 (pid 624, GPU0) has ended: no such process; the GPUs of the "
         "others idle, so they need not wait in a collective"
@@ -103,7 +104,7 @@ def test_a_gpu_that_is_not_busy_all_the_time_waits_in_no_kernel(
     gpus = tuple(replace(gpu, utilization_percent=busy) for gpu in alone.readings.gpus)
     found = replace(alone, readings=replace(alone.readings, gpus=gpus))
     job = asked(found, tmp_path, ras=True)
-    assert job.verdict == (HANGS if waits else FAULTY)
+    assert job.verdict == (JobVerdict.HANGS if waits else JobVerdict.FAULTY)
     assert ("1 waits in all-reduce 24" in job.sentence) is waits
     free = f"are busy at most {busy:.0f} % of the time, so they need not wait in a"
     assert (free in job.sentence) is not waits
@@ -114,22 +115,22 @@ def test_without_ras_the_ranks_that_were_started_here_are_counted(
 ) -> None:
     job = asked(alone, tmp_path, ras=False, environ="LOCAL_WORLD_SIZE=2\0")
     assert "train.py: 1 of 2 ranks that were started here holds a GPU, none is" in job.sentence
-    assert "local rank 1 of the 2 that were started here holds no GPU" in str(job.facts)
+    assert "local rank 1 of the 2 that were started here holds no GPU" in str(job.findings)
     whole = asked(alone, tmp_path, ras=False, environ="LOCAL_WORLD_SIZE=1\0")
     assert "1 of 2 ranks on this GPU node" in whole.sentence
-    assert "holds no GPU" not in str(whole.facts)
+    assert "holds no GPU" not in str(whole.findings)
 
 
 def test_dumps_of_ranks_with_other_sizes_as_torch_2_11_wrote_them() -> None:
     dumps, others = named([str(RECORDINGS / "flight")])
     assert others == ()
     (job,) = of_files(None, read(dumps)).jobs
-    assert job.verdict == HANGS
+    assert job.verdict == JobVerdict.HANGS
     assert job.sentence == (
         "flight recorder: 2 ranks, collective 41 has other sizes on some ranks: 1048576 on rank 0; "
         "16777216 on rank 1 (default group)"
     )
-    assert "rank 1 in all-reduce 41, called at /srv/trainer/srcs/loop.py:61" in str(job.facts)
+    assert "rank 1 in all-reduce 41, called at /srv/trainer/srcs/loop.py:61" in str(job.findings)
 
 
 def test_a_sleep_counts_only_where_it_was_the_same_one(
@@ -148,10 +149,10 @@ def test_a_sleep_counts_only_where_it_was_the_same_one(
 
     asker = Asker(FolderTree(tmp_path), sleep, lambda: now[0])
     (same,) = ask_live(alone, asker=asker).jobs
-    assert same.verdict == FAULTY
+    assert same.verdict == JobVerdict.FAULTY
     stays = "stays in one uninterruptible sleep (D) in nfs_wait_bit_killable, for 0.4 s at least"
     assert stays in same.sentence
     assert "sudo cat /proc/623/stack" in same.steps
     (ran,) = ask_live(alone, asker=asker).jobs
-    assert ran.verdict != FAULTY
-    assert "in uninterruptible sleep (D) in both readings and ran in between" in str(ran.facts)
+    assert ran.verdict != JobVerdict.FAULTY
+    assert "in uninterruptible sleep (D) in both readings and ran in between" in str(ran.findings)

@@ -8,8 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from gputop.topology.jobs.saved import CUT, LARGE, MOST_BYTES, in_sections, named, told
-from gputop.topology.jobs.standing import FAULTY, HANGS, RUNS, UNTOLD, WAITS, JobStanding
+from gputop.topology.jobs.saved import (
+    CUT,
+    LARGE,
+    MOST_BYTES,
+    in_sections,
+    named,
+    states_from_saved,
+)
+from gputop.topology.jobs.standing import JobState
+from gputop.topology.model.severity import JobVerdict
 from gputop.topology.recorded.formats.ncclras import TOOL
 from gputop.topology.recorded.kept import KEPT_BYTES
 from gputop.topology.recorded.pasted import PastedSection
@@ -21,12 +29,12 @@ RAS = RECORDINGS / "ras"
 PUBLIC = RAS / "public"
 
 
-def jobs_of(folder: Path, text: str | bytes) -> tuple[JobStanding, ...]:
+def jobs_of(folder: Path, text: str | bytes) -> tuple[JobState, ...]:
     path = folder / "ras.txt"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     saved, others = named([str(path)])
     assert others == ()
-    return told(saved)
+    return states_from_saved(saved)
 
 
 def counted(*launched: int, at: str = "2026-11-23 15:00:00") -> str:
@@ -37,14 +45,38 @@ def counted(*launched: int, at: str = "2026-11-23 15:00:00") -> str:
 @pytest.mark.parametrize(
     ("name", "verdict", "said"),
     [
-        ("dead-2.30.7", FAULTY, "a job, pid 3748990 (GPU3 of node1) is given up by RAS"),
-        ("exited-2.30.7", FAULTY, "8 ranks, rank 7 (pid 3748990, GPU3 of node1) does not answer"),
-        ("healthy-2.30.7", UNTOLD, "8 ranks on 2 nodes, all answer RAS and have launched equally"),
-        ("missing-2.24", FAULTY, "32 ranks, rank 21 does not answer RAS and pid 3487984 (GPU5 of"),
-        ("straggler-2.30.7", UNTOLD, "8 ranks, rank 7 launched all-reduce 60, 7 others 64; only"),
-        ("stragglers-2.26.2", UNTOLD, "30 ranks launched all-gather 640, 2 others 641; only one"),
-        ("teardown-2.24", UNTOLD, "32 ranks, their communicator is being taken down"),
-        ("uneven-2.27.3", FAULTY, "10 processes on 2 nodes, rank 1 (pid 60004, GPU0 of 10.4.109"),
+        ("dead-2.30.7", "faulty", "a job, pid 3748990 (GPU3 of node1) is given up by RAS"),
+        (
+            "exited-2.30.7",
+            JobVerdict.FAULTY,
+            "8 ranks, rank 7 (pid 3748990, GPU3 of node1) does not answer",
+        ),
+        (
+            "healthy-2.30.7",
+            JobVerdict.UNKNOWN,
+            "8 ranks on 2 nodes, all answer RAS and have launched equally",
+        ),
+        (
+            "missing-2.24",
+            JobVerdict.FAULTY,
+            "32 ranks, rank 21 does not answer RAS and pid 3487984 (GPU5 of",
+        ),
+        (
+            "straggler-2.30.7",
+            JobVerdict.UNKNOWN,
+            "8 ranks, rank 7 launched all-reduce 60, 7 others 64; only",
+        ),
+        (
+            "stragglers-2.26.2",
+            JobVerdict.UNKNOWN,
+            "30 ranks launched all-gather 640, 2 others 641; only one",
+        ),
+        ("teardown-2.24", "unknown", "32 ranks, their communicator is being taken down"),
+        (
+            "uneven-2.27.3",
+            JobVerdict.FAULTY,
+            "10 processes on 2 nodes, rank 1 (pid 60004, GPU0 of 10.4.109",
+        ),
     ],
 )
 def test_texts_that_people_quote(tmp_path: Path, name: str, verdict: str, said: str) -> None:
@@ -52,7 +84,7 @@ def test_texts_that_people_quote(tmp_path: Path, name: str, verdict: str, said: 
     assert job.verdict == verdict
     assert said in job.sentence
     assert job.sentence.startswith("RAS as saved (ras.txt, lines ")
-    assert not any(fact.origin != "RAS" for fact in job.facts)
+    assert not any(fact.sources != ("RAS",) for fact in job.findings)
     assert "only a second answer would show it" in job.unknown[0]
     assert all(step.endswith(", if it still runs") for step in job.steps)
 
@@ -60,7 +92,7 @@ def test_texts_that_people_quote(tmp_path: Path, name: str, verdict: str, said: 
 @pytest.mark.parametrize("name", ["killed.json.txt", "killed.txt", "stopped.json.txt"])
 def test_what_the_service_wrote_as_text_and_as_json(tmp_path: Path, name: str) -> None:
     (job,) = jobs_of(tmp_path, (RAS / name).read_bytes())
-    assert job.verdict == FAULTY
+    assert job.verdict == JobVerdict.FAULTY
     assert (
         "does not answer RAS: its process is stopped, ended, cut off or starved of CPU time"
         in job.sentence
@@ -71,7 +103,7 @@ def test_what_the_service_wrote_as_text_and_as_json(tmp_path: Path, name: str) -
 def test_a_rank_behind_on_two_h100_in_both_forms(tmp_path: Path, name: str) -> None:
     answer = (RAS / name).read_text()
     (job,) = jobs_of(tmp_path, f"{answer}\n{answer}")
-    assert job.verdict == WAITS
+    assert job.verdict == JobVerdict.WAITS
     assert "1 waits in all-reduce 41" in job.sentence
     assert "rank 1 (pid 1986, GPU1 of 192.0.2.2)" in job.sentence
     assert "its last all-reduce was 40" in job.sentence
@@ -79,19 +111,23 @@ def test_a_rank_behind_on_two_h100_in_both_forms(tmp_path: Path, name: str) -> N
 
 def test_two_answers_of_one_job_are_compared(tmp_path: Path) -> None:
     (job,) = jobs_of(tmp_path, BEHIND + "\n$ ncclras -v\n" + BEHIND)
-    assert (job.verdict, job.quiet_seconds) == (WAITS, None)
+    assert (job.verdict, job.quiet_seconds) == (JobVerdict.WAITS, None)
     assert "3 wait in all-reduce 1042, rank 2 (pid 4711, GPU2 of 127.0.0.1)" in job.sentence
     assert "and 1 before" in job.sentence
     (job,) = jobs_of(tmp_path, BEHIND + "\n" + HEALTHY)
-    assert job.verdict == RUNS
+    assert job.verdict == JobVerdict.RUNS
     excerpt = (PUBLIC / "straggler-2.30.7.txt").read_text()
     (job,) = jobs_of(tmp_path, f"{excerpt}\n{excerpt}")
-    assert job.verdict == WAITS
+    assert job.verdict == JobVerdict.WAITS
 
 
 @pytest.mark.parametrize(
     ("later", "launched", "verdict"),
-    [("05:00", (7, 6), WAITS), ("11:00", (7, 6), HANGS), ("00:40", (7, 7), RUNS)],
+    [
+        ("05:00", (7, 6), "waits"),
+        ("11:00", (7, 6), "hangs"),
+        ("00:40", (7, 7), "runs"),
+    ],
 )
 def test_the_time_between_two_answers_in_json(
     tmp_path: Path, later: str, launched: tuple[int, ...], verdict: str
@@ -99,7 +135,7 @@ def test_the_time_between_two_answers_in_json(
     second = counted(*launched, at=f"2026-11-23 15:{later}")
     (job,) = jobs_of(tmp_path, f"{counted(7, 6)}\n{second}\n")
     assert job.verdict == verdict
-    if verdict == HANGS:
+    if verdict == JobVerdict.HANGS:
         assert "1 waits in all-reduce 7" in job.sentence
         assert "(no progress for 11 min)" in job.sentence
 
@@ -107,12 +143,12 @@ def test_the_time_between_two_answers_in_json(
 def test_two_jobs_in_one_text(tmp_path: Path) -> None:
     other = document([rank(0, 91, 3)], [missing(1, 92)], name="0xff").decode()
     first, second = jobs_of(tmp_path, f"{counted(7, 7)}\n{other}")
-    assert (first.verdict, second.verdict) == (UNTOLD, FAULTY)
+    assert (first.verdict, second.verdict) == (JobVerdict.UNKNOWN, JobVerdict.FAULTY)
 
 
 def test_states_and_errors(tmp_path: Path) -> None:
     (job,) = jobs_of(tmp_path, STATES)
-    assert job.verdict == FAULTY
+    assert job.verdict == JobVerdict.FAULTY
     assert "rank 0 (pid 11, GPU0 of 127.0.0.1) has aborted its communicator" in job.sentence
 
 
@@ -153,7 +189,7 @@ def test_json_of_a_job_with_many_ranks_is_read_to_its_end(tmp_path: Path) -> Non
     data = document(ranks)
     assert len(data) > KEPT_BYTES
     (job,) = jobs_of(tmp_path, data)
-    assert "25000 ranks, rank 7 launched all-reduce 60, 24999 others 61" in job.sentence
+    assert "25,000 ranks, rank 7 launched all-reduce 60, 24,999 others 61" in job.sentence
 
 
 def test_json_that_is_too_long_to_be_read_says_so(tmp_path: Path) -> None:

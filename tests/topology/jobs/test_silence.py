@@ -7,9 +7,10 @@ from msgspec.structs import replace
 
 from gputop.topology.jobs.asking import answer
 from gputop.topology.jobs.grouping import jobs
-from gputop.topology.jobs.silence import LINKS, PCIE, GpuPast, Silence, silence, xgmi_fact
-from gputop.topology.jobs.standing import HANGS, RUNS, JobStanding
-from gputop.topology.jobs.traffic import CarriedTraffic
+from gputop.topology.jobs.silence import Silence, silence, xgmi_finding
+from gputop.topology.jobs.standing import JobState
+from gputop.topology.jobs.traffic import LINKS, PCIE, CarriedTraffic, GpuPast
+from gputop.topology.model.severity import JobVerdict
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.recorded.feeds import DemoFeed
 from tests.topology.jobs.ras.service import missing
@@ -34,8 +35,8 @@ def said(node: NodeSnapshot, *links: GpuPast | None, pcie: GpuPast | None = BUSY
 def test_links_of_all_gpus_that_fell_silent(snapshot: NodeSnapshot) -> None:
     found = said(snapshot, *[SILENT] * 5, replace_quiet(40.0))
     assert found.brief == "NVLink fell silent 40 s ago"
-    (fact,) = found.facts
-    assert "NVLink of GPU0-5 fell silent 40 s ago, after 38.0 GB/s a GPU: a hint" in fact.text
+    (fact,) = found.findings
+    assert "NVLink of GPU0-5 fell silent 40 s ago, after 38.0 GB/s a GPU: a hint" in fact.title
     assert found.unknown == ()
 
 
@@ -46,8 +47,8 @@ def replace_quiet(seconds: float) -> GpuPast:
 def test_links_of_some_gpus(snapshot: NodeSnapshot) -> None:
     found = said(snapshot, SILENT, *[BUSY] * 5)
     assert found.brief == ""
-    assert "NVLink of GPU0 fell silent 42 s ago" in found.facts[0].text
-    assert "while that of the job's other GPUs carries data" in found.facts[0].text
+    assert "NVLink of GPU0 fell silent 42 s ago" in found.findings[0].title
+    assert "while that of the job's other GPUs carries data" in found.findings[0].title
 
 
 def test_a_job_that_moves_data_and_one_that_never_did(snapshot: NodeSnapshot) -> None:
@@ -55,14 +56,14 @@ def test_a_job_that_moves_data_and_one_that_never_did(snapshot: NodeSnapshot) ->
     assert said(snapshot, *[replace_quiet(3.0)] * 6) == Silence(), "a step takes its time"
     found = said(snapshot, *[NEVER] * 6)
     assert found.brief == ""
-    assert "carried nothing for 1 min, as long as gputop watches this job" in found.facts[0].text
+    assert "carried nothing for 1 min, as long as gputop" in found.findings[0].title
 
 
 def test_both_kinds_and_what_is_not_known(snapshot: NodeSnapshot) -> None:
     found = said(snapshot, *[SILENT] * 6, pcie=SILENT)
     assert found.brief == "NVLink fell silent 42 s ago and PCIe fell silent 42 s ago"
     found = said(snapshot, *[SILENT] * 5, None, pcie=None)
-    assert found.facts == ()
+    assert found.findings == ()
     assert found.unknown == (
         "what NVLink of GPU5 carried lately: the driver does not say it",
         "what PCIe of GPU0-5 carried lately: the driver does not say it",
@@ -74,7 +75,7 @@ def test_what_another_job_carried_before_on_the_same_gpus(snapshot: NodeSnapshot
     seen = past(snapshot, [SILENT] * 6)
     found = silence(job, snapshot.machine, seen, None, 30.0)
     assert found.brief == ""
-    assert "carried nothing for 30 s, as long as gputop watches this job" in found.facts[0].text
+    assert "carried nothing for 30 s, as long as gputop watches this job" in found.findings[0].title
     assert silence(job, snapshot.machine, seen, None, 3.0) == Silence()
     older = silence(job, snapshot.machine, seen, None, 60.0)
     assert older.brief == "NVLink fell silent 42 s ago"
@@ -95,7 +96,7 @@ def replace_seconds(carried: CarriedTraffic, seconds: float) -> CarriedTraffic:
     return replace(carried, seconds=seconds)
 
 
-def told(node: NodeSnapshot, *links: GpuPast, ras: object = ()) -> JobStanding:
+def told(node: NodeSnapshot, *links: GpuPast, ras: object = ()) -> JobState:
     seen = past(node, list(links))
     (job,) = answer(node, activities(), ras, asked=bool(ras), past=seen).jobs  # type: ignore[arg-type]
     return job
@@ -107,12 +108,12 @@ def test_the_sentence_says_it_where_nothing_better_is_known(snapshot: NodeSnapsh
     healthy = told(snapshot, *[BUSY] * 6)
     assert "NVLink" not in healthy.sentence
     runs = told(snapshot, *[SILENT] * 6, ras=asked(counts(*[7] * 6), counts(*[8] * 6)))
-    assert runs.verdict == RUNS
-    assert "silent" not in f"{runs.sentence}{runs.facts}"
+    assert runs.verdict == JobVerdict.RUNS
+    assert "silent" not in f"{runs.sentence}{runs.findings}"
     lost = told(snapshot, *[SILENT] * 6, ras=asked(counts(*[7] * 5, lost=(missing(2, 41002),))))
-    assert lost.verdict == HANGS
+    assert lost.verdict == JobVerdict.HANGS
     assert "silent" not in lost.sentence
-    assert "fell silent 42 s ago" in str(lost.facts)
+    assert "fell silent 42 s ago" in str(lost.findings)
 
 
 @pytest.mark.parametrize(
@@ -132,8 +133,8 @@ def test_what_xgmi_carries(rates: list[float | None], text: str) -> None:
         for reading, rate in zip(node.readings.gpus, rates, strict=True)
     )
     job = replace(job, gpus=tuple(reading.address for reading in readings))
-    facts = list(xgmi_fact(job, node.machine, replace(node.readings, gpus=readings)))
-    assert [fact.text.startswith(text) for fact in facts] == ([True] if text else [])
+    facts = list(xgmi_finding(job, node.machine, replace(node.readings, gpus=readings)))
+    assert [fact.title.startswith(text) for fact in facts] == ([True] if text else [])
 
 
 def test_amds_links_have_their_name() -> None:

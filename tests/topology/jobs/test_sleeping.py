@@ -11,7 +11,8 @@ from gputop.topology.jobs.asking import Asker, ask_live
 from gputop.topology.jobs.ras.answer import parse
 from gputop.topology.jobs.ras.client import RasReply
 from gputop.topology.jobs.ras.places import RasPlace
-from gputop.topology.jobs.standing import FAULTY, HANGS, RUNS, WAITS, JobStanding
+from gputop.topology.jobs.standing import JobState
+from gputop.topology.model.severity import JobVerdict
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.recorded.feeds import DemoFeed
 from gputop.topology.sources.files.tree import FolderTree
@@ -51,7 +52,7 @@ class Machine:
         ranks = [rank(number, PIDS[number], count) for number, count in enumerate(launched)]
         return RasReply(place=place, answers=(parse(document(ranks)),))
 
-    def told(self, snapshot: NodeSnapshot, pause: float = 0.4) -> JobStanding:
+    def told(self, snapshot: NodeSnapshot, pause: float = 0.4) -> JobState:
         asker = Asker(FolderTree(self.root), self.sleep, lambda: self.now, self.reply)
         (job,) = ask_live(snapshot, ras=bool(self.counts), pause=pause, asker=asker).jobs
         return job
@@ -61,7 +62,7 @@ def test_a_thread_of_the_rank_that_all_wait_for(tmp_path: Path, snapshot: NodeSn
     machine = Machine(tmp_path, [7, 7, 6, 7, 7, 7])
     machine.thread(41002, "D", 5)
     job = machine.told(snapshot)
-    assert job.verdict == WAITS
+    assert job.verdict == JobVerdict.WAITS
     assert (
         "rank 2 (pid 41002, GPU2) has a thread, pt_save (41502), that stays in one uninterruptible "
         "sleep (D) in nfs_wait, for 0.4 s at least" in job.sentence
@@ -69,8 +70,8 @@ def test_a_thread_of_the_rank_that_all_wait_for(tmp_path: Path, snapshot: NodeSn
     assert "whether rank 2 (pid 41002, GPU2) still comes" in str(job.unknown)
     assert "sudo cat /proc/41002/task/41502/stack" in job.steps
     # A file that is written on a busy file system may take a while.
-    assert machine.told(snapshot, 60).verdict == WAITS
-    assert machine.told(snapshot, 125).verdict == HANGS
+    assert machine.told(snapshot, 60).verdict == JobVerdict.WAITS
+    assert machine.told(snapshot, 125).verdict == JobVerdict.HANGS
 
 
 def test_a_job_that_runs_is_not_blamed_for_a_thread_that_writes(
@@ -79,10 +80,10 @@ def test_a_job_that_runs_is_not_blamed_for_a_thread_that_writes(
     machine = Machine(tmp_path, [7] * 6, [8] * 6)
     machine.thread(41002, "D", 5)
     job = machine.told(snapshot)
-    assert job.verdict == RUNS
+    assert job.verdict == JobVerdict.RUNS
     assert not any(rank.trouble for rank in job.ranks)
-    assert "pt_save (41502), that stays" in str(job.facts)
-    assert "nothing shows that others wait for it" in str(job.facts)
+    assert "pt_save (41502), that stays" in str(job.findings)
+    assert "nothing shows that others wait for it" in str(job.findings)
 
 
 def test_a_thread_alone_is_a_fact_and_a_rank_itself_a_fault(
@@ -90,12 +91,12 @@ def test_a_thread_alone_is_a_fact_and_a_rank_itself_a_fault(
 ) -> None:
     machine = Machine(tmp_path)
     machine.thread(41002, "D", 5)
-    assert machine.told(snapshot).verdict != FAULTY
+    assert machine.told(snapshot).verdict != JobVerdict.FAULTY
     process(tmp_path, 41003, "D", 100)
     lines = "State:\tD (disk sleep)\nvoluntary_ctxt_switches:\t1\nnonvoluntary_ctxt_switches:\t1\n"
     (tmp_path / "proc/41003/status").write_text(lines)
     job = machine.told(snapshot)
-    assert job.verdict == FAULTY
+    assert job.verdict == JobVerdict.FAULTY
     assert "rank 3 (pid 41003, GPU3) stays in one uninterruptible sleep" in job.sentence
 
 
@@ -113,5 +114,5 @@ def test_a_thread_that_ran_in_between_is_none(
 
     machine.sleep = sleep  # type: ignore[method-assign]
     job = machine.told(snapshot)
-    assert "pt_save" not in f"{job.sentence}{job.facts}"
+    assert "pt_save" not in f"{job.sentence}{job.findings}"
     assert "has not launched it" in job.sentence

@@ -13,9 +13,10 @@ from gputop.topology.jobs.flight.dump import parse as parse_dump
 from gputop.topology.jobs.flight.files import FoundDumps
 from gputop.topology.jobs.ras.answer import parse
 from gputop.topology.jobs.ras.client import RasReply
-from gputop.topology.jobs.ras.comparing import standings
+from gputop.topology.jobs.ras.comparing import communicator_states
 from gputop.topology.jobs.ras.places import place
-from gputop.topology.jobs.standing import FAULTY, HANGS, RUNS, UNTOLD, WAITS, JobStanding
+from gputop.topology.jobs.standing import JobState
+from gputop.topology.model.severity import JobVerdict
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.recorded.feeds import DemoFeed
 from gputop.topology.sources.linux.nccl_files import LoadedLibrary
@@ -49,7 +50,7 @@ def activities(**states: str) -> dict[int, Activity]:
 def asked(first: bytes, second: bytes | None = None) -> Any:
     here = place("localhost:28028")
     replies = [RasReply(place=here, answers=(parse(data),)) for data in (first, second or first)]
-    return standings([replies[1]], [replies[0]])
+    return communicator_states([replies[1]], [replies[0]])
 
 
 def counts(*launched: int, lost: tuple[dict[str, Any], ...] = ()) -> bytes:
@@ -59,7 +60,7 @@ def counts(*launched: int, lost: tuple[dict[str, Any], ...] = ()) -> bytes:
     return document(ranks, lost)
 
 
-def told(snapshot: NodeSnapshot, found: dict[int, Activity], ras: Any, **more: Any) -> JobStanding:
+def told(snapshot: NodeSnapshot, found: dict[int, Activity], ras: Any, **more: Any) -> JobState:
     (job,) = answer(snapshot, found, ras, asked=bool(ras), **more).jobs
     return job
 
@@ -70,8 +71,8 @@ def test_a_stopped_rank_is_named_and_those_that_wait_are_counted(snapshot: NodeS
     assert job.sentence == (
         "train.py: 6 ranks, 5 wait in all-reduce 1042, rank 2 (pid 41002, GPU2) is stopped (T)"
     )
-    assert job.verdict == HANGS
-    assert (job.facts[0].origin, job.facts[1].origin) == ("/proc", "RAS")
+    assert job.verdict == JobVerdict.HANGS
+    assert [finding.sources for finding in job.findings[:2]] == [("/proc",), ("RAS",)]
     assert "kill -CONT 41002" in job.steps
 
 
@@ -89,7 +90,7 @@ def test_ranks_wait_though_a_gpu_idles_on_which_they_have_contexts_too(
     others = [replace(gpu, utilization_percent=busy) for gpu in others]
     node = replace(snapshot, readings=replace(snapshot.readings, gpus=(first, *others)))
     job = told(node, activities(), asked(counts(*[7] * 5, lost=(missing(0, PIDS[0]),))))
-    assert job.verdict == HANGS
+    assert job.verdict == JobVerdict.HANGS
     assert "5 wait in all-reduce 7, rank 0 (pid 41000, GPU0)" in job.sentence
 
 
@@ -97,7 +98,7 @@ def test_a_stopped_rank_without_ras_is_a_fault_and_the_rest_is_unknown(
     snapshot: NodeSnapshot,
 ) -> None:
     job = told(snapshot, activities(p41002="stopped"), ())
-    assert job.verdict == FAULTY
+    assert job.verdict == JobVerdict.FAULTY
     assert "is stopped (T); what the others are in is not known: RAS was not asked" in job.sentence
 
 
@@ -113,7 +114,7 @@ def test_a_rank_that_a_debugger_holds_is_not_sent_a_signal(snapshot: NodeSnapsho
 
 def test_a_rank_that_loops_before_its_collective(snapshot: NodeSnapshot) -> None:
     job = told(snapshot, activities(), asked(counts(7, 6, 7, 7, 7, 7)))
-    assert job.verdict == WAITS
+    assert job.verdict == JobVerdict.WAITS
     assert "5 wait in all-reduce 7" in job.sentence
     assert (
         "rank 1 (pid 41001, GPU1) has not launched it (its last all-reduce was 6)" in job.sentence
@@ -124,15 +125,15 @@ def test_a_rank_that_loops_before_its_collective(snapshot: NodeSnapshot) -> None
 
 def test_ranks_a_step_apart_in_a_job_that_runs_are_nothing(snapshot: NodeSnapshot) -> None:
     job = told(snapshot, activities(), asked(counts(7, 6, 7, 7, 7, 7), counts(9, 9, 9, 8, 9, 9)))
-    assert job.verdict == RUNS
+    assert job.verdict == JobVerdict.RUNS
     assert job.sentence == "train.py: 6 ranks, runs: collectives are launched: all-reduce 7 to 9"
     assert not [each for each in job.ranks if each.trouble]
 
 
 def test_one_answer_alone_does_not_prove_that_a_rank_is_behind(snapshot: NodeSnapshot) -> None:
     reply = RasReply(place=place("localhost:1"), answers=(parse(counts(7, 6, 7, 7, 7, 7)),))
-    job = told(snapshot, activities(), standings([reply]))
-    assert job.verdict == UNTOLD
+    job = told(snapshot, activities(), communicator_states([reply]))
+    assert job.verdict == JobVerdict.UNKNOWN
     assert not [each for each in job.ranks if each.trouble]
 
 
@@ -140,7 +141,7 @@ def test_equal_counts_that_stand_still_prove_neither_a_hang_nor_health(
     snapshot: NodeSnapshot,
 ) -> None:
     job = told(snapshot, activities(), asked(counts(*[7] * 6)))
-    assert job.verdict == UNTOLD
+    assert job.verdict == JobVerdict.UNKNOWN
     assert "whether they compute or wait is not known" in job.sentence
 
 
@@ -156,7 +157,7 @@ def test_ranks_of_which_ras_has_no_data(
 ) -> None:
     job = told(snapshot, activities(), asked(counts(*[7] * 5, lost=(lost,))))
     assert said in job.sentence
-    assert job.verdict == HANGS
+    assert job.verdict == JobVerdict.HANGS
 
 
 def test_a_rank_that_aborted(snapshot: NodeSnapshot) -> None:
@@ -167,7 +168,7 @@ def test_a_rank_that_aborted(snapshot: NodeSnapshot) -> None:
 
 def test_nothing_known_is_unknown_and_never_fine(snapshot: NodeSnapshot) -> None:
     job = told(snapshot, {}, (), recorded=True)
-    assert job.verdict == UNTOLD
+    assert job.verdict == JobVerdict.UNKNOWN
     assert "not known" in job.sentence
     assert job.unknown
 
@@ -191,7 +192,7 @@ def test_dumps_with_other_sizes(snapshot: NodeSnapshot) -> None:
     dumps = FoundDumps(dumps=tuple(parse_dump(side, f"d_{n}") for n, side in enumerate(sides)))
     (job,) = of_files(None, dumps).jobs
     assert "collective 1 has other sizes on some ranks: 4 on rank 0; 5 on rank 1" in job.sentence
-    assert job.verdict == HANGS
+    assert job.verdict == JobVerdict.HANGS
 
 
 def test_a_dump_of_a_moment_ago_accuses_nobody_while_collectives_are_launched(
@@ -205,17 +206,17 @@ def test_a_dump_of_a_moment_ago_accuses_nobody_while_collectives_are_launched(
     )
     ras = asked(counts(*[7] * 6), counts(*[9] * 6))
     job = told(snapshot, activities(), ras, dumps=found)
-    assert job.verdict == RUNS
+    assert job.verdict == JobVerdict.RUNS
     assert not any(rank.trouble for rank in job.ranks)
     still = told(snapshot, activities(), (), dumps=found)
-    assert still.verdict == HANGS
+    assert still.verdict == JobVerdict.HANGS
 
 
 def test_dumps_of_a_moment_after_a_collective_began_say_that_waiting_is_not_known() -> None:
     began = entry(2, state="started", time_created_ns=50 * 10**9)
     dumps = tuple(parse_dump(dumped(began), f"d_{number}", 52.0) for number in (0, 1))
     (job,) = of_files(None, FoundDumps(dumps=dumps)).jobs
-    assert job.verdict == UNTOLD
+    assert job.verdict == JobVerdict.UNKNOWN
     assert "2 in a collective entered less than 15 s before the dump" in job.sentence
 
 
@@ -234,7 +235,7 @@ def test_bound_to_one_core_and_the_innocent_twins(snapshot: NodeSnapshot) -> Non
         )
         readings = replace(snapshot.readings, processes=processes)
         job = told(replace(snapshot, readings=readings), activities(), ())
-        return [fact.text for fact in job.facts if "bound to CPU" in fact.text]
+        return [fact.title for fact in job.findings if "bound to CPU" in fact.title]
 
     assert "rank 0 (pid 41000, GPU0) and rank 1" in bound("0", "0", "2", "3", "4", "5")[0]
     assert bound("0", "1", "2", "3", "4", "5") == []
@@ -249,12 +250,12 @@ def test_what_the_ranks_were_given_stands_in_the_sentence_where_no_rank_stands_o
     readings = replace(snapshot.readings, processes=processes)
     bound = replace(snapshot, readings=readings)
     job = told(bound, activities(), ())
-    assert job.verdict == FAULTY
+    assert job.verdict == JobVerdict.FAULTY
     assert job.sentence.startswith(
         "train.py: 6 ranks, all are bound to CPU 0, fewer CPUs than ranks; none is known to be"
     )
     runs = told(bound, activities(), asked(counts(*[7] * 6), counts(*[9] * 6)))
-    assert runs.verdict == RUNS
+    assert runs.verdict == JobVerdict.RUNS
     assert runs.sentence.endswith(
         "all-reduce 7 to 9; but all are bound to CPU 0, fewer CPUs than ranks"
     )
@@ -265,17 +266,17 @@ def test_what_the_ranks_were_given_stands_in_the_sentence_where_no_rank_stands_o
 @pytest.mark.parametrize(
     ("versions", "text", "weight"),
     [
-        (("2.28.9",) * 6, "its ranks have loaded NCCL 2.28.9 (/w/libnccl.so.2)", "note"),
+        (("2.28.9",) * 6, "its ranks have loaded NCCL 2.28.9 (/w/libnccl.so.2)", "notice"),
         (
             ("2.30.7",) * 6,
             "its ranks have loaded NCCL 2.30.7 (/w/libnccl.so.2); predictions here follow 2.28.9",
-            "note",
+            "notice",
         ),
-        ((None,) * 6, "its ranks have loaded NCCL of unknown version (/w/libnccl.so.2)", "note"),
+        ((None,) * 6, "its ranks have loaded NCCL of unknown version (/w/libnccl.so.2)", "notice"),
         (
             ("2.30.7",) + ("2.28.9",) * 5,
             "ranks have loaded different NCCLs: rank 0 (pid 41000, GPU0): 2.30.7 (/w/libnccl.so.2)",
-            "bad",
+            "broken",
         ),
     ],
 )
@@ -286,9 +287,10 @@ def test_the_library_that_ranks_have_loaded(
         pid: replace(activity, library=LoadedLibrary(path="/w/libnccl.so.2", version=version))
         for (pid, activity), version in zip(activities().items(), versions, strict=True)
     }
-    (fact,) = (f for f in told(snapshot, found, ()).facts if " loaded " in f.text)
-    assert (fact.text.startswith(text), fact.weight, fact.origin) == (True, weight, "/proc")
+    (fact,) = (f for f in told(snapshot, found, ()).findings if " loaded " in f.title)
+    assert fact.title.startswith(text)
+    assert (fact.severity, fact.sources) == (weight, ("/proc",))
 
 
 def test_no_library_is_named_where_no_map_was_read(snapshot: NodeSnapshot) -> None:
-    assert not any(" loaded " in fact.text for fact in told(snapshot, activities(), ()).facts)
+    assert not any(" loaded " in fact.title for fact in told(snapshot, activities(), ()).findings)

@@ -12,7 +12,8 @@ from gputop.topology.jobs.asking import Asker, ask_live
 from gputop.topology.jobs.ras.answer import parse
 from gputop.topology.jobs.ras.client import RasReply
 from gputop.topology.jobs.ras.places import RasPlace
-from gputop.topology.jobs.standing import HANGS, JobStanding
+from gputop.topology.jobs.standing import JobState
+from gputop.topology.model.severity import JobVerdict
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.recorded.feeds import DemoFeed
 from gputop.topology.sources.files.tree import FolderTree
@@ -33,7 +34,7 @@ def snapshot() -> NodeSnapshot:
 
 def asked(
     snapshot: NodeSnapshot, root: Path, *lost: dict[str, Any], inside: bool = False
-) -> list[JobStanding]:
+) -> list[JobState]:
     """Twelve ranks, whose PIDs are the same on both machines; `inside`: in a container each."""
     for pid in HERE:
         process(root, pid, "R", 100)
@@ -63,7 +64,7 @@ def test_a_rank_elsewhere_accuses_no_process_here(
     snapshot: NodeSnapshot, tmp_path: Path, pid: int
 ) -> None:
     (job,) = asked(snapshot, tmp_path, missing(8, pid))
-    assert job.verdict == HANGS
+    assert job.verdict == JobVerdict.HANGS
     assert job.sentence.endswith(
         f"11 wait in all-reduce 9, rank 8 (pid {pid}, GPU8 of {OTHER}) does not answer RAS: its "
         "process is stopped, ended, cut off or starved of CPU time"

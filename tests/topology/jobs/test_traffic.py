@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from gputop.topology.jobs.asking import answer
 from gputop.topology.jobs.grouping import Job, jobs
-from gputop.topology.jobs.hints import pcie_fact, traffic_fact
-from gputop.topology.jobs.traffic import CarriedTraffic, TrafficLook, between, look
+from gputop.topology.jobs.silence import nvlink_finding, pcie_finding
+from gputop.topology.jobs.traffic import CarriedTraffic, TrafficLook, look, traffic_delta
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.model.source import SourceAbsent
 from gputop.topology.recorded.feeds import DemoFeed
@@ -68,9 +68,14 @@ def test_a_driver_that_hangs_or_is_not_there_stops_nobody() -> None:
 
 def test_between_two_looks() -> None:
     first = TrafficLook(1.0, {"a": 10, "b": 10, "c": 10})
-    found = between(first, TrafficLook(1.5, {"a": 12, "b": 4, "d": 1}))
+    found = traffic_delta(first, TrafficLook(1.5, {"a": 12, "b": 4, "d": 1}))
     assert found == CarriedTraffic(0.5, {"a": 2048})
-    assert between(first, None) is between(None, first) is between(first, first) is None
+    assert (
+        traffic_delta(first, None)
+        is traffic_delta(None, first)
+        is traffic_delta(first, first)
+        is None
+    )
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +92,7 @@ def job(node: NodeSnapshot) -> Job:
 def test_silence_is_a_hint_and_movement_is_told_with_its_pace(node: NodeSnapshot, job: Job) -> None:
     def said(*carried: int) -> str:
         traffic = CarriedTraffic(0.5, dict(zip(job.gpus, carried, strict=False)))
-        return " ".join(fact.text for fact in traffic_fact(job, node.machine, traffic))
+        return " ".join(fact.title for fact in nvlink_finding(job, node.machine, traffic))
 
     count = len(job.gpus)
     assert "carried nothing in 0.5 s: a hint that ranks wait, no proof" in said(*[0] * count)
@@ -96,7 +101,7 @@ def test_silence_is_a_hint_and_movement_is_told_with_its_pace(node: NodeSnapshot
     moving = said(*[10**9] * count)
     assert "(6.00 GB/s): data moves between the GPUs" in moving
     assert said(*[0] * (count - 1)) == "", "one GPU is not known"
-    assert list(traffic_fact(job, node.machine, None)) == []
+    assert list(nvlink_finding(job, node.machine, None)) == []
 
 
 def test_traffic_is_not_that_of_a_job_whose_gpus_another_one_uses(node: NodeSnapshot) -> None:
@@ -119,13 +124,14 @@ def test_traffic_is_not_that_of_a_job_whose_gpus_another_one_uses(node: NodeSnap
     crowded = replace(node, readings=both)
     traffic = CarriedTraffic(1.0, dict.fromkeys((gpu.address for gpu in gpus), 10**9))
     alone, shared = (
-        [job.facts for job in answer(one, {}, (), traffic=traffic).jobs] for one in (node, crowded)
+        [job.findings for job in answer(one, {}, (), traffic=traffic).jobs]
+        for one in (node, crowded)
     )
     theirs = "GB/s): other jobs use GPU0-5 too, so it may be theirs"
     assert (len(alone), len(shared)) == (1, 2)
-    assert any("GB/s): data moves between the GPUs" in fact.text for fact in alone[0])
+    assert any("GB/s): data moves between the GPUs" in fact.title for fact in alone[0])
     for facts in shared:
-        assert any(theirs in fact.text for fact in facts)
+        assert any(theirs in fact.title for fact in facts)
 
 
 def test_pcie_is_told_as_it_is_read_and_only_silence_hints_at_anything(
@@ -138,8 +144,8 @@ def test_pcie_is_told_as_it_is_read_and_only_silence_hints_at_anything(
             for gpu in node.readings.gpus
             if gpu.address in known
         )
-        found = pcie_fact(job, node.machine, replace(node.readings, gpus=gpus))
-        return " ".join(fact.text for fact in found)
+        found = pcie_finding(job, node.machine, replace(node.readings, gpus=gpus))
+        return " ".join(fact.title for fact in found)
 
     count = len(job.gpus)
     assert "carried nothing between two reads of its counters: a hint" in said(*[0.0] * count)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 
-from ...jobs.saved import SavedAnswer, in_sections, standings_of
-from ...jobs.standing import BAD, FAULTY, HANGS, WAITS, JobStanding
+from ...jobs.saved import SavedAnswer, in_sections, states_with_answers
+from ...jobs.standing import JobState
 from ...model.finding import Finding
 from ...model.page import Fact, Fix
-from ...model.severity import BROKEN, NOTICE, SLOW
+from ...model.severity import BROKEN, NOTICE, SLOW, JobVerdict
 from ...recorded.pasted import PastedText
 
 ID = "ras-answer"
-SEVERITIES = {HANGS: BROKEN, FAULTY: BROKEN, WAITS: SLOW}
+SEVERITIES = {
+    JobVerdict.HANGS: BROKEN, JobVerdict.FAULTY: BROKEN, JobVerdict.WAITS: SLOW,
+}  # fmt: skip
 """Of a verdict; any other one is a notice."""
 MOST_QUOTED = 6
 LONGEST = 300
@@ -26,12 +28,12 @@ def ras_findings(pasted: PastedText | None, name: str) -> tuple[Finding, ...]:
     if pasted is None:
         return ()
     saved = in_sections(name, pasted.sections)
-    return tuple(_finding(job, last) for job, last in standings_of(saved))
+    return tuple(_finding(job, last) for job, last in states_with_answers(saved))
 
 
-def _finding(job: JobStanding, last: SavedAnswer) -> Finding:
+def _finding(job: JobState, last: SavedAnswer) -> Finding:
     severity = SEVERITIES.get(job.verdict, NOTICE)
-    facts = [fact.text for fact in job.facts if fact.weight != BAD]
+    facts = [finding.title for finding in job.findings if not finding.severity.counts]
     return Finding.of(
         id=ID,
         severity=severity,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 
+from ...jobs.collectives import spoken
 from ...jobs.flight.comparing import ranks_text
-from ...jobs.words import spoken
 from ...logs.report.report import LogReport
 from ...model.units import seconds
 from .checks_ranks import by_ranks

@@ -14,6 +14,8 @@ from typing import Any
 
 import msgspec
 
+from ...model.errors import GputopError
+
 LIMIT_COMMUNICATORS = 4096
 LIMIT_RANKS = 65_536
 LIMIT_FUNCTIONS = 32
@@ -37,7 +39,7 @@ Process = tuple[str | None, int]
 """A process: the address of its machine, None for this one, and its PID there."""
 
 
-class RasError(ValueError):
+class RasError(GputopError, ValueError):
     """The answer is none of RAS; the message is one line for a person."""
 
 
@@ -54,12 +56,12 @@ class NamedRank(msgspec.Struct, frozen=True, kw_only=True):
     nvml_device: int | None = None
 
     @property
-    def here(self) -> int | None:
+    def local_pid(self) -> int | None:
         """Its PID on this machine; None where it is none."""
         return None if self.outside else self.pid
 
     @property
-    def who(self) -> Process | None:
+    def process_key(self) -> Process | None:
         """Its process, apart from all others; None where the answer names none."""
         return None if self.pid is None else (self.host if self.outside else None, self.pid)
 
@@ -149,7 +151,7 @@ class RasAnswer(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def pids(self) -> frozenset[int]:
         """All processes of this machine that it names."""
-        return frozenset(pid for each in self.named if (pid := each.here) is not None)
+        return frozenset(pid for rank in self.named if (pid := rank.local_pid) is not None)
 
 
 def parse(data: bytes) -> RasAnswer:

@@ -13,7 +13,7 @@ from .client import RasReply
 from .places import RasPlace
 
 
-class RasStanding(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+class CommunicatorState(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """One communicator and how far its ranks are."""
 
     communicator: RasCommunicator
@@ -71,45 +71,51 @@ class RasStanding(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def late(self) -> frozenset[int]:
         """The processes here of ranks that are behind or do not answer."""
-        named = [rank.here for rank in self.behind]
-        named += [lost.here for lost in self.communicator.missing if not lost.left]
+        named = [rank.local_pid for rank in self.behind]
+        named += [lost.local_pid for lost in self.communicator.missing if not lost.left]
         return frozenset(pid for pid in named if pid is not None)
 
     @cached_property
     def pids(self) -> frozenset[int]:
         """The processes here of all its ranks that are known."""
-        return frozenset(pid for each in self.communicator.named if (pid := each.here) is not None)
+        return frozenset(
+            pid for rank in self.communicator.named if (pid := rank.local_pid) is not None
+        )
 
     @cached_property
     def processes(self) -> frozenset[Process]:
         """The processes of all its ranks that are known, on whatever machine."""
-        return frozenset(who for each in self.communicator.named if (who := each.who) is not None)
+        return frozenset(
+            key for rank in self.communicator.named if (key := rank.process_key) is not None
+        )
 
     @cached_property
     def left(self) -> frozenset[Process | None]:
         """The processes that gave this communicator up: they left or aborted it."""
-        gone = [lost.who for lost in self.communicator.missing if lost.left]
-        gone += [rank.who for rank in self.communicator.ranks if rank.state == ABORT]
+        gone = [lost.process_key for lost in self.communicator.missing if lost.left]
+        gone += [rank.process_key for rank in self.communicator.ranks if rank.state == ABORT]
         return frozenset(gone)
 
     def waiting(self, elsewhere: Collection[Process | None]) -> int:
         """How many of those ahead have nothing to do `elsewhere`, as far as their names tell."""
-        return self.ahead_count - sum(rank.who in elsewhere for rank in self.ahead if rank.who)
+        return self.ahead_count - sum(
+            rank.process_key in elsewhere for rank in self.ahead if rank.process_key
+        )
 
 
-def moving(ras: Iterable[RasStanding]) -> frozenset[Process]:
+def moving(ras: Iterable[CommunicatorState]) -> frozenset[Process]:
     """The processes of communicators in which something was launched between two answers."""
     return frozenset(who for each in ras if each.still is False for who in each.processes)
 
 
-def standings(
+def communicator_states(
     replies: Sequence[RasReply], earlier: Sequence[RasReply] = ()
-) -> tuple[RasStanding, ...]:
+) -> tuple[CommunicatorState, ...]:
     """Every communicator of the answers, the largest first; `earlier` was asked a while before."""
     old = [each for answer in _answers(earlier) for each in answer.communicators]
     found = [
         msgspec.structs.replace(
-            standing(each, earlier_of(each, answer.communicators, old)),
+            communicator_state(each, earlier_of(each, answer.communicators, old)),
             answer=answer,
             place=reply.place,
         )
@@ -140,7 +146,9 @@ def earlier_of(
     return found[0] if alone and (found[0].name is None or now.name is None) else None
 
 
-def standing(now: RasCommunicator, before: RasCommunicator | None = None) -> RasStanding:
+def communicator_state(
+    now: RasCommunicator, before: RasCommunicator | None = None
+) -> CommunicatorState:
     """How far the ranks of one communicator are; `before`: the same a while ago."""
     extremes = _extremes(now)
     function = _function(extremes)
@@ -148,13 +156,13 @@ def standing(now: RasCommunicator, before: RasCommunicator | None = None) -> Ras
     launched = tuple((name, top) for name, (top, _) in extremes.items() if top)
     if function is None:
         told = len(now.ranks) or sum(ranks for _, ranks, _ in now.agreed[:1])
-        return RasStanding(
+        return CommunicatorState(
             communicator=now, still=still, launched=launched, ahead=now.ranks, ahead_count=told
         )
     # Of ranks that go on, counts are read while they grow.
     if still and (crossed := _crossed(now)):
         counting = tuple(rank for rank in now.ranks if rank.counts)
-        return RasStanding(
+        return CommunicatorState(
             communicator=now, still=still, launched=launched, ahead=counting, crossed=crossed
         )
     top, least = extremes[function]
@@ -163,7 +171,7 @@ def standing(now: RasCommunicator, before: RasCommunicator | None = None) -> Ras
     behind = tuple(rank for rank in now.ranks if dict(rank.counts).get(function, top) < blocked)
     named = [count for rank in now.ranks for name, count in rank.counts if name == function]
     agreed = [(count, each) for name, count, each in now.agreed if name == function]
-    return RasStanding(
+    return CommunicatorState(
         communicator=now,
         still=still,
         launched=launched,

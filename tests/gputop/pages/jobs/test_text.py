@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from gputop.pages.jobs.text import lines
 from gputop.simulating.jobs import simulated
 from gputop.topology.jobs.asking import JobsAnswer
+from gputop.topology.jobs.troubles import STOPPED
 from tests.support.expectation_made import demo
 
 DEMO = "sick-h100-8"
@@ -35,8 +36,7 @@ def test_of_thousands_of_ranks_those_that_something_is_wrong_with_are_shown() ->
     (job,) = simulated(demo(DEMO), DEMO).jobs
     fine = next(rank for rank in job.ranks if rank.trouble is None)
     many = tuple(
-        replace(fine, rank=at, trouble="is stopped (T)" if at == 4321 else None)
-        for at in range(5000)
+        replace(fine, rank=at, trouble=STOPPED if at == 4321 else None) for at in range(5000)
     )
     told = list(lines(None, JobsAnswer(jobs=(replace(job, ranks=many),)), 160))
     assert "  and 4872 more ranks; --json has all" in told

@@ -15,7 +15,7 @@ from gputop.screens.jobs.list import rows_of
 from gputop.screens.jobs.standing import asking, headline, of_demo, signs_of
 from gputop.topology.jobs.asking import JobsAnswer
 from gputop.topology.jobs.grouping import jobs
-from gputop.topology.jobs.silence import LINKS
+from gputop.topology.jobs.traffic import LINKS
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.widgets.spans import text_of
 from tests.gputop.screens.jobs.test_jobs import decided, open_jobs, said, snapshot_with

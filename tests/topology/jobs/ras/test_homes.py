@@ -28,36 +28,36 @@ def told(here: tuple[Local, ...], hosts: tuple[str, str] = ("10.0.0.1", "10.0.0.
 
 def test_a_process_of_another_machine_is_none_here_though_its_pid_is() -> None:
     (found,) = told(BARE).communicators
-    assert [each.here for each in found.ranks] == [171, 172, None]
-    assert (found.missing[0].here, found.missing[0].who) == (None, ("10.0.0.2", 172))
+    assert [each.local_pid for each in found.ranks] == [171, 172, None]
+    assert (found.missing[0].local_pid, found.missing[0].process_key) == (None, ("10.0.0.2", 172))
     assert told(BARE).pids == {171, 172}
 
 
 def test_pids_of_a_container_become_ours() -> None:
     (found,) = told(INSIDE).communicators
-    assert [each.here for each in found.ranks] == [90171, 90172, None]
+    assert [each.local_pid for each in found.ranks] == [90171, 90172, None]
 
 
 def test_a_process_in_a_container_that_holds_no_gpu_is_not_looked_up_by_its_number() -> None:
     (found,) = told(INSIDE[:1]).communicators
-    assert (found.ranks[1].here, found.ranks[1].host) == (None, CONTAINER)
+    assert (found.ranks[1].local_pid, found.ranks[1].host) == (None, CONTAINER)
     (bare,) = told(BARE[:1]).communicators
-    assert bare.ranks[1].here == 172
+    assert bare.ranks[1].local_pid == 172
 
 
 def test_of_two_containers_with_one_pid_the_rank_tells() -> None:
     twins = (Local(90001, (90001, 171), 0, 4), Local(90002, (90002, 171), 2, 4))
     (found,) = told(twins, ("10.0.0.1", "10.0.0.1")).communicators
-    assert [each.here for each in found.ranks] == [90001, None, 90002]
+    assert [each.local_pid for each in found.ranks] == [90001, None, 90002]
     other = tuple(Local(each.pid, each.inner, each.rank, 8) for each in twins)
-    assert told(other).communicators[0].ranks[0].here is None
+    assert told(other).communicators[0].ranks[0].local_pid is None
 
 
 @pytest.mark.parametrize(("world", "here"), [(4, 171), (8, None)])
 def test_a_link_local_address_is_ours_where_a_rank_proves_it(world: int, here: int | None) -> None:
     mine = (Local(171, (171,), 0, world),)
     (found,) = told(mine, ("fe80::1", "fe80::2")).communicators
-    assert [each.here for each in found.ranks] == [here, None, None]
+    assert [each.local_pid for each in found.ranks] == [here, None, None]
 
 
 def test_nspid_is_read_and_a_broken_one_is_none(tmp_path: Path) -> None:

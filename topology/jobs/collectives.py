@@ -1,9 +1,9 @@
-"""Words for collectives and ranks."""
+"""English names of collectives."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 SPOKEN = {
     "allreduce": "all-reduce",
@@ -27,23 +27,6 @@ SPOKEN = {
 def spoken(name: str) -> str:
     """The field's word for a collective: "all-reduce" for AllReduce and all_reduce."""
     return SPOKEN.get(re.sub(r"[^a-z]", "", name.lower()), name.replace("_", "-"))
-
-
-def joined(parts: Sequence[str], most: int = 3) -> str:
-    """A list in words: "a, b and c", with `most` of them at most."""
-    if len(parts) > most:
-        return f"{', '.join(parts[:most])} and {len(parts) - most} more"
-    return " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1]))) if parts else ""
-
-
-def counted(count: int, word: str) -> str:
-    """A number with its noun: "1 rank", "4 ranks"."""
-    return f"{count} {word}{'s' * (count != 1)}"
-
-
-def numbers(ranks: Iterable[int]) -> tuple[int, ...]:
-    """Ranks once each, in order."""
-    return tuple(sorted(set(ranks)))
 
 
 def last_of(launched: Sequence[tuple[str, int]]) -> str:

@@ -1,0 +1,357 @@
+"""Puts together what is said about one job."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
+
+from ..model.english import listing, plural
+from ..model.machine import Machine
+from ..model.severity import JobVerdict
+from ..model.snapshot import NodeSnapshot
+from ..nccl.versions import preferred
+from .evidence import (
+    dump_findings,
+    given_findings,
+    host_cpus,
+    missing_here,
+    rank_findings,
+    ras_findings,
+    short_sleeps,
+    started_here,
+)
+from .flight.comparing import WAITS_SECONDS, RecordedGroup, compare
+from .flight.dump import Dump
+from .flight.files import FoundDumps, age
+from .grouping import Job
+from .judge import JobFacts, sentence
+from .ras.client import RasReply
+from .silence import silence, traffic_findings
+from .standing import (
+    LONG_SECONDS,
+    JobEvidence,
+    JobState,
+    KnownBy,
+    RankState,
+    TroubleKind,
+)
+from .troubles import has_ended, ranks_of, ranks_of_dumps, ranks_of_ras
+
+MOST_STEPS = 6
+NOT_ASKED = "RAS was not asked (--ras)"
+NO_ANSWER = "RAS gave no answer"
+NAMES_NONE = "RAS names none of its processes"
+RECORDED = "nothing of NCCL's RAS is recorded"
+UNSTUCK = (JobVerdict.RUNS, JobVerdict.HANGS)
+
+
+class Inquiry(msgspec.Struct, frozen=True, kw_only=True):
+    """What was asked for all jobs of a node, apart from what was answered."""
+
+    snapshot: NodeSnapshot
+    dumps: FoundDumps = FoundDumps()
+    replies: tuple[RasReply, ...] = ()
+    """The last replies of RAS, one a place."""
+    asked: bool = False
+    """Whether RAS was asked."""
+    recorded: bool = False
+    """Whether the node is a recorded one, of which nothing can be asked."""
+    now: float | None = None
+    """Seconds since the epoch; None where the age of dumps is not asked."""
+
+    @property
+    def silence(self) -> str:
+        """Why RAS says nothing of a job."""
+        if self.recorded:
+            return RECORDED
+        if not self.asked:
+            return NOT_ASKED
+        return NAMES_NONE if any(reply.answers for reply in self.replies) else NO_ANSWER
+
+
+def conclude(job: Job, evidence: JobEvidence, inquiry: Inquiry) -> JobState:
+    """Say where one job stands."""
+    snapshot = inquiry.snapshot
+    groups, ago = _recorded_groups(job, evidence, inquiry)
+    evidence = msgspec.structs.replace(evidence, groups=groups)
+    ranks = ranks_of(job, snapshot.machine, snapshot.readings, evidence)
+    if has_ended(job, evidence.ended):
+        return _of_ended(job, ranks)
+    labels = {rank.pid: rank.label for rank in ranks if rank.pid is not None}
+    cpus = host_cpus(snapshot.machine.host)
+    followed = preferred(snapshot.machine)[0].partition("-")[2]
+    given = tuple(
+        given_findings(job, snapshot.readings, evidence.activities, labels, cpus, followed)
+    )
+    facts = JobFacts(
+        ranks=ranks,
+        ras=evidence.ras,
+        groups=groups,
+        silence=inquiry.silence,
+        world=job.world_size,
+        costs=[finding.brief for finding in given if finding.brief],
+        ago=ago,
+    )
+    program = _program(job, evidence)
+    said, verdict = sentence(program, _count(job, ranks, evidence), facts)
+    begun = job.started_at
+    lasts = None if begun is None else max(snapshot.taken_at - begun, 0.0)
+    quiet = silence(job, snapshot.machine, evidence.past, evidence.traffic, lasts)
+    if quiet.brief and verdict not in UNSTUCK:
+        said = f"{said}; {quiet.brief}"
+    runs = verdict is JobVerdict.RUNS
+    findings = [
+        *rank_findings(ranks),
+        *ras_findings(evidence.ras),
+        *dump_findings(groups),
+        *given,
+        *short_sleeps(job, evidence.activities, ranks),
+        *(() if evidence.ras else missing_here(job, evidence.activities)),
+        *(() if runs else quiet.findings),
+    ]
+    if not runs and not inquiry.recorded:
+        findings += traffic_findings(
+            job,
+            snapshot.machine,
+            snapshot.readings,
+            evidence.traffic,
+            evidence.shared,
+            live=snapshot.source == ("live",),
+        )
+    return JobState(
+        name=job.name,
+        program=program,
+        sentence=said,
+        verdict=verdict,
+        ranks=ranks,
+        findings=tuple(findings),
+        steps=steps_of(ranks, verdict),
+        unknown=(
+            *_slow_or_stuck(ranks, verdict),
+            *_unknown(job, evidence, inquiry),
+            *(() if runs else quiet.unknown),
+        ),
+        job=job,
+        seconds=next((activity.seconds for activity in evidence.activities.values()), None),
+        quiet_seconds=facts.quiet_seconds,
+    )
+
+
+def _recorded_groups(
+    job: Job, evidence: JobEvidence, inquiry: Inquiry
+) -> tuple[tuple[RecordedGroup, ...], str | None]:
+    """The process groups in the dumps of a job, and how old these are."""
+    numbers = {user.reading.rank for user in job.processes}
+    dumps = [dump for dump in inquiry.dumps.dumps if dump.rank in numbers]
+    groups, ago = compare(dumps), age(dumps, inquiry.now)
+    if evidence.moves or (ago is not None and any(state.counts for state in evidence.ras)):
+        # RAS knows who waits now, a dump who waited: only what did not fit then still stands.
+        groups = tuple(
+            msgspec.structs.replace(group, waiting=(), behind=(), without_dump=())
+            for group in groups
+        )
+    return groups, ago
+
+
+def _of_ended(job: Job, ranks: tuple[RankState, ...]) -> JobState:
+    """A job that ended, as all do: no fault by itself."""
+    count = len(job.processes)
+    who = "its process here has" if count == 1 else f"its {count} processes here have"
+    return JobState(
+        name=job.name,
+        program=job.name,
+        sentence=f"{job.name}: {who} ended",
+        verdict=JobVerdict.UNKNOWN,
+        ranks=ranks,
+        unknown=("why: `gputop log FILE` reads what the job printed",),
+        job=job,
+    )
+
+
+def of_ras(
+    machine: Machine,
+    evidence: JobEvidence,
+    name: str = "a job that RAS names",
+    count: str | None = None,
+) -> JobState:
+    """A job of which RAS alone knows the processes."""
+    ranks = ranks_of_ras(machine, evidence)
+    if count is None:
+        count = plural(evidence.ras[0].communicator.size, "rank")
+    facts = JobFacts(ranks=ranks, ras=evidence.ras, silence=NO_ANSWER, world=evidence.world)
+    said, verdict = sentence(name, count, facts)
+    named = any(state.pids for state in evidence.ras)
+    return JobState(
+        name=name,
+        program=name,
+        sentence=said,
+        verdict=verdict,
+        ranks=ranks,
+        findings=(*rank_findings(ranks), *ras_findings(evidence.ras)),
+        steps=steps_of(ranks, verdict),
+        unknown=(
+            "its processes: the driver lists none of them on the GPUs here"
+            if named
+            else "its processes: this answer of RAS names none, so it may be a job named here too",
+        ),
+        quiet_seconds=facts.quiet_seconds,
+    )
+
+
+def of_dumps(found: FoundDumps) -> JobState | None:
+    """What dumps alone say, of a job that need not run any more; None without dumps."""
+    if not found.dumps:
+        return None
+    name = "flight recorder"
+    groups = compare(found.dumps)
+    ranks = ranks_of_dumps(groups)
+    sizes = [group.size for group in groups if group.size is not None]
+    count = plural(max(sizes, default=len(ranks)), "rank")
+    said, verdict = sentence(name, count, JobFacts(ranks=ranks, groups=groups, silence=RECORDED))
+    if verdict not in UNSTUCK and not any(group.differences for group in groups):
+        said = f"{name}: {_nothing_waited_for(found.dumps, groups, count)}"
+    waited = any(group.waiting for group in groups)
+    return JobState(
+        name=name,
+        program=name,
+        sentence=said,
+        verdict=verdict,
+        ranks=ranks,
+        findings=tuple(dump_findings(groups)),
+        unknown=(
+            *(
+                (
+                    "how long ranks had waited: a dump does not say when it was written, and its "
+                    "file may be a later copy",
+                )
+                * waited
+            ),
+            *(
+                f"{dump.origin}: its name ends in no rank, so it is left out"
+                for dump in found.dumps
+                if dump.rank is None
+            ),
+        ),
+    )
+
+
+def _nothing_waited_for(dumps: Sequence[Dump], groups: Sequence[RecordedGroup], count: str) -> str:
+    number = plural(len(dumps), "dump")
+    if not groups and all(dump.rank is None for dump in dumps):
+        return f"{number} of unknown rank"
+    if not groups:
+        return f"no collective is recorded in {number}"
+    fresh = [place for group in groups for place in group.places if place.ended is False]
+    if fresh:
+        return (
+            f"{count}, {len(fresh)} in a collective entered less than {WAITS_SECONDS:.0f} s before "
+            "the dump: whether they wait is not known"
+        )
+    return f"{count}, no collective in {number} was waited for"
+
+
+def _program(job: Job, evidence: JobEvidence) -> str:
+    names = dict.fromkeys(
+        name
+        for user in job.processes
+        if (activity := evidence.activities.get(user.pid)) is not None
+        and (name := activity.program)
+    )
+    if len(names) == 1:
+        return next(iter(names))
+    first, *others = job.processes
+    command = first.reading.command
+    return job.name if others or command is None else f"{command} {first.pid}"
+
+
+def _count(job: Job, ranks: Sequence[RankState], evidence: JobEvidence) -> str:
+    here, world = len(job.processes), job.world_size
+    if world is None:
+        return plural(len(ranks), "rank") if len(ranks) > 1 else "1 process"
+    own = {user.pid for user in job.processes}
+    ended = {rank.pid for rank in ranks if rank.pid in evidence.ended} - own
+    local = started_here(job, evidence.activities)
+    if here + len(ended) == world:
+        return plural(world, "rank")
+    if local is not None and here + len(ended) < local <= world:
+        return f"{here} of {local} ranks that were started here hold{'s' * (here == 1)} a GPU"
+    return f"{here} of {world} ranks on this GPU node"
+
+
+def steps_of(ranks: Sequence[RankState], verdict: JobVerdict) -> tuple[str, ...]:
+    """Commands for the ranks that something is wrong with, then for one that waits."""
+    steps = [step for rank in ranks if rank.trouble is not None for step in _steps(rank)]
+    waits = next(
+        (
+            rank.pid
+            for rank in ranks
+            if rank.trouble is None and rank.pid is not None and rank.activity is not None
+        ),
+        None,
+    )
+    if waits is not None and verdict is not JobVerdict.RUNS:
+        steps.append(f"py-spy dump --pid {waits}")
+        if verdict in (JobVerdict.HANGS, JobVerdict.WAITS):
+            steps.append(f"cuda-gdb -p {waits} -batch -ex 'info cuda kernels'")
+    return tuple(steps[:MOST_STEPS])
+
+
+def _steps(rank: RankState) -> Iterator[str]:
+    """Commands for a rank with a trouble."""
+    trouble, activity, pid = rank.trouble, rank.activity, rank.pid
+    if rank.elsewhere is not None:
+        host, there = rank.elsewhere
+        yield f"py-spy dump --pid {there}  # at {host or 'its machine'}"
+    if trouble is None or pid is None or trouble.over:
+        return
+    if trouble.step:
+        yield trouble.step.format(pid=pid)
+    elif activity is not None and activity.asleep_thread is not None:
+        number = activity.asleep_thread.rpartition("(")[2].rstrip(")")
+        yield shlex.join(("sudo", "cat", f"/proc/{pid}/task/{number}/stack"))
+    elif activity is not None and activity.stayed == "disk sleep":
+        yield shlex.join(("sudo", "cat", f"/proc/{pid}/stack"))
+    else:
+        yield f"py-spy dump --pid {pid}"
+
+
+def _slow_or_stuck(ranks: Iterable[RankState], verdict: JobVerdict) -> Iterator[str]:
+    """The question about ranks that only are behind, as those are that take longer than others."""
+    if verdict is not JobVerdict.WAITS:
+        return
+    late = [
+        rank.label
+        for rank in ranks
+        if rank.trouble is not None
+        and rank.kind is not TroubleKind.LEFT
+        and (rank.kind is TroubleKind.SHORT or rank.trouble.source is KnownBy.RAS)
+    ]
+    who = listing(late, 3) if late else "those that are behind"
+    yield (
+        f"whether {who} still come{'s' * (len(late) == 1)}: a rank that evaluates, writes a "
+        "checkpoint or loads data alone looks the same; `gputop jobs --ras --over 60` watches "
+        f"for longer, and no progress for {LONG_SECONDS / 60:.0f} min is called a hang"
+    )
+
+
+def _unknown(job: Job, evidence: JobEvidence, inquiry: Inquiry) -> Iterator[str]:
+    if evidence.assumed is not None:
+        yield evidence.assumed
+    if not evidence.ras:
+        said = [reply.trouble for reply in inquiry.replies if reply.trouble is not None]
+        yield f"which collective each rank is in: {'; '.join(said) or inquiry.silence}"
+    described = any(user.reading.state is not None for user in job.processes)
+    if not evidence.activities and described:
+        yield "what the processes do: /proc was not read twice"
+    if not evidence.groups and evidence.activities:
+        yield (
+            "the program's lines: no dump of PyTorch's flight recorder; it writes one when a "
+            "collective times out"
+        )
+    for path, why in inquiry.dumps.refused:
+        yield f"{path}: {why}"
+    hidden = [user.pid for user in job.processes if user.reading.variables is None]
+    if hidden:
+        yield f"variables of pid {', '.join(map(str, hidden[:4]))}: not readable"

@@ -1,0 +1,436 @@
+"""One sentence about a job, and its verdict: the first case that applies says it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+import msgspec
+
+from ..model.english import listing, plural
+from ..model.severity import JobVerdict
+from ..model.units import seconds
+from .collectives import last_of, spoken
+from .evidence import BUSY_PERCENT, IDLE_PERCENT
+from .flight.comparing import RecordedGroup
+from .ras.answer import ABORT, FINALIZE, INIT
+from .ras.comparing import CommunicatorState, moving
+from .standing import LONG_SECONDS, KnownBy, RankState, TroubleKind
+
+MOST_NAMED = 3
+DEFAULT = "default group"
+
+
+class Sentence(NamedTuple):
+    """What is said of a job behind its name and the number of its ranks."""
+
+    text: str
+    verdict: JobVerdict
+
+
+class Waiting(NamedTuple):
+    """How many ranks wait, in what, and what says so."""
+
+    number: int
+    what: str
+    source: KnownBy
+
+    @property
+    def text(self) -> str:
+        """The text "5 wait in all-reduce 1042"."""
+        return f"{self.number:,} {'waits' if self.number == 1 else 'wait'} in {self.what}"
+
+
+class JobFacts(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """All that the sentence about a job is made of."""
+
+    ranks: Sequence[RankState]
+    ras: Sequence[CommunicatorState] = ()
+    groups: Sequence[RecordedGroup] = ()
+    silence: str = ""
+    """Why RAS says nothing."""
+    world: int | None = None
+    """Ranks of the job on all nodes, where that is known."""
+    costs: Sequence[str] = ()
+    """What is wrong in what the ranks were given, in a few words each."""
+    ago: str | None = None
+    """When the newest dump was written, where that is too long ago to speak of this moment."""
+
+    @cached_property
+    def guilty(self) -> tuple[RankState, ...]:
+        """Ranks with a trouble; one that only left, where all others tell of another's end."""
+        troubled = tuple(rank for rank in self.ranks if rank.trouble is not None)
+        guilty = tuple(rank for rank in troubled if rank.kind is not TroubleKind.LEFT)
+        told_of_others = all(rank.kind is TroubleKind.FOLLOWS for rank in guilty)
+        return troubled if guilty and told_of_others else guilty
+
+    @cached_property
+    def waiting(self) -> Waiting | None:
+        """Who waits in what; None where nothing proves that anybody does."""
+        return _waiting_by_ras(self) or _waiting_by_dumps(self.groups)
+
+    @cached_property
+    def quiet_seconds(self) -> float | None:
+        """For how long nothing was launched in any communicator of it; None where not known."""
+        return quiet_seconds(self.ras)
+
+    @property
+    def since(self) -> str:
+        """The same as part of a sentence."""
+        quiet = self.quiet_seconds
+        return "" if quiet is None else f" (no progress for {seconds(quiet)})"
+
+    @property
+    def quiet_for_long(self) -> bool:
+        """Whether that is so long that it is a hang whatever the rank does that is behind."""
+        return self.quiet_seconds is not None and self.quiet_seconds >= LONG_SECONDS
+
+    @property
+    def no_cause(self) -> bool:
+        """Whether no trouble of a rank names a cause."""
+        return all(rank.weak for rank in self.guilty)
+
+    @property
+    def named(self) -> str:
+        """The ranks with a trouble."""
+        return _named(self.guilty)
+
+
+def sentence(program: str, count: str, job: JobFacts) -> tuple[str, JobVerdict]:
+    """The sentence and its verdict; `count`: "4 ranks"."""
+    said = _first(STANDING_OUT, job)
+    text, verdict = said or _with_costs(_first(QUIET, job) or _silent(job), job.costs)
+    return f"{program}: {count}, {text}", verdict
+
+
+Case = Callable[[JobFacts], "Sentence | None"]
+
+
+def _first(cases: Iterable[Case], job: JobFacts) -> Sentence | None:
+    return next((said for case in cases if (said := case(job)) is not None), None)
+
+
+def _with_costs(said: Sentence, costs: Sequence[str]) -> Sentence:
+    """The same sentence with what is wrong in what the ranks were given."""
+    if not costs:
+        return said
+    if said.verdict is JobVerdict.RUNS:
+        return Sentence(f"{said.text}; but {costs[0]}", said.verdict)
+    return Sentence(f"{costs[0]}; {said.text}", JobVerdict.FAULTY)
+
+
+def _waited_before(job: JobFacts) -> Sentence | None:
+    """Ranks waited by a dump that is too old to speak of this moment."""
+    waiting = job.waiting
+    if waiting is None or waiting.source is not KnownBy.RECORDER or job.ago is None:
+        return None
+    who = f"{job.named}; " if job.guilty else ""
+    still = "it still does" if waiting.number == 1 else "they still do"
+    return Sentence(
+        f"{waiting.number:,} waited in {waiting.what} when a dump was written, {job.ago} ago, "
+        f"{who}whether {still} is not known",
+        JobVerdict.FAULTY,
+    )
+
+
+def _crossed(job: JobFacts) -> Sentence | None:
+    """Ranks launched different collectives."""
+    crossed = next((state.crossed for state in job.ras if state.crossed), ())
+    if not crossed or not job.no_cause:
+        return None
+    calls = [f"{spoken(name)} {count} by rank {rank}" for rank, name, count in crossed]
+    text = f"ranks launched different collectives: {listing(calls, MOST_NAMED)}"
+    return Sentence(text, JobVerdict.FAULTY)
+
+
+def _guilty_and_waiting(job: JobFacts) -> Sentence | None:
+    """Ranks wait for others that are known."""
+    if not job.guilty or job.waiting is None:
+        return None
+    verdict, since = _hangs(job, job.guilty, job.waiting.source)
+    return Sentence(f"{job.waiting.text}{since}, {job.named}", verdict)
+
+
+def _differing(job: JobFacts) -> Sentence | None:
+    """Dumps show what does not fit between ranks."""
+    if not job.no_cause:
+        return None
+    differences = ((group, text) for group in job.groups for text in group.differences)
+    for group, text in differences:
+        verdict = JobVerdict.HANGS if group.waiting else JobVerdict.FAULTY
+        return Sentence(f"{text} ({group.name})", verdict)
+    return None
+
+
+def _guilty_alone(job: JobFacts) -> Sentence | None:
+    """Something is wrong with ranks, and whether others wait is not known."""
+    if not job.guilty:
+        return None
+    alone = all(rank.trouble is not None for rank in job.ranks)
+    unknown = f"what the others are in is not known: {job.silence}"
+    rest = "" if job.ras or alone else unknown
+    free = (need_not_wait(state, job.ranks) for state in job.ras if state.still)
+    rest = next(filter(None, free), rest)
+    return Sentence(f"{job.named}{f'; {rest}' if rest else ''}", JobVerdict.FAULTY)
+
+
+def _unnamed_behind(job: JobFacts) -> Sentence | None:
+    """Ranks wait for others that a text counts without naming them."""
+    if job.waiting is None or job.waiting.source is not KnownBy.RAS:
+        return None
+    unnamed = _unnamed(job.ras)
+    if not unnamed:
+        return None
+    verdict, since = _hangs(job, (), KnownBy.RAS)
+    return Sentence(f"{job.waiting.text}{since}, {unnamed}", verdict)
+
+
+def _waited_at_dump(job: JobFacts) -> Sentence | None:
+    """Ranks waited when their dumps were written, and nobody is known to be behind."""
+    if job.waiting is None or job.waiting.source is not KnownBy.RECORDER:
+        return None
+    number, what, _ = job.waiting
+    return Sentence(f"{number:,} waited in {what} when the dump was written", JobVerdict.HANGS)
+
+
+def _left(job: JobFacts) -> Sentence | None:
+    """Ranks gave up a communicator which others still have.
+
+    Programs give one up when they need it no more, each rank by itself: that accuses nobody before
+    nothing was launched for LONG_SECONDS.
+    """
+    left = [rank for rank in job.ranks if rank.kind is TroubleKind.LEFT]
+    who = {rank.process_key for rank in left}
+    parted = [state for state in job.ras if state.left]
+    own = next((state for state in parted if who & state.left), parted[0] if parted else None)
+    if not left or own is None or all(r.process_key in who for r in own.communicator.ranks):
+        return None
+    last = f", where {last_of(own.launched)} was launched last" if own.launched else ""
+    said = f"{_named(left)}{last}{job.since}"
+    if free := need_not_wait(own, job.ranks):
+        return Sentence(f"{said}; {free}", JobVerdict.UNKNOWN)
+    verdict = JobVerdict.FAULTY if job.quiet_for_long else JobVerdict.UNKNOWN
+    return Sentence(f"{said}; whether the others wait is not known", verdict)
+
+
+def _runs(job: JobFacts) -> Sentence | None:
+    """Collectives were launched between two answers."""
+    grows = next((state for state in job.ras if state.still is False), None)
+    if grows is None:
+        return None
+    grown = ""
+    if grows.function is not None and grows.before not in (None, grows.top):
+        grown = f": {spoken(grows.function)} {grows.before} to {grows.top}"
+    return Sentence(f"runs: collectives are launched{grown}", JobVerdict.RUNS)
+
+
+def _unusable(job: JobFacts) -> Sentence | None:
+    """The largest communicator is aborted, or not made yet, or no more."""
+    state = job.ras[0].communicator.state if job.ras else None
+    if state == ABORT:
+        return Sentence("their communicator is aborted", JobVerdict.FAULTY)
+    if state in (INIT, FINALIZE):
+        doing = "still being initialised" if state == INIT else "being taken down"
+        return Sentence(f"their communicator is {doing}", JobVerdict.UNKNOWN)
+    return None
+
+
+def _uncounted(job: JobFacts) -> Sentence | None:
+    """RAS says that ranks stand equal, and not how far they are."""
+    if not job.ras or job.ras[0].counts:
+        return None
+    return Sentence(
+        f"{_equal_text(job.ras[0])}; whether they compute or wait is not known",
+        JobVerdict.UNKNOWN,
+    )
+
+
+def _one_answer(job: JobFacts) -> Sentence | None:
+    """RAS counted once, which shows no progress."""
+    if not job.ras or job.ras[0].still is not None:
+        return None
+    state = job.ras[0]
+    equal = f"all have launched as many collectives ({last_of(state.launched)}); "
+    less = f"{lag_in_words(state)}; " if state.behind_count else equal * bool(state.launched)
+    said = "only one answer of RAS has their counts, so whether they wait is not known"
+    return Sentence(f"{less}{said}", JobVerdict.UNKNOWN)
+
+
+def _still(job: JobFacts) -> Sentence | None:
+    """RAS counted twice, and all ranks stand equal."""
+    if not job.ras:
+        return None
+    what = f" ({last_of(job.ras[0].launched)})" if job.ras[0].launched else ""
+    return Sentence(
+        f"all have launched as many collectives{what}; none was launched between two "
+        "answers of RAS, so whether they compute or wait is not known",
+        JobVerdict.UNKNOWN,
+    )
+
+
+def _silent(job: JobFacts) -> Sentence:
+    """No rank stands out, and RAS says nothing."""
+    text = f"none is known to be stopped; whether they wait is not known: {job.silence}"
+    return Sentence(text, JobVerdict.UNKNOWN)
+
+
+STANDING_OUT: tuple[Case, ...] = (
+    _waited_before,
+    _crossed,
+    _guilty_and_waiting,
+    _differing,
+    _guilty_alone,
+    _unnamed_behind,
+    _waited_at_dump,
+)
+"""Cases in which something is wrong with ranks."""
+QUIET: tuple[Case, ...] = (_left, _runs, _unusable, _uncounted, _one_answer, _still)
+"""Cases in which no rank stands out: what RAS says of progress, else that it is not known."""
+
+
+def _hangs(job: JobFacts, guilty: Sequence[RankState], source: KnownBy) -> tuple[JobVerdict, str]:
+    """The verdict on ranks that wait, and since when as part of the sentence.
+
+    A hang is proven by a rank that is stopped, ended or cut off, by one that sleeps
+    uninterruptibly for ASLEEP_SECONDS, by any for LONG_SECONDS, and by a dump, which names no rank
+    before WAITS_SECONDS.
+    """
+    proven = any(not rank.weak and rank.kind is not TroubleKind.SHORT for rank in guilty)
+    if proven or source is not KnownBy.RAS:
+        return JobVerdict.HANGS, ""
+    return JobVerdict.HANGS if job.quiet_for_long else JobVerdict.WAITS, job.since
+
+
+def quiet_seconds(ras: Sequence[CommunicatorState]) -> float | None:
+    """For how long nothing was launched in any communicator of a job; None where not known."""
+    known = [state.quiet_seconds for state in ras if state.still]
+    told = [quiet for quiet in known if quiet is not None]
+    return min(told) if told and all(state.still for state in ras if state.counts) else None
+
+
+def lag_in_words(state: CommunicatorState) -> str:
+    """How far apart ranks are: "rank 7 launched all-reduce 60, 7 others 64"."""
+    function = state.function or ""
+    what = spoken(function)
+    unnamed = [(number, at) for name, number, at in state.communicator.agreed if name == function]
+    behind = [(f"rank {rank.rank}", dict(rank.counts)[function]) for rank in state.behind]
+    if len(behind) > MOST_NAMED:
+        least = min(at for _, at in behind)
+        behind = [(plural(len(behind), "rank"), least)]
+    behind += [(plural(n, "rank"), at) for n, at in unnamed if at < (state.blocked or 0)]
+    slow = listing([f"{who} launched {what} {at}" for who, at in behind[:MOST_NAMED]])
+    others = "other" if state.ahead_count == 1 else "others"
+    return f"{slow}, {state.ahead_count:,} {others} {state.reach}"
+
+
+def _unnamed(ras: Sequence[CommunicatorState]) -> str:
+    """Ranks that are behind and that a text counts without naming them; "" where there are none.
+
+    Nor where another communicator moves on, of which they may be ranks.
+    """
+    if any(state.still is False or state.behind for state in ras):
+        return ""
+    number = next((n for state in ras if state.still and (n := state.behind_count)), 0)
+    if not number:
+        return ""
+    return (
+        f"{number:,} {'has' if number == 1 else 'have'} not launched it; which, RAS does not name"
+    )
+
+
+def need_not_wait(state: CommunicatorState, ranks: Sequence[RankState]) -> str:
+    """Why ranks here that launched the last collective need not wait in it; "" where they may.
+
+    A GPU that waits in a kernel of NCCL is busy all the time: on two H100 always 100 %, and 58 %
+    where the other rank had ended and this one computed on.
+    """
+    ahead = {rank.process_key for rank in state.ahead}
+    shares = [
+        rank.busiest_percent
+        for rank in ranks
+        if rank.process_key in ahead
+        and rank.pid is not None
+        and rank.kind in (None, TroubleKind.FOLLOWS)
+    ]
+    known = [share for share in shares if share is not None]
+    if not known or len(known) < len(shares) or max(known) >= BUSY_PERCENT:
+        return ""
+    most = max(known)
+    does = "idle" if most <= IDLE_PERCENT else f"are busy at most {most:.0f} % of the time"
+    return f"the GPUs of the others {does}, so they need not wait in a collective"
+
+
+def _equal_text(state: CommunicatorState) -> str:
+    """What a text says of ranks that stand equal: that they do, and not how far they are."""
+    answer = state.answer
+    if answer is None or answer.form != "text":
+        return "RAS answers, without counts of collectives"
+    who = "all that answer RAS" if state.communicator.missing else "all answer RAS and"
+    version = answer.version
+    teller = "its text" if version is None else f"the text of {answer.library} {version}"
+    return f"{who} have launched equally many collectives, how many {teller} does not say"
+
+
+def _waiting_by_ras(job: JobFacts) -> Waiting | None:
+    """By RAS ranks wait where none launched anything between two answers, and one is missing.
+
+    It is behind in their communicator, or does not answer. A rank that launches in another
+    communicator does not wait. A communicator of all ranks needs no name. Where ranks are gone,
+    the last collective of the others may have ended before: then none of their GPUs is busy all
+    the time, as one is that waits in a kernel.
+    """
+    goes_on = moving(job.ras)
+    # Who only is behind is so in one communicator, and stands in others as all do.
+    causes = {r.pid for r in job.guilty if not r.weak or r.kind is TroubleKind.FOLLOWS} - {None}
+    # Who reports that another rank failed waits too, where that one is known.
+    known = [rank for rank in job.guilty if rank.kind is not TroubleKind.FOLLOWS]
+    busy_elsewhere = {rank.process_key for rank in known or job.guilty} | goes_on
+    for state in sorted(job.ras, key=lambda state: not _lacks(state)):
+        if not state.still or not _blocked(state, causes, job.ranks):
+            continue
+        number = state.waiting(busy_elsewhere)
+        kinds = state.launched
+        if state.function is not None:
+            kinds = ((state.function, state.blocked or 0),)
+        if number > 0 and kinds:
+            return Waiting(number, f"{last_of(kinds)}{_whose(state, job)}", KnownBy.RAS)
+    return None
+
+
+def _blocked(state: CommunicatorState, causes: set[int | None], ranks: Sequence[RankState]) -> bool:
+    """Whether a collective of this communicator ends nowhere, as far as is known."""
+    if state.behind_count:
+        return True
+    return bool(_lacks(state) or state.pids & causes) and not need_not_wait(state, ranks)
+
+
+def _whose(state: CommunicatorState, job: JobFacts) -> str:
+    size = state.communicator.size
+    named = any(group.name == DEFAULT and group.size == size for group in job.groups)
+    if named or size == job.world:
+        return f" of the {DEFAULT}" if named else ""
+    return f" of the communicator of {plural(size, 'rank')}"
+
+
+def _waiting_by_dumps(groups: Sequence[RecordedGroup]) -> Waiting | None:
+    """By a dump ranks wait where a collective that they entered has not ended."""
+    for group in groups:
+        if group.waiting and group.furthest is not None:
+            what = f"{spoken(group.furthest.name)} {group.furthest.number}"
+            whose = f"{'the ' * (group.name == DEFAULT)}{group.name}"
+            return Waiting(len(group.waiting), f"{what} of {whose}", KnownBy.RECORDER)
+    return None
+
+
+def _lacks(state: CommunicatorState) -> bool:
+    """Whether ranks of a communicator are behind in it, or do not answer."""
+    return state.behind_count > 0 or any(not lost.left for lost in state.communicator.missing)
+
+
+def _named(guilty: Sequence[RankState]) -> str:
+    """The ranks with a trouble; those that only are behind where there are no others."""
+    troubled = [(rank, rank.trouble) for rank in guilty if rank.trouble is not None]
+    ordered = sorted(troubled, key=lambda item: (item[0].weak, item[1].source is not KnownBy.PROC))
+    strong = [item for item in ordered if not item[0].weak] or ordered
+    return listing([f"{rank.label} {trouble.text}" for rank, trouble in strong], MOST_NAMED)
