@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gputop.answers.jobs import document as jobs_document
+from gputop.answers.jobs import text as jobs_text
 from gputop.commands.options import completing, json_option, source_options
 from gputop.exits import CANNOT_TELL, USAGE, Exit
 from gputop.live.log_reading import ReadError, document, read_path, read_stream
-from gputop.pages.jobs.document import document as jobs_document
-from gputop.pages.jobs.text import lines as jobs_lines
 from gputop.pages.log.sections import plain_text
 from gputop.reading import check_sources, read_snapshot
 from gputop.terminal.lines import print_json, say
@@ -108,8 +108,7 @@ def _tell(answer: JobsAnswer, *, as_json: bool) -> None:
     if as_json:
         print_json(jobs_document(None, answer))
         return
-    for line in jobs_lines(None, answer, text_width()):
-        click.echo(line)
+    click.echo(jobs_text(None, answer, text_width()))
 
 
 def _read(file: str) -> LogReport:

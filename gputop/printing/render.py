@@ -20,6 +20,7 @@ from gputop.topology.model.page import (
     Blank,
     Block,
     Bullets,
+    Column,
     Commands,
     Fact,
     Facts,
@@ -229,7 +230,10 @@ def _findings(block: Findings, width: int, whole: bool) -> Iterator[Line]:
 def _table(block: Table, width: int, whole: bool) -> Iterator[Line]:
     heads = tuple(column.title for column in block.columns)
     rows = [tuple(clean(cell, LONGEST) for cell in row) for row in (heads, *block.rows)]
-    sizes = _sizes(rows, [column.least for column in block.columns], width - block.indent)
+    columns = _fitting(block.columns, rows, width - block.indent)
+    rows = [tuple(row[at] for at in columns) for row in rows]
+    shown = [block.columns[at] for at in columns]
+    sizes = _sizes(rows, [column.least for column in shown], width - block.indent)
     for number, row in enumerate(rows):
         mark = block.marks[number - 1] if number and block.marks else None
         ink = "muted" if number == 0 else mark.ink if mark is not None else ""
@@ -240,9 +244,19 @@ def _table(block: Table, width: int, whole: bool) -> Iterator[Line]:
         for line in range(max(map(len, cells))):
             parts = [
                 (right if column.right else left)(cell[line] if line < len(cell) else "", size)
-                for column, cell, size in zip(block.columns, cells, sizes, strict=True)
+                for column, cell, size in zip(shown, cells, sizes, strict=True)
             ]
             yield ((" " * block.indent, ""), ("  ".join(parts).rstrip(), ink))
+
+
+def _fitting(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> Sequence[int]:
+    """The columns that are shown: without optional ones for which the line is too short."""
+    sizes = [max(width_of(((row[at], ""),)) for row in rows) for at in range(len(columns))]
+    shown = list(range(len(columns)))
+    for at in reversed(range(len(columns))):
+        if sum(sizes[at] for at in shown) + 2 * (len(shown) - 1) > width and columns[at].optional:
+            shown.remove(at)
+    return shown
 
 
 def _sizes(rows: Sequence[Sequence[str]], least: Sequence[int], width: int) -> list[int]:

@@ -118,6 +118,8 @@ class Column(msgspec.Struct, frozen=True):
     """Whether its cells stand at the right, as numbers do."""
     least: int = 8
     """Fewest cells that are left where the table is wider than the line."""
+    optional: bool = False
+    """Whether it is left out where the line is too short; the last such column goes first."""
 
 
 class Table(msgspec.Struct, frozen=True):

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import click
 
+from gputop.answers.jobs import document, text
 from gputop.commands.options import json_option, say_problems, source_options
 from gputop.exits import CANNOT_TELL, USAGE, Exit
-from gputop.pages.jobs.document import document
-from gputop.pages.jobs.text import lines
 from gputop.reading import check_sources, read_snapshot
 from gputop.simulating.jobs import simulated
 from gputop.terminal.lines import print_json, say
@@ -63,8 +62,7 @@ def command(
     if as_json:
         print_json(document(snapshot, answer, simulated=demo is not None))
         return
-    for line in lines(snapshot, answer, text_width(), simulated=demo is not None):
-        click.echo(line)
+    click.echo(text(snapshot, answer, text_width(), simulated=demo is not None))
 
 
 def _answer(

@@ -1,0 +1,1 @@
+"""Questions that gputop answers, one a file: the answer as a page and as JSON."""

@@ -1,1 +1,0 @@
-"""What jobs say of themselves: a table and a document."""
