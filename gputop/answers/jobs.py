@@ -84,7 +84,8 @@ def nothing(snapshot: NodeSnapshot | None) -> str:
     if not lists or None in lists:
         return "no job is seen: the driver does not say which processes use the GPUs"
     host = None if snapshot is None else snapshot.machine.host
-    if host is not None and host.container is not None:
+    container = None if host is None else host.container
+    if container is not None and container.kind is not None:
         return "no job is seen; from inside a container the host's are not listed"
     return "no process uses a GPU"
 

@@ -56,7 +56,7 @@ class TroubleKind(Word):
         return self not in (TroubleKind.CAUSE, TroubleKind.SHORT)
 
 
-class Trouble(msgspec.Struct, frozen=True):
+class RankTrouble(msgspec.Struct, frozen=True):
     """What is wrong with one rank."""
 
     text: str
@@ -89,7 +89,7 @@ class RankState(msgspec.Struct, frozen=True, kw_only=True):
     """PCI addresses."""
     label: str = ""
     """ "rank 2 (pid 4711, GPU2)"."""
-    trouble: Trouble | None = None
+    trouble: RankTrouble | None = None
     last: LastCollective | None = None
     activity: Activity | None = None
     busy_percent: float | None = None
@@ -117,7 +117,7 @@ class JobEvidence(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Everything that was asked about one job."""
 
     activities: Mapping[int, Activity]
-    ended: Mapping[int, Trouble] = {}
+    ended: Mapping[int, RankTrouble] = {}
     """PIDs whose processes were here and have ended, and how that shows."""
     ras: tuple[CommunicatorState, ...] = ()
     """Its communicators, the largest first."""

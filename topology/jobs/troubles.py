@@ -25,14 +25,14 @@ from .standing import (
     KnownBy,
     LastCollective,
     RankState,
-    Trouble,
+    RankTrouble,
     TroubleKind,
 )
 
-GONE = Trouble("has ended: no such process", KnownBy.PROC, over=True)
-ZOMBIE = Trouble("has ended and waits for its parent (Z)", KnownBy.PROC, over=True)
-STOPPED = Trouble("is stopped (T)", KnownBy.PROC, step="kill -CONT {pid}")
-TRACED = Trouble(
+GONE = RankTrouble("has ended: no such process", KnownBy.PROC, over=True)
+ZOMBIE = RankTrouble("has ended and waits for its parent (Z)", KnownBy.PROC, over=True)
+STOPPED = RankTrouble("is stopped (T)", KnownBy.PROC, step="kill -CONT {pid}")
+TRACED = RankTrouble(
     "is stopped by a debugger or another tracer (t)",
     KnownBy.PROC,
     step="grep TracerPid /proc/{pid}/status",
@@ -46,7 +46,7 @@ def ended(
     ras: Sequence[CommunicatorState],
     answers: Sequence[RasAnswer],
     tree: Tree,
-) -> dict[int, Trouble]:
+) -> dict[int, RankTrouble]:
     """PIDs of processes that were here and have ended, and how that shows."""
     lost = [missing for state in ras for missing in state.communicator.missing]
     lost += [missing for answer in answers for missing in answer.silent]
@@ -55,7 +55,7 @@ def ended(
     seen = [
         user.pid for job in jobs for user in job.processes if user.reading.started_at is not None
     ]
-    gone: dict[int, Trouble] = {}
+    gone: dict[int, RankTrouble] = {}
     for pid in dict.fromkeys([*named, *seen]):
         if not tree.exists(f"proc/{pid}/stat"):
             gone[pid] = GONE
@@ -133,7 +133,7 @@ def _rank(user: GpuUser, machine: Machine, readings: Readings, evidence: JobEvid
     )
 
 
-def _by_proc(user: GpuUser, activity: Activity | None, evidence: JobEvidence) -> Trouble | None:
+def _by_proc(user: GpuUser, activity: Activity | None, evidence: JobEvidence) -> RankTrouble | None:
     if user.pid in evidence.ended:
         return _by_its_end(user, evidence)
     once = None if evidence.twice else user.reading.state
@@ -150,7 +150,7 @@ def _by_proc(user: GpuUser, activity: Activity | None, evidence: JobEvidence) ->
     return trouble if held_up or (activity is not None and activity.asleep) else None
 
 
-def _by_its_end(user: GpuUser, evidence: JobEvidence) -> Trouble | None:
+def _by_its_end(user: GpuUser, evidence: JobEvidence) -> RankTrouble | None:
     """A process that has ended; None where nobody need have waited for it, and the job goes on.
 
     Workers without a rank, as of a server or of a search for parameters, end by themselves.
@@ -163,7 +163,7 @@ def _by_its_end(user: GpuUser, evidence: JobEvidence) -> Trouble | None:
     return None if evidence.moves else msgspec.structs.replace(GONE, kind=TroubleKind.LEFT)
 
 
-def sleep_trouble(user: GpuUser, activity: Activity | None) -> Trouble | None:
+def sleep_trouble(user: GpuUser, activity: Activity | None) -> RankTrouble | None:
     """The uninterruptible sleep that both readings found a process or a thread of it in."""
     if activity is None or not (activity.asleep or activity.asleep_thread):
         return None
@@ -173,14 +173,14 @@ def sleep_trouble(user: GpuUser, activity: Activity | None) -> Trouble | None:
     longest = max(activity.seconds, known or 0.0)
     where = "" if activity.channel is None else f" in {activity.channel}"
     stays = "stays" if thread is None else f"has a thread, {thread}, that stays"
-    return Trouble(
+    return RankTrouble(
         f"{stays} in one uninterruptible sleep (D){where}, for {longest:.2g} s at least",
         KnownBy.PROC,
         TroubleKind.CAUSE if longest >= ASLEEP_SECONDS else TroubleKind.SHORT,
     )
 
 
-def _by_ras(pid: int, rank: int | None, evidence: JobEvidence) -> Trouble | None:
+def _by_ras(pid: int, rank: int | None, evidence: JobEvidence) -> RankTrouble | None:
     """What RAS says of a process here; `rank`: its rank in the job."""
     found = [
         trouble
@@ -222,20 +222,20 @@ def _has_job_number(
 
 def _named_trouble(
     named: MissingRank | RasRank, state: CommunicatorState | None, evidence: JobEvidence
-) -> Trouble | None:
+) -> RankTrouble | None:
     """What RAS says of a rank of one communicator; None where nothing is wrong with it."""
     if isinstance(named, MissingRank):
         return _lost_trouble(named, evidence)
     if named.errors:
         follows = named.errors[0].startswith(REMOTE)
         kind = TroubleKind.FOLLOWS if follows else TroubleKind.CAUSE
-        return Trouble(f"reports {named.errors[0]}", KnownBy.RAS, kind)
+        return RankTrouble(f"reports {named.errors[0]}", KnownBy.RAS, kind)
     if named.state == ABORT:
         return _left("has aborted its communicator", evidence)
     return None if state is None else _lag(named, state, evidence)
 
 
-def _lag(rank: RasRank, state: CommunicatorState, evidence: JobEvidence) -> Trouble | None:
+def _lag(rank: RasRank, state: CommunicatorState, evidence: JobEvidence) -> RankTrouble | None:
     """A rank that is behind in a communicator while others wait there.
 
     While counts grow, ranks may be a few apart; one that launches elsewhere may still come, and
@@ -247,35 +247,35 @@ def _lag(rank: RasRank, state: CommunicatorState, evidence: JobEvidence) -> Trou
     count = dict(rank.counts)[state.function]
     what = spoken(state.function)
     last = f"its last {what} was {count}" if count else f"it launched no {what}"
-    return Trouble(f"has not launched it ({last})", KnownBy.RAS, TroubleKind.BEHIND)
+    return RankTrouble(f"has not launched it ({last})", KnownBy.RAS, TroubleKind.BEHIND)
 
 
-def _lost_trouble(lost: MissingRank, evidence: JobEvidence) -> Trouble | None:
+def _lost_trouble(lost: MissingRank, evidence: JobEvidence) -> RankTrouble | None:
     """Why there is no data of a rank; None where it only left, and the job goes on."""
     if lost.local_pid is not None and lost.local_pid in evidence.ended:
         return evidence.ended[lost.local_pid]
     if lost.dead:
-        return Trouble("is given up by RAS, which cannot reach its process", KnownBy.RAS)
+        return RankTrouble("is given up by RAS, which cannot reach its process", KnownBy.RAS)
     if not lost.unresponsive:
         return _left("has left the communicator", evidence)
     if lost.local_pid in evidence.activities:
-        return Trouble("does not answer RAS, though its process is there", KnownBy.RAS)
+        return RankTrouble("does not answer RAS, though its process is there", KnownBy.RAS)
     if lost.pid is None and lost.host is None:
-        return Trouble("does not answer RAS", KnownBy.RAS)
+        return RankTrouble("does not answer RAS", KnownBy.RAS)
     why = "its process is stopped, ended, cut off or starved of CPU time"
-    return Trouble(f"does not answer RAS: {why}", KnownBy.RAS)
+    return RankTrouble(f"does not answer RAS: {why}", KnownBy.RAS)
 
 
-def _left(text: str, evidence: JobEvidence) -> Trouble | None:
-    return None if evidence.moves else Trouble(text, KnownBy.RAS, TroubleKind.LEFT)
+def _left(text: str, evidence: JobEvidence) -> RankTrouble | None:
+    return None if evidence.moves else RankTrouble(text, KnownBy.RAS, TroubleKind.LEFT)
 
 
-def _by_dumps(rank: int | None, groups: Sequence[RecordedGroup]) -> Trouble | None:
+def _by_dumps(rank: int | None, groups: Sequence[RecordedGroup]) -> RankTrouble | None:
     for group in groups:
         for place in group.behind:
             if place.rank == rank and group.waiting:
                 text = f"had not entered it{_last_entered(place)}"
-                return Trouble(text, KnownBy.RECORDER, TroubleKind.BEHIND)
+                return RankTrouble(text, KnownBy.RECORDER, TroubleKind.BEHIND)
     return None
 
 
@@ -287,7 +287,7 @@ def _last_entered(place: RecordedRank) -> str:
     return f" (its last was {spoken(place.last.name)} {place.last.number}{where})"
 
 
-def _with_core(trouble: Trouble | None, activity: Activity | None) -> Trouble | None:
+def _with_core(trouble: RankTrouble | None, activity: Activity | None) -> RankTrouble | None:
     """The same trouble; of a rank that is behind with the core that it uses meanwhile."""
     cores = None if activity is None else activity.user_cores
     if trouble is None or trouble.kind is not TroubleKind.BEHIND or (cores or 0.0) < FULL_CORE:

@@ -1,4 +1,4 @@
-"""Which findings are about a job, and why there may be none."""
+"""Which findings are about a job."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from gputop.live.findings import Shown
     from gputop.screens.jobs.list import JobRow
     from gputop.topology.model.finding import Finding
-    from gputop.topology.model.snapshot import NodeSnapshot
 
 ABOUT_JOBS = frozenset(
     {
@@ -42,15 +41,3 @@ def about(row: JobRow, shown: Shown | None) -> tuple[Finding, ...]:
     mine = set(row.job.gpus if row.user is None else row.user.gpus)
     findings = () if shown is None else about_jobs(shown.findings)
     return tuple(finding for finding in findings if not mine.isdisjoint(finding.devices))
-
-
-def nothing(snapshot: NodeSnapshot) -> str:
-    """Why the list is empty, as far as that is known."""
-    lists = [gpu.processes for gpu in snapshot.readings.gpus]
-    if not lists or None in lists:
-        return "the driver does not say which processes use the GPUs"
-    host = snapshot.machine.host
-    container = None if host is None else host.container
-    if container is not None and container.kind is not None:
-        return "no process is listed; from inside a container the host's are not seen"
-    return "no process uses a GPU"

@@ -11,7 +11,8 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.worker import get_current_worker
 
-from gputop.screens.jobs.about import about, about_jobs, nothing
+from gputop.answers.jobs import nothing
+from gputop.screens.jobs.about import about, about_jobs
 from gputop.screens.jobs.details import detail_lines, heading
 from gputop.screens.jobs.head import head_lines
 from gputop.screens.jobs.list import JobList, JobRow, rows_of

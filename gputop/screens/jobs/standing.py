@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
+from gputop.answers.jobs import fact_blocks, sentence_block
 from gputop.live.findings import Shown
 from gputop.live.past import past_of
 from gputop.live.recent import Recent
+from gputop.printing.render import render
 from gputop.simulating.jobs import simulated
 from gputop.terminal.clean import clean
 from gputop.topology.jobs.asking import JobsAnswer, ask_live
 from gputop.topology.jobs.grouping import Job
 from gputop.topology.jobs.silence import STOPPED_SECONDS
-from gputop.topology.jobs.standing import JobState, TroubleKind
-from gputop.topology.model.page import SIMULATED
+from gputop.topology.jobs.standing import JobState, RankState, TroubleKind
+from gputop.topology.model.page import SIMULATED, Blank, Block, Heading, Role, Text
 from gputop.topology.model.severity import JobVerdict
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.recorded.demos.demo import names
-from gputop.widgets.spans import Line, wrapped
+from gputop.widgets.spans import Line
 
 DEMO = "demo "
 WRONG = (JobVerdict.HANGS, JobVerdict.FAULTY, JobVerdict.WAITS)
@@ -101,29 +103,18 @@ def standing_of(answer: JobsAnswer | None, pids: Sequence[int]) -> JobState | No
 
 def standing_lines(job: JobState, pid: int | None, width: int, mark: str) -> Iterator[Line]:
     """The sentence with its facts and next steps; of one process, what is said of it alone."""
-    sign, ink, _ = job.verdict.shown
-    title = f"Where it stands{mark}"
+    blocks: list[Block] = [sentence_block(job), *fact_blocks(job)]
     if pid is not None:
-        rank = next((each for each in job.ranks if each.pid == pid), None)
-        if rank is None or not (rank.last or rank.trouble):
-            return
-        yield ((title, "key bold"),)
-        if rank.trouble:
-            text = f" {clean(rank.trouble.text, 300)} [{rank.trouble.source}]"
-            yield from wrapped(((text, "bad"),), width, 1)
-        if rank.last:
-            text = f" last collective: {clean(rank.last.name, 60)} [{rank.last.source}]"
-            yield from wrapped(((text, ""),), width, 1)
-        yield ()
-        return
-    yield ((title, "key bold"),)
-    yield from wrapped(((f"{sign} {clean(job.sentence, 1000)}", ink),), width, 2)
-    for finding in job.findings:
-        sign = "✗" if finding.severity.counts else "•"
-        text = f" {sign} {clean(finding.title, 400)} [{finding.sources[0]}]"
-        yield from wrapped(((text, ""),), width, 3)
-    for text in job.unknown:
-        yield from wrapped(((f" ? {clean(text, 400)}", "muted"),), width, 3)
-    for step in job.steps:
-        yield from wrapped(((f"   {clean(step, 200)}", "strong"),), width, 5)
-    yield ()
+        rank = next((rank for rank in job.ranks if rank.pid == pid), None)
+        blocks = [] if rank is None else list(_rank_blocks(rank))
+    if blocks:
+        yield from render((Heading(f"Where it stands{mark}"), *blocks, Blank()), width)
+
+
+def _rank_blocks(rank: RankState) -> Iterator[Block]:
+    if rank.trouble is not None:
+        text = f"{clean(rank.trouble.text, 300)} [{rank.trouble.source}]"
+        yield Text(text, indent=1, hanging=0, role=Role.BAD)
+    if rank.last is not None:
+        text = f"last collective: {clean(rank.last.name, 60)} [{rank.last.source}]"
+        yield Text(text, indent=1, hanging=0)
