@@ -8,6 +8,7 @@ from gputop.answers.jobs import text
 from gputop.simulating.jobs import simulated
 from gputop.topology.jobs.asking import JobsAnswer
 from gputop.topology.jobs.troubles import STOPPED
+from gputop.topology.model.surroundings import Container, Host
 from tests.support.expectation_made import demo
 
 DEMO = "sick-h100-8"
@@ -26,9 +27,15 @@ def test_why_there_is_no_job_is_said_as_far_as_it_is_known() -> None:
     snapshot = demo("hgx-h100-8")
     unknown = tuple(replace(gpu, processes=None) for gpu in snapshot.readings.gpus)
     none = tuple(replace(gpu, processes=()) for gpu in snapshot.readings.gpus)
-    for gpus, said in ((unknown, "the driver does not say"), (none, "from inside a container")):
+    for gpus, kind, said in (
+        (unknown, None, "the driver does not say"),
+        (none, None, "no process uses a GPU"),
+        (none, "docker", "from inside a container"),
+    ):
         readings = replace(snapshot.readings, gpus=gpus)
-        line = text(replace(snapshot, readings=readings), JobsAnswer(jobs=()), 80)
+        host = replace(snapshot.machine.host or Host(), container=Container(kind=kind))
+        node = replace(snapshot, readings=readings, machine=replace(snapshot.machine, host=host))
+        line = text(node, JobsAnswer(jobs=()), 80)
         assert said in line
 
 
