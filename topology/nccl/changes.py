@@ -1,7 +1,5 @@
 """The rules that each version of NCCL and RCCL changed, in words; the texts are in changes.toml."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 from typing import Literal

@@ -1,7 +1,5 @@
 """Whose GPUs make a communicator, and HIP's order of AMD's: that of the kernel's KFD nodes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from ..hardware.vendor import Vendor

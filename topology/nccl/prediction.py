@@ -1,7 +1,5 @@
 """Records of what NCCL or RCCL decides on a node, with its steps. Bandwidths GB/s, one way."""
 
-from __future__ import annotations
-
 import msgspec
 
 from ..model.severity import Word

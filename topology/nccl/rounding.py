@@ -1,7 +1,5 @@
 """Numbers as the library keeps them."""
 
-from __future__ import annotations
-
 import struct
 
 

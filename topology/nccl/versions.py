@@ -1,7 +1,5 @@
 """Differences between versions of NCCL and RCCL, and the version that is followed."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from functools import cache

@@ -1,7 +1,5 @@
 """Words for nodes and paths in explanations."""
 
-from __future__ import annotations
-
 from functools import cache
 
 from ..hardware.words import library_words

@@ -1,7 +1,5 @@
 """Which GPUs take part, and their ranks."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

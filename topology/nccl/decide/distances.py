@@ -1,7 +1,5 @@
 """How far apart two GPUs are, in words that stay as long as the paths."""
 
-from __future__ import annotations
-
 from ..nodes import PathType, SystemNode, SystemPath
 from ..prediction import Basis, DecisionStep
 from ..versions import Version

@@ -1,7 +1,5 @@
 """The GPUs that reach each other, with what their transports need."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from ..nodes import SystemNode

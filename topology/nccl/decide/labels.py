@@ -1,7 +1,5 @@
 """The words that the log prints after `via` (transport/p2p.cc, shm.cc, net.cc)."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from ..nodes import PathType, SystemNode

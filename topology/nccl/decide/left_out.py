@@ -1,7 +1,5 @@
 """GPUs that take no part: no driver serves them here, or no library of theirs is modelled."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import msgspec

@@ -1,7 +1,5 @@
 """GPU and NIC pairs of one view: paths, GPUDirect RDMA, relays, and the NICs each GPU uses."""
 
-from __future__ import annotations
-
 from ..nodes import PathType, SystemNode, SystemPath
 from ..prediction import DecisionStep, NetDecision
 from ..system.compute import Computed

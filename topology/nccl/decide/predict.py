@@ -1,7 +1,5 @@
 """All decisions, from a snapshot and an environment; nothing here asks the machine."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from ...model.snapshot import NodeSnapshot

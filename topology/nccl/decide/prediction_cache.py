@@ -1,7 +1,5 @@
 """A cache of what predictions for one node share while their variables change."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple

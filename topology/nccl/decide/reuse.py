@@ -1,7 +1,5 @@
 """Decisions that follow from others: they differ in words, or in that there is no NVLS."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

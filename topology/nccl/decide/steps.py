@@ -1,7 +1,5 @@
 """The questions behind a transport, each with its answer, evidence, flag and source."""
 
-from __future__ import annotations
-
 from functools import cache
 
 from ..nodes import PathType

@@ -1,7 +1,5 @@
 """A prediction in words: clauses for the Node screen, a few lines for the command line."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Sequence

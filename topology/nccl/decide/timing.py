@@ -1,7 +1,5 @@
 """Algorithm, protocol and time by size, from the graphs of all views."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """P2P, SHM or NET for each ordered pair, in the order the library tries them (transport.cc)."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from ..nodes import PathType, SystemNode

@@ -1,7 +1,5 @@
 """Decisions before the tuning, kept for predictions that would decide the same."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from dataclasses import field as field_of

@@ -1,7 +1,5 @@
 """Decisions before the tuning, from a snapshot: paths, graphs, transports and NICs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cache
 

@@ -1,7 +1,5 @@
 """Decisions about a view as a whole: is it one domain, may NVLS run, which NIC serves whom."""
 
-from __future__ import annotations
-
 from ...model.machine import Machine
 from ..nodes import System
 from ..prediction import Basis, DecisionStep, Graphs

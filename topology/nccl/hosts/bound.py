@@ -1,7 +1,5 @@
 """The first limit that a large all-reduce over several hosts meets."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterable, Sequence
 

@@ -3,8 +3,6 @@
 One host is searched, and one more for each set of missing NICs: equal hosts are alike.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 

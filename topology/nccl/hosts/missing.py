@@ -1,7 +1,5 @@
 """A host that lacks NICs which its equals have."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable
 
 import msgspec

@@ -1,7 +1,5 @@
 """One node of a communicator: the graphs and NICs of its host, its ranks moved to their place."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property

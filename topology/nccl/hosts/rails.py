@@ -1,7 +1,5 @@
 """Rails: the NICs of one name on all hosts, and which of them talk to each other."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from .bound import fastest

@@ -4,8 +4,6 @@ A node is what the library counts as one: a host, or a domain of a host that is 
 ranks, count from 0, host by host.
 """
 
-from __future__ import annotations
-
 import msgspec
 
 from ...model.severity import Word

@@ -1,7 +1,5 @@
 """Which channels run on what was searched, and what an all-reduce on them reaches."""
 
-from __future__ import annotations
-
 from ..prediction import AlgorithmChoice
 
 

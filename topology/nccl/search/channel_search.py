@@ -4,8 +4,6 @@ The order in which GPUs and NICs are tried decides what is found, as the library
 after a number of steps and keeps the first of equals; so it is followed step by step.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 
 from .draft import BALANCED_TREE, FOUND_ALL, NVLS, RING, TREE, GraphDraft, budget, times, to_beat

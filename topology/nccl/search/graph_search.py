@@ -4,8 +4,6 @@ First every speed from the highest down, and at each speed first the nearest pat
 the channels that were found, higher speeds again.
 """
 
-from __future__ import annotations
-
 import math
 
 from ..nodes import PathType, SystemNode

@@ -1,7 +1,5 @@
 """The graphs that a library finds on a system (init.cc:initTransportsRank)."""
 
-from __future__ import annotations
-
 from threading import Event
 
 import msgspec

@@ -10,8 +10,6 @@ MB/s give the same answers: every speed it tries is one, also halved, doubled, a
 with six fifths for PCI, and each compares in 32 bits as it does here (tests check that).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Where a channel may start and end, one list for each situation, kept for an attempt."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache, partial
 

@@ -1,7 +1,5 @@
 """Which NICs to try, in order (search.cc:ncclTopoSelectNets)."""
 
-from __future__ import annotations
-
 from ..nodes import PathType, System
 from ..settings import Settings
 from ..system.nets import LocalNets, nearest, netdevs_policy

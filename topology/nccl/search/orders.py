@@ -1,7 +1,5 @@
 """Which GPU to try next after a GPU (search.cc:ncclTopoSearchNextGpuSort)."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from ..nodes import System, SystemLink, SystemNode

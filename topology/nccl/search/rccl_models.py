@@ -1,7 +1,5 @@
 """The nodes that RCCL has a list of (its graph/rome_models.cc), and a system in the same terms."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple

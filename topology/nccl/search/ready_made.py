@@ -3,8 +3,6 @@
 `ncclTopoCompute` asks for a chordal ring first, then for the models of graph/rome_models.cc.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from ..nodes import PathType, System, SystemNode

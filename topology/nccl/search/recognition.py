@@ -3,8 +3,6 @@
 The order of the attempts is part of the outcome: the first permutation that fits names the GPUs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from itertools import permutations
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """How one version of a library searches; the figures are in search.toml."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 from typing import Literal

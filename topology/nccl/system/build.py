@@ -1,7 +1,5 @@
 """The system from a topology XML: nodes and links (graph/topo.cc:ncclTopoGetSystemFromXml)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 from ...model.element import Element

@@ -1,7 +1,5 @@
 """The constants of NCCL's system: bandwidths by generation, classes, CPU models (graph/topo.h)."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 from ...model.element import Element

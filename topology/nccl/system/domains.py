@@ -3,8 +3,6 @@
 RCCL trims its graph in its own way (its graph/paths.cc).
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from ...model.element import Element

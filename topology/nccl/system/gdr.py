@@ -1,7 +1,5 @@
 """GPUDirect RDMA between a GPU and a NIC (graph/paths.cc:ncclTopoCheckGdr)."""
 
-from __future__ import annotations
-
 from functools import cached_property
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Levels of distance: NCCL_P2P_LEVEL, NCCL_NET_GDR_LEVEL (graph/paths.cc:ncclGetLevel)."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from ..nodes import PathType

@@ -1,7 +1,5 @@
 """Which NIC a GPU uses, and which GPU a NIC belongs to (graph/topo.cc:ncclTopoGetLocalNet)."""
 
-from __future__ import annotations
-
 import re
 
 from ..nodes import Kind, PathType, System, SystemNode, SystemPath

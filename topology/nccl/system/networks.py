@@ -1,7 +1,5 @@
 """Which network plugin moves the bytes between domains and hosts, and the NICs it offers."""
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 

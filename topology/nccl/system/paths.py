@@ -1,7 +1,5 @@
 """The best path from every node to every other (graph/paths.cc:ncclTopoSetPaths)."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from ..nodes import (

@@ -1,7 +1,5 @@
 """Checks between two GPUs: P2P, and whether a NIC is faster (graph/paths.cc)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import pairwise
 from typing import NamedTuple

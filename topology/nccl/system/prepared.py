@@ -1,7 +1,5 @@
 """A system that is made once, and is had again as it was however its paths were diverted since."""
 
-from __future__ import annotations
-
 from ...model.element import Element
 from ..nodes import System
 from ..settings import Settings

@@ -1,7 +1,5 @@
 """The GPUs of a topology XML and their ranks."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ...model.element import Element

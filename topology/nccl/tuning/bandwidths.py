@@ -1,7 +1,5 @@
 """Bandwidths of the tuning table, GB/s of the user's bytes (graph/tuning.cc:ncclTopoTuneModel)."""
 
-from __future__ import annotations
-
 from ..rounding import single
 from .inputs import TuningInput
 from .version import Row, generation

@@ -1,7 +1,5 @@
 """How many channels collectives may use (graph/connect.cc:ncclTopoPostset, transport/nvls.cc)."""
 
-from __future__ import annotations
-
 from .inputs import TuningInput
 from .selection import Remark
 from .version import generation

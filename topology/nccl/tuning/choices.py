@@ -1,7 +1,5 @@
 """NCCL's pick for a collective of a size, and the time that its model gives it."""
 
-from __future__ import annotations
-
 from ..prediction import AlgorithmChoice, Tuning
 from ..rounding import single
 from .bandwidths import GATHERS

@@ -1,7 +1,5 @@
 """The input of the tuning model, and single precision, in which it computes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from functools import cached_property
 

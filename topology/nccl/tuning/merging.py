@@ -1,7 +1,5 @@
 """One set of graphs made from those of all views, as the ranks agree on one (init.cc)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 import msgspec

@@ -1,7 +1,5 @@
 """The tuning table: latency and bandwidth of every algorithm and protocol (graph/tuning.cc)."""
 
-from __future__ import annotations
-
 from ..prediction import Tuning
 from ..rounding import single
 from .bandwidths import ROOTED, bandwidth, computed, steps_of

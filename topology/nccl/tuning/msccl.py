@@ -6,8 +6,6 @@ CMakeLists.txt of ROCm/rccl; its CHANGELOG and pull requests 1614, 1639 and 1879
 at f70f5378 for what MSCCL++ takes after 2.21.5.
 """
 
-from __future__ import annotations
-
 from ..settings import Settings
 from ..wording import message_size
 from .rccl_inputs import FileRange, RcclInput

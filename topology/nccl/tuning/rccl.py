@@ -4,8 +4,6 @@ Sources: graph/tuning.cc, graph/connect.cc:ncclTopoPostset, enqueue.cc:topoGetAl
 and init.cc:initTransportsRank of ROCm/rccl, in a build with its default options.
 """
 
-from __future__ import annotations
-
 from ..prediction import AlgorithmChoice, SearchGraph, Tuning
 from ..rounding import single
 from .rccl_inputs import RcclInput

@@ -1,7 +1,5 @@
 """The input of RCCL's tuning, and its tables (graph/tuning.cc)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path

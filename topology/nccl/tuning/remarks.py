@@ -1,7 +1,5 @@
 """Remarks on tuning variables: without effect, fatal, or beyond what is modelled."""
 
-from __future__ import annotations
-
 from ..settings import INTEGER
 from . import channels, threads
 from .inputs import TuningInput

@@ -4,8 +4,6 @@ Up to 2.23 the value is one list for all collectives and unknown words are skipp
 may hold a list per collective, and a word that is not understood ends the initialisation.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

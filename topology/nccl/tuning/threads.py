@@ -1,7 +1,5 @@
 """Threads per block and the work a thread gets before channels are added (graph/tuning.cc)."""
 
-from __future__ import annotations
-
 from ..settings import INTEGER
 from .inputs import TuningInput
 from .selection import Remark

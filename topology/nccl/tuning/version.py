@@ -1,7 +1,5 @@
 """How one version of NCCL tunes; the figures are in tuning.toml."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 from typing import Literal

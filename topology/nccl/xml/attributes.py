@@ -4,8 +4,6 @@ NCCL reads numbers with C's strtol and strtoull (graph/xml.h), which take "0x10"
 first other character; unknown elements and attributes are skipped there and not judged here.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from functools import lru_cache

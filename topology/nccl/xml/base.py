@@ -1,7 +1,5 @@
 """The topology file that NCCL starts from on this machine, before it detects anything."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import msgspec

@@ -4,8 +4,6 @@ NCCL takes the lower of both ends of a link, and of each path only every second 
 ports of switches (graph/xml.cc:ncclTopoGetXmlFromSys).
 """
 
-from __future__ import annotations
-
 import re
 from functools import cached_property
 

@@ -3,8 +3,6 @@
 As graph/xml.cc:ncclTopoGetXmlFromGpu of NCCL 2.28.9 and RCCL 2.21.5 does it.
 """
 
-from __future__ import annotations
-
 import re
 
 from ...hardware.specs import sku_for

@@ -5,8 +5,6 @@ to NCCL and nothing here, and its `pci` elements stand for whole switches, of wh
 upper port is named (graph/xml.cc:ncclTopoGetXmlFromSys).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from functools import lru_cache

@@ -4,8 +4,6 @@ A leading "^" turns the choice round, "=" wants whole names instead of beginning
 name picks one port (misc/utils.cc:parseStringList, matchIfList).
 """
 
-from __future__ import annotations
-
 import re
 
 

@@ -4,8 +4,6 @@ As transport/net_ib.cc and transport/net_socket.cc of NCCL 2.28.9. External netw
 not looked for, save that EFA adapters count as usable by aws-ofi-nccl, without which they are not.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ Stricter than NCCL's own parser (graph/xml.cc) where a file cannot be meant, and
 is plain XML that NCCL happens not to take (a declaration at the top, an escaped character).
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from dataclasses import dataclass, field

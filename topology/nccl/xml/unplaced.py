@@ -5,8 +5,6 @@ NCCL and RCCL need an address and a place for each GPU. Both are made up here: f
 --showtopo`, which knows no switches, from the NUMA nodes alone. Figures of links stay unknown.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import msgspec

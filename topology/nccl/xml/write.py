@@ -4,8 +4,6 @@ Two blanks a level, double quotes, no declaration at the top, which NCCL's parse
 (graph/xml.cc:ncclTopoDumpXmlRec).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

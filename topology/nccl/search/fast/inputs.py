@@ -5,8 +5,6 @@ nothing but what stands here. GPUs keep their order, which decides between equal
 in the order in which the search tries them, links in the order in which paths cross them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterable, Iterator
 
 import msgspec

@@ -4,8 +4,6 @@ It tries the same GPUs in the same order as the walk in walk.py, but counts what
 link in a list: between many GPUs there are thousands of links, and a channel crosses few of them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 
 from ..draft import BALANCED_TREE, RING, TREE, GraphDraft, budget

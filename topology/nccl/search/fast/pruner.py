@@ -5,8 +5,6 @@ would have taken matters only to the budget of the whole search, so it is made a
 that budget could be at its end.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
