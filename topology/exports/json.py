@@ -66,7 +66,7 @@ def _alphabet(machine: Machine) -> str:
 def wire_fields(wire: Wire) -> dict[str, Any]:
     """Return what is known about an edge, by the names of the fields in the files."""
     return {
-        "kind": wire.kind,
+        "kind": wire.kind.value,
         "raw_gbs": wire.raw_gbs,
         "payload_gbs": wire.payload_gbs,
         "count": wire.count,

@@ -9,6 +9,7 @@ from ..model.characters import printable
 from ..node import Node
 from ..sketch.drawing import Box, Drawing, Line
 from ..sketch.layout import layout
+from ..wiring.wires import WireKind
 from .written import Written
 
 COLUMNS, ROWS = 160, 30
@@ -31,11 +32,11 @@ FILLS = {
     "mesh": "#d7ead4",
 }
 STROKES = {
-    "nvlink": "#3f8f29",
-    "xgmi": "#3f8f29",
-    "c2c": "#7b3fa0",
-    "socket": "#a86b00",
-    "net": "#1769aa",
+    WireKind.NVLINK: "#3f8f29",
+    WireKind.XGMI: "#3f8f29",
+    WireKind.C2C: "#7b3fa0",
+    WireKind.SOCKET: "#a86b00",
+    WireKind.NET: "#1769aa",
 }
 """Kind of a wire -> its colour; PCIe is grey."""
 
@@ -112,7 +113,7 @@ def _box(box: Box) -> Iterator[str]:
 def _line(line: Line) -> str:
     points = " ".join(f"{(x + 0.5) * WIDE:.1f},{(y + 0.5) * HIGH:.1f}" for x, y in line.points)
     colour = WEAK if line.weak else STROKES.get(line.kind, QUIET)
-    wide = 2.5 if line.kind in ("nvlink", "xgmi", "c2c") else 1.4
+    wide = 2.5 if line.kind in (WireKind.NVLINK, WireKind.XGMI, WireKind.C2C) else 1.4
     return (
         f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="{wide}" '
         'stroke-linejoin="round"/>'

@@ -13,7 +13,7 @@ from ..model.units import gbs, size
 from ..node import Node
 from ..wiring.graph import Graph, gpu_id
 from ..wiring.packages import Package, packages
-from ..wiring.wires import Wire, nvlink_wire
+from ..wiring.wires import Wire, WireKind, nvlink_wire
 from .written import Written
 
 _TREE_KINDS = ("pcie", "socket", "net", "c2c")
@@ -68,7 +68,7 @@ def _tops(graph: Graph) -> list[str]:
 
 def _hangs(graph: Graph, vertex: str, above: str) -> bool:
     wire: Wire = graph.edges[vertex, above]["wire"]
-    if wire.kind not in _TREE_KINDS or (wire.assumed and wire.kind == "socket"):
+    if wire.kind not in _TREE_KINDS or (wire.assumed and wire.kind is WireKind.SOCKET):
         return False
     kind, upper = str(graph.nodes[vertex]["kind"]), str(graph.nodes[above]["kind"])
     if kind == upper == "switch":
@@ -153,7 +153,9 @@ def _upwards(graph: Graph, vertex: str) -> str:
         for other in graph[vertex]
         if _hangs(graph, vertex, other) and not graph.edges[vertex, other]["wire"].inside
     ]
-    return "".join(f" · {_words(wire)}" for wire in links if wire.kind in ("pcie", "c2c"))
+    return "".join(
+        f" · {_words(wire)}" for wire in links if wire.kind in (WireKind.PCIE, WireKind.C2C)
+    )
 
 
 def _package_links(
@@ -165,7 +167,11 @@ def _package_links(
         for vertex in package.members:
             for other, edge in graph[vertex].items():
                 wire: Wire = edge["wire"]
-                if wire.kind != "xgmi" or wire.inside or graph.nodes[other]["kind"] != "gpu":
+                if (
+                    wire.kind is not WireKind.XGMI
+                    or wire.inside
+                    or graph.nodes[other]["kind"] != "gpu"
+                ):
                     continue
                 far = homes[other].id if other in homes else graph.nodes[other]["label"]
                 known = ends.get(far)
@@ -192,7 +198,7 @@ def _links(node: Node, homes: Mapping[str, Package]) -> Iterator[str]:
         peers = [
             f"{graph.nodes[other]['label']} {_words(wire)}"
             for other, edge in sorted(graph[gpu.address].items())
-            if (wire := edge["wire"]).kind in ("nvlink", "xgmi")
+            if (wire := edge["wire"]).kind in (WireKind.NVLINK, WireKind.XGMI)
             and graph.nodes[other]["kind"] == "gpu"
         ]
         if peers:

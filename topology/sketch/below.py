@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import networkx as nx
 
 from ..sketch import names as text
+from ..wiring.wires import WireKind
 from .drawing import TRAFFIC_CELLS, Box, Edge, Label, Line, Slot
 from .fabric import FabricLane, Plane, Spoke, fabric, place_lanes
 from .metrics import Metrics
@@ -205,7 +206,7 @@ def grid_lines(
 
 
 def _crosses(
-    kind: str, gpus: Mapping[str, Box], trunks: Mapping[str, int], joined: set[Edge], y: int
+    kind: WireKind, gpus: Mapping[str, Box], trunks: Mapping[str, int], joined: set[Edge], y: int
 ) -> list[Line]:
     """Signs where no wire joins two GPUs of the mesh; such a line has no length."""
     order = list(gpus)

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from ..wiring.wires import WireKind
+
 Edge: TypeAlias = frozenset[str]
 """The two graph nodes that an edge of the graph joins."""
 
@@ -91,8 +93,7 @@ class Line:
     """Ids of the boxes; the first and last point lie inside them."""
     points: tuple[Point, ...]
     """Corners of the line, each in one row or column with the next."""
-    kind: str
-    """"nvlink", "xgmi", "c2c", "pcie" or "socket"."""
+    kind: WireKind
     edges: frozenset[Edge]
     """Edges of the graph that it stands for."""
     labels: tuple[Label, ...] = ()

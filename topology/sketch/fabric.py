@@ -15,10 +15,11 @@ from typing import Any
 
 import networkx as nx
 
+from ..wiring.wires import WireKind
 from .drawing import Edge
 from .names import short
 
-LINKS = ("nvlink", "xgmi")
+LINKS = (WireKind.NVLINK, WireKind.XGMI)
 _Link = tuple[str, str, Any]
 """Two GPUs and the wire between them."""
 _DRAWN_EDGES = 20
@@ -31,7 +32,7 @@ class Spoke:
 
     gpu: str
     edges: frozenset[Edge]
-    kind: str
+    kind: WireKind
     count: int | None
     count_max: int | None
     payload_gbs: float | None
@@ -182,7 +183,7 @@ def _mesh(graph: nx.Graph[str], gpus: Sequence[str], links: Sequence[_Link]) -> 
         for gpu, edges in own.items()
         if edges
     ]
-    name = "xGMI" if links[0][2].kind == "xgmi" else "NVLink"
+    name = "xGMI" if links[0][2].kind is WireKind.XGMI else "NVLink"
     # A card of another vendor is no part of the mesh; one of the same without a link is missed.
     vendors = {_vendor(graph, gpu) for gpu, edges in own.items() if edges}
     gpus = [gpu for gpu in gpus if _vendor(graph, gpu) in vendors]

@@ -14,6 +14,7 @@ import networkx as nx
 
 from ..sketch import names as text
 from ..wiring.packages import PREFIX, Package
+from ..wiring.wires import WireKind
 from .below import Below
 from .drawing import TRAFFIC_CELLS, Box, Drawing, Edge, Label, Line, Slot
 from .fabric import edges_between
@@ -242,7 +243,9 @@ class _Layout:
         label = ("!" if left > 0 else "") if weak and "!" not in label else label
         labels = (Label(x + len(name) + 1, y, label, weak),) if label else ()
         points = ((rail, above.bottom - 1), (rail, y), (x, y))
-        self.lines.append(Line((above.id, nic.id), points, "pcie", nic.edges, labels, None, weak))
+        self.lines.append(
+            Line((above.id, nic.id), points, WireKind.PCIE, nic.edges, labels, None, weak)
+        )
 
     def _drop(self, above: Box, box: Box, item: Item) -> None:
         """The line from a box straight down to another, or to the heading over that."""
@@ -253,7 +256,7 @@ class _Layout:
         labels: tuple[Label, ...] = ()
         live = None
         weak = text.is_weak(item.wire)
-        if kind == "pcie":
+        if kind is WireKind.PCIE:
             height = m.wire_rows if item.is_leaf else min(m.wire_rows, _UPPER_ROWS)
             top, room = foot - height, box.right - x - 2 - 2 * bool(coherent)
             rows = text.fit_rows(text.pcie_labels(item.wire), room, height)
@@ -262,7 +265,9 @@ class _Layout:
                 live = None if coherent else Slot(x + 2, top + len(rows), room)
         points = ((x, above.bottom - 1), (x, foot))
         ends = (above.id, box.id)
-        self.lines.append(Line(ends, points, kind or "socket", item.edges, labels, live, weak))
+        self.lines.append(
+            Line(ends, points, kind or WireKind.SOCKET, item.edges, labels, live, weak)
+        )
         if coherent:
             self._second(above, box, coherent)
 
@@ -273,7 +278,9 @@ class _Layout:
             for m in above.members
             if self.graph.has_edge(item.id, m)
         }
-        return {edge: wire for edge, wire in wires.items() if getattr(wire, "kind", "") == "c2c"}
+        return {
+            edge: wire for edge, wire in wires.items() if getattr(wire, "kind", "") == WireKind.C2C
+        }
 
     def _second(self, above: Box, box: Box, coherent: dict[frozenset[str], Any]) -> None:
         x = box.right - (3 if self.metrics.framed else 2)
@@ -283,7 +290,9 @@ class _Layout:
         if self.metrics.wire_rows > 2 and box.width >= len(words) + 8:
             labels = (Label(x - 1 - len(words), box.y - 1, words),)
         points = ((x, above.bottom - 1), (x, box.y))
-        self.lines.append(Line((above.id, box.id), points, "c2c", frozenset(coherent), labels))
+        self.lines.append(
+            Line((above.id, box.id), points, WireKind.C2C, frozenset(coherent), labels)
+        )
 
     def _between_sockets(self) -> None:
         """A line from each host box to its neighbour, for all edges that cross the gap."""
@@ -297,4 +306,4 @@ class _Layout:
             if edges and tops.index(right) == tops.index(left) + 1:
                 y = left.y + left.height // 2
                 points = ((left.right - 1, y), (right.x, y))
-                self.lines.append(Line((left.id, right.id), points, "socket", edges))
+                self.lines.append(Line((left.id, right.id), points, WireKind.SOCKET, edges))

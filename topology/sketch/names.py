@@ -11,6 +11,7 @@ from typing import Any
 import networkx as nx
 
 from ..model import units
+from ..wiring.wires import WireKind
 
 
 def short(value: float | None) -> str:
@@ -72,13 +73,13 @@ def pcie_labels(wire: Any) -> tuple[tuple[str, ...], ...]:
 
 
 def link_labels(
-    kind: str, count: int | None, count_max: int | None, payload: float | None
+    kind: WireKind, count: int | None, count_max: int | None, payload: float | None
 ) -> tuple[tuple[str, ...], ...]:
     """Ways to label a bundle of NVLinks or xGMI links, each a tuple of rows."""
     rate = "" if payload is None else short(payload)
     if count is None:
         return ((rate,),) if rate else ()
-    name = f"NV{count}" if kind == "nvlink" else f"xGMI {count}"
+    name = f"NV{count}" if kind is WireKind.NVLINK else f"xGMI {count}"
     if count_max is not None and count < count_max:
         sick = f"{name} of {count_max} !"
         brief = f"{count}/{count_max}!"

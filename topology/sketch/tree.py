@@ -13,6 +13,7 @@ from typing import Any
 
 import networkx as nx
 
+from ..wiring.wires import WireKind
 from .drawing import Edge
 
 LEAVES = ("gpu", "nic")
@@ -167,7 +168,7 @@ def _order(item: Item) -> tuple[int, int, str]:
 
 def narrowest(wires: Iterable[Any]) -> Any:
     """The PCIe wire with the least payload; one of unknown payload only when all are unknown."""
-    known = [wire for wire in wires if wire is not None and wire.kind == "pcie"]
+    known = [wire for wire in wires if wire is not None and wire.kind is WireKind.PCIE]
     return min(
         known,
         key=lambda wire: float("inf") if wire.payload_gbs is None else wire.payload_gbs,

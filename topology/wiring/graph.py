@@ -21,7 +21,7 @@ from ..model.machine import Gpu, Machine, PciDevice
 from ..model.surroundings import Interface, RdmaDevice
 from .above import CPU_ROOT, numa_of_roots
 from .links import add_links
-from .wires import PCIE_GTS, Wire, pcie_wire
+from .wires import PCIE_GTS, Wire, WireKind, pcie_wire
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -97,7 +97,7 @@ class _Builder:
             if interface.address is None and interface.kind in ("ethernet", "infiniband"):
                 name = f"net:{interface.name}"
                 self._add(name, "nic", interface.name, interface)
-                wire = Wire(kind="net", source="an interface without a PCI device")
+                wire = Wire(kind=WireKind.NET, source="an interface without a PCI device")
                 self.graph.add_edge(name, self._numa(interface.numa_node), wire=wire)
         self._between_sockets()
         add_links(self.graph, self.machine)
@@ -111,9 +111,9 @@ class _Builder:
             if node.startswith("numa:")
             and not any(other.startswith("socket:") for other in self.graph[node])
         ]
-        between = Wire(kind="socket", source="between sockets; the rate cannot be read")
+        between = Wire(kind=WireKind.SOCKET, source="between sockets; the rate cannot be read")
         unsure = Wire(
-            kind="socket", source="the socket of this NUMA node is not known", assumed=True
+            kind=WireKind.SOCKET, source="the socket of this NUMA node is not known", assumed=True
         )
         self.graph.add_edges_from(combinations(sockets, 2), wire=between)
         if sockets:
@@ -136,7 +136,7 @@ class _Builder:
             if node.socket is not None:
                 self._add(f"socket:{node.socket}", "socket", f"CPU {node.socket}", None)
                 why = "sysfs: this NUMA node is part of the socket"
-                inside = Wire(kind="socket", source=why, inside=True)
+                inside = Wire(kind=WireKind.SOCKET, source=why, inside=True)
                 self.graph.add_edge(f"numa:{node.node}", f"socket:{node.socket}", wire=inside)
 
     def _is_shown(self, device: PciDevice) -> bool:
@@ -181,7 +181,7 @@ class _Builder:
             self.graph.add_edge(device.address, device.parent, wire=self._wire(device, parent))
             if parent is None:
                 if not done:
-                    wire = Wire(kind="socket", source="inside the CPU", inside=True)
+                    wire = Wire(kind=WireKind.SOCKET, source="inside the CPU", inside=True)
                     numa = self._numa(self.numa_of_root.get(device.parent))
                     self.graph.add_edge(device.parent, numa, wire=wire)
                 return
@@ -191,9 +191,9 @@ class _Builder:
 
     def _wire(self, device: PciDevice, parent: PciDevice | None) -> Wire:
         if parent is None and device.kind == "root port":
-            return Wire(kind="socket", source="inside the CPU", inside=True)
+            return Wire(kind=WireKind.SOCKET, source="inside the CPU", inside=True)
         if parent is not None and parent.kind not in LINK_PORTS:
-            return Wire(kind="pcie", source="inside a PCIe switch; not a link", inside=True)
+            return Wire(kind=WireKind.PCIE, source="inside a PCIe switch; not a link", inside=True)
         ends = [device] if parent is None else [device, parent]
         rates = [end.link_speed_max_gts for end in ends if end.link_speed_max_gts is not None]
         widths = [end.link_width_max for end in ends if end.link_width_max]

@@ -8,7 +8,7 @@ from ..hardware.specs import sku_for
 from ..model.machine import Gpu, Machine, NvLink, XgmiLink
 from ..model.units import figure
 from .reported import MOST_NVLINKS, of_one, reported_nvlinks, to_switches
-from .wires import C2C_PAYLOAD_GBS, Wire, nvlink_wire
+from .wires import C2C_PAYLOAD_GBS, Wire, WireKind, nvlink_wire
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -64,7 +64,7 @@ def _label(end: str) -> str:
 
 
 def _count(wire: Wire) -> int:
-    return (wire.count or 0) if wire.kind == "nvlink" else MOST_NVLINKS
+    return (wire.count or 0) if wire.kind is WireKind.NVLINK else MOST_NVLINKS
 
 
 def link_end(link: NvLink) -> str | None:
@@ -94,10 +94,10 @@ def _c2c(graph: nx.Graph[str], gpu: Gpu) -> None:
         return
     if gpu.c2c_gbs is not None:
         source = "links and rate of one as the driver or a topology XML says"
-        wire = Wire(kind="c2c", payload_gbs=gpu.c2c_gbs, source=source)
+        wire = Wire(kind=WireKind.C2C, payload_gbs=gpu.c2c_gbs, source=source)
     else:
         wire = Wire(
-            kind="c2c",
+            kind=WireKind.C2C,
             payload_gbs=C2C_PAYLOAD_GBS,
             source="driver: C2C is on; the rate is the data sheet's, not read",
             assumed=True,
@@ -124,10 +124,10 @@ def xgmi_wire(gpu: Gpu, link: XgmiLink, *, inside: bool = False) -> Wire:
     if inside:
         why = link.why("raw_gbs")
         source = "inside one package: no xGMI link lies between its parts"
-        return Wire(kind="xgmi", source=f"{source}; {why}" if why else source, inside=True)
+        return Wire(kind=WireKind.XGMI, source=f"{source}; {why}" if why else source, inside=True)
     if link.raw_gbs is not None:
         return Wire(
-            kind="xgmi",
+            kind=WireKind.XGMI,
             raw_gbs=link.raw_gbs,
             payload_gbs=link.raw_gbs,
             count=link.links,
@@ -144,7 +144,7 @@ def xgmi_wire(gpu: Gpu, link: XgmiLink, *, inside: bool = False) -> Wire:
     if rate is not None:
         source += f"; {figure(each or 0)} GB/s a link is the data sheet's"
     return Wire(
-        kind="xgmi",
+        kind=WireKind.XGMI,
         raw_gbs=rate,
         payload_gbs=rate,
         count=count,
@@ -161,11 +161,11 @@ def _reported(graph: nx.Graph[str], machine: Machine) -> None:
         graph.add_node(FABRIC, kind="nvswitch", label=_label(FABRIC), record=None)
         for end in dict.fromkeys(end for ends in counts for end in sorted(ends)):
             wire = Wire(
-                kind="nvlink", count=max(of_one(counts, end).values()), assumed=True,
+                kind=WireKind.NVLINK, count=max(of_one(counts, end).values()), assumed=True,
                 source="nvidia-smi topo -m; more links than a GPU or a bridge has: switches",
             )  # fmt: skip
             graph.add_edge(end, FABRIC, wire=wire)
         return
     for ends, count in counts.items():
-        wire = Wire(kind="nvlink", count=count, source="nvidia-smi topo -m; rate not in it")
+        wire = Wire(kind=WireKind.NVLINK, count=count, source="nvidia-smi topo -m; rate not in it")
         graph.add_edge(*sorted(ends), wire=wire)

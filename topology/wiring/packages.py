@@ -14,6 +14,7 @@ import msgspec
 from ..hardware.specs import Sku, sku_for, table
 from ..hardware.vendors import AMD
 from ..model.machine import Gpu
+from .wires import WireKind
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -73,7 +74,7 @@ def _dies(graph: nx.Graph[str], gpus: dict[str, Gpu]) -> list[Package]:
             wire = graph.edges[node, other].get("wire")
             if other not in gpus or wire is None:
                 continue
-            if wire.kind == "xgmi" and wire.count == count:
+            if wire.kind is WireKind.XGMI and wire.count == count:
                 partners.setdefault(node, set()).add(other)
     return [
         Package(

@@ -15,7 +15,7 @@ import msgspec
 
 from .graph import UNKNOWN_NUMA, Graph
 from .links import FAR, same_fabric
-from .wires import Wire
+from .wires import Wire, WireKind
 
 
 class Path(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,8 +31,7 @@ class Path(msgspec.Struct, frozen=True, kw_only=True):
     """Index of the narrowest wire; None when no rate on the path is known."""
     payload_gbs: float | None = None
     """What the narrowest known wire carries, GB/s one way."""
-    kind: str = "pcie"
-    """"nvlink", "nvswitch", "xgmi", "pcie", or "net"."""
+    kind: WireKind = WireKind.PCIE
     complete: bool = True
     """False when a part of the way is unknown, so that it could be narrower."""
 
@@ -42,7 +41,7 @@ class Path(msgspec.Struct, frozen=True, kw_only=True):
 
         No source names these GPUs, so that the best of the shortest paths is taken.
         """
-        return self.kind == "xgmi" and len(self.wires) > 1
+        return self.kind is WireKind.XGMI and len(self.wires) > 1
 
     @property
     def narrowest(self) -> Wire | None:
@@ -62,7 +61,7 @@ def path_between(graph: Graph, a: str, b: str, *, trees: Trees | None = None) ->
     if a == b or a not in graph or b not in graph:
         return None
     wire = graph.get_edge_data(a, b, {}).get("wire")
-    if wire is not None and wire.kind in ("nvlink", "xgmi"):
+    if wire is not None and wire.kind in (WireKind.NVLINK, WireKind.XGMI):
         return _path((a, b), (wire,), ((a, b),), wire.kind)
     return (
         _through_switches(graph, a, b)
@@ -91,7 +90,7 @@ def _over_gpus(graph: Graph, a: str, b: str) -> Path | None:
             [*way, other]
             for way in ways
             for other, edge in graph[way[-1]].items()
-            if edge["wire"].kind == "xgmi" and other not in seen
+            if edge["wire"].kind is WireKind.XGMI and other not in seen
         ][:_MOST_WAYS]
         seen |= {way[-1] for way in ways}
     return None
@@ -107,7 +106,7 @@ def over_relays(graph: Graph, nodes: tuple[str, ...]) -> Path | None:
     if not all(edge in graph.edges for edge in edges):
         return None
     wires = tuple(graph.edges[edge]["wire"] for edge in edges)
-    if not all(wire.kind in ("nvlink", "xgmi") for wire in wires):
+    if not all(wire.kind in (WireKind.NVLINK, WireKind.XGMI) for wire in wires):
         return None
     return _path(nodes, wires, edges, wires[0].kind)
 
@@ -115,7 +114,7 @@ def over_relays(graph: Graph, nodes: tuple[str, ...]) -> Path | None:
 def _relayed(graph: Graph, nodes: tuple[str, ...]) -> Path:
     edges = tuple(pairwise(nodes))
     wires = tuple(graph.edges[edge]["wire"] for edge in edges)
-    return msgspec.structs.replace(_path(nodes, wires, edges, "xgmi"), complete=False)
+    return msgspec.structs.replace(_path(nodes, wires, edges, WireKind.XGMI), complete=False)
 
 
 def _through_switches(graph: Graph, a: str, b: str) -> Path | None:
@@ -131,7 +130,7 @@ def _through_switches(graph: Graph, a: str, b: str) -> Path | None:
     up = bundle([graph.edges[a, switch]["wire"] for switch in mine])
     down = bundle([graph.edges[b, switch]["wire"] for switch in theirs])
     edges = (*((a, switch) for switch in mine), *((switch, b) for switch in theirs))
-    return _path((a, middle, b), (up, down), edges, "nvswitch")
+    return _path((a, middle, b), (up, down), edges, WireKind.NVSWITCH)
 
 
 def _switches(graph: Graph, gpu: str) -> list[str]:
@@ -139,7 +138,7 @@ def _switches(graph: Graph, gpu: str) -> list[str]:
         other
         for other in graph[gpu]
         if graph.nodes[other]["kind"] == "nvswitch"
-        and graph.edges[gpu, other]["wire"].kind == "nvlink"
+        and graph.edges[gpu, other]["wire"].kind is WireKind.NVLINK
     ]
 
 
@@ -181,7 +180,8 @@ def _through_tree(graph: Graph, a: str, b: str, trees: Trees | None) -> Path | N
         return None
     edges = tuple(pairwise(nodes))
     wires = tuple(graph.edges[edge]["wire"] for edge in edges)
-    kind = "net" if any(wire.kind == "net" for wire in wires) else "pcie"
+    net = any(wire.kind is WireKind.NET for wire in wires)
+    kind = WireKind.NET if net else WireKind.PCIE
     return _path(tuple(nodes), wires, edges, kind)
 
 
@@ -196,7 +196,7 @@ def _tree(graph: Graph, a: str) -> dict[str, str]:
         if node != a and graph.nodes[node]["kind"] in _ENDS:
             continue
         for other, edge in graph[node].items():
-            if other not in before and edge["wire"].kind not in ("nvlink", "xgmi"):
+            if other not in before and edge["wire"].kind not in (WireKind.NVLINK, WireKind.XGMI):
                 before[other] = node
                 queue.append(other)
     return before
@@ -212,7 +212,10 @@ def _shortest(before: dict[str, str], a: str, b: str) -> list[str] | None:
 
 
 def _path(
-    nodes: tuple[str, ...], wires: tuple[Wire, ...], edges: tuple[tuple[str, str], ...], kind: str
+    nodes: tuple[str, ...],
+    wires: tuple[Wire, ...],
+    edges: tuple[tuple[str, str], ...],
+    kind: WireKind,
 ) -> Path:
     rates = [(wire.payload_gbs, i) for i, wire in enumerate(wires) if wire.payload_gbs is not None]
     narrowest = min(rates) if rates else None
@@ -230,4 +233,4 @@ def _path(
 def _unsure(wire: Wire) -> bool:
     """Whether a wire may be narrower than its rate: it has none, or only PCIe's maximum."""
     unknown = wire.payload_gbs is None and not wire.inside
-    return unknown or (wire.kind == "pcie" and wire.assumed)
+    return unknown or (wire.kind is WireKind.PCIE and wire.assumed)

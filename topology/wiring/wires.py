@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import msgspec
 
 from ..model.machine import NvLink
+from ..model.severity import Word
 from ..model.units import figure, gbs
 
 NVLINK_PAYLOAD_GBS = {1: 20.0, 2: 25.0, 3: 25.0, 4: 25.0, 5: 50.0}
@@ -25,11 +26,29 @@ C2C_PAYLOAD_GBS = 450.0
 """NVLink-C2C between Grace and Hopper or Blackwell, one way (data sheet: 900 both ways)."""
 
 
+class WireKind(Word):
+    """A kind of wire or of path. Only a path is through an NVSwitch."""
+
+    NVLINK = "nvlink"
+    NVSWITCH = "nvswitch"
+    XGMI = "xgmi"
+    C2C = "c2c"
+    PCIE = "pcie"
+    SOCKET = "socket"
+    NET = "net"
+
+
+_NAMES = {
+    WireKind.C2C: "NVLink-C2C",
+    WireKind.SOCKET: "between CPUs",
+    WireKind.NET: "network",
+}
+
+
 class Wire(msgspec.Struct, frozen=True, kw_only=True):
     """One edge of the graph: a link, or a bundle of equal links."""
 
-    kind: str
-    """"nvlink", "xgmi", "c2c", "pcie", "socket" or "net"."""
+    kind: WireKind
     raw_gbs: float | None = None
     payload_gbs: float | None = None
     count: int | None = None
@@ -55,17 +74,17 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True):
     def name(self) -> str:
         """Say what it is without its rate: "18 NVLinks", "PCIe gen5 x16"."""
         many = "" if self.count == 1 else "s"
-        if self.kind == "nvlink":
+        if self.kind is WireKind.NVLINK:
             return f"NVLink{many}" if self.count is None else f"{self._of()} NVLink{many}"
-        if self.kind == "xgmi" and self.inside:
+        if self.kind is WireKind.XGMI and self.inside:
             return "inside a GPU package"
-        if self.kind == "xgmi":
+        if self.kind is WireKind.XGMI:
             return f"xGMI link{many}" if self.count is None else f"{self._of()} xGMI link{many}"
-        if self.kind == "pcie":
+        if self.kind is WireKind.PCIE:
             return self._pcie()
         if self.inside:
             return "inside the CPU"
-        return {"c2c": "NVLink-C2C", "socket": "between CPUs", "net": "network"}[self.kind]
+        return _NAMES[self.kind]
 
     def _of(self) -> str:
         short = self.count_max is not None and self.count != self.count_max
@@ -105,7 +124,7 @@ def nvlink_wire(links: Sequence[NvLink], count_max: int | None) -> Wire:
     else:
         source = f"{many}; their rate was not read"
     return Wire(
-        kind="nvlink",
+        kind=WireKind.NVLINK,
         raw_gbs=round(sum(raws), 3) if complete else None,
         payload_gbs=payload,
         count=len(links),
@@ -149,7 +168,7 @@ def pcie_wire(
         raw = gts * used / 8
         payload = round(raw * PCIE_EFFICIENCY[generation], 3) if generation is not None else None
     return Wire(
-        kind="pcie",
+        kind=WireKind.PCIE,
         raw_gbs=raw,
         payload_gbs=payload,
         count=lanes,

@@ -12,6 +12,7 @@ from gputop.terminal.clean import clean
 from gputop.topology.model import units
 from gputop.topology.sketch.names import bridge_names, is_weak, nic_rate, short
 from gputop.topology.sketch.packages import package_facts, part_name, plain_names
+from gputop.topology.wiring.wires import WireKind
 from gputop.widgets.gpu_cells import fast_traffic
 from gputop.widgets.spans import Line
 
@@ -159,7 +160,7 @@ def _pcie(
 ) -> tuple[str, str, str]:
     """What the slot can do, and for a GPU at which generation and width it runs at this moment."""
     wires = [graph.edges[node, other].get("wire") for other in graph.neighbors(node)]
-    wire = next((wire for wire in wires if wire is not None and wire.kind == "pcie"), None)
+    wire = next((wire for wire in wires if wire is not None and wire.kind is WireKind.PCIE), None)
     if wire is None:
         return "", "", ""
     now = (None, None) if reading is None else (reading.pcie_gen, reading.pcie_width)
@@ -205,7 +206,7 @@ def between(
         shown = box.id
         head.append((_step(graph, node), "strong" if node in (a, b) else ""))
     verdict = _verdict(report.snapshot, a, b, path)
-    if path.kind == "nvlink" and len(path.nodes) > 2:
+    if path.kind is WireKind.NVLINK and len(path.nodes) > 2:
         over = " and ".join(label(graph, node) for node in path.nodes[1:-1])
         verdict = (*verdict, DOT, (f"{report.words.library} relays through {over}", ""))
     return tuple(head), verdict
@@ -246,7 +247,7 @@ def _verdict(snapshot: NodeSnapshot, a: str, b: str, path: Path) -> Line:
             spans.append(("; which GPUs lie between is not told", "muted"))
         elif not path.complete:
             spans.append((" (or a part whose rate is not known)", "muted"))
-    elif all(wire.inside for wire in path.wires) and path.kind == "xgmi":
+    elif all(wire.inside for wire in path.wires) and path.kind is WireKind.XGMI:
         spans.append((path.wires[0].source, ""))
     else:
         spans.append(("no rate on this path is known", "muted"))

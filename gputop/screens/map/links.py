@@ -11,6 +11,7 @@ from gputop.topology.sketch.names import is_weak
 from gputop.topology.wiring.above import chain
 from gputop.topology.wiring.graph import wires_of
 from gputop.topology.wiring.paths import bundle
+from gputop.topology.wiring.wires import WireKind
 
 if TYPE_CHECKING:
     from gputop.topology.report import Report
@@ -58,23 +59,23 @@ def links(report: Report) -> list[MapLink]:
 def _single(graph: Graph, above: frozenset[str]) -> Iterator[MapLink]:
     """Links of one wire; of those between bridges only the ones over a GPU."""
     for a, b, wire in wires_of(graph):
-        if wire.inside or wire.kind == "net":
+        if wire.inside or wire.kind is WireKind.NET:
             continue
         kinds = {a: str(graph.nodes[a].get("kind")), b: str(graph.nodes[b].get("kind"))}
         device, other = sorted((a, b), key=lambda node: kinds[node] not in ("gpu", "nic"))
         mine, others = kinds[device], kinds[other]
-        if wire.kind == "socket":
+        if wire.kind is WireKind.SOCKET:
             if mine == others == "socket":
                 yield MapLink(device, other, "CPU–CPU", wire)
-        elif wire.kind in ("nvlink", "xgmi") and mine == others == "gpu":
+        elif wire.kind in (WireKind.NVLINK, WireKind.XGMI) and mine == others == "gpu":
             yield MapLink(device, other, "GPU–GPU", wire)
-        elif wire.kind == "c2c":
+        elif wire.kind is WireKind.C2C:
             yield MapLink(device, other, "GPU–CPU", wire)
-        elif wire.kind == "pcie" and mine in ("gpu", "nic"):
+        elif wire.kind is WireKind.PCIE and mine in ("gpu", "nic"):
             if mine == "nic" and not getattr(graph.nodes[device].get("record"), "ports", ()):
                 continue  # no RDMA: nothing between GPUs goes through it
             yield MapLink(device, other, f"{mine.upper()}–PCIe", wire)
-        elif wire.kind == "pcie" and {mine, others} <= {*_BRIDGES} and {a, b} <= above:
+        elif wire.kind is WireKind.PCIE and {mine, others} <= {*_BRIDGES} and {a, b} <= above:
             yield MapLink(device, other, "switch–CPU", wire)
 
 
@@ -86,7 +87,7 @@ def _to_switches(graph: Graph) -> Iterator[MapLink]:
         wires = [
             edge["wire"]
             for other, edge in graph[gpu].items()
-            if graph.nodes[other].get("kind") == "nvswitch" and edge["wire"].kind == "nvlink"
+            if graph.nodes[other].get("kind") == "nvswitch" and edge["wire"].kind is WireKind.NVLINK
         ]
         if wires:
             wire = bundle(wires)

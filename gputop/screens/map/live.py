@@ -8,6 +8,7 @@ from gputop.topology.model import units
 from gputop.topology.sketch.drawing import Drawing, Line, Slot
 from gputop.topology.sketch.names import fit, short
 from gputop.topology.wiring.packages import PREFIX
+from gputop.topology.wiring.wires import WireKind
 from gputop.widgets.gpu_cells import fast_traffic
 
 if TYPE_CHECKING:
@@ -97,9 +98,9 @@ def _traffic(line: Line, readings: dict[str, GpuReading]) -> str:
     return f"↑{_rate(out)} ↓{_rate(into)}"
 
 
-def pace(reading: GpuReading, kind: str) -> tuple[float | None, float | None]:
+def pace(reading: GpuReading, kind: WireKind) -> tuple[float | None, float | None]:
     """Bytes a second out of and into a GPU over its links of a kind of wire."""
-    if kind == "pcie":
+    if kind is WireKind.PCIE:
         return reading.pcie_tx_bytes_per_second, reading.pcie_rx_bytes_per_second
     return fast_traffic(reading)
 

@@ -11,6 +11,7 @@ from gputop.screens.map.links import NVSWITCH
 from gputop.topology.model.units import UNKNOWN
 from gputop.topology.sketch.drawing import Line
 from gputop.topology.sketch.names import short
+from gputop.topology.wiring.wires import WireKind
 from gputop.widgets.measure import measured
 from gputop.widgets.meters import verdict_of
 from gputop.widgets.spans import Line as Spans
@@ -84,7 +85,7 @@ class MeasuredLines:
         """The figure beside a line: "✓ 396", "▼ 27.7/55.4"; "" where there is none."""
         figures: list[Measurement] = []
         for end in line.ends:
-            if line.kind == "pcie":
+            if line.kind is WireKind.PCIE:
                 figures = figures or self._host.get(end, [])
             elif self._cursor is not None and (self._cursor, end) in self._pairs:
                 figures = self._pairs[self._cursor, end]

@@ -12,6 +12,7 @@ from gputop.screens.map.live import pace
 from gputop.topology.model.cpulist import written
 from gputop.topology.model.units import UNKNOWN
 from gputop.topology.sketch.names import is_weak, short
+from gputop.topology.wiring.wires import WireKind
 from gputop.widgets.spans import Line, Span, cut, left, right
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ def _name(graph: Graph, link: MapLink) -> str:
 def _loss(link: MapLink) -> str:
     """What is left of a link: "PCIe x8 of x16 (31.5 of 63 GB/s)", one way."""
     here, whole, wire = link.wire.payload_gbs, link.whole_gbs, link.wire
-    name = f"PCIe x{wire.count} of x{wire.count_max}" if wire.kind == "pcie" else wire.name()
+    name = f"PCIe x{wire.count} of x{wire.count_max}" if wire.kind is WireKind.PCIE else wire.name()
     rates = "" if here is None or whole is None else f" ({short(here)} of {short(whole)} GB/s)"
     return f"{name}{rates}"
 

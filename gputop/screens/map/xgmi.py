@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from gputop.topology.model.machine import Gpu
 from gputop.topology.sketch.names import short
 from gputop.topology.wiring.packages import Package, packages
+from gputop.topology.wiring.wires import WireKind
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -70,7 +71,7 @@ def of_package(graph: nx.Graph[str], package: Package) -> Fact:
     wires: dict[str, Wire] = {}
     for part in package.members:
         for other, edge in graph[part].items():
-            if other in home and edge["wire"].kind == "xgmi":
+            if other in home and edge["wire"].kind is WireKind.XGMI:
                 wires.setdefault(home[other], edge["wire"])
     if not wires:
         return "", "", ""

@@ -27,6 +27,7 @@ from gputop.topology.sources.kfd import kfd
 from gputop.topology.wiring.graph import build_graph
 from gputop.topology.wiring.paths import path_between
 from gputop.topology.wiring.relations import matrix
+from gputop.topology.wiring.wires import WireKind
 from tests.support import kfd_trees
 from tests.topology.sources.kfd.test_kfd import recorded
 
@@ -174,7 +175,7 @@ def test_a_mesh_is_drawn_with_the_rate_of_the_data_sheet_where_kfd_has_a_constan
     kfd_trees.mi300x(tmp_path)
     machine = of_folder(tmp_path)
     graph = build_graph(machine)
-    wires = [e["wire"] for _, _, e in graph.edges(data=True) if e["wire"].kind == "xgmi"]
+    wires = [e["wire"] for _, _, e in graph.edges(data=True) if e["wire"].kind is WireKind.XGMI]
     assert len(wires) == 28
     assert {(wire.payload_gbs, wire.count, wire.assumed) for wire in wires} == {(64.0, 1, True)}
     assert "64.0 GB/s a link is the data sheet's" in wires[0].source
@@ -195,7 +196,7 @@ def test_gcds_have_one_two_or_four_links(tmp_path: Path) -> None:
     for (a, b), links in kfd_trees.GCD_LINKS.items():
         wire = graph.edges[addresses[a], addresses[b]]["wire"]
         assert (wire.count, wire.payload_gbs) == (links, 50.0 * links)
-    assert sum(1 for *_, e in graph.edges(data=True) if e["wire"].kind == "xgmi") == 12
+    assert sum(1 for *_, e in graph.edges(data=True) if e["wire"].kind is WireKind.XGMI) == 12
     # Over another GPU nobody draws a wire, but the bytes stay in the hive.
     path = path_between(graph, addresses[0], addresses[3])
     assert path is not None

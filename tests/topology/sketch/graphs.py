@@ -8,10 +8,10 @@ import networkx as nx
 
 from gputop.topology.model.machine import Gpu
 from gputop.topology.model.surroundings import NumaNode
-from gputop.topology.wiring.wires import Wire, pcie_wire
+from gputop.topology.wiring.wires import Wire, WireKind, pcie_wire
 
 Graph: TypeAlias = "nx.Graph[str]"
-INSIDE = Wire(kind="socket")
+INSIDE = Wire(kind=WireKind.SOCKET)
 
 
 class Maker:
@@ -51,7 +51,7 @@ class Maker:
         self._bus += 1
         name = f"0000:{self._bus:02x}:00.0"
         self.graph.add_node(name, kind=kind, label=f"{kind} {name}", record=None)
-        default = INSIDE if kind == "root port" else Wire(kind="pcie")
+        default = INSIDE if kind == "root port" else Wire(kind=WireKind.PCIE)
         self.graph.add_edge(name, parent, wire=wire or default)
         return name
 
@@ -80,10 +80,12 @@ class Maker:
         self.graph.add_node("nvswitch fabric", kind="nvswitch", label="NVSwitch", record=None)
         for i, gpu in enumerate(self.gpus):
             count = (counts or {}).get(i, full)
-            wire = Wire(kind="nvlink", payload_gbs=25.0 * count, count=count, count_max=full)
+            wire = Wire(kind=WireKind.NVLINK, payload_gbs=25.0 * count, count=count, count_max=full)
             self.graph.add_edge(gpu, "nvswitch fabric", wire=wire)
 
-    def mesh(self, rows: list[list[int]], kind: str = "nvlink", each: float = 25.0) -> None:
+    def mesh(
+        self, rows: list[list[int]], kind: WireKind = WireKind.NVLINK, each: float = 25.0
+    ) -> None:
         for i, row in enumerate(rows):
             for j, count in enumerate(row[:i]):
                 if count:
@@ -136,7 +138,7 @@ def complete(gpus: int = 8) -> Maker:
         maker.device(port, "gpu")
         nic_port = maker.bridge(maker.root(numa[i * 2 // gpus]), "root port")
         maker.device(nic_port, "nic")
-    maker.mesh([[int(i != j) for j in range(gpus)] for i in range(gpus)], "xgmi", 64.0)
+    maker.mesh([[int(i != j) for j in range(gpus)] for i in range(gpus)], WireKind.XGMI, 64.0)
     return maker
 
 

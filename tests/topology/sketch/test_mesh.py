@@ -9,6 +9,7 @@ import pytest
 from gputop.topology.model.machine import Gpu
 from gputop.topology.sketch.drawing import Drawing
 from gputop.topology.sketch.layout import fitting
+from gputop.topology.wiring.wires import WireKind
 from tests.topology.sketch import graphs
 from tests.topology.sketch.checked import check
 from tests.topology.sketch.graphs import Maker
@@ -42,7 +43,7 @@ def test_dense_mesh_has_a_knot_for_every_pair(size: tuple[int, int]) -> None:
     assert drawing.width <= size[0]
     assert drawing.height <= size[1]
     assert knots(drawing) == dict.fromkeys(combinations(maker.gpus, 2), "●")
-    wires = [line for line in drawing.lines if line.kind == "xgmi" and len(line.points) == 4]
+    wires = [line for line in drawing.lines if line.kind is WireKind.XGMI and len(line.points) == 4]
     assert {next(iter(line.edges)) for line in wires} == {
         frozenset(pair) for pair in combinations(maker.gpus, 2)
     }
@@ -58,7 +59,7 @@ def test_dense_mesh_is_reported_in_words_where_the_grid_has_no_room() -> None:
     mesh = drawing.box("mesh")
     assert mesh is not None
     assert mesh.lines == ("xGMI mesh: every pair 1 link, 64 GB/s one way",)
-    spokes = [line for line in drawing.lines if line.kind == "xgmi"]
+    spokes = [line for line in drawing.lines if line.kind is WireKind.XGMI]
     assert len(spokes) == 8
     assert all(len(line.edges) == 7 for line in spokes)
 
@@ -108,7 +109,7 @@ def test_a_knot_of_another_bundle_shows_its_links() -> None:
 
 def test_cube_mesh_has_a_lane_for_every_link_and_none_overlap() -> None:
     drawing = fitting(graphs.cube().graph, 160, 43)
-    lanes = [line for line in drawing.lines if line.kind == "nvlink"]
+    lanes = [line for line in drawing.lines if line.kind is WireKind.NVLINK]
     assert len(lanes) == 16
     runs = [(line.points[1][1], *sorted((line.points[1][0], line.points[2][0]))) for line in lanes]
     for one, other in combinations(runs, 2):

@@ -12,7 +12,7 @@ from gputop.topology.model.surroundings import Host, Interface, NumaNode, RdmaDe
 from gputop.topology.sources.collect import merge_machine
 from gputop.topology.sources.nvidia import nvml
 from gputop.topology.wiring.graph import build_graph
-from gputop.topology.wiring.wires import Wire, nvlink_wire, pcie_wire
+from gputop.topology.wiring.wires import Wire, WireKind, nvlink_wire, pcie_wire
 from tests.support.places import RECORDINGS
 from tests.support.snapshots import demo_node, gpu, hosted, link, port
 
@@ -148,7 +148,7 @@ def test_bridges_with_nothing_below_and_unused_virtual_functions_are_left_out() 
 def test_an_interface_without_pci_device_is_a_node_and_loopback_is_not() -> None:
     interfaces = (Interface(name="eth0", kind="ethernet"), Interface(name="lo", kind="loopback"))
     graph = build_graph(Machine(host=hosted(1), interfaces=interfaces))
-    assert graph.edges["net:eth0", "numa:0"]["wire"].kind == "net"
+    assert graph.edges["net:eth0", "numa:0"]["wire"].kind is WireKind.NET
     assert "net:lo" not in graph
 
 
@@ -194,7 +194,7 @@ def test_the_sick_gpu_shows_what_is_missing() -> None:
     report = demo_node("sick-h100-8")
     sick = report.snapshot.machine.gpus[3]
     wires: list[Wire] = [edge["wire"] for edge in report.graph[sick.address].values()]
-    assert sum(wire.count or 0 for wire in wires if wire.kind == "nvlink") == 16
+    assert sum(wire.count or 0 for wire in wires if wire.kind is WireKind.NVLINK) == 16
     assert [(w.count, w.count_max) for w in wires if w.kind == "pcie"] == [(8, 16)]
 
 

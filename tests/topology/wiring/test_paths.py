@@ -8,6 +8,7 @@ from gputop.topology.explain.why import why_pair
 from gputop.topology.model.machine import Machine
 from gputop.topology.wiring.graph import build_graph
 from gputop.topology.wiring.paths import path_between
+from gputop.topology.wiring.wires import WireKind
 from tests.support.snapshots import demo_node, gpu, gpus_of, hosted, link, port
 
 A, B, C = "0000:01:00.0", "0000:02:00.0", "0000:03:00.0"
@@ -40,7 +41,7 @@ def test_a_common_neighbour_is_no_path() -> None:
     gpus = gpus_of(report)
     path = path_between(report.graph, gpus[0], gpus[5])
     assert path is not None
-    assert path.kind == "pcie"
+    assert path.kind is WireKind.PCIE
     assert not set(path.nodes[1:-1]) & set(gpus)
     assert {"socket:0", "socket:1"} <= set(path.nodes)
     assert (path.payload_gbs, path.complete) == (15.754, False)
@@ -162,4 +163,4 @@ def test_a_pair_whose_link_is_down_is_not_carried_by_its_neighbours() -> None:
     gpus = gpus_of(report)
     path = path_between(report.graph, gpus[2], gpus[5])
     assert path is not None
-    assert path.kind == "pcie"
+    assert path.kind is WireKind.PCIE

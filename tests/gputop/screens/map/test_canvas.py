@@ -6,6 +6,7 @@ from gputop.screens.map.canvas import Canvas, Marks, runs
 from gputop.screens.map.facts import DOT, fact_lines
 from gputop.topology.sketch.drawing import Box, Drawing, Line
 from gputop.topology.sketch.layout import fitting
+from gputop.topology.wiring.wires import WireKind
 from gputop.widgets.spans import text_of
 from tests.support.app import demo_report
 from tests.topology.sketch import graphs
@@ -30,8 +31,8 @@ def test_lines_that_cross_are_no_corner() -> None:
         for name, x, y in (("a", 0, 2), ("b", 4, 2), ("c", 2, 0), ("d", 2, 4))
     )
     lines = (
-        Line(("a", "b"), ((0, 2), (4, 2)), "pcie", frozenset([frozenset("ab")])),
-        Line(("c", "d"), ((2, 0), (2, 4)), "nvlink", frozenset([frozenset("cd")])),
+        Line(("a", "b"), ((0, 2), (4, 2)), WireKind.PCIE, frozenset([frozenset("ab")])),
+        Line(("c", "d"), ((2, 0), (2, 4)), WireKind.NVLINK, frozenset([frozenset("cd")])),
     )
     drawing = Drawing(5, 5, boxes, lines)
     assert Canvas(drawing, Marks()).text() == "  c\n  │\na─┼─b\n  │\n  d"

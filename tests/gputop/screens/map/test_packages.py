@@ -24,7 +24,7 @@ from gputop.topology.sketch.layout import fitting, layout
 from gputop.topology.sketch.packages import side_by_side
 from gputop.topology.wiring.graph import build_graph, wires_of
 from gputop.topology.wiring.packages import Package, packages
-from gputop.topology.wiring.wires import Wire
+from gputop.topology.wiring.wires import Wire, WireKind
 from tests.support.app import SIZES, app_of, demo_report, give, press, text
 from tests.support.mixed_made import mixed
 from tests.topology.sketch import graphs
@@ -93,9 +93,11 @@ def test_parts_stand_inside_their_package(name: str, size: tuple[int, int]) -> N
 def test_one_wire_of_the_mesh_joins_two_packages_for_all_their_parts(name: str) -> None:
     graph = report(name).graph
     drawing = fitting(graph, 80, 18)
-    knots = [line for line in drawing.lines if len(line.points) == 4 and line.kind == "xgmi"]
+    knots = [line for line in drawing.lines if len(line.points) == 4 and line.kind is WireKind.XGMI]
     assert len(knots) == 28
-    wires = {frozenset((a, b)): wire for a, b, wire in wires_of(graph) if wire.kind == "xgmi"}
+    wires = {
+        frozenset((a, b)): wire for a, b, wire in wires_of(graph) if wire.kind is WireKind.XGMI
+    }
     drawn = {edge for line in knots for edge in line.edges}
     inside = {edge for edge, wire in wires.items() if wire.inside}
     assert drawn == set(wires) - inside
@@ -149,7 +151,7 @@ def test_two_dies_are_known_by_their_model_and_the_links_between_them(
         vendor = "amd" if model.startswith("AMD") else "nvidia"
         maker.graph.nodes[gpu]["record"] = Gpu(address=gpu, vendor=vendor, name=model)
     for other, count in zip(others, links, strict=False):
-        wire = Wire(kind="xgmi", payload_gbs=50.0 * count, count=count, count_max=count)
+        wire = Wire(kind=WireKind.XGMI, payload_gbs=50.0 * count, count=count, count_max=count)
         maker.graph.add_edge(first, other, wire=wire)
     assert len(packages(maker.graph)) == found
 
@@ -231,7 +233,7 @@ def test_parts_below_pcie_switches_fit_both_terminals(parts: int, size: tuple[in
     check(drawing, graph)
     assert drawing.width <= size[0]
     assert drawing.height <= size[1]
-    wires = [line for line in drawing.lines if line.kind == "pcie"]
+    wires = [line for line in drawing.lines if line.kind is WireKind.PCIE]
     for package in packages(graph):
         # All parts go through the one PCIe link that their package has.
         assert [line.ends[1] for line in wires].count(package.id) == 1
