@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from gputop import __version__
+from gputop.answers import QUESTIONS
 from gputop.commands import NAMES
 from gputop.exits import USAGE, Exit
 from gputop.terminal import hangup, signs
@@ -39,7 +40,8 @@ def open_app(
     Raises Exit when there is no terminal to draw on, and whatever made the app fail.
     """
     if not on_terminal():
-        raise Exit("the app needs a terminal; for scripts there are: " + ", ".join(NAMES), USAGE)
+        there = ", ".join((*NAMES, *QUESTIONS))
+        raise Exit(f"the app needs a terminal; for scripts there are: {there}", USAGE)
     hangup.guard()
     forget_outer_colours()
     signs.fit(sys.__stderr__)

@@ -15,7 +15,7 @@ from .protocol.messages import (
     Failure,
     Progress,
     ProtocolError,
-    Request,
+    WorkerRequest,
     decode,
 )
 from .protocol.plaintext import plain
@@ -26,9 +26,9 @@ from .runner.forked import serve
 REQUEST_LIMIT_BYTES = LINE_LIMIT_BYTES + 1
 
 
-def _request(line: bytes) -> Request:
+def _request(line: bytes) -> WorkerRequest:
     message = decode(line)
-    if not isinstance(message, Request):
+    if not isinstance(message, WorkerRequest):
         raise ProtocolError("shape", "not a request")
     return message
 

@@ -1,1 +1,10 @@
-"""Questions that gputop answers, one a file: the answer as a page and as JSON."""
+"""The questions that gputop answers, one file each: what is asked, the answer, its page.
+
+A question is NAME.py with `QUESTION`, and a line here; its command, its JSON and its text follow.
+"""
+
+QUESTIONS = {
+    "doctor": "Say what gputop found on this machine, for a bug report.",
+}
+"""Module -> its line in `gputop --help`, which then imports none of them."""
+NAMES = tuple(QUESTIONS)

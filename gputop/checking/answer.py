@@ -11,7 +11,7 @@ from gputop.topology.fleet.section import FleetSection
 from gputop.topology.model.snapshot import NodeSnapshot
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+class CheckAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The answer of a check."""
 
     diagnosis: Diagnosis

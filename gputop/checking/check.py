@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from gputop.checking import measure as check_measure
-from gputop.checking.answer import Answer
+from gputop.checking.answer import CheckAnswer
 from gputop.checking.measure import Measured
 from gputop.checking.node import Examined, examined, reference, selected
 from gputop.checking.origin import plain
@@ -58,7 +58,9 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     with_snapshot: bool = False
 
 
-def check(wanted: Wanted, started: float, say_stage: Callable[[str], None] | None = None) -> Answer:
+def check(
+    wanted: Wanted, started: float, say_stage: Callable[[str], None] | None = None
+) -> CheckAnswer:
     """Examine a node; `started`: monotonic time of the start. Raises Exit.
 
     `say_stage` hears what is begun.
@@ -91,7 +93,7 @@ def check(wanted: Wanted, started: float, say_stage: Callable[[str], None] | Non
         # A demo that is held against its own kind of node has the same doubts.
         notes = [note for note in notes if not note.endswith(sentence(doubts))]
         notes.append(f"{held_against.name}: {sentence(doubts)}; not compared")
-    return Answer(
+    return CheckAnswer(
         diagnosis=diagnose(case, (*rules, *failed)),
         node=found.node,
         mode=wanted.mode,

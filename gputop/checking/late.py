@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from gputop import __version__
-from gputop.checking.answer import Answer
+from gputop.checking.answer import CheckAnswer
 from gputop.checking.deadline import Supervised
 from gputop.topology.diagnosis.engine import Diagnosis
 from gputop.topology.fleet.section import FleetSection, NodeOrigin
@@ -19,7 +19,9 @@ from gputop.topology.model.surroundings import Host
 LATE, FAILED = "check-late", "check-failed"
 
 
-def late_answer(origin: NodeOrigin, ended: Supervised, seconds: float, started: float) -> Answer:
+def late_answer(
+    origin: NodeOrigin, ended: Supervised, seconds: float, started: float
+) -> CheckAnswer:
     """The answer "cannot tell", with what did not answer."""
     doing = ended.stages[-1] if ended.stages else "starting"
     why = ended.problem or (
@@ -45,7 +47,7 @@ def late_answer(origin: NodeOrigin, ended: Supervised, seconds: float, started: 
         sources=("gputop check",),
     )
     machine = Machine(host=Host(hostname=origin.host))
-    return Answer(
+    return CheckAnswer(
         diagnosis=Diagnosis(findings=(finding,), verdict=Verdict.CANNOT_TELL),
         node=NodeSnapshot(gputop=__version__, taken_at=now, machine=machine),
         mode="quick",

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 import platformdirs
 
-from gputop.checking.answer import Answer
+from gputop.checking.answer import CheckAnswer
 from gputop.exits import CANNOT_TELL, Exit
 from gputop.terminal.writing import write_whole
 from gputop.topology.model.redact import Redactor, learn, replaced
@@ -28,7 +28,7 @@ KEY_FILE = "redact.key"
 _LONGEST_KEY = 4096
 
 
-def redacted_document(document: dict[str, Any], answer: Answer) -> tuple[dict[str, Any], str]:
+def redacted_document(document: dict[str, Any], answer: CheckAnswer) -> tuple[dict[str, Any], str]:
     """The document without names, and the stand-in of the host. Raises Exit without a key."""
     redactor = Redactor(_key())
     section = answer.fleet

@@ -1,4 +1,7 @@
-"""The subcommands of gputop: one module each, whose `command` is a click command."""
+"""Subcommands with a module of their own, whose `command` is a click command.
+
+The others follow from the questions in gputop/answers.
+"""
 
 SUMMARIES = {
     "snapshot": "Print all that is known about the node as JSON.",
@@ -11,7 +14,6 @@ SUMMARIES = {
     "net.command": "Measure the network between nodes, started on each of them.",
     "check.command": "Check whether the node is fit; set the exit code.",
     "fleet.command": "Judge many nodes; plan which pairs to measure next.",
-    "doctor": "Say what gputop found on this machine, for a bug report.",
     "completion": "Print the completion script of bash, zsh or fish.",
 }
 """Module -> its line in `gputop --help`, which then imports none of them."""

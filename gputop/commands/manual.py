@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import click
 
 from gputop import __version__
+from gputop.answers import QUESTIONS
 from gputop.commands import NAMES, SUMMARIES
 from gputop.commands.root import root
 from gputop.terminal.output import print_document
@@ -39,7 +40,8 @@ def manual() -> str:
         *_options(root),
         ".SH COMMANDS",
     ]
-    for name, summary in zip(NAMES, SUMMARIES.values(), strict=True):
+    summaries = dict(zip(NAMES, SUMMARIES.values(), strict=True)) | QUESTIONS
+    for name, summary in summaries.items():
         command = root.get_command(click.Context(root), name)
         assert command is not None
         lines += _command(name, command, summary)

@@ -7,6 +7,7 @@ from importlib import import_module
 import click
 
 from gputop import __version__
+from gputop.answers import QUESTIONS
 from gputop.commands import MODULES, NAMES, SUMMARIES
 from gputop.commands.options import source_options
 from gputop.exits import USAGE, Exit
@@ -14,16 +15,23 @@ from gputop.reading import check_sources, load_snapshot
 from gputop.terminal.clean import clean
 from gputop.terminal.nearest import did_you_mean
 
+COMMANDS = (*NAMES, *QUESTIONS)
+"""The words of each on the command line."""
+
 
 class LazyGroup(click.Group):
     """Imports the module of a subcommand only to run it or to show its help."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Names in the order of the registry."""
-        return list(NAMES)
+        return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command of that name; None when there is none."""
+        if cmd_name in QUESTIONS:
+            from gputop.commands.asking import load  # other commands print without the renderer
+
+            return load(cmd_name)
         module = dict(zip(NAMES, MODULES, strict=True)).get(cmd_name)
         if module is None:
             return None
@@ -35,18 +43,19 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command, of one word or two; an unknown one ends in what is like it."""
         name = args[0]
-        if " ".join(args[:2]) in NAMES and len(args) > 1:
+        if " ".join(args[:2]) in COMMANDS and len(args) > 1:
             name = " ".join(args[:2])
             return name, self.get_command(ctx, name), args[2:]
         if self.get_command(ctx, name) is None and not ctx.resilient_parsing:
-            hint = did_you_mean(name, NAMES) or f"; there are: {', '.join(NAMES)}"
+            hint = did_you_mean(name, COMMANDS) or f"; there are: {', '.join(COMMANDS)}"
             raise Exit(f"no command {clean(name, 60)!r}{hint}", USAGE)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands with the summaries from the registry."""
         with formatter.section("Commands"):
-            formatter.write_dl(list(zip(NAMES, SUMMARIES.values(), strict=True)))
+            summaries = (*SUMMARIES.values(), *QUESTIONS.values())
+            formatter.write_dl(list(zip(COMMANDS, summaries, strict=True)))
 
 
 @click.group(

@@ -117,7 +117,7 @@ def _kind(machine: Machine, relations: Relations, src: str, dst: str) -> str:
 
 def worker_request(
     request: ProbeRequest, seconds: float, library: NcclLibrary | None = None
-) -> protocol.Request:
+) -> protocol.WorkerRequest:
     """The message to the worker; `seconds`: its deadline, `library`: what it loads by itself."""
     loaded = (
         {}
@@ -128,7 +128,7 @@ def worker_request(
             "library_named": library.named,
         }
     )
-    return protocol.Request(
+    return protocol.WorkerRequest(
         probe=request.probe,
         devices=request.addresses,
         params={

@@ -40,6 +40,8 @@ from gputop.widgets.spans import EMPTY, Line, left, right, text_of, width_of, wr
 
 NARROW = 40
 """Fewest columns of a page, however narrow its panel is."""
+UNWRAPPED = 100_000
+"""The width of a page where nothing is wrapped."""
 LONGEST = 2000
 """Longest paragraph in characters."""
 INKS = {
@@ -76,9 +78,11 @@ def render(
     return tuple(_indented(lines, indent))
 
 
-def texts(blocks: Iterable[Block], width: int, indent: int = 0) -> list[str]:
-    """The same lines as plain text, for a terminal and a pipe."""
-    return [text_of(line).rstrip() for line in render(blocks, width, indent, whole=True)]
+def texts(blocks: Iterable[Block], width: int | None, indent: int = 0) -> list[str]:
+    """The same lines as plain text, for a terminal and a pipe; None wraps nothing."""
+    return [
+        text_of(line).rstrip() for line in render(blocks, width or UNWRAPPED, indent, whole=True)
+    ]
 
 
 def finding_blocks(finding: Finding) -> tuple[Block, ...]:
@@ -229,14 +233,17 @@ def _findings(block: Findings, width: int, whole: bool) -> Iterator[Line]:
 
 def _table(block: Table, width: int, whole: bool) -> Iterator[Line]:
     heads = tuple(column.title for column in block.columns)
-    rows = [tuple(clean(cell, LONGEST) for cell in row) for row in (heads, *block.rows)]
+    head = (heads,) if any(heads) else ()
+    rows = [tuple(clean(cell, LONGEST) for cell in row) for row in (*head, *block.rows)]
+    if not rows:
+        return
     columns = _fitting(block.columns, rows, width - block.indent)
     rows = [tuple(row[at] for at in columns) for row in rows]
     shown = [block.columns[at] for at in columns]
     sizes = _sizes(rows, [column.least for column in shown], width - block.indent)
     for number, row in enumerate(rows):
-        mark = block.marks[number - 1] if number and block.marks else None
-        ink = "muted" if number == 0 else mark.ink if mark is not None else ""
+        mark = block.marks[number - len(head)] if number >= len(head) and block.marks else None
+        ink = "muted" if number < len(head) else mark.ink if mark is not None else ""
         cells = [
             [text_of(line) for line in wrapped(((cell, ""),), size)]
             for cell, size in zip(row, sizes, strict=True)

@@ -15,7 +15,7 @@ from gputop.probes.protocol.messages import (
     Message,
     Note,
     Progress,
-    Request,
+    WorkerRequest,
 )
 from gputop.probes.protocol.outcome import Outcome
 from gputop.simulating.node import SimulatedNode
@@ -31,7 +31,7 @@ NOTE = (
 class SimulatedSession:
     """Answers one request after the other, with the messages of a worker."""
 
-    def __init__(self, node: SimulatedNode, seconds: Callable[[Request], float]) -> None:
+    def __init__(self, node: SimulatedNode, seconds: Callable[[WorkerRequest], float]) -> None:
         self._node = node
         self._seconds = seconds
         self._cancel = threading.Event()
@@ -62,7 +62,7 @@ class SimulatedSession:
 
     def run(
         self,
-        request: Request,
+        request: WorkerRequest,
         on_event: Callable[[Message], None],
         deadline_seconds: float,
         *,
@@ -105,7 +105,7 @@ class SimulatedSession:
         return outcome("finished", f"Simulated: {len(figures)} figures, no GPU was measured.")
 
 
-def steps_of(node: SimulatedNode, request: Request) -> tuple[SimulatedStep, ...]:
+def steps_of(node: SimulatedNode, request: WorkerRequest) -> tuple[SimulatedStep, ...]:
     """The steps of one probe on these devices."""
     module = import_module(f"{__package__}.{request.probe.replace('-', '_')}")
     devices = [node.device(key, number) for number, key in enumerate(request.devices)]

@@ -12,7 +12,7 @@ from gputop.measuring.busy import BusyAnswer
 from gputop.measuring.planning import Plan, Planned
 from gputop.measuring.running import Event, MakeSuite, Suite
 from gputop.probes import catalog
-from gputop.probes.protocol.messages import Request
+from gputop.probes.protocol.messages import WorkerRequest
 from gputop.probes.runner.interpreters import Interpreter, InterpreterChoice
 from gputop.simulating import NAMES
 from gputop.simulating.node import SimulatedNode
@@ -56,7 +56,7 @@ def _seconds(probe: str, gpus: int, level: str) -> float:
 def simulated_suite(snapshot: NodeSnapshot, *, at_once: bool = False) -> MakeSuite:
     """A function that makes the suite of a simulated plan; `at_once`: without the time it takes."""
 
-    def seconds(request: Request) -> float:
+    def seconds(request: WorkerRequest) -> float:
         level = str(request.params["level"])
         return 0.0 if at_once else _seconds(request.probe, len(request.devices), level)
 

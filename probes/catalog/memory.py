@@ -26,7 +26,7 @@ from ..engine.memory_work import (
     MemoryOperation,
     measure,
 )
-from ..protocol.messages import DeviceRecord, MeasuredValue, Progress, Request
+from ..protocol.messages import DeviceRecord, MeasuredValue, Progress, WorkerRequest
 from ..protocol.plaintext import one_line
 from ..protocol.sizing import GIB, MIB, spare_bytes, too_full
 from ..protocol.spec import ProbeSpec, ProbeStopped, level_of
@@ -66,7 +66,7 @@ _WARM_SECONDS = 0.25
 _Figure = tuple[MemoryOperation, int, Sampled]
 
 
-def run(request: Request, emit: Emit) -> None:
+def run(request: WorkerRequest, emit: Emit) -> None:
     """Measure every requested device; ProbeStopped where it cannot."""
     level = level_of(request.params)
     samples = request.params.get("samples", 5)

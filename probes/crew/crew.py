@@ -22,7 +22,7 @@ from ..protocol.messages import (
     Hello,
     Progress,
     ProtocolError,
-    Request,
+    WorkerRequest,
     decode,
 )
 from ..protocol.outcome import ended_by
@@ -70,12 +70,12 @@ class Crew:
 
     def __init__(
         self,
-        request: Request,
+        request: WorkerRequest,
         plan: Sequence[Step],
         environments: Sequence[Mapping[str, str]],
         emit: Emit,
         seconds: float,
-        run: "Callable[[Request, Emit], None]",
+        run: "Callable[[WorkerRequest, Emit], None]",
     ) -> None:
         """`run`: what a rank does with its request, in a process of its own."""
         self._emit = emit
@@ -98,7 +98,7 @@ class Crew:
             raise
 
     def _start(
-        self, request: Request, number: int, environment: Mapping[str, str], ranks: int
+        self, request: WorkerRequest, number: int, environment: Mapping[str, str], ranks: int
     ) -> _Rank:
         place = {"rank": number, "ranks": ranks}
         mine = dataclasses.replace(request, params={**request.params, **place})

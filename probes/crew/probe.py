@@ -23,7 +23,7 @@ from functools import partial
 from typing import Any, Callable, Optional
 
 from ..devices.opening import self_test_devices
-from ..protocol.messages import MeasuredValue, Message, Note, Request
+from ..protocol.messages import MeasuredValue, Message, Note, WorkerRequest
 from ..protocol.plaintext import one_line
 from ..protocol.spec import ProbeSpec, ProbeStopped, level_of
 from .crew import Crew, Trouble
@@ -43,7 +43,7 @@ Answer = Callable[[Trouble, Crew], Optional[MeasuredValue]]
 
 
 def run_crew(
-    request: Request,
+    request: WorkerRequest,
     emit: Emit,
     spec: ProbeSpec,
     steps: Steps,
@@ -106,7 +106,7 @@ def _library_note(path: str, how_found: str, *, named: bool) -> Note:
     return Note("library", text, {"path": path, "version": version, "how_found": how_found})
 
 
-def _ranks(request: Request, spec: ProbeSpec) -> "tuple[int, bool]":
+def _ranks(request: WorkerRequest, spec: ProbeSpec) -> "tuple[int, bool]":
     """The number of ranks, and whether this is the self-test on the CPU.
 
     GPUs are named by whoever asks, because a process that has counted them cannot be forked.

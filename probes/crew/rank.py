@@ -18,7 +18,7 @@ from ..protocol.messages import (
     MeasuredValue,
     Message,
     Progress,
-    Request,
+    WorkerRequest,
 )
 from ..protocol.quantity import Quantity
 from ..protocol.sizing import reserve_bytes, spare_bytes, too_full
@@ -118,7 +118,7 @@ def in_rank_order(devices: Sequence[DeviceRecord]) -> "tuple[DeviceRecord, ...]"
 
 
 def run_rank(
-    request: Request, emit: Emit, spec: ProbeSpec, steps: Steps, member: "type[Member]"
+    request: WorkerRequest, emit: Emit, spec: ProbeSpec, steps: Steps, member: "type[Member]"
 ) -> None:
     """Take all steps as the rank that the request names."""
     params = request.params

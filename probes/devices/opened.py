@@ -14,7 +14,7 @@ from ..protocol.messages import (
     Message,
     Note,
     Progress,
-    Request,
+    WorkerRequest,
 )
 from ..protocol.sizing import spare_bytes
 from ..protocol.spec import ProbeSpec
@@ -33,7 +33,7 @@ _OWN_GROUPS = Path("/proc/self/cgroup")
 
 
 def open_devices(
-    request: Request, spec: ProbeSpec, emit: Emit
+    request: WorkerRequest, spec: ProbeSpec, emit: Emit
 ) -> "tuple[Backend, tuple[DeviceRecord, ...]]":
     """The driver's devices and the selected ones with their free memory; emits a Hello.
 
@@ -46,7 +46,7 @@ def open_devices(
 
 
 def open_torch_devices(
-    request: Request, spec: ProbeSpec, emit: Emit
+    request: WorkerRequest, spec: ProbeSpec, emit: Emit
 ) -> "tuple[Devices, tuple[DeviceRecord, ...]]":
     """The same for torch's devices; ProbeStopped also without torch."""
     dropped = drop_overruled_variables()
@@ -56,7 +56,7 @@ def open_torch_devices(
 
 
 def _introduce(
-    backend: Devices, request: Request, spec: ProbeSpec, emit: Emit, dropped: Sequence[str]
+    backend: Devices, request: WorkerRequest, spec: ProbeSpec, emit: Emit, dropped: Sequence[str]
 ) -> "list[DeviceRecord]":
     """The requested devices with their free memory; emits a Hello. ProbeStopped if too few.
 

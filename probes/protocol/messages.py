@@ -1,9 +1,9 @@
 """The messages between app and worker, one JSON object on each line.
 
-The app writes one `Request`; the worker answers with a `Hello`, then any number of `Progress`,
-`MeasuredValue` and `Note`, and ends with one `Done` or `Failure`. Every line has the version of
-the protocol. Decoding trusts nothing: a line is a message of the declared shape or raises
-`ProtocolError`.
+The app writes one `WorkerRequest`; the worker answers with a `Hello`, then any number of
+`Progress`, `MeasuredValue` and `Note`, and ends with one `Done` or `Failure`. Every line has the
+version of the protocol. Decoding trusts nothing: a line is a message of the declared shape or
+raises `ProtocolError`.
 """
 
 import dataclasses
@@ -33,7 +33,7 @@ class ProtocolError(Exception):
 
 
 @dataclass(frozen=True)
-class Request:
+class WorkerRequest:
     """What to run, and on which devices."""
 
     probe: str
@@ -175,10 +175,10 @@ class Failure:
     text: str
 
 
-Message = Union[Request, Hello, Progress, MeasuredValue, Note, Log, Done, Failure]
+Message = Union[WorkerRequest, Hello, Progress, MeasuredValue, Note, Log, Done, Failure]
 
 _KINDS: dict[str, Any] = {
-    "request": Request,
+    "request": WorkerRequest,
     "hello": Hello,
     "progress": Progress,
     "measurement": MeasuredValue,

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Optional
 
-from ..protocol.messages import Message, Request
+from ..protocol.messages import Message, WorkerRequest
 from ..protocol.outcome import Outcome
 from ..protocol.plaintext import one_line
 from . import leftovers
@@ -95,7 +95,7 @@ class Session:
 
     def run(
         self,
-        request: Request,
+        request: WorkerRequest,
         on_event: Listener,
         deadline_seconds: float,
         *,

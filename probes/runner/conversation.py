@@ -22,7 +22,7 @@ from ..protocol.messages import (
     Note,
     Progress,
     ProtocolError,
-    Request,
+    WorkerRequest,
     decode,
     encode,
 )
@@ -41,7 +41,7 @@ class Conversation:
 
     def __init__(
         self,
-        request: Request,
+        request: WorkerRequest,
         on_event: Callable[[Message], None],
         deadline_seconds: float,
         cancel: threading.Event,

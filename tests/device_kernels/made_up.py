@@ -14,7 +14,7 @@ from gputop.probes.protocol.messages import (
     MeasuredValue,
     Message,
     Note,
-    Request,
+    WorkerRequest,
     decode,
     encode,
 )
@@ -86,7 +86,7 @@ class MadeUpNode:
         )  # fmt: skip
 
     def answers(
-        self, request: Request, *words: str, counts: tuple[str, ...] = (), skips: str = ""
+        self, request: WorkerRequest, *words: str, counts: tuple[str, ...] = (), skips: str = ""
     ) -> Answered:
         """What a worker says to a request on a node of these words.
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from gputop.answers import NAMES as QUESTIONS
 from gputop.commands import MODULES as COMMANDS
 from gputop.probes.catalog import BETWEEN_NODES
 from gputop.probes.catalog import MODULES as PROBES
@@ -43,6 +44,7 @@ REGISTRIES = (
     Registry("probes/catalog", (*PROBES.values(), *BETWEEN_NODES.values()), "SPEC"),
     Registry("gputop/screens", tuple(f"{name}.screen" for name in SCREENS), "SCREEN"),
     Registry("gputop/commands", COMMANDS, "command"),
+    Registry("gputop/answers", QUESTIONS, "QUESTION"),
 )
 EACH = pytest.mark.parametrize("registry", REGISTRIES, ids=lambda registry: registry.folder)
 

@@ -21,7 +21,7 @@ from gputop.probes.protocol.messages import (
     Hello,
     MeasuredValue,
     Message,
-    Request,
+    WorkerRequest,
     decode,
     encode,
 )
@@ -32,13 +32,15 @@ from tests.device_kernels.made_up import MadeUpNode
 from tests.support.probe_runs import run_probe
 
 PROBES = WORKER.parent
-SELF_TEST = Request("p2p", params={"device": "cpu", "count": 3, "samples": 3})
-QUICK_TEST = Request("memory", params={"device": "cpu", "count": 1, "level": "quick"})
-WITH_TORCH = Request("gemm", params={"device": "cpu", "level": "quick"})
+SELF_TEST = WorkerRequest("p2p", params={"device": "cpu", "count": 3, "samples": 3})
+QUICK_TEST = WorkerRequest("memory", params={"device": "cpu", "count": 1, "level": "quick"})
+WITH_TORCH = WorkerRequest("gemm", params={"device": "cpu", "level": "quick"})
 """A probe that needs torch."""
 
 
-def run(request: Request, python: str = sys.executable, deadline_seconds: float = 90.0) -> Outcome:
+def run(
+    request: WorkerRequest, python: str = sys.executable, deadline_seconds: float = 90.0
+) -> Outcome:
     return run_probe(request, python, lambda m: None, deadline_seconds, threading.Event())
 
 
@@ -72,7 +74,7 @@ def test_a_python_without_torch(bare_python: str) -> None:
     assert outcome.message == "This Python has no torch."
 
 
-def answered(request: Request) -> list[Message]:
+def answered(request: WorkerRequest) -> list[Message]:
     """What the worker answers, in this process: torch is imported once for all."""
     replies = io.BytesIO()
     answer(encode(request), replies)
@@ -81,7 +83,7 @@ def answered(request: Request) -> list[Message]:
 
 def test_no_gpu_is_no_figure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    said = answered(Request("gemm"))
+    said = answered(WorkerRequest("gemm"))
     assert isinstance(said[-1], Failure)
     assert said[-1].error == "refused"
     assert said[-1].text.startswith("No GPU")
@@ -89,7 +91,7 @@ def test_no_gpu_is_no_figure(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_self_test_takes_no_gpu_where_there_is_one(nvidia_node: MadeUpNode) -> None:
-    request = Request("memory", params={"selftest": True, "level": "quick", "count": 1})
+    request = WorkerRequest("memory", params={"selftest": True, "level": "quick", "count": 1})
     found = nvidia_node.answers(request, "devices=2", counts=("calls.cuInit",))
     (hello,) = (message for message in found.said if isinstance(message, Hello))
     assert (hello.device_kind, [d.key for d in hello.devices]) == ("cpu", ["cpu:0"])
@@ -97,7 +99,7 @@ def test_the_self_test_takes_no_gpu_where_there_is_one(nvidia_node: MadeUpNode) 
 
 
 def test_an_unknown_probe_is_reported() -> None:
-    outcome = run(Request("nonsense\x1b[2J"))
+    outcome = run(WorkerRequest("nonsense\x1b[2J"))
     assert outcome.status == "failed"
     assert "nonsense" in outcome.message
     assert "\x1b" not in outcome.message
@@ -106,12 +108,12 @@ def test_an_unknown_probe_is_reported() -> None:
 @pytest.mark.parametrize(
     ("request_", "word"),
     [
-        (Request("p2p", ("0000:99:00.0",), {"device": "cpu"}), "0000:99:00.0"),
-        (Request("p2p", (), {"device": "cpu", "count": 1}), "2 GPUs"),
-        (Request("p2p", (), {"device": "cpu", "count": "many"}), "count"),
+        (WorkerRequest("p2p", ("0000:99:00.0",), {"device": "cpu"}), "0000:99:00.0"),
+        (WorkerRequest("p2p", (), {"device": "cpu", "count": 1}), "2 GPUs"),
+        (WorkerRequest("p2p", (), {"device": "cpu", "count": "many"}), "count"),
     ],
 )
-def test_what_cannot_be_done_is_refused(request_: Request, word: str) -> None:
+def test_what_cannot_be_done_is_refused(request_: WorkerRequest, word: str) -> None:
     last = answered(request_)[-1]
     assert isinstance(last, Failure)
     assert last.error == "refused"

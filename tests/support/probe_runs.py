@@ -5,13 +5,13 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-from gputop.probes.protocol.messages import Request
+from gputop.probes.protocol.messages import WorkerRequest
 from gputop.probes.protocol.outcome import Outcome
 from gputop.probes.runner.client import WORKER, Listener, Session
 
 
 def run_probe(
-    request: Request,
+    request: WorkerRequest,
     interpreter: str,
     on_event: Listener,
     deadline_seconds: float,

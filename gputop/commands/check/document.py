@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from gputop import __version__
-from gputop.checking.answer import Answer
+from gputop.checking.answer import CheckAnswer
 from gputop.topology.model.finding import Finding
 
 SCHEMA = "gputop.check/1"
@@ -15,7 +15,7 @@ LEFT_OUT = ("cause", "look", "sureness", "count", "cost", "brief")
 """Fields of a finding that rules do not fill, and what title and consequence say in words."""
 
 
-def document(answer: Answer) -> dict[str, Any]:
+def document(answer: CheckAnswer) -> dict[str, Any]:
     """The answer as one JSON object, schema gputop.check/1."""
     diagnosis = answer.diagnosis
     host = answer.node.machine.host

@@ -13,7 +13,7 @@ from pathlib import Path
 from xml.etree import ElementTree as Xml
 
 from gputop import __version__
-from gputop.checking.answer import Answer
+from gputop.checking.answer import CheckAnswer
 from gputop.exits import Exit
 from gputop.terminal.clean import clean, clean_block
 from gputop.terminal.writing import code_of, write_whole
@@ -29,7 +29,7 @@ _NOT_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that XML 1.0 does not allow, even escaped."""
 
 
-def write(answer: Answer, rules: Sequence[Rule], path: str) -> None:
+def write(answer: CheckAnswer, rules: Sequence[Rule], path: str) -> None:
     """Write the file; raises Exit when that fails."""
     root = suites(answer, rules)
     Xml.indent(root)
@@ -41,7 +41,7 @@ def write(answer: Answer, rules: Sequence[Rule], path: str) -> None:
         raise Exit(f"--junit {clean(path, 200)}: {why}", code_of(error)) from error
 
 
-def suites(answer: Answer, rules: Sequence[Rule]) -> Xml.Element:
+def suites(answer: CheckAnswer, rules: Sequence[Rule]) -> Xml.Element:
     """Build the document; `rules` name the test cases and say what unexamined ones lack."""
     diagnosis = answer.diagnosis
     known = {rule.id: rule for rule in rules}
@@ -100,7 +100,7 @@ def suites(answer: Answer, rules: Sequence[Rule]) -> Xml.Element:
 _KINDS = ("failure", "error", "skipped")
 
 
-def _properties(suite: Xml.Element, answer: Answer) -> None:
+def _properties(suite: Xml.Element, answer: CheckAnswer) -> None:
     facts: Mapping[str, str] = {
         "gputop": __version__,
         "source": ", ".join(answer.node.source),

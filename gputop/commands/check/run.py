@@ -12,7 +12,7 @@ import click
 import msgspec
 
 import gputop
-from gputop.checking.answer import Answer
+from gputop.checking.answer import CheckAnswer
 from gputop.checking.check import Wanted, check
 from gputop.checking.origin import origin
 from gputop.checking.rules import RULES
@@ -105,7 +105,7 @@ def _work(order: Order, started: float, line: Relay | None) -> int:
     return code
 
 
-def _put_out(order: Order, answer: Answer, line: Relay | None) -> None:
+def _put_out(order: Order, answer: CheckAnswer, line: Relay | None) -> None:
     """Print the answer, or write its file and print one line."""
     say_problems(answer.node)
     for note in answer.assumptions:
@@ -141,7 +141,7 @@ def _put_out(order: Order, answer: Answer, line: Relay | None) -> None:
         click.echo(clean(f"{of.host}: {verdict}", 4000))
 
 
-def _print_text(order: Order, answer: Answer) -> None:
+def _print_text(order: Order, answer: CheckAnswer) -> None:
     for text in lines(
         answer.diagnosis,
         terminal_width(),

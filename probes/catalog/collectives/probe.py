@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from ...crew.crew import Crew, Trouble
 from ...crew.probe import run_crew
-from ...protocol.messages import MeasuredValue, Message, Request
+from ...protocol.messages import MeasuredValue, Message, WorkerRequest
 from ...protocol.spec import ProbeSpec
 from .operations import BY_NAME, OPERATIONS
 from .plan import GIB, steps
@@ -43,7 +43,7 @@ SPEC = ProbeSpec(
 Emit = Callable[[Message], None]
 
 
-def run(request: Request, emit: Emit) -> None:
+def run(request: WorkerRequest, emit: Emit) -> None:
     """Run all ranks; each rank also enters here. ProbeStopped if they do not reach the end."""
     run_crew(request, emit, SPEC, steps, CollectiveMember, answer=_answer)
 

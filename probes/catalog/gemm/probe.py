@@ -15,7 +15,7 @@ from typing import Any
 
 from ...devices.opened import open_torch_devices
 from ...devices.sensors import Sensors
-from ...protocol.messages import DeviceRecord, Message, Note, Progress, Request
+from ...protocol.messages import DeviceRecord, Message, Note, Progress, WorkerRequest
 from ...protocol.plaintext import one_line
 from ...protocol.sizing import MIB
 from ...protocol.spec import ProbeSpec, level_of
@@ -57,7 +57,7 @@ _STEERING = (
 Emit = Callable[[Message], None]
 
 
-def run(request: Request, emit: Emit) -> None:
+def run(request: WorkerRequest, emit: Emit) -> None:
     """Time the cases of a level on every requested device; ProbeStopped if it cannot.
 
     `alone` times one device after the other; else all run at once, each in its own memory.
@@ -84,7 +84,7 @@ class _Walk:
         torch: Any,
         kind: str,
         devices: Sequence[DeviceRecord],
-        request: Request,
+        request: WorkerRequest,
         level: str,
         emit: Emit,
     ) -> None:

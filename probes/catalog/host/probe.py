@@ -13,7 +13,7 @@ from ...devices import numa
 from ...devices.gpus import Gpus
 from ...devices.opened import Emit, host_free_bytes, largest_fitting, open_devices
 from ...engine.host_copies import Copier, CpuCopier, GpuCopier
-from ...protocol.messages import DeviceRecord, Note, Request
+from ...protocol.messages import DeviceRecord, Note, WorkerRequest
 from ...protocol.sizing import MIB, too_full
 from ...protocol.spec import ProbeSpec, ProbeStopped, level_of
 from ...protocol.timing import low_ones
@@ -51,7 +51,7 @@ _HOST_SHARE = 4
 _FASTER = 1.05
 
 
-def run(request: Request, emit: Emit) -> None:
+def run(request: WorkerRequest, emit: Emit) -> None:
     """Measure every requested device; ProbeStopped where it cannot."""
     level = level_of(request.params)
     samples = request.params.get("samples", 3 if level == "quick" else 5)
@@ -90,7 +90,7 @@ def _place(device: DeviceRecord, nodes: "dict[int, frozenset[int]]") -> Place:
 
 
 def _size(
-    request: Request,
+    request: WorkerRequest,
     devices: "Sequence[DeviceRecord]",
     places: "Sequence[Place]",
     *,

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Optional
 
 from ...devices.opened import Emit, open_torch_devices
-from ...protocol.messages import DeviceRecord, MeasuredValue, Note, Progress, Request
+from ...protocol.messages import DeviceRecord, MeasuredValue, Note, Progress, WorkerRequest
 from ...protocol.plaintext import one_line
 from ...protocol.quantity import Quantity
 from ...protocol.sizing import GIB, MIB, spare_bytes, too_full
@@ -66,7 +66,7 @@ _NEEDED_BYTES = 512 * MIB
 """Memory for a context of the fresh interpreter and the code that it loads."""
 
 
-def run(request: Request, emit: Emit) -> None:
+def run(request: WorkerRequest, emit: Emit) -> None:
     """Measure in fresh interpreters; ProbeStopped if one does not reach its end."""
     level = level_of(request.params)
     backend, devices = open_torch_devices(request, SPEC, emit)

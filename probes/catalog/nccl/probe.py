@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from ...crew.crew import Crew, Trouble
 from ...crew.probe import run_crew
-from ...protocol.messages import MeasuredValue, Message, Request
+from ...protocol.messages import MeasuredValue, Message, WorkerRequest
 from ...protocol.spec import ProbeSpec
 from .quantities import FINISHES, QUANTITIES, SEND_RECEIVE
 from .rank import NEEDED_BYTES, NcclMember, steps
@@ -38,7 +38,7 @@ SPEC = ProbeSpec(
 Emit = Callable[[Message], None]
 
 
-def run(request: Request, emit: Emit) -> None:
+def run(request: WorkerRequest, emit: Emit) -> None:
     """Run all ranks; each rank also enters here. ProbeStopped if they do not reach the end."""
     run_crew(request, emit, SPEC, steps, NcclMember, debug_log=True, answer=_answer)
 

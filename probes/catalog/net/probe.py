@@ -7,7 +7,7 @@ uses the network, and no suite holds it.
 """
 
 from ...crew.probe import run_crew
-from ...protocol.messages import Request
+from ...protocol.messages import WorkerRequest
 from ...protocol.replying import Emit
 from ...protocol.spec import ProbeSpec
 from .plan import steps
@@ -35,6 +35,6 @@ SPEC = ProbeSpec(
 )
 
 
-def run(request: Request, emit: Emit) -> None:
+def run(request: WorkerRequest, emit: Emit) -> None:
     """Run this node's ranks; ProbeStopped if they do not reach the end."""
     run_crew(request, emit, SPEC, steps, NetMember, debug_log=True)

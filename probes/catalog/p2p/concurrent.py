@@ -22,7 +22,7 @@ from typing import Optional
 from ...devices.devices import Backend, Flow, FlowTimes
 from ...devices.opened import open_devices
 from ...engine.held import rates
-from ...protocol.messages import DeviceRecord, Message, Progress, Request
+from ...protocol.messages import DeviceRecord, Message, Progress, WorkerRequest
 from ...protocol.sizing import GIB, KIB, MIB, Sizes, choose_sizes
 from ...protocol.spec import ProbeSpec, level_of
 from ...protocol.timing import Sampled, gigabytes_per_second, warm
@@ -65,7 +65,7 @@ _STORE_BYTES = 64 * KIB
 _WARM_SECONDS = 0.05
 
 
-def run(request: Request, emit: Emit) -> None:
+def run(request: WorkerRequest, emit: Emit) -> None:
     """Run the patterns of the level among the requested devices; ProbeStopped if it cannot."""
     level = level_of(request.params)
     backend, opened = open_devices(request, SPEC, emit)

@@ -8,7 +8,7 @@ device_to_device_memcpy_{write,read}_{ce,sm}, with its repeats at the levels "no
 """
 
 from ...devices.opened import Emit, open_devices
-from ...protocol.messages import Request
+from ...protocol.messages import WorkerRequest
 from ...protocol.sizing import GIB, MIB, choose_sizes
 from ...protocol.spec import ProbeSpec, level_of
 from ...protocol.tracking import Track
@@ -40,7 +40,7 @@ SPEC = ProbeSpec(
 )
 
 
-def run(request: Request, emit: Emit) -> None:
+def run(request: WorkerRequest, emit: Emit) -> None:
     """Measure the ordered pairs of the requested devices; ProbeStopped if it cannot."""
     plan = PLANS[level_of(request.params)]
     backend, opened = open_devices(request, SPEC, emit)

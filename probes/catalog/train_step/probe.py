@@ -11,7 +11,7 @@ from typing import Optional
 from ...crew.crew import Crew, Trouble
 from ...crew.probe import run_crew
 from ...devices.opening import drop_overruled_variables
-from ...protocol.messages import MeasuredValue, Message, Note, Request
+from ...protocol.messages import MeasuredValue, Message, Note, WorkerRequest
 from ...protocol.spec import ProbeSpec
 from .model import Stack
 from .rank import TOGETHER, TRAIN_STEP, TrainMember, steps
@@ -39,7 +39,7 @@ SPEC = ProbeSpec(
 Emit = Callable[[Message], None]
 
 
-def run(request: Request, emit: Emit) -> None:
+def run(request: WorkerRequest, emit: Emit) -> None:
     """Run all ranks; each rank also enters here. ProbeStopped if they do not reach the end."""
     dropped = drop_overruled_variables()
     if dropped:

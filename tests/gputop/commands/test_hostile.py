@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gputop.answers import QUESTIONS
 from gputop.commands import NAMES
 from gputop.terminal.lines import print_json, say
 from gputop.terminal.output import overwrite
@@ -126,7 +127,7 @@ def test_a_log_may_be_hostile(tmp_path: Path) -> None:
 KINDS = ("INFO", "WARN")
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, *QUESTIONS])
 def test_what_was_typed_may_be_hostile(name: str) -> None:
     evil = EVIL.replace("\0", "")
     for words in ((name, evil), (name, f"--{evil}"), (name, "--from", evil), (evil,)):

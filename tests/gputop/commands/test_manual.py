@@ -7,7 +7,8 @@ import subprocess
 
 import pytest
 
-from gputop.commands import NAMES, SUMMARIES
+from gputop.answers import QUESTIONS
+from gputop.commands import NAMES
 from gputop.commands.manual import CODES, manual
 from tests.support.places import ROOT
 
@@ -17,7 +18,7 @@ PAGE = ROOT / "docs" / "gputop.1"
 def test_the_page_is_that_of_the_commands() -> None:
     made = manual()
     assert PAGE.read_text() == made, "python -m gputop.commands.manual > docs/gputop.1"
-    for name in NAMES:
+    for name in (*NAMES, *QUESTIONS):
         assert f".SS gputop {name} " in made
     assert r".B \-\-expect" in made
     assert all(line == line.rstrip() for line in made.splitlines()), "no entry without a name"
@@ -33,4 +34,4 @@ def test_man_reads_it_without_a_complaint() -> None:
     command = ["groff", "-man", "-Tutf8", "-ww", str(PAGE)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
-    assert SUMMARIES["doctor"] in " ".join(done.stdout.split())
+    assert QUESTIONS["doctor"] in " ".join(done.stdout.split())

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gputop.commands import doctor
+from gputop.answers import doctor
 from gputop.installation import machine
 from gputop.installation.machine import FoundNccl, FoundPython, JobNccl
 from tests.support.nccl.shared_object import library as made_library

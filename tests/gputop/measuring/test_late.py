@@ -19,7 +19,7 @@ from gputop.probes.protocol.messages import (
     ASKING,
     IMPORTING,
     MeasuredValue,
-    Request,
+    WorkerRequest,
 )
 from gputop.probes.protocol.outcome import Outcome
 from gputop.probes.runner.client import Session
@@ -58,7 +58,7 @@ def test_a_slow_import_is_no_copy_that_hangs(
     code: int,
 ) -> None:
     outcome = run_probe(
-        Request("memory", params={"script": script}),
+        WorkerRequest("memory", params={"script": script}),
         sys.executable,
         SkippingClock(monkeypatch).skipping(takes),
         600,

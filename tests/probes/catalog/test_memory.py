@@ -11,7 +11,7 @@ from gputop.probes.protocol.messages import (
     MeasuredValue,
     Message,
     Progress,
-    Request,
+    WorkerRequest,
     decode,
     encode,
 )
@@ -21,7 +21,7 @@ from gputop.probes.protocol.spec import ProbeStopped
 
 def run(**params: object) -> list[Message]:
     said: list[Message] = []
-    request = Request("memory", params={"device": "cpu", "count": 2, "samples": 3, **params})
+    request = WorkerRequest("memory", params={"device": "cpu", "count": 2, "samples": 3, **params})
     memory.run(request, said.append)
     assert [decode(encode(message)) for message in said] == said
     return said

@@ -10,15 +10,15 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from gputop.probes.protocol.messages import Hello, MeasuredValue, Progress, Request
+from gputop.probes.protocol.messages import Hello, MeasuredValue, Progress, WorkerRequest
 from tests.device_kernels.made_up import NOTHING, Answered, MadeUpNode
 from tests.support.probe_runs import run_probe
 
 PAIRS = {(a, b) for a in "123" for b in "123" if a != b}
-P2P = Request("p2p", params={"level": "quick"})
-CONCURRENT = Request("p2p-concurrent", params={"level": "quick"})
-HOST = Request("host", params={"level": "quick"})
-MEMORY = Request("memory", params={"level": "quick", "samples": 3})
+P2P = WorkerRequest("p2p", params={"level": "quick"})
+CONCURRENT = WorkerRequest("p2p-concurrent", params={"level": "quick"})
+HOST = WorkerRequest("host", params={"level": "quick"})
+MEMORY = WorkerRequest("memory", params={"level": "quick", "samples": 3})
 SMALL = "memory_mib=1110"
 """So little memory that a probe takes its smallest buffers."""
 
@@ -49,7 +49,7 @@ def test_p2p_of_three_gpus(nvidia_node: MadeUpNode) -> None:
 
 
 def test_every_path_of_a_pair(nvidia_node: MadeUpNode) -> None:
-    normal = Request("p2p", params={"samples": 3})
+    normal = WorkerRequest("p2p", params={"samples": 3})
     found = nvidia_node.answers(normal, "devices=2", "op_ns=0")
     for name, gbs in (("read_bandwidth", 400), ("kernel_write_bandwidth", 370),
                       ("kernel_read_bandwidth", 370), ("both_ways_bandwidth", 400)):  # fmt: skip
@@ -169,10 +169,10 @@ def test_what_cannot_be_done_is_one_sentence(
         (HOST, "cuMemHostAlloc=2", "cuMemHostAlloc answered 2 (CUDA_ERROR_OUT_OF_MEMORY: out of"),
         (MEMORY, "memory_mib=1500;cuMemAlloc_v2=2@5", "cuMemAlloc_v2 answered 2 "),
     ],
-    ids=lambda value: value.probe if isinstance(value, Request) else "",
+    ids=lambda value: value.probe if isinstance(value, WorkerRequest) else "",
 )
 def test_a_probe_that_fails_leaves_nothing(
-    nvidia_node: MadeUpNode, request_: Request, words: str, said: str
+    nvidia_node: MadeUpNode, request_: WorkerRequest, words: str, said: str
 ) -> None:
     found = nvidia_node.answers(request_, "devices=2", words)
     assert found.failure.error == "failed"
@@ -212,7 +212,7 @@ def test_instances_are_chosen_by_their_uuid(nvidia_node: MadeUpNode) -> None:
     name = "NVIDIA H100 80GB HBM3 MIG 1g.10gb"
     keys = [f"MIG-{n * 4}-{n * 2}-{n * 2}-{n * 2}-{n * 6}" for n in ("20", "21")]
     found = nvidia_node.answers(
-        Request("host", (keys[1],), {"level": "quick"}),
+        WorkerRequest("host", (keys[1],), {"level": "quick"}),
         "devices=2", f"name.0={name}", f"name.1={name}", "address.1=0000:01:00.0", SMALL,
     )  # fmt: skip
     figures = [m for m in found.said if isinstance(m, MeasuredValue)]
@@ -254,7 +254,7 @@ def node_with(libraries: Callable[..., str]) -> Iterator[Callable[..., MadeUpNod
 def test_a_gpu_that_does_not_answer_is_left_out(nvidia_node: MadeUpNode) -> None:
     """One that fell off the bus; the others can be measured."""
     lost = "devices=2", "cuDeviceTotalMem_v2=999@2", "memory_mib=1500"
-    one = Request("memory", ("0000:01:00.0",), {"level": "quick", "samples": 3})
+    one = WorkerRequest("memory", ("0000:01:00.0",), {"level": "quick", "samples": 3})
     found = nvidia_node.answers(one, *lost)
     assert {m.verdict for m in found.said if isinstance(m, MeasuredValue)} == {"verified"}
     both = nvidia_node.answers(MEMORY, *lost, "cuDevicePrimaryCtxRetain=999@2")

@@ -18,7 +18,7 @@ from gputop.probes.protocol.messages import (
     Failure,
     Message,
     Progress,
-    Request,
+    WorkerRequest,
     encode,
 )
 
@@ -28,7 +28,12 @@ BEGUN = (Progress(0, 2, ASKING), Progress(1, 2, INIT.what))
 def made(seconds: float = 1.0) -> Crew:
     """A crew without a rank."""
     return Crew(
-        Request("nccl"), (OPEN, INIT), [], lambda said: None, seconds, lambda asked, emit: None
+        WorkerRequest("nccl"),
+        (OPEN, INIT),
+        [],
+        lambda said: None,
+        seconds,
+        lambda asked, emit: None,
     )
 
 
@@ -103,7 +108,7 @@ def test_a_rank_that_still_imports_is_no_collective_that_hangs(
 
 
 def test_who_has_no_torch_does_not_import_it() -> None:
-    asked = Request("nccl", params={"library": "/a/libnccl.so.2"})
+    asked = WorkerRequest("nccl", params={"library": "/a/libnccl.so.2"})
     crew = Crew(asked, (OPEN, INIT), [], lambda said: None, 1.0, lambda request, emit: None)
     late = SimpleNamespace(number=0, place=0, done=False, imported_after=None)
     crew._ranks = [late]  # type: ignore[list-item]

@@ -18,7 +18,7 @@ import pytest
 from gputop.probes.crew import means
 from gputop.probes.crew.crew import Crew
 from gputop.probes.devices.devices import Versions
-from gputop.probes.protocol.messages import Hello, Log, MeasuredValue, Note, Progress, Request
+from gputop.probes.protocol.messages import Hello, Log, MeasuredValue, Note, Progress, WorkerRequest
 from gputop.probes.protocol.spec import ProbeStopped
 from gputop.probes.runner.client import Session
 from tests.device_kernels.made_up import Answered, MadeUpNode
@@ -43,7 +43,7 @@ class Ranks:
             "folder": str(self.folder), "library": self.library, "library_found": "by a test",
             "library_named": True, "seconds": 500, **params,
         }  # fmt: skip
-        found = self.node.answers(Request(probe, GPUS[:gpus], asked), *words, skips=skips)
+        found = self.node.answers(WorkerRequest(probe, GPUS[:gpus], asked), *words, skips=skips)
         assert list(self.folder.iterdir()) == [], "nothing of a run stays"
         return found
 
@@ -249,7 +249,7 @@ def test_rccl_by_itself_is_called_so(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ProbeStopped, match=r"libnccl\.so\.2 is not for GPUs of AMD") as found:
         means.open_means({}, "/a/libnccl.so.2", lambda: None)
     assert found.value.error == "no-torch"
-    request = Request("nccl", (), {"library": "/opt/rocm/lib/librccl.so.1"})
+    request = WorkerRequest("nccl", (), {"library": "/opt/rocm/lib/librccl.so.1"})
     crew = Crew(request, (), (), print, 5, lambda *asked: None)
     assert crew.library == "RCCL", "also where no rank came to say it"
 
@@ -273,7 +273,7 @@ def test_keeper_worker_and_ranks_need_no_torch_and_leave_nothing(
             worker.kill()
 
     with Session(bare_python, threading.Event(), children=True) as session:
-        outcome = session.run(Request("collectives", GPUS[:2], params), listen, 90, last=True)
+        outcome = session.run(WorkerRequest("collectives", GPUS[:2], params), listen, 90, last=True)
     assert (outcome.status, outcome.signal_name) == ("died", "SIGKILL")
     assert len(below) == 5
     assert not any(p.is_running() and p.status() != "zombie" for p in below)

@@ -23,7 +23,7 @@ from gputop.probes.protocol.messages import (
     DeviceRecord,
     Message,
     Progress,
-    Request,
+    WorkerRequest,
 )
 from gputop.probes.protocol.sizing import GIB, MIB, spare_bytes
 from gputop.probes.protocol.spec import ProbeStopped
@@ -40,7 +40,7 @@ def test_the_driver_is_asked_in_a_step_of_its_own(monkeypatch: pytest.MonkeyPatc
     torch = SimpleNamespace(__version__="2.11", cuda=SimpleNamespace(is_available=available))
     monkeypatch.setitem(sys.modules, "torch", torch)
     with pytest.raises(ProbeStopped, match="seen"):
-        open_torch_devices(Request("gemm"), catalog.load("gemm").SPEC, said.append)
+        open_torch_devices(WorkerRequest("gemm"), catalog.load("gemm").SPEC, said.append)
     assert said == [Progress(0, 1, IMPORTING), Progress(0, 1, ASKING)]
 
 
@@ -53,7 +53,7 @@ def test_a_probe_of_copies_asks_the_driver_at_once(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(opened, "open_backend", open_backend)
     with pytest.raises(ProbeStopped, match="seen"):
-        open_devices(Request("memory"), catalog.load("memory").SPEC, said.append)
+        open_devices(WorkerRequest("memory"), catalog.load("memory").SPEC, said.append)
 
 
 def test_what_a_gpu_and_a_host_can_spare(tmp_path: Path) -> None:

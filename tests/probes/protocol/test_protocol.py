@@ -21,7 +21,7 @@ from gputop.probes.protocol.messages import (
     Note,
     Progress,
     ProtocolError,
-    Request,
+    WorkerRequest,
     decode,
     encode,
 )
@@ -33,7 +33,9 @@ MEASUREMENT = MeasuredValue(
     bytes_per_copy=1 << 29, copies_per_sample=16, attempt=2,
 )  # fmt: skip
 MESSAGES: list[Message] = [
-    Request("p2p", ("0000:06:00.0",), {"force": True, "kinds": {"a b": "NV18"}, "list": [1, None]}),
+    WorkerRequest(
+        "p2p", ("0000:06:00.0",), {"force": True, "kinds": {"a b": "NV18"}, "list": [1, None]}
+    ),
     Hello("gemm", "gemm/1", "3.9.1", "gpu",
           (DeviceRecord("0000:06:00.0", 1, "NVIDIA H200", uuid="GPU-1", memory_bytes=1 << 37),),
           torch="2.1.0", nccl="2.28.9"),
@@ -47,7 +49,7 @@ MESSAGES: list[Message] = [
 
 
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda m: type(m).__name__)
-def test_what_goes_in_comes_out(message: Request) -> None:
+def test_what_goes_in_comes_out(message: WorkerRequest) -> None:
     line = encode(message)
     assert line.endswith(b"\n")
     assert line.count(b"\n") == 1

@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from gputop.probes.protocol.messages import Message, Note, Progress, Request
+from gputop.probes.protocol.messages import Message, Note, Progress, WorkerRequest
 from gputop.probes.protocol.outcome import STATUSES, Outcome
 from tests.support.places import ROOT
 from tests.support.probe_runs import run_probe
@@ -32,7 +32,7 @@ def run(
     cancel: threading.Event | None = None,
 ) -> Outcome:
     outcome = run_probe(
-        Request("x", params={"script": script}), sys.executable, on_event, deadline_seconds,
+        WorkerRequest("x", params={"script": script}), sys.executable, on_event, deadline_seconds,
         cancel or threading.Event(), worker=WORKER,
     )  # fmt: skip
     assert outcome.status in STATUSES
@@ -124,13 +124,13 @@ APP = """
 import json, sys, threading
 from pathlib import Path
 from tests.support.probe_runs import run_probe
-from gputop.probes.protocol.messages import Request
+from gputop.probes.protocol.messages import WorkerRequest
 
 def hear(message):
     print(*message.details.values(), flush=True)
 
 def probe():
-    request = Request("x", params={"script": json.loads(sys.argv[2])})
+    request = WorkerRequest("x", params={"script": json.loads(sys.argv[2])})
     run_probe(request, sys.executable, hear, 60, threading.Event(), worker=Path(sys.argv[1]))
 
 thread = threading.Thread(target=probe)
@@ -198,7 +198,7 @@ def test_an_interpreter_that_cannot_run(tmp_path: Path, kind: str) -> None:
     elif kind == "no program":
         path.write_bytes(b"\x7fELF but no more")
         path.chmod(0o755)
-    outcome = run_probe(Request("p2p"), str(path), lambda m: None, 10, threading.Event())
+    outcome = run_probe(WorkerRequest("p2p"), str(path), lambda m: None, 10, threading.Event())
     assert outcome.status in ("failed", "died")
     assert str(path) in outcome.message
 

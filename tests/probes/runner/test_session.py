@@ -11,11 +11,11 @@ import time
 import psutil
 import pytest
 
-from gputop.probes.protocol.messages import Message, Progress, Request
+from gputop.probes.protocol.messages import Message, Progress, WorkerRequest
 from gputop.probes.runner.client import Session
 from tests.support.worker_scripts import HANGS, WORKER, Step
 
-CPU = Request("p2p", params={"device": "cpu", "count": 2, "level": "quick"})
+CPU = WorkerRequest("p2p", params={"device": "cpu", "count": 2, "level": "quick"})
 SECONDS = 60.0
 
 
@@ -53,9 +53,9 @@ def test_a_worker_whose_driver_is_started_answers_like_any_other() -> None:
         assert session.run(CPU, lambda message: None, SECONDS).status == "finished"
 
 
-def asked(*script: Step) -> Request:
+def asked(*script: Step) -> WorkerRequest:
     """What the made-up worker does; one that is not told finishes."""
-    return Request("x", params={"script": script} if script else {})
+    return WorkerRequest("x", params={"script": script} if script else {})
 
 
 def made_session(cancel: threading.Event | None = None) -> Session:

@@ -15,7 +15,7 @@ from unittest import mock
 
 import psutil
 
-from gputop.probes.protocol.messages import MeasuredValue, Message, Request
+from gputop.probes.protocol.messages import MeasuredValue, Message, WorkerRequest
 from gputop.probes.protocol.outcome import Outcome
 from gputop.probes.runner import leftovers
 from tests.support.places import TESTS
@@ -43,9 +43,9 @@ def request(
     changes: dict[str, str] | None = None,
     *,
     loopback: bool = False,
-) -> Request:
+) -> WorkerRequest:
     params = {"device": "cpu", "count": count, "seconds": seconds, "loopback": loopback}
-    return Request("nccl", params={**params, "set": changes or {}})
+    return WorkerRequest("nccl", params={**params, "set": changes or {}})
 
 
 def fake(**wish: Any) -> dict[str, str]:
@@ -59,7 +59,7 @@ def made_up(**wish: Any) -> dict[str, str]:
 
 
 def run(
-    asked: Request,
+    asked: WorkerRequest,
     on_event: Callable[[Message], None] = lambda message: None,
     cancel: threading.Event | None = None,
     deadline_seconds: float = 90.0,
@@ -76,7 +76,7 @@ def run(
     return outcome
 
 
-def taken_apart(asked: Request) -> tuple[Request, dict[str, str]]:
+def taken_apart(asked: WorkerRequest) -> tuple[WorkerRequest, dict[str, str]]:
     """The request without what fake() and made_up() set, which belongs to its worker."""
     changes = dict(asked.params["set"])
     worker = {name: changes.pop(name) for name in ("PYTHONPATH", "FAKE_RANK") if name in changes}

@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 import xml.etree.ElementTree as Xml
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
-from gputop.checking.answer import Answer
+from gputop.checking.answer import CheckAnswer
 from gputop.checking.measure import Measured, ProbeEnd
 from gputop.commands.check.junit import suites, write
 from gputop.exits import Exit
@@ -104,8 +105,9 @@ def finding(severity: Severity, name: str, title: str = "GPU0 is odd") -> Findin
     )
 
 
-def answer(diagnosis: Diagnosis, **more: object) -> Answer:
-    return Answer(diagnosis=diagnosis, node=base("demo hgx-h100-8"), mode="quick", gpus=(), **more)  # type: ignore[arg-type]
+def answer(diagnosis: Diagnosis, **more: Any) -> CheckAnswer:
+    node = base("demo hgx-h100-8")
+    return CheckAnswer(diagnosis=diagnosis, node=node, mode="quick", gpus=(), **more)
 
 
 def test_the_table_refuses_what_is_wrong() -> None:
@@ -125,7 +127,7 @@ def test_the_table_refuses_what_is_wrong() -> None:
 @pytest.mark.parametrize("at", [0.0, -1.0, 1.7e9, 1e12, 1e15, -1e15, 1e300, -1e300])
 def test_every_moment_is_a_date(at: float) -> None:
     node = msgspec.structs.replace(base("demo hgx-h100-8"), taken_at=at)
-    answer = Answer(diagnosis=Diagnosis(examined=("a-a",)), node=node, mode="quick", gpus=())
+    answer = CheckAnswer(diagnosis=Diagnosis(examined=("a-a",)), node=node, mode="quick", gpus=())
     root = suites(answer, load())
     counted(root)
     assert (root[0].attrib["timestamp"] == "1970-01-01T00:00:00") is (at == 0 or abs(at) > 1e11)

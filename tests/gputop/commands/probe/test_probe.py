@@ -23,7 +23,7 @@ from gputop.measuring import running
 from gputop.measuring.attended import Attended
 from gputop.measuring.planning import plan
 from gputop.probes import catalog
-from gputop.probes.protocol.messages import Request
+from gputop.probes.protocol.messages import WorkerRequest
 from gputop.probes.runner.client import Session
 from gputop.topology.model.machine import Gpu, Machine
 from gputop.topology.model.snapshot import Measurement, NodeSnapshot
@@ -182,7 +182,7 @@ def test_a_path_that_is_no_python_is_reported_once() -> None:
 
 def test_without_a_folder_for_its_files_a_probe_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.gettempdir", full_disk)
-    request = Request("nccl", params={"device": "cpu"})
+    request = WorkerRequest("nccl", params={"device": "cpu"})
     with Session(sys.executable, threading.Event(), torch=True) as session:
         outcome = session.run(request, lambda message: None, 5.0)
     assert outcome.status == "failed"

@@ -24,7 +24,7 @@ from gputop.probes.catalog.collectives.plan import (
 )
 from gputop.probes.catalog.collectives.rank import LIBRARY_BYTES
 from gputop.probes.crew.steps import Step
-from gputop.probes.protocol.messages import MeasuredValue, Message, Progress, Request
+from gputop.probes.protocol.messages import MeasuredValue, Message, Progress, WorkerRequest
 from gputop.probes.protocol.outcome import Outcome
 from gputop.probes.protocol.spec import ProbeStopped
 from gputop.probes.runner.client import Session
@@ -215,7 +215,7 @@ def test_a_figure_of_the_host_is_not_reported(
 
 def run(count: int, on_event: Any = lambda message: None, **params: Any) -> Outcome:
     params = {"device": "cpu", "count": count, **params}
-    asked, worker = taken_apart(Request("collectives", params={"set": {}, **params}))
+    asked, worker = taken_apart(WorkerRequest("collectives", params={"set": {}, **params}))
     with mock.patch.dict(os.environ, worker):
         outcome = run_probe(asked, sys.executable, on_event, 90.0, threading.Event(), torch=True)
     assert not rank_processes()
@@ -284,8 +284,8 @@ def test_two_runs_in_one_worker_do_not_meet(monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.setenv(name, value)
     heard: list[Message] = []
     with Session(sys.executable, threading.Event(), torch=True) as session:
-        first = session.run(Request("nccl", params=params), heard.append, 60)
-        again = session.run(Request("collectives", params=params), heard.append, 60)
+        first = session.run(WorkerRequest("nccl", params=params), heard.append, 60)
+        again = session.run(WorkerRequest("collectives", params=params), heard.append, 60)
         assert session.alive
     assert (first.status, again.status) == ("finished", "finished"), (first, again)
     assert [m.name for m in again.measurements] == ["broadcast_busbw"]

@@ -17,7 +17,7 @@ from gputop.probes.protocol.messages import (
     MeasuredValue,
     Message,
     Note,
-    Request,
+    WorkerRequest,
     decode,
     encode,
 )
@@ -65,7 +65,7 @@ def messages_of(
     monkeypatch.setattr(
         gemm, "cases", lambda level, cpu: (TINY, Multiplication("fp32", 48, 40, 24, "linear"))
     )
-    gemm.run(Request("gemm", params={"device": "cpu", "count": 3}), said.append)
+    gemm.run(WorkerRequest("gemm", params={"device": "cpu", "count": 3}), said.append)
     return said
 
 

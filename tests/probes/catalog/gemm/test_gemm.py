@@ -25,7 +25,7 @@ from gputop.probes.protocol.messages import (
     MeasuredValue,
     Message,
     Note,
-    Request,
+    WorkerRequest,
     decode,
     encode,
 )
@@ -255,7 +255,7 @@ def last(said: list[Message]) -> list[MeasuredValue]:
 def test_the_self_test_answers_with_typed_figures() -> None:
     said: list[Message] = []
     params = {"device": "cpu", "count": 2, "level": "normal"}
-    gemm.run(Request("gemm", params=params), said.append)
+    gemm.run(WorkerRequest("gemm", params=params), said.append)
     assert [decode(encode(message)) for message in said] == said
     assert next(m for m in said if isinstance(m, Hello)).device_kind == "cpu"
     found = last(said)

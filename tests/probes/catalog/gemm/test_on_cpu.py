@@ -14,7 +14,13 @@ from gputop.probes.catalog.gemm.cases import Multiplication, cases
 from gputop.probes.catalog.gemm.device import measure_rows
 from gputop.probes.catalog.gemm.work import Multiplier
 from gputop.probes.devices.sensors import Sensors
-from gputop.probes.protocol.messages import DeviceRecord, MeasuredValue, Message, Progress, Request
+from gputop.probes.protocol.messages import (
+    DeviceRecord,
+    MeasuredValue,
+    Message,
+    Progress,
+    WorkerRequest,
+)
 from tests.probes.late import torch
 
 
@@ -25,7 +31,7 @@ def gemm_cases() -> tuple[Multiplication, ...]:
 def run(count: int, level: str) -> list[Message]:
     said: list[Message] = []
     params = {"device": "cpu", "count": count, "level": level}
-    gemm.run(Request("gemm", params=params), said.append)
+    gemm.run(WorkerRequest("gemm", params=params), said.append)
     return said
 
 

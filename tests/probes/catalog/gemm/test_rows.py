@@ -14,7 +14,13 @@ from gputop.probes.catalog.gemm import probe as gemm
 from gputop.probes.catalog.gemm.bench import CallTimes
 from gputop.probes.catalog.gemm.cases import Multiplication
 from gputop.probes.catalog.gemm.device import GemmResult
-from gputop.probes.protocol.messages import DeviceRecord, MeasuredValue, Message, Progress, Request
+from gputop.probes.protocol.messages import (
+    DeviceRecord,
+    MeasuredValue,
+    Message,
+    Progress,
+    WorkerRequest,
+)
 from tests.probes.late import torch
 
 PATIENCE = 10.0
@@ -66,7 +72,7 @@ def benches(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[ActingBench]]:
 
 
 def run(count: int, emit: Callable[[Message], None], **params: Any) -> None:
-    gemm.run(Request("gemm", params={"device": "cpu", "count": count, **params}), emit)
+    gemm.run(WorkerRequest("gemm", params={"device": "cpu", "count": count, **params}), emit)
 
 
 def test_no_gpu_waits_for_another_nor_for_the_main_thread(

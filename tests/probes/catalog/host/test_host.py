@@ -20,7 +20,7 @@ from gputop.probes.protocol.messages import (
     Message,
     Note,
     Progress,
-    Request,
+    WorkerRequest,
     decode,
     encode,
 )
@@ -30,7 +30,7 @@ from gputop.probes.protocol.spec import ProbeStopped
 
 def run(**params: object) -> list[Message]:
     said: list[Message] = []
-    host.run(Request("host", params={"device": "cpu", "count": 2, **params}), said.append)
+    host.run(WorkerRequest("host", params={"device": "cpu", "count": 2, **params}), said.append)
     assert [decode(encode(message)) for message in said] == said
     return said
 
@@ -143,13 +143,13 @@ def test_memory_is_looked_at_first(monkeypatch: pytest.MonkeyPatch) -> None:
         "gputop.probes.devices.opened.open_backend", lambda *asked: FullGpus(28 * GIB)
     )
     with pytest.raises(ProbeStopped, match="28672 MiB free"):
-        host.run(Request("host"), lambda message: None)
+        host.run(WorkerRequest("host"), lambda message: None)
     monkeypatch.setattr(
         "gputop.probes.devices.opened.open_backend", lambda *asked: FullGpus(140 * GIB)
     )
     monkeypatch.setattr(host, "host_free_bytes", lambda: 200 * MIB)
     with pytest.raises(ProbeStopped, match="200 MiB of host memory are free"):
-        host.run(Request("host"), lambda message: None)
+        host.run(WorkerRequest("host"), lambda message: None)
 
 
 def test_a_note_where_another_node_is_nearer() -> None:

@@ -18,7 +18,14 @@ from gputop.probes.catalog.launch import first_use
 from gputop.probes.catalog.launch import probe as launch
 from gputop.probes.catalog.launch.caches import caches
 from gputop.probes.catalog.launch.first_use import FirstUse
-from gputop.probes.protocol.messages import MeasuredValue, Message, Note, Request, decode, encode
+from gputop.probes.protocol.messages import (
+    MeasuredValue,
+    Message,
+    Note,
+    WorkerRequest,
+    decode,
+    encode,
+)
 from gputop.probes.protocol.spec import ProbeStopped
 from gputop.probes.runner import children
 from tests.probes.catalog.launch.compiling_torch import made_torch
@@ -29,7 +36,7 @@ pytestmark = pytest.mark.skipif(find_spec("torch") is None, reason="no torch")
 
 def run(**params: object) -> list[Message]:
     said: list[Message] = []
-    request = Request("launch", params={"device": "cpu", "count": 2, **params})
+    request = WorkerRequest("launch", params={"device": "cpu", "count": 2, **params})
     launch.run(request, said.append)
     assert [decode(encode(message)) for message in said] == said
     return said

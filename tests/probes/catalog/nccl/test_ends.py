@@ -77,11 +77,11 @@ def test_a_cancel_ends_every_rank() -> None:
 
 APP = """
 import json, sys, threading
-from gputop.probes.protocol.messages import Request
+from gputop.probes.protocol.messages import WorkerRequest
 from tests.support.probe_runs import run_probe
 
 def probe():
-    run_probe(Request("nccl", params=json.loads(sys.argv[1])), sys.executable,
+    run_probe(WorkerRequest("nccl", params=json.loads(sys.argv[1])), sys.executable,
               lambda message: print(flush=True), 60, threading.Event(), torch=True)
 
 thread = threading.Thread(target=probe)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gputop.probes.protocol.messages import Request
+from gputop.probes.protocol.messages import WorkerRequest
 from gputop.probes.protocol.outcome import Outcome
 from tests.support.nccl.rank_runs import MADE_TORCH
 from tests.support.probe_runs import run_probe
@@ -28,7 +28,7 @@ class GlooNodes:
             "host": f"g{node + 1}", "wait": 30.0, "meet": {"file": str(self.folder / "meet")},
             **params,
         }  # fmt: skip
-        request = Request("net", (), asked)
+        request = WorkerRequest("net", (), asked)
         return run_probe(
             request, sys.executable, lambda message: None, 90.0, threading.Event(), torch=True
         )

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gputop.probes.protocol.messages import Done, MeasuredValue, Note, Request
+from gputop.probes.protocol.messages import Done, MeasuredValue, Note, WorkerRequest
 from tests.device_kernels.made_up import Answered, MadeUpNode
 
 GPUS = ("0000:01:00.0", "0000:02:00.0", "0000:03:00.0")
@@ -34,7 +34,7 @@ class Nodes:
             "meet": {"file": str(self.folder / "meet")}, **params,
         }  # fmt: skip
         told = (f"devices={gpus}", f"room={self.folder}", *words)
-        return made.answers(Request("net", GPUS[:gpus], asked), *told)
+        return made.answers(WorkerRequest("net", GPUS[:gpus], asked), *told)
 
     def measure(self, *each: Callable[[], Answered]) -> list[Answered]:
         with ThreadPoolExecutor(len(each)) as pool:

@@ -11,7 +11,14 @@ import pytest
 from gputop.probes.catalog.p2p import concurrent as p2p_concurrent
 from gputop.probes.devices import opened
 from gputop.probes.devices.devices import Flow, FlowTimes
-from gputop.probes.protocol.messages import MeasuredValue, Message, Note, Request, decode, encode
+from gputop.probes.protocol.messages import (
+    MeasuredValue,
+    Message,
+    Note,
+    WorkerRequest,
+    decode,
+    encode,
+)
 from gputop.probes.protocol.sizing import MIB
 from tests.probes.scripted_gpus import H200_GBS, ScriptedGpus
 
@@ -24,7 +31,7 @@ def _no_warm_up(monkeypatch: pytest.MonkeyPatch) -> None:
 def run(monkeypatch: pytest.MonkeyPatch, gpus: ScriptedGpus, **params: object) -> list[Message]:
     monkeypatch.setattr(opened, "open_backend", lambda params: gpus)
     said: list[Message] = []
-    p2p_concurrent.run(Request("p2p-concurrent", params=params), said.append)
+    p2p_concurrent.run(WorkerRequest("p2p-concurrent", params=params), said.append)
     return said
 
 
@@ -252,7 +259,7 @@ def test_what_is_not_granted_is_staged_and_said(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize("count", [2, 4])
 def test_the_self_test_runs_threads_at_once(count: int) -> None:
     said: list[Message] = []
-    request = Request("p2p-concurrent", params={"device": "cpu", "count": count})
+    request = WorkerRequest("p2p-concurrent", params={"device": "cpu", "count": count})
     p2p_concurrent.run(request, said.append)
     found = [m for m in said if isinstance(m, MeasuredValue)]
     assert {m.name for m in found} == {"concurrent_bandwidth", "concurrent_total"}

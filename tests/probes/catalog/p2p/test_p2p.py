@@ -15,7 +15,7 @@ from gputop.probes.protocol.messages import (
     Message,
     Note,
     Progress,
-    Request,
+    WorkerRequest,
     decode,
     encode,
 )
@@ -39,7 +39,7 @@ def _no_warm_up(monkeypatch: pytest.MonkeyPatch) -> None:
 def run(monkeypatch: pytest.MonkeyPatch, gpus: ScriptedGpus, **params: object) -> list[Message]:
     monkeypatch.setattr(opened, "open_backend", lambda params: gpus)
     said: list[Message] = []
-    p2p.run(Request("p2p", params=params), said.append)
+    p2p.run(WorkerRequest("p2p", params=params), said.append)
     return said
 
 
@@ -269,7 +269,7 @@ def test_progress_grows_to_its_total(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("level", ["quick", "normal", "full"])
 def test_the_self_test_takes_every_path(level: str) -> None:
     said: list[Message] = []
-    p2p.run(Request("p2p", params={"device": "cpu", "count": 2, "level": level}), said.append)
+    p2p.run(WorkerRequest("p2p", params={"device": "cpu", "count": 2, "level": level}), said.append)
     figures = [m for m in said if isinstance(m, MeasuredValue) and m.value is not None]
     names = {m.name for m in figures}
     more = {*OTHER_PATHS, *EXTRAS} if level != "quick" else set()

@@ -25,7 +25,7 @@ from gputop.probes.catalog.train_step.model import (
 from gputop.probes.catalog.train_step.rank import TrainMember, steps
 from gputop.probes.crew.crew import Trouble
 from gputop.probes.crew.steps import INIT, OPEN, Step
-from gputop.probes.protocol.messages import DeviceRecord, MeasuredValue, Request
+from gputop.probes.protocol.messages import DeviceRecord, MeasuredValue, WorkerRequest
 from gputop.probes.protocol.outcome import Outcome
 from gputop.probes.protocol.sizing import GIB
 from gputop.probes.protocol.spec import ProbeStopped
@@ -198,7 +198,7 @@ def test_training_together_that_fails_is_an_answer() -> None:
 def run(tmp_path: Path, count: int) -> Outcome:
     params = {"device": "cpu", "count": count, "level": "full" if count == 1 else "quick"}
     return run_probe(
-        Request("train-step", params=params), sys.executable, lambda message: None, 60.0,
+        WorkerRequest("train-step", params=params), sys.executable, lambda message: None, 60.0,
         threading.Event(), torch=True,
     )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""`gputop doctor`: what gputop found on this machine and what not, for a bug report."""
+"""What gputop found on this machine and what not, for a bug report."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from contextlib import suppress
 from importlib import metadata
 from typing import Any
 
-import click
 import msgspec
 
 from gputop import DISTRIBUTION, __version__
-from gputop.commands.options import json_option
+from gputop.answers.question import Answer, Question, Request
 from gputop.installation import machine, namesake
 from gputop.installation.machine import (
     DeviceFile,
@@ -28,33 +27,47 @@ from gputop.installation.machine import (
     ProbedNccl,
 )
 from gputop.reading import settle
-from gputop.terminal.lines import print_json
 from gputop.topology.hardware.strangers import counted
+from gputop.topology.model.page import Column, Page, Table
 from gputop.topology.model.redact import Redactor
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.model.surroundings import Host, Software
 from gputop.topology.sources.live import LiveFeed
 
-SCHEMA = "gputop.doctor/1"
 PLUGINS = ("NCCL_NET_PLUGIN", "NCCL_TUNER_PLUGIN", "LD_PRELOAD")
 """Variables that bring a job another library."""
 BEHIND = {"driver": "gpus", "name": "program"}
 """Answers that stand at the end of another's line."""
 
 
-@click.command("doctor")
-@json_option
-def command(as_json: bool) -> None:
+class DoctorRequest(Request, frozen=True):
     """Say what gputop found on this machine: drivers, libraries, Pythons, permissions.
 
     Ten lines for a bug report, without names of hosts and users, and without paths of yours.
     """
+
+
+class DoctorAnswer(Answer, frozen=True, kw_only=True, tag="gputop.doctor/1"):
+    """The lines for a bug report, and what they are made of."""
+
+    answers: dict[str, str]
+    """One line for each subject, by its name."""
+    libraries: tuple[FoundLibrary, ...]
+    nccl: tuple[FoundNccl, ...]
+    probed_nccl: ProbedNccl | None
+    job_nccl: tuple[JobNccl, ...]
+    pythons: tuple[FoundPython, ...]
+    devices: tuple[DeviceFile, ...]
+
+
+def answer(request: DoctorRequest) -> DoctorAnswer:
+    """Look at this machine; what identifies it or its user is replaced."""
     snapshot = settle(LiveFeed(version=__version__, thorough=True))
     looked_at, libraries, devices = machine.interpreters(), machine.libraries(), machine.devices()
-    pythons = tuple(machine.python_of(each) for each in looked_at)
+    pythons = tuple(machine.python_of(python) for python in looked_at)
     nccl, probed = machine.nccl_libraries(pythons), machine.probed_nccl(looked_at)
     job = machine.job_nccl(looked_at)
-    answers = {
+    lines = {
         "program": _program(),
         "system": _system(snapshot),
         "gpus": _gpus(snapshot),
@@ -68,24 +81,26 @@ def command(as_json: bool) -> None:
         "name": namesake.beside() or "no other distribution is called gputop here",
         "unread": _unread(snapshot),
     }
-    found = {
-        "libraries": libraries,
-        "nccl": nccl,
-        "probed_nccl": probed,
-        "job_nccl": job,
-        "pythons": pythons,
-        "devices": devices,
-    }
-    hide = _hiding()
-    if as_json:
-        head = {"schema": SCHEMA, "gputop": __version__, "source": ["live"], "assumptions": []}
-        told = {"answers": answers, **msgspec.to_builtins(found)}
-        print_json({**head, **_hidden(told, hide)})
-        return
-    for what, text in answers.items():
-        if what not in BEHIND:
-            behind = [answers[name] for name, line in BEHIND.items() if line == what]
-            click.echo(f"{what:<10} {hide('; '.join([text, *behind]))}")
+    found = DoctorAnswer(
+        answers=lines,
+        libraries=libraries,
+        nccl=nccl,
+        probed_nccl=probed,
+        job_nccl=job,
+        pythons=pythons,
+        devices=devices,
+    )
+    return msgspec.convert(_hidden(msgspec.to_builtins(found), _hiding()), DoctorAnswer)
+
+
+def page(answer: DoctorAnswer) -> Page:
+    """One line for each subject."""
+    rows = []
+    for subject, text in answer.answers.items():
+        if subject not in BEHIND:
+            behind = [answer.answers[name] for name, line in BEHIND.items() if line == subject]
+            rows.append((subject, "; ".join([text, *behind])))
+    return Page(title="doctor", blocks=(Table((Column(""), Column("")), tuple(rows), indent=0),))
 
 
 def _program() -> str:
@@ -213,3 +228,6 @@ def _hiding() -> Callable[[str], str]:
     with suppress(KeyError, OSError):  # a user without a name
         redactor.stand_in("user", getpass.getuser())
     return redactor.text
+
+
+QUESTION = Question(name="doctor", request=DoctorRequest, answer=answer, page=page)
