@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from ..model.snapshot import NodeSnapshot
+import math
+from collections.abc import Sequence
+from statistics import median
+
+from ..expectation.judge import Judge
+from ..expectation.judgement import TIMES, Band
+from ..model.snapshot import Measurement, NodeSnapshot
 from ..nccl.prediction import Prediction
 from ..node import Node
+from ..wiring.letters import Relations, has_a_row
 from .facts import digest, digests_of, facts_of, machine_digest, product_of
-from .figures import figures_of
-from .section import FleetSection, NodeOrigin
+from .section import FleetFigure, FleetSection, NodeOrigin
 
 HOST_MEMORY = "memory of the host"
+
+MOST_FIGURES = 120
+"""As many kinds of figures as a file holds; the probes of a check give about thirty."""
+PAIR, DEVICE, NODE = "pair", "GPU", "node"
 
 
 def section_of(
@@ -48,3 +58,99 @@ def _sizes(snapshot: NodeSnapshot) -> dict[str, float]:
     if host is None or not host.memory_bytes or host.memory_bytes < 0:
         return {}
     return {HOST_MEMORY: round(host.memory_bytes / 2**30, 1)}
+
+
+# Measured figures of a node, few enough for a file that thousands of nodes write.
+def figures_of(
+    snapshot: NodeSnapshot, prediction: Prediction | None = None
+) -> tuple[FleetFigure, ...]:
+    """The middle and the worst of each kind of figure, with the healthy band of this hardware.
+
+    Of a curve over message sizes the largest size stands for all: there a bandwidth shows what the
+    links can do.
+    """
+    usable = [
+        figure
+        for figure in snapshot.measurements
+        if figure.value is not None
+        and math.isfinite(figure.value)
+        and figure.value > 0
+        and figure.unit
+        and figure.device_kind != "cpu"
+        and figure.verdict != "wrong-data"
+    ]
+    largest: dict[tuple[object, ...], int] = {}
+    for figure in usable:
+        curve = _curve(figure)
+        largest[curve] = max(largest.get(curve, 0), figure.bytes_per_copy or 0)
+    kept = [figure for figure in usable if (figure.bytes_per_copy or 0) == largest[_curve(figure)]]
+    if not kept:
+        return ()
+    relations = Relations(snapshot.machine)
+    places = {
+        gpu.address: f"GPU{place}"
+        for place, gpu in enumerate(gpu for gpu in snapshot.machine.gpus if has_a_row(gpu))
+    }
+    kinds: dict[tuple[str, str, str], list[Measurement]] = {}
+    for figure in kept:
+        place = (_key(figure), _kind(figure, relations), figure.unit or "")
+        kinds.setdefault(place, []).append(figure)
+    judge = Judge(snapshot, prediction)
+    return tuple(
+        _joined(key, kind, unit, members, places, judge)
+        for (key, kind, unit), members in list(kinds.items())[:MOST_FIGURES]
+    )
+
+
+def _joined(
+    key: str,
+    kind: str,
+    unit: str,
+    members: Sequence[Measurement],
+    places: dict[str, str],
+    judge: Judge,
+) -> FleetFigure:
+    less_is_better = unit in TIMES
+    pick = max if less_is_better else min
+    worst = pick(members, key=lambda figure: figure.value or 0.0)
+    band: Band | None = judge.expected(worst).band
+    return FleetFigure(
+        key=key,
+        kind=kind,
+        unit=unit,
+        value=_short(median(figure.value or 0.0 for figure in members)),
+        worst=_short(worst.value or 0.0),
+        at=_place(worst, places) if len(members) > 1 else "",
+        count=len(members),
+        healthy=None if band is None else _short(band.healthy),
+        low=None if band is None else _short(band.low),
+        basis="" if band is None else band.basis,
+    )
+
+
+def _curve(figure: Measurement) -> tuple[object, ...]:
+    return (*figure.key[:-1], figure.unit)
+
+
+def _key(figure: Measurement) -> str:
+    parts = (figure.probe, figure.quantity, figure.variant, figure.direction)
+    return " ".join(part for part in parts if part)
+
+
+def _kind(figure: Measurement, relations: Relations) -> str:
+    if figure.src is None:
+        return NODE
+    if figure.dst is None or figure.dst == figure.src:
+        return DEVICE
+    known = figure.src in relations.gpus and figure.dst in relations.gpus
+    return relations.between(figure.src, figure.dst).letters if known else PAIR
+
+
+def _place(figure: Measurement, places: dict[str, str]) -> str:
+    ends = [places.get(end, end) for end in (figure.src, figure.dst) if end is not None]
+    return " to ".join(dict.fromkeys(ends))
+
+
+def _short(value: float) -> float:
+    """Five digits: finer than anything that is measured here."""
+    return float(f"{value:.5g}")
