@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gputop.topology.fleet.foreign import read_dcgm
-from gputop.topology.fleet.health_validation import read_verdict
+from gputop.topology.fleet.foreign import read_dcgm, read_verdict
 from gputop.topology.fleet.merging.growing import read_fleet
 
 DCGM_4 = {
