@@ -6,9 +6,15 @@ import msgspec
 import pytest
 
 from gputop.topology.logs.comparing.compare import compare
-from gputop.topology.logs.comparing.link_figures import architecture, capability, count_of, lanes
 from gputop.topology.logs.comparing.overlay import hosts_of, lay
-from gputop.topology.logs.comparing.system import Rebuilt, rebuild
+from gputop.topology.logs.comparing.system import (
+    Rebuilt,
+    architecture,
+    capability,
+    count_of,
+    lanes,
+    rebuild,
+)
 from gputop.topology.logs.reading.read import read_file, read_log
 from gputop.topology.logs.report.report import LogReport
 from gputop.topology.logs.report.settings import settings_from
