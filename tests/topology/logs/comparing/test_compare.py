@@ -6,13 +6,14 @@ import msgspec
 import pytest
 
 from gputop.topology.logs.comparing.compare import compare
-from gputop.topology.logs.comparing.overlay import hosts_of, lay
-from gputop.topology.logs.comparing.system import (
+from gputop.topology.logs.comparing.overlay import (
     Rebuilt,
     architecture,
     capability,
     count_of,
+    hosts_of,
     lanes,
+    lay,
     rebuild,
 )
 from gputop.topology.logs.reading.read import read_file, read_log
