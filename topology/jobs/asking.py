@@ -60,21 +60,18 @@ def match(
     processes, without which nothing is taken for its answer.
     """
     gone = [at for at, lives in enumerate(alive) if not lives]
-    told = list({id(each.answer): each.answer for each in ras if each.answer is not None}.values())
-    told += [each for each in answers if not any(each is other for other in told)]
-    owners: dict[int, int] = {}
-    assumed: list[str | None] = [None] * len(jobs)
+    told = list(
+        {id(state.answer): state.answer for state in ras if state.answer is not None}.values()
+    )
+    told += [answer for answer in answers if not any(answer is other for other in told)]
+    owners = _named_owners(jobs, told)
+    assumed: dict[int, str] = {}
     for answer in told:
-        known = answer.pids if answer.speaker is None else answer.pids | {answer.speaker}
-        for number, job in enumerate(jobs):
-            if known & _pids(job):
-                owners.setdefault(id(answer), number)
-    for answer in told:
-        if id(answer) in owners or answer.job is None:
+        if id(answer) in owners or answer.job is None or answer.pids:
             continue
         free = [at for at in range(len(jobs)) if at not in (*owners.values(), *gone)]
         found = [at for at in free if _fits(jobs[at], answer, ras)]
-        if len(found) == 1 and not answer.pids:
+        if len(found) == 1:
             owners[id(answer)] = found[0]
             assumed[found[0]] = (
                 "whether the answer of RAS is about this job: it names no process, and is taken "
@@ -83,18 +80,29 @@ def match(
             )
     parts: list[list[CommunicatorState]] = [[] for _ in jobs]
     rest: list[CommunicatorState] = []
-    for each in ras:
-        owner = owners.get(id(each.answer)) if each.answer is not None else _by_pids(jobs, each)
-        (rest if owner is None else parts[owner]).append(each)
+    for state in ras:
+        owner = _by_pids(jobs, state) if state.answer is None else owners.get(id(state.answer))
+        (rest if owner is None else parts[owner]).append(state)
     return Matched(
         jobs=tuple(_once(part) for part in parts),
         answers=tuple(
-            tuple(each for each in told if owners.get(id(each)) == number)
+            tuple(answer for answer in told if owners.get(id(answer)) == number)
             for number in range(len(jobs))
         ),
-        assumed=tuple(assumed),
+        assumed=tuple(assumed.get(number) for number in range(len(jobs))),
         rest=tuple(rest),
     )
+
+
+def _named_owners(jobs: Sequence[Job], answers: Sequence[RasAnswer]) -> dict[int, int]:
+    """The job of each answer that names one of its processes, or that one of them gave."""
+    owners: dict[int, int] = {}
+    for answer in answers:
+        known = answer.pids if answer.speaker is None else answer.pids | {answer.speaker}
+        for number, job in enumerate(jobs):
+            if known & _pids(job):
+                owners.setdefault(id(answer), number)
+    return owners
 
 
 def _pids(job: Job) -> frozenset[int]:
@@ -193,39 +201,35 @@ def ask_live(
     linked = _linked(snapshot, found)
     first, began = glance(by.tree, pids, by.clock, limited), by.clock()
     before = by.traffic(linked) if linked else None
-    replies: tuple[RasReply, ...] = ()
+    asked: Sequence[RasPlace] = ()
     here: tuple[Local, ...] = ()
-    earlier: tuple[RasReply, ...] = ()
     if ras:
-        told = [(pid, dict(variables(by.tree, pid) or ())) for pid in pids]
-        asked = places(told)
+        asked = places([(pid, dict(variables(by.tree, pid) or ())) for pid in pids])
         here = locals_of(by.tree, [user.reading for user in users])
-        earlier = tuple(_settled(by.ras(place, wait), here) for place in asked)
+    earlier = tuple(_settled(by.ras(place, wait), here) for place in asked)
     seen = remember(memory or {}, _told(earlier), by.clock())
     by.sleep(max(pause - (by.clock() - began), 0.0))
     second = glance(by.tree, pids, by.clock, limited, first)
     after = None if before is None else by.traffic(linked)
-    if ras:
-        # One that gave no answer in time is not waited for again.
-        replies = tuple(
-            _settled(by.ras(reply.place, wait), here) if reply.answers else reply
-            for reply in earlier
-        )
+    # One that gave no answer in time is not waited for again.
+    replies = tuple(
+        _settled(by.ras(reply.place, wait), here) if reply.answers else reply for reply in earlier
+    )
     seen, now = remember(seen, _told(replies), by.clock()), by.clock()
     gone = ended(found, (), (), by.tree)
     if any(has_ended(job, gone) for job in found):
         # The second answer may be another job's: texts do not tell which one speaks.
         earlier = tuple(_json_of(reply) for reply in earlier)
-    standing = tuple(
-        msgspec.structs.replace(each, quiet_seconds=quiet(seen, each.communicator.name, now))
-        for each in communicator_states(replies, earlier)
+    states = tuple(
+        msgspec.structs.replace(state, quiet_seconds=quiet(seen, state.communicator.name, now))
+        for state in communicator_states(replies, earlier)
     )
     activities = activity_delta(by.tree, first, second)
     dumps = _dumps(found, activities)
     return answer(
         snapshot,
         activities,
-        standing,
+        states,
         dumps=dumps,
         replies=replies,
         asked=ras,

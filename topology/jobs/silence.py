@@ -66,11 +66,17 @@ def silence(
         quiet = min(gpu.quiet_seconds for gpu in mine.values())
         if quiet >= STOPPED_SECONDS and any(gpu.before is not None for gpu in mine.values()):
             briefs.append(f"{word} fell silent {seconds(quiet)} ago")
-    if not briefs and traffic is not None and traffic.seconds >= STOPPED_SECONDS:
-        carried = [traffic.nvlink_bytes.get(gpu) for gpu in job.gpus]
-        if len(job.gpus) > 1 and not any(amount != 0 for amount in carried):
-            briefs.append(f"{link} carried nothing for {seconds(traffic.seconds)}")
+    if not briefs:
+        briefs += _silent_links(job, link, traffic)
     return Silence(tuple(findings), " and ".join(briefs), tuple(unknown))
+
+
+def _silent_links(job: Job, link: str, traffic: CarriedTraffic | None) -> Iterator[str]:
+    """The silence of links between two looks that are far enough apart."""
+    if traffic is None or traffic.seconds < STOPPED_SECONDS or len(job.gpus) < 2:
+        return
+    if all(traffic.nvlink_bytes.get(gpu) == 0 for gpu in job.gpus):
+        yield f"{link} carried nothing for {seconds(traffic.seconds)}"
 
 
 def _since(past: GpuPast, age: float | None) -> GpuPast:

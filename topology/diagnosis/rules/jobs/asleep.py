@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from ....jobs.grouping import GpuUser
 from ....model.severity import BROKEN, NOTICE
 from ...case import Case
-from ...rule import Found, Rule
+from ...rule import Found, Proof, Rule
 from ...shared.rank_groups import MOST_SHOWN, gpus_of, process_name, users_of
 
 
@@ -34,21 +35,6 @@ def _check(case: Case) -> Found:
         for user, seconds in found
     )
     one = len(found) == 1
-    evidence = []
-    for user, seconds in found[:MOST_SHOWN]:
-        name, folder = process_name(user), f"/proc/{user.pid}"
-        if user.reading.asleep_thread is not None:
-            name, folder = f"thread {user.reading.asleep_thread} of {name}", _folder(user)
-        evidence.append(
-            (
-                f"{name} on {case.names(user.gpus)}",
-                f"uninterruptible (D), and it never ran in {seconds:.2g} s",
-                f"{folder}/status, State and its counts of context switches",
-            )
-        )
-        if user.reading.wait_channel is not None:
-            where = user.reading.wait_channel
-            evidence.append((f"where {name} sleeps", where, f"{folder}/wchan"))
     first = _folder(found[0][0])
     count = "a process" if one else f"{len(found)} processes"
     threads = all(user.reading.asleep_thread is not None for user, _ in found)
@@ -59,7 +45,9 @@ def _check(case: Case) -> Found:
         BROKEN if stuck else NOTICE,
         f"{who} on {case.names(gpus)} {sleep} uninterruptibly (D), for {longest:.2g} s at least",
         devices=gpus,
-        evidence=evidence,
+        evidence=[
+            proof for user, seconds in found[:MOST_SHOWN] for proof in _proofs(case, user, seconds)
+        ],
         impact="No signal reaches it until the kernel is done, SIGKILL neither; the "
         "process keeps its GPU memory, and every other rank of its job waits for it in the "
         f"next collective{waits}."
@@ -75,6 +63,19 @@ def _check(case: Case) -> Found:
             ),
         ],
     )
+
+
+def _proofs(case: Case, user: GpuUser, seconds: float) -> Iterator[Proof]:
+    name, folder = process_name(user), f"/proc/{user.pid}"
+    if user.reading.asleep_thread is not None:
+        name, folder = f"thread {user.reading.asleep_thread} of {name}", _folder(user)
+    yield (
+        f"{name} on {case.names(user.gpus)}",
+        f"uninterruptible (D), and it never ran in {seconds:.2g} s",
+        f"{folder}/status, State and its counts of context switches",
+    )
+    if user.reading.wait_channel is not None:
+        yield f"where {name} sleeps", user.reading.wait_channel, f"{folder}/wchan"
 
 
 def _folder(user: GpuUser) -> str:

@@ -69,14 +69,7 @@ def _finding(
 ) -> Finding:
     given = " and ".join(f"{name}={value}" for name, value in cost.names)
     measured = None if who else _measured(case)
-    after = measured if measured is not None else cost.after_gbs
-    drop = ""
-    if cost.before_gbs is not None and after is not None and not cost.fails:
-        exact = "" if measured is not None else "about "
-        drop = (
-            f"all-reduce over {count} GPUs drops from about {cost.before_gbs:.3g} to {exact}"
-            f"{after:.3g} GB/s busbw"
-        )
+    drop = _drop(cost, measured, count)
     title = f"{given}: {drop}" if drop else f"{given} {_verb(cost)} bandwidth"
     if cost.fails:
         title = f"with {given} {_library(case)} does not start"
@@ -107,6 +100,18 @@ def _finding(
         ]
         if who
         else take_away(case, names),
+    )
+
+
+def _drop(cost: VariableCost, measured: float | None, count: int) -> str:
+    """The figures of all-reduce without and with the variables; "" where they are not known."""
+    after = cost.after_gbs if measured is None else measured
+    if cost.before_gbs is None or after is None or cost.fails:
+        return ""
+    exact = "about " if measured is None else ""
+    return (
+        f"all-reduce over {count} GPUs drops from about {cost.before_gbs:.3g} to {exact}"
+        f"{after:.3g} GB/s busbw"
     )
 
 

@@ -9,6 +9,7 @@ import msgspec
 from ....jobs.demand import memory_limits
 from ....jobs.grouping import GpuUser
 from ....model.finding import Finding
+from ....model.readings import Readings
 from ....model.severity import NOTICE
 from ....model.units import seconds as lasting
 from ....model.units import size
@@ -29,18 +30,7 @@ def _check(case: Case) -> Found:
     if users is None or earlier is None:
         return None
     seconds = case.snapshot.taken_at - earlier.taken_at
-    before = {process.pid: process for process in earlier.readings.processes}
-    growths: dict[int, Growth] = {}
-    for user in users:
-        was, now = before.get(user.pid), user.reading
-        if (
-            was is None
-            or was.started_at != now.started_at
-            or was.anonymous_bytes is None
-            or now.anonymous_bytes is None
-        ):
-            continue
-        growths[user.pid] = Growth(user, now.anonymous_bytes - was.anonymous_bytes)
+    growths = _growths(users, earlier.readings)
     if seconds <= 0 or (users and not growths):
         return None
     found: list[Finding] = []
@@ -64,6 +54,19 @@ def _check(case: Case) -> Found:
         )
         found += _near(case, list(growths.values()), left, total, limit, seconds)
     return found
+
+
+def _growths(users: Iterable[GpuUser], earlier: Readings) -> dict[int, Growth]:
+    """What each process gained whose memory both readings know."""
+    before = {(process.pid, process.started_at): process for process in earlier.processes}
+    growths: dict[int, Growth] = {}
+    for user in users:
+        now = user.reading
+        was = before.get((user.pid, now.started_at))
+        if was is None or was.anonymous_bytes is None or now.anonymous_bytes is None:
+            continue
+        growths[user.pid] = Growth(user, now.anonymous_bytes - was.anonymous_bytes)
+    return growths
 
 
 def _near(
