@@ -12,7 +12,6 @@ from textual.widget import Widget
 from textual.worker import get_current_worker
 
 from gputop.answers.jobs import nothing
-from gputop.screens.jobs.about import about, about_jobs
 from gputop.screens.jobs.details import detail_lines, heading
 from gputop.screens.jobs.head import head_lines
 from gputop.screens.jobs.list import JobList, JobRow, rows_of
@@ -40,10 +39,12 @@ from gputop.widgets.board import Board
 from gputop.widgets.key import Key, note, scroll_keys, select_keys
 
 if TYPE_CHECKING:
+    from gputop.live.findings import Shown
     from gputop.screens.host import ScreenHost
     from gputop.screens.selection import PickedDevices
     from gputop.topology.jobs.asking import JobsAnswer
     from gputop.topology.jobs.grouping import GpuUser, Job
+    from gputop.topology.model.finding import Finding
     from gputop.topology.model.page import Page
     from gputop.topology.model.snapshot import NodeSnapshot
     from gputop.topology.report import Report
@@ -55,6 +56,38 @@ PAUSE_SECONDS = 0.1
 ASK_AGAIN_SECONDS = 3.0
 """Processes may come and go all the time: they are asked no more often than this."""
 LIMIT_KEPT = 64
+
+ABOUT_JOBS = frozenset(
+    {
+        "containers-apart",
+        "gpu-memory-unlisted",
+        "gpu-shared",
+        "job-zombie",
+        "numa-binding",
+        "rank-asleep",
+        "rank-gpu-idle",
+        "rank-memory-grows",
+        "rank-stopped",
+        "ranks-differ",
+        "ranks-share-cpus",
+        "ranks-share-gpu",
+        "threads-over-cpus",
+        "threads-over-quota",
+    }
+)
+"""Rules whose findings are shown beside the job that they are about."""
+
+
+def about_jobs(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Those of the findings that are about running jobs."""
+    return tuple(finding for finding in findings if finding.id in ABOUT_JOBS)
+
+
+def about(row: JobRow, shown: Shown | None) -> tuple[Finding, ...]:
+    """Findings on running jobs that name a GPU of this job, without silenced ones."""
+    mine = set(row.job.gpus if row.user is None else row.user.gpus)
+    findings = () if shown is None else about_jobs(shown.findings)
+    return tuple(finding for finding in findings if not mine.isdisjoint(finding.devices))
 
 
 class JobsScreen(ListedView):
