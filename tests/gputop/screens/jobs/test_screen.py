@@ -12,7 +12,7 @@ from gputop.live.findings import Shown
 from gputop.live.recent import Recent
 from gputop.screens.jobs.head import head_lines
 from gputop.screens.jobs.list import rows_of
-from gputop.screens.jobs.standing import asking, headline, of_demo, signs_of
+from gputop.screens.jobs.screen import asking, headline, of_demo, signs_of
 from gputop.topology.jobs.asking import JobsAnswer
 from gputop.topology.jobs.grouping import jobs
 from gputop.topology.jobs.traffic import LINKS
@@ -43,7 +43,7 @@ async def test_jobs_of_this_machine_are_asked_on_opening_and_on_a_key_alone(
         count.append(len(snapshot.readings.processes))
         return JobsAnswer(jobs=())
 
-    monkeypatch.setattr("gputop.screens.jobs.standing.ask_live", asked)
+    monkeypatch.setattr("gputop.screens.jobs.screen.ask_live", asked)
     async with GpuTop().run_test(size=(80, 24)) as pilot:
         await open_jobs(pilot, replace(snapshot_with(), source=("live",)))
         await pilot.app.workers.wait_for_complete()
@@ -64,7 +64,7 @@ def test_links_are_called_silent_or_unread_only_after_some_seconds(
         pasts.append(rest["past"])
         return JobsAnswer(jobs=())
 
-    monkeypatch.setattr("gputop.screens.jobs.standing.ask_live", asked)
+    monkeypatch.setattr("gputop.screens.jobs.screen.ask_live", asked)
     recent = Recent()
     for second in range(7):
         live = replace(snapshot_with(), source=("live",), taken_at=1000.0 + second)
@@ -114,7 +114,7 @@ async def test_jobs_that_come_while_the_screen_is_open_are_asked_once(
         count.append(len(snapshot.readings.processes))
         return JobsAnswer(jobs=())
 
-    monkeypatch.setattr("gputop.screens.jobs.standing.ask_live", asked)
+    monkeypatch.setattr("gputop.screens.jobs.screen.ask_live", asked)
     monkeypatch.setattr("gputop.screens.jobs.screen.ASK_AGAIN_SECONDS", 0.0)
     live = replace(snapshot_with(), source=("live",))
     empty = replace(live, readings=replace(live.readings, processes=()))
