@@ -9,10 +9,25 @@ import msgspec
 from ..model.cpulist import members
 from ..model.machine import Gpu, Machine
 from ..model.readings import ProcessReading
+from ..model.severity import Word
 from ..model.surroundings import Host
 from ..wiring.graph import gpu_numa
 
-NEAR, PARTLY, FAR, ONE_NODE = "near", "partly", "far", "one node"
+
+class Nearness(Word):
+    """How the CPUs or the memory of a process lie to a GPU.
+
+    near: all at the GPU's NUMA node; partly: some there, some at others; far: none there; one
+    node: the host has but one.
+    """
+
+    NEAR = "near"
+    PARTLY = "partly"
+    FAR = "far"
+    ONE_NODE = "one node"
+
+
+NEAR, PARTLY, FAR, ONE_NODE = Nearness
 
 
 class Binding(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,12 +37,10 @@ class Binding(msgspec.Struct, frozen=True, kw_only=True):
     """PCI address."""
     node: int | None = None
     """NUMA node of the GPU; None where it is not known, which does not mean that it is far."""
-    cpus: str | None = None
-    """NEAR: all its CPUs are on that node; PARTLY: some; FAR: none; ONE_NODE: the host has but
-    one; None: not known."""
-    memory: str | None = None
-    """NEAR: its memory may come from that node alone; PARTLY: from others too; FAR: not from that
-    node; ONE_NODE; None: not known."""
+    cpus: Nearness | None = None
+    """Of its CPUs; None where that is not known."""
+    memory: Nearness | None = None
+    """Of the nodes that its memory may come from; None where that is not known."""
 
 
 def binding(machine: Machine, process: ProcessReading, gpu: Gpu) -> Binding:
@@ -51,7 +64,7 @@ def binding(machine: Machine, process: ProcessReading, gpu: Gpu) -> Binding:
     )
 
 
-def together(parts: tuple[Binding, ...]) -> str | None:
+def together(parts: tuple[Binding, ...]) -> Nearness | None:
     """One word for the CPUs of a process with several GPUs; None where any of them is not known."""
     words = {part.cpus for part in parts}
     if not words or None in words:
@@ -74,7 +87,7 @@ def crowded(processes: Iterable[ProcessReading]) -> frozenset[int]:
     return frozenset(found)
 
 
-def _word(own: frozenset[int] | None, near: frozenset[int] | None) -> str | None:
+def _word(own: frozenset[int] | None, near: frozenset[int] | None) -> Nearness | None:
     if not own or not near:
         return None
     if own <= near:

@@ -12,6 +12,7 @@ from gputop.topology.diagnosis.rules.network.sockets import chosen
 from gputop.topology.diagnosis.shared.job_variables import differing
 from gputop.topology.hardware.words import words_of
 from gputop.topology.jobs.binding import FAR, NEAR, ONE_NODE, PARTLY, Binding, binding
+from gputop.topology.model.severity import FlagStatus
 from gputop.topology.model.units import UNKNOWN, figure, percent, seconds, size, whole
 from gputop.topology.wiring.gpu_names import gpu_names
 from gputop.topology.wiring.graph import gpu_label
@@ -39,15 +40,6 @@ MEMORY = {
     ONE_NODE: "the only node",
     None: "it is not known which is near this GPU",
 }
-MARKS = {
-    "changes": ("*", "strong"),
-    "nothing": ("!", "warn"),
-    "ignored": ("!", "warn"),
-    "fatal": ("✗", "bad"),
-    "unknown": ("?", "bad"),
-    "not predicted": ("*", "muted"),
-}
-"""Status of a variable (flags.overview): sign and ink."""
 KINDS = ("ipc", "mnt", "net", "uts")
 """Namespaces that decide whether two ranks can reach each other."""
 Fact = tuple[str, str, str]
@@ -267,7 +259,7 @@ def _variables(row: JobRow, details: VariableDetails | None, width: int) -> list
     if details.trouble:
         lines += wrapped(((f" {clean(details.trouble, 300)}", "muted"),), width, 1)
     for entry in details.entries:
-        sign, ink = MARKS.get(entry.status, ("*", ""))
+        sign, ink, _ = FlagStatus(entry.status).shown
         text = clean(f"{entry.name}={entry.value}", 200)
         lines += wrapped(((f" {sign} {text}", ink),), width, 3)
         if entry.said:
