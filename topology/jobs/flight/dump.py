@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from ...model.errors import GputopError
 from . import pickled
 
 LIMIT_ENTRIES = 20_000
@@ -29,7 +30,7 @@ NEWEST_PROTOCOL = 5
 _NUMBERED = re.compile(r"(\d{1,8})(?:\.(?:json|pkl|pickle))?$")
 
 
-class DumpError(ValueError):
+class DumpError(GputopError, ValueError):
     """The file is no dump of a flight recorder; the message is one line for a person."""
 
 

@@ -11,6 +11,8 @@ from __future__ import annotations
 import struct
 from typing import Any
 
+from ...model.errors import GputopError
+
 MOST_BYTES = 64 * 2**20
 MOST_ITEMS = 4_000_000
 """Values that one file may build, those taken from the memo included."""
@@ -20,7 +22,7 @@ LONGEST_INTEGER = 16
 """Bytes of an integer; a time in nanoseconds takes 8."""
 
 
-class PickleError(ValueError):
+class PickleError(GputopError, ValueError):
     """The file is no pickle of plain data; the message says where and why, in one line."""
 
 
