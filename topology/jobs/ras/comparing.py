@@ -165,7 +165,19 @@ def communicator_state(
         return CommunicatorState(
             communicator=now, still=still, launched=launched, ahead=counting, crossed=crossed
         )
-    top, least = extremes[function]
+    state = _apart(now, function, extremes[function])
+    old = {} if before is None else _extremes(before)
+    return msgspec.structs.replace(
+        state,
+        still=still,
+        launched=launched,
+        before=None if before is None else old.get(function, (0, 0))[0],
+    )
+
+
+def _apart(now: RasCommunicator, function: str, extremes: tuple[int, int]) -> CommunicatorState:
+    """Who is ahead and who is behind in one collective; `extremes`: its largest and least count."""
+    top, least = extremes
     blocked = least + 1 if least < top else top
     ahead = tuple(rank for rank in now.ranks if dict(rank.counts).get(function, -1) >= blocked)
     behind = tuple(rank for rank in now.ranks if dict(rank.counts).get(function, top) < blocked)
@@ -173,8 +185,7 @@ def communicator_state(
     agreed = [(count, each) for name, count, each in now.agreed if name == function]
     return CommunicatorState(
         communicator=now,
-        still=still,
-        launched=launched,
+        still=None,
         function=function,
         top=top,
         blocked=blocked,
@@ -186,7 +197,6 @@ def communicator_state(
         ),
         behind=behind,
         behind_count=len(behind) + sum(count for count, each in agreed if each < blocked),
-        before=None if before is None else _extremes(before).get(function, (0, 0))[0],
     )
 
 
