@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, cast
 from textual.command import Hit, Hits, Provider
 from textual.content import Content
 
-from gputop.printing.fleet import STATE_SIGNS
 from gputop.screens.fleet.figures import FiguresTab
 from gputop.screens.fleet.odd import OddTab
 from gputop.search import BEST, GOOD, Thing
@@ -54,5 +53,5 @@ def _things(app: FleetApp) -> Iterator[Thing]:
         go = partial(screen.show_row, "figures", name)
         yield Thing(figures.title(name), "The figure on all nodes", go)
     for host in facts.fleet.hosts:
-        _, _, word = STATE_SIGNS[facts.fleet.states[host]]
+        _, _, word = facts.fleet.states[host].shown
         yield Thing(host, f"The node, {word}", partial(screen.show_row, "nodes", host))

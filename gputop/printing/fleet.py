@@ -3,20 +3,9 @@
 from __future__ import annotations
 
 from gputop.terminal.clean import clean
-from gputop.topology.fleet.finding import HEALTHY, MISSING, ODD, SHARED
+from gputop.topology.fleet.finding import HEALTHY, SHARED
 from gputop.topology.fleet.fleet import Fleet
-from gputop.topology.model.severity import BROKEN, CANNOT_TELL, SLOW
-
-STATE_SIGNS = {
-    BROKEN: ("✗", "bad", "broken"),
-    MISSING: ("□", "bad", "missing"),
-    SLOW: ("▼", "warn", "slow"),
-    ODD: ("▽", "warn", "odd"),
-    CANNOT_TELL: ("?", "warn", "cannot tell"),
-    HEALTHY: ("·", "good", "healthy"),
-}
-"""State of a node -> sign, ink and word."""
-
+from gputop.topology.model.severity import BROKEN, CANNOT_TELL, SLOW, Verdict
 
 _SHARED = {BROKEN: "broken", SLOW: "slow", CANNOT_TELL: "not known to be well"}
 
@@ -28,14 +17,14 @@ def verdict_line(fleet: Fleet) -> str:
     if not total:
         return f"{sign} cannot tell: no node has written into {clean(fleet.folder, 200)}"
     bad = [
-        f"{count} {STATE_SIGNS[state][2]}" for state, count in fleet.counts.items()
+        f"{count} {state.word}" for state, count in fleet.counts.items()
         if count and state != HEALTHY
     ]  # fmt: skip
     nodes = f"{total} node{'s' * (total != 1)}"
     healthy = fleet.counts[HEALTHY]
     if not bad:
         shared = _shared(fleet)
-        unread = not shared and fleet.verdict != HEALTHY
+        unread = not shared and fleet.verdict is not Verdict.HEALTHY
         doubt = ", and not every file could be read" if unread else shared
         return f"{sign} {nodes} healthy{doubt}{_asked(fleet)}"
     first = bad[0].split(" ", 1)
@@ -45,7 +34,7 @@ def verdict_line(fleet: Fleet) -> str:
 
 def _shared(fleet: Fleet) -> str:
     """What joins the nodes, where pairs found it bad."""
-    found = {item.severity for item in fleet.findings if item.about == SHARED}
+    found = {item.severity for item in fleet.findings if item.scope is SHARED}
     for severity, word in _SHARED.items():
         if severity in found:
             return f"; what joins the nodes is {word}"

@@ -35,7 +35,7 @@ from gputop.topology.model.page import (
     Table,
     Text,
 )
-from gputop.topology.model.severity import SILENCED_SIGN
+from gputop.topology.model.severity import SILENCED_SIGN, Origin
 from gputop.widgets.spans import EMPTY, Line, left, right, text_of, width_of, wrapped
 
 NARROW = 40
@@ -98,7 +98,7 @@ def finding_blocks(finding: Finding) -> tuple[Block, ...]:
     for label, text in (("Impact", finding.impact), ("Ruled out if", finding.disproof)):
         if text:
             blocks.append(Text(text, label=label, hanging=4))
-    if finding.sources:
+    if finding.sources and finding.origin is not Origin.FLEET:  # a fleet has no other than gputop
         blocks.append(Text(", ".join(finding.sources), label="Sources", role=Role.MUTED, hanging=4))
     return tuple(blocks)
 

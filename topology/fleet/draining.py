@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from ..model.severity import BROKEN, SLOW
-from .finding import MISSING, ODD, FleetFinding
+from ..model.severity import NodeState, Severity
+from .finding import MISSING, FleetFinding
 from .fleet import Fleet
 from .hosts import fold
 
@@ -18,8 +18,8 @@ _MOST_IDS = 3
 _LONGEST_REASON = 100
 _LONGEST_LIST = 30_000
 """Letters; Linux takes 128 KiB for one word of a command."""
-SEVERE = (BROKEN, MISSING)
-SLIGHT = (SLOW, ODD)
+SEVERE = (NodeState.BROKEN, NodeState.MISSING)
+SLIGHT = (NodeState.SLOW, NodeState.ODD)
 
 
 class Drain(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,7 +59,7 @@ def _parts(hosts: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
 def _reason(state: str, findings: tuple[FleetFinding, ...]) -> str:
     if state == MISSING:
         return "gputop: no answer"
-    wanted = BROKEN if state == BROKEN else SLOW
+    wanted = Severity.BROKEN if state is NodeState.BROKEN else Severity.SLOW
     ids = dict.fromkeys(_WORD.sub("-", item.id) for item in findings if item.severity == wanted)
     named = " ".join(list(ids)[:_MOST_IDS]) or state
     return f"gputop: {named}"[:_LONGEST_REASON]

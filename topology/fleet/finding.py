@@ -4,46 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-import msgspec
-
+from ..model.finding import Finding
 from ..model.page import Fact, Fix
-from ..model.severity import BROKEN, CANNOT_TELL, SLOW, Severity
+from ..model.severity import NodeState, Origin, Severity, Verdict, Word
 from .hosts import fold, in_order
 
-HEALTHY, MISSING, ODD = "healthy", "missing", "odd"
-STATES = (BROKEN, MISSING, SLOW, ODD, CANNOT_TELL, HEALTHY)
-"""What becomes of a node, the worst first. missing: it was asked for and wrote nothing; odd: it
-differs from equal nodes in a way that costs a job something."""
-NODE, PRESENCE, FILE, COMPARED = "node", "presence", "file", "compared"
-PAIRS, SHARED = "pairs", "shared"
-"""Where a finding is from: the node's own check, which files are there, what a file is, the
-comparison with equal nodes, and what pairs of nodes measured. SHARED is what pairs say of a part
-that several nodes share, such as a switch: it counts for the fleet, and none of the nodes is called
-bad for it."""
-LOUD = (BROKEN, SLOW, CANNOT_TELL)
-"""Severities that count for the verdict."""
+
+class Scope(Word):
+    """Where a finding about a fleet is from."""
+
+    NODE = "node"
+    """The node's own check."""
+    PRESENCE = "presence"
+    """Which files are there."""
+    FILE = "file"
+    """What a file is."""
+    COMPARED = "compared"
+    """The comparison with equal nodes."""
+    PAIRS = "pairs"
+    """What pairs of nodes measured."""
+    SHARED = "shared"
+    """What pairs say of a part that several nodes share, such as a switch: it counts for the fleet,
+    and none of the nodes is called bad for it."""
+
+
+NODE, PRESENCE, FILE, COMPARED = Scope.NODE, Scope.PRESENCE, Scope.FILE, Scope.COMPARED
+PAIRS, SHARED = Scope.PAIRS, Scope.SHARED
+HEALTHY, MISSING, ODD = NodeState.HEALTHY, NodeState.MISSING, NodeState.ODD
 MOST_EVIDENCE = 12
 
 
-class FleetFinding(msgspec.Struct, frozen=True, kw_only=True):
-    """One finding about some nodes."""
+class FleetFinding(Finding, frozen=True, kw_only=True, rename={"scope": "about"}):
+    """A finding about some nodes. Its title is without the hosts, its evidence for some of them."""
 
-    id: str
-    """Kebab-case and stable; of a node's own finding the id of its rule."""
-    severity: Severity
-    """As of a finding of one node."""
-    about: str
-    """NODE, PRESENCE, FILE, COMPARED, PAIRS or SHARED."""
-    title: str
-    """One line, without the hosts."""
+    scope: Scope
     hosts: tuple[str, ...]
     """Every node that it is about, in the order in which people count."""
-    evidence: tuple[Fact, ...] = ()
-    """For some of the hosts, where they are many."""
-    disproof: str = ""
-    impact: str = ""
-    fix: tuple[Fix, ...] = ()
-    sources: tuple[str, ...] = ("gputop fleet",)
 
     @property
     def folded(self) -> str:
@@ -54,7 +50,7 @@ class FleetFinding(msgspec.Struct, frozen=True, kw_only=True):
 def finding(
     id_: str,
     severity: Severity,
-    about: str,
+    scope: Scope,
     title: str,
     hosts: Iterable[str],
     *,
@@ -67,7 +63,11 @@ def finding(
     return FleetFinding(
         id=id_,
         severity=severity,
-        about=about,
+        scope=scope,
+        origin=Origin.FLEET,
+        family="",
+        devices=(),
+        sources=("gputop fleet",),
         title=title,
         hosts=tuple(in_order(hosts)),
         evidence=tuple(evidence[:MOST_EVIDENCE]),
@@ -82,19 +82,19 @@ def by_harm(findings: Iterable[FleetFinding]) -> list[FleetFinding]:
     return sorted(findings, key=lambda item: (item.severity.order, -len(item.hosts), item.id))
 
 
-def state_of(verdict: str, findings: Iterable[FleetFinding]) -> str:
+def state_of(verdict: Verdict, findings: Iterable[FleetFinding]) -> NodeState:
     """What becomes of a node by its own verdict and by what is found about it."""
-    items = [item for item in findings if item.about != SHARED]
-    found = {(item.about, item.severity) for item in items}
+    items = [item for item in findings if item.scope is not SHARED]
     if any(item.id in ("missing", "missing-now") for item in items):
         return MISSING
-    severities = {severity for _, severity in found}
-    if BROKEN in severities or verdict == BROKEN:
-        return BROKEN
-    if verdict == SLOW or (NODE, SLOW) in found or (PAIRS, SLOW) in found:
-        return SLOW
-    if SLOW in severities:
+    severities = {item.severity for item in items}
+    slow = {item.scope for item in items if item.severity is Severity.SLOW}
+    if Severity.BROKEN in severities or verdict is Verdict.BROKEN:
+        return NodeState.BROKEN
+    if verdict is Verdict.SLOW or not slow.isdisjoint((NODE, PAIRS)):
+        return NodeState.SLOW
+    if slow:
         return ODD
-    if CANNOT_TELL in severities or verdict != HEALTHY:
-        return CANNOT_TELL
+    if Severity.CANNOT_TELL in severities or verdict is not Verdict.HEALTHY:
+        return NodeState.CANNOT_TELL
     return HEALTHY

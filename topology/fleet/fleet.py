@@ -9,14 +9,13 @@ from functools import cached_property
 from statistics import median
 
 from ..model.page import Fact, Fix
-from ..model.severity import BROKEN, CANNOT_TELL, NOTICE, SLOW, Severity, Verdict
+from ..model.severity import BROKEN, CANNOT_TELL, NOTICE, SLOW, NodeState, Severity, Verdict
 from .finding import (
     COMPARED,
     MISSING,
     NODE,
     ODD,
     SHARED,
-    STATES,
     FleetFinding,
     by_harm,
     finding,
@@ -138,18 +137,18 @@ class Fleet:
         return {host: tuple(items) for host, items in found.items()}
 
     @cached_property
-    def states(self) -> dict[str, str]:
-        """Host -> one of STATES."""
+    def states(self) -> dict[str, NodeState]:
+        """Host -> what becomes of it."""
         return {
             host: state_of(self._verdict_of(host), self.by_host.get(host, ()))
             for host in self.hosts
         }
 
     @cached_property
-    def counts(self) -> dict[str, int]:
+    def counts(self) -> dict[NodeState, int]:
         """How many hosts are in each state."""
         found = Counter(self.states.values())
-        return {state: found[state] for state in STATES}
+        return {state: found[state] for state in NodeState}
 
     @cached_property
     def groups(self) -> tuple[AlikeNodes, ...]:
@@ -160,13 +159,13 @@ class Fleet:
     def verdict(self) -> Verdict:
         """The worst of its nodes and of what they share."""
         counts = self.counts
-        shared = {item.severity for item in self.findings if item.about == SHARED}
-        if counts[BROKEN] or counts[MISSING] or BROKEN in shared:
+        shared = {item.severity for item in self.findings if item.scope is SHARED}
+        if counts[NodeState.BROKEN] or counts[MISSING] or BROKEN in shared:
             return Verdict.BROKEN
-        if counts[SLOW] or counts[ODD] or SLOW in shared:
+        if counts[NodeState.SLOW] or counts[ODD] or SLOW in shared:
             return Verdict.SLOW
         doubt = any(item.severity == CANNOT_TELL for item in self.findings)
-        unsure = counts[CANNOT_TELL] or doubt or not self.nodes
+        unsure = counts[NodeState.CANNOT_TELL] or doubt or not self.nodes
         return Verdict.CANNOT_TELL if unsure else Verdict.HEALTHY
 
     @property
@@ -174,11 +173,11 @@ class Fleet:
         """Files with results of pairs of nodes."""
         return tuple(item.path for item in self.beside if item.schema.startswith("gputop.net/"))
 
-    def hosts_in(self, *states: str) -> tuple[str, ...]:
+    def hosts_in(self, *states: NodeState) -> tuple[str, ...]:
         """The hosts in these states."""
         return tuple(host for host in self.hosts if self.states[host] in states)
 
-    def _verdict_of(self, host: str) -> str:
+    def _verdict_of(self, host: str) -> Verdict:
         report = self.nodes.get(host)
         return Verdict.CANNOT_TELL if report is None or host in self._apart else report.verdict
 

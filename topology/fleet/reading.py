@@ -225,7 +225,7 @@ def _node(name: str, data: bytes, modified: float, shared: Interned) -> NodeRepo
     return NodeReport(
         host=host,
         path=name,
-        verdict=shared.one(found.verdict),
+        verdict=Verdict(found.verdict),
         taken_at=found.taken_at,
         written_at=written if written is not None and math.isfinite(written) else found.taken_at,
         modified_at=modified,

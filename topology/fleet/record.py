@@ -9,7 +9,7 @@ from typing import TypeVar
 import msgspec
 
 from ..model.characters import harmless
-from ..model.severity import Severity
+from ..model.severity import Severity, Verdict
 from .section import CATEGORIES
 
 
@@ -52,8 +52,8 @@ class NodeReport(msgspec.Struct, frozen=True, kw_only=True):
     host: str
     path: str
     """The file, below the folder."""
-    verdict: str
-    """"healthy", "slow", "broken" or "cannot tell": the node's own."""
+    verdict: Verdict
+    """The node's own."""
     taken_at: float
     written_at: float
     """By the node's clock; `taken_at` where the file does not say."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from ..model.severity import NodeState
 from .finding import HEALTHY, FleetFinding
 from .fleet import Fleet
 from .hosts import in_order
@@ -13,9 +14,9 @@ class HostChange(msgspec.Struct, frozen=True, kw_only=True):
     """One node whose state is another one."""
 
     host: str
-    before: str | None
-    """One of STATES; None where the node was not known."""
-    now: str | None
+    before: NodeState | None
+    """None where the node was not known."""
+    now: NodeState | None
     """None where it is no longer known."""
 
 

@@ -35,7 +35,7 @@ class Finding(
     frozen=True,
     kw_only=True,
     omit_defaults=True,
-    rename={"family": "peers", "impact": "consequence"},
+    rename={"family": "peers", "impact": "consequence", "about": "subjects"},
 ):
     """One fault or oddity, with its proof, what follows from it and what helps.
 

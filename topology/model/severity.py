@@ -103,7 +103,7 @@ class NodeState(Mark):
     MISSING = "missing", "□", "bad"
     SLOW = "slow", "▼", "warn"
     ODD = "odd", "▽", "warn"
-    CANNOT_TELL = "cannot tell", "?", "warn"
+    CANNOT_TELL = "cannot-tell", "?", "warn", "cannot tell"
     HEALTHY = "healthy", "·", "good"
 
 

@@ -9,10 +9,11 @@ from xml.etree import ElementTree as Xml
 from gputop.exits import Exit
 from gputop.terminal.clean import clean, clean_block
 from gputop.terminal.writing import code_of, write_whole
-from gputop.topology.fleet.finding import LOUD, MISSING, ODD, SHARED, FleetFinding
+from gputop.topology.fleet.finding import SHARED, FleetFinding
 from gputop.topology.fleet.fleet import Fleet
-from gputop.topology.model.severity import BROKEN, CANNOT_TELL, SLOW
+from gputop.topology.model.severity import CANNOT_TELL, NodeState
 
+FAILED = (NodeState.BROKEN, NodeState.MISSING, NodeState.SLOW, NodeState.ODD)
 _NOT_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -23,14 +24,14 @@ def suite(fleet: Fleet) -> Xml.Element:
     whole = [
         item
         for item in fleet.findings
-        if item.severity in LOUD and (item.about == SHARED or not item.hosts)
+        if item.severity.counts and (item.scope is SHARED or not item.hosts)
     ]
     unsure = sum(item.severity == CANNOT_TELL for item in whole)
-    failures = sum(counts[state] for state in (BROKEN, MISSING, SLOW, ODD))
+    failures = sum(counts[state] for state in FAILED)
     totals: dict[str, str] = {
         "tests": str(len(fleet.hosts) + len(whole)),
         "failures": str(failures + len(whole) - unsure),
-        "errors": str(counts[CANNOT_TELL] + unsure),
+        "errors": str(counts[NodeState.CANNOT_TELL] + unsure),
         "time": "0",
     }
     root = Xml.Element("testsuites", {"name": "gputop fleet", **totals})
@@ -41,13 +42,13 @@ def suite(fleet: Fleet) -> Xml.Element:
         found = [
             item
             for item in fleet.by_host.get(host, ())
-            if item.severity in LOUD and item.about != SHARED
+            if item.severity.counts and item.scope is not SHARED
         ]
         text = _text("\n".join(map(_line, found)))
         message = _text(found[0].title if found else state)
-        if state in (BROKEN, MISSING, SLOW, ODD):
+        if state in FAILED:
             Xml.SubElement(case, "failure", type=state, message=message).text = text
-        elif state == CANNOT_TELL:
+        elif state is NodeState.CANNOT_TELL:
             Xml.SubElement(case, "error", type=state, message=message).text = text
     for item in whole:
         case = Xml.SubElement(cases, "testcase", classname="gputop.fleet", name=item.id, time="0")

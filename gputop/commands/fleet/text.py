@@ -5,7 +5,8 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
-from gputop.printing.fleet import STATE_SIGNS, verdict_line
+from gputop.printing.fleet import verdict_line
+from gputop.printing.render import finding_blocks, texts
 from gputop.terminal.clean import clean
 from gputop.topology.fleet.draining import drains
 from gputop.topology.fleet.finding import HEALTHY, FleetFinding
@@ -48,20 +49,10 @@ def _finding(item: FleetFinding, width: int | None, *, verbose: bool) -> Iterato
     yield from _wrap(f"{sign} {who}{item.title} [{item.id}]", width, "  ")
     if not verbose:
         return
-    for evidence in item.evidence:
-        yield from _wrap(
-            f"    {evidence.what}: {evidence.value} ({evidence.source})", width, "      "
-        )
+    yield from texts(finding_blocks(item), width, 4)
     left = len(item.hosts) - len(item.evidence)
     if item.evidence and left > 0 and len(item.evidence) > 1:
-        yield f"    and {left} more"
-    for head, text in (("Impact", item.impact), ("Ruled out if", item.disproof)):
-        if text:
-            yield from _wrap(f"    {head}: {text}", width, "      ")
-    for fix in item.fix:
-        yield from _wrap(f"    Do: {fix.text}", width, "      ")
-        if fix.command:
-            yield f"        {clean(fix.command)}"
+        yield f"    and {left} nodes more"
 
 
 def _listed(hosts: Sequence[str]) -> str:
@@ -130,9 +121,7 @@ def _by_host(fleet: Fleet, width: int | None) -> Iterator[str]:
     yield "Node by node"
     for host in rows:
         ids = dict.fromkeys(item.id for item in fleet.by_host.get(host, ()))
-        yield from _wrap(
-            f"  {host}: {STATE_SIGNS[fleet.states[host]][2]}: {', '.join(ids)}", width, "    "
-        )
+        yield from _wrap(f"  {host}: {fleet.states[host].word}: {', '.join(ids)}", width, "    ")
 
 
 def _wrap(text: str, width: int | None, hanging: str) -> Iterable[str]:

@@ -6,15 +6,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import TypeVar
 
-from gputop.printing.fleet import STATE_SIGNS
-from gputop.topology.fleet.finding import HEALTHY, STATES
+from gputop.topology.fleet.finding import HEALTHY
 from gputop.topology.fleet.outliers import Strip
+from gputop.topology.model.severity import NodeState
 from gputop.widgets.spans import Line, Span
 
 T = TypeVar("T")
 _STEPS = "▁▂▃▄▅▆"
 """Not up to a full block, which would join the rows of a list."""
-_HARM = {state: place for place, state in enumerate(STATES)}
 
 
 def per_cell(count: int, cells: int) -> int:
@@ -35,14 +34,14 @@ def shared(count: int, cells: int) -> str:
 
 
 def state_cells(
-    hosts: Sequence[str], states: Mapping[str, str], cells: int, marked: frozenset[str]
+    hosts: Sequence[str], states: Mapping[str, NodeState], cells: int, marked: frozenset[str]
 ) -> list[Span]:
     """A sign for each cell; cells with a marked node stand out."""
     spans = []
     for part in chunks(hosts, cells):
         lit = marked.intersection(part) if marked else ()
-        state = min((states[host] for host in (lit or part)), key=_HARM.__getitem__)
-        sign, ink, _ = STATE_SIGNS[state]
+        state = min((states[host] for host in (lit or part)), key=lambda state: state.order)
+        sign, ink, _ = state.shown
         spans.append((sign, "pick" if lit else "muted" if state == HEALTHY else ink))
     return spans
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import time
 
 from gputop.live.fleet_watch import FleetState
-from gputop.printing.fleet import STATE_SIGNS, verdict_line
+from gputop.printing.fleet import verdict_line
 from gputop.terminal.clean import clean
-from gputop.topology.fleet.finding import HEALTHY, MISSING, ODD
+from gputop.topology.fleet.finding import HEALTHY
 from gputop.topology.fleet.fleet import Fleet
 from gputop.topology.fleet.hosts import fold
 from gputop.topology.fleet.planning.culprits import LINK, NODE
-from gputop.topology.model.severity import BROKEN, CANNOT_TELL, SLOW
+from gputop.topology.model.severity import NodeState
 from gputop.widgets.spans import Line, cut, width_of
 
-ORDER = (MISSING, BROKEN, SLOW, ODD, CANNOT_TELL)
+ORDER = (NodeState.MISSING, NodeState.BROKEN, *list(NodeState)[2:-1])
 """Whom the second line names, first those who say nothing themselves."""
 _LEAST_NAMES = 8
 
@@ -46,10 +46,10 @@ def who(fleet: Fleet, width: int) -> Line:
     elif not named:
         return ((f"   {_all_well(fleet)}", "muted"),)
     texts = [(state, clean(fold(hosts), 20_000)) for state, hosts in named]
-    words = sum(len(STATE_SIGNS[state][2]) + 3 for state, _ in texts)
+    words = sum(len(state.word) + 3 for state, _ in texts)
     room = _shares([len(text) for _, text in texts], width - 3 - words)
     for (state, text), share in zip(texts, room, strict=True):
-        _, ink, word = STATE_SIGNS[state]
+        _, ink, word = state.shown
         spans += [(f"{word} ", ink), (_shortened(text, share), ""), ("  ", "")]
     return tuple(spans)
 
@@ -102,7 +102,8 @@ def trouble(state: FleetState) -> Line:
 def legend(fleet: Fleet) -> Line:
     """What the signs of the map mean, with their numbers."""
     spans: list[tuple[str, str]] = []
-    for state, (sign, ink, word) in STATE_SIGNS.items():
+    for state in NodeState:
+        sign, ink, word = state.shown
         if count := fleet.counts[state]:
             shown = "muted" if state == HEALTHY else ink
             spans += [(f"{sign} ", shown), (f"{word} {count:,}  ", "muted")]

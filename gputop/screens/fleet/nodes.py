@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gputop.printing.fleet import STATE_SIGNS
 from gputop.screens.fleet.tab import FleetFacts, counted, said_drains
 from gputop.terminal.clean import clean
-from gputop.topology.fleet.finding import HEALTHY, STATES
+from gputop.topology.fleet.finding import HEALTHY
 from gputop.topology.fleet.hosts import expand
 from gputop.widgets.spans import Line, left, wrapped
 
-_HARM = {state: place for place, state in enumerate(STATES)}
 MOST_FILTERED = 100_000
 """Hosts that a filter may name."""
 
@@ -42,7 +40,7 @@ class NodesTab:
         if words:
             hosts = self._filtered(hosts)
         if not ordered:
-            hosts.sort(key=lambda host: _HARM[states[host]])
+            hosts.sort(key=lambda host: states[host].order)
         self._hosts = tuple(hosts)
         self._longest = min(max(4, *map(len, hosts), 0), 24)
 
@@ -60,7 +58,7 @@ class NodesTab:
     def _text(self, host: str) -> str:
         report = self._facts.fleet.nodes.get(host)
         found = self._facts.fleet.by_host.get(host, ())
-        parts = [host, STATE_SIGNS[self._facts.fleet.states[host]][2]]
+        parts = [host, self._facts.fleet.states[host].word]
         parts += [item.id for item in found]
         if report is not None:
             parts += [report.product, report.job or ""]
@@ -90,7 +88,7 @@ class NodesTab:
         """One node."""
         fleet = self._facts.fleet
         state = fleet.states[name]
-        sign, ink, word = STATE_SIGNS[state]
+        sign, ink, word = state.shown
         ids = dict.fromkeys(item.id for item in fleet.by_host.get(name, ()))
         report = fleet.nodes.get(name)
         product = "" if report is None else clean(report.product, 80).replace("NVIDIA ", "")
@@ -123,7 +121,7 @@ class NodesTab:
 def node_lines(facts: FleetFacts, host: str, width: int) -> list[Line]:
     """What is known of a node beside the others."""
     fleet = facts.fleet
-    sign, ink, word = STATE_SIGNS[fleet.states[host]]
+    sign, ink, word = fleet.states[host].shown
     report = fleet.nodes.get(host)
     lines: list[Line] = [((f"{sign} {word}", ink), (" · Enter opens it", "muted"))]
     if report is None:

@@ -8,7 +8,6 @@ from gputop.printing.render import finding_lines
 from gputop.screens.fleet.tab import FleetFacts, counted, said_drains
 from gputop.terminal.clean import clean
 from gputop.topology.fleet.finding import FleetFinding
-from gputop.topology.model.finding import Finding
 from gputop.widgets.spans import Line, left, right, wrapped
 
 _WIDE = 100
@@ -71,16 +70,7 @@ class OddTab:
     def detail(self, name: str, width: int, height: int) -> Sequence[Line]:
         """Proof, impact, who, what to do, and the lines for Slurm."""
         item = self._found[name]
-        told = Finding.of(
-            id=item.id,
-            severity=item.severity,
-            title=item.title,
-            evidence=item.evidence,
-            disproof=item.disproof,
-            impact=item.impact,
-            fix=item.fix,
-        )
-        first, *rest = finding_lines(told, width)
+        first, *rest = finding_lines(item, width)
         lines = [first, *rest]
         if item.hosts:
             who = f"{counted(len(item.hosts), 'node')}: "

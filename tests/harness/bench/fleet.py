@@ -31,7 +31,7 @@ def misjudged(fleet: Fleet, sick: dict[str, str]) -> tuple[list[str], list[str]]
         host
         for host in fleet.hosts
         if fleet.states[host] != HEALTHY
-        or any(item.about == COMPARED for item in fleet.by_host.get(host, ()))
+        or any(item.scope is COMPARED for item in fleet.by_host.get(host, ()))
     }
     return [host for host in sick if host not in named], sorted(accused - set(sick))
 

@@ -11,7 +11,7 @@ from gputop.topology.fleet.finding import HEALTHY, MISSING, ODD
 from gputop.topology.fleet.fleet import Fleet
 from gputop.topology.fleet.merging.growing import Growing, read_fleet
 from gputop.topology.fleet.since import changed
-from gputop.topology.model.severity import BROKEN, CANNOT_TELL, NOTICE, SLOW, Verdict
+from gputop.topology.model.severity import BROKEN, NOTICE, SLOW, NodeState, Verdict
 from tests.harness.bench.fleet import misjudged
 from tests.support.fleet_made import (
     NOW,
@@ -156,7 +156,7 @@ def test_a_fleet_that_is_equally_slow_is_slow(tmp_path: Path) -> None:
     fleet = read(tmp_path)
     (found,) = fleet.findings
     assert (found.id, found.folded) == ("gemm-low", "g[1-8]")
-    assert fleet.counts[SLOW] == 8
+    assert fleet.counts[NodeState.SLOW] == 8
 
 
 def test_who_was_asked_for_and_wrote_nothing_is_missing(folder: Path) -> None:
@@ -168,13 +168,13 @@ def test_who_was_asked_for_and_wrote_nothing_is_missing(folder: Path) -> None:
     assert found.evidence[0].value == "g5.json.gz: it ends in the middle"
     # Nobody asked: then the rest of a file is all that is known of g5.
     fleet = read(folder)
-    assert (fleet.states["g5"], fleet.verdict) == (CANNOT_TELL, "cannot tell")
+    assert (fleet.states["g5"], fleet.verdict) == (NodeState.CANNOT_TELL, Verdict.CANNOT_TELL)
 
 
 def test_an_old_file_is_no_answer(folder: Path) -> None:
     put(folder, node("g3", at=NOW - 86_400))
     fleet = read(folder)
-    assert (ids(fleet, "g3"), fleet.states["g3"]) == ({"stale"}, CANNOT_TELL)
+    assert (ids(fleet, "g3"), fleet.states["g3"]) == ({"stale"}, NodeState.CANNOT_TELL)
     assert read(folder, EIGHT).states["g3"] == MISSING
 
 
@@ -215,7 +215,7 @@ def test_two_machines_of_one_name_contradict_each_other(folder: Path) -> None:
     made["fleet"] |= {"machine": "0123456789abcdef", "boot_id": "fedcba9876543210"}
     put(folder, made, "other.json.gz")
     fleet = read(folder)
-    assert (ids(fleet, "g3"), fleet.states["g3"]) == ({"two-machines"}, CANNOT_TELL)
+    assert (ids(fleet, "g3"), fleet.states["g3"]) == ({"two-machines"}, NodeState.CANNOT_TELL)
 
 
 def test_a_gpu_that_is_lost_within_one_boot_makes_no_second_machine(folder: Path) -> None:
@@ -259,7 +259,7 @@ def test_a_folder_grows(folder: Path) -> None:
     put(folder, calls_itself(node("g3"), "broken", "gpu-lost", "GPU3 is lost"))
     (folder / "g4.json.gz").unlink()
     second = growing.look(now=NOW)
-    assert (second.states["g3"], second.states["g4"]) == (BROKEN, MISSING)
+    assert (second.states["g3"], second.states["g4"]) == (NodeState.BROKEN, MISSING)
     change = changed(first, second)
     assert [(item.host, item.now) for item in change.worse] == [("g3", BROKEN), ("g4", MISSING)]
     assert {item.id for item in change.came} == {"gpu-lost", "missing"}

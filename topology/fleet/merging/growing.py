@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Collection, Iterable, Mapping
 
+from ...model.severity import Verdict
 from ..finding import FleetFinding
 from ..fleet import Fleet
 from ..foreign import ForeignReport, findings_of
@@ -162,7 +163,7 @@ def _made(host: str, path: str, own: Mapping[tuple[str, str], tuple[float, float
     return NodeReport(
         host=host,
         path=path,
-        verdict="healthy",
+        verdict=Verdict.HEALTHY,
         taken_at=0.0,
         written_at=0.0,
         modified_at=0.0,

@@ -54,7 +54,7 @@ def test_the_verdict_comes_first(ask: Asked, folder: str) -> None:
 
 def test_verbose_has_the_evidence_and_node_by_node(ask: Asked, folder: str) -> None:
     _, out, _ = ask(folder, "-v")
-    assert "    power limit: 500 W; 5 of 6 have 700 W (g5.json.gz)" in out
+    assert "    • power limit: 500 W; 5 of 6 have 700 W (g5.json.gz)" in out
     assert "  g5: odd: settings-differs" in out
 
 

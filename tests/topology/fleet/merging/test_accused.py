@@ -16,6 +16,7 @@ from gputop.topology.fleet.draining import drains
 from gputop.topology.fleet.fleet import Fleet
 from gputop.topology.fleet.merging.growing import read_fleet
 from gputop.topology.fleet.planning.fabric import SwitchFabric, fabric_of
+from gputop.topology.model.severity import NodeState
 from tests.gputop.screens.fleet.made import put
 from tests.support.fleet_made import node
 
@@ -77,7 +78,7 @@ def test_one_judgement_everywhere(
 ) -> None:
     found = fleet(tmp_path, rounds("g3", gbs, status))
     assert (found.verdict, found.states["g3"]) == (state, state)
-    assert found.counts == {**found.counts, state: 1, "healthy": 15}
+    assert found.counts == {**found.counts, NodeState(state): 1, NodeState.HEALTHY: 15}
     assert said(found)[0] == (state, "net-node", "g3")
     assert found.verdict.exit_code == code
     written = document(found, code)
@@ -103,7 +104,7 @@ def test_a_switch_counts_and_no_node_is_called_bad_for_it(tmp_path: Path) -> Non
     looks += [look(one, two, 6, 24.0) for one, two in (("g5", "g6"), ("g7", "g8"))]
     found = fleet(tmp_path, looks, fabric_of("topology.conf", leaves, {"spine": tuple(leaves)}))
     assert said(found) == [("slow", "net-switch", "g[5-8]")]
-    assert (found.verdict, found.counts["healthy"]) == ("slow", 16)
+    assert (found.verdict, found.counts[NodeState.HEALTHY]) == ("slow", 16)
     assert verdict_line(found) == "▼ 16 nodes healthy; what joins the nodes is slow"
     assert drains(found, slight=True) == ()
     failed = [case.get("name") for case in suite(found).iter("testcase") if len(case)]
