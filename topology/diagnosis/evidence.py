@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from ..hardware.vendor import BUS, DRIVER, ERRORS, LINKS, MEMORY, Needed
+from ..hardware.vendor import BUS, DRIVER, ERRORS, LINKS, MEMORY, UNNAMED, Needed
 from ..hardware.vendors import vendor_of
 from ..model.finding import Finding
 from ..model.machine import Fabric, Gpu
@@ -91,6 +91,8 @@ def _missing(case: Case, gpu: Gpu, needed: Needed) -> str | None:
     """Why the evidence is missing; None where it is there, or the product does not have it."""
     if needed.id == LINKS and not _linked(case, gpu):
         return None
+    if needed.id == UNNAMED:
+        return f"gputop knows no sign of a fault in GPUs of {vendor_of(gpu).name}"
     if needed.id == BUS:
         on_bus = case.on_node or case.pci(gpu.address) or case.pci(gpu.parent or "")
         return None if on_bus else NOT_ASKED

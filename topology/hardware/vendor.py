@@ -11,6 +11,7 @@ GPU = "GPU"
 
 
 DRIVER, MEMORY, ERRORS, LINKS, BUS = "driver", "memory", "errors", "links", "bus"
+UNNAMED = "unnamed"
 """What has to be known of a GPU before a node with it may be called healthy."""
 
 
@@ -18,7 +19,7 @@ class Needed(msgspec.Struct, frozen=True, kw_only=True):
     """One kind of evidence of a vendor's GPUs."""
 
     id: str
-    """DRIVER, MEMORY, ERRORS, LINKS or BUS."""
+    """DRIVER, MEMORY, ERRORS, LINKS, BUS or UNNAMED."""
     what: str
     """In words: "the state of its NVLinks"."""
     fields: tuple[str, ...]
@@ -41,6 +42,8 @@ LEAST = (
     ON_BUS,
 )
 """What every vendor's driver says of a GPU."""
+NOT_NAMED = Needed(id=UNNAMED, what="what shows that GPUs of this vendor are well", fields=())
+"""Stands in for the evidence that a vendor's record does not name; nothing is ever found for it."""
 
 
 class Vendor(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,8 +93,9 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
     """What stands between the vendor's name and `Gpu.compute_capability`."""
     parts_are_devices: bool = False
     """Whether its tools list a part of a package like a GPU of its own."""
-    evidence: tuple[Needed, ...] = LEAST
-    """The least that has to be known of each of its GPUs before one is called healthy."""
+    evidence: tuple[Needed, ...] = (*LEAST, NOT_NAMED)
+    """The least that has to be known of each of its GPUs before one is called healthy. A record
+    that names none is one of a vendor whose faults nobody knows how to see: "cannot tell"."""
     stream_share: float | None = None
     """Share of the memory bandwidth that large streaming copies reach: the middle of the known
     figures."""

@@ -94,6 +94,9 @@ def test_a_vendor_is_one_file_and_one_line(checkout: CopiedCheckout) -> None:
     assert refused.returncode == 3
     assert "what ACCL does with 2 GPUs of Acme is not known" in refused.stderr
 
+    assert checked.returncode == 3
+    assert "evidence-missing" in checked.stdout
+    assert "GPUs of Acme" in checked.stdout
     assert "vendor-unknown" not in checked.stdout
     assert "gpu-models-mixed" in checked.stdout
     words = " ".join(checked.stdout.split())

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from gputop.topology.diagnosis.engine import Diagnosis
 from gputop.topology.diagnosis.evidence import LACKING
 from gputop.topology.expectation.reference import named
+from gputop.topology.hardware.vendor import LEAST, Vendor
+from gputop.topology.hardware.vendors import BY_ID
 from gputop.topology.model.finding import Finding
+from gputop.topology.model.machine import Gpu, Machine, PciDevice
+from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.nccl.decide.predict import predict
 from gputop.topology.node import Node
 from gputop.topology.recorded.load import load
@@ -141,3 +146,25 @@ def test_explain_says_that_it_takes_a_place_for_granted_where_topo_does_not_know
     whole = load([str(RECORDINGS / "hgx-h200-4gpu-live/snapshot.json")]).snapshot
     steps = predict(whole).pairs[0].steps
     assert {step.basis for step in steps if step.question == "how far apart?"} == {"read"}
+
+
+@pytest.mark.parametrize("named_evidence", [False, True])
+def test_a_vendor_that_names_no_evidence_is_never_healthy(
+    named_evidence: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = Vendor(id="acme", name="Acme")
+    if named_evidence:
+        record = msgspec.structs.replace(record, evidence=LEAST)
+    monkeypatch.setitem(BY_ID, "acme", record)
+    gpus = tuple(
+        Gpu(address=f"0000:0{n}:00.0", vendor="acme", index=n, uuid=f"A-{n}", memory_bytes=2**36)
+        for n in range(8)
+    )
+    pci = tuple(PciDevice(address=gpu.address, parent="") for gpu in gpus)
+    snapshot = NodeSnapshot(taken_at=0.0, machine=Machine(gpus=gpus, pci=pci))
+    found = diagnosed(snapshot)
+    assert any(finding.id == LACKING for finding in found.findings) is not named_evidence
+    assert (found.verdict == "healthy") is named_evidence
+    if not named_evidence:
+        assert found.verdict == "cannot tell"
+        assert missing(found).devices == tuple(gpu.address for gpu in gpus)
