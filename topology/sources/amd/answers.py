@@ -10,7 +10,7 @@ from ...model.part import Raw
 from ...model.record import NOT_ASKED
 from ..files import tree
 from ..files.field_reader import Missing
-from ..files.library_answers import LibraryDialect, Path, is_whole, odd
+from ..files.library_answers import LibraryDialect, Path, is_whole, wrong_shape
 
 TEXT_LIMIT = 256
 _NOTHING = {"", "n/a", "none", "unknown", "not supported"}
@@ -26,7 +26,7 @@ def _find(raw: dict[str, Raw], path: tuple[Any, ...]) -> Raw:
         return Missing(why)
     for step in path[1:]:
         if not isinstance(answer, dict):
-            return Missing(odd(answer))
+            return Missing(wrong_shape(answer))
         if step not in answer:
             return Missing("not in this version's answer")
         answer = answer[step]
@@ -42,11 +42,11 @@ def is_count(value: Raw) -> TypeGuard[int]:
 
 def _whole(value: Raw) -> int | Missing:
     if not is_whole(value) or not 0 <= value < 2**64 - 1:
-        return Missing(odd(value))
+        return Missing(wrong_shape(value))
     return _UNKNOWN if value in _UNKNOWN_NUMBERS else value
 
 
-def _usual(raw: dict[str, Raw], path: Path) -> int | None:
+def _fast_int(raw: dict[str, Raw], path: Path) -> int | None:
     if isinstance(path, str):
         value = raw.get(path)
     else:
@@ -60,11 +60,11 @@ def _usual(raw: dict[str, Raw], path: Path) -> int | None:
 
 def _text(value: Raw) -> str | Missing:
     if not isinstance(value, str):
-        return Missing(odd(value))
+        return Missing(wrong_shape(value))
     return clean(value).strip()[:TEXT_LIMIT]
 
 
-AMDSMI = LibraryDialect(_find, _whole, _usual, _text, first_reason=True)
+AMDSMI = LibraryDialect(_find, _whole, _fast_int, _text, first_reason=True)
 
 
 def refusal(answer: Raw) -> str | None:

@@ -10,7 +10,7 @@ from .library import AmdsmiLibrary, refusal_text
 
 _BDF = "amdsmi_get_gpu_device_bdf"
 _MOST_DEVICES = 1024
-"""Far more parts of GPUs than any node has: a library that lists more than these is not believed.
+"""Far more parts of GPUs than any node has: a library that lists more than these is not plausible.
 """
 _ALL_REFUSED_CALLS = 30
 """Where no GPU gives its address, the library is started again after so many calls."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
 
 import msgspec
 
 from ...model.machine import GpuPair, XgmiLink
 from ...model.part import Raw
 from ...model.record import Gap
+from ..files.fields import Fields, by, whole, word
 from ..files.library_answers import Answers, Path, dicts, is_whole
 from ..pci.address import pci_address
 from .answers import AMDSMI
@@ -56,27 +56,12 @@ def seen_pairs(device: dict[str, Raw], own: str, addresses: dict[int, str]) -> l
         other = addresses.get(peer) if is_whole(peer) else None
         if other is not None and other != own:
             a = Answers(raw, AMDSMI)
-            low = a.number("min", (_BANDWIDTH, "min_bandwidth"))
-            high = a.number("max", (_BANDWIDTH, "max_bandwidth"))
-            found.setdefault(other, SeenPair(_pair(Answers(raw, AMDSMI), own, other), low, high))
+            low = a.whole("min", (_BANDWIDTH, "min_bandwidth"))
+            high = a.whole("max", (_BANDWIDTH, "max_bandwidth"))
+            found.setdefault(
+                other, SeenPair(PAIR.read(Answers(raw, AMDSMI), src=own, dst=other), low, high)
+            )
     return list(found.values())
-
-
-def _pair(a: Answers, own: str, other: str) -> GpuPair:
-    number = a.number("link_type", (_TYPE, "type"))
-    access = {
-        field: _granted(a, field, (("amdsmi_is_P2P_accessible",),))
-        for field in ("p2p_read", "p2p_write")
-    }
-    caps = [(_P2P, "cap", f"is_iolink_{what}") for what in ("atomics_32bit", "atomics_64bit")]
-    values: dict[str, Any] = access | {
-        "link_type": None if number is None else LINK_TYPES.get(number, f"unknown ({number})"),
-        "hops": a.number("hops", (_TYPE, "hops")),
-        "weight": a.number("weight", ("amdsmi_topo_get_link_weight",)),
-        "p2p_atomics": _granted(a, "p2p_atomics", caps),
-        "p2p_dma": _granted(a, "p2p_dma", ((_P2P, "cap", "is_iolink_dma"),)),
-    }
-    return GpuPair(src=own, dst=other, gaps=a.gaps, **values)
 
 
 def _granted(a: Answers, field: str, paths: Sequence[Path]) -> str | None:
@@ -162,32 +147,34 @@ def _link(
         raw = peer.high / 1000
         assumptions.append(KERNEL_RATE)
     else:
-        a.miss("raw_gbs", "neither the rate of a lane nor that of the pair is told")
+        a.gap("raw_gbs", "neither the rate of a lane nor that of the pair is told")
     hops = _hops(pair)
     if hops is None:
-        a.miss("hops", "the driver counts 1 for every pair and tells no weight")
-    values: dict[str, Any] = {
-        "active": _active(a, pair.dst, ends, states),
-        "links": count,
-        "raw_gbs": raw,
-        "hops": hops,
-        "weight": pair.weight or None,
-        "speed_gts": None if speed is None else float(speed),
-        "width": width,
-        "bandwidth_min_gbs": peer.low / 1000 if peer.low else None,
-        "bandwidth_max_gbs": peer.high / 1000 if peer.high else None,
-    }
+        a.gap("hops", "the driver counts 1 for every pair and tells no weight")
+    active = _active(a, pair.dst, ends, states)
     for field, value in (("weight", pair.weight), ("bandwidth_max_gbs", peer.high)):
         if not value:
             zero = "the driver says 0" if value == 0 else "the driver does not say"
-            a.miss(field, pair.why(field) or zero)
-    return XgmiLink(remote_address=pair.dst, gaps=a.gaps, **values)
+            a.gap(field, pair.why(field) or zero)
+    return XgmiLink(
+        remote_address=pair.dst,
+        active=active,
+        links=count,
+        raw_gbs=raw,
+        hops=hops,
+        weight=pair.weight or None,
+        speed_gts=None if speed is None else float(speed),
+        width=width,
+        bandwidth_min_gbs=peer.low / 1000 if peer.low else None,
+        bandwidth_max_gbs=peer.high / 1000 if peer.high else None,
+        gaps=a.gaps,
+    )
 
 
 def _within(a: Answers, field: str, most: int, path: Path) -> int | None:
-    number = a.number(field, path)
+    number = a.whole(field, path)
     if number is not None and not 0 < number <= most:
-        a.miss(field, f"the driver says {number}")
+        a.gap(field, f"the driver says {number}")
         return None
     return number
 
@@ -198,7 +185,7 @@ def _count(a: Answers, peer: SeenPair, reported: int) -> int | None:
         return reported
     if peer.low and peer.high and peer.high % peer.low == 0 and peer.high // peer.low <= MAX_LINKS:
         return peer.high // peer.low
-    a.miss("links", "the driver does not say")
+    a.gap("links", "the driver does not say")
     return None
 
 
@@ -229,13 +216,29 @@ def _active(
     """Whether all links to a peer are up, as far as the driver says which links they are."""
     known = [state for state in states if state is not None]
     if not known:
-        a.number("active", (_STATUS, "total_links"))
-        a.miss("active", "the driver does not say")
+        a.whole("active", (_STATUS, "total_links"))
+        a.gap("active", "the driver does not say")
         return None
     own = [states[number] for number in ends.get(peer, ()) if number < len(states)]
     if own and None not in own:
         return all(own)
     if len(set(known)) == 1:
         return known[0]
-    a.miss("active", f"{known.count(False)} of {len(known)} links are down; {_WHICH}")
+    a.gap("active", f"{known.count(False)} of {len(known)} links are down; {_WHICH}")
     return None
+
+
+_GRANTED = ("amdsmi_is_P2P_accessible",)
+PAIR = Fields(
+    GpuPair,
+    link_type=word(LINK_TYPES, (_TYPE, "type")),
+    p2p_read=by(_granted, _GRANTED),
+    p2p_write=by(_granted, _GRANTED),
+    hops=whole((_TYPE, "hops")),
+    weight=whole("amdsmi_topo_get_link_weight"),
+    p2p_atomics=by(
+        _granted,
+        [(_P2P, "cap", f"is_iolink_{what}") for what in ("atomics_32bit", "atomics_64bit")],
+    ),
+    p2p_dma=by(_granted, [(_P2P, "cap", "is_iolink_dma")]),
+)

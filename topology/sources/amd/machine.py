@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import Any
 
 from ...hardware.amd_parts import package
 from ...model.machine import Gpu, GpuCache, GpuPair, XgmiLink
@@ -12,13 +11,14 @@ from ...model.part import Part, Raw
 from ...model.record import NOT_ASKED
 from ...model.snapshot import Problem
 from ...model.surroundings import Software
+from ..files.fields import Fields, by, made, text, whole
 from ..files.library_answers import Answers, Path, dicts, is_whole
 from ..pci.address import pci_address
 from .answers import AMDSMI, clean, reason, refusal
 from .caches import caches_of
 from .failures import failed
 from .links import seen_pairs, xgmi_of
-from .possible import believed
+from .possible import plausible
 from .words import (
     ARCHITECTURES,
     ECC_MEMORY_BIT,
@@ -48,7 +48,7 @@ _BLOCK = ("fw_name", "fw_version")
 def parse(raw: Raw) -> Part:
     """Parse what the reader of `amdsmi` (or a recording) holds: GPUs, pairs, versions."""
     top = raw if isinstance(raw, dict) else {}
-    devices = [believed(device) for device in dicts(top.get("devices"))[:MAX_DEVICES]]
+    devices = [plausible(device) for device in dicts(top.get("devices"))[:MAX_DEVICES]]
     known = [(_index(device, place), address(device)) for place, device in enumerate(devices)]
     addresses = {index: own for index, own in known if own is not None}
     gpus: dict[str, Gpu] = {}
@@ -126,62 +126,24 @@ def _first_reason(device: dict[str, Raw]) -> str:
 def _gpu(
     device: dict[str, Raw], own: str, index: int, xgmi: tuple[XgmiLink, ...], *, split: bool
 ) -> Gpu:
-    a = Answers(device, AMDSMI)
-    part = a.number("partition", (_KFD, "current_partition_id"))
-    target = _target(a)
+    answers = Answers(device, AMDSMI)
+    part = answers.whole("partition", (_KFD, "current_partition_id"))
+    target = _target(answers)
     if target not in ARCHITECTURES:
-        a.miss("architecture", f"no name for {target}" if target else "needs the gfx target")
-    values: dict[str, Any] = {
-        "uuid": a.text("uuid", ("amdsmi_get_gpu_device_uuid",)),
-        "name": a.text("name", (_ASIC, "market_name"), (_BOARD, "product_name")),
-        "serial": a.text("serial", (_BOARD, "product_serial")),
-        "vbios": a.text("vbios", *_vbios()),
-        "board_part_number": a.text("board_part_number", (_BOARD, "model_number")),
-        "module_id": a.number("module_id", (_ASIC, "oam_id")),
-        "architecture": ARCHITECTURES.get(target or ""),
-        "compute_capability": target,
-        "core_count": a.number("core_count", (_ASIC, "num_compute_units")),
-        "pci_id": _pci_id(a),
-        "memory_bytes": _memory(a),
-        "memory_bus_bits": a.number(
-            "memory_bus_bits", ("amdsmi_get_gpu_vram_info", "vram_bit_width")
-        ),
-        "bar1_bytes": a.number("bar1_bytes", ("amdsmi_get_gpu_memory_total(VIS_VRAM)",)),
-        "pcie_gen_max": _generation(a),
-        "pcie_width_max": a.number("pcie_width_max", (_PCIE, "pcie_static", "max_pcie_width")),
-        "power_limit_watts": _watts(a, "power_limit_watts", "power_cap"),
-        "power_limit_default_watts": _watts(a, "power_limit_default_watts", "default_power_cap"),
-        "power_limit_min_watts": _watts(a, "power_limit_min_watts", "min_power_cap"),
-        "power_limit_max_watts": _watts(a, "power_limit_max_watts", "max_power_cap"),
-        "temperature_slowdown_c": _limit(a, "temperature_slowdown_c", "CRITICAL"),
-        "temperature_shutdown_c": _limit(a, "temperature_shutdown_c", "EMERGENCY"),
-        "temperature_memory_max_c": _positive(
-            a, "temperature_memory_max_c", "amdsmi_get_temp_metric(VRAM,CRITICAL)"
-        ),
-        "clock_graphics_max_mhz": _clock(a, "clock_graphics_max_mhz", "GFX"),
-        "clock_memory_max_mhz": _clock(a, "clock_memory_max_mhz", "MEM"),
-        "clock_video_max_mhz": _clock(a, "clock_video_max_mhz", "VCLK0"),
-        "ecc_enabled": _ecc(a),
-        "virtualization": _virtualization(a),
-        "numa_node": _numa(a),
-        "compute_partition": _mode(a, "compute_partition", "amdsmi_get_gpu_compute_partition"),
-        "memory_partition": _mode(a, "memory_partition", "amdsmi_get_gpu_memory_partition"),
-        "xgmi_hive": _hive(a),
-        "kfd_node": a.number("kfd_node", (_KFD, "node_id")),
-        "render_minor": a.number("render_minor", ("amdsmi_get_gpu_enumeration_info", "drm_render")),
-        "caches": _caches(a),
-        "firmware": firmware(a),
+        why = f"no name for {target}" if target else "needs the gfx target"
+        answers.gap("architecture", why)
+    return GPU.read(
+        answers,
+        address=own,
+        vendor="amd",
+        index=index,
+        architecture=ARCHITECTURES.get(target or ""),
+        compute_capability=target,
         # Of a split package a container may show but one part.
-        "partition": str(part) if part or (split and part is not None) else None,
-        "parent": package(own) if part or split else None,
-        "xgmi": xgmi,
-    }
-    return Gpu(address=own, vendor="amd", index=index, gaps=a.gaps, **values)
-
-
-def _vbios() -> tuple[Path, ...]:
-    name = "amdsmi_get_gpu_vbios_info"
-    return (name, "version"), (name, "part_number")
+        partition=str(part) if part or (split and part is not None) else None,
+        parent=package(own) if part or split else None,
+        xgmi=xgmi,
+    )
 
 
 def _target(a: Answers) -> str | None:
@@ -192,7 +154,7 @@ def _target(a: Answers) -> str | None:
     text = gfx_name(text)
     if _TARGET.fullmatch(text) and text.lower() not in ("gfx000", "gfx0000"):
         return text.lower()
-    a.miss("compute_capability", "the driver does not say")
+    a.gap("compute_capability", "the driver does not say")
     return None
 
 
@@ -207,22 +169,22 @@ def _pci_id(a: Answers) -> str | None:
             found.append(f"{number:04x}")
     if len(found) == 2:
         return ":".join(found)
-    a.miss("pci_id", a.look((_ASIC, "device_id"))[1] or "the driver does not say")
+    a.gap("pci_id", a.look((_ASIC, "device_id"))[1] or "the driver does not say")
     return None
 
 
 def _memory(a: Answers) -> int | None:
-    exact = a.number("memory_bytes", ("amdsmi_get_gpu_memory_total(VRAM)",))
+    exact = a.whole("memory_bytes", ("amdsmi_get_gpu_memory_total(VRAM)",))
     if exact:
         return exact
-    mib = a.number("memory_bytes", ("amdsmi_get_gpu_vram_info", "vram_size"))
+    mib = a.whole("memory_bytes", ("amdsmi_get_gpu_vram_info", "vram_size"))
     return mib * MIB if mib else None
 
 
 def _generation(a: Answers) -> int | None:
     """Generation from the rate of a lane; `pcie_interface_version` is a different number."""
     field = "pcie_gen_max"
-    rate = a.number(field, (_PCIE, "pcie_static", "max_pcie_speed"))
+    rate = a.whole(field, (_PCIE, "pcie_static", "max_pcie_speed"))
     return None if rate is None else generation(a, field, rate)
 
 
@@ -230,16 +192,16 @@ def generation(a: Answers, field: str, rate: int) -> int | None:
     """PCIe generation of a rate in MT/s."""
     found = PCIE_GENERATIONS.get(rate)
     if found is None:
-        a.miss(field, f"no PCIe generation runs at {rate} MT/s")
+        a.gap(field, f"no PCIe generation runs at {rate} MT/s")
     return found
 
 
 def _watts(a: Answers, field: str, name: str) -> float | None:
-    cap = a.number(field, (_CAP, name))
+    cap = a.whole(field, (_CAP, name))
     if cap is None:
         return None
     if cap == 0 and name != "min_power_cap":
-        a.miss(field, "the driver says 0")
+        a.gap(field, "the driver says 0")
         return None
     return cap * 1e-6 if cap >= LEAST_MICROWATTS else float(cap)
 
@@ -252,9 +214,9 @@ def _limit(a: Answers, field: str, limit: str) -> int | None:
 
 def _positive(a: Answers, field: str, *paths: Path) -> int | None:
     """Take a number of which there is always some: a 0 says nothing."""
-    number = a.number(field, *paths)
+    number = a.whole(field, *paths)
     if number == 0:
-        a.miss(field, "the driver says 0")
+        a.gap(field, "the driver says 0")
         return None
     return number
 
@@ -264,7 +226,7 @@ def _clock(a: Answers, field: str, kind: str) -> int | None:
 
 
 def _ecc(a: Answers) -> bool | None:
-    mask = a.number("ecc_enabled", ("amdsmi_get_gpu_ecc_enabled",))
+    mask = a.whole("ecc_enabled", ("amdsmi_get_gpu_ecc_enabled",))
     return None if mask is None else bool(mask & ECC_MEMORY_BIT)
 
 
@@ -276,16 +238,16 @@ def _virtualization(a: Answers) -> str | None:
 def _numa(a: Answers) -> int | None:
     answer, _ = a.look(("amdsmi_get_gpu_topo_numa_affinity",))
     if is_whole(answer) and answer < 0:
-        a.miss("numa_node", "the driver knows no NUMA node")
+        a.gap("numa_node", "the driver knows no NUMA node")
         return None
-    return a.number("numa_node", ("amdsmi_get_gpu_topo_numa_affinity",))
+    return a.whole("numa_node", ("amdsmi_get_gpu_topo_numa_affinity",))
 
 
 def _mode(a: Answers, field: str, name: str) -> str | None:
     text = a.text(field, (name,))
     if text is None or _MODES.fullmatch(text.upper()):
         return text and text.upper()
-    a.miss(field, f"unknown ({text[:40]})")
+    a.gap(field, f"unknown ({text[:40]})")
     return None
 
 
@@ -293,14 +255,14 @@ def _caches(a: Answers) -> tuple[GpuCache, ...]:
     listed, why = a.look(("amdsmi_get_gpu_cache_info",))
     found = caches_of(listed)
     if not found:
-        a.miss("caches", why or "the driver names none beyond level 1")
+        a.gap("caches", why or "the driver names none beyond level 1")
     return found
 
 
 def _hive(a: Answers) -> str | None:
-    number = a.number("xgmi_hive", ("amdsmi_get_xgmi_info", "xgmi_hive_id"))
+    number = a.whole("xgmi_hive", ("amdsmi_get_xgmi_info", "xgmi_hive_id"))
     if number == 0:
-        a.miss("xgmi_hive", "in no hive")
+        a.gap("xgmi_hive", "in no hive")
     return str(number) if number else None
 
 
@@ -318,7 +280,7 @@ def software(raw: Raw, devices: list[dict[str, Raw]]) -> Software | None:
     if rocm is None:
         # The second item of a failure is its reason.
         why = version[1] if isinstance(version, list) and len(version) == 2 else None
-        a.miss("rocm", clean(why)[:200] if isinstance(why, str) else refusal(version) or NOT_ASKED)
+        a.gap("rocm", clean(why)[:200] if isinstance(why, str) else refusal(version) or NOT_ASKED)
     return Software(amd_driver=driver, rocm=rocm, gaps=a.gaps)
 
 
@@ -331,5 +293,44 @@ def firmware(a: Answers) -> tuple[tuple[str, str], ...]:
         if name is not None and version is not None:
             found[name.removeprefix("AMDSMI_FW_ID_").removeprefix("FW_ID_")] = version
     if not found:
-        a.miss("firmware", why or "the driver names none")
+        a.gap("firmware", why or "the driver names none")
     return tuple(found.items())
+
+
+_VBIOS = "amdsmi_get_gpu_vbios_info"
+GPU = Fields(
+    Gpu,
+    uuid=text("amdsmi_get_gpu_device_uuid"),
+    name=text((_ASIC, "market_name"), (_BOARD, "product_name")),
+    serial=text((_BOARD, "product_serial")),
+    vbios=text((_VBIOS, "version"), (_VBIOS, "part_number")),
+    board_part_number=text((_BOARD, "model_number")),
+    module_id=whole((_ASIC, "oam_id")),
+    core_count=whole((_ASIC, "num_compute_units")),
+    pci_id=made(_pci_id),
+    memory_bytes=made(_memory),
+    memory_bus_bits=whole(("amdsmi_get_gpu_vram_info", "vram_bit_width")),
+    bar1_bytes=whole("amdsmi_get_gpu_memory_total(VIS_VRAM)"),
+    pcie_gen_max=made(_generation),
+    pcie_width_max=whole((_PCIE, "pcie_static", "max_pcie_width")),
+    power_limit_watts=by(_watts, "power_cap"),
+    power_limit_default_watts=by(_watts, "default_power_cap"),
+    power_limit_min_watts=by(_watts, "min_power_cap"),
+    power_limit_max_watts=by(_watts, "max_power_cap"),
+    temperature_slowdown_c=by(_limit, "CRITICAL"),
+    temperature_shutdown_c=by(_limit, "EMERGENCY"),
+    temperature_memory_max_c=by(_positive, "amdsmi_get_temp_metric(VRAM,CRITICAL)"),
+    clock_graphics_max_mhz=by(_clock, "GFX"),
+    clock_memory_max_mhz=by(_clock, "MEM"),
+    clock_video_max_mhz=by(_clock, "VCLK0"),
+    ecc_enabled=made(_ecc),
+    virtualization=made(_virtualization),
+    numa_node=made(_numa),
+    compute_partition=by(_mode, "amdsmi_get_gpu_compute_partition"),
+    memory_partition=by(_mode, "amdsmi_get_gpu_memory_partition"),
+    xgmi_hive=made(_hive),
+    kfd_node=whole((_KFD, "node_id")),
+    render_minor=whole(("amdsmi_get_gpu_enumeration_info", "drm_render")),
+    caches=made(_caches),
+    firmware=made(firmware),
+)

@@ -8,14 +8,18 @@ from itertools import chain
 from operator import itemgetter, le
 from typing import Any
 
+import msgspec
+
 from ...model.part import Part, Raw
 from ...model.readings import EccBlock, EccCounts, GpuProcess, GpuReading, XgmiReading
-from ..files.library_answers import Answers, dicts, is_whole, odd
+from ...model.record import Gap
+from ..files.fields import Fields, by, made, whole
+from ..files.library_answers import Answers, dicts, is_whole, wrong_shape
 from .answers import AMDSMI, is_count, refusal
 from .failures import failed
 from .links import MAX_LINKS, link_ends
 from .machine import MAX_DEVICES, address, generation
-from .possible import believed
+from .possible import plausible
 from .words import ECC_BLOCKS, PAGE_PENDING, THROTTLED, THROTTLES
 
 _METRICS = "amdsmi_get_gpu_metrics_info"
@@ -42,7 +46,7 @@ XGMI_KILOBYTE = "xGMI counters: the driver's kilobyte is taken for 1024 bytes"
 def parse(raw: Raw) -> Part:
     """Parse what the reader of `amdsmi_readings` (or a recording) holds."""
     top = raw if isinstance(raw, dict) else {}
-    devices = [believed(device) for device in dicts(top.get("devices"))[:MAX_DEVICES]]
+    devices = [plausible(device) for device in dicts(top.get("devices"))[:MAX_DEVICES]]
     addresses = [address(device) for device in devices]
     peers = _peers(tuple(addresses))
     readings: dict[str, GpuReading] = {}
@@ -67,47 +71,28 @@ def _peers(addresses: tuple[str | None, ...]) -> dict[str, frozenset[str]]:
     return {own: known - {own} for own in known}
 
 
+class _DeviceAnswers(Answers):
+    """The answers of one GPU, and which others there are."""
+
+    def __init__(self, raw: Raw, peers: frozenset[str]) -> None:
+        super().__init__(raw, AMDSMI)
+        self.peers = peers
+
+
 def _reading(device: dict[str, Raw], own: str, peers: frozenset[str]) -> GpuReading:
-    a = Answers(device, AMDSMI)
-    used, total = a.number("memory_used_bytes", (_USED,)), a.number("memory_free_bytes", (_TOTAL,))
-    free = None if used is None or not total else total - used
+    answers = _DeviceAnswers(device, peers)
+    used = answers.whole("memory_used_bytes", _USED)
+    total = answers.whole("memory_free_bytes", _TOTAL)
+    free = None if used is None or not total else max(0, total - used)
     if free is None:
-        a.miss("memory_free_bytes", "needs the memory's size and what is used of it")
-    values: dict[str, Any] = {
-        "utilization_percent": _percent(a, "utilization_percent", "gfx"),
-        "memory_utilization_percent": _percent(a, "memory_utilization_percent", "umc"),
-        "memory_used_bytes": used,
-        "memory_free_bytes": None if free is None else max(0, free),
-        "power_watts": _power(a),
-        "temperature_c": _degrees(
-            a, "temperature_c", ("HOTSPOT", "temperature_hotspot"), ("EDGE", "temperature_edge")
-        ),
-        "temperature_memory_c": _degrees(a, "temperature_memory_c", ("VRAM", "temperature_mem")),
-        "clock_graphics_mhz": _clock(a, "clock_graphics_mhz", "GFX"),
-        "clock_memory_mhz": _clock(a, "clock_memory_mhz", "MEM"),
-        "clock_video_mhz": _clock(a, "clock_video_mhz", "VCLK0"),
-        "throttle_reasons": _throttle(a),
-        "pcie_gen": _generation(a),
-        "pcie_width": a.number("pcie_width", (_PCIE, "pcie_metric", "pcie_width")),
-        "pcie_replays": a.number(
-            "pcie_replays",
-            (_PCIE, "pcie_metric", "pcie_replay_count"),
-            ("amdsmi_get_gpu_pci_replay_counter",),
-        ),
-        "xgmi": bundles(a, peers),
-        "xgmi_rx_bytes_per_second": rate(a, "rx", "xgmi_read_data_acc"),
-        "xgmi_tx_bytes_per_second": rate(a, "tx", "xgmi_write_data_acc"),
-        "ecc": _ecc(a),
-        "ecc_blocks": _blocks(device.get("ecc")),
-        "processes": _processes(a),
-    }
-    return GpuReading(address=own, gaps=a.gaps, **values)
+        answers.gap("memory_free_bytes", "needs the memory's size and what is used of it")
+    return READING.read(answers, address=own, memory_used_bytes=used, memory_free_bytes=free)
 
 
 def _percent(a: Answers, field: str, what: str) -> int | None:
-    value = a.number(field, (_ACTIVITY, f"{what}_activity"), (_METRICS, f"average_{what}_activity"))
+    value = a.whole(field, (_ACTIVITY, f"{what}_activity"), (_METRICS, f"average_{what}_activity"))
     if value is not None and value > 100:
-        a.miss(field, f"the driver says {value} %")
+        a.gap(field, f"the driver says {value} %")
         return None
     return value
 
@@ -122,12 +107,12 @@ def _power(a: Answers) -> float | None:
     if stated:
         return float(stated[0])
     if watts and watts[0] == 0:
-        a.miss(field, "the driver says 0")
+        a.gap(field, "the driver says 0")
         return None
     metrics = ("current_socket_power", "average_socket_power")
-    number = a.number(field, *((_METRICS, name) for name in metrics))
+    number = a.whole(field, *((_METRICS, name) for name in metrics))
     if number == 0:
-        a.miss(field, "the driver says 0")
+        a.gap(field, "the driver says 0")
         return None
     return None if number is None else float(number)
 
@@ -136,20 +121,20 @@ def _degrees(a: Answers, field: str, *sensors: tuple[str, str]) -> int | None:
     """Degrees of the first sensor that answers; 0 is how a missing one answers."""
     for sensor, metric in sensors:
         paths = ((f"amdsmi_get_temp_metric({sensor},CURRENT)",), (_METRICS, metric))
-        if degrees := a.number(field, *paths):
+        if degrees := a.whole(field, *paths):
             return degrees
-    a.miss(field, "the driver says 0")
+    a.gap(field, "the driver says 0")
     return None
 
 
 def _clock(a: Answers, field: str, kind: str) -> int | None:
     # ROCm 6.0 and 6.1 call it cur_clk.
     name = f"amdsmi_get_clock_info({kind})"
-    return a.number(field, (name, "clk"), (name, "cur_clk"))
+    return a.whole(field, (name, "clk"), (name, "cur_clk"))
 
 
 def _generation(a: Answers) -> int | None:
-    rate = a.number("pcie_gen", (_PCIE, "pcie_metric", "pcie_speed"))
+    rate = a.whole("pcie_gen", (_PCIE, "pcie_metric", "pcie_speed"))
     return None if rate is None else generation(a, "pcie_gen", rate)
 
 
@@ -169,7 +154,7 @@ def _throttle(a: Answers) -> tuple[str, ...] | None:
     if isinstance(throttled, bool):
         return (THROTTLED,) if throttled else ()
     first = refusal(change) if isinstance(change, dict) else None
-    a.miss(field, first or why or odd(throttled))
+    a.gap(field, first or why or wrong_shape(throttled))
     return None
 
 
@@ -183,24 +168,16 @@ def _change(raw: Raw, name: str) -> int | None:
     return None
 
 
-def _ecc(a: Answers) -> EccCounts | None:
-    own = Answers(a.raw, AMDSMI)
-    if all(a.raw.get(name) is None for name in (_TOTAL_ECC, _PAGES)):
-        a.miss("ecc", "not asked")
+def _ecc(answers: Answers) -> EccCounts | None:
+    if all(answers.raw.get(name) is None for name in (_TOTAL_ECC, _PAGES)):
+        answers.gap("ecc", "not asked")
         return None
+    own = Answers(answers.raw, AMDSMI)
     pages, pending = _pages(own)
+    counts = ECC.read(own, pages_retired_double=pages, retirement_pending=pending)
     since = "amdsmi counts since the driver was loaded"
-    values: dict[str, Any] = {
-        "corrected_volatile": own.number("corrected_volatile", (_TOTAL_ECC, "correctable_count")),
-        "uncorrected_volatile": own.number(
-            "uncorrected_volatile", (_TOTAL_ECC, "uncorrectable_count")
-        ),
-        "pages_retired_double": pages,
-        "retirement_pending": pending,
-    }
-    for field in ("corrected_aggregate", "uncorrected_aggregate"):
-        own.miss(field, since)
-    return EccCounts(gaps=own.gaps, **values)
+    gaps = tuple(Gap(field, since) for field in ("corrected_aggregate", "uncorrected_aggregate"))
+    return msgspec.structs.replace(counts, gaps=counts.gaps + gaps)
 
 
 def _pages(a: Answers) -> tuple[int | None, bool | None]:
@@ -211,14 +188,17 @@ def _pages(a: Answers) -> tuple[int | None, bool | None]:
     if isinstance(pages, list):
         return len(pages), any(page.get("status") == PAGE_PENDING for page in dicts(pages))
     for field in ("pages_retired_double", "retirement_pending"):
-        a.miss(field, why or odd(pages))
+        a.gap(field, why or wrong_shape(pages))
     return None, None
 
 
-def _blocks(raw: Raw) -> tuple[EccBlock, ...]:
+def _blocks(answers: Answers) -> tuple[EccBlock, ...]:
     """Counts of each block that the driver counts; other blocks are left out."""
+    raw: Raw = answers.raw.get("ecc")
     found = []
-    for block in ECC_BLOCKS if isinstance(raw, dict) else ():
+    if not isinstance(raw, dict):
+        return ()
+    for block in ECC_BLOCKS:
         answer = raw.get(block)
         if not isinstance(answer, dict) or "error" in answer:
             continue
@@ -233,9 +213,9 @@ def _blocks(raw: Raw) -> tuple[EccBlock, ...]:
         found.append(
             EccBlock(
                 block=block,
-                corrected=a.number("corrected", ("it", "correctable_count")),
-                uncorrected=a.number("uncorrected", ("it", "uncorrectable_count")),
-                deferred=a.number("deferred", ("it", "deferred_count")),
+                corrected=a.whole("corrected", ("it", "correctable_count")),
+                uncorrected=a.whole("uncorrected", ("it", "uncorrectable_count")),
+                deferred=a.whole("deferred", ("it", "deferred_count")),
                 gaps=a.gaps,
             )
         )
@@ -254,17 +234,17 @@ def _processes(a: Answers) -> tuple[GpuProcess, ...] | None:
     """All processes that the driver names; None when it does not say."""
     listed, why = a.look((_PROCESSES,))
     if not isinstance(listed, list):
-        a.miss("processes", why or odd(listed))
+        a.gap("processes", why or wrong_shape(listed))
         return None
     if listed and not dicts(listed):  # handles, as ROCm gives up to 6.1
-        a.miss("processes", "this amdsmi gives no more than their number")
+        a.gap("processes", "this amdsmi gives no more than their number")
         return None
     found: dict[int, GpuProcess] = {}
     for raw in dicts(listed)[:_MAX_PROCESSES]:
         pid = raw.get("pid")
         if is_whole(pid) and 0 < pid < 2**32:
             own = Answers({"it": raw}, AMDSMI)
-            memory = own.number("memory_bytes", ("it", "memory_usage", "vram_mem"), ("it", "mem"))
+            memory = own.whole("memory_bytes", ("it", "memory_usage", "vram_mem"), ("it", "mem"))
             found[pid] = GpuProcess(pid=pid, kind="compute", memory_bytes=memory, gaps=own.gaps)
     return tuple(found.values())
 
@@ -277,7 +257,7 @@ def bundles(a: Answers, peers: frozenset[str]) -> tuple[XgmiReading, ...]:
     found = _as_before(rows, peers) if usual else _bundles(rows, peers)
     if not found:
         _, why = a.look((_LINKS, "links"))
-        a.miss("xgmi", why or "the driver does not tell which link leads where")
+        a.gap("xgmi", why or "the driver does not tell which link leads where")
     return found
 
 
@@ -315,8 +295,8 @@ def _bundle(peer: str, rows: tuple[_Row, ...], numbers: list[int]) -> XgmiReadin
 def _uncounted(peer: str, rows: list[_Row]) -> XgmiReading:
     """The same with the reasons for what is missing."""
     own = [Answers(dict(zip(_FIELDS, row, strict=True)), AMDSMI) for row in rows]
-    sent = [link.number("tx_bytes", "write") for link in own]
-    received = [link.number("rx_bytes", "read") for link in own]
+    sent = [link.whole("tx_bytes", "write") for link in own]
+    received = [link.whole("rx_bytes", "read") for link in own]
     return XgmiReading(
         remote_address=peer,
         tx_bytes=_kilobytes(sent),
@@ -331,12 +311,11 @@ def _kilobytes(counts: list[int | None]) -> int | None:
     return _KB * sum(known) if len(known) == len(counts) else None
 
 
-def rate(a: Answers, way: str, name: str) -> float | None:
+def rate(answers: Answers, field: str, name: str) -> float | None:
     """Bytes a second over all xGMI links of the GPU."""
-    field = f"xgmi_{way}_bytes_per_second"
-    change, why = a.look(("xgmi_kb",))
+    change, why = answers.look(("xgmi_kb",))
     if not isinstance(change, dict):
-        a.miss(field, why or odd(change))
+        answers.gap(field, why or wrong_shape(change))
         return None
     seconds, values = change.get("seconds"), change.get(name)
     lists = values if isinstance(values, list) and len(values) == 2 else [None, None]
@@ -347,9 +326,39 @@ def rate(a: Answers, way: str, name: str) -> float | None:
     length = min(len(before), len(now))
     before, now = before[:length], now[:length]
     if not isinstance(seconds, int | float) or not 0 < seconds < 1e6 or not length:
-        a.miss(field, "the driver does not count the bytes of its xGMI links")
+        answers.gap(field, "the driver does not count the bytes of its xGMI links")
         return None
     if min(before) < 0 or max(now) >= 2**64 - 1 or not all(map(le, before, now)):
-        a.miss(field, "a counter went back (the driver was reloaded?)")
+        answers.gap(field, "a counter went back (the driver was reloaded?)")
         return None
     return _KB * (sum(now) - sum(before)) / seconds
+
+
+ECC = Fields(
+    EccCounts,
+    corrected_volatile=whole((_TOTAL_ECC, "correctable_count")),
+    uncorrected_volatile=whole((_TOTAL_ECC, "uncorrectable_count")),
+)
+READING = Fields(
+    GpuReading,
+    utilization_percent=by(_percent, "gfx"),
+    memory_utilization_percent=by(_percent, "umc"),
+    power_watts=made(_power),
+    temperature_c=by(_degrees, ("HOTSPOT", "temperature_hotspot"), ("EDGE", "temperature_edge")),
+    temperature_memory_c=by(_degrees, ("VRAM", "temperature_mem")),
+    clock_graphics_mhz=by(_clock, "GFX"),
+    clock_memory_mhz=by(_clock, "MEM"),
+    clock_video_mhz=by(_clock, "VCLK0"),
+    throttle_reasons=made(_throttle),
+    pcie_gen=made(_generation),
+    pcie_width=whole((_PCIE, "pcie_metric", "pcie_width")),
+    pcie_replays=whole(
+        (_PCIE, "pcie_metric", "pcie_replay_count"), "amdsmi_get_gpu_pci_replay_counter"
+    ),
+    xgmi=made(lambda answers: bundles(answers, answers.peers)),
+    xgmi_rx_bytes_per_second=by(rate, "xgmi_read_data_acc"),
+    xgmi_tx_bytes_per_second=by(rate, "xgmi_write_data_acc"),
+    ecc=made(_ecc),
+    ecc_blocks=made(_blocks),
+    processes=made(_processes),
+)

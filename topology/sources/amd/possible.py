@@ -66,7 +66,7 @@ LIMITS: dict[str, Any] = {
 _LIMITS_OF_BLOCKS = dict.fromkeys(ECC_BLOCKS, _ERRORS)
 
 
-def believed(device: dict[str, Raw]) -> dict[str, Raw]:
+def plausible(device: dict[str, Raw]) -> dict[str, Raw]:
     """A device's raw answer with refusals in place of what no GPU can answer."""
     changed: dict[str, Raw] = dict.fromkeys(wrong(device, _limits_of), IMPOSSIBLE)
     for key in _SIZES:

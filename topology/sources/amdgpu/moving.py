@@ -6,7 +6,7 @@ import msgspec
 
 from ...model.part import Part, Raw
 from ...model.readings import GpuProcess, GpuReading
-from ..files.answers import Fields, absent_text, part, whole
+from ..files.answers import FileAnswers, absent_text, part, whole
 from ..pci.devices import SPEED
 from .settings import gaps
 
@@ -21,20 +21,20 @@ def parse(raw: Raw) -> Part:
     listed = raw.get("processes") if isinstance(raw, dict) else None
     return Part(
         gpu_readings=tuple(
-            _reading(address, Fields(device, absent), listed)
+            _reading(address, FileAnswers(device, absent), listed)
             for address, device in sorted(part(raw, "devices").items())
         ),
         origin=ORIGIN,
     )
 
 
-def _reading(address: str, fields: Fields, listed: Raw) -> GpuReading:
-    sensors = Fields(fields.raw.get("hwmon"), fields.absent)
+def _reading(address: str, fields: FileAnswers, listed: Raw) -> GpuReading:
+    sensors = FileAnswers(fields.raw.get("hwmon"), fields.absent)
     used = fields.count("mem_info_vram_used", "memory_used_bytes")
     total = fields.count("mem_info_vram_total", "memory_free_bytes")
     free = total - used if total is not None and used is not None and total >= used else None
     if free is None:
-        fields.miss("memory_free_bytes", fields.absent)
+        fields.gap("memory_free_bytes", fields.absent)
     processes = _processes(address, listed, fields)
     reading = GpuReading(
         address=address,
@@ -57,67 +57,69 @@ def _reading(address: str, fields: Fields, listed: Raw) -> GpuReading:
     return msgspec.structs.replace(reading, gaps=gaps(fields, "processes"))
 
 
-def _percent(fields: Fields, key: str, field: str) -> float | None:
+def _percent(fields: FileAnswers, key: str, field: str) -> float | None:
     number = fields.number(key, field)
     if number is not None and not 0 <= number <= 100:
-        fields.miss(field, f"the driver says {number} %")
+        fields.gap(field, f"the driver says {number} %")
         return None
     return None if number is None else float(number)
 
 
-def _watts(sensors: Fields, fields: Fields) -> float | None:
+def _watts(sensors: FileAnswers, fields: FileAnswers) -> float | None:
     """Watts: an average over a moment where there is one; newer GPUs only give the present."""
     for key in ("power1_average", "power1_input"):
         micro = sensors.number(key)
         if micro is not None and 0 <= micro < 100_000_000_000:
             return micro / 1e6
-    fields.miss("power_watts", fields.absent)
+    fields.gap("power_watts", fields.absent)
     return None
 
 
-def _degrees(sensors: Fields, fields: Fields, labels: tuple[str, ...], field: str) -> int | None:
+def _degrees(
+    sensors: FileAnswers, fields: FileAnswers, labels: tuple[str, ...], field: str
+) -> int | None:
     for label in labels:
         for n in (1, 2, 3):
             if sensors.text(f"temp{n}_label") == label:
                 milli = sensors.number(f"temp{n}_input")
                 if milli is not None and -100_000 < milli < 500_000:
                     return milli // 1000
-    fields.miss(field, fields.absent)
+    fields.gap(field, fields.absent)
     return None
 
 
-def _clock(sensors: Fields, fields: Fields, label: str, field: str) -> int | None:
+def _clock(sensors: FileAnswers, fields: FileAnswers, label: str, field: str) -> int | None:
     for n in (1, 2):
         if sensors.text(f"freq{n}_label") == label:
             hertz = sensors.number(f"freq{n}_input")
             if hertz is not None and 0 <= hertz < 10**11:
                 return hertz // 1_000_000
-    fields.miss(field, fields.absent)
+    fields.gap(field, fields.absent)
     return None
 
 
-def _generation(fields: Fields) -> int | None:
+def _generation(fields: FileAnswers) -> int | None:
     text = fields.text("current_link_speed", "pcie_gen")
     match = SPEED.match(text) if text is not None else None
     found = PCIE_GENERATION.get(float(match.group(1))) if match else None
     if found is None and text is not None:
-        fields.miss("pcie_gen", f"the kernel says {text[:40]!r}")
+        fields.gap("pcie_gen", f"the kernel says {text[:40]!r}")
     return found
 
 
-def _width(fields: Fields) -> int | None:
+def _width(fields: FileAnswers) -> int | None:
     width = fields.number("current_link_width", "pcie_width")
     if width is not None and not 0 < width <= 32:
-        fields.miss("pcie_width", f"the kernel says {width}")
+        fields.gap("pcie_width", f"the kernel says {width}")
         return None
     return width
 
 
-def _processes(address: str, listed: Raw, fields: Fields) -> tuple[GpuProcess, ...] | None:
+def _processes(address: str, listed: Raw, fields: FileAnswers) -> tuple[GpuProcess, ...] | None:
     """List the processes that hold memory of this GPU according to KFD."""
     if not isinstance(listed, dict) or "error" in listed:
         why = listed.get("error") if isinstance(listed, dict) else None
-        fields.miss("processes", why[:200] if isinstance(why, str) else fields.absent)
+        fields.gap("processes", why[:200] if isinstance(why, str) else fields.absent)
         return None
     found: list[GpuProcess] = []
     for pid, held in listed.items():

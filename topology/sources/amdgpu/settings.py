@@ -6,12 +6,12 @@ import msgspec
 
 from ...model.machine import Gpu
 from ...model.record import Gap
-from ..files.answers import Fields
+from ..files.answers import FileAnswers
 
 
-def settings(gpu: Gpu, fields: Fields, *, whole: bool) -> Gpu:
+def settings(gpu: Gpu, fields: FileAnswers, *, whole: bool) -> Gpu:
     """Fill in what sysfs says about the device; `whole`: it is not one of several parts."""
-    sensors = Fields(fields.raw.get("hwmon"), fields.absent)
+    sensors = FileAnswers(fields.raw.get("hwmon"), fields.absent)
     unique = fields.text("unique_id", "uuid")
     found = msgspec.structs.replace(
         gpu,
@@ -42,7 +42,7 @@ def settings(gpu: Gpu, fields: Fields, *, whole: bool) -> Gpu:
     return msgspec.structs.replace(found, gaps=gaps(fields))
 
 
-def gaps(fields: Fields, *apart: str) -> tuple[Gap, ...]:
+def gaps(fields: FileAnswers, *apart: str) -> tuple[Gap, ...]:
     """The gaps of a device; where it is asleep, all of them but those `apart` say so."""
     asleep = fields.text("asleep")
     return tuple(
@@ -51,27 +51,29 @@ def gaps(fields: Fields, *apart: str) -> tuple[Gap, ...]:
     )
 
 
-def _word(fields: Fields, key: str, field: str) -> str | None:
+def _word(fields: FileAnswers, key: str, field: str) -> str | None:
     word = fields.text(key, field)
     if word is not None and not (word.isalnum() and word.isascii() and len(word) < 9):
-        fields.miss(field, f"the kernel says {word[:40]!r}")
+        fields.gap(field, f"the kernel says {word[:40]!r}")
         return None
     return word
 
 
-def _watts(sensors: Fields, fields: Fields, key: str, field: str) -> float | None:
+def _watts(sensors: FileAnswers, fields: FileAnswers, key: str, field: str) -> float | None:
     micro = sensors.number(key)
     if micro is None or not 0 <= micro < 100_000_000_000:
-        fields.miss(field, fields.absent)
+        fields.gap(field, fields.absent)
         return None
     return micro / 1e6
 
 
-def _limit(sensors: Fields, fields: Fields, label: str, what: str, field: str) -> int | None:
+def _limit(
+    sensors: FileAnswers, fields: FileAnswers, label: str, what: str, field: str
+) -> int | None:
     for n in (1, 2, 3):
         if sensors.text(f"temp{n}_label") == label:
             milli = sensors.number(f"temp{n}_{what}")
             if milli is not None and 0 < milli < 500_000:
                 return milli // 1000
-    fields.miss(field, fields.absent)
+    fields.gap(field, fields.absent)
     return None

@@ -12,7 +12,7 @@ LIMIT_CHARACTERS = 4096
 _LARGEST = 1 << 63
 
 
-class Fields(FieldReader):
+class FileAnswers(FieldReader):
     """Takes the fields of one record out of the texts of files."""
 
     raw: Mapping[str, Raw]
@@ -26,7 +26,7 @@ class Fields(FieldReader):
         if isinstance(answer, str) and answer:
             return clean(answer[:LIMIT_CHARACTERS])
         if field is not None and not (quiet and answer is None):
-            self.miss(field, self._reason(answer))
+            self.gap(field, self._reason(answer))
         return None
 
     def number(
@@ -38,14 +38,14 @@ class Fields(FieldReader):
             return None
         value = whole(text, base)
         if value is None and field is not None:
-            self.miss(field, f"not a number: {text[:40]!r}")
+            self.gap(field, f"not a number: {text[:40]!r}")
         return value
 
     def count(self, key: str, field: str) -> int | None:
         """The whole number under `key` that cannot be below 0."""
         value = self.number(key, field)
         if value is not None and value < 0:
-            self.miss(field, f"the answer is {value}")
+            self.gap(field, f"the answer is {value}")
             return None
         return value
 

@@ -46,7 +46,7 @@ class FieldReader:
         """Why fields are None, in the order in which they were asked for."""
         return tuple(self._gaps.values())
 
-    def miss(self, field: str, why: str) -> None:
+    def gap(self, field: str, why: str) -> None:
         """Note why `field` is None; the first reason stands."""
         if field not in self._gaps:
             self._gaps[field] = _gap(field, why[:_MOST_CHARACTERS])
@@ -70,5 +70,5 @@ class FieldReader:
                 return value
             if why == self.absent or (value.why != self.absent and not self.first_reason):
                 why = value.why
-        self.miss(field, why)
+        self.gap(field, why)
         return None

@@ -22,7 +22,7 @@ class LibraryDialect(msgspec.Struct, frozen=True):
     """What stands at a path, or Missing: refused, not asked, not in this version's answer."""
     whole: Callable[[Raw], int | Missing]
     """A whole number that the library does not use for "unknown"."""
-    usual: Callable[[dict[str, Raw], Path], int | None]
+    fast_int: Callable[[dict[str, Raw], Path], int | None]
     """What `find` and `whole` give where an answer is as nearly all are, at once; None for others.
     """
     text: Callable[[Raw], str | Missing]
@@ -54,14 +54,14 @@ class Answers(FieldReader):
         """The first answer that is a value of any kind."""
         return self.first(field, paths, lambda value: value)
 
-    def number(self, field: str, *paths: Path) -> int | None:
+    def whole(self, field: str, *paths: Path) -> int | None:
         """The first whole number."""
-        value = self.dialect.usual(self.raw, paths[0])
+        value = self.dialect.fast_int(self.raw, paths[0])
         return self.first(field, paths, self.dialect.whole) if value is None else value
 
     def scaled(self, field: str, factor: float, *paths: Path) -> float | None:
         """A number times `factor`, for milliwatts and the like."""
-        number = self.number(field, *paths)
+        number = self.whole(field, *paths)
         return None if number is None else number * factor
 
     def text(self, field: str, *paths: Path) -> str | None:
@@ -70,12 +70,12 @@ class Answers(FieldReader):
 
     def word(self, field: str, words: Mapping[int, str], *paths: Path) -> str | None:
         """The word for an enumeration value; one without a word becomes "unknown (N)"."""
-        number = self.number(field, *paths)
+        number = self.whole(field, *paths)
         return None if number is None else words.get(number, f"unknown ({number})")
 
     def flag(self, field: str, *paths: Path) -> bool | None:
         """A truth value, given as such or as 0 or 1."""
-        value = self.dialect.usual(self.raw, paths[0])
+        value = self.dialect.fast_int(self.raw, paths[0])
         return value == 1 if value in (0, 1) else self.first(field, paths, self._truth)
 
     def numbers(self, field: str, path: Path) -> list[int] | None:
@@ -99,10 +99,10 @@ class Answers(FieldReader):
 def _numbers(value: Raw) -> list[int] | Missing:
     if isinstance(value, list) and all(is_whole(n) and 0 <= n < 2**64 for n in value):
         return value
-    return Missing(odd(value))
+    return Missing(wrong_shape(value))
 
 
-def odd(value: object) -> str:
+def wrong_shape(value: object) -> str:
     """Name an answer that has the wrong shape."""
     return f"not understood: {type(value).__name__}"
 

@@ -92,7 +92,7 @@ class Printed(FieldReader):
         """A whole number where 0 means that there is nothing to read."""
         value = self.whole(field, *paths, units=units)
         if value == 0:
-            self.miss(field, f"{self.dialect.tool} prints 0")
+            self.gap(field, f"{self.dialect.tool} prints 0")
         return value or None
 
     def size(self, field: str, *paths: str) -> int | None:
@@ -125,7 +125,7 @@ class Printed(FieldReader):
         return int(text, 16)
 
     def _odd(self, field: str, text: str) -> None:
-        self.miss(field, f"not understood: {text[:_TEXT_SHOWN]}")
+        self.gap(field, f"not understood: {text[:_TEXT_SHOWN]}")
 
 
 def scaled(text: str, units: Mapping[str, float], dialect: PrintedDialect) -> float | None:

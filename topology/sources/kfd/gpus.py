@@ -13,7 +13,7 @@ from ...model.part import Part, Raw
 from ...model.record import Gap
 from ...model.snapshot import Problem
 from ..amdgpu.settings import settings
-from ..files.answers import Fields, absent_text, part
+from ..files.answers import FileAnswers, absent_text, part
 from .nodes import (
     CACHE_CPU,
     CACHE_DATA,
@@ -91,7 +91,7 @@ def parse(raw: Raw) -> Part:
     counts = Counter(node.package for node in chosen.values())
     found = [
         _gpu(
-            node, Fields(devices.get(node.package), absent), counts[node.package], names,
+            node, FileAnswers(devices.get(node.package), absent), counts[node.package], names,
             whole=whole,
         )
         for _, node in sorted(chosen.items())
@@ -104,7 +104,7 @@ def parse(raw: Raw) -> Part:
         return denied or (counts[address] > 0 and _is_parted(device))
 
     found += [
-        _without_node(address, Fields(device, absent))
+        _without_node(address, FileAnswers(device, absent))
         for address, device in sorted(devices.items())
         if address not in chosen and not given_away(address, device)
     ]
@@ -159,7 +159,7 @@ def _hidden(node: KfdNode) -> Problem:
 
 
 def _gpu(
-    node: KfdNode, fields: Fields, count: int, names: Mapping[int, str], *, whole: bool
+    node: KfdNode, fields: FileAnswers, count: int, names: Mapping[int, str], *, whole: bool
 ) -> Gpu:
     """One GPU. `count`: parts of its package that KFD lists; `whole`: KFD lists all there are."""
     values = node.values
@@ -238,7 +238,7 @@ def _cores(values: Mapping[str, int]) -> int | None:
     return values.get("simd_count", 0) // each or None if each else None
 
 
-def _without_node(address: str, fields: Fields) -> Gpu:
+def _without_node(address: str, fields: FileAnswers) -> Gpu:
     whole = not _is_parted(dict(fields.raw))
     gpu = settings(Gpu(address=address, vendor="amd"), fields, whole=whole)
     gaps = (*gpu.gaps, Gap("kfd_node", "KFD shows no node of this GPU"))

@@ -9,7 +9,7 @@ from zlib import crc32
 
 from ...model.part import Raw
 from ...model.surroundings import Container
-from ..files.answers import Fields, whole
+from ..files.answers import FileAnswers, whole
 from ..files.tree import Tree, answers
 
 SIGNS = (".dockerenv", "run/.containerenv", ".singularity.d")
@@ -123,7 +123,7 @@ def parse(raw: Raw, absent: str) -> Container | None:
     """The container this process is in; `kind` None when there is no sign of one."""
     if not isinstance(raw, dict):
         return None
-    fields = Fields(raw, absent)
+    fields = FileAnswers(raw, absent)
     kind, evidence = _kind(raw, fields)
     memory_bytes, cpu_quota = narrowest(raw.get("levels"), fields)
     sets = [level.text("cpuset") for level in _levels(raw.get("levels"), absent)]
@@ -147,23 +147,23 @@ def batch_job(cgroup: str) -> str | None:
     return None
 
 
-def narrowest(raw: Raw, fields: Fields) -> tuple[int | None, float | None]:
+def narrowest(raw: Raw, fields: FileAnswers) -> tuple[int | None, float | None]:
     """The smallest memory limit and CPU quota in a list of levels; gaps are noted in `fields`."""
     levels = _levels(raw, fields.absent)
     memory = [_memory(level.text("memory")) for level in levels]
     quotas = [_quota(level.text("cpu")) for level in levels]
     for field, key in (("memory_limit_bytes", "memory"), ("cpu_quota", "cpu")):
         if not any(key in level.raw for level in levels):
-            fields.miss(field, fields.absent)
+            fields.gap(field, fields.absent)
         elif not any(value is not None for value in (memory if key == "memory" else quotas)):
-            fields.miss(field, "unlimited")
+            fields.gap(field, "unlimited")
     return (
         min((value for value in memory if value is not None), default=None),
         min((value for value in quotas if value is not None), default=None),
     )
 
 
-def groups(raw: Raw, fields: Fields) -> tuple[str | None, str | None]:
+def groups(raw: Raw, fields: FileAnswers) -> tuple[str | None, str | None]:
     """Which levels set the smallest memory limit and CPU quota, each a few letters of its own.
 
     The path of a cgroup may name a user or a pod: only a checksum of it is kept.
@@ -178,7 +178,7 @@ def throttled(tree: Tree, cgroup: str) -> dict[str, tuple[int, int]]:
     """Periods that each limited level ran so far, and in how many it was stopped (cpu.stat)."""
     found: dict[str, tuple[int, int]] = {}
     for level in limits(tree, cgroup):
-        fields = Fields(level, "")
+        fields = FileAnswers(level, "")
         folder = fields.text("folder")
         if folder is None or _quota(fields.text("cpu")) is None:
             continue
@@ -195,7 +195,7 @@ def _letters(folder: str) -> str:
     return f"{crc32(folder.encode()):08x}"
 
 
-def _group(limits: Sequence[tuple[float | None, Fields]]) -> str | None:
+def _group(limits: Sequence[tuple[float | None, FileAnswers]]) -> str | None:
     known = [(value, level) for value, level in limits if value is not None]
     # Of equal limits the outermost one holds for most processes.
     level = min(reversed(known), key=lambda each: each[0], default=(0, None))[1]
@@ -203,11 +203,11 @@ def _group(limits: Sequence[tuple[float | None, Fields]]) -> str | None:
     return None if folder is None else _letters(folder)
 
 
-def _levels(raw: Raw, absent: str) -> list[Fields]:
-    return [Fields(level, absent) for level in raw] if isinstance(raw, list) else []
+def _levels(raw: Raw, absent: str) -> list[FileAnswers]:
+    return [FileAnswers(level, absent) for level in raw] if isinstance(raw, list) else []
 
 
-def _kind(raw: Mapping[str, Raw], fields: Fields) -> tuple[str | None, str | None]:
+def _kind(raw: Mapping[str, Raw], fields: FileAnswers) -> tuple[str | None, str | None]:
     said = fields.text("systemd")
     if said is not None and said.split():
         return said.split()[0][:40], f"/{SYSTEMD} says {said.split()[0][:40]}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from ...model.part import Raw
-from ..files.answers import Fields
+from ..files.answers import FileAnswers
 from ..files.tree import Tree
 from . import containers
 
@@ -62,11 +62,11 @@ def imex_channels(tree: Tree) -> bool:
     )
 
 
-def flag(raw: Raw, fields: Fields, name: str) -> bool | None:
+def flag(raw: Raw, fields: FileAnswers, name: str) -> bool | None:
     """A truth value from an answer; None, with a gap, for anything else."""
     value = raw.get(name) if isinstance(raw, dict) else None
     if isinstance(value, bool):
         return value
     why = value.get("error") if isinstance(value, dict) else None
-    fields.miss(name, why if isinstance(why, str) else fields.absent)
+    fields.gap(name, why if isinstance(why, str) else fields.absent)
     return None

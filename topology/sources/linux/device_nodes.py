@@ -17,7 +17,7 @@ from collections.abc import Callable
 
 from ...model.part import Raw
 from ...model.surroundings import DriverGpu
-from ..files.answers import Fields, part, whole
+from ..files.answers import FileAnswers, part, whole
 from ..files.tree import Tree, clean
 
 NO_PERMISSION = " (no permission)"
@@ -57,11 +57,11 @@ def _verdict(code: int) -> Raw:
     return code == 0 or ("cgroup" if code == errno.EPERM else False)
 
 
-def parse(raw: Raw, files: Fields) -> tuple[str, ...] | None:
+def parse(raw: Raw, files: FileAnswers) -> tuple[str, ...] | None:
     """The nodes by path; one that may not be opened ends in NO_PERMISSION or KEPT_BACK."""
     nodes = raw.get("device_nodes") if isinstance(raw, dict) else None
     if not isinstance(nodes, list):
-        files.miss("device_nodes", files.absent)
+        files.gap("device_nodes", files.absent)
         return None
     return tuple(
         clean(node[0][:200])
@@ -83,18 +83,18 @@ def read_gpus(tree: Tree) -> dict[str, Raw]:
     return found
 
 
-def parse_gpus(raw: Raw, files: Fields) -> tuple[DriverGpu, ...] | None:
+def parse_gpus(raw: Raw, files: FileAnswers) -> tuple[DriverGpu, ...] | None:
     """The GPUs that the NVIDIA module drives; None where the module's folder was not read."""
     table = part(raw, "nvidia_gpus")
     if not table:
-        files.miss("nvidia_gpus", files.absent)
+        files.gap("nvidia_gpus", files.absent)
         return None
     found = []
     for name, lines in list(table.items())[:_MOST]:
         address = name.lower()
         if not _ADDRESS.fullmatch(address):
             continue
-        own = Fields(lines, files.absent)
+        own = FileAnswers(lines, files.absent)
         excluded = {"Yes": True, "No": False}.get(own.text("GPU Excluded", "excluded") or "")
         minor = whole(own.text("Device Minor", "minor"))
         known = minor if minor is not None and 0 <= minor < 4096 else None

@@ -31,7 +31,7 @@ from ...model.part import Part, Raw
 from ...model.readings import HostReading
 from ...model.source import Source
 from ...model.surroundings import Container, Host, Module
-from ..files.answers import Fields, absent_text, part, whole
+from ..files.answers import FileAnswers, absent_text, part, whole
 from ..files.tree import Tree, answers, clean, live_tree
 from . import containers, daemons, device_nodes, processors, settings
 from .software_versions import module_version
@@ -140,11 +140,11 @@ def read_topology_files(tree: Tree) -> Raw:
     return found[:LIMIT_FILES] if found or tree.live else None
 
 
-def topology_files(raw: Raw, fields: Fields) -> tuple[str, ...] | None:
+def topology_files(raw: Raw, fields: FileAnswers) -> tuple[str, ...] | None:
     """The paths; None, with a gap, where nothing was looked up."""
     value = raw.get("topology_files") if isinstance(raw, dict) else None
     if not isinstance(value, list):
-        fields.miss("topology_files", fields.absent)
+        fields.gap("topology_files", fields.absent)
         return None
     paths = (clean(path[:LIMIT_PATH]) for path in value[:LIMIT_FILES] if isinstance(path, str))
     return tuple(path for path in paths if path.startswith("/") and path.isprintable())
@@ -153,7 +153,7 @@ def topology_files(raw: Raw, fields: Fields) -> tuple[str, ...] | None:
 def parse(raw: Raw) -> Part:
     """Turn the answer of the source host into the host and its moving figures."""
     absent = absent_text(raw)
-    files = Fields(part(raw, "files"), absent)
+    files = FileAnswers(part(raw, "files"), absent)
     return Part(host=_host(raw, files, absent), host_reading=_reading(raw, absent))
 
 
@@ -162,7 +162,7 @@ def flags(cmdline: str) -> list[str]:
     return [word for word in cmdline.split() if FLAGS.fullmatch(word)]
 
 
-def _processor(files: Fields, absent: str) -> processors.Processor:
+def _processor(files: FileAnswers, absent: str) -> processors.Processor:
     cpu = processors.processor(files.text("proc/cpuinfo"))
     for field, value in (
         ("cpu_vendor", cpu.vendor),
@@ -172,35 +172,35 @@ def _processor(files: Fields, absent: str) -> processors.Processor:
     ):
         if value is None:
             known = "proc/cpuinfo" in files.raw
-            files.miss(field, "/proc/cpuinfo does not say" if known else absent)
+            files.gap(field, "/proc/cpuinfo does not say" if known else absent)
     return cpu
 
 
 def _hypervisor(
-    files: Fields, cpu: processors.Processor, dmi_vendor: str | None, dmi_product: str | None
+    files: FileAnswers, cpu: processors.Processor, dmi_vendor: str | None, dmi_product: str | None
 ) -> str | None:
     hypervisor_type = files.text("sys/hypervisor/type")
     hypervisor = processors.hypervisor(cpu, dmi_vendor, dmi_product, hypervisor_type)
     if hypervisor is None and cpu.virtual is None:
-        files.miss("hypervisor", "these CPUs do not say whether there is one")
+        files.gap("hypervisor", "these CPUs do not say whether there is one")
     return hypervisor
 
 
-def _container(raw: Raw, files: Fields, absent: str) -> Container | None:
+def _container(raw: Raw, files: FileAnswers, absent: str) -> Container | None:
     container = containers.parse(raw.get("container") if isinstance(raw, dict) else None, absent)
     if container is None:
-        files.miss("container", absent)
+        files.gap("container", absent)
     return container
 
 
-def _host(raw: Raw, files: Fields, absent: str) -> Host:
+def _host(raw: Raw, files: FileAnswers, absent: str) -> Host:
     cpu = _processor(files, absent)
     dmi_vendor = files.text("sys/class/dmi/id/sys_vendor", "dmi_vendor")
     dmi_product = files.text("sys/class/dmi/id/product_name", "dmi_product")
     hypervisor = _hypervisor(files, cpu, dmi_vendor, dmi_product)
     architecture = files.text("proc/sys/kernel/arch") or cpu.architecture
     if architecture is None:
-        files.miss("architecture", absent)
+        files.gap("architecture", absent)
     driver = files.text("proc/driver/nvidia/version", "nvidia_module")
     container = _container(raw, files, absent)
     coherent = architecture in _COHERENT and driver is not None
@@ -250,70 +250,70 @@ def _found(pattern: re.Pattern[str], text: str | None) -> str | None:
     return match.group(1) if match else None
 
 
-def _kernel(files: Fields) -> str | None:
+def _kernel(files: FileAnswers) -> str | None:
     release = files.text("proc/sys/kernel/osrelease")
     if release is not None:
         return release
     return _found(re.compile(r"^Linux version (\S{1,100})"), files.text("proc/version", "kernel"))
 
 
-def _memory(files: Fields, field: str, name: str) -> int | None:
+def _memory(files: FileAnswers, field: str, name: str) -> int | None:
     text = files.text("proc/meminfo", field)
     for found, kib in _MEMORY.findall(text or ""):
         if found == name:
             return int(kib) * 1024
     if text is not None:
-        files.miss(field, f"/proc/meminfo has no {name}")
+        files.gap(field, f"/proc/meminfo has no {name}")
     return None
 
 
-def _shared_memory(raw: Raw, fields: Fields, field: str, key: str) -> int | None:
+def _shared_memory(raw: Raw, fields: FileAnswers, field: str, key: str) -> int | None:
     value = part(raw, "shm").get(key)
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63:
         return value
-    fields.miss(field, fields.absent)
+    fields.gap(field, fields.absent)
     return None
 
 
-def _memlock(files: Fields) -> int | None:
+def _memlock(files: FileAnswers) -> int | None:
     text = files.text("proc/self/limits", "memlock_bytes")
     word = _found(_LOCKED, text)
     if word == "unlimited":
-        files.miss("memlock_bytes", "unlimited")
+        files.gap("memlock_bytes", "unlimited")
         return None
     value = whole(word)
     if value is None and text is not None:
-        files.miss("memlock_bytes", "/proc/self/limits does not say")
+        files.gap("memlock_bytes", "/proc/self/limits does not say")
     return value
 
 
-def _cmdline(raw: Raw, files: Fields) -> tuple[str, ...] | None:
+def _cmdline(raw: Raw, files: FileAnswers) -> tuple[str, ...] | None:
     words = raw.get("cmdline") if isinstance(raw, dict) else None
     if isinstance(words, list):
         return tuple(word for word in words if isinstance(word, str) and FLAGS.fullmatch(word))
     reason = words.get("error") if isinstance(words, dict) else None
-    files.miss("cmdline_flags", reason if isinstance(reason, str) else files.absent)
+    files.gap("cmdline_flags", reason if isinstance(reason, str) else files.absent)
     return None
 
 
-def _balancing(files: Fields) -> bool | None:
+def _balancing(files: FileAnswers) -> bool | None:
     value = files.number("proc/sys/kernel/numa_balancing", "numa_balancing")
     return None if value is None else value != 0
 
 
-def _modules(raw: Raw, files: Fields) -> tuple[Module, ...]:
+def _modules(raw: Raw, files: FileAnswers) -> tuple[Module, ...]:
     if not isinstance(raw, dict) or not isinstance(raw.get("modules"), dict):
-        files.miss("modules", files.absent)
+        files.gap("modules", files.absent)
         return ()
     found: list[Module] = []
     for name, version in sorted(part(raw, "modules").items()):
-        fields = Fields({"version": version or None}, "the module tells no version")
+        fields = FileAnswers({"version": version or None}, "the module tells no version")
         text = fields.text("version", "version")
         found.append(Module(name=name[:80], version=text, gaps=fields.gaps))
     return tuple(found)
 
 
-def _module_kind(version: str | None, files: Fields) -> str | None:
+def _module_kind(version: str | None, files: FileAnswers) -> str | None:
     """NVIDIA's open module names itself "Open Kernel Module"."""
     if version is None:
         return None
@@ -321,15 +321,15 @@ def _module_kind(version: str | None, files: Fields) -> str | None:
         return "open"
     if "Kernel Module" in version:
         return "closed"
-    files.miss("nvidia_module", f"unknown wording: {version[:80]!r}")
+    files.gap("nvidia_module", f"unknown wording: {version[:80]!r}")
     return None
 
 
-def _module_version(files: Fields) -> str | None:
+def _module_version(files: FileAnswers) -> str | None:
     text = files.text("proc/driver/nvidia/version", "nvidia_module_version")
     found = module_version(text)
     if text is not None and found is None:
-        files.miss("nvidia_module_version", f"no version in {text[:60]!r}")
+        files.gap("nvidia_module_version", f"no version in {text[:60]!r}")
     return found
 
 
@@ -344,17 +344,17 @@ def _registry(params: str | None) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _fabric_manager(raw: Raw, files: Fields) -> str | None:
-    answers = Fields(raw, files.absent)
+def _fabric_manager(raw: Raw, files: FileAnswers) -> str | None:
+    answers = FileAnswers(raw, files.absent)
     word = answers.text("fabric_manager", "fabric_manager")
     if word in ("running", "installed", "absent"):
         return word
-    files.miss("fabric_manager", answers.gaps[0].why if answers.gaps else "unknown answer")
+    files.gap("fabric_manager", answers.gaps[0].why if answers.gaps else "unknown answer")
     return None
 
 
 def _reading(raw: Raw, absent: str) -> HostReading:
-    files = Fields(part(raw, "files"), absent)
+    files = FileAnswers(part(raw, "files"), absent)
     words = (files.text("proc/loadavg", "load_1min") or "").split()
     load = float(words[0]) if words and re.fullmatch(r"\d{1,9}(\.\d{1,6})?", words[0]) else None
     return HostReading(
@@ -366,16 +366,16 @@ def _reading(raw: Raw, absent: str) -> HostReading:
     )
 
 
-def _busy(stat: Mapping[str, Raw], fields: Fields) -> float | None:
+def _busy(stat: Mapping[str, Raw], fields: FileAnswers) -> float | None:
     """Share of CPU time that was not idle between two first lines of /proc/stat (proc(5))."""
     before, after = (_ticks(stat.get(key)) for key in ("before", "now"))
     if before is None or after is None:
-        fields.miss("cpu_percent", "needs two readings" if after else fields.absent)
+        fields.gap("cpu_percent", "needs two readings" if after else fields.absent)
         return None
     total = sum(after) - sum(before)
     idle = after[3] + after[4] - before[3] - before[4]
     if total <= 0 or not 0 <= idle <= total:
-        fields.miss("cpu_percent", "the kernel's counters did not move")
+        fields.gap("cpu_percent", "the kernel's counters did not move")
         return None
     return round(100 * (total - idle) / total, 1)
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from ...model.cpulist import members, written
 from ...model.part import Raw
 from ...model.variable_names import listed
-from ..files.answers import Fields, whole
+from ..files.answers import FileAnswers, whole
 from ..files.tree import clean
 from .containers import batch_job, groups, narrowest
 from .process_files import KUBERNETES
@@ -46,8 +46,8 @@ _FUNCTION = re.compile(r"[\w.]{1,80}")
 _LOCKED = re.compile(r"Max locked memory\s+(\S+)\s")
 
 
-def facts(entry: Mapping[str, Raw], fields: Fields) -> dict[str, object]:
-    """Fields of a ProcessReading by name; `fields` takes the gaps."""
+def facts(entry: Mapping[str, Raw], fields: FileAnswers) -> dict[str, object]:
+    """FileAnswers of a ProcessReading by name; `fields` takes the gaps."""
     status = _inner(entry, "status", fields.absent)
     variables = _variables(entry, fields)
     parent = whole(_or_gap(status, "PPid", "parent", fields))
@@ -170,14 +170,14 @@ def _rendezvous(variables: Mapping[str, str]) -> str | None:
     return f"{address}:{port}" if complete else None
 
 
-def _variables(entry: Mapping[str, Raw], fields: Fields) -> dict[str, str] | None:
+def _variables(entry: Mapping[str, Raw], fields: FileAnswers) -> dict[str, str] | None:
     raw = entry.get("variables")
     if not isinstance(raw, dict) or isinstance(raw.get("error"), str):
         why = fields.absent
         if isinstance(raw, dict) and isinstance(raw.get("error"), str):
             why = str(raw["error"])
         for field in ("variables", "rank", "world_size"):
-            fields.miss(field, why)
+            fields.gap(field, why)
         return None
     return {
         clean(name): clean(value)
@@ -186,13 +186,13 @@ def _variables(entry: Mapping[str, Raw], fields: Fields) -> dict[str, str] | Non
     }
 
 
-def _state(status: Fields, fields: Fields) -> str | None:
+def _state(status: FileAnswers, fields: FileAnswers) -> str | None:
     text = _or_gap(status, "State", "state", fields)
     if text is None:
         return None
     word = STATES.get(text[:1])
     if word is None:
-        fields.miss("state", f"a state of its own: {text[:20]!r}")
+        fields.gap("state", f"a state of its own: {text[:20]!r}")
     return word
 
 
@@ -202,7 +202,9 @@ def _list(text: str | None) -> str | None:
     return written(found) if found else None
 
 
-def _namespaces(entry: Mapping[str, Raw], fields: Fields) -> tuple[tuple[str, str], ...] | None:
+def _namespaces(
+    entry: Mapping[str, Raw], fields: FileAnswers
+) -> tuple[tuple[str, str], ...] | None:
     raw = _inner(entry, "namespaces", fields.absent)
     found = [
         (clean(kind)[:20], match[1])
@@ -215,13 +217,13 @@ def _namespaces(entry: Mapping[str, Raw], fields: Fields) -> tuple[tuple[str, st
     return tuple(sorted(found))
 
 
-def _shm(entry: Mapping[str, Raw], fields: Fields) -> tuple[int | None, int | None]:
+def _shm(entry: Mapping[str, Raw], fields: FileAnswers) -> tuple[int | None, int | None]:
     raw = _inner(entry, "shm", fields.absent).raw
     device, size = _whole(raw.get("device")), _whole(raw.get("total"))
     why = raw.get("error")
     for field, value in (("shm_device", device), ("shm_bytes", size)):
         if value is None:
-            fields.miss(field, why if isinstance(why, str) else fields.absent)
+            fields.gap(field, why if isinstance(why, str) else fields.absent)
     return device, size
 
 
@@ -230,26 +232,26 @@ def _whole(value: Raw) -> int | None:
     return value if good else None
 
 
-def _memlock(fields: Fields) -> int | None:
+def _memlock(fields: FileAnswers) -> int | None:
     text = fields.text("memlock", "memlock_bytes")
     found = _LOCKED.search(f"{text} ") if text is not None else None
     if found and found[1] == "unlimited":
-        fields.miss("memlock_bytes", "unlimited")
+        fields.gap("memlock_bytes", "unlimited")
         return None
     value = whole(found[1]) if found else None
     if text is not None and value is None:
-        fields.miss("memlock_bytes", "its limits do not say")
+        fields.gap("memlock_bytes", "its limits do not say")
     return value
 
 
-def _inner(entry: Mapping[str, Raw], key: str, absent: str) -> Fields:
+def _inner(entry: Mapping[str, Raw], key: str, absent: str) -> FileAnswers:
     """The answers below a key; where they could not be read, a field that is asked says why."""
-    return Fields(entry.get(key), absent)
+    return FileAnswers(entry.get(key), absent)
 
 
-def _or_gap(inner: Fields, key: str, field: str, fields: Fields) -> str | None:
+def _or_gap(inner: FileAnswers, key: str, field: str, fields: FileAnswers) -> str | None:
     text = inner.text(key)
     if text is None:
         why = inner.raw.get("error")
-        fields.miss(field, why if isinstance(why, str) else inner.absent)
+        fields.gap(field, why if isinstance(why, str) else inner.absent)
     return text

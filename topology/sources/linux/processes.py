@@ -21,7 +21,7 @@ from ...model.part import Part, Raw
 from ...model.readings import ProcessReading
 from ...model.record import Gap
 from ...model.source import Source
-from ..files.answers import Fields, part, whole, words
+from ..files.answers import FileAnswers, part, whole, words
 from ..files.tree import clean, live_tree
 from .process_facts import ZOMBIE_LETTERS, facts
 from .process_files import lasting, moving, state
@@ -188,7 +188,7 @@ def _process(pid: int, entry: dict[str, Raw]) -> ProcessReading:
     if entry.get("opens_gpu") is False:
         # Inside a container the driver may name PIDs of the host, where this number is not ours.
         return ProcessReading(pid=pid, gaps=(Gap("user", STRANGER), Gap("command", STRANGER)))
-    fields = Fields(entry, "not in the answer")
+    fields = FileAnswers(entry, "not in the answer")
     affinity = entry.get("affinity")
     cpus = (
         [cpu for cpu in affinity if isinstance(cpu, int) and 0 <= cpu < 65_536]
@@ -223,7 +223,7 @@ def _earlier(raw: Raw) -> tuple[tuple[float, int], ...]:
     return tuple(found)
 
 
-def _figure(fields: Fields, key: str) -> float | None:
+def _figure(fields: FileAnswers, key: str) -> float | None:
     value = fields.raw.get(key)
     if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e12:
         return float(value)
@@ -231,7 +231,7 @@ def _figure(fields: Fields, key: str) -> float | None:
     return None
 
 
-def _bytes(fields: Fields, key: str) -> int | None:
+def _bytes(fields: FileAnswers, key: str) -> int | None:
     value = fields.raw.get(key)
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63:
         return value

@@ -9,7 +9,7 @@ import msgspec
 from ...model.cpulist import members
 from ...model.part import Raw
 from ...model.surroundings import NumaNode, Socket
-from ..files.answers import Fields, part, whole
+from ..files.answers import FileAnswers, part, whole
 from ..files.tree import Tree, answers
 
 CPUS = "sys/devices/system/cpu"
@@ -153,7 +153,7 @@ def sockets(raw: Raw, absent: str) -> tuple[Socket, ...]:
     """Sockets with their cores and threads, ordered by number."""
     found: dict[int, Socket] = {}
     for entry in raw if isinstance(raw, list) else []:
-        fields = Fields(entry, absent)
+        fields = FileAnswers(entry, absent)
         number = fields.number("socket")
         if number is None or number < 0 or number in found:
             continue
@@ -163,7 +163,7 @@ def sockets(raw: Raw, absent: str) -> tuple[Socket, ...]:
         if cpus and siblings and len(cpus) % len(siblings) == 0:
             cores = len(cpus) // len(siblings)
         elif cpus and siblings:
-            fields.miss("cores", "not all cores have as many threads as the first")
+            fields.gap("cores", "not all cores have as many threads as the first")
         found[number] = Socket(
             socket=number, cores=cores, threads=len(cpus) if cpus else None, gaps=fields.gaps
         )
@@ -178,7 +178,7 @@ def nodes(raw: Raw, absent: str, *, coherent: bool) -> tuple[NumaNode, ...]:
         number = whole(name)
         if number is None or number < 0:
             continue
-        fields = Fields(entry, absent)
+        fields = FileAnswers(entry, absent)
         cpus = entry.get("cpulist") if isinstance(entry, dict) else None
         text = cpus if isinstance(cpus, str) else fields.text("cpulist", "cpus")
         inside = members(text)
@@ -190,7 +190,7 @@ def nodes(raw: Raw, absent: str, *, coherent: bool) -> tuple[NumaNode, ...]:
         elif inside is not None and size and coherent:
             gpu_memory = True
         else:
-            fields.miss("gpu_memory", "memory without CPUs may also be an expander's")
+            fields.gap("gpu_memory", "memory without CPUs may also be an expander's")
         found.append(
             NumaNode(
                 node=number,
@@ -205,7 +205,7 @@ def nodes(raw: Raw, absent: str, *, coherent: bool) -> tuple[NumaNode, ...]:
     return tuple(sorted(found, key=lambda node: node.node))
 
 
-def _distances(fields: Fields) -> tuple[int, ...] | None:
+def _distances(fields: FileAnswers) -> tuple[int, ...] | None:
     text = fields.text("distance", "distances")
     numbers = [whole(word) for word in text.split()] if text is not None else []
     known = tuple(number for number in numbers if number is not None)
@@ -216,7 +216,7 @@ def _sockets_by_cpu(raw: Raw) -> dict[int, int]:
     entries = raw.get("sockets") if isinstance(raw, dict) else None
     places: dict[int, int] = {}
     for entry in entries if isinstance(entries, list) else []:
-        fields = Fields(entry, "")
+        fields = FileAnswers(entry, "")
         number, cpus = fields.number("socket"), members(fields.text("cpus"))
         if number is not None and number >= 0 and cpus:
             places.update(dict.fromkeys(cpus, number))

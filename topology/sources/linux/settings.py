@@ -19,7 +19,7 @@ from collections.abc import Mapping
 
 from ...model.part import Raw
 from ...model.surroundings import CacheFolder
-from ..files.answers import Fields, part, whole, words
+from ..files.answers import FileAnswers, part, whole, words
 from ..files.tree import Tree, clean
 
 POLICIES = "sys/devices/system/cpu/cpufreq"
@@ -103,10 +103,10 @@ def filesystem(path: str, table: Mapping[str, str]) -> str | None:
         place = os.path.dirname(place)
 
 
-def cpu_governors(raw: Raw, files: Fields) -> tuple[tuple[str, int], ...] | None:
+def cpu_governors(raw: Raw, files: FileAnswers) -> tuple[tuple[str, int], ...] | None:
     """Governors and how many CPUs each has, the most frequent first."""
     if not isinstance(raw, dict) or not isinstance(raw.get("governors"), dict):
-        files.miss("cpu_governors", files.absent)
+        files.gap("cpu_governors", files.absent)
         return None
     found: Counter[str] = Counter()
     for answer in part(raw, "governors").values():
@@ -116,36 +116,36 @@ def cpu_governors(raw: Raw, files: Fields) -> tuple[tuple[str, int], ...] | None
     return tuple(sorted(found.items(), key=lambda item: (-item[1], item[0])))
 
 
-def cpu_frequency_driver(raw: Raw, files: Fields) -> str | None:
+def cpu_frequency_driver(raw: Raw, files: FileAnswers) -> str | None:
     """The driver that scales the CPUs' clocks."""
-    answer = Fields(raw, files.absent)
+    answer = FileAnswers(raw, files.absent)
     word = answer.text("frequency_driver")
     if word is not None and re.fullmatch(r"[\w-]{1,40}", word):
         return word
-    files.miss("cpu_frequency_driver", files.absent if word is None else "no word")
+    files.gap("cpu_frequency_driver", files.absent if word is None else "no word")
     return None
 
 
-def memory_peers(raw: Raw, files: Fields) -> tuple[str, ...] | None:
+def memory_peers(raw: Raw, files: FileAnswers) -> tuple[str, ...] | None:
     """Clients that registered with the kernel's peer memory."""
     found = raw.get("memory_peers") if isinstance(raw, dict) else None
     if not isinstance(found, list):
-        files.miss("memory_peers", files.absent)
+        files.gap("memory_peers", files.absent)
         return None
     return tuple(name[:80] for name in words(found))
 
 
-def open_files_limit(files: Fields) -> int | None:
+def open_files_limit(files: FileAnswers) -> int | None:
     """The soft limit of open files of this process."""
     text = files.text("proc/self/limits")
     match = _OPEN_FILES.search(text or "")
     if match is None:
-        files.miss("open_files_limit", "/proc/self/limits does not say" if text else files.absent)
+        files.gap("open_files_limit", "/proc/self/limits does not say" if text else files.absent)
         return None
     value = whole(match.group(1))
     if value is None:
         said = "unlimited" if match.group(1) == "unlimited" else f"no number: {match.group(1)[:40]}"
-        files.miss("open_files_limit", said)
+        files.gap("open_files_limit", said)
     return value
 
 
@@ -154,7 +154,7 @@ def compile_caches(raw: Raw, absent: str) -> tuple[CacheFolder, ...]:
     found: list[CacheFolder] = []
     entries = raw.get("caches") if isinstance(raw, dict) else None
     for entry in entries[:LIMIT_CACHES] if isinstance(entries, list) else ():
-        fields = Fields(entry, absent)
+        fields = FileAnswers(entry, absent)
         name, path = fields.text("name"), fields.text("path")
         if name and path:
             kind = fields.text("filesystem", "filesystem")

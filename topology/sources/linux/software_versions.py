@@ -6,7 +6,7 @@ import re
 
 from ...model.part import Part, Raw
 from ...model.surroundings import Software
-from ..files.answers import Fields, absent_text, part, words
+from ..files.answers import FileAnswers, absent_text, part, words
 from ..files.tree import clean
 
 NVIDIA = "proc/driver/nvidia/version"
@@ -30,17 +30,17 @@ _DEFINES = re.compile(r"^#define NCCL_(MAJOR|MINOR|PATCH) (\d{1,4})$", re.MULTIL
 
 def parse(raw: Raw) -> Part:
     """Turn the answer of the source software into versions; an empty answer gives an empty part."""
-    fields = Fields(part(raw, "files"), absent_text(raw))
+    fields = FileAnswers(part(raw, "files"), absent_text(raw))
     torch, torch_path, nccl, nccl_path, packages = _python(raw)
     if nccl is None:
         nccl, nccl_path = _library(raw)
     live = isinstance(raw, dict) and "packages" in raw
     if nccl is None:
         nowhere = "no libnccl.so.2 and no nvidia-nccl package where they usually are"
-        fields.miss("nccl", nowhere if live else fields.absent)
+        fields.gap("nccl", nowhere if live else fields.absent)
     if torch is None:
         beside = "not in the active environment nor beside gputop"
-        fields.miss("torch", beside if live else fields.absent)
+        fields.gap("torch", beside if live else fields.absent)
     found = Software(
         nvidia_driver=_first(_DRIVER, fields, NVIDIA, "nvidia_driver"),
         amd_driver=fields.text(AMD, "amd_driver"),
@@ -69,12 +69,12 @@ def module_version(text: str | None) -> str | None:
 
 
 def _first(
-    pattern: re.Pattern[str], fields: Fields, path: str, field: str | None = None
+    pattern: re.Pattern[str], fields: FileAnswers, path: str, field: str | None = None
 ) -> str | None:
     text = fields.text(path, field)
     match = pattern.search(f"{text} ") if text is not None else None
     if text is not None and match is None and field is not None:
-        fields.miss(field, f"no version in {text[:60]!r}")
+        fields.gap(field, f"no version in {text[:60]!r}")
     return match.group(1) if match else None
 
 
@@ -86,7 +86,7 @@ def _python(
     What the library says of itself is its version; else what its package says.
     """
     entries = raw.get("packages") if isinstance(raw, dict) else None
-    folders = [Fields(entry, "") for entry in entries] if isinstance(entries, list) else []
+    folders = [FileAnswers(entry, "") for entry in entries] if isinstance(entries, list) else []
     for with_torch in (True, False):
         for fields in folders:
             folder, torch, nccl = (fields.text(key) for key in ("folder", "torch", "nccl"))
@@ -116,15 +116,15 @@ def _library(raw: Raw) -> tuple[str | None, str | None]:
     return None, None
 
 
-def _plugins(raw: Raw, fields: Fields) -> tuple[str, ...] | None:
+def _plugins(raw: Raw, fields: FileAnswers) -> tuple[str, ...] | None:
     found = raw.get("plugins") if isinstance(raw, dict) else None
     if not isinstance(found, list):
-        fields.miss("nccl_plugins", fields.absent)
+        fields.gap("nccl_plugins", fields.absent)
         return None
     return tuple(path[:400] for path in words(found))
 
 
-def _rccl(fields: Fields) -> str | None:
+def _rccl(fields: FileAnswers) -> str | None:
     numbers = dict(_DEFINES.findall(fields.text(RCCL, "rccl") or ""))
     words = [numbers.get(name) for name in ("MAJOR", "MINOR", "PATCH")]
     return ".".join(word for word in words if word) if None not in words else None

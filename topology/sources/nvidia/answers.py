@@ -8,7 +8,7 @@ from typing import Any
 from ...model.part import Raw
 from ...model.record import NOT_ASKED
 from ..files.field_reader import Missing
-from ..files.library_answers import LibraryDialect, Path, is_whole, odd
+from ..files.library_answers import LibraryDialect, Path, is_whole, wrong_shape
 from ..files.tree import clean
 from .words import RETURNS, word
 
@@ -36,7 +36,7 @@ def _find(raw: dict[str, Raw], path: tuple[Any, ...]) -> Raw:
     for step in path[1:]:
         listed = isinstance(answer, list) and isinstance(step, int) and step < len(answer)
         if not listed and not (isinstance(answer, dict) and step in answer):
-            return Missing(odd(answer))
+            return Missing(wrong_shape(answer))
         answer = answer[step]  # type: ignore[index]
     return Missing(NOT_ASKED) if answer is None else answer
 
@@ -47,16 +47,16 @@ def _field_value(table: Raw, name: str) -> Raw:
         value = answer.get("value", answer.get("ull"))
         if value is not None:
             return value
-    return Missing(refusal(answer) or odd(answer))
+    return Missing(refusal(answer) or wrong_shape(answer))
 
 
 def _whole(value: Raw) -> int | Missing:
     if not is_whole(value) or not -(2**63) <= value < 2**64:
-        return Missing(odd(value))
+        return Missing(wrong_shape(value))
     return _UNKNOWN if value in (UNKNOWN_32, 2**64 - 1) else int(value)
 
 
-def _usual(raw: dict[str, Raw], path: Path) -> int | None:
+def _fast_int(raw: dict[str, Raw], path: Path) -> int | None:
     value: Raw = None
     if isinstance(path, str):
         value = raw.get(path)
@@ -77,14 +77,14 @@ def _usual(raw: dict[str, Raw], path: Path) -> int | None:
 
 def _text(value: Raw) -> str | Missing:
     if not isinstance(value, str):
-        return Missing(odd(value))
+        return Missing(wrong_shape(value))
     text = value.strip()
     if text in ("", "N/A", "[N/A]"):
         return Missing("the driver gives no text")
     return clean(text)[:_TEXT_LIMIT]
 
 
-NVML = LibraryDialect(_find, _whole, _usual, _text, first_reason=False)
+NVML = LibraryDialect(_find, _whole, _fast_int, _text, first_reason=False)
 
 
 def refusal(answer: Raw) -> str | None:
@@ -99,7 +99,7 @@ def refusal(answer: Raw) -> str | None:
         return reason(str(answer["error"]))
     if "ret" in answer:
         code = answer["ret"]
-        return word(RETURNS, code) if is_whole(code) else odd(code)
+        return word(RETURNS, code) if is_whole(code) else wrong_shape(code)
     return None
 
 

@@ -12,7 +12,7 @@ from .library import GpuLost, NvmlLibrary
 T = TypeVar("T")
 
 _MOST_DEVICES = 4096
-"""Far more than any node has: a driver that counts more than these is not believed."""
+"""Far more than any node has: a driver that counts more than these is not plausible."""
 _RETRY_CALLS = 30
 """A lost GPU that the driver still counts is opened again after so many calls (after a reset)."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable
-from typing import Any
 
 import msgspec
 
@@ -13,11 +12,13 @@ from ...model.part import Part, Raw
 from ...model.record import GRANTED, REFUSED, Gap
 from ...model.snapshot import Problem
 from ...model.surroundings import Software
-from ..files.library_answers import Answers, dicts, is_whole, odd
+from ..files.fields import Fields, by, flag, made, scaled, text, whole
+from ..files.fields import word as named
+from ..files.library_answers import Answers, dicts, is_whole, wrong_shape
 from ..pci.address import pci_address
 from .answers import FIELDS, NVML, reason, refusal
 from .failures import failed, of_links
-from .possible import believed
+from .possible import plausible
 from .words import (
     ANCESTORS,
     ARCHITECTURES,
@@ -40,8 +41,6 @@ from .words import (
 MAX_DEVICES = 256
 """More GPUs than any node has; a recording is cut after this many."""
 _MAX_C2C_LINKS, _MAX_C2C_MBS = 64, 10**7
-_P2P = ("p2p_read", "p2p_write", "p2p_nvlink", "p2p_atomics", "p2p_pci")
-"""Fields of GpuPair in the order of NVML_P2P_CAPS_INDEX_*."""
 
 _MAX_LINKS = 64
 _SPEED = "NVML_FI_DEV_NVLINK_GET_SPEED"
@@ -51,7 +50,7 @@ _INACTIVE = "the link is not active"
 def parse(raw: Raw) -> Part:
     """Parse what the reader of `nvml` (or nvml.json) holds: GPUs, pairs, versions."""
     top = raw if isinstance(raw, dict) else {}
-    described = [(address(d), d) for d in map(believed, dicts(top.get("devices"))[:MAX_DEVICES])]
+    described = [(address(d), d) for d in map(plausible, dicts(top.get("devices"))[:MAX_DEVICES])]
     addresses = {_index(device, place): own for place, (own, device) in enumerate(described)}
     gpus: dict[str, Gpu] = {}
     pairs: list[GpuPair] = []
@@ -104,141 +103,69 @@ def _unknown_device(device: dict[str, Raw], index: int) -> Problem:
 
 
 def _gpu(device: dict[str, Raw], own: str, index: int, assumptions: list[str]) -> Gpu:
-    a = Answers(device, NVML)
-    links = nvlinks(a, assumptions)
-    cpu_words = a.numbers("cpu_affinity", "cpu_affinity")
-    memory_words = a.numbers("memory_affinity", "mem_affinity")
-    values: dict[str, Any] = {
-        "minor": a.number("minor", "nvmlDeviceGetMinorNumber"),
-        "uuid": a.text("uuid", "nvmlDeviceGetUUID"),
-        "name": a.text("name", "nvmlDeviceGetName"),
-        "serial": a.text("serial", "nvmlDeviceGetSerial"),
-        "vbios": a.text("vbios", "nvmlDeviceGetVbiosVersion"),
-        "board_id": a.number("board_id", "nvmlDeviceGetBoardId"),
-        "board_part_number": a.text("board_part_number", "nvmlDeviceGetBoardPartNumber"),
-        "module_id": a.number("module_id", "nvmlDeviceGetModuleId"),
-        "architecture": a.word("architecture", ARCHITECTURES, "nvmlDeviceGetArchitecture"),
-        "compute_capability": _capability(a),
-        "core_count": a.number("core_count", "nvmlDeviceGetNumGpuCores"),
-        "pci_id": _pci_id(device),
-        "memory_bytes": a.number("memory_bytes", ("nvmlDeviceGetMemoryInfo", "total")),
-        "memory_bus_bits": a.number("memory_bus_bits", "nvmlDeviceGetMemoryBusWidth"),
-        "bar1_bytes": a.number("bar1_bytes", ("nvmlDeviceGetBAR1MemoryInfo", "bar1Total")),
-        "pcie_gen_max": a.number("pcie_gen_max", "nvmlDeviceGetMaxPcieLinkGeneration"),
-        "pcie_gen_max_device": a.number(
-            "pcie_gen_max_device", "nvmlDeviceGetGpuMaxPcieLinkGeneration"
-        ),
-        "pcie_width_max": a.number("pcie_width_max", "nvmlDeviceGetMaxPcieLinkWidth"),
-        **_limits(a),
-        **_modes(a, device),
-        "memory_affinity": None if memory_words is None else bits(memory_words),
-        "cpu_affinity": ranges(bits(cpu_words)) or None if cpu_words is not None else None,
-        "gpu_numa_id": _numa_id(a),
-        "c2c_enabled": a.flag("c2c_enabled", ("nvmlDeviceGetC2cModeInfoV", "isC2cEnabled")),
-        "c2c_gbs": _c2c_gbs(a),
-        "nvlinks": links,
-        "fabric": fabric(a),
-    }
-    return Gpu(address=own, vendor="nvidia", index=index, gaps=a.gaps, **values)
+    answers = Answers(device, NVML)
+    links = nvlinks(answers, assumptions)
+    return GPU.read(answers, address=own, vendor="nvidia", index=index, nvlinks=links)
 
 
-def _limits(a: Answers) -> dict[str, Any]:
-    """Limits of power, temperature and clocks."""
-    watts = 0.001  # NVML counts milliwatts
-    limits = "nvmlDeviceGetPowerManagementLimitConstraints"
-    return {
-        "power_limit_watts": a.scaled(
-            "power_limit_watts", watts, "nvmlDeviceGetEnforcedPowerLimit"
-        ),
-        "power_limit_default_watts": a.scaled(
-            "power_limit_default_watts", watts, "nvmlDeviceGetPowerManagementDefaultLimit"
-        ),
-        "power_limit_min_watts": _watts(a.number("power_limit_min_watts", (limits, 0))),
-        "power_limit_max_watts": _watts(a.number("power_limit_max_watts", (limits, 1))),
-        "temperature_shutdown_c": a.number("temperature_shutdown_c", "threshold0"),
-        "temperature_slowdown_c": a.number("temperature_slowdown_c", "threshold1"),
-        "temperature_memory_max_c": a.number("temperature_memory_max_c", "threshold2"),
-        "temperature_gpu_max_c": a.number("temperature_gpu_max_c", "threshold3"),
-        "clock_graphics_max_mhz": a.number("clock_graphics_max_mhz", "maxclock0"),
-        "clock_sm_max_mhz": a.number("clock_sm_max_mhz", "maxclock1"),
-        "clock_memory_max_mhz": a.number("clock_memory_max_mhz", "maxclock2"),
-        "clock_video_max_mhz": a.number("clock_video_max_mhz", "maxclock3"),
-    }
-
-
-def _modes(a: Answers, device: dict[str, Raw]) -> dict[str, Any]:
-    """How the GPU is set up: ECC, MIG, compute mode, and the like."""
-    return {
-        "ecc_enabled": a.flag("ecc_enabled", ("nvmlDeviceGetEccMode", 0)),
-        "ecc_pending": a.flag("ecc_pending", ("nvmlDeviceGetEccMode", 1)),
-        "mig_enabled": a.flag("mig_enabled", ("nvmlDeviceGetMigMode", 0)),
-        "mig_pending": a.flag("mig_pending", ("nvmlDeviceGetMigMode", 1)),
-        "mig_instances": tuple(_mig(item) for item in dicts(device.get("mig"))),
-        "persistence": a.flag("persistence", "nvmlDeviceGetPersistenceMode"),
-        "compute_mode": a.word("compute_mode", COMPUTE_MODES, "nvmlDeviceGetComputeMode"),
-        "virtualization": a.word(
-            "virtualization", VIRTUALIZATION, "nvmlDeviceGetVirtualizationMode"
-        ),
-        "gsp_firmware": a.text("gsp_firmware", "nvmlDeviceGetGspFirmwareVersion"),
-    }
-
-
-def _watts(milliwatts: int | None) -> float | None:
-    return None if milliwatts is None else milliwatts * 0.001
-
-
-def _capability(a: Answers) -> str | None:
-    value = a.get("compute_capability", "nvmlDeviceGetCudaComputeCapability")
+def _capability(answers: Answers, field: str) -> str | None:
+    value = answers.get(field, "nvmlDeviceGetCudaComputeCapability")
     if isinstance(value, list) and len(value) == 2 and all(is_whole(n) for n in value):
         return f"{value[0]}.{value[1]}"
     if value is not None:
-        a.miss("compute_capability", odd(value))
+        answers.gap(field, wrong_shape(value))
     return None
 
 
-def _numa_id(a: Answers) -> int | None:
-    number = a.number("gpu_numa_id", "nvmlDeviceGetNumaNodeId")
+def _at_least_zero(answers: Answers, field: str, name: str) -> int | None:
+    number = answers.whole(field, name)
     if number is not None and number < 0:
-        a.miss("gpu_numa_id", "the driver says unknown")
+        answers.gap(field, "the driver says unknown")
         return None
     return number
 
 
-def _c2c_gbs(a: Answers) -> float | None:
+def _memory_affinity(answers: Answers, field: str) -> tuple[int, ...] | None:
+    words = answers.numbers(field, "mem_affinity")
+    return None if words is None else bits(words)
+
+
+def _cpu_affinity(answers: Answers, field: str) -> str | None:
+    words = answers.numbers(field, "cpu_affinity")
+    return None if words is None else ranges(bits(words)) or None
+
+
+def _c2c_gbs(a: Answers, field: str) -> float | None:
     """Number of links times the MB/s of one, as NCCL computes it; no gap on boards without C2C."""
     mode = a.raw.get("nvmlDeviceGetC2cModeInfoV")
     asked = a if isinstance(mode, dict) and mode.get("isC2cEnabled") == 1 else Answers(a.raw, NVML)
-    count = asked.number("c2c_gbs", (FIELDS, "NVML_FI_DEV_C2C_LINK_COUNT"))
-    rate = asked.number("c2c_gbs", (FIELDS, "NVML_FI_DEV_C2C_LINK_GET_MAX_BW"))
+    count = asked.whole(field, (FIELDS, "NVML_FI_DEV_C2C_LINK_COUNT"))
+    rate = asked.whole(field, (FIELDS, "NVML_FI_DEV_C2C_LINK_GET_MAX_BW"))
     if count is None or rate is None:
         return None
     if not (0 < count <= _MAX_C2C_LINKS and 0 < rate <= _MAX_C2C_MBS):
-        asked.miss("c2c_gbs", f"the driver says {count} links of {rate} MB/s")
+        asked.gap(field, f"the driver says {count} links of {rate} MB/s")
         return None
     return count * rate / 1000
 
 
-def _pci_id(device: dict[str, Raw]) -> str | None:
+def _pci_id(answers: Answers) -> str | None:
     """Device id in the high half, vendor in the low half: 0x233510de -> "10de:2335"."""
-    pci = device.get("nvmlDeviceGetPciInfo", device.get("nvmlDeviceGetPciInfo_v3"))
+    pci = answers.raw.get("nvmlDeviceGetPciInfo", answers.raw.get("nvmlDeviceGetPciInfo_v3"))
     number = pci.get("pciDeviceId") if isinstance(pci, dict) else None
     if not is_whole(number) or not 0 < number < 0xFFFFFFFF:
         return None
     return f"{number & 0xFFFF:04x}:{number >> 16:04x}"
 
 
+def _mig_instances(answers: Answers) -> tuple[MigInstance, ...]:
+    return tuple(_mig(raw) for raw in dicts(answers.raw.get("mig")))
+
+
 def _mig(raw: dict[str, Raw]) -> MigInstance:
-    a = Answers(raw, NVML)
     index = raw.get("index")
-    values: dict[str, Any] = {
-        "uuid": a.text("uuid", "nvmlDeviceGetUUID"),
-        "name": a.text("name", "nvmlDeviceGetName"),
-        "gpu_instance": a.number("gpu_instance", "nvmlDeviceGetGpuInstanceId"),
-        "compute_instance": a.number("compute_instance", "nvmlDeviceGetComputeInstanceId"),
-        "memory_bytes": a.number("memory_bytes", ("nvmlDeviceGetMemoryInfo", "total")),
-    }
     number = index if is_whole(index) and 0 <= index < 2**31 else 0
-    return MigInstance(index=number, gaps=a.gaps, **values)
+    return MIG_INSTANCE.read(Answers(raw, NVML), index=number)
 
 
 def _pairs(device: dict[str, Raw], own: str, addresses: dict[int, str | None]) -> list[GpuPair]:
@@ -248,47 +175,37 @@ def _pairs(device: dict[str, Raw], own: str, addresses: dict[int, str | None]) -
         other = addresses.get(peer) if is_whole(peer) else None
         if other is None or other == own:
             continue
-        a = Answers(raw, NVML)
-        p2p = raw.get("p2p")
-        status = Answers(p2p, NVML)
-        words: dict[str, Any] = {
-            field: _status(status, field, str(n)) for n, field in enumerate(_P2P)
-        }
-        ancestor = a.word("ancestor", ANCESTORS, "ancestor")
-        pairs.append(
-            GpuPair(src=own, dst=other, ancestor=ancestor, gaps=a.gaps + status.gaps, **words)
-        )
+        answers = Answers(raw, NVML)
+        ancestor = answers.word("ancestor", ANCESTORS, "ancestor")
+        status = Answers(raw.get("p2p"), NVML)
+        pair = P2P.read(status, src=own, dst=other, ancestor=ancestor)
+        gaps = answers.gaps + pair.gaps
+        pairs.append(msgspec.structs.replace(pair, gaps=gaps) if answers.gaps else pair)
     return pairs
 
 
 def _status(status: Answers, field: str, number: str) -> str | None:
-    code = status.number(field, number)
+    code = status.whole(field, number)
     if code == P2P_STATUS_UNKNOWN:
-        status.miss(field, "the driver says unknown")
+        status.gap(field, "the driver says unknown")
         return None
     return None if code is None else word(P2P_STATUS, code)
 
 
 def _software(raw: Raw) -> Software | None:
-    if not isinstance(raw, dict) or not raw:
-        return None
-    a = Answers(raw, NVML)
-    cuda = a.number(
-        "cuda_driver", "nvmlSystemGetCudaDriverVersion_v2", "nvmlSystemGetCudaDriverVersion"
-    )
-    return Software(
-        nvidia_driver=a.text("nvidia_driver", "nvmlSystemGetDriverVersion"),
-        nvml=a.text("nvml", "nvmlSystemGetNVMLVersion"),
-        # nvml.h, NVML_CUDA_DRIVER_VERSION_MAJOR and _MINOR: 12040 is 12.4.
-        cuda_driver=None if cuda is None else f"{cuda // 1000}.{cuda % 1000 // 10}",
-        confidential_computing=_confidential(a),
-        gaps=a.gaps,
-    )
+    return SOFTWARE.read(Answers(raw, NVML)) if isinstance(raw, dict) and raw else None
+
+
+def _cuda(answers: Answers, field: str) -> str | None:
+    names = "nvmlSystemGetCudaDriverVersion_v2", "nvmlSystemGetCudaDriverVersion"
+    version = answers.whole(field, *names)
+    # nvml.h, NVML_CUDA_DRIVER_VERSION_MAJOR and _MINOR: 12040 is 12.4.
+    return None if version is None else f"{version // 1000}.{version % 1000 // 10}"
 
 
 def _confidential(a: Answers) -> str | None:
     name = "nvmlSystemGetConfComputeState"
-    feature = a.number("confidential_computing", (name, "ccFeature"))
+    feature = a.whole("confidential_computing", (name, "ccFeature"))
     if feature is None:
         return None
     state = a.raw.get(name)
@@ -330,30 +247,22 @@ def nvlinks(a: Answers, assumptions: list[str]) -> tuple[NvLink, ...]:
             links[number] = _link(entry, number, a, assumptions)
     if not links:
         why = next((refusal(entry) for entry in entries if "error" in entry), None)
-        a.miss("nvlinks", why or refusal(a.raw.get("links")) or "the driver lists no link")
+        a.gap("nvlinks", why or refusal(a.raw.get("links")) or "the driver lists no link")
     return tuple(links[number] for number in sorted(links))
 
 
 def _link(raw: dict[str, Raw], number: int, device: Answers, assumptions: list[str]) -> NvLink:
-    a = Answers(raw, NVML)
-    active = a.flag("active", "state")
-    return NvLink(
-        link=number,
-        active=active,
-        version=_version(a),
-        raw_gbs=_speed(a, active, device, assumptions),
-        remote_address=_remote(a),
-        remote_kind=_remote_kind(a),
-        remote_link=_remote_link(a),
-        p2p_capable=a.flag("p2p_capable", "cap0"),
-        gaps=a.gaps,
-    )
+    answers = Answers(raw, NVML)
+    active = answers.flag("active", "state")
+    version = _version(answers)
+    speed = _speed(answers, active, device, assumptions)
+    return NVLINK.read(answers, link=number, active=active, version=version, raw_gbs=speed)
 
 
 def _version(a: Answers) -> str | None:
-    number = a.number("version", "version")
+    number = a.whole("version", "version")
     if number == 0:  # NVML_NVLINK_VERSION_INVALID
-        a.miss("version", "the driver says invalid")
+        a.gap("version", "the driver says invalid")
         return None
     return None if number is None else word(NVLINK_VERSIONS, number)
 
@@ -363,22 +272,22 @@ def _speed(
 ) -> float | None:
     """Return 26.562 for 26562: the field counts MB/s of signalling, one way."""
     if active is False:
-        a.miss("raw_gbs", _INACTIVE)
+        a.gap("raw_gbs", _INACTIVE)
         return None
     fields = a.raw.get("fields")
     if isinstance(fields, dict):
-        mbps = a.number("raw_gbs", (FIELDS, _SPEED))
+        mbps = a.whole("raw_gbs", (FIELDS, _SPEED))
     else:
         # A recording that asked without a link scope holds one value for the whole GPU.
-        mbps = Answers(device.raw, NVML).number("raw_gbs", (FIELDS, _SPEED))
+        mbps = Answers(device.raw, NVML).whole("raw_gbs", (FIELDS, _SPEED))
         if mbps is None:
-            a.miss("raw_gbs", "not asked")
+            a.gap("raw_gbs", "not asked")
         else:
             assumptions.append(
                 "NVLink rate: the recording holds one value a GPU; taken for each active link"
             )
     if mbps is not None and mbps <= 0:
-        a.miss("raw_gbs", "the driver says 0")
+        a.gap("raw_gbs", "the driver says 0")
         return None
     return None if mbps is None else mbps / 1000
 
@@ -391,24 +300,24 @@ def _remote(a: Answers) -> str | None:
     found = pci_address(text)
     if found is None:
         hidden = isinstance(text, str) and text.upper().startswith("FFFFFFF")
-        a.miss("remote_address", "the driver hides it" if hidden else odd(pci))
+        a.gap("remote_address", "the driver hides it" if hidden else wrong_shape(pci))
     return found
 
 
 def _remote_kind(a: Answers) -> str | None:
-    number = a.number("remote_kind", "remote_type")
+    number = a.whole("remote_kind", "remote_type")
     if number == 0xFF:  # NVML_NVLINK_DEVICE_TYPE_UNKNOWN
-        a.miss("remote_kind", "the driver says unknown")
+        a.gap("remote_kind", "the driver says unknown")
         return None
     return None if number is None else word(NVLINK_REMOTES, number)
 
 
 def _remote_link(a: Answers) -> int | None:
     field = "NVML_FI_DEV_NVLINK_REMOTE_NVLINK_ID"
-    number = a.number("remote_link", (FIELDS, field))
+    number = a.whole("remote_link", (FIELDS, field))
     if number is not None and _remote(Answers(a.raw, NVML)) is None:
         # A virtual machine: every link names 0 there (seen on four H200, driver 580.159).
-        a.miss("remote_link", "the driver hides the other end")
+        a.gap("remote_link", "the driver hides the other end")
         return None
     return number
 
@@ -419,15 +328,15 @@ def fabric(device: Answers) -> Fabric | None:
     if raw is None:
         return None
     if not isinstance(raw, dict):
-        device.miss("fabric", odd(raw))
+        device.gap("fabric", wrong_shape(raw))
         return None
     a = Answers(raw, NVML)
     state = a.word("state", FABRIC_STATES, "state")
     if state in (None, "not supported"):
         return Fabric(state=state, gaps=a.gaps)
-    mask = a.number("health_mask", "healthMask")
+    mask = a.whole("health_mask", "healthMask")
     if mask is not None and not 0 <= mask < 2**32:
-        a.miss("health_mask", "not understood")
+        a.gap("health_mask", "not understood")
         mask = None
     health = () if mask is None else fabric_health(mask)
     summary = raw.get("healthSummary")
@@ -437,7 +346,7 @@ def fabric(device: Answers) -> Fabric | None:
         state=state,
         status=a.word("status", RETURNS, "status"),
         cluster_uuid=_cluster(a),
-        clique_id=a.number("clique_id", "cliqueId"),
+        clique_id=a.whole("clique_id", "cliqueId"),
         health_mask=mask,
         health=health,
         gaps=a.gaps,
@@ -451,5 +360,88 @@ def _cluster(a: Answers) -> str | None:
     if whole and len(value) == 16:
         return str(uuid.UUID(bytes=bytes(value)))
     if value is not None:
-        a.miss("cluster_uuid", odd(value))
+        a.gap("cluster_uuid", wrong_shape(value))
     return None
+
+
+MIG_INSTANCE = Fields(
+    MigInstance,
+    uuid=text("nvmlDeviceGetUUID"),
+    name=text("nvmlDeviceGetName"),
+    gpu_instance=whole("nvmlDeviceGetGpuInstanceId"),
+    compute_instance=whole("nvmlDeviceGetComputeInstanceId"),
+    memory_bytes=whole(("nvmlDeviceGetMemoryInfo", "total")),
+)
+NVLINK = Fields(
+    NvLink,
+    remote_address=made(_remote),
+    remote_kind=made(_remote_kind),
+    remote_link=made(_remote_link),
+    p2p_capable=flag("cap0"),
+)
+P2P = Fields(  # in the order of NVML_P2P_CAPS_INDEX_*
+    GpuPair,
+    p2p_read=by(_status, "0"),
+    p2p_write=by(_status, "1"),
+    p2p_nvlink=by(_status, "2"),
+    p2p_atomics=by(_status, "3"),
+    p2p_pci=by(_status, "4"),
+)
+SOFTWARE = Fields(
+    Software,
+    cuda_driver=by(_cuda),
+    nvidia_driver=text("nvmlSystemGetDriverVersion"),
+    nvml=text("nvmlSystemGetNVMLVersion"),
+    confidential_computing=made(_confidential),
+)
+_MILLI = 0.001
+"""NVML counts milliwatts."""
+_LIMITS = "nvmlDeviceGetPowerManagementLimitConstraints"
+GPU = Fields(
+    Gpu,
+    cpu_affinity=by(_cpu_affinity),
+    memory_affinity=by(_memory_affinity),
+    minor=whole("nvmlDeviceGetMinorNumber"),
+    uuid=text("nvmlDeviceGetUUID"),
+    name=text("nvmlDeviceGetName"),
+    serial=text("nvmlDeviceGetSerial"),
+    vbios=text("nvmlDeviceGetVbiosVersion"),
+    board_id=whole("nvmlDeviceGetBoardId"),
+    board_part_number=text("nvmlDeviceGetBoardPartNumber"),
+    module_id=whole("nvmlDeviceGetModuleId"),
+    architecture=named(ARCHITECTURES, "nvmlDeviceGetArchitecture"),
+    compute_capability=by(_capability),
+    core_count=whole("nvmlDeviceGetNumGpuCores"),
+    pci_id=made(_pci_id),
+    memory_bytes=whole(("nvmlDeviceGetMemoryInfo", "total")),
+    memory_bus_bits=whole("nvmlDeviceGetMemoryBusWidth"),
+    bar1_bytes=whole(("nvmlDeviceGetBAR1MemoryInfo", "bar1Total")),
+    pcie_gen_max=whole("nvmlDeviceGetMaxPcieLinkGeneration"),
+    pcie_gen_max_device=whole("nvmlDeviceGetGpuMaxPcieLinkGeneration"),
+    pcie_width_max=whole("nvmlDeviceGetMaxPcieLinkWidth"),
+    power_limit_watts=scaled(_MILLI, "nvmlDeviceGetEnforcedPowerLimit"),
+    power_limit_default_watts=scaled(_MILLI, "nvmlDeviceGetPowerManagementDefaultLimit"),
+    power_limit_min_watts=scaled(_MILLI, (_LIMITS, 0)),
+    power_limit_max_watts=scaled(_MILLI, (_LIMITS, 1)),
+    temperature_shutdown_c=whole("threshold0"),
+    temperature_slowdown_c=whole("threshold1"),
+    temperature_memory_max_c=whole("threshold2"),
+    temperature_gpu_max_c=whole("threshold3"),
+    clock_graphics_max_mhz=whole("maxclock0"),
+    clock_sm_max_mhz=whole("maxclock1"),
+    clock_memory_max_mhz=whole("maxclock2"),
+    clock_video_max_mhz=whole("maxclock3"),
+    ecc_enabled=flag(("nvmlDeviceGetEccMode", 0)),
+    ecc_pending=flag(("nvmlDeviceGetEccMode", 1)),
+    mig_enabled=flag(("nvmlDeviceGetMigMode", 0)),
+    mig_pending=flag(("nvmlDeviceGetMigMode", 1)),
+    mig_instances=made(_mig_instances),
+    persistence=flag("nvmlDeviceGetPersistenceMode"),
+    compute_mode=named(COMPUTE_MODES, "nvmlDeviceGetComputeMode"),
+    virtualization=named(VIRTUALIZATION, "nvmlDeviceGetVirtualizationMode"),
+    gsp_firmware=text("nvmlDeviceGetGspFirmwareVersion"),
+    gpu_numa_id=by(_at_least_zero, "nvmlDeviceGetNumaNodeId"),
+    c2c_enabled=flag(("nvmlDeviceGetC2cModeInfoV", "isC2cEnabled")),
+    c2c_gbs=by(_c2c_gbs),
+    fabric=made(fabric),
+)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
 
 import msgspec
 
@@ -13,12 +12,13 @@ from ...model.readings import EccCounts, GpuProcess, GpuReading, NvLinkReading
 from ...model.record import Gap
 from ...model.snapshot import Problem
 from ..files.failures import Unanswered
-from ..files.library_answers import Answers, dicts, is_whole, odd
+from ..files.fields import Fields, by, flag, made, whole
+from ..files.library_answers import Answers, dicts, is_whole, wrong_shape
 from . import recovery
 from .answers import FIELDS, NVML, reason, refusal
 from .failures import failed, of_links
 from .machine import MAX_DEVICES, address
-from .possible import believed, believed_links
+from .possible import plausible, plausible_links
 from .words import throttle_reasons
 
 # What each NVLink of a GPU has counted: errors and bytes.
@@ -68,7 +68,7 @@ def _key(links: Raw) -> bytes:
 
 
 def _link_counters(links: Raw) -> LinkCounters:
-    links = believed_links(links)
+    links = plausible_links(links)
     readings: dict[int, NvLinkReading] = {}
     for raw in dicts(links)[:_MAX_LINKS]:
         number = raw.get("link")
@@ -79,31 +79,20 @@ def _link_counters(links: Raw) -> LinkCounters:
 
 
 def _link(raw: dict[str, Raw], number: int) -> NvLinkReading:
-    a = Answers(raw, NVML)
-    dl = "NVML_FI_DEV_NVLINK_ERROR_DL_"
-    # NVLink 5 has no such counter of recoveries but one of recovery events.
-    events = "NVML_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS"
-    values: dict[str, int | None] = {
-        "replay_errors": _either(a, "replay_errors", (f"{dl}REPLAY",), "err0"),
-        "recovery_errors": _either(a, "recovery_errors", (f"{dl}RECOVERY", events), "err1"),
-        "crc_errors": _either(a, "crc_errors", (f"{dl}CRC",), "err2"),
-        "tx_bytes": _kib(a, "tx_bytes", "NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX"),
-        "rx_bytes": _kib(a, "rx_bytes", "NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX"),
-    }
-    return NvLinkReading(link=number, gaps=a.gaps, **values)
+    return LINK.read(Answers(raw, NVML), link=number)
 
 
 def _either(a: Answers, field: str, names: tuple[str, ...], counter: str) -> int | None:
     """Read a field value where there is one, else the older counter call."""
     fields = a.raw.get("fields")
     if not isinstance(fields, dict):
-        return a.number(field, counter)
+        return a.whole(field, counter)
     known = [name for name in names if refusal(fields.get(name)) is None]
-    return a.number(field, (FIELDS, (known or list(names))[0]))
+    return a.whole(field, (FIELDS, (known or list(names))[0]))
 
 
 def _kib(a: Answers, field: str, name: str) -> int | None:
-    count = a.number(field, (FIELDS, name))
+    count = a.whole(field, (FIELDS, name))
     return None if count is None else count * 1024
 
 
@@ -137,7 +126,7 @@ def parse(raw: Raw) -> Part:
     problems: list[Problem] = []
     listed = dicts(top.get("devices"))[:MAX_DEVICES]
     counters = _LINKS.understood([device.get("links") for device in listed])
-    devices = [believed(device, links=False) for device in listed]
+    devices = [plausible(device, links=False) for device in listed]
     for device, links in zip(devices, counters, strict=True):
         own = address(device)
         if own is None or own in readings or "refused" in device:
@@ -163,41 +152,14 @@ def parse(raw: Raw) -> Part:
 
 
 def _reading(device: dict[str, Raw], own: str, links: tuple[NvLinkReading, ...]) -> GpuReading:
-    a = Answers(device, NVML)
-    memory = "nvmlDeviceGetMemoryInfo"
-    if refusal(device.get(f"{memory}_v2")) is None:
-        memory = f"{memory}_v2"
-    values: dict[str, Any] = {
-        "utilization_percent": a.number(
-            "utilization_percent", ("nvmlDeviceGetUtilizationRates", "gpu")
-        ),
-        "memory_utilization_percent": a.number(
-            "memory_utilization_percent", ("nvmlDeviceGetUtilizationRates", "memory")
-        ),
-        "memory_used_bytes": a.number("memory_used_bytes", (memory, "used")),
-        "memory_free_bytes": a.number("memory_free_bytes", (memory, "free")),
-        "bar1_used_bytes": a.number("bar1_used_bytes", ("nvmlDeviceGetBAR1MemoryInfo", "bar1Used")),
-        "power_watts": _power(a),
-        "temperature_c": a.number("temperature_c", "temp"),
-        "temperature_memory_c": _memory_temperature(a),
-        "clock_graphics_mhz": a.number("clock_graphics_mhz", "clock0"),
-        "clock_sm_mhz": a.number("clock_sm_mhz", "clock1"),
-        "clock_memory_mhz": a.number("clock_memory_mhz", "clock2"),
-        "clock_video_mhz": a.number("clock_video_mhz", "clock3"),
-        "throttle_reasons": _throttle(a),
-        "performance_state": _performance_state(a),
-        "pcie_gen": a.number("pcie_gen", "nvmlDeviceGetCurrPcieLinkGeneration"),
-        "pcie_width": a.number("pcie_width", "nvmlDeviceGetCurrPcieLinkWidth"),
-        "pcie_replays": _replays(a),
-        "nvlinks": links,
-        "ecc": counts(a),
-        "processes": _processes(a),
-        "recovery_action": recovery.answered(a),
-    }
-    for way in ("tx", "rx"):
-        values[f"pcie_{way}_bytes_per_second"] = _pcie_rate(a, way)
-        values[f"nvlink_{way}_bytes_per_second"] = _nvlink_rate(a, way)
-    return GpuReading(address=own, gaps=a.gaps, **values)
+    return READING.read(Answers(device, NVML), address=own, nvlinks=links)
+
+
+def _memory(answers: Answers, field: str, key: str) -> int | None:
+    """From the second version of the call where it is answered: it counts the driver's own part."""
+    name = "nvmlDeviceGetMemoryInfo"
+    newer = refusal(answers.raw.get(f"{name}_v2")) is None
+    return answers.whole(field, (f"{name}_v2" if newer else name, key))
 
 
 def _power(a: Answers) -> float | None:
@@ -205,70 +167,67 @@ def _power(a: Answers) -> float | None:
     fields = a.raw.get("fields")
     name = "NVML_FI_DEV_POWER_INSTANT"
     if isinstance(fields, dict) and refusal(fields.get(name)) is None:
-        milliwatts = a.number("power_watts", (FIELDS, name))
+        milliwatts = a.whole("power_watts", (FIELDS, name))
     else:
-        milliwatts = a.number("power_watts", "nvmlDeviceGetPowerUsage")
+        milliwatts = a.whole("power_watts", "nvmlDeviceGetPowerUsage")
     return None if milliwatts is None else milliwatts * 0.001
 
 
 def _memory_temperature(a: Answers) -> int | None:
-    degrees = a.number("temperature_memory_c", (FIELDS, "NVML_FI_DEV_MEMORY_TEMP"))
+    degrees = a.whole("temperature_memory_c", (FIELDS, "NVML_FI_DEV_MEMORY_TEMP"))
     if degrees == 0:  # boards without the sensor answer 0 instead of "not supported"
-        a.miss("temperature_memory_c", "the driver says 0")
+        a.gap("temperature_memory_c", "the driver says 0")
         return None
     return degrees
 
 
 def _replays(a: Answers) -> int | None:
     if refusal(a.raw.get("nvmlDeviceGetPcieReplayCounter")) is None:
-        return a.number("pcie_replays", "nvmlDeviceGetPcieReplayCounter")
-    return a.number("pcie_replays", (FIELDS, "NVML_FI_DEV_PCIE_REPLAY_COUNTER"))
+        return a.whole("pcie_replays", "nvmlDeviceGetPcieReplayCounter")
+    return a.whole("pcie_replays", (FIELDS, "NVML_FI_DEV_PCIE_REPLAY_COUNTER"))
 
 
 def _throttle(a: Answers) -> tuple[str, ...] | None:
-    mask = a.number(
+    mask = a.whole(
         "throttle_reasons",
         "nvmlDeviceGetCurrentClocksEventReasons",
         "nvmlDeviceGetCurrentClocksThrottleReasons",
     )
     if mask is not None and mask < 0:
-        a.miss("throttle_reasons", "not understood")
+        a.gap("throttle_reasons", "not understood")
         return None
     return None if mask is None else throttle_reasons(mask)
 
 
 def _performance_state(a: Answers) -> int | None:
-    state = a.number(
-        "performance_state", "nvmlDeviceGetPerformanceState", "nvmlDeviceGetPowerState"
-    )
+    state = a.whole("performance_state", "nvmlDeviceGetPerformanceState", "nvmlDeviceGetPowerState")
     if state == _PSTATE_UNKNOWN:
-        a.miss("performance_state", "the driver says unknown")
+        a.gap("performance_state", "the driver says unknown")
         return None
     return state
 
 
-def _pcie_rate(a: Answers, way: str) -> float | None:
+def _pcie_rate(answers: Answers, field: str, key: str) -> float | None:
     """Bytes a second from 32-bit counters; a single wrap is corrected."""
-    field = f"pcie_{way}_bytes_per_second"
-    change = _counters(a, field, "pcie_counters", f"{way}_bytes")
+    change = _counters(answers, field, "pcie_counters", key)
     if change is None:
         return None
     seconds, before, now = change
     if not _PCIE_SHORTEST_SECONDS <= seconds <= _PCIE_LONGEST_SECONDS:
-        a.miss(field, f"the counters were read {seconds * 1000:.0f} ms apart, which is no measure")
+        why = f"the counters were read {seconds * 1000:.0f} ms apart, which is no measure"
+        answers.gap(field, why)
         return None
     return ((now - before) % 2**32) / seconds
 
 
-def _nvlink_rate(a: Answers, way: str) -> float | None:
+def _nvlink_rate(answers: Answers, field: str, key: str) -> float | None:
     """Payload bytes a second over all NVLinks of the GPU, from KiB counters."""
-    field = f"nvlink_{way}_bytes_per_second"
-    change = _counters(a, field, "nvlink_counters", f"{way}_kib")
+    change = _counters(answers, field, "nvlink_counters", key)
     if change is None:
         return None
     seconds, before, now = change
     if now < before:
-        a.miss(field, "the counter went back (the driver was reloaded?)")
+        answers.gap(field, "the counter went back (the driver was reloaded?)")
         return None
     return (now - before) * 1024 / seconds
 
@@ -285,7 +244,7 @@ def _counters(a: Answers, field: str, name: str, key: str) -> tuple[float, int, 
             whole = is_whole(before) and is_whole(now)
             if whole and 0 < seconds < 1e6 and 0 <= before < 2**64 and 0 <= now < 2**64:
                 return float(seconds), before, now
-    a.miss(field, odd(change))
+    a.gap(field, wrong_shape(change))
     return None
 
 
@@ -295,7 +254,7 @@ def _processes(a: Answers) -> tuple[GpuProcess, ...] | None:
     for kind, name in _PROCESSES:
         listed = a.raw.get(name)
         if kind == "compute" and not isinstance(listed, list):
-            a.miss("processes", refusal(listed) or odd(listed))
+            a.gap("processes", refusal(listed) or wrong_shape(listed))
             return None
         for raw in dicts(listed)[:_MAX_PROCESSES]:
             pid = raw.get("pid")
@@ -308,12 +267,12 @@ def _process(raw: dict[str, Raw], pid: int, kind: str) -> GpuProcess:
     a = Answers(raw, NVML)
     used = raw.get("usedGpuMemory")
     if used is None:
-        a.miss("memory_bytes", "the driver does not say")
+        a.gap("memory_bytes", "the driver does not say")
         return GpuProcess(pid=pid, kind=kind, gaps=a.gaps)
     return GpuProcess(
         pid=pid,
         kind=kind,
-        memory_bytes=a.number("memory_bytes", "usedGpuMemory"),
+        memory_bytes=a.whole("memory_bytes", "usedGpuMemory"),
         gaps=a.gaps,
     )
 
@@ -325,7 +284,7 @@ def counts(a: Answers) -> EccCounts | None:
     """The counts of one GPU; None and a gap where nobody asked."""
     answers = [a.raw.get(name) for name in _ASKED]
     if answers[0] is answers[4] is answers[7] is None:
-        a.miss("ecc", "not asked")
+        a.gap("ecc", "not asked")
         return None
     try:
         encoded = msgspec.msgpack.encode(answers)
@@ -340,22 +299,7 @@ def _remembered(encoded: bytes) -> EccCounts:
 
 
 def _understood(answers: list[Raw]) -> EccCounts:
-    own = Answers(dict(zip(_ASKED, answers, strict=True)), NVML)
-    values: dict[str, Any] = {
-        "corrected_volatile": own.number("corrected_volatile", "ecc00"),
-        "uncorrected_volatile": own.number("uncorrected_volatile", "ecc10"),
-        "corrected_aggregate": own.number("corrected_aggregate", "ecc01"),
-        "uncorrected_aggregate": own.number("uncorrected_aggregate", "ecc11"),
-        "rows_remapped_corrected": own.number("rows_remapped_corrected", (_ROWS, 0)),
-        "rows_remapped_uncorrected": own.number("rows_remapped_uncorrected", (_ROWS, 1)),
-        "remap_pending": own.flag("remap_pending", (_ROWS, 2)),
-        "remap_failed": own.flag("remap_failed", (_ROWS, 3)),
-        "pages_retired_single": _length(own, "pages_retired_single", "retired0"),
-        "pages_retired_double": _length(own, "pages_retired_double", "retired1"),
-        "retirement_pending": own.flag("retirement_pending", _PENDING),
-        "unrepairable": own.flag("unrepairable", _BEYOND),
-    }
-    return EccCounts(gaps=own.gaps, **values)
+    return ECC.read(Answers(dict(zip(_ASKED, answers, strict=True)), NVML))
 
 
 def _length(a: Answers, field: str, name: str) -> int | None:
@@ -363,5 +307,60 @@ def _length(a: Answers, field: str, name: str) -> int | None:
     if isinstance(pages, list):
         return len(pages)
     if pages is not None:
-        a.miss(field, odd(pages))
+        a.gap(field, wrong_shape(pages))
     return None
+
+
+_DL = "NVML_FI_DEV_NVLINK_ERROR_DL_"
+_EVENTS = "NVML_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS"
+"""NVLink 5 has no counter of recoveries but this one of recovery events."""
+LINK = Fields(
+    NvLinkReading,
+    replay_errors=by(_either, (f"{_DL}REPLAY",), "err0"),
+    recovery_errors=by(_either, (f"{_DL}RECOVERY", _EVENTS), "err1"),
+    crc_errors=by(_either, (f"{_DL}CRC",), "err2"),
+    tx_bytes=by(_kib, "NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX"),
+    rx_bytes=by(_kib, "NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX"),
+)
+ECC = Fields(
+    EccCounts,
+    corrected_volatile=whole("ecc00"),
+    uncorrected_volatile=whole("ecc10"),
+    corrected_aggregate=whole("ecc01"),
+    uncorrected_aggregate=whole("ecc11"),
+    rows_remapped_corrected=whole((_ROWS, 0)),
+    rows_remapped_uncorrected=whole((_ROWS, 1)),
+    remap_pending=flag((_ROWS, 2)),
+    remap_failed=flag((_ROWS, 3)),
+    pages_retired_single=by(_length, "retired0"),
+    pages_retired_double=by(_length, "retired1"),
+    retirement_pending=flag(_PENDING),
+    unrepairable=flag(_BEYOND),
+)
+READING = Fields(
+    GpuReading,
+    utilization_percent=whole(("nvmlDeviceGetUtilizationRates", "gpu")),
+    memory_utilization_percent=whole(("nvmlDeviceGetUtilizationRates", "memory")),
+    memory_used_bytes=by(_memory, "used"),
+    memory_free_bytes=by(_memory, "free"),
+    bar1_used_bytes=whole(("nvmlDeviceGetBAR1MemoryInfo", "bar1Used")),
+    power_watts=made(_power),
+    temperature_c=whole("temp"),
+    temperature_memory_c=made(_memory_temperature),
+    clock_graphics_mhz=whole("clock0"),
+    clock_sm_mhz=whole("clock1"),
+    clock_memory_mhz=whole("clock2"),
+    clock_video_mhz=whole("clock3"),
+    throttle_reasons=made(_throttle),
+    performance_state=made(_performance_state),
+    pcie_gen=whole("nvmlDeviceGetCurrPcieLinkGeneration"),
+    pcie_width=whole("nvmlDeviceGetCurrPcieLinkWidth"),
+    pcie_replays=made(_replays),
+    ecc=made(counts),
+    processes=made(_processes),
+    recovery_action=made(recovery.answered),
+    pcie_tx_bytes_per_second=by(_pcie_rate, "tx_bytes"),
+    nvlink_tx_bytes_per_second=by(_nvlink_rate, "tx_kib"),
+    pcie_rx_bytes_per_second=by(_pcie_rate, "rx_bytes"),
+    nvlink_rx_bytes_per_second=by(_nvlink_rate, "rx_kib"),
+)

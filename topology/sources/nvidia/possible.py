@@ -85,7 +85,7 @@ _NEVER_ZERO = (
 _PAGES = ("retired0", "retired1")
 
 
-def believed(device: dict[str, Raw], *, links: bool = True) -> dict[str, Raw]:
+def plausible(device: dict[str, Raw], *, links: bool = True) -> dict[str, Raw]:
     """A device's raw answer with refusals in place of what no GPU can answer.
 
     `links`: also in what it says of each of its links, which are many.
@@ -106,7 +106,7 @@ def believed(device: dict[str, Raw], *, links: bool = True) -> dict[str, Raw]:
     for key in (FIELDS, RECOVERY_FIELDS):
         _take(changed, key, device.get(key), _fields(device.get(key)))
     if links:
-        _take(changed, "links", device.get("links"), believed_links(device.get("links")))
+        _take(changed, "links", device.get("links"), plausible_links(device.get("links")))
     _take(changed, "pairs", device.get("pairs"), _records(device.get("pairs"), _PAIR))
     return device | changed if changed else device
 
@@ -116,7 +116,7 @@ def _take(changed: dict[str, Raw], key: str, before: Raw, after: Raw) -> None:
         changed[key] = after
 
 
-def believed_links(listed: Raw) -> Raw:
+def plausible_links(listed: Raw) -> Raw:
     """The same of the links of a device alone."""
     return _records(listed, _LINK)
 

@@ -39,7 +39,7 @@ _RECORD = "recovery_action"
 def answered(a: Answers) -> str | None:
     """The action in a device's answers; None and a gap where the driver did not say."""
     asked = isinstance(a.raw.get(RECOVERY_FIELDS), dict)
-    number = a.number(_RECORD, (RECOVERY_FIELDS if asked else FIELDS, FIELD))
+    number = a.whole(_RECORD, (RECOVERY_FIELDS if asked else FIELDS, FIELD))
     return None if number is None else word(ACTIONS, number)
 
 

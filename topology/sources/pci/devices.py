@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from ...model.machine import PciDevice
 from ...model.part import Part, Raw
 from ...model.readings import PciReading
-from ..files.answers import Fields, absent_text, part, whole
+from ..files.answers import FileAnswers, absent_text, part, whole
 
 ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 ROOT = re.compile(r"pci[0-9a-f]{4,8}:[0-9a-f]{2}")
@@ -51,13 +51,13 @@ def parse(raw: Raw) -> Part:
     parents = {address: _parent(address, device) for address, device in devices.items()}
     kinds = _kinds(devices, parents)
     found = [
-        _device(address, Fields(device, absent), parents[address], kinds[address], names)
+        _device(address, FileAnswers(device, absent), parents[address], kinds[address], names)
         for address, device in sorted(devices.items())
     ]
     return Part(
         pci=tuple(found),
         pci_readings=tuple(
-            _reading(address, Fields(device, absent))
+            _reading(address, FileAnswers(device, absent))
             for address, device in sorted(devices.items())
             if isinstance(device, dict) and "max_link_speed" in device
         ),
@@ -137,13 +137,13 @@ def _endpoint(device: Raw) -> str:
     return "nic" if code is not None and code >> 8 == 0x02 else "other"
 
 
-def _device(address: str, fields: Fields, parent: str, kind: str, names: Raw) -> PciDevice:
+def _device(address: str, fields: FileAnswers, parent: str, kind: str, names: Raw) -> PciDevice:
     vendor = fields.number("vendor", "vendor_id", base=16)
     device = fields.number("device", "device_id", base=16)
     has_link = "max_link_speed" in fields.raw
     if not has_link:
         for field in ("link_speed_max_gts", "link_width_max", "link_width_now"):
-            fields.miss(field, f"no PCIe link: {fields.absent}")
+            fields.gap(field, f"no PCIe link: {fields.absent}")
     return PciDevice(
         address=address,
         parent=parent,
@@ -174,61 +174,61 @@ def _device(address: str, fields: Fields, parent: str, kind: str, names: Raw) ->
     )
 
 
-def _driver(fields: Fields) -> str | None:
+def _driver(fields: FileAnswers) -> str | None:
     if "driver" not in fields.raw:
-        fields.miss("driver", "no driver is bound")
+        fields.gap("driver", "no driver is bound")
     return fields.text("driver", "driver")
 
 
-def _name(fields: Fields, names: Raw, field: str, *ids: int | None) -> str | None:
+def _name(fields: FileAnswers, names: Raw, field: str, *ids: int | None) -> str | None:
     if None in ids:
-        fields.miss(field, "the id is unknown")
+        fields.gap(field, "the id is unknown")
         return None
     key = ":".join(f"{number:04x}" for number in ids)
-    answers = Fields(names, "not in this pci.ids")
+    answers = FileAnswers(names, "not in this pci.ids")
     if "error" in answers.raw:
-        fields.miss(field, str(answers.raw["error"]))
+        fields.gap(field, str(answers.raw["error"]))
         return None
     name = answers.text(key, field)
     if name is None:
-        fields.miss(field, answers.gaps[0].why)
+        fields.gap(field, answers.gaps[0].why)
     return name
 
 
-def numa_node(fields: Fields) -> int | None:
+def numa_node(fields: FileAnswers) -> int | None:
     """The NUMA node of a device; a gap where the firmware names none."""
     node = fields.number("numa_node", "numa_node")
     if node is not None and node < 0:
-        fields.miss("numa_node", f"{node}: the firmware does not say")
+        fields.gap("numa_node", f"{node}: the firmware does not say")
         return None
     return node
 
 
-def speed(fields: Fields, key: str, field: str) -> float | None:
+def speed(fields: FileAnswers, key: str, field: str) -> float | None:
     """GT/s from "32.0 GT/s PCIe"; "Unknown" becomes a gap."""
     text = fields.text(key, field)
     if text is None:
         return None
     match = SPEED.match(text)
     if match is None:
-        fields.miss(field, f"the kernel says {text[:40]!r}")
+        fields.gap(field, f"the kernel says {text[:40]!r}")
         return None
     return float(match.group(1))
 
 
-def _width(fields: Fields, key: str, field: str) -> int | None:
+def _width(fields: FileAnswers, key: str, field: str) -> int | None:
     width = fields.number(key, field)
     if width is not None and (width in NO_WIDTHS or not 0 < width <= 64):
-        fields.miss(field, f"{width}: no link is trained, or the device does not answer")
+        fields.gap(field, f"{width}: no link is trained, or the device does not answer")
         return None
     return width
 
 
-def _acs(fields: Fields, kind: str) -> tuple[str, ...] | None:
+def _acs(fields: FileAnswers, kind: str) -> tuple[str, ...] | None:
     if fields.raw.get("acs") == "":
         return ()
     if "acs" not in fields.raw and kind not in BRIDGES:
-        fields.miss("acs", "asked of bridges alone")
+        fields.gap("acs", "asked of bridges alone")
         return None
     control = fields.number("acs", "acs", base=16)
     if control is None:
@@ -236,7 +236,7 @@ def _acs(fields: Fields, kind: str) -> tuple[str, ...] | None:
     return tuple(name for bit, name in enumerate(ACS_CONTROLS) if control >> bit & 1)
 
 
-def _bars(fields: Fields) -> tuple[int, ...] | None:
+def _bars(fields: FileAnswers) -> tuple[int, ...] | None:
     """Sizes from lines of "start end flags"; the first six are the device's own regions."""
     text = fields.text("resource", "bars")
     if text is None:
@@ -245,7 +245,7 @@ def _bars(fields: Fields) -> tuple[int, ...] | None:
     for line in text.splitlines()[:BAR_COUNT]:
         numbers = [_unsigned(word) for word in line.split()]
         if len(numbers) != 3 or None in numbers:
-            fields.miss("bars", f"not three numbers: {line[:60]!r}")
+            fields.gap("bars", f"not three numbers: {line[:60]!r}")
             return None
         start, end, flags = (number or 0 for number in numbers)
         if flags & MEMORY_FLAG and end > start:
@@ -257,6 +257,6 @@ def _unsigned(word: str) -> int | None:
     return int(word, 16) if re.fullmatch(r"0x[0-9a-f]{1,16}", word) else None
 
 
-def _reading(address: str, fields: Fields) -> PciReading:
+def _reading(address: str, fields: FileAnswers) -> PciReading:
     gts = speed(fields, "current_link_speed", "link_speed_gts")
     return PciReading(address=address, link_speed_gts=gts, gaps=fields.gaps)

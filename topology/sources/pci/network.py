@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from ...model.part import Part, Raw
 from ...model.source import Source
 from ...model.surroundings import Interface, RdmaDevice, RdmaPort
-from ..files.answers import Fields, absent_text, part, whole, words
+from ..files.answers import FileAnswers, absent_text, part, whole, words
 from ..files.tree import Tree, answers, live_tree
 from .devices import ADDRESS, numa_node
 
@@ -51,29 +51,29 @@ def parse(raw: Raw) -> Part:
     """Turn the answer of the source network into interfaces and RDMA devices."""
     absent = absent_text(raw)
     addresses = part(raw, "addresses")
-    routes = _default_routes(Fields(raw, absent))
+    routes = _default_routes(FileAnswers(raw, absent))
     return Part(
         interfaces=tuple(
-            _interface_record(name, Fields(answer, absent), addresses.get(name), routes)
+            _interface_record(name, FileAnswers(answer, absent), addresses.get(name), routes)
             for name, answer in sorted(part(raw, "interfaces").items())
         ),
         rdma=tuple(
-            _rdma_record(name, Fields(answer, absent))
+            _rdma_record(name, FileAnswers(answer, absent))
             for name, answer in sorted(part(raw, "rdma").items())
         ),
     )
 
 
 def _interface_record(
-    name: str, fields: Fields, addresses: Raw, routes: frozenset[str] | str
+    name: str, fields: FileAnswers, addresses: Raw, routes: frozenset[str] | str
 ) -> Interface:
     kind = _interface_kind(name, fields)
     address = _address(fields)
     if address is None:
-        fields.miss("address", "no PCI device is behind it")
+        fields.gap("address", "no PCI device is behind it")
     virtual = address is None and "driver" not in fields.raw
     if isinstance(routes, str):
-        fields.miss("default_route", routes)
+        fields.gap("default_route", routes)
     return Interface(
         name=name,
         address=address,
@@ -91,7 +91,7 @@ def _interface_record(
     )
 
 
-def _default_routes(fields: Fields) -> frozenset[str] | str:
+def _default_routes(fields: FileAnswers) -> frozenset[str] | str:
     """Interfaces of the IPv4 default route, or why they are not known (proc_net(5))."""
     text = fields.text(ROUTES, "routes")
     if text is None:
@@ -107,7 +107,7 @@ def _is_up(flags: str) -> bool:
     return value is not None and bool(value & RTF_UP)
 
 
-def _interface_kind(name: str, fields: Fields) -> str | None:
+def _interface_kind(name: str, fields: FileAnswers) -> str | None:
     type_ = fields.number("type", "kind")
     kind = HARDWARE_TYPES.get(type_) if type_ is not None else None
     if kind in ("loopback", "infiniband"):
@@ -119,17 +119,17 @@ def _interface_kind(name: str, fields: Fields) -> str | None:
     if path.startswith("virtual/"):
         return "veth" if name.startswith("veth") else "virtual"
     if kind is None and type_ is not None:
-        fields.miss("kind", f"hardware type {type_}")
+        fields.gap("kind", f"hardware type {type_}")
     return kind
 
 
-def _address(fields: Fields) -> str | None:
+def _address(fields: FileAnswers) -> str | None:
     """The PCI function nearest to the device in its resolved path."""
     path = fields.text("path") or ""
     return next((place for place in reversed(path.split("/")) if ADDRESS.fullmatch(place)), None)
 
 
-def _up(fields: Fields) -> bool | None:
+def _up(fields: FileAnswers) -> bool | None:
     state = fields.text("operstate", "up")
     if state is None or state in ("up", "down", "lowerlayerdown", "notpresent", "dormant"):
         return None if state is None else state == "up"
@@ -138,20 +138,20 @@ def _up(fields: Fields) -> bool | None:
     return None if flags is None else bool(flags & IFF_UP)
 
 
-def _speed(fields: Fields) -> int | None:
+def _speed(fields: FileAnswers) -> int | None:
     value = fields.number("speed", "speed_mbps")
     if value is not None and not 0 < value <= LIMIT_MBPS:
-        fields.miss("speed_mbps", f"the driver says {value}: unknown, or the link is down")
+        fields.gap("speed_mbps", f"the driver says {value}: unknown, or the link is down")
         return None
     return value
 
 
-def _rdma_record(name: str, fields: Fields) -> RdmaDevice:
+def _rdma_record(name: str, fields: FileAnswers) -> RdmaDevice:
     address = _address(fields)
     if address is None:
-        fields.miss("address", "no PCI device is behind it")
+        fields.gap("address", "no PCI device is behind it")
     ports = [
-        _port(number, Fields(answer, fields.absent))
+        _port(number, FileAnswers(answer, fields.absent))
         for text, answer in part(fields.raw, "ports").items()
         if (number := whole(text)) is not None and number >= 0
     ]
@@ -181,11 +181,11 @@ def _rdma_kind(driver: str | None, raw: Mapping[str, Raw], ports: list[RdmaPort]
     return "roce" if "Ethernet" in layers else "rdma"
 
 
-def _port(number: int, fields: Fields) -> RdmaPort:
+def _port(number: int, fields: FileAnswers) -> RdmaPort:
     rate = fields.text("rate", "rate")
     match = _RATE.match(rate or "")
     if match is None:
-        fields.miss("rate_gbit", fields.absent if rate is None else f"no rate in {rate[:40]!r}")
+        fields.gap("rate_gbit", fields.absent if rate is None else f"no rate in {rate[:40]!r}")
     return RdmaPort(
         port=number,
         state=_word(fields.text("state", "state")),

@@ -8,7 +8,7 @@ import pytest
 
 from gputop.topology.sources.amd import machine, moving
 from gputop.topology.sources.amd.handles import AmdsmiDevices
-from gputop.topology.sources.amd.possible import believed
+from gputop.topology.sources.amd.possible import plausible
 from tests.support.amdsmi.fake import Binding, Handle, recording, start
 
 HUGE = int.from_bytes(b"\x7f" * 8, "little")
@@ -24,7 +24,7 @@ def device(**changes: Any) -> dict[str, Any]:
 def test_what_a_gpu_can_answer_stays_as_it_is() -> None:
     for major in ("6", "7"):
         for given in recording(major)["devices"]:
-            assert believed(given) is given
+            assert plausible(given) is given
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ def test_at_once_is_the_same_as_the_long_way(dialect: LibraryDialect) -> None:
     read = 0
     for raw in answers():
         for path in PATHS:
-            at_once = dialect.usual(raw, path)
+            at_once = dialect.fast_int(raw, path)
             found = dialect.find(raw, (path,) if isinstance(path, str) else path)
             whole = found if isinstance(found, Missing) else dialect.whole(found)
             if at_once is None:
@@ -50,7 +50,7 @@ def test_at_once_is_the_same_as_the_long_way(dialect: LibraryDialect) -> None:
 @pytest.mark.parametrize("dialect", [NVML, AMDSMI])
 def test_usual_answers_are_read_at_once(dialect: LibraryDialect) -> None:
     raw = {"temp": 41, "memory": {"used": 2**37}, "yes": 1}
-    assert [dialect.usual(raw, path) for path in ("temp", ("memory", "used"))] == [41, 2**37]
+    assert [dialect.fast_int(raw, path) for path in ("temp", ("memory", "used"))] == [41, 2**37]
     a = Answers(raw, dialect)
-    assert (a.flag("known", "yes"), a.number("used", ("memory", "used"))) == (True, 2**37)
+    assert (a.flag("known", "yes"), a.whole("used", ("memory", "used"))) == (True, 2**37)
     assert a.gaps == ()

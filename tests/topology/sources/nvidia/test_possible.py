@@ -9,7 +9,7 @@ import pytest
 from gputop.topology.sources.nvidia import machine, moving
 from gputop.topology.sources.nvidia.devices import NvmlDevices
 from gputop.topology.sources.nvidia.library import open_library
-from gputop.topology.sources.nvidia.possible import believed
+from gputop.topology.sources.nvidia.possible import plausible
 from tests.support.faults.machine import answers, diagnosed
 from tests.support.faults.plan import Fault
 from tests.support.nvml_fake import Binding
@@ -25,7 +25,7 @@ def device(**changes: Any) -> dict[str, Any]:
 def test_what_a_gpu_can_answer_stays_as_it_is() -> None:
     for profile in ("h100-8", "a100-8", "v100-8", "l40s-2", "laptop"):
         for given in answers(profile)["nvml"]["devices"]:
-            assert believed(given) is given
+            assert plausible(given) is given
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,7 @@ def _part(
     numbers: list[int],
     driver: str | None,
 ) -> Part:
-    values = {number: rocm_card.values_of(cards.get(number, {})) for number in numbers}
+    values = {number: rocm_card.card_values(cards.get(number, {})) for number in numbers}
     names: dict[int, str] = {}
     problems: list[Problem] = []
     for number, v in values.items():

@@ -23,11 +23,12 @@ from .....sources.amd.smi_values import (
     joined,
 )
 from .....sources.amd.words import gfx_name
+from .....sources.files.fields import Fields, by, flag, made, text, whole
 from .....sources.files.printed import Printed, scaled
 from .documents import index
 
-_COMPUTE = re.compile(r"\A(SPX|DPX|TPX|QPX|CPX)\Z")
-_MEMORY = re.compile(r"\A(NPS[1-8])\Z")
+COMPUTE_MODE = re.compile(r"\A(SPX|DPX|TPX|QPX|CPX)\Z")
+MEMORY_MODE = re.compile(r"\A(NPS[1-8])\Z")
 _GENERATION = re.compile(r"\A(?:Gen|PCIe|PCIE)?\s*([1-7])(?:\.0)?\Z")
 _GFX = re.compile(r"\Agfx[0-9a-f]{3,5}\Z")
 _HEX = re.compile(r"\A(?:0x)?([0-9A-Fa-f]{1,4})\Z")
@@ -37,75 +38,39 @@ _LIMITS = ("limit", "limit/ppt0")
 
 def gpu(entry: Mapping[str, Any], own: str) -> Gpu:
     """The lasting properties of one GPU, from the sections that this output has."""
-    v = Printed(entry, AMD_SMI)
-    values: dict[str, Any] = {
-        "index": index(entry.get("gpu")),
-        "uuid": v.text("uuid", "uuid"),
-        "name": v.text("name", "asic/market_name", "board/product_name"),
-        "serial": v.text("serial", "board/product_serial"),
-        "module_id": v.whole("module_id", "asic/oam_id", most=4095),
-        "vbios": v.text(
-            "vbios", *(f"{section}/{name}" for name in ("version", "vbios_version", "part_number")
-                       for section in ("vbios", "ifwi"))
-        ),
-        "board_part_number": v.text("board_part_number", "board/model_number"),
-        "compute_capability": _gfx(v),
-        "core_count": v.whole("core_count", "asic/num_compute_units", most=4096),
-        "pci_id": _pci_id(v),
-        "memory_bytes": v.whole(
-            "memory_bytes", "vram/size", "mem_usage/total_vram", "vram/vram_size_mb",
-            units=MEGABYTES,
-        ),
-        "memory_bus_bits": v.whole("memory_bus_bits", "vram/bit_width", units={"": 1.0, "bit": 1.0},
-                                   most=2**17),
-        "bar1_bytes": v.whole("bar1_bytes", "mem_usage/total_visible_vram", units=MEGABYTES),
-        "pcie_gen_max": _generation(v),
-        "pcie_width_max": v.whole("pcie_width_max", "bus/max_pcie_width", most=32),
-        "numa_node": v.whole("numa_node", "numa/node", most=4095),
-        "kfd_node": v.whole("kfd_node", "node_id", most=4095),
-        "ecc_enabled": v.flag("ecc_enabled", "ras/ecc_block_state/UMC"),
-        "temperature_slowdown_c": _degrees(
-            v, "temperature_slowdown_c", "slowdown_hotspot", "slowdown_edge"
-        ),
-        "temperature_shutdown_c": _degrees(
-            v, "temperature_shutdown_c", "shutdown_hotspot", "shutdown_edge"
-        ),
-        "temperature_memory_max_c": _degrees(v, "temperature_memory_max_c", "slowdown_vram"),
-    }  # fmt: skip
-    for ours, theirs in (("", "socket_power"), ("_min", "min_power"), ("_max", "max_power")):
-        field = f"power_limit{ours}_watts"
-        paths = [f"{limit}/{theirs}{end}" for limit in _LIMITS for end in ("", "_limit")]
-        values[field] = v.number(field, *paths, units=WATTS)
-        # An MI300A's own limit, which its host sets, is printed so, as is that of a second die.
-        if values[field] == 0 and ours != "_min":
-            values[field] = None
-            v.miss(field, "amd-smi prints 0")
-    for ours, engine, clock in (("graphics", "gfx_0", "sys"), ("memory", "mem_0", "mem")):
-        field = f"clock_{ours}_max_mhz"
-        values[field] = _top_clock(v, field, f"clock/{engine}/max_clk", f"clock/{clock}")
-    values |= partitions(v, own)
-    values |= {"caches": _caches(v), "firmware": _firmware(v)}
-    return Gpu(address=own, vendor="amd", gaps=v.gaps, **values)
+    printed = Printed(entry, AMD_SMI)
+    partition, parent = part_of_package(printed, own)
+    return GPU.read(
+        printed,
+        address=own,
+        vendor="amd",
+        index=index(entry.get("gpu")),
+        partition=partition,
+        parent=parent,
+    )
 
 
-def partitions(v: Printed, own: str) -> dict[str, Any]:
-    """Modes of the package, and which part of it this GPU is.
+def _power_limit(printed: Printed, field: str, name: str) -> float | None:
+    paths = [f"{limit}/{name}{end}" for limit in _LIMITS for end in ("", "_limit")]
+    watts = printed.number(field, *paths, units=WATTS)
+    # An MI300A's own limit, which its host sets, is printed so, as is that of a second die.
+    if watts == 0 and name != "min_power":
+        printed.gap(field, "amd-smi prints 0")
+        return None
+    return watts
+
+
+def part_of_package(printed: Printed, own: str) -> tuple[str | None, str | None]:
+    """Which part of its package this GPU is, and the address of the package.
 
     A part has the address of its package with its own number in the place of the function. 0 is a
     whole GPU or the first part of several, which the others of its package tell (parts.py).
     """
-    mode = _mode(v, "compute_partition", _COMPUTE, "partition/compute_partition",
-                 "partition/accelerator_partition", "compute_partition", "accelerator_partition",
-                 "accelerator_type")  # fmt: skip
-    memory = _mode(v, "memory_partition", _MEMORY, "partition/memory_partition",
-                   "memory_partition", "memory")  # fmt: skip
-    found: dict[str, Any] = {"compute_partition": mode, "memory_partition": memory}
-    own_part = Printed(v.raw, v.dialect)
-    part = own_part.whole("partition", "partition/partition_id", "partition_id", most=63)
-    if part:
-        found["partition"] = str(part)
-        found["parent"] = f"{own[:-1]}0" if own[-1] != "0" and own[-2] == "." else None
-    return found
+    paths = "partition/partition_id", "partition_id"
+    part = Printed(printed.raw, printed.dialect).whole("partition", *paths, most=63)
+    if not part:
+        return None, None
+    return str(part), f"{own[:-1]}0" if own[-1] != "0" and own[-2] == "." else None
 
 
 def _caches(v: Printed) -> tuple[GpuCache, ...]:
@@ -130,13 +95,14 @@ def _firmware(v: Printed) -> tuple[tuple[str, str], ...]:
     return tuple(found.items())
 
 
-def _mode(v: Printed, field: str, form: re.Pattern[str], *paths: str) -> str | None:
+def mode(v: Printed, field: str, form: re.Pattern[str], *paths: str) -> str | None:
+    """A mode of the package that has this form."""
     text = v.text(field, *paths)
     if text is None:
         return None
     match = form.match(text.upper())
     if match is None:
-        v.miss(field, f"not understood: {text[:40]}")
+        v.gap(field, f"not understood: {text[:40]}")
         return None
     return match[1]
 
@@ -146,7 +112,7 @@ def _gfx(v: Printed) -> str | None:
     if text is None:
         return None
     if not _GFX.match(text.lower()):
-        v.miss("compute_capability", f"not understood: {text[:40]}")
+        v.gap("compute_capability", f"not understood: {text[:40]}")
         return None
     return gfx_name(text.lower())
 
@@ -165,7 +131,7 @@ def _generation(v: Printed) -> int | None:
         return None
     match = _GENERATION.match(text)
     if match is None:
-        v.miss("pcie_gen_max", f"not understood: {text[:40]}")
+        v.gap("pcie_gen_max", f"not understood: {text[:40]}")
         return None
     return int(match[1])
 
@@ -194,5 +160,48 @@ def generation(v: Printed, field: str, path: str) -> int | None:
     """The PCIe generation of a rate per lane in GT/s."""
     rate = v.number(field, path, units=GIGATRANSFERS)
     if rate is not None and rate not in GENERATIONS:
-        v.miss(field, f"not understood: {rate:g} GT/s")
+        v.gap(field, f"not understood: {rate:g} GT/s")
     return None if rate is None else GENERATIONS.get(rate)
+
+
+_VBIOS = ("version", "vbios_version", "part_number")
+_BITS = {"": 1.0, "bit": 1.0}
+GPU = Fields(
+    Gpu,
+    uuid=text("uuid"),
+    name=text("asic/market_name", "board/product_name"),
+    serial=text("board/product_serial"),
+    module_id=whole("asic/oam_id", most=4095),
+    vbios=text(*(f"{section}/{name}" for name in _VBIOS for section in ("vbios", "ifwi"))),
+    board_part_number=text("board/model_number"),
+    compute_capability=made(_gfx),
+    core_count=whole("asic/num_compute_units", most=4096),
+    pci_id=made(_pci_id),
+    memory_bytes=whole(
+        "vram/size", "mem_usage/total_vram", "vram/vram_size_mb", units=MEGABYTES
+    ),
+    memory_bus_bits=whole("vram/bit_width", units=_BITS, most=2**17),
+    bar1_bytes=whole("mem_usage/total_visible_vram", units=MEGABYTES),
+    pcie_gen_max=made(_generation),
+    pcie_width_max=whole("bus/max_pcie_width", most=32),
+    numa_node=whole("numa/node", most=4095),
+    kfd_node=whole("node_id", most=4095),
+    ecc_enabled=flag("ras/ecc_block_state/UMC"),
+    temperature_slowdown_c=by(_degrees, "slowdown_hotspot", "slowdown_edge"),
+    temperature_shutdown_c=by(_degrees, "shutdown_hotspot", "shutdown_edge"),
+    temperature_memory_max_c=by(_degrees, "slowdown_vram"),
+    power_limit_watts=by(_power_limit, "socket_power"),
+    power_limit_min_watts=by(_power_limit, "min_power"),
+    power_limit_max_watts=by(_power_limit, "max_power"),
+    clock_graphics_max_mhz=by(_top_clock, "clock/gfx_0/max_clk", "clock/sys"),
+    clock_memory_max_mhz=by(_top_clock, "clock/mem_0/max_clk", "clock/mem"),
+    compute_partition=by(
+        mode, COMPUTE_MODE, "partition/compute_partition", "partition/accelerator_partition",
+        "compute_partition", "accelerator_partition", "accelerator_type",
+    ),
+    memory_partition=by(
+        mode, MEMORY_MODE, "partition/memory_partition", "memory_partition", "memory"
+    ),
+    caches=made(_caches),
+    firmware=made(_firmware),
+)  # fmt: skip

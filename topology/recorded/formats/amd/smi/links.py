@@ -201,9 +201,9 @@ def metric_links(
     rate = v.number("width", "max_bandwidth", units=GIGATRANSFERS)
     width = round(rate / speed) if speed and rate and 0.5 < rate / speed <= 64 else None
     if speed and not width:
-        v.miss("width", "not understood")
+        v.gap("width", "not understood")
     if not speed:
-        v.miss("speed_gts", "not understood")
+        v.gap("speed_gts", "not understood")
     links: list[XgmiLink] = []
     readings: list[XgmiReading] = []
     for link in metrics["links"][:MAX_GPUS]:

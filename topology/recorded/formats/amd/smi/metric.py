@@ -19,6 +19,7 @@ from .....sources.amd.smi_values import (
     at,
     plain,
 )
+from .....sources.files.fields import Fields, by, made, number, whole
 from .....sources.files.printed import Printed
 from .gpu import generation
 
@@ -56,43 +57,13 @@ def has_reading(entry: Mapping[str, Any]) -> bool:
 
 def reading(entry: Mapping[str, Any], own: str) -> GpuReading:
     """The reading at the moment of the output."""
-    v = Printed(entry, AMD_SMI)
-    values: dict[str, Any] = {
-        "utilization_percent": _percent(v, "utilization_percent", "usage/gfx_activity"),
-        "memory_utilization_percent": _percent(
-            v, "memory_utilization_percent", "usage/umc_activity"
-        ),
-        "memory_used_bytes": v.whole("memory_used_bytes", "mem_usage/used_vram", units=MEGABYTES),
-        "memory_free_bytes": v.whole("memory_free_bytes", "mem_usage/free_vram", units=MEGABYTES),
-        "bar1_used_bytes": v.whole(
-            "bar1_used_bytes", "mem_usage/used_visible_vram", units=MEGABYTES
-        ),
-        "power_watts": v.number("power_watts", "power/socket_power", units=WATTS),
-        "temperature_c": _degrees(v, "temperature_c", "hotspot", "edge"),
-        "temperature_memory_c": _degrees(v, "temperature_memory_c", "mem"),
-        "clock_graphics_mhz": _clock(
-            v, "clock_graphics_mhz", *(f"gfx_{engine}" for engine in range(_ENGINES))
-        ),
-        "clock_memory_mhz": _clock(v, "clock_memory_mhz", "mem_0"),
-        "clock_video_mhz": _clock(v, "clock_video_mhz", "vclk_0"),
-        "throttle_reasons": _throttle(v),
-        "pcie_gen": generation(v, "pcie_gen", "pcie/speed"),
-        "pcie_width": v.whole("pcie_width", "pcie/width", most=32),
-        "pcie_replays": v.whole("pcie_replays", "pcie/replay_count"),
-        "ecc": _ecc(v),
-        "ecc_blocks": tuple(_blocks(v)),
-        "processes": _processes(v),
-    }
-    for ours, theirs in (("tx", "sent"), ("rx", "received")):
-        field = f"pcie_{ours}_bytes_per_second"
-        values[field] = v.number(field, f"pcie/current_bandwidth_{theirs}", units=_MEGABITS)
-    return GpuReading(address=own, gaps=v.gaps, **values)
+    return READING.read(Printed(entry, AMD_SMI), address=own)
 
 
 def _percent(v: Printed, field: str, path: str) -> float | None:
     value = v.number(field, path, units=PERCENT)
     if value is not None and not 0 <= value <= 100:
-        v.miss(field, f"not understood: {value:g} %")
+        v.gap(field, f"not understood: {value:g} %")
         return None
     return value
 
@@ -116,7 +87,7 @@ def _throttle(v: Printed) -> tuple[str, ...] | None:
         return ()
     if legacy == "THROTTLED":
         return (_THROTTLED,)
-    v.miss("throttle_reasons", "no violation status in this output of amd-smi")
+    v.gap("throttle_reasons", "no violation status in this output of amd-smi")
     return None
 
 
@@ -133,7 +104,7 @@ def _state(value: Any) -> bool | None:
 def _ecc(v: Printed) -> EccCounts | None:
     has_pages = any(name in v.raw for name in PAGES)
     if not isinstance(at(v.raw, "ecc"), Mapping) and not has_pages:
-        v.miss("ecc", "not in this output of amd-smi")
+        v.gap("ecc", "not in this output of amd-smi")
         return None
     own = Printed(v.raw, AMD_SMI)
     corrected = own.whole("corrected_volatile", "ecc/total_correctable_count")
@@ -152,12 +123,12 @@ def _pages(v: Printed) -> tuple[int | None, bool | None]:
     """Bad pages of all three lists, as amdsmi counts them, and whether one waits for a start."""
     counts = {name: _listed(at(v.raw, name)) for name in PAGES if name in v.raw}
     if None in counts.values():
-        v.miss("pages_retired_double", "amd-smi prints no pages")
+        v.gap("pages_retired_double", "amd-smi prints no pages")
     elif len(counts) < len(PAGES):
-        v.miss("pages_retired_double", "not in this output of amd-smi, which lists some kinds")
+        v.gap("pages_retired_double", "not in this output of amd-smi, which lists some kinds")
     waiting = counts.get("pending")
     if waiting is None:
-        v.miss("retirement_pending", "not in this output of amd-smi")
+        v.gap("retirement_pending", "not in this output of amd-smi")
     known = [count for count in counts.values() if count is not None]
     return sum(known) if len(known) == len(
         PAGES
@@ -193,7 +164,7 @@ def _blocks(v: Printed) -> Iterator[EccBlock]:
 def _processes(v: Printed) -> tuple[GpuProcess, ...] | None:
     listed = at(v.raw, "process_list")
     if not isinstance(listed, list):
-        v.miss("processes", "not in this output of amd-smi")
+        v.gap("processes", "not in this output of amd-smi")
         return None
     found: dict[int, GpuProcess] = {}
     for item in listed[:_MAX_PROCESSES]:
@@ -201,7 +172,7 @@ def _processes(v: Printed) -> tuple[GpuProcess, ...] | None:
         if not isinstance(info, Mapping):
             text = plain(info) or ""
             if "no running" not in text.lower():
-                v.miss("processes", f"amd-smi prints {text[:80] or 'nothing'}")
+                v.gap("processes", f"amd-smi prints {text[:80] or 'nothing'}")
             continue
         own = Printed(info, AMD_SMI)
         pid = own.whole("pid", "pid", most=2**32 - 1)
@@ -214,3 +185,28 @@ def _processes(v: Printed) -> tuple[GpuProcess, ...] | None:
 
 def _why(own: Printed) -> str:
     return next((gap.why for gap in own.gaps if gap.field == "memory_bytes"), "not printed")
+
+
+READING = Fields(
+    GpuReading,
+    utilization_percent=by(_percent, "usage/gfx_activity"),
+    memory_utilization_percent=by(_percent, "usage/umc_activity"),
+    memory_used_bytes=whole("mem_usage/used_vram", units=MEGABYTES),
+    memory_free_bytes=whole("mem_usage/free_vram", units=MEGABYTES),
+    bar1_used_bytes=whole("mem_usage/used_visible_vram", units=MEGABYTES),
+    power_watts=number("power/socket_power", units=WATTS),
+    temperature_c=by(_degrees, "hotspot", "edge"),
+    temperature_memory_c=by(_degrees, "mem"),
+    clock_graphics_mhz=by(_clock, *(f"gfx_{engine}" for engine in range(_ENGINES))),
+    clock_memory_mhz=by(_clock, "mem_0"),
+    clock_video_mhz=by(_clock, "vclk_0"),
+    throttle_reasons=made(_throttle),
+    pcie_gen=by(generation, "pcie/speed"),
+    pcie_width=whole("pcie/width", most=32),
+    pcie_replays=whole("pcie/replay_count"),
+    ecc=made(_ecc),
+    ecc_blocks=made(lambda printed: tuple(_blocks(printed))),
+    processes=made(_processes),
+    pcie_tx_bytes_per_second=number("pcie/current_bandwidth_sent", units=_MEGABITS),
+    pcie_rx_bytes_per_second=number("pcie/current_bandwidth_received", units=_MEGABITS),
+)

@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from .....model.machine import Gpu
 from .....model.readings import GpuReading
 from .....sources.amd.smi_values import (
@@ -19,8 +21,9 @@ from .....sources.amd.smi_values import (
     plain,
 )
 from .....sources.amd.words import gfx_name
+from .....sources.files.fields import Fields, by, made, number, text, whole
 from .....sources.files.printed import PLAIN, Printed
-from .gpu import GENERATIONS, partitions
+from .gpu import COMPUTE_MODE, GENERATIONS, MEMORY_MODE, mode
 
 TOOL = "rocm-smi"
 MOST_NAMES = 1000
@@ -33,7 +36,7 @@ _MOVING = re.compile(
 _LASTING = re.compile(r"\Amax graphics package power")
 
 
-def values_of(card: Mapping[str, Any]) -> Printed:
+def card_values(card: Mapping[str, Any]) -> Printed:
     """The card with names in lower case and no slash: "Card Series" was "Card series"."""
     found = {
         " ".join(name.lower().replace("/", " ").split()).rstrip(":"): plain(value)
@@ -42,36 +45,29 @@ def values_of(card: Mapping[str, Any]) -> Printed:
     return Printed(found, ROCM_SMI)
 
 
-def gpu(v: Printed, own: str, number: int) -> Gpu:
+def gpu(card: Printed, own: str, index: int) -> Gpu:
     """The lasting properties of one card."""
-    values: dict[str, Any] = {
-        "name": v.text("name", "device name", "card series"),
-        "serial": v.text("serial", "serial number"),
-        "vbios": v.text("vbios", "vbios version"),
-        "board_part_number": v.text("board_part_number", "card sku"),
-        "compute_capability": _gfx(v),
-        "pci_id": _pci_id(v),
-        "memory_bytes": v.whole("memory_bytes", "vram total memory (b)", units=BYTES),
-        "bar1_bytes": v.whole("bar1_bytes", "vis_vram total memory (b)", units=BYTES),
-        "power_limit_watts": _limit(v),
-        "numa_node": v.whole("numa_node", "(topology) numa node", most=4095),
-        "kfd_node": v.whole("kfd_node", "node id", most=4095),
-    }
-    if values["name"] is not None and _HEX.match(values["name"]):
-        values["name"] = None
-        v.miss("name", "rocm-smi prints the device id")
-    v.miss("uuid", "rocm-smi prints no UUID")
-    modes = Printed(
-        {
-            "compute_partition": at(v.raw, "compute partition"),
-            "memory_partition": at(v.raw, "memory partition"),
-        },
-        ROCM_SMI,
+    found = GPU.read(card, address=own, vendor="amd", index=index)
+    modes = Printed({name: at(card.raw, name.replace("_", " ")) for name in MODES}, ROCM_SMI)
+    both = MODE.read(modes, address=own, vendor="amd")
+    return msgspec.structs.replace(
+        found,
+        compute_partition=both.compute_partition,
+        memory_partition=both.memory_partition,
+        gaps=found.gaps + both.gaps,
     )
-    values |= partitions(modes, own)
-    for field in ("pcie_gen_max", "pcie_width_max", "core_count", "ecc_enabled"):
-        v.miss(field, "not in this output of rocm-smi")
-    return Gpu(address=own, vendor="amd", index=number, gaps=(*v.gaps, *modes.gaps), **values)
+
+
+def _name(card: Printed, field: str) -> str | None:
+    name = card.text(field, "device name", "card series")
+    if name is None or not _HEX.match(name):
+        return name
+    card.gap(field, "rocm-smi prints the device id")
+    return None
+
+
+def _unprinted(card: Printed, field: str, why: str = "not in this output of rocm-smi") -> None:
+    card.gap(field, why)
 
 
 def has_reading(v: Printed) -> bool:
@@ -81,49 +77,31 @@ def has_reading(v: Printed) -> bool:
 
 def reading(v: Printed, own: str) -> GpuReading:
     """The reading at the moment of the output."""
-    r = Printed(v.raw, ROCM_SMI)
-    total = r.whole("memory_free_bytes", "vram total memory (b)", units=BYTES)
-    used = r.whole("memory_used_bytes", "vram total used memory (b)", units=BYTES)
+    card = Printed(v.raw, ROCM_SMI)
+    total = card.whole("memory_free_bytes", "vram total memory (b)", units=BYTES)
+    used = card.whole("memory_used_bytes", "vram total used memory (b)", units=BYTES)
     free = total - used if total is not None and used is not None and used <= total else None
     if free is None:
-        r.miss("memory_free_bytes", "not in this output of rocm-smi")
-    link = _SPEED.search(r.text("pcie_gen", "pcie clock level", "pcie clock speed") or "")
+        card.gap("memory_free_bytes", "not in this output of rocm-smi")
+    link = _SPEED.search(card.text("pcie_gen", "pcie clock level", "pcie clock speed") or "")
     if link is None:
-        r.miss("pcie_gen", "not understood")
-        r.miss("pcie_width", "not in this output of rocm-smi")
-    values: dict[str, Any] = {
-        "utilization_percent": _percent(r, "utilization_percent", "gpu use (%)"),
-        "memory_utilization_percent": _percent(
-            r, "memory_utilization_percent", "gpu memory read write activity (%)"
-        ),
-        "memory_used_bytes": used,
-        "memory_free_bytes": free,
-        "bar1_used_bytes": r.whole("bar1_used_bytes", "vis_vram total used memory (b)",
-                                   units=BYTES),
-        "power_watts": r.number(
-            "power_watts",
-            "current socket graphics package power (w)",
-            "average graphics package power (w)",
-            units=WATTS,
-        ),
-        "temperature_c": _degrees(r, "temperature_c", "junction", "edge"),
-        "temperature_memory_c": _degrees(r, "temperature_memory_c", "memory", "hbm 0"),
-        "clock_graphics_mhz": _clock(r, "clock_graphics_mhz", "sclk"),
-        "clock_memory_mhz": _clock(r, "clock_memory_mhz", "mclk"),
-        "pcie_replays": r.whole("pcie_replays", "pcie replay count", units=PLAIN),
-        "pcie_gen": GENERATIONS.get(float(link[1])) if link else None,
-        "pcie_width": int(link[2]) if link else None,
-    }  # fmt: skip
-    r.miss("processes", "rocm-smi counts the GPUs of a process and does not name them")
-    r.miss("throttle_reasons", "rocm-smi prints none")
-    return GpuReading(address=own, gaps=r.gaps, **values)
+        card.gap("pcie_gen", "not understood")
+        card.gap("pcie_width", "not in this output of rocm-smi")
+    return READING.read(
+        card,
+        address=own,
+        memory_used_bytes=used,
+        memory_free_bytes=free,
+        pcie_gen=GENERATIONS.get(float(link[1])) if link else None,
+        pcie_width=int(link[2]) if link else None,
+    )
 
 
 def _limit(v: Printed) -> float | None:
     """The power limit; the second die of a package shows 0 because the first holds the limit."""
     watts = v.number("power_limit_watts", "max graphics package power (w)", units=WATTS)
     if watts == 0:
-        v.miss("power_limit_watts", "rocm-smi prints 0, as for the second die of a package")
+        v.gap("power_limit_watts", "rocm-smi prints 0, as for the second die of a package")
     return watts or None
 
 
@@ -132,7 +110,7 @@ def _gfx(v: Printed) -> str | None:
     if text is None:
         return None
     if not re.fullmatch(r"gfx[0-9a-f]{3,5}", text.lower()):
-        v.miss("compute_capability", f"not understood: {text[:40]}")
+        v.gap("compute_capability", f"not understood: {text[:40]}")
         return None
     return gfx_name(text.lower())
 
@@ -149,14 +127,14 @@ def _pci_id(v: Printed) -> str | None:
         match = _HEX.match(plain(at(v.raw, name)) or "")
         if match is not None:
             return f"1002:{match[1].lower()}"
-    v.miss("pci_id", "not in this output of rocm-smi")
+    v.gap("pci_id", "not in this output of rocm-smi")
     return None
 
 
 def _percent(v: Printed, field: str, name: str) -> float | None:
     value = v.number(field, name, units=PERCENT)
     if value is not None and not 0 <= value <= 100:
-        v.miss(field, f"not understood: {value:g} %")
+        v.gap(field, f"not understood: {value:g} %")
         return None
     return value
 
@@ -165,7 +143,7 @@ def _degrees(v: Printed, field: str, *sensors: str) -> int | None:
     names = [f"temperature (sensor {sensor}) (c)" for sensor in sensors]
     value = v.number(field, *names, units=CELSIUS)
     if value is not None and not 0 <= value <= 300:
-        v.miss(field, f"not understood: {value:g} C")
+        v.gap(field, f"not understood: {value:g} C")
         return None
     return None if value is None else round(value)
 
@@ -177,6 +155,51 @@ def _clock(v: Printed, field: str, name: str) -> int | None:
         return None
     match = _CLOCK.search(text)
     if match is None:
-        v.miss(field, f"not understood: {text[:40]}")
+        v.gap(field, f"not understood: {text[:40]}")
         return None
     return round(float(MEGAHERTZ["MHz"]) * float(match[1]))
+
+
+MODES = ("compute_partition", "memory_partition")
+MODE = Fields(
+    Gpu,
+    compute_partition=by(mode, COMPUTE_MODE, MODES[0]),
+    memory_partition=by(mode, MEMORY_MODE, MODES[1]),
+)
+GPU = Fields(
+    Gpu,
+    name=by(_name),
+    serial=text("serial number"),
+    vbios=text("vbios version"),
+    board_part_number=text("card sku"),
+    compute_capability=made(_gfx),
+    pci_id=made(_pci_id),
+    memory_bytes=whole("vram total memory (b)", units=BYTES),
+    bar1_bytes=whole("vis_vram total memory (b)", units=BYTES),
+    power_limit_watts=made(_limit),
+    numa_node=whole("(topology) numa node", most=4095),
+    kfd_node=whole("node id", most=4095),
+    uuid=by(_unprinted, "rocm-smi prints no UUID"),
+    pcie_gen_max=by(_unprinted),
+    pcie_width_max=by(_unprinted),
+    core_count=by(_unprinted),
+    ecc_enabled=by(_unprinted),
+)
+READING = Fields(
+    GpuReading,
+    utilization_percent=by(_percent, "gpu use (%)"),
+    memory_utilization_percent=by(_percent, "gpu memory read write activity (%)"),
+    bar1_used_bytes=whole("vis_vram total used memory (b)", units=BYTES),
+    power_watts=number(
+        "current socket graphics package power (w)",
+        "average graphics package power (w)",
+        units=WATTS,
+    ),
+    temperature_c=by(_degrees, "junction", "edge"),
+    temperature_memory_c=by(_degrees, "memory", "hbm 0"),
+    clock_graphics_mhz=by(_clock, "sclk"),
+    clock_memory_mhz=by(_clock, "mclk"),
+    pcie_replays=whole("pcie replay count", units=PLAIN),
+    processes=by(_unprinted, "rocm-smi counts the GPUs of a process and does not name them"),
+    throttle_reasons=by(_unprinted, "rocm-smi prints none"),
+)

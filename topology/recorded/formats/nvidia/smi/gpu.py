@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
 from xml.etree.ElementTree import Element
+
+import msgspec
 
 from .....model.machine import Fabric, Gpu, MigInstance
 from .....model.readings import EccCounts, GpuProcess, GpuReading
 from .....model.record import Gap
+from .....sources.files.fields import (
+    Fields,
+    by,
+    flag,
+    hexadecimal,
+    made,
+    number,
+    positive,
+    size,
+    text,
+    whole,
+    word,
+)
 from .....sources.files.printed import Printed
 from .....sources.nvidia import recovery
 from .....sources.nvidia.smi_values import CELSIUS, LANES, MAX_ITEMS, MEGAHERTZ, NVIDIA_SMI, PERCENT
@@ -59,99 +73,24 @@ def address(element: Element) -> str | None:
 
 def gpu(element: Element, own: str, index: int | None) -> Gpu:
     """The lasting properties of one GPU; `index` is None where the file lacks NVML's numbers."""
-    v = Printed(element, NVIDIA_SMI)
-    gen, width = "pci/pci_gpu_link_info/pcie_gen", "pci/pci_gpu_link_info/link_widths"
-    values: dict[str, Any] = {
-        "minor": v.whole("minor", "minor_number"),
-        "uuid": v.text("uuid", "uuid"),
-        "name": v.text("name", "product_name"),
-        "serial": v.text("serial", "serial"),
-        "vbios": v.text("vbios", "vbios_version"),
-        "board_id": v.hexadecimal("board_id", "board_id"),
-        "board_part_number": v.text("board_part_number", "board_part_number"),
-        "module_id": v.whole("module_id", "platformInfo/module_id", "gpu_module_id"),
-        "architecture": v.text("architecture", "product_architecture"),
-        "pci_id": _pci_id(v),
-        "memory_bytes": v.size("memory_bytes", "fb_memory_usage/total"),
-        "bar1_bytes": v.size("bar1_bytes", "bar1_memory_usage/total"),
-        "pcie_gen_max": v.whole("pcie_gen_max", f"{gen}/max_link_gen"),
-        "pcie_gen_max_device": v.whole("pcie_gen_max_device", f"{gen}/max_device_link_gen"),
-        "pcie_width_max": v.whole("pcie_width_max", f"{width}/max_link_width", units=LANES),
-        "power_limit_watts": _watts(
-            v, "power_limit_watts", "enforced_power_limit", "current_power_limit", "power_limit"
-        ),
-        "power_limit_default_watts": _watts(v, "power_limit_default_watts", "default_power_limit"),
-        "power_limit_min_watts": _watts(v, "power_limit_min_watts", "min_power_limit"),
-        "power_limit_max_watts": _watts(v, "power_limit_max_watts", "max_power_limit"),
-        "ecc_enabled": v.flag("ecc_enabled", "ecc_mode/current_ecc"),
-        "ecc_pending": v.flag("ecc_pending", "ecc_mode/pending_ecc"),
-        "mig_enabled": v.flag("mig_enabled", "mig_mode/current_mig"),
-        "mig_pending": v.flag("mig_pending", "mig_mode/pending_mig"),
-        "mig_instances": tuple(
-            _mig(item) for item in element.findall("mig_devices/mig_device")[:MAX_ITEMS]
-        ),
-        "persistence": v.flag("persistence", "persistence_mode"),
-        "compute_mode": v.word("compute_mode", _COMPUTE, "compute_mode"),
-        "virtualization": _virtualization(v),
-        "gsp_firmware": v.text("gsp_firmware", "gsp_firmware_version"),
-        "c2c_enabled": v.flag("c2c_enabled", "c2c_mode"),
-        "fabric": _fabric(v),
-    }
-    for ours, theirs in (("graphics", "graphics"), ("sm", "sm"), ("memory", "mem"), ("video",) * 2):
-        field = f"clock_{ours}_max_mhz"
-        # A virtual GPU prints 0 MHz.
-        values[field] = v.positive(field, f"max_clocks/{theirs}_clock", units=MEGAHERTZ)
-    for ours, theirs in (
-        ("temperature_shutdown_c", "gpu_temp_max"),
-        ("temperature_slowdown_c", "gpu_temp_slow"),
-        ("temperature_gpu_max_c", "gpu_temp_max_gpu"),
-        ("temperature_memory_max_c", "gpu_temp_max_mem"),
-    ):
-        if element.find(f"temperature/{theirs}_tlimit_threshold") is not None:
-            v.miss(ours, _MARGIN)
-        values[ours] = v.whole(ours, f"temperature/{theirs}_threshold", units=CELSIUS)
-    gaps = v.gaps + tuple(Gap(field, NOT_PRINTED) for field in _NOT_PRINTED)
-    return Gpu(address=own, vendor="nvidia", index=index, gaps=gaps, **values)
+    found = GPU.read(Printed(element, NVIDIA_SMI), address=own, vendor="nvidia", index=index)
+    gaps = found.gaps + tuple(Gap(field, NOT_PRINTED) for field in _NOT_PRINTED)
+    return msgspec.structs.replace(found, gaps=gaps)
 
 
 def reading(element: Element, own: str) -> GpuReading:
     """The reading at the moment of the recording."""
-    v = Printed(element, NVIDIA_SMI)
-    link = "pci/pci_gpu_link_info"
-    values: dict[str, Any] = {
-        "utilization_percent": v.number(
-            "utilization_percent", "utilization/gpu_util", units=PERCENT
-        ),
-        "memory_utilization_percent": v.number(
-            "memory_utilization_percent", "utilization/memory_util", units=PERCENT
-        ),
-        "memory_used_bytes": v.size("memory_used_bytes", "fb_memory_usage/used"),
-        "memory_free_bytes": v.size("memory_free_bytes", "fb_memory_usage/free"),
-        "bar1_used_bytes": v.size("bar1_used_bytes", "bar1_memory_usage/used"),
-        "power_watts": _watts(
-            v, "power_watts", "instant_power_draw", "power_draw", "average_power_draw"
-        ),
-        "temperature_c": _temperature(v),
-        "temperature_memory_c": v.whole(
-            "temperature_memory_c", "temperature/memory_temp", units=CELSIUS
-        ),
-        "throttle_reasons": _throttle(v),
-        "performance_state": _performance_state(v),
-        "pcie_gen": v.whole("pcie_gen", f"{link}/pcie_gen/current_link_gen"),
-        "pcie_width": v.whole("pcie_width", f"{link}/link_widths/current_link_width", units=LANES),
-        "pcie_replays": v.whole("pcie_replays", "pci/replay_counter"),
-        "ecc": ecc_counts(element),
-        "processes": processes(v),
-        "recovery_action": recovery.printed(v, element),
-    }
-    for ours, theirs in (("graphics", "graphics"), ("sm", "sm"), ("memory", "mem"), ("video",) * 2):
-        field = f"clock_{ours}_mhz"
-        values[field] = v.whole(field, f"clocks/{theirs}_clock", units=MEGAHERTZ)
-    for way in ("tx", "rx"):
-        field = f"pcie_{way}_bytes_per_second"
-        values[field] = v.number(field, f"pci/{way}_util", units={"KB/s": 1000.0})
-        v.miss(f"nvlink_{way}_bytes_per_second", NOT_PRINTED)
-    return GpuReading(address=own, gaps=v.gaps, **values)
+    return READING.read(Printed(element, NVIDIA_SMI), address=own)
+
+
+def _not_printed(printed: Printed, field: str) -> None:
+    printed.gap(field, NOT_PRINTED)
+
+
+def _threshold(printed: Printed, field: str, name: str) -> int | None:
+    if printed.raw.find(f"temperature/{name}_tlimit_threshold") is not None:
+        printed.gap(field, _MARGIN)
+    return printed.whole(field, f"temperature/{name}_threshold", units=CELSIUS)
 
 
 def _temperature(v: Printed) -> int | None:
@@ -172,7 +111,7 @@ def _pci_id(v: Printed) -> str | None:
     if number is None:
         return None
     if number & 0xFFFF != NVIDIA or not 0 < number < 0xFFFFFFFF:
-        v.miss("pci_id", f"no device of NVIDIA's: {number:08x}")
+        v.gap("pci_id", f"no device of NVIDIA's: {number:08x}")
         return None
     return f"{number & 0xFFFF:04x}:{number >> 16:04x}"
 
@@ -184,16 +123,14 @@ def _virtualization(v: Printed) -> str | None:
     return v.word("virtualization", _VIRTUAL, path)
 
 
-def _mig(element: Element) -> MigInstance:
-    v = Printed(element, NVIDIA_SMI)
-    values: dict[str, Any] = {
-        "uuid": v.text("uuid", "uuid"),
-        "gpu_instance": v.whole("gpu_instance", "gpu_instance_id"),
-        "compute_instance": v.whole("compute_instance", "compute_instance_id"),
-        "memory_bytes": v.size("memory_bytes", "fb_memory_usage/total"),
-    }
-    index = v.whole("index", "index")
-    return MigInstance(index=index if index is not None else 0, gaps=v.gaps, **values)
+def _mig_instances(printed: Printed) -> tuple[MigInstance, ...]:
+    listed = printed.raw.findall("mig_devices/mig_device")[:MAX_ITEMS]
+    found = (MIG_INSTANCE.read(Printed(item, NVIDIA_SMI)) for item in listed)
+    return tuple(found)
+
+
+def _mig_index(printed: Printed, field: str) -> int:
+    return printed.whole(field, "index") or 0
 
 
 def _fabric(v: Printed) -> Fabric | None:
@@ -234,7 +171,7 @@ def _throttle(v: Printed) -> tuple[str, ...] | None:
                 if child.tag not in named and (child.text or "").strip().lower() == "active"
             ]
             return (*(name for name, state in states.items() if state == "active"), *others)
-    v.miss("throttle_reasons", "not in this nvidia-smi -q -x")
+    v.gap("throttle_reasons", "not in this nvidia-smi -q -x")
     return None
 
 
@@ -244,7 +181,7 @@ def _performance_state(v: Printed) -> int | None:
         return None
     digits = text.removeprefix("P")
     if not (digits.isascii() and digits.isdigit() and len(digits) <= 2):
-        v.miss("performance_state", f"not understood: {text[:40]}")
+        v.gap("performance_state", f"not understood: {text[:40]}")
         return None
     return int(digits)
 
@@ -253,10 +190,10 @@ def processes(v: Printed) -> tuple[GpuProcess, ...] | None:
     """List each process once per kind of context; None where nvidia-smi lists none."""
     listed = v.raw.find("processes")
     if listed is None:
-        v.miss("processes", "not in this nvidia-smi -q -x")
+        v.gap("processes", "not in this nvidia-smi -q -x")
         return None
     if (listed.text or "").strip():  # "N/A", or a sentence where the list would be
-        v.miss("processes", f"nvidia-smi prints {' '.join((listed.text or '').split())[:80]}")
+        v.gap("processes", f"nvidia-smi prints {' '.join((listed.text or '').split())[:80]}")
         return None
     found: dict[tuple[int, str], GpuProcess] = {}
     for item in listed.findall("process_info")[:MAX_ITEMS]:
@@ -274,45 +211,27 @@ def processes(v: Printed) -> tuple[GpuProcess, ...] | None:
 
 
 # Memory errors of one <gpu> of `nvidia-smi -q -x`, in the layouts of all drivers.
-def ecc_counts(element: Element) -> EccCounts:
-    """The counts of one <gpu>."""
-    v = Printed(element, NVIDIA_SMI)
-    values: dict[str, Any] = {}
-    for ours, theirs in (("volatile", "volatile"), ("aggregate", "aggregate")):
-        root = f"ecc_errors/{theirs}"
-        values[f"corrected_{ours}"] = _sum(
-            v,
-            f"corrected_{ours}",
-            (f"{root}/sram_correctable", f"{root}/dram_correctable"),
-            f"{root}/single_bit/total",
-        )
-        parity, secded = f"{root}/sram_uncorrectable_parity", f"{root}/sram_uncorrectable_secded"
-        split = element.find(parity) is not None
-        sram = (parity, secded) if split else (f"{root}/sram_uncorrectable",)
-        values[f"uncorrected_{ours}"] = _sum(
-            v,
-            f"uncorrected_{ours}",
-            (*sram, f"{root}/dram_uncorrectable"),
-            f"{root}/double_bit/total",
-        )
-    rows, pages = "remapped_rows", "retired_pages"
-    values |= {
-        "rows_remapped_corrected": v.whole("rows_remapped_corrected", f"{rows}/remapped_row_corr"),
-        "rows_remapped_uncorrected": v.whole(
-            "rows_remapped_uncorrected", f"{rows}/remapped_row_unc"
-        ),
-        "remap_pending": v.flag("remap_pending", f"{rows}/remapped_row_pending"),
-        "remap_failed": v.flag("remap_failed", f"{rows}/remapped_row_failure"),
-        "pages_retired_single": v.whole(
-            "pages_retired_single", f"{pages}/multiple_single_bit_retirement/retired_count"
-        ),
-        "pages_retired_double": v.whole(
-            "pages_retired_double", f"{pages}/double_bit_retirement/retired_count"
-        ),
-        "retirement_pending": v.flag("retirement_pending", f"{pages}/pending_retirement"),
-        "unrepairable": v.flag("unrepairable", "ecc_errors/unrepairable_memory"),
-    }
-    return EccCounts(gaps=v.gaps, **values)
+def _ecc(printed: Printed) -> EccCounts:
+    return ECC.read(Printed(printed.raw, NVIDIA_SMI))
+
+
+def _recovery(printed: Printed) -> str | None:
+    return recovery.printed(printed, printed.raw)
+
+
+def _corrected(printed: Printed, field: str, when: str) -> int | None:
+    root = f"ecc_errors/{when}"
+    places = (f"{root}/sram_correctable", f"{root}/dram_correctable")
+    return _sum(printed, field, places, f"{root}/single_bit/total")
+
+
+def _uncorrected(printed: Printed, field: str, when: str) -> int | None:
+    root = f"ecc_errors/{when}"
+    parity, secded = (f"{root}/sram_uncorrectable_{code}" for code in ("parity", "secded"))
+    split = printed.raw.find(parity) is not None
+    sram = (parity, secded) if split else (f"{root}/sram_uncorrectable",)
+    places = (*sram, f"{root}/dram_uncorrectable")
+    return _sum(printed, field, places, f"{root}/double_bit/total")
 
 
 def _sum(v: Printed, field: str, paths: tuple[str, ...], total: str) -> int | None:
@@ -330,3 +249,101 @@ def _sum(v: Printed, field: str, paths: tuple[str, ...], total: str) -> int | No
     if counts and len(counts) == len(known) and (found or len(listed) == len(paths)):
         return found
     return v.whole(field, total if v.raw.find(total) is not None else paths[0])
+
+
+MIG_INSTANCE = Fields(
+    MigInstance,
+    uuid=text("uuid"),
+    gpu_instance=whole("gpu_instance_id"),
+    compute_instance=whole("compute_instance_id"),
+    memory_bytes=size("fb_memory_usage/total"),
+    index=by(_mig_index),
+)
+_ROWS, _PAGES = "remapped_rows", "retired_pages"
+ECC = Fields(
+    EccCounts,
+    corrected_volatile=by(_corrected, "volatile"),
+    uncorrected_volatile=by(_uncorrected, "volatile"),
+    corrected_aggregate=by(_corrected, "aggregate"),
+    uncorrected_aggregate=by(_uncorrected, "aggregate"),
+    rows_remapped_corrected=whole(f"{_ROWS}/remapped_row_corr"),
+    rows_remapped_uncorrected=whole(f"{_ROWS}/remapped_row_unc"),
+    remap_pending=flag(f"{_ROWS}/remapped_row_pending"),
+    remap_failed=flag(f"{_ROWS}/remapped_row_failure"),
+    pages_retired_single=whole(f"{_PAGES}/multiple_single_bit_retirement/retired_count"),
+    pages_retired_double=whole(f"{_PAGES}/double_bit_retirement/retired_count"),
+    retirement_pending=flag(f"{_PAGES}/pending_retirement"),
+    unrepairable=flag("ecc_errors/unrepairable_memory"),
+)
+_LINK = "pci/pci_gpu_link_info"
+_GENERATION, _WIDTH = f"{_LINK}/pcie_gen", f"{_LINK}/link_widths"
+GPU = Fields(
+    Gpu,
+    minor=whole("minor_number"),
+    uuid=text("uuid"),
+    name=text("product_name"),
+    serial=text("serial"),
+    vbios=text("vbios_version"),
+    board_id=hexadecimal("board_id"),
+    board_part_number=text("board_part_number"),
+    module_id=whole("platformInfo/module_id", "gpu_module_id"),
+    architecture=text("product_architecture"),
+    pci_id=made(_pci_id),
+    memory_bytes=size("fb_memory_usage/total"),
+    bar1_bytes=size("bar1_memory_usage/total"),
+    pcie_gen_max=whole(f"{_GENERATION}/max_link_gen"),
+    pcie_gen_max_device=whole(f"{_GENERATION}/max_device_link_gen"),
+    pcie_width_max=whole(f"{_WIDTH}/max_link_width", units=LANES),
+    power_limit_watts=by(_watts, "enforced_power_limit", "current_power_limit", "power_limit"),
+    power_limit_default_watts=by(_watts, "default_power_limit"),
+    power_limit_min_watts=by(_watts, "min_power_limit"),
+    power_limit_max_watts=by(_watts, "max_power_limit"),
+    ecc_enabled=flag("ecc_mode/current_ecc"),
+    ecc_pending=flag("ecc_mode/pending_ecc"),
+    mig_enabled=flag("mig_mode/current_mig"),
+    mig_pending=flag("mig_mode/pending_mig"),
+    mig_instances=made(_mig_instances),
+    persistence=flag("persistence_mode"),
+    compute_mode=word(_COMPUTE, "compute_mode"),
+    virtualization=made(_virtualization),
+    gsp_firmware=text("gsp_firmware_version"),
+    c2c_enabled=flag("c2c_mode"),
+    fabric=made(_fabric),
+    # A virtual GPU prints 0 MHz.
+    clock_graphics_max_mhz=positive("max_clocks/graphics_clock", units=MEGAHERTZ),
+    clock_sm_max_mhz=positive("max_clocks/sm_clock", units=MEGAHERTZ),
+    clock_memory_max_mhz=positive("max_clocks/mem_clock", units=MEGAHERTZ),
+    clock_video_max_mhz=positive("max_clocks/video_clock", units=MEGAHERTZ),
+    temperature_shutdown_c=by(_threshold, "gpu_temp_max"),
+    temperature_slowdown_c=by(_threshold, "gpu_temp_slow"),
+    temperature_gpu_max_c=by(_threshold, "gpu_temp_max_gpu"),
+    temperature_memory_max_c=by(_threshold, "gpu_temp_max_mem"),
+)
+_KILOBYTES_A_SECOND = {"KB/s": 1000.0}
+READING = Fields(
+    GpuReading,
+    utilization_percent=number("utilization/gpu_util", units=PERCENT),
+    memory_utilization_percent=number("utilization/memory_util", units=PERCENT),
+    memory_used_bytes=size("fb_memory_usage/used"),
+    memory_free_bytes=size("fb_memory_usage/free"),
+    bar1_used_bytes=size("bar1_memory_usage/used"),
+    power_watts=by(_watts, "instant_power_draw", "power_draw", "average_power_draw"),
+    temperature_c=made(_temperature),
+    temperature_memory_c=whole("temperature/memory_temp", units=CELSIUS),
+    throttle_reasons=made(_throttle),
+    performance_state=made(_performance_state),
+    pcie_gen=whole(f"{_GENERATION}/current_link_gen"),
+    pcie_width=whole(f"{_WIDTH}/current_link_width", units=LANES),
+    pcie_replays=whole("pci/replay_counter"),
+    ecc=made(_ecc),
+    processes=made(processes),
+    recovery_action=made(_recovery),
+    clock_graphics_mhz=whole("clocks/graphics_clock", units=MEGAHERTZ),
+    clock_sm_mhz=whole("clocks/sm_clock", units=MEGAHERTZ),
+    clock_memory_mhz=whole("clocks/mem_clock", units=MEGAHERTZ),
+    clock_video_mhz=whole("clocks/video_clock", units=MEGAHERTZ),
+    pcie_tx_bytes_per_second=number("pci/tx_util", units=_KILOBYTES_A_SECOND),
+    nvlink_tx_bytes_per_second=by(_not_printed),
+    pcie_rx_bytes_per_second=number("pci/rx_util", units=_KILOBYTES_A_SECOND),
+    nvlink_rx_bytes_per_second=by(_not_printed),
+)
