@@ -69,7 +69,7 @@ async def test_the_mouse_picks_screens_keys_and_gpus() -> None:
         await settle(pilot)
         assert isinstance(pilot.app.screen, HelpPanel)
         await press(pilot, "escape")
-        await pilot.click(offset=(lines[0].index("Pairs"), 0))
+        await pilot.click(offset=(lines[0].index("Pair"), 0))
         await settle(pilot)
         assert app_of(pilot).current_mode == "pairs"
         before = pilot.app.screen.query_one(PairMatrix).pair

@@ -12,6 +12,23 @@ _TABS = re.compile(
 _COUNTS = re.compile(r"\d+(?=(?: |&#160;)(?:checks(?: |&#160;))?(?:done|skipped))")
 
 
+_STYLE = re.compile(r"^ *\.terminal-r(\d+) \{(.*)\}\n", re.MULTILINE)
+_STYLED = re.compile(r'(?<=class="terminal-r)\d+')
+
+
+def _numbered(svg: str) -> str:
+    """Number the styles by what is left, as Rich numbers them by where they first stand."""
+    looks = dict(_STYLE.findall(svg))
+    place = {old: new for new, old in enumerate(dict.fromkeys(_STYLED.findall(svg)), start=1)}
+    styles = "".join(f"    .terminal-r{new} {{{looks[old]}}}\n" for old, new in place.items())
+    first = _STYLE.search(svg)
+    if first is None:
+        return svg
+    bare = _STYLE.sub("", svg)
+    bare = bare[: first.start()] + styles + bare[first.start() :]
+    return _STYLED.sub(lambda found: str(place[found[0]]), bare)
+
+
 def without_counts(text: str) -> str:
     """The same with N for how many rules were asked, and how many could not be."""
     return _COUNTS.sub("N", text)
@@ -21,6 +38,6 @@ def without_what_is_added(normalize: Callable[[str], str]) -> Callable[[str], st
     """Leave the row of tabs and the counts of rules out of pictures too."""
 
     def normalized(svg: str) -> str:
-        return without_counts(_TABS.sub("", normalize(svg)))
+        return without_counts(_numbered(_TABS.sub("", normalize(svg))))
 
     return normalized

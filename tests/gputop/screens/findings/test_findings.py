@@ -291,7 +291,7 @@ def test_equal_findings_have_rows_of_their_own() -> None:
 
 @pytest.mark.parametrize("width", [80, 110, 160])
 def test_tabs_leave_room_for_where_the_figures_come_from(width: int) -> None:
-    for names in (NAMES, (*NAMES, "cost")):
+    for names in (NAMES, (*NAMES, "cost")[:9]):
         line = text_of(tabs(names, names[0], width))
         assert len(line) + len("invented figures ") <= width
         for number, name in enumerate(names, start=1):
