@@ -10,13 +10,14 @@ from typing import Any
 
 import msgspec
 
+from .errors import GputopError
 from .part import Part
 
 LIMIT_BYTES = 64 * 1024 * 1024
 """Largest file that is read; recordings of real nodes are below 1 MB."""
 
 
-class FormatError(ValueError):
+class FormatError(GputopError, ValueError):
     """The content is broken or hostile; the text says what is wrong, `line` says where."""
 
     def __init__(self, text: str, line: int | None = None) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from .characters import json_text
+from .errors import GputopError
 from .machine import Machine
 from .page import MEASURED, SIMULATED
 from .readings import Readings
@@ -15,7 +16,7 @@ from .record import Record
 SCHEMA = "gputop.snapshot/1"
 
 
-class SnapshotError(ValueError):
+class SnapshotError(GputopError, ValueError):
     """A document that is not a snapshot this version can read; the text says why."""
 
 

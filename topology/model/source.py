@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from .errors import GputopError
 from .part import Part, Raw
 
 
@@ -32,7 +33,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     machine could give; a field that it does not understand becomes a gap."""
 
 
-class SourceAbsent(Exception):  # noqa: N818 - a normal outcome, not an error
+class SourceAbsent(GputopError):  # noqa: N818 - a normal outcome, not an error
     """There is nothing to ask; the text says what is missing, `kind` is as in Problem.kind."""
 
     def __init__(self, text: str, kind: str = "absent") -> None:

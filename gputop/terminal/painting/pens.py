@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
+from gputop.topology.model.errors import GputopError
+
 OFF = {
     1: 22, 2: 22, 3: 23, 4: 24, 5: 25, 6: 25, 7: 27, 8: 28, 9: 29, 21: 24, 51: 54, 52: 54, 53: 55,
 }  # fmt: skip
@@ -12,7 +14,7 @@ OFF = {
 _PLAIN_COLORS = {*range(30, 38), *range(40, 48), *range(90, 98), *range(100, 108)}
 
 
-class PictureError(Exception):
+class PictureError(GputopError):
     """Textual wrote something that a picture cannot follow."""
 
 
