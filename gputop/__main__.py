@@ -69,13 +69,13 @@ def run(arguments: list[str]) -> int:
     # msgspec imports it too, overlooks a Ctrl+C that ends that, and crashes with its first record.
     import datetime  # noqa: F401
 
-    from gputop.installation.namesake import beside
+    from gputop.installation.namesake import other_gputop
     from gputop.terminal.output import guarded
     from gputop.terminal.size import forget_odd_sizes
 
     forget_odd_sizes()
     with guarded():
-        _tell(beside())
+        _tell(other_gputop())
         code, text = _answer(arguments)
         _tell(text)
     return code

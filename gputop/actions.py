@@ -78,7 +78,7 @@ def open_palette(app: App[Any], provider: type[Provider] = ThingProvider) -> Non
 def palette_commands(app: GpuTop) -> Iterator[SystemCommand]:
     """Commands of the palette: the screens, what the shown one offers, what all offer."""
     common = [
-        command._replace(title=app.words.say(command.title), help=app.words.say(command.help))
+        command._replace(title=app.words.fill(command.title), help=app.words.fill(command.help))
         for command in commands(COMMON, app.run_action)
         if offers_demos(app.report) or command.title != "Demo nodes"
     ]
@@ -123,7 +123,7 @@ def show_why(app: GpuTop) -> None:
 def show_help(app: GpuTop) -> None:
     """Show the keys of the screen."""
     if app.view is not None:
-        own = [(key, app.words.say(what)) for key, what in help_rows(app.view.KEYS)]
+        own = [(key, app.words.fill(what)) for key, what in help_rows(app.view.KEYS)]
         app.push_screen(HelpPanel(app.view.TITLE, own, help_rows(COMMON), app))
 
 

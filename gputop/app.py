@@ -32,9 +32,9 @@ from gputop.stylesheet import KeptStylesheet
 from gputop.terminal import hangup, job_control
 from gputop.terminal.clean import clean
 from gputop.terminal.inks import THEMES
-from gputop.terminal.remembered import Remembered
+from gputop.terminal.preferences import Preferences
 from gputop.tidying import FIRST_SECONDS, RESTING_SECONDS, Tidying
-from gputop.topology.hardware.words import Words, words_for
+from gputop.topology.hardware.terms import VendorTerms, terms_for
 from gputop.widgets.key import bindings
 from gputop.widgets.quick_keys import QuickKeysApp
 
@@ -70,7 +70,7 @@ class GpuTop(QuickKeysApp[int]):
     """What the last run of the probe nccl proved."""
 
     def __init__(
-        self, feed: Feed | None = None, interval: float = 1.0, remembered: Remembered | None = None
+        self, feed: Feed | None = None, interval: float = 1.0, remembered: Preferences | None = None
     ) -> None:
         self.MODES = {name: partial(self._open, name) for name in NAMES}  # type: ignore[misc]
         super().__init__()
@@ -86,7 +86,7 @@ class GpuTop(QuickKeysApp[int]):
         self.findings = FindingsController()
         self.what_if = WhatIfController(self)
         self.selected, self.recent = PickedDevices(), Recent()
-        self.remembered = remembered or Remembered()
+        self.remembered = remembered or Preferences()
         theming.wear(self, self.remembered.get("theme"))
         self.animation_level = "none"
         self._inbox = Inbox(self.post_message)
@@ -102,9 +102,9 @@ class GpuTop(QuickKeysApp[int]):
         _actions().confirm_run(self, announced, go)
 
     @property
-    def words(self) -> Words:
+    def words(self) -> VendorTerms:
         """What library, links and tools of the node are called; before it is read, of any node."""
-        return words_for(None) if self.report is None else self.report.words
+        return terms_for(None) if self.report is None else self.report.words
 
     @property
     def view(self) -> View | None:

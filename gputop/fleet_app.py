@@ -26,7 +26,7 @@ from gputop.stylesheet import KeptStylesheet
 from gputop.terminal import hangup, job_control
 from gputop.terminal.clean import clean
 from gputop.terminal.inks import THEMES
-from gputop.terminal.remembered import Remembered
+from gputop.terminal.preferences import Preferences
 from gputop.widgets.key import help_rows
 from gputop.widgets.panels import HelpPanel
 from gputop.widgets.quick_keys import QuickKeysApp
@@ -62,14 +62,14 @@ class FleetApp(QuickKeysApp[WholeNode]):
             self.host = host
             self.whole = whole
 
-    def __init__(self, watch: FleetWatch, remembered: Remembered | None = None) -> None:
+    def __init__(self, watch: FleetWatch, remembered: Preferences | None = None) -> None:
         super().__init__()
         self.stylesheet = KeptStylesheet(variables=self.get_css_variables())
         self.folder = watch.folder
         self.state: FleetState = watch.state
         self.trouble = ""
         """Our own failure, in words; empty when there is none."""
-        self.remembered = remembered or Remembered()
+        self.remembered = remembered or Preferences()
         self.fleet_screen = FleetScreen(self)
         self._watch = watch
         self._copies = FindingsController()

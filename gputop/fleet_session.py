@@ -16,7 +16,7 @@ from gputop.live.fleet_watch import FleetWatch
 from gputop.session import on_terminal
 from gputop.terminal import hangup, signs
 from gputop.terminal.outer_colours import forget_outer_colours
-from gputop.terminal.remembered import Remembered
+from gputop.terminal.preferences import Preferences
 from gputop.topology.fleet.planning.fabric import SwitchFabric
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.recorded.feeds import FixedFeed
@@ -41,7 +41,7 @@ def open_fleet(folder: str, expected: Collection[str], fabric: SwitchFabric | No
     signs.fit(sys.__stderr__)
     # Reading ten thousand files makes objects that stay; FleetApp switches the collector on again.
     gc.disable()
-    remembered = Remembered.of_user()
+    remembered = Preferences.of_user()
     watch = FleetWatch(folder, expected, fabric)
     # Files are read while the libraries of the app are imported.
     watch.start()
@@ -62,7 +62,7 @@ def open_fleet(folder: str, expected: Collection[str], fabric: SwitchFabric | No
             return code
 
 
-def _show(snapshot: NodeSnapshot, folder: str, remembered: Remembered) -> int | None:
+def _show(snapshot: NodeSnapshot, folder: str, remembered: Preferences) -> int | None:
     """Show one node; its exit code, or None where the user went back."""
     host = snapshot.machine.host
     name = None if host is None else host.hostname

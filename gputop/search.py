@@ -83,7 +83,7 @@ def _things(app: GpuTop, known: Catalogue) -> Iterator[Thing]:
         yield Thing(title, "The finding", _named(app, "findings", finding.id))
     words = app.words
     for flag in known.flags:
-        about = words.say(flag.changes)
+        about = words.fill(flag.changes)
         yield Thing(flag.name, about, _named(app, "flags", flag.name))
     if app.check_action("demos", ()):
         for name in demo.names():

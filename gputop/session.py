@@ -17,7 +17,7 @@ from gputop.exits import USAGE, Exit
 from gputop.terminal import hangup, signs
 from gputop.terminal.early_screen import EarlyScreen
 from gputop.terminal.outer_colours import forget_outer_colours
-from gputop.terminal.remembered import Remembered
+from gputop.terminal.preferences import Preferences
 
 if TYPE_CHECKING:
     from gputop.topology.model.snapshot import NodeSnapshot
@@ -50,7 +50,7 @@ def open_app(
     # Lets a reading thread run between two imports, not only every 5 ms.
     sys.setswitchinterval(0.0005)
     feed = _feed(snapshot, demo, interval)
-    remembered = Remembered.of_user()
+    remembered = Preferences.of_user()
     screen = EarlyScreen()
     try:
         from gputop import first_picture

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from .hardware.words import Words, words_of
+from .hardware.terms import VendorTerms, terms_of
 from .node import Node
 
 if TYPE_CHECKING:
@@ -34,9 +34,9 @@ class Report(msgspec.Struct, frozen=True, eq=False):
         return self.node.snapshot
 
     @property
-    def words(self) -> Words:
+    def words(self) -> VendorTerms:
         """What library, links and tools of its GPUs are called."""
-        return words_of(self.snapshot.machine.gpus)
+        return terms_of(self.snapshot.machine.gpus)
 
     @property
     def graph(self) -> Graph:

@@ -78,7 +78,7 @@ def answer(request: DoctorRequest) -> DoctorAnswer:
         "torch": _torch(pythons),
         "devices": _devices(devices),
         "terminal": _terminal(),
-        "name": namesake.beside() or "no other distribution is called gputop here",
+        "name": namesake.other_gputop() or "no other distribution is called gputop here",
         "unread": _unread(snapshot),
     }
     found = DoctorAnswer(

@@ -15,7 +15,7 @@ from gputop.checking.origin import plain
 from gputop.checking.runs import run_rules
 from gputop.measuring.selection import hidden_note, measurable
 from gputop.reading import SETTLE_SECONDS
-from gputop.terminal.lines import say
+from gputop.terminal.lines import warn
 from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.engine import diagnose, load
 from gputop.topology.diagnosis.policy import Policy
@@ -150,7 +150,7 @@ def _measured(
     """Measure, then read again; without an older reading the first one counts as earlier."""
     before = found.node
     if not addresses and (note := hidden_note(before)):
-        say(note)
+        warn(note)
     measured = check_measure.measure(
         before,
         addresses or measurable(before),

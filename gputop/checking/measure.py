@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from gputop.reading import SETTLE_SECONDS, read_snapshot
-from gputop.terminal.lines import say
+from gputop.terminal.lines import warn
 from gputop.topology.model.readings import GpuReading
 from gputop.topology.model.snapshot import Measurement, NodeSnapshot
 from gputop.topology.wiring.graph import gpu_label
@@ -93,7 +93,7 @@ def measure(
     labels = {gpu.address: gpu_label(gpu) for gpu in node.machine.gpus}
     seen = Idle(free=tuple(addresses)) if force else (look or idle)(addresses, labels)
     for why in dict.fromkeys(why for _, why in seen.busy):
-        say(f"left out: {why}")
+        warn(f"left out: {why}")
     if not seen.free:
         return Measured(left_out=seen.busy, notes=seen.blind)
     planned = plan(
@@ -104,7 +104,7 @@ def measure(
         force=force,
         python=python,
     )
-    say(planned.sentence)
+    warn(planned.sentence)
     attended = Attended(planned)
     with _over_by(until, attended.stop):
         ends = list(attended.ends())

@@ -15,7 +15,7 @@ from gputop.answers.question import AnyQuestion, NodeRequest, Option, Request
 from gputop.commands.options import completing, json_option, source_options
 from gputop.exits import USAGE, Exit
 from gputop.printing.render import texts
-from gputop.terminal.lines import print_json, say
+from gputop.terminal.lines import print_json, warn
 from gputop.terminal.size import terminal_width
 
 
@@ -31,7 +31,7 @@ def command_of(question: AnyQuestion) -> click.Command:
                 print_json(answer)
             else:
                 for sentence in answer.assumptions:
-                    say(sentence)
+                    warn(sentence)
                 for line in texts(question.page(answer).blocks, terminal_width()):
                     click.echo(line)
         click.get_current_context().exit(answer.exit_code)

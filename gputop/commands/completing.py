@@ -15,7 +15,7 @@ from gputop.probes import catalog
 from gputop.reading import LIST_DEMOS, read_snapshot, settle
 from gputop.topology.expectation.reference import names as reference_names
 from gputop.topology.flags.catalogue.catalogue import catalogue
-from gputop.topology.hardware.words import words_for
+from gputop.topology.hardware.terms import terms_for
 from gputop.topology.model.machine import Gpu, Machine
 from gputop.topology.nccl.versions import versions as library_versions
 from gputop.topology.recorded.demos import demo
@@ -70,8 +70,8 @@ def probe_list(context: click.Context, typed: str) -> Items:
 
 def rules(context: click.Context, typed: str) -> Items:
     """Ids of rules."""
-    words = words_for(None)
-    return _offered(((rule.id, words.say(rule.title)) for rule in RULES), typed)
+    words = terms_for(None)
+    return _offered(((rule.id, words.fill(rule.title)) for rule in RULES), typed)
 
 
 def references(context: click.Context, typed: str) -> Items:

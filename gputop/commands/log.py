@@ -17,7 +17,7 @@ from gputop.exits import CANNOT_TELL, USAGE, Exit
 from gputop.live.log_reading import ReadError, document, read_path, read_stream
 from gputop.pages.log.sections import plain_text
 from gputop.reading import check_sources, read_snapshot
-from gputop.terminal.lines import print_json, say
+from gputop.terminal.lines import print_json, warn
 from gputop.terminal.size import text_width
 from gputop.topology.diagnosis.symptoms.log import examine, fits
 from gputop.topology.jobs.asking import JobsAnswer, of_files
@@ -75,7 +75,7 @@ def command(
     if alone and broken and not saved.answers:
         raise Exit(broken[0], CANNOT_TELL)
     for why in broken:
-        say(why)
+        warn(why)
     if saved.answers and alone and not (sources or demo):
         _tell(of_files(None, FoundDumps(), states_from_saved(saved)), as_json=as_json)
         return
@@ -94,7 +94,7 @@ def _tell_dumps(paths: Sequence[str], *, as_json: bool) -> None:
         more = f"; {len(refused) - 1} more files like it" if len(refused) > 1 else ""
         raise Exit(f"{refused[0] if refused else paths[0]}{more}", CANNOT_TELL)
     for text in refused:
-        say(text)
+        warn(text)
     _tell(of_files(None, found), as_json=as_json)
 
 
@@ -129,5 +129,5 @@ def _node(log: LogReport, sources: tuple[str, ...], demo: str | None) -> NodeSna
     here = read_snapshot((), None)
     if not fits(log, here):
         return None
-    say("the node is this machine: its GPUs are those of the log")
+    warn("the node is this machine: its GPUs are those of the log")
     return here

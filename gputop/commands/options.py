@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gputop.reading import LIST_DEMOS
-from gputop.terminal.lines import say
+from gputop.terminal.lines import warn
 from gputop.topology.model.snapshot import NodeSnapshot
 
 if TYPE_CHECKING:
@@ -145,4 +145,4 @@ def say_problems(snapshot: NodeSnapshot) -> None:
     for problem in snapshot.problems:
         by_text.setdefault(problem.text, []).append(problem.source)
     for text, names in by_text.items():
-        say(f"{', '.join(names)}: {text}")
+        warn(f"{', '.join(names)}: {text}")

@@ -9,7 +9,7 @@ import click
 from gputop.commands.options import json_option, say_problems, source_options
 from gputop.exits import Exit
 from gputop.reading import read_snapshot
-from gputop.terminal.lines import print_json, say
+from gputop.terminal.lines import print_json, warn
 from gputop.terminal.writing import code_of, write_whole
 from gputop.topology.model.characters import json_text
 from gputop.topology.model.redact import redacted
@@ -46,4 +46,4 @@ def command(
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
         raise Exit(f"{output}: not written: {why}", code_of(error)) from error
-    say(f"wrote {output}")
+    warn(f"wrote {output}")

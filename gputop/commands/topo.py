@@ -7,7 +7,7 @@ import click
 from gputop.commands.options import json_option, say_problems, source_options
 from gputop.reading import read_snapshot
 from gputop.terminal.columns import fitted
-from gputop.terminal.lines import say
+from gputop.terminal.lines import warn
 from gputop.terminal.output import print_document
 from gputop.terminal.size import terminal_width
 from gputop.topology.exports import NAMES
@@ -39,7 +39,7 @@ def command(
     say_problems(snapshot)
     written = exported(form or ("json" if as_json else "matrix"), Node(snapshot))
     for sentence in (*remarks(snapshot.machine.gpus), *written.assumptions):
-        say(sentence)
+        warn(sentence)
     if written.document:
         print_document(written.text)
     else:

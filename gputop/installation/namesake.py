@@ -30,7 +30,7 @@ def other_version(folder: str = HERE) -> str | None:
     return next((match["version"] for match in found if match), None)
 
 
-def beside(folder: str = HERE) -> str:
+def other_gputop(folder: str = HERE) -> str:
     """Say in one line that the other one is here too; "" where it is not."""
     version = other_version(folder)
     if version is None:

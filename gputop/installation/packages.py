@@ -20,7 +20,7 @@ DISTRIBUTIONS = {
 
 def give_up(error: ImportError) -> int:
     """Say in one line which package cannot be imported; gives the exit code."""
-    text, code = told(error)
+    text, code = import_failure(error)
     _print(text)
     return code
 
@@ -31,7 +31,7 @@ def refuse_python() -> int:
     return CANNOT_TELL
 
 
-def told(error: ImportError) -> tuple[str, int]:
+def import_failure(error: ImportError) -> tuple[str, int]:
     """What to say of it, and the exit code."""
     name = (error.name or "").partition(".")[0]
     if name in ("", "gputop"):

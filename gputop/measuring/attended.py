@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from gputop.measuring import running
 from gputop.measuring.running import MakeSuite, Suite
 from gputop.terminal.clean import clean
-from gputop.terminal.lines import say
+from gputop.terminal.lines import warn
 from gputop.terminal.output import overwrite
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ class Attended:
     def _say(self, *lines: str) -> None:
         self._line.close()
         for line in lines:
-            say(line)
+            warn(line)
 
 
 class _Line:

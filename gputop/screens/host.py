@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from gputop.live.what_if import WhatIfController
     from gputop.messages import SuiteState
     from gputop.screens.selection import PickedDevices
-    from gputop.terminal.remembered import Remembered
-    from gputop.topology.hardware.words import Words
+    from gputop.terminal.preferences import Preferences
+    from gputop.topology.hardware.terms import VendorTerms
 
 T = TypeVar("T")
 
@@ -29,12 +29,12 @@ class ScreenHost(Protocol):
     findings: FindingsController
     what_if: WhatIfController
     selected: PickedDevices
-    remembered: Remembered
+    remembered: Preferences
     recent: Recent
     """The readings of the last minutes."""
 
     @property
-    def words(self) -> Words:
+    def words(self) -> VendorTerms:
         """What library, links and tools of the node are called."""
 
     @property

@@ -251,7 +251,7 @@ class View(Screen[None], KeptLines):
             self._keyed = known
             self.query_one("#keys", KeyBar).keys(
                 [
-                    (key.name, words.say(key.label), action)
+                    (key.name, words.fill(key.label), action)
                     for key, action in key_line(self.KEYS, leading)
                 ]
             )

@@ -9,7 +9,7 @@ from gputop.terminal.output import print_document
 from gputop.topology.model.characters import json_pieces
 
 
-def say(text: str) -> None:
+def warn(text: str) -> None:
     """One line for people, on stderr, without control characters."""
     click.echo(clean(text, 600), err=True)
 

@@ -13,7 +13,7 @@ from gputop.app import GpuTop
 from gputop.first_picture import picture, rows
 from gputop.messages import ReportReady
 from gputop.terminal.inks import EarlyInks
-from gputop.terminal.remembered import Remembered
+from gputop.terminal.preferences import Preferences
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.node import Node
 from gputop.topology.recorded.feeds import DemoFeed
@@ -64,7 +64,7 @@ async def test_textual_draws_the_same(
     monkeypatch.setenv("COLORTERM", "truecolor")
     monkeypatch.delenv("NO_COLOR", raising=False)
     snapshot = NODES[node]()
-    remembered = Remembered()
+    remembered = Preferences()
     remembered.keep("theme", theme)
     app = GpuTop(remembered=remembered)
     async with app.run_test(size=(columns, lines)) as pilot:

@@ -10,8 +10,8 @@ from ..expectation.judge import Judge
 from ..expectation.judgement import Judgement
 from ..expectation.reference import Reference
 from ..hardware.specs import Sku
+from ..hardware.terms import VendorTerms, terms_of
 from ..hardware.vendors import AMD
-from ..hardware.words import Words, words_of
 from ..jobs.grouping import GpuUser, gpu_users
 from ..model.machine import Gpu, PciDevice
 from ..model.readings import GpuReading, ProcessReading
@@ -90,9 +90,9 @@ class Case:
         return self.machine.host or Host()
 
     @cached_property
-    def words(self) -> Words:
+    def words(self) -> VendorTerms:
         """What texts call the library and the links of these GPUs."""
-        return words_of(self.gpus)
+        return terms_of(self.gpus)
 
     @property
     def prediction(self) -> Prediction | None:

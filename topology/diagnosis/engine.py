@@ -198,7 +198,7 @@ def _failed(case: Case, rule: Rule, error: Exception) -> Finding:
         title=f"rule {rule.id} failed",
         evidence=(Fact(what=f"error in the rule {rule.id}", value=what, source="gputop"),),
         disproof="a version of gputop in which the rule runs",
-        impact=f"Not examined: {case.words.say(rule.title)}.",
+        impact=f"Not examined: {case.words.fill(rule.title)}.",
         sources=rule.sources,
     )
 

@@ -15,7 +15,7 @@ from ..model.record import NOT_ASKED
 from ..model.severity import Severity
 
 if TYPE_CHECKING:
-    from ..hardware.words import Words
+    from ..hardware.terms import VendorTerms
     from ..model.machine import Gpu
     from .case import Case
 
@@ -43,7 +43,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     """Kebab-case and stable, because users silence the rule by this name."""
     title: str
     """What is looked for, a noun phrase: "NVLinks that are down". This, `evidence` and `disproof`
-    may hold the fields of Words in braces."""
+    may hold the fields of VendorTerms in braces."""
     evidence: str
     """What has to be read for it, in words."""
     disproof: str
@@ -77,16 +77,16 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
         """Whether the rule is about any of these GPUs."""
         return not self.vendor or any(gpu.vendor == self.vendor for gpu in gpus)
 
-    def disproof_for(self, gpus: Sequence[Gpu], words: Words) -> str:
+    def disproof_for(self, gpus: Sequence[Gpu], words: VendorTerms) -> str:
         """What would show that a finding about these GPUs is wrong, by the tool that knows them."""
         vendor, commands, by = only(gpus), dict(self.asked), dict(self.disproof_by)
         asked = " or ".join(commands.values())
         if vendor is None:
-            return words.say(self.disproof, asked=asked)
+            return words.fill(self.disproof, asked=asked)
         if by and vendor is not NVIDIA and vendor.id not in by:
             return f"another answer of {vendor.tool}"
         text = by.get(vendor.id, self.disproof)
-        return words.say(text, asked=commands.get(vendor.id, vendor.tool))
+        return words.fill(text, asked=commands.get(vendor.id, vendor.tool))
 
     def finding(
         self,

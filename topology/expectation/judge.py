@@ -30,7 +30,7 @@ from .judgement import (
     too_high,
     unjudged,
 )
-from .node import JudgedNode, words_of
+from .node import JudgedNode, terms_of
 from .variables import VariableEffect, Variables
 
 NVLS = "NVLS"
@@ -279,7 +279,7 @@ def _curve(figure: Measurement) -> tuple[object, ...]:
 def seen(node: JudgedNode, figure: Measurement) -> tuple[str, ...]:
     """The reasons for this figure's GPUs, as clauses."""
     found: list[str] = []
-    throttle = [_plain(word) for word in words_of(figure, "throttle")]
+    throttle = [_plain(word) for word in terms_of(figure, "throttle")]
     gpus = [gpu for gpu in (node.gpu(figure.src), node.gpu(figure.dst)) if gpu is not None]
     who = gpu_label(gpus[0]) if len(gpus) == 1 else "a GPU"
     found += dict.fromkeys(f"{who} was {THROTTLES[word]}" for word in throttle if word in THROTTLES)

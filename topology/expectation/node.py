@@ -99,7 +99,7 @@ def number_of(figure: Measurement, name: str) -> float | None:
     return float(value) if 0 < value < float("inf") else None
 
 
-def words_of(figure: Measurement, name: str) -> tuple[str, ...]:
+def terms_of(figure: Measurement, name: str) -> tuple[str, ...]:
     """A detail of a figure that should be a list of words."""
     value = figure.details.get(name)
     if not isinstance(value, list | tuple):

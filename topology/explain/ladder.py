@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import msgspec
 
+from ..hardware.terms import terms_of
 from ..hardware.vendors import AMD
-from ..hardware.words import words_of
 from ..model import quantities
 from ..model.machine import Gpu
 from ..model.snapshot import Measurement
@@ -110,7 +110,7 @@ def _grant(node: Node, src: str, dst: str) -> Rung:
             decision = pair_decision(node, src, dst)
             relay = None if decision is None else relay_of(node, decision)
             if relay is not None:
-                library = words_of(node.snapshot.machine.gpus).library
+                library = terms_of(node.snapshot.machine.gpus).library
                 why = (
                     f"{said} grants no direct P2P here. {library} asks hop by hop instead: "
                     f"{gpu_name(node, relay)} has P2P with both GPUs and passes the data on."
@@ -130,13 +130,13 @@ def _grant(node: Node, src: str, dst: str) -> Rung:
 
 
 def _library(node: Node, src: str, dst: str) -> Rung:
-    title = words_of(node.snapshot.machine.gpus).library
+    title = terms_of(node.snapshot.machine.gpus).library
     pair = pair_decision(node, src, dst)
     if pair is None:
         return Rung(title=title, state=OPEN, answer="not known")
     if pair.transport == "P2P":
         if any(step.question == CAN_REACH and step.basis == "assumed" for step in pair.steps):
-            runtime = words_of(node.snapshot.machine.gpus).runtime
+            runtime = terms_of(node.snapshot.machine.gpus).runtime
             answer = f"P2P, if {runtime} grants it: not asked"
             return Rung(title=title, state=ASSUMED, answer=answer)
         return Rung(title=title, state=YES, answer="P2P")

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import msgspec
 
-from ..hardware.words import words_of
+from ..hardware.terms import terms_of
 from ..nccl.decide.steps import NEAR_ENOUGH
 from ..nccl.prediction import PairDecision
 from ..node import Node
@@ -131,7 +131,7 @@ def _undecided(node: Node, src: str, dst: str) -> tuple[str, str, str]:
     machine = node.snapshot.machine
     if machine.gpu(src) is None or machine.gpu(dst) is None:
         return OPEN, f"{found.letters}: {found.meaning}", ""
-    library = words_of(machine.gpus).library
+    library = terms_of(machine.gpus).library
     if not node.decided:
         return OPEN, f"working out what {library} does", ""
     why = node.why_no_prediction or f"{library} would not use both in one communicator"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from ..hardware.words import words_of
+from ..hardware.terms import terms_of
 from ..model.finding import Finding
 from ..model.machine import Machine
 from ..model.readings import GpuReading, Readings
@@ -48,7 +48,7 @@ def silence(
 
     `age`: of the job in seconds, where that is known: what they carried before was another one's.
     """
-    link = words_of(gpu for gpu in machine.gpus if gpu.address in job.gpus).link
+    link = terms_of(gpu for gpu in machine.gpus if gpu.address in job.gpus).link
     findings: list[Finding] = []
     unknown: list[str] = []
     briefs: list[str] = []

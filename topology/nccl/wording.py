@@ -2,7 +2,7 @@
 
 from functools import cache
 
-from ..hardware.words import library_words
+from ..hardware.terms import library_terms
 from .nodes import LinkKind, PathType, SystemNode, SystemPath
 from .versions import Version
 
@@ -20,7 +20,7 @@ MEANINGS = {
     PathType.NET: "the network",
     PathType.DIS: "no way",
 }
-"""Templates of Words."""
+"""Templates of VendorTerms."""
 
 
 def meaning(version: Version, path: PathType) -> str:
@@ -30,7 +30,7 @@ def meaning(version: Version, path: PathType) -> str:
 
 @cache
 def _meaning(library: str, path: PathType) -> str:
-    return library_words(library).say(MEANINGS[path])
+    return library_terms(library).fill(MEANINGS[path])
 
 
 def gbs(value: float) -> str:

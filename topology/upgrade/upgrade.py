@@ -64,7 +64,7 @@ class Told(NamedTuple):
     """What keeps pieces with the same words apart."""
 
 
-def words_of(
+def terms_of(
     key: Key,
     old: Unit | None,
     new: Unit | None,
@@ -373,7 +373,7 @@ def _grouped(
     for question in questions:
         key, aspect = question
         old, new = (side.get(key) for side in units)
-        words = words_of(key, old, new, aspect, predictions)
+        words = terms_of(key, old, new, aspect, predictions)
         group = (key[0], aspect, words.group, words.before, words.after, why.get(question, ()))
         groups.setdefault(group, []).append(key)
     found = [_difference(group, keys, units, predictions) for group, keys in groups.items()]

@@ -19,7 +19,7 @@ from gputop.terminal.clean import clean, clean_block
 from gputop.terminal.writing import code_of, write_whole
 from gputop.topology.diagnosis.engine import Silenced
 from gputop.topology.diagnosis.rule import Rule
-from gputop.topology.hardware.words import words_of
+from gputop.topology.hardware.terms import terms_of
 from gputop.topology.model.finding import Finding
 from gputop.topology.model.severity import BROKEN, CANNOT_TELL, SLOW
 
@@ -45,7 +45,7 @@ def suites(answer: CheckAnswer, rules: Sequence[Rule]) -> Xml.Element:
     """Build the document; `rules` name the test cases and say what unexamined ones lack."""
     diagnosis = answer.diagnosis
     known = {rule.id: rule for rule in rules}
-    words = words_of(answer.node.machine.gpus)
+    words = terms_of(answer.node.machine.gpus)
     loud: dict[str, list[Finding]] = {}
     for finding in diagnosis.findings:
         loud.setdefault(finding.id, []).append(finding)
@@ -71,7 +71,7 @@ def suites(answer: CheckAnswer, rules: Sequence[Rule]) -> Xml.Element:
             loud.get(name, []),
             silent.get(name, []),
             name in unasked,
-            words.say(known[name].evidence) if name in known else "",
+            words.fill(known[name].evidence) if name in known else "",
         )
     counts = {kind: len(suite.findall(f"testcase/{kind}")) for kind in _KINDS}
     seconds = f"{answer.elapsed_seconds:.3f}"

@@ -11,14 +11,14 @@ from gputop import __version__
 from gputop.terminal.lines import print_json
 from gputop.terminal.size import text_width
 from gputop.topology.diagnosis.rule import Rule
-from gputop.topology.hardware.words import words_for
+from gputop.topology.hardware.terms import terms_for
 
 _INDENT = "    "
 
 
 def print_list(rules: Sequence[Rule], *, as_json: bool) -> None:
     """Print the id of each rule, what it looks for and needs, and limits that a site may set."""
-    words = words_for(None)
+    words = terms_for(None)
     if as_json:
         print_json(
             {
@@ -30,8 +30,8 @@ def print_list(rules: Sequence[Rule], *, as_json: bool) -> None:
                     {
                         "id": rule.id,
                         "peers": rule.family,
-                        "title": words.say(rule.title),
-                        "evidence": words.say(rule.evidence),
+                        "title": words.fill(rule.title),
+                        "evidence": words.fill(rule.evidence),
                         "disproof": rule.disproof_for((), words),
                         "thresholds": dict(rule.thresholds),
                         "sources": list(rule.sources),
@@ -46,8 +46,8 @@ def print_list(rules: Sequence[Rule], *, as_json: bool) -> None:
         limits = "; ".join(f"{name} = {value:g}" for name, value in rule.thresholds)
         click.echo(rule.id)
         texts = (
-            words.say(rule.title),
-            words.say(f"needs {rule.evidence}"),
+            words.fill(rule.title),
+            words.fill(f"needs {rule.evidence}"),
             limits and f"limits: {limits}",
         )
         for text in texts:

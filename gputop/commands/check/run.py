@@ -20,7 +20,7 @@ from gputop.commands.check.text import lines
 from gputop.commands.options import say_problems
 from gputop.exits import CANNOT_TELL, OWN_ERROR, Exit
 from gputop.terminal.clean import clean
-from gputop.terminal.lines import print_json, say
+from gputop.terminal.lines import print_json, warn
 from gputop.terminal.output import print_document
 from gputop.terminal.size import terminal_width
 
@@ -109,7 +109,7 @@ def _put_out(order: Order, answer: CheckAnswer, line: Relay | None) -> None:
     """Print the answer, or write its file and print one line."""
     say_problems(answer.node)
     for note in answer.assumptions:
-        say(f"note: {note}")
+        warn(f"note: {note}")
     if order.output is None and not order.as_json:
         _print_text(order, answer)
         return
@@ -151,7 +151,7 @@ def _print_text(order: Order, answer: CheckAnswer) -> None:
     ):
         click.echo(clean(text, 4000))
     if answer.exit_code and not order.verbose:
-        say("--verbose shows evidence, impact and what to do")
+        warn("--verbose shows evidence, impact and what to do")
 
 
 def _age_seconds() -> float:

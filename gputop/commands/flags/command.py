@@ -14,7 +14,7 @@ from gputop.exits import CANNOT_TELL, USAGE, Exit
 from gputop.printing.render import blocks_of, texts
 from gputop.reading import read_snapshot
 from gputop.terminal.clean import clean
-from gputop.terminal.lines import print_json, say
+from gputop.terminal.lines import print_json, warn
 from gputop.terminal.nearest import meant
 from gputop.terminal.size import text_width
 from gputop.topology.explain.value_rows import reached
@@ -153,7 +153,7 @@ def _catalogue(search: str, as_json: bool) -> None:
         for group, flags in groups.items()
     )
     _echo(texts(blocks_of(sections), text_width(WIDEST)))
-    say(f"{len(found)} of {len(catalogue().flags)} variables")
+    warn(f"{len(found)} of {len(catalogue().flags)} variables")
 
 
 def _explain(flag: Flag, study: Study, changes: dict[str, str | None], *, predicted: bool) -> None:

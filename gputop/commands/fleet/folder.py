@@ -17,7 +17,7 @@ from gputop.commands.options import completing, json_option
 from gputop.exits import USAGE, Exit
 from gputop.session import on_terminal
 from gputop.terminal.clean import clean
-from gputop.terminal.lines import print_json, say
+from gputop.terminal.lines import print_json, warn
 from gputop.terminal.size import terminal_width
 from gputop.topology.fleet.fleet import Fleet
 from gputop.topology.fleet.merging.growing import read_fleet
@@ -87,7 +87,7 @@ def subcommand(
             for line in lines(fleet, terminal_width(), verbose=verbose, change=change):
                 click.echo(clean(line, 140_000))
             if code and not verbose:
-                say("--verbose shows evidence, impact and what to do")
+                warn("--verbose shows evidence, impact and what to do")
     context.exit(code)
 
 

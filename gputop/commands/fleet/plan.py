@@ -15,7 +15,7 @@ from gputop.commands.fleet.plan_text import lines
 from gputop.commands.options import completing, json_option
 from gputop.exits import ANSWERED, CANNOT_TELL, FAILURES, USAGE, WARNINGS, Exit
 from gputop.terminal.clean import clean
-from gputop.terminal.lines import print_json, say
+from gputop.terminal.lines import print_json, warn
 from gputop.terminal.output import print_document
 from gputop.terminal.writing import code_of, write_whole
 from gputop.topology.fleet.hosts import in_order
@@ -161,7 +161,7 @@ def _hosts(nodes: str | None, read: FolderRead, fabric: SwitchFabric) -> tuple[s
 def _say_passed(read: FolderRead) -> None:
     for why, names in read.passed.items():
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        say(f"passed over, {clean(why, 300)}: {clean(', '.join(names[:_NAMED]), 400)}{more}")
+        warn(f"passed over, {clean(why, 300)}: {clean(', '.join(names[:_NAMED]), 400)}{more}")
 
 
 def _print(
@@ -222,7 +222,7 @@ def _write_hostfiles(planned: FleetPlan, folder: Path) -> None:
     files = hostfiles(planned)
     for name, text in files.items():
         _write(folder / name, text, quiet=True)
-    say(f"wrote {len(files)} files to {folder}")
+    warn(f"wrote {len(files)} files to {folder}")
 
 
 def _write(path: Path, text: str, *, quiet: bool = False) -> None:
@@ -232,4 +232,4 @@ def _write(path: Path, text: str, *, quiet: bool = False) -> None:
         why = getattr(error, "strerror", None) or error
         raise Exit(f"{path}: not written: {why}", code_of(error)) from error
     if not quiet:
-        say(f"wrote {path}")
+        warn(f"wrote {path}")

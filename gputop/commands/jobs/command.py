@@ -9,7 +9,7 @@ from gputop.commands.options import json_option, say_problems, source_options
 from gputop.exits import CANNOT_TELL, USAGE, Exit
 from gputop.reading import check_sources, read_snapshot
 from gputop.simulating.jobs import simulated
-from gputop.terminal.lines import print_json, say
+from gputop.terminal.lines import print_json, warn
 from gputop.terminal.size import text_width
 from gputop.topology.jobs.asking import PAUSE_SECONDS, JobsAnswer, ask_live, of_files
 from gputop.topology.jobs.flight.files import FoundDumps, named, read
@@ -87,7 +87,7 @@ def _recorded(sources: tuple[str, ...]) -> tuple[NodeSnapshot | None, JobsAnswer
     if nothing and len(refused) == 1:
         raise Exit(": ".join(refused[0]), CANNOT_TELL)
     for path, why in refused:
-        say(f"{path}: {why}")
+        warn(f"{path}: {why}")
     if nothing:
         # A dump that is cut off is a file that cannot be used, not a wrong path.
         code = CANNOT_TELL if refused else USAGE
@@ -98,5 +98,5 @@ def _recorded(sources: tuple[str, ...]) -> tuple[NodeSnapshot | None, JobsAnswer
         if not (saved.answers or found.dumps):
             raise
         snapshot = None
-        say(str(error))
+        warn(str(error))
     return snapshot, of_files(snapshot, found, states_from_saved(saved))

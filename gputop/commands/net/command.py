@@ -34,7 +34,7 @@ from gputop.measuring.planning import Plan, plan
 from gputop.probes.catalog.net.plan import MOST_NODES
 from gputop.probes.runner.nccl_library import TORCH
 from gputop.terminal.clean import clean
-from gputop.terminal.lines import say
+from gputop.terminal.lines import warn
 from gputop.topology.fleet.section import NodeOrigin
 from gputop.topology.model.machine import Machine
 from gputop.topology.model.snapshot import NodeSnapshot
@@ -123,7 +123,7 @@ def command(
     here, names = origin(), HostNames() if redact else None
     host, path_of = here.host, _output(output, here, names)
     if launch.local != 0:
-        say(f"net: process {launch.local} of {host} steps back: one on each node drives all GPUs")
+        warn(f"net: process {launch.local} of {host} steps back: one on each node drives all GPUs")
         return
     place = _place(meet, launch)
     if "file" not in place:

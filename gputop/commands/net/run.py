@@ -19,7 +19,7 @@ from gputop.measuring.attended import Attended
 from gputop.measuring.nccl_check import gpus_of, library_of
 from gputop.measuring.runs import said, with_names
 from gputop.terminal.clean import clean
-from gputop.terminal.lines import print_json, say
+from gputop.terminal.lines import print_json, warn
 
 if TYPE_CHECKING:
     from gputop.checking.redacting import HostNames
@@ -65,9 +65,9 @@ class NetRun:
         names = dict(self._plan.steps[0].request.names)
         shown = [note for note in result.outcome.notes if note.topic in NOTED]
         for line in (*result.blind, *said(shown, names)):
-            say(f"note: {line}")
+            warn(f"note: {line}")
         found = self._document(result)
-        say(f"net: {with_names(found.why or result.outcome.message, names)}")
+        warn(f"net: {with_names(found.why or result.outcome.message, names)}")
         self._write(found, result)
         return made.code_of(found, result.outcome)
 
@@ -85,13 +85,13 @@ class NetRun:
         first = first_living(found, node, absent)
         if self._path_of is not None:
             if not must_write(found, node, absent, left, self._path_of):
-                say(f"net: {found.hosts[first]} writes the result")
+                warn(f"net: {found.hosts[first]} writes the result")
                 return
             path = self._path_of(self._where.host)
             write(path, packed(self._shown(found), path))
-            say(f"net: written: {clean(path, 200)}")
+            warn(f"net: written: {clean(path, 200)}")
         elif first != node and found.status == made.FINISHED:
-            say(f"net: {found.hosts[first]} prints the result")
+            warn(f"net: {found.hosts[first]} prints the result")
             return
         if self._as_json:
             print_json(self._shown(found))

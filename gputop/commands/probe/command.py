@@ -31,7 +31,7 @@ from gputop.probes.runner.nccl_library import TORCH
 from gputop.reading import check_sources
 from gputop.simulating.suite import simulated_plan
 from gputop.terminal.clean import clean
-from gputop.terminal.lines import say
+from gputop.terminal.lines import warn
 from gputop.terminal.nearest import did_you_mean
 from gputop.topology.model.machine import Machine
 from gputop.topology.nccl.versions import UnknownVersionError, version_for
@@ -137,7 +137,7 @@ def command(
     snapshot = None if selftest else demo_snapshot(demo) if demo else live_snapshot()
     machine = Machine() if snapshot is None else snapshot.machine
     if snapshot is not None and gpus is None and (note := hidden_note(snapshot)):
-        say(f"note: {note}")
+        warn(f"note: {note}")
     planned = plan(
         names,
         machine,

@@ -20,7 +20,7 @@ from gputop.measuring.nccl_check import check_run
 from gputop.measuring.running import MakeSuite, Suite
 from gputop.measuring.runs import said, with_names
 from gputop.simulating.suite import simulated_suite
-from gputop.terminal.lines import print_json, say
+from gputop.terminal.lines import print_json, warn
 from gputop.terminal.writing import code_of, write_whole
 from gputop.topology.model.snapshot import NodeSnapshot
 
@@ -63,7 +63,7 @@ class ProbeRun:
         attended = Attended(self._plan, self._make())
         many = len(self._plan.steps) > 1
         if many or self._plan.simulated:
-            say(self._plan.sentence)
+            warn(self._plan.sentence)
         for ended in attended.ends():
             self._ended(ended)
         if attended.interrupted:
@@ -124,7 +124,7 @@ class ProbeRun:
     def _once(self, line: str, key: str) -> None:
         if key not in self._said:
             self._said.add(key)
-            say(line)
+            warn(line)
 
 
 def keep_logs(result: ProbeResult, folder: Path) -> None:

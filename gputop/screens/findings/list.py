@@ -9,7 +9,7 @@ import msgspec
 from gputop.live.findings import Shown
 from gputop.terminal.clean import clean
 from gputop.topology.diagnosis.engine import Diagnosis, load
-from gputop.topology.hardware.words import Words
+from gputop.topology.hardware.terms import VendorTerms
 from gputop.topology.model.finding import Finding
 from gputop.topology.model.page import Fact, Page
 from gputop.widgets.named_list import NamedList
@@ -126,14 +126,14 @@ class FindingList(NamedList):
         )
 
 
-def explained(row: FindingRow, shown: Shown, words: Words) -> Page:
+def explained(row: FindingRow, shown: Shown, words: VendorTerms) -> Page:
     """What `w` shows about a row."""
     if row.finding is None:
         return _unexamined(shown.diagnosis, words)
     return explanation(row.finding, words)
 
 
-def explanation(finding: Finding, words: Words) -> Page:
+def explanation(finding: Finding, words: VendorTerms) -> Page:
     """Explain a finding: its evidence, rule, consequence and fix."""
     _, _, word = finding.severity.shown
     facts = [
@@ -145,7 +145,7 @@ def explanation(finding: Finding, words: Words) -> Page:
         facts.append(
             Fact(
                 what="Which rule says so?",
-                value=words.say(f"{rule.title}, from {rule.evidence}"),
+                value=words.fill(f"{rule.title}, from {rule.evidence}"),
                 source=", ".join(finding.sources),
                 basis="",
                 decides=True,
@@ -165,7 +165,7 @@ def explanation(finding: Finding, words: Words) -> Page:
     )
 
 
-def _unexamined(diagnosis: Diagnosis, words: Words) -> Page:
+def _unexamined(diagnosis: Diagnosis, words: VendorTerms) -> Page:
     """List the rules without evidence on this node, and what each needs."""
     missing = [rule for rule in load() if rule.id in diagnosis.unexamined and not rule.over_time]
     return Page.why(
@@ -177,7 +177,7 @@ def _unexamined(diagnosis: Diagnosis, words: Words) -> Page:
         facts=tuple(
             Fact(
                 what=f"{clean(rule.id)}:",
-                value=words.say(f"needs {rule.evidence}"),
+                value=words.fill(f"needs {rule.evidence}"),
                 basis="",
                 source="",
             )

@@ -10,7 +10,7 @@ from gputop.screens.jobs.list import JobRow, age, ranks_here
 from gputop.terminal.clean import clean
 from gputop.topology.diagnosis.rules.network.sockets import chosen
 from gputop.topology.diagnosis.shared.job_variables import differing
-from gputop.topology.hardware.words import words_of
+from gputop.topology.hardware.terms import terms_of
 from gputop.topology.jobs.binding import FAR, NEAR, ONE_NODE, PARTLY, Binding, binding
 from gputop.topology.model.severity import FlagStatus
 from gputop.topology.model.units import UNKNOWN, figure, percent, seconds, size, whole
@@ -242,7 +242,7 @@ def _network(process: ProcessReading, job: Job, snapshot: NodeSnapshot) -> Itera
         return
     face = chosen(running, wanted)
     gpus = snapshot.machine.gpus
-    library = words_of(gpus).library
+    library = terms_of(gpus).library
     first = f"the first in {library}'s order"
     why = f"by NCCL_SOCKET_IFNAME={wanted}" if wanted else first
     found = f"none fits: {library} does not start" if face is None else face.name

@@ -356,7 +356,7 @@ class JobsScreen(ListedView):
             return VariableDetails(trouble=process.why("variables") or "not read")
         if not user.reading.variables:
             nothing = "none of those that {library}, {runtime} or PyTorch read is set"
-            return VariableDetails(trouble=self.gputop.words.say(nothing))
+            return VariableDetails(trouble=self.gputop.words.fill(nothing))
         if not report.node.decided:
             return None
         request = JobRequest(report.prediction, row.job.gpus, user.reading.variables, user.pid)

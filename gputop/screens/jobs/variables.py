@@ -11,7 +11,7 @@ from gputop.topology.flags.catalogue.catalogue import catalogue
 from gputop.topology.flags.values.own_words import for_library
 from gputop.topology.flags.values.reading import Reading
 from gputop.topology.flags.what_if.study import Stopped, Study
-from gputop.topology.hardware.words import words_of
+from gputop.topology.hardware.terms import terms_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -69,7 +69,7 @@ def work_out(
     whose = f"pid {user.pid}" if rank is None else f"rank {rank} (pid {user.pid})"
     if not values:
         nothing = "none of those that {library}, {runtime} or PyTorch read is set"
-        return VariableDetails(whose=whose, trouble=words_of(snapshot.machine.gpus).say(nothing))
+        return VariableDetails(whose=whose, trouble=terms_of(snapshot.machine.gpus).fill(nothing))
     here = {gpu.address for gpu in snapshot.machine.gpus}
     chosen = [address for address in gpus if address in here]
     decided = {name: value for name, value in values.items() if VISIBLE not in name}

@@ -119,11 +119,11 @@ class LogScreen(View):
         lines: list[Line] = []
         if self._read is None:
             words = self.gputop.words
-            board.caption(words.say("Debug log of {libraries}"))
+            board.caption(words.fill("Debug log of {libraries}"))
             width = max(self.app.size.width - 2, 20)
             for line in HOW_TO:
                 ink = "" if line.startswith("  ") else "muted"
-                plain = f" {words.say(line, tests=f'{words.library.lower()}-tests')}"
+                plain = f" {words.fill(line, tests=f'{words.library.lower()}-tests')}"
                 lines += wrapped(((plain, ink),), width, 1) if line else ((),)
         else:
             board.caption("The log in short")

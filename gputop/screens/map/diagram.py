@@ -13,7 +13,7 @@ from textual.message import Message
 from gputop.screens.map import live as wiring_live
 from gputop.screens.map import marks as wiring_marks
 from gputop.screens.map.canvas import Canvas, Cell, Marks, runs
-from gputop.screens.map.info import alike, label
+from gputop.screens.map.info import has_one_rate, label
 from gputop.screens.map.measured import MeasuredLines
 from gputop.screens.map.rings import way
 from gputop.topology.sketch.drawing import Box, Drawing, Edge
@@ -285,7 +285,7 @@ def _lit(path: Path | None) -> tuple[frozenset[Edge], frozenset[Edge], frozenset
         return frozenset(), frozenset(), frozenset()
     edges = frozenset(frozenset(edge) for edge in path.edges)
     narrow: frozenset[Edge] = frozenset()
-    if path.bottleneck is not None and not alike(path):
+    if path.bottleneck is not None and not has_one_rate(path):
         ends = set(path.nodes[path.bottleneck : path.bottleneck + 2])
         narrow = frozenset(edge for edge in edges if edge <= ends)
     return edges, narrow, frozenset(path.nodes)

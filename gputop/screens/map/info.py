@@ -58,7 +58,7 @@ def about(report: Report, box: Box) -> tuple[Line, Line]:
     if own is not None:
         head += [DOT, (f"its memory is NUMA {own}", "")]
     if package is not None:
-        head += [DOT, (_belongs(graph, package, box.id), "")]
+        head += [DOT, (_package_of_gpu(graph, package, box.id), "")]
     if box.kind == "gpu":
         return tuple(head), _facts(_gpu(report, box.id))
     rate = nic_rate(record)[0]
@@ -67,8 +67,8 @@ def about(report: Report, box: Box) -> tuple[Line, Line]:
     return tuple(head), _facts([_pcie(graph, box.id), ("port", rate, ""), ("", states, "")])
 
 
-def _belongs(graph: nx.Graph[str], package: Package, node: str) -> str:
-    """Of which package a GPU is a part."""
+def _package_of_gpu(graph: nx.Graph[str], package: Package, node: str) -> str:
+    """The package that contains a GPU."""
     if package.shared:
         part = part_name(graph.nodes[node].get("record"), node)
         return clean(f"part {part} of {plain_names(graph, package)[0]}")
@@ -182,7 +182,7 @@ def _rate(wire: Any, lead: str) -> str:
     return f"{lead}{short(wire.payload_gbs)} GB/s" if wire.payload_gbs is not None else ""
 
 
-def between(
+def ends_text(
     report: Report, drawing: Drawing, path: Path | None, a: str, b: str
 ) -> tuple[Line, Line]:
     """Two lines about a pair of nodes."""
@@ -191,7 +191,7 @@ def between(
     if path is None:
         head += [(f"{label(graph, a)} → {label(graph, b)}", "strong")]
         return tuple(head), (("  nothing that was read joins these two", "muted"),)
-    narrow = None if alike(path) else path.bottleneck
+    narrow = None if has_one_rate(path) else path.bottleneck
     shown: str | None = None
     passed: list[int] = []
     for i, node in enumerate(path.nodes):
@@ -212,7 +212,7 @@ def between(
     return tuple(head), verdict
 
 
-def alike(path: Path) -> bool:
+def has_one_rate(path: Path) -> bool:
     """Whether all links of a path have the same bandwidth, so that none is the bottleneck."""
     return len({wire.payload_gbs for wire in path.wires if wire.payload_gbs is not None}) < 2
 

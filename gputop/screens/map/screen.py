@@ -12,7 +12,7 @@ from gputop.screens.map import marks as wiring_marks
 from gputop.screens.map import xgmi as wiring_xgmi
 from gputop.screens.map.diagram import WiringDiagram
 from gputop.screens.map.facts import DOT, fact_lines
-from gputop.screens.map.info import about, between, shortened
+from gputop.screens.map.info import about, ends_text, shortened
 from gputop.screens.map.links import links
 from gputop.screens.map.measured import MeasuredLines
 from gputop.screens.map.narrowest import head_lines, table
@@ -194,7 +194,7 @@ class MapScreen(View):
         box, pair, board = self.wiring.box, self.wiring.pair, self.query_one("#chosen", Board)
         width = max(self.app.size.width - 1, 20)
         if pair is not None:
-            lines = between(report, self.wiring.drawing, self.wiring.path, *pair)
+            lines = ends_text(report, self.wiring.drawing, self.wiring.path, *pair)
         elif box is not None:
             lines = about(report, box)
             lines = ((*lines[0], *wiring_marks.about(self.wiring.shown, *box.members)), *lines[1:])

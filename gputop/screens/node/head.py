@@ -10,7 +10,7 @@ from gputop.screens import NAMES
 from gputop.screens.node.cells import BUSY_PERCENT
 from gputop.terminal.clean import clean
 from gputop.topology.expectation.kept import Kept
-from gputop.topology.hardware.words import words_of
+from gputop.topology.hardware.terms import terms_of
 from gputop.topology.jobs.grouping import Job, jobs
 from gputop.topology.model.readings import GpuProcess
 from gputop.topology.model.units import seconds
@@ -167,7 +167,7 @@ def _age(job: Job, snapshot: NodeSnapshot) -> str:
 
 def undecided_line(machine: Machine, why: str = "") -> Line:
     """Before there is a prediction, or why there is none."""
-    library = words_of(machine.gpus).library
+    library = terms_of(machine.gpus).library
     return ((f"   {library}: {clean(why, 200) if why else 'working it out…'}", "muted"),)
 
 

@@ -9,7 +9,7 @@ from gputop.screens.pairs.ladder import rung_line
 from gputop.terminal.clean import clean
 from gputop.topology.expectation.cost.costs import costs_of
 from gputop.topology.explain.pair_summary import NO_P2P, P2P, PairSummary, pair_summary
-from gputop.topology.hardware.words import words_of
+from gputop.topology.hardware.terms import terms_of
 from gputop.topology.model import quantities
 from gputop.topology.model.severity import BY_DESIGN
 from gputop.topology.model.units import figure, gbs
@@ -44,7 +44,7 @@ def answer_lines(
     found = pair_summary(report.node, *pair)
     finding = _finding(shown, *pair)
     because = finding.title if finding is not None and found.state != NO_P2P else found.because
-    library = words_of(report.snapshot.machine.gpus).library
+    library = terms_of(report.snapshot.machine.gpus).library
     lines = [
         _headline(found, finding, _judgement(report, pair), library),
         *_because(clean(because, 300) or "–", width),

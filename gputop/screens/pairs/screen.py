@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from gputop.screens.host import ScreenHost
     from gputop.screens.selection import PickedDevices
     from gputop.topology.flags.what_if.remedy import Remedy
-    from gputop.topology.hardware.words import Words
+    from gputop.topology.hardware.terms import VendorTerms
     from gputop.topology.model.page import Page
     from gputop.topology.report import Report
     from gputop.widgets.measure import Pair
@@ -45,7 +45,7 @@ NOTHING = "nothing yet"
 
 
 def measure_lines(
-    shown: Sequence[Measure], chosen: Measure, words: Words, made_up: str, width: int
+    shown: Sequence[Measure], chosen: Measure, words: VendorTerms, made_up: str, width: int
 ) -> tuple[Line, ...]:
     """The groups on one line, then the unit of the chosen measure and whether it is `made_up`.
 
@@ -59,7 +59,7 @@ def measure_lines(
     while width_of(whole) >= width and beside:
         beside -= 1
         whole = _names(_near(shown, chosen, beside), chosen, words, all_open=False)
-    unit: Line = ((f" {words.say(chosen.unit)}", "muted"), (made_up, "warn"))
+    unit: Line = ((f" {words.fill(chosen.unit)}", "muted"), (made_up, "warn"))
     return (whole, *wrapped(unit, width - 1, 1)[:1])
 
 
@@ -71,7 +71,9 @@ def _near(shown: Sequence[Measure], chosen: Measure, beside: int) -> list[Measur
     return [measure for measure in shown if measure.id not in far]
 
 
-def _names(shown: Sequence[Measure], chosen: Measure, words: Words, *, all_open: bool) -> Line:
+def _names(
+    shown: Sequence[Measure], chosen: Measure, words: VendorTerms, *, all_open: bool
+) -> Line:
     groups: dict[str, list[Measure]] = {}
     for measure in shown:
         groups.setdefault(measure.group, []).append(measure)
@@ -79,14 +81,14 @@ def _names(shown: Sequence[Measure], chosen: Measure, words: Words, *, all_open:
     for group, members in groups.items():
         here = chosen in members
         button = f"@screen.show_measure('{members[0].id}')"
-        spans.append((f" {words.say(group)} ", f"{'strong' if here else 'muted'} {button}"))
+        spans.append((f" {words.fill(group)} ", f"{'strong' if here else 'muted'} {button}"))
         if not (all_open or here):
             spans.append((f"({len(members)}) ", f"muted {button}"))
             continue
         for measure in members:
             ink = "key bold underline" if measure is chosen else ""
             button = f"@screen.show_measure('{measure.id}')"
-            spans += [(" ", ""), (words.say(measure.title), f"{ink} {button}".strip()), (" ", "")]
+            spans += [(" ", ""), (words.fill(measure.title), f"{ink} {button}".strip()), (" ", "")]
         spans.append((" ", ""))
     if MEASURED not in groups:
         spans += [(f" {MEASURED} ", "muted"), (f" {NOTHING}", "muted")]
@@ -370,8 +372,8 @@ class PairsScreen(View):
         """Measures and probes, by name."""
         for measure in visible(self.report):
             yield SystemCommand(
-                f"Measure: {self.gputop.words.say(measure.title)}",
-                self.gputop.words.say(measure.unit),
+                f"Measure: {self.gputop.words.fill(measure.title)}",
+                self.gputop.words.fill(measure.unit),
                 partial(self.action_show_measure, measure.id),
             )
         yield from super().commands()

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from gputop.answers import QUESTIONS
 from gputop.commands import NAMES
-from gputop.terminal.lines import print_json, say
+from gputop.terminal.lines import print_json, warn
 from gputop.terminal.output import overwrite
 from gputop.topology.exports import NAMES as FORMATS
 from gputop.topology.model import characters
@@ -141,7 +141,7 @@ def test_every_way_out_replaces_or_escapes(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("sys.stdout", out)
     monkeypatch.setattr("sys.stderr", err)
     print_json({EVIL: [EVIL]})
-    say(EVIL)
+    warn(EVIL)
     overwrite(EVIL)
     assert json.loads(out.text()) == {EVIL: [EVIL]}
     assert obeyed(out.text() + err.text().replace("\r\x1b[K", "")) == set()

@@ -27,7 +27,7 @@ def test_the_other_one_beside_is_named(tmp_path: Path, name: str, version: str |
     (tmp_path / name).mkdir()
     folder = str(tmp_path / "gputop" / "installation")
     assert namesake.other_version(folder) == version
-    assert (version or "no version") in (namesake.beside(folder) or "no version")
+    assert (version or "no version") in (namesake.other_gputop(folder) or "no version")
 
 
 def test_a_start_says_so_and_answers(
@@ -37,7 +37,7 @@ def test_a_start_says_so_and_answers(
 
     (tmp_path / "gputop-0.3.0.dist-info").mkdir()
     folder = str(tmp_path / "gputop" / "installation")
-    monkeypatch.setattr(namesake.beside, "__defaults__", (folder,))
+    monkeypatch.setattr(namesake.other_gputop, "__defaults__", (folder,))
     monkeypatch.setattr(namesake.other_version, "__defaults__", (folder,))
     assert run(["completion", "bash"]) == 0
     said = capsys.readouterr().err

@@ -43,7 +43,9 @@ def test_a_start_without_a_package_says_so_in_a_line(name: str) -> None:
 
 
 def test_what_pip_calls_it_and_why_it_fails() -> None:
-    text, code = packages.told(ImportError("invalid ELF header", name="textual_plotext.plot"))
+    text, code = packages.import_failure(
+        ImportError("invalid ELF header", name="textual_plotext.plot")
+    )
     assert "cannot import textual_plotext, which gputop needs (invalid ELF header): `" in text
     assert text.endswith("-m pip install --upgrade textual-plotext`")
     assert code == CANNOT_TELL
@@ -51,7 +53,7 @@ def test_what_pip_calls_it_and_why_it_fails() -> None:
 
 def test_a_part_of_gputop_is_no_package_to_install() -> None:
     error = ModuleNotFoundError("No module named 'gputop.app'", name="gputop.app")
-    text, code = packages.told(error)
+    text, code = packages.import_failure(error)
     assert text.endswith("cannot import a part of gputop: No module named 'gputop.app'")
     assert code == OWN_ERROR
 

@@ -14,7 +14,7 @@ from gputop.app import GpuTop
 from gputop.screens.jobs.list import JobList
 from gputop.screens.map.diagram import WiringDiagram
 from gputop.screens.node.table import GpuTable
-from gputop.terminal.remembered import Remembered
+from gputop.terminal.preferences import Preferences
 from gputop.widgets.bars import Bar
 from gputop.widgets.pair_matrix import PairMatrix
 from gputop.widgets.spans import text_of
@@ -109,13 +109,13 @@ async def test_ctrl_c_closes_a_line_and_then_leaves() -> None:
 
 async def test_theme_and_level_are_found_again(tmp_path: Path) -> None:
     path = tmp_path / "state" / "app.json"
-    async with GpuTop(remembered=Remembered(path)).run_test(size=(120, 40)) as pilot:
+    async with GpuTop(remembered=Preferences(path)).run_test(size=(120, 40)) as pilot:
         await give(pilot, demo_report("hgx-h100-8"))
         await press(pilot, "s", "t", "down", "enter", "4", "L")
         chosen = pilot.app.theme
     assert chosen != "gputop-dark"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    again = Remembered(path)
+    again = Preferences(path)
     assert (again.get("theme"), again.get("level")) == (chosen, "full")
     assert again.get("sort") == "utilisation"
     async with GpuTop(remembered=again).run_test(size=(120, 40)) as pilot:
@@ -130,8 +130,8 @@ async def test_theme_and_level_are_found_again(tmp_path: Path) -> None:
 def test_a_broken_file_of_choices_is_none(tmp_path: Path, held: str) -> None:
     path = tmp_path / "app.json"
     path.write_text(held)
-    assert Remembered(path).get("theme") == ""
-    assert Remembered(path).get("level") == ""
+    assert Preferences(path).get("theme") == ""
+    assert Preferences(path).get("level") == ""
 
 
 def test_without_a_place_to_write_nothing_fails(
@@ -139,7 +139,7 @@ def test_without_a_place_to_write_nothing_fails(
 ) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("")
-    kept = Remembered(blocked / "app.json")
+    kept = Preferences(blocked / "app.json")
     kept.keep("theme", "gputop-light")
     assert kept.get("theme") == "gputop-light"
 
@@ -147,7 +147,7 @@ def test_without_a_place_to_write_nothing_fails(
         raise RuntimeError("no home")
 
     monkeypatch.setattr("platformdirs.user_state_path", homeless)
-    Remembered.of_user().keep("theme", "gputop-light")
+    Preferences.of_user().keep("theme", "gputop-light")
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gputop.screens.node.identity import identity_lines
-from gputop.topology.hardware.words import words_of
+from gputop.topology.hardware.terms import terms_of
 from gputop.widgets.spans import text_of, width_of
 from tests.support.app import demo_report, gpu
 
@@ -25,10 +25,10 @@ def test_no_fact_is_broken_over_two_lines(name: str) -> None:
 def test_texts_name_the_library_of_the_node_alone() -> None:
     nvidia, amd = gpu(0), gpu(1, vendor="amd")
     both = "a debug log of {libraries}"
-    assert words_of((nvidia,)).say(both) == "a debug log of NCCL"
-    assert words_of((amd,)).say(both) == "a debug log of RCCL"
-    assert words_of((nvidia, amd)).say(both) == words_of(()).say(both)
-    assert words_of(()).say(both) == "a debug log of NCCL or RCCL"
+    assert terms_of((nvidia,)).fill(both) == "a debug log of NCCL"
+    assert terms_of((amd,)).fill(both) == "a debug log of RCCL"
+    assert terms_of((nvidia, amd)).fill(both) == terms_of(()).fill(both)
+    assert terms_of(()).fill(both) == "a debug log of NCCL or RCCL"
 
 
 def test_the_dies_of_a_package_are_not_counted_as_packages() -> None:

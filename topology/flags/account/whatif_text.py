@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...hardware.words import library_words
+from ...hardware.terms import library_terms
 from ...model.page import Section
 from ...nccl.decide.summary import duration
 from ...nccl.wording import message_size
@@ -42,7 +42,7 @@ def sections(comparison: Comparison) -> tuple[Section, ...]:
 def clauses(comparison: Comparison) -> tuple[str, ...]:
     """Say what changes, in a sentence or clause each; the reason when nothing does."""
     effect = comparison.effect
-    words = library_words(comparison.changed.library.name)
+    words = library_terms(comparison.changed.library.name)
     if effect.failure[1]:
         return (f"The start fails: {effect.failure[1]}.",)
     if effect.nothing:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from ...hardware.words import Words, library_words
+from ...hardware.terms import VendorTerms, library_terms
 from ...model.versions import numbers
 from ...toml import tomllib
 
@@ -112,14 +112,14 @@ class Flag(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         """Whether NCCL or RCCL itself reads it, so that versions and predictions mean something."""
         return "nccl" in self.libraries or "rccl" in self.libraries
 
-    def said(self, words: Words) -> Flag:
+    def said(self, words: VendorTerms) -> Flag:
         """The entry with these words in its sentences, which are templates in the file."""
         return msgspec.structs.replace(
             self,
-            short=words.say(self.short),
-            changes=words.say(self.changes),
-            set_when=self.set_when and words.say(self.set_when),
-            trap=self.trap and words.say(self.trap),
+            short=words.fill(self.short),
+            changes=words.fill(self.changes),
+            set_when=self.set_when and words.fill(self.set_when),
+            trap=self.trap and words.fill(self.trap),
         )
 
     def default_of(self, library: str, version: tuple[int, ...]) -> str:
@@ -189,7 +189,7 @@ class Catalogue:
 
 @cache
 def _haystack(flag: Flag) -> str:
-    flag = flag.said(library_words("nccl"))
+    flag = flag.said(library_terms("nccl"))
     parts = (flag.name, *flag.aliases, flag.group, flag.subject, flag.values, flag.changes)
     return " ".join((*parts, flag.set_when or "", flag.trap or "")).lower()
 

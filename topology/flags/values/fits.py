@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from ...hardware.words import words_of
+from ...hardware.terms import terms_of
 from ...model.snapshot import NodeSnapshot
 
 LIMIT_NAMED = 6
@@ -44,7 +44,7 @@ def fit(name: str, value: str, snapshot: NodeSnapshot) -> Fit | None:
             value,
             [device.name for device in snapshot.machine.rdma],
             "RDMA device",
-            words_of(snapshot.machine.gpus).say("{library} goes on without InfiniBand"),
+            terms_of(snapshot.machine.gpus).fill("{library} goes on without InfiniBand"),
             fatal=False,
         )
     return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from ...hardware.words import library_words
+from ...hardware.terms import library_terms
 from ...model.versions import Library
 from ..catalogue.catalogue import Flag, OnRccl
 from .values import unread
@@ -17,7 +17,7 @@ def for_library(flag: Flag, library: Library | None) -> Flag:
     Without a library, or where it does not read the variable, the names are NCCL's.
     """
     if library is None or library.name != "rccl" or unread(flag, library):
-        return flag.said(library_words("nccl"))
+        return flag.said(library_terms("nccl"))
     own = flag.on_rccl or OnRccl()
     held = msgspec.structs.replace(
         flag,
@@ -26,4 +26,4 @@ def for_library(flag: Flag, library: Library | None) -> Flag:
         set_when=own.set_when or flag.set_when,
         trap=own.trap or flag.trap,
     )
-    return held.said(library_words(library.name))
+    return held.said(library_terms(library.name))

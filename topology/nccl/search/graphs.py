@@ -4,7 +4,7 @@ from threading import Event
 
 import msgspec
 
-from ...hardware.words import library_words
+from ...hardware.terms import library_terms
 from ...model.versions import numbers
 from ..nodes import LOCAL_GBS, PathType, System
 from ..prediction import Graphs, SearchGraph
@@ -169,7 +169,7 @@ def limits(system: System, *, nets: bool) -> tuple[float, float]:
 def why_estimate(system: System, version: Version, space: SearchSpace) -> str | None:
     """Why figures may differ from the library's; None when its search is followed exactly."""
     if system.hosts > 1:
-        link = library_words(version.library).link
+        link = library_terms(version.library).link
         return f"the search over several hosts in one {link} domain was not checked"
     if numbers(version.number) < numbers(space.version.number):
         return (

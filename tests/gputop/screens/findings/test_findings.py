@@ -17,7 +17,7 @@ from gputop.screens import NAMES
 from gputop.screens.findings.list import FindingList, explanation, rows_of
 from gputop.screens.node.head import Use, verdict_line
 from gputop.topology.diagnosis.engine import load
-from gputop.topology.hardware.words import words_of
+from gputop.topology.hardware.terms import terms_of
 from gputop.topology.model.page import Fix
 from gputop.topology.model.severity import BROKEN, NOTICE
 from gputop.topology.report import Report
@@ -275,8 +275,8 @@ def test_hostile_words_stay_words() -> None:
 def test_each_rule_has_an_explanation() -> None:
     for rule in load():
         made = rule.finding(BROKEN, "it is so", evidence=(), impact="c")
-        why = explanation(made, words_of(()))
-        assert words_of(()).say(rule.title) in why.facts[0].value
+        why = explanation(made, terms_of(()))
+        assert terms_of(()).fill(rule.title) in why.facts[0].value
         assert why.commands == made.commands == ()
 
 

@@ -122,8 +122,8 @@ async def test_measures_are_stepped_through_and_named(size: tuple[int, int]) -> 
         ]  # fmt: skip
         assert "Measured  nothing yet" in text(pilot, "#measure")
         for measure in [*shown, shown[0]]:
-            assert own.say(measure.title) in text(pilot, "#measure")
-            assert own.say(measure.unit).split()[0] in text(pilot, "#measure")
+            assert own.fill(measure.title) in text(pilot, "#measure")
+            assert own.fill(measure.unit).split()[0] in text(pilot, "#measure")
             assert app_of(pilot).trouble == ""
             await press(pilot, "m")
         await press(pilot, "M")

@@ -19,7 +19,7 @@ from gputop.topology.explain.why import why_device
 from gputop.topology.flags.account.account import account
 from gputop.topology.flags.catalogue.catalogue import catalogue
 from gputop.topology.flags.what_if.study import Study
-from gputop.topology.hardware.words import words_of
+from gputop.topology.hardware.terms import terms_of
 from gputop.topology.node import Node
 from gputop.topology.recorded.feeds import DemoFeed
 from gputop.topology.recorded.load import load as load_files
@@ -108,10 +108,10 @@ def test_what_a_user_wrote_stays() -> None:
 def test_a_template_says_each_vendors_words() -> None:
     amds, nvidias = (DemoFeed(name).at(0).machine.gpus for name in ("mi300x-8", "hgx-h100-8"))
     text = "{libraries} reads NCCL_DEBUG, {library}'s log, {link}, {runtime}"
-    assert words_of(amds).say(text) == "RCCL reads NCCL_DEBUG, RCCL's log, xGMI, HIP"
-    assert words_of(nvidias).say(text) == "NCCL reads NCCL_DEBUG, NCCL's log, NVLink, CUDA"
+    assert terms_of(amds).fill(text) == "RCCL reads NCCL_DEBUG, RCCL's log, xGMI, HIP"
+    assert terms_of(nvidias).fill(text) == "NCCL reads NCCL_DEBUG, NCCL's log, NVLink, CUDA"
     several = "NCCL or RCCL reads NCCL_DEBUG, NCCL's log, NVLink, CUDA"
-    assert words_of((*amds, *nvidias)).say(text) == words_of(()).say(text) == several
+    assert terms_of((*amds, *nvidias)).fill(text) == terms_of(()).fill(text) == several
 
 
 @pytest.mark.parametrize(
@@ -135,9 +135,9 @@ def test_what_would_disprove_a_finding_is_asked_of_the_vendors_tool() -> None:
 
     def asked(rule: Rule) -> None:
         if rule.vendor != "nvidia":
-            assert "nvidia-smi" not in rule.disproof_for(amds, words_of(amds))
+            assert "nvidia-smi" not in rule.disproof_for(amds, terms_of(amds))
         if rule.vendor != "amd":
-            assert "amd-smi" not in rule.disproof_for(nvidias, words_of(nvidias))
+            assert "amd-smi" not in rule.disproof_for(nvidias, terms_of(nvidias))
         assert rule.vendor in ("", "nvidia", "amd")
         # Without need it would be text that nobody reads.
         assert not rule.disproof_by or "`nvidia-smi" in rule.disproof

@@ -66,7 +66,7 @@ def _files(case: Case) -> Found:
             FILES[name][0],
             f"{name} names a file that cannot be read",
             evidence=[(name, why, case.variables[name][1])],
-            impact=case.words.say(FILES[name][1]),
+            impact=case.words.fill(FILES[name][1]),
             fix=take_away(case, [name]),
         )
         for name, why in missing.items()
@@ -94,7 +94,7 @@ def _debug(case: Case) -> Found:
         f"left over from debugging: {', '.join(names)}",
         evidence=[(name, value, origin) for name, value, origin, _ in found],
         impact=". ".join(
-            dict.fromkeys(f"With {name} {case.words.say(what)}" for name, _, _, what in found)
+            dict.fromkeys(f"With {name} {case.words.fill(what)}" for name, _, _, what in found)
         )
         + ".",
         fix=[

@@ -1,4 +1,4 @@
-"""Words: what texts call a library, a link or a tool on GPUs of one vendor or of several."""
+"""Terms: the names of a library, a link or a tool on GPUs of one vendor or of several."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from ..model.machine import Gpu
 
 
-class Words(msgspec.Struct, frozen=True, kw_only=True):
-    """The words of a node. A text names them in braces: "run {library}"."""
+class VendorTerms(msgspec.Struct, frozen=True, kw_only=True):
+    """The terms of a node. A text names them in braces: "run {library}"."""
 
     library: str
     """"NCCL"."""
@@ -39,8 +39,8 @@ class Words(msgspec.Struct, frozen=True, kw_only=True):
     letters: str
     """"codes of nvidia-smi"."""
 
-    def say(self, template: str, **more: str) -> str:
-        """Put the words, and further words by name, into a text of gputop.
+    def fill(self, template: str, **more: str) -> str:
+        """Put the terms, and further words by name, into a text of gputop.
 
         Never use it for a text that contains what a device, a file or a user wrote: it may hold
         braces.
@@ -49,11 +49,11 @@ class Words(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @cache
-def words_for(vendor: Vendor | None) -> Words:
-    """The words for GPUs of one vendor; without one, those of the first and all alternatives."""
+def terms_for(vendor: Vendor | None) -> VendorTerms:
+    """The terms for GPUs of one vendor; without one, those of the first and all alternatives."""
     libraries = " or ".join(maker.library for maker in VENDORS)
     own = vendor or VENDORS[0]
-    return Words(
+    return VendorTerms(
         library=own.library if own.known else libraries,
         libraries=vendor.library if vendor and vendor.known else libraries,
         link=own.link,
@@ -67,13 +67,13 @@ def words_for(vendor: Vendor | None) -> Words:
     )
 
 
-def words_of(gpus: Iterable[Gpu]) -> Words:
-    """The words for a node with these GPUs: of the only vendor, or of the only known one."""
+def terms_of(gpus: Iterable[Gpu]) -> VendorTerms:
+    """The terms for a node with these GPUs: of the only vendor, or of the only known one."""
     found = vendors_of(gpus)
     known = [vendor for vendor in found if vendor.known] or found
-    return words_for(known[0] if len(known) == 1 else None)
+    return terms_for(known[0] if len(known) == 1 else None)
 
 
-def library_words(library: str) -> Words:
-    """The words of the vendor of a collective library, as versions name it: "rccl"."""
-    return words_for(next((maker for maker in VENDORS if maker.library.lower() == library), None))
+def library_terms(library: str) -> VendorTerms:
+    """The terms of the vendor of a collective library, as versions name it: "rccl"."""
+    return terms_for(next((maker for maker in VENDORS if maker.library.lower() == library), None))

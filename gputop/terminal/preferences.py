@@ -21,7 +21,7 @@ LONGEST = 200
 """Characters of a value: a file from elsewhere may hold anything."""
 
 
-class Remembered:
+class Preferences:
     """Choices by name; whoever asks checks whether the value still means something."""
 
     def __init__(self, path: Path | None = None) -> None:
@@ -30,7 +30,7 @@ class Remembered:
         self._choices = {} if path is None else _read(path)
 
     @classmethod
-    def of_user(cls) -> Remembered:
+    def of_user(cls) -> Preferences:
         """The choices of the user; of one without a home until the app ends."""
         with suppress(RuntimeError):
             folder = Path(platformdirs.user_state_path("gputop"))
