@@ -76,41 +76,75 @@ def expected(node: JudgedNode, variables: Variables, figure: Measurement) -> Exp
     group = group_of(node, figure)
     if group is None:
         return Expected(note="which GPUs took part is not known")
-    models = [node.sku(gpu) for gpu in group.gpus]
-    sku = models[0]
-    if sku is None or any(model != sku for model in models):
-        return Expected(note="no table holds this model, or the GPUs are of several")
+    sku = _model(node, group)
+    if isinstance(sku, str):
+        return Expected(note=sku)
+    size = figure.bytes_per_copy
+    plateau = size is None or size >= PLATEAU_BYTES
+    link = narrowest(node, group, sku)
+    algorithm, found = _healthy(variables, figure, group, sku, link)
+    if found is None:
+        return Expected(note=f"no published figure for {group.count} GPUs", algorithm=algorithm)
+    healthy, basis, source, what = found
+    if link is not None and plateau:
+        link = _proven_by(figure, link, healthy)
+    gone = link is not None and link.gone
+    reach, missing = _left(variables, figure, group, link, healthy)
+    scaled = tuple(text for text in (what, *missing) if text)
+    made = band(healthy, "GB/s", basis, source, scaled=scaled, reach=reach)
+    return msgspec.structs.replace(_sized(made, missing, size, algorithm), settled=gone)
+
+
+def _model(node: JudgedNode, group: Participants) -> Sku | str:
+    """The one model of a group of whole GPUs; a sentence where there is none."""
+    sku, *others = [node.sku(gpu) for gpu in group.gpus]
+    if sku is None or any(other != sku for other in others):
+        return "no table holds this model, or the GPUs are of several"
     if any(gpu.mig_enabled or gpu.partition is not None for gpu in group.gpus):
-        return Expected(note="parts of GPUs; the table holds whole ones")
+        return "parts of GPUs; the table holds whole ones"
+    return sku
+
+
+def _healthy(
+    variables: Variables,
+    figure: Measurement,
+    group: Participants,
+    sku: Sku,
+    link: LinkRates | None,
+) -> tuple[str | None, tuple[float, str, str, str] | None]:
+    """The algorithm, and figure, basis, source and remark of a healthy node: the best known."""
     quantity, collective = COLLECTIVES[figure.quantity]
     size = figure.bytes_per_copy
     algorithm, model_gbs = _chosen(variables, figure, group, collective, size)
-    link = narrowest(node, group, sku)
     found = published(sku, quantity, group.count, algorithm, size)
     if found is None:
         found = estimated(sku, quantity, group.count, algorithm, size, link)
     # The model's figure is the one of large messages.
     if found is None and model_gbs and (size is None or size >= PLATEAU_BYTES):
         found = (model_gbs, ESTIMATE, "the library's own model of this topology", "")
-    if found is None:
-        return Expected(note=f"no published figure for {group.count} GPUs", algorithm=algorithm)
-    healthy, basis, source, what = found
-    if link is not None and (size is None or size >= PLATEAU_BYTES):
-        link = _proven_by(figure, link, healthy)
+    return algorithm, found
+
+
+def _left(
+    variables: Variables,
+    figure: Measurement,
+    group: Participants,
+    link: LinkRates | None,
+    healthy: float,
+) -> tuple[float | None, tuple[str, ...]]:
+    """What the links that are up leave of a healthy figure, and what is missing, in clauses."""
     missing = link.missing if link is not None and link.kind != "pcie" else ()
-    reach = None
-    gone = link is not None and link.gone
-    if not gone:
-        reach = _reach(variables, figure, group, collective, healthy)
+    if link is not None and link.gone:
+        return None, missing
+    _, collective = COLLECTIVES[figure.quantity]
+    reach = _reach(variables, figure, group, collective, healthy)
     if reach is not None and figure.value is not None and figure.value > TOO_HIGH * reach:
         reach = None  # too fast for the fault that was read
     elif reach is not None and not missing:
         missing = mesh_links_down(group.gpus)
-    if reach is None and link is not None and missing and not gone:
+    if reach is None and link is not None and missing:
         reach = healthy * link.now_gbs / link.design_gbs
-    scaled = tuple(text for text in (what, *missing) if text)
-    made = band(healthy, "GB/s", basis, source, scaled=scaled, reach=reach)
-    return msgspec.structs.replace(_sized(made, missing, size, algorithm), settled=gone)
+    return reach, missing
 
 
 def _proven_by(figure: Measurement, link: LinkRates, healthy: float) -> LinkRates:
