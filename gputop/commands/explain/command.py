@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from gputop import __version__
-from gputop.commands.explain.document import Advice, document
+from gputop.commands.explain.document import Advice, ExplainDocument, document
 from gputop.commands.explain.text import installed, lines
 from gputop.commands.options import completing, json_option, say_problems, source_options
 from gputop.commands.predicting import changes_of, pair_of, predicting_options, selected
@@ -36,6 +37,7 @@ from gputop.topology.node import Node
 if TYPE_CHECKING:
     from gputop.topology.expectation.cost.cost import Cost
     from gputop.topology.model.snapshot import NodeSnapshot
+    from gputop.topology.nccl.hosts.records import MultiNode
     from gputop.topology.nccl.prediction import Prediction
 
 HOST = re.compile(r"[0-9]{1,4}", re.ASCII)
@@ -93,7 +95,8 @@ def command(
     snapshot = read_snapshot(sources, demo)
     say_problems(snapshot)
     addresses = selected(gpus, snapshot.machine)
-    try:
+    asked = _Asked(snapshot, changes, library, addresses, nodes)
+    with _refusals():
         if against is not None:
             if missing:
                 raise Exit("--missing and --against: compare versions on equal hosts", USAGE)
@@ -103,53 +106,114 @@ def command(
             names, ends = (library, against), (src, dst)
             explain_against(snapshot, names, ends, changes, addresses, nodes, as_json=as_json)
             return
-        baseline = predict_with_flags(snapshot, library=library, gpus=addresses)
-        prediction = baseline
-        if changes:
-            changed = Settings.of(snapshot, changes)
-            prediction = predict_with_flags(snapshot, changed, library=library, gpus=addresses)
-        two = many = None
-        if nodes == 2:
-            changed = Settings.of(snapshot, changes)
-            two = predict_with_flags(snapshot, changed, library=library, gpus=addresses, nodes=2)
-        if nodes > 1:
+        predicted = asked.predict(lacking)
+    pair = pair_of(src, dst, snapshot.machine, predicted.prediction)
+    suggestions = advice(snapshot, predicted.prediction)
+    if as_json:
+        print_json(_document(asked, predicted, pair, suggestions))
+    else:
+        _print_all(asked, predicted, pair, suggestions)
+
+
+class _Predicted(NamedTuple):
+    """The predictions that the options ask for."""
+
+    baseline: Prediction
+    """Without --set."""
+    prediction: Prediction
+    two: Prediction | None
+    """Of a job over two hosts."""
+    many: MultiNode | None
+    """Of a job over several hosts."""
+
+
+class _Asked(NamedTuple):
+    """The node, the variables and the GPUs that are predicted."""
+
+    snapshot: NodeSnapshot
+    changes: dict[str, str | None]
+    library: str | None
+    addresses: tuple[str, ...] | None
+    nodes: int
+
+    @property
+    def whole(self) -> bool:
+        """Whether it is the node as it is."""
+        return not self.changes and self.addresses is None and self.library is None
+
+    def one(self, changes: dict[str, str | None], nodes: int = 1) -> Prediction:
+        """The prediction with some changes."""
+        settings = Settings.of(self.snapshot, changes)
+        return predict_with_flags(
+            self.snapshot, settings, library=self.library, gpus=self.addresses, nodes=nodes
+        )
+
+    def predict(self, lacking: tuple[tuple[int, str], ...]) -> _Predicted:
+        """Everything that is asked for; `lacking`: NICs that single hosts lack."""
+        baseline = self.one({})
+        prediction = self.one(self.changes) if self.changes else baseline
+        two = self.one(self.changes, 2) if self.nodes == 2 else None
+        many = None
+        if self.nodes > 1:
             many = predict_hosts(
-                snapshot,
-                Settings.of(snapshot, changes),
-                library=library,
-                gpus=addresses,
-                hosts=nodes,
+                self.snapshot,
+                Settings.of(self.snapshot, self.changes),
+                library=self.library,
+                gpus=self.addresses,
+                hosts=self.nodes,
                 missing=lacking,
             )
+        return _Predicted(baseline, prediction, two, many)
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """End the command with a sentence where something cannot be predicted."""
+    try:
+        yield
     except UnknownNicError as error:
         raise Exit(f"--missing: {error}", USAGE) from error
     except UnknownVersionError as error:
         raise Exit(str(error), USAGE) from error
     except NoGpusError as error:
         raise Exit(f"nothing to explain: {error}", CANNOT_TELL) from error
-    pair = pair_of(src, dst, snapshot.machine, prediction)
-    suggestions = advice(snapshot, prediction)
-    if as_json:
-        shown = document(
-            prediction, gputop=__version__, source=snapshot.source, pair=pair, advice=suggestions
-        )
-        if changes:
-            shown.baseline = document(
-                baseline, gputop=__version__, source=snapshot.source, pair=pair
-            )
-        if two is not None:
-            shown.two_node = document(two, gputop=__version__, source=snapshot.source, pair=pair)
-        if many is not None:
-            shown.multi_node = many
-        print_json(shown)
-        return
+
+
+def _document(
+    asked: _Asked,
+    predicted: _Predicted,
+    pair: tuple[int, int] | None,
+    suggestions: tuple[Advice, ...],
+) -> ExplainDocument:
+    def one(prediction: Prediction, advised: tuple[Advice, ...] = ()) -> ExplainDocument:
+        source = asked.snapshot.source
+        return document(prediction, gputop=__version__, source=source, pair=pair, advice=advised)
+
+    shown = one(predicted.prediction, suggestions)
+    if asked.changes:
+        shown.baseline = one(predicted.baseline)
+    if predicted.two is not None:
+        shown.two_node = one(predicted.two)
+    if predicted.many is not None:
+        shown.multi_node = predicted.many
+    return shown
+
+
+def _print_all(
+    asked: _Asked,
+    predicted: _Predicted,
+    pair: tuple[int, int] | None,
+    suggestions: tuple[Advice, ...],
+) -> None:
+    baseline, prediction, two, many = predicted
+    snapshot = asked.snapshot
     if many is not None:
         from gputop.commands.explain.hosts import sections as sections_of_hosts
 
         for line in texts(blocks_of(sections_of_hosts(many, prediction.assumptions)), text_width()):
             click.echo(clean(line, 400))
         click.echo("\nOne host alone:")
-    whole = not changes and addresses is None and library is None and pair is None
+    whole = asked.whole and pair is None
     known = costs_of(Node(snapshot).deciding(baseline)).all_reduce if whole else None
     if named := installed(snapshot):
         click.echo(clean(named, 400))
@@ -158,13 +222,10 @@ def command(
         click.echo()
     for line in advice_lines(suggestions, text_width()):
         click.echo(clean(line, 400))
-    if changes:
+    if asked.changes:
         click.echo()
-        slower = None
-        if prediction.by_nvls_alone:
-            changed = Settings.of(snapshot, {**changes, **NO_NVLS})
-            slower = predict_with_flags(snapshot, changed, library=library, gpus=addresses)
-        comparison = compare(baseline, prediction, changes, slower)
+        slower = asked.one({**asked.changes, **NO_NVLS}) if prediction.by_nvls_alone else None
+        comparison = compare(baseline, prediction, asked.changes, slower)
         for line in texts(blocks_of(sections(comparison)), text_width()):
             click.echo(clean(line, 400))
     if two is not None and pair is not None:
