@@ -47,19 +47,21 @@ def account(flag: Flag, study: Study) -> tuple[Section, ...]:
     without = study.without(flag)
     library = without.library
     flag = for_library(flag, library)
-    tries = bool(flag.tries) and not unread(flag, without.library)
+    closed = unread(flag, library)
+    tries = bool(flag.tries) and not closed
+    found = study.tries(flag) if tries else ()
     sections = []
-    summary = short(flag, study.tries(flag), without) if tries else ""
+    summary = short(flag, found, without) if tries else ""
     if summary:
         sections.append(Section(title="In short", paragraphs=(summary,)))
-    sections += [_what(flag, without, study), _here(flag, without)]
+    sections += [_what(flag, without, study, closed), _here(flag, without)]
     if tries:
-        sections.append(outcomes(flag, study, without))
+        sections.append(outcomes(flag, found, without))
     if flag.set_when:
         sections.append(Section(title="When to set it", paragraphs=(flag.set_when,)))
     sections += [_watch(flag, study.snapshot, without), _unknown(flag, without)]
     if tries and flag.of_library and flag.kind != "none":
-        sections.append(_try(flag, study, without))
+        sections.append(_try(flag, found, without))
     sections.append(Section(title="Source", paragraphs=(_source(flag, library),)))
     return tuple(section for section in sections if not section.empty)
 
@@ -68,7 +70,7 @@ def plain(flag: Flag, library: Library | None = None) -> tuple[Section, ...]:
     """Describe a flag from the catalogue alone, in the words of a library: NCCL's without one."""
     flag = for_library(flag, library)
     sections = [
-        Section(title="What it does", paragraphs=(flag.changes, *_standing(flag, None))),
+        Section(title="What it does", paragraphs=(flag.changes, *_standing(flag, None, ""))),
         Section(title="When to set it", paragraphs=(flag.set_when,) if flag.set_when else ()),
         Section(title="What to watch for", paragraphs=(flag.trap,) if flag.trap else ()),
         Section(title="Source", paragraphs=(_source(flag, library),)),
@@ -76,8 +78,8 @@ def plain(flag: Flag, library: Library | None = None) -> tuple[Section, ...]:
     return tuple(section for section in sections if not section.empty)
 
 
-def _what(flag: Flag, without: Prediction, study: Study) -> Section:
-    paragraphs = [flag.changes, *_standing(flag, without)]
+def _what(flag: Flag, without: Prediction, study: Study, closed: str) -> Section:
+    paragraphs = [flag.changes, *_standing(flag, without, closed)]
     names = [name for name in (flag.name, *flag.aliases) if name in study.values]
     if not names:
         paragraphs.append("It is not set here.")
@@ -88,18 +90,17 @@ def _what(flag: Flag, without: Prediction, study: Study) -> Section:
         if held is not None and held.value == value:
             origin = "in the environment" if held.origin == "environment" else f"in {held.origin}"
         paragraphs.append(_reading_in_words(flag, name, origin, without, study))
-    closed = unread(flag, without.library)
     if closed:
         paragraphs.append(f"On this node: {closed}.")
     return Section(title="What it does", paragraphs=tuple(paragraphs))
 
 
-def _standing(flag: Flag, prediction: Prediction | None) -> tuple[str, ...]:
+def _standing(flag: Flag, prediction: Prediction | None, closed: str) -> tuple[str, ...]:
     """State the values, the default, the versions and other names of a flag."""
     default = flag.default
     where = "Default"
     library = None if prediction is None or not flag.of_library else prediction.library
-    if library is not None and not unread(flag, library):
+    if library is not None and not closed:
         default = flag.default_of(library.name, numbers(library.version))
         where = f"Default in {library.name.upper()} {library.version}"
     found = [f"Values: {flag.values}.", f"{where}: {default}."]
@@ -255,10 +256,10 @@ def _unknown(flag: Flag, without: Prediction) -> Section:
     )
 
 
-def _try(flag: Flag, study: Study, without: Prediction) -> Section:
+def _try(flag: Flag, found: tuple[Comparison, ...], without: Prediction) -> Section:
     """List commands that show the difference on this node; none where no value makes one."""
     title = "Try it"
-    moving = [comparison for comparison in study.tries(flag) if not comparison.effect.nothing]
+    moving = [comparison for comparison in found if not comparison.effect.nothing]
     if not moving:
         return Section(title=title)
     best = next((comparison for comparison in moving if _gains(comparison.effect)), moving[-1])

@@ -11,7 +11,6 @@ from .effects import MIB, ChoiceChange, Effect, PairGroup, described, time_of, u
 from .in_words import change, hops_in_words, p2p_groups, ranks_in_words, ring_hops
 from .net_changes import nets_in_words
 from .nothing import because, unpredicted
-from .study import Study
 from .whatif import Comparison
 
 SMALL, BIG = MIB, 256 * MIB
@@ -28,9 +27,8 @@ VALUES = "What each value would do here"
 """Begin of the title of the section."""
 
 
-def outcomes(flag: Flag, study: Study, without: Prediction) -> Section:
+def outcomes(flag: Flag, found: tuple[Comparison, ...], without: Prediction) -> Section:
     """Write the section on what each value does."""
-    found = study.tries(flag)
     third = "P2P hops" if flag.kind in ("p2p", "shm", "paths") else "ring"
     if flag.kind == "tuning":
         third = message_size(SMALL)
