@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from gputop.terminal.clean import clean
 from gputop.topology.hardware.vendors import AMD, NVIDIA, VENDORS, vendor_of
 from gputop.topology.model import units
+from gputop.topology.model.errors import GputopError
 from gputop.topology.model.machine import Gpu, Machine
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.nccl.decide.communicator import address_of, left_visible
@@ -30,7 +31,7 @@ KINDS = (*DRIVERS.keys() - {"index"}, *RUNTIMES, "rank")
 ADDRESS = re.compile(r"^(?:([0-9a-fA-F]{4,8}):)?([0-9a-fA-F]{2}):([0-9a-fA-F]{2})\.([0-7])$")
 
 
-class SelectionError(ValueError):
+class SelectionError(GputopError, ValueError):
     """The text names no GPU or is ambiguous; a message of one line."""
 
 

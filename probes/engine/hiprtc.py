@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Union
 
+from ..protocol.errors import WorkerError
 from .rocm import below, folders
 
 
-class CompileError(Exception):
+class CompileError(WorkerError):
     """There is no compiler, or it failed; one sentence says which."""
 
 

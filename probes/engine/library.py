@@ -3,8 +3,10 @@
 import ctypes
 from typing import Any
 
+from ..protocol.errors import WorkerError
 
-class EngineError(RuntimeError):
+
+class EngineError(WorkerError, RuntimeError):
     """The driver refused a call, or lacks it; the text names the call and the error."""
 
     says_all = True

@@ -9,6 +9,8 @@ import time
 from collections.abc import Sequence
 from typing import Any, Callable
 
+from ..protocol.errors import WorkerError
+
 _POINTER, _SIZE, _INT = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
 _FLOAT32, _SUM = 7, 0
 """ncclFloat32 and ncclSum, from nccl.h."""
@@ -24,7 +26,7 @@ Part = tuple[int, int]
 """An address, and how many numbers of float32."""
 
 
-class NcclError(RuntimeError):
+class NcclError(WorkerError, RuntimeError):
     """The library cannot be used, or refused a call; in its own words."""
 
     says_all = True

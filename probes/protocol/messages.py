@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Optional, Union, get_args, get_origin, get_type_hints
 
+from .errors import WorkerError
+
 VERSION = 1
 LINE_LIMIT_BYTES = 1 << 20
 """A longer line is rejected before all of it is read."""
@@ -24,7 +26,7 @@ MOST_TO_IMPORT = 0.5
 """If the import took a larger share of the time, a timeout does not blame the GPU."""
 
 
-class ProtocolError(Exception):
+class ProtocolError(WorkerError):
     """A line that is not a message. `kind`: too-long, not-json, version or shape."""
 
     def __init__(self, kind: str, text: str) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from .errors import WorkerError
 from .quantity import Quantity
 
 LEVELS = ("quick", "normal", "full")
@@ -87,7 +88,7 @@ def level_of(params: Mapping[str, Any]) -> str:
     return str(level)
 
 
-class ProbeStopped(Exception):  # noqa: N818  (a stop is an answer, not an error)
+class ProbeStopped(WorkerError):  # noqa: N818  (a stop is an answer, not an error)
     """Raised by a probe that cannot go on. `error`: no-torch, refused, timed-out or failed."""
 
     def __init__(self, error: str, text: str) -> None:

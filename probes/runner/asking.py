@@ -10,12 +10,14 @@ import time
 from collections.abc import Sequence
 from typing import Optional
 
+from ..protocol.errors import WorkerError
+
 _LOOK_EVERY_SECONDS = 0.05
 _REAP_SECONDS = 0.5
 _CHUNK_BYTES = 1 << 14
 
 
-class NoAnswer(Exception):  # noqa: N818  (an outcome, not an error)
+class NoAnswer(WorkerError):  # noqa: N818  (an outcome, not an error)
     """There is no answer: `reason` is "cancelled", "late" or "too much"."""
 
     def __init__(self, reason: str) -> None:

@@ -4,6 +4,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any, Optional
 
+from ...protocol.errors import WorkerError
 from ...protocol.plaintext import one_line
 from .cases import Multiplication
 
@@ -18,7 +19,7 @@ _CHECKED_COLUMNS = 1024
 Work = Callable[[], Any]
 
 
-class Unsupported(Exception):  # noqa: N818  (an answer, not an error)
+class Unsupported(WorkerError):  # noqa: N818  (an answer, not an error)
     """The device or torch lacks the multiplication; the text says why."""
 
 

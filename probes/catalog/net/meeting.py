@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Optional
 
+from ...protocol.errors import WorkerError
 from .notices import Notices
 
 _SHORTEST_SECONDS, _LONGEST_SECONDS = 0.005, 0.1
@@ -31,7 +32,7 @@ class Met:
     """What each node said of itself, by node."""
 
 
-class AbsentError(Exception):
+class AbsentError(WorkerError):
     """Some nodes did not come in time. `missing`: their numbers; `hellos`: of the others."""
 
     def __init__(self, missing: "tuple[int, ...]", hellos: "dict[int, Mapping[str, Any]]") -> None:
