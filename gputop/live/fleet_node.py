@@ -7,7 +7,6 @@ import msgspec
 from gputop.topology.fleet.reading import read_bytes
 from gputop.topology.fleet.record import one_line
 from gputop.topology.model.finding import Finding
-from gputop.topology.model.severity import Severity
 from gputop.topology.model.snapshot import NodeSnapshot, SnapshotError, decode
 
 MOST_FINDINGS = 500
@@ -58,9 +57,7 @@ def _findings(rows: list[msgspec.Raw]) -> list[Finding]:
     found = []
     for row in rows[:MOST_FINDINGS]:
         try:
-            finding = msgspec.json.decode(row, type=Finding)
+            found.append(Finding.read(row))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             continue
-        if finding.severity in set(Severity):
-            found.append(finding)
     return found

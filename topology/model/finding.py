@@ -85,6 +85,17 @@ class Finding(
         }  # fmt: skip
         return cls(id=id, severity=severity, title=title, **(empty | fields))
 
+    @classmethod
+    def read(cls, row: bytes | msgspec.Raw) -> Finding:
+        """Decode one of a document, which another version may have written with fewer fields.
+
+        Raises msgspec.DecodeError.
+        """
+        given = msgspec.json.decode(row, type=dict[str, Any])
+        lists = dict.fromkeys(("devices", "evidence", "fix", "sources"), ())
+        texts = dict.fromkeys(("peers", "disproof", "consequence"), "")
+        return msgspec.convert({**lists, **texts, **given}, cls)
+
     @property
     def key(self) -> tuple[str, tuple[str, ...], str]:
         """Its identity for as long as its cause lasts: rule, devices and title."""
