@@ -14,7 +14,14 @@ from gputop.exits import OWN_ERROR, USAGE
 from tests.support.command import gputop_here
 from tests.support.places import ROOT, TESTS
 
-PAGES = ("README.md", *sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("docs/*.md")))
+FOR_CHANGES = "adding.md"
+"""It names commands without their arguments, for those who add something."""
+PAGES = (
+    "README.md",
+    *sorted(
+        str(path.relative_to(ROOT)) for path in ROOT.glob("docs/*.md") if path.name != FOR_CHANGES
+    ),
+)
 DEMO = "pcie-l40s-8"
 LOG = TESTS / "recordings" / "nccl-logs" / "h200-p2pdis.log.gz"
 DUMP = TESTS / "recordings" / "flight" / "sizes_0"

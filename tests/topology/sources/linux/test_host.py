@@ -257,7 +257,7 @@ def test_none_found_is_an_answer_here_and_none_in_a_copy(tmp_path: Path) -> None
 
 
 def test_the_reader_of_the_host_asks_for_them(tmp_path: Path) -> None:
-    raw = host.read_topology_files(tree_with(tmp_path, AZURE))
+    raw = host.read(tree_with(tmp_path, AZURE))
     found = host.SOURCE.parse(raw).host
     assert found is not None
     assert found.topology_files == (f"/{AZURE}",)
