@@ -17,7 +17,7 @@ from gputop.live.findings import Shown
 from gputop.live.past import past_of
 from gputop.live.recent import Recent
 from gputop.printing.render import render
-from gputop.screens.jobs.details import detail_lines, heading
+from gputop.screens.jobs.details import CPUS, MEMORY, bindings, detail_lines, heading
 from gputop.screens.jobs.head import head_lines
 from gputop.screens.jobs.list import JobList, JobRow, rows_of
 from gputop.screens.jobs.variables import (
@@ -26,18 +26,20 @@ from gputop.screens.jobs.variables import (
     process_with_variables,
     work_out,
 )
-from gputop.screens.jobs.why import why_job
 from gputop.screens.listed import ListedView
 from gputop.simulating.jobs import simulated
 from gputop.terminal.clean import clean
 from gputop.topology.jobs.asking import JobsAnswer, ask_live
+from gputop.topology.jobs.binding import FAR
 from gputop.topology.jobs.grouping import Job, jobs
 from gputop.topology.jobs.silence import STOPPED_SECONDS
 from gputop.topology.jobs.standing import JobState, RankState, TroubleKind
-from gputop.topology.model.page import SIMULATED, Blank, Block, Heading, Role, Text
+from gputop.topology.model.page import SIMULATED, Blank, Block, Fact, Fix, Heading, Page, Role, Text
 from gputop.topology.model.severity import JobVerdict
 from gputop.topology.model.snapshot import NodeSnapshot
+from gputop.topology.model.units import whole
 from gputop.topology.recorded.demos.demo import names
+from gputop.topology.wiring.graph import gpu_label
 from gputop.widgets.board import Board
 from gputop.widgets.key import Key, note, scroll_keys, select_keys
 from gputop.widgets.spans import Line
@@ -45,9 +47,9 @@ from gputop.widgets.spans import Line
 if TYPE_CHECKING:
     from gputop.screens.host import ScreenHost
     from gputop.screens.selection import PickedDevices
+    from gputop.topology.jobs.binding import Binding
     from gputop.topology.jobs.grouping import GpuUser
     from gputop.topology.model.finding import Finding
-    from gputop.topology.model.page import Page
     from gputop.topology.report import Report
 
 GROUP, ASKING = "job flags", "jobs asked"
@@ -81,6 +83,57 @@ ABOUT_JOBS = frozenset(
 DEMO = "demo "
 WRONG = (JobVerdict.HANGS, JobVerdict.FAULTY, JobVerdict.WAITS)
 """The verdicts that stand above the list, the worst first."""
+
+# Explains how a job or a process is bound, compared with where its GPUs are.
+BASIS = (
+    "Copies between host and GPU, and the threads that start kernels and serve NICs, are fastest "
+    "on the GPU's own NUMA node; between GPUs joined by NVLink it makes little difference."
+)
+
+
+def why_job(row: JobRow, snapshot: NodeSnapshot, findings: Sequence[Finding]) -> Page:
+    """Evidence for each process and GPU, then what follows."""
+    users = row.job.processes if row.user is None else (row.user,)
+    found = [(user, binding) for user in users for binding in bindings(user, snapshot)]
+    far = [(user, binding) for user, binding in found if binding.cpus == FAR]
+    odd = [clean(finding.title, 200) for finding in findings]
+    unknown = sum(1 for _, binding in found if binding.cpus is None)
+    if far:
+        claim = f"{len({user.pid for user, _ in far})} of {len(users)} run far from a GPU of theirs"
+    elif unknown:
+        claim = f"of {unknown} of {len(found)} it is not known how near to the GPU they run"
+    else:
+        claim = "none runs far from its GPU"
+    facts = [_fact(user, binding, snapshot) for user, binding in found]
+    facts += [
+        Fact(what="What else is odd?", value=text, source="rules", decides=True) for text in odd
+    ]
+    return Page.why(
+        title=row.job.name if row.user is None else f"pid {row.user.pid} of {row.job.name}",
+        claim=claim[0].upper() + claim[1:] + ".",
+        facts=tuple(facts),
+        impact=BASIS if far else "",
+        fix=_fix(far),
+    )
+
+
+def _fact(user: GpuUser, binding: Binding, snapshot: NodeSnapshot) -> Fact:
+    gpu = snapshot.machine.gpu(binding.gpu)
+    label = binding.gpu if gpu is None else gpu_label(gpu)
+    cpus, nodes = user.reading.cpu_affinity, user.reading.memory_nodes
+    return Fact(
+        what=f"pid {user.pid} on {label} (NUMA node {whole(binding.node)}): which CPUs?",
+        value=f"{cpus or 'not known'}, {CPUS[binding.cpus]}",
+        because=f"memory of NUMA {nodes or 'not known'}: {MEMORY[binding.memory]}",
+        source=f"/proc/{user.pid}/status",
+        decides=binding.cpus == FAR,
+    )
+
+
+def _fix(far: Sequence[tuple[GpuUser, Binding]]) -> tuple[Fix, ...]:
+    nodes = sorted({binding.node for _, binding in far if binding.node is not None})
+    run = "numactl --cpunodebind={0} --membind={0} PROGRAM   # for the GPUs of node {0}"
+    return tuple(Fix(text=run.format(node)) for node in nodes)
 
 
 def is_live(snapshot: NodeSnapshot) -> bool:
