@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from textual import events
 from textual.containers import Container
+from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Input
 
@@ -16,13 +17,13 @@ from gputop.pages.log.sections import sections
 from gputop.printing.render import page_text, render
 from gputop.screens.log.entries import entries, entry_lines, explained
 from gputop.screens.log.head import HOW_TO, PASTED, head_lines
-from gputop.screens.log.paste import PathLine, TextPasted, is_text
 from gputop.screens.view import View
 from gputop.terminal.clean import clean
 from gputop.topology.model import units
 from gputop.widgets.board import Board
 from gputop.widgets.key import Key, note, scroll_keys, select_keys
 from gputop.widgets.spans import Cells, Line, wrapped
+from gputop.widgets.typed_line import TypedLine
 
 if TYPE_CHECKING:
     from gputop.screens.host import ScreenHost
@@ -30,6 +31,30 @@ if TYPE_CHECKING:
     from gputop.topology.diagnosis.symptoms.log import ReadLog
     from gputop.topology.model.page import Page
     from gputop.topology.report import Report
+
+
+class TextPasted(Message):
+    """Somebody pasted more than one line."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.text = text
+
+
+def is_text(pasted: str) -> bool:
+    """Whether this is a text, not a path: more than one line says something."""
+    return sum(1 for line in pasted.splitlines() if line.strip()) > 1
+
+
+class PathLine(TypedLine):
+    """Where a path is typed; a text of several lines is handed on whole."""
+
+    def on_paste(self, event: events.Paste) -> None:
+        """Hand a text on; a single line is typed as ever."""
+        if is_text(event.text):
+            event.prevent_default()
+            event.stop()
+            self.post_message(TextPasted(event.text))
 
 
 class LogScreen(View):

@@ -7,7 +7,7 @@ from textual import events
 from textual.widgets import Input
 
 from gputop.app import GpuTop
-from gputop.screens.log.paste import is_text
+from gputop.screens.log.screen import is_text
 from tests.support.app import press, text
 from tests.support.places import RECORDINGS
 
