@@ -11,19 +11,19 @@ import importlib
 import os
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Optional
 
 from ...devices.opened import open_torch_devices
 from ...devices.sensors import Sensors
 from ...protocol.messages import DeviceRecord, Message, Note, Progress, WorkerRequest
 from ...protocol.plaintext import one_line
-from ...protocol.sizing import MIB
-from ...protocol.spec import ProbeSpec, level_of
+from ...protocol.sizing import MIB, spare_bytes
+from ...protocol.spec import ProbeSpec, ProbeStopped, level_of
 from ...protocol.timing import low_ones
-from .cases import Multiplication, cases
+from .bench import FLUSH_BYTES
+from .cases import LIBRARY_BYTES, Multiplication, cases, fitting
 from .device import IN_A_ROW, GemmBench, GemmResult, measure_rows
 from .report import GEMM, Taken, entries_note, measurement
-from .room import plan, room_bytes
 from .work import precision
 
 SPEC = ProbeSpec(
@@ -55,6 +55,8 @@ _STEERING = (
 """Variables that choose the kernels; they stay as in the job and the result names them."""
 
 Emit = Callable[[Message], None]
+
+RoomEmit = Callable[[Message], None]
 
 
 def run(request: WorkerRequest, emit: Emit) -> None:
@@ -237,3 +239,33 @@ class _Walk:
             bench.close()
         if self._kind != "cpu":
             self._torch.cuda.empty_cache()
+
+
+# Chooses the matrix multiplications that fit into a device's free memory.
+def room_bytes(device: DeviceRecord, kind: str, *, forced: bool) -> Optional[int]:
+    """Memory for operands, results and the flush buffer; None on a CPU, which has no limit.
+
+    `forced`: take more of the device (see `sizing.reserve_bytes`).
+    """
+    return None if kind == "cpu" else spare_bytes(device, forced=forced) - LIBRARY_BYTES
+
+
+def plan(
+    device: DeviceRecord, wanted: "tuple[Multiplication, ...]", room: Optional[int], emit: RoomEmit
+) -> "tuple[Multiplication, ...]":
+    """The cases that fit; ProbeStopped if none does."""
+    if room is None:
+        return wanted
+    kept, dropped = fitting(wanted, lambda case: case.memory_bytes + FLUSH_BYTES <= room)
+    if not kept:
+        raise ProbeStopped(
+            "refused",
+            f"{device.key} has {(device.free_bytes or 0) // MIB} MiB free: too little for any "
+            f"shape beside the {((device.free_bytes or 0) - room - LIBRARY_BYTES) // MIB} MiB that "
+            "stay free.",
+        )
+    if dropped:
+        shapes = ", ".join(case.name for case in dropped[:3]) + (" ..." if len(dropped) > 3 else "")
+        text = f"{device.key}: {len(dropped)} cases do not fit the free memory: {shapes}."
+        emit(Note("gemm-memory", text, {"left_out": [case.name for case in dropped]}))
+    return kept

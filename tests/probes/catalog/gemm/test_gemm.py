@@ -17,7 +17,7 @@ from gputop.probes.catalog.gemm.cases import (
     cases,
     fitting,
 )
-from gputop.probes.catalog.gemm.room import plan, room_bytes
+from gputop.probes.catalog.gemm.probe import plan, room_bytes
 from gputop.probes.catalog.gemm.work import Multiplier, Unsupported, judged, precision
 from gputop.probes.protocol.messages import (
     DeviceRecord,
