@@ -10,12 +10,12 @@ from typing import Any, Optional
 
 from ..engine.library import EngineError
 from ..engine.opening import open_runtime
+from ..protocol.messages import DeviceRecord
 from ..protocol.plaintext import one_line
 from ..protocol.spec import ProbeStopped
 from .cpus import Cpus
-from .devices import Backend, Devices, hidden_by
+from .devices import Backend, Devices, Versions, hidden_by
 from .gpus import Gpus
-from .torch_gpus import TorchGpus
 
 _OLDEST = (2, 1)
 _OVERRULED = (
@@ -25,6 +25,44 @@ _OVERRULED = (
 )  # fmt: skip
 """Variables that prevent held streams or plain device memory."""
 _left_out: "list[str]" = []
+
+
+class TorchGpus:
+    """The GPUs that a torch computes on, CUDA and HIP alike."""
+
+    kind = "gpu"
+
+    def __init__(self, torch: Any, gpus: Gpus) -> None:
+        self._torch = torch
+        self._gpus = gpus
+
+    def versions(self) -> Versions:
+        """Software versions."""
+        torch = self._torch
+        nccl: Optional[str] = None
+        with contextlib.suppress(ImportError, AttributeError, RuntimeError, TypeError):
+            found = importlib.import_module("torch.cuda.nccl").version()
+            nccl = ".".join(str(part) for part in found) if isinstance(found, tuple) else str(found)
+        return Versions(
+            torch=str(torch.__version__),
+            cuda=getattr(torch.version, "cuda", None),
+            hip=getattr(torch.version, "hip", None),
+            driver=self._gpus.versions().driver,
+            nccl=nccl,
+            library="RCCL" if getattr(torch.version, "hip", None) else "NCCL",
+        )
+
+    def devices(self) -> "tuple[DeviceRecord, ...]":
+        """Every device that torch sees; torch and driver count them alike."""
+        return self._gpus.devices()[: self._torch.cuda.device_count()]
+
+    def open(self, indices: Sequence[int]) -> None:
+        """Create the contexts, which torch shares with the driver, all at once."""
+        self._gpus.runtime.open(indices)
+
+    def free_bytes(self, index: int) -> int:
+        """Free memory of one opened device."""
+        return self._gpus.free_bytes(index)
 
 
 def drop_overruled_variables() -> "list[str]":
