@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gputop.probes.crew.logs import HEAD_BYTES, TAIL_BYTES
+from gputop.probes.crew.probe import HEAD_BYTES, TAIL_BYTES
 from gputop.probes.protocol.messages import Failure, Log, Message, Note, decode, encode
 from gputop.probes.runner.client import WORKER
 from tests.support.nccl.rank_runs import (

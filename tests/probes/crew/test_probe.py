@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from gputop.probes.crew import logs as rank_logs
+from gputop.probes.crew import probe as rank_logs
 from gputop.probes.protocol.messages import Log
 from gputop.probes.protocol.outcome import Outcome
 
