@@ -1,7 +1,9 @@
 """One rank of the probe net."""
 
 import json
-from collections.abc import Mapping
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Optional
 
 from ...crew.accelerator import RankGroup
@@ -13,9 +15,8 @@ from ...protocol.quantity import Quantity
 from ...protocol.sizing import spare_bytes
 from ...protocol.spec import ProbeStopped
 from ...protocol.timing import Sampled, gigabytes_per_second
-from .lookout import Lookout
 from .meeting import AbsentError, Met, meet
-from .notices import open_notices
+from .notices import Notices, open_notices
 from .plan import EXCHANGE, OPENING, REDUCE, SEND, VERBS, Task, tasks_of
 from .quantities import ALL_REDUCE, ALL_TO_ALL, LATENCY, SEND_RECEIVE
 from .quantities import VERBS as WRITES
@@ -32,6 +33,75 @@ _CPU_BYTES = MIB
 _SLOW_SECONDS, _VERY_SLOW_SECONDS = 0.02, 0.2
 """If a call takes longer than this, fewer samples are taken."""
 _QUANTITIES = {SEND: SEND_RECEIVE, REDUCE: ALL_REDUCE, EXCHANGE: ALL_TO_ALL}
+
+# Watches the other nodes while this one sits in a call of the library, which may never return.
+#
+# A node that gives up says so, one that ends takes its texts back, and one that is killed gives no
+# sign of life any more. Each ends this run long before its deadline would.
+PAUSE_SECONDS = 0.5
+BEAT_SECONDS = 3.0
+"""How often a node gives a sign of life."""
+SILENCE_SECONDS = 30.0
+"""So long without one, and a node counts as dead; an NFS client may be seconds late."""
+
+
+class Lookout:
+    """Looks at the notices of the others, and gives signs of life."""
+
+    def __init__(
+        self, notices: Notices, met: Met, node: int, hosts: Sequence[str],
+        tell: Callable[[str], None],
+    ) -> None:  # fmt: skip
+        """`tell`: gets one sentence when another node is lost."""
+        self._notices = notices
+        self._run = met.run
+        self._hosts = tuple(hosts)
+        self._others = tuple(other for other in range(len(hosts)) if other != node)
+        self._tell = tell
+        self._stopped = threading.Event()
+        self._beats = 0
+        self._heard: dict[int, tuple[Optional[str], float]] = {}
+        self._left = 0
+
+    def start(self) -> None:
+        """Look in a thread of its own, until `stop`."""
+        threading.Thread(target=self._watch, name="watch", daemon=True).start()
+
+    def stop(self) -> None:
+        """Look no more: the others may leave."""
+        self._stopped.set()
+
+    def _watch(self) -> None:
+        beat_at = 0.0
+        while not self._stopped.is_set():
+            now = time.monotonic()
+            if now >= beat_at:
+                self._beats, beat_at = self._beats + 1, now + BEAT_SECONDS
+                self._notices.put(f"{self._run}/beat", str(self._beats))
+            lost = self.lost(now)
+            if lost and not self._stopped.is_set():
+                self._tell(lost)
+                return
+            self._stopped.wait(PAUSE_SECONDS)
+
+    def lost(self, now: float) -> str:
+        """Which node is lost, and why; "" while all are there. `now`: seconds of any clock."""
+        for other in self._others:
+            host = self._hosts[other]
+            why = self._notices.read(other, f"{self._run}/failed")
+            if why is not None:
+                return f"{host}: {why}"
+            beat = self._notices.read(other, f"{self._run}/beat")
+            before, since = self._heard.get(other, (None, now))
+            if beat != before or other not in self._heard:
+                self._heard[other] = beat, now
+            elif now - since > SILENCE_SECONDS:
+                return f"{host} gave no sign of life for {SILENCE_SECONDS:.0f} s."
+        gone = [other for other in self._others if self._notices.has_left(other)]
+        self._left = self._left + 1 if gone else 0
+        if gone and self._left * PAUSE_SECONDS > 2.0:  # a file system may be late
+            return f"{self._hosts[gone[0]]} left before the end."
+        return ""
 
 
 class NetMember(Member):

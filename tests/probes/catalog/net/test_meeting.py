@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from gputop.probes.catalog.net.lookout import SILENCE_SECONDS, Lookout
 from gputop.probes.catalog.net.meeting import AbsentError, Met, meet
 from gputop.probes.catalog.net.notices import FileNotices, Notices, StoreNotices
+from gputop.probes.catalog.net.rank import SILENCE_SECONDS, Lookout
 from gputop.probes.protocol.spec import ProbeStopped
 
 
