@@ -11,8 +11,7 @@ import pytest
 
 from gputop.probes.engine import images
 from gputop.probes.engine.hip import Hip
-from gputop.probes.engine.hiprtc import CompileError, compiled
-from gputop.probes.engine.images import SOURCE, image_for
+from gputop.probes.engine.images import SOURCE, CompileError, compiled, image_for
 from gputop.probes.engine.kernels import Kernels
 from gputop.probes.engine.library import EngineError
 from tests.device_kernels.made_up import NOTHING, MadeUpDriver
