@@ -15,8 +15,7 @@ from gputop.measuring import busy, planning
 from gputop.measuring.guard import Guard
 from gputop.measuring.running import Suite
 from gputop.probes.runner import interpreters
-from gputop.probes.runner.asking import NoAnswer, ask
-from gputop.probes.runner.interpreters import find_interpreter, inspect
+from gputop.probes.runner.interpreters import NoAnswer, ask, find_interpreter, inspect
 from gputop.topology.model.machine import Gpu, Machine
 
 A = "0000:01:00.0"
