@@ -6,7 +6,7 @@ import re
 from types import SimpleNamespace
 from typing import Any
 
-from gputop.probes.catalog.launch.caches import caches
+from gputop.probes.catalog.launch.probe import caches
 from gputop.probes.crew.environment import what_was_done
 from gputop.probes.crew.torch_accelerator import TorchAccelerator
 

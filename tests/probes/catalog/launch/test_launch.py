@@ -16,8 +16,8 @@ import pytest
 
 from gputop.probes.catalog.launch import first_use
 from gputop.probes.catalog.launch import probe as launch
-from gputop.probes.catalog.launch.caches import caches
 from gputop.probes.catalog.launch.first_use import FirstUse
+from gputop.probes.catalog.launch.probe import caches
 from gputop.probes.protocol.messages import (
     MeasuredValue,
     Message,
