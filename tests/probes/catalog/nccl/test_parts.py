@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from gputop.probes.catalog.nccl.probe import SPEC
-from gputop.probes.catalog.nccl.rank import NEEDED_BYTES, NcclMember, steps
+from gputop.probes.catalog.nccl.probe import NEEDED_BYTES, SPEC, NcclMember, steps
 from gputop.probes.protocol.messages import DeviceRecord
 
 
