@@ -12,7 +12,7 @@ import pytest
 
 from gputop.measuring.planning import Plan
 from gputop.probes.protocol.messages import ASKING, IMPORTING, Message
-from gputop.probes.runner import conversation
+from gputop.probes.runner import client
 from tests.support.places import TESTS
 
 WORKER = TESTS / "fakes" / "probe_worker.py"
@@ -50,7 +50,7 @@ class SkippingClock:
     So a deadline passes after a certain message, however slow the machine is.
     """
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, module: ModuleType = conversation) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, module: ModuleType = client) -> None:
         self._ahead = 0.0
         monkeypatch.setattr(module, "time", self)
 
