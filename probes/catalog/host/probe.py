@@ -6,20 +6,39 @@ stream is held. Generation and width of the PCIe link are read while the copies 
 link is often asleep.
 """
 
+import contextlib
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Optional
 
 from ...devices import numa
 from ...devices.gpus import Gpus
+from ...devices.numa import on_cpus
 from ...devices.opened import Emit, host_free_bytes, largest_fitting, open_devices
-from ...engine.host_copies import Copier, CpuCopier, GpuCopier
+from ...devices.sensors import Sensors
+from ...engine.held import rates
+from ...engine.host_copies import Copier, Copy, CpuCopier, GpuCopier
+from ...engine.host_memory import HostBuffer
+from ...engine.memory import Memory
 from ...protocol.messages import DeviceRecord, Note, WorkerRequest
+from ...protocol.plaintext import one_line
 from ...protocol.sizing import MIB, too_full
 from ...protocol.spec import ProbeSpec, ProbeStopped, level_of
-from ...protocol.timing import low_ones
+from ...protocol.timing import Sampled, gigabytes_per_second, low_ones, sample, verdict_of, warm
 from ...protocol.tracking import Track
-from .measuring import Measuring
-from .report import FROM_DEVICE, TO_DEVICE, HostReporter, HostResult, Level, Place
+from .report import (
+    FEW_COPIES,
+    FROM_DEVICE,
+    QUANTITIES,
+    TO_DEVICE,
+    HostReporter,
+    HostResult,
+    Level,
+    Place,
+    about,
+    link,
+    way,
+)
 
 SPEC = ProbeSpec(
     name="host",
@@ -49,6 +68,217 @@ _OTHER_BYTES = 256 * MIB
 _HOST_SHARE = 4
 """All buffers together stay below this part of the free host memory."""
 _FASTER = 1.05
+
+_STAGED = "copy engine, staged by the driver"
+_PAGEABLE_COPIES, _FEW_SAMPLES = 2, 3
+_PAGE_BYTES = 4096
+
+
+class Measuring:
+    """Holds buffers on host and devices, and times copies between them."""
+
+    def __init__(
+        self,
+        copier: Copier,
+        level: Level,
+        places: Sequence[Place],
+        reporter: HostReporter,
+        track: Track,
+    ) -> None:
+        self._copier = copier
+        self._track = track
+        self._level = level
+        self._places = places
+        self._reporter = reporter
+        self._sensors = Sensors([place.device.pci_address for place in places])
+        self._pools: dict[Optional[int], HostBuffer] = {}
+        self._devices: dict[str, Memory] = {}
+
+    def allocate(self, size_bytes: int) -> None:
+        """Allocate pinned memory on each node that has a device, and as much on each device."""
+        for place in self._places:
+            self._devices[place.key] = self._copier.device_buffer(place.index, size_bytes)
+            if place.node not in self._pools:
+                self._pools[place.node] = self._host_buffer(place, "pinned", size_bytes)
+
+    def _host_buffer(self, place: Place, kind: str, size_bytes: int) -> HostBuffer:
+        return on_cpus(
+            place.cpus, partial(self._copier.host_buffer, place.index, kind, size_bytes)
+        )  # fmt: skip
+
+    def close(self) -> None:
+        """Free everything, also after an error."""
+        for place in self._places:
+            with contextlib.suppress(RuntimeError):
+                self._copier.finish(place.index)
+        for pool in self._pools.values():
+            with contextlib.suppress(RuntimeError):
+                pool.close()
+        self._pools.clear()
+        self._devices.clear()
+        self._copier.close()
+
+    def one_way(self, place: Place) -> "list[HostResult]":
+        """Copy to the device and back, pinned and alone; the bytes are compared once."""
+        pool, device = self._pools[place.node], self._devices[place.key]
+        verdict = verdict_of(self._copier.comes_back(place.index, pool.memory, device))
+        there = Copy(place.index, True, pool.memory, device)
+        warm(lambda: self._copier.ends([there], 2), self._level.warm_seconds)
+        samples = self._level.samples
+        return [
+            self._pinned(place, pool, to_device, "pinned", samples, verdict, 1)
+            for to_device in (True, False)
+        ]
+
+    def _pinned(
+        self, place: Place, buffer: HostBuffer, to_device: bool, variant: str, samples: int,
+        verdict: Optional[str], attempt: int,
+    ) -> HostResult:  # fmt: skip
+        device = self._devices[place.key]
+        small = min(self._level.smallest_bytes, buffer.memory.size_bytes)
+        trial = Copy(place.index, to_device, buffer.memory.part(0, small), device.part(0, small))
+        speed = 2 * small / self._copier.ends([trial], 2)[0][-1]
+        size, copies = self._level.plan(buffer.memory.size_bytes, speed)
+        copy = Copy(place.index, to_device, buffer.memory.part(0, size), device.part(0, size))
+        with self._sensors.watching(place.device.pci_address) as watch:
+            sampled = sample(
+                lambda: gigabytes_per_second(
+                    copies * size, self._copier.ends([copy], copies)[0][-1]
+                ),
+                samples,
+                tell=self._track.so_far_of,
+            )
+        details = {**link(watch.summary()), **about(buffer, place.node)}
+        self._reporter.figure(
+            QUANTITIES[to_device], place.key, variant, way(place.key, to_device), sampled, size,
+            copies, details, self._copier.engine, attempt, verdict,
+        )  # fmt: skip
+        again = partial(
+            self._pinned, place, buffer, to_device, variant, samples, verdict, attempt + 1
+        )
+        return HostResult(QUANTITIES[to_device], place, sampled, again)
+
+    def both_ways(self, place: Place) -> None:
+        """Copy both ways at once; each way has its own half of the buffers."""
+        pool, device = self._pools[place.node], self._devices[place.key]
+        half = pool.memory.size_bytes // 2
+        there = Copy(place.index, True, pool.memory.part(0, half), device.part(0, half))
+        back = Copy(place.index, False, pool.memory.part(half, half), device.part(half, half))
+        with self._sensors.watching(place.device.pci_address) as watch:
+            *each, together = self._together([there, back])
+        details = {**link(watch.summary()), **about(pool, place.node)}
+        details["together_gbs"] = round(together.median, 3)
+        for to_device, sampled in zip((True, False), each):
+            direction = f"{way(place.key, to_device)}, while the other way runs too"
+            self._reporter.figure(
+                QUANTITIES[to_device], place.key, "pinned, both ways", direction, sampled, half,
+                self._level.copies, details, self._copier.engine,
+            )  # fmt: skip
+
+    def all_at_once(self) -> None:
+        """Copy to and from all devices at once, each with its own part of pinned memory."""
+        for to_device in (True, False):
+            copies = self._shares(to_device)
+            with contextlib.ExitStack() as stack:
+                watches = [
+                    stack.enter_context(self._sensors.watching(place.device.pci_address))
+                    for place in self._places
+                ]
+                *each, total = self._together(copies)
+            size, engine = copies[0].host.size_bytes, self._copier.engine
+            for place, sampled, watch in zip(self._places, each, watches):
+                self._reporter.figure(
+                    QUANTITIES[to_device], place.key, "pinned, all GPUs at once",
+                    f"{way(place.key, to_device)}, while all others do the same", sampled, size,
+                    self._level.copies,
+                    {**link(watch.summary()), **about(self._pools[place.node], place.node)}, engine,
+                )  # fmt: skip
+            self._reporter.figure(
+                QUANTITIES[to_device], "", "pinned, all GPUs at once",
+                f"{way('all GPUs at once', to_device)}, added", total, size, self._level.copies,
+                {"gpus": len(copies)}, engine,
+            )  # fmt: skip
+
+    def _shares(self, to_device: bool) -> "list[Copy]":
+        """A copy for each device; the devices of a node share its pinned memory in equal parts."""
+        nodes = [place.node for place in self._places]
+        most = max(nodes.count(node) for node in nodes)
+        size = (
+            next(iter(self._pools.values())).memory.size_bytes // most // _PAGE_BYTES * _PAGE_BYTES
+        )
+        copies, start_of = [], dict.fromkeys(nodes, 0)
+        for place in self._places:
+            start = start_of[place.node]
+            start_of[place.node] += size
+            host = self._pools[place.node].memory.part(start, size)
+            copies.append(
+                Copy(place.index, to_device, host, self._devices[place.key].part(0, size))
+            )
+        return copies
+
+    def _together(self, copies: "Sequence[Copy]") -> "list[Sampled]":
+        """GB/s of each device while all are busy, followed by their sum."""
+        sizes = [copy.host.size_bytes for copy in copies]
+        self._copier.ends(copies, FEW_COPIES)
+        taken = [
+            rates(self._copier.ends(copies, self._level.copies), sizes)
+            for _ in range(self._level.samples)
+        ]
+        each = [Sampled(tuple(rates[place] for rates in taken)) for place in range(len(copies))]
+        return [*each, Sampled(tuple(sum(rates) for rates in taken))]
+
+    def pageable(self, size_bytes: int) -> None:
+        """Copy from pageable memory next to each device; the CPU copies, so its clock counts."""
+        for node in dict.fromkeys(place.node for place in self._places):
+            places = [place for place in self._places if place.node == node]
+            buffer = self._host_buffer(places[0], "pageable", size_bytes)
+            try:
+                for place in places:
+                    for to_device in (True, False):
+                        self._pageable(place, buffer, to_device)
+            finally:
+                buffer.close()
+
+    def _pageable(self, place: Place, buffer: HostBuffer, to_device: bool) -> None:
+        size = buffer.memory.size_bytes
+        device = self._devices[place.key].part(0, size)
+        copy = Copy(place.index, to_device, buffer.memory, device)
+        work = partial(self._copier.waited_seconds, copy, _PAGEABLE_COPIES)
+        on_cpus(place.cpus, work)
+        sampled = sample(
+            lambda: gigabytes_per_second(_PAGEABLE_COPIES * size, on_cpus(place.cpus, work)),
+            _FEW_SAMPLES,
+        )
+        engine = self._copier.engine if self._reporter.kind == "cpu" else _STAGED
+        self._reporter.figure(
+            QUANTITIES[to_device], place.key, "pageable", way(place.key, to_device), sampled, size,
+            _PAGEABLE_COPIES, about(buffer, place.node), engine,
+        )  # fmt: skip
+
+    def from_node(self, node: int, cpus: "frozenset[int]", size_bytes: int) -> "list[HostResult]":
+        """Copy between every device and memory of one NUMA node."""
+        make = partial(self._copier.host_buffer, self._places[0].index)
+        try:
+            try:
+                buffer = on_cpus(cpus, partial(make, "registered", size_bytes))
+            except RuntimeError:
+                buffer = on_cpus(cpus, partial(make, "pinned", size_bytes))
+        except (RuntimeError, OSError, MemoryError) as error:
+            text = f"No memory could be pinned on NUMA node {node}: {one_line(str(error), 120)}."
+            self._reporter.emit(Note("numa", text, {"node": node}))
+            return []
+        variant, results = f"pinned, NUMA node {node}", []
+        try:
+            for place in self._places:
+                here = Place(place.device, node, cpus)
+                for to_device in (True, False):
+                    work = partial(
+                        self._pinned, here, buffer, to_device, variant, _FEW_SAMPLES, None, 1
+                    )
+                    results.append(on_cpus(cpus, work))
+        finally:
+            buffer.close()
+        return results
 
 
 def run(request: WorkerRequest, emit: Emit) -> None:
