@@ -22,7 +22,7 @@ from gputop.probes.catalog.train_step.model import (
     fitting,
     stacks,
 )
-from gputop.probes.catalog.train_step.rank import TrainMember, steps
+from gputop.probes.catalog.train_step.probe import TrainMember, steps
 from gputop.probes.crew.crew import Trouble
 from gputop.probes.crew.steps import INIT, OPEN, Step
 from gputop.probes.protocol.messages import DeviceRecord, MeasuredValue, WorkerRequest
