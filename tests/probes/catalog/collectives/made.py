@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gputop.probes.catalog.collectives.probe import SPEC
-from gputop.probes.catalog.collectives.rank import CollectiveMember
+from gputop.probes.catalog.collectives.probe import SPEC, CollectiveMember
 from gputop.probes.protocol.messages import DeviceRecord
 
 GIB = 1 << 30

@@ -22,7 +22,7 @@ from gputop.probes.catalog.collectives.plan import (
     sizes,
     steps,
 )
-from gputop.probes.catalog.collectives.rank import LIBRARY_BYTES
+from gputop.probes.catalog.collectives.probe import LIBRARY_BYTES
 from gputop.probes.crew.steps import Step
 from gputop.probes.protocol.messages import MeasuredValue, Message, Progress, WorkerRequest
 from gputop.probes.protocol.outcome import Outcome
