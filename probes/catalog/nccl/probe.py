@@ -17,9 +17,9 @@ from ...crew.probe import run_crew
 from ...crew.rank import Member
 from ...crew.steps import INIT, MIB, OPEN, Step
 from ...protocol.messages import MeasuredValue, Message, Note, WorkerRequest
+from ...protocol.quantity import DEVICE, PAIR, RANKS, Quantity
 from ...protocol.spec import ProbeSpec
 from ...protocol.timing import Sampled, gigabytes_per_second
-from .quantities import ALGBW, BUSBW, COMMUNICATOR, FINISHES, QUANTITIES, SEND_RECEIVE
 
 NEEDED_BYTES = 2048 * MIB
 """Memory on each GPU: buffers of the library, up to 1.5 GB with many channels, and ours."""
@@ -37,6 +37,41 @@ _TRANSFER_BYTES = 16 * MIB
 _NUMBER_BYTES = 4
 _CPU_BYTES = (MIB, 2 * MIB)
 """Sizes of the self-test's all-reduces; its transfers have the first size."""
+
+# The quantities of NCCL or RCCL itself, and what its debug log says.
+_BROKEN = ("wrong-data", "failed", "timed-out")
+
+COMMUNICATOR = Quantity(
+    "communicator_init",
+    "communicator init",
+    unit="s",
+    per=DEVICE,
+    more_is_better=False,
+    in_check=True,
+)
+FINISHES = Quantity(
+    "collective_finishes",
+    "collective finishes",
+    unit="",
+    per=RANKS,
+    broken=_BROKEN,
+    in_check=True,
+)
+ALGBW = Quantity("all_reduce_algbw", "all reduce algbw", per=RANKS, over_sizes=True, in_check=True)
+BUSBW = Quantity(
+    "all_reduce_busbw", "all reduce", per=RANKS, over_sizes=True, headline=True, in_check=True
+)
+SEND_RECEIVE = Quantity(
+    "send_receive",
+    "send receive",
+    per=PAIR,
+    heading="send and receive, compared, GB/s: row sends, column receives",
+    broken=_BROKEN,
+    on_pairs=None,
+)
+TRANSPORT = Quantity("transport", "transport", unit="", per=PAIR, in_check=True)
+"""A word from the debug log; the app reads it from the log itself."""
+QUANTITIES = (COMMUNICATOR, FINISHES, ALGBW, BUSBW, SEND_RECEIVE, TRANSPORT)
 
 
 def steps(ranks: int, params: Mapping[str, Any], cpu: bool) -> "tuple[Step, ...]":
