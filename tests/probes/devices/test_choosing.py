@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from gputop.probes.catalog.p2p import walk as p2p_walk
+from gputop.probes.catalog.p2p import probe as p2p_walk
 from gputop.probes.devices import opening
 from gputop.probes.devices.devices import normal_pci, select
 from gputop.probes.engine.library import EngineError

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from gputop.probes.catalog.p2p import probe as p2p
-from gputop.probes.catalog.p2p import walk as p2p_walk
+from gputop.probes.catalog.p2p import probe as p2p_walk
 from gputop.probes.devices import opened
 from gputop.probes.devices.devices import Flow
 from gputop.probes.protocol.messages import (

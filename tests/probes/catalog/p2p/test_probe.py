@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gputop.probes.catalog.p2p import walk as p2p_walk
+from gputop.probes.catalog.p2p import probe as p2p_walk
 from gputop.probes.protocol.messages import Progress
 from tests.probes.catalog.p2p.test_p2p import run
 from tests.probes.scripted_gpus import H200_GBS, ScriptedGpus
