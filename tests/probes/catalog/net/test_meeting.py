@@ -13,7 +13,7 @@ import pytest
 
 from gputop.probes.catalog.net.meeting import AbsentError, Met, meet
 from gputop.probes.catalog.net.notices import FileNotices, Notices, StoreNotices
-from gputop.probes.catalog.net.rank import SILENCE_SECONDS, Lookout
+from gputop.probes.catalog.net.probe import SILENCE_SECONDS, Lookout
 from gputop.probes.protocol.spec import ProbeStopped
 
 

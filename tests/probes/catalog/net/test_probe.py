@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gputop.probes.catalog.net import rank
+from gputop.probes.catalog.net import probe
 from gputop.probes.catalog.net.plan import VERBS, tasks
 
 TABLE = """
@@ -21,22 +21,22 @@ TABLE = """
 def perftest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A program in its place, which a test writes."""
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    monkeypatch.setattr(rank, "_PAUSE_SECONDS", 0.0)
-    path = tmp_path / rank.PROGRAM
+    monkeypatch.setattr(probe, "_PAUSE_SECONDS", 0.0)
+    path = tmp_path / probe.PROGRAM
     path.touch(0o755)
     return path
 
 
 def test_the_average_is_in_bytes() -> None:
-    assert rank.average_gbs(TABLE) == pytest.approx(49.05)
-    assert rank.average_gbs("Couldn't connect to g2:18515") is None
-    assert rank.average_gbs("1 2 3 0.0 5") is None
+    assert probe.average_gbs(TABLE) == pytest.approx(49.05)
+    assert probe.average_gbs("Couldn't connect to g2:18515") is None
+    assert probe.average_gbs("1 2 3 0.0 5") is None
 
 
 def test_both_sides_take_the_port_of_the_rail() -> None:
-    serving = rank.command_of("mlx5_3", 3)
+    serving = probe.command_of("mlx5_3", 3)
     assert serving[:5] == ["ib_write_bw", "-d", "mlx5_3", "-p", "18518"]
-    assert rank.command_of("mlx5_3", 3, "g2") == [*serving, "g2"]
+    assert probe.command_of("mlx5_3", 3, "g2") == [*serving, "g2"]
 
 
 def test_a_client_waits_for_its_server(perftest: Path) -> None:
@@ -46,19 +46,19 @@ def test_a_client_waits_for_its_server(perftest: Path) -> None:
         f'#!/bin/sh\nif [ ! -e {seen} ]; then touch {seen}; echo "Couldn\'t connect to g2"; '
         f"exit 1; fi\ncat <<'T'\n{TABLE}\nT\n"
     )
-    assert rank.written("mlx5_0", 0, "g2") == {"gbs": pytest.approx(49.05)}
+    assert probe.written("mlx5_0", 0, "g2") == {"gbs": pytest.approx(49.05)}
 
 
 def test_what_it_says_is_the_reason(perftest: Path) -> None:
     perftest.write_text("#!/bin/sh\necho ' IB device mlx5_9 not found'\nexit 1\n")
-    assert rank.written("mlx5_9", 0, "g2") == {"why": "IB device mlx5_9 not found"}
+    assert probe.written("mlx5_9", 0, "g2") == {"why": "IB device mlx5_9 not found"}
 
 
 def test_what_is_lacking(perftest: Path) -> None:
-    assert rank.lack("mlx5_0") == ""
-    assert rank.lack("") == "no RDMA device is known for this rail"
+    assert probe.lack("mlx5_0") == ""
+    assert probe.lack("") == "no RDMA device is known for this rail"
     perftest.unlink()
-    assert rank.lack("mlx5_0") == "ib_write_bw is not installed"
+    assert probe.lack("mlx5_0") == "ib_write_bw is not installed"
 
 
 def test_it_runs_only_where_somebody_asks() -> None:
