@@ -21,7 +21,7 @@ from ...crew.rank import Member
 from ...crew.steps import MIB, Step
 from ...protocol.messages import Failure, Note, WorkerRequest
 from ...protocol.plaintext import one_line
-from ...protocol.quantity import Quantity
+from ...protocol.quantity import RANKS, Quantity
 from ...protocol.replying import Emit
 from ...protocol.sizing import spare_bytes
 from ...protocol.spec import ProbeSpec, ProbeStopped
@@ -30,10 +30,31 @@ from ...runner.lifeline import die_with_parent
 from .meeting import AbsentError, Met, meet
 from .notices import Notices, open_notices
 from .plan import EXCHANGE, OPENING, REDUCE, SEND, VERBS, Task, steps, tasks_of
-from .quantities import ALL_REDUCE, ALL_TO_ALL, LATENCY, QUANTITIES, SEND_RECEIVE
-from .quantities import VERBS as WRITES
 from .wide import END, Wide, mean_by_sample
 from .work import NUMBER_BYTES, Collective, Transfer, Work, ping_pong
+
+# The quantities of the network between nodes.
+SEND_RECEIVE = Quantity(
+    "net_send_receive", "send and receive between nodes", per=RANKS,
+    counted="bytes that one node sends, one way",
+)  # fmt: skip
+LATENCY = Quantity(
+    "net_latency", "half a round trip of 8 bytes", unit="us", per=RANKS, more_is_better=False
+)
+ALL_REDUCE = Quantity(
+    "net_all_reduce_busbw", "all-reduce over nodes", per=RANKS, headline=True,
+    counted="bytes of one rank's buffer x 2(n-1)/n",
+)  # fmt: skip
+ALL_TO_ALL = Quantity(
+    "net_all_to_all_busbw", "all-to-all over nodes", per=RANKS,
+    counted="bytes of all ranks' parts together x (n-1)/n",
+)  # fmt: skip
+WRITES = Quantity(
+    "net_ib_write_bw", "ib_write_bw between nodes", per=RANKS,
+    counted="bytes written into the other host's memory, one way",
+)  # fmt: skip
+"""What perftest says, without a GPU and without NCCL."""
+QUANTITIES = (ALL_REDUCE, SEND_RECEIVE, LATENCY, ALL_TO_ALL, WRITES)
 
 # One rank of the probe net.
 LIBRARY_BYTES = 2048 * MIB
