@@ -56,8 +56,6 @@ _STEERING = (
 
 Emit = Callable[[Message], None]
 
-RoomEmit = Callable[[Message], None]
-
 
 def run(request: WorkerRequest, emit: Emit) -> None:
     """Time the cases of a level on every requested device; ProbeStopped if it cannot.
@@ -251,7 +249,7 @@ def room_bytes(device: DeviceRecord, kind: str, *, forced: bool) -> Optional[int
 
 
 def plan(
-    device: DeviceRecord, wanted: "tuple[Multiplication, ...]", room: Optional[int], emit: RoomEmit
+    device: DeviceRecord, wanted: "tuple[Multiplication, ...]", room: Optional[int], emit: Emit
 ) -> "tuple[Multiplication, ...]":
     """The cases that fit; ProbeStopped if none does."""
     if room is None:
