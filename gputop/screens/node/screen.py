@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -20,9 +20,9 @@ from gputop.screens.node.identity import (
     reason_lines,
 )
 from gputop.screens.node.lower import Lower, Pick, heading
-from gputop.screens.node.places import Places
 from gputop.screens.node.table import SORTS, GpuTable
 from gputop.screens.view import View
+from gputop.topology.explain.switches import switch_above
 from gputop.topology.model.units import seconds
 from gputop.widgets.bars import HeadLine
 from gputop.widgets.board import Board
@@ -33,11 +33,44 @@ from gputop.widgets.status import figures_age
 if TYPE_CHECKING:
     from gputop.screens.host import ScreenHost
     from gputop.screens.selection import PickedDevices
+    from gputop.topology.explain.nics import GpuNic
     from gputop.topology.model.page import Page
     from gputop.topology.report import Report
     from gputop.widgets.gpu_cells import Row
 
 _MEASURE: Line = (("p", "key bold @probe(False)"), (" measure ", "muted @probe(False)"))
+
+
+# Where the GPUs are: their NICs and switches, looked for again only when the machine changes.
+class Places:
+    """NICs by the machine and the prediction, and the switch of one GPU."""
+
+    def __init__(self) -> None:
+        self._nics: tuple[object, object, Mapping[str, GpuNic]] = (None, None, {})
+        self._switch: tuple[object, str, str] = (None, "", "")
+
+    def nics(self, report: Report) -> Mapping[str, GpuNic]:
+        """PCI address of a GPU -> its NIC; {} before the prediction is decided."""
+        if not report.node.decided:
+            return {}
+        prediction, matrix, found = self._nics
+        if prediction is not report.prediction or matrix is not report.matrix:
+            from gputop.topology.explain.nics import gpu_nics
+
+            found = gpu_nics(report.node)
+            self._nics = report.prediction, report.matrix, found
+        return found
+
+    def switch(self, report: Report | None, address: str) -> str:
+        """The switch above a GPU, in words."""
+        if report is None:
+            return ""
+        machine, of, text = self._switch
+        if machine is not report.snapshot.machine or of != address:
+            machine = report.snapshot.machine
+            text = switch_above(report.snapshot.machine, address)
+            self._switch = machine, address, text
+        return text
 
 
 class NodeScreen(View):
