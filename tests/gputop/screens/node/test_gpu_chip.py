@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gputop.screens.node.chip import chip_facts
+from gputop.screens.node.detail import chip_facts
 from gputop.topology.model.machine import Gpu, GpuCache, MemoryBank
 from gputop.topology.recorded.load import load
 from tests.support.app import demo_report
