@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from rich.style import Style
 
 from gputop.app import GpuTop
-from gputop.screens.node import lower
+from gputop.screens.node import screen
 from gputop.topology.diagnosis import events
 from gputop.topology.diagnosis.events import Watcher
 from gputop.topology.node import Node
@@ -66,7 +66,7 @@ async def test_a_figure_that_moves_costs_its_line_alone(monkeypatch: pytest.Monk
         await give(pilot, first.follow(replace(first.snapshot)))
         calls: Counter[str] = Counter()
         ground_calls(monkeypatch, calls)
-        counting(monkeypatch, calls, lower, "matrix_lines")
+        counting(monkeypatch, calls, screen, "matrix_lines")
         counting(monkeypatch, calls, board, "width_of", "_difference")
         counting(monkeypatch, calls, Board, "render_line")
         # The same again: nothing is measured and nothing is drawn.
