@@ -15,6 +15,8 @@ from .part import Part
 
 LIMIT_BYTES = 64 * 1024 * 1024
 """Largest file that is read; recordings of real nodes are below 1 MB."""
+TEXT_BYTES = 4 * 1024 * 1024
+"""Most that a tool prints as text about one node."""
 
 
 class FormatError(GputopError, ValueError):
@@ -56,6 +58,27 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
     not asked."""
     yields: bool = False
     """Whether the first line of another format ends it, because any indented line goes on."""
+
+
+def text_format(
+    id: str,  # noqa: A002
+    parse: Callable[[list[str]], Part],
+    starts: re.Pattern[str],
+    *,
+    most_bytes: int = TEXT_BYTES,
+    **others: Any,
+) -> Format:
+    """A format that may be one of several in a text; `parse` is given the lines of its output."""
+
+    def parse_data(data: bytes, path: Path) -> Part:
+        if len(data) > most_bytes:
+            raise FormatError(f"{len(data)} bytes; the limit is {most_bytes}")
+        return parse(data.decode("utf-8", "replace").split("\n"))
+
+    def recognises(head: bytes, path: Path) -> bool:
+        return starts.search(head.decode("utf-8", "replace")) is not None
+
+    return Format(id=id, recognises=recognises, parse=parse_data, starts=starts, **others)
 
 
 def recording(data: bytes, library: str) -> dict[str, Any]:

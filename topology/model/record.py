@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import ClassVar
 
 import msgspec
@@ -22,6 +23,11 @@ class Gap(msgspec.Struct, frozen=True):
     """Name of the field of the record that carries this gap."""
     why: str
     """The reason in words: "Not Supported", "no permission", "not asked by nvidia-smi topo -m"."""
+
+
+def gaps_of(fields: Iterable[str], why: str) -> tuple[Gap, ...]:
+    """Fields that are unknown for one reason."""
+    return tuple(Gap(field, why) for field in fields)
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -6,9 +6,8 @@ NCCL's src/ras/client_support.cc writes both, and RCCL the same; jobs/saved.py r
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
-from ...model.format import Format, FormatError
+from ...model.format import FormatError, text_format
 from ...model.part import Part
 
 TOOL = "ncclras"
@@ -32,11 +31,7 @@ _GOES_ON = (
 """Lines below it: of a text, then of JSON."""
 
 
-def _recognises(head: bytes, path: Path) -> bool:
-    return SIGN.search(head.decode("utf-8", "replace")) is not None
-
-
-def _parse(data: bytes, path: Path) -> Part:
+def _parse(lines: list[str]) -> Part:
     raise FormatError(ELSEWHERE)
 
 
@@ -44,9 +39,8 @@ ELSEWHERE = (
     "an answer of NCCL's RAS service, which says nothing of the node; `gputop log FILE` or "
     "`gputop jobs --from FILE` explains it"
 )
-FORMAT = Format(
+FORMAT = text_format(
     id=TOOL,
-    recognises=_recognises,
     parse=_parse,
     starts=SIGN,
     needs=(

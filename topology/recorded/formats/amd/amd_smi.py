@@ -27,7 +27,7 @@ from ....model.surroundings import Software
 from ....sources.amd.smi_values import nothing, plain
 from ....sources.pci.address import pci_address
 from .smi import links as smi_links
-from .smi.documents import MAX_GPUS, JsonError, documents, index, objects
+from .smi.documents import MAX_GPUS, documents, index, objects
 from .smi.gpu import gpu as gpu_of
 from .smi.metric import has_reading, reading
 
@@ -70,11 +70,7 @@ class _Entry(msgspec.Struct):
 
 
 def _parse(data: bytes, path: Path) -> Part:
-    try:
-        found = documents(data)
-    except JsonError as error:
-        raise FormatError(str(error), error.line) from error
-    return part_of(found)
+    return part_of(documents(data))
 
 
 def part_of(found: list[Any]) -> Part:

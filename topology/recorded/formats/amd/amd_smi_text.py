@@ -3,28 +3,19 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
-from ....model.format import Format, FormatError
+from ....model.format import text_format
 from ....model.part import Part
 from .amd_smi import part_of
-from .smi.tables import AMD_SIGN, AMD_TITLES, SmiTableError, amd_document, plain_text
+from .smi.tables import AMD_SIGN, AMD_TITLES, amd_document
 
 
-def _recognises(head: bytes, path: Path) -> bool:
-    return AMD_SIGN.search(head.decode("utf-8", "replace")) is not None
+def _parse(lines: list[str]) -> Part:
+    return part_of(amd_document(lines))
 
 
-def _parse(data: bytes, path: Path) -> Part:
-    try:
-        return part_of(amd_document(plain_text(data)))
-    except SmiTableError as error:
-        raise FormatError(str(error), error.line) from error
-
-
-FORMAT = Format(
+FORMAT = text_format(
     id="amd-smi topology",
-    recognises=_recognises,
     parse=_parse,
     starts=AMD_SIGN,
     needs=tuple(f"{title}:" for title in AMD_TITLES),

@@ -23,7 +23,7 @@ from ....model.surroundings import Software
 from ....sources.amd.smi_values import at, nothing, plain
 from ....sources.pci.address import pci_address
 from .smi import rocm_card
-from .smi.documents import MAX_GPUS, JsonError, documents, objects
+from .smi.documents import MAX_GPUS, documents, objects
 from .smi.links import MatrixCell, link_of, name, pair_of
 
 TOOL = rocm_card.TOOL
@@ -45,11 +45,7 @@ def _recognises(head: bytes, path: Path) -> bool:
 
 
 def _parse(data: bytes, path: Path) -> Part:
-    try:
-        found = [top for document in documents(data) for top in objects(document)]
-    except JsonError as error:
-        raise FormatError(str(error), error.line) from error
-    return part_of(found)
+    return part_of([top for document in documents(data) for top in objects(document)])
 
 
 def part_of(found: list[dict[str, Any]]) -> Part:

@@ -3,28 +3,19 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
-from ....model.format import Format, FormatError
+from ....model.format import text_format
 from ....model.part import Part
 from .rocm_smi import part_of
-from .smi.tables import ROCM_SIGN, SmiTableError, plain_text, rocm_document
+from .smi.tables import ROCM_SIGN, rocm_document
 
 
-def _recognises(head: bytes, path: Path) -> bool:
-    return ROCM_SIGN.search(head.decode("utf-8", "replace")) is not None
+def _parse(lines: list[str]) -> Part:
+    return part_of([rocm_document(lines)])
 
 
-def _parse(data: bytes, path: Path) -> Part:
-    try:
-        return part_of([rocm_document(plain_text(data))])
-    except SmiTableError as error:
-        raise FormatError(str(error), error.line) from error
-
-
-FORMAT = Format(
+FORMAT = text_format(
     id="text of rocm-smi",
-    recognises=_recognises,
     parse=_parse,
     starts=ROCM_SIGN,
     needs=(

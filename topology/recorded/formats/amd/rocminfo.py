@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 from ....hardware.vendors import AMD
-from ....model.format import Format, FormatError
+from ....model.format import FormatError, text_format
 from ....model.machine import Gpu
 from ....model.part import Part
 from ....model.record import Gap
@@ -14,7 +13,6 @@ from ....model.surroundings import Software
 from ....sources.pci.address import pci_address
 
 TOOL = "rocminfo"
-MAX_BYTES = 4 * 1024 * 1024
 MAX_GPUS = 128
 _AGENT = re.compile(r"\s*Agent (\d{1,4})\s*\Z")
 _VALUE = re.compile(
@@ -28,16 +26,10 @@ _GFX = re.compile(r"gfx[0-9a-f]{3,5}\Z")
 _UNKNOWN = ("uuid", "index", "serial", "vbios")
 
 
-def _recognises(head: bytes, path: Path) -> bool:
-    return _STARTS.search(head.decode("utf-8", "replace")) is not None
-
-
-def _parse(data: bytes, path: Path) -> Part:
-    if len(data) > MAX_BYTES:
-        raise FormatError(f"{len(data)} bytes; the limit is {MAX_BYTES}")
+def _parse(lines: list[str]) -> Part:
     agents: list[dict[str, str]] = []
     driver: str | None = None
-    for line in data.decode("utf-8", "replace").split("\n"):
+    for line in lines:
         if _AGENT.match(line):
             agents.append({})
         elif version := _DRIVER.match(line):
@@ -99,9 +91,8 @@ _STARTS = re.compile(
     r"(?m)^[ \t]*(?:ROCk module [^\n]{0,60}loaded|HSA (?:System Attributes|Agents)[ \t]*$|"
     r"Agent \d{1,4}[ \t]*\n[* \t]+\n[ \t]+Name:)"
 )
-FORMAT = Format(
+FORMAT = text_format(
     id=TOOL,
-    recognises=_recognises,
     parse=_parse,
     starts=_STARTS,
     needs=("HSA System Attributes", "HSA Agents", "ROCk module ", "Agent "),

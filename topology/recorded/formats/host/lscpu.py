@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 from ....model.cpulist import members
-from ....model.format import Format, FormatError
+from ....model.format import FormatError, text_format
 from ....model.part import Part
 from ....model.record import Gap
 from ....model.surroundings import NumaNode, Socket
 from ....sources.files.answers import whole
-from .said import host_of, lines_of
+from .said import host_of
 
 TOOL = "lscpu"
 _VALUE = re.compile(r"\s*([A-Z][A-Za-z0-9 ()/-]{1,40}?):\s{0,60}(.{0,4000}?)\s*\Z")
@@ -22,14 +21,10 @@ _LONGEST = 16_384
 _MOST_NODES = 1024
 
 
-def _recognises(head: bytes, path: Path) -> bool:
-    return _STARTS.search(head.decode("utf-8", "replace")) is not None
-
-
-def _parse(data: bytes, path: Path) -> Part:
+def _parse(lines: list[str]) -> Part:
     said: dict[str, str] = {}
     name, column = "", 0
-    for line in lines_of(data):
+    for line in lines:
         if value := _VALUE.match(line):
             name, column = value[1] if value[1] not in said else "", value.start(2)
             said.setdefault(value[1], value[2])
@@ -93,9 +88,8 @@ def _nodes(said: dict[str, str]) -> tuple[NumaNode, ...]:
 _STARTS = re.compile(
     r"(?m)^[ \t]*Architecture:[ \t]+\S+[ \t]*\n(?:[^\n]{0,200}\n){0,4}[ \t]*CPU\(s\):"
 )
-FORMAT = Format(
+FORMAT = text_format(
     id=TOOL,
-    recognises=_recognises,
     parse=_parse,
     starts=_STARTS,
     needs=("CPU(s):",),

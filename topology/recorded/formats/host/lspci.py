@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 
 import msgspec
 
-from ....model.format import Format, FormatError
+from ....model.format import FormatError, text_format
 from ....model.machine import PciDevice, UnnamedAcs
 from ....model.part import Part, Raw
 from ....model.record import Gap
@@ -234,15 +233,7 @@ def _read_line(line: str, at: dict[int, _Bus], found: dict[str, Leaf]) -> None:
             opened = False
 
 
-def _recognises(head: bytes, path: Path) -> bool:
-    return _STARTS.search(head.decode("utf-8", "replace")) is not None
-
-
-def _parse(data: bytes, path: Path) -> Part:
-    if len(data) > _MAX_BYTES:
-        raise FormatError(f"{len(data)} bytes; the limit is {_MAX_BYTES}")
-    text = data.decode("utf-8", "replace")
-    lines = text.split("\n")
+def _parse(lines: list[str]) -> Part:
     tree = read_tree(lines)
     blocks = read_blocks(line for line in lines if not _IN_TREE.match(line))
     if not tree and not blocks:
@@ -366,10 +357,10 @@ _STARTS = re.compile(
     r":?[ \t]*\n[ \t]*(?:Lnk(?:Cap|Sta|Ctl)|ACSC)))"
 )
 _IN_TREE = re.compile(rf"{ROOT}|{BRANCH}")
-FORMAT = Format(
+FORMAT = text_format(
     id=TOOL,
-    recognises=_recognises,
     parse=_parse,
+    most_bytes=_MAX_BYTES,
     starts=_STARTS,
     needs=(
         "-[",

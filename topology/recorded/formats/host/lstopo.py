@@ -6,14 +6,12 @@ hwloc 2 prints PCI addresses; hwloc 1 prints ids alone, which name no device.
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
-from ....model.format import Format, FormatError
+from ....model.format import FormatError, text_format
 from ....model.part import Part, Raw
 from ....sources.pci.address import pci_address
 from .hwloc import HwlocTree
 from .pci_words import CLASSES
-from .said import lines_of
 
 TOOL = "lstopo"
 _OBJECT = re.compile(
@@ -39,14 +37,10 @@ _CLASSES = {
 }
 
 
-def _recognises(head: bytes, path: Path) -> bool:
-    return _STARTS.search(head.decode("utf-8", "replace")) is not None
-
-
-def _parse(data: bytes, path: Path) -> Part:
+def _parse(lines: list[str]) -> Part:
     tree = HwlocTree(TOOL)
     seen = False
-    for line in lines_of(data):
+    for line in lines:
         text = line.strip()
         depth = len(line) - len(line.lstrip())
         if text.startswith("Machine"):
@@ -84,9 +78,8 @@ def _object(tree: HwlocTree, depth: float, found: re.Match[str]) -> None:
 _STARTS = re.compile(
     r"(?m)^[ \t]*Machine (?:L#\d{1,3} )?\((?:P#\d{1,3} )?[^)\n]{0,60}(?:total|B\b)"
 )
-FORMAT = Format(
+FORMAT = text_format(
     id=TOOL,
-    recognises=_recognises,
     parse=_parse,
     starts=_STARTS,
     needs=("Machine (", "Machine L#"),

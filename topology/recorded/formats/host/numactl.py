@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
-from ....model.format import Format, FormatError
+from ....model.format import FormatError, text_format
 from ....model.part import Part
 from ....model.record import Gap
 from ....model.surroundings import NumaNode
-from .said import host_of, lines_of, ranges
+from .said import host_of, ranges
 
 TOOL = "numactl -H"
 _CPUS = re.compile(r"\s*node (\d{1,4}) cpus:((?:\s+\d{1,5}){0,8192})\s*\Z")
@@ -18,15 +17,11 @@ _DISTANCES = re.compile(r"\s*(\d{1,4}):((?:\s+\d{1,4}){1,1024})\s*\Z")
 _MOST_NODES = 1024
 
 
-def _recognises(head: bytes, path: Path) -> bool:
-    return _STARTS.search(head.decode("utf-8", "replace")) is not None
-
-
-def _parse(data: bytes, path: Path) -> Part:
+def _parse(lines: list[str]) -> Part:
     cpus: dict[int, str] = {}
     sizes: dict[int, int] = {}
     distances: dict[int, tuple[int, ...]] = {}
-    for line in lines_of(data):
+    for line in lines:
         if found := _CPUS.match(line):
             cpus.setdefault(int(found[1]), ranges(sorted({int(cpu) for cpu in found[2].split()})))
         elif found := _SIZE.match(line):
@@ -65,9 +60,8 @@ def _node(
 
 
 _STARTS = re.compile(r"(?m)^[ \t]*(?:available: \d{1,4} nodes? \(|node \d{1,4} cpus:)")
-FORMAT = Format(
+FORMAT = text_format(
     id=TOOL,
-    recognises=_recognises,
     parse=_parse,
     starts=_STARTS,
     needs=(" cpus:", "available: "),

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from ....model.format import FormatError
 from ....model.record import Gap
 from ....model.surroundings import Host
 
-MAX_BYTES = 4 * 1024 * 1024
 _FIELDS = (
     "hostname", "kernel", "os_name", "cpu_vendor", "cpu_model_name", "cpu_family", "cpu_model",
     "architecture", "hypervisor", "container", "memory_bytes", "shm_bytes", "memlock_bytes",
@@ -19,13 +17,6 @@ def host_of(tool: str, **known: object) -> Host:
     values = {name: value for name, value in known.items() if value is not None}
     gaps = tuple(Gap(field, f"not in {tool}") for field in _FIELDS if field not in known)
     return Host(gaps=gaps, **values)  # type: ignore[arg-type]
-
-
-def lines_of(data: bytes) -> list[str]:
-    """The lines of an output. Raises FormatError for more than any output has."""
-    if len(data) > MAX_BYTES:
-        raise FormatError(f"{len(data)} bytes; the limit is {MAX_BYTES}")
-    return data.decode("utf-8", "replace").split("\n")
 
 
 def ranges(numbers: list[int]) -> str:

@@ -6,13 +6,11 @@ Only listed variables are kept: no other name or value is ever shown or stored.
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
-from ....model.format import Format, FormatError
+from ....model.format import FormatError, text_format
 from ....model.part import Part
 from ....model.snapshot import EnvironmentVariable
 from ....model.variable_names import listed
-from .said import lines_of
 
 LIMIT_CHARACTERS = 512
 MOST = 1000
@@ -22,13 +20,9 @@ _SET = re.compile(rf"(?:^|[\s;]|-x |-e |--env[ =])({_NAMES})={_VALUE}")
 _LEAD = r"[ \t]*(?:(?:export|declare -x|setenv|set|ENV|-x|-e) +)?"
 
 
-def _recognises(head: bytes, path: Path) -> bool:
-    return _STARTS.search(head.decode("utf-8", "replace")) is not None
-
-
-def _parse(data: bytes, path: Path) -> Part:
+def _parse(lines: list[str]) -> Part:
     values: dict[str, str] = {}
-    for line in lines_of(data):
+    for line in lines:
         if line.lstrip()[:1] == "#":
             continue
         for found in _SET.finditer(line[:8192]):
@@ -46,9 +40,8 @@ def _parse(data: bytes, path: Path) -> Part:
 
 
 _STARTS = re.compile(rf"(?m)^{_LEAD}(?=[NRTOCHFGAP]){_NAMES}=(?!=)")
-FORMAT = Format(
+FORMAT = text_format(
     id="NAME=VALUE",
-    recognises=_recognises,
     parse=_parse,
     starts=_STARTS,
     goes_on=re.compile(rf"{_LEAD}[A-Z_a-z][A-Z_a-z0-9]{{1,60}}=(?!=)|[ \t]*-[xe] "),

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 import msgspec
 
 from ....hardware.vendors import AMD, NVIDIA
-from ....model.format import FormatError
 from ....model.machine import Gpu
 from ....model.record import Gap
 from ....model.snapshot import Measurement
@@ -29,13 +28,6 @@ class ListedGpu(msgspec.Struct, frozen=True):
     number: int
     name: str
     address: str | None = None
-
-
-def lines_of(data: bytes) -> list[str]:
-    """The lines of an output. Raises FormatError for more than any output has."""
-    if len(data) > MAX_BYTES:
-        raise FormatError(f"{len(data)} bytes; the limit is {MAX_BYTES}")
-    return data.decode("utf-8", "replace").split("\n")
 
 
 def address_of(text: str) -> str | None:

@@ -9,15 +9,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 from ....model import quantities
-from ....model.format import Format, ProvesNothingError
+from ....model.format import ProvesNothingError, text_format
 from ....model.machine import Gpu
 from ....model.part import Part
 from ....model.snapshot import Measurement
-from .figures import ListedGpu, address_of, figure, gpus_of, lines_of, names_of
+from .figures import MAX_BYTES, ListedGpu, address_of, figure, gpus_of, names_of
 from .nccl_rows import (
     BOUNDS,
     FAILURE,
@@ -48,12 +47,8 @@ _NEAR = 0.04
 """How far a printed busbw / algbw may be from the factor of a collective."""
 
 
-def _recognises(head: bytes, path: Path) -> bool:
-    return SIGN.search(head.decode("utf-8", "replace")) is not None
-
-
-def _parse(data: bytes, path: Path) -> Part:
-    runs = [run for run in _runs(lines_of(data)) if run.rows or run.devices]
+def _parse(lines: list[str]) -> Part:
+    runs = [run for run in _runs(lines) if run.rows or run.devices]
     if not runs:
         raise ProvesNothingError("no rank and no row of a table in it; paste its whole output")
     gpus: dict[str, Gpu] = {}
@@ -209,10 +204,10 @@ def _quantity(run: TestRun, ranks: int | None) -> str:
     return "unnamed_busbw"
 
 
-FORMAT = Format(
+FORMAT = text_format(
     id=TOOL,
-    recognises=_recognises,
     parse=_parse,
+    most_bytes=MAX_BYTES,
     starts=SIGN,
     needs=(
         "#  ",

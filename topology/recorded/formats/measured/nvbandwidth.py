@@ -10,15 +10,23 @@ are counted in other ways, and are passed over.
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 from ....model import quantities
-from ....model.format import Format, FormatError, ProvesNothingError
+from ....model.format import FormatError, ProvesNothingError, text_format
 from ....model.part import Part
 from ....model.record import Gap
 from ....model.snapshot import Measurement
 from ....model.surroundings import Software
-from .figures import MAX_GPUS, ListedGpu, address_of, figure, gpus_of, lines_of, names_of, value_of
+from .figures import (
+    MAX_BYTES,
+    MAX_GPUS,
+    ListedGpu,
+    address_of,
+    figure,
+    gpus_of,
+    names_of,
+    value_of,
+)
 
 TOOL = "nvbandwidth"
 PAIRS = {
@@ -51,15 +59,11 @@ _ROW = re.compile(r"\s*(\d{1,3})((?:\s+(?:\d{1,9}(?:\.\d{1,4})?|N/A)){1,128})\s*
 _DRIVER = re.compile(r"\s*Driver Version: (\d{3}\.[\d.]{1,12})\s*\Z")
 
 
-def _recognises(head: bytes, path: Path) -> bool:
-    return _STARTS.search(head.decode("utf-8", "replace")) is not None
-
-
-def _parse(data: bytes, path: Path) -> Part:
+def _parse(lines: list[str]) -> Part:
     shown: dict[int, ListedGpu] = {}
     cells: dict[str, dict[tuple[int, int], float]] = {}
     test, table, columns, driver = "", "", list[int](), None
-    for number, line in enumerate(lines_of(data), start=1):
+    for number, line in enumerate(lines, start=1):
         if device := _DEVICE.match(line):
             own = address_of(device[3]) if device[3] else None
             shown.setdefault(int(device[1]), ListedGpu(int(device[1]), device[2], own))
@@ -132,10 +136,10 @@ def _figure(
 _STARTS = re.compile(
     r"(?m)^[ \t]*(?:nvbandwidth Version: |Running (?:host|device|all|one)_[a-z_]{4,50}\.[ \t]*$)"
 )
-FORMAT = Format(
+FORMAT = text_format(
     id=TOOL,
-    recognises=_recognises,
     parse=_parse,
+    most_bytes=MAX_BYTES,
     starts=_STARTS,
     needs=(
         "nvbandwidth Version: ",

@@ -8,14 +8,13 @@ through the host. Its diagonal is a copy inside a GPU by one engine: nothing to 
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 from ....model import quantities
-from ....model.format import Format, FormatError
+from ....model.format import FormatError, text_format
 from ....model.part import Part
 from ....model.snapshot import Measurement
 from ....sources.pci.address import pci_address
-from .figures import MAX_GPUS, ListedGpu, figure, gpus_of, lines_of, names_of, value_of
+from .figures import MAX_BYTES, MAX_GPUS, ListedGpu, figure, gpus_of, names_of, value_of
 
 TOOL = "p2pBandwidthLatencyTest"
 COPY_BYTES = 160_000_000
@@ -45,16 +44,12 @@ class _Table:
         self.cells: dict[tuple[int, int], float] = {}
 
 
-def _recognises(head: bytes, path: Path) -> bool:
-    return _STARTS.search(head.decode("utf-8", "replace")) is not None
-
-
-def _parse(data: bytes, path: Path) -> Part:
+def _parse(lines: list[str]) -> Part:
     shown: dict[int, ListedGpu] = {}
     access: dict[tuple[int, int], bool] = {}
     tables: list[_Table] = []
     open_table: _Table | None = None
-    for number, line in enumerate(lines_of(data), start=1):
+    for number, line in enumerate(lines, start=1):
         if device := _DEVICE.match(line):
             own = f"{device[5]}:{device[3]}:{device[4]}.0"
             shown.setdefault(int(device[1]), ListedGpu(int(device[1]), device[2], pci_address(own)))
@@ -156,10 +151,10 @@ _STARTS = re.compile(
     r"Device: \d{1,3}, [^\n]{1,100}, pciBusID: |P2P Connectivity Matrix|"
     r"(?:Uni|Bi)directional P2P=(?:Enabled|Disabled) Bandwidth|P2P=(?:Enabled|Disabled) Latency)"
 )
-FORMAT = Format(
+FORMAT = text_format(
     id=TOOL,
-    recognises=_recognises,
     parse=_parse,
+    most_bytes=MAX_BYTES,
     starts=_STARTS,
     needs=(
         "P2P (Peer-to-Peer)",

@@ -1,111 +1,187 @@
-"""RDMA devices and interfaces as texts name them, with gaps for what a text leaves out."""
+"""RDMA devices and interfaces as texts name them, with gaps for what a text leaves out.
+
+A tool's text is a few patterns of lines. Their named groups say what a line tells: `device`, `port`
+and `netdev` what it is about, `key` and `value` a field by the tool's name for it, and every other
+group the field of that name. What a line is about holds for the lines below it.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from ....model.format import FormatError
 from ....model.part import Part
-from ....model.record import Gap
-from ....model.surroundings import Interface, RdmaDevice, RdmaPort
+from ....model.record import gaps_of
+from ....model.surroundings import Interface, PortGid, RdmaDevice, RdmaPort
 from ....sources.pci.address import pci_address
 
-MAX_BYTES = 4 * 1024 * 1024
 MAX_DEVICES = 256
 MAX_PORTS = 16
-_NAME = re.compile(r"\A[A-Za-z][\w.-]{0,62}\Z")
-_OF_DEVICE = ("address", "driver", "guid", "firmware", "board_id", "numa_node")
-_OF_PORT = ("state", "physical_state", "rate_gbit", "rate", "link_layer", "lid")
+_MOST_IPS = 32
+_MOST_GIDS = 256
+NAME = r"[A-Za-z][\w.-]{0,62}"
+_OF_INTERFACE = ("address", "index", "kind", "driver", "up", "speed_mbps", "mtu", "mac")
+_RATE = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)\b")
+_STATES = {"INITIALIZING": "INIT"}
 _PHYSICAL = {"linkup": "LinkUp", "link_up": "LinkUp"}
 
 
-class SaidPorts:
-    """Devices with their ports, filled line by line."""
-
-    def __init__(self, tool: str) -> None:
-        self._tool = tool
-        self.devices: dict[str, dict[str, object]] = {}
-        self.ports: dict[str, dict[int, dict[str, object]]] = {}
-
-    def device(self, name: str, **values: object) -> bool:
-        """Keep what is said of a device; False for a name that none has."""
-        if not _NAME.match(name) or (name not in self.devices and len(self.devices) >= MAX_DEVICES):
-            return False
-        known = self.devices.setdefault(name, {})
-        for key, value in values.items():
-            if value is not None:
-                known.setdefault(key, value)
-        return True
-
-    def port(self, name: str, number: int, **values: object) -> None:
-        """Keep what is said of a port."""
-        if not self.device(name):
-            return
-        ports = self.ports.setdefault(name, {})
-        if number in ports or len(ports) < MAX_PORTS:
-            known = ports.setdefault(number, {})
-            for key, value in values.items():
-                if value is not None:
-                    known.setdefault(key, value)
-
-    def part(self, interfaces: Iterable[Interface] = ()) -> Part:
-        """All of it. Raises FormatError where there is nothing."""
-        if not self.devices:
-            raise FormatError("no device in it")
-        return Part(
-            rdma=tuple(self._record(name, said) for name, said in self.devices.items()),
-            interfaces=tuple(interfaces),
-        )
-
-    def _record(self, name: str, said: Mapping[str, object]) -> RdmaDevice:
-        ports = tuple(
-            RdmaPort(port=number, gaps=self._gaps(_OF_PORT, values), **values)  # type: ignore[arg-type]
-            for number, values in sorted(self.ports.get(name, {}).items())
-        )
-        kind = said.get("kind") or _kind(port.link_layer for port in ports)
-        values = {key: value for key, value in said.items() if key != "kind"}
-        gaps = self._gaps((*_OF_DEVICE, *(() if ports else ("ports",))), said)
-        return RdmaDevice(name=name, kind=kind, ports=ports, gaps=gaps, **values)  # type: ignore[arg-type]
-
-    def _gaps(self, fields: Iterable[str], known: Mapping[str, object]) -> tuple[Gap, ...]:
-        return tuple(Gap(field, f"not in {self._tool}") for field in fields if field not in known)
-
-
-def lines_of(data: bytes) -> list[str]:
-    """The lines of an output. Raises FormatError for more than any output has."""
-    if len(data) > MAX_BYTES:
-        raise FormatError(f"{len(data)} bytes; the limit is {MAX_BYTES}")
-    return data.decode("utf-8", "replace").split("\n")
-
-
-def interface(name: str, tool: str, **values: object) -> Interface:
-    """An interface of which a text says only so much."""
-    gaps = tuple(
-        Gap(field, f"not in {tool}")
-        for field in ("address", "index", "kind", "driver", "up", "speed_mbps", "mtu", "mac")
-        if field not in values
-    )
-    return Interface(name=name, gaps=gaps, **values)  # type: ignore[arg-type]
-
-
-def state_of(word: str) -> str:
+def _state(word: str) -> str:
     """A port's state as the kernel writes it: "ACTIVE"."""
-    words = {"INITIALIZING": "INIT", "ARMED": "ARMED"}
     upper = word.strip().upper().removeprefix("PORT_")
-    return words.get(upper, upper)
+    return _STATES.get(upper, upper)
 
 
-def physical_of(word: str) -> str:
+def _physical(word: str) -> str:
     """A port's physical state as the kernel writes it: "LinkUp"."""
     return _PHYSICAL.get(word.strip().lower(), word.strip())
 
 
-def address_of(text: str | None) -> str | None:
-    """A PCI address in the kernel's spelling."""
-    return None if text is None else pci_address(text)
+def _gbit(text: str) -> float | None:
+    found = _RATE.match(text)
+    return None if found is None else float(found[1])
 
 
-def _kind(layers: Iterable[str | None]) -> str | None:
-    known = set(layers)
-    return "infiniband" if "InfiniBand" in known else "roce" if "Ethernet" in known else None
+_KEYS = {
+    "ca type": "model",
+    "firmware version": "firmware",
+    "node guid": "guid",
+    "phys state": "physical_state",
+    "physical state": "physical_state",
+    "link layer": "link_layer",
+    "base lid": "lid",
+}
+"""A tool's name of a value, in lower case -> the name of the group."""
+Read = tuple[str, Callable[[str], object]]
+_DEVICE: dict[str, tuple[Read, ...]] = {
+    "address": (("address", pci_address),),
+    "firmware": (("firmware", str),),
+    "guid": (("guid", str),),
+    "model": (("model", str), ("kind", lambda text: "efa" if text[:3].lower() == "efa" else None)),
+}
+_PORT: dict[str, tuple[Read, ...]] = {
+    "state": (("state", _state),),
+    "physical_state": (("physical_state", _physical),),
+    "rate": (("rate_gbit", _gbit), ("rate", lambda text: text if _RATE.match(text) else None)),
+    "link_layer": (("link_layer", str),),
+    "lid": (("lid", str),),
+    "infiniband": (("link_layer", lambda _: "InfiniBand"),),
+    # A GID of a version is one of RoCE: InfiniBand has neither.
+    "version": (("link_layer", lambda _: "Ethernet"),),
+}
+"""Group of a pattern -> fields of the record, and how each is read; the first value stands."""
+
+
+def read_ports(tool: str, lines: Iterable[str], *patterns: re.Pattern[str]) -> Part:
+    """What a text says of devices, ports and interfaces. Raises FormatError where it is nothing."""
+    text = _Text()
+    for line in lines:
+        match = next((found for pattern in patterns if (found := pattern.match(line))), None)
+        if match is not None:
+            text.take({group: said for group, said in match.groupdict().items() if said})
+    return text.part(tool)
+
+
+class _Text:
+    """Devices with their ports, filled line by line."""
+
+    def __init__(self) -> None:
+        self.devices: dict[str, dict[str, Any]] = {}
+        self.ports: dict[tuple[str, int], dict[str, Any]] = {}
+        self.interfaces: dict[str, dict[str, Any]] = {}
+        self._name, self._port = "", 0
+
+    def take(self, said: Mapping[str, str]) -> None:
+        """Keep what a line tells."""
+        if "key" in said:
+            key = said["key"].lower()
+            said = {_KEYS.get(key, key): said["value"]}
+        if "device" in said:
+            self._name, self._port = said["device"], 0
+        full = self._name not in self.devices and len(self.devices) >= MAX_DEVICES
+        if not self._name or full:
+            return
+        device = self.devices.setdefault(self._name, {})
+        _keep(device, said, _DEVICE)
+        self._port = int(said.get("port", self._port))
+        port = self._of_port() if self._port else None
+        if port is not None:
+            _keep(port, said, _PORT)
+        if port is not None and "gid" in said:
+            gid = PortGid(index=int(said["index"]), gid=said["gid"], version=said["version"])
+            gids = port.setdefault("gids", {})
+            if len(gids) < _MOST_GIDS:
+                gids.setdefault(gid.index, gid)
+        if "netdev" in said:
+            device.setdefault("interfaces", {})[said["netdev"]] = None
+            self._interface(said)
+
+    def _of_port(self) -> dict[str, Any] | None:
+        key = self._name, self._port
+        if key not in self.ports and sum(name == self._name for name, _ in self.ports) >= MAX_PORTS:
+            return None
+        return self.ports.setdefault(key, {})
+
+    def _interface(self, said: Mapping[str, str]) -> None:
+        known = self.interfaces.setdefault(said["netdev"], {})
+        if "up" in said:
+            known.setdefault("up", said["up"] == "Up")
+        if "address" in said:
+            known.setdefault("address", pci_address(said["address"]))
+        ip, ips = said.get("ip", ""), known.setdefault("ips", [])
+        if ip[:1].isdigit() and ip not in ips and len(ips) < _MOST_IPS:
+            ips.append(ip)
+
+    def part(self, tool: str) -> Part:
+        """All of it."""
+        if not self.devices:
+            raise FormatError("no device in it")
+        why = f"not in {tool}"
+        interfaces = (
+            Interface(
+                name=name,
+                gaps=gaps_of((field for field in _OF_INTERFACE if field not in known), why),
+                **known | {"ips": tuple(known["ips"])},
+            )
+            for name, known in self.interfaces.items()
+        )
+        return Part(
+            rdma=tuple(self._device(name, why) for name in self.devices),
+            interfaces=tuple(interfaces),
+        )
+
+    def _device(self, name: str, why: str) -> RdmaDevice:
+        known = self.devices[name]
+        ports = tuple(
+            _port(number, values, why)
+            for (of, number), values in sorted(self.ports.items(), key=lambda item: item[0])
+            if of == name
+        )
+        layers = {port.link_layer for port in ports}
+        layer = "infiniband" if "InfiniBand" in layers else "roce" if "Ethernet" in layers else None
+        fields = ["address", "driver", "guid", "firmware", "board_id", "numa_node"]
+        fields += [] if ports else ["ports"]
+        return RdmaDevice(
+            name=name,
+            ports=ports,
+            gaps=gaps_of((field for field in fields if field not in known), why),
+            **{"kind": layer} | known | {"interfaces": tuple(known.get("interfaces", ()))},
+        )
+
+
+def _port(number: int, known: Mapping[str, Any], why: str) -> RdmaPort:
+    fields = ("state", "physical_state", "rate_gbit", "rate", "link_layer", "lid")
+    gaps = gaps_of((field for field in fields if field not in known), why)
+    gids = tuple(known.get("gids", {}).values())
+    return RdmaPort(port=number, **{**known, "gids": gids}, gaps=gaps)
+
+
+def _keep(
+    known: dict[str, Any], said: Mapping[str, str], reads: Mapping[str, tuple[Read, ...]]
+) -> None:
+    for group, text in said.items():
+        for field, read in reads.get(group, ()):
+            if (value := read(text)) is not None:
+                known.setdefault(field, value)

@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from .....model.format import FormatError
+
 MAX_BYTES = 32 * 1024 * 1024
 MAX_DOCUMENTS = 64
 MAX_DEPTH = 32
@@ -17,22 +19,14 @@ _PROSE = re.compile(r"\[[A-Za-z]")
 """The beginning of a message with a bracket: "[WARNING] ...". No tool prints a list of words."""
 
 
-class JsonError(ValueError):
-    """No JSON, or too much of it; `line` says where it breaks."""
-
-    def __init__(self, text: str, line: int | None = None) -> None:
-        super().__init__(text)
-        self.line = line
-
-
 def documents(data: bytes) -> list[Any]:
     """All JSON documents of an output; lines of text around them are passed over.
 
     amd-smi writes warnings about groups before, and `amd-smi partition` three documents and a
-    legend. Raises JsonError when there is no document, or when one is broken.
+    legend. Raises FormatError when there is no document, or when one is broken.
     """
     if len(data) > MAX_BYTES:
-        raise JsonError(f"{len(data)} bytes; the limit for this JSON is {MAX_BYTES}")
+        raise FormatError(f"{len(data)} bytes; the limit for this JSON is {MAX_BYTES}")
     text = data.decode("utf-8-sig", "replace")
     decoder = json.JSONDecoder(parse_constant=_constant)
     found: list[Any] = []
@@ -44,18 +38,18 @@ def documents(data: bytes) -> list[Any]:
         try:
             document, place = decoder.raw_decode(text, match.end())
         except json.JSONDecodeError as error:
-            raise JsonError(f"not JSON: {error.msg}", error.lineno) from error
+            raise FormatError(f"not JSON: {error.msg}", error.lineno) from error
         except RecursionError as error:
-            raise JsonError("JSON that is nested too deep") from error
+            raise FormatError("JSON that is nested too deep") from error
         except ValueError as error:  # a number with thousands of digits
-            raise JsonError(f"not JSON: {error}"[:200]) from error
+            raise FormatError(f"not JSON: {error}"[:200]) from error
         if depth(document) > MAX_DEPTH:
-            raise JsonError("JSON that is nested too deep")
+            raise FormatError("JSON that is nested too deep")
         found.append(document)
         if len(found) > MAX_DOCUMENTS:
-            raise JsonError(f"more than {MAX_DOCUMENTS} JSON documents")
+            raise FormatError(f"more than {MAX_DOCUMENTS} JSON documents")
     if not found:
-        raise JsonError("no JSON in it")
+        raise FormatError("no JSON in it")
     return found
 
 

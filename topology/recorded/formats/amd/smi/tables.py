@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from .....model.format import FormatError
 from .documents import MAX_GPUS
 
-MAX_BYTES = 4 * 1024 * 1024
-_ANSI = re.compile(r"\x1b\[[0-9;]{0,20}[A-Za-z]")
 _DEVICE = r"(?:GPU\d{1,4}|[0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])"
 _HEADER = re.compile(rf"\A\s*{_DEVICE}(?:\s+{_DEVICE})*\s*\Z")
 _ROW = re.compile(rf"\A\s*({_DEVICE})\s+(\S.*)\Z")
@@ -57,21 +56,6 @@ _BANNER = re.compile(r"\A=+ (\S.{0,80}?) =+\s*\Z")
 _CARD_LINE = re.compile(r"\AGPU ?\[?(\d{1,3})\]?\s*:\s*([^:]{1,80}):\s*(.{0,512})\Z")
 
 
-class SmiTableError(ValueError):
-    """A table that is cut off or contradicts itself."""
-
-    def __init__(self, text: str, line: int | None = None) -> None:
-        super().__init__(text)
-        self.line = line
-
-
-def plain_text(data: bytes) -> str:
-    """The output without colours. Raises TableError when it is far too long for one."""
-    if len(data) > MAX_BYTES:
-        raise SmiTableError(f"{len(data)} bytes; the limit is {MAX_BYTES}")
-    return _ANSI.sub("", data.decode("utf-8-sig", "replace"))
-
-
 class _Matrix:
     """One table while it is read: the names of the columns, then a row for each GPU."""
 
@@ -86,32 +70,32 @@ class _Matrix:
             if _HEADER.match(text):
                 self.columns = text.split()
                 if len(self.columns) > MAX_GPUS or len(set(self.columns)) != len(self.columns):
-                    raise SmiTableError("columns that are no list of GPUs", number)
+                    raise FormatError("columns that are no list of GPUs", number)
             return
         match = _ROW.match(text)
         if match is None:
             return
         cells = match[2].split()
         if match[1] not in self.columns or match[1] in self.rows:
-            raise SmiTableError(f"{match[1]} has no column, or two rows", number)
+            raise FormatError(f"{match[1]} has no column, or two rows", number)
         if len(cells) != len(self.columns):
-            raise SmiTableError(f"{match[1]} has {len(cells)} of {len(self.columns)} cells", number)
+            raise FormatError(f"{match[1]} has {len(cells)} of {len(self.columns)} cells", number)
         self.rows[match[1]] = cells
 
     def check(self) -> None:
-        """Raise TableError unless every GPU has its row."""
+        """Raise FormatError unless every GPU has its row."""
         missing = [name for name in self.columns if name not in self.rows]
         if not self.columns or missing:
             who = missing[0] if missing else "the table"
-            raise SmiTableError(f"{who} of {self.key} has no row: the text is cut short")
+            raise FormatError(f"{who} of {self.key} has no row: the text is cut short")
 
 
-def amd_document(text: str) -> list[dict[str, Any]]:
-    """`amd-smi topology` as `amd-smi topology --json` since 6.1.1. Raises TableError."""
-    tables = _tables(text, {f"{title}:": key for title, key in AMD_TITLES.items()}, banner=False)
+def amd_document(lines: list[str]) -> list[dict[str, Any]]:
+    """`amd-smi topology` as `amd-smi topology --json` since 6.1.1. Raises FormatError."""
+    tables = _tables(lines, {f"{title}:": key for title, key in AMD_TITLES.items()}, banner=False)
     columns = tables[0].columns if tables else []
     if any(table.columns != columns for table in tables):
-        raise SmiTableError("tables of different GPUs")
+        raise FormatError("tables of different GPUs")
     return [
         {
             **_named(source, place),
@@ -134,13 +118,13 @@ def _named(name: str, place: int) -> dict[str, Any]:
     return {"gpu": place, "bdf": name}
 
 
-def rocm_document(text: str) -> dict[str, dict[str, str]]:
+def rocm_document(lines: list[str]) -> dict[str, dict[str, str]]:
     """Any output of `rocm-smi` as its --json: lines of cards, and the tables of --showtopo.
 
-    Raises TableError.
+    Raises FormatError.
     """
     found: dict[str, dict[str, str]] = {}
-    for line in text.splitlines():
+    for line in lines:
         match = _CARD_LINE.match(line.strip())
         if match is not None:
             found.setdefault(f"card{int(match[1])}", {})[match[2].strip()] = match[3].strip()
@@ -150,7 +134,7 @@ def rocm_document(text: str) -> dict[str, dict[str, str]]:
                 if said[group] is not None and said[group] not in ("N/A", "None"):
                     card.setdefault(name, said[group].rstrip("W%Cc\u00b0\ufffd "))
     system: dict[str, str] = {}
-    for table in _tables(text, ROCM_TITLES, banner=True):
+    for table in _tables(lines, ROCM_TITLES, banner=True):
         for row, cells in table.rows.items():
             for column, cell in zip(table.columns, cells, strict=True):
                 ends = row.removeprefix("GPU"), column.removeprefix("GPU")
@@ -163,10 +147,10 @@ def rocm_document(text: str) -> dict[str, dict[str, str]]:
     return found
 
 
-def _tables(text: str, titles: dict[str, str], *, banner: bool) -> list[_Matrix]:
+def _tables(lines: list[str], titles: dict[str, str], *, banner: bool) -> list[_Matrix]:
     found: list[_Matrix] = []
     table: _Matrix | None = None
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(lines, start=1):
         title = line.strip()
         if banner:
             match = _BANNER.match(title)

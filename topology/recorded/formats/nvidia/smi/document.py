@@ -22,9 +22,7 @@ from . import gpu as smi_gpu
 from .failures import failures
 
 R = TypeVar("R", bound=Record)
-MAX_BYTES = 4 * 1024 * 1024
 MAX_GPUS = 256
-MAX_LINES = 100_000
 _XML = re.compile(r"(?:this )?nvidia-smi -q -x")
 
 
@@ -34,16 +32,6 @@ class PrintedGpu(msgspec.Struct):
     element: Element
     number: int | None
     """NVML's index; None where the text does not number all GPUs."""
-
-
-def text_lines(data: bytes) -> list[str]:
-    """The lines of an output. Raises FormatError for more than any output has."""
-    if len(data) > MAX_BYTES:
-        raise FormatError(f"{len(data)} bytes; the limit is {MAX_BYTES}")
-    lines = data.decode("utf-8", "replace").split("\n")
-    if len(lines) > MAX_LINES:
-        raise FormatError(f"{len(lines)} lines; the limit is {MAX_LINES}")
-    return lines
 
 
 def element_of(values: Mapping[str, str]) -> Element:

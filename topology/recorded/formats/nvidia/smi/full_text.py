@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from xml.etree.ElementTree import SubElement
 
-from .....model.format import Format, FormatError
+from .....model.format import FormatError, text_format
 from .....model.part import Part
-from .document import MAX_GPUS, PrintedGpu, element_of, part_of, put, text_lines
+from .document import MAX_GPUS, PrintedGpu, element_of, part_of, put
 
 TOOL = "nvidia-smi -q"
 _GPU = re.compile(r"\A\s*GPU ([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{1,2}:[0-9A-Fa-f]{1,2}\.[0-7])\s*\Z")
@@ -224,13 +223,9 @@ class _Log:
             put(root, known, value)
 
 
-def _recognises(head: bytes, path: Path) -> bool:
-    return _STARTS.search(head.decode("utf-8", "replace")) is not None
-
-
-def _parse(data: bytes, path: Path) -> Part:
+def _parse(lines: list[str]) -> Part:
     log = _Log()
-    for line in text_lines(data):
+    for line in lines:
         if not log.line(line):
             break
     # Only a list of all GPUs is numbered as NVML numbers them; `-i` leaves some out.
@@ -243,9 +238,8 @@ _STARTS = re.compile(
     r"(?m)^=+NVSMI LOG=+|"
     r"^GPU [0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7][ \t]*\n[ \t]+[A-Z]"
 )
-FORMAT = Format(
+FORMAT = text_format(
     id=TOOL,
-    recognises=_recognises,
     parse=_parse,
     starts=_STARTS,
     needs=("NVSMI LOG", "GPU 00"),

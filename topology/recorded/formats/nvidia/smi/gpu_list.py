@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from xml.etree.ElementTree import SubElement
 
 import msgspec
 
-from .....model.format import Format, FormatError
+from .....model.format import FormatError, text_format
 from .....model.machine import Gpu
 from .....model.part import Part
-from .document import PrintedGpu, element_of, part_of, put, text_lines
+from .document import PrintedGpu, element_of, part_of, put
 
 _GPU = re.compile(r"\A\s*GPU (\d{1,4}): (\S[^\n]{0,120}?) \(UUID: (GPU-[\w-]{1,60})\)\s*\Z")
 _MIG = re.compile(r"\A\s*MIG (\S{1,30})\s+Device\s+(\d{1,4}): \(UUID: (MIG-[\w/-]{1,100})\)\s*\Z")
 
 
-def _recognises(head: bytes, path: Path) -> bool:
-    return _STARTS.search(head.decode("utf-8", "replace")) is not None
-
-
-def _parse(data: bytes, path: Path) -> Part:
+def _parse(lines: list[str]) -> Part:
     gpus: dict[int, PrintedGpu] = {}
     profiles: dict[int, list[str]] = {}
     number: int | None = None
-    for line in text_lines(data):
+    for line in lines:
         if gpu := _GPU.match(line):
             number = int(gpu[1])
             if number in gpus:
@@ -55,9 +50,8 @@ def _named(gpu: Gpu, profiles: list[str]) -> Gpu:
 
 
 _STARTS = re.compile(r"(?m)^[ \t]*GPU \d{1,4}: [^\n]{1,120} \(UUID: GPU-")
-FORMAT = Format(
+FORMAT = text_format(
     id="nvidia-smi -L",
-    recognises=_recognises,
     parse=_parse,
     starts=_STARTS,
     needs=("(UUID: GPU-",),

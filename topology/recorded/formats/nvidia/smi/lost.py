@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
-from .....model.format import Format, FormatError
+from .....model.format import FormatError, text_format
 from .....model.machine import Gpu
 from .....model.part import Part
 from .....model.readings import GpuReading
 from .....model.record import Gap
 from .....sources.files.failures import ERROR, Unanswered, problems
 from .....sources.pci.address import pci_address
-from .document import MAX_GPUS, text_lines
+from .document import MAX_GPUS
 
 _LINE = re.compile(
     r"[^\n]{0,80}?Unable to determine the device handle for (?:GPU\d{0,4}:? ?)"
@@ -21,13 +20,9 @@ _LINE = re.compile(
 _UNKNOWN = ("uuid", "name", "memory_bytes")
 
 
-def _recognises(head: bytes, path: Path) -> bool:
-    return _LINE.search(head.decode("utf-8", "replace")) is not None
-
-
-def _parse(data: bytes, path: Path) -> Part:
+def _parse(lines: list[str]) -> Part:
     said: dict[str, str] = {}
-    for line in text_lines(data):
+    for line in lines:
         found = _LINE.match(line)
         if found and (own := pci_address(found[1])):
             said.setdefault(own, found[2].strip())
@@ -56,9 +51,8 @@ def _lost(why: str) -> bool:
     return "lost" in why.lower()
 
 
-FORMAT = Format(
+FORMAT = text_format(
     id="an error of nvidia-smi",
-    recognises=_recognises,
     parse=_parse,
     starts=re.compile(rf"(?m)^{_LINE.pattern}"),
     needs=("Unable to determine the device handle",),

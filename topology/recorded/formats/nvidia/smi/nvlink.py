@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import msgspec
 
-from .....model.format import Format, FormatError
+from .....model.format import FormatError, text_format
 from .....model.machine import Gpu, NvLink
 from .....model.part import Part
 from .....model.readings import GpuReading, NvLinkReading
 from .....model.record import Gap
-from .document import PrintedGpu, element_of, part_of, text_lines
+from .document import PrintedGpu, element_of, part_of
 
 TOOL = "nvidia-smi nvlink"
 CUT = "left out of the text"
@@ -46,14 +45,10 @@ class _Shown(msgspec.Struct):
     """Whether somebody left lines out."""
 
 
-def _recognises(head: bytes, path: Path) -> bool:
-    return _STARTS.search(head.decode("utf-8", "replace")) is not None
-
-
-def _parse(data: bytes, path: Path) -> Part:
+def _parse(lines: list[str]) -> Part:
     shown: dict[int, _Shown] = {}
     now: _Shown | None = None
-    for line in text_lines(data):
+    for line in lines:
         if gpu := _GPU.match(line):
             number = int(gpu[1])
             values = {"product_name": gpu[2] or "", "uuid": gpu[3] or ""}
@@ -125,9 +120,8 @@ _STARTS = re.compile(
     r"[ \t]*(?:Link \d{1,3}: (?:[\d.]{1,12} GB/s|<inactive>|(?:Replay|Recovery|CRC)\b)|"
     r"(?:Nv|NV)[Ll]ink quer|Device does not have or support N)"
 )
-FORMAT = Format(
+FORMAT = text_format(
     id="nvidia-smi nvlink",
-    recognises=_recognises,
     parse=_parse,
     starts=_STARTS,
     needs=(

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
-from .....model.format import Format, FormatError
+from .....model.format import FormatError, text_format
 from .....model.machine import Gpu, GpuPair
 from .....model.part import Part
 from .....model.record import Gap
-from .document import MAX_GPUS, text_lines
+from .document import MAX_GPUS
 
 TOOL = "nvidia-smi topo -p2p"
 _FIELDS = {
@@ -39,15 +38,11 @@ _NO_COMMAND = (
 _REFUSALS_ALONE = f"{_NO_COMMAND}, and its refusals are taken for those of reads (-p2p r)"
 
 
-def _recognises(head: bytes, path: Path) -> bool:
-    return _STARTS.search(head.decode("utf-8", "replace")) is not None
-
-
-def _parse(data: bytes, path: Path) -> Part:
+def _parse(lines: list[str]) -> Part:
     letters = ""
     columns: list[str] = []
     rows: dict[str, list[str]] = {}
-    for number, line in enumerate(text_lines(data), start=1):
+    for number, line in enumerate(lines, start=1):
         if command := _COMMAND.search(line):
             letters = letters or command[1]
         words = line.replace("|", " ").split()
@@ -116,9 +111,8 @@ _STARTS = re.compile(
     r"[ \t|]*GPU\d{1,4}(?:[ \t|]{1,40}GPU\d{1,4}){0,255}[ \t|]*\n(?:[ \t|:-]*\n){0,4}"
     rf"[ \t|]*GPU\d{{1,4}}[ \t|]+(?=[^\n]{{0,4000}}?\b(?:OK|CNS|GNS|TNS|NS|DR|U)\b){_CELL}\b"
 )
-FORMAT = Format(
+FORMAT = text_format(
     id=TOOL,
-    recognises=_recognises,
     parse=_parse,
     starts=_STARTS,
     needs=("GPU0",),

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import csv
 import re
-from pathlib import Path
 
 import msgspec
 
-from .....model.format import Format, FormatError
+from .....model.format import FormatError, text_format
 from .....model.part import Part
-from .document import MAX_GPUS, PrintedGpu, element_of, part_of, text_lines
+from .document import MAX_GPUS, PrintedGpu, element_of, part_of
 
 TOOL = "nvidia-smi --query-gpu"
 _PATHS = {
@@ -109,14 +108,10 @@ _HEAD = rf"[ \t]*(?:{_KNOWN}){_UNIT}(?:, [a-z][\w.]{{1,80}}{_UNIT})"
 _NUMBER = re.compile(r"\A-?\d{1,18}(\.\d{1,9})?\Z")
 
 
-def _recognises(head: bytes, path: Path) -> bool:
-    return _STARTS.search(head.decode("utf-8", "replace")) is not None
-
-
-def _parse(data: bytes, path: Path) -> Part:
+def _parse(lines: list[str]) -> Part:
     names: list[str] = []
     rows: dict[str, dict[str, str]] = {}
-    for line in text_lines(data):
+    for line in lines:
         if command := _COMMAND.search(line):
             names = names or command[1].strip(",").split(",")
             continue
@@ -175,9 +170,8 @@ _STARTS = re.compile(
     r"(?m)^(?:[^\n]{0,400}--query-gpu[= ][^\n]{0,8000}\n(?:[ \t=#`~-]*\n){0,4}[^\n]{0,400}, |"
     rf"{_HEAD}+[ \t]*$|[ \t]*memory\.\w{{1,20}} \[MiB\][ \t]*$)"
 )
-FORMAT = Format(
+FORMAT = text_format(
     id=TOOL,
-    recognises=_recognises,
     parse=_parse,
     starts=_STARTS,
     needs=("--query-gpu", "[MiB]", *(f", {name}" for name in _NAMES)),

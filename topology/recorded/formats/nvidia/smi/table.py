@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from xml.etree.ElementTree import SubElement
 
-from .....model.format import Format, FormatError
+from .....model.format import FormatError, text_format
 from .....model.part import Part
-from .document import PrintedGpu, element_of, part_of, put, text_lines
+from .document import PrintedGpu, element_of, part_of, put
 
 TOOL = "the table of nvidia-smi"
 _HEAD = re.compile(
@@ -137,13 +136,9 @@ class _Table:
             listed.text = unsaid[2]
 
 
-def _recognises(head: bytes, path: Path) -> bool:
-    return _HEAD.search(head.decode("utf-8", "replace")) is not None
-
-
-def _parse(data: bytes, path: Path) -> Part:
+def _parse(lines: list[str]) -> Part:
     table = _Table()
-    for line in text_lines(data):
+    for line in lines:
         if not table.line(line):
             break
     if not table.gpus:
@@ -151,9 +146,8 @@ def _parse(data: bytes, path: Path) -> Part:
     return part_of(table.gpus.values(), TOOL, table.versions)
 
 
-FORMAT = Format(
+FORMAT = text_format(
     id="nvidia-smi",
-    recognises=_recognises,
     parse=_parse,
     starts=re.compile(
         r"(?m)^[ \t|]*NVIDIA-SMI [^\n]{0,80}(?:Driver|KMD) Version:|"

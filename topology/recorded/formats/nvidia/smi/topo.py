@@ -7,9 +7,8 @@ address. NICs come out under their RDMA names from the NIC legend.
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
-from .....model.format import Format, FormatError
+from .....model.format import FormatError, text_format
 from .....model.machine import Gpu, GpuPair, ReportedRelation
 from .....model.part import Part
 from .....model.record import PCIE_ALONE, Gap
@@ -26,7 +25,6 @@ _ANCESTORS = {
     "SYS": "system",
 }
 _MAX_NODES = 4096
-_MAX_BYTES = 4 * 1024 * 1024
 CUT = 6
 """Ranges after which nvidia-smi cuts a CPU list, seen where sockets take CPUs in turns."""
 
@@ -37,9 +35,6 @@ CUT = 6
 MAX_DEVICES = 256
 NAME = re.compile(r"\A[A-Za-z0-9][A-Za-z0-9_.:\-]{0,63}\Z")
 GPU = re.compile(r"\AGPU(\d{1,4})\Z")
-HEAD_SIGN = re.compile(
-    rb"(?m)^[ \t|]*(?:\x1b?\[[0-9;]{1,8}m[ \t]*)?GPU\d{1,4}[^\n]{0,8000}?\bCPU[ \t]+Affinity"
-)
 _LETTERS = r"(?:X|NV\d{1,2}|PIX|PXB|PHB|NODE|SYS|SOC|C2C)"
 _CELLS = rf"[ \t|]+(?:{_LETTERS}(?![A-Z])|{_LETTERS}{{2}})"
 _GRANTS = r"(?![^\n]{0,4000}[ \t|](?:OK|CNS|GNS|TNS|NS|DR|U)(?![A-Z]))"
@@ -69,19 +64,11 @@ _TAB_TAIL = 4
 """Fields behind the cells in a line with all its tabs: the heading NUMA Affinity takes two."""
 
 
-class TopoTableError(ValueError):
-    """The text has no usable matrix; `line` says where."""
-
-    def __init__(self, text: str, line: int | None = None) -> None:
-        super().__init__(text)
-        self.line = line
-
-
 class TopoTable:
     """The first matrix of a text. Rows of NICs may be missing, those of GPUs may not."""
 
     def __init__(self, text: str) -> None:
-        """Read the text. Raises TableError."""
+        """Read the text. Raises FormatError."""
         self.columns: list[str] = []
         self.rows: dict[str, list[str]] = {}
         self.tails: dict[str, tuple[str, str, str]] = {}
@@ -103,7 +90,7 @@ class TopoTable:
             elif not ended and words and words[0] in self.columns:
                 if words[0] in self.rows:
                     if not apart:
-                        raise TopoTableError(f"{words[0]} has two rows", number)
+                        raise FormatError(f"{words[0]} has two rows", number)
                     ended = True  # another matrix, such as that of topo -p2p
                 else:
                     self._row(line, words, number)
@@ -116,21 +103,21 @@ class TopoTable:
                     explained.add(words[0])
         self.pcie_alone = "PIX" in explained and "NV#" not in explained
         if not self.columns:
-            raise TopoTableError("no header line with GPU0 in it")
+            raise FormatError("no header line with GPU0 in it")
         missing = [name for name in self.columns if GPU.match(name) and name not in self.rows]
         if missing:
-            raise TopoTableError(f"{missing[0]} has a column but no row: the text is cut short")
+            raise FormatError(f"{missing[0]} has a column but no row: the text is cut short")
 
     def _header(self, line: str, number: int) -> None:
         titles = list(_TITLE.finditer(line))
         names = _GLUED.sub(" ", line[: titles[0].start()] if titles else line).split()
         if len(names) > MAX_DEVICES:
-            raise TopoTableError(f"{len(names)} devices; the limit is {MAX_DEVICES}", number)
+            raise FormatError(f"{len(names)} devices; the limit is {MAX_DEVICES}", number)
         for name in names:
             if not NAME.match(name):
-                raise TopoTableError(f"column {name[:40]!r} is no name of a device", number)
+                raise FormatError(f"column {name[:40]!r} is no name of a device", number)
         if len(set(names)) != len(names):
-            raise TopoTableError("a device has two columns", number)
+            raise FormatError("a device has two columns", number)
         self.columns, self._titles = names, len(titles)
 
     def _row(self, line: str, words: list[str], number: int) -> None:
@@ -138,12 +125,12 @@ class TopoTable:
         words = [part for word in words for part in _apart(word)]
         name, cells = words[0], words[1 : count + 1]
         if len(cells) < count:
-            raise TopoTableError(f"{name} has {len(cells)} of {count} cells", number)
+            raise FormatError(f"{name} has {len(cells)} of {count} cells", number)
         for column, cell in zip(self.columns, cells, strict=True):
             # Two ports of one NIC are one device too.
             same = column == name or (cell == "X" and not GPU.match(column) and not GPU.match(name))
             if not _CELL.match(cell) or (cell == "X") != same:
-                raise TopoTableError(f"cell {cell[:20]!r} of {name} and {column}", number)
+                raise FormatError(f"cell {cell[:20]!r} of {name} and {column}", number)
         self.rows[name] = ["SYS" if cell == "SOC" else cell for cell in cells]
         self.tails[name] = self._tail(line, words[count + 1 :])
 
@@ -166,17 +153,8 @@ def _apart(word: str) -> list[str]:
     return re.findall(_LETTERS, word) if _GLUED_CELLS.match(word) else [word]
 
 
-def _recognises(head: bytes, path: Path) -> bool:
-    return HEAD_SIGN.search(head) is not None
-
-
-def _parse(data: bytes, path: Path) -> Part:
-    if len(data) > _MAX_BYTES:
-        raise FormatError(f"{len(data)} bytes; the limit is {_MAX_BYTES}")
-    try:
-        table = TopoTable(data.decode("utf-8", "replace"))
-    except TopoTableError as error:
-        raise FormatError(str(error), error.line) from error
+def _parse(lines: list[str]) -> Part:
+    table = TopoTable("\n".join(lines))
     names = {column: _identity(column, table.legend) for column in table.columns}
     if len(set(names.values())) != len(names):
         raise FormatError("two devices have the same name in the NIC legend")
@@ -265,9 +243,8 @@ def _nic(name: str) -> RdmaDevice:
     return RdmaDevice(name=name, gaps=tuple(gaps))
 
 
-FORMAT = Format(
+FORMAT = text_format(
     id="nvidia-smi topo -m",
-    recognises=_recognises,
     parse=_parse,
     starts=STARTS,
     needs=("GPU0",),
