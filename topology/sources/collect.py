@@ -13,7 +13,7 @@ from ..hardware.vendors import AMD, BY_PCI_ID, NVIDIA, VENDORS, vendor_of
 from ..model.machine import Gpu, GpuPair, Machine, PciDevice, XgmiLink
 from ..model.part import OF_MACHINE, OF_READINGS, OF_SNAPSHOT, Part, merge_fields
 from ..model.readings import Readings
-from ..model.record import Gap, Record
+from ..model.record import Gap, Record, gaps_of
 from ..model.snapshot import Measurement, NodeSnapshot, Problem
 
 ONLY_PCI = "only PCI shows this GPU; no management library answered for it"
@@ -167,7 +167,7 @@ def _unmanaged(device: PciDevice) -> Gpu:
         pci_id=f"{device.vendor_id:04x}:{device.device_id:04x}" if device.device_id else None,
         numa_node=device.numa_node,
         pcie_width_max=device.link_width_max,
-        gaps=tuple(Gap(field, ONLY_PCI) for field in ("uuid", "memory_bytes", "index")),
+        gaps=gaps_of(("uuid", "memory_bytes", "index"), ONLY_PCI),
     )
 
 

@@ -12,7 +12,7 @@ import msgspec
 
 from ...model.part import Part, Raw
 from ...model.readings import EccBlock, EccCounts, GpuProcess, GpuReading, XgmiReading
-from ...model.record import Gap
+from ...model.record import gaps_of
 from ..files.fields import Fields, by, made, whole
 from ..files.library_answers import Answers, dicts, is_whole, wrong_shape
 from .answers import AMDSMI, is_count, refusal
@@ -176,7 +176,7 @@ def _ecc(answers: Answers) -> EccCounts | None:
     pages, pending = _pages(own)
     counts = ECC.read(own, pages_retired_double=pages, retirement_pending=pending)
     since = "amdsmi counts since the driver was loaded"
-    gaps = tuple(Gap(field, since) for field in ("corrected_aggregate", "uncorrected_aggregate"))
+    gaps = gaps_of(("corrected_aggregate", "uncorrected_aggregate"), since)
     return msgspec.structs.replace(counts, gaps=counts.gaps + gaps)
 
 

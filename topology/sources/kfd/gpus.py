@@ -10,7 +10,7 @@ import msgspec
 from ...hardware.amd_parts import PARTED, PARTS_OF_MODE
 from ...model.machine import Gpu, GpuCache, GpuPair, MemoryBank, XgmiLink
 from ...model.part import Part, Raw
-from ...model.record import Gap
+from ...model.record import Gap, gaps_of
 from ...model.snapshot import Problem
 from ..amdgpu.settings import settings
 from ..files.answers import FileAnswers, absent_text, part
@@ -256,7 +256,7 @@ def _counted(gpu: Gpu, counted: Mapping[str, dict[str, tuple[int, int | None]]])
     known = {link.remote_address: link for link in gpu.xgmi}
     for peer, (hops, _) in mine.items():
         if gpu.partition is None and peer not in known and hops == 1:
-            gaps = tuple(Gap(field, "sysfs does not say") for field in ("active", "raw_gbs"))
+            gaps = gaps_of(("active", "raw_gbs"), "sysfs does not say")
             known[peer] = XgmiLink(remote_address=peer, gaps=gaps)
     filled: list[XgmiLink] = []
     for address, link in sorted(known.items()):

@@ -8,7 +8,7 @@ from ....hardware.vendors import AMD
 from ....model.format import FormatError, text_format
 from ....model.machine import Gpu
 from ....model.part import Part
-from ....model.record import Gap
+from ....model.record import gaps_of
 from ....model.surroundings import Software
 from ....sources.pci.address import pci_address
 
@@ -83,7 +83,7 @@ def _gpu(agent: dict[str, str], own: str) -> Gpu:
         "core_count": int(units) if units.isdecimal() and len(units) < 6 else None,
     }
     missing = [*_UNKNOWN, *(name for name, value in known.items() if value is None)]
-    gaps = tuple(Gap(field, f"not in {TOOL}") for field in missing)
+    gaps = gaps_of(missing, f"not in {TOOL}")
     return Gpu(address=own, vendor=AMD.id, gaps=gaps, **known)  # type: ignore[arg-type]
 
 

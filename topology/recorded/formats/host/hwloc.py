@@ -11,7 +11,7 @@ from ....hardware.vendors import AMD, NVIDIA
 from ....model.format import FormatError
 from ....model.machine import Gpu, PciDevice
 from ....model.part import Part, Raw
-from ....model.record import Gap
+from ....model.record import Gap, gaps_of
 from ....model.surroundings import NumaNode, RdmaDevice, Socket
 from ....sources.pci.devices import parse as parse_devices
 from .said import host_of, ranges
@@ -150,7 +150,7 @@ class HwlocTree:
                 cpus=ranges(sorted(cpus)) if cpus else None,
                 memory_bytes=self._memory[number],
                 gpu_memory=False if cpus else None,
-                gaps=tuple(Gap(field, f"not in {self._tool}") for field in unknown),
+                gaps=gaps_of(unknown, f"not in {self._tool}"),
             )
 
     def _packages(self) -> Iterator[Socket]:
@@ -162,14 +162,14 @@ class HwlocTree:
         for name, address in self._names.items():
             number = _NUMBERED.match(name)
             if number is not None:
-                gaps = tuple(Gap(f, f"not in {self._tool}") for f in ("uuid", "memory_bytes"))
+                gaps = gaps_of(("uuid", "memory_bytes"), f"not in {self._tool}")
                 index, vendor = int(number[2]), _VENDORS[number[1]]
                 yield Gpu(address=address, vendor=vendor, index=index, gaps=gaps)
 
     def _rdma(self) -> Iterator[RdmaDevice]:
         for name, address in self._names.items():
             if _RDMA.match(name):
-                gaps = tuple(Gap(f, f"not in {self._tool}") for f in ("driver", "ports"))
+                gaps = gaps_of(("driver", "ports"), f"not in {self._tool}")
                 node = self._devices.get(address, {}).get("numa_node")
                 numa = int(node) if isinstance(node, str) else None
                 yield RdmaDevice(name=name, address=address, numa_node=numa, gaps=gaps)

@@ -14,7 +14,7 @@ import msgspec
 from ....model.format import FormatError, text_format
 from ....model.machine import PciDevice, UnnamedAcs
 from ....model.part import Part, Raw
-from ....model.record import Gap
+from ....model.record import Gap, gaps_of
 from ....model.surroundings import Host
 from ....sources.pci.devices import BRIDGES
 from ....sources.pci.devices import parse as parse_devices
@@ -347,7 +347,7 @@ def _host(names: list[str]) -> Host | None:
     """Whether this is bare metal, where the devices show it; nothing else is known of the host."""
     if not bare_metal(names):
         return None
-    return Host(gaps=tuple(Gap(field, NOT_SAID) for field in _HOST_FIELDS))
+    return Host(gaps=gaps_of(_HOST_FIELDS, NOT_SAID))
 
 
 _STARTS = re.compile(

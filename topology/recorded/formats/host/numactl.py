@@ -6,7 +6,7 @@ import re
 
 from ....model.format import FormatError, text_format
 from ....model.part import Part
-from ....model.record import Gap
+from ....model.record import Gap, gaps_of
 from ....model.surroundings import NumaNode
 from .said import host_of, ranges
 
@@ -45,7 +45,9 @@ def _node(
     number: int, cpus: str | None, size: int | None, distances: tuple[int, ...] | None
 ) -> NumaNode:
     values = {"cpus": cpus, "memory_bytes": size, "distances": distances}
-    gaps = [Gap(field, f"not in {TOOL}") for field, value in values.items() if value is None]
+    gaps = list(
+        gaps_of((field for field, value in values.items() if value is None), f"not in {TOOL}")
+    )
     own = False if cpus else None
     if own is None:
         gaps.append(Gap("gpu_memory", "memory without CPUs may also be an expander's"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ....model.record import Gap
+from ....model.record import gaps_of
 from ....model.surroundings import Host
 
 _FIELDS = (
@@ -15,7 +15,7 @@ _FIELDS = (
 def host_of(tool: str, **known: object) -> Host:
     """A host with these values; a value of None is known to be none, such as no hypervisor."""
     values = {name: value for name, value in known.items() if value is not None}
-    gaps = tuple(Gap(field, f"not in {tool}") for field in _FIELDS if field not in known)
+    gaps = gaps_of((field for field in _FIELDS if field not in known), f"not in {tool}")
     return Host(gaps=gaps, **values)  # type: ignore[arg-type]
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
 from ....hardware.vendors import AMD, NVIDIA
+from ....model.format import FormatError
 from ....model.machine import Gpu
-from ....model.record import Gap
+from ....model.record import gaps_of
 from ....model.snapshot import Measurement
 from ....sources.pci.address import pci_address
 
@@ -50,6 +51,15 @@ def names_of(shown: Mapping[int, ListedGpu]) -> dict[int, str]:
     }
 
 
+def all_names(shown: dict[int, ListedGpu], used: Iterable[int]) -> dict[int, str]:
+    """`names_of` the listed GPUs and of those that the tables use without a list."""
+    for number in used:
+        shown.setdefault(number, ListedGpu(number, ""))
+    if len(shown) > MAX_GPUS:
+        raise FormatError(f"more than {MAX_GPUS} GPUs")
+    return names_of(shown)
+
+
 def gpus_of(shown: Mapping[int, ListedGpu], tool: str) -> tuple[Gpu, ...]:
     """The listed GPUs. Their numbers are CUDA's, which need not be the driver's."""
     names = names_of(shown)
@@ -58,15 +68,32 @@ def gpus_of(shown: Mapping[int, ListedGpu], tool: str) -> tuple[Gpu, ...]:
             address=names[number],
             vendor=AMD.id if gpu.name.startswith("AMD") else NVIDIA.id,
             name=gpu.name[:120] or None,
-            gaps=tuple(Gap(field, f"not in {tool}") for field in _UNKNOWN),
+            gaps=gaps_of(_UNKNOWN, f"not in {tool}"),
         )
         for number, gpu in list(shown.items())[:MAX_GPUS]
     )
 
 
-def value_of(word: str) -> float | None:
-    """A figure of a table; None for N/A."""
-    return float(word) if _NUMBER.match(word) else None
+class Matrix:
+    """Cells by row and column below a head of numbers; N/A is no cell."""
+
+    def __init__(self) -> None:
+        self.columns: list[int] = []
+        self.cells: dict[tuple[int, int], float] = {}
+
+    def head(self, words: str) -> None:
+        """The numbers of the columns."""
+        self.columns = [int(word) for word in words.split()]
+
+    def row(self, row: re.Match[str], line: int) -> None:
+        """A number and its cells. Raises FormatError where some are missing."""
+        words = row[2].split()
+        if len(words) != len(self.columns):
+            text = f"row {row[1]} has {len(words)} of {len(self.columns)} cells"
+            raise FormatError(text, line)
+        for column, word in zip(self.columns, words, strict=True):
+            if _NUMBER.match(word):
+                self.cells.setdefault((int(row[1]), column), float(word))
 
 
 def figure(tool: str, probe: str, quantity: str, value: float, **known: object) -> Measurement:

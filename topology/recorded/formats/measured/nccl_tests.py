@@ -63,50 +63,61 @@ def _parse(lines: list[str]) -> Part:
     return Part(gpus=tuple(gpus.values()), measurements=tuple(figures))
 
 
-def _runs(lines: Iterable[str]) -> list[TestRun]:
-    runs: list[TestRun] = []
-    now = TestRun()
-    named = ""
-    for line in lines:
+class _Runs:
+    """The runs of an output; each begins where a line cannot belong to the one before."""
+
+    def __init__(self) -> None:
+        self.ended: list[TestRun] = []
+        self.now = TestRun()
+        self._named = ""
+        """The program that began last."""
+
+    def line(self, line: str) -> None:
+        now = self.now
         if device := device_of(line):
-            again = any(known.rank == device.rank for known in now.devices)
-            same = again and any(known.pid == device.pid for known in now.devices)
-            if now.rows or same:
-                now = _next(runs, now, named)
-            elif again:
-                now.copies += device.rank == 0
-                now.devices.append(device)
-                continue
-            now.devices.append(device)
+            self._device(device)
         elif options := OPTIONS.match(line):
-            if now.rows:
-                now = _next(runs, now, named)
-            now.threads, now.gpus_per_thread = int(options[1]), int(options[2])
+            self._next(when=bool(now.rows))
+            self.now.threads, self.now.gpus_per_thread = int(options[1]), int(options[2])
         elif row := row_of(line):
             if len(now.rows) < MOST_ROWS:
                 now.rows.append(row)
         elif HEAD.match(line):
-            if now.rows and now.copies == 1:
-                now = _next(runs, now, named)
+            self._next(when=bool(now.rows) and now.copies == 1)
         elif bounds := BOUNDS.match(line):
             now.wrong = max(now.wrong, int(bounds[1]))
         elif name := NAME.search(line):
-            if "concluded" in line:
-                now.name = now.name or name[1]
-            else:
-                named = name[1]
-                if now.rows:
-                    now = _next(runs, now, named)
-                now.name = named
-        if len(runs) >= MOST_RUNS:
+            self._name(name[1], ends="concluded" in line)
+
+    def _next(self, *, when: bool) -> None:
+        if when:
+            self.ended.append(self.now)
+            self.now = TestRun(name=self._named)
+
+    def _device(self, device: TestDevice) -> None:
+        again = any(known.rank == device.rank for known in self.now.devices)
+        same = again and any(known.pid == device.pid for known in self.now.devices)
+        self._next(when=bool(self.now.rows) or same)
+        if again and self.now.devices:
+            self.now.copies += device.rank == 0
+        self.now.devices.append(device)
+
+    def _name(self, name: str, *, ends: bool) -> None:
+        if ends:
+            self.now.name = self.now.name or name
+            return
+        self._named = name
+        self._next(when=bool(self.now.rows))
+        self.now.name = name
+
+
+def _runs(lines: Iterable[str]) -> list[TestRun]:
+    runs = _Runs()
+    for line in lines:
+        runs.line(line)
+        if len(runs.ended) >= MOST_RUNS:
             break
-    runs.append(now)
-    return runs
-
-
-def _next(runs: list[TestRun], now: TestRun, named: str) -> TestRun:
-    runs.append(now)
-    return TestRun(name=named)
+    return [*runs.ended, runs.now]
 
 
 def _shown(run: TestRun, hosts: tuple[str, ...]) -> dict[int, ListedGpu]:
@@ -120,16 +131,7 @@ def _shown(run: TestRun, hosts: tuple[str, ...]) -> dict[int, ListedGpu]:
 
 def _figures(run: TestRun, names: dict[int, str], place: int) -> list[Measurement]:
     ranks = len({(device.host, device.rank) for device in run.devices}) or None
-    details: dict[str, Any] = {"hosts": len(run.hosts) or None, "copies": run.copies}
-    if ranks is not None:
-        details["ranks"] = ranks
-    if len(run.hosts) == 1 and run.copies == 1:
-        own = [names[device.number] for device in run.devices if device.number in names]
-        if len(set(own)) == len(own) == len(run.devices):
-            details["devices"] = own
-    details["gpus_per_process"] = (run.gpus_per_thread or 1) * (run.threads or 1)
-    details |= _twice(run.devices)
-    details = {name: value for name, value in details.items() if value is not None}
+    details = _details(run, names, ranks)
     variant = None if place == 0 else f"run {place + 1}"
     if not run.rows or (ranks == 1 and not run.wrong):
         # One rank sends nothing, and its busbw is 0 whatever the links are.
@@ -139,6 +141,21 @@ def _figures(run: TestRun, names: dict[int, str], place: int) -> list[Measuremen
     if run.wrong and not any(row.wrong for row in run.rows):
         found.append(_verdict(run, details, variant))
     return found
+
+
+def _details(run: TestRun, names: dict[int, str], ranks: int | None) -> dict[str, Any]:
+    details: dict[str, Any] = {
+        "hosts": len(run.hosts) or None,
+        "copies": run.copies,
+        "ranks": ranks,
+    }
+    if len(run.hosts) == 1 and run.copies == 1:
+        used = [names[device.number] for device in run.devices if device.number in names]
+        if len(set(used)) == len(used) == len(run.devices):
+            details["devices"] = used
+    details["gpus_per_process"] = (run.gpus_per_thread or 1) * (run.threads or 1)
+    details |= _twice(run.devices)
+    return {name: value for name, value in details.items() if value is not None}
 
 
 def _odd(details: dict[str, Any]) -> bool:

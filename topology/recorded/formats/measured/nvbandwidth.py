@@ -12,21 +12,12 @@ from __future__ import annotations
 import re
 
 from ....model import quantities
-from ....model.format import FormatError, ProvesNothingError, text_format
+from ....model.format import ProvesNothingError, text_format
 from ....model.part import Part
-from ....model.record import Gap
+from ....model.record import gaps_of
 from ....model.snapshot import Measurement
 from ....model.surroundings import Software
-from .figures import (
-    MAX_BYTES,
-    MAX_GPUS,
-    ListedGpu,
-    address_of,
-    figure,
-    gpus_of,
-    names_of,
-    value_of,
-)
+from .figures import MAX_BYTES, ListedGpu, Matrix, address_of, all_names, figure, gpus_of
 
 TOOL = "nvbandwidth"
 PAIRS = {
@@ -59,56 +50,78 @@ _ROW = re.compile(r"\s*(\d{1,3})((?:\s+(?:\d{1,9}(?:\.\d{1,4})?|N/A)){1,128})\s*
 _DRIVER = re.compile(r"\s*Driver Version: (\d{3}\.[\d.]{1,12})\s*\Z")
 
 
-def _parse(lines: list[str]) -> Part:
-    shown: dict[int, ListedGpu] = {}
-    cells: dict[str, dict[tuple[int, int], float]] = {}
-    test, table, columns, driver = "", "", list[int](), None
-    for number, line in enumerate(lines, start=1):
+class _Output:
+    """What the lines have said so far."""
+
+    def __init__(self) -> None:
+        self.shown: dict[int, ListedGpu] = {}
+        self.tables: dict[str, Matrix] = {}
+        self.driver: str | None = None
+        self._test = ""
+        """The test whose tables follow; "" before the first, and where one is run once more."""
+        self._table = Matrix()
+
+    def line(self, line: str, number: int) -> None:
         if device := _DEVICE.match(line):
-            own = address_of(device[3]) if device[3] else None
-            shown.setdefault(int(device[1]), ListedGpu(int(device[1]), device[2], own))
+            address = address_of(device[3]) if device[3] else None
+            listed = ListedGpu(int(device[1]), device[2], address)
+            self.shown.setdefault(listed.number, listed)
         elif running := _RUNNING.match(line):
-            test, columns = running[1], []
-            if any(test == known.partition(" ")[0] for known in cells):
-                test = ""  # run once more: the first one counts
-            table = test
-        elif test and (named := _TABLE.match(line)):
-            # The first stream is the one that older versions print alone.
-            columns = []
-            table = test if named[2] in (None, "1") else f"{test} {named[2]}"
+            self._begin(running[1])
         elif said := _DRIVER.match(line):
-            driver = driver or said[1]
-        elif test and not columns and (head := _HEAD.match(line)):
-            columns = [int(word) for word in head[1].split()]
-        elif test and columns and (row := _ROW.match(line)):
-            words = row[2].split()
-            if len(words) != len(columns):
-                raise FormatError(f"row {row[1]} has {len(words)} of {len(columns)} cells", number)
-            for column, word in zip(columns, words, strict=True):
-                if (value := value_of(word)) is not None:
-                    cells.setdefault(table, {})[int(row[1]), column] = value
-    wanted = {name: cells[name] for name in (*PAIRS, *HOST, *BOTH) if name in cells}
-    if not wanted:
+            self.driver = self.driver or said[1]
+        elif not self._test:
+            return
+        elif named := _TABLE.match(line):
+            # The first stream is the one that older versions print alone.
+            first = named[2] in (None, "1")
+            self._open(self._test if first else f"{self._test} {named[2]}")
+        elif not self._table.columns and (head := _HEAD.match(line)):
+            self._table.head(head[1])
+        elif self._table.columns and (row := _ROW.match(line)):
+            self._table.row(row, number)
+
+    def _begin(self, test: str) -> None:
+        known = {name.partition(" ")[0] for name, table in self.tables.items() if table.cells}
+        self._test = "" if test in known else test
+        if self._test:
+            self._open(test)
+
+    def _open(self, name: str) -> None:
+        self._table = self.tables.setdefault(name, Matrix())
+        self._table.columns = []
+
+
+def _parse(lines: list[str]) -> Part:
+    said = _Output()
+    for number, line in enumerate(lines, start=1):
+        said.line(line, number)
+    tables = {
+        name: said.tables[name].cells for name in (*PAIRS, *HOST, *BOTH) if name in said.tables
+    }
+    if not any(tables.values()):
         raise ProvesNothingError(
             "no test in it that can be compared; run nvbandwidth "
             "-t device_to_device_memcpy_write_ce -t host_to_device_memcpy_ce"
         )
-    for name, found in wanted.items():
-        for row_number, column in found:
-            for place in (column,) if name in HOST else (row_number, column):
-                shown.setdefault(place, ListedGpu(place, ""))
-    if len(shown) > MAX_GPUS:
-        raise FormatError(f"more than {MAX_GPUS} GPUs")
-    names = names_of(shown)
+    used = (
+        place
+        for name, cells in tables.items()
+        for ends in cells
+        for place in (ends[1:] if name in HOST else ends)
+    )
+    names = all_names(said.shown, used)
     figures: dict[tuple[str, str | None, str | None, str | None], Measurement] = {}
-    for name, found in wanted.items():
-        for ends, value in found.items():
+    for name, cells in tables.items():
+        for ends, value in cells.items():
             if (made := _figure(name, names, ends, value)) is not None:
                 # Both directions are measured by writes and by reads: the writes count.
                 figures.setdefault((made.quantity, made.src, made.dst, made.engine), made)
-    gaps = tuple(Gap(field, f"not in {TOOL}") for field in ("nvml", "nccl", "torch"))
-    software = None if driver is None else Software(nvidia_driver=driver, gaps=gaps)
-    return Part(gpus=gpus_of(shown, TOOL), measurements=tuple(figures.values()), software=software)
+    gaps = gaps_of(("nvml", "nccl", "torch"), f"not in {TOOL}")
+    software = None if said.driver is None else Software(nvidia_driver=said.driver, gaps=gaps)
+    return Part(
+        gpus=gpus_of(said.shown, TOOL), measurements=tuple(figures.values()), software=software
+    )
 
 
 def _figure(
@@ -122,14 +135,9 @@ def _figure(
         )  # fmt: skip
     if row == column or not value:
         return None
-    if test in BOTH:
-        if "_read_" in test:
-            row, column = column, row  # the data goes to the one that reads
-        return figure(
-            TOOL, "p2p", BOTH[test], value, src=names[row], dst=names[column],
-            engine="copy engine",
-        )  # fmt: skip
-    quantity, engine = PAIRS[test]
+    if test in BOTH and "_read_" in test:
+        row, column = column, row  # the data goes to the one that reads
+    quantity, engine = (BOTH[test], "copy engine") if test in BOTH else PAIRS[test]
     return figure(TOOL, "p2p", quantity, value, src=names[row], dst=names[column], engine=engine)
 
 

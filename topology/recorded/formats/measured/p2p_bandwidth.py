@@ -14,7 +14,7 @@ from ....model.format import FormatError, text_format
 from ....model.part import Part
 from ....model.snapshot import Measurement
 from ....sources.pci.address import pci_address
-from .figures import MAX_BYTES, MAX_GPUS, ListedGpu, figure, gpus_of, names_of, value_of
+from .figures import MAX_BYTES, ListedGpu, Matrix, all_names, figure, gpus_of
 
 TOOL = "p2pBandwidthLatencyTest"
 COPY_BYTES = 160_000_000
@@ -33,66 +33,63 @@ _HEAD = re.compile(r"\s*(D\\D|GPU|CPU)((?:\s+\d{1,3}){1,128})\s*\Z")
 _ROW = re.compile(r"\s*(\d{1,3})((?:\s+\d{1,9}(?:\.\d{1,4})?){1,128})\s*\Z")
 
 
-class _Table:
-    """One matrix: its title and the cells by row and column."""
+class _Table(Matrix):
+    """One matrix and its title."""
 
     def __init__(self, title: re.Match[str]) -> None:
+        super().__init__()
         self.way, self.peers, self.method = title[1], title[2] or title[5], title[3]
         self.connectivity = title[4] is not None
         self.latency = title[6] is not None
-        self.columns: list[int] = []
-        self.cells: dict[tuple[int, int], float] = {}
+
+
+class _Output:
+    """What the lines have said so far."""
+
+    def __init__(self) -> None:
+        self.shown: dict[int, ListedGpu] = {}
+        self.access: dict[tuple[int, int], bool] = {}
+        self.tables: list[_Table] = []
+
+    def line(self, line: str, number: int) -> None:
+        table = self.tables[-1] if self.tables else None
+        if device := _DEVICE.match(line):
+            address = pci_address(f"{device[5]}:{device[3]}:{device[4]}.0")
+            listed = ListedGpu(int(device[1]), device[2], address)
+            self.shown.setdefault(listed.number, listed)
+        elif granted := _ACCESS.match(line):
+            self.access.setdefault((int(granted[1]), int(granted[3])), granted[2] == "CAN")
+        elif title := _TITLE.match(line):
+            self.tables.append(_Table(title))
+        elif table is None:
+            return
+        elif head := _HEAD.match(line):
+            # Below the latencies of the GPUs stand those that the CPU takes to ask for a copy.
+            table.head("" if head[1] == "CPU" else head[2])
+        elif table.columns and (row := _ROW.match(line)):
+            table.row(row, number)
 
 
 def _parse(lines: list[str]) -> Part:
-    shown: dict[int, ListedGpu] = {}
-    access: dict[tuple[int, int], bool] = {}
-    tables: list[_Table] = []
-    open_table: _Table | None = None
+    said = _Output()
     for number, line in enumerate(lines, start=1):
-        if device := _DEVICE.match(line):
-            own = f"{device[5]}:{device[3]}:{device[4]}.0"
-            shown.setdefault(int(device[1]), ListedGpu(int(device[1]), device[2], pci_address(own)))
-        elif granted := _ACCESS.match(line):
-            access.setdefault((int(granted[1]), int(granted[3])), granted[2] == "CAN")
-        elif title := _TITLE.match(line):
-            open_table = _Table(title)
-            tables.append(open_table)
-        elif open_table is not None and (head := _HEAD.match(line)):
-            # Below the latencies of the GPUs stand those that the CPU takes to ask for a copy.
-            open_table.columns = [] if head[1] == "CPU" else [int(n) for n in head[2].split()]
-        elif open_table is not None and open_table.columns and (row := _ROW.match(line)):
-            _row(open_table, row, number)
-    if not tables and not access:
+        said.line(line, number)
+    if not said.tables and not said.access:
         raise FormatError("no matrix in it")
-    for table in tables:
+    for table in said.tables:
         if table.connectivity:
             for ends, value in table.cells.items():
-                access.setdefault(ends, value == 1.0)
-    numbers = sorted({*shown, *(end for table in tables for ends in table.cells for end in ends)})
-    if len(numbers) > MAX_GPUS:
-        raise FormatError(f"more than {MAX_GPUS} GPUs")
-    for number in numbers:
-        shown.setdefault(number, ListedGpu(number, ""))
-    names = names_of(shown)
+                said.access.setdefault(ends, value == 1.0)
+    of_tables = {end for table in said.tables for ends in table.cells for end in ends}
+    names = all_names(said.shown, sorted({*said.shown, *of_tables}))
     figures = [
         _access(names, ends, granted)
-        for ends, granted in access.items()
+        for ends, granted in said.access.items()
         if ends[0] != ends[1] and set(ends) <= names.keys()
     ]
-    for table in tables:
-        figures += _figures(table, names, access)
-    return Part(gpus=gpus_of(shown, TOOL), measurements=tuple(figures))
-
-
-def _row(table: _Table, row: re.Match[str], number: int) -> None:
-    words = row[2].split()
-    if len(words) != len(table.columns):
-        raise FormatError(f"row {row[1]} has {len(words)} of {len(table.columns)} cells", number)
-    for column, word in zip(table.columns, words, strict=True):
-        value = value_of(word)
-        if value is not None:
-            table.cells.setdefault((int(row[1]), column), value)
+    for table in said.tables:
+        figures += _figures(table, names, said.access)
+    return Part(gpus=gpus_of(said.shown, TOOL), measurements=tuple(figures))
 
 
 def _access(names: dict[int, str], ends: tuple[int, int], granted: bool) -> Measurement:

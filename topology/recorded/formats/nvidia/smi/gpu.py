@@ -8,7 +8,7 @@ import msgspec
 
 from .....model.machine import Fabric, Gpu, MigInstance
 from .....model.readings import EccCounts, GpuProcess, GpuReading
-from .....model.record import Gap
+from .....model.record import Gap, gaps_of
 from .....sources.files.fields import (
     Fields,
     by,
@@ -74,7 +74,7 @@ def address(element: Element) -> str | None:
 def gpu(element: Element, own: str, index: int | None) -> Gpu:
     """The lasting properties of one GPU; `index` is None where the file lacks NVML's numbers."""
     found = GPU.read(Printed(element, NVIDIA_SMI), address=own, vendor="nvidia", index=index)
-    gaps = found.gaps + tuple(Gap(field, NOT_PRINTED) for field in _NOT_PRINTED)
+    gaps = found.gaps + gaps_of(_NOT_PRINTED, NOT_PRINTED)
     return msgspec.structs.replace(found, gaps=gaps)
 
 

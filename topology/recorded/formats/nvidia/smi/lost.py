@@ -8,7 +8,7 @@ from .....model.format import FormatError, text_format
 from .....model.machine import Gpu
 from .....model.part import Part
 from .....model.readings import GpuReading
-from .....model.record import Gap
+from .....model.record import Gap, gaps_of
 from .....sources.files.failures import ERROR, Unanswered, problems
 from .....sources.pci.address import pci_address
 from .document import MAX_GPUS
@@ -34,7 +34,7 @@ def _parse(lines: list[str]) -> Part:
             Gpu(
                 address=own,
                 vendor="nvidia",
-                gaps=tuple(Gap(field, f"nvidia-smi prints {why}") for field in _UNKNOWN),
+                gaps=gaps_of(_UNKNOWN, f"nvidia-smi prints {why}"),
             )
             for own, why in said.items()
         ),

@@ -10,7 +10,7 @@ from .....model.format import FormatError, text_format
 from .....model.machine import Gpu, NvLink
 from .....model.part import Part
 from .....model.readings import GpuReading, NvLinkReading
-from .....model.record import Gap
+from .....model.record import Gap, gaps_of
 from .document import PrintedGpu, element_of, part_of
 
 TOOL = "nvidia-smi nvlink"
@@ -81,7 +81,7 @@ def _linked(gpu: Gpu, shown: _Shown) -> Gpu:
     if not shown.states:
         why = f"nvidia-smi prints {shown.refused}" if shown.refused else f"not in {TOOL}"
         return msgspec.structs.replace(gpu, gaps=(*gaps, Gap("nvlinks", why)))
-    unsaid = tuple(Gap(field, f"not in {TOOL} -s") for field in _UNTOLD)
+    unsaid = gaps_of(_UNTOLD, f"not in {TOOL} -s")
     links = tuple(
         NvLink(
             link=number,

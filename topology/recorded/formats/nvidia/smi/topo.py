@@ -11,7 +11,7 @@ import re
 from .....model.format import FormatError, text_format
 from .....model.machine import Gpu, GpuPair, ReportedRelation
 from .....model.part import Part
-from .....model.record import PCIE_ALONE, Gap
+from .....model.record import PCIE_ALONE, Gap, gaps_of
 from .....model.surroundings import RdmaDevice
 
 WHY = "not in nvidia-smi topo -m"
@@ -237,7 +237,7 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 
 def _nic(name: str) -> RdmaDevice:
-    gaps = [Gap(field, WHY) for field in ("address", "driver", "numa_node", "ports")]
+    gaps = list(gaps_of(("address", "driver", "numa_node", "ports"), WHY))
     if _NIC.match(name):
         gaps.insert(0, Gap("name", "the text has no NIC legend"))
     return RdmaDevice(name=name, gaps=tuple(gaps))
