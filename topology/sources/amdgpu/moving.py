@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from ...model.part import Part, Raw
 from ...model.readings import GpuProcess, GpuReading
-from ..files.answers import FileAnswers, absent_text, part, whole
+from ..files.answers import absent_text, part, whole
+from ..files.fields import Fields, by, file_count, made
 from ..pci.devices import SPEED
-from .settings import gaps
+from .settings import DeviceAnswers, watts
 
 ORIGIN = "amdgpu"
 OTHER_PIDS = "the process numbers that KFD gives are not of this container"
@@ -19,45 +18,21 @@ def parse(raw: Raw) -> Part:
     """Turn the answer of the source amdgpu_readings into a reading for each GPU."""
     absent = absent_text(raw)
     listed = raw.get("processes") if isinstance(raw, dict) else None
-    return Part(
-        gpu_readings=tuple(
-            _reading(address, FileAnswers(device, absent), listed)
-            for address, device in sorted(part(raw, "devices").items())
-        ),
-        origin=ORIGIN,
-    )
+    readings = []
+    for address, device in sorted(part(raw, "devices").items()):
+        fields = DeviceAnswers(device, absent)
+        used = fields.count("mem_info_vram_used", "memory_used_bytes")
+        total = fields.count("mem_info_vram_total", "memory_free_bytes")
+        free = total - used if total is not None and used is not None and total >= used else None
+        if free is None:
+            fields.gap("memory_free_bytes", absent)
+        known = {"memory_used_bytes": used, "memory_free_bytes": free}
+        processes = _processes(address, listed, fields)
+        readings.append(READING.read(fields, address=address, processes=processes, **known))
+    return Part(gpu_readings=tuple(readings), origin=ORIGIN)
 
 
-def _reading(address: str, fields: FileAnswers, listed: Raw) -> GpuReading:
-    sensors = FileAnswers(fields.raw.get("hwmon"), fields.absent)
-    used = fields.count("mem_info_vram_used", "memory_used_bytes")
-    total = fields.count("mem_info_vram_total", "memory_free_bytes")
-    free = total - used if total is not None and used is not None and total >= used else None
-    if free is None:
-        fields.gap("memory_free_bytes", fields.absent)
-    processes = _processes(address, listed, fields)
-    reading = GpuReading(
-        address=address,
-        utilization_percent=_percent(fields, "gpu_busy_percent", "utilization_percent"),
-        memory_utilization_percent=_percent(
-            fields, "mem_busy_percent", "memory_utilization_percent"
-        ),
-        memory_used_bytes=used,
-        memory_free_bytes=free,
-        power_watts=_watts(sensors, fields),
-        temperature_c=_degrees(sensors, fields, ("junction", "edge"), "temperature_c"),
-        temperature_memory_c=_degrees(sensors, fields, ("mem",), "temperature_memory_c"),
-        clock_graphics_mhz=_clock(sensors, fields, "sclk", "clock_graphics_mhz"),
-        clock_memory_mhz=_clock(sensors, fields, "mclk", "clock_memory_mhz"),
-        pcie_gen=_generation(fields),
-        pcie_width=_width(fields),
-        pcie_replays=fields.count("pcie_replay_count", "pcie_replays"),
-        processes=processes,
-    )
-    return msgspec.structs.replace(reading, gaps=gaps(fields, "processes"))
-
-
-def _percent(fields: FileAnswers, key: str, field: str) -> float | None:
+def _percent(fields: DeviceAnswers, field: str, key: str) -> float | None:
     number = fields.number(key, field)
     if number is not None and not 0 <= number <= 100:
         fields.gap(field, f"the driver says {number} %")
@@ -65,40 +40,17 @@ def _percent(fields: FileAnswers, key: str, field: str) -> float | None:
     return None if number is None else float(number)
 
 
-def _watts(sensors: FileAnswers, fields: FileAnswers) -> float | None:
-    """Watts: an average over a moment where there is one; newer GPUs only give the present."""
-    for key in ("power1_average", "power1_input"):
-        micro = sensors.number(key)
-        if micro is not None and 0 <= micro < 100_000_000_000:
-            return micro / 1e6
-    fields.gap("power_watts", fields.absent)
-    return None
+def _degrees(fields: DeviceAnswers, field: str, *labels: str) -> int | None:
+    milli = fields.sensor(field, fields.labelled("temp", "input", labels), -99_999, 500_000)
+    return None if milli is None else milli // 1000
 
 
-def _degrees(
-    sensors: FileAnswers, fields: FileAnswers, labels: tuple[str, ...], field: str
-) -> int | None:
-    for label in labels:
-        for n in (1, 2, 3):
-            if sensors.text(f"temp{n}_label") == label:
-                milli = sensors.number(f"temp{n}_input")
-                if milli is not None and -100_000 < milli < 500_000:
-                    return milli // 1000
-    fields.gap(field, fields.absent)
-    return None
+def _clock(fields: DeviceAnswers, field: str, label: str) -> int | None:
+    hertz = fields.sensor(field, fields.labelled("freq", "input", (label,)), 0, 10**11)
+    return None if hertz is None else hertz // 1_000_000
 
 
-def _clock(sensors: FileAnswers, fields: FileAnswers, label: str, field: str) -> int | None:
-    for n in (1, 2):
-        if sensors.text(f"freq{n}_label") == label:
-            hertz = sensors.number(f"freq{n}_input")
-            if hertz is not None and 0 <= hertz < 10**11:
-                return hertz // 1_000_000
-    fields.gap(field, fields.absent)
-    return None
-
-
-def _generation(fields: FileAnswers) -> int | None:
+def _generation(fields: DeviceAnswers) -> int | None:
     text = fields.text("current_link_speed", "pcie_gen")
     match = SPEED.match(text) if text is not None else None
     found = PCIE_GENERATION.get(float(match.group(1))) if match else None
@@ -107,7 +59,7 @@ def _generation(fields: FileAnswers) -> int | None:
     return found
 
 
-def _width(fields: FileAnswers) -> int | None:
+def _width(fields: DeviceAnswers) -> int | None:
     width = fields.number("current_link_width", "pcie_width")
     if width is not None and not 0 < width <= 32:
         fields.gap("pcie_width", f"the kernel says {width}")
@@ -115,7 +67,7 @@ def _width(fields: FileAnswers) -> int | None:
     return width
 
 
-def _processes(address: str, listed: Raw, fields: FileAnswers) -> tuple[GpuProcess, ...] | None:
+def _processes(address: str, listed: Raw, fields: DeviceAnswers) -> tuple[GpuProcess, ...] | None:
     """List the processes that hold memory of this GPU according to KFD."""
     if not isinstance(listed, dict) or "error" in listed:
         why = listed.get("error") if isinstance(listed, dict) else None
@@ -129,3 +81,19 @@ def _processes(address: str, listed: Raw, fields: FileAnswers) -> tuple[GpuProce
         if number is not None and number > 0 and size is not None and size > 0:
             found.append(GpuProcess(pid=number, kind="compute", memory_bytes=size))
     return tuple(sorted(found, key=lambda process: process.pid))
+
+
+READING = Fields(
+    GpuReading,
+    utilization_percent=by(_percent, "gpu_busy_percent"),
+    memory_utilization_percent=by(_percent, "mem_busy_percent"),
+    # An average over a moment where there is one; newer GPUs only give the present.
+    power_watts=by(watts, "power1_average", "power1_input"),
+    temperature_c=by(_degrees, "junction", "edge"),
+    temperature_memory_c=by(_degrees, "mem"),
+    clock_graphics_mhz=by(_clock, "sclk"),
+    clock_memory_mhz=by(_clock, "mclk"),
+    pcie_gen=made(_generation),
+    pcie_width=made(_width),
+    pcie_replays=file_count("pcie_replay_count"),
+)

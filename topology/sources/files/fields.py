@@ -85,6 +85,16 @@ def word(words: Mapping[Any, str], *paths: Any) -> Take:
     return lambda reader, field: reader.word(field, words, *paths)
 
 
+def file_text(key: str) -> Take:
+    """The text of a file; the reader is a `FileAnswers`."""
+    return lambda reader, field: reader.text(key, field)
+
+
+def file_count(key: str) -> Take:
+    """The whole number in a file, which is never below 0."""
+    return lambda reader, field: reader.count(key, field)
+
+
 def made(read: Callable[[Any], Any]) -> Take:
     """What a function reads that knows its field."""
     return lambda reader, field: read(reader)

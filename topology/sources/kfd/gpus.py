@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -12,8 +12,8 @@ from ...model.machine import Gpu, GpuCache, GpuPair, MemoryBank, XgmiLink
 from ...model.part import Part, Raw
 from ...model.record import Gap, gaps_of
 from ...model.snapshot import Problem
-from ..amdgpu.settings import settings
-from ..files.answers import FileAnswers, absent_text, part
+from ..amdgpu.settings import DeviceAnswers, settings
+from ..files.answers import absent_text, part
 from .nodes import (
     CACHE_CPU,
     CACHE_DATA,
@@ -68,19 +68,9 @@ def parse(raw: Raw) -> Part:
     absent = absent_text(raw)
     everything = nodes(raw)
     devices = part(raw, "devices")
-    problems: list[Problem] = []
-    chosen: dict[str, KfdNode] = {}
-    for node in everything:
-        if node.why is not None:
-            problems.append(_hidden(node))
-        elif node.is_gpu and node.values.get("vendor_id") == 0x1002:
-            if node.address in chosen:
-                twice = f"KFD nodes {chosen[node.address].number} and {node.number}"
-                problems.append(
-                    Problem(source=ORIGIN, kind="mismatch", text=f"{twice} are both {node.address}")
-                )
-            else:
-                chosen[node.address] = node
+    problems = [_hidden(node) for node in everything if node.why is not None]
+    chosen, twice = _chosen(everything)
+    problems += twice
     lost = _lost(everything)
     if lost:
         which = ", ".join(str(number) for number in lost[:4]) + " ..." * (len(lost) > 4)
@@ -90,30 +80,35 @@ def parse(raw: Raw) -> Part:
     names = {node.number: address for address, node in chosen.items()}
     counts = Counter(node.package for node in chosen.values())
     found = [
-        _gpu(
-            node, FileAnswers(devices.get(node.package), absent), counts[node.package], names,
-            whole=whole,
-        )
+        _gpu(_Stated(node, devices.get(node.package), absent, counts[node.package], names), whole)
         for _, node in sorted(chosen.items())
-    ]  # fmt: skip
-    denied = any(_denied(node) for node in everything)
-
-    def given_away(address: str, device: Raw) -> bool:
-        # The node is hidden, as in a container that was not given this GPU: only PCI shows it.
-        # Or the device is a package whose other parts are there.
-        return denied or (counts[address] > 0 and _is_parted(device))
-
-    found += [
-        _without_node(address, FileAnswers(device, absent))
-        for address, device in sorted(devices.items())
-        if address not in chosen and not given_away(address, device)
     ]
+    denied = any(_denied(node) for node in everything)
+    for address, device in sorted(devices.items()):
+        # Where a node is hidden, as in a container that was not given this GPU, only PCI shows it.
+        # Or the device is a package whose other parts are there.
+        given_away = denied or (counts[address] > 0 and _is_parted(device))
+        if address not in chosen and not given_away:
+            found.append(_without_node(address, device, absent))
     return Part(
         gpus=tuple(_with_hive(found, devices)),
         pairs=pairs(everything, names),
         problems=tuple(problems),
         origin=ORIGIN,
     )
+
+
+def _chosen(everything: Sequence[KfdNode]) -> tuple[dict[str, KfdNode], list[Problem]]:
+    """AMD's GPUs by address; of two nodes with one address the first is taken."""
+    chosen: dict[str, KfdNode] = {}
+    problems: list[Problem] = []
+    for node in everything:
+        if node.why is None and node.is_gpu and node.values.get("vendor_id") == 0x1002:
+            first = chosen.setdefault(node.address, node)
+            if first is not node:
+                text = f"KFD nodes {first.number} and {node.number} are both {node.address}"
+                problems.append(Problem(source=ORIGIN, kind="mismatch", text=text))
+    return chosen, problems
 
 
 def _lost(everything: Sequence[KfdNode]) -> list[int]:
@@ -158,65 +153,102 @@ def _hidden(node: KfdNode) -> Problem:
     )
 
 
-def _gpu(
-    node: KfdNode, fields: FileAnswers, count: int, names: Mapping[int, str], *, whole: bool
-) -> Gpu:
-    """One GPU. `count`: parts of its package that KFD lists; `whole`: KFD lists all there are."""
-    values = node.values
-    target = gfx(values.get("gfx_target_version", 0))
-    # Of a split package a container may show but one part.
-    split = count > 1 or node.part > 0 or _is_parted(dict(fields.raw))
-    gpu = settings(Gpu(address=node.address, vendor="amd"), fields, whole=not split)
-    mode = gpu.compute_partition or _mode(node, count, split=split)
-    gaps = {gap.field: gap for gap in gpu.gaps}
-    unique = values.get("unique_id")
-    uuid = f"GPU-{unique:016x}" if unique and not split else gpu.uuid
-    if split:
-        uuid = None
+class _Stated:
+    """What KFD says of a GPU beside the files of amdgpu."""
+
+    def __init__(
+        self, node: KfdNode, device: Raw, absent: str, count: int, names: Mapping[int, str]
+    ) -> None:
+        self.node, self.names = node, names
+        self.count = count
+        """Parts of its package that KFD lists."""
+        # Of a split package a container may show but one part.
+        self.split = count > 1 or node.part > 0 or _is_parted(device)
+        self.gpu = settings(node.address, DeviceAnswers(device, absent, whole=not self.split))
+        self.banks = own_banks(node)
+        self.target = gfx(self.value("gfx_target_version") or 0)
+
+    def value(self, name: str) -> int | None:
+        """A property; None for 0, which says nothing."""
+        return self.node.values.get(name) or None
+
+    def uuid(self) -> str | None:
+        unique = self.value("unique_id")
+        known = f"GPU-{unique:016x}" if unique else self.gpu.uuid
+        return None if self.split else known
+
+    def memory_bytes(self) -> int | None:
+        """Of a part, the file has what the whole package has."""
+        own = sum(bank.size_bytes for bank in self.banks) or None
+        return own if self.split else self.gpu.memory_bytes or own
+
+    def pci_id(self) -> str | None:
+        device = self.value("device_id")
+        return f"1002:{device & 0xFFFF:04x}" if device else None
+
+    def compute_partition(self) -> str | None:
+        return self.gpu.compute_partition or _mode(self.node, self.count, split=self.split)
+
+    def core_count(self) -> int | None:
+        """Compute units; KFD counts their SIMDs, over all XCDs."""
+        each = self.value("simd_per_cu")
+        return (self.value("simd_count") or 0) // each or None if each else None
+
+    def of_bank(self, field: str) -> int | None:
+        """A property of the first bank of its memory."""
+        return getattr(self.banks[0], field) or None if self.banks else None
+
+    def hive(self) -> str | None:
+        hive = self.value("hive_id")
+        return str(hive) if hive else None
+
+
+_FIELDS: dict[str, Callable[[_Stated], object]] = {
+    "partition": lambda kfd: str(kfd.node.part) if kfd.split else None,
+    "parent": lambda kfd: kfd.node.package if kfd.split else None,
+    "uuid": _Stated.uuid,
+    "compute_capability": lambda kfd: kfd.target,
+    "core_count": _Stated.core_count,
+    "pci_id": _Stated.pci_id,
+    "memory_bytes": _Stated.memory_bytes,
+    "bar1_bytes": lambda kfd: kfd.gpu.bar1_bytes or _visible(kfd.node),
+    "memory_bus_bits": lambda kfd: kfd.of_bank("width_bits"),
+    "clock_graphics_max_mhz": lambda kfd: kfd.value("max_engine_clk_fcompute"),
+    "clock_memory_max_mhz": lambda kfd: kfd.of_bank("clock_mhz"),
+    "compute_partition": _Stated.compute_partition,
+    "xcd_count": lambda kfd: kfd.value("num_xcc"),
+    "caches": lambda kfd: caches(kfd.node),
+    "memory_banks": lambda kfd: banks(kfd.node),
+    "xgmi_hive": _Stated.hive,
+    "kfd_node": lambda kfd: kfd.node.number,
+    "render_minor": lambda kfd: kfd.value("drm_render_minor"),
+    "xgmi": lambda kfd: xgmi(kfd.node, kfd.names, kfd.target),
+}
+
+
+def _gpu(kfd: _Stated, whole: bool) -> Gpu:
+    """One GPU. `whole`: KFD lists all there are."""
+    gaps = {gap.field: gap for gap in kfd.gpu.gaps}
+    if kfd.split:
         gaps["uuid"] = Gap("uuid", SHARED_ID)
         if not whole:
             gaps["package_parts"] = Gap("package_parts", HIDDEN)
-    own = own_banks(node)
-    memory = sum(bank.size_bytes for bank in own)
-    bank = own[0] if own else None
-    stated = {
-        "partition": str(node.part) if split else None,
-        "parent": node.package if split else None,
-        "uuid": uuid,
-        "compute_capability": target,
-        "core_count": _cores(values),
-        "pci_id": f"1002:{values['device_id'] & 0xFFFF:04x}" if values.get("device_id") else None,
-        "memory_bytes": (memory or None) if split else gpu.memory_bytes or memory or None,
-        "bar1_bytes": gpu.bar1_bytes or _visible(node),
-        "memory_bus_bits": (bank.width_bits or None) if bank else None,
-        "clock_graphics_max_mhz": values.get("max_engine_clk_fcompute") or None,
-        "clock_memory_max_mhz": (bank.clock_mhz or None) if bank else None,
-        "compute_partition": mode,
-        "package_parts": count if split and whole else None,
-        "xcd_count": values.get("num_xcc") or None,
-        "caches": caches(node),
-        "memory_banks": banks(node),
-        "xgmi_hive": str(values["hive_id"]) if values.get("hive_id") else None,
-        "kfd_node": node.number,
-        "render_minor": values.get("drm_render_minor") or None,
-        "xgmi": xgmi(node, names, target),
-    }
-    for field, value in stated.items():
+    known = {field: read(kfd) for field, read in _FIELDS.items()}
+    for field, value in known.items():
         if value in (None, ()) and field not in _NO_GAP:
-            gaps.setdefault(field, Gap(field, _why_none(field, node)))
+            gaps.setdefault(field, Gap(field, _why_none(field, kfd.node)))
         elif value is not None:
             gaps.pop(field, None)
-    return msgspec.structs.replace(gpu, **stated, gaps=tuple(gaps.values()))
+    known["package_parts"] = kfd.count if kfd.split and whole else None
+    return msgspec.structs.replace(kfd.gpu, **known, gaps=tuple(gaps.values()))
 
 
 def _why_none(field: str, node: KfdNode) -> str:
-    if field == "xgmi_hive":
-        return "KFD: in no hive"
-    if field == "memory_banks":
-        return "KFD lists no bank"
     if field == "caches":
         return _why_no_caches(node)
-    return "not in KFD's topology"
+    return {"xgmi_hive": "KFD: in no hive", "memory_banks": "KFD lists no bank"}.get(
+        field, "not in KFD's topology"
+    )
 
 
 def _why_no_caches(node: KfdNode) -> str:
@@ -232,15 +264,8 @@ def _visible(node: KfdNode) -> int | None:
     return sum(bank.size_bytes for bank in own if bank.kind == PUBLIC) or None
 
 
-def _cores(values: Mapping[str, int]) -> int | None:
-    """Compute units; KFD counts their SIMDs, over all XCDs."""
-    each = values.get("simd_per_cu", 0)
-    return values.get("simd_count", 0) // each or None if each else None
-
-
-def _without_node(address: str, fields: FileAnswers) -> Gpu:
-    whole = not _is_parted(dict(fields.raw))
-    gpu = settings(Gpu(address=address, vendor="amd"), fields, whole=whole)
+def _without_node(address: str, device: Raw, absent: str) -> Gpu:
+    gpu = settings(address, DeviceAnswers(device, absent, whole=not _is_parted(device)))
     gaps = (*gpu.gaps, Gap("kfd_node", "KFD shows no node of this GPU"))
     return msgspec.structs.replace(gpu, gaps=gaps)
 
@@ -248,28 +273,32 @@ def _without_node(address: str, fields: FileAnswers) -> Gpu:
 def _with_hive(gpus: Sequence[Gpu], devices: Mapping[str, Raw]) -> list[Gpu]:
     """Fill in the hops and links from the driver's own files, package by package."""
     counted = {address: _hive_counts(device) for address, device in devices.items()}
-    return [_counted(gpu, counted) for gpu in gpus]
+    return [_counted(gpu, counted.get(gpu.parent or gpu.address, {})) for gpu in gpus]
 
 
-def _counted(gpu: Gpu, counted: Mapping[str, dict[str, tuple[int, int | None]]]) -> Gpu:
-    mine = counted.get(gpu.parent or gpu.address, {})
+def _counted(gpu: Gpu, counted: Mapping[str, tuple[int, int | None]]) -> Gpu:
+    """The GPU with the hops and links that its package counts to others."""
     known = {link.remote_address: link for link in gpu.xgmi}
-    for peer, (hops, _) in mine.items():
-        if gpu.partition is None and peer not in known and hops == 1:
-            gaps = gaps_of(("active", "raw_gbs"), "sysfs does not say")
-            known[peer] = XgmiLink(remote_address=peer, gaps=gaps)
-    filled: list[XgmiLink] = []
-    for address, link in sorted(known.items()):
-        package = address if gpu.partition is None else f"{address.rpartition('.')[0]}.0"
-        steps, links = mine.get(package, (0, None))
-        new: dict[str, int] = {}
-        if steps and link.hops is None:
-            new["hops"] = steps
-        if links is not None and link.links is None and package != gpu.parent:
-            new["links"] = links
-        left = tuple(gap for gap in link.gaps if gap.field not in new)
-        filled.append(msgspec.structs.replace(link, **new, gaps=left) if new else link)
-    return msgspec.structs.replace(gpu, xgmi=tuple(filled))
+    if gpu.partition is None:
+        gaps = gaps_of(("active", "raw_gbs"), "sysfs does not say")
+        for peer, (hops, _) in counted.items():
+            if hops == 1:
+                known.setdefault(peer, XgmiLink(remote_address=peer, gaps=gaps))
+    links = tuple(_filled(gpu, known[address], counted) for address in sorted(known))
+    return msgspec.structs.replace(gpu, xgmi=links)
+
+
+def _filled(gpu: Gpu, link: XgmiLink, counted: Mapping[str, tuple[int, int | None]]) -> XgmiLink:
+    address = link.remote_address
+    package = address if gpu.partition is None else f"{address.rpartition('.')[0]}.0"
+    hops, links = counted.get(package, (0, None))
+    new: dict[str, int] = {}
+    if hops and link.hops is None:
+        new["hops"] = hops
+    if links is not None and link.links is None and package != gpu.parent:
+        new["links"] = links
+    left = tuple(gap for gap in link.gaps if gap.field not in new)
+    return msgspec.structs.replace(link, **new, gaps=left) if new else link
 
 
 def _hive_counts(device: Raw) -> dict[str, tuple[int, int | None]]:
@@ -365,23 +394,20 @@ def _wire(link: KfdLink, name: str, target: str | None) -> XgmiLink:
     if hops is None:
         gaps.append(Gap("hops", f"KFD's weight {link.weight} is none of a hop"))
     known = 0 < link.min_mbs <= link.max_mbs
-    inside, parts = link.weight == WEIGHT_PACKAGE, link.weight == WEIGHT_PARTS
+    unknown = OF_PARTS if link.weight == WEIGHT_PARTS else "KFD states no rate"
     links = raw = None
-    if inside:
+    if link.weight == WEIGHT_PACKAGE:
         gaps += [Gap("raw_gbs", IN_PACKAGE), Gap("links", "inside a package there are none")]
-    elif parts and not known:
-        gaps += [Gap("raw_gbs", OF_PARTS), Gap("links", OF_PARTS)]
-    elif known:
+    elif not known:
+        gaps += gaps_of(("raw_gbs", "links"), unknown)
+    else:
         links = link.max_mbs // link.min_mbs
         if link.min_mbs == CONSTANT_MBS and target not in AT_25_GTS:
             gaps.append(Gap("raw_gbs", OLD_CONSTANT))
         else:
             raw = link.max_mbs / 1000
-    else:
-        gaps += [Gap("raw_gbs", "KFD states no rate"), Gap("links", "KFD states no rate")]
     if not known:
-        why = OF_PARTS if parts else "KFD states no rate"
-        gaps += [Gap(f"bandwidth_{end}_gbs", why) for end in ("min", "max")]
+        gaps += gaps_of(("bandwidth_min_gbs", "bandwidth_max_gbs"), unknown)
     if not link.weight:
         gaps.append(Gap("weight", "KFD states 0, which is no weight"))
     return XgmiLink(
@@ -407,12 +433,11 @@ def pairs(nodes: Sequence[KfdNode], names: Mapping[int, str]) -> tuple[GpuPair, 
             if name == other:
                 continue
             link = direct.get(dst)
+            way = _over_cpus(node, by_number[dst], by_number)
             if link is not None and link.type in (XGMI, PCIE):
-                found.append(
-                    _stated(name, other, link, _over_cpus(node, by_number[dst], by_number))
-                )
+                found.append(_stated(name, other, link, way))
             else:
-                found.append(_unstated(name, other, _over_cpus(node, by_number[dst], by_number)))
+                found.append(_unstated(name, other, way))
     return tuple(found)
 
 

@@ -83,35 +83,15 @@ def part_of(found: list[Any]) -> Part:
 
 
 def _read(found: list[Any], problems: list[Problem]) -> tuple[list[_Entry], Software | None]:
-    entries_read: list[tuple[dict[str, Any], bool]] = []
+    listed: list[tuple[dict[str, Any], bool]] = []
     software: Software | None = None
-    for document in found:
-        for top in objects(document):
-            if plain(top.get("tool")) == "AMDSMI Tool":
-                software = software or _software(top)
-            entries_read += _inside(top)
-            if len(entries_read) > _MOST_ENTRIES:
-                raise FormatError(f"more than {_MOST_ENTRIES} entries of GPUs")
-    names: dict[int, str] = {}
-    numbers: dict[str, int] = {}
-    for entry, _ in entries_read:
-        number, address = index(entry.get("gpu")), _address(entry)
-        if number is not None and address is not None and address not in numbers:
-            numbers[address] = number
-            names.setdefault(number, address)
-    entries: list[_Entry] = []
-    left: set[int] = set()
-    for entry, fresh in entries_read:
-        number = index(entry.get("gpu"))
-        own = _address(entry)
-        if own is None and number is not None:
-            own = names.get(number, smi_links.name(number))
-        if own is not None and number is not None and numbers.get(own, number) != number:
-            if number not in left:
-                problems.append(Problem(source=TOOL, text=_TWICE.format(number, numbers[own])))
-            left.add(number)
-        elif own is not None:
-            entries.append(_Entry(entry, own, fresh))
+    for top in (top for document in found for top in objects(document)):
+        if plain(top.get("tool")) == "AMDSMI Tool":
+            software = software or _software(top)
+        listed += _inside(top)
+        if len(listed) > _MOST_ENTRIES:
+            raise FormatError(f"more than {_MOST_ENTRIES} entries of GPUs")
+    entries = _named(listed, problems)
     if len({entry.own for entry in entries}) > MAX_GPUS:
         raise FormatError(f"more than {MAX_GPUS} GPUs")
     if any("link_metrics" in entry.found and not entry.linked for entry in entries):
@@ -120,6 +100,30 @@ def _read(found: list[Any], problems: list[Problem]) -> tuple[list[_Entry], Soft
     if driver and (software is None or software.amd_driver is None):
         software = msgspec.structs.replace(software or Software(), amd_driver=driver)
     return entries, software
+
+
+def _named(listed: list[tuple[dict[str, Any], bool]], problems: list[Problem]) -> list[_Entry]:
+    """The entries with the address, or else the number, of their GPU; no address stands twice."""
+    names: dict[int, str] = {}
+    numbers: dict[str, int] = {}
+    for entry, _ in listed:
+        number, address = index(entry.get("gpu")), _address(entry)
+        if number is not None and address is not None and address not in numbers:
+            numbers[address] = number
+            names.setdefault(number, address)
+    entries: list[_Entry] = []
+    twice: dict[int, str] = {}
+    for entry, linked in listed:
+        number, own = index(entry.get("gpu")), _address(entry)
+        if number is not None:
+            own = own or names.get(number, smi_links.name(number))
+            if numbers.get(own, number) != number:
+                twice.setdefault(number, _TWICE.format(number, numbers[own]))
+                continue
+        if own is not None:
+            entries.append(_Entry(entry, own, linked))
+    problems += [Problem(source=TOOL, text=text) for text in twice.values()]
+    return entries
 
 
 def _inside(top: dict[str, Any]) -> Iterator[tuple[dict[str, Any], bool]]:

@@ -128,6 +128,10 @@ def _parse(lines: list[str]) -> Part:
         raise FormatError("no row of a GPU in it")
     if len(rows) > MAX_GPUS:
         raise FormatError(f"more than {MAX_GPUS} GPUs")
+    return _part(rows, names)
+
+
+def _part(rows: dict[str, dict[str, str]], names: list[str]) -> Part:
     shown = [_printed(row) for row in rows.values()]
     assumed: tuple[str, ...] = ()
     unnumbered = all(item.number is None for item in shown)
