@@ -21,7 +21,7 @@ from gputop.terminal.clean import clean
 from gputop.terminal.lines import print_json
 from gputop.terminal.size import text_width
 from gputop.topology.diagnosis.case import Case
-from gputop.topology.diagnosis.rules.amd.few_gpus import FEW
+from gputop.topology.diagnosis.rules.amd.links import FEW
 from gputop.topology.expectation.cost.costs import costs_of
 from gputop.topology.flags.account.whatif_text import sections
 from gputop.topology.flags.values.predicting import predict_with_flags

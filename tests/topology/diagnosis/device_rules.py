@@ -7,22 +7,16 @@ from typing import Any
 from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.engine import Diagnosis, diagnose
 from gputop.topology.diagnosis.rules.devices import (
-    clocks_held,
+    clocks,
     driver,
-    failures,
-    lost,
     models,
     modes,
-    power,
+    presence,
     recovery_action,
-    throttle_hardware,
-    throttle_thermal,
 )
-from gputop.topology.diagnosis.rules.devices import presence as gpu_presence
 from gputop.topology.diagnosis.rules.jobs import gpu_use, sharing
-from gputop.topology.diagnosis.rules.memory import ecc
 from gputop.topology.diagnosis.rules.memory import errors as memory_errors
-from gputop.topology.diagnosis.rules.nvlink import fabric, fabric_manager, imex
+from gputop.topology.diagnosis.rules.nvlink import fabric
 from gputop.topology.model.finding import Finding
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.node import Node
@@ -30,22 +24,14 @@ from gputop.topology.node import Node
 from ...support.rule_cases import base, edited
 
 MODULES = (
-    lost,
-    failures,
-    gpu_presence,
+    presence,
     recovery_action,
     driver,
-    ecc,
-    fabric_manager,
     fabric,
-    imex,
     memory_errors,
     gpu_use,
     sharing,
-    throttle_hardware,
-    clocks_held,
-    throttle_thermal,
-    power,
+    clocks,
     models,
     modes,
 )

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from gputop.commands.explain.command import command
 from gputop.topology.diagnosis.case import Case
-from gputop.topology.diagnosis.rules.amd.few_gpus import FEW
+from gputop.topology.diagnosis.rules.amd.links import FEW
 from gputop.topology.node import Node
 from tests.support.snapshots import demo_node
 

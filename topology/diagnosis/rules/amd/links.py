@@ -1,17 +1,191 @@
-"""xGMI links that run below their rate or repeat packets, and pairs without a direct link."""
+"""xGMI links: down, slow, with new errors, and meshes that lack some."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ....expectation.cost.costs import costs_of
+from ....hardware.specs import Sku
 from ....hardware.vendors import AMD
 from ....model.machine import Gpu, GpuPair, XgmiLink
 from ....model.severity import BY_DESIGN, NOTICE, SLOW
 from ....model.units import figure, gbs
 from ....model.units import seconds as time_of
+from ... import vendors
 from ...case import Case
 from ...rule import Found, Rule
 from ...shared.counters import elapsed_seconds, growth
+
+
+def _check_xgmi(case: Case) -> Found:
+    gpus = [gpu for gpu in vendors.amds(case) if any(link.active is not None for link in gpu.xgmi)]
+    if not gpus:
+        return None
+    here = {gpu.address for gpu in case.machine.gpus}
+    down = [
+        (gpu.address, link.remote_address)
+        for gpu in gpus
+        for link in gpu.xgmi
+        if link.active is False and link.remote_address in here
+    ]
+    gone = [] if case.in_vm is not False else _gone(case, gpus)
+    lost = [*down, *(pair for pair in gone if pair not in down)]
+    some = any(link.active for gpu in gpus for link in gpu.xgmi)
+    # A guest may be shown all its links as down (ROCm/rocm-systems PR 2053).
+    if not lost or (not some and case.in_vm is not False):
+        return [] if some else None
+    ends = sorted({tuple(sorted(pair)) for pair in lost})
+    who = sorted({end for pair in ends for end in pair})
+    names = [f"{case.name(a)}-{case.name(b)}" for a, b in ends]
+    more = f" and {len(names) - 4} more" if len(names) > 4 else ""
+    rates = {_rate(case, a, b) for a, b in lost} - {None}
+    rate = f" of {gbs(rates.pop())}" if len(rates) == 1 else ""
+    cost = costs_of(case.node).all_reduce
+    return XGMI.finding(
+        SLOW,
+        f"xGMI links are down: {', '.join(names[:4])}{more}",
+        devices=who,
+        evidence=[
+            (
+                f"xGMI link of {case.name(a)} to {case.name(b)}",
+                "down" if (a, b) in down else "none; the model has one for every pair",
+                "amdsmi link metrics and topology",
+            )
+            for a, b in lost[:8]
+        ],
+        impact=f"Each of these pairs loses its own link{rate} one way and goes over PCIe; "
+        f"RCCL finds no full mesh and builds fewer rings{_all_reduce(case)}.",
+        cost="" if cost is None else cost.brief,
+        fix=[
+            "Read the links. $ amd-smi xgmi -l",
+            (
+                "Look for xGMI errors in the kernel's log, then restart the node. "
+                "# dmesg | grep -i xgmi"
+            ),
+        ],
+    )
+
+
+def _all_reduce(case: Case) -> str:
+    cost = costs_of(case.node).all_reduce
+    return f": {cost.text}" if cost is not None and cost.lost else ""
+
+
+def _gone(case: Case, gpus: list[Gpu]) -> list[tuple[str, str]]:
+    """Pairs without a record of a link, on a whole board of a model that joins every pair."""
+    sku = case.sku(gpus[0])
+    board = [gpu for gpu in case.machine.gpus if gpu.vendor == AMD.id and gpu.partition is None]
+    if (
+        sku is None
+        or sku.devices > 1
+        or sku.fabric != "point_to_point"
+        or not sku.link_count
+        or sku.link_count + 1 != sku.world_size
+        or len(board) != sku.world_size
+        or any(case.sku(gpu) != sku for gpu in board)
+    ):
+        return []
+    return [
+        (gpu.address, other.address)
+        for gpu in gpus
+        for other in board
+        if other is not gpu
+        and gpu.why("xgmi") is None
+        # The library names no link to a GPU that it does not see.
+        and (other.index is None) == (gpu.index is None)
+        and all(link.remote_address != other.address for link in gpu.xgmi)
+    ]
+
+
+def _rate(case: Case, a: str, b: str) -> float | None:
+    """What the links of a pair carry; the model's figure where no record of one is left."""
+    gpu = case.machine.gpu(a)
+    if gpu is None:
+        return None
+    link = next((port for port in gpu.xgmi if port.remote_address == b), None)
+    sku = case.sku(gpu)
+    if link is not None and link.raw_gbs is not None:
+        return link.raw_gbs
+    return None if sku is None else sku.pair_gbs
+
+
+def _check_few(case: Case) -> Found:
+    gpus = [gpu for gpu in vendors.amds(case) if gpu.partition is None]
+    models = [case.sku(gpu) for gpu in gpus] if len(gpus) == len(case.gpus) else []
+    sku = models[0] if models else None
+    if (
+        sku is None
+        or any(model != sku for model in models)
+        or not sku.pair_gbs
+        or not sku.link_count
+        or not sku.world_size
+    ):
+        return None
+    # With packages of two dies, some pairs have no link and others have several.
+    full = sku.link_count + 1 == sku.world_size and sku.devices == 1
+    if not full or not 1 < len(gpus) < sku.world_size:
+        return []
+    # Cards with bridges, or without any, are no board.
+    if sku.fabric != "point_to_point" or not all(pair.fast for pair in case.pairs):
+        return []
+    count = len(gpus)
+    paper = (count - 1) * sku.pair_gbs
+    return FEW.finding(
+        BY_DESIGN,
+        f"{count} of {sku.world_size} GPUs of a full mesh",
+        devices=gpus,
+        evidence=[
+            (
+                "GPUs that take part",
+                (
+                    f"{count} {sku.name}; one link of {gbs(sku.pair_gbs)} for each pair, on paper "
+                    f"{count - 1} x {figure(sku.pair_gbs)} = {gbs(paper)} for each GPU, "
+                    f"{gbs(sku.link_count * sku.pair_gbs)} with all {sku.world_size}"
+                ),
+                "amdsmi, data sheet",
+            )
+        ],
+        impact=f"{_price(sku, count)}. That is how the board is wired; do not compare it "
+        "with two GPUs on NVSwitches.",
+        fix=["More channels help a little. $ export NCCL_MIN_NCHANNELS=32"],
+    )
+
+
+def _price(sku: Sku, count: int) -> str:
+    """What so few GPUs leave unused, and what all-reduce reaches with them."""
+    known = next(
+        (
+            figure
+            for figure in sku.figures
+            if figure.quantity == "allreduce_busbw"
+            and figure.gpus == sku.world_size
+            and figure.fraction
+        ),
+        None,
+    )
+    used = "is" if count == 2 else "are"
+    price = f"{count - 1} of {sku.link_count} links of each GPU {used} in use"
+    exact = next(
+        (
+            figure
+            for figure in sku.figures
+            if (figure.quantity, figure.kind, figure.gpus) == ("allreduce_busbw", "typical", count)
+        ),
+        None,
+    )
+    if exact is not None and known is not None:
+        price += (
+            f": all-reduce reaches {gbs(exact.measured)} busbw as others measured, where "
+            f"{sku.world_size} GPUs reach {gbs(known.measured)}"
+        )
+    elif known is not None and known.fraction:
+        reach = known.fraction * (count - 1) * (sku.pair_gbs or 0.0)
+        price += (
+            f": all-reduce reaches about {gbs(reach)} busbw (an estimate), where {sku.world_size} "
+            f"GPUs reach {gbs(known.measured)}"
+        )
+    return price
+
 
 HOP_WEIGHT = 15
 """The weight that amdgpu gives one hop of xGMI."""
@@ -178,6 +352,26 @@ def _direct(case: Case, pair: GpuPair) -> bool:
     return gpu is not None and any(link.remote_address == pair.dst for link in gpu.xgmi)
 
 
+XGMI = Rule(
+    id="xgmi-link-down",
+    family="D25",
+    title="xGMI links that are down",
+    evidence="state of the xGMI links of each GPU",
+    vendor=AMD.id,
+    disproof="all links up in `amd-smi xgmi -l`; a guest may show none although they work",
+    sources=("ROCm/rocm-systems#5763", "ROCm/rocm-systems PR 2053"),
+    check=_check_xgmi,
+)
+FEW = Rule(
+    id="amd-few-gpus",
+    family="D27",
+    title="A part of a full mesh of xGMI",
+    evidence="number of GPUs that take part, and the model's links",
+    vendor=AMD.id,
+    disproof="all GPUs of the board in `amd-smi list`",
+    sources=("ROCm/rccl PR 1270", "ROCm/rccl PR 1204", "stas00/ml-engineering network"),
+    check=_check_few,
+)
 SLOW_LINK = Rule(
     id="xgmi-link-slow",
     family="D25",
@@ -211,5 +405,4 @@ HOPS = Rule(
     sources=("ROCm/rocm-systems#5763", "open-mpi/hwloc#775", "ROCm/rocm_smi_lib#108"),
     check=_check_hops,
 )
-
-RULES = (ERRORS, SLOW_LINK, HOPS)
+RULES = (XGMI, FEW, ERRORS, SLOW_LINK, HOPS)

@@ -1,14 +1,130 @@
-"""Limits of a process: memory that may be locked, files that may be open."""
+"""Limits of the host: /dev/shm, locked memory, open files."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import itemgetter
 
+from ....flags.what_if.in_words import ring_hops
 from ....model.severity import BROKEN, NOTICE
 from ....model.units import size
+from ....model.versions import numbers
 from ...case import Case
 from ...rule import Found, Rule
 from ...shared.near import called, jobs
+
+SEGMENT_BYTES = 9_637_888
+"""One receiving channel of NCCL's SHM transport with buffers of the default size (transport/shm.cc;
+a log of NCCL 2.28.9 and NVIDIA/nccl#342 show it)."""
+CUMEM_NCCL, CUMEM_CUDA = (2, 24), (12, 6)
+"""From these versions on, SHM buffers come from cuMem where that works, not from /dev/shm."""
+SOURCE = "statvfs /dev/shm"
+
+
+def _small(case: Case) -> Found:
+    seen = [("/dev/shm here", case.host.shm_bytes)]
+    seen += [(f"/dev/shm of {called(process)}", process.shm_bytes) for process, _ in jobs(case)]
+    known = [(who, total) for who, total in seen if total is not None]
+    if not known:
+        return None
+    who, total = min(known, key=itemgetter(1))
+    need, how = shm_need(case)
+    least = case.threshold(SMALL, "minimum_bytes")
+    if total >= max(least, need):
+        return []
+    fatal = need > 0 and total < need and not cumem_host(case)
+    evidence = [(f"size of {who}", size(total), SOURCE)]
+    if need:
+        evidence.append((f"{case.words.library}'s SHM buffers", how, "prediction"))
+    return SMALL.finding(
+        BROKEN if fatal else NOTICE,
+        f"{who} holds {size(total)}"
+        + (f", and {case.words.library} needs {size(need)}" if fatal else ""),
+        evidence=evidence,
+        impact=_consequence(case, fatal, need),
+        fix=[
+            "For Docker, add to the command. $ --shm-size=16g",
+            "In Kubernetes mount an emptyDir with medium: Memory at /dev/shm.",
+        ],
+    )
+
+
+def _consequence(case: Case, fatal: bool, need: int) -> str:
+    if fatal:
+        return (
+            "The job ends at its first collective: failed to extend /dev/shm/nccl-..., no space "
+            "left on device."
+        )
+    text = (
+        "Data loaders hand batches over in /dev/shm: one batch that does not fit ends the job with "
+        "a bus error."
+    )
+    if need:
+        text += (
+            f" {case.words.library}'s SHM buffers come from cuMem where {case.words.library}, "
+            "driver and container allow it, else "
+            "from /dev/shm."
+        )
+    return text
+
+
+def _full(case: Case) -> Found:
+    reading = case.readings.host
+    free = reading.shm_free_bytes if reading is not None else None
+    total = case.host.shm_bytes
+    if free is None or total is None:
+        return None
+    need, how = shm_need(case)
+    least = case.threshold(FULL, "minimum_free_bytes")
+    if free >= max(least, need):
+        return []
+    fatal = need > 0 and free < need and not cumem_host(case) and not jobs(case)
+    evidence = [("free in /dev/shm", f"{size(free)} of {size(total)}", SOURCE)]
+    if need:
+        evidence.append((f"{case.words.library}'s SHM buffers", how, "prediction"))
+    return FULL.finding(
+        BROKEN if fatal else NOTICE,
+        f"only {size(free)} of /dev/shm are free",
+        evidence=evidence,
+        impact="The next job ends at its first collective: no space left on device."
+        if fatal
+        else f"{case.words.library} and data loaders put files there; one that does not fit "
+        "ends the job.",
+        fix=["Files of killed jobs stay: see whose they are, then delete them. $ ls -l /dev/shm"],
+    )
+
+
+def shm_need(case: Case) -> tuple[int, str]:
+    """Bytes that the ring's hops by SHM take at least, and how that is counted; 0 without any."""
+    prediction = case.prediction
+    if prediction is None:
+        return 0, ""
+    hops = sum(count for (_, way), count in ring_hops(prediction).items() if way == "SHM")
+    channels = prediction.coll_channels or 0
+    if not hops or not channels:
+        return 0, ""
+    need = hops * channels * SEGMENT_BYTES
+    return need, f"{size(need)}: {hops} hops x {channels} channels x {size(SEGMENT_BYTES)}"
+
+
+def cumem_host(case: Case) -> bool:
+    """Whether NCCL tries, or may try, cuMem for SHM buffers (misc/cudawrap.cc)."""
+    off = ("0",)
+    if any(
+        case.variables.get(name, ("",))[0] in off
+        for name in ("NCCL_CUMEM_ENABLE", "NCCL_CUMEM_HOST_ENABLE")
+    ):
+        return False
+    prediction, software = case.prediction, case.machine.software
+    if prediction is None or prediction.library.name != "nccl":
+        return False
+    if software is None:
+        return True
+    if not software.cuda_driver:
+        return True  # not known: it proves nothing
+    cuda = numbers(software.cuda_driver)
+    return numbers(prediction.library.version) >= CUMEM_NCCL and cuda >= CUMEM_CUDA
+
 
 UNLIMITED = "unlimited"
 
@@ -80,6 +196,27 @@ def _open_files(case: Case) -> Found:
     )
 
 
+SMALL = Rule(
+    id="shm-small",
+    family="D08",
+    title="/dev/shm too small",
+    evidence="size of /dev/shm here or of a GPU process, and how many hops {library} takes by SHM",
+    disproof="`df /dev/shm` in the job's container shows more",
+    sources=("NVIDIA/nccl#342", "NVIDIA/nccl#290", "NVIDIA/nccl-tests#166", "vllm#1710"),
+    check=_small,
+    thresholds=(("minimum_bytes", 256 * 2.0**20),),
+)
+FULL = Rule(
+    id="shm-full",
+    family="D08",
+    title="/dev/shm full",
+    evidence="free bytes of /dev/shm",
+    disproof="`df /dev/shm` shows room",
+    sources=("NVIDIA/nccl#525", "NCCL user guide, runtime troubleshooting"),
+    check=_full,
+    implied_by=("shm-small",),
+    thresholds=(("minimum_free_bytes", 64 * 2.0**20),),
+)
 MEMLOCK = Rule(
     id="memlock-low",
     family="D18",
@@ -99,5 +236,4 @@ OPEN_FILES = Rule(
     check=_open_files,
     thresholds=(("minimum_files", 1024.0),),
 )
-
-RULES = (MEMLOCK, OPEN_FILES)
+RULES = (SMALL, FULL, MEMLOCK, OPEN_FILES)

@@ -21,8 +21,7 @@ from ...case import Case
 from ...pairs import FAST
 from ...rule import Found, Rule
 from ...shared.lanes import narrow
-from .figures import Judged, evidence_of, lost, sound
-from .host_link import severity
+from .figures import Judged, evidence_of, lost, severity, sound
 
 _SHOWN = 6
 

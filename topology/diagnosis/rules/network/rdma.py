@@ -1,18 +1,243 @@
-"""RDMA to the memory of GPUs: peer memory or DMA-BUF, and the plugin of EFA."""
+"""NICs for RDMA: their ports, their GIDs, and the way from a GPU to each."""
 
 from __future__ import annotations
 
 import re
+import shlex
+from collections import defaultdict
 
 from ....hardware.vendors import NVIDIA, VENDORS
 from ....model.finding import Finding
 from ....model.machine import Gpu
 from ....model.severity import NOTICE, SLOW
-from ....model.surroundings import RdmaDevice
+from ....model.surroundings import RdmaDevice, RdmaPort
+from ....model.units import figure
 from ...case import Case
-from ...rule import Found, Rule
+from ...rule import Found, Proof, Rule, Step
 from ...shared.near import some
-from .nics import near_nics
+
+DOWN = ("DOWN", "INIT", "ARMED")
+"""States of an InfiniBand port that NCCL passes over (it wants ACTIVE)."""
+RDMA_SOURCE = "/sys/class/infiniband/*/ports"
+Group = list[tuple[RdmaDevice, RdmaPort]]
+
+
+def _groups(case: Case) -> list[Group]:
+    """Ports that should be alike: the same board, driver, PCI function and port number.
+
+    The second port of a card is often left without a cable on purpose, on all cards alike.
+    Where a text names no board at all, all ports of one kind of network are held together.
+    """
+    boards = any(map(_has_board, case.machine.rdma))
+    found: dict[tuple[object, ...], Group] = defaultdict(list)
+    for device in case.machine.rdma:
+        pci = case.pci(device.address) if device.address else None
+        if boards and not _has_board(device):
+            continue
+        if pci is not None and pci.physical_function is not None:
+            continue  # a virtual function waits for a guest, which may never come
+        place = (device.address or ".0").rpartition(".")[2]
+        for port in device.ports:
+            key: tuple[object, ...]
+            key = (device.kind, device.driver, device.board_id, device.model, place, port.port)
+            if not boards:
+                key = (device.kind, port.link_layer, port.port)
+            found[key].append((device, port))
+    return list(found.values())
+
+
+def _has_board(device: RdmaDevice) -> bool:
+    return not (device.board_id is None and device.driver is None and device.model is None)
+
+
+def _down(case: Case) -> Found:
+    ports = [(nic, port) for nic in case.machine.rdma for port in nic.ports if port.state]
+    if not ports:
+        return _nothing(case)
+    if not any(port.state == "ACTIVE" for _, port in ports):
+        return _none_up(ports)
+    findings = []
+    for group in _groups(case):
+        down = [(device, port) for device, port in group if port.state in DOWN]
+        active = [(device, port) for device, port in group if port.state == "ACTIVE"]
+        if not down or not active:
+            continue
+        known = all(_has_board(device) for device, _ in group)
+        most = (
+            known and len(active) > len(down) and all(_beside(case, device) for device, _ in down)
+        )
+        names = [device.name for device, _ in down]
+        findings.append(
+            PORT_DOWN.finding(
+                SLOW if most else NOTICE,
+                f"port of {_listed(names)} is down, and {len(active)} like it "
+                f"{'is' if len(active) == 1 else 'are'} up",
+                devices=[device.address for device, _ in down if device.address],
+                evidence=[
+                    (
+                        f"port {port.port} of {device.name}",
+                        f"{port.state}"
+                        + (f", {port.physical_state}" if port.physical_state else ""),
+                        RDMA_SOURCE,
+                    )
+                    for device, port in down
+                ],
+                impact=f"{case.words.library} leaves it out: jobs over several nodes have "
+                f"{len(active)} of "
+                f"{len(group)} such ports{_lost(active, group)}. Jobs inside this node do not "
+                "need it.",
+                fix=[_look(names[0])],
+            )
+        )
+    return findings
+
+
+def _nothing(case: Case) -> list[Finding] | None:
+    """Without an RDMA device there is nothing to find; None if RDMA devices were not read."""
+    return [] if case.machine.interfaces and not case.machine.rdma else None
+
+
+def _none_up(ports: Group) -> Finding:
+    return PORT_DOWN.finding(
+        NOTICE,
+        f"none of {len(ports)} RDMA port{'s' * (len(ports) != 1)} is up",
+        devices=[device.address for device, _ in ports if device.address],
+        evidence=[
+            (
+                f"port {port.port} of {device.name}",
+                f"{port.state}" + (f", {port.physical_state}" if port.physical_state else ""),
+                RDMA_SOURCE,
+            )
+            for device, port in ports
+        ],
+        impact="Jobs over several nodes go by TCP (NET/Socket). Jobs inside this node do not "
+        "need RDMA.",
+        fix=[_look(ports[0][0].name)],
+    )
+
+
+def _look(name: str) -> Step:
+    return (
+        "Polling means no signal: cable or switch. LinkUp without ACTIVE means no subnet manager. "
+        "Disabled means switched off, or a virtual function without a GUID or without a subnet "
+        f"manager that serves such. $ ibstat {shlex.quote(name)}"
+    )
+
+
+def _lost(active: Group, group: Group) -> str:
+    rates = [port.rate_gbit for _, port in active if port.rate_gbit]
+    if len(rates) < len(active):
+        return ""
+    return f", {figure(sum(rates) / 8)} of {figure(max(rates) * len(group) / 8)} GB/s one way"
+
+
+def _slow(case: Case) -> Found:
+    if not any(port.rate_gbit for nic in case.machine.rdma for port in nic.ports):
+        return _nothing(case)
+    findings = []
+    for group in _groups(case):
+        rated = [
+            (device, port, port.rate_gbit)
+            for device, port in group
+            if port.state == "ACTIVE" and port.rate_gbit
+        ]
+        best = max((rate for _, _, rate in rated), default=0.0)
+        slow = [entry for entry in rated if entry[2] < best]
+        if not slow:
+            continue
+        few = 2 * len(slow) < len(rated) and all(_beside(case, device) for device, _, _ in slow)
+        findings.append(
+            PORT_SLOW.finding(
+                SLOW if few else NOTICE,
+                f"port of {_listed([device.name for device, _, _ in slow])} runs at "
+                f"{slow[0][2]:g} Gbit/s, others of its kind at {best:g}",
+                devices=[device.address for device, _, _ in slow if device.address],
+                evidence=[
+                    (
+                        f"rate of {device.name}, port {port.port}",
+                        port.rate or f"{rate:g} Gbit/s",
+                        RDMA_SOURCE,
+                    )
+                    for device, port, rate in slow
+                ],
+                impact=f"{figure(slow[0][2] / 8)} instead of {figure(best / 8)} GB/s one way. "
+                "A ring between nodes is as fast as its slowest NIC.",
+                fix=[
+                    "Look at cable, lanes and the port of the switch. "
+                    f"# mlxlink -d {shlex.quote(slow[0][0].name)}"
+                ],
+            )
+        )
+    return findings
+
+
+def near_nics(case: Case, gpu: Gpu) -> list[RdmaDevice]:
+    """NICs that a GPU reaches without crossing a host bridge, by the PCI tree."""
+    above = case.above(gpu.address)
+    return [
+        nic
+        for nic in case.machine.rdma
+        if nic.address and not above.isdisjoint(case.above(nic.address))
+    ]
+
+
+def _beside(case: Case, nic: RdmaDevice) -> bool:
+    """Whether a NIC is meant for GPUs: below a switch with a GPU, or at an unknown place.
+
+    A NIC at a port of its own may well be for storage.
+    """
+    if case.in_vm is not False or not nic.address or case.pci(nic.address) is None:
+        return True
+    above = case.above(nic.address)
+    return any(not above.isdisjoint(case.above(gpu.address)) for gpu in case.machine.gpus)
+
+
+def _far(case: Case) -> Found:
+    nics = [nic for nic in case.machine.rdma if nic.address and case.pci(nic.address)]
+    # Inside a virtual machine the tree is not the real one (NVIDIA/nccl-tests#256).
+    if not case.machine.rdma:
+        return _nothing(case)
+    if not nics or case.in_vm is not False or any(not case.pci(g.address) for g in case.gpus):
+        return None
+    near = {gpu.address: near_nics(case, gpu) for gpu in case.machine.gpus}
+    have = [gpu for gpu in case.machine.gpus if near[gpu.address]]
+    # No job runs over two vendors, so their boards are not compared.
+    vendors = {gpu.vendor for gpu in have}
+    without = [gpu for gpu in case.gpus if not near[gpu.address] and gpu.vendor in vendors]
+    if not without or not have:
+        return []
+    skus = [case.sku(gpu) for gpu in without]
+    board = all(sku is not None and sku.fabric in ("switched", "point_to_point") for sku in skus)
+    whole = not case.in_container  # a container may have been given only some NICs; a job sees all
+    verb, many = ("have", "their switches") if len(without) > 1 else ("has", "its switch")
+    return NIC_FAR.finding(
+        SLOW if board and whole and len(have) > len(without) else NOTICE,
+        f"{case.names(without)} {verb} no NIC below {many}, {len(have)} other GPUs have one",
+        devices=without,
+        evidence=[
+            (
+                "NICs that a GPU reaches without the host bridge",
+                (
+                    f"{case.name(have[0].address)}: "
+                    f"{_listed([nic.name for nic in near[have[0].address]])}; "
+                    f"{case.names(without)}: none"
+                ),
+                "PCI tree of sysfs",
+            )
+        ],
+        impact=f"Between nodes {case.words.library} sends its data through the host's "
+        "memory, or lets "
+        "another GPU relay it (PXN) and share that GPU's NIC.",
+        fix=[
+            "See whether a NIC is missing from the PCI bus or lost its driver. "
+            "$ lspci -d ::0207; lspci -d ::0200"
+        ],
+    )
+
+
+def _listed(names: list[str]) -> str:
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+
 
 DMABUF_KERNEL = (5, 12)
 CLIENTS = {vendor.id: vendor.memory_clients for vendor in VENDORS if vendor.memory_clients}
@@ -134,6 +359,91 @@ def _efa(case: Case) -> Found:
     )
 
 
+INDEX = "NCCL_IB_GID_INDEX"
+_SHOWN = 4
+_LISTED = "show_gids"
+
+
+def _check(case: Case) -> Found:
+    ports = [(nic, port) for nic in case.machine.rdma for port in nic.ports if port.gids]
+    if not ports:
+        return None
+    value, source = case.variables.get(INDEX, ("", ""))
+    if not value.strip().isdecimal():
+        return []  # unset or -1: the library looks for one itself
+    index = int(value)
+    wrong = [(nic, port, why) for nic, port in ports if (why := _wrong(port, index))]
+    if not wrong:
+        return []
+    names = ", ".join(dict.fromkeys(nic.name for nic, _, _ in wrong[:_SHOWN]))
+    return GIDS.finding(
+        NOTICE,
+        f"{INDEX}={index} does not fit {names}",
+        devices=[nic.address for nic, _, _ in wrong if nic.address],
+        evidence=[
+            (INDEX, value, source),
+            *(_evidence(nic, port, why) for nic, port, why in wrong[:_SHOWN]),
+        ],
+        impact="A connection by a GID that is not there fails, and one by v1 or by an "
+        "address of the link alone reaches only the same Ethernet segment: jobs over several "
+        "nodes hang or end. Jobs inside this node do not need it.",
+        fix=[
+            f"Let the library look for a GID of RoCE v2 (from 2.21 on). $ unset {INDEX}",
+            "Compare with the other hosts. $ show_gids",
+        ],
+    )
+
+
+def _wrong(port: RdmaPort, index: int) -> str:
+    """Why the index is no good for a port; "" where it is."""
+    chosen = next((gid for gid in port.gids if gid.index == index), None)
+    if chosen is None:
+        return "no such index in the list"
+    routed = [gid for gid in port.gids if gid.version == "v2" and not _local(gid.gid)]
+    if not routed or chosen in routed:
+        return ""  # nothing better is there
+    return f"{chosen.version}, {chosen.gid}"
+
+
+def _local(gid: str) -> bool:
+    return gid.lower().startswith("fe80")
+
+
+def _evidence(nic: RdmaDevice, port: RdmaPort, why: str) -> Proof:
+    better = [str(gid.index) for gid in port.gids if gid.version == "v2" and not _local(gid.gid)]
+    beside = f"; v2 with an address: {', '.join(better[:8])}" if better else ""
+    return (f"port {port.port} of {nic.name}", why + beside, _LISTED)
+
+
+PORT_DOWN = Rule(
+    id="nic-port-down",
+    family="D20",
+    title="ports of NICs that are down while others like them are up",
+    evidence="state of each RDMA port, board and driver of its device",
+    disproof="state 4: ACTIVE in the port's folder of sysfs",
+    sources=("NVIDIA/nccl#719", "NCCL transport/net_ib/init.cc"),
+    check=_down,
+    without_gpus=True,
+)
+PORT_SLOW = Rule(
+    id="nic-port-slow",
+    family="D20",
+    title="ports of NICs slower than others like them",
+    evidence="rate of each active RDMA port, board and driver of its device",
+    disproof="the same rate in every port's folder of sysfs",
+    sources=("NVIDIA/nccl#366", "NVIDIA/nccl#1405"),
+    check=_slow,
+    without_gpus=True,
+)
+NIC_FAR = Rule(
+    id="nic-far",
+    family="D20",
+    title="GPUs without a NIC below their PCIe switch, where others have one",
+    evidence="PCI tree of bare metal, RDMA devices",
+    disproof="a drawing of this board on which these GPUs have no NIC",
+    sources=("NVIDIA/nccl#366", "NCCL graph/topo.cc:ncclTopoGetLocalNet"),
+    check=_far,
+)
 PEERMEM = Rule(
     id="rdma-without-peermem",
     family="D05",
@@ -151,5 +461,13 @@ EFA = Rule(
     sources=("NVIDIA-NeMo/RL#2359", "aws/aws-ofi-nccl documents"),
     check=_efa,
 )
-
-RULES = (PEERMEM, EFA)
+GIDS = Rule(
+    id="gid-index",
+    title="an index of GIDs that does not fit the ports",
+    evidence=f"{INDEX}, and the list of GIDs of each port",
+    disproof="a line of `show_gids` for this index with v2 and an address",
+    sources=("NVIDIA/nccl#426", "NCCL src/transport/net_ib: ncclIbGetGidIndex"),
+    check=_check,
+    without_gpus=True,
+)
+RULES = (PORT_DOWN, PORT_SLOW, NIC_FAR, PEERMEM, EFA, GIDS)

@@ -1,14 +1,60 @@
-"""The NVSwitch fabric: registration and health of each GPU."""
+"""The NVSwitch fabric: its manager, the registration and health of each GPU, IMEX channels."""
 
 from __future__ import annotations
 
 from ....hardware.vendors import NVIDIA
 from ....model.machine import Gpu
-from ....model.severity import BROKEN, SLOW
+from ....model.severity import BROKEN, NOTICE, SLOW
 from ...case import Case
 from ...rule import Found, Rule, Step
 from ...shared.fabric_words import GONE
-from .fabric_manager import RESTART
+
+RESTART = (
+    "Restart the fabric manager; its version must be that of the driver. "
+    "# systemctl restart nvidia-fabricmanager"
+)
+
+
+def _manager(case: Case) -> Found:
+    state = case.host.fabric_manager
+    switches = [device for device in case.machine.pci if device.kind == "nvswitch"]
+    # In a container or a guest the daemon runs elsewhere; without NVSwitches on this host's own
+    # PCI (bridges, rack-scale boards) there is nothing for it to do here.
+    if case.in_vm is not False or case.in_container is not False or state is None:
+        return None
+    if not case.machine.pci:
+        return None
+    nvidia = [gpu for gpu in case.gpus if gpu.vendor == NVIDIA.id]
+    if not switches or not nvidia or state == "running":
+        return []
+    states = [gpu.fabric.state for gpu in nvidia if gpu.fabric is not None and gpu.fabric.state]
+    joined = len(states) == len(nvidia) and all(word == "completed" for word in states)
+    install = (
+        "Install the fabric manager of the driver's version. "
+        f"# apt-get install nvidia-fabricmanager{_branch(case)}"
+    )
+    return MANAGER.finding(
+        NOTICE if joined else BROKEN,
+        "the fabric manager does not run",
+        devices=nvidia,
+        evidence=[
+            ("fabric manager", state, "/proc/*/comm, /usr/bin"),
+            ("NVSwitches", str(len(switches)), "/sys/bus/pci"),
+        ],
+        impact=(
+            "The GPUs have joined the fabric already; after a reset they cannot join again."
+            if joined
+            else "GPUs behind NVSwitches do not start without it: CUDA fails with error 802."
+        ),
+        fix=[*([install] if state == "absent" else []), RESTART],
+    )
+
+
+def _branch(case: Case) -> str:
+    version = case.machine.software.nvidia_driver if case.machine.software else None
+    head = (version or "").split(".")[0]
+    return f"-{head}" if head.isdecimal() else ""
+
 
 _UNREADY = ("not started", "in progress")
 UP = "completed"
@@ -22,7 +68,6 @@ _RESET_FIRST = (
     "Reset the GPUs while nothing uses them; the fabric then sets their routes again. "
     "# nvidia-smi --gpu-reset"
 )
-
 _RESET = (
     "If that does not help, reset the GPUs while nothing uses them, or restart the node. "
     "# nvidia-smi --gpu-reset"
@@ -134,6 +179,59 @@ def _full_rate(case: Case) -> str:
     return f" ({rates.pop():.0f} GB/s one way)." if len(rates) == 1 else "."
 
 
+def _imex(case: Case) -> Found:
+    known = [gpu for gpu in case.gpus if gpu.fabric is not None and gpu.fabric.cluster_uuid]
+    if case.host.imex_channels is None or not known:
+        return None
+    # A single HGX board has a cluster of zeros: NCCL's mnnvl.cc takes the same sign.
+    rack = [
+        gpu
+        for gpu in known
+        if gpu.fabric is not None
+        and gpu.fabric.state == UP
+        and (gpu.fabric.cluster_uuid or "").strip("0-")
+    ]
+    if not rack or case.host.imex_channels:
+        return []
+    addresses = [gpu.address for gpu in rack]
+    # A container or a job is given a channel only where it asks for one.
+    return IMEX.finding(
+        NOTICE if case.may_hide_devices else BROKEN,
+        "no IMEX channel may be opened, though NVLink here joins several hosts",
+        devices=addresses,
+        evidence=[
+            ("channels that may be opened", "0", "/dev/nvidia-caps-imex-channels"),
+            (
+                f"NVLink cluster of {case.name(addresses[0])}",
+                "spans hosts (its UUID is not zero)",
+                FABRIC_SOURCE,
+            ),
+        ],
+        impact=(
+            "A job on this host alone is not touched. One over several hosts of this NVLink "
+            "domain fails when NCCL starts, or takes the network instead of NVLink."
+        ),
+        fix=[
+            (
+                "Create a channel and start the IMEX daemon on every host of the domain. "
+                "# nvidia-modprobe -c 0 && systemctl start nvidia-imex"
+            ),
+            "In a container, hand the channel in (NVIDIA_IMEX_CHANNELS=0).",
+            ("Until then, let NCCL take the network between hosts. $ export NCCL_MNNVL_ENABLE=0"),
+        ],
+    )
+
+
+MANAGER = Rule(
+    id="fabric-manager",
+    family="D03",
+    title="a fabric manager that does not run on bare metal with NVSwitches",
+    evidence="the process nv-fabricmanager, NVSwitches on PCI, no container and no hypervisor",
+    vendor=NVIDIA.id,
+    disproof="`systemctl is-active nvidia-fabricmanager` that says active",
+    sources=("NVIDIA Fabric Manager user guide", "huggingface_hub#4128", "NVIDIA/gpu-operator#610"),
+    check=_manager,
+)
 STATE = Rule(
     id="fabric-state",
     family="D03",
@@ -148,7 +246,6 @@ STATE = Rule(
     check=_state,
     implied_by=("fabric-manager", "gpu-reset-required"),
 )
-
 HEALTH = Rule(
     id="fabric-health",
     family="D19",
@@ -159,6 +256,14 @@ HEALTH = Rule(
     sources=("nvml.h NVML_GPU_FABRIC_HEALTH_MASK_*", "NVIDIA/nccl#2186"),
     check=_health,
 )
-
-
-RULES = (STATE, HEALTH)
+IMEX = Rule(
+    id="imex-channel",
+    family="D19",
+    title="no IMEX channel on a board whose NVLink spans hosts",
+    evidence="the channels that may be opened, and the UUID of the NVLink cluster",
+    vendor=NVIDIA.id,
+    disproof="a channel in /dev/nvidia-caps-imex-channels that this user can open",
+    sources=("NVIDIA/nccl#1925", "NVIDIA/nccl#2186", "NCCL src/mnnvl.cc"),
+    check=_imex,
+)
+RULES = (MANAGER, STATE, HEALTH, IMEX)

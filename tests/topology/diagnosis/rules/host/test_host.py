@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from gputop.topology.diagnosis.case import Case
-from gputop.topology.diagnosis.rules.host import caches, container, governor, limits, numa, shm
+from gputop.topology.diagnosis.rules.host import binding, limits, settings
 from gputop.topology.diagnosis.shared.near import jobs
 from gputop.topology.model.readings import ProcessReading
 from gputop.topology.model.record import Gap
@@ -58,11 +58,11 @@ def severities(rule: Any, case: Case) -> list[str] | None:
 
 
 def test_shm_needs_what_the_ring_s_hops_by_shm_take() -> None:
-    need, how = shm.shm_need(seen(base(L40S), decide=True))
-    assert need == 4 * 2 * shm.SEGMENT_BYTES
+    need, how = limits.shm_need(seen(base(L40S), decide=True))
+    assert need == 4 * 2 * limits.SEGMENT_BYTES
     assert "4 hops x 2 channels" in how
-    assert shm.shm_need(seen(base(H200), decide=True)) == (0, "")
-    assert shm.shm_need(seen(base(L40S))) == (0, "")
+    assert limits.shm_need(seen(base(H200), decide=True)) == (0, "")
+    assert limits.shm_need(seen(base(L40S))) == (0, "")
 
 
 @pytest.mark.parametrize(
@@ -86,18 +86,18 @@ def test_when_shm_buffers_come_from_cumem(
     software = msgspec.structs.replace(whole.machine.software, nccl=nccl, cuda_driver=cuda)
     machine = msgspec.structs.replace(whole.machine, software=software)
     case = seen(msgspec.structs.replace(whole, machine=machine), decide=True, **variables)
-    assert shm.cumem_host(case) is cumem
+    assert limits.cumem_host(case) is cumem
 
 
 def test_the_smallest_shm_counts_and_an_unread_one_is_not_examined() -> None:
     small = seen(changed(H100, {"shm_bytes": 64 * MIB}))
-    (found,) = shm.SMALL.answer(small) or ()
+    (found,) = limits.SMALL.answer(small) or ()
     assert "process 41000" in found.title
-    assert severities(shm.SMALL, seen(changed(H100, shm_bytes=None))) in (None, [])
+    assert severities(limits.SMALL, seen(changed(H100, shm_bytes=None))) in (None, [])
     bare = msgspec.structs.replace(base(H100).readings, processes=(), host=None)
     unread = msgspec.structs.replace(changed(H100, shm_bytes=None), readings=bare)
-    assert shm.SMALL.answer(seen(unread)) is None
-    assert shm.FULL.answer(seen(unread)) is None
+    assert limits.SMALL.answer(seen(unread)) is None
+    assert limits.FULL.answer(seen(unread)) is None
 
 
 # limits
@@ -133,7 +133,7 @@ def test_limits_that_were_not_read_are_not_examined() -> None:
         machine=msgspec.structs.replace(base(H100).machine, host=Host()),
         readings=msgspec.structs.replace(base(H100).readings, processes=()),
     )
-    for rule in (limits.MEMLOCK, limits.OPEN_FILES, governor.GOVERNOR, numa.BALANCING):
+    for rule in (limits.MEMLOCK, limits.OPEN_FILES, settings.GOVERNOR, binding.BALANCING):
         assert rule.answer(seen(bare)) is None
     free = Host(gaps=(Gap("open_files_limit", "unlimited"),))
     unlimited = msgspec.structs.replace(
@@ -162,7 +162,7 @@ def test_powersave_is_the_lowest_clock_of_a_driver_that_does_not_adapt(
     governors: tuple[tuple[str, int], ...] | None, driver: str | None, said: list[str] | None
 ) -> None:
     case = seen(changed(H100, cpu_governors=governors, cpu_frequency_driver=driver))
-    assert severities(governor.GOVERNOR, case) == said
+    assert severities(settings.GOVERNOR, case) == said
 
 
 # binding
@@ -182,7 +182,7 @@ def test_powersave_is_the_lowest_clock_of_a_driver_that_does_not_adapt(
     ],
 )
 def test_a_process_is_far_only_when_no_cpu_is_near(facts: dict[str, Any], said: list[str]) -> None:
-    assert severities(numa.BINDING, seen(changed(H100, facts))) == said
+    assert severities(binding.BINDING, seen(changed(H100, facts))) == said
 
 
 def test_a_process_on_gpus_of_both_sockets_cannot_be_far_from_all() -> None:
@@ -196,7 +196,7 @@ def test_a_process_on_gpus_of_both_sockets_cannot_be_far_from_all() -> None:
     readings = msgspec.structs.replace(changed(H100, {"cpu_affinity": "56-60"}).readings, gpus=gpus)
     case = seen(msgspec.structs.replace(whole, readings=readings))
     assert [len(on) for process, on in jobs(case) if process.pid == 41000] == [2]
-    assert severities(numa.BINDING, case) == []
+    assert severities(binding.BINDING, case) == []
 
 
 def test_thousands_of_processes_bound_alike_are_judged_once(
@@ -212,9 +212,9 @@ def test_thousands_of_processes_bound_alike_are_judged_once(
     readings = msgspec.structs.replace(whole.readings, gpus=gpus, processes=many)
     case = seen(msgspec.structs.replace(whole, readings=readings))
     judged: list[str] = []
-    far = numa._far
-    monkeypatch.setattr(numa, "_far", lambda *given: judged.append("") or far(*given))  # type: ignore[func-returns-value]
-    (found,) = numa.BINDING.answer(case) or ()
+    far = binding._far
+    monkeypatch.setattr(binding, "_far", lambda *given: judged.append("") or far(*given))  # type: ignore[func-returns-value]
+    (found,) = binding.BINDING.answer(case) or ()
     assert "500 processes" in found.title
     assert len(judged) == 1
     assert jobs(case) is jobs(case)
@@ -226,7 +226,7 @@ def test_processes_that_only_the_driver_knows_are_no_jobs() -> None:
     readings = msgspec.structs.replace(whole.readings, processes=stranger)
     case = seen(msgspec.structs.replace(whole, readings=readings))
     assert jobs(case) == ()
-    assert numa.BINDING.answer(case) is None
+    assert binding.BINDING.answer(case) is None
 
 
 # containers
@@ -246,12 +246,12 @@ def test_processes_that_only_the_driver_knows_are_no_jobs() -> None:
 )
 def test_cpus_of_a_container(facts: dict[str, Any], said: list[str] | None) -> None:
     case = seen(changed(H200, container=Container(kind="docker", **facts)))
-    assert severities(container.LIMIT, case) == said
+    assert severities(binding.LIMIT, case) == said
 
 
 def test_a_quota_of_a_job_is_held_against_its_own_gpus() -> None:
     case = seen(changed(H100, {"cpu_quota": 0.5, "gaps": ()}))
-    (found,) = container.LIMIT.answer(case) or ()
+    (found,) = binding.LIMIT.answer(case) or ()
     assert found.title == "process 41000 (python3) may use 0.5 CPUs for 1 GPU"
 
 
@@ -272,6 +272,6 @@ def test_caches_in_a_container(
 ) -> None:
     folder = CacheFolder(name="Triton", path="/root/.triton/cache", filesystem=filesystem)
     case = seen(changed(H200, container=Container(kind=kind), compile_caches=(folder,)))
-    assert severities(caches.EPHEMERAL_CACHE, case) == said
+    assert severities(settings.EPHEMERAL_CACHE, case) == said
     nobody = seen(changed(H200, container=None, compile_caches=(folder,)))
-    assert caches.EPHEMERAL_CACHE.answer(nobody) is None
+    assert settings.EPHEMERAL_CACHE.answer(nobody) is None

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gputop.topology.diagnosis.case import Case
-from gputop.topology.diagnosis.rules.network.gids import GIDS
+from gputop.topology.diagnosis.rules.network.rdma import GIDS
 from gputop.topology.node import Node
 from gputop.topology.recorded.load import load
 

@@ -8,7 +8,6 @@ import msgspec
 import pytest
 
 from gputop.topology.diagnosis.case import Case
-from gputop.topology.diagnosis.rules.network import nics as network
 from gputop.topology.diagnosis.rules.network import rdma, sockets
 from gputop.topology.model.severity import BROKEN, NOTICE, SLOW
 from gputop.topology.model.surroundings import Interface, RdmaDevice, RdmaPort
@@ -43,7 +42,7 @@ def findings(rule: Any, case: Case) -> list[tuple[str, str]]:
     return [(finding.severity, finding.title) for finding in rule.answer(case) or ()]
 
 
-@pytest.mark.parametrize("rule", [network.PORT_DOWN, network.PORT_SLOW, network.NIC_FAR])
+@pytest.mark.parametrize("rule", [rdma.PORT_DOWN, rdma.PORT_SLOW, rdma.NIC_FAR])
 def test_without_rdma_there_is_nothing_to_find_and_unread_is_not_examined(rule: Any) -> None:
     assert rule.answer(case(rdma=())) == ()
     assert rule.answer(case(rdma=(), interfaces=())) is None
@@ -51,11 +50,11 @@ def test_without_rdma_there_is_nothing_to_find_and_unread_is_not_examined(rule: 
 
 def test_unknown_states_and_rates_count_as_nothing() -> None:
     unknown = (nic("a", port(None, None)), nic("b", port(None, None)))
-    assert network.PORT_DOWN.answer(case(rdma=unknown)) is None
-    assert network.PORT_SLOW.answer(case(rdma=unknown)) is None
+    assert rdma.PORT_DOWN.answer(case(rdma=unknown)) is None
+    assert rdma.PORT_SLOW.answer(case(rdma=unknown)) is None
     some = (nic("a", port("ACTIVE", None)), nic("b", port("ACTIVE")), nic("c", port(None)))
-    assert findings(network.PORT_DOWN, case(rdma=some)) == []
-    assert findings(network.PORT_SLOW, case(rdma=some)) == []
+    assert findings(rdma.PORT_DOWN, case(rdma=some)) == []
+    assert findings(rdma.PORT_SLOW, case(rdma=some)) == []
 
 
 def test_ports_are_compared_with_their_like_alone() -> None:
@@ -65,20 +64,20 @@ def test_ports_are_compared_with_their_like_alone() -> None:
         nic("storage", port("DOWN"), board_id="S"),
         nic("unknown", port("DOWN"), board_id=None, driver=None),
     )
-    assert findings(network.PORT_DOWN, case(rdma=devices)) == []
+    assert findings(rdma.PORT_DOWN, case(rdma=devices)) == []
     more = (*devices, nic("c", port("DOWN")))
-    assert findings(network.PORT_DOWN, case(rdma=more)) == [
+    assert findings(rdma.PORT_DOWN, case(rdma=more)) == [
         (SLOW, "port of c is down, and 2 like it are up")
     ]
     most = (nic("a", port("ACTIVE")), nic("b", port("DOWN")), nic("c", port("DOWN")))
-    assert [s for s, _ in findings(network.PORT_DOWN, case(rdma=most))] == [NOTICE]
+    assert [s for s, _ in findings(rdma.PORT_DOWN, case(rdma=most))] == [NOTICE]
 
 
 def test_a_vm_s_tree_says_nothing_of_distances() -> None:
     kept = base(H100).machine.rdma[1:]
-    assert [s for s, _ in findings(network.NIC_FAR, case(rdma=kept))] == [SLOW]
-    assert network.NIC_FAR.answer(case(rdma=kept, host_hypervisor="KVM")) is None
-    assert findings(network.NIC_FAR, case(rdma=base(H100).machine.rdma)) == []
+    assert [s for s, _ in findings(rdma.NIC_FAR, case(rdma=kept))] == [SLOW]
+    assert rdma.NIC_FAR.answer(case(rdma=kept, host_hypervisor="KVM")) is None
+    assert findings(rdma.NIC_FAR, case(rdma=base(H100).machine.rdma)) == []
 
 
 @pytest.mark.parametrize(
@@ -188,10 +187,10 @@ def test_virtual_functions_and_nics_for_storage_raise_no_alarm() -> None:
         for device in whole.machine.pci
     )
     virtual = case(rdma=(down, slow, *rest), pci=pci)
-    assert findings(network.PORT_DOWN, virtual) == findings(network.PORT_SLOW, virtual) == []
+    assert findings(rdma.PORT_DOWN, virtual) == findings(rdma.PORT_SLOW, virtual) == []
     real = case(rdma=(down, slow, *rest))
-    assert [s for s, _ in findings(network.PORT_DOWN, real)] == [SLOW]
-    assert [s for s, _ in findings(network.PORT_SLOW, real)] == [SLOW]
+    assert [s for s, _ in findings(rdma.PORT_DOWN, real)] == [SLOW]
+    assert [s for s, _ in findings(rdma.PORT_SLOW, real)] == [SLOW]
     alone = "0000:01:00.0"  # a root port without a GPU
     storage = case(
         rdma=(
@@ -200,12 +199,12 @@ def test_virtual_functions_and_nics_for_storage_raise_no_alarm() -> None:
             *rest,
         )
     )
-    assert [s for s, _ in findings(network.PORT_DOWN, storage)] == [NOTICE]
-    assert [s for s, _ in findings(network.PORT_SLOW, storage)] == [NOTICE]
+    assert [s for s, _ in findings(rdma.PORT_DOWN, storage)] == [NOTICE]
+    assert [s for s, _ in findings(rdma.PORT_SLOW, storage)] == [NOTICE]
 
 
 def test_two_ports_say_nothing_of_which_is_right() -> None:
     two = (nic("a", port("ACTIVE")), nic("b", port("DOWN")))
-    assert [s for s, _ in findings(network.PORT_DOWN, case(rdma=two))] == [NOTICE]
+    assert [s for s, _ in findings(rdma.PORT_DOWN, case(rdma=two))] == [NOTICE]
     rates = (nic("a", port("ACTIVE")), nic("b", port("ACTIVE", 200.0)))
-    assert [s for s, _ in findings(network.PORT_SLOW, case(rdma=rates))] == [NOTICE]
+    assert [s for s, _ in findings(rdma.PORT_SLOW, case(rdma=rates))] == [NOTICE]

@@ -7,7 +7,7 @@ from pathlib import Path
 from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.engine import diagnose
 from gputop.topology.diagnosis.rules.pcie.acs import ACS_RULE
-from gputop.topology.diagnosis.rules.pcie.width import WIDTH
+from gputop.topology.diagnosis.rules.pcie.link import WIDTH
 from gputop.topology.model.machine import Machine, PciDevice
 from gputop.topology.model.severity import NOTICE
 from gputop.topology.node import Node

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from gputop.topology.diagnosis.case import Case
-from gputop.topology.diagnosis.rules.measured.launch import LAUNCH
 from gputop.topology.diagnosis.rules.measured.pair_bandwidth import PAIRS
-from gputop.topology.diagnosis.rules.measured.results import COLLECTIVE_FAILS
+from gputop.topology.diagnosis.rules.measured.results import COLLECTIVE_FAILS, LAUNCH
 from gputop.topology.expectation.judge import judge
 from gputop.topology.model import quantities
 from gputop.topology.model.snapshot import Measurement, NodeSnapshot

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gputop.topology.diagnosis.case import Case
-from gputop.topology.diagnosis.rules.network.nics import PORT_DOWN
+from gputop.topology.diagnosis.rules.network.rdma import PORT_DOWN
 from gputop.topology.model.machine import Machine
 from gputop.topology.model.surroundings import RdmaDevice
 from gputop.topology.node import Node

@@ -1,0 +1,358 @@
+"""P2P that the driver refuses, that a product lacks, or that a setting forces."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from ....hardware.vendors import AMD, NVIDIA
+from ....model import quantities
+from ....model.finding import Finding
+from ....model.severity import BROKEN, BY_DESIGN, NOTICE, SLOW, Severity
+from ... import vendors
+from ...case import Case
+from ...pairs import BELOW_SWITCH, NOT_GRANTED, OK, Pair, devices_of, named
+from ...rule import Found, Proof, Rule
+
+STATUS = "NVML nvmlDeviceGetP2PStatus"
+SHOWN = 4
+
+
+def whole_pairs(case: Case) -> list[Pair]:
+    """Pairs whose grants mean something: MIG and confidential computing switch P2P off."""
+    software = case.machine.software
+    if software is not None and software.confidential_computing == "on":
+        return []
+    return [pair for pair in case.pairs if not pair.mig and _kept(pair)]
+
+
+def _kept(pair: Pair) -> bool:
+    return "vgpu" not in (pair.one.virtualization, pair.other.virtualization)
+
+
+def grant_of(case: Case, pair: Pair) -> Proof:
+    """The word that refuses P2P, by the management library or by the runtime in a probe."""
+    said = {word for grant in pair.grants for word in (grant.p2p_read, grant.p2p_write)}
+    if not pair.grants or (NOT_GRANTED in pair.asked and said <= {OK, None}):
+        return (
+            f"P2P of {case.name(pair.ends[0])} and {case.name(pair.ends[1])}",
+            NOT_GRANTED if NOT_GRANTED in pair.asked else "granted",
+            "probe p2p, cudaDeviceCanAccessPeer or hipDeviceCanAccessPeer",
+        )
+    grant = next((g for g in pair.grants if g.p2p_read != OK or g.p2p_nvlink != OK), pair.grants[0])
+    words = {
+        "read": grant.p2p_read,
+        "write": grant.p2p_write,
+        "NVLink": grant.p2p_nvlink,
+        "PCI": grant.p2p_pci,
+    }
+    return (
+        f"P2P of {case.name(grant.src)} to {case.name(grant.dst)}",
+        ", ".join(f"{what}: {word}" for what, word in words.items() if word is not None),
+        vendors.source([pair.one], STATUS),
+    )
+
+
+def _check_nvlink(case: Case) -> Found:
+    pairs = [pair for pair in whole_pairs(case) if pair.words or _nvlink_words(pair)]
+    if not pairs:
+        return None
+    asked = [pair for pair in pairs if pair.letters.startswith("NV")]
+    refused = [pair for pair in asked if pair.granted is False]
+    over_pcie = [
+        pair for pair in asked if pair.granted and any(word != OK for word in _nvlink_words(pair))
+    ]
+    found = []
+    if refused:
+        found.append(
+            _nvlink(
+                case,
+                refused,
+                BROKEN,
+                f"NVLinks are up, but the driver refuses P2P: {named(case, refused)}",
+                "NCCL stops at start: it takes the refusal on an NVLink path for a hardware "
+                "fault, unless NCCL_IGNORE_DISABLED_P2P=1 is set; then all goes over host memory.",
+            )
+        )
+    if over_pcie:
+        found.append(
+            _nvlink(
+                case,
+                over_pcie,
+                SLOW,
+                f"NVLinks are up, but P2P does not use them: {named(case, over_pcie)}",
+                "The driver grants P2P over PCIe alone. NCCL counts on NVLink here, and gets a "
+                "tenth of it.",
+            )
+        )
+    return found
+
+
+def _nvlink_words(pair: Pair) -> list[str]:
+    return [grant.p2p_nvlink for grant in pair.grants if grant.p2p_nvlink is not None]
+
+
+def _nvlink(
+    case: Case, pairs: Sequence[Pair], severity: Severity, title: str, impact: str
+) -> Finding:
+    return NVLINK.finding(
+        severity,
+        title,
+        devices=devices_of(pairs),
+        evidence=[
+            *(grant_of(case, pair) for pair in pairs[:SHOWN]),
+            (
+                f"relation of {named(case, pairs, 1)}",
+                f"{pairs[0].letters}: the links are trained",
+                "NVML nvmlDeviceGetNvLinkState",
+            ),
+        ],
+        impact=impact,
+        fix=[
+            "Compare the state of the fabric of all GPUs. $ nvidia-smi -q | grep -A4 Fabric",
+            (
+                "Start the fabric manager of the driver's version, or reset the GPUs. "
+                "# systemctl restart nvidia-fabricmanager"
+            ),
+        ],
+    )
+
+
+PRODUCT = "gpu not supported"
+REGISTRY = "disabled by registry key"
+TOPOLOGY = "topology not supported"
+"""Between sockets of older hosts P2P never worked."""
+CONSUMER = re.compile(r"geforce|titan", re.IGNORECASE)
+"""Boards where the driver's other words of refusal, CNS or NS, mean the product as well."""
+
+
+def _check_product(case: Case) -> Found:
+    return _split(case, by_product=True)
+
+
+def _check_refused(case: Case) -> Found:
+    return _split(case, by_product=False)
+
+
+def _split(case: Case, *, by_product: bool) -> list[Finding] | None:
+    reported = [pair for pair in whole_pairs(case) if pair.words]
+    if not reported:
+        return None
+    asked = [pair for pair in reported if not pair.fast]
+    groups: dict[str, list[Pair]] = {}
+    for pair in asked:
+        word = next((word for word in pair.words if word != OK), None)
+        if word is not None and _is_product(pair, word) == by_product:
+            groups.setdefault(word, []).append(pair)
+    made = _by_product if by_product else _by_platform
+    return [made(case, pairs, word) for word, pairs in groups.items()]
+
+
+def _is_product(pair: Pair, word: str) -> bool:
+    if word == PRODUCT:
+        return True
+    consumer = any(CONSUMER.search(gpu.name or "") for gpu in (pair.one, pair.other))
+    return consumer and word in ("chipset not supported", "not supported", NOT_GRANTED)
+
+
+def _by_product(case: Case, pairs: Sequence[Pair], word: str) -> Finding:
+    model = pairs[0].one.name or "this model"
+    return BY_PRODUCT.finding(
+        BY_DESIGN,
+        f"no P2P between {case.names(devices_of(pairs))}: the product does not have it",
+        devices=devices_of(pairs),
+        evidence=[grant_of(case, pair) for pair in pairs[:SHOWN]],
+        impact=f"The driver grants no P2P on {model} ({word}). {case.words.library} goes "
+        "through host memory "
+        "(SHM), and no setting of the firmware changes that." + _staged(case, pairs),
+    )
+
+
+def _by_platform(case: Case, pairs: Sequence[Pair], word: str) -> Finding:
+    # The hypervisor invents the tree of a virtual machine: a switch there proves nothing.
+    near = [pair for pair in pairs if pair.letters in BELOW_SWITCH and not case.in_vm]
+    severity = SLOW if word == REGISTRY or near else NOTICE
+    if word == TOPOLOGY and not near:
+        severity = BY_DESIGN
+    shown = near or list(pairs)
+    why = (
+        "A switch could carry it; staged through host memory it takes two copies."
+        if near
+        else f"{case.words.library} would not use it over a host bridge by default."
+    )
+    if word == REGISTRY:
+        why = "A parameter of the NVIDIA module switches it off: every copy goes over host memory."
+    what = f"the driver refuses P2P ({word})"
+    if _relayed(case, shown):
+        what = f"no direct P2P ({word}), another GPU relays it"
+        why = (
+            f"{case.words.library} goes over {case.words.links} through a GPU that both reach, by "
+            "P2P from hop to hop."
+        )
+    asks = vendors.command(case.gpus, nvidia="nvidia-smi topo -p2p r", amd="amd-smi topology")
+    fix = [f"See what the driver grants. $ {asks}"]
+    if word == REGISTRY:
+        fix.append(
+            "Take the key out of the module's options and load it again. "
+            "$ grep -r nvidia /etc/modprobe.d; cat /proc/driver/nvidia/params"
+        )
+    elif vendors.amd([gpu for pair in pairs for gpu in (pair.one, pair.other)]):
+        fix.append(
+            "See whether the kernel has CONFIG_HSA_AMD_P2P and the BARs hold the memory: "
+            "amdgpu needs both for P2P over PCIe. $ grep HSA_AMD_P2P /boot/config-$(uname -r)"
+        )
+    else:
+        fix.append("Try a newer driver: it carries the list of chipsets that are supported.")
+    return REFUSED.finding(
+        severity,
+        f"{what}: {named(case, shown)}",
+        devices=devices_of(pairs),
+        evidence=[grant_of(case, pair) for pair in shown[:SHOWN]],
+        impact=why + _staged(case, shown),
+        fix=fix,
+    )
+
+
+def _relayed(case: Case, pairs: Sequence[Pair]) -> bool:
+    """Whether the library is predicted to pass the bytes of all these pairs through another GPU."""
+    if case.prediction is None:
+        return False
+    relayed = {
+        (pair.src_bus_id, pair.dst_bus_id) for pair in case.prediction.pairs if pair.via is not None
+    }
+    return all((one, other) in relayed for one, other in (pair.ends for pair in pairs))
+
+
+def _staged(case: Case, pairs: Sequence[Pair]) -> str:
+    ends = {pair.ends for pair in pairs} | {pair.ends[::-1] for pair in pairs}
+    measured = [
+        figure.value
+        for figure in case.figures(quantities.STAGED)
+        if (figure.src, figure.dst) in ends and figure.value is not None
+    ]
+    return f" Measured through host memory: {min(measured):.3g} GB/s." if measured else ""
+
+
+_THREADS = ("nvbandwidth#13", "nccl#1637", "nccl#1127")
+WITHOUT = re.compile(r"\bGeForce RTX [2-5]0[5-9]0\b", re.IGNORECASE)
+"""GeForce since Turing; older ones had P2P over PCIe, and boards for workstations have it."""
+
+
+def _check(case: Case) -> Found:
+    pairs = [pair for pair in whole_pairs(case) if pair.one.name and pair.other.name]
+    if not pairs or any(pair.words for pair in pairs):
+        return None
+    without = [
+        pair
+        for pair in pairs
+        if not pair.fast and WITHOUT.search(f"{pair.one.name}; {pair.other.name}")
+    ]
+    if not without:
+        return []
+    names = sorted({gpu.name or "" for pair in without for gpu in (pair.one, pair.other)})
+    return BY_NAME.finding(
+        BY_DESIGN,
+        f"no P2P between {case.names(devices_of(without))}: the product does not have it",
+        devices=devices_of(without),
+        evidence=[("model", ", ".join(names), ", ".join(case.snapshot.source))],
+        impact=f"NVIDIA's driver grants no P2P over PCIe on these cards. "
+        f"{case.words.library} goes through host memory (SHM), and no setting of the firmware "
+        "changes that; a patched driver may, at the owner's risk.",
+        fix=["Ask the driver; GNS or CNS means no. $ nvidia-smi topo -p2p r"],
+    )
+
+
+FORCED = re.compile(r"ForceP2P|RMForceStaticBar1|PeerMappingOverride", re.IGNORECASE)
+
+
+def _check_forced(case: Case) -> Found:
+    host = case.machine.host
+    if host is None:
+        return None
+    asked = [pair for pair in whole_pairs(case) if pair.words and not pair.fast]
+    if host.why("nvidia_registry") is not None and not asked:
+        return None
+    keys = [key for key in host.nvidia_registry if FORCED.search(key)]
+    evidence = [("key of the NVIDIA module", key, "/proc/driver/nvidia/params") for key in keys]
+    open_ones = [
+        pair
+        for pair in asked
+        if pair.granted and all("GeForce RTX 40" in (g.name or "") for g in (pair.one, pair.other))
+    ]
+    evidence += [grant_of(case, pair) for pair in open_ones[:SHOWN]]
+    if not evidence:
+        return []
+    arrived = {figure.verdict for figure in case.figures(quantities.BYTES_ARRIVE)}
+    seen = (
+        " The bytes were measured and arrived."
+        if arrived == {"arrived"}
+        else " A grant is no proof here: measure whether data arrives intact."
+    )
+    return P2P_FORCED.finding(
+        BY_DESIGN if arrived == {"arrived"} else NOTICE,
+        "P2P is forced by a setting or a changed NVIDIA module",
+        devices=devices_of(open_ones) if not keys else (),
+        evidence=evidence,
+        impact="The driver grants P2P that this product does not have." + seen,
+        fix=["Measure it. $ gputop probe p2p nccl"],
+    )
+
+
+NVLINK = Rule(
+    id="nvlink-p2p-refused",
+    family="D04",
+    title="NVLinks that are up while P2P over them is refused",
+    evidence="P2P status of each pair that NVLink joins",
+    vendor=NVIDIA.id,
+    disproof="OK in `nvidia-smi topo -p2p r` and `-p2p n` for the pair",
+    sources=("NVIDIA/nccl#2329", "NVIDIA/nccl src/graph/paths.cc", "NVIDIA/NVSentinel#883"),
+    check=_check_nvlink,
+    implied_by=("fabric-state", "fabric-manager", "fabric-health", "gpu-lost"),
+)
+BY_PRODUCT = Rule(
+    id="p2p-refused-by-product",
+    family="D14",
+    title="GPU models without P2P",
+    evidence="P2P status of each pair",
+    disproof="OK in `nvidia-smi topo -p2p r` for the pair",
+    disproof_by=((AMD.id, "ENABLED between the two in `amd-smi topology`"),),
+    sources=tuple(f"NVIDIA/{thread}" for thread in _THREADS),
+    check=_check_product,
+)
+REFUSED = Rule(
+    id="p2p-refused",
+    family="D14",
+    title="P2P refused by chipset, topology or a setting",
+    evidence="P2P status of each pair",
+    disproof="OK in `nvidia-smi topo -p2p r` for the pair",
+    disproof_by=((AMD.id, "ENABLED between the two in `amd-smi topology`"),),
+    sources=(
+        "NVIDIA/nvbandwidth#15",
+        "NVIDIA/nccl#1127",
+        "nvml.h nvmlGpuP2PStatus_t",
+        "Linux drivers/gpu/drm/amd/amdkfd/Kconfig",
+    ),
+    check=_check_refused,
+)
+BY_NAME = Rule(
+    id="p2p-not-in-product",
+    family="D14",
+    title="GPU models without P2P, by name",
+    evidence="the models of the GPUs, where the P2P status of no pair was read",
+    vendor=NVIDIA.id,
+    disproof="OK in `nvidia-smi topo -p2p r` for the pair",
+    sources=("NVIDIA/nvbandwidth#13", "NVIDIA/nccl#1637", "NVIDIA/nccl#1127"),
+    check=_check,
+    implied_by=("p2p-refused-by-product",),
+)
+P2P_FORCED = Rule(
+    id="p2p-forced",
+    family="D14",
+    title="P2P that a setting or a changed module forces",
+    evidence="keys of the NVIDIA module, P2P status of boards that have none",
+    vendor=NVIDIA.id,
+    disproof="no such key in /proc/driver/nvidia/params, and a module as NVIDIA ships it",
+    sources=("noonghunna/club-3090#873", "tinygrad/open-gpu-kernel-modules#29"),
+    check=_check_forced,
+)
+RULES = (NVLINK, REFUSED, BY_PRODUCT, BY_NAME, P2P_FORCED)
