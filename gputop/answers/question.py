@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Annotated, Any, ClassVar, Generic, NamedTuple, TypeVar
 
+import click
 import msgspec
 
 from gputop import __version__
 from gputop.exits import ANSWERED
 from gputop.reading import read_snapshot
+from gputop.terminal.lines import print_json, warn
+from gputop.terminal.size import terminal_width
 from gputop.topology.model.page import Page
 from gputop.topology.model.snapshot import NodeSnapshot
 
@@ -23,26 +27,55 @@ class Option(msgspec.Struct, frozen=True):
     flag: str
     """"--quick"; without dashes it is an argument by its place."""
     help: str
-    short: str = ""
-    """"-v"."""
     metavar: str = ""
     completes: str = ""
     """A function of commands/completing.py that offers values."""
+    short: str = ""
+    """"-v"."""
     choices: tuple[str, ...] = ()
     conflicts: tuple[str, ...] = ()
     """Flags of options that cannot be given with it."""
+    least: float | None = None
+    """The lowest number that is taken."""
+    most: float | None = None
+
+
+def gpus_option(what: str) -> Option:
+    """The option --gpus; `what` is done to these GPUs only, as a verb."""
+    text = f"{what} these GPUs only: driver indices, PCI addresses or UUIDs."
+    return Option("--gpus", text, "LIST", "gpus")
+
+
+FORCE = Option("--force", "Measure busy GPUs too.")
+PYTHON = Option("--python", "Python interpreter whose torch does the measuring.", "PATH", "files")
+
+
+class Clash(NamedTuple):
+    """Options that cannot be given together, and the sentence that says so."""
+
+    flags: tuple[str, ...]
+    others: tuple[str, ...]
+    why: str
+    needed: bool = False
+    """Whether one of the others has to be given, instead of none."""
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """What somebody asks. Each field is an option of the command."""
 
+    clashes: ClassVar[tuple[Clash, ...]] = ()
+    """For options whose conflict needs a sentence of its own."""
+    as_json: Annotated[bool, Option("--json", "Print one JSON document on stdout.")] = False
+
 
 class Answer(msgspec.Struct, frozen=True, tag_field="schema"):
-    """The answer to a question. Its encoding is the JSON document; the tag is the schema.
+    """The answer to a question. Its fields are the JSON document; the tag is the schema.
 
     Subclasses are `kw_only`, so that these fields stand first in the document.
     """
 
+    hidden: ClassVar[tuple[str, ...]] = ()
+    """Fields that are no part of the document: only its page and its files are made of them."""
     gputop: str = __version__
     source: tuple[str, ...] = ("live",)
     assumptions: tuple[str, ...] = ()
@@ -51,6 +84,18 @@ class Answer(msgspec.Struct, frozen=True, tag_field="schema"):
     def exit_code(self) -> int:
         """The exit code of the command: answered, unless the answer says more."""
         return ANSWERED
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Sentences for stderr, before the answer."""
+        return self.assumptions
+
+    def document(self) -> dict[str, Any]:
+        """The JSON document: its fields by the names that they have there."""
+        names = zip(self.__struct_encode_fields__, self.__struct_fields__, strict=True)
+        shown = {key: getattr(self, name) for key, name in names if name not in self.hidden}
+        known = {key: value for key, value in shown.items() if value is not msgspec.UNSET}
+        return {"schema": self.__struct_config__.tag, **known}
 
 
 class NodeRequest(Request, frozen=True, kw_only=True):
@@ -62,6 +107,15 @@ class NodeRequest(Request, frozen=True, kw_only=True):
     def snapshot(self) -> NodeSnapshot:
         """Read the node: files, a demo or this machine. Raises Exit."""
         return read_snapshot(self.sources, self.demo)
+
+
+def problem_lines(snapshot: NodeSnapshot) -> Iterator[str]:
+    """What could not be read; a reason of several sources stands once."""
+    by_text: dict[str, list[str]] = {}
+    for problem in snapshot.problems:
+        by_text.setdefault(problem.text, []).append(problem.source)
+    for text, names in by_text.items():
+        yield f"{', '.join(names)}: {text}"
 
 
 R = TypeVar("R", bound=Request)
@@ -79,6 +133,31 @@ class Question(msgspec.Struct, Generic[R, A], frozen=True, kw_only=True):
     """Work out the answer; raises GputopError."""
     page: Callable[[A], Page]
     """Explain an answer. Pure, without a width."""
+    width: Callable[[], int | None] = terminal_width
+    """Columns of its text; None for lines as long as they are."""
+    carry_out: Callable[[R], int] | None = None
+    """Ask and put out the answer, in place of `ask`; gives the exit code."""
+
+    def ask(self, request: R) -> int:
+        """Work out the answer and print it, as JSON or as text; gives the exit code."""
+        if self.carry_out is not None:
+            return self.carry_out(request)
+        found = self.answer(request)
+        with suppress(BrokenPipeError):
+            self.show(found, as_json=request.as_json)
+        return found.exit_code
+
+    def show(self, found: A, *, as_json: bool) -> None:
+        """Print an answer; what there is to remark goes to stderr."""
+        for sentence in found.remarks:
+            warn(sentence)
+        if as_json:
+            print_json(found.document())
+            return
+        from gputop.printing.render import texts  # JSON does without
+
+        for line in texts(self.page(found).blocks, self.width()):
+            click.echo(line)
 
 
 AnyQuestion = Question[Any, Any]

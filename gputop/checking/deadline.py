@@ -18,15 +18,22 @@ import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import NoReturn
 
 import click
 import msgspec
 
+import gputop
 from gputop.exits import OWN_ERROR, Exit
 from gputop.probes.runner.lifeline import die_with_parent
 from gputop.terminal.output import Outlet
 
+_RESERVE_SHARE, _LEAST_RESERVE, _MOST_RESERVE = 0.2, 1.0, 10.0
+"""The part of a deadline that is kept for what follows measuring: reading again, judging, writing;
+two seconds on a node of eight GPUs."""
+_WRITE_SECONDS = 0.5
+"""The part of it that is kept for writing the answer in any case."""
 _STDERR = 2
 _CHUNK = 1 << 16
 _LONGEST_OUTPUT = 64 * 1024 * 1024
@@ -81,6 +88,26 @@ class Relay:
         left = memoryview(len(data).to_bytes(8, "big") + data)
         while left:
             left = left[os.write(self._number, left) :]
+
+
+def ends_of(seconds: float) -> tuple[float, float]:
+    """When measuring and all the work has to be over, by the monotonic clock.
+
+    The time of the imports counts, but not what a process did before it came to this command.
+    """
+    begun = time.monotonic() - (_age_seconds() if gputop.own_process else 0.0)
+    reserve = min(_MOST_RESERVE, max(_LEAST_RESERVE, seconds * _RESERVE_SHARE))
+    return begun + seconds - reserve, begun + seconds - _WRITE_SECONDS
+
+
+def _age_seconds() -> float:
+    """How long this process runs already; 0 where the system does not say (proc(5), starttime)."""
+    try:
+        fields = Path("/proc/self/stat").read_bytes().rpartition(b")")[2].split()
+        began = int(fields[19]) / os.sysconf("SC_CLK_TCK")
+        return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - began)
+    except (AttributeError, OSError, ValueError, IndexError):
+        return 0.0
 
 
 def supervised(work: Callable[[Relay], int], until: float) -> Supervised:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 
 from gputop import __version__
-from gputop.checking.answer import CheckAnswer
 from gputop.checking.deadline import Supervised
 from gputop.topology.diagnosis.engine import Diagnosis
 from gputop.topology.fleet.section import FleetSection, NodeOrigin
@@ -19,10 +18,10 @@ from gputop.topology.model.surroundings import Host
 LATE, FAILED = "check-late", "check-failed"
 
 
-def late_answer(
-    origin: NodeOrigin, ended: Supervised, seconds: float, started: float
-) -> CheckAnswer:
-    """The answer "cannot tell", with what did not answer."""
+def late_diagnosis(
+    origin: NodeOrigin, ended: Supervised, seconds: float
+) -> tuple[Diagnosis, NodeSnapshot, FleetSection]:
+    """The verdict "cannot tell", with what did not answer; and the node, of which that is all."""
     doing = ended.stages[-1] if ended.stages else "starting"
     why = ended.problem or (
         f"{doing} did not end" if ended.timed_out else f"its process ended while {doing}"
@@ -47,13 +46,10 @@ def late_answer(
         sources=("gputop check",),
     )
     machine = Machine(host=Host(hostname=origin.host))
-    return CheckAnswer(
-        diagnosis=Diagnosis(findings=(finding,), verdict=Verdict.CANNOT_TELL),
-        node=NodeSnapshot(gputop=__version__, taken_at=now, machine=machine),
-        mode="quick",
-        gpus=(),
-        elapsed_seconds=time.monotonic() - started,
-        fleet=FleetSection(
+    return (
+        Diagnosis(findings=(finding,), verdict=Verdict.CANNOT_TELL),
+        NodeSnapshot(gputop=__version__, taken_at=now, machine=machine),
+        FleetSection(
             host=origin.host,
             job=origin.job,
             engine=origin.engine,

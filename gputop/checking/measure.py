@@ -6,12 +6,16 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from gputop.exits import USAGE, Exit
+from gputop.measuring.selection import hidden_note, measurable
 from gputop.reading import SETTLE_SECONDS, read_snapshot
+from gputop.terminal.clean import clean
 from gputop.terminal.lines import warn
+from gputop.terminal.nearest import did_you_mean
 from gputop.topology.model.readings import GpuReading
 from gputop.topology.model.snapshot import Measurement, NodeSnapshot
 from gputop.topology.wiring.graph import gpu_label
@@ -22,6 +26,9 @@ if TYPE_CHECKING:
 
 PROBES = ("p2p", "host", "memory", "gemm", "collectives")
 """Probes that test links, host links, memory, compute and NCCL in half a minute."""
+AGAIN = "reading the node again"
+AGAIN_SECONDS = 3.0
+"""How long the second reading may take before a deadline: the driver is awake by then."""
 _WHILE_IDLE = (
     "utilization_percent",
     "memory_utilization_percent",
@@ -70,43 +77,89 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the deadline of the check ended it."""
 
 
+class ProbePlan(NamedTuple):
+    """How a check measures."""
+
+    full: bool = False
+    force: bool = False
+    """Whether GPUs in use are measured too."""
+    python: str | None = None
+    names: Sequence[str] = ()
+    """The probes to run, else those of a check."""
+    until: float | None = None
+    """When they are to be over, by the monotonic clock."""
+
+
+def measure_node(
+    node: NodeSnapshot,
+    addresses: tuple[str, ...],
+    how: ProbePlan,
+    begin: Callable[[str], None],
+) -> tuple[NodeSnapshot, Measured]:
+    """Measure, then read again; `begin` hears that it does."""
+    if not addresses and (note := hidden_note(node)):
+        warn(note)
+    measured = measure(node, addresses or measurable(node), how)
+    if not measured.runs:
+        return node, measured
+    begin(AGAIN)
+    now, gone = after(node, seconds=AGAIN_SECONDS if how.until else SETTLE_SECONDS)
+    figures = (*now.measurements, *measured.measurements)
+    measured = msgspec.structs.replace(measured, gone=gone)
+    return msgspec.structs.replace(now, measurements=figures), measured
+
+
+def patience(until: float | None) -> float:
+    """How long the sources are waited for: at most half of what is left until measuring ends."""
+    if until is None:
+        return SETTLE_SECONDS
+    return min(SETTLE_SECONDS, max(0.2, (until - time.monotonic()) / 2))
+
+
+def probe_names(text: str | None) -> tuple[str, ...]:
+    """The names in --probe. Raises Exit for one that is unknown."""
+    if text is None:
+        return ()
+    from gputop.probes import catalog
+
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    if not names:
+        raise Exit("--probe needs a name", USAGE)
+    for name in names:
+        if name not in catalog.NAMES:
+            hint = did_you_mean(name, catalog.NAMES) or "; `gputop probe --list` lists them"
+            raise Exit(f"--probe: no probe {clean(name, 60)!r}{hint}", USAGE)
+    return names
+
+
 def measure(
     node: NodeSnapshot,
     addresses: Sequence[str],
-    *,
-    full: bool = False,
-    force: bool = False,
-    python: str | None = None,
-    names: Sequence[str] = (),
-    until: float | None = None,
+    how: ProbePlan = ProbePlan(),  # noqa: B008 - a tuple
     look: Callable[..., Idle] | None = None,
 ) -> Measured:
-    """Measure these GPUs of a live node; GPUs in use are left out unless `force` is set.
-
-    `names`: the probes to run, else those of a check. `until`: when they are to be over, by the
-    monotonic clock. `look` decides which GPUs are in use, like `idle.idle`.
-    """
+    """Measure these GPUs of a live node; `look` decides which are in use, like `idle.idle`."""
     from gputop.checking.idle import Idle, idle
     from gputop.measuring.attended import Attended
     from gputop.measuring.planning import plan
 
     labels = {gpu.address: gpu_label(gpu) for gpu in node.machine.gpus}
-    seen = Idle(free=tuple(addresses)) if force else (look or idle)(addresses, labels)
+    seen = Idle(free=tuple(addresses)) if how.force else (look or idle)(addresses, labels)
     for why in dict.fromkeys(why for _, why in seen.busy):
         warn(f"left out: {why}")
     if not seen.free:
         return Measured(left_out=seen.busy, notes=seen.blind)
     planned = plan(
-        names or (() if full else _possible(len(seen.free))),
+        how.names or (() if how.full else _possible(len(seen.free))),
         node.machine,
         seen.free,
-        level="full" if full else "quick",
-        force=force,
-        python=python,
+        level="full" if how.full else "quick",
+        force=how.force,
+        python=how.python,
     )
     warn(planned.sentence)
     attended = Attended(planned)
-    with _over_by(until, attended.stop):
+    with _over_by(how.until, attended.stop):
         ends = list(attended.ends())
     return Measured(
         measurements=tuple(figure for end in ends for figure in end.result.measurements),

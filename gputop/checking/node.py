@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
@@ -11,6 +12,8 @@ from gputop.measuring.selection import SelectionError, select
 from gputop.reading import SETTLE_SECONDS, load_snapshot, read_snapshot
 from gputop.terminal.clean import clean
 from gputop.terminal.nearest import did_you_mean
+from gputop.topology.diagnosis.case import Case
+from gputop.topology.diagnosis.rule import Rule
 from gputop.topology.expectation.reference import (
     Reference,
     UnknownReferenceError,
@@ -18,7 +21,12 @@ from gputop.topology.expectation.reference import (
     named,
     of_snapshot,
 )
+from gputop.topology.flags.values.predicting import predict_with_flags
+from gputop.topology.model.finding import Finding
 from gputop.topology.model.snapshot import NodeSnapshot
+from gputop.topology.nccl.decide.predict import NoGpusError
+from gputop.topology.nccl.prediction import Prediction
+from gputop.topology.node import Node
 
 
 class Examined(msgspec.Struct, frozen=True, kw_only=True):
@@ -124,6 +132,35 @@ def selected(gpus: str | None, node: NodeSnapshot) -> tuple[str, ...]:
         return select(gpus, node.machine)
     except SelectionError as error:
         raise Exit(str(error), USAGE if node.machine.gpus else CANNOT_TELL) from error
+
+
+def predicted(
+    node: Node, addresses: tuple[str, ...]
+) -> tuple[Node, Prediction | None, tuple[Rule, ...]]:
+    """Predict what NCCL does with these GPUs; an error becomes a rule that reports it."""
+    try:
+        if not addresses:
+            return node.decide(), None, ()
+        try:
+            return node, predict_with_flags(node.snapshot, gpus=addresses), ()
+        except NoGpusError:
+            return node, None, ()
+    except Exception as error:  # noqa: BLE001 - as for a rule: a bug is reported and the check goes on
+        return node, None, (_raising(error),)
+
+
+def _raising(error: Exception) -> Rule:
+    def check(case: Case) -> Iterable[Finding]:
+        raise error
+
+    return Rule(
+        id="prediction",
+        title="what NCCL or RCCL will do",
+        evidence="the node",
+        disproof="`gputop explain` on this node",
+        sources=("gputop",),
+        check=check,
+    )
 
 
 def _is_file(name: str) -> bool:

@@ -17,23 +17,27 @@ from typing import Any
 import msgspec
 import platformdirs
 
-from gputop.checking.answer import CheckAnswer
 from gputop.exits import CANNOT_TELL, Exit
 from gputop.terminal.writing import write_whole
 from gputop.topology.model.redact import Redactor, learn, replaced
-from gputop.topology.model.snapshot import EnvironmentVariable
+from gputop.topology.model.snapshot import EnvironmentVariable, NodeSnapshot
 
 KEY = "GPUTOP_REDACT_KEY"
 KEY_FILE = "redact.key"
 _LONGEST_KEY = 4096
 
 
-def redacted_document(document: dict[str, Any], answer: CheckAnswer) -> tuple[dict[str, Any], str]:
-    """The document without names, and the stand-in of the host. Raises Exit without a key."""
+def redacted_document(
+    answer: dict[str, Any], node: NodeSnapshot, host: str
+) -> tuple[dict[str, Any], str]:
+    """A document of this node and host without names, and the stand-in of the host.
+
+    Raises Exit without a key.
+    """
     redactor = Redactor(_key())
-    section = answer.fleet
-    host = "" if section is None else redactor.stand_in("host", section.host)
-    learn(msgspec.to_builtins(answer.node), redactor)
+    document: dict[str, Any] = msgspec.to_builtins(answer)
+    host = host and redactor.stand_in("host", host)
+    learn(msgspec.to_builtins(node), redactor)
     fleet = document.pop("fleet", None)
     made: dict[str, Any] = replaced(document, redactor)
     if isinstance(made.get("node"), str):

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from gputop.checking.measure import Measured
 from gputop.terminal.clean import clean
 from gputop.topology.diagnosis.case import Case
+from gputop.topology.diagnosis.engine import load
 from gputop.topology.diagnosis.rule import Rule
 from gputop.topology.model.finding import Finding
 from gputop.topology.model.severity import BROKEN, CANNOT_TELL, NOTICE
@@ -59,6 +60,11 @@ def run_rules(measured: Measured) -> tuple[Rule, ...]:
 
 RUN_RULES = run_rules(Measured())
 """The rules without a run, so that a policy may name them when nothing is measured."""
+
+
+def all_rules() -> tuple[Rule, ...]:
+    """All rules of a check: those about the snapshot and those about measuring."""
+    return (*load(), *RUN_RULES)
 
 
 def _hangs(case: Case, measured: Measured) -> Iterable[Finding] | None:

@@ -12,7 +12,6 @@ SUMMARIES = {
     "log": "Explain a debug log of NCCL or RCCL.",
     "probe.command": "Measure GPUs and their links.",
     "net.command": "Measure the network between nodes, started on each of them.",
-    "check.command": "Check whether the node is fit; set the exit code.",
     "fleet.command": "Judge many nodes; plan which pairs to measure next.",
     "completion": "Print the completion script of bash, zsh or fish.",
 }

@@ -5,38 +5,31 @@ from __future__ import annotations
 import inspect
 import typing
 from collections.abc import Iterator
-from contextlib import suppress
 from importlib import import_module
 
 import click
 import msgspec
 
 from gputop.answers.question import AnyQuestion, NodeRequest, Option, Request
-from gputop.commands.options import completing, json_option, source_options
+from gputop.commands.options import Seconds, completing, source_options
 from gputop.exits import USAGE, Exit
-from gputop.printing.render import texts
-from gputop.terminal.lines import print_json, warn
-from gputop.terminal.size import terminal_width
+
+_SOURCES = {"from": "sources", "demo": "demo"}
+"""Options of every question about a node -> its fields of the request."""
+_RANGES: dict[type, typing.Callable[..., click.ParamType[typing.Any]]] = {
+    int: click.IntRange,
+    float: Seconds,
+}
 
 
 def command_of(question: AnyQuestion) -> click.Command:
     """The command that asks a question and prints the answer."""
     options = dict(_options(question.request))
 
-    def ask(as_json: bool, **given: object) -> None:
-        _refuse_conflicts(options, given)
-        answer = question.answer(question.request(**given))
-        with suppress(BrokenPipeError):
-            if as_json:
-                print_json(answer)
-            else:
-                for sentence in answer.assumptions:
-                    warn(sentence)
-                for line in texts(question.page(answer).blocks, terminal_width()):
-                    click.echo(line)
-        click.get_current_context().exit(answer.exit_code)
+    def command(**given: object) -> None:
+        _refuse_conflicts(question.request, options, given)
+        click.get_current_context().exit(question.ask(question.request(**given)))
 
-    command = json_option(ask)
     defaults = {field.name: field for field in msgspec.structs.fields(question.request)}
     for name, (kind, option) in reversed(options.items()):
         command = _parameter(name, kind, option, defaults[name])(command)
@@ -53,7 +46,7 @@ def load(name: str) -> click.Command:
 
 def _options(request: type[Request]) -> Iterator[tuple[str, tuple[type, Option]]]:
     hints = typing.get_type_hints(request, include_extras=True)
-    shared = NodeRequest.__struct_fields__ if issubclass(request, NodeRequest) else ()
+    shared = _SOURCES.values() if issubclass(request, NodeRequest) else ()
     for name in request.__struct_fields__:
         if name in shared:
             continue
@@ -71,7 +64,10 @@ def _parameter(
     if option.choices:
         shared["type"] = click.Choice(option.choices)
     elif kind is not bool:
-        shared["type"] = (typing.get_args(kind) or (kind,))[0] if several else _plain(kind)
+        plain: typing.Any = (typing.get_args(kind) or (kind,))[0] if several else _plain(kind)
+        if option.least is not None:
+            plain = _RANGES[plain](option.least, option.most)
+        shared["type"] = plain
     if not option.flag.startswith("-"):
         return click.argument(name, required=field.required, nargs=-1 if several else 1, **shared)
     flags = [option.flag, *([option.short] if option.short else []), name]
@@ -92,8 +88,14 @@ def _plain(kind: type) -> type:
     return members[0] if members else kind
 
 
-def _refuse_conflicts(options: dict[str, tuple[type, Option]], given: dict[str, object]) -> None:
+def _refuse_conflicts(
+    request: type[Request], options: dict[str, tuple[type, Option]], given: dict[str, object]
+) -> None:
     used = {option.flag for name, (_, option) in options.items() if given[name]}
+    used |= {f"--{word}" for word, name in _SOURCES.items() if given.get(name)}
+    for clash in request.clashes:
+        if used.intersection(clash.flags) and clash.needed != bool(used & set(clash.others)):
+            raise Exit(clash.why, USAGE)
     for _, option in options.values():
         both = used.intersection(option.conflicts) if option.flag in used else None
         if both:

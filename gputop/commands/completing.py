@@ -8,7 +8,7 @@ from typing import TypeAlias
 import click
 from click.shell_completion import CompletionItem
 
-from gputop.checking.rules import RULES
+from gputop.checking.runs import all_rules
 from gputop.exits import Exit
 from gputop.measuring.selection import select
 from gputop.probes import catalog
@@ -71,7 +71,7 @@ def probe_list(context: click.Context, typed: str) -> Items:
 def rules(context: click.Context, typed: str) -> Items:
     """Ids of rules."""
     words = terms_for(None)
-    return _offered(((rule.id, words.fill(rule.title)) for rule in RULES), typed)
+    return _offered(((rule.id, words.fill(rule.title)) for rule in all_rules()), typed)
 
 
 def references(context: click.Context, typed: str) -> Items:

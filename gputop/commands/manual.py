@@ -40,7 +40,7 @@ def manual() -> str:
         *_options(root),
         ".SH COMMANDS",
     ]
-    summaries = dict(zip(NAMES, SUMMARIES.values(), strict=True)) | QUESTIONS
+    summaries = QUESTIONS | dict(zip(NAMES, SUMMARIES.values(), strict=True))
     for name, summary in summaries.items():
         command = root.get_command(click.Context(root), name)
         assert command is not None

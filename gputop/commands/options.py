@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gputop.answers.question import problem_lines
 from gputop.reading import LIST_DEMOS
 from gputop.terminal.lines import warn
 from gputop.topology.model.snapshot import NodeSnapshot
@@ -141,8 +142,5 @@ def json_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def say_problems(snapshot: NodeSnapshot) -> None:
     """Print on stderr what could not be read; a reason of several sources appears once."""
-    by_text: dict[str, list[str]] = {}
-    for problem in snapshot.problems:
-        by_text.setdefault(problem.text, []).append(problem.source)
-    for text, names in by_text.items():
-        warn(f"{', '.join(names)}: {text}")
+    for line in problem_lines(snapshot):
+        warn(line)

@@ -15,7 +15,7 @@ from gputop.reading import check_sources, load_snapshot
 from gputop.terminal.clean import clean
 from gputop.terminal.nearest import did_you_mean
 
-COMMANDS = (*NAMES, *QUESTIONS)
+COMMANDS = (*QUESTIONS, *NAMES)
 """The words of each on the command line."""
 
 
@@ -54,7 +54,7 @@ class LazyGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands with the summaries from the registry."""
         with formatter.section("Commands"):
-            summaries = (*SUMMARIES.values(), *QUESTIONS.values())
+            summaries = (*QUESTIONS.values(), *SUMMARIES.values())
             formatter.write_dl(list(zip(COMMANDS, summaries, strict=True)))
 
 

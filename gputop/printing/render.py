@@ -35,7 +35,7 @@ from gputop.topology.model.page import (
     Table,
     Text,
 )
-from gputop.topology.model.severity import SILENCED_SIGN, Origin
+from gputop.topology.model.severity import SILENCED_SIGN, Origin, Severity
 from gputop.widgets.spans import EMPTY, Line, left, right, text_of, width_of, wrapped
 
 NARROW = 40
@@ -58,6 +58,10 @@ INKS = {
 }
 _BASES = {"measured": "good", "assumed": "warn", "simulated": "warn"}
 _INDENT = 2
+_WORD = max(len(severity.word) for severity in Severity)
+"""Columns of the word for a severity."""
+_DETAILS = 80
+"""Columns of what stands below a finding where its title is not wrapped."""
 _COMMAND_IN_TEXT = re.compile(r"(`[^`]+`)")
 
 
@@ -221,14 +225,25 @@ def _command(command: str, width: int, indent: int, whole: bool) -> list[Line]:
 
 
 def _findings(block: Findings, width: int, whole: bool) -> Iterator[Line]:
-    room = max((len(finding.severity.word) for finding in block.findings), default=0)
     for finding in block.findings:
         sign, ink, word = finding.severity.shown
-        head = (f"{sign} {word:<{room}} ", ink)
-        title = ((clean(finding.title, LONGEST), "strong"), (f" [{clean(finding.id)}]", "muted"))
-        yield from wrapped((head, *title), width, room + 3)
+        yield from _finding_line(finding, (sign, ink, word), "", width)
         if block.whole:
-            yield from render(finding_blocks(finding), width, 4, whole=whole)
+            room = _DETAILS if width == UNWRAPPED else width
+            yield from render(finding_blocks(finding), room, 4, whole=whole)
+    for finding, reason in block.silenced:
+        why = f" ({clean(reason, 300)})" if reason else ""
+        yield from _finding_line(finding, (SILENCED_SIGN, "warn", "silenced"), why, width)
+
+
+def _finding_line(
+    finding: Finding, shown: tuple[str, str, str], why: str, width: int
+) -> Iterable[Line]:
+    """Title and id of a finding; --ignore takes the id."""
+    sign, ink, word = shown
+    head = (f"{sign} {word:<{_WORD}} ", ink)
+    title = ((clean(finding.title, LONGEST), "strong"), (f" [{clean(finding.id)}]{why}", "muted"))
+    return wrapped((head, *title), width, _WORD + 3)
 
 
 def _table(block: Table, width: int, whole: bool) -> Iterator[Line]:

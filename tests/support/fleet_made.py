@@ -14,10 +14,8 @@ from typing import Any
 import msgspec
 
 from gputop import __version__
-from gputop.checking.check import Wanted, check
-from gputop.commands.check.document import document
+from gputop.answers.check import CheckRequest, answer
 from gputop.topology.fleet.facts import digests_of
-from gputop.topology.fleet.section import NodeOrigin
 
 NOW = 1_700_000_000.0
 """The middle of the run; no test asks the real clock."""
@@ -44,8 +42,7 @@ _FIGURES = (
 
 @cache
 def _template(demo: str) -> bytes:
-    answer = check(Wanted(demo=demo, origin=NodeOrigin(host="x", named=True)), 0.0)
-    made = document(answer)
+    made = msgspec.to_builtins(answer(CheckRequest(demo=demo, as_json=True)).document())
     made["elapsed_seconds"] = 12.3
     made["fleet"]["simulated"] = False
     return msgspec.json.encode(made)

@@ -137,6 +137,8 @@ class Findings(msgspec.Struct, frozen=True):
 
     findings: tuple[Finding, ...]
     whole: bool = False
+    silenced: tuple[tuple[Finding, str], ...] = ()
+    """Those that were silenced, each with the reason; they come last."""
 
 
 class Steps(msgspec.Struct, frozen=True):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from gputop.commands.check.file import packed, write
+from gputop.checking.file import packed, write
 from gputop.commands.net import document as made
 from gputop.commands.net.text import text
 from gputop.commands.net.transports import logged, predicted

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from gputop.checking.deadline import Relay, Supervised, supervised
-from gputop.checking.late import FAILED, LATE, late_answer
+from gputop.checking.late import FAILED, LATE, late_diagnosis
 from gputop.exits import CANNOT_TELL, OWN_ERROR, Exit
 from gputop.topology.fleet.section import NodeOrigin
 
@@ -49,13 +49,12 @@ def test_who_hangs_is_left_behind_at_the_deadline() -> None:
     ended = run(work, 0.3)
     assert ended.timed_out
     assert ended.code is None
-    answer = late_answer(NodeOrigin(host="g7", job="4"), ended, 5.0, 0.0)
-    assert answer.exit_code == CANNOT_TELL
-    (finding,) = answer.diagnosis.findings
+    diagnosis, _, fleet = late_diagnosis(NodeOrigin(host="g7", job="4"), ended, 5.0)
+    assert diagnosis.verdict.exit_code == CANNOT_TELL
+    (finding,) = diagnosis.findings
     assert finding.id == LATE
     assert finding.title == "the check did not end within 5 s: it was measuring"
-    assert answer.fleet is not None
-    assert (answer.fleet.host, answer.fleet.job) == ("g7", "4")
+    assert (fleet.host, fleet.job) == ("g7", "4")
 
 
 def test_a_child_that_forgets_a_thread_and_a_process_ends_at_once() -> None:
@@ -86,7 +85,7 @@ def test_what_fails_says_why() -> None:
     assert broken.problem.startswith("ValueError: odd")
     ended = run(dies)
     assert (ended.code, ended.timed_out) == (None, False)
-    (finding,) = late_answer(NodeOrigin(host="g7"), ended, 5.0, 0.0).diagnosis.findings
+    (finding,) = late_diagnosis(NodeOrigin(host="g7"), ended, 5.0)[0].findings
     assert finding.id == FAILED
     assert "ended while judging" in finding.title
 

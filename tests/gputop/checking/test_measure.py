@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 import msgspec
 import pytest
 
-from gputop.checking import check as checking
+from gputop.answers import check as checking
+from gputop.answers.check import CheckRequest
 from gputop.checking import measure as check_measure
-from gputop.checking.check import Wanted
 from gputop.checking.idle import Idle
-from gputop.checking.measure import Measured, ProbeEnd, after, measure
+from gputop.checking.measure import Measured, ProbeEnd, ProbePlan, after, measure
 from gputop.checking.runs import RUN_RULES, run_rules
 from gputop.measuring.guard import HANGS
 from gputop.measuring.planning import Plan
@@ -91,7 +90,7 @@ def test_one_gpu_has_no_pairs() -> None:
 
 
 def test_full_measures_everything() -> None:
-    measure(LIVE, ADDRESSES, full=True, look=free)
+    measure(LIVE, ADDRESSES, ProbePlan(full=True), look=free)
     assert Attended.plans[0].level == "full"
     assert len(Attended.plans[0].steps) == 9
 
@@ -112,7 +111,7 @@ def test_force_asks_nobody() -> None:
     def look(addresses: Sequence[str], names: dict[str, str]) -> Idle:
         raise AssertionError
 
-    assert measure(LIVE, ADDRESSES, force=True, look=look).gpus == ADDRESSES
+    assert measure(LIVE, ADDRESSES, ProbePlan(force=True), look=look).gpus == ADDRESSES
     assert Attended.plans[0].force
 
 
@@ -233,12 +232,12 @@ def test_counters_of_before_are_the_earlier_reading(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("gputop.checking.node.read_snapshot", lambda *asked, **how: LIVE)
     monkeypatch.setattr(check_measure, "read_snapshot", lambda *asked, **how: ticked)
     monkeypatch.setattr("gputop.checking.idle.idle", free)
-    answer = checking.check(Wanted(mode="default"), time.monotonic())
+    answer = checking.answer(CheckRequest())
     (case,) = seen
     assert case.earlier is LIVE
     assert case.readings.gpus[0].pcie_replays == 12
     assert len(case.snapshot.measurements) == 5
-    assert answer.probes == tuple(run.probe for run in answer.measured.runs)
+    assert answer.probes == tuple(run.probe for run in answer.measured)
     assert answer.mode == "default"
 
 

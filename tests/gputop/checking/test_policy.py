@@ -8,7 +8,7 @@ import pytest
 
 from gputop.checking import policy as check_policy
 from gputop.checking.policy import LIMIT_BYTES, LONGEST_REASON, Site, site
-from gputop.checking.rules import RULES
+from gputop.checking.runs import all_rules
 from gputop.exits import CANNOT_TELL, USAGE, Exit
 
 from ...support.checked import checked, saved
@@ -30,7 +30,7 @@ def places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> tuple[Path, Path]
 
 
 def decided(*ignored: str, config: Path | None = None) -> Site:
-    return site(config, ignored, RULES)
+    return site(config, ignored, all_rules())
 
 
 def test_without_files_nothing_is_decided(places: tuple[Path, Path]) -> None:

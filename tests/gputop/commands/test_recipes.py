@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from gputop.checking.policy import site
-from gputop.checking.rules import RULES
+from gputop.checking.runs import all_rules
 from gputop.topology.expectation.reference import named
 from gputop.topology.toml import tomllib
 from tests.support.places import ROOT
@@ -273,7 +273,7 @@ def test_the_pod_starts_on_a_fit_node_alone(launcher: dict[str, str], tmp_path: 
 
 def test_the_policy_of_the_recipe_is_one() -> None:
     path = RECIPES / "check.toml"
-    found = site(path, (), RULES)
+    found = site(path, (), all_rules())
     assert found.notes == ()
     assert found.policy.ignored
     assert found.policy.thresholds

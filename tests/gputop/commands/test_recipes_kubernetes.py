@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gputop.commands.check.command import command as check
+from gputop.commands.asking import load
 from tests.support.places import ROOT
 
 FOLDER = ROOT / "recipes" / "kubernetes"
@@ -60,7 +60,7 @@ def test_options_are_those_of_the_command(name: str) -> None:
     after = words[words.index("check") + 1 :]
     given = itertools.takewhile(lambda word: word not in ("||", ";"), after)
     # As the command itself reads them.
-    found = check.make_context("check", list(given)).params
+    found = load("check").make_context("check", list(given)).params
     assert (found["quick"], found["output"]) == (True, "/checks/%n.json.gz")
     assert 0 < found["deadline"] <= 60
 

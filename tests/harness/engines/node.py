@@ -89,17 +89,17 @@ def _version(kind: str) -> None:
         gputop.__version__ = "0.0.1"
     if kind not in (cases.OLD, cases.FUTURE):
         return
-    from gputop.commands.check import document as made
+    from gputop.answers.check import CheckAnswer
 
-    real = made.document
+    real = CheckAnswer.document
 
-    def other(*given: Any, **named: Any) -> dict[str, Any]:
-        found = real(*given, **named)
+    def other(answer: CheckAnswer) -> dict[str, Any]:
+        found = real(answer)
         if kind == cases.FUTURE:
             return found | {"schema": "gputop.check/2"}
         return {key: value for key, value in found.items() if key != "fleet"}
 
-    made.document = other
+    CheckAnswer.document = other  # type: ignore[method-assign,assignment]
 
 
 def _die_while_writing(*, whole: bool) -> None:

@@ -5,18 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from textual.pilot import Pilot
 
+from gputop.answers.check import CheckRequest, answer
 from gputop.app import GpuTop
-from gputop.checking.check import Wanted, check
-from gputop.commands.check.document import document
 from gputop.exits import BACK
 from gputop.fleet_app import FleetApp
 from gputop.live.fleet_node import WholeNode
 from gputop.live.fleet_watch import FleetWatch
 from gputop.screens.fleet.node_panel import NodePanel
-from gputop.topology.fleet.section import NodeOrigin
 from tests.gputop.screens.fleet.made import ASKED, fabric, look_again, nodes, pairs, put, shown
 from tests.support.app import SIZES, demo_report, give, picture, press, rounds, settle, text
 from tests.support.fleet_made import node, other
@@ -144,10 +143,12 @@ async def test_a_node_without_a_snapshot_shows_what_its_file_says(folder: Path) 
         assert "g9" in text(pilot, "#fleet-list")
 
 
-async def test_a_node_with_a_snapshot_opens_in_the_app_of_a_node(tmp_path: Path) -> None:
-    origin = NodeOrigin(host="g1", named=True)
-    put(tmp_path, document(check(Wanted(demo="dgx-1v", origin=origin, with_snapshot=True), 0.0)),
-        "g1")  # fmt: skip
+async def test_a_node_with_a_snapshot_opens_in_the_app_of_a_node(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("GPUTOP_NODE", "g1")
+    asked = CheckRequest(demo="dgx-1v", as_json=True, with_snapshot=True)
+    put(tmp_path, msgspec.to_builtins(answer(asked).document()), "g1")
     async with shown(tmp_path) as (pilot, _):
         await press(pilot, "5", "ampersand", *"g[1]", "enter", "enter")
         await opened(pilot)

@@ -13,11 +13,10 @@ from pathlib import Path
 from xml.etree import ElementTree as Xml
 
 from gputop import __version__
-from gputop.checking.answer import CheckAnswer
+from gputop.answers.check import CheckAnswer, SilencedFinding
 from gputop.exits import Exit
 from gputop.terminal.clean import clean, clean_block
 from gputop.terminal.writing import code_of, write_whole
-from gputop.topology.diagnosis.engine import Silenced
 from gputop.topology.diagnosis.rule import Rule
 from gputop.topology.hardware.terms import terms_of
 from gputop.topology.model.finding import Finding
@@ -43,25 +42,23 @@ def write(answer: CheckAnswer, rules: Sequence[Rule], path: str) -> None:
 
 def suites(answer: CheckAnswer, rules: Sequence[Rule]) -> Xml.Element:
     """Build the document; `rules` name the test cases and say what unexamined ones lack."""
-    diagnosis = answer.diagnosis
     known = {rule.id: rule for rule in rules}
-    words = terms_of(answer.node.machine.gpus)
+    words = terms_of(answer.snapshot.machine.gpus)
     loud: dict[str, list[Finding]] = {}
-    for finding in diagnosis.findings:
+    for finding in answer.findings:
         loud.setdefault(finding.id, []).append(finding)
-    silent: dict[str, list[Silenced]] = {}
-    for silenced in diagnosis.silenced:
-        silent.setdefault(silenced.finding.id, []).append(silenced)
-    unasked = (*diagnosis.unexamined, *diagnosis.elsewhere)
-    order = dict.fromkeys((*diagnosis.examined, *unasked, *loud, *silent))
-    host = answer.node.machine.host
+    silent: dict[str, list[SilencedFinding]] = {}
+    for silenced in answer.silenced:
+        silent.setdefault(silenced.id, []).append(silenced)
+    unasked = answer.not_examined
+    order = dict.fromkeys((*answer.examined, *unasked, *loud, *silent))
     suite = Xml.Element(
         "testsuite",
         name=_SUITE,
         id="0",
         package=_CLASS,
-        hostname=_text((host.hostname if host else None) or "unknown"),
-        timestamp=_moment(answer.node.taken_at),
+        hostname=_text(answer.node or "unknown"),
+        timestamp=_moment(answer.taken_at),
     )
     _properties(suite, answer)
     for name in order:
@@ -92,7 +89,7 @@ def suites(answer: CheckAnswer, rules: Sequence[Rule]) -> Xml.Element:
         time=seconds,
     )
     root.append(suite)
-    Xml.SubElement(suite, "system-out").text = _text(f"verdict: {diagnosis.verdict}")
+    Xml.SubElement(suite, "system-out").text = _text(f"verdict: {answer.verdict}")
     Xml.SubElement(suite, "system-err").text = _text("\n".join(answer.assumptions))
     return root
 
@@ -103,9 +100,9 @@ _KINDS = ("failure", "error", "skipped")
 def _properties(suite: Xml.Element, answer: CheckAnswer) -> None:
     facts: Mapping[str, str] = {
         "gputop": __version__,
-        "source": ", ".join(answer.node.source),
+        "source": ", ".join(answer.source),
         "mode": answer.mode,
-        "expect": answer.expect,
+        "expect": answer.expect or "",
         "gpus": " ".join(answer.gpus),
         "measured": " ".join(answer.probes),
     }
@@ -117,7 +114,7 @@ def _properties(suite: Xml.Element, answer: CheckAnswer) -> None:
 def _outcome(
     case: Xml.Element,
     findings: Sequence[Finding],
-    silenced: Sequence[Silenced],
+    silenced: Sequence[SilencedFinding],
     unexamined: bool,
     evidence: str,
 ) -> None:
@@ -135,7 +132,7 @@ def _outcome(
     elif silenced:
         why = silenced[0].reason or "no reason given"
         skipped = Xml.SubElement(case, "skipped", message=_text(f"silenced: {why}"))
-        skipped.text = _text("\n\n".join(_whole(silence.finding) for silence in silenced))
+        skipped.text = _text("\n\n".join(map(_whole, silenced)))
     elif unexamined:
         needs = f": {evidence}" if evidence else ""
         Xml.SubElement(case, "skipped", message=_text(f"data unavailable{needs}"))

@@ -67,7 +67,7 @@ def test_a_deadline_changes_nothing_where_all_answer(
 def test_a_deadline_counts_from_the_command_in_a_process_that_did_other_things_before(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gputop.commands.check.run._age_seconds", lambda: 3600.0)
+    monkeypatch.setattr("gputop.checking.deadline._age_seconds", lambda: 3600.0)
     arguments = ("--demo", "hgx-a100-8", "--deadline", "300", "--json")
     assert checked(capsys, *arguments).document["verdict"] == "healthy"
     monkeypatch.setattr("gputop.own_process", True)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
-from gputop.commands.check.text import lines
+from gputop.answers.check import CheckAnswer, page
+from gputop.checking.measure import ProbeEnd
+from gputop.printing.render import texts
 from gputop.topology.diagnosis.engine import Diagnosis, Silenced
 from gputop.topology.model.finding import Finding
 from gputop.topology.model.page import Fact, Fix
 from gputop.topology.model.severity import Severity, Verdict
+from gputop.topology.model.snapshot import NodeSnapshot
 
 LONG = "GPU0, GPU1, GPU2 and GPU3 have fewer links than the others of this board by far, really"
 
@@ -36,6 +41,15 @@ def everything() -> Diagnosis:
         unexamined=("c",),
         verdict=Verdict.BROKEN,
     )
+
+
+def lines(
+    diagnosis: Diagnosis, width: int | None, *, verbose: bool = False, measured: Sequence[str] = ()
+) -> list[str]:
+    runs = tuple(ProbeEnd(probe=name, status="finished", text="", figures=1) for name in measured)
+    node = NodeSnapshot(taken_at=1.0)
+    answer = CheckAnswer.of(diagnosis, node, mode="full", measured=runs, verbose=verbose)
+    return texts(page(answer).blocks, width)
 
 
 def test_a_file_gets_one_whole_line_a_finding() -> None:

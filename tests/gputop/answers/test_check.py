@@ -13,9 +13,9 @@ from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.recorded.demos import demo
 from tests.support.places import RECORDINGS, TESTS
 
-from ....support.checked import checked, saved
-from ....support.command import gputop
-from ....support.rule_cases import SickCase, base, cases, edited, smoke
+from ...support.checked import checked, saved
+from ...support.command import gputop
+from ...support.rule_cases import SickCase, base, cases, edited, smoke
 
 FAKES = str(TESTS / "fakes")
 LIVE = str(RECORDINGS / "hgx-h200-4gpu-live" / "snapshot.json")
@@ -222,7 +222,7 @@ def test_a_rule_that_raises_is_3_and_not_a_crash(
         raise RuntimeError("\x1b[31mby purpose")
 
     rule = Rule(id="bad", title="x", evidence="x", disproof="x", sources=("x",), check=bad)
-    monkeypatch.setattr("gputop.checking.check.load", lambda: (rule, *engine.load()))
+    monkeypatch.setattr("gputop.answers.check.load", lambda: (rule, *engine.load()))
     done = checked(capsys, "--demo", "hgx-h100-8", "-v")
     assert done.code == 3
     assert "rule bad failed" in done.out

@@ -14,17 +14,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from gputop.checking.answer import CheckAnswer
-from gputop.checking.measure import Measured, ProbeEnd
-from gputop.commands.check.junit import suites, write
+from gputop.answers.check import CheckAnswer
+from gputop.answers.junit import suites, write
+from gputop.checking.measure import ProbeEnd
 from gputop.exits import Exit
 from gputop.topology.diagnosis.engine import Diagnosis, Silenced, load
 from gputop.topology.model.finding import Finding
 from gputop.topology.model.page import Fact, Fix
 from gputop.topology.model.severity import Severity, Verdict
 
-from ....support.checked import checked
-from ....support.rule_cases import base
+from ...support.checked import checked
+from ...support.rule_cases import base
 
 _NUMBER, _SECONDS = r"\d+", r"\d+(\.\d+)?"
 _TEXT, _STAMP = r"[\s\S]*", r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d"
@@ -107,7 +107,7 @@ def finding(severity: Severity, name: str, title: str = "GPU0 is odd") -> Findin
 
 def answer(diagnosis: Diagnosis, **more: Any) -> CheckAnswer:
     node = base("demo hgx-h100-8")
-    return CheckAnswer(diagnosis=diagnosis, node=node, mode="quick", gpus=(), **more)
+    return CheckAnswer.of(diagnosis, node, mode="quick", **more)
 
 
 def test_the_table_refuses_what_is_wrong() -> None:
@@ -127,8 +127,7 @@ def test_the_table_refuses_what_is_wrong() -> None:
 @pytest.mark.parametrize("at", [0.0, -1.0, 1.7e9, 1e12, 1e15, -1e15, 1e300, -1e300])
 def test_every_moment_is_a_date(at: float) -> None:
     node = msgspec.structs.replace(base("demo hgx-h100-8"), taken_at=at)
-    answer = CheckAnswer(diagnosis=Diagnosis(examined=("a-a",)), node=node, mode="quick", gpus=())
-    root = suites(answer, load())
+    root = suites(CheckAnswer.of(Diagnosis(examined=("a-a",)), node, mode="quick"), load())
     counted(root)
     assert (root[0].attrib["timestamp"] == "1970-01-01T00:00:00") is (at == 0 or abs(at) > 1e11)
 
@@ -181,7 +180,7 @@ def test_what_xml_does_not_allow_is_replaced(tmp_path: Path) -> None:
 
 
 def test_what_ran_is_a_property() -> None:
-    measured = Measured(runs=(ProbeEnd(probe="p2p", status="finished", text="", figures=4),))
+    measured = (ProbeEnd(probe="p2p", status="finished", text="", figures=4),)
     root = suites(answer(Diagnosis(), measured=measured, expect="DGX H100"), load())
     found = {element.attrib["name"]: element.attrib["value"] for element in root.iter("property")}
     assert found["measured"] == "p2p"

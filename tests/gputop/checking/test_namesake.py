@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gputop.commands.check.namesake import SAME_RUN_SECONDS, apart
+from gputop.checking.file import SAME_RUN_SECONDS, apart
 
 HOURS = 3600.0
 

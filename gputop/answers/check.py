@@ -1,0 +1,478 @@
+"""What is wrong on a node, the proof, and one verdict: reads, measures, and asks every rule."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+import click
+import msgspec
+
+from gputop.answers.question import (
+    FORCE,
+    PYTHON,
+    Answer,
+    Clash,
+    NodeRequest,
+    Option,
+    Question,
+    gpus_option,
+    problem_lines,
+)
+from gputop.checking.measure import (
+    Measured,
+    ProbeEnd,
+    ProbePlan,
+    measure_node,
+    patience,
+    probe_names,
+)
+from gputop.checking.node import examined, predicted, reference, selected
+from gputop.checking.origin import origin, plain
+from gputop.checking.policy import Site, site
+from gputop.checking.runs import all_rules, run_rules
+from gputop.exits import CANNOT_TELL, INTERRUPTED, OWN_ERROR, USAGE, Exit
+from gputop.printing.verdicts import checks_done
+from gputop.terminal.clean import clean
+from gputop.terminal.lines import print_json, warn
+from gputop.terminal.output import print_document
+from gputop.topology.diagnosis.case import Case
+from gputop.topology.diagnosis.engine import Diagnosis, diagnose, load
+from gputop.topology.diagnosis.evidence import Lack
+from gputop.topology.diagnosis.rule import Rule
+from gputop.topology.fleet.section import FleetSection, NodeOrigin
+from gputop.topology.hardware.unconfirmed import sentence
+from gputop.topology.model.finding import Finding
+from gputop.topology.model.page import SIMULATED, Findings, Page, Text
+from gputop.topology.model.severity import Verdict
+from gputop.topology.model.snapshot import NodeSnapshot
+from gputop.topology.nccl.prediction import Prediction
+from gputop.topology.node import Node
+
+if TYPE_CHECKING:
+    from gputop.checking.deadline import Relay
+
+READING, MEASURING, JUDGING = "reading the node", "measuring", "judging"
+_RECORDED = "nothing measured: a recording is only read"
+
+
+class CheckRequest(NodeRequest, frozen=True, kw_only=True):
+    """Check the node: what is wrong, the proof, and one verdict.
+
+    Idle GPUs are measured for some seconds, unless --quick. Exit codes: 0 healthy, 1 slow,
+    2 broken, 3 cannot tell.
+    """
+
+    clashes: ClassVar[tuple[Clash, ...]] = (
+        Clash(
+            ("--probe",),
+            ("--quick", "--full"),
+            "--probe says what is measured: leave out --quick and --full",
+        ),
+        Clash(
+            ("--from", "--demo"),
+            ("--full", "--force", "--python", "--probe"),
+            "a recording cannot be measured: leave out --full, --probe, --force and --python",
+        ),
+        Clash(
+            ("--quick",),
+            ("--force", "--python"),
+            "--quick does not measure: leave out --force and --python",
+        ),
+        Clash(
+            ("--redact", "--snapshot"),
+            ("--json", "--output"),
+            "--redact and --snapshot are about the JSON: add --json or -o",
+            needed=True,
+        ),
+    )
+    listing: Annotated[bool, Option("--list", "List the checks and exit.")] = False
+    quick: Annotated[
+        bool,
+        Option(
+            "--quick",
+            "Read only: no load on the GPUs, takes under a second.",
+            conflicts=("--full",),
+        ),
+    ] = False
+    full: Annotated[bool, Option("--full", "Measure everything at every size; takes minutes.")] = (
+        False
+    )
+    probe: Annotated[
+        str | None,
+        Option(
+            "--probe", "Measure with these probes only, such as p2p,gemm.", "NAMES", "probe_list"
+        ),
+    ] = None
+    gpus: Annotated[str | None, gpus_option("Check")] = None
+    force: Annotated[bool, FORCE] = False
+    python: Annotated[str | None, PYTHON] = None
+    expect: Annotated[
+        str | None,
+        Option(
+            "--expect",
+            "Compare with a reference node (dgx-h100, aws-p5.48xlarge, ...) or with the snapshot "
+            "of a healthy node.",
+            "SHAPE",
+            "references",
+        ),
+    ] = None
+    since: Annotated[
+        str | None,
+        Option(
+            "--since",
+            "Earlier snapshot: report how much error counters have grown since then.",
+            "FILE",
+            "files",
+        ),
+    ] = None
+    ignored: Annotated[
+        tuple[str, ...],
+        Option(
+            "--ignore",
+            "Silence a check; it stays listed, as silenced. May be repeated.",
+            "ID[=REASON]",
+            "rules",
+        ),
+    ] = ()
+    config: Annotated[
+        str | None,
+        Option(
+            "--config",
+            "Policy file; by default /etc/gputop/check.toml and check.toml in your configuration "
+            "folder.",
+            "FILE",
+            "files",
+        ),
+    ] = None
+    junit: Annotated[
+        str | None,
+        Option("--junit", "Also write a JUnit file, one test case per check.", "FILE", "files"),
+    ] = None
+    output: Annotated[
+        str | None,
+        Option(
+            "--output",
+            "Write the JSON to FILE, packed if it ends in .gz; %n is the node, %j the job. Its "
+            "last folder is made.",
+            "FILE",
+            "files",
+            short="-o",
+        ),
+    ] = None
+    with_snapshot: Annotated[bool, Option("--snapshot", "Put the snapshot into the JSON.")] = False
+    redact: Annotated[
+        bool, Option("--redact", "Replace names in the JSON, alike in all files of a fleet.")
+    ] = False
+    deadline: Annotated[
+        float | None,
+        Option(
+            "--deadline",
+            "End within this time whatever hangs, with an answer.",
+            "SECONDS",
+            least=2,
+            most=86400,
+        ),
+    ] = None
+    verbose: Annotated[
+        bool, Option("--verbose", "Show evidence, impact and what to do.", short="-v")
+    ] = False
+
+    @property
+    def recorded(self) -> bool:
+        """Whether a recording is examined, which nothing can measure."""
+        return bool(self.sources or self.demo)
+
+    @property
+    def mode(self) -> str:
+        """How much is measured: "quick", "default" or "full"."""
+        return "quick" if self.quick or self.recorded else "full" if self.full else "default"
+
+    def decided(self) -> Site:
+        """What the site and the command line decide. Raises Exit for wrong usage."""
+        probe_names(self.probe)
+        if self.expect == "":
+            # An empty value is often an unset variable of a script; it must not expect nothing.
+            raise Exit("--expect needs a name", USAGE)
+        return site(None if self.config is None else Path(self.config), self.ignored, all_rules())
+
+
+class SilencedFinding(Finding, frozen=True, kw_only=True):
+    """A finding that the user or the site has silenced, with the reason."""
+
+    reason: str
+
+
+class RuleCounts(msgspec.Struct, frozen=True):
+    """How many rules were asked."""
+
+    examined: int
+    not_examined: int
+    of_other_vendors: int
+
+
+class CheckAnswer(Answer, frozen=True, kw_only=True, tag="gputop.check/1"):
+    """The verdict on a node, and what it is made of."""
+
+    hidden: ClassVar[tuple[str, ...]] = ("snapshot", "diagnosis", "verbose")
+    node: str | None
+    """Its host name."""
+    taken_at: float
+    mode: str
+    """The level that was carried out, not the requested one."""
+    expect: str | None = None
+    expect_unconfirmed: tuple[str, ...] = ()
+    """What no source confirms about that reference node, in words."""
+    policy: tuple[str, ...] = ()
+    """Policy files that were read."""
+    gpus: tuple[str, ...] = ()
+    """PCI addresses of the examined GPUs."""
+    measured: tuple[ProbeEnd, ...] = ()
+    verdict: Verdict
+    exit_code: int
+    findings: tuple[Finding, ...]
+    silenced: tuple[SilencedFinding, ...]
+    examined: tuple[str, ...]
+    """Ids of the rules that had their evidence."""
+    not_examined: tuple[str, ...]
+    counts: RuleCounts
+    evidence_missing: tuple[Lack, ...]
+    elapsed_seconds: float = 0.0
+    fleet: FleetSection | None = None
+    """What a fleet compares; None where nobody asked for it."""
+    snapshot: NodeSnapshot
+    diagnosis: Diagnosis
+    verbose: bool = False
+
+    @classmethod
+    def of(cls, diagnosis: Diagnosis, node: NodeSnapshot, **rest: Any) -> CheckAnswer:
+        """The answer that a diagnosis gives; `rest`: the fields that do not follow from it."""
+        host = node.machine.host
+        rest.setdefault("exit_code", diagnosis.verdict.exit_code)
+        return cls(
+            source=node.source,
+            node=None if host is None else host.hostname,
+            taken_at=node.taken_at,
+            verdict=diagnosis.verdict,
+            findings=tuple(map(_plain, diagnosis.findings)),
+            silenced=tuple(
+                SilencedFinding(
+                    **msgspec.structs.asdict(_plain(silenced.finding)), reason=silenced.reason
+                )
+                for silenced in diagnosis.silenced
+            ),
+            examined=diagnosis.examined,
+            not_examined=(*diagnosis.unexamined, *diagnosis.elsewhere),
+            counts=RuleCounts(
+                len(diagnosis.examined), len(diagnosis.unexamined), len(diagnosis.elsewhere)
+            ),
+            evidence_missing=diagnosis.lacking,
+            snapshot=node,
+            diagnosis=diagnosis,
+            **rest,
+        )
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What could not be read, and what was assumed or left out."""
+        return (*problem_lines(self.snapshot), *(f"note: {note}" for note in self.assumptions))
+
+    @property
+    def probes(self) -> tuple[str, ...]:
+        """Probes that returned figures."""
+        return tuple(run.probe for run in self.measured if run.figures)
+
+    @property
+    def verdict_line(self) -> str:
+        """The verdict with the ids behind it, and how much was examined."""
+        loud = dict.fromkeys(finding.id for finding in self.findings if finding.severity.counts)
+        what = checks_done(self.diagnosis, " (data unavailable)")
+        what += f", measured {', '.join(self.probes)}" if self.probes else ", nothing measured"
+        what += f", figures {SIMULATED}" if self.snapshot.simulated else ""
+        colon = ": " if loud else ""
+        return f"{self.verdict.sign} {self.verdict}{colon}{', '.join(loud)}; {what}"
+
+
+def _plain(finding: Finding) -> Finding:
+    """A finding without what title and consequence say in words."""
+    return msgspec.structs.replace(finding, brief="", cost="")
+
+
+def answer(asked: CheckRequest) -> CheckAnswer:
+    """Examine the node. Raises Exit."""
+    return _examine(asked, asked.decided())
+
+
+def _examine(
+    asked: CheckRequest,
+    decided: Site,
+    until: float | None = None,
+    begin: Callable[[str], None] = lambda text: None,
+) -> CheckAnswer:
+    """`until`: when measuring is to be over, by the monotonic clock; `begin` hears each stage."""
+    started = time.monotonic()
+    # A demo is not a node of the site.
+    expect = asked.expect or ("" if asked.demo else decided.expect)
+    held_against = reference(expect) if expect else None
+    begin(READING)
+    found = examined(asked.sources, asked.demo, asked.since, patience(until))
+    addresses = selected(asked.gpus, found.node)
+    snapshot, measured = found.node, Measured()
+    asking: tuple[Rule, ...] = load()
+    if asked.mode != "quick" and snapshot.machine.gpus:
+        begin(MEASURING)
+        how = ProbePlan(asked.full, asked.force, asked.python, probe_names(asked.probe), until)
+        snapshot, measured = measure_node(snapshot, addresses, how, begin)
+        asking = (*asking, *run_rules(measured))
+    begin(JUDGING)
+    node, prediction, failed = predicted(Node(snapshot), addresses)
+    case = Case(
+        node,
+        # Without an older reading the one before measuring counts as earlier.
+        earlier=found.earlier or (found.node if measured.runs else None),
+        reference=held_against,
+        policy=decided.policy,
+        gpus=addresses,
+        prediction=prediction,
+    )
+    doubts = () if held_against is None else held_against.unconfirmed
+    only_read = (_RECORDED,) if asked.recorded and not asked.quick else ()
+    notes = [*decided.notes, *only_read, *found.notes, *measured.notes, *snapshot.assumptions]
+    if held_against is not None and doubts:
+        # A demo that is held against its own kind of node has the same doubts.
+        notes = [note for note in notes if not note.endswith(sentence(doubts))]
+        notes.append(f"{held_against.name}: {sentence(doubts)}; not compared")
+    diagnosis = diagnose(case, (*asking, *failed))
+    return CheckAnswer.of(
+        diagnosis,
+        snapshot,
+        mode=asked.mode,
+        gpus=tuple(gpu.address for gpu in case.gpus),
+        measured=measured.runs,
+        exit_code=INTERRUPTED if measured.interrupted else diagnosis.verdict.exit_code,
+        expect=None if held_against is None else held_against.name or None,
+        expect_unconfirmed=doubts,
+        policy=decided.files,
+        assumptions=tuple(dict.fromkeys(notes)),
+        fleet=_section(asked, node, prediction),
+        elapsed_seconds=round(time.monotonic() - started, 3),
+        verbose=asked.verbose,
+    )
+
+
+def _section(asked: CheckRequest, node: Node, prediction: Prediction | None) -> FleetSection | None:
+    """What a fleet compares, where the answer is JSON."""
+    if not asked.as_json and asked.output is None:
+        return None
+    from gputop.topology.fleet.making import section_of
+
+    host = node.snapshot.machine.host
+    name = None if host is None else host.hostname
+    of = origin()
+    if name and asked.recorded and not of.named:
+        # A recording tells about the node that it was read on.
+        of = NodeOrigin(host=plain(name.split(".")[0]) or of.host)
+    snapshot = asked.with_snapshot
+    now = time.time()
+    return section_of(node, of, prediction=prediction, written_at=now, with_snapshot=snapshot)
+
+
+def page(found: CheckAnswer) -> Page:
+    """The verdict first, then one line for each finding; `verbose` adds what proves and helps."""
+    silenced = tuple((finding, finding.reason) for finding in found.silenced)
+    findings = Findings(found.findings, whole=found.verbose, silenced=silenced)
+    return Page(title="check", blocks=(Text(found.verdict_line), findings))
+
+
+def carry_out(asked: CheckRequest) -> int:
+    """List the rules, or examine the node and put out the answer, in a child before a deadline."""
+    if asked.listing:
+        from gputop.answers.rules import RULES, RulesRequest
+
+        return RULES.ask(RulesRequest(as_json=asked.as_json))
+    decided = asked.decided()
+    if asked.output is not None:
+        from gputop.checking.file import target
+
+        target(asked.output, origin())  # a wrong pattern is said before anything is measured
+    if asked.deadline is None:
+        return _work(asked, decided, None, None)
+    from gputop.checking.deadline import ends_of, supervised
+
+    until, end = ends_of(asked.deadline)
+    ended = supervised(lambda line: _work(asked, decided, until, line), end)
+    if ended.code is None or (ended.problem and ended.code in (CANNOT_TELL, OWN_ERROR)):
+        from gputop.checking.late import late_diagnosis
+
+        diagnosis, node, fleet = late_diagnosis(origin(), ended, asked.deadline)
+        late = CheckAnswer.of(diagnosis, node, mode="quick", fleet=fleet)
+        _put_out(asked, late, None)
+        return late.exit_code if ended.code is None else ended.code
+    if ended.problem:
+        raise Exit(ended.problem, ended.code)
+    if ended.document:
+        from gputop.checking.file import write
+
+        path, _, text = ended.document.partition("\n")
+        write(Path(path), text)
+    printed = ended.output.decode(errors="replace")
+    with suppress(BrokenPipeError):
+        if asked.as_json:
+            print_document(printed)
+        else:
+            click.echo(printed, nl=False)
+    return ended.code
+
+
+def _work(asked: CheckRequest, decided: Site, until: float | None, line: Relay | None) -> int:
+    code = CANNOT_TELL
+    # The reader of our text may go (`| head -1`); the exit code still counts.
+    with suppress(BrokenPipeError):
+        found = _examine(asked, decided, until, line.stage if line else lambda text: None)
+        code = found.exit_code
+        if asked.junit is not None:
+            from gputop.answers.junit import write
+
+            write(found, all_rules(), asked.junit)
+        _put_out(asked, found, line)
+    return code
+
+
+def _put_out(asked: CheckRequest, found: CheckAnswer, line: Relay | None) -> None:
+    """Print the answer, or write its file and print one line."""
+    if asked.output is None and not asked.redact:
+        QUESTION.show(found, as_json=asked.as_json)
+        if found.exit_code and not asked.verbose and not asked.as_json:
+            warn("--verbose shows evidence, impact and what to do")
+        return
+    for sentence_ in found.remarks:
+        warn(sentence_)
+    document = found.document()
+    host = found.fleet.host if found.fleet is not None else ""
+    if asked.redact:
+        from gputop.checking.redacting import redacted_document
+
+        document, host = redacted_document(document, found.snapshot, host)
+    if asked.output is None:
+        print_json(document)
+        return
+    from gputop.checking.file import packed, target, write
+
+    of = msgspec.structs.replace(origin(), host=host or origin().host)
+    boot_id = found.fleet.boot_id if found.fleet is not None and not asked.recorded else None
+    path = target(asked.output, of, boot_id)
+    text = packed(document, path)
+    if line is not None:
+        line.hand_over(f"{path}\n{text}")
+    else:
+        write(path, text)
+    if not asked.as_json:
+        click.echo(clean(f"{of.host}: {found.verdict_line}", 4000))
+
+
+QUESTION = Question(
+    name="check", request=CheckRequest, answer=answer, page=page, carry_out=carry_out
+)
