@@ -8,7 +8,7 @@ slow NCCL jobs (bad nodes next to good ones, bisection of larger sets).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..hosts import in_order
@@ -16,10 +16,9 @@ from .culprits import NODE, Culprit, Localisation, Suspicion, SwitchSuspicion
 from .fabric import SwitchFabric
 from .judging import Judgements, judge
 from .localising import localise
-from .looks import NetLook
+from .looks import ABSENT, NO_FILE, NetLook
 from .pairing import LEAF, Before, Pair, paired, with_good
 from .sets import SetRound, next_sets
-from .witness import witness
 
 ROUNDS = 2
 """Rounds in which every node is measured, each time with another partner."""
@@ -298,3 +297,33 @@ def _scaled(
         doubts=tuple(doubts),
         measured=len(looks),
     )
+
+
+# A pair that must answer: without one, a round of which no file came proves nothing.
+def witness(
+    pairs: Iterable[Pair],
+    looks: Iterable[NetLook],
+    good: Collection[str],
+    fabric: SwitchFabric,
+    before: Before,
+    seed: int,
+) -> Pair | None:
+    """Two nodes known to be good, where each pair of a round has a node that left no file before.
+
+    A launcher that did not start and a round of dead nodes look the same: no file. None where
+    some other pair of the round will answer, or where fewer than two good nodes are free.
+    """
+    planned = list(pairs)
+    silent = {
+        host
+        for look in looks
+        if look.status == ABSENT and look.why == NO_FILE
+        for host in look.hosts
+    } - set(good)
+    if not planned or not all(silent.intersection(pair) for pair in planned):
+        return None
+    free = in_order(set(good).difference(*planned))
+    if len(free) < 2:
+        return None
+    # Partners may meet again: whether the round ran is asked, not how fast they are.
+    return next(iter(with_good(free[:1], free[1:], fabric, before, seed)), (free[0], free[1]))
