@@ -14,12 +14,13 @@ from textual.screen import Screen
 from textual.widgets import Input
 
 from gputop.screens.fleet import head
+from gputop.screens.fleet.figures import FiguresTab
+from gputop.screens.fleet.groups import GroupsTab
 from gputop.screens.fleet.host import FleetHost
 from gputop.screens.fleet.keys import COMMON_FLEET, FLEET_KEYS, TABS
 from gputop.screens.fleet.map import FleetMap
-from gputop.screens.fleet.more import more_lines
 from gputop.screens.fleet.rows import FleetRows
-from gputop.screens.fleet.tab import FleetTab
+from gputop.screens.fleet.tab import FleetFacts, FleetTab
 from gputop.screens.fleet.tabs import NODES, FleetTabs
 from gputop.screens.room import NARROW_BELOW, fit
 from gputop.terminal.clean import clean
@@ -35,6 +36,8 @@ from gputop.widgets.typed_line import TypedLine
 LOW_BELOW = 34
 """Lines below which the map takes one row."""
 MAP_ROWS = 3
+
+MOST_GROUPS, MOST_FIGURES = 5, 8
 
 
 class FleetScreen(Screen[None], KeptLines):
@@ -278,3 +281,20 @@ class FleetScreen(Screen[None], KeptLines):
     def commands(self) -> Iterable[SystemCommand]:
         """Commands for the palette."""
         return commands(self.KEYS, partial(self.app.run_action, default_namespace=self))
+
+
+# What stands below the findings where there is room: the largest groups and some figures.
+def more_lines(facts: FleetFacts, width: int) -> list[Line]:
+    """Rows of the tabs Groups and Figures, each with its heads."""
+    groups = _rows(GroupsTab(facts), MOST_GROUPS, "2 shows", width)
+    figures = _rows(FiguresTab(facts), MOST_FIGURES, "3 shows", width)
+    return [*groups, *([()] if groups and figures else []), *figures]
+
+
+def _rows(tab: FleetTab, most: int, where: str, width: int) -> list[Line]:
+    if not tab.names:
+        return []
+    lines = [tab.head(width), *(tab.row(name, width) for name in tab.names[:most])]
+    if len(tab.names) > most:
+        lines.append(((f"   {where} {len(tab.names) - most} more", "muted"),))
+    return lines
