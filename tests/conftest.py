@@ -21,7 +21,7 @@ from hypothesis.internal.conjecture import providers
 from textual.css.stylesheet import Stylesheet
 from textual.screen import Screen
 
-from gputop import tidying
+from gputop import app
 from tests.idle import draw_later, wait_for_idle
 from tests.shared_styles import parse_once
 from tests.support.added import without_what_is_added
@@ -52,8 +52,8 @@ assert hasattr(Stylesheet, "_parse_rules")
 Stylesheet._parse_rules = parse_once  # type: ignore[method-assign]
 
 # Apps tidy up where a test asks for it: by the clock the slowest machine would collect most often.
-assert {"FIRST_SECONDS", "LEAST_SECONDS"} <= vars(tidying).keys()
-vars(tidying).update(FIRST_SECONDS=3600.0, LEAST_SECONDS=3600.0)
+assert {"FIRST_SECONDS", "LEAST_SECONDS"} <= vars(app).keys()
+vars(app).update(FIRST_SECONDS=3600.0, LEAST_SECONDS=3600.0)
 
 # `nohup` and a shell's `&` ignore these for every process below, and the product keeps it so: a
 # test that sends one would wait for an end that never comes.

@@ -17,9 +17,8 @@ from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Input
 
-from gputop.app import GpuTop
+from gputop.app import GpuTop, Tidying
 from gputop.messages import ReportReady
-from gputop.tidying import Tidying
 from gputop.widgets.board import Board
 from tests.support.app import demo_report, rounds
 
@@ -99,7 +98,7 @@ async def test_results_that_fill_caches_over_hours_are_forgotten() -> None:
 async def test_an_app_that_is_left_alone_tidies_up_too(monkeypatch: pytest.MonkeyPatch) -> None:
     collected = asyncio.Event()
     monkeypatch.setattr("gputop.app.FIRST_SECONDS", 3600.0)
-    monkeypatch.setattr("gputop.tidying.LEAST_SECONDS", 3600.0)
+    monkeypatch.setattr("gputop.app.LEAST_SECONDS", 3600.0)
     monkeypatch.setattr("gputop.app.RESTING_SECONDS", 0.001)
     monkeypatch.setattr(Tidying, "collect", lambda _: collected.set())
     async with GpuTop().run_test(size=(80, 24)):
