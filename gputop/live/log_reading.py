@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from gputop import __version__
-from gputop.topology.diagnosis.symptoms.explain import SEVERITY_OF, known_signs
+from gputop.topology.diagnosis.symptoms.explain import known_signs
 from gputop.topology.diagnosis.symptoms.log import ReadLog
 from gputop.topology.diagnosis.symptoms.next_step import spoken_of
 from gputop.topology.jobs.flight.dump import is_pickle
@@ -21,12 +21,13 @@ from gputop.topology.logs.reading.read import read_log
 from gputop.topology.logs.report.own_diagnostics import OwnDiagnostics
 from gputop.topology.logs.report.report import LogReport
 from gputop.topology.model.finding import Finding
+from gputop.topology.model.severity import BROKEN, SLOW
 from gputop.topology.recorded.kept import not_looked_through
 from gputop.topology.recorded.plain_file import open_plain
 
 SCHEMA = "gputop.log/1"
-WORDS = {severity: word for word, severity in SEVERITY_OF.items()}
-"""Severity -> its word in the document."""
+WORDS = {BROKEN: "error", SLOW: "warning"}
+"""Severities whose word in the document is another one."""
 NO_LINES = "no line of NCCL or RCCL in it"
 FETCH = (
     "a job writes them with NCCL_DEBUG=INFO; outputs of nvidia-smi, lspci -vvv, ibstat, nccl-tests "
@@ -147,7 +148,7 @@ def document(read: ReadLog) -> dict[str, Any]:
 def _finding(finding: Finding) -> dict[str, Any]:
     return {
         "id": finding.id,
-        "severity": WORDS[finding.severity],
+        "severity": WORDS.get(finding.severity, finding.severity),
         "title": finding.title,
         "cause": finding.cause,
         "sureness": finding.sureness,

@@ -1,7 +1,4 @@
-"""Symptoms that several lines prove together. Each check gives the lines, or nothing.
-
-The names are those in table.toml.
-"""
+"""Symptoms that several lines prove together. Each check gives the lines, or nothing."""
 
 from __future__ import annotations
 
@@ -11,9 +8,17 @@ from ...logs.report.communicator import Communicator, LoggedNode, LoggedSystem, 
 from ...logs.report.report import LogReport, Variable
 
 Check = Callable[[LogReport], Iterable[Proof]]
+CHECKS: dict[str, Check] = {}
+"""The checks by the names that rows of table.toml give."""
 
 NEAR = {"LOC", "NVL", "XGMI", "NVB", "C2C", "PIX", "PXB"}
 """Path types between a GPU and a NIC that count as close (graph/paths.cc:ncclTopoCheckNet)."""
+
+
+def check(function: Check) -> Check:
+    """Offer a check under its own name."""
+    CHECKS[function.__name__] = function
+    return function
 
 
 def once(proofs: Iterable[Proof]) -> list[Proof]:
@@ -64,6 +69,7 @@ def _gpu(comm: Communicator, rank: int) -> tuple[LoggedSystem, LoggedNode] | Non
     return None
 
 
+@check
 def duplicate_gpu(log: LogReport) -> Iterator[Proof]:
     """Two ranks with one host and one bus id."""
     for comm in log.communicators:
@@ -77,6 +83,7 @@ def duplicate_gpu(log: LogReport) -> Iterator[Proof]:
                 yield from (first, Proof(rank.line, text))
 
 
+@check
 def mixed_versions(log: LogReport) -> Iterator[Proof]:
     """Two versions in one log."""
     if log.versions.others and log.versions.line is not None:
@@ -84,6 +91,7 @@ def mixed_versions(log: LogReport) -> Iterator[Proof]:
         yield from log.versions.others
 
 
+@check
 def gdr_off(log: LogReport) -> Iterator[Proof]:
     """Every NIC of an RDMA network says Disabled, and the network is used."""
     lines = [
@@ -100,6 +108,7 @@ def gdr_off(log: LogReport) -> Iterator[Proof]:
             yield Proof(note.line, note.text)
 
 
+@check
 def gdr_not_used(log: LogReport) -> Iterator[Proof]:
     """A NIC says Enabled, and a connection over RDMA lacks /GDRDMA."""
     enabled = [
@@ -124,6 +133,7 @@ def gdr_not_used(log: LogReport) -> Iterator[Proof]:
             yield Proof(note.line, note.text)
 
 
+@check
 def socket_between_hosts(log: LogReport) -> Iterator[Proof]:
     """Sockets between ranks of different hosts."""
     for comm in log.communicators:
@@ -145,6 +155,7 @@ def _inside(log: LogReport) -> list[Transport]:
     ]  # fmt: skip
 
 
+@check
 def net_by_flag(log: LogReport) -> Iterator[Proof]:
     """The network inside a host, with both other transports switched off."""
     off, shm = p2p_flags(log), _set(log, "NCCL_SHM_DISABLE", "1")
@@ -153,6 +164,7 @@ def net_by_flag(log: LogReport) -> Iterator[Proof]:
         yield from (*off, *shm, _said(inside[0]))
 
 
+@check
 def net_faster(log: LogReport) -> Iterator[Proof]:
     """The network inside a host where both GPUs have a close NIC that beats their own path."""
     for comm in log.communicators:
@@ -186,6 +198,7 @@ def _beaten(comm: Communicator, transport: Transport) -> list[Proof] | None:
     return proof
 
 
+@check
 def net_inside_host(log: LogReport) -> Iterator[Proof]:
     """The network inside a host, which no flag and no faster NIC explains."""
     if next(iter(net_by_flag(log)), None) or next(iter(net_faster(log)), None):
@@ -193,6 +206,7 @@ def net_inside_host(log: LogReport) -> Iterator[Proof]:
     yield from (_said(transport) for transport in _inside(log)[:3])
 
 
+@check
 def nodes_exceed_hosts(log: LogReport) -> Iterator[Proof]:
     """More nodes than hosts, where every rank's host is known."""
     for comm in log.communicators:
@@ -202,6 +216,7 @@ def nodes_exceed_hosts(log: LogReport) -> Iterator[Proof]:
             yield from (*p2p_flags(log), *_set(log, "NCCL_SHM_DISABLE", "1"))
 
 
+@check
 def nvlink_unused(log: LogReport) -> Iterator[Proof]:
     """Shared memory or network between GPUs that NVLink joins, because of a flag."""
     flags = p2p_flags(log)
@@ -217,6 +232,7 @@ def nvlink_unused(log: LogReport) -> Iterator[Proof]:
                 return
 
 
+@check
 def nvlink_unused_unsaid(log: LogReport) -> Iterator[Proof]:
     """The same without a reason in the log: no flag is set, and CUDA allows P2P."""
     if p2p_flags(log) or log.variable("NCCL_P2P_LEVEL") is not None:
@@ -253,6 +269,7 @@ def _nvlink(comm: Communicator, src: int, dst: int) -> Proof | None:
     return None
 
 
+@check
 def shm_by_policy(log: LogReport) -> Iterator[Proof]:
     """Shared memory where CUDA could do P2P and no flag forbids it."""
     if p2p_flags(log) or log.variable("NCCL_P2P_LEVEL") is not None:
@@ -270,6 +287,7 @@ def shm_by_policy(log: LogReport) -> Iterator[Proof]:
             yield _said(shm[0])
 
 
+@check
 def p2p_impossible(log: LogReport) -> Iterator[Proof]:
     """The summary line says that CUDA cannot do P2P between all local pairs.
 

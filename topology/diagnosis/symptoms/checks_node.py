@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from ...logs.report.communicator import Communicator, LoggedNode, LoggedSystem, Proof
 from ...logs.report.report import LogReport
 from ...recorded.formats.measured.nccl_rows import BOUNDS, HEAD, row_of
+from .checks import check
 
 _ATTRIBUTE = re.compile(r"Attribute .* of node .* not found")
 _COMPUTED = re.compile(r"Attribute (?:arch|vendor|familyid|modelid) of node cpu not found")
@@ -40,6 +41,7 @@ def _switched(log: LogReport) -> Proof | None:
     return None
 
 
+@check
 def nvls_off(log: LogReport) -> Iterator[Proof]:
     """NCCL_NVLS_ENABLE=0 on a machine with NVSwitches."""
     switch = _switched(log)
@@ -49,6 +51,7 @@ def nvls_off(log: LogReport) -> Iterator[Proof]:
             yield switch
 
 
+@check
 def nvls_missing(log: LogReport) -> Iterator[Proof]:
     """The library says that multicast is not available, behind NVSwitches."""
     switch = _switched(log)
@@ -73,6 +76,7 @@ def _gpu_links(system: LoggedSystem) -> dict[str, tuple[float, Proof]]:
     return found
 
 
+@check
 def pci_crippled(log: LogReport) -> Iterator[Proof]:
     """A link between a GPU and its CPU that is slower than any real one."""
     for system in _systems(log):
@@ -101,6 +105,7 @@ def _way_up(
         node = above
 
 
+@check
 def pci_unequal(log: LogReport) -> Iterator[Proof]:
     """GPUs of one block with different links: those below the most frequent value."""
     for system in _systems(log):
@@ -115,6 +120,7 @@ def pci_unequal(log: LogReport) -> Iterator[Proof]:
             yield next(proof for gbs, proof in links.values() if gbs == usual)
 
 
+@check
 def nvlink_unequal(log: LogReport) -> Iterator[Proof]:
     """A link between two GPUs that is wider at one end, or GPUs with unlike links to the switches.
 
@@ -136,12 +142,14 @@ def nvlink_unequal(log: LogReport) -> Iterator[Proof]:
                 yield Proof(line, text)
 
 
+@check
 def topology_attribute_missing(log: LogReport) -> Iterator[Proof]:
     """An attribute is missing while a topology file is in use, or only a file can lack it."""
     file = _topology_file(log)
     yield from (proof for proof in _attributes(log) if file or _COMPUTED.search(proof.text))
 
 
+@check
 def topology_attribute_unread(log: LogReport) -> Iterator[Proof]:
     """An attribute is missing and no file is in use: it could not be read from the machine."""
     if not _topology_file(log):
@@ -159,6 +167,7 @@ def _attributes(log: LogReport) -> Iterator[Proof]:
             yield Proof(note.line, note.text)
 
 
+@check
 def value_refused(log: LogReport) -> Iterator[Proof]:
     """A variable that the library says it does not understand."""
     for variable in log.environment:
@@ -169,6 +178,7 @@ def value_refused(log: LogReport) -> Iterator[Proof]:
             )
 
 
+@check
 def init_unfinished(log: LogReport) -> Iterator[Proof]:
     """Ranks that start and are never ready, while others are ready or not in the log."""
     for comm in log.communicators:
@@ -188,6 +198,7 @@ def init_unfinished(log: LogReport) -> Iterator[Proof]:
                 yield Proof(rank.line or comm.line, text)
 
 
+@check
 def init_stuck(log: LogReport) -> Iterator[Proof]:
     """All ranks of a communicator start and none is ever ready."""
     for comm in log.communicators:
@@ -206,6 +217,7 @@ def _introduced(log: LogReport, ident: str) -> bool:
     return log.kinds.get("init", 0) > 0 and not ident.startswith("unnamed")
 
 
+@check
 def interface_absent(log: LogReport) -> Iterator[Proof]:
     """Addresses of no family where interfaces are named, and no rank says which one it took."""
     lines = [note for note in log.notes if _NO_FAMILY.search(note.text)]
@@ -217,6 +229,7 @@ def interface_absent(log: LogReport) -> Iterator[Proof]:
             yield Proof(variable.line, variable.said)
 
 
+@check
 def one_name_for_all(log: LogReport) -> Iterator[Proof]:
     """One interface named for several hosts, and a failure that no line of the library explains."""
     failed = [note for note in log.notes if note.level == "OTHER" and _UNSAID.search(note.text)]
@@ -228,6 +241,7 @@ def one_name_for_all(log: LogReport) -> Iterator[Proof]:
             yield Proof(failed[0].line, failed[0].text)
 
 
+@check
 def more_ranks_than_told(log: LogReport) -> Iterator[Proof]:
     """A barrier at the store that counts more ranks than the group has."""
     for note in log.notes:
@@ -243,6 +257,7 @@ def _tested_hosts(log: LogReport) -> set[str]:
     return {match[1] for match in found if match is not None}
 
 
+@check
 def table_without_rows(log: LogReport) -> Iterator[Proof]:
     """The head of a table of nccl-tests without a row, while all ranks are ready."""
     comms = [comm for comm in log.communicators if comm.nranks > 1]
@@ -262,6 +277,7 @@ def table_without_rows(log: LogReport) -> Iterator[Proof]:
         yield heads[0]
 
 
+@check
 def refused_for_good(log: LogReport) -> Iterator[Proof]:
     """Connections that are refused again and again, in a log where no rank gets any further."""
     refused = [note for note in log.notes if _REFUSED.match(note.text)]

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from ...logs.report.communicator import Proof, Transport
 from ...logs.report.report import LogNote, LogReport, RankProgress, Variable
-from .checks import p2p_flags
+from .checks import check, p2p_flags
 
 MAY_DIFFER = {
     "NCCL_DEBUG_FILE", "NCCL_HOSTID", "NCCL_SOCKET_IFNAME", "NCCL_IB_HCA", "NCCL_COMM_ID",
@@ -33,12 +33,14 @@ _FAILURE = re.compile(r"(?i)error|fail|timeout|timed out|abort|kill|exception|Xi
 _GDR = re.compile(r"GPU Direct RDMA (Enabled|Disabled) for HCA")
 
 
+@check
 def variables_split_ranks(log: LogReport) -> Iterator[Proof]:
     """Ranks that plan with different values, in a log that also tells of a failure."""
     if _failed(log):
         yield from _different(log, MUST_AGREE)
 
 
+@check
 def environment_differs(log: LogReport) -> Iterator[Proof]:
     """One variable with several values, or read by some ranks alone."""
     names = {variable.name for variable in log.environment} - MAY_DIFFER
@@ -80,6 +82,7 @@ def _failed(log: LogReport) -> bool:
     )
 
 
+@check
 def work_before_timeout(log: LogReport) -> Iterator[Proof]:
     """Loading, saving or the like as the last thing before a collective's time is over."""
     for note in log.busy:
@@ -101,6 +104,7 @@ def ready_after(log: LogReport, line: int) -> bool:
     )
 
 
+@check
 def rank_behind(log: LogReport) -> Iterator[Proof]:
     """Ranks that never called the collective of a group in which another one waits.
 
@@ -125,6 +129,7 @@ def rank_behind(log: LogReport) -> Iterator[Proof]:
             yield Proof(first.line, text)
 
 
+@check
 def watchdog_silent(log: LogReport) -> Iterator[Proof]:
     """Ranks of the largest communicator of which no watchdog speaks while that of others does."""
     comm, spoken = log.main, {progress.rank for progress in log.progress}
@@ -137,6 +142,7 @@ def watchdog_silent(log: LogReport) -> Iterator[Proof]:
         yield Proof(log.progress[0].line, text)
 
 
+@check
 def rank_left(log: LogReport) -> Iterator[Proof]:
     """A rank destroyed its communicator in order while another one waits in a collective of it."""
     waiting = {
@@ -158,6 +164,7 @@ def rank_left(log: LogReport) -> Iterator[Proof]:
         return
 
 
+@check
 def operations_differ(log: LogReport) -> Iterator[Proof]:
     """Two ranks whose collective with the same number is of another kind or size."""
     works: dict[tuple[str, int], list[RankProgress]] = defaultdict(list)
@@ -170,6 +177,7 @@ def operations_differ(log: LogReport) -> Iterator[Proof]:
             yield from (Proof(progress.line, progress.text) for progress in seen[:MAX_RANKS_NAMED])
 
 
+@check
 def gdr_on_some_hosts(log: LogReport) -> Iterator[Proof]:
     """GPUDirect RDMA is there on one host and not on another, as lines of adapters or of use say.
 
@@ -217,6 +225,7 @@ def _gdr_one_way(log: LogReport) -> Iterator[Proof]:
                 yield Proof(receive.line, f"{receive.text} at rank {receive.dst}")
 
 
+@check
 def gdr_disabled(log: LogReport) -> Iterator[Proof]:
     """Every adapter says that GPUDirect RDMA is off, in a text that shows no connection."""
     said = [note for note in log.notes if _GDR.search(note.text)]
@@ -225,6 +234,7 @@ def gdr_disabled(log: LogReport) -> Iterator[Proof]:
         yield from (Proof(note.line, note.text) for note in said)
 
 
+@check
 def networks_differ(log: LogReport) -> Iterator[Proof]:
     """One host uses another network than the rest."""
     by_network: dict[str, LogNote] = {}
@@ -238,6 +248,7 @@ def networks_differ(log: LogReport) -> Iterator[Proof]:
             yield Proof(note.line, f"{note.text} on {', '.join(note.hosts[:MAX_RANKS_NAMED])}")
 
 
+@check
 def host_ids_split(log: LogReport) -> Iterator[Proof]:
     """Ranks of one host are given different host ids, so they take each other for far away."""
     ids = [variable for variable in log.environment if variable.name == "NCCL_HOSTID"]
@@ -250,6 +261,7 @@ def host_ids_split(log: LogReport) -> Iterator[Proof]:
         )
 
 
+@check
 def host_id_shared(log: LogReport) -> Iterator[Proof]:
     """Several hosts are given one host id, so their ranks look for each other's memory."""
     for variable in log.environment:
@@ -257,6 +269,7 @@ def host_id_shared(log: LogReport) -> Iterator[Proof]:
             yield Proof(variable.line, f"{variable.said}{by_ranks((), variable.hosts)}")
 
 
+@check
 def p2p_off_by_flag(log: LogReport) -> Iterator[Proof]:
     """P2P is switched off by a variable, and ranks of one host use shared memory."""
     flags = p2p_flags(log)
@@ -267,6 +280,7 @@ def p2p_off_by_flag(log: LogReport) -> Iterator[Proof]:
                 return
 
 
+@check
 def plugin_not_loaded(log: LogReport) -> Iterator[Proof]:
     """A plugin that a variable names by its path, and the line that says it is not there."""
     for variable in log.environment:

@@ -6,7 +6,7 @@ A symptom is reported only with the lines that prove it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from functools import cache
 from pathlib import Path
 
@@ -17,12 +17,13 @@ from ...logs.report.communicator import Proof
 from ...logs.report.report import LogNote, LogReport, Variable
 from ...model.finding import Finding
 from ...model.page import Fact, Fix
-from ...model.severity import BROKEN, NOTICE, SLOW
+from ...model.severity import BROKEN, Severity, Sureness
 from ...toml import tomllib
-from . import checks, checks_node, checks_ranks, titles
+from . import checks_node as checks_node  # offers its checks
+from .checks import CHECKS, once
+from .checks_ranks import ready_after
+from .titles import TITLES
 
-SEVERITY_OF = {"error": BROKEN, "warning": SLOW, "notice": NOTICE}
-"""Word of table.toml -> the severity of a finding, the most harmful first."""
 MAX_PROOFS = 6
 REPORTED = "reported-by-framework"
 SILENT = ", and this log does not say why"
@@ -56,7 +57,7 @@ class Symptom(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """One row of table.toml."""
 
     id: str
-    severity: str
+    severity: Severity
     title: str
     cause: str
     look: tuple[str, ...]
@@ -72,19 +73,19 @@ class Symptom(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     general: bool = False
     """Other programs say the same: without the library's head a line must name the library."""
     check: str | None = None
-    """Name of a function in checks.py that gives the proof."""
+    """Name of the check that gives the proof."""
     titled: str | None = None
     """Name of a function that words the title by what the log says; where it has nothing to
     add, `title` stands."""
     unless_ready: bool = False
     """An attempt of a start that is repeated: a communicator that is ready later disproves it."""
-    sureness: str = "certain"
-    """One of finding.SURENESS: how sure the cause is where the row's lines are seen."""
+    sureness: Sureness = Sureness.CERTAIN
+    """How sure the cause is where the row's lines are seen."""
     forced_by: tuple[str, ...] = ()
     """Variables, "NAME=VALUE" or "NAME" for any value, that lead to the way which fails."""
     after: tuple[str, ...] = ()
-    """Rows of which this one is an echo: it is dropped when one of them is found. "errors": all
-    rows of severity error that have no `after` themselves."""
+    """Rows of which this one is an echo: it is dropped when one of them is found. "broken": all
+    rows of that severity that have no `after` themselves."""
 
 
 @cache
@@ -96,6 +97,9 @@ def table() -> tuple[Symptom, ...]:
 
 
 def _expanded(row: Symptom) -> Symptom:
+    unknown = ({row.check} - {None, *CHECKS}) | ({row.titled} - {None, *TITLES})
+    if unknown:
+        raise ValueError(f"{row.id}: no function is called {unknown.pop()}")
     patterns = [pattern.replace("{cuda}", SAYS_CUDA) for pattern in row.any]
     if row.codes:
         patterns.append(f"{SAYS_CODE}(?:{'|'.join(map(str, row.codes))})\\b")
@@ -115,20 +119,6 @@ def known_signs() -> Signs:
 @cache
 def _pattern(symptom: Symptom) -> re.Pattern[str]:
     return re.compile("|".join(f"(?:{pattern})" for pattern in symptom.any))
-
-
-def check_of(name: str) -> checks.Check:
-    """The function of that name."""
-    modules = (checks, checks_node, checks_ranks)
-    found: checks.Check = next(getattr(home, name) for home in modules if hasattr(home, name))
-    return found
-
-
-def _title(symptom: Symptom, log: LogReport) -> str:
-    if symptom.titled is None:
-        return symptom.title
-    words: Callable[[LogReport], str] = getattr(titles, symptom.titled)
-    return words(log) or symptom.title
 
 
 def explain(log: LogReport) -> tuple[Finding, ...]:
@@ -157,8 +147,8 @@ def without_echoes(seen: Collection[str]) -> set[str]:
     """Those of the rows that are no echo of another one of them."""
     rows = [row for row in table() if row.id in seen]
     named = [row for row in rows if not set(row.after) & set(seen)]
-    causes = any(SEVERITY_OF[row.severity] == BROKEN and "errors" not in row.after for row in named)
-    return {row.id for row in named if not (causes and "errors" in row.after)}
+    causes = any(row.severity is BROKEN and BROKEN not in row.after for row in named)
+    return {row.id for row in named if not (causes and BROKEN in row.after)}
 
 
 def unexplained(log: LogReport) -> tuple[LogNote, ...]:
@@ -217,20 +207,20 @@ def _look(symptom: Symptom, log: LogReport) -> Finding | None:
         proof += [Proof(note.line, _text(note)) for note in notes]
         count += sum(note.count for note in notes)
     if symptom.check is not None:
-        shown = checks.once(check_of(symptom.check)(log))
+        shown = once(CHECKS[symptom.check](log))
         proof += shown
         count += len(shown)
     last = max((line.line for line in proof), default=0)
-    if not proof or (symptom.unless_ready and checks_ranks.ready_after(log, last)):
+    if not proof or (symptom.unless_ready and ready_after(log, last)):
         return None
     forcing = _forcing(symptom, log)
     proof += [Proof(variable.line, variable.said) for variable in forcing]
     settings = dict.fromkeys(f"{variable.name}={variable.value}" for variable in forcing)
     named, verb = " and ".join(settings), "leads" if len(settings) == 1 else "lead"
-    title = _title(symptom, log)
+    title = (TITLES[symptom.titled](log) if symptom.titled else "") or symptom.title
     return Finding.of(
         id=symptom.id,
-        severity=SEVERITY_OF[symptom.severity],
+        severity=symptom.severity,
         title=f"{title}; {named} {verb} there" if forcing else title,
         evidence=tuple(_quoted(line, log.name) for line in _few(proof)),
         cause=f"This text sets {named}. {symptom.cause}" if forcing else symptom.cause,
@@ -256,4 +246,4 @@ def _quoted(line: Proof, source: str) -> Fact:
 
 
 def _few(proof: Iterable[Proof]) -> list[Proof]:
-    return sorted(checks.once(proof), key=lambda proof: proof.line)[:MAX_PROOFS]
+    return sorted(once(proof), key=lambda proof: proof.line)[:MAX_PROOFS]

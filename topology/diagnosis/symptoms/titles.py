@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Callable
 
 from ...jobs.collectives import spoken
 from ...jobs.flight.comparing import ranks_text
@@ -11,6 +12,9 @@ from ...logs.report.report import LogReport
 from ...model.units import seconds
 from .checks_ranks import by_ranks
 
+Titled = Callable[[LogReport], str]
+TITLES: dict[str, Titled] = {}
+"""The functions that word a title, by the names that rows of table.toml give."""
 MOST_NAMED = 3
 MOST_RANKS = 8
 _HEAD = re.compile(r"Not all ranks joining collective(?:[,:]? sequence number:)? (\d{1,12})?")
@@ -30,6 +34,13 @@ _KINDS = {
 _RAN = re.compile(r"ran for (\d{1,12}) milliseconds")
 
 
+def titled(function: Titled) -> Titled:
+    """Offer a function that words a title under its own name."""
+    TITLES[function.__name__] = function
+    return function
+
+
+@titled
 def collective_out_of_time(log: LogReport) -> str:
     """Which collective ran out of time beside unfinished work, after how long and on which ranks.
 
@@ -47,6 +58,7 @@ def collective_out_of_time(log: LogReport) -> str:
     return f"{what}, while a rank was still at work of its own"
 
 
+@titled
 def collectives_late(log: LogReport) -> str:
     """Which collectives did not end in time, on which ranks, and after how long they were given up.
 
@@ -73,6 +85,7 @@ def collectives_late(log: LogReport) -> str:
     return f"A collective did not end in time: {'; '.join(parts)}{more}{after}"
 
 
+@titled
 def not_joined(log: LogReport) -> str:
     """Which ranks did not enter which collective, by the first block of PyTorch's analysis."""
     notes = sorted(log.notes, key=lambda note: note.line)
@@ -94,6 +107,7 @@ def not_joined(log: LogReport) -> str:
     return f"{_capital(ranks)} did not enter {what}, by PyTorch's own analysis of dumps"
 
 
+@titled
 def called_differently(log: LogReport) -> str:
     """In which collective ranks differ, and by what, as PyTorch's analysis says it."""
     text = "\n".join(note.text for note in sorted(log.notes, key=lambda note: note.line))

@@ -4,13 +4,14 @@ import gzip
 
 import pytest
 
+from gputop.topology.diagnosis.symptoms.checks import CHECKS
 from gputop.topology.diagnosis.symptoms.explain import (
-    check_of,
     explain,
     known_signs,
     table,
     unexplained,
 )
+from gputop.topology.diagnosis.symptoms.titles import TITLES
 from gputop.topology.logs.reading.read import read_log
 from tests.support.nccl.logs import lines_of, recorded
 from tests.tables import hold
@@ -62,8 +63,11 @@ def test_every_row_has_an_example_and_its_parts() -> None:
         assert row.fix
         assert row.sources, row.id
         assert row.shown, row.id
-        if row.check is not None:
-            assert callable(check_of(row.check))
+
+
+def test_every_check_and_title_has_a_row() -> None:
+    assert set(CHECKS) == {row.check for row in table()} - {None}
+    assert set(TITLES) == {row.titled for row in table()} - {None}
 
 
 def test_nothing_is_alarming_about_a_healthy_log() -> None:
