@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import msgspec
+
 from ..report.communicator import LoggedGraph, LoggedLink, LoggedNode, LoggedSystem, PathCell
 from ..report.text import plain
 
@@ -38,8 +40,9 @@ def read_system(
     head = _SYSTEM.match(lines[0]) if lines else None
     if head is None:
         return None
-    nodes: dict[str, _Node] = {}
-    at: dict[int, _Node] = {}
+    nodes: Nodes = {}
+    at: dict[int, str] = {}
+    """Indent -> the node whose links stand there."""
     paths: dict[str, dict[str, PathCell]] = {}
     complete = False
     for line, text in zip(numbers[1:], lines[1:], strict=True):
@@ -56,11 +59,11 @@ def read_system(
             }
         elif (root := _ROOT.match(text)) is not None:
             at.clear()
-            at[0] = _node(nodes, root[1], root[2], None, line)
+            at[0] = _node(nodes, root[1], root[2], None, line).name
     return LoggedSystem(
         max_bandwidth_gbs=_number(head[1]),
         total_bandwidth_gbs=_number(head[2]),
-        nodes=tuple(node.built() for node in nodes.values()),
+        nodes=tuple(nodes.values()),
         paths=paths,
         ranks=tuple(sorted(set(ranks))),
         complete=complete,
@@ -68,47 +71,31 @@ def read_system(
     )
 
 
-class _Node:
-    """A node whose links are still being read."""
-
-    def __init__(self, name: str, detail: str, parent: str | None, line: int) -> None:
-        self.name, self.detail, self.parent, self.line = name, detail, parent, line
-        self.links: list[LoggedLink] = []
-
-    def built(self) -> LoggedNode:
-        return LoggedNode(
-            name=self.name,
-            detail=self.detail,
-            parent=self.parent,
-            links=tuple(self.links),
-            line=self.line,
-        )
+Nodes = dict[str, LoggedNode]
 
 
 def _node(
-    nodes: dict[str, _Node], name: bytes, detail: bytes | None, parent: str | None, line: int
-) -> _Node:
+    nodes: Nodes, name: bytes, detail: bytes | None, parent: str | None, line: int
+) -> LoggedNode:
     key = name.decode()
     if key not in nodes:
-        nodes[key] = _Node(key, plain(detail or b"", 80), parent, line)
+        nodes[key] = LoggedNode(name=key, detail=plain(detail or b"", 80), parent=parent, line=line)
     return nodes[key]
 
 
-def _read_link(
-    link: re.Match[bytes], nodes: dict[str, _Node], at: dict[int, _Node], line: int
-) -> None:
+def _read_link(link: re.Match[bytes], nodes: Nodes, at: dict[int, str], line: int) -> None:
     """Read a link, which is indented to where the name of its node starts."""
     indent, head = len(link[1]), len(link[2])
-    owner = at.get(indent)
-    if owner is None:
+    if indent not in at:
         return
-    kind = link[3].decode()
-    owner.links.append(LoggedLink(kind, _number(link[4]), link[5].decode()))
+    owner, kind = nodes[at[indent]], link[3].decode()
+    more = LoggedLink(kind, _number(link[4]), link[5].decode())
+    nodes[owner.name] = msgspec.structs.replace(owner, links=(*owner.links, more))
     if kind in ("PCI", "LOC") or link[5].startswith(b"NET/"):
         child = _node(nodes, link[5], link[6], owner.name, line)
         for deeper in [place for place in at if place > indent]:
             del at[deeper]
-        at[indent + head] = child
+        at[indent + head] = child.name
 
 
 def read_graph(

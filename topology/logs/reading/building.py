@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import operator
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from ..report.communicator import (
     Communicator,
@@ -42,26 +44,6 @@ def channels_of(mask: int) -> tuple[int, ...]:
 def bit(number: int) -> int:
     """The bit of a channel; channels beyond those of any version share the last bit."""
     return 1 << min(number, MAX_CHANNEL)
-
-
-@dataclass(slots=True, eq=False)
-class RankBuilder:
-    """One rank of a communicator, as far as the log shows it."""
-
-    rank: int
-    host: str | None = None
-    pid: int | None = None
-    cuda_dev: int | None = None
-    nvml_dev: int | None = None
-    bus_id: str | None = None
-    local_rank: int | None = None
-    state: str = "started"
-    seconds: float | None = None
-    line: int | None = None
-
-    def built(self) -> RankSeen:
-        """The record."""
-        return RankSeen(**{name: getattr(self, name) for name in self.__slots__})
 
 
 @dataclass(slots=True, eq=False)
@@ -114,7 +96,7 @@ class CommBuilder:
     mnnvl: bool | None = None
     shape: Proof | None = None
     parent: str | None = None
-    ranks: dict[int, RankBuilder] = field(default_factory=dict)
+    ranks: dict[int, RankSeen] = field(default_factory=dict)
     transports: dict[tuple[bytes, ...], list[int]] = field(default_factory=dict)
     """(src, dst, label, connection, direction) -> [channels as bits, line]."""
     texts: dict[int, bytes] = field(default_factory=dict)
@@ -141,11 +123,11 @@ class CommBuilder:
     size_seen_only: bool = False
     left_out: Counter[str] = field(default_factory=Counter)
 
-    def rank(self, number: int) -> RankBuilder:
+    def rank(self, number: int) -> RankSeen:
         """Return the rank with that number; a new one is made."""
         found = self.ranks.get(number)
         if found is None:
-            found = self.ranks[number] = RankBuilder(number)
+            found = self.ranks[number] = RankSeen(rank=number)
         return found
 
     def may_be(self, rank: int, nranks: int) -> bool:
@@ -160,38 +142,24 @@ class CommBuilder:
         """The record."""
         systems = [read_system(*block) for block in self.systems.items()]
         graphs = [read_graph(*block) for block in self.graphs.items()]
-        return Communicator(
-            ident=self.ident,
-            line=self.line,
-            nranks=self.nranks,
-            size_seen_only=self.size_seen_only,
-            nodes=self.nodes,
-            local_ranks=self.local_ranks,
-            mnnvl=self.mnnvl,
-            shape=self.shape,
-            parent=self.parent,
-            ranks=tuple(self.ranks[number].built() for number in sorted(self.ranks)),
-            transports=self._transports(),
-            graphs=tuple(graph for graph in graphs if graph is not None),
-            systems=tuple(system for system in systems if system is not None),
-            rings=self._rings(),
-            neighbours=tuple(
+        gathered: dict[str, Any] = {
+            "ranks": tuple(self.ranks[number] for number in sorted(self.ranks)),
+            "transports": self._transports(),
+            "graphs": tuple(graph for graph in graphs if graph is not None),
+            "systems": tuple(system for system in systems if system is not None),
+            "rings": self._rings(),
+            "neighbours": tuple(
                 Neighbours(rank=rank, before=before, after=after, channels=channels_of(mask))
                 for (rank, before, after), mask in sorted(self.neighbours.items())
             ),
-            trees=tuple(
+            "trees": tuple(
                 TreeNode(rank=rank, parent=parent, children=down, channels=channels_of(mask))
                 for (rank, parent, down), mask in sorted(self.trees.items())
             ),
-            counts=self.counts,
-            p2p_type=self.p2p_type,
-            tuning=self.tuning,
-            tuning_line=self.tuning_line,
-            choices=self._choices(),
-            network=self.network,
-            use_pxn=self.use_pxn,
-            use_gdr=self.use_gdr,
-        )
+            "choices": self._choices(),
+        }
+        same = (name for name in Communicator.__struct_fields__ if name not in gathered)
+        return Communicator(**gathered, **{name: getattr(self, name) for name in same})
 
     def _transports(self) -> tuple[Transport, ...]:
         found = [
@@ -208,17 +176,8 @@ class CommBuilder:
             )
             for (src, dst, label, connection, direction), (mask, line) in self.transports.items()
         ]
-        return tuple(
-            sorted(
-                found,
-                key=lambda transport: (
-                    transport.src,
-                    transport.dst,
-                    transport.connection,
-                    transport.line,
-                ),
-            )
-        )
+        order = operator.attrgetter("src", "dst", "connection", "line")
+        return tuple(sorted(found, key=order))
 
     def _rings(self) -> tuple[LoggedRing, ...]:
         orders: dict[tuple[int, ...], tuple[int, int]] = {}
@@ -241,10 +200,8 @@ class CommBuilder:
                 count=count,
                 line=line,
             )
-            for (collective, size, algorithm, protocol, channels), (
-                count,
-                line,
-            ) in self.choices.items()
+            for key, (count, line) in self.choices.items()
+            for collective, size, algorithm, protocol, channels in (key,)
         )
 
 

@@ -16,8 +16,8 @@ class Proof(msgspec.Struct, frozen=True):
     """The line without the marks of launchers; at most 400 characters."""
 
 
-class RankSeen(msgspec.Struct, frozen=True, kw_only=True):
-    """One rank of a communicator."""
+class RankSeen(msgspec.Struct, kw_only=True):
+    """One rank of a communicator. It grows while the log is read, and is fixed afterwards."""
 
     rank: int
     host: str | None = None
