@@ -18,7 +18,7 @@ from gputop.terminal.lines import warn
 from gputop.terminal.nearest import did_you_mean
 from gputop.topology.model.readings import GpuReading
 from gputop.topology.model.snapshot import Measurement, NodeSnapshot
-from gputop.topology.wiring.graph import gpu_label
+from gputop.topology.wiring.gpu_names import gpu_label
 
 if TYPE_CHECKING:
     from gputop.checking.idle import Idle

@@ -9,7 +9,7 @@ from gputop.measuring.selection import hidden_note, measurable, narrowed
 from gputop.terminal.clean import clean
 from gputop.topology.model import units
 from gputop.topology.model.snapshot import NodeSnapshot
-from gputop.topology.wiring.graph import gpu_label
+from gputop.topology.wiring.gpu_names import gpu_label
 
 LEAST_IDLE = 2
 """With fewer idle GPUs than this there is no pair to measure among them."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from gputop.measuring.expected import Expectations, Expecting
 from gputop.terminal.clean import clean
 from gputop.topology.expectation.kept import Kept
-from gputop.topology.wiring.graph import gpu_label
+from gputop.topology.wiring.gpu_names import gpu_label
 
 if TYPE_CHECKING:
     from gputop.topology.expectation.judgement import Judgement

@@ -17,7 +17,7 @@ from gputop.probes.runner.nccl_library import NcclLibrary
 from gputop.terminal.clean import clean
 from gputop.topology.model.machine import Machine
 from gputop.topology.model.snapshot import Measurement
-from gputop.topology.wiring.graph import gpu_label
+from gputop.topology.wiring.gpu_names import gpu_label
 from gputop.topology.wiring.letters import Relations
 from gputop.topology.wiring.likeness import likeness
 

@@ -17,7 +17,7 @@ from gputop.topology.nccl.order import hip_order
 from gputop.topology.nccl.settings import Settings
 from gputop.topology.nccl.system.ranks import ranks_of
 from gputop.topology.nccl.xml.detect import ranked
-from gputop.topology.wiring.graph import gpu_label
+from gputop.topology.wiring.gpu_names import gpu_label
 
 EVERY = tuple(vendor.id for vendor in VENDORS)
 DRIVERS = {"index": EVERY} | {vendor.management.lower(): (vendor.id,) for vendor in VENDORS}

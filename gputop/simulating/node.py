@@ -18,7 +18,7 @@ from gputop.topology.model.machine import Gpu
 from gputop.topology.model.page import SIMULATED
 from gputop.topology.model.snapshot import Measurement, NodeSnapshot
 from gputop.topology.node import Node
-from gputop.topology.wiring.graph import gpu_label
+from gputop.topology.wiring.gpu_names import gpu_label
 
 SAMPLES = 5
 _SPREAD = 0.004

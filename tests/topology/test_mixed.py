@@ -11,7 +11,7 @@ import pytest
 from gputop.app import GpuTop
 from gputop.topology.model.snapshot import decode, encode
 from gputop.topology.recorded.demos import demo
-from gputop.topology.wiring.graph import gpu_label
+from gputop.topology.wiring.gpu_names import gpu_label
 
 from ..support.app import SIZES, give, picture, press
 from ..support.command import gputop

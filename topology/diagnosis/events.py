@@ -15,7 +15,7 @@ from ..model.readings import EccCounts, GpuReading, NvLinkReading
 from ..model.severity import BROKEN, NOTICE, SLOW, Severity
 from ..model.snapshot import NodeSnapshot
 from ..sources.nvidia.recovery import NONE
-from ..wiring.graph import gpu_label
+from ..wiring.gpu_names import gpu_label
 
 THROTTLES = ("hw slowdown", "hw thermal", "hw power brake", "sw thermal")
 """Reasons for lower clocks that are news. Idle GPUs and power caps are an everyday sight."""

@@ -13,7 +13,7 @@ from ..model.machine import Gpu
 from ..model.snapshot import Measurement, NodeSnapshot
 from ..model.units import figure as three
 from ..nccl.prediction import Prediction
-from ..wiring.graph import gpu_label
+from ..wiring.gpu_names import gpu_label
 from . import collectives, devices, pairs, siblings
 from .judgement import (
     ESTIMATE,

@@ -12,7 +12,7 @@ from ..hardware.specs import Sku
 from ..model.machine import Gpu
 from ..model.snapshot import Measurement
 from ..model.units import figure as three
-from ..wiring.graph import gpu_label
+from ..wiring.gpu_names import gpu_label
 from ..wiring.links import same_fabric
 from ..wiring.paths import Path
 from ..wiring.wires import PCIE_EFFICIENCY, PCIE_GTS

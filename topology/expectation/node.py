@@ -8,7 +8,8 @@ from ..hardware.specs import Sku, sku_for
 from ..model.machine import Gpu
 from ..model.snapshot import Measurement, NodeSnapshot
 from ..wiring.ends import switch_links
-from ..wiring.graph import Graph, gpu_label
+from ..wiring.gpu_names import gpu_label
+from ..wiring.graph import Graph
 from ..wiring.letters import UNKNOWN, Relations
 from ..wiring.light import light_graph
 from ..wiring.likeness import likeness

@@ -11,7 +11,7 @@ from ..model.machine import Gpu
 from ..model.page import ASSUMED, READ, Fact
 from ..model.units import gbs
 from ..node import Node
-from ..wiring.graph import gpu_label
+from ..wiring.gpu_names import gpu_label
 from ..wiring.paths import Path
 from ..wiring.wires import nvlink_wire
 from .naming import origin

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..model.machine import Machine
 from ..wiring.above import climb
-from ..wiring.graph import gpu_label
+from ..wiring.gpu_names import gpu_label
 
 UPSTREAM = ("switch upstream", "switch")
 

@@ -15,7 +15,8 @@ from ..node import Node
 from ..sources.amd.words import held
 from ..sources.nvidia.recovery import NONE
 from ..wiring.above import CPU_ROOT, climb
-from ..wiring.graph import gpu_id, gpu_label, gpu_numa
+from ..wiring.gpu_names import gpu_label
+from ..wiring.graph import gpu_id, gpu_numa
 from ..wiring.wires import Wire
 from .edge import rate_facts, why_edge
 from .links import LinkTrouble, link_facts, missing_links

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from .element import Element
-from .record import Record
+from .record import Record, by_address
 from .surroundings import Host, Interface, RdmaDevice, Software
 
 
@@ -352,11 +352,11 @@ class Machine(Record, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def _gpus(self) -> dict[str, Gpu]:
-        return {gpu.address: gpu for gpu in reversed(self.gpus)}
+        return by_address(self.gpus)
 
     @cached_property
     def _pci(self) -> dict[str, PciDevice]:
-        return {device.address: device for device in reversed(self.pci)}
+        return by_address(self.pci)
 
     @cached_property
     def _pairs(self) -> dict[tuple[str, str], GpuPair]:

@@ -9,7 +9,7 @@ from functools import cached_property
 
 import msgspec
 
-from .record import Record
+from .record import Record, by_address
 
 MANY_GPUS = 64
 
@@ -251,4 +251,4 @@ class Readings(Record, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def _gpus(self) -> dict[str, GpuReading]:
-        return {reading.address: reading for reading in reversed(self.gpus)}
+        return by_address(self.gpus)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
+from typing import ClassVar, Protocol, TypeVar
 
 import msgspec
 
@@ -28,6 +28,26 @@ class Gap(msgspec.Struct, frozen=True):
 def gaps_of(fields: Iterable[str], why: str) -> tuple[Gap, ...]:
     """Fields that are unknown for one reason."""
     return tuple(Gap(field, why) for field in fields)
+
+
+class Addressed(Protocol):
+    """A record of something that may have a PCI address."""
+
+    @property
+    def address(self) -> str | None:
+        """The address."""
+
+
+D = TypeVar("D", bound=Addressed)
+
+
+def by_address(records: Iterable[D]) -> dict[str, D]:
+    """Records by their PCI address, if they have one; of several with one the first."""
+    found: dict[str, D] = {}
+    for record in records:
+        if record.address:
+            found.setdefault(record.address, record)
+    return found
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

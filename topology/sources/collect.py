@@ -13,7 +13,7 @@ from ..hardware.vendors import AMD, BY_PCI_ID, NVIDIA, VENDORS, vendor_of
 from ..model.machine import Gpu, GpuPair, Machine, PciDevice, XgmiLink
 from ..model.part import OF_MACHINE, OF_READINGS, OF_SNAPSHOT, Part, merge_fields
 from ..model.readings import Readings
-from ..model.record import Gap, Record, gaps_of
+from ..model.record import Gap, Record, by_address, gaps_of
 from ..model.snapshot import Measurement, NodeSnapshot, Problem
 
 ONLY_PCI = "only PCI shows this GPU; no management library answered for it"
@@ -78,14 +78,14 @@ def merge(
 
 def _gpus(managed: Sequence[Gpu], pci: Sequence[PciDevice]) -> tuple[Gpu, ...]:
     """All GPUs by address, completed from the PCI tree; those that only PCI knows have gaps."""
-    gpus = {gpu.address: gpu for gpu in managed}
+    gpus = by_address(managed)
     for device in pci:
         if device.kind != "gpu" or device.vendor_id not in BY_PCI_ID:
             continue
         gpu = gpus.get(device.address)
         gpus[device.address] = _complete(gpu, device) if gpu else _unmanaged(device)
     gpus = numbered(gpus)
-    packages = {device.address: device for device in pci}
+    packages = by_address(pci)
     for gpu in tuple(gpus.values()):
         package = packages.get(gpu.parent or "")
         if package is not None and gpu.parent != gpu.address:
@@ -195,7 +195,7 @@ def differences(parts: Sequence[Part]) -> tuple[Problem, ...]:
 
 
 def _amd(part: Part) -> dict[str, Gpu]:
-    return {gpu.address: gpu for gpu in part.gpus if gpu.vendor == AMD.id}
+    return by_address(gpu for gpu in part.gpus if gpu.vendor == AMD.id)
 
 
 def _missing(kernel: Part, other: Part, who: str) -> list[str]:

@@ -8,9 +8,10 @@ from functools import cached_property
 from ..hardware.specs import Sku, sku_for
 from ..model.english import listing
 from ..model.machine import Gpu, Machine, PciDevice
-from ..model.surroundings import RdmaDevice
+from ..model.record import by_address
+from ..model.surroundings import Interface, RdmaDevice
 from .above import climb
-from .graph import gpu_label
+from .gpu_names import gpu_label
 
 WIRED = ("switched", "point_to_point")
 """Boards that always have all their links; on the others a bridge may not be fitted."""
@@ -114,13 +115,14 @@ class DeviceIndex:
     @cached_property
     def gpus(self) -> Mapping[str, Gpu]:
         """GPUs by PCI address."""
-        return {gpu.address: gpu for gpu in self.machine.gpus}
+        return by_address(self.machine.gpus)
 
     @cached_property
     def links_up(self) -> Mapping[str, int]:
         """The number of active NVLinks of each GPU, by address."""
         return {
-            gpu.address: sum(1 for link in gpu.nvlinks if link.active) for gpu in self.machine.gpus
+            address: sum(1 for link in gpu.nvlinks if link.active)
+            for address, gpu in self.gpus.items()
         }
 
     @cached_property
@@ -130,42 +132,47 @@ class DeviceIndex:
             meshed[gpu.name] = max(meshed.get(gpu.name, 0), _xgmi_up(gpu))
         any_up = any(self.links_up.values())
         return {
-            gpu.address: max(
+            address: max(
                 0,
-                self.expected_links(gpu)[0] - self.links_up[gpu.address] if any_up else 0,
+                self.expected_links(gpu)[0] - self.links_up[address] if any_up else 0,
                 meshed[gpu.name] - _xgmi_up(gpu) if gpu.xgmi else 0,
             )
-            for gpu in self.machine.gpus
+            for address, gpu in self.gpus.items()
         }
 
     @cached_property
     def functions(self) -> Mapping[str, PciDevice]:
         """PCI functions by address."""
-        return {device.address: device for device in self.machine.pci}
+        return by_address(self.machine.pci)
 
     @cached_property
     def parents(self) -> Mapping[str, str]:
         """What is directly above each PCI function."""
-        return {device.address: device.parent for device in self.machine.pci}
+        return {address: device.parent for address, device in self.functions.items()}
+
+    @cached_property
+    def numa_of_root(self) -> Mapping[str, int]:
+        """The NUMA node of each root complex: that of the first device below which says one."""
+        found: dict[str, int] = {}
+        for device in self.machine.pci:
+            if device.numa_node is not None and (above := self.above(device.address)):
+                found.setdefault(above[-1], device.numa_node)
+        return found
 
     @cached_property
     def labels(self) -> Mapping[str, str]:
         """The names of GPUs, RDMA devices and network interfaces by address."""
-        rdma = {device.address: device.name for device in self.machine.rdma if device.address}
-        interfaces = {
-            interface.address: interface.name
-            for interface in self.machine.interfaces
-            if interface.address
-        }
-        return interfaces | rdma | {gpu.address: gpu_label(gpu) for gpu in self.machine.gpus}
+        known = {address: interface.name for address, interface in self._interfaces.items()}
+        known |= {address: device.name for address, device in self._rdma.items()}
+        return known | {address: gpu_label(gpu) for address, gpu in self.gpus.items()}
 
     @cached_property
     def _rdma(self) -> Mapping[str, RdmaDevice]:
-        known: dict[str, RdmaDevice] = {}
-        for device in self.machine.rdma:
-            if device.address:
-                known.setdefault(device.address, device)
-        return known
+        return by_address(self.machine.rdma)
+
+    @cached_property
+    def _interfaces(self) -> Mapping[str, Interface]:
+        return by_address(self.machine.interfaces)
 
     @cached_property
     def _keys(self) -> Mapping[str, Gpu]:

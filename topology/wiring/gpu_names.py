@@ -1,4 +1,4 @@
-"""Several GPUs in short."""
+"""Names of GPUs for people: one, several in short, and those of a table."""
 
 from __future__ import annotations
 
@@ -7,8 +7,29 @@ from collections.abc import Sequence
 from ..hardware.vendor import GPU
 from ..hardware.vendors import vendor_of
 from ..model.cpulist import written
-from ..model.machine import Machine
-from .graph import gpu_label
+from ..model.machine import Gpu, Machine
+
+
+def gpu_label(gpu: Gpu) -> str:
+    """Name a GPU for display: "GPU0" by the library's index, else by its place.
+
+    "AMD0" beside NVIDIA's GPUs, which count from 0 as well; its address where the library numbers
+    others but not this one.
+    """
+    if gpu.number is None:
+        return gpu.address
+    return f"{vendor_of(gpu).label if gpu.index_shared else GPU}{gpu.number}"
+
+
+def numbered(gpu: Gpu) -> tuple[bool, bool, int, str]:
+    """Sort GPUs by the numbers on display, NVIDIA's first; those without one last."""
+    return gpu.number is None, gpu.index_shared, gpu.number or 0, gpu.address
+
+
+def row_labels(gpus: Sequence[Gpu]) -> list[str]:
+    """Name GPUs in a table as everywhere; by their place in it where nothing numbers any."""
+    known = any(gpu.number is not None for gpu in gpus)
+    return [gpu_label(gpu) if known else f"GPU{place}" for place, gpu in enumerate(gpus)]
 
 
 def gpu_names(addresses: Sequence[str], machine: Machine) -> str:

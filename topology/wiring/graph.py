@@ -9,17 +9,18 @@ has `wire`. An edge inside a switch or a CPU has a wire without figures: it is n
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import combinations, product
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ..hardware.vendor import GPU
 from ..hardware.vendors import vendor_of
 from ..model.element import NOT_IN_XML
 from ..model.machine import Gpu, Machine, PciDevice
 from ..model.surroundings import Interface, RdmaDevice
-from .above import CPU_ROOT, numa_of_roots
+from .above import CPU_ROOT
+from .devices import devices_of
+from .gpu_names import gpu_label
 from .links import add_links
 from .wires import PCIE_GTS, Wire, WireKind, pcie_wire
 
@@ -76,9 +77,9 @@ def gpu_numa(gpu: Gpu) -> int | None:
 class _Builder:
     def __init__(self, machine: Machine, graph: Graph) -> None:
         self.machine, self.graph = machine, graph
-        self.devices = {device.address: device for device in machine.pci}
-        self.gpus = {gpu.address: gpu for gpu in machine.gpus}
-        self.numa_of_root = numa_of_roots(machine)
+        index = devices_of(machine)
+        self.devices, self.gpus = index.functions, index.gpus
+        self.numa_of_root = index.numa_of_root
         self.rdma: dict[str, list[RdmaDevice]] = {}
         self.interfaces: dict[str, list[Interface]] = {}
         for adapter in machine.rdma:
@@ -246,28 +247,6 @@ class _Builder:
         name = UNKNOWN_NUMA if node is None else f"numa:{node}"
         self._add(name, "numa", "NUMA ?" if node is None else f"NUMA {node}", None)
         return name
-
-
-def gpu_label(gpu: Gpu) -> str:
-    """Name a GPU for display: "GPU0" by the library's index, else by its place.
-
-    "AMD0" beside NVIDIA's GPUs, which count from 0 as well; its address where the library numbers
-    others but not this one.
-    """
-    if gpu.number is None:
-        return gpu.address
-    return f"{vendor_of(gpu).label if gpu.index_shared else GPU}{gpu.number}"
-
-
-def numbered(gpu: Gpu) -> tuple[bool, bool, int, str]:
-    """Sort GPUs by the numbers on display, NVIDIA's first; those without one last."""
-    return gpu.number is None, gpu.index_shared, gpu.number or 0, gpu.address
-
-
-def row_labels(gpus: Sequence[Gpu]) -> list[str]:
-    """Name GPUs in a table as everywhere; by their place in it where nothing numbers any."""
-    known = any(gpu.number is not None for gpu in gpus)
-    return [gpu_label(gpu) if known else f"GPU{place}" for place, gpu in enumerate(gpus)]
 
 
 def _port_label(device: PciDevice) -> str:

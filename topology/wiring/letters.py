@@ -6,6 +6,8 @@ xGMI read XGMI, as rocm-smi prints it. "?" = the machine does not say enough.
 
 from __future__ import annotations
 
+from itertools import product
+
 import msgspec
 
 from ..hardware.vendors import vendor_of
@@ -13,6 +15,7 @@ from ..model.element import BASE_FILE, NOT_IN_XML
 from ..model.machine import Gpu, GpuPair, Machine
 from ..model.record import GRANTED, NOT_ASKED, PCIE_ALONE, REFUSED
 from .above import CPU_ROOT, climb
+from .devices import devices_of
 from .ends import LinkEnds, nvlinks
 from .links import same_fabric
 
@@ -76,10 +79,10 @@ class Relations:
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
-        self.gpus = {gpu.address: gpu for gpu in machine.gpus if has_a_row(gpu)}
+        index = devices_of(machine)
+        self.gpus = {address: gpu for address, gpu in index.gpus.items() if has_a_row(gpu)}
         self.pairs = {(pair.src, pair.dst): pair for pair in machine.pairs}
-        self.devices = {device.address: device for device in machine.pci}
-        self.parents = {device.address: device.parent for device in machine.pci}
+        self.devices, self.parents = index.functions, dict(index.parents)
         for gpu in self.gpus.values():
             # A part of a package is no PCI function, and hangs where its package does.
             if gpu.parent in self.parents:
@@ -88,7 +91,7 @@ class Relations:
         # Only sysfs knows the driver of a device, so a machine with drivers was read there.
         drawn = all(device.why("driver") == NOT_IN_XML for device in machine.pci)
         self.tree_source = "topology XML" if machine.pci and drawn else "sysfs"
-        self.names = {device.address: device.name for device in machine.rdma if device.address}
+        self.index = index
         self._ends = {address: LinkEnds(gpu) for address, gpu in self.gpus.items()}
         self._above: dict[str, dict[str, int]] = {}
         """By device: what is above it, with its height."""
@@ -100,74 +103,62 @@ class Relations:
         if a == b:
             return Relation(letters=SELF)
         one, other = self.gpus.get(a), self.gpus.get(b)
-        if one is not None and other is not None:
-            found = self._gpu_links(one, other)
-            if found is None and (_denied(one) or _denied(other)):
-                return self._reported(a, b) or Relation(
-                    letters=UNKNOWN,
-                    evidence=("NVML tells no NVLink of one of them, but of others of its model",),
-                    basis="assumed",
-                )
-            found = found or self._ancestor(a, b)
-            if found is not None:
-                pair = self._pair(a, b)
-                alone = pair is not None and pair.why("nvlinks_reported") == PCIE_ALONE
-                unread = alone and not one.nvlinks and not found.letters.startswith("NV")
-                return _without_links(found, "NVLinks") if unread else found
-            if _unasked(one) or _unasked(other):
-                return self._reported(a, b) or Relation(
-                    letters=UNKNOWN,
-                    evidence=(f"the driver was not asked for {_links_of(one)} yet",),
-                    basis="assumed",
-                )
-            pair = self._pair(a, b)
-            links_known = self.machine.nccl_topology is not None and one.why("nvlinks") != BASE_FILE
-            links_known = links_known or (pair is not None and pair.link_type is not None)
-            if (one.uuid is None or other.uuid is None) and not links_known:
-                return self._reported(a, b) or _without_links(self._tree(a, b), _links_of(one))
-        return self._reported(a, b) or self._tree(a, b)
+        found = None if one is None or other is None else self._of_gpus(one, other)
+        return found or self._reported(a, b) or self._tree(a, b)
+
+    def _of_gpus(self, one: Gpu, other: Gpu) -> Relation | None:
+        """The relation of two GPUs; None where nothing but the tree and other texts tells it."""
+        a, b = one.address, other.address
+        found = self._gpu_links(one, other)
+        if found is None and (_denied(one) or _denied(other)):
+            return self._reported(a, b) or _unknown(
+                "NVML tells no NVLink of one of them, but of others of its model"
+            )
+        pair = self._pair(a, b)
+        if found := found or self._ancestor(pair):
+            alone = pair is not None and pair.why("nvlinks_reported") == PCIE_ALONE
+            unread = alone and not one.nvlinks and not found.letters.startswith("NV")
+            return _without_links(found, "NVLinks") if unread else found
+        if _unasked(one) or _unasked(other):
+            why = f"the driver was not asked for {_links_of(one)} yet"
+            return self._reported(a, b) or _unknown(why)
+        if self._links_known(one, other, pair):
+            return None
+        return self._reported(a, b) or _without_links(self._tree(a, b), _links_of(one))
+
+    def _links_known(self, one: Gpu, other: Gpu, pair: GpuPair | None) -> bool:
+        """Whether a driver or a topology XML would have told of links between two GPUs."""
+        in_xml = self.machine.nccl_topology is not None and one.why("nvlinks") != BASE_FILE
+        of_pair = pair is not None and pair.link_type is not None
+        return in_xml or of_pair or (one.uuid is not None and other.uuid is not None)
 
     def _gpu_links(self, one: Gpu, other: Gpu) -> Relation | None:
-        mine, theirs = self._ends[one.address], self._ends[other.address]
-        source = mine.source
-        direct = _both_ways(mine.direct.get(other.address, 0), theirs.direct.get(one.address, 0))
+        here, there = self._ends[one.address], self._ends[other.address]
+        direct = _both_ways(here.direct.get(other.address, 0), there.direct.get(one.address, 0))
         if direct:
-            return Relation(
-                letters=f"NV{direct}",
-                evidence=(
-                    f"{source}: {nvlinks(direct)} of {one.address} to {other.address} active",
-                ),
-            )
-        if mine.to_switches and theirs.to_switches and same_fabric(one, other):
-            return Relation(
-                letters=f"NV{min(mine.to_switches, theirs.to_switches)}",
-                evidence=(mine.switched, theirs.switched),
-            )
-        if other.address in mine.xgmi:
-            return Relation(
-                letters="XGMI",
-                evidence=(f"{source}: {_joins(one, other, mine.xgmi_links.get(other.address))}",),
-            )
+            said = f"{nvlinks(direct)} of {one.address} to {other.address} active"
+            return Relation(letters=f"NV{direct}", evidence=(f"{here.source}: {said}",))
+        if here.to_switches and there.to_switches and same_fabric(one, other):
+            count = min(here.to_switches, there.to_switches)
+            return Relation(letters=f"NV{count}", evidence=(here.switched, there.switched))
+        if other.address in here.xgmi:
+            said = _joins(one, other, here.xgmi_links.get(other.address))
+            return Relation(letters="XGMI", evidence=(f"{here.source}: {said}",))
         pair = self._pair(one.address, other.address)
         if pair is not None and pair.link_type == "xgmi":
             words = [f"{pair.hops} hops"] if (pair.hops or 0) > 1 else []
             words += [] if pair.weight is None else [f"weight {pair.weight}"]
-            return Relation(
-                letters="XGMI",
-                evidence=(", ".join([f"{source}: link type xGMI", *words]),),
-            )
+            said = ", ".join([f"{here.source}: link type xGMI", *words])
+            return Relation(letters="XGMI", evidence=(said,))
         if pair is not None and pair.nvlinks_reported:
-            return Relation(
-                letters=f"NV{pair.nvlinks_reported}",
-                evidence=(f"nvidia-smi topo -m: NV{pair.nvlinks_reported}",),
-            )
+            letters = f"NV{pair.nvlinks_reported}"
+            return Relation(letters=letters, evidence=(f"nvidia-smi topo -m: {letters}",))
         return None
 
     def _pair(self, a: str, b: str) -> GpuPair | None:
         return self.pairs.get((a, b)) or self.pairs.get((b, a))
 
-    def _ancestor(self, a: str, b: str) -> Relation | None:
-        pair = self._pair(a, b)
+    def _ancestor(self, pair: GpuPair | None) -> Relation | None:
         letters = _ANCESTORS.get(pair.ancestor or "") if pair is not None else None
         if pair is None or letters is None:
             return None
@@ -176,22 +167,21 @@ class Relations:
     def _reported(self, a: str, b: str) -> Relation | None:
         if not self.reported:
             return None
-        for left in (a, self.names.get(a)):
-            for right in (b, self.names.get(b)):
-                letters = self.reported.get(frozenset((left or "", right or "")))
-                if letters is not None:
-                    return Relation(letters=letters, evidence=(f"nvidia-smi topo -m: {letters}",))
+        for ends in product(self._names(a), self._names(b)):
+            letters = self.reported.get(frozenset(ends))
+            if letters is not None:
+                return Relation(letters=letters, evidence=(f"nvidia-smi topo -m: {letters}",))
         return None
+
+    def _names(self, address: str) -> tuple[str, ...]:
+        device = self.index.rdma(address)
+        return (address,) if device is None else (address, device.name)
 
     def _tree(self, a: str, b: str) -> Relation:
         mine, theirs = self._way_up(a), self._way_up(b)
         if not mine or not theirs:
             lost = a if not mine else b
-            return Relation(
-                letters=UNKNOWN,
-                evidence=(f"{self.tree_source}: {lost} is not in the PCI tree",),
-                basis="assumed",
-            )
+            return _unknown(f"{self.tree_source}: {lost} is not in the PCI tree")
         shared = next((node for node in mine if node in theirs), None)
         if shared is None:
             return self._across(a, b, next(reversed(mine)), next(reversed(theirs)))
@@ -242,9 +232,7 @@ class Relations:
         nodes = [node for node in host.numa if not node.without_cpus] if host is not None else []
         if len(nodes) == 1:
             return Relation(letters="NODE", evidence=(roots, "the host has one NUMA node"))
-        return Relation(
-            letters=UNKNOWN, evidence=(roots, "the NUMA node is not known"), basis="assumed"
-        )
+        return _unknown(roots, "the NUMA node is not known")
 
     def numa(self, address: str) -> int | None:
         """Find the NUMA node next to a device; None when the machine does not say."""
@@ -255,6 +243,10 @@ class Relations:
         if gpu is None or gpu.numa_node is not None or gpu.parent in (None, address):
             return gpu.numa_node if gpu is not None else None
         return self.numa(gpu.parent)
+
+
+def _unknown(*evidence: str) -> Relation:
+    return Relation(letters=UNKNOWN, evidence=evidence, basis="assumed")
 
 
 def _below_cpu(name: str) -> Relation:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ..hardware.specs import sku_for
 from ..model.machine import Gpu, Machine, NvLink, XgmiLink
 from ..model.units import figure
+from .devices import devices_of
 from .reported import MOST_NVLINKS, of_one, reported_nvlinks, to_switches
 from .wires import C2C_PAYLOAD_GBS, Wire, WireKind, nvlink_wire
 
@@ -23,12 +25,12 @@ HOP_WEIGHT = 15
 
 def add_links(graph: nx.Graph[str], machine: Machine) -> None:
     """Add the edges between GPUs, from GPUs to NVSwitches, and from GPUs to coherent CPUs."""
-    packages = {gpu.address: gpu.parent or gpu.address for gpu in machine.gpus}
+    gpus = devices_of(machine).gpus
     for gpu in machine.gpus:
         if gpu.partition is None:
             _nvlinks(graph, gpu)
             _c2c(graph, gpu)
-        _xgmi(graph, gpu, packages)
+        _xgmi(graph, gpu, gpus)
     if not any(gpu.nvlinks for gpu in machine.gpus):
         _reported(graph, machine)
     graph.graph[FAR] = frozenset(
@@ -105,14 +107,16 @@ def _c2c(graph: nx.Graph[str], gpu: Gpu) -> None:
     graph.add_edge(gpu.address, numa, wire=wire)
 
 
-def _xgmi(graph: nx.Graph[str], gpu: Gpu, packages: dict[str, str]) -> None:
+def _xgmi(graph: nx.Graph[str], gpu: Gpu, gpus: Mapping[str, Gpu]) -> None:
     for link in gpu.xgmi:
         if link.active is False or link.remote_address not in graph:
             continue
         if link.hops is not None and link.hops > 1:
             continue
         end = link.remote_address
-        same = gpu.partition is not None and packages.get(end) == gpu.parent
+        peer = gpus.get(end)
+        package = None if peer is None else peer.parent or end
+        same = gpu.partition is not None and package == gpu.parent
         graph.add_edge(gpu.address, end, wire=xgmi_wire(gpu, link, inside=same))
 
 

@@ -10,7 +10,8 @@ from ..hardware.vendors import AMD, NVIDIA
 from ..model.characters import printable
 from ..model.machine import Machine
 from ..sources.nvidia.words import ranges
-from .graph import gpu_numa, numbered, row_labels
+from .gpu_names import numbered, row_labels
+from .graph import gpu_numa
 from .letters import MEANING, UNKNOWN, Relation, Relations, has_a_row
 
 NOT_APPLICABLE = "N/A"

@@ -25,7 +25,7 @@ from gputop.topology.flags.values.values import read_value, unknown, unread
 from gputop.topology.flags.what_if.study import Study
 from gputop.topology.model.page import Fact, Page
 from gputop.topology.model.versions import numbers
-from gputop.topology.wiring.graph import gpu_label
+from gputop.topology.wiring.gpu_names import gpu_label
 from gputop.widgets.board import Board
 from gputop.widgets.key import Key, note, scroll_keys, select_keys
 from gputop.widgets.panels import ChoicePanel

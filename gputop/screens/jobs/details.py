@@ -14,8 +14,7 @@ from gputop.topology.hardware.terms import terms_of
 from gputop.topology.jobs.binding import FAR, NEAR, ONE_NODE, PARTLY, Binding, binding
 from gputop.topology.model.severity import FlagStatus
 from gputop.topology.model.units import UNKNOWN, figure, percent, seconds, size, whole
-from gputop.topology.wiring.gpu_names import gpu_names
-from gputop.topology.wiring.graph import gpu_label
+from gputop.topology.wiring.gpu_names import gpu_label, gpu_names
 from gputop.widgets.spans import Line, left, wrapped
 
 if TYPE_CHECKING:

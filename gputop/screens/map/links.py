@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from gputop.topology.sketch.names import is_weak
-from gputop.topology.wiring.above import chain
+from gputop.topology.wiring.devices import devices_of
 from gputop.topology.wiring.graph import wires_of
 from gputop.topology.wiring.paths import bundle
 from gputop.topology.wiring.wires import WireKind
@@ -51,7 +51,8 @@ class MapLink(NamedTuple):
 def links(report: Report) -> list[MapLink]:
     """All links that data between GPUs and NICs takes, the sickest first, then the narrowest."""
     machine = report.snapshot.machine
-    above = frozenset(step for gpu in machine.gpus for step in chain(machine, gpu.address))
+    index = devices_of(machine)
+    above = frozenset(step for address in index.gpus for step in index.above(address))
     found = [*_single(report.graph, above), *_to_switches(report.graph)]
     return sorted(found, key=lambda link: (link.share, link.wire.payload_gbs or float("inf")))
 

@@ -11,7 +11,7 @@ from gputop.topology.hardware.specs import sku_for
 from gputop.topology.hardware.vendors import AMD, NVIDIA, vendor_of
 from gputop.topology.model.units import UNKNOWN, figure, size, text, whole
 from gputop.topology.sources.amd.words import held
-from gputop.topology.wiring.graph import gpu_label
+from gputop.topology.wiring.gpu_names import gpu_label
 from gputop.widgets.gpu_cells import NO_LINKS, active_links, without_links
 from gputop.widgets.spans import Line, Span, left, width_of, wrapped
 

@@ -12,7 +12,7 @@ from gputop.screens.node import cells
 from gputop.topology.hardware.vendors import vendors_of
 from gputop.topology.model.units import UNKNOWN
 from gputop.topology.wiring.devices import devices_of
-from gputop.topology.wiring.graph import numbered
+from gputop.topology.wiring.gpu_names import numbered
 from gputop.widgets import gpu_cells as common
 from gputop.widgets.gpu_cells import Row
 from gputop.widgets.spans import Line, left, right, text_of

@@ -14,8 +14,7 @@ from gputop.topology.hardware.terms import terms_of
 from gputop.topology.jobs.grouping import Job, jobs
 from gputop.topology.model.readings import GpuProcess
 from gputop.topology.model.units import seconds
-from gputop.topology.wiring.gpu_names import gpu_names
-from gputop.topology.wiring.graph import gpu_label
+from gputop.topology.wiring.gpu_names import gpu_label, gpu_names
 from gputop.widgets.spans import Line, Span, cut, width_of
 
 if TYPE_CHECKING:

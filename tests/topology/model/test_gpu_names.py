@@ -14,7 +14,7 @@ from gputop.topology.node import Node
 from gputop.topology.recorded.load import load
 from gputop.topology.report import Report
 from gputop.topology.sources.collect import merge
-from gputop.topology.wiring.graph import gpu_label
+from gputop.topology.wiring.gpu_names import gpu_label
 from tests.support.app import give, picture, press
 from tests.support.mixed_made import mixed_report
 

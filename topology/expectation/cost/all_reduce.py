@@ -12,7 +12,7 @@ from ...model.snapshot import Measurement
 from ...model.units import figure
 from ...nccl.prediction import NO_NVLS, Prediction
 from ...node import Node
-from ...wiring.graph import gpu_label
+from ...wiring.gpu_names import gpu_label
 from .. import collectives
 from ..collective_figures import published
 from ..judge import Judge

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...hardware.vendors import NVIDIA
+from ...model.record import by_address
 from .pci_tree import Function, chain
 from .shape import DemoShape
 
@@ -165,8 +166,8 @@ class _Wiring:
         self.shape = shape
         self.gpus = [function for function in functions if function.kind == "gpu"]
         self.switches = [function for function in functions if function.kind == "nvswitch"]
-        self.by_address = {function.address: function for function in functions}
-        self.chains = {gpu.number: chain(gpu, self.by_address) for gpu in self.gpus}
+        known = by_address(functions)
+        self.chains = {gpu.number: chain(gpu, known) for gpu in self.gpus}
 
     def of(self, gpu: Function) -> dict[str, Any]:
         links = self._links(gpu)

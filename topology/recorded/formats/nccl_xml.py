@@ -8,8 +8,9 @@ import msgspec
 
 from ...hardware.specs import sku_for
 from ...model.format import Format
-from ...model.machine import Gpu
+from ...model.machine import Gpu, PciDevice
 from ...model.part import Part
+from ...model.record import by_address
 from ...nccl.xml.machine import part_of_topology
 from ...nccl.xml.read import read_topology, root_name
 from ...sources.files.tree import live_tree
@@ -42,13 +43,14 @@ def _named(part: Part) -> Part:
         known = {field: name for field, name in found.items() if name is not None}
         gaps = tuple(gap for gap in device.gaps if gap.field not in known)
         devices.append(msgspec.structs.replace(device, **known, gaps=gaps))
-    by_address = {device.address: device.device_name for device in devices}
-    gpus = [_gpu(gpu, by_address.get(gpu.address)) for gpu in part.gpus]
+    places = by_address(devices)
+    gpus = [_gpu(gpu, places.get(gpu.address)) for gpu in part.gpus]
     return msgspec.structs.replace(part, pci=tuple(devices), gpus=tuple(gpus))
 
 
-def _gpu(gpu: Gpu, name: str | None) -> Gpu:
+def _gpu(gpu: Gpu, device: PciDevice | None) -> Gpu:
     """Name a GPU after pci.ids, else after the table of models."""
+    name = None if device is None else device.device_name
     sku = sku_for(gpu) if name is None else None
     name = sku.name if sku is not None else name
     if name is None:
