@@ -5,6 +5,7 @@ A question is NAME.py with `QUESTION`, and a line here; its command, its JSON an
 
 QUESTIONS = {
     "check": "Check whether the node is fit; set the exit code.",
+    "explain": "Predict what NCCL or RCCL does here, and why.",
     "doctor": "Say what gputop found on this machine, for a bug report.",
 }
 """Module -> its line in `gputop --help`, which then imports none of them."""

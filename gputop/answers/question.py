@@ -68,7 +68,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     as_json: Annotated[bool, Option("--json", "Print one JSON document on stdout.")] = False
 
 
-class Answer(msgspec.Struct, frozen=True, tag_field="schema"):
+class Reply(msgspec.Struct, frozen=True, tag_field="schema"):
     """The answer to a question. Its fields are the JSON document; the tag is the schema.
 
     Subclasses are `kw_only`, so that these fields stand first in the document.
@@ -78,7 +78,6 @@ class Answer(msgspec.Struct, frozen=True, tag_field="schema"):
     """Fields that are no part of the document: only its page and its files are made of them."""
     gputop: str = __version__
     source: tuple[str, ...] = ("live",)
-    assumptions: tuple[str, ...] = ()
 
     @property
     def exit_code(self) -> int:
@@ -88,7 +87,7 @@ class Answer(msgspec.Struct, frozen=True, tag_field="schema"):
     @property
     def remarks(self) -> tuple[str, ...]:
         """Sentences for stderr, before the answer."""
-        return self.assumptions
+        return ()
 
     def document(self) -> dict[str, Any]:
         """The JSON document: its fields by the names that they have there."""
@@ -98,6 +97,17 @@ class Answer(msgspec.Struct, frozen=True, tag_field="schema"):
         return {"schema": self.__struct_config__.tag, **known}
 
 
+class Answer(Reply, frozen=True):
+    """An answer whose assumptions stand at the head of its document, and on stderr."""
+
+    assumptions: tuple[str, ...] = ()
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What was assumed."""
+        return self.assumptions
+
+
 class NodeRequest(Request, frozen=True, kw_only=True):
     """A question about a node: its command has --from and --demo besides its own options."""
 
@@ -105,8 +115,11 @@ class NodeRequest(Request, frozen=True, kw_only=True):
     demo: str | None = None
 
     def snapshot(self) -> NodeSnapshot:
-        """Read the node: files, a demo or this machine. Raises Exit."""
-        return read_snapshot(self.sources, self.demo)
+        """Read files, a demo or this machine, and say what could not be read. Raises Exit."""
+        found = read_snapshot(self.sources, self.demo)
+        for line in problem_lines(found):
+            warn(line)
+        return found
 
 
 def problem_lines(snapshot: NodeSnapshot) -> Iterator[str]:
@@ -119,7 +132,7 @@ def problem_lines(snapshot: NodeSnapshot) -> Iterator[str]:
 
 
 R = TypeVar("R", bound=Request)
-A = TypeVar("A", bound=Answer)
+A = TypeVar("A", bound=Reply)
 
 
 class Question(msgspec.Struct, Generic[R, A], frozen=True, kw_only=True):

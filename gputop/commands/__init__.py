@@ -6,7 +6,6 @@ The others follow from the questions in gputop/answers.
 SUMMARIES = {
     "snapshot": "Print all that is known about the node as JSON.",
     "topo": "Show how the devices of the node are connected.",
-    "explain.command": "Predict what NCCL or RCCL does here, and why.",
     "flags.command": "Show which variables are set and what each does here.",
     "jobs.command": "Say what runs on the GPUs and who waits for whom.",
     "log": "Explain a debug log of NCCL or RCCL.",

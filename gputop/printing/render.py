@@ -20,6 +20,7 @@ from gputop.topology.model.page import (
     Blank,
     Block,
     Bullets,
+    CellGrid,
     Column,
     Commands,
     Fact,
@@ -271,6 +272,20 @@ def _table(block: Table, width: int, whole: bool) -> Iterator[Line]:
             yield ((" " * block.indent, ""), ("  ".join(parts).rstrip(), ink))
 
 
+def _matrix(block: CellGrid, width: int, whole: bool) -> Iterator[Line]:
+    edge = len(block.corner)
+    cells, size = block.cells, _cell_size(block.cells, 5)
+    if edge + 1 + size * len(block.names) > width:
+        cells, size = block.short, _cell_size(block.short, 3)
+    for name, row in ((block.corner, block.names), *zip(block.names, cells, strict=True)):
+        parts = "".join(f"{clean(cell):<{size}}" for cell in row)
+        yield ((f"{name:>{edge}}  {parts}".rstrip(), ""),)
+
+
+def _cell_size(rows: Sequence[Sequence[str]], least: int) -> int:
+    return max(least, *(len(cell) for row in rows for cell in row)) + 1
+
+
 def _fitting(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> Sequence[int]:
     """The columns that are shown: without optional ones for which the line is too short."""
     sizes = [max(width_of(((row[at], ""),)) for row in rows) for at in range(len(columns))]
@@ -325,6 +340,7 @@ _RENDERERS: dict[type, Callable[[Any, int, bool], Iterable[Line]]] = {
     Bullets: _bullets,
     Facts: _facts,
     Table: _table,
+    CellGrid: _matrix,
     Findings: _findings,
     Steps: _steps,
     Commands: _commands,

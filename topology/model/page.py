@@ -132,6 +132,16 @@ class Table(msgspec.Struct, frozen=True):
     indent: int = 2
 
 
+class CellGrid(msgspec.Struct, frozen=True):
+    """Cells of equal width, with the same names above and at the left."""
+
+    corner: str
+    names: tuple[str, ...]
+    cells: tuple[tuple[str, ...], ...]
+    short: tuple[tuple[str, ...], ...]
+    """The cells where there is no room for the whole ones."""
+
+
 class Findings(msgspec.Struct, frozen=True):
     """Findings, a line each; with their proof, impact and fix where `whole`."""
 
@@ -178,7 +188,7 @@ class Blank(msgspec.Struct, frozen=True):
 
 
 Block = Union[  # noqa: UP007 - its members name a class that is imported for types alone
-    Heading, Text, Bullets, Facts, Table, Findings, Steps, Commands, Bars, Blank
+    Heading, Text, Bullets, Facts, Table, CellGrid, Findings, Steps, Commands, Bars, Blank
 ]
 
 

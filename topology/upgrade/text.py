@@ -45,7 +45,7 @@ FIGURES_ALONE = {
 }
 
 
-def answer(found: Upgrade, where: str, cost: str) -> tuple[str, ...]:
+def head_lines(found: Upgrade, where: str, cost: str) -> tuple[str, ...]:
     """What changes and what it costs; which of the two versions is an estimate."""
     before, after = found.before, found.after
     name, library = library_name(before), after.library

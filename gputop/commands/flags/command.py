@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gputop.answers.predicting import changes_of, selected
 from gputop.commands.flags.document import catalogue_document, document
 from gputop.commands.flags.text import overview_lines
 from gputop.commands.options import completing, json_option, say_problems, source_options
-from gputop.commands.predicting import changes_of, predicting_options, selected
+from gputop.commands.predicting import predicting_options
 from gputop.exits import CANNOT_TELL, USAGE, Exit
 from gputop.printing.render import blocks_of, texts
 from gputop.reading import read_snapshot

@@ -11,6 +11,7 @@ from typing import Any
 import click
 import msgspec
 
+from gputop.answers.predicting import changes_of
 from gputop.checking.origin import file_name, origin
 from gputop.checking.redacting import HostNames
 from gputop.commands.net import meeting_place
@@ -27,7 +28,6 @@ from gputop.commands.options import (
     measuring_options,
     set_option,
 )
-from gputop.commands.predicting import changes_of
 from gputop.commands.probe.node import chosen, live_snapshot
 from gputop.exits import USAGE, Exit
 from gputop.measuring.planning import Plan, plan

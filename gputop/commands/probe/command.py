@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from gputop.answers.predicting import changes_of
 from gputop.commands.options import (
     completing,
     deadline_option,
@@ -18,7 +19,6 @@ from gputop.commands.options import (
     measuring_options,
     set_option,
 )
-from gputop.commands.predicting import changes_of
 from gputop.commands.probe.history import print_history
 from gputop.commands.probe.list import print_list
 from gputop.commands.probe.node import chosen, demo_snapshot, live_snapshot

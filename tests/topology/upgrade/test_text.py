@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from gputop.topology.flags.what_if.applied import with_changes
 from gputop.topology.upgrade.causes import Cause
 from gputop.topology.upgrade.costs import cost_line
-from gputop.topology.upgrade.text import answer, because, decisions, heading, sections
+from gputop.topology.upgrade.text import because, decisions, head_lines, heading, sections
 from gputop.topology.upgrade.upgrade import Upgrade, upgrade
 from tests.topology.nccl.made import ARM, cpu, gpu, snapshot, switch, system
 
@@ -15,7 +15,7 @@ from .made import C2C, machine, upgraded
 
 
 def told(found: Upgrade, where: str = "here") -> list[str]:
-    return list(answer(found, where, ""))
+    return list(head_lines(found, where, ""))
 
 
 def test_the_first_line_counts_what_changes_and_names_it() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from gputop.commands.explain.document import document
+from gputop.answers.explain import answer_of
 from gputop.topology.flags.what_if.effects import untold
 from gputop.topology.nccl.prediction import Prediction
 from gputop.topology.nccl.versions import UnknownVersionError
@@ -59,7 +59,7 @@ def flat(value: Any, at: str = "") -> dict[str, Any]:
 
 def leaves(prediction: Prediction, names: Iterable[str] = TOLD) -> dict[str, Any]:
     """What a document of `explain --json` decides."""
-    made = json.loads(msgspec.json.encode(document(prediction, gputop="", source=())))
+    made = json.loads(msgspec.json.encode(answer_of(prediction, ())))
     found = flat({name: made[name] for name in names})
     found.update({f"ignored[{name}]": why for name, _, why in made["ignored"]})
     return found

@@ -7,7 +7,8 @@ import re
 import msgspec
 import pytest
 
-from gputop.commands.explain.text import lines
+from gputop.printing.render import texts
+from gputop.topology.explain.prediction import prediction_blocks
 from gputop.topology.model.machine import GpuPair
 from gputop.topology.model.snapshot import Measurement, NodeSnapshot
 from gputop.topology.model.surroundings import Host
@@ -213,6 +214,10 @@ WRONG = re.compile(r"\bNCCL\b(?!_)|NVLink|NVML|CUDA(?!_)|cuda")
 @pytest.mark.parametrize("demo", ["mi300x-8", "mi250x-8", "mi355x-8", "sick-mi300x-8"])
 def test_a_prediction_for_amd_has_amds_words(demo: str) -> None:
     found = predict(DemoFeed(demo).at(0), Settings())
-    said = [*lines(found, 100), *lines(found, 100, (0, 1)), *lines(found, 100, (0, 7))]
+    said = [
+        line
+        for pair in (None, (0, 1), (0, 7))
+        for line in texts(prediction_blocks(found, pair), 100)
+    ]
     assert not [line for line in said if WRONG.search(line)]
     assert any("RCCL" in line for line in said)

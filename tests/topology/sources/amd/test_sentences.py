@@ -7,7 +7,7 @@ import re
 import pytest
 from click.testing import CliRunner
 
-from gputop.commands.explain.command import command as explain
+from gputop.commands.asking import load
 from gputop.commands.flags.command import command as flags
 from gputop.commands.log import command as log
 from gputop.commands.topo import command as topo
@@ -101,9 +101,9 @@ def test_ranks_of_an_rccl_log_are_numbered_by_hip_and_rocm_smi() -> None:
 
 
 def test_one_is_no_plural() -> None:
-    text = printed(explain, "0", "1", "--demo", "mi300x-8")
+    text = printed(load("explain"), "0", "1", "--demo", "mi300x-8")
     assert ", 1 hop, " in text
-    two = printed(explain, "--gpus", "0,1", "--demo", "mi300x-8")
+    two = printed(load("explain"), "--gpus", "0,1", "--demo", "mi300x-8")
     assert "1 xGMI link each" in " ".join(two.split())
 
 

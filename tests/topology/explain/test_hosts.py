@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gputop.commands.explain.hosts import answer, numbers, places_in_words, sections
 from gputop.printing.render import blocks_of, texts
+from gputop.topology.explain.hosts import answer, numbers, places_in_words, sections
 from tests.topology.nccl.hosts.made import EIGHT, FOUR, over
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from gputop.commands.explain.command import command
+from gputop.commands.asking import load
 from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.rules.amd.links import FEW
 from gputop.topology.node import Node
@@ -18,7 +18,7 @@ EXPORT = "export NCCL_MIN_NCHANNELS=32"
 
 
 def explained(*words: str) -> str:
-    result = CliRunner().invoke(command, words)
+    result = CliRunner().invoke(load("explain"), words)
     assert result.exit_code == 0, result.output
     return result.stdout
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from gputop.commands.explain.text import installed
+from gputop.topology.explain.prediction import installed
 from gputop.topology.model.surroundings import Software
 from gputop.topology.recorded.feeds import DemoFeed
 from tests.support.command import gputop

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Sequence
 
-from gputop.topology.model.page import Section
-from gputop.topology.nccl.decide.summary import (
+from ..model.page import Section
+from ..nccl.decide.summary import (
     CAPITALS,
     algorithm,
     choice_line,
     duration,
     graph_line,
 )
-from gputop.topology.nccl.hosts.rails import ring_hops, tree_hops
-from gputop.topology.nccl.hosts.records import (
+from ..nccl.hosts.rails import ring_hops, tree_hops
+from ..nccl.hosts.records import (
     ChannelEnd,
     HostRing,
     HostTree,
@@ -21,8 +21,8 @@ from gputop.topology.nccl.hosts.records import (
     Rail,
     RingStop,
 )
-from gputop.topology.nccl.hosts.spread import bus_gbs
-from gputop.topology.nccl.wording import gbs
+from ..nccl.hosts.spread import bus_gbs
+from ..nccl.wording import gbs
 
 MOST_ROWS = 16
 """Of a table; the JSON document has all of them."""

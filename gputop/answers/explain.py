@@ -1,0 +1,347 @@
+"""What NCCL or RCCL will do on a node, and why: transports, paths, rings, trees, algorithms."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any, ClassVar
+
+import msgspec
+
+from gputop.answers.predicting import changes_of, pair_of, selected
+from gputop.answers.question import Clash, NodeRequest, Option, Question, Reply
+from gputop.exits import CANNOT_TELL, USAGE, Exit
+from gputop.terminal.clean import clean
+from gputop.terminal.size import text_width
+from gputop.topology.diagnosis.case import Case
+from gputop.topology.diagnosis.rules.amd.links import FEW
+from gputop.topology.expectation.cost.costs import costs_of
+from gputop.topology.explain.prediction import installed, prediction_blocks
+from gputop.topology.flags.account.whatif_text import sections
+from gputop.topology.flags.values.predicting import predict_with_flags
+from gputop.topology.flags.what_if.whatif import compare
+from gputop.topology.model.page import Blank, Block, Page, Text
+from gputop.topology.model.snapshot import NodeSnapshot
+from gputop.topology.model.versions import Library
+from gputop.topology.nccl.decide.predict import NoGpusError
+from gputop.topology.nccl.hosts.equal_hosts import LIMIT, predict_hosts
+from gputop.topology.nccl.hosts.missing import UnknownNicError
+from gputop.topology.nccl.hosts.records import MultiNode
+from gputop.topology.nccl.prediction import (
+    NO_NVLS,
+    AlgorithmChoice,
+    DomainView,
+    Graphs,
+    PairDecision,
+    Prediction,
+    Tuning,
+)
+from gputop.topology.nccl.settings import Settings
+from gputop.topology.nccl.versions import UnknownVersionError
+from gputop.topology.node import Node
+
+HOST = re.compile(r"[0-9]{1,4}", re.ASCII)
+ADVISED = "NCCL_MIN_NCHANNELS"
+ENOUGH = 32
+
+
+class ExplainRequest(NodeRequest, frozen=True, kw_only=True):
+    """Predict transport, path, rings, trees and algorithms, with the reason for each.
+
+    SRC and DST name one pair: a rank, a PCI address, a UUID, nvml:N or cuda:N. Without them
+    all pairs of the communicator are shown.
+    """
+
+    clashes: ClassVar[tuple[Clash, ...]] = (
+        Clash(
+            ("--missing",),
+            ("--against",),
+            "--missing and --against: compare versions on equal hosts",
+        ),
+    )
+    src: Annotated[str | None, Option("SRC", "the first rank", completes="ranks")] = None
+    dst: Annotated[str | None, Option("DST", "the second rank", completes="ranks")] = None
+    settings: Annotated[
+        tuple[str, ...],
+        Option(
+            "--set",
+            "Predict as if this variable were set; NAME= sets it to nothing. May be repeated.",
+            "NAME=VALUE",
+            "settings",
+        ),
+    ] = ()
+    library: Annotated[
+        str | None,
+        Option(
+            "--nccl",
+            "Library to predict: nccl-2.28.9, rccl-2.21.5, or 2.28.9 of the library for these "
+            "GPUs; by default what is installed.",
+            "VERSION",
+            "versions",
+        ),
+    ] = None
+    gpus: Annotated[
+        str | None,
+        Option(
+            "--gpus",
+            "GPUs of the communicator: ranks, PCI addresses, UUIDs, nvml:N or cuda:N; by default "
+            "all.",
+            "LIST",
+            "ranks",
+        ),
+    ] = None
+    nodes: Annotated[
+        int,
+        Option(
+            "--nodes",
+            f"Also predict N hosts like this one, up to {LIMIT}: rings, trees, rails.",
+            "N",
+            least=1,
+            most=LIMIT,
+        ),
+    ] = 1
+    missing: Annotated[
+        tuple[str, ...],
+        Option(
+            "--missing",
+            "With --nodes: a NIC that one host lacks, 3:mlx5_2; hosts count from 0. May be "
+            "repeated.",
+            "HOST:NIC",
+        ),
+    ] = ()
+    against: Annotated[
+        str | None,
+        Option(
+            "--against",
+            "What would change from the version of --nccl to this one, and by which rule.",
+            "VERSION",
+            "versions",
+        ),
+    ] = None
+
+
+class Advice(msgspec.Struct, frozen=True, kw_only=True):
+    """One remark of a rule of `gputop check` on the whole communicator."""
+
+    id: str
+    """The rule's id, "amd-few-gpus"."""
+    title: str
+    why: str
+    text: str = ""
+    command: str = ""
+    """A command to copy; "" where the environment has it already."""
+
+
+class ExplainAnswer(Reply, frozen=True, kw_only=True, tag="gputop.explain/1"):
+    """A prediction; `baseline` and `two_node` are answers of the same kind."""
+
+    hidden: ClassVar[tuple[str, ...]] = ("view",)
+    library: Library
+    environment: dict[str, str]
+    nodes: int
+    coll_channels: int | None
+    pairs: tuple[PairDecision, ...]
+    views: tuple[DomainView, ...]
+    graphs: Graphs
+    choices: tuple[AlgorithmChoice, ...]
+    tuning: Tuning
+    ignored: tuple[tuple[str, str, str], ...]
+    failure: str | None
+    assumptions: tuple[str, ...]
+    advice: tuple[Advice, ...] = ()
+    """Remarks of `check --gpus` on the design of this communicator."""
+    baseline: ExplainAnswer | msgspec.UnsetType = msgspec.UNSET
+    two_node: ExplainAnswer | msgspec.UnsetType = msgspec.UNSET
+    """What one of two equal hosts decides, with `--nodes 2`."""
+    multi_node: MultiNode | msgspec.UnsetType = msgspec.UNSET
+    """Rings, trees and rails over all hosts, with `--nodes` of two and more."""
+    view: Explained | msgspec.UnsetType = msgspec.UNSET
+    """What its page is made of; only of the answer itself."""
+
+
+class Explained(msgspec.Struct, frozen=True):
+    """What a page on a prediction shows."""
+
+    asked: ExplainRequest
+    snapshot: NodeSnapshot
+    addresses: tuple[str, ...] | None
+    baseline: Prediction
+    """Without --set."""
+    prediction: Prediction
+    two: Prediction | None
+    """Of a job over two hosts."""
+    many: MultiNode | None
+    """Of a job over several hosts."""
+    pair: tuple[int, int] | None
+    advice: tuple[Advice, ...]
+
+    def blocks(self) -> Iterator[Block]:
+        """Several hosts first where somebody asked for them, then one host, then the changes."""
+        asked, prediction = self.asked, self.prediction
+        if self.many is not None:
+            from gputop.topology.explain.hosts import sections as sections_of_hosts
+
+            for section in sections_of_hosts(self.many, prediction.assumptions):
+                yield from section.blocks()
+            yield from (Blank(), Text("One host alone:"))
+        whole = not asked.settings and self.addresses is None and asked.library is None
+        cost = None
+        if whole and self.pair is None:
+            cost = costs_of(Node(self.snapshot).deciding(self.baseline)).all_reduce
+        if named := installed(self.snapshot):
+            yield Text(named)
+        yield from prediction_blocks(prediction, self.pair, "" if cost is None else cost.text)
+        if self.advice:
+            yield Blank()
+        for advice in self.advice:
+            yield Text(f"{advice.title}: {advice.why}")
+            if advice.command:
+                yield Text(f"{advice.text.rstrip('.')}: {advice.command}", indent=2)
+        if asked.settings:
+            changes = changes_of(asked.settings)
+            slower = None
+            if prediction.by_nvls_alone:
+                slower = _one(asked, self.snapshot, self.addresses, {**changes, **NO_NVLS})
+            yield Blank()
+            for section in sections(compare(self.baseline, prediction, changes, slower)):
+                yield from section.blocks()
+        if self.two is not None and self.pair is not None:
+            yield from (Blank(), Text("The same pair in a job over two hosts:"))
+            yield from prediction_blocks(self.two, self.pair)
+
+
+def answer(asked: ExplainRequest) -> ExplainAnswer:
+    """Predict what is asked for. Raises Exit where something cannot be predicted."""
+    changes = changes_of(asked.settings)
+    lacking = missing_of(asked.missing, asked.nodes)
+    snapshot = asked.snapshot()
+    addresses = selected(asked.gpus, snapshot.machine)
+    with _refusals():
+        if asked.against is not None:
+            # What few ask for is imported where it is asked for.
+            from gputop.answers.upgrade import answer as against
+
+            return against(asked, snapshot, changes, addresses)
+        baseline = _one(asked, snapshot, addresses, {})
+        prediction = _one(asked, snapshot, addresses, changes) if changes else baseline
+        two = _one(asked, snapshot, addresses, changes, 2) if asked.nodes == 2 else None
+        many = None
+        if asked.nodes > 1:
+            many = predict_hosts(
+                snapshot,
+                Settings.of(snapshot, changes),
+                library=asked.library,
+                gpus=addresses,
+                hosts=asked.nodes,
+                missing=lacking,
+            )
+    pair = pair_of(asked.src, asked.dst, snapshot.machine, prediction)
+    advice = advice_on(snapshot, prediction)
+    view = Explained(asked, snapshot, addresses, baseline, prediction, two, many, pair, advice)
+
+    def document(side: Prediction | None) -> ExplainAnswer | msgspec.UnsetType:
+        return msgspec.UNSET if side is None else answer_of(side, snapshot.source, pair)
+
+    return answer_of(
+        prediction,
+        snapshot.source,
+        pair,
+        advice=advice,
+        baseline=document(baseline if changes else None),
+        two_node=document(two),
+        multi_node=msgspec.UNSET if many is None else many,
+        view=view,
+    )
+
+
+def _one(
+    asked: ExplainRequest,
+    snapshot: NodeSnapshot,
+    addresses: tuple[str, ...] | None,
+    changes: dict[str, str | None],
+    nodes: int = 1,
+) -> Prediction:
+    settings = Settings.of(snapshot, changes)
+    return predict_with_flags(
+        snapshot, settings, library=asked.library, gpus=addresses, nodes=nodes
+    )
+
+
+def answer_of(
+    prediction: Prediction,
+    source: tuple[str, ...],
+    pair: tuple[int, int] | None = None,
+    **more: Any,
+) -> ExplainAnswer:
+    """The answer that a prediction gives; `pair` keeps only that ordered pair of ranks."""
+    pairs = prediction.pairs
+    if pair is not None:
+        pairs = tuple(item for item in pairs if (item.src, item.dst) == pair)
+    return ExplainAnswer(
+        source=source, pairs=pairs, **{name: getattr(prediction, name) for name in _TAKEN}, **more
+    )
+
+
+_TAKEN = (
+    "library", "environment", "nodes", "coll_channels", "views", "graphs", "choices", "tuning",
+    "ignored", "failure", "assumptions",
+)  # fmt: skip
+"""Fields of an answer that are those of its prediction."""
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """End the command with a sentence where something cannot be predicted."""
+    try:
+        yield
+    except UnknownNicError as error:
+        raise Exit(f"--missing: {error}", USAGE) from error
+    except UnknownVersionError as error:
+        raise Exit(str(error), USAGE) from error
+    except NoGpusError as error:
+        raise Exit(f"nothing to explain: {error}", CANNOT_TELL) from error
+
+
+def missing_of(words: tuple[str, ...], nodes: int) -> tuple[tuple[int, str], ...]:
+    """--missing HOST:NIC as pairs, each once."""
+    found: dict[tuple[int, str], None] = {}
+    for text in words:
+        host, colon, nic = text.partition(":")
+        if not colon or not nic or not HOST.fullmatch(host):
+            raise Exit(f"--missing {clean(text, 60)!r}: write HOST:NIC, such as 3:mlx5_2", USAGE)
+        found[int(host), nic] = None
+    if found and nodes == 1:
+        raise Exit("--missing needs --nodes: which host of how many lacks the NIC?", USAGE)
+    return tuple(found)
+
+
+# Advice that a prediction does not show: for a job on some of the GPUs of an Instinct board.
+def advice_on(snapshot: NodeSnapshot, prediction: Prediction) -> tuple[Advice, ...]:
+    """The remarks of `check --gpus` on these GPUs; only RCCL has any."""
+    gpus = sorted({pair.src_bus_id for pair in prediction.pairs})
+    if prediction.library.name != "rccl" or len(gpus) < 2:
+        return ()
+    value = prediction.environment.get(ADVISED, "")
+    done = value.isdecimal() and len(value) < 6 and int(value) >= ENOUGH
+    return tuple(
+        Advice(
+            id=finding.id,
+            title=finding.title,
+            why=f"{finding.evidence[0].value}; {finding.impact}",
+            text="" if done else finding.fix[0].text,
+            command="" if done else finding.fix[0].command,
+        )
+        for finding in FEW.answer(Case(Node(snapshot), gpus=gpus)) or ()
+    )
+
+
+def page(found: ExplainAnswer) -> Page:
+    """The answer as people read it."""
+    assert not isinstance(found.view, msgspec.UnsetType)
+    return Page(title="explain", blocks=tuple(found.view.blocks()))
+
+
+QUESTION = Question(
+    name="explain", request=ExplainRequest, answer=answer, page=page, width=text_width
+)

@@ -1,0 +1,66 @@
+"""The variables, the GPUs and the pair that somebody names for a prediction."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from gputop.exits import CANNOT_TELL, USAGE, Exit
+from gputop.measuring.selection import SelectionError, select
+from gputop.terminal.clean import clean
+
+if TYPE_CHECKING:
+    from gputop.topology.model.machine import Machine
+    from gputop.topology.nccl.prediction import Prediction
+
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,79}")
+LONGEST_VALUE = 4096
+
+
+def changes_of(settings: tuple[str, ...]) -> dict[str, str | None]:
+    """--set NAME=VALUE as a mapping; the last value of a name counts."""
+    changes: dict[str, str | None] = {}
+    for text in settings:
+        name, equals, value = text.partition("=")
+        if not equals or NAME.fullmatch(name) is None:
+            raise Exit(f"--set {clean(text, 60)!r}: write NAME=VALUE", USAGE)
+        if len(value) > LONGEST_VALUE:
+            raise Exit(f"--set {name}: a value of {len(value)} characters", USAGE)
+        changes[name] = value
+    return changes
+
+
+def selected(gpus: str | None, machine: Machine) -> tuple[str, ...] | None:
+    """PCI addresses of --gpus, None without the option. A bare number is a rank."""
+    if gpus is None:
+        return None
+    try:
+        return select(gpus, machine, bare="rank")
+    except SelectionError as error:
+        raise Exit(str(error), USAGE if machine.gpus else CANNOT_TELL) from error
+
+
+def pair_of(
+    src: str | None, dst: str | None, machine: Machine, prediction: Prediction
+) -> tuple[int, int] | None:
+    """Ranks of the pair that the user named; None without one."""
+    if src is None and dst is None:
+        return None
+    if src is None or dst is None:
+        raise Exit("a pair needs two GPUs: name both or none", USAGE)
+    known = {pair.src_bus_id: pair.src for pair in prediction.pairs}
+    ranks = []
+    for word in (src, dst):
+        if word.isdecimal() and int(word) in known.values():
+            ranks.append(int(word))
+            continue
+        try:
+            (address,) = select(word, machine, bare="rank")
+        except (SelectionError, ValueError) as error:
+            raise Exit(f"{clean(word, 40)!r}: {error}", USAGE) from error
+        if address not in known:
+            raise Exit(f"{clean(word, 40)!r} is not in this communicator", USAGE)
+        ranks.append(known[address])
+    if ranks[0] == ranks[1]:
+        raise Exit("a pair needs two different GPUs", USAGE)
+    return ranks[0], ranks[1]
