@@ -13,6 +13,7 @@ from tests.support.places import ROOT
 TOPS = ("gputop", "topology", "probes")
 APART = {
     "bench": "holds the budget of the wire, and tests what `tests/harness/bench` is made of",
+    "doors": "asks every door for the same facts: commands, JSON and screens",
     "device_kernels": "runs the probes' GPU kernels on the CPU, compiled as C++",
     "endurance": "gives the programs a share of the inputs of `tests/harness/endurance`",
     "engines": "tries the lines of docs/fleet.md and the parts of `tests/harness/engines`",

@@ -1,0 +1,1 @@
+"""Asks every door for the same facts: commands, JSON and the app's screens."""
