@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import tempfile
 import zlib
 from collections.abc import Iterator
+from pathlib import Path
 
 from .inputs import Input
+from .running import printed
 
 FORMATS = ("matrix", "tree", "dot", "graphml", "svg", "nccl-xml", "json")
 FLAGS = (
@@ -42,6 +45,21 @@ FLAGS = (
 )
 WHAT_IF = ("--set", "NCCL_P2P_DISABLE=1", "--set", "NCCL_ALGO=Ring")
 
+DEMO_COMMANDS = (
+    ("jobs",),
+    ("jobs", "--json"),
+    ("explain", "--against", "2.30.3"),
+    ("explain", "--against", "2.30.3", "--json"),
+    ("explain", "--nodes", "4"),
+    ("probe",),
+    ("probe", "--json"),
+    ("probe", "--list"),
+    ("probe", "--list", "--json"),
+    ("check", "--full", "-v"),
+    ("check", "--full", "--json"),
+)
+"""What can be asked of a demo only: it has processes and simulated measurements."""
+
 
 def commands(given: Input) -> Iterator[tuple[str, ...]]:
     """All command lines for one input, each without the program's name."""
@@ -51,6 +69,9 @@ def commands(given: Input) -> Iterator[tuple[str, ...]]:
         return
     for words in _node_commands(given):
         yield (*words, *given.options)
+    if given.options[0] == "--demo":
+        for words in DEMO_COMMANDS:
+            yield (*words, *given.options)
 
 
 def plain_commands() -> Iterator[tuple[str, ...]]:
@@ -59,6 +80,18 @@ def plain_commands() -> Iterator[tuple[str, ...]]:
     yield ("--demo",)
     for name in ("snapshot", "topo", "explain", "flags", "probe", "check", "log"):
         yield (name, "--help")
+    for name in ("jobs", "fleet", "completion", "doctor"):
+        yield (name, "--help")
+    yield ("probe", "net", "--help")
+    yield ("fleet", "plan", "--help")
+    yield ("fleet", ".", "--help")
+    for shell in ("bash", "zsh", "fish"):
+        yield ("completion", shell)
+    folder = fleet()
+    for words in ((), ("-v",), ("--json",)):
+        yield ("fleet", folder, *words)
+    yield ("fleet", "plan", folder)
+    yield ("fleet", "plan", folder, "--json")
     yield ("check", "--list")
     yield ("check", "--list", "--json")
     yield ("flags", "--all", "--demo", "hgx-h100-8")
@@ -67,6 +100,21 @@ def plain_commands() -> Iterator[tuple[str, ...]]:
     yield ("check", "--expect", "no-such-shape", "--demo", "hgx-h100-8")
     for shape in ("dgx-h100", "mi300x-8"):
         yield ("check", "--quick", "-v", "--expect", shape, "--demo", "sick-h100-8")
+
+
+def fleet() -> str:
+    """Write what `gputop check` says of demos into a folder, as a fleet's nodes do."""
+    folder = Path(tempfile.gettempdir(), "gputop-recorded-fleet")
+    folder.mkdir(exist_ok=True)
+    for demo in ("hgx-h100-8", "sick-h100-8", "hgx-a100-8", "mi300x-8", "sick-mi300x-8"):
+        for number in (1, 2):
+            path = folder / f"{demo}-{number}.json"
+            text = printed(["check", "--quick", "--json", "--demo", demo]).partition("\n")[2]
+            named = text.partition("--- stderr")[0].replace(
+                '"node": "demo"', f'"node": "{path.stem}"'
+            )
+            path.write_text(named, encoding="utf-8")
+    return str(folder)
 
 
 def _node_commands(given: Input) -> Iterator[tuple[str, ...]]:
