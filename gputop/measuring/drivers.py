@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from gputop.measuring.busy import Read
-from gputop.topology.model.part import Part
+from gputop.topology.model.part import PartialNode
 from gputop.topology.model.readings import GpuReading
 from gputop.topology.model.source import Source, SourceAbsent
 from gputop.topology.sources import load
@@ -27,7 +27,7 @@ def open_drivers(sources: Sequence[Source] | None = None) -> Read:
     readers: dict[str, Callable[[], Any]] = {}
 
     def read() -> Sequence[GpuReading]:
-        parts: list[Part] = []
+        parts: list[PartialNode] = []
         absent: list[str] = []
         failed: list[Exception] = []
         for source in sources:

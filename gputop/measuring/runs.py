@@ -17,8 +17,8 @@ from gputop.probes.runner.nccl_library import NcclLibrary
 from gputop.terminal.clean import clean
 from gputop.topology.model.machine import Machine
 from gputop.topology.model.snapshot import Measurement
+from gputop.topology.wiring.codes import Relations
 from gputop.topology.wiring.gpu_names import gpu_label
-from gputop.topology.wiring.letters import Relations
 from gputop.topology.wiring.likeness import likeness
 
 RANKS_SECONDS = 6.0
@@ -110,7 +110,7 @@ def requests_for(
 
 def _kind(machine: Machine, relations: Relations, src: str, dst: str) -> str:
     """The kind of a pair: equal for pairs that should be equally fast."""
-    letters = relations.between(src, dst).letters
+    letters = relations.between(src, dst).code
     one, other = machine.gpu(src), machine.gpu(dst)
     return letters if one is None or other is None else likeness(letters, one, other)
 

@@ -83,9 +83,9 @@ def matrix_lines(
             (sign.ljust(label - 1 - len(name)), loud),
         ]
         for cell in row.cells:
-            ink = "bad" if cell.letters in fewer else relation_ink(cell.letters)
+            ink = "bad" if cell.code in fewer else relation_ink(cell.code)
             spans.append(
-                (centre(clean(cell.letters, 8), width) + " ", ink + (" bold" if here else ""))
+                (centre(clean(cell.code, 8), width) + " ", ink + (" bold" if here else ""))
             )
         if show_cpus and row.kind == "gpu":
             spans.append((f" {left(clean(row.numa_affinity or '–', 20), 4)}  ", ""))
@@ -105,7 +105,7 @@ def _fewer(matrix: RelationMatrix) -> frozenset[str]:
     Where GPUs are joined directly some pairs have fewer by design.
     """
     pairs = Counter(
-        cell.letters
+        cell.code
         for row in matrix.rows
         for cell, other in zip(row.cells, matrix.rows, strict=False)
         if row.kind == other.kind == "gpu" and row is not other

@@ -39,7 +39,7 @@ def _relation(report: Report, addresses: tuple[str, ...]) -> dict[Pair, Value]:
         return {}
     columns = [row.address for row in matrix.rows]
     return {
-        (row.address, column): Value(word=clean(cell.letters, 8), ink=relation_ink(cell.letters))
+        (row.address, column): Value(word=clean(cell.code, 8), ink=relation_ink(cell.code))
         for row in matrix.rows
         for column, cell in zip(columns, row.cells, strict=True)
         if row.address != column

@@ -8,8 +8,8 @@ from textual import events
 from textual.message import Message
 
 from gputop.terminal.clean import clean
+from gputop.topology.wiring.codes import has_a_row
 from gputop.topology.wiring.gpu_names import gpu_label, numbered
-from gputop.topology.wiring.letters import has_a_row
 from gputop.widgets.board import Board
 from gputop.widgets.measure import SELF, Measure, Pair, Value, heats
 from gputop.widgets.nccl_measures import RELAYED

@@ -30,9 +30,9 @@ def test_a_made_node_is_whole(wiring: str) -> None:
     assert len(machine.gpus) == len(machine.rdma) == len(snapshot.readings.gpus) == 16
     matrix = Node(snapshot).matrix
     gpus = [row for row in matrix.rows if row.kind == "gpu"]
-    assert {cell.letters for row in gpus for cell in row.cells[:16]} == {"X", *LETTERS[wiring]}
+    assert {cell.code for row in gpus for cell in row.cells[:16]} == {"X", *LETTERS[wiring]}
     # Each GPU has a NIC below its own switch.
-    assert all("PIX" in {cell.letters for cell in row.cells[16:]} for row in gpus)
+    assert all("PIX" in {cell.code for cell in row.cells[16:]} for row in gpus)
     topology = read_topology(as_nccl_xml(snapshot).text.encode(), "made")
     assert sum(element.tag == "gpu" for element in topology.walk()) == 16
     assert sum(element.tag == "net" for element in topology.walk()) == 16

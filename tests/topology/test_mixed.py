@@ -57,7 +57,7 @@ def test_links_stay_within_a_vendor() -> None:
         cell = report.matrix.cell(one.address, other.address)
         assert cell is not None
         both_amd = one.vendor == other.vendor == "amd"
-        assert (cell.letters == "XGMI") == both_amd
+        assert (cell.code == "XGMI") == both_amd
     assert [len(island) for island in report.islands] == [PACKAGES]
 
 

@@ -29,7 +29,7 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True):
 
     one: Gpu
     other: Gpu
-    letters: str
+    code: str
     """Relation as `nvidia-smi topo -m` writes it."""
     grants: tuple[GpuPair, ...] = ()
     """The driver's answer for one or both directions."""
@@ -48,7 +48,7 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def fast(self) -> bool:
         """Whether NVLink or xGMI joins them."""
-        return self.letters.startswith(FAST)
+        return self.code.startswith(FAST)
 
     @property
     def mig(self) -> bool:
@@ -88,7 +88,7 @@ def pairs_of(case: Case) -> tuple[Pair, ...]:
             Pair(
                 one=one,
                 other=other,
-                letters=matrix.rows[place[a]].cells[place[b]].letters,
+                code=matrix.rows[place[a]].cells[place[b]].code,
                 grants=grants,
                 asked=probed,
                 words=(*(word for word in said if word is not None), *probed),

@@ -7,10 +7,10 @@ from functools import cached_property
 from ..hardware.specs import Sku, sku_for
 from ..model.machine import Gpu
 from ..model.snapshot import Measurement, NodeSnapshot
+from ..wiring.codes import UNKNOWN, Relations
 from ..wiring.ends import switch_links
 from ..wiring.gpu_names import gpu_label
 from ..wiring.graph import Graph
-from ..wiring.letters import UNKNOWN, Relations
 from ..wiring.light import light_graph
 from ..wiring.likeness import likeness
 from ..wiring.paths import Path, Trees, path_between
@@ -75,7 +75,7 @@ class JudgedNode:
             return UNKNOWN
         ends = (one.address, other.address)
         if ends not in self._kinds:
-            letters = self._relations.between(*ends).letters
+            letters = self._relations.between(*ends).code
             both = switch_links(one) and switch_links(other)
             sku = self.sku(one)
             if both and letters.startswith("NV"):

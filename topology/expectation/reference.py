@@ -96,7 +96,7 @@ class Reference:
             return min(rates, default=None)
         return None if self.ports is None else self._known("nic_gbit")
 
-    def letters(self, first: int, second: int, gpus: int) -> str | None:
+    def code(self, first: int, second: int, gpus: int) -> str | None:
         """Relation of two GPUs by their places in PCI order, of a node with so many GPUs.
 
         "PCIe" where no link joins them and the way over PCIe is not known. None where it cannot
@@ -133,7 +133,7 @@ class Reference:
             return None
         gpus = self._node.snapshot.machine.gpus
         cell = self._node.matrix.cell(gpus[first].address, gpus[second].address)
-        return None if cell is None or cell.letters == "?" else cell.letters
+        return None if cell is None or cell.code == "?" else cell.code
 
     def _number(self, key: str) -> int | None:
         found = self._known(key)

@@ -72,7 +72,7 @@ def _could(node: Node, one: Gpu, other: Gpu) -> Rung:
         why = "MIG is on, and its instances get no P2P."
         return Rung(title=title, state=NO, answer="MIG is on", why=why)
     found = node.matrix.cell(one.address, other.address)
-    letters = (found or relation(node.snapshot.machine, one.address, other.address)).letters
+    letters = (found or relation(node.snapshot.machine, one.address, other.address)).code
     path = path_between(node.graph, one.address, other.address)
     if letters == "?":
         # A path may rest on what is assumed about a host, which answers nothing.

@@ -86,9 +86,9 @@ def _nearest(node: Node) -> dict[str, GpuNic]:
         reason = node.why_no_prediction or "not predicted yet"
     for gpu in machine.gpus:
         near = [
-            (order.index(cell.letters), name, cell.letters)
+            (order.index(cell.code), name, cell.code)
             for address, name in names.items()
-            if (cell := matrix.cell(gpu.address, address)) is not None and cell.letters in order
+            if (cell := matrix.cell(gpu.address, address)) is not None and cell.code in order
         ]
         if near:
             _, name, letters = min(near)

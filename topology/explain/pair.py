@@ -12,8 +12,8 @@ from ..model.page import ASSUMED, READ, Fact, Fix, Page
 from ..model.snapshot import Measurement
 from ..model.units import figure, gbs
 from ..node import Node
+from ..wiring.codes import Relation
 from ..wiring.ends import switch_links
-from ..wiring.letters import Relation
 from ..wiring.links import same_fabric
 from ..wiring.packages import packages
 from ..wiring.paths import Path, path_between
@@ -83,7 +83,7 @@ def why_pair(node: Node, a: str, b: str) -> Page:
         facts += [*_fabric(node, one, other), *_mig(node, one, other), *_grant(pair, one)]
         trouble = _trouble(node, one, other, pair)
         if one.mig_enabled or other.mig_enabled:
-            claim = f"{found.letters} on the board, but MIG is on: no P2P between the two."
+            claim = f"{found.code} on the board, but MIG is on: no P2P between the two."
         facts += measured_facts(node, one, other, path)
         decision = pair_decision(node, a, b)
         if decision is not None and node.prediction is not None:
@@ -100,11 +100,11 @@ def why_pair(node: Node, a: str, b: str) -> Page:
 
 def _claim(found: Relation, path: Path | None, pair: GpuPair | None, *, dies: bool) -> str:
     if path is None:
-        return f"{found.letters}: {found.meaning}. No path between the two can be drawn."
-    if found.letters == "?" and path.kind == "pcie" and path.payload_gbs is None:
-        return f"{found.letters}: {found.meaning}."
+        return f"{found.code}: {found.meaning}. No path between the two can be drawn."
+    if found.code == "?" and path.kind == "pcie" and path.payload_gbs is None:
+        return f"{found.code}: {found.meaning}."
     if path.kind == "xgmi" and path.wires[0].inside:
-        return f"{found.letters}: {path.wires[0].source}."
+        return f"{found.code}: {path.wires[0].source}."
     way = {
         "nvlink": "NVLink joins them directly",
         "nvswitch": "NVLink through the NVSwitches joins them",
@@ -115,18 +115,18 @@ def _claim(found: Relation, path: Path | None, pair: GpuPair | None, *, dies: bo
     hops = "" if weight is None else f" (the driver's weight is {weight}, 15 for each hop)"
     if path.relayed:
         way = f"xGMI leads over other GPUs{hops}"
-    elif found.letters == "XGMI" and path.kind == "pcie":
+    elif found.code == "XGMI" and path.kind == "pcie":
         way = f"the driver says xGMI{hops}, of which no link was read; PCIe, which it need not take"
     unread = "at a rate that no source tells"
     rate = unread if path.payload_gbs is None else f"{gbs(path.payload_gbs)} one way"
     limit = "" if path.complete or path.payload_gbs is None else " at most"
-    return f"{found.letters}: {way}, {rate}{limit} (payload)."
+    return f"{found.code}: {way}, {rate}{limit} (payload)."
 
 
 def _relation(found: Relation, *, amd: bool) -> Fact:
     return Fact(
         what="How are they connected?",
-        value=f"{found.letters}: {found.meaning}",
+        value=f"{found.code}: {found.meaning}",
         because="; ".join(found.evidence),
         source=RCCL_LETTERS if amd else LETTERS,
         basis=found.basis,

@@ -130,7 +130,7 @@ def _undecided(node: Node, src: str, dst: str) -> tuple[str, str, str]:
     found = node.matrix.cell(src, dst) or relation(node.snapshot.machine, src, dst)
     machine = node.snapshot.machine
     if machine.gpu(src) is None or machine.gpu(dst) is None:
-        return OPEN, f"{found.letters}: {found.meaning}", ""
+        return OPEN, f"{found.code}: {found.meaning}", ""
     library = terms_of(machine.gpus).library
     if not node.decided:
         return OPEN, f"working out what {library} does", ""

@@ -50,7 +50,7 @@ def document(node: Node) -> dict[str, Any]:
                 for row in rows
             ],
             "nics": dict(node.matrix.nics),
-            "cells": [[cell.letters for cell in row.cells] for row in rows],
+            "cells": [[cell.code for cell in row.cells] for row in rows],
         },
     }
 

@@ -13,9 +13,9 @@ from ..hardware.vendors import AMD, only, vendor_of
 from ..model.characters import printable
 from ..model.machine import Gpu, GpuPair, Machine
 from ..node import Node
+from ..wiring.codes import has_a_row
 from ..wiring.gpu_names import numbered, row_labels
 from ..wiring.graph import gpu_numa
-from ..wiring.letters import has_a_row
 from ..wiring.relations import format_matrix
 from .written import Written
 

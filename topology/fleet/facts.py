@@ -16,7 +16,7 @@ from ..model.machine import Gpu, Machine
 from ..model.snapshot import EnvironmentVariable, NodeSnapshot
 from ..model.surroundings import Host, RdmaDevice
 from ..node import Node
-from ..wiring.letters import has_a_row
+from ..wiring.codes import has_a_row
 from .section import CATEGORIES
 
 __all__ = ["digest", "digests_of", "facts_of", "machine_digest", "product_of"]
@@ -120,7 +120,7 @@ def _wiring(node: Node, gpus: Sequence[Gpu]) -> Facts:
     found: Facts = {}
     matrix = node.matrix
     machine = node.snapshot.machine
-    cells = {row.label: tuple(cell.letters for cell in row.cells) for row in matrix.rows}
+    cells = {row.label: tuple(cell.code for cell in row.cells) for row in matrix.rows}
     labels = matrix.labels
     if len(labels) <= MOST_MATRIX:
         cut = sum(row.kind == "gpu" for row in matrix.rows)

@@ -11,7 +11,7 @@ from ..expectation.judgement import TIMES, Band
 from ..model.snapshot import Measurement, NodeSnapshot
 from ..nccl.prediction import Prediction
 from ..node import Node
-from ..wiring.letters import Relations, has_a_row
+from ..wiring.codes import Relations, has_a_row
 from .facts import digest, digests_of, facts_of, machine_digest, product_of
 from .section import FleetFigure, FleetSection, NodeOrigin
 
@@ -143,7 +143,7 @@ def _kind(figure: Measurement, relations: Relations) -> str:
     if figure.dst is None or figure.dst == figure.src:
         return DEVICE
     known = figure.src in relations.gpus and figure.dst in relations.gpus
-    return relations.between(figure.src, figure.dst).letters if known else PAIR
+    return relations.between(figure.src, figure.dst).code if known else PAIR
 
 
 def _place(figure: Measurement, places: dict[str, str]) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from .errors import GputopError
-from .part import Part
+from .part import PartialNode
 
 LIMIT_BYTES = 64 * 1024 * 1024
 """Largest file that is read; recordings of real nodes are below 1 MB."""
@@ -38,7 +38,7 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
     """Short name for messages: "nvidia-smi -q -x"."""
     recognises: Callable[[bytes, Path], bool]
     """Given the first 64 KiB and the path: is it this format? Content decides, not the name."""
-    parse: Callable[[bytes, Path], Part]
+    parse: Callable[[bytes, Path], PartialNode]
     """The whole file, or the section of a text, to a part. Raises FormatError."""
     starts: re.Pattern[str] | None = None
     """Where the output begins in a text that holds other things too, at the start of a line. None:
@@ -62,7 +62,7 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
 
 def text_format(
     id: str,  # noqa: A002
-    parse: Callable[[list[str]], Part],
+    parse: Callable[[list[str]], PartialNode],
     starts: re.Pattern[str],
     *,
     most_bytes: int = TEXT_BYTES,
@@ -70,7 +70,7 @@ def text_format(
 ) -> Format:
     """A format that may be one of several in a text; `parse` is given the lines of its output."""
 
-    def parse_data(data: bytes, path: Path) -> Part:
+    def parse_data(data: bytes, path: Path) -> PartialNode:
         if len(data) > most_bytes:
             raise FormatError(f"{len(data)} bytes; the limit is {most_bytes}")
         return parse(data.decode("utf-8", "replace").split("\n"))

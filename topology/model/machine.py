@@ -244,7 +244,7 @@ class GpuPair(Record, frozen=True, kw_only=True):
     """NVLinks between the two as another tool printed them (NV18); None when no tool was read."""
 
 
-class ReportedRelation(Record, frozen=True, kw_only=True):
+class ReportedRelation(Record, frozen=True, kw_only=True, rename={"code": "letters"}):
     """A cell of a `nvidia-smi topo -m` that somebody recorded."""
 
     identity = ("a", "b")
@@ -252,7 +252,7 @@ class ReportedRelation(Record, frozen=True, kw_only=True):
     a: str
     """PCI address, or "topo:GPU0" where the text names no address; a NIC by its RDMA name."""
     b: str
-    letters: str
+    code: str
     """"NV18", "PIX", "PXB", "PHB", "NODE", "SYS"."""
 
 
@@ -297,12 +297,12 @@ class PciDevice(Record, frozen=True, kw_only=True):
     """Sizes of the memory regions that are in use, in bytes."""
 
 
-class UnnamedAcs(Record, frozen=True, kw_only=True):
+class UnnamedAcs(Record, frozen=True, kw_only=True, rename={"position": "place"}):
     """The ACS of a PCI function that a text does not name."""
 
-    identity = ("place",)
+    identity = ("position",)
 
-    place: int
+    position: int
     """Among those that the text lists, from 1."""
     acs: tuple[str, ...]
     """Names of the ACS controls that are switched on."""

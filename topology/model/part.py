@@ -18,7 +18,7 @@ Raw = Any
 """A plain JSON-able answer: dicts, lists, strings, numbers, None."""
 
 
-class Part(msgspec.Struct, frozen=True, kw_only=True):
+class PartialNode(msgspec.Struct, frozen=True, kw_only=True):
     """What one answer says about a node; the parts of all sources are merged into a snapshot.
 
     None (or an empty tuple) means that this source says nothing about it. Records of one thing are
@@ -61,12 +61,12 @@ OF_SNAPSHOT = ("environment", "measurements", "problems", "assumptions")
 """Fields that a NodeSnapshot has itself, under the same names."""
 
 
-def has_machine(part: Part) -> bool:
+def has_machine(part: PartialNode) -> bool:
     """Whether the part says anything about the machine itself."""
     return any(getattr(part, name) for name in OF_MACHINE)
 
 
-def merge_fields(parts: Sequence[Part], names: Sequence[str]) -> dict[str, Any]:
+def merge_fields(parts: Sequence[PartialNode], names: Sequence[str]) -> dict[str, Any]:
     """The merged values of these fields; the parts come in order of precedence."""
     found: dict[str, Any] = {}
     for name in names:
@@ -76,10 +76,10 @@ def merge_fields(parts: Sequence[Part], names: Sequence[str]) -> dict[str, Any]:
     return found
 
 
-def part_of(snapshot: NodeSnapshot) -> Part:
+def part_of(snapshot: NodeSnapshot) -> PartialNode:
     """A snapshot as a part, so that it can be merged with other recordings."""
     machine, readings = snapshot.machine, snapshot.readings
     values = {name: getattr(machine, name) for name in OF_MACHINE}
     values |= {name: getattr(readings, other) for name, other in OF_READINGS.items()}
     values |= {name: getattr(snapshot, name) for name in OF_SNAPSHOT}
-    return Part(**values)
+    return PartialNode(**values)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import msgspec
 
 from .errors import GputopError
-from .part import Part, Raw
+from .part import PartialNode, Raw
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,7 +28,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     to ask; any other exception is a failed reading."""
     opening: bool = False
     """Whether the first picture needs this source; the others begin a moment later."""
-    parse: Callable[[Raw], Part]
+    parse: Callable[[Raw], PartialNode]
     """Turns an answer into a part; a pure function. It never raises on an answer that a real
     machine could give; a field that it does not understand becomes a gap."""
 

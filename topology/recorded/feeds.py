@@ -8,7 +8,7 @@ import time
 import msgspec
 
 from ..model.machine import Machine
-from ..model.part import Part
+from ..model.part import PartialNode
 from ..model.snapshot import NodeSnapshot
 from ..sources.collect import merge, merge_machine
 from ..sources.feed import LATER_SECONDS
@@ -58,7 +58,7 @@ class DemoFeed:
         self._began = time.time()
         self._closed = threading.Event()
         self._last_tick = -1
-        self._parts: dict[str, Part] = {}
+        self._parts: dict[str, PartialNode] = {}
         self._machine: Machine | None = None
         self._opened = False
 
@@ -84,7 +84,7 @@ class DemoFeed:
             self._machine = merge_machine(parts)
         return self._merge(parts, self._machine, tick)
 
-    def _merge(self, parts: tuple[Part, ...], machine: Machine, tick: int) -> NodeSnapshot:
+    def _merge(self, parts: tuple[PartialNode, ...], machine: Machine, tick: int) -> NodeSnapshot:
         merged = merge(
             parts,
             taken_at=self._began + tick * self._interval,

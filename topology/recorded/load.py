@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from ..model.format import LIMIT_BYTES, Format, FormatError
-from ..model.part import Part, part_of
+from ..model.part import PartialNode, part_of
 from ..model.snapshot import NodeSnapshot, SnapshotError, decode
 from ..nccl.xml.read import check_topology
 from ..sources.collect import merge
@@ -110,7 +110,7 @@ class _Found(msgspec.Struct):
 
     order: int
     name: str
-    part: Part
+    part: PartialNode
     taken_at: float
     snapshot: NodeSnapshot | None = None
     """The snapshot itself, when the file is one."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from ..model.format import Format, FormatError
-from ..model.part import Part
+from ..model.part import PartialNode
 from ..model.snapshot import NodeSnapshot
 from ..sources.collect import merge
 from .formats import NAMES
@@ -59,7 +59,7 @@ def read_pasted(data: bytes, name: str, number: Callable[[int], int] = int) -> P
         return None
     order = {form.id: place for place, form in enumerate(forms)}
     parts = sorted(found.parts, key=lambda item: order[item[0].id])
-    said: list[Part] = [part for _, part in parts]
+    said: list[PartialNode] = [part for _, part in parts]
     if sum(len(part.gpus) for part in said) > MOST_GPUS * len(said):
         return None
     nothing = NodeSnapshot(taken_at=0.0, source=(name or "text",))

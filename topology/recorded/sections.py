@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from ..model.format import Format, FormatError, ProvesNothingError
-from ..model.part import Part
+from ..model.part import PartialNode
 
 MOST_SECTIONS = 256
 BROKEN, PROVES_NOTHING = "broken", "proves nothing here"
@@ -47,7 +47,7 @@ class TextSection(msgspec.Struct, frozen=True):
 class Sections(msgspec.Struct, frozen=True):
     """What was read of a text."""
 
-    parts: tuple[tuple[Format, Part], ...]
+    parts: tuple[tuple[Format, PartialNode], ...]
     passed_over: tuple[tuple[str, str], ...]
     """Lines, as "lines 3-8, 12", and why they are not used."""
     sections: tuple[TextSection, ...] = ()
@@ -67,7 +67,7 @@ def read_sections(
     sections = split(text, forms)
     if not sections:
         return None
-    parts: list[tuple[Format, Part]] = []
+    parts: list[tuple[Format, PartialNode]] = []
     passed_over: list[tuple[str, str]] = []
     first_error: FormatError | None = None
     for section in _joined(sections):
@@ -93,7 +93,7 @@ def read_sections(
     if not parts and not any(section.form.elsewhere for section in sections):
         raise first_error or FormatError("nothing in it can be read")
     if doubt := _doubt(parts):
-        parts.append((parts[0][0], Part(assumptions=(doubt,))))
+        parts.append((parts[0][0], PartialNode(assumptions=(doubt,))))
     between = _between(text, sections)
     if between:
         passed_over.append((_lines(between, number), "text that --from does not read"))
@@ -120,13 +120,13 @@ def _joined(sections: Sequence[TextSection]) -> list[TextSection]:
     return found
 
 
-def _of_others(part: Part, before: Sequence[Part]) -> bool:
+def _of_others(part: PartialNode, before: Sequence[PartialNode]) -> bool:
     """Whether a matrix shows other GPUs than the one before it: those of another machine."""
     gpus = {gpu.address for gpu in part.gpus}
     return bool(part.pairs) and any(gpus != {gpu.address for gpu in one.gpus} for one in before)
 
 
-def _doubt(parts: Sequence[tuple[Format, Part]]) -> str:
+def _doubt(parts: Sequence[tuple[Format, PartialNode]]) -> str:
     """A sentence where the outputs may be of two machines, else ""."""
     counts = {form.id: len(part.gpus) for form, part in parts if part.gpus and not form.repeats}
     if len(set(counts.values())) < 2:

@@ -11,7 +11,7 @@ from ..hardware.amd_parts import numbered
 from ..hardware.vendor import GPU
 from ..hardware.vendors import AMD, BY_PCI_ID, NVIDIA, VENDORS, vendor_of
 from ..model.machine import Gpu, GpuPair, Machine, PciDevice, XgmiLink
-from ..model.part import OF_MACHINE, OF_READINGS, OF_SNAPSHOT, Part, merge_fields
+from ..model.part import OF_MACHINE, OF_READINGS, OF_SNAPSHOT, PartialNode, merge_fields
 from ..model.readings import Readings
 from ..model.record import Gap, Record, by_address, gaps_of
 from ..model.snapshot import Measurement, NodeSnapshot, Problem
@@ -42,21 +42,21 @@ _OWN = f"topo:{NVIDIA.label}"
 _NUMBER = "topo:"
 
 
-def merge_machine(parts: Sequence[Part]) -> Machine:
+def merge_machine(parts: Sequence[PartialNode]) -> Machine:
     """The machine from parts in order of precedence."""
     merged = merge_fields(addressed(parts, OF_MACHINE), OF_MACHINE)
     merged["gpus"] = _named(_gpus(merged.get("gpus", ()), merged.get("pci", ())))
     return Machine(**merged)
 
 
-def merge_readings(parts: Sequence[Part]) -> Readings:
+def merge_readings(parts: Sequence[PartialNode]) -> Readings:
     """The readings from parts in order of precedence."""
     merged = merge_fields(addressed(parts, OF_READINGS), tuple(OF_READINGS))
     return Readings(**{OF_READINGS[name]: value for name, value in merged.items()})
 
 
 def merge(
-    parts: Sequence[Part],
+    parts: Sequence[PartialNode],
     *,
     taken_at: float,
     source: tuple[str, ...],
@@ -64,7 +64,7 @@ def merge(
     machine: Machine | None = None,
 ) -> NodeSnapshot:
     """One snapshot; `machine` is given when it is known not to have changed."""
-    crossed = Part(problems=differences(parts), assumptions=in_order(parts))
+    crossed = PartialNode(problems=differences(parts), assumptions=in_order(parts))
     parts = named_in(parts)
     return NodeSnapshot(
         gputop=gputop,
@@ -175,7 +175,7 @@ def _unmanaged(device: PciDevice) -> Gpu:
 #
 # The earlier source of `sources.NAMES` wins a field, and the difference is shown as a problem: one
 # of the two is wrong, and nothing here shows which.
-def differences(parts: Sequence[Part]) -> tuple[Problem, ...]:
+def differences(parts: Sequence[PartialNode]) -> tuple[Problem, ...]:
     """Compare what KFD says with what every other part says about the same GPUs and pairs."""
     kernel = next((part for part in parts if part.origin == KERNEL), None)
     if kernel is None:
@@ -194,11 +194,11 @@ def differences(parts: Sequence[Part]) -> tuple[Problem, ...]:
     return tuple(found)
 
 
-def _amd(part: Part) -> dict[str, Gpu]:
+def _amd(part: PartialNode) -> dict[str, Gpu]:
     return by_address(gpu for gpu in part.gpus if gpu.vendor == AMD.id)
 
 
-def _missing(kernel: Part, other: Part, who: str) -> list[str]:
+def _missing(kernel: PartialNode, other: PartialNode, who: str) -> list[str]:
     mine = {address for address, gpu in _amd(kernel).items() if gpu.kfd_node is not None}
     theirs = set(_amd(other))
     if not theirs or any(address.startswith("topo:") for address in theirs):
@@ -208,7 +208,7 @@ def _missing(kernel: Part, other: Part, who: str) -> list[str]:
     ]
 
 
-def _differing_gpus(kernel: Part, other: Part, who: str) -> list[str]:
+def _differing_gpus(kernel: PartialNode, other: PartialNode, who: str) -> list[str]:
     theirs = _amd(other)
     return [
         f"{address}: {what} is {ours} by KFD and sysfs, {said} by {who}"
@@ -221,7 +221,7 @@ def _differing_gpus(kernel: Part, other: Part, who: str) -> list[str]:
     ]
 
 
-def _pairs(kernel: Part, other: Part, who: str) -> list[str]:
+def _pairs(kernel: PartialNode, other: PartialNode, who: str) -> list[str]:
     said = {(pair.src, pair.dst): pair for pair in other.pairs}
     found: list[str] = []
     for pair in kernel.pairs:
@@ -243,7 +243,7 @@ def _pair(ours: GpuPair, theirs: GpuPair, who: str) -> list[str]:
     ]
 
 
-def _links(kernel: Part, other: Part, who: str) -> list[str]:
+def _links(kernel: PartialNode, other: PartialNode, who: str) -> list[str]:
     theirs = {address: _by_peer(gpu) for address, gpu in _amd(other).items() if gpu.xgmi}
     found: list[str] = []
     for address, gpu in _amd(kernel).items():
@@ -263,7 +263,7 @@ def _by_peer(gpu: Gpu) -> dict[str, XgmiLink]:
 
 
 # GPUs that a text names by number, with the addresses that another text of the node gives them.
-def known_numbers(parts: Sequence[Part]) -> dict[tuple[str, int], str]:
+def known_numbers(parts: Sequence[PartialNode]) -> dict[tuple[str, int], str]:
     """Vendor and number of the management library -> PCI address; each vendor counts from 0.
 
     Where no text says both, and as many GPUs of NVIDIA have a number as have an address, the
@@ -277,7 +277,7 @@ def known_numbers(parts: Sequence[Part]) -> dict[tuple[str, int], str]:
     return known or {(NVIDIA.id, place): own for place, own in enumerate(_ordered(parts))}
 
 
-def in_order(parts: Sequence[Part]) -> tuple[str, ...]:
+def in_order(parts: Sequence[PartialNode]) -> tuple[str, ...]:
     """What is taken for granted where numbers follow the order of the addresses."""
     said = any(
         gpu.index is not None and not gpu.address.startswith("topo:")
@@ -287,7 +287,7 @@ def in_order(parts: Sequence[Part]) -> tuple[str, ...]:
     return (IN_ORDER,) if not said and _ordered(parts) else ()
 
 
-def _ordered(parts: Sequence[Part]) -> list[str]:
+def _ordered(parts: Sequence[PartialNode]) -> list[str]:
     """PCI addresses of NVIDIA's GPUs in order, where a text has as many numbers of GPUs."""
     numbers = {
         int(digits)
@@ -312,7 +312,7 @@ def _ordered(parts: Sequence[Part]) -> list[str]:
     return sorted(own) if numbers == set(range(len(own))) else []
 
 
-def named_in(parts: Sequence[Part]) -> list[Part]:
+def named_in(parts: Sequence[PartialNode]) -> list[PartialNode]:
     """The parts with measurements that name their GPUs by address."""
     if not any(part.measurements for part in parts):
         return list(parts)
@@ -341,7 +341,7 @@ def _measured(figure: Measurement, known: Mapping[tuple[str, int], str]) -> Meas
     return msgspec.structs.replace(figure, **changed) if changed else figure
 
 
-def addressed(parts: Sequence[Part], names: Collection[str]) -> list[Part]:
+def addressed(parts: Sequence[PartialNode], names: Collection[str]) -> list[PartialNode]:
     """The parts with PCI addresses in these fields instead of names such as `topo:GPU3`.
 
     The number is that of the management library; each vendor counts from 0.

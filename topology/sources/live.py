@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from ..model.machine import Machine
-from ..model.part import Part, has_machine
+from ..model.part import PartialNode, has_machine
 from ..model.readings import pace_seconds
 from ..model.snapshot import NodeSnapshot, Problem, SourceState
 from ..model.source import Source, SourceAbsent
@@ -46,7 +46,7 @@ class SourceThread:
         self.source = source
         self.hints: dict[str, Any] = {"thorough": True} if thorough else {}
         """Attributes to set on the reader before each read, where it has them."""
-        self.part: Part | None = None
+        self.part: PartialNode | None = None
         self.problem: Problem | None = None
         self._reader: Any = None
         self.answered_at: float | None = None
@@ -83,7 +83,7 @@ class SourceThread:
         """Whether the latest question has an answer or a refusal."""
         return self._served == self._wanted
 
-    def unfinished(self, now: float) -> Part | None:
+    def unfinished(self, now: float) -> PartialNode | None:
         """What the reader knows so far of its first answer, once that is past its deadline."""
         asked, reader = self.asked_at, self._reader
         so_far: Callable[[], Any] | None = getattr(reader, "so_far", None)
@@ -167,7 +167,7 @@ class LiveFeed:
         self._news = threading.Event()
         self._asking = threading.Lock()
         self._machine_key: tuple[int, ...] = ()
-        self._machine_parts: tuple[Part, ...] = ()
+        self._machine_parts: tuple[PartialNode, ...] = ()
         self._machine = Machine()
         self.threads: tuple[SourceThread, ...] = ()
         # Each is asked as soon as it is imported: the libraries of vendors, which come first, take

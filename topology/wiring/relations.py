@@ -10,9 +10,9 @@ from ..hardware.vendors import AMD, NVIDIA
 from ..model.characters import printable
 from ..model.machine import Machine
 from ..sources.nvidia.words import ranges
+from .codes import MEANING, UNKNOWN, Relation, Relations, has_a_row
 from .gpu_names import numbered, row_labels
 from .graph import gpu_numa
-from .letters import MEANING, UNKNOWN, Relation, Relations, has_a_row
 
 NOT_APPLICABLE = "N/A"
 """What nvidia-smi prints for an affinity it does not know."""
@@ -78,7 +78,7 @@ def islands(relations: RelationMatrix) -> tuple[tuple[str, ...], ...]:
     for row in relations.rows:
         joined = {row.address}
         for column, cell in zip(relations.rows, row.cells, strict=True):
-            if cell.letters.startswith(("NV", "XGMI")):
+            if cell.code.startswith(("NV", "XGMI")):
                 joined.add(column.address)
         if len(joined) > 1:
             touching = [group for group in groups if group & joined]
@@ -179,7 +179,7 @@ def format_matrix(relations: RelationMatrix) -> str:
             tail = [cpus, numa, "", identity]
         cells = (row.label, *(_cell(cell) for cell in row.cells), *tail)
         lines.append("\t".join(map(printable, cells)))
-    used = {cell.letters for row in relations.rows for cell in row.cells}
+    used = {cell.code for row in relations.rows for cell in row.cells}
     rare = {*LEGEND[-2:], *(() if relations.nvlinks else ("NV#",))}
     shown = [letters for letters in LEGEND if letters not in rare or letters in used]
     lines += ["", "Legend:", "", *(f"  {letters:4} = {MEANING[letters]}" for letters in shown)]
@@ -193,4 +193,4 @@ def _legend(relations: RelationMatrix) -> list[str]:
 
 
 def _cell(relation: Relation) -> str:
-    return " X " if relation.letters == "X" else relation.letters
+    return " X " if relation.code == "X" else relation.code

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gputop.measuring.drivers import SOURCES, open_drivers
-from gputop.topology.model.part import Part
+from gputop.topology.model.part import PartialNode
 from gputop.topology.model.readings import GpuProcess, GpuReading
 from gputop.topology.model.source import Source, SourceAbsent
 from gputop.topology.sources import MAKERS, NAMES
@@ -21,7 +21,7 @@ def source(name: str, answer: Callable[[], tuple[GpuReading, ...]]) -> Source:
         interval_seconds=1.0,
         deadline_seconds=1.0,
         reader=lambda: answer,
-        parse=lambda found: Part(gpu_readings=found),
+        parse=lambda found: PartialNode(gpu_readings=found),
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from gputop.topology.model.machine import Machine
-from gputop.topology.model.part import Part
+from gputop.topology.model.part import PartialNode
 from gputop.topology.model.readings import pace_seconds
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.recorded.demos import amd, demo, host, network, nvml, pci, pci_tree, readings
@@ -148,7 +148,7 @@ class MadeFeed:
 
     def __init__(self, node: MadeNode) -> None:
         self._node = node
-        self._parts: dict[str, Part] = dict(demo.parts(node.standing()))
+        self._parts: dict[str, PartialNode] = dict(demo.parts(node.standing()))
         self._machine: Machine | None = None
         self._tick = -1
         self._due = 0.0

@@ -14,11 +14,11 @@ SOURCE = '''\
 
 from ...model.machine import Gpu
 from ...model.readings import GpuReading
-from ...model.part import Part, Raw
+from ...model.part import PartialNode, Raw
 from ...model.source import Source
 
 
-def parse(raw: Raw) -> Part:
+def parse(raw: Raw) -> PartialNode:
     """Each address is a GPU."""
     gpus = [
         Gpu(
@@ -31,7 +31,7 @@ def parse(raw: Raw) -> Part:
         )
         for index, address in enumerate(raw)
     ]
-    return Part(gpus=tuple(gpus), gpu_readings=tuple(
+    return PartialNode(gpus=tuple(gpus), gpu_readings=tuple(
         GpuReading(address=address, clock_graphics_mhz=1200) for address in raw
     ))
 

@@ -44,7 +44,7 @@ def test_addresses_alone_are_no_proof_of_health() -> None:
     "known",
     [
         {"gpus": tuple(Gpu(address=place, vendor="nvidia", name="H100") for place in PLACES)},
-        {"relations": (ReportedRelation(a=PLACES[0], b=PLACES[1], letters="SYS"),)},
+        {"relations": (ReportedRelation(a=PLACES[0], b=PLACES[1], code="SYS"),)},
         {"readings": Readings(gpus=(GpuReading(address=PLACES[0], temperature_c=40),))},
     ],
 )

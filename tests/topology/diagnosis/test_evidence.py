@@ -137,7 +137,7 @@ def test_explain_says_that_it_takes_a_place_for_granted_where_topo_does_not_know
         "1, NVIDIA H100 PCIe, GPU-00000001-0000-0000-0000-000000000000, 00000000:81:00.0\n"
     )
     snapshot = load([str(file)]).snapshot
-    assert Node(snapshot).matrix.rows[0].cells[1].letters == "?"
+    assert Node(snapshot).matrix.rows[0].cells[1].code == "?"
     (step,) = (
         step for step in predict(snapshot).pairs[0].steps if step.question == "how far apart?"
     )

@@ -147,7 +147,7 @@ def test_pairs_of_different_kinds_are_no_siblings() -> None:
     figures = matrix(
         snapshot,
         lambda i, j: rates.get(
-            cell.letters if (cell := cells.cell(gpus[i], gpus[j])) is not None else "", 9.0
+            cell.code if (cell := cells.cell(gpus[i], gpus[j])) is not None else "", 9.0
         ),
     )
     assert {item.note for item in judge(snapshot, figures)} == {

@@ -46,7 +46,7 @@ def healthy(name: str) -> tuple[NodeSnapshot, Value]:
         cell = report.matrix.cell(gpus[i], gpus[j])
         assert cell is not None
         wide = {"hgx-h100-8": 378.0, "hgx-a100-8": 274.0}
-        return wide.get(name) or RATES[cell.letters]
+        return wide.get(name) or RATES[cell.code]
 
     return report.snapshot, value
 

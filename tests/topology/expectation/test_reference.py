@@ -74,7 +74,7 @@ def test_what_no_source_confirms_is_not_compared() -> None:
     assert "nics" in NODES["DGX-1V"]
     assert named("L40S PCIe 8-GPU box").ports is None
     assert named("aws-p3.16xlarge").ports is None
-    assert named("aws-p3.16xlarge").letters(0, 1, 8) is None
+    assert named("aws-p3.16xlarge").code(0, 1, 8) is None
 
 
 def _what_no_source_confirms_is_said_in_words(node: str) -> None:
@@ -90,10 +90,10 @@ def test_what_no_source_confirms_is_said_in_words() -> None:
 
 def test_letters_of_a_mesh() -> None:
     mesh = named("dgx-1v")
-    assert mesh.letters(0, 1, 8) == "NV1"
-    assert mesh.letters(0, 3, 8) == "NV2"
-    assert mesh.letters(0, 5, 8) == "PCIe"
-    assert mesh.letters(0, 1, 4) is None
+    assert mesh.code(0, 1, 8) == "NV1"
+    assert mesh.code(0, 3, 8) == "NV2"
+    assert mesh.code(0, 5, 8) == "PCIe"
+    assert mesh.code(0, 1, 4) is None
 
 
 @pytest.mark.parametrize("name", [name for name in demo.names() if not name.startswith("sick")])

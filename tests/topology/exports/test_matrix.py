@@ -214,7 +214,7 @@ def test_parts_of_one_package_are_joined_inside_it_and_share_its_link_to_others(
     assert "all their parts share" in outside.source
     rows = matrix(machine).rows
     assert len(rows) == 63
-    assert rows[0].cells[1].letters == "XGMI"
+    assert rows[0].cells[1].code == "XGMI"
 
 
 def test_the_demo_of_mi250x_prints_the_same_bandwidths() -> None:

@@ -9,7 +9,7 @@ import pytest
 from gputop.app import GpuTop
 from gputop.measuring.selection import SelectionError, select
 from gputop.topology.model.machine import Gpu
-from gputop.topology.model.part import Part
+from gputop.topology.model.part import PartialNode
 from gputop.topology.node import Node
 from gputop.topology.recorded.load import load
 from gputop.topology.report import Report
@@ -23,7 +23,7 @@ NVIDIA = ["0000:01:00.0", "0000:02:00.0"]
 
 
 def names(*gpus: Gpu) -> dict[str, str]:
-    part = Part(gpus=gpus)
+    part = PartialNode(gpus=gpus)
     snapshot = merge((part,), taken_at=1.0, source=("test",), gputop="0")
     return {gpu.address: gpu_label(gpu) for gpu in snapshot.machine.gpus}
 
@@ -55,7 +55,7 @@ def test_amds_gpus_have_another_word_beside_nvidias(index: int | None) -> None:
 
 
 def test_a_bare_number_is_the_librarys_before_it_is_a_place() -> None:
-    part = Part(gpus=(nvidia(0, 0), nvidia(1, 1), amd(0), amd(1)))
+    part = PartialNode(gpus=(nvidia(0, 0), nvidia(1, 1), amd(0), amd(1)))
     machine = merge((part,), taken_at=1.0, source=("test",), gputop="0").machine
     assert select("0", machine) == (NVIDIA[0],)
     with pytest.raises(SelectionError, match="no GPU amdsmi:0"):

@@ -21,7 +21,7 @@ from gputop.topology.nccl.xml.detect import detect
 from gputop.topology.node import Node
 from gputop.topology.recorded.load import load
 from gputop.topology.sketch.tree import forest
-from gputop.topology.sources.nvidia.machine import parse
+from gputop.topology.sources.nvidia.parse_machine import parse
 from gputop.widgets.gpu_cells import Row
 
 from ...support.rule_cases import base, edited

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from gputop.topology.model.machine import Gpu, GpuPair, PciDevice
-from gputop.topology.model.part import Part
+from gputop.topology.model.part import PartialNode
 from gputop.topology.model.record import Gap
 from gputop.topology.sources.amd import amdsmi
 from gputop.topology.sources.collect import LIMIT, differences, merge, merge_machine
@@ -40,24 +40,26 @@ def test_the_first_source_wins_a_field_and_gaps_go_when_another_knows() -> None:
         gaps=(Gap("serial", "Not Supported"), Gap("vbios", "Not Supported")),
     )
     second = Gpu(address=ADDRESS, vendor="nvidia", name="B", serial="1")
-    (gpu,) = merge_machine([Part(gpus=(first,)), Part(gpus=(second,))]).gpus
+    (gpu,) = merge_machine([PartialNode(gpus=(first,)), PartialNode(gpus=(second,))]).gpus
     assert (gpu.name, gpu.serial) == ("A", "1")
     assert [gap.field for gap in gpu.gaps] == ["vbios"]
 
 
 def test_a_gpu_without_library_is_shown_with_the_reason() -> None:
-    (gpu,) = merge_machine([Part(pci=(device(),))]).gpus
+    (gpu,) = merge_machine([PartialNode(pci=(device(),))]).gpus
     assert gpu.uuid is None
     assert "no management library" in (gpu.why("uuid") or "")
 
 
 def test_the_display_chip_of_the_server_is_no_gpu() -> None:
-    assert merge_machine([Part(pci=(device(vendor_id=0x1A03),))]).gpus == ()
+    assert merge_machine([PartialNode(pci=(device(vendor_id=0x1A03),))]).gpus == ()
 
 
 def test_what_pci_knows_completes_a_gpu() -> None:
     gpu = Gpu(address=ADDRESS, vendor="nvidia", gaps=(Gap("numa_node", "unknown"),))
-    (merged,) = merge_machine([Part(gpus=(gpu,)), Part(pci=(device(numa_node=1),))]).gpus
+    (merged,) = merge_machine(
+        [PartialNode(gpus=(gpu,)), PartialNode(pci=(device(numa_node=1),))]
+    ).gpus
     assert merged.numa_node == 1
     assert merged.why("numa_node") is None
 
@@ -67,33 +69,35 @@ def test_a_text_without_addresses_is_joined_by_index() -> None:
     named = Gpu(address="topo:GPU0", vendor="nvidia", index=0)
     other = Gpu(address="topo:GPU1", vendor="nvidia", index=1)
     pair = GpuPair(src="topo:GPU0", dst="topo:GPU1", nvlinks_reported=4)
-    machine = merge_machine([Part(gpus=(real,)), Part(gpus=(named, other), pairs=(pair,))])
+    machine = merge_machine(
+        [PartialNode(gpus=(real,)), PartialNode(gpus=(named, other), pairs=(pair,))]
+    )
     assert [gpu.address for gpu in machine.gpus] == [ADDRESS, "topo:GPU1"]
     assert machine.pairs[0].src == ADDRESS
 
 
 # KFD against another source that was asked the same.
 @pytest.fixture
-def kernel(tmp_path: Path) -> Part:
+def kernel(tmp_path: Path) -> PartialNode:
     kfd_trees.mi300x(tmp_path)
     return kfd.SOURCE.parse(kfd.read(FolderTree(tmp_path)))
 
 
-def library(kernel: Part, **changed: object) -> Part:
+def library(kernel: PartialNode, **changed: object) -> PartialNode:
     """Make what a library would say of the same node."""
-    return Part(gpus=kernel.gpus, pairs=kernel.pairs, origin="amdsmi", **changed)  # type: ignore[arg-type]
+    return PartialNode(gpus=kernel.gpus, pairs=kernel.pairs, origin="amdsmi", **changed)  # type: ignore[arg-type]
 
 
-def test_two_that_agree_say_nothing(kernel: Part) -> None:
+def test_two_that_agree_say_nothing(kernel: PartialNode) -> None:
     assert differences([library(kernel), kernel]) == ()
 
 
-def test_one_alone_says_nothing(kernel: Part) -> None:
+def test_one_alone_says_nothing(kernel: PartialNode) -> None:
     assert differences([kernel]) == ()
     assert differences([library(kernel)]) == ()
 
 
-def test_a_pair_is_reported_once_though_both_directions_differ(kernel: Part) -> None:
+def test_a_pair_is_reported_once_though_both_directions_differ(kernel: PartialNode) -> None:
     ends = {"0000:0c:00.0", "0000:22:00.0"}
     pairs = tuple(
         msgspec.structs.replace(pair, weight=72, link_type="pcie")
@@ -109,7 +113,7 @@ def test_a_pair_is_reported_once_though_both_directions_differ(kernel: Part) -> 
     ]
 
 
-def test_gpus_that_one_lacks_and_facts_that_differ(kernel: Part) -> None:
+def test_gpus_that_one_lacks_and_facts_that_differ(kernel: PartialNode) -> None:
     gpus = tuple(
         msgspec.structs.replace(gpu, compute_partition="CPX") if "0c:" in gpu.address else gpu
         for gpu in kernel.gpus[:7]
@@ -122,7 +126,7 @@ def test_gpus_that_one_lacks_and_facts_that_differ(kernel: Part) -> None:
     assert {(problem.source, problem.kind) for problem in problems} == {("kfd", "mismatch")}
 
 
-def test_links_that_are_counted_otherwise(kernel: Part) -> None:
+def test_links_that_are_counted_otherwise(kernel: PartialNode) -> None:
     first = kernel.gpus[0]
     links = (msgspec.structs.replace(first.xgmi[0], links=2), *first.xgmi[1:])
     gpus = (msgspec.structs.replace(first, xgmi=links), *kernel.gpus[1:])
@@ -130,21 +134,21 @@ def test_links_that_are_counted_otherwise(kernel: Part) -> None:
     assert problem.text == "0000:0c:00.0 and 0000:22:00.0: 1 xGMI links by KFD, 2 by amdsmi"
 
 
-def test_what_either_does_not_know_is_no_difference(kernel: Part) -> None:
+def test_what_either_does_not_know_is_no_difference(kernel: PartialNode) -> None:
     gpus = tuple(msgspec.structs.replace(gpu, xgmi_hive=None, xgmi=()) for gpu in kernel.gpus)
     pairs = tuple(msgspec.structs.replace(pair, weight=None) for pair in kernel.pairs)
     other = msgspec.structs.replace(library(kernel), gpus=gpus, pairs=pairs)
     assert differences([other, kernel]) == ()
 
 
-def test_many_differences_are_counted(kernel: Part) -> None:
+def test_many_differences_are_counted(kernel: PartialNode) -> None:
     pairs = tuple(msgspec.structs.replace(pair, weight=1) for pair in kernel.pairs)
     problems = differences([msgspec.structs.replace(library(kernel), pairs=pairs), kernel])
     assert len(problems) == LIMIT + 1
     assert problems[-1].text == f"KFD and amdsmi differ in {28 - LIMIT} more points"
 
 
-def test_a_snapshot_shows_them_and_the_library_wins_the_field(kernel: Part) -> None:
+def test_a_snapshot_shows_them_and_the_library_wins_the_field(kernel: PartialNode) -> None:
     pairs = tuple(msgspec.structs.replace(pair, weight=30) for pair in kernel.pairs)
     other = msgspec.structs.replace(library(kernel), pairs=pairs)
     snapshot = merge([other, kernel], taken_at=0.0, source=("test",), gputop="")

@@ -9,8 +9,8 @@ from gputop.topology.model.machine import Gpu
 from gputop.topology.model.readings import GpuReading
 from gputop.topology.node import Node
 from gputop.topology.recorded.load import load
-from gputop.topology.sources.nvidia.machine import parse as parse_machine
-from gputop.topology.sources.nvidia.moving import parse as parse_readings
+from gputop.topology.sources.nvidia.parse_machine import parse as parse_machine
+from gputop.topology.sources.nvidia.parse_readings import parse as parse_readings
 from gputop.topology.wiring.relations import format_matrix
 from tests.support.places import RECORDINGS
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gputop.topology.model.machine import Gpu
-from gputop.topology.model.part import Part
+from gputop.topology.model.part import PartialNode
 from gputop.topology.model.readings import GpuProcess, GpuReading, ProcessReading
 from gputop.topology.model.source import Source, SourceAbsent
 from gputop.topology.sources.live import LiveFeed
@@ -18,7 +18,9 @@ from gputop.topology.sources.live import LiveFeed
 GPU = Gpu(address="0000:01:00.0", vendor="nvidia", index=0)
 
 
-def source(name: str, read: Callable[[], Any], parse: Callable[[Any], Part], **more: Any) -> Source:
+def source(
+    name: str, read: Callable[[], Any], parse: Callable[[Any], PartialNode], **more: Any
+) -> Source:
     return Source(
         id=name,
         interval_seconds=more.get("interval", 0.02),
@@ -49,8 +51,8 @@ def test_a_hanging_source_delays_only_itself(feeds: list[LiveFeed]) -> None:
     release = threading.Event()
     feed = LiveFeed(
         [
-            source("stuck", lambda: release.wait(60), lambda _: Part()),
-            source("quick", lambda: {}, lambda _: Part(gpus=(GPU,))),
+            source("stuck", lambda: release.wait(60), lambda _: PartialNode()),
+            source("quick", lambda: {}, lambda _: PartialNode(gpus=(GPU,))),
         ]
     )
     feeds.append(feed)
@@ -74,7 +76,7 @@ def test_a_failing_source_says_so_and_recovers(feeds: list[LiveFeed]) -> None:
             raise RuntimeError("driver said no")
         return {}
 
-    feed = LiveFeed([source("shaky", read, lambda _: Part(gpus=(GPU,)))])
+    feed = LiveFeed([source("shaky", read, lambda _: PartialNode(gpus=(GPU,)))])
     feeds.append(feed)
     assert until(lambda: any("driver said no" in p.text for p in feed.snapshot().problems))
     state["broken"] = False
@@ -85,7 +87,7 @@ def test_absence_is_a_kind_of_problem_not_a_failure(feeds: list[LiveFeed]) -> No
     def read() -> None:
         raise SourceAbsent("no driver here", kind="absent")
 
-    feed = LiveFeed([source("nothing", read, lambda _: Part())])
+    feed = LiveFeed([source("nothing", read, lambda _: PartialNode())])
     feeds.append(feed)
     assert until(lambda: bool(feed.snapshot().problems))
     (problem,) = feed.snapshot().problems
@@ -95,12 +97,12 @@ def test_absence_is_a_kind_of_problem_not_a_failure(feeds: list[LiveFeed]) -> No
 def test_the_machine_stays_the_same_object_while_only_readings_move(feeds: list[LiveFeed]) -> None:
     ticks = iter(range(1_000_000))
 
-    def readings(_: Any) -> Part:
-        return Part(gpu_readings=(GpuReading(address=GPU.address, power_watts=next(ticks)),))
+    def readings(_: Any) -> PartialNode:
+        return PartialNode(gpu_readings=(GpuReading(address=GPU.address, power_watts=next(ticks)),))
 
     feed = LiveFeed(
         [
-            source("wiring", lambda: {}, lambda _: Part(gpus=(GPU,))),
+            source("wiring", lambda: {}, lambda _: PartialNode(gpus=(GPU,))),
             source("moving", lambda: {}, readings),
         ]
     )
@@ -122,7 +124,7 @@ def test_an_old_answer_stays_with_its_age_when_the_source_fails_later(
             raise OSError("gone")
         return {}
 
-    feed = LiveFeed([source("once", read, lambda _: Part(gpus=(GPU,)))])
+    feed = LiveFeed([source("once", read, lambda _: PartialNode(gpus=(GPU,)))])
     feeds.append(feed)
     assert until(lambda: bool(feed.snapshot().problems))
     assert feed.snapshot().machine.gpus == (GPU,)
@@ -134,7 +136,7 @@ def test_an_old_answer_stays_with_its_age_when_the_source_fails_later(
 
 def test_settled_means_answered_not_merely_late(feeds: list[LiveFeed]) -> None:
     release = threading.Event()
-    feed = LiveFeed([source("slow", lambda: release.wait(60), lambda _: Part(gpus=(GPU,)))])
+    feed = LiveFeed([source("slow", lambda: release.wait(60), lambda _: PartialNode(gpus=(GPU,)))])
     feeds.append(feed)
     assert until(lambda: any(p.kind == "not answering" for p in feed.snapshot().problems))
     assert not feed.settled(), "a driver that wakes its GPUs is late, and still worth waiting for"
@@ -166,9 +168,9 @@ def test_the_processes_of_the_gpus_are_described_before_all_is_settled(
         interval_seconds=3600.0,
         deadline_seconds=1.0,
         reader=Describer,
-        parse=lambda pids: Part(processes=tuple(ProcessReading(pid=pid) for pid in pids)),
+        parse=lambda pids: PartialNode(processes=tuple(ProcessReading(pid=pid) for pid in pids)),
     )
-    watched = source("nvml_readings", readings, lambda found: Part(gpu_readings=found))
+    watched = source("nvml_readings", readings, lambda found: PartialNode(gpu_readings=found))
     feed = LiveFeed([described, watched], with_args=True, thorough=True)
     feeds.append(feed)
     assert until(feed.settled)
@@ -184,8 +186,8 @@ def test_a_driver_whose_maker_has_no_gpu_here_is_no_problem_beside_another(
 
     feed = LiveFeed(
         [
-            source("nvml", lambda: gpus, lambda found: Part(gpus=found)),
-            source("amdsmi", refuse, lambda _: Part()),
+            source("nvml", lambda: gpus, lambda found: PartialNode(gpus=found)),
+            source("amdsmi", refuse, lambda _: PartialNode()),
         ]
     )
     feeds.append(feed)
@@ -215,7 +217,7 @@ def test_very_many_gpus_are_read_half_as_often_unless_somebody_says_how_often(
         return wait(event, timeout)
 
     monkeypatch.setattr(threading.Event, "wait", note)
-    quick = source("many", lambda: {}, lambda _: Part(gpus=many), interval=1.0)
+    quick = source("many", lambda: {}, lambda _: PartialNode(gpus=many), interval=1.0)
     feed = LiveFeed([quick], interval=interval)
     feeds.append(feed)
     assert until(lambda: len(feed.snapshot().machine.gpus) == gpus)
@@ -248,12 +250,14 @@ def test_processes_are_described_though_the_driver_answers_before_their_source_i
                 interval_seconds=600.0,
                 deadline_seconds=1.0,
                 reader=Describer,
-                parse=lambda pids: Part(processes=tuple(ProcessReading(pid=pid) for pid in pids)),
+                parse=lambda pids: PartialNode(
+                    processes=tuple(ProcessReading(pid=pid) for pid in pids)
+                ),
             )
 
-    def driver(_: Any) -> Part:
+    def driver(_: Any) -> PartialNode:
         answered.set()
-        return Part(gpus=(GPU,), gpu_readings=(gpu,))
+        return PartialNode(gpus=(GPU,), gpu_readings=(gpu,))
 
     feed = LiveFeed(Late())
     feeds.append(feed)

@@ -42,14 +42,14 @@ def test_deep_trees_give_the_letters_that_were_written_by_hand(name: str) -> Non
     }
     assert len(wanted) == len(address) ** 2
     found = {
-        (a, b): relation(report.snapshot.machine, address[a], address[b]).letters
+        (a, b): relation(report.snapshot.machine, address[a], address[b]).code
         for a, b in product(address, address)
     }
     assert found == wanted
     labels = {row.label: row.address for row in report.matrix.rows}
     assert labels == address
     cells = {
-        (row.label, label): cell.letters
+        (row.label, label): cell.code
         for row in report.matrix.rows
         for label, cell in zip(report.matrix.labels, row.cells, strict=True)
     }
@@ -74,14 +74,14 @@ def two(pci: tuple[PciDevice, ...], nodes: int = 1) -> Machine:
 
 def test_one_switch_is_pix_and_a_switch_below_a_switch_is_pxb() -> None:
     leaves = {A: ("0000:11:00.0", "gpu"), B: ("0000:11:01.0", "gpu")}
-    assert relation(two(tree(SWITCH | leaves)), A, B).letters == "PIX"
+    assert relation(two(tree(SWITCH | leaves)), A, B).code == "PIX"
     nested = SWITCH | {
         "0000:20:00.0": ("0000:11:01.0", "switch upstream"),
         "0000:21:00.0": ("0000:20:00.0", "switch downstream"),
         A: ("0000:11:00.0", "gpu"),
         B: ("0000:21:00.0", "gpu"),
     }
-    assert relation(two(tree(nested)), A, B).letters == "PXB"
+    assert relation(two(tree(nested)), A, B).code == "PXB"
 
 
 def test_two_functions_below_one_port_are_pix() -> None:
@@ -90,13 +90,13 @@ def test_two_functions_below_one_port_are_pix() -> None:
         A: ("0000:00:01.0", "gpu"),
         B: ("0000:00:01.0", "gpu"),
     }
-    assert relation(two(tree(below)), A, B).letters == "PIX"
+    assert relation(two(tree(below)), A, B).code == "PIX"
 
 
 def test_devices_on_one_root_complex_are_phb_also_without_bridges() -> None:
     flat = {A: ("pci0000:00", "gpu"), B: ("pci0000:00", "gpu")}
     found = relation(two(tree(flat)), A, B)
-    assert found.letters == "PHB"
+    assert found.code == "PHB"
     assert "pci0000:00" in found.evidence[0]
 
 
@@ -119,13 +119,13 @@ def test_across_root_complexes_numa_decides(
     left: int | None, right: int | None, nodes: int, letters: str
 ) -> None:
     found = relation(apart(left, right, nodes), A, B)
-    assert found.letters == letters
+    assert found.code == letters
     assert found.basis == ("assumed" if letters == "?" else "read")
 
 
 def test_a_device_outside_the_tree_is_unknown_not_near() -> None:
     machine = Machine(gpus=(gpu(0, A), gpu(1, B)))
-    assert relation(machine, A, B).letters == "?"
+    assert relation(machine, A, B).code == "?"
     assert "?    = " in format_matrix(matrix(machine))
 
 
@@ -137,24 +137,24 @@ def test_the_drivers_word_comes_before_the_tree() -> None:
         pairs=(pair(A, B, ancestor="node"),),
     )
     found = relation(machine, A, B)
-    assert (found.letters, found.evidence) == ("NODE", ("NVML common ancestor: node",))
-    assert relation(machine, B, A).letters == "NODE"
+    assert (found.code, found.evidence) == ("NODE", ("NVML common ancestor: node",))
+    assert relation(machine, B, A).code == "NODE"
 
 
 def test_links_that_are_down_do_not_count_and_the_poorer_end_decides() -> None:
     left = tuple(link(n, None, kind="nvswitch", active=n != 3) for n in range(18))
     right = tuple(link(n, None, kind="nvswitch", active=n > 3) for n in range(18))
     machine = Machine(gpus=(gpu(0, A, left), gpu(1, B, right)))
-    assert relation(machine, A, B).letters == "NV14"
+    assert relation(machine, A, B).code == "NV14"
 
 
 def test_direct_links_count_to_their_own_end_only() -> None:
     third = "0000:03:00.0"
     links = (link(0, B), link(1, B), link(2, third))
     machine = Machine(gpus=(gpu(0, A, links), gpu(1, B), gpu(2, third)))
-    assert relation(machine, A, B).letters == "NV2"
-    assert relation(machine, A, third).letters == "NV1"
-    assert relation(machine, B, third).letters == "?"
+    assert relation(machine, A, B).code == "NV2"
+    assert relation(machine, A, third).code == "NV1"
+    assert relation(machine, B, third).code == "?"
 
 
 def test_a_fabric_of_two_cliques_joins_only_its_own() -> None:
@@ -166,23 +166,23 @@ def test_a_fabric_of_two_cliques_joins_only_its_own() -> None:
     machine = Machine(
         gpus=(gpu(0, A, links, fabric=with_clique(1)), gpu(1, B, links, fabric=with_clique(2)))
     )
-    assert relation(machine, A, B).letters == "?"
+    assert relation(machine, A, B).code == "?"
 
 
 def test_a_tree_alone_says_nothing_about_nvlink() -> None:
     pci = tree({A: ("pci0000:00", "gpu"), B: ("pci0000:00", "gpu")})
     found = relation(Machine(gpus=(gpu(0, A, uuid=None), gpu(1, B)), pci=pci), A, B)
-    assert (found.letters, found.basis) == ("PHB", "assumed")
+    assert (found.code, found.basis) == ("PHB", "assumed")
     assert "no driver told of NVLinks" in found.evidence[-1]
 
 
 def test_somebody_elses_matrix_counts_where_nothing_was_read() -> None:
     machine = Machine(
         gpus=(gpu(0, "topo:GPU0"), gpu(1, "topo:GPU1")),
-        relations=(ReportedRelation(a="topo:GPU0", b="topo:GPU1", letters="PXB"),),
+        relations=(ReportedRelation(a="topo:GPU0", b="topo:GPU1", code="PXB"),),
     )
     found = relation(machine, "topo:GPU0", "topo:GPU1")
-    assert (found.letters, found.evidence) == ("PXB", ("nvidia-smi topo -m: PXB",))
+    assert (found.code, found.evidence) == ("PXB", ("nvidia-smi topo -m: PXB",))
 
 
 def test_nics_come_in_the_order_of_their_numbers_with_a_legend() -> None:
@@ -231,7 +231,7 @@ def test_a_gpu_whose_links_were_not_asked_for_yet_has_no_letters() -> None:
     )
     devices = tuple(PciDevice(address=gpu.address, parent="pci0000:00", kind="gpu") for gpu in gpus)
     found = relation(Machine(gpus=gpus, pci=devices), gpus[0].address, gpus[1].address)
-    assert (found.letters, found.basis) == ("?", "assumed")
+    assert (found.code, found.basis) == ("?", "assumed")
 
 
 def test_escape_sequences_of_a_file_do_not_reach_the_terminal() -> None:
@@ -239,7 +239,7 @@ def test_escape_sequences_of_a_file_do_not_reach_the_terminal() -> None:
     machine = Machine(
         gpus=(gpu(0, A, cpu_affinity=evil), gpu(1, B)),
         rdma=(RdmaDevice(name=f"mlx5_0{evil}\nGPU9", address="0000:09:00.0"),),
-        relations=(ReportedRelation(a=A, b=B, letters=f"SYS{evil}"),),
+        relations=(ReportedRelation(a=A, b=B, code=f"SYS{evil}"),),
     )
     text = format_matrix(matrix(machine))
     assert all(char.isprintable() or char in "\n\t" for char in text)

@@ -16,7 +16,7 @@ from ...hardware.vendors import AMD, BY_PCI_ID, NVIDIA
 from ...model.cpulist import LIMIT_CPUS, written
 from ...model.element import BASE_FILE, NOT_IN_XML, Element
 from ...model.machine import Gpu, NvLink, PciDevice, XgmiLink
-from ...model.part import Part
+from ...model.part import PartialNode
 from ...model.record import Gap, Record
 from ...model.snapshot import Problem
 from ...model.surroundings import Host, Interface, NumaNode, RdmaDevice, RdmaPort
@@ -65,7 +65,7 @@ _NORMAL = frozenset({"partition", "parent", "physical_function", "sriov_total", 
 """Fields whose absence is no gap: most devices have no such thing."""
 
 
-def part_of_topology(root: Element) -> Part:
+def part_of_topology(root: Element) -> PartialNode:
     """Turn a topology into parts of one machine, the first host's where it has several.
 
     Elements without a usable address are left out; no topology raises.
@@ -90,7 +90,7 @@ def part_of_topology(root: Element) -> Part:
     )
     base = bool(walk.bare) and not walk.gpus
     bare = ONLY_PLACES.format(library=VERSIONS.get(version, "NCCL")) if base else None
-    return Part(
+    return PartialNode(
         host=_host(first_host),
         gpus=tuple(_of_base(gpu) for gpu in gpus) if base else gpus,
         pci=tuple(walk.pci.values()),

@@ -119,7 +119,7 @@ def _groups(machine: Machine, letters: tuple[str, ...]) -> dict[str, int]:
     """GPUs joined by such letters, also by way of a NIC: name -> number of the group."""
     groups: list[set[str]] = []
     for relation in machine.relations:
-        if relation.letters in letters:
+        if relation.code in letters:
             joined = {relation.a, relation.b}
             touching = [group for group in groups if group & joined]
             groups = [group for group in groups if not group & joined]

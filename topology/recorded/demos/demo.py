@@ -12,7 +12,7 @@ from typing import Any
 from ...hardware.unconfirmed import sentence
 from ...hardware.unconfirmed import unconfirmed as of_node
 from ...hardware.vendors import AMD
-from ...model.part import Part
+from ...model.part import PartialNode
 from ...sources import load as load_source
 from . import nvml as nvml_answers
 from . import pci_tree, readings
@@ -69,12 +69,12 @@ def moving(name: str, tick: int) -> dict[str, Any]:
     return {"nvml_readings": readings.readings(shape, gpus, tick)}
 
 
-def parts(answers: dict[str, Any]) -> dict[str, Part]:
+def parts(answers: dict[str, Any]) -> dict[str, PartialNode]:
     """Parse raw answers, each with the parser of its own source."""
     return {source: _parser(source)(answer) for source, answer in answers.items()}
 
 
-def _parser(name: str) -> Callable[[Any], Part]:
+def _parser(name: str) -> Callable[[Any], PartialNode]:
     return load_source(name).parse
 
 

@@ -9,7 +9,7 @@ import msgspec
 from ...hardware.specs import sku_for
 from ...model.format import Format
 from ...model.machine import Gpu, PciDevice
-from ...model.part import Part
+from ...model.part import PartialNode
 from ...model.record import by_address
 from ...nccl.xml.machine import part_of_topology
 from ...nccl.xml.read import read_topology, root_name
@@ -21,11 +21,11 @@ def _recognises(head: bytes, path: Path) -> bool:
     return root_name(head) == "system"
 
 
-def _parse(data: bytes, path: Path) -> Part:
+def _parse(data: bytes, path: Path) -> PartialNode:
     return _named(part_of_topology(read_topology(data, path.name)))
 
 
-def _named(part: Part) -> Part:
+def _named(part: PartialNode) -> PartialNode:
     """Name the devices after pci.ids, as for a recording of sysfs: ids mean the same everywhere."""
     ids = {
         (f"{device.vendor_id:04x}", f"{device.device_id:04x}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from ...model.format import FormatError, text_format
-from ...model.part import Part
+from ...model.part import PartialNode
 
 TOOL = "ncclras"
 SIGN = re.compile(
@@ -31,7 +31,7 @@ _GOES_ON = (
 """Lines below it: of a text, then of JSON."""
 
 
-def _parse(lines: list[str]) -> Part:
+def _parse(lines: list[str]) -> PartialNode:
     raise FormatError(ELSEWHERE)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from ...model.format import Format, FormatError
-from ...model.part import Part
+from ...model.part import PartialNode
 from ...model.source import SourceAbsent
 from ...sources.files.archive import TarTree
 from ...sources.files.tree import Tree
@@ -51,7 +51,7 @@ def recognises(head: bytes, path: Path) -> bool:
     )
 
 
-def parse(data: bytes, path: Path) -> Part:
+def parse(data: bytes, path: Path) -> PartialNode:
     """The whole tar to a part. Raises FormatError."""
     try:
         tree = TarTree(data)
@@ -60,7 +60,7 @@ def parse(data: bytes, path: Path) -> Part:
     return part_from_tree(tree)
 
 
-def part_from_tree(tree: Tree) -> Part:
+def part_from_tree(tree: Tree) -> PartialNode:
     """What PCI, KFD, host, network and driver versions of a copied tree say, as one part.
 
     Raises FormatError when it contains nothing of a machine.
@@ -68,11 +68,11 @@ def part_from_tree(tree: Tree) -> Part:
     try:
         devices = pci.SOURCE.parse(pci.read(tree))
     except SourceAbsent:
-        devices = Part()
+        devices = PartialNode()
     try:
         amd = kfd.SOURCE.parse(kfd.read(tree))
     except SourceAbsent:
-        amd = Part()
+        amd = PartialNode()
     moving = amdgpu_readings.SOURCE.parse(amdgpu_readings.read(tree))
     machine = host.SOURCE.parse(host.read(tree))
     links = network.SOURCE.parse(network.read(tree))

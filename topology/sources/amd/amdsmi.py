@@ -23,7 +23,7 @@ from ...model.source import Source
 from ..files.library_rounds import Rounds
 from .handles import AmdsmiDevice, AmdsmiDevices
 from .library import AmdsmiLibrary, open_library
-from .machine import parse
+from .parse_machine import parse
 
 _SYSTEM = ("amdsmi_get_lib_version", "amdsmi_get_rocm_version")
 _FIRST = (

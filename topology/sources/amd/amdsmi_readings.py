@@ -18,7 +18,7 @@ from ...model.part import Raw
 from ...model.source import Source
 from .handles import AmdsmiDevice, AmdsmiDevices
 from .library import AmdsmiLibrary, open_library, refused
-from .moving import parse
+from .parse_readings import parse
 from .words import ECC_BLOCKS, RESIDENCIES, XGMI_COUNTERS
 
 _METRICS = "amdsmi_get_gpu_metrics_info"

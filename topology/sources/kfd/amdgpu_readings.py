@@ -13,7 +13,7 @@ from collections.abc import Callable
 from ...model.part import Raw
 from ...model.source import Source
 from ..amdgpu import files as amdgpu
-from ..amdgpu.moving import OTHER_PIDS, parse
+from ..amdgpu.parse_readings import OTHER_PIDS, parse
 from ..files.tree import Tree, answers, live_tree
 from . import files as kfd
 from . import nodes as kfd_nodes

@@ -9,7 +9,7 @@ import msgspec
 
 from ...hardware.amd_parts import PARTED, PARTS_OF_MODE
 from ...model.machine import Gpu, GpuCache, GpuPair, MemoryBank, XgmiLink
-from ...model.part import Part, Raw
+from ...model.part import PartialNode, Raw
 from ...model.record import Gap, gaps_of
 from ...model.snapshot import Problem
 from ..amdgpu.settings import DeviceAnswers, settings
@@ -63,7 +63,7 @@ IN_PACKAGE = "KFD states 819.2 GB/s, its constant for the inside of any package"
 OF_PARTS = "KFD does not say how many links join parts of two packages"
 
 
-def parse(raw: Raw) -> Part:
+def parse(raw: Raw) -> PartialNode:
     """Turn the answer of the source kfd into GPUs, their xGMI links and pairs."""
     absent = absent_text(raw)
     everything = nodes(raw)
@@ -90,7 +90,7 @@ def parse(raw: Raw) -> Part:
         given_away = denied or (counts[address] > 0 and _is_parted(device))
         if address not in chosen and not given_away:
             found.append(_without_node(address, device, absent))
-    return Part(
+    return PartialNode(
         gpus=tuple(_with_hive(found, devices)),
         pairs=pairs(everything, names),
         problems=tuple(problems),

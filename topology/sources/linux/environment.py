@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ...model.part import Part, Raw
+from ...model.part import PartialNode, Raw
 from ...model.snapshot import EnvironmentVariable, Problem
 from ...model.source import Source
 from ...model.variable_names import listed
@@ -71,10 +71,10 @@ def _cannot_open(path: str) -> str:
     return ""
 
 
-def parse(raw: Raw) -> Part:
+def parse(raw: Raw) -> PartialNode:
     """Each variable with its origin, "environment" or the file; values cut at 512 characters."""
     if not isinstance(raw, dict):
-        return Part()
+        return PartialNode()
     variables = raw.get("variables", raw)
     files = tuple(_file(entry) for entry in raw.get("files", ()) if isinstance(entry, dict))
     environment = {
@@ -85,7 +85,7 @@ def parse(raw: Raw) -> Part:
     found, notes = merged(environment, files)
     unread = raw.get("unread")
     missing = unread.items() if isinstance(unread, dict) else ()
-    return Part(
+    return PartialNode(
         environment=tuple(
             EnvironmentVariable(name=name, value=_storable(value), origin=_storable(origin))
             for name, (value, origin) in sorted(found.items())

@@ -27,7 +27,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 
-from ...model.part import Part, Raw
+from ...model.part import PartialNode, Raw
 from ...model.readings import HostReading
 from ...model.source import Source
 from ...model.surroundings import Container, Host, Module
@@ -150,11 +150,11 @@ def topology_files(raw: Raw, fields: FileAnswers) -> tuple[str, ...] | None:
     return tuple(path for path in paths if path.startswith("/") and path.isprintable())
 
 
-def parse(raw: Raw) -> Part:
+def parse(raw: Raw) -> PartialNode:
     """Turn the answer of the source host into the host and its moving figures."""
     absent = absent_text(raw)
     files = FileAnswers(part(raw, "files"), absent)
-    return Part(host=_host(raw, files, absent), host_reading=_reading(raw, absent))
+    return PartialNode(host=_host(raw, files, absent), host_reading=_reading(raw, absent))
 
 
 def flags(cmdline: str) -> list[str]:

@@ -17,7 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ...model.cpulist import written
-from ...model.part import Part, Raw
+from ...model.part import PartialNode, Raw
 from ...model.readings import ProcessReading
 from ...model.record import Gap
 from ...model.source import Source
@@ -174,14 +174,14 @@ def _storable(value: Raw) -> Raw:
     return value
 
 
-def parse(raw: Raw) -> Part:
+def parse(raw: Raw) -> PartialNode:
     """One reading for each process, by PID."""
     found = [
         _process(pid, entry)
         for text, entry in part(raw, "processes").items()
         if (pid := whole(text)) is not None and pid >= 0 and isinstance(entry, dict)
     ]
-    return Part(processes=tuple(sorted(found, key=lambda process: process.pid)))
+    return PartialNode(processes=tuple(sorted(found, key=lambda process: process.pid)))
 
 
 def _process(pid: int, entry: dict[str, Raw]) -> ProcessReading:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ...model.part import Part, Raw
+from ...model.part import PartialNode, Raw
 from ...model.surroundings import Software
 from ..files.answers import FileAnswers, absent_text, part, words
 from ..files.tree import clean
@@ -28,7 +28,7 @@ _LIBRARY = re.compile(r"libnccl\.so\.(\d{1,4}(?:\.\d{1,4}){1,3})")
 _DEFINES = re.compile(r"^#define NCCL_(MAJOR|MINOR|PATCH) (\d{1,4})$", re.MULTILINE)
 
 
-def parse(raw: Raw) -> Part:
+def parse(raw: Raw) -> PartialNode:
     """Turn the answer of the source software into versions; an empty answer gives an empty part."""
     fields = FileAnswers(part(raw, "files"), absent_text(raw))
     torch, torch_path, nccl, nccl_path, packages = _python(raw)
@@ -59,7 +59,7 @@ def parse(raw: Raw) -> Part:
     known = any(
         getattr(found, name) not in (None, ()) for name in found.__struct_fields__ if name != "gaps"
     )
-    return Part(software=found) if known or live else Part()
+    return PartialNode(software=found) if known or live else PartialNode()
 
 
 def module_version(text: str | None) -> str | None:

@@ -24,7 +24,7 @@ from ..files.library_answers import dicts
 from ..files.library_rounds import Rounds
 from .devices import NvmlDevice, NvmlDevices
 from .library import GpuLost, NvmlLibrary, missing, open_library, refused
-from .machine import parse
+from .parse_machine import parse
 from .questions import IDENTITY, SETTINGS, SYSTEM
 
 _FIRST = (

@@ -24,7 +24,7 @@ from . import recovery
 from .answers import RECOVERY_FIELDS
 from .devices import NvmlDevice, NvmlDevices
 from .library import NvmlLibrary, open_library, refused
-from .moving import parse
+from .parse_readings import parse
 from .questions import EACH_TIME, SLOWLY
 from .traffic import NVLINK_TX_RX, NvmlLastReading, Traffic
 

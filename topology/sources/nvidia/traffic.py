@@ -13,7 +13,7 @@ from functools import partial
 from ...model.part import Raw
 from .devices import NvmlDevice
 from .library import ALL_LINKS, NvmlLibrary
-from .moving import PCIE_WINDOW_SECONDS
+from .parse_readings import PCIE_WINDOW_SECONDS
 
 NVLINK_TX_RX = (
     "NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX",

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from ...model.machine import PciDevice
-from ...model.part import Part, Raw
+from ...model.part import PartialNode, Raw
 from ...model.readings import PciReading
 from ..files.answers import FileAnswers, absent_text, part, whole
 
@@ -41,7 +41,7 @@ MEMORY_FLAG = 0x200
 BAR_COUNT = 6
 
 
-def parse(raw: Raw) -> Part:
+def parse(raw: Raw) -> PartialNode:
     """Turn the answer of the source pci into devices and the present speed of their links."""
     absent = absent_text(raw)
     devices = {
@@ -54,7 +54,7 @@ def parse(raw: Raw) -> Part:
         _device(address, FileAnswers(device, absent), parents[address], kinds[address], names)
         for address, device in sorted(devices.items())
     ]
-    return Part(
+    return PartialNode(
         pci=tuple(found),
         pci_readings=tuple(
             _reading(address, FileAnswers(device, absent))

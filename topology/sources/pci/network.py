@@ -15,7 +15,7 @@ import re
 import socket
 from collections.abc import Callable, Mapping
 
-from ...model.part import Part, Raw
+from ...model.part import PartialNode, Raw
 from ...model.source import Source
 from ...model.surroundings import Interface, RdmaDevice, RdmaPort
 from ..files.answers import FileAnswers, absent_text, part, whole, words
@@ -47,12 +47,12 @@ _RATE = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,3})?) Gb/sec")
 _STATE = re.compile(r"\d+: *(.{1,40})")
 
 
-def parse(raw: Raw) -> Part:
+def parse(raw: Raw) -> PartialNode:
     """Turn the answer of the source network into interfaces and RDMA devices."""
     absent = absent_text(raw)
     addresses = part(raw, "addresses")
     routes = _default_routes(FileAnswers(raw, absent))
-    return Part(
+    return PartialNode(
         interfaces=tuple(
             _interface_record(name, FileAnswers(answer, absent), addresses.get(name), routes)
             for name, answer in sorted(part(raw, "interfaces").items())

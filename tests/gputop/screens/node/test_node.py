@@ -10,7 +10,7 @@ from gputop.screens.node.cells import job
 from gputop.screens.node.gpu_lines import fitting, matching, rows_of, table
 from gputop.screens.node.table import GpuTable
 from gputop.topology.model.machine import NvLink, PciDevice
-from gputop.topology.model.part import Part
+from gputop.topology.model.part import PartialNode
 from gputop.topology.model.readings import GpuProcess
 from gputop.topology.model.record import Gap
 from gputop.topology.model.snapshot import Problem
@@ -204,7 +204,7 @@ async def test_a_gpu_without_a_driver_is_shown_with_the_cause() -> None:
         gaps=(Gap("driver", "no driver is bound"),),
     )
     problem = Problem(source="nvml", text="libnvidia-ml.so.1 is not found", kind="absent")
-    part = Part(host=Host(hostname="bare"), pci=(device,), problems=(problem,))
+    part = PartialNode(host=Host(hostname="bare"), pci=(device,), problems=(problem,))
     snapshot = merge([part], taken_at=0.0, source=("live",), gputop="test")
     async with GpuTop().run_test(size=(160, 50)) as pilot:
         await give(pilot, Report(Node(snapshot)))

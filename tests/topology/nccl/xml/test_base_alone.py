@@ -66,7 +66,7 @@ def test_a_gpu_that_is_named_after_the_table_is_found_in_it() -> None:
 def test_letters_of_pcie_are_not_taken_for_the_whole_truth(tmp_path: Path) -> None:
     report = Node(snapshot(tmp_path))
     rows = [row for row in report.matrix.rows if row.kind == "gpu"]
-    cells = [cell for row in rows for cell in row.cells[:4] if cell.letters != "X"]
+    cells = [cell for row in rows for cell in row.cells[:4] if cell.code != "X"]
     assert {cell.basis for cell in cells} == {"assumed"}
 
 

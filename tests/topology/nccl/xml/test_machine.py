@@ -13,7 +13,7 @@ from gputop.topology.exports import tree as tree_file
 from gputop.topology.exports.nccl_xml import as_nccl_xml
 from gputop.topology.model.element import NOT_IN_XML, Element
 from gputop.topology.model.machine import Machine, PciDevice
-from gputop.topology.model.part import Part
+from gputop.topology.model.part import PartialNode
 from gputop.topology.model.redact import redacted
 from gputop.topology.model.snapshot import decode, encode
 from gputop.topology.model.surroundings import Host, Module, RdmaPort
@@ -62,7 +62,7 @@ MADE = """<system version="2" name="node17.lab.example">
 """
 
 
-def part(text: str) -> Part:
+def part(text: str) -> PartialNode:
     return part_of_topology(read_topology(text.encode(), "made.xml"))
 
 
@@ -158,7 +158,7 @@ def test_masks_of_cpus() -> None:
 def test_relations_and_the_tree(tmp_path: Path) -> None:
     examined = report(tmp_path, MADE)
     matrix = examined.matrix
-    assert [[cell.letters for cell in row.cells] for row in matrix.rows] == [
+    assert [[cell.code for cell in row.cells] for row in matrix.rows] == [
         ["X", "XGMI", "PXB", "PXB"],
         ["XGMI", "X", "SYS", "SYS"],
         # NCCL names both ports of a card by its first function.
@@ -174,7 +174,7 @@ def test_relations_and_the_tree(tmp_path: Path) -> None:
 
 def test_two_devices_of_one_cpu_are_no_further_known(tmp_path: Path) -> None:
     cell = Node(load([str(TOPOLOGIES / "pcie_2s_nosw_intel.xml")]).snapshot).matrix.rows[0].cells
-    assert [relation.letters for relation in cell] == ["X", "NODE", "SYS", "SYS"]
+    assert [relation.code for relation in cell] == ["X", "NODE", "SYS", "SYS"]
     assert (cell[1].basis, cell[2].basis) == ("assumed", "read")
     assert "topology XML" in cell[1].evidence[0]
 

@@ -116,7 +116,7 @@ def test_relations_are_those_of_the_tables(name: str) -> None:
         for j, b in enumerate(gpus):
             cell = report.matrix.cell(a, b)
             assert cell is not None
-            assert cell.letters == expected(node, i, j), (name, i, j)
+            assert cell.code == expected(node, i, j), (name, i, j)
 
 
 def expected(node: dict[str, Any], i: int, j: int) -> str:
@@ -145,7 +145,7 @@ def test_every_gpu_has_its_nic_as_near_as_the_table_says(name: str) -> None:
             for nic in nics[place * many : (place + 1) * many]:
                 cell = report.matrix.cell(gpus[number], nic.address)
                 assert cell is not None
-                assert cell.letters in words
+                assert cell.code in words
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -59,7 +59,7 @@ def test_a_slingshot_nic_is_near_the_package_whose_bridge_it_shares() -> None:
     rows = {row.label: row for row in found.rows}
     labels = [row.label for row in found.rows]
     cells = dict(zip(labels, rows["NIC1"].cells, strict=True))
-    near = {label: cells[label].letters for label in labels if cells[label].letters != "SYS"}
+    near = {label: cells[label].code for label in labels if cells[label].code != "SYS"}
     assert near == {"NIC1": "X", "GPU2": "NODE", "GPU3": "PHB"}
 
 

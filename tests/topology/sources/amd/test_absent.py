@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gputop.topology.model.part import Part
+from gputop.topology.model.part import PartialNode
 from gputop.topology.model.source import SourceAbsent
-from gputop.topology.sources.amd import amdsmi, library, machine, moving
+from gputop.topology.sources.amd import amdsmi, library, parse_machine, parse_readings
 from gputop.topology.sources.amd.library import open_library
 from tests.support.amdsmi import fake
 from tests.support.amdsmi.fake import asked, read, start
@@ -49,7 +49,9 @@ def unavailable(major: str) -> Any:
 
 def test_words_where_numbers_were_promised_become_gaps(major: str) -> None:
     raw = unavailable(major)
-    part = Part(gpus=machine.parse(raw).gpus, gpu_readings=moving.parse(raw).gpu_readings)
+    part = PartialNode(
+        gpus=parse_machine.parse(raw).gpus, gpu_readings=parse_readings.parse(raw).gpu_readings
+    )
     assert len(part.gpus) == len(part.gpu_readings) == 8
     for gpu in part.gpus:
         assert gpu.name == "AMD Instinct MI300X"
@@ -84,20 +86,20 @@ def test_a_library_that_refuses_everything_is_one_line(
 ) -> None:
     binding = fake.Binding(major)
     refusing(binding, words)
-    part = machine.parse(asked(binding))
+    part = parse_machine.parse(asked(binding))
     assert part.gpus == ()
     assert [(problem.kind, problem.text) for problem in part.problems] == [
         (kind, f"GPU 0, GPU 1 and 6 more: amdsmi does not tell the PCI address ({why})")
     ]
-    assert moving.parse(read(binding)).gpu_readings == ()
+    assert parse_readings.parse(read(binding)).gpu_readings == ()
 
     refusing(binding, words, spare=("amdsmi_get_gpu_device_bdf",))
-    part = machine.parse(asked(binding))
+    part = parse_machine.parse(asked(binding))
     assert len(part.gpus) == 8
     assert part.gpus[0].why("name") == why
     (problem,) = part.problems
     assert problem.text.endswith(f"and 6 more: amdsmi refuses every question ({why})")
-    assert moving.parse(read(binding)).gpu_readings[0].why("power_watts") == why
+    assert parse_readings.parse(read(binding)).gpu_readings[0].why("power_watts") == why
 
 
 def test_a_library_that_does_not_list_its_gpus_is_a_failed_reading() -> None:
@@ -121,7 +123,7 @@ def test_the_library_is_not_shut_down_under_another_source() -> None:
     library_of_ours = start(binding)()
     library_of_ours.close()
     assert "amdsmi_shut_down" not in binding.calls
-    assert machine.parse(other()).gpus[0].serial == "DE300000000"
+    assert parse_machine.parse(other()).gpus[0].serial == "DE300000000"
 
 
 def absence(load: Callable[[], Any], root: Path = Path("/nowhere")) -> SourceAbsent:
@@ -255,11 +257,11 @@ VALUES = st.recursive(
 def test_any_answer_gives_a_part(devices: list[Any], system: Any) -> None:
     raw = {"devices": devices, "system": system}
     # A part that cannot be written as JSON could not become a snapshot.
-    assert msgspec.json.encode(machine.parse(raw))
-    assert msgspec.json.encode(moving.parse(raw))
+    assert msgspec.json.encode(parse_machine.parse(raw))
+    assert msgspec.json.encode(parse_readings.parse(raw))
 
 
 @given(VALUES)
 def test_any_json_gives_a_part(value: Any) -> None:
-    assert isinstance(machine.parse(value), Part)
-    assert isinstance(moving.parse(value), Part)
+    assert isinstance(parse_machine.parse(value), PartialNode)
+    assert isinstance(parse_readings.parse(value), PartialNode)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gputop.topology.sources.amd import amdsmi, machine, moving
+from gputop.topology.sources.amd import amdsmi, parse_machine, parse_readings
 from tests.support.amdsmi import fake
 from tests.support.amdsmi.fake import asked, read, start
 
@@ -21,7 +21,7 @@ def major(request: pytest.FixtureRequest) -> str:
 
 
 def test_every_gpu_is_understood(major: str) -> None:
-    part = machine.parse(asked(fake.Binding(major)))
+    part = parse_machine.parse(asked(fake.Binding(major)))
     assert tuple(gpu.address for gpu in part.gpus) == ADDRESSES
     assert (part.problems, part.assumptions) == ((), ())
     for number, gpu in enumerate(part.gpus):
@@ -51,7 +51,7 @@ def test_every_gpu_is_understood(major: str) -> None:
 
 
 def test_every_pair_is_joined_by_one_wire_of_sixteen_lanes(major: str) -> None:
-    part = machine.parse(asked(fake.Binding(major)))
+    part = parse_machine.parse(asked(fake.Binding(major)))
     for gpu in part.gpus:
         peers = [address for address in ADDRESSES if address != gpu.address]
         assert [link.remote_address for link in gpu.xgmi] == peers
@@ -68,7 +68,7 @@ def test_every_pair_is_joined_by_one_wire_of_sixteen_lanes(major: str) -> None:
 
 
 def test_readings_are_understood(major: str) -> None:
-    part = moving.parse(read(fake.Binding(major), thorough=True))
+    part = parse_readings.parse(read(fake.Binding(major), thorough=True))
     busy, idle = part.gpu_readings[1], part.gpu_readings[5]
     assert (busy.utilization_percent, busy.memory_utilization_percent) == (97, 41)
     assert (busy.memory_used_bytes, busy.memory_free_bytes) == (165_000_000_000, 41_141_652_992)
@@ -102,7 +102,7 @@ def test_readings_are_understood(major: str) -> None:
 def test_rates_and_reasons_come_from_two_readings(major: str) -> None:
     binding = fake.Binding(major)
     binding.raw = copy.deepcopy(binding.raw)
-    first = moving.parse(read(binding)).gpu_readings[0]
+    first = parse_readings.parse(read(binding)).gpu_readings[0]
     assert first.why("xgmi_tx_bytes_per_second") == "needs a second reading"
     assert first.why("throttle_reasons") == "needs a second reading"
     assert "amdsmi_get_violation_status" not in binding.calls  # it sleeps, GPU by GPU
@@ -121,7 +121,7 @@ def test_rates_and_reasons_come_from_two_readings(major: str) -> None:
         }
 
     binding.answering = growing
-    second = moving.parse(read(binding, times=2)).gpu_readings[0]
+    second = parse_readings.parse(read(binding, times=2)).gpu_readings[0]
     assert second.throttle_reasons == ("hbm thermal",)
     assert second.xgmi_tx_bytes_per_second == 8 * 1_000_000 * 1024 / 10
     assert second.xgmi_rx_bytes_per_second == 0
@@ -130,12 +130,12 @@ def test_rates_and_reasons_come_from_two_readings(major: str) -> None:
 def test_the_first_reading_of_a_session_asks_only_for_a_row(major: str) -> None:
     binding = fake.Binding(major)
     reader = amdsmi.AmdsmiReader(start(binding))
-    first = machine.parse(reader())
+    first = parse_machine.parse(reader())
     assert first.gpus[0].name == "AMD Instinct MI300X"
     assert first.gpus[0].why("serial") == "not asked"
     assert not any(call.startswith("amdsmi_topo") for call in binding.calls)
     assert reader.again_seconds is not None
-    assert machine.parse(reader()).gpus[0].serial == "DE300000000"
+    assert parse_machine.parse(reader()).gpus[0].serial == "DE300000000"
     assert reader.again_seconds is None
 
 
@@ -153,7 +153,7 @@ def test_a_dead_wire_is_one_that_is_down(named: bool) -> None:
             ends = [link["bdf"] for link in devices[a]["amdsmi_get_link_metrics"]["links"]]
             down = ends.index(ADDRESSES[b])
         states[down] = "D"
-    part = machine.parse(asked(binding))
+    part = parse_machine.parse(asked(binding))
     dead = [
         (gpu.address, link.remote_address)
         for gpu in part.gpus
@@ -169,7 +169,7 @@ def test_a_dead_wire_is_one_that_is_down(named: bool) -> None:
 def test_links_that_are_down_somewhere_are_not_called_up() -> None:
     binding = fake.Binding("6")
     binding.raw["devices"][0]["amdsmi_get_gpu_xgmi_link_status"]["status"][0] = "D"
-    links = machine.parse(asked(binding)).gpus[0].xgmi
+    links = parse_machine.parse(asked(binding)).gpus[0].xgmi
     assert {link.active for link in links} == {None}
     assert "1 of 7 links are down" in str(links[0].why("active"))
 
@@ -185,7 +185,7 @@ def test_peers_over_two_hops_have_no_wire_of_their_own() -> None:
                 pair["amdsmi_topo_get_link_weight"] = 30
             else:
                 bandwidth |= {"min_bandwidth": 0, "max_bandwidth": 0}
-    for gpu in machine.parse(asked(binding)).gpus:
+    for gpu in parse_machine.parse(asked(binding)).gpus:
         assert len(gpu.xgmi) == 4
         assert {(link.links, link.raw_gbs) for link in gpu.xgmi} == {(2, 128.0)}
 
@@ -196,7 +196,7 @@ def test_before_mi300_the_rate_is_the_kernels_and_said_to_be() -> None:
         metrics = device["amdsmi_get_gpu_metrics_info"]
         metrics |= {"xgmi_link_speed": "N/A", "xgmi_link_width": "N/A"}
         device["amdsmi_get_gpu_xgmi_link_status"] = None
-    part = machine.parse(asked(binding))
+    part = parse_machine.parse(asked(binding))
     link = part.gpus[0].xgmi[0]
     assert (link.raw_gbs, link.speed_gts, link.active) == (50.0, None, None)
     assert link.why("speed_gts") == "the driver does not say"
@@ -210,7 +210,7 @@ def test_parts_of_a_package_name_their_parent() -> None:
         device["amdsmi_get_gpu_device_bdf"] = f"0000:0c:00.{number}"
         device["amdsmi_get_gpu_compute_partition"] = "CPX"
         device["amdsmi_get_gpu_kfd_info"]["current_partition_id"] = number
-    gpus = machine.parse(asked(binding)).gpus
+    gpus = parse_machine.parse(asked(binding)).gpus
     assert [gpu.partition for gpu in gpus] == [str(part) for part in range(8)]
     assert {gpu.parent for gpu in gpus} == {"0000:0c:00.0"}
     assert {gpu.compute_partition for gpu in gpus} == {"CPX"}
@@ -222,12 +222,12 @@ def test_parts_of_a_package_name_their_parent() -> None:
 def test_power_caps_are_watts_in_every_version(cap: Any, watts: float | None) -> None:
     binding = fake.Binding("6")
     binding.raw["devices"][0]["amdsmi_get_power_cap_info"]["power_cap"] = cap
-    gpu = machine.parse(asked(binding)).gpus[0]
+    gpu = parse_machine.parse(asked(binding)).gpus[0]
     assert gpu.power_limit_watts == watts
 
 
 def test_caches_beyond_level_one(major: str) -> None:
-    first = machine.parse(asked(fake.Binding(major))).gpus[0]
+    first = parse_machine.parse(asked(fake.Binding(major))).gpus[0]
     assert [
         (cache.level, cache.kind, cache.size_bytes // 1024, cache.count) for cache in first.caches
     ] == [
@@ -240,6 +240,6 @@ def test_caches_beyond_level_one(major: str) -> None:
 def test_caches_that_are_none_are_a_gap(answer: Any) -> None:
     binding = fake.Binding("7")
     binding.raw["devices"][0]["amdsmi_get_gpu_cache_info"] = answer
-    gpu = machine.parse(asked(binding)).gpus[0]
+    gpu = parse_machine.parse(asked(binding)).gpus[0]
     assert gpu.caches == ()
     assert gpu.why("caches") is not None

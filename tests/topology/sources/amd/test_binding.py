@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from gputop.topology.model.source import SourceAbsent
-from gputop.topology.sources.amd import amdsmi, amdsmi_readings, machine, moving
+from gputop.topology.sources.amd import amdsmi, amdsmi_readings, parse_machine, parse_readings
 from gputop.topology.sources.amd.library import open_library
 from tests.support.amdsmi import wheels
 
@@ -164,13 +164,13 @@ def what_an_older_binding_lacks_is_a_gap(binding: Any) -> None:
     refused = errors(raw) | errors(moved)
     refused.pop("amdsmi_get_lib_version", None)
     assert {text.partition(":")[0] for text in refused.values()} == {"AttributeError"}
-    gpu = machine.parse(raw).gpus[0]
+    gpu = parse_machine.parse(raw).gpus[0]
     assert (gpu.name, gpu.pci_id) == ("AMD Test", "1002:74a1")
     assert [(cache.level, cache.kind, cache.size_bytes) for cache in gpu.caches] == [
         (2, "data", 2**22)
     ]
     assert gpu.xgmi[0].why("active") == "the installed amdsmi does not know this function"
-    reading = moving.parse(moved).gpu_readings[0]
+    reading = parse_readings.parse(moved).gpu_readings[0]
     assert reading.clock_graphics_mhz == 2000
     # Up to 6.1 the list holds handles, of which nothing can be said.
     assert reading.processes is None or [p.pid for p in reading.processes] == [77]
@@ -188,7 +188,7 @@ def every_call_has_the_arguments_that_the_binding_wants(binding: Any) -> None:
     raw = whole(amdsmi.AmdsmiReader, binding)
     # Our C library has no text to give for the build.
     assert set(errors(raw)) - {"amdsmi_get_lib_version"} <= NEW_IN_7
-    part = machine.parse(raw)
+    part = parse_machine.parse(raw)
     assert [gpu.address for gpu in part.gpus] == ["0000:10:00.0", "0000:11:00.0"]
     gpu = part.gpus[0]
     assert (gpu.name, gpu.pci_id, gpu.compute_capability) == ("AMD Test", "1002:74a1", "gfx942")
@@ -206,7 +206,7 @@ def every_call_has_the_arguments_that_the_binding_wants(binding: Any) -> None:
 def every_reading_has_the_arguments_that_the_binding_wants(binding: Any) -> None:
     raw = whole(amdsmi_readings.AmdsmiReadingsReader, binding)
     assert set(errors(raw)) <= NEW_IN_7
-    reading = moving.parse(raw).gpu_readings[0]
+    reading = parse_readings.parse(raw).gpu_readings[0]
     assert (reading.clock_graphics_mhz, reading.clock_memory_mhz) == (2000, 2004)
     assert (reading.temperature_c, reading.temperature_memory_c) == (41, 42)
     assert reading.processes is not None

@@ -11,9 +11,9 @@ import pytest
 
 from gputop.topology.hardware.amd_parts import numbered
 from gputop.topology.model.machine import Gpu
-from gputop.topology.model.part import Part
+from gputop.topology.model.part import PartialNode
 from gputop.topology.recorded.load import load
-from gputop.topology.sources.amd import machine as amdsmi
+from gputop.topology.sources.amd import parse_machine as amdsmi
 from gputop.topology.sources.collect import merge_machine
 from gputop.topology.sources.files.tree import FolderTree
 from gputop.topology.sources.kfd import kfd
@@ -25,7 +25,7 @@ from ....support import kfd_trees
 PACKAGE = "0000:0c:00.0"
 
 
-def of_amdsmi(parts: tuple[int, ...], mode: str, *, numbered: bool) -> Part:
+def of_amdsmi(parts: tuple[int, ...], mode: str, *, numbered: bool) -> PartialNode:
     """Some parts of one package. `told`: the driver gives their numbers."""
     binding = fake.Binding("7")
     devices: list[dict[str, Any]] = []
@@ -45,7 +45,7 @@ def of_amdsmi(parts: tuple[int, ...], mode: str, *, numbered: bool) -> Part:
     return amdsmi.parse(asked(binding))
 
 
-def of_kfd(root: Path, parts: tuple[int, ...], mode: str) -> Part:
+def of_kfd(root: Path, parts: tuple[int, ...], mode: str) -> PartialNode:
     """The same package in KFD's topology; nodes of the other parts are hidden."""
     tree = kfd_trees.Tree(root)
     for place in range(2):
@@ -58,7 +58,7 @@ def of_kfd(root: Path, parts: tuple[int, ...], mode: str) -> Part:
     return kfd.SOURCE.parse(raw)
 
 
-def names(*parts: Part) -> list[tuple[str, str | None, str | None, str | None, str | None]]:
+def names(*parts: PartialNode) -> list[tuple[str, str | None, str | None, str | None, str | None]]:
     return [
         (gpu.address, gpu.partition, gpu.parent, gpu.compute_partition, gpu.memory_partition)
         for gpu in merge_machine(parts).gpus

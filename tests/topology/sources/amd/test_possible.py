@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gputop.topology.sources.amd import machine, moving
+from gputop.topology.sources.amd import parse_machine, parse_readings
 from gputop.topology.sources.amd.handles import AmdsmiDevices
 from gputop.topology.sources.amd.possible import plausible
 from tests.support.amdsmi.fake import Binding, Handle, recording, start
@@ -38,7 +38,7 @@ def test_what_a_gpu_can_answer_stays_as_it_is() -> None:
     ],
 )
 def test_an_impossible_answer_of_a_gpu_is_a_gap(key: str, answer: Any, field: str) -> None:
-    (gpu,) = machine.parse({"devices": [device(**{key: answer})]}).gpus
+    (gpu,) = parse_machine.parse({"devices": [device(**{key: answer})]}).gpus
     assert getattr(gpu, field) is None
     assert gpu.why(field) in WHY
 
@@ -46,7 +46,7 @@ def test_an_impossible_answer_of_a_gpu_is_a_gap(key: str, answer: Any, field: st
 def test_errors_beyond_counting_are_no_errors_and_a_failure() -> None:
     nonsense = dict.fromkeys(ERRORS, HUGE)
     given = device(amdsmi_get_gpu_total_ecc_count=nonsense, ecc={"UMC": nonsense})
-    part = moving.parse({"devices": [given]})
+    part = parse_readings.parse({"devices": [given]})
     (reading,) = part.gpu_readings
     assert reading.ecc is not None
     assert reading.ecc.uncorrected_volatile is None
@@ -55,7 +55,7 @@ def test_errors_beyond_counting_are_no_errors_and_a_failure() -> None:
 
 
 def test_a_gpu_at_the_root_of_the_first_domain_has_no_address() -> None:
-    part = machine.parse({"devices": [device(amdsmi_get_gpu_device_bdf="0000:00:00.0")]})
+    part = parse_machine.parse({"devices": [device(amdsmi_get_gpu_device_bdf="0000:00:00.0")]})
     assert part.gpus == ()
     assert "does not tell the PCI address" in part.problems[0].text
 

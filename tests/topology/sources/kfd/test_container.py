@@ -7,7 +7,7 @@ from pathlib import Path
 from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.engine import diagnose
 from gputop.topology.model.machine import PciDevice
-from gputop.topology.model.part import Part
+from gputop.topology.model.part import PartialNode
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.model.surroundings import Container, Host
 from gputop.topology.node import Node
@@ -17,7 +17,7 @@ from gputop.topology.sources.kfd import kfd
 
 from ....support import kfd_trees
 
-DOCKER = Part(host=Host(container=Container(kind="docker")))
+DOCKER = PartialNode(host=Host(container=Container(kind="docker")))
 
 
 def tree_of(root: Path, *, mode: str = "SPX") -> FolderTree:
@@ -37,12 +37,12 @@ def pci(bus: str) -> PciDevice:
 
 
 def given(
-    tree: FolderTree, *hidden: str, why: str = "no permission", host: Part = DOCKER
+    tree: FolderTree, *hidden: str, why: str = "no permission", host: PartialNode = DOCKER
 ) -> NodeSnapshot:
     raw = kfd.read(tree)
     for number in hidden:
         raw["nodes"][number] = {"properties": {"error": why}}
-    parts = [kfd.SOURCE.parse(raw), Part(pci=(pci("05"), pci("27"))), host]
+    parts = [kfd.SOURCE.parse(raw), PartialNode(pci=(pci("05"), pci("27"))), host]
     return merge(parts, taken_at=0.0, source=("test",), gputop="0")
 
 
@@ -60,7 +60,7 @@ def test_a_gpu_that_was_not_given_does_not_count(tmp_path: Path) -> None:
 
 def test_a_gpu_that_a_job_was_not_given_is_no_fault_without_a_container(tmp_path: Path) -> None:
     """The devices cgroup of a Slurm job: KFD denies the other nodes, /sys shows all devices."""
-    snapshot = given(tree_of(tmp_path), "3", host=Part(host=Host(container=Container())))
+    snapshot = given(tree_of(tmp_path), "3", host=PartialNode(host=Host(container=Container())))
     assert Case(Node(snapshot)).in_container is False
     assert counted(snapshot) == ["0000:05:00.0"]
     found = diagnose(Case(Node(snapshot))).findings

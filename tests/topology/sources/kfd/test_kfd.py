@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gputop.topology.model.machine import PciDevice
-from gputop.topology.model.part import Part
+from gputop.topology.model.part import PartialNode
 from gputop.topology.model.source import SourceAbsent
 from gputop.topology.sources.collect import merge_machine
 from gputop.topology.sources.files.archive import TarTree
@@ -24,12 +24,12 @@ from tests.support.places import TESTS
 RECORDINGS = TESTS / "recordings/kfd"
 
 
-def recorded(name: str) -> Part:
+def recorded(name: str) -> PartialNode:
     """Read one of the public recordings through the source's own reader and parser."""
     return kfd.SOURCE.parse(kfd.read(TarTree((RECORDINGS / f"{name}.tar.gz").read_bytes())))
 
 
-def of_folder(root: Path) -> Part:
+def of_folder(root: Path) -> PartialNode:
     """Read a folder in the same way."""
     return kfd.SOURCE.parse(kfd.read(FolderTree(root)))
 
@@ -176,7 +176,7 @@ def test_parts_get_from_pci_what_it_says_of_their_package() -> None:
         address="0000:05:00.0", parent="pci0000:00", kind="gpu", vendor_id=0x1002, numa_node=1,
         device_name="Aqua Vanjaram [Instinct MI300X]", link_width_max=16,
     )  # fmt: skip
-    machine = merge_machine([amd, Part(pci=(package,))])
+    machine = merge_machine([amd, PartialNode(pci=(package,))])
     parts = [gpu for gpu in machine.gpus if gpu.parent == package.address]
     assert len(parts) == 8
     assert {(gpu.name, gpu.numa_node, gpu.pcie_width_max) for gpu in parts} == {

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from gputop.topology.sources.nvidia import nvml, nvml_readings
-from gputop.topology.sources.nvidia.machine import parse
-from gputop.topology.sources.nvidia.moving import parse as parse_moving
+from gputop.topology.sources.nvidia.parse_machine import parse
+from gputop.topology.sources.nvidia.parse_readings import parse as parse_moving
 
 pynvml = pytest.importorskip("pynvml")
 

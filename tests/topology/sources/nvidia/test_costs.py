@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gputop.topology.sources.nvidia import nvml, nvml_readings
-from gputop.topology.sources.nvidia.machine import parse
-from gputop.topology.sources.nvidia.moving import parse as parse_moving
+from gputop.topology.sources.nvidia.parse_machine import parse
+from gputop.topology.sources.nvidia.parse_readings import parse as parse_moving
 
 from ....support import nvml_fake as fake
 from .test_read import Clock, asking, moving_reader, start

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gputop.topology.model.format import FormatError
-from gputop.topology.model.part import Part
+from gputop.topology.model.part import PartialNode
 from gputop.topology.recorded.formats.nvidia.nvml_json import FORMAT
-from gputop.topology.sources.nvidia import machine as nvml_machine
-from gputop.topology.sources.nvidia import moving as nvml_moving
+from gputop.topology.sources.nvidia import parse_machine as nvml_machine
+from gputop.topology.sources.nvidia import parse_readings as nvml_moving
 from gputop.topology.sources.nvidia import words as nvml_words
 from gputop.topology.sources.pci.address import pci_address
 from tests.support.places import RECORDINGS
@@ -25,7 +25,7 @@ ADDRESSES = tuple(f"0000:00:0{n}.0" for n in (6, 7, 8, 9))
 
 
 @pytest.fixture(scope="module")
-def part() -> Part:
+def part() -> PartialNode:
     data = RECORDING.read_bytes()
     assert FORMAT.recognises(data[:65536], RECORDING)
     return FORMAT.parse(data, RECORDING)
@@ -37,7 +37,7 @@ def raw() -> dict[str, Any]:
     return document
 
 
-def test_every_device_of_the_recording_is_understood(part: Part) -> None:
+def test_every_device_of_the_recording_is_understood(part: PartialNode) -> None:
     assert tuple(gpu.address for gpu in part.gpus) == ADDRESSES
     assert [gpu.index for gpu in part.gpus] == [0, 1, 2, 3]
     assert len({gpu.uuid for gpu in part.gpus}) == 4
@@ -58,7 +58,7 @@ def test_every_device_of_the_recording_is_understood(part: Part) -> None:
         assert gpu.why("temperature_shutdown_c") == "not asked"
 
 
-def test_every_gpu_has_eighteen_links_of_the_raw_rate(part: Part) -> None:
+def test_every_gpu_has_eighteen_links_of_the_raw_rate(part: PartialNode) -> None:
     for gpu in part.gpus:
         assert [link.link for link in gpu.nvlinks] == list(range(18))
         for link in gpu.nvlinks:
@@ -69,7 +69,7 @@ def test_every_gpu_has_eighteen_links_of_the_raw_rate(part: Part) -> None:
     assert any("one value a GPU" in text for text in part.assumptions)
 
 
-def test_the_fabric_is_completed(part: Part) -> None:
+def test_the_fabric_is_completed(part: PartialNode) -> None:
     for gpu in part.gpus:
         assert gpu.fabric is not None
         assert (gpu.fabric.state, gpu.fabric.status) == ("completed", "Success")
@@ -77,7 +77,7 @@ def test_the_fabric_is_completed(part: Part) -> None:
         assert {word for _, word in gpu.fabric.health} == {"not supported"}
 
 
-def test_every_ordered_pair_has_its_grants(part: Part) -> None:
+def test_every_ordered_pair_has_its_grants(part: PartialNode) -> None:
     wanted = {(a, b) for a in ADDRESSES for b in ADDRESSES if a != b}
     assert {(pair.src, pair.dst) for pair in part.pairs} == wanted
     for pair in part.pairs:
@@ -86,7 +86,7 @@ def test_every_ordered_pair_has_its_grants(part: Part) -> None:
         assert (pair.p2p_atomics, pair.p2p_pci) == ("ok", "not supported")
 
 
-def test_the_versions_are_read(part: Part) -> None:
+def test_the_versions_are_read(part: PartialNode) -> None:
     assert part.software is not None
     assert part.software.nvidia_driver == "580.159.04"
     assert part.software.cuda_driver == "13.0"
@@ -94,7 +94,7 @@ def test_the_versions_are_read(part: Part) -> None:
     assert part.problems == ()
 
 
-def test_the_figures_of_the_moment_are_read(part: Part) -> None:
+def test_the_figures_of_the_moment_are_read(part: PartialNode) -> None:
     first = part.gpu_readings[0]
     assert (first.address, first.lost) == (ADDRESSES[0], False)
     assert first.power_watts == pytest.approx(79.808)
@@ -272,4 +272,4 @@ def test_any_answer_gives_a_part(devices: list[Any], system: Any) -> None:
 @given(VALUES)
 def test_any_json_gives_a_part_or_a_format_error(value: Any) -> None:
     with contextlib.suppress(FormatError):
-        assert isinstance(FORMAT.parse(json.dumps(value).encode(), RECORDING), Part)
+        assert isinstance(FORMAT.parse(json.dumps(value).encode(), RECORDING), PartialNode)

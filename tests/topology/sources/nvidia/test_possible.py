@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gputop.topology.sources.nvidia import machine, moving
+from gputop.topology.sources.nvidia import parse_machine, parse_readings
 from gputop.topology.sources.nvidia.devices import NvmlDevices
 from gputop.topology.sources.nvidia.library import open_library
 from gputop.topology.sources.nvidia.possible import plausible
@@ -41,7 +41,7 @@ def test_what_a_gpu_can_answer_stays_as_it_is() -> None:
     ],
 )
 def test_an_impossible_answer_of_a_gpu_is_a_gap(key: str, answer: Any, field: str) -> None:
-    (gpu,) = machine.parse({"devices": [device(**{key: answer})]}).gpus
+    (gpu,) = parse_machine.parse({"devices": [device(**{key: answer})]}).gpus
     assert getattr(gpu, field) is None
     assert gpu.why(field) in ("an answer that no GPU can give", "the driver says 0")
 
@@ -56,7 +56,7 @@ def test_an_impossible_answer_of_a_gpu_is_a_gap(key: str, answer: Any, field: st
     ],
 )
 def test_an_impossible_reading_is_a_gap(key: str, answer: Any, field: str) -> None:
-    (reading,) = moving.parse({"devices": [device(**{key: answer})]}).gpu_readings
+    (reading,) = parse_readings.parse({"devices": [device(**{key: answer})]}).gpu_readings
     assert getattr(reading, field) is None
 
 

@@ -16,8 +16,8 @@ import pytest
 from gputop.topology.model.source import SourceAbsent
 from gputop.topology.sources.nvidia import nvml, nvml_readings
 from gputop.topology.sources.nvidia.library import NvmlLibrary, open_library
-from gputop.topology.sources.nvidia.machine import parse
-from gputop.topology.sources.nvidia.moving import parse as parse_moving
+from gputop.topology.sources.nvidia.parse_machine import parse
+from gputop.topology.sources.nvidia.parse_readings import parse as parse_moving
 from tests.support.places import ROOT
 
 from ....support import nvml_fake as fake

@@ -15,7 +15,7 @@ from gputop.topology.recorded.formats.nvidia.smi import gpu as smi_gpu
 from gputop.topology.recorded.load import load
 from gputop.topology.sources.nvidia import recovery
 from gputop.topology.sources.nvidia.answers import RECOVERY_FIELDS
-from gputop.topology.sources.nvidia.moving import parse
+from gputop.topology.sources.nvidia.parse_readings import parse
 from gputop.widgets.gpu_cells import Row
 from tests.support.places import RECORDINGS
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gputop.topology.model.part import Part
+from gputop.topology.model.part import PartialNode
 from gputop.topology.model.surroundings import Interface, RdmaDevice
 from gputop.topology.sources.files.tree import FolderTree, live_tree
 from gputop.topology.sources.pci import network
@@ -34,7 +34,7 @@ def rdma(**raw: Any) -> RdmaDevice:
     return found
 
 
-def recorded() -> Part:
+def recorded() -> PartialNode:
     return parse(json.loads((RECORDINGS / "two-socket-switches/network.json").read_text()))
 
 

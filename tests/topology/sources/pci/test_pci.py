@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from gputop.topology.model.part import Part
+from gputop.topology.model.part import PartialNode
 from gputop.topology.sources.pci import pci
 from tests.support.places import RECORDINGS
 
@@ -16,7 +16,7 @@ BRIDGE = {"class": "0x060400", "vendor": "0x8086", "device": "0x352a"}
 GPU = {"class": "0x030200", "vendor": "0x10de", "device": "0x2330"}
 
 
-def recorded(name: str) -> Part:
+def recorded(name: str) -> PartialNode:
     return parse(json.loads((RECORDINGS / name / "pci.json").read_text()))
 
 

@@ -204,7 +204,7 @@ def _check_bridge(case: Case) -> Found:
 
 def _across(pair: Pair) -> bool:
     both = pair.one.vendor == pair.other.vendor == NVIDIA.id
-    return both and pair.letters in THROUGH_HOST and "P2P" in pair.transports
+    return both and pair.code in THROUGH_HOST and "P2P" in pair.transports
 
 
 def _bridge(case: Case, across: list[Pair]) -> Finding:
@@ -214,7 +214,7 @@ def _bridge(case: Case, across: list[Pair]) -> Finding:
         f"{case.words.library} uses P2P across the host bridge: {named(case, across)}",
         devices=devices_of(across),
         evidence=[
-            (f"relation of {named(case, across)}", pair.letters, "nvidia-smi topo -m"),
+            (f"relation of {named(case, across)}", pair.code, "nvidia-smi topo -m"),
             (
                 f"transport of {case.words.library}",
                 (

@@ -30,7 +30,7 @@ def _check(case: Case) -> Found:
     measured = sound(case, OF_PAIRS)
     if not measured:
         return None
-    letters = {ends: pair.letters for pair in case.pairs for ends in (pair.ends, pair.ends[::-1])}
+    letters = {ends: pair.code for pair in case.pairs for ends in (pair.ends, pair.ends[::-1])}
     few = narrow(case)
     # The rule about lanes reports a pair over PCIe with too few; over NVLink lanes do not matter.
     figures = [

@@ -262,7 +262,7 @@ def _apart(case: Case, pair: Pair) -> bool:
         return False
     if any(grant.link_type == _PCIE for grant in pair.grants):
         return True
-    if pair.letters == "?":
+    if pair.code == "?":
         return False
     if case.machine.nccl_topology is not None:
         return all(gpu.why("nvlinks") != BASE_FILE for gpu in (pair.one, pair.other))
@@ -292,8 +292,8 @@ def _finding(case: Case, found: list[Gpu], island: tuple[str, ...]) -> Finding:
     amd = vendors.amd(found)
     # What detects a topology for NCCL has started CUDA on the GPU.
     started = amd or case.machine.nccl_topology is not None
-    inside = {pair.letters for pair in case.pairs if set(pair.ends) <= set(island)}
-    outside = {pair.letters for pair in case.pairs if set(pair.ends) & set(who)}
+    inside = {pair.code for pair in case.pairs if set(pair.ends) <= set(island)}
+    outside = {pair.code for pair in case.pairs if set(pair.ends) & set(who)}
     verb = "is" if len(who) == 1 else "are"
     return OUTSIDE.finding(
         SLOW if started else BROKEN,

@@ -59,7 +59,7 @@ def _read(gpu: Gpu) -> bool:
 
 def _check_pcie_only(case: Case) -> Found:
     pairs = case.pairs
-    if not pairs or any(pair.letters == "?" for pair in pairs):
+    if not pairs or any(pair.code == "?" for pair in pairs):
         return None
     wired = [gpu for gpu in case.gpus if (sku := case.sku(gpu)) is None or sku.fabric != "none"]
     matrix = _matrix_alone(case)
@@ -69,7 +69,7 @@ def _check_pcie_only(case: Case) -> Found:
         return []
     if case.in_vm is not False and any(gpu.xgmi for gpu in case.gpus):
         return None  # a guest may show its xGMI links as down although they work
-    kinds = sorted({pair.letters for pair in pairs})
+    kinds = sorted({pair.code for pair in pairs})
     far = set(kinds) <= set(THROUGH_HOST)
     through = sorted({transport for pair in pairs for transport in pair.transports})
     evidence = [("relations of the GPUs", ", ".join(kinds), vendors.source(case.gpus, _MATRIX))]
@@ -117,7 +117,7 @@ def _processors(case: Case) -> list[list[str]]:
     """The GPUs in groups that SYS sets apart; [] where there is one, or each is a group."""
     near: dict[str, set[str]] = {gpu.address: {gpu.address} for gpu in case.gpus}
     for pair in case.pairs:
-        if pair.letters != "SYS":
+        if pair.code != "SYS":
             joined = near[pair.ends[0]] | near[pair.ends[1]]
             near |= dict.fromkeys(joined, joined)
     groups = sorted({tuple(sorted(group)) for group in near.values()})

@@ -29,7 +29,7 @@ def _peers(case: Case) -> list[Pair]:
         if not pair.fast
         and not pair.mig
         and pair.granted is not False
-        and (pair.letters in BELOW_SWITCH or "P2P" in pair.transports)
+        and (pair.code in BELOW_SWITCH or "P2P" in pair.transports)
     ]
 
 
@@ -76,7 +76,7 @@ def _acs(case: Case, pairs: Sequence[Pair]) -> Finding:
     if translated:
         evidence.append(_type(case, translated))
     hang = bool(translated) and not proven
-    turned = any(pair.letters in BELOW_SWITCH for pair in pairs)
+    turned = any(pair.code in BELOW_SWITCH for pair in pairs)
     return ACS_RULE.finding(
         BROKEN if hang else SLOW if turned else NOTICE,
         f"ACS sends P2P through the root complex: {named(case, pairs)}",

@@ -57,7 +57,7 @@ def _check_nvlink(case: Case) -> Found:
     pairs = [pair for pair in whole_pairs(case) if pair.words or _nvlink_words(pair)]
     if not pairs:
         return None
-    asked = [pair for pair in pairs if pair.letters.startswith("NV")]
+    asked = [pair for pair in pairs if pair.code.startswith("NV")]
     refused = [pair for pair in asked if pair.granted is False]
     over_pcie = [
         pair for pair in asked if pair.granted and any(word != OK for word in _nvlink_words(pair))
@@ -103,7 +103,7 @@ def _nvlink(
             *(grant_of(case, pair) for pair in pairs[:SHOWN]),
             (
                 f"relation of {named(case, pairs, 1)}",
-                f"{pairs[0].letters}: the links are trained",
+                f"{pairs[0].code}: the links are trained",
                 "NVML nvmlDeviceGetNvLinkState",
             ),
         ],
@@ -170,7 +170,7 @@ def _by_product(case: Case, pairs: Sequence[Pair], word: str) -> Finding:
 
 def _by_platform(case: Case, pairs: Sequence[Pair], word: str) -> Finding:
     # The hypervisor invents the tree of a virtual machine: a switch there proves nothing.
-    near = [pair for pair in pairs if pair.letters in BELOW_SWITCH and not case.in_vm]
+    near = [pair for pair in pairs if pair.code in BELOW_SWITCH and not case.in_vm]
     severity = SLOW if word == REGISTRY or near else NOTICE
     if word == TOPOLOGY and not near:
         severity = BY_DESIGN

@@ -156,8 +156,8 @@ def _check_guest(case: Case) -> Found:
         return [_flat(case, "PCIe switches above the GPUs", "none")] if _bare(case) else []
     if case.machine.pci or not relations:
         return None
-    far = {item.letters for item in relations if not {item.a, item.b} <= gpus}
-    near = {item.letters for item in relations if {item.a, item.b} <= gpus}
+    far = {item.code for item in relations if not {item.a, item.b} <= gpus}
+    near = {item.code for item in relations if {item.a, item.b} <= gpus}
     letters = {item for item in near | far if not item.startswith("NV") and item != "X"}
     # NVLink between them makes it a board: then PCIe switches belong above the GPUs.
     joined = any(item.startswith("NV") for item in near)
@@ -200,11 +200,11 @@ def _flat(case: Case, what: str, value: str) -> Finding:
 
 def _check_shared(case: Case) -> Found:
     pairs = case.pairs
-    if case.machine.host is not None or not pairs or any(pair.letters == "?" for pair in pairs):
+    if case.machine.host is not None or not pairs or any(pair.code == "?" for pair in pairs):
         return None
     below: dict[str, set[str]] = {}
     for pair in pairs:
-        if pair.letters in BELOW_SWITCH:
+        if pair.code in BELOW_SWITCH:
             group = set(pair.ends).union(*(below.get(end, ()) for end in pair.ends))
             below |= dict.fromkeys(group, group)
     groups = sorted({tuple(sorted(group)) for group in below.values()})

@@ -134,15 +134,15 @@ def _wiring(case: Case) -> Found:
     wrong: list[tuple[Gpu, Gpu, str, str]] = []
     for index, first in enumerate(case.gpus):
         for second in case.gpus[index + 1 :]:
-            wanted = reference.letters(
+            wanted = reference.code(
                 places[first.address], places[second.address], len(case.machine.gpus)
             )
             cell = case.matrix.cell(first.address, second.address)
-            if wanted is None or cell is None or cell.letters == "?" or cell.basis == "assumed":
+            if wanted is None or cell is None or cell.code == "?" or cell.basis == "assumed":
                 continue  # what was not read is not held against anything
             compared += 1
-            if not _alike(case, cell.letters, wanted):
-                wrong.append((first, second, cell.letters, wanted))
+            if not _alike(case, cell.code, wanted):
+                wrong.append((first, second, cell.code, wanted))
     if not compared:
         return None
     return [_wiring_finding(case, reference, wrong)] if wrong else []

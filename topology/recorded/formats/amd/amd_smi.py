@@ -20,7 +20,7 @@ import msgspec
 from ....model.format import Format, FormatError
 from ....model.machine import Gpu, GpuPair, XgmiLink
 from ....model.merge import merge_groups
-from ....model.part import Part
+from ....model.part import PartialNode
 from ....model.readings import GpuReading, XgmiReading
 from ....model.snapshot import Problem
 from ....model.surroundings import Software
@@ -69,11 +69,11 @@ class _Entry(msgspec.Struct):
     linked: bool = False
 
 
-def _parse(data: bytes, path: Path) -> Part:
+def _parse(data: bytes, path: Path) -> PartialNode:
     return part_of(documents(data))
 
 
-def part_of(found: list[Any]) -> Part:
+def part_of(found: list[Any]) -> PartialNode:
     """The documents of one file as a part. Raises FormatError when no GPU is in them."""
     problems: list[Problem] = []
     entries, software = _read(found, problems)
@@ -162,7 +162,7 @@ def _driver(entry: Mapping[str, Any]) -> str | None:
     return _stated(driver.get("version")) or _stated(driver.get("driver_version"))
 
 
-def _part(entries: list[_Entry], software: Software | None) -> Part:
+def _part(entries: list[_Entry], software: Software | None) -> PartialNode:
     names = {
         number: entry.own
         for entry in reversed(entries)
@@ -189,7 +189,7 @@ def _part(entries: list[_Entry], software: Software | None) -> Part:
     gpus += [
         Gpu(address=own, vendor="amd", xgmi=tuple(links)) for own, links in states.items() if links
     ]
-    return Part(
+    return PartialNode(
         gpus=merge_groups([gpus]),
         pairs=merge_groups([pairs]),
         software=software,

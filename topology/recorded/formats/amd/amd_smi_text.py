@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 
 from ....model.format import text_format
-from ....model.part import Part
+from ....model.part import PartialNode
 from .amd_smi import part_of
 from .smi.tables import AMD_SIGN, AMD_TITLES, amd_document
 
 
-def _parse(lines: list[str]) -> Part:
+def _parse(lines: list[str]) -> PartialNode:
     return part_of(amd_document(lines))
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 
 from ....model.format import Format, recording
-from ....model.part import Part
-from ....sources.amd import machine, moving
+from ....model.part import PartialNode
+from ....sources.amd import parse_machine, parse_readings
 
 _SIGN = re.compile(rb'\A(\xef\xbb\xbf)?\s*\{.*?"amdsmi_(get|topo|is)_', re.DOTALL)
 
@@ -18,9 +18,9 @@ def _recognises(head: bytes, path: Path) -> bool:
     return _SIGN.match(head) is not None
 
 
-def _parse(data: bytes, path: Path) -> Part:
+def _parse(data: bytes, path: Path) -> PartialNode:
     raw = recording(data, "amdsmi")
-    stays, moves = machine.parse(raw), moving.parse(raw)
+    stays, moves = parse_machine.parse(raw), parse_readings.parse(raw)
     return msgspec.structs.replace(
         stays,
         gpu_readings=moves.gpu_readings,

@@ -16,7 +16,7 @@ import msgspec
 from ....model.format import Format, FormatError
 from ....model.machine import Gpu, XgmiLink
 from ....model.merge import merge_groups
-from ....model.part import Part
+from ....model.part import PartialNode
 from ....model.readings import GpuReading
 from ....model.snapshot import Problem
 from ....model.surroundings import Software
@@ -44,11 +44,11 @@ def _recognises(head: bytes, path: Path) -> bool:
     return _SIGN.search(head) is not None and b'"schema"' not in head
 
 
-def _parse(data: bytes, path: Path) -> Part:
+def _parse(data: bytes, path: Path) -> PartialNode:
     return part_of([top for document in documents(data) for top in objects(document)])
 
 
-def part_of(found: list[dict[str, Any]]) -> Part:
+def part_of(found: list[dict[str, Any]]) -> PartialNode:
     """The objects of one file as a part. Raises FormatError when no card is in them."""
     cards: dict[int, dict[str, Any]] = {}
     system: dict[str, str | None] = {}
@@ -89,7 +89,7 @@ def _part(
     pairs: Mapping[tuple[int, int], Mapping[str, str]],
     numbers: list[int],
     driver: str | None,
-) -> Part:
+) -> PartialNode:
     values = {number: rocm_card.card_values(cards.get(number, {})) for number in numbers}
     names: dict[int, str] = {}
     problems: list[Problem] = []
@@ -116,7 +116,7 @@ def _part(
         if rocm_card.has_reading(v):
             readings.append(rocm_card.reading(v, own))
     known = bool(driver and not nothing(driver))
-    return Part(
+    return PartialNode(
         gpus=tuple(gpus),
         pairs=merge_groups([[pair_of(c, TOOL) for c in cells]]),
         software=Software(amd_driver=driver) if known else None,

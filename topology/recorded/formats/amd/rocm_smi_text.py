@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 
 from ....model.format import text_format
-from ....model.part import Part
+from ....model.part import PartialNode
 from .rocm_smi import part_of
 from .smi.tables import ROCM_SIGN, rocm_document
 
 
-def _parse(lines: list[str]) -> Part:
+def _parse(lines: list[str]) -> PartialNode:
     return part_of([rocm_document(lines)])
 
 

@@ -7,7 +7,7 @@ import re
 from ....hardware.vendors import AMD
 from ....model.format import FormatError, text_format
 from ....model.machine import Gpu
-from ....model.part import Part
+from ....model.part import PartialNode
 from ....model.record import gaps_of
 from ....model.surroundings import Software
 from ....sources.pci.address import pci_address
@@ -26,7 +26,7 @@ _GFX = re.compile(r"gfx[0-9a-f]{3,5}\Z")
 _UNKNOWN = ("uuid", "index", "serial", "vbios")
 
 
-def _parse(lines: list[str]) -> Part:
+def _parse(lines: list[str]) -> PartialNode:
     agents: list[dict[str, str]] = []
     driver: str | None = None
     for line in lines:
@@ -43,7 +43,7 @@ def _parse(lines: list[str]) -> Part:
         raise FormatError(f"more than {MAX_GPUS} GPUs")
     addresses = [_address(agent.get("BDFID", "")) for agent in found]
     distinct = None not in addresses and len(set(addresses)) == len(addresses)
-    return Part(
+    return PartialNode(
         gpus=tuple(
             _gpu(agent, (own if distinct and own else f"topo:{AMD.label}{place}"))
             for place, (agent, own) in enumerate(zip(found, addresses, strict=True))

@@ -10,7 +10,7 @@ import msgspec
 from ....hardware.vendors import AMD, NVIDIA
 from ....model.format import FormatError
 from ....model.machine import Gpu, PciDevice
-from ....model.part import Part, Raw
+from ....model.part import PartialNode, Raw
 from ....model.record import Gap, gaps_of
 from ....model.surroundings import NumaNode, RdmaDevice, Socket
 from ....sources.pci.devices import parse as parse_devices
@@ -116,7 +116,7 @@ class HwlocTree:
         if "root" in said:
             device["path"] = "/".join((str(said["root"]), *above, address))
 
-    def part(self) -> Part:
+    def part(self) -> PartialNode:
         """All of it. Raises FormatError where nothing of a machine was in it."""
         if not (self._devices or self._memory or self._sockets):
             raise FormatError("no NUMA node, package or PCI device in it")
@@ -127,7 +127,7 @@ class HwlocTree:
                 self._devices[address] |= _GPUS[vendor[1]]
         found = parse_devices({"absent": f"not in {self._tool}", "devices": self._devices})
         pci = tuple(self._placed(device) for device in found.pci)
-        return Part(
+        return PartialNode(
             pci=pci,
             gpus=tuple(self._gpus()),
             rdma=tuple(self._rdma()),

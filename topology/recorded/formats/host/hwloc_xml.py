@@ -7,7 +7,7 @@ from pathlib import Path
 from xml.etree.ElementTree import Element
 
 from ....model.format import Format
-from ....model.part import Part, Raw
+from ....model.part import PartialNode, Raw
 from ....sources.files.limited_xml import read_xml
 from ....sources.pci.address import pci_address
 from .hwloc import MOST_CPUS, HwlocTree
@@ -25,7 +25,7 @@ def _recognises(head: bytes, path: Path) -> bool:
     return _SIGN.search(head) is not None
 
 
-def _parse(data: bytes, path: Path) -> Part:
+def _parse(data: bytes, path: Path) -> PartialNode:
     tree = HwlocTree(TOOL)
     for element in read_xml(data, "topology", MAX_DEPTH).findall("object"):
         _walk(tree, element, 0, "")

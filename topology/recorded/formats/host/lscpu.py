@@ -6,7 +6,7 @@ import re
 
 from ....model.cpulist import members
 from ....model.format import FormatError, text_format
-from ....model.part import Part
+from ....model.part import PartialNode
 from ....model.record import Gap
 from ....model.surroundings import NumaNode, Socket
 from ....sources.files.answers import whole
@@ -21,7 +21,7 @@ _LONGEST = 16_384
 _MOST_NODES = 1024
 
 
-def _parse(lines: list[str]) -> Part:
+def _parse(lines: list[str]) -> PartialNode:
     said: dict[str, str] = {}
     name, column = "", 0
     for line in lines:
@@ -49,7 +49,7 @@ def _parse(lines: list[str]) -> Part:
     elif "Flags" in said or "Virtualization" in said:
         known["hypervisor"] = None  # a guest of x86 shows its hypervisor here, or in its flags
     nodes = _nodes(said)
-    return Part(host=host_of(TOOL, sockets=_sockets(said), numa=nodes, **known))
+    return PartialNode(host=host_of(TOOL, sockets=_sockets(said), numa=nodes, **known))
 
 
 def _hypervisor(said: dict[str, str]) -> str | None:

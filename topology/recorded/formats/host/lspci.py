@@ -13,7 +13,7 @@ import msgspec
 
 from ....model.format import FormatError, text_format
 from ....model.machine import PciDevice, UnnamedAcs
-from ....model.part import Part, Raw
+from ....model.part import PartialNode, Raw
 from ....model.record import Gap, gaps_of
 from ....model.surroundings import Host
 from ....sources.pci.devices import BRIDGES
@@ -233,7 +233,7 @@ def _read_line(line: str, at: dict[int, _Bus], found: dict[str, Leaf]) -> None:
             opened = False
 
 
-def _parse(lines: list[str]) -> Part:
+def _parse(lines: list[str]) -> PartialNode:
     tree = read_tree(lines)
     blocks = read_blocks(line for line in lines if not _IN_TREE.match(line))
     if not tree and not blocks:
@@ -249,12 +249,12 @@ def _parse(lines: list[str]) -> Part:
     return msgspec.structs.replace(found, pci=pci, host=_host(names))
 
 
-def _without_addresses(controls: Sequence[tuple[str, ...]]) -> Part:
+def _without_addresses(controls: Sequence[tuple[str, ...]]) -> PartialNode:
     """What `lspci -vvv | grep ACSCtl` leaves of the devices: their controls, in their order."""
     if not controls:
         raise FormatError("no device in it")
-    listed = (UnnamedAcs(place=place, acs=acs) for place, acs in enumerate(controls, 1))
-    return Part(unnamed_acs=tuple(listed), assumptions=(_NO_ADDRESS,))
+    listed = (UnnamedAcs(position=position, acs=acs) for position, acs in enumerate(controls, 1))
+    return PartialNode(unnamed_acs=tuple(listed), assumptions=(_NO_ADDRESS,))
 
 
 def _raw(tree: Mapping[str, Leaf], blocks: Mapping[str, dict[str, Raw]]) -> dict[str, Raw]:

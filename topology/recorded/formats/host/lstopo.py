@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from ....model.format import FormatError, text_format
-from ....model.part import Part, Raw
+from ....model.part import PartialNode, Raw
 from ....sources.pci.address import pci_address
 from .hwloc import HwlocTree
 from .pci_words import CLASSES
@@ -37,7 +37,7 @@ _CLASSES = {
 }
 
 
-def _parse(lines: list[str]) -> Part:
+def _parse(lines: list[str]) -> PartialNode:
     tree = HwlocTree(TOOL)
     seen = False
     for line in lines:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ....model.format import FormatError, text_format
-from ....model.part import Part
+from ....model.part import PartialNode
 from ....model.record import Gap, gaps_of
 from ....model.surroundings import NumaNode
 from .said import host_of, ranges
@@ -17,7 +17,7 @@ _DISTANCES = re.compile(r"\s*(\d{1,4}):((?:\s+\d{1,4}){1,1024})\s*\Z")
 _MOST_NODES = 1024
 
 
-def _parse(lines: list[str]) -> Part:
+def _parse(lines: list[str]) -> PartialNode:
     cpus: dict[int, str] = {}
     sizes: dict[int, int] = {}
     distances: dict[int, tuple[int, ...]] = {}
@@ -38,7 +38,7 @@ def _parse(lines: list[str]) -> Part:
     )
     total = sum(sizes.values())
     known = {"memory_bytes": total} if total and len(sizes) == len(numbers) else {}
-    return Part(host=host_of(TOOL, numa=nodes, **known))
+    return PartialNode(host=host_of(TOOL, numa=nodes, **known))
 
 
 def _node(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from ....model.format import FormatError, text_format
-from ....model.part import Part
+from ....model.part import PartialNode
 from ....model.snapshot import EnvironmentVariable
 from ....model.variable_names import listed
 
@@ -20,7 +20,7 @@ _SET = re.compile(rf"(?:^|[\s;]|-x |-e |--env[ =])({_NAMES})={_VALUE}")
 _LEAD = r"[ \t]*(?:(?:export|declare -x|setenv|set|ENV|-x|-e) +)?"
 
 
-def _parse(lines: list[str]) -> Part:
+def _parse(lines: list[str]) -> PartialNode:
     values: dict[str, str] = {}
     for line in lines:
         if line.lstrip()[:1] == "#":
@@ -31,7 +31,7 @@ def _parse(lines: list[str]) -> Part:
                 values[found[1]] = value[:LIMIT_CHARACTERS]  # the last one is in effect
     if not values:
         raise FormatError("no variable in it that changes what NCCL, RCCL or CUDA does")
-    return Part(
+    return PartialNode(
         environment=tuple(
             EnvironmentVariable(name=name, value=value, origin="environment")
             for name, value in values.items()

@@ -14,7 +14,7 @@ from typing import Any
 from ....model import quantities
 from ....model.format import ProvesNothingError, text_format
 from ....model.machine import Gpu
-from ....model.part import Part
+from ....model.part import PartialNode
 from ....model.snapshot import Measurement
 from .figures import MAX_BYTES, ListedGpu, address_of, figure, gpus_of, names_of
 from .nccl_rows import (
@@ -47,7 +47,7 @@ _NEAR = 0.04
 """How far a printed busbw / algbw may be from the factor of a collective."""
 
 
-def _parse(lines: list[str]) -> Part:
+def _parse(lines: list[str]) -> PartialNode:
     runs = [run for run in _runs(lines) if run.rows or run.devices]
     if not runs:
         raise ProvesNothingError("no rank and no row of a table in it; paste its whole output")
@@ -60,7 +60,7 @@ def _parse(lines: list[str]) -> Part:
         for gpu in gpus_of(shown, TOOL):
             gpus.setdefault(gpu.address, gpu)
         figures += _figures(run, names, place)
-    return Part(gpus=tuple(gpus.values()), measurements=tuple(figures))
+    return PartialNode(gpus=tuple(gpus.values()), measurements=tuple(figures))
 
 
 class _Runs:

@@ -13,7 +13,7 @@ import re
 
 from ....model import quantities
 from ....model.format import ProvesNothingError, text_format
-from ....model.part import Part
+from ....model.part import PartialNode
 from ....model.record import gaps_of
 from ....model.snapshot import Measurement
 from ....model.surroundings import Software
@@ -92,7 +92,7 @@ class _Output:
         self._table.columns = []
 
 
-def _parse(lines: list[str]) -> Part:
+def _parse(lines: list[str]) -> PartialNode:
     said = _Output()
     for number, line in enumerate(lines, start=1):
         said.line(line, number)
@@ -119,7 +119,7 @@ def _parse(lines: list[str]) -> Part:
                 figures.setdefault((made.quantity, made.src, made.dst, made.engine), made)
     gaps = gaps_of(("nvml", "nccl", "torch"), f"not in {TOOL}")
     software = None if said.driver is None else Software(nvidia_driver=said.driver, gaps=gaps)
-    return Part(
+    return PartialNode(
         gpus=gpus_of(said.shown, TOOL), measurements=tuple(figures.values()), software=software
     )
 

@@ -11,7 +11,7 @@ import re
 
 from ....model import quantities
 from ....model.format import FormatError, text_format
-from ....model.part import Part
+from ....model.part import PartialNode
 from ....model.snapshot import Measurement
 from ....sources.pci.address import pci_address
 from .figures import MAX_BYTES, ListedGpu, Matrix, all_names, figure, gpus_of
@@ -70,7 +70,7 @@ class _Output:
             table.row(row, number)
 
 
-def _parse(lines: list[str]) -> Part:
+def _parse(lines: list[str]) -> PartialNode:
     said = _Output()
     for number, line in enumerate(lines, start=1):
         said.line(line, number)
@@ -89,7 +89,7 @@ def _parse(lines: list[str]) -> Part:
     ]
     for table in said.tables:
         figures += _figures(table, names, said.access)
-    return Part(gpus=gpus_of(said.shown, TOOL), measurements=tuple(figures))
+    return PartialNode(gpus=gpus_of(said.shown, TOOL), measurements=tuple(figures))
 
 
 def _access(names: dict[int, str], ends: tuple[int, int], granted: bool) -> Measurement:

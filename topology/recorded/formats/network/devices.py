@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ....model.format import FormatError
-from ....model.part import Part
+from ....model.part import PartialNode
 from ....model.record import gaps_of
 from ....model.surroundings import Interface, PortGid, RdmaDevice, RdmaPort
 from ....sources.pci.address import pci_address
@@ -74,7 +74,7 @@ _PORT: dict[str, tuple[Read, ...]] = {
 """Group of a pattern -> fields of the record, and how each is read; the first value stands."""
 
 
-def read_ports(tool: str, lines: Iterable[str], *patterns: re.Pattern[str]) -> Part:
+def read_ports(tool: str, lines: Iterable[str], *patterns: re.Pattern[str]) -> PartialNode:
     """What a text says of devices, ports and interfaces. Raises FormatError where it is nothing."""
     text = _Text()
     for line in lines:
@@ -134,7 +134,7 @@ class _Text:
         if ip[:1].isdigit() and ip not in ips and len(ips) < _MOST_IPS:
             ips.append(ip)
 
-    def part(self, tool: str) -> Part:
+    def part(self, tool: str) -> PartialNode:
         """All of it."""
         if not self.devices:
             raise FormatError("no device in it")
@@ -147,7 +147,7 @@ class _Text:
             )
             for name, known in self.interfaces.items()
         )
-        return Part(
+        return PartialNode(
             rdma=tuple(self._device(name, why) for name in self.devices),
             interfaces=tuple(interfaces),
         )

@@ -8,9 +8,9 @@ from pathlib import Path
 import msgspec
 
 from ....model.format import Format, recording
-from ....model.part import Part
-from ....sources.nvidia import machine as nvml_machine
-from ....sources.nvidia import moving as nvml_moving
+from ....model.part import PartialNode
+from ....sources.nvidia import parse_machine as nvml_machine
+from ....sources.nvidia import parse_readings as nvml_moving
 
 _SIGN = re.compile(rb'\A(\xef\xbb\xbf)?\s*\{.*?"nvml(System|Device)Get', re.DOTALL)
 
@@ -19,7 +19,7 @@ def _recognises(head: bytes, path: Path) -> bool:
     return _SIGN.match(head) is not None
 
 
-def _parse(data: bytes, path: Path) -> Part:
+def _parse(data: bytes, path: Path) -> PartialNode:
     raw = recording(data, "NVML")
     stays, moves = nvml_machine.parse(raw), nvml_moving.parse(raw)
     return msgspec.structs.replace(

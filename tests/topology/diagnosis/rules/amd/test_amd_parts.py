@@ -14,7 +14,7 @@ from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.engine import diagnose
 from gputop.topology.model.finding import Finding
 from gputop.topology.model.machine import PciDevice
-from gputop.topology.model.part import Part, Raw
+from gputop.topology.model.part import PartialNode, Raw
 from gputop.topology.model.severity import SLOW
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.node import Node
@@ -34,7 +34,7 @@ def read(name: str) -> Raw:
     return kfd.read(TarTree((KFD / f"{name}.tar.gz").read_bytes()))
 
 
-def snapshot_of(raw: Raw, *more: Part) -> NodeSnapshot:
+def snapshot_of(raw: Raw, *more: PartialNode) -> NodeSnapshot:
     parts = [kfd.SOURCE.parse(raw), *more]
     return merge(parts, taken_at=0.0, source=("test",), gputop="0")
 
@@ -79,11 +79,11 @@ def test_the_driver_of_the_display_adapter_is_named_where_pci_was_read() -> None
     adapter = PciDevice(
         address="0000:c4:00.0", parent="pci0000:c0", class_code=0x030000, driver="ast"
     )
-    (one,) = found(snapshot_of(read("mi300x-8-cpx"), Part(pci=(adapter,))))
+    (one,) = found(snapshot_of(read("mi300x-8-cpx"), PartialNode(pci=(adapter,))))
     assert one.evidence[2].value == "driven by ast, a DRM device too"
     assert one.fix[0].command == "grubby --update-kernel=ALL --args=modprobe.blacklist=ast"
     other = msgspec.structs.replace(adapter, driver="bochs-drm", class_code=0x010802)
-    (one,) = found(snapshot_of(read("mi300x-8-cpx"), Part(pci=(other,))))
+    (one,) = found(snapshot_of(read("mi300x-8-cpx"), PartialNode(pci=(other,))))
     assert [fix.command for fix in one.fix] == ["dmesg | grep -i -e 'drm node' -e amdgpu_xcp"]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from gputop.topology.model.format import Format
 from gputop.topology.model.machine import Gpu
-from gputop.topology.model.part import Part
+from gputop.topology.model.part import PartialNode
 from gputop.topology.recorded.formats.amd import amd_smi, amd_smi_text, rocm_smi, rocm_smi_text
 from tests.support.places import RECORDINGS
 
@@ -21,7 +21,7 @@ FORMATS = (amd_smi.FORMAT, amd_smi_text.FORMAT, rocm_smi.FORMAT, rocm_smi_text.F
 MESH = [f"0000:{bus}:00.0" for bus in ("0c", "22", "38", "5c", "9f", "af", "bf", "df")]
 
 
-def read(form: Format, document: Any) -> Part:
+def read(form: Format, document: Any) -> PartialNode:
     """Parse a document that `form` alone recognises."""
     data = document.encode() if isinstance(document, str) else json.dumps(document).encode()
     assert form.recognises(data[:65536], Path("x")), data[:80]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gputop.topology.model.part import Part
+from gputop.topology.model.part import PartialNode
 from gputop.topology.model.snapshot import decode, encode
 from gputop.topology.recorded.formats.amd import amd_smi, rocm_smi
 from gputop.topology.recorded.load import load
@@ -176,7 +176,7 @@ def test_topology_of_6_1_0_has_no_addresses() -> None:
     )  # fmt: skip
 
 
-def topology(weight: int, bandwidth: str) -> Part:
+def topology(weight: int, bandwidth: str) -> PartialNode:
     far = {"gpu": 1, "bdf": MESH[1], "weight": weight, "link_status": "ENABLED",
            "link_type": "XGMI", "num_hops": 1, "bandwidth": bandwidth, "dma": "F",
            "atomics": "32"}  # fmt: skip

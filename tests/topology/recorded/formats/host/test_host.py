@@ -103,7 +103,7 @@ def test_lstopo_with_addresses() -> None:
     assert [(s.socket, s.threads) for s in found.sockets] == [(0, 4), (1, 4)]
     # Bridges have no addresses in it, so nobody knows who shares one.
     assert {device.parent for device in machine.pci} == {""}
-    assert Node(node).matrix.rows[0].cells[1].letters == "?"
+    assert Node(node).matrix.rows[0].cells[1].code == "?"
 
 
 def test_lstopo_of_hwloc_1_names_no_device() -> None:

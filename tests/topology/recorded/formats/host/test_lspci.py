@@ -99,7 +99,7 @@ def test_a_plain_list_names_devices_and_no_places() -> None:
     nic = device(found, "0000:a3:00.0")
     assert (nic.kind, nic.numa_node, nic.link_width_now, nic.driver) == ("nic", 1, 16, "mlx5_core")
     cells = Node(load([str(FOLDER / "h100-4-lspci.md")]).snapshot).matrix
-    assert {cell.letters for row in cells.rows for cell in row.cells} == {"X", "?"}
+    assert {cell.code for row in cells.rows for cell in row.cells} == {"X", "?"}
 
 
 def test_numbers_of_nn() -> None:

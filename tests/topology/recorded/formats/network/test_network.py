@@ -121,7 +121,7 @@ def test_texts_about_one_device_are_joined_with_a_matrix(tmp_path: Path) -> None
         ("ib0",),
     )
     first = found.relations[0]
-    assert (first.a, first.b, first.letters) == ("topo:GPU0", "mlx5_0", "PIX")
+    assert (first.a, first.b, first.code) == ("topo:GPU0", "mlx5_0", "PIX")
 
 
 def test_a_port_that_is_down_beside_others_of_its_chip(tmp_path: Path) -> None:

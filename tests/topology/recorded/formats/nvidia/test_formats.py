@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gputop.topology.model.format import FormatError
-from gputop.topology.model.part import Part
+from gputop.topology.model.part import PartialNode
 from gputop.topology.recorded.formats.nvidia.smi import full_xml as smi_xml
 from gputop.topology.recorded.formats.nvidia.smi import topo as smi_topo
 from tests.support.places import RECORDINGS
@@ -36,12 +36,12 @@ OLD = (
 )
 
 
-def xml(data: bytes) -> Part:
+def xml(data: bytes) -> PartialNode:
     assert smi_xml.FORMAT.recognises(data[:65536], XML)
     return smi_xml.FORMAT.parse(data, XML)
 
 
-def topo(text: str) -> Part:
+def topo(text: str) -> PartialNode:
     assert smi_topo.FORMAT.recognises(text.encode()[:65536], TOPO)
     return smi_topo.FORMAT.parse(text.encode(), TOPO)
 
@@ -165,7 +165,7 @@ def test_the_matrix_of_the_recording() -> None:
     assert part.gpus[0].why("memory_bytes") == "not in nvidia-smi topo -m"
     assert len(part.pairs) == len(part.relations) == 12
     assert {pair.nvlinks_reported for pair in part.pairs} == {18}
-    assert {relation.letters for relation in part.relations} == {"NV18"}
+    assert {relation.code for relation in part.relations} == {"NV18"}
     assert part.pairs[0].ancestor is None
     assert "NV18" in str(part.pairs[0].why("ancestor"))
 
@@ -173,7 +173,7 @@ def test_the_matrix_of_the_recording() -> None:
 def test_nics_come_under_their_rdma_names() -> None:
     part = topo(WITH_NICS)
     assert [device.name for device in part.rdma] == ["mlx5_0", "mlx5_bond_1"]
-    letters = {(relation.a, relation.b): relation.letters for relation in part.relations}
+    letters = {(relation.a, relation.b): relation.code for relation in part.relations}
     assert letters["topo:GPU0", "mlx5_0"] == letters["mlx5_0", "topo:GPU0"] == "PIX"
     assert letters["topo:GPU1", "mlx5_bond_1"] == "PXB"
     assert letters["mlx5_0", "mlx5_bond_1"] == "NODE"
@@ -190,7 +190,7 @@ def test_the_matrix_of_an_old_driver() -> None:
     assert [device.name for device in part.rdma] == ["mlx5_0"]
     assert part.gpus[0].cpu_affinity == "0-19,40-59"
     assert part.gpus[0].memory_affinity is None
-    letters = {(relation.a, relation.b): relation.letters for relation in part.relations}
+    letters = {(relation.a, relation.b): relation.code for relation in part.relations}
     assert letters["topo:GPU1", "mlx5_0"] == "SYS"  # SOC is what old drivers call it
     assert part.pairs[0].nvlinks_reported == 2
 
@@ -271,4 +271,4 @@ def test_any_bytes_give_a_part_or_a_format_error(data: bytes) -> None:
     for form in (smi_xml.FORMAT, smi_topo.FORMAT):
         for content in (data, b"<nvidia_smi_log>" + data):
             with contextlib.suppress(FormatError):
-                assert isinstance(form.parse(content, XML), Part)
+                assert isinstance(form.parse(content, XML), PartialNode)

@@ -11,7 +11,7 @@ import msgspec
 
 from .....model.format import FormatError
 from .....model.machine import Gpu
-from .....model.part import Part
+from .....model.part import PartialNode
 from .....model.readings import GpuReading
 from .....model.record import Gap, Record
 from .....model.surroundings import Software
@@ -58,7 +58,7 @@ def part_of(
     tool: str,
     software: Mapping[str, str] | None = None,
     assumptions: tuple[str, ...] = (),
-) -> Part:
+) -> PartialNode:
     """The GPUs by their PCI address, else by their number. Raises FormatError for none."""
     gpus: dict[str, Gpu] = {}
     readings: list[GpuReading] = []
@@ -76,7 +76,7 @@ def part_of(
         failed += failures(item.element, own)
     if not gpus:
         raise FormatError("no GPU in it")
-    return Part(
+    return PartialNode(
         gpus=tuple(gpus.values()),
         gpu_readings=tuple(readings),
         software=None if software is None else versions(software, tool),

@@ -6,7 +6,7 @@ import re
 from xml.etree.ElementTree import SubElement
 
 from .....model.format import FormatError, text_format
-from .....model.part import Part
+from .....model.part import PartialNode
 from .document import MAX_GPUS, PrintedGpu, element_of, part_of, put
 
 TOOL = "nvidia-smi -q"
@@ -223,7 +223,7 @@ class _Log:
             put(root, known, value)
 
 
-def _parse(lines: list[str]) -> Part:
+def _parse(lines: list[str]) -> PartialNode:
     log = _Log()
     for line in lines:
         if not log.line(line):

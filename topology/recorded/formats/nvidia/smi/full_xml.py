@@ -9,7 +9,7 @@ from xml.etree.ElementTree import Element
 
 from .....model.format import Format
 from .....model.machine import Gpu
-from .....model.part import Part
+from .....model.part import PartialNode
 from .....model.readings import GpuReading
 from .....model.snapshot import Problem
 from .....model.surroundings import Software
@@ -31,7 +31,7 @@ def _recognises(head: bytes, path: Path) -> bool:
     return b"<" + _ROOT.encode() in head or b"<!DOCTYPE " + _ROOT.encode() in head
 
 
-def _parse(data: bytes, path: Path) -> Part:
+def _parse(data: bytes, path: Path) -> PartialNode:
     root, notes = _last(data)
     elements = root.findall("gpu")[:_MAX_GPUS]
     # Only a list of all GPUs is numbered as NVML numbers them; `-i` leaves some out.
@@ -50,7 +50,7 @@ def _parse(data: bytes, path: Path) -> Part:
         gpus[own] = smi_gpu.gpu(element, own, place if complete else None)
         readings.append(smi_gpu.reading(element, own))
         failures += unanswered(element, own)
-    return Part(
+    return PartialNode(
         gpus=tuple(gpus.values()),
         software=_software(root, elements),
         gpu_readings=tuple(readings),

@@ -9,14 +9,14 @@ import msgspec
 
 from .....model.format import FormatError, text_format
 from .....model.machine import Gpu
-from .....model.part import Part
+from .....model.part import PartialNode
 from .document import PrintedGpu, element_of, part_of, put
 
 _GPU = re.compile(r"\A\s*GPU (\d{1,4}): (\S[^\n]{0,120}?) \(UUID: (GPU-[\w-]{1,60})\)\s*\Z")
 _MIG = re.compile(r"\A\s*MIG (\S{1,30})\s+Device\s+(\d{1,4}): \(UUID: (MIG-[\w/-]{1,100})\)\s*\Z")
 
 
-def _parse(lines: list[str]) -> Part:
+def _parse(lines: list[str]) -> PartialNode:
     gpus: dict[int, PrintedGpu] = {}
     profiles: dict[int, list[str]] = {}
     number: int | None = None

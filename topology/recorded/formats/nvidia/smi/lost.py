@@ -6,7 +6,7 @@ import re
 
 from .....model.format import FormatError, text_format
 from .....model.machine import Gpu
-from .....model.part import Part
+from .....model.part import PartialNode
 from .....model.readings import GpuReading
 from .....model.record import Gap, gaps_of
 from .....sources.files.failures import ERROR, Unanswered, problems
@@ -20,7 +20,7 @@ _LINE = re.compile(
 _UNKNOWN = ("uuid", "name", "memory_bytes")
 
 
-def _parse(lines: list[str]) -> Part:
+def _parse(lines: list[str]) -> PartialNode:
     said: dict[str, str] = {}
     for line in lines:
         found = _LINE.match(line)
@@ -29,7 +29,7 @@ def _parse(lines: list[str]) -> Part:
     if not said or len(said) > MAX_GPUS:
         raise FormatError("no usable PCI address in it")
     failed = [Unanswered(ERROR, why, "handle", own) for own, why in said.items() if not _lost(why)]
-    return Part(
+    return PartialNode(
         gpus=tuple(
             Gpu(
                 address=own,

@@ -8,7 +8,7 @@ import msgspec
 
 from .....model.format import FormatError, text_format
 from .....model.machine import Gpu, NvLink
-from .....model.part import Part
+from .....model.part import PartialNode
 from .....model.readings import GpuReading, NvLinkReading
 from .....model.record import Gap, gaps_of
 from .document import PrintedGpu, element_of, part_of
@@ -45,7 +45,7 @@ class _Shown(msgspec.Struct):
     """Whether somebody left lines out."""
 
 
-def _parse(lines: list[str]) -> Part:
+def _parse(lines: list[str]) -> PartialNode:
     shown: dict[int, _Shown] = {}
     now: _Shown | None = None
     for line in lines:

@@ -7,7 +7,7 @@ from typing import Any
 
 from .....model.format import FormatError, text_format
 from .....model.machine import Gpu, GpuPair
-from .....model.part import Part
+from .....model.part import PartialNode
 from .....model.record import Gap
 from .document import MAX_GPUS
 
@@ -38,7 +38,7 @@ _NO_COMMAND = (
 _REFUSALS_ALONE = f"{_NO_COMMAND}, and its refusals are taken for those of reads (-p2p r)"
 
 
-def _parse(lines: list[str]) -> Part:
+def _parse(lines: list[str]) -> PartialNode:
     letters = ""
     columns: list[str] = []
     rows: dict[str, list[str]] = {}
@@ -77,7 +77,7 @@ def _parse(lines: list[str]) -> Part:
         )
         for name in columns
     )
-    return Part(gpus=gpus, pairs=pairs, assumptions=(unsaid,) if unsaid else ())
+    return PartialNode(gpus=gpus, pairs=pairs, assumptions=(unsaid,) if unsaid else ())
 
 
 def _check(columns: list[str], rows: dict[str, list[str]]) -> None:

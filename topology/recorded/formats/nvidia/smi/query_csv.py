@@ -8,7 +8,7 @@ import re
 import msgspec
 
 from .....model.format import FormatError, text_format
-from .....model.part import Part
+from .....model.part import PartialNode
 from .document import MAX_GPUS, PrintedGpu, element_of, part_of
 
 TOOL = "nvidia-smi --query-gpu"
@@ -108,7 +108,7 @@ _HEAD = rf"[ \t]*(?:{_KNOWN}){_UNIT}(?:, [a-z][\w.]{{1,80}}{_UNIT})"
 _NUMBER = re.compile(r"\A-?\d{1,18}(\.\d{1,9})?\Z")
 
 
-def _parse(lines: list[str]) -> Part:
+def _parse(lines: list[str]) -> PartialNode:
     names: list[str] = []
     rows: dict[str, dict[str, str]] = {}
     for line in lines:
@@ -131,7 +131,7 @@ def _parse(lines: list[str]) -> Part:
     return _part(rows, names)
 
 
-def _part(rows: dict[str, dict[str, str]], names: list[str]) -> Part:
+def _part(rows: dict[str, dict[str, str]], names: list[str]) -> PartialNode:
     shown = [_printed(row) for row in rows.values()]
     assumed: tuple[str, ...] = ()
     unnumbered = all(item.number is None for item in shown)

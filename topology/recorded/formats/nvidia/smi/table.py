@@ -6,7 +6,7 @@ import re
 from xml.etree.ElementTree import SubElement
 
 from .....model.format import FormatError, text_format
-from .....model.part import Part
+from .....model.part import PartialNode
 from .document import PrintedGpu, element_of, part_of, put
 
 TOOL = "the table of nvidia-smi"
@@ -136,7 +136,7 @@ class _Table:
             listed.text = unsaid[2]
 
 
-def _parse(lines: list[str]) -> Part:
+def _parse(lines: list[str]) -> PartialNode:
     table = _Table()
     for line in lines:
         if not table.line(line):

@@ -10,7 +10,7 @@ import re
 
 from .....model.format import FormatError, text_format
 from .....model.machine import Gpu, GpuPair, ReportedRelation
-from .....model.part import Part
+from .....model.part import PartialNode
 from .....model.record import PCIE_ALONE, Gap, gaps_of
 from .....model.surroundings import RdmaDevice
 
@@ -153,7 +153,7 @@ def _apart(word: str) -> list[str]:
     return re.findall(_LETTERS, word) if _GLUED_CELLS.match(word) else [word]
 
 
-def _parse(lines: list[str]) -> Part:
+def _parse(lines: list[str]) -> PartialNode:
     table = TopoTable("\n".join(lines))
     names = {column: _identity(column, table.legend) for column in table.columns}
     if len(set(names.values())) != len(names):
@@ -164,10 +164,10 @@ def _parse(lines: list[str]) -> Part:
         for column, letters in zip(table.columns, cells, strict=True):
             if row == column:
                 continue
-            relations.append(ReportedRelation(a=names[row], b=names[column], letters=letters))
+            relations.append(ReportedRelation(a=names[row], b=names[column], code=letters))
             if GPU.match(row) and GPU.match(column):
                 pairs.append(_pair(names[row], names[column], letters, table.pcie_alone))
-    return Part(
+    return PartialNode(
         gpus=tuple(_gpu(name, table.tails[name]) for name in table.columns if GPU.match(name)),
         pairs=tuple(pairs),
         relations=tuple(relations),

@@ -66,7 +66,7 @@ def test_a_head_without_its_tabs() -> None:
     found = matrix(node.machine)
     cell = found.cell("topo:GPU0", "mlx5_1")
     assert cell is not None
-    assert cell.letters == "PHB"
+    assert cell.code == "PHB"
 
 
 def test_numa_nodes_of_a_grace_are_printed_as_ranges() -> None:
@@ -84,7 +84,7 @@ def test_the_matrix_of_pcie_alone_proves_no_missing_nvlink() -> None:
     node = snapshot("h100-8-topo-mp.txt")
     cell = matrix(node.machine).cell("topo:GPU0", "topo:GPU7")
     assert cell is not None
-    assert (cell.letters, cell.basis) == ("SYS", "assumed")
+    assert (cell.code, cell.basis) == ("SYS", "assumed")
     assert {pair.nvlinks_reported for pair in node.machine.pairs} == {None}
     said = [text for text in predict(node).assumptions if "-mp" in text]
     assert said == ["nvidia-smi topo -mp shows PCIe alone: NVLinks are not in it"]
@@ -199,7 +199,7 @@ def test_two_ports_of_one_nic_are_the_same_device() -> None:
         "NIC0\tPIX\t X \tX\t\t\nNIC1\tPIX\tX\t X \t\t\n"
     )
     rows = matrix(of_text(text).machine).rows
-    assert [cell.letters for cell in rows[1].cells] == ["PIX", "X", "X"]
+    assert [cell.code for cell in rows[1].cells] == ["PIX", "X", "X"]
     for wrong in (
         text.replace("PIX\tX\t X", "X\tX\t X"),
         text.replace("NIC0\tPIX\t X ", "NIC0\tPIX\tPIX"),

@@ -46,7 +46,8 @@ MEANING = {
 class Relation(msgspec.Struct, frozen=True, kw_only=True):
     """How two devices are connected, and how that is known."""
 
-    letters: str
+    code: str
+    """"NV18", "PIX", "SYS"."""
     evidence: tuple[str, ...] = ()
     """What was read, in sentences."""
     basis: str = "read"
@@ -55,9 +56,9 @@ class Relation(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def meaning(self) -> str:
         """Say what the letters mean."""
-        if self.letters.startswith("NV"):
-            return MEANING["NV#"].replace("# NVLinks", nvlinks(self.letters[2:]))
-        return MEANING.get(self.letters, self.letters)
+        if self.code.startswith("NV"):
+            return MEANING["NV#"].replace("# NVLinks", nvlinks(self.code[2:]))
+        return MEANING.get(self.code, self.code)
 
 
 def has_a_row(gpu: Gpu) -> bool:
@@ -87,7 +88,7 @@ class Relations:
             # A part of a package is no PCI function, and hangs where its package does.
             if gpu.parent in self.parents:
                 self.parents.setdefault(gpu.address, self.parents[gpu.parent])
-        self.reported = {frozenset((item.a, item.b)): item.letters for item in machine.relations}
+        self.reported = {frozenset((item.a, item.b)): item.code for item in machine.relations}
         # Only sysfs knows the driver of a device, so a machine with drivers was read there.
         drawn = all(device.why("driver") == NOT_IN_XML for device in machine.pci)
         self.tree_source = "topology XML" if machine.pci and drawn else "sysfs"
@@ -101,7 +102,7 @@ class Relations:
     def between(self, a: str, b: str) -> Relation:
         """Find the relation of two devices by PCI address."""
         if a == b:
-            return Relation(letters=SELF)
+            return Relation(code=SELF)
         one, other = self.gpus.get(a), self.gpus.get(b)
         found = None if one is None or other is None else self._of_gpus(one, other)
         return found or self._reported(a, b) or self._tree(a, b)
@@ -117,7 +118,7 @@ class Relations:
         pair = self._pair(a, b)
         if found := found or self._ancestor(pair):
             alone = pair is not None and pair.why("nvlinks_reported") == PCIE_ALONE
-            unread = alone and not one.nvlinks and not found.letters.startswith("NV")
+            unread = alone and not one.nvlinks and not found.code.startswith("NV")
             return _without_links(found, "NVLinks") if unread else found
         if _unasked(one) or _unasked(other):
             why = f"the driver was not asked for {_links_of(one)} yet"
@@ -137,40 +138,40 @@ class Relations:
         direct = _both_ways(here.direct.get(other.address, 0), there.direct.get(one.address, 0))
         if direct:
             said = f"{nvlinks(direct)} of {one.address} to {other.address} active"
-            return Relation(letters=f"NV{direct}", evidence=(f"{here.source}: {said}",))
+            return Relation(code=f"NV{direct}", evidence=(f"{here.source}: {said}",))
         if here.to_switches and there.to_switches and same_fabric(one, other):
             count = min(here.to_switches, there.to_switches)
-            return Relation(letters=f"NV{count}", evidence=(here.switched, there.switched))
+            return Relation(code=f"NV{count}", evidence=(here.switched, there.switched))
         if other.address in here.xgmi:
             said = _joins(one, other, here.xgmi_links.get(other.address))
-            return Relation(letters="XGMI", evidence=(f"{here.source}: {said}",))
+            return Relation(code="XGMI", evidence=(f"{here.source}: {said}",))
         pair = self._pair(one.address, other.address)
         if pair is not None and pair.link_type == "xgmi":
             words = [f"{pair.hops} hops"] if (pair.hops or 0) > 1 else []
             words += [] if pair.weight is None else [f"weight {pair.weight}"]
             said = ", ".join([f"{here.source}: link type xGMI", *words])
-            return Relation(letters="XGMI", evidence=(said,))
+            return Relation(code="XGMI", evidence=(said,))
         if pair is not None and pair.nvlinks_reported:
-            letters = f"NV{pair.nvlinks_reported}"
-            return Relation(letters=letters, evidence=(f"nvidia-smi topo -m: {letters}",))
+            code = f"NV{pair.nvlinks_reported}"
+            return Relation(code=code, evidence=(f"nvidia-smi topo -m: {code}",))
         return None
 
     def _pair(self, a: str, b: str) -> GpuPair | None:
         return self.pairs.get((a, b)) or self.pairs.get((b, a))
 
     def _ancestor(self, pair: GpuPair | None) -> Relation | None:
-        letters = _ANCESTORS.get(pair.ancestor or "") if pair is not None else None
-        if pair is None or letters is None:
+        code = _ANCESTORS.get(pair.ancestor or "") if pair is not None else None
+        if pair is None or code is None:
             return None
-        return Relation(letters=letters, evidence=(f"NVML common ancestor: {pair.ancestor}",))
+        return Relation(code=code, evidence=(f"NVML common ancestor: {pair.ancestor}",))
 
     def _reported(self, a: str, b: str) -> Relation | None:
         if not self.reported:
             return None
         for ends in product(self._names(a), self._names(b)):
-            letters = self.reported.get(frozenset(ends))
-            if letters is not None:
-                return Relation(letters=letters, evidence=(f"nvidia-smi topo -m: {letters}",))
+            code = self.reported.get(frozenset(ends))
+            if code is not None:
+                return Relation(code=code, evidence=(f"nvidia-smi topo -m: {code}",))
         return None
 
     def _names(self, address: str) -> tuple[str, ...]:
@@ -189,7 +190,7 @@ class Relations:
             return _below_cpu(shared)
         if shared not in self.parents:
             return Relation(
-                letters="PHB",
+                code="PHB",
                 evidence=(f"{self.tree_source}: both are below the root complex {shared}",),
             )
         depth = max(mine[shared], theirs[shared])
@@ -197,7 +198,7 @@ class Relations:
         single = depth == 0 or (depth == 1 and self._is_upstream(shared))
         what = "one PCIe switch or bridge" if single else "several bridges"
         return Relation(
-            letters="PIX" if single else "PXB",
+            code="PIX" if single else "PXB",
             evidence=(f"{self.tree_source}: both are below {shared}, {what} between them",),
         )
 
@@ -226,12 +227,12 @@ class Relations:
         if root_a.startswith(CPU_ROOT) or root_b.startswith(CPU_ROOT):
             roots = f"{self.tree_source}: one is below {root_a}, the other below {root_b}"
         if here is not None and there is not None:
-            letters = "NODE" if here == there else "SYS"
-            return Relation(letters=letters, evidence=(roots, f"NUMA nodes {here} and {there}"))
+            code = "NODE" if here == there else "SYS"
+            return Relation(code=code, evidence=(roots, f"NUMA nodes {here} and {there}"))
         host = self.machine.host
         nodes = [node for node in host.numa if not node.without_cpus] if host is not None else []
         if len(nodes) == 1:
-            return Relation(letters="NODE", evidence=(roots, "the host has one NUMA node"))
+            return Relation(code="NODE", evidence=(roots, "the host has one NUMA node"))
         return _unknown(roots, "the NUMA node is not known")
 
     def numa(self, address: str) -> int | None:
@@ -246,13 +247,13 @@ class Relations:
 
 
 def _unknown(*evidence: str) -> Relation:
-    return Relation(letters=UNKNOWN, evidence=evidence, basis="assumed")
+    return Relation(code=UNKNOWN, evidence=evidence, basis="assumed")
 
 
 def _below_cpu(name: str) -> Relation:
     """Relate two devices of one NUMA node of a topology XML, which names no host bridge."""
     said = f"topology XML: both are below {name}; whether by one host bridge (PHB) is not in it"
-    return Relation(letters="NODE", evidence=(said,), basis="assumed")
+    return Relation(code="NODE", evidence=(said,), basis="assumed")
 
 
 def _unasked(gpu: Gpu) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...model.part import Part, Raw
+from ...model.part import PartialNode, Raw
 from ...model.readings import GpuProcess, GpuReading
 from ..files.answers import absent_text, part, whole
 from ..files.fields import Fields, by, file_count, made
@@ -14,7 +14,7 @@ OTHER_PIDS = "the process numbers that KFD gives are not of this container"
 PCIE_GENERATION = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}
 
 
-def parse(raw: Raw) -> Part:
+def parse(raw: Raw) -> PartialNode:
     """Turn the answer of the source amdgpu_readings into a reading for each GPU."""
     absent = absent_text(raw)
     listed = raw.get("processes") if isinstance(raw, dict) else None
@@ -29,7 +29,7 @@ def parse(raw: Raw) -> Part:
         known = {"memory_used_bytes": used, "memory_free_bytes": free}
         processes = _processes(address, listed, fields)
         readings.append(READING.read(fields, address=address, processes=processes, **known))
-    return Part(gpu_readings=tuple(readings), origin=ORIGIN)
+    return PartialNode(gpu_readings=tuple(readings), origin=ORIGIN)
 
 
 def _percent(fields: DeviceAnswers, field: str, key: str) -> float | None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import msgspec
 
 from ...model.machine import Fabric, Gpu, GpuPair, MigInstance, NvLink
-from ...model.part import Part, Raw
+from ...model.part import PartialNode, Raw
 from ...model.record import GRANTED, REFUSED, Gap
 from ...model.snapshot import Problem
 from ...model.surroundings import Software
@@ -47,7 +47,7 @@ _SPEED = "NVML_FI_DEV_NVLINK_GET_SPEED"
 _INACTIVE = "the link is not active"
 
 
-def parse(raw: Raw) -> Part:
+def parse(raw: Raw) -> PartialNode:
     """Parse what the reader of `nvml` (or nvml.json) holds: GPUs, pairs, versions."""
     top = raw if isinstance(raw, dict) else {}
     described = [(address(d), d) for d in map(plausible, dicts(top.get("devices"))[:MAX_DEVICES])]
@@ -66,7 +66,7 @@ def parse(raw: Raw) -> Part:
             gpus[own] = _gpu(device, own, index, assumptions)
             pairs += _pairs(device, own, addresses)
     answered = [(own, device, of_links(device.get("links"))) for own, device in described]
-    return Part(
+    return PartialNode(
         gpus=with_refusals(tuple(gpus.values()), pairs),
         pairs=tuple({(pair.src, pair.dst): pair for pair in pairs}.values()),
         software=_software(top.get("system")),

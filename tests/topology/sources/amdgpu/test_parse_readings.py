@@ -8,7 +8,7 @@ from hypothesis import given
 
 from gputop.measuring.busy import judge
 from gputop.topology.model.readings import GpuReading
-from gputop.topology.sources.amdgpu.moving import OTHER_PIDS
+from gputop.topology.sources.amdgpu.parse_readings import OTHER_PIDS
 from gputop.topology.sources.files.tree import FolderTree
 from gputop.topology.sources.kfd import amdgpu_readings
 from tests.support import kfd_trees

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import msgspec
 
-from ...model.part import Part, Raw
+from ...model.part import PartialNode, Raw
 from ...model.readings import EccCounts, GpuProcess, GpuReading, NvLinkReading
 from ...model.record import Gap
 from ...model.snapshot import Problem
@@ -17,7 +17,7 @@ from ..files.library_answers import Answers, dicts, is_whole, wrong_shape
 from . import recovery
 from .answers import FIELDS, NVML, reason, refusal
 from .failures import failed, of_links
-from .machine import MAX_DEVICES, address
+from .parse_machine import MAX_DEVICES, address
 from .possible import plausible, plausible_links
 from .words import throttle_reasons
 
@@ -119,7 +119,7 @@ _MOST = 512
 """Different answers that are kept: more than a node has GPUs."""
 
 
-def parse(raw: Raw) -> Part:
+def parse(raw: Raw) -> PartialNode:
     """Parse what the reader of `nvml_readings` (or nvml.json) holds."""
     top = raw if isinstance(raw, dict) else {}
     readings: dict[str, GpuReading] = {}
@@ -145,7 +145,7 @@ def parse(raw: Raw) -> Part:
         for device, links in zip(devices, counters, strict=True)
         if "lost" not in device
     ]
-    return Part(
+    return PartialNode(
         gpu_readings=tuple(readings.values()),
         problems=(*problems, *failed("nvml_readings", None, answered)),
     )

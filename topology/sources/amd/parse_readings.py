@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from ...model.part import Part, Raw
+from ...model.part import PartialNode, Raw
 from ...model.readings import EccBlock, EccCounts, GpuProcess, GpuReading, XgmiReading
 from ...model.record import gaps_of
 from ..files.fields import Fields, by, made, whole
@@ -18,7 +18,7 @@ from ..files.library_answers import Answers, dicts, is_whole, wrong_shape
 from .answers import AMDSMI, is_count, refusal
 from .failures import failed
 from .links import MAX_LINKS, link_ends
-from .machine import MAX_DEVICES, address, generation
+from .parse_machine import MAX_DEVICES, address, generation
 from .possible import plausible
 from .words import ECC_BLOCKS, PAGE_PENDING, THROTTLED, THROTTLES
 
@@ -43,7 +43,7 @@ _Row = tuple[Any, ...]
 XGMI_KILOBYTE = "xGMI counters: the driver's kilobyte is taken for 1024 bytes"
 
 
-def parse(raw: Raw) -> Part:
+def parse(raw: Raw) -> PartialNode:
     """Parse what the reader of `amdsmi_readings` (or a recording) holds."""
     top = raw if isinstance(raw, dict) else {}
     devices = [plausible(device) for device in dicts(top.get("devices"))[:MAX_DEVICES]]
@@ -57,7 +57,7 @@ def parse(raw: Raw) -> Part:
         reading.xgmi or reading.xgmi_tx_bytes_per_second is not None
         for reading in readings.values()
     )
-    return Part(
+    return PartialNode(
         gpu_readings=tuple(readings.values()),
         problems=failed("amdsmi_readings", None, zip(addresses, devices, strict=True)),
         assumptions=(XGMI_KILOBYTE,) if counted else (),

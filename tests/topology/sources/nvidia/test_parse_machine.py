@@ -11,8 +11,8 @@ from gputop.topology.model.machine import Machine
 from gputop.topology.model.record import GRANTED, REFUSED
 from gputop.topology.sources.nvidia import nvml
 from gputop.topology.sources.nvidia.library import open_library
-from gputop.topology.sources.nvidia.machine import parse
-from gputop.topology.wiring.letters import UNKNOWN
+from gputop.topology.sources.nvidia.parse_machine import parse
+from gputop.topology.wiring.codes import UNKNOWN
 from gputop.topology.wiring.relations import relation
 
 from ....support import nvml_fake as fake
@@ -68,9 +68,9 @@ def test_links_that_stay_refused_are_unknown_not_missing() -> None:
     assert [len(gpu.nvlinks) for gpu in part.gpus] == [LINKS, 0, LINKS]
     assert part.gpus[1].why("nvlinks") == f"Not Supported, {REFUSED}"
     machine = Machine(gpus=part.gpus, pairs=part.pairs)
-    assert relation(machine, ONE, THIRD).letters == "NV18"
-    assert relation(machine, ONE, OTHER).letters == UNKNOWN
-    assert relation(machine, OTHER, THIRD).letters == UNKNOWN
+    assert relation(machine, ONE, THIRD).code == "NV18"
+    assert relation(machine, ONE, OTHER).code == UNKNOWN
+    assert relation(machine, OTHER, THIRD).code == UNKNOWN
 
 
 def test_a_model_without_links_is_asked_once() -> None:
@@ -83,7 +83,7 @@ def test_a_model_without_links_is_asked_once() -> None:
     part = parse(read(binding))
     assert {gpu.why("nvlinks") for gpu in part.gpus} == {"Not Supported"}
     assert binding.calls.count("nvmlDeviceGetNvLinkState") == 3
-    assert relation(Machine(gpus=part.gpus, pairs=part.pairs), ONE, OTHER).letters == "PHB"
+    assert relation(Machine(gpus=part.gpus, pairs=part.pairs), ONE, OTHER).code == "PHB"
 
 
 class Booting(Busy):
@@ -114,7 +114,7 @@ def test_links_that_all_gpus_deny_for_good_are_unknown_where_p2p_needs_them() ->
     part = parse(read(Booting(10_000)))
     assert {gpu.why("nvlinks") for gpu in part.gpus} == {f"Not Supported, {GRANTED}"}
     machine = Machine(gpus=part.gpus, pairs=part.pairs)
-    assert relation(machine, ONE, OTHER).letters == UNKNOWN
+    assert relation(machine, ONE, OTHER).code == UNKNOWN
 
 
 def test_mig_hides_links_for_good() -> None:

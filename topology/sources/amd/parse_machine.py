@@ -7,7 +7,7 @@ from collections import Counter
 
 from ...hardware.amd_parts import package
 from ...model.machine import Gpu, GpuCache, GpuPair, XgmiLink
-from ...model.part import Part, Raw
+from ...model.part import PartialNode, Raw
 from ...model.record import NOT_ASKED
 from ...model.snapshot import Problem
 from ...model.surroundings import Software
@@ -45,7 +45,7 @@ _MAX_BLOCKS = 128
 _BLOCK = ("fw_name", "fw_version")
 
 
-def parse(raw: Raw) -> Part:
+def parse(raw: Raw) -> PartialNode:
     """Parse what the reader of `amdsmi` (or a recording) holds: GPUs, pairs, versions."""
     top = raw if isinstance(raw, dict) else {}
     devices = [plausible(device) for device in dicts(top.get("devices"))[:MAX_DEVICES]]
@@ -78,7 +78,7 @@ def parse(raw: Raw) -> Part:
     for why, who in mute.items():
         problems.append(_problem(f"{_listed(who)}: amdsmi refuses every question ({why})", why))
     described = zip((own for _, own in known), devices, strict=True)
-    return Part(
+    return PartialNode(
         gpus=tuple(gpus.values()),
         pairs=tuple({(pair.src, pair.dst): pair for pair in pairs}.values()),
         software=software(top.get("system"), devices),

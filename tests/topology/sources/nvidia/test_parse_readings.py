@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from gputop.topology.model.readings import GpuReading
-from gputop.topology.sources.nvidia import moving
-from gputop.topology.sources.nvidia.moving import LinkMemory
+from gputop.topology.sources.nvidia import parse_readings
+from gputop.topology.sources.nvidia.parse_readings import LinkMemory
 from tests.support.nvml_fake import Binding
 
 REPLAYS = "NVML_FI_DEV_NVLINK_ERROR_DL_REPLAY"
@@ -21,7 +21,7 @@ def read(*listed: Any) -> tuple[GpuReading, ...]:
         {"nvmlDeviceGetPciInfo_v3": Binding().nvmlDeviceGetPciInfo_v3(place), "links": answers}
         for place, answers in enumerate(listed)
     ]
-    return moving.parse({"devices": devices}).gpu_readings
+    return parse_readings.parse({"devices": devices}).gpu_readings
 
 
 def test_equal_answers_are_understood_once() -> None:
@@ -38,7 +38,7 @@ def test_an_answer_that_is_changed_in_place_is_understood_again() -> None:
     answers[1]["fields"][REPLAYS]["value"] = 9
     assert [link.replay_errors for link in read(answers)[0].nvlinks] == [4, 9]
     answers[0]["fields"][REPLAYS] = {"ret": 999}
-    part = moving.parse({"devices": [{"links": answers}]})
+    part = parse_readings.parse({"devices": [{"links": answers}]})
     assert [problem.text for problem in part.problems] == [f"Unknown Error: {REPLAYS}"]
 
 

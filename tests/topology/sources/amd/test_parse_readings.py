@@ -8,7 +8,7 @@ import pytest
 
 from gputop.topology.model.readings import XgmiReading
 from gputop.topology.sources.amd.answers import AMDSMI
-from gputop.topology.sources.amd.moving import bundles
+from gputop.topology.sources.amd.parse_readings import bundles
 from gputop.topology.sources.files.library_answers import Answers
 
 PEERS = frozenset(("0000:05:00.0", "0000:06:00.0"))
