@@ -10,6 +10,7 @@ so are their gaps.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
@@ -83,6 +84,16 @@ def flag(*paths: Any) -> Take:
 def word(words: Mapping[Any, str], *paths: Any) -> Take:
     """Our word for a number or word of the driver; "unknown (X)" where there is none."""
     return lambda reader, field: reader.word(field, words, *paths)
+
+
+def matching(form: re.Pattern[str], read: Callable[[re.Match[str]], Any], *paths: Any) -> Take:
+    """What `read` makes of a text of this form."""
+
+    def take(reader: Any, field: str) -> Any:
+        found = reader.match(field, form, *paths)
+        return None if found is None else read(found)
+
+    return take
 
 
 def file_text(key: str) -> Take:

@@ -57,14 +57,28 @@ class Printed(FieldReader):
         """The first text under one of `paths` that says something."""
         return self.first(field, paths, str)
 
-    def number(self, field: str, *paths: str, units: Mapping[str, float] = PLAIN) -> float | None:
-        """A number in the unit of the field: what is printed times the factor of its unit."""
+    def match(self, field: str, form: re.Pattern[str], *paths: str) -> re.Match[str] | None:
+        """The first text that says something, where it has this form."""
+        text = self.text(field, *paths)
+        found = None if text is None else form.search(text)
+        if text is not None and found is None:
+            self._odd(field, text)
+        return found
+
+    def number(
+        self, field: str, *paths: str, units: Mapping[str, float] = PLAIN, most: float | None = None
+    ) -> float | None:
+        """A number in the unit of the field: what is printed times the factor of its unit.
+
+        With `most`, it is from 0 to that.
+        """
         text = self.text(field, *paths)
         if text is None:
             return None
         value = scaled(text, units, self.dialect)
-        if value is None:
+        if value is None or not (most is None or 0 <= value <= most):
             self._odd(field, text)
+            return None
         return value
 
     def whole(

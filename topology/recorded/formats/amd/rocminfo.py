@@ -27,15 +27,7 @@ _UNKNOWN = ("uuid", "index", "serial", "vbios")
 
 
 def _parse(lines: list[str]) -> PartialNode:
-    agents: list[dict[str, str]] = []
-    driver: str | None = None
-    for line in lines:
-        if _AGENT.match(line):
-            agents.append({})
-        elif version := _DRIVER.match(line):
-            driver = driver or version[1]
-        elif agents and (value := _VALUE.match(line)):
-            _keep(agents[-1], value[2], value[3])
+    agents, driver = _agents(lines)
     found = [agent for agent in agents if agent.get("Device Type") == "GPU"]
     if not found:
         raise FormatError("no GPU among its agents; rocminfo needs access to /dev/kfd")
@@ -50,6 +42,20 @@ def _parse(lines: list[str]) -> PartialNode:
         ),
         software=None if driver is None else Software(amd_driver=driver),
     )
+
+
+def _agents(lines: list[str]) -> tuple[list[dict[str, str]], str | None]:
+    """What is said of each agent, and the version of the driver."""
+    agents: list[dict[str, str]] = []
+    driver: str | None = None
+    for line in lines:
+        if _AGENT.match(line):
+            agents.append({})
+        elif version := _DRIVER.match(line):
+            driver = driver or version[1]
+        elif agents and (value := _VALUE.match(line)):
+            _keep(agents[-1], value[2], value[3])
+    return agents, driver
 
 
 def _keep(agent: dict[str, str], name: str, text: str) -> None:

@@ -16,12 +16,30 @@ TOOL = "lscpu"
 _VALUE = re.compile(r"\s*([A-Z][A-Za-z0-9 ()/-]{1,40}?):\s{0,60}(.{0,4000}?)\s*\Z")
 _NODE = re.compile(r"NUMA node(\d{1,4}) CPU\(s\)\Z")
 _CPUS = re.compile(r"\A\d{1,5}(-\d{1,5})?(,\d{1,5}(-\d{1,5})?)*\Z")
+_TEXTS = {"cpu_vendor": "Vendor ID", "cpu_model_name": "Model name"}
+_NUMBERS = {"cpu_family": "CPU family", "cpu_model": "Model"}
 _MOST_SOCKETS = 64
 _LONGEST = 16_384
 _MOST_NODES = 1024
 
 
 def _parse(lines: list[str]) -> PartialNode:
+    said = _values(lines)
+    cpus = whole(said.get("CPU(s)"))
+    if cpus is None or cpus <= 0:
+        raise FormatError("no number of CPUs in it")
+    known: dict[str, object] = {"architecture": said.get("Architecture")}
+    known |= {field: said[name] for field, name in _TEXTS.items() if said.get(name)}
+    numbers = {field: whole(said.get(name)) for field, name in _NUMBERS.items()}
+    known |= {field: number for field, number in numbers.items() if number is not None}
+    if guest := _hypervisor(said):
+        known["hypervisor"] = guest
+    elif "Flags" in said or "Virtualization" in said:
+        known["hypervisor"] = None  # a guest of x86 shows its hypervisor here, or in its flags
+    return PartialNode(host=host_of(TOOL, sockets=_sockets(said), numa=_nodes(said), **known))
+
+
+def _values(lines: list[str]) -> dict[str, str]:
     said: dict[str, str] = {}
     name, column = "", 0
     for line in lines:
@@ -30,26 +48,7 @@ def _parse(lines: list[str]) -> PartialNode:
             said.setdefault(value[1], value[2])
         elif name and column and line[:column].isspace() and len(said[name]) < _LONGEST:
             said[name] += line[column:].rstrip()  # it breaks words where the terminal ends
-    cpus = whole(said.get("CPU(s)"))
-    if cpus is None or cpus <= 0:
-        raise FormatError("no number of CPUs in it")
-    known: dict[str, object] = {"architecture": said.get("Architecture")}
-    known |= {
-        field: said[name]
-        for field, name in (("cpu_vendor", "Vendor ID"), ("cpu_model_name", "Model name"))
-        if said.get(name)
-    }
-    known |= {
-        field: number
-        for field, name in (("cpu_family", "CPU family"), ("cpu_model", "Model"))
-        if (number := whole(said.get(name))) is not None
-    }
-    if guest := _hypervisor(said):
-        known["hypervisor"] = guest
-    elif "Flags" in said or "Virtualization" in said:
-        known["hypervisor"] = None  # a guest of x86 shows its hypervisor here, or in its flags
-    nodes = _nodes(said)
-    return PartialNode(host=host_of(TOOL, sockets=_sockets(said), numa=nodes, **known))
+    return said
 
 
 def _hypervisor(said: dict[str, str]) -> str | None:

@@ -7,7 +7,7 @@ a switch. ACS controls are in -vvv of root alone.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -52,15 +52,17 @@ NUMBERS = re.compile(
 )
 """A line of `lspci -n`."""
 _LINK = re.compile(r"Lnk(Cap|Sta):.{0,60}?Speed (\d{1,3}(?:\.\d)?)GT/s[^,]{0,30}, Width x(\d{1,2})")
-_ACS = re.compile(r"ACSCtl:\s*(\S.{0,200})")
-_PORT = re.compile(r"Express (?:\(v\d\) )?(Root Port|Upstream Port|Downstream Port|Endpoint)")
+_ACS = re.compile(r"\AACSCtl:\s*(\S.{0,200})")
+_PORT = re.compile(
+    r"\ACapabilities: \[.*?Express (?:\(v\d\) )?(Root Port|Upstream Port|Downstream Port|Endpoint)"
+)
 _PORTS = {"Root Port": "4", "Upstream Port": "5", "Downstream Port": "6", "Endpoint": "0"}
 _BUSES = re.compile(
     r"Bus: primary=([0-9a-f]{2}), secondary=([0-9a-f]{2}), subordinate=([0-9a-f]{2})"
 )
-_NUMA = re.compile(r"NUMA node:? (-?\d{1,4})\s*\Z")
-_GROUP = re.compile(r"IOMMU group:? (\d{1,6})\s*\Z")
-_DRIVER = re.compile(r"Kernel driver in use: ([\w.:+-]{1,60})\s*\Z")
+_NUMA = re.compile(r"\ANUMA node:? (-?\d{1,4})\s*\Z")
+_GROUP = re.compile(r"\AIOMMU group:? (\d{1,6})\s*\Z")
+_DRIVER = re.compile(r"\AKernel driver in use: ([\w.:+-]{1,60})\s*\Z")
 _REGION = re.compile(r"(?:Region (\d)|Memory at).{0,120}\[size=(\d{1,6})([KMGT]?)\]")
 _UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
 _CONTROLS = (
@@ -119,43 +121,46 @@ def _head(device: dict[str, Raw], head: re.Match[str]) -> None:
         return
     code = int(head[3], 16) << 8 if head[3] else class_of(head[2])
     device.setdefault("class", f"0x{code:06x}")
-    vendor, number, name = named(head[4])
-    if vendor is not None:
-        device.setdefault("vendor", f"0x{vendor:04x}")
-    if number is not None:
-        device.setdefault("device", f"0x{number:04x}")
-    device.setdefault("name", name)
-    device.setdefault("text", head[4])
+    _name(device, head[4])
 
 
 def _detail(device: dict[str, Raw], line: str) -> None:
     """One line below the first of a block."""
     text = line.strip()
-    if "Lnk" in text and (link := _LINK.search(text)):
-        when = "max" if link[1] == "Cap" else "current"
-        device.setdefault(f"{when}_link_speed", f"{float(link[2]):.1f} GT/s PCIe")
-        device.setdefault(f"{when}_link_width", link[3])
-    elif text.startswith("ACSCtl:") and (control := _ACS.match(text)):
-        device.setdefault("acs", f"0x{_register(control[1]):04x}")
-    elif text.startswith("Capabilities: ["):
+    if text.startswith("Capabilities: ["):
         device["verbose"] = True
         if "denied" in text:
             device["denied"] = True
-        if port := _PORT.search(text):
-            device.setdefault("port_type", _PORTS[port[1]])
-    elif buses := _BUSES.search(text):
-        device.setdefault("buses", [int(buses[2], 16), int(buses[3], 16)])
-    elif numa := _NUMA.match(text):
-        device.setdefault("numa_node", numa[1])
-    elif group := _GROUP.match(text):
-        device.setdefault("iommu_group", group[1])
-    elif driver := _DRIVER.match(text):
-        device.setdefault("driver", driver[1])
-    elif region := _REGION.match(text):
+    for sign, pattern, read in _DETAILS:
+        if sign in text and (found := pattern.search(text)):
+            for field, value in read(found).items():
+                device.setdefault(field, value)
+            return
+    if region := _REGION.match(text):
         size = int(region[2]) << _UNITS[region[3]]
         lines = device.get("resource", "")
         if size > 1 and lines.count("\n") < MOST_REGIONS:
             device["resource"] = f"{lines}0x0 0x{size - 1:x} 0x200\n"
+
+
+def _link(found: re.Match[str]) -> dict[str, Raw]:
+    when = "max" if found[1] == "Cap" else "current"
+    return {
+        f"{when}_link_speed": f"{float(found[2]):.1f} GT/s PCIe",
+        f"{when}_link_width": found[3],
+    }
+
+
+_DETAILS: tuple[tuple[str, re.Pattern[str], Callable[[re.Match[str]], dict[str, Raw]]], ...] = (
+    ("Lnk", _LINK, _link),
+    ("ACSCtl:", _ACS, lambda found: {"acs": f"0x{_register(found[1]):04x}"}),
+    ("Express", _PORT, lambda found: {"port_type": _PORTS[found[1]]}),
+    ("Bus:", _BUSES, lambda found: {"buses": [int(found[2], 16), int(found[3], 16)]}),
+    ("NUMA", _NUMA, lambda found: {"numa_node": found[1]}),
+    ("IOMMU", _GROUP, lambda found: {"iommu_group": found[1]}),
+    ("driver", _DRIVER, lambda found: {"driver": found[1]}),
+)
+"""A text of the line, its pattern, and what it tells of the device."""
 
 
 def _register(words: str) -> int:
@@ -261,18 +266,12 @@ def _raw(tree: Mapping[str, Leaf], blocks: Mapping[str, dict[str, Raw]]) -> dict
     """What tree and blocks say, as the source pci would have read it."""
     devices: dict[str, dict[str, Raw]] = {address: dict(said) for address, said in blocks.items()}
     parents = {address: leaf.parent for address, leaf in tree.items()}
-    for address, parent in _by_buses(devices).items():
-        parents.setdefault(address, parent)
+    parents = _by_buses(devices) | parents
     for address, leaf in tree.items():
         device = devices.setdefault(address, {})
         if leaf.name and "name" not in device:
-            vendor, number, name = named(leaf.name)
             device.setdefault("class", f"0x{class_by_name(leaf.name):06x}")
-            device.update({"name": name, "text": leaf.name})
-            if vendor is not None:
-                device.setdefault("vendor", f"0x{vendor:04x}")
-            if number is not None:
-                device.setdefault("device", f"0x{number:04x}")
+            _name(device, leaf.name)
     bridges = set(parents.values())
     for address, device in devices.items():
         if address in bridges and int(device.get("class", "0x0"), 16) in (0, NO_CLASS):
@@ -284,6 +283,17 @@ def _raw(tree: Mapping[str, Leaf], blocks: Mapping[str, dict[str, Raw]]) -> dict
         elif device.get("verbose") and "acs" not in device:
             device["acs"] = "" if "max_link_speed" in device else {"error": NOT_SAID}
     return {"absent": NOT_SAID, "devices": devices, "names": {}}
+
+
+def _name(device: dict[str, Raw], text: str) -> None:
+    """Keep the ids and the name of a device that lspci prints in one text."""
+    vendor, number, name = named(text)
+    if vendor is not None:
+        device.setdefault("vendor", f"0x{vendor:04x}")
+    if number is not None:
+        device.setdefault("device", f"0x{number:04x}")
+    device.setdefault("name", name)
+    device.setdefault("text", text)
 
 
 def _by_buses(devices: Mapping[str, Mapping[str, Raw]]) -> dict[str, str]:

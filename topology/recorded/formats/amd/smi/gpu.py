@@ -23,14 +23,14 @@ from .....sources.amd.smi_values import (
     joined,
 )
 from .....sources.amd.words import gfx_name
-from .....sources.files.fields import Fields, by, flag, made, text, whole
+from .....sources.files.fields import Fields, by, flag, made, matching, text, whole
 from .....sources.files.printed import Printed, scaled
 from .documents import index
 
-COMPUTE_MODE = re.compile(r"\A(SPX|DPX|TPX|QPX|CPX)\Z")
-MEMORY_MODE = re.compile(r"\A(NPS[1-8])\Z")
+COMPUTE_MODE = re.compile(r"\A(SPX|DPX|TPX|QPX|CPX)\Z", re.IGNORECASE)
+MEMORY_MODE = re.compile(r"\A(NPS[1-8])\Z", re.IGNORECASE)
+GFX = re.compile(r"\A(gfx[0-9a-f]{3,5})\Z", re.IGNORECASE)
 _GENERATION = re.compile(r"\A(?:Gen|PCIe|PCIE)?\s*([1-7])(?:\.0)?\Z")
-_GFX = re.compile(r"\Agfx[0-9a-f]{3,5}\Z")
 _HEX = re.compile(r"\A(?:0x)?([0-9A-Fa-f]{1,4})\Z")
 _MOST_BLOCKS = 128
 _LIMITS = ("limit", "limit/ppt0")
@@ -95,26 +95,14 @@ def _firmware(v: Printed) -> tuple[tuple[str, str], ...]:
     return tuple(found.items())
 
 
-def mode(v: Printed, field: str, form: re.Pattern[str], *paths: str) -> str | None:
-    """A mode of the package that has this form."""
-    text = v.text(field, *paths)
-    if text is None:
-        return None
-    match = form.match(text.upper())
-    if match is None:
-        v.gap(field, f"not understood: {text[:40]}")
-        return None
-    return match[1]
+def mode(found: re.Match[str]) -> str:
+    """A mode of the package."""
+    return found[1].upper()
 
 
-def _gfx(v: Printed) -> str | None:
-    text = v.text("compute_capability", "asic/target_graphics_version")
-    if text is None:
-        return None
-    if not _GFX.match(text.lower()):
-        v.gap("compute_capability", f"not understood: {text[:40]}")
-        return None
-    return gfx_name(text.lower())
+def target(found: re.Match[str]) -> str | None:
+    """The name of an architecture."""
+    return gfx_name(found[1].lower())
 
 
 def _pci_id(v: Printed) -> str | None:
@@ -123,17 +111,6 @@ def _pci_id(v: Printed) -> str | None:
     if len(numbers) != 2:
         return None
     return f"{int(numbers[0], 16):04x}:{int(numbers[1], 16):04x}"
-
-
-def _generation(v: Printed) -> int | None:
-    text = v.text("pcie_gen_max", "bus/pcie_interface_version")
-    if text is None:
-        return None
-    match = _GENERATION.match(text)
-    if match is None:
-        v.gap("pcie_gen_max", f"not understood: {text[:40]}")
-        return None
-    return int(match[1])
 
 
 def _degrees(v: Printed, field: str, *names: str) -> int | None:
@@ -174,7 +151,7 @@ GPU = Fields(
     module_id=whole("asic/oam_id", most=4095),
     vbios=text(*(f"{section}/{name}" for name in _VBIOS for section in ("vbios", "ifwi"))),
     board_part_number=text("board/model_number"),
-    compute_capability=made(_gfx),
+    compute_capability=matching(GFX, target, "asic/target_graphics_version"),
     core_count=whole("asic/num_compute_units", most=4096),
     pci_id=made(_pci_id),
     memory_bytes=whole(
@@ -182,7 +159,7 @@ GPU = Fields(
     ),
     memory_bus_bits=whole("vram/bit_width", units=_BITS, most=2**17),
     bar1_bytes=whole("mem_usage/total_visible_vram", units=MEGABYTES),
-    pcie_gen_max=made(_generation),
+    pcie_gen_max=matching(_GENERATION, lambda found: int(found[1]), "bus/pcie_interface_version"),
     pcie_width_max=whole("bus/max_pcie_width", most=32),
     numa_node=whole("numa/node", most=4095),
     kfd_node=whole("node_id", most=4095),
@@ -195,12 +172,12 @@ GPU = Fields(
     power_limit_max_watts=by(_power_limit, "max_power"),
     clock_graphics_max_mhz=by(_top_clock, "clock/gfx_0/max_clk", "clock/sys"),
     clock_memory_max_mhz=by(_top_clock, "clock/mem_0/max_clk", "clock/mem"),
-    compute_partition=by(
-        mode, COMPUTE_MODE, "partition/compute_partition", "partition/accelerator_partition",
+    compute_partition=matching(
+        COMPUTE_MODE, mode, "partition/compute_partition", "partition/accelerator_partition",
         "compute_partition", "accelerator_partition", "accelerator_type",
     ),
-    memory_partition=by(
-        mode, MEMORY_MODE, "partition/memory_partition", "memory_partition", "memory"
+    memory_partition=matching(
+        MEMORY_MODE, mode, "partition/memory_partition", "memory_partition", "memory"
     ),
     caches=made(_caches),
     firmware=made(_firmware),

@@ -60,14 +60,6 @@ def reading(entry: Mapping[str, Any], own: str) -> GpuReading:
     return READING.read(Printed(entry, AMD_SMI), address=own)
 
 
-def _percent(v: Printed, field: str, path: str) -> float | None:
-    value = v.number(field, path, units=PERCENT)
-    if value is not None and not 0 <= value <= 100:
-        v.gap(field, f"not understood: {value:g} %")
-        return None
-    return value
-
-
 def _degrees(v: Printed, field: str, *names: str) -> int | None:
     """The temperature of the hottest place where there is one; Instincts have no edge sensor."""
     return v.whole(field, *(f"temperature/{name}" for name in names), units=CELSIUS, most=300)
@@ -189,8 +181,8 @@ def _why(own: Printed) -> str:
 
 READING = Fields(
     GpuReading,
-    utilization_percent=by(_percent, "usage/gfx_activity"),
-    memory_utilization_percent=by(_percent, "usage/umc_activity"),
+    utilization_percent=number("usage/gfx_activity", units=PERCENT, most=100),
+    memory_utilization_percent=number("usage/umc_activity", units=PERCENT, most=100),
     memory_used_bytes=whole("mem_usage/used_vram", units=MEGABYTES),
     memory_free_bytes=whole("mem_usage/free_vram", units=MEGABYTES),
     bar1_used_bytes=whole("mem_usage/used_visible_vram", units=MEGABYTES),

@@ -20,10 +20,9 @@ from .....sources.amd.smi_values import (
     at,
     plain,
 )
-from .....sources.amd.words import gfx_name
-from .....sources.files.fields import Fields, by, made, number, text, whole
+from .....sources.files.fields import Fields, by, made, matching, number, text, whole
 from .....sources.files.printed import PLAIN, Printed
-from .gpu import COMPUTE_MODE, GENERATIONS, MEMORY_MODE, mode
+from .gpu import COMPUTE_MODE, GENERATIONS, GFX, MEMORY_MODE, mode, target
 
 TOOL = "rocm-smi"
 MOST_NAMES = 1000
@@ -105,16 +104,6 @@ def _limit(v: Printed) -> float | None:
     return watts or None
 
 
-def _gfx(v: Printed) -> str | None:
-    text = v.text("compute_capability", "gfx version")
-    if text is None:
-        return None
-    if not re.fullmatch(r"gfx[0-9a-f]{3,5}", text.lower()):
-        v.gap("compute_capability", f"not understood: {text[:40]}")
-        return None
-    return gfx_name(text.lower())
-
-
 def _pci_id(v: Printed) -> str | None:
     """The device id: "Card model" is that of the board until ROCm 5.
 
@@ -131,40 +120,15 @@ def _pci_id(v: Printed) -> str | None:
     return None
 
 
-def _percent(v: Printed, field: str, name: str) -> float | None:
-    value = v.number(field, name, units=PERCENT)
-    if value is not None and not 0 <= value <= 100:
-        v.gap(field, f"not understood: {value:g} %")
-        return None
-    return value
-
-
-def _degrees(v: Printed, field: str, *sensors: str) -> int | None:
-    names = [f"temperature (sensor {sensor}) (c)" for sensor in sensors]
-    value = v.number(field, *names, units=CELSIUS)
-    if value is not None and not 0 <= value <= 300:
-        v.gap(field, f"not understood: {value:g} C")
-        return None
-    return None if value is None else round(value)
-
-
-def _clock(v: Printed, field: str, name: str) -> int | None:
-    """A clock from "(132Mhz)" or "1 (132Mhz)"."""
-    text = v.text(field, f"{name} clock speed", f"{name} clock level")
-    if text is None:
-        return None
-    match = _CLOCK.search(text)
-    if match is None:
-        v.gap(field, f"not understood: {text[:40]}")
-        return None
-    return round(float(MEGAHERTZ["MHz"]) * float(match[1]))
+def _mhz(found: re.Match[str]) -> int:
+    return round(float(MEGAHERTZ["MHz"]) * float(found[1]))
 
 
 MODES = ("compute_partition", "memory_partition")
 MODE = Fields(
     Gpu,
-    compute_partition=by(mode, COMPUTE_MODE, MODES[0]),
-    memory_partition=by(mode, MEMORY_MODE, MODES[1]),
+    compute_partition=matching(COMPUTE_MODE, mode, MODES[0]),
+    memory_partition=matching(MEMORY_MODE, mode, MODES[1]),
 )
 GPU = Fields(
     Gpu,
@@ -172,7 +136,7 @@ GPU = Fields(
     serial=text("serial number"),
     vbios=text("vbios version"),
     board_part_number=text("card sku"),
-    compute_capability=made(_gfx),
+    compute_capability=matching(GFX, target, "gfx version"),
     pci_id=made(_pci_id),
     memory_bytes=whole("vram total memory (b)", units=BYTES),
     bar1_bytes=whole("vis_vram total memory (b)", units=BYTES),
@@ -185,20 +149,25 @@ GPU = Fields(
     core_count=by(_unprinted),
     ecc_enabled=by(_unprinted),
 )
+_SENSOR = "temperature (sensor {}) (c)"
+_DEGREES: dict[str, Any] = {"units": CELSIUS, "most": 300}
 READING = Fields(
     GpuReading,
-    utilization_percent=by(_percent, "gpu use (%)"),
-    memory_utilization_percent=by(_percent, "gpu memory read write activity (%)"),
+    utilization_percent=number("gpu use (%)", units=PERCENT, most=100),
+    memory_utilization_percent=number(
+        "gpu memory read write activity (%)", units=PERCENT, most=100
+    ),
     bar1_used_bytes=whole("vis_vram total used memory (b)", units=BYTES),
     power_watts=number(
         "current socket graphics package power (w)",
         "average graphics package power (w)",
         units=WATTS,
     ),
-    temperature_c=by(_degrees, "junction", "edge"),
-    temperature_memory_c=by(_degrees, "memory", "hbm 0"),
-    clock_graphics_mhz=by(_clock, "sclk"),
-    clock_memory_mhz=by(_clock, "mclk"),
+    temperature_c=whole(_SENSOR.format("junction"), _SENSOR.format("edge"), **_DEGREES),
+    temperature_memory_c=whole(_SENSOR.format("memory"), _SENSOR.format("hbm 0"), **_DEGREES),
+    # "(132Mhz)" or "1 (132Mhz)"
+    clock_graphics_mhz=matching(_CLOCK, _mhz, "sclk clock speed", "sclk clock level"),
+    clock_memory_mhz=matching(_CLOCK, _mhz, "mclk clock speed", "mclk clock level"),
     pcie_replays=whole("pcie replay count", units=PLAIN),
     processes=by(_unprinted, "rocm-smi counts the GPUs of a process and does not name them"),
     throttle_reasons=by(_unprinted, "rocm-smi prints none"),

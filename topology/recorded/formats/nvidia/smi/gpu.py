@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from xml.etree.ElementTree import Element
 
 import msgspec
@@ -15,6 +16,7 @@ from .....sources.files.fields import (
     flag,
     hexadecimal,
     made,
+    matching,
     number,
     positive,
     size,
@@ -175,17 +177,6 @@ def _throttle(v: Printed) -> tuple[str, ...] | None:
     return None
 
 
-def _performance_state(v: Printed) -> int | None:
-    text = v.text("performance_state", "performance_state")
-    if text is None:
-        return None
-    digits = text.removeprefix("P")
-    if not (digits.isascii() and digits.isdigit() and len(digits) <= 2):
-        v.gap("performance_state", f"not understood: {text[:40]}")
-        return None
-    return int(digits)
-
-
 def processes(v: Printed) -> tuple[GpuProcess, ...] | None:
     """List each process once per kind of context; None where nvidia-smi lists none."""
     listed = v.raw.find("processes")
@@ -275,6 +266,7 @@ ECC = Fields(
     retirement_pending=flag(f"{_PAGES}/pending_retirement"),
     unrepairable=flag("ecc_errors/unrepairable_memory"),
 )
+_STATE = re.compile(r"\AP?([0-9]{1,2})\Z")
 _LINK = "pci/pci_gpu_link_info"
 _GENERATION, _WIDTH = f"{_LINK}/pcie_gen", f"{_LINK}/link_widths"
 GPU = Fields(
@@ -331,7 +323,7 @@ READING = Fields(
     temperature_c=made(_temperature),
     temperature_memory_c=whole("temperature/memory_temp", units=CELSIUS),
     throttle_reasons=made(_throttle),
-    performance_state=made(_performance_state),
+    performance_state=matching(_STATE, lambda found: int(found[1]), "performance_state"),
     pcie_gen=whole(f"{_GENERATION}/current_link_gen"),
     pcie_width=whole(f"{_WIDTH}/current_link_width", units=LANES),
     pcie_replays=whole("pci/replay_counter"),

@@ -8,7 +8,7 @@ from typing import Any
 from .....model.format import FormatError, text_format
 from .....model.machine import Gpu, GpuPair
 from .....model.part import PartialNode
-from .....model.record import Gap
+from .....model.record import Gap, gaps_of
 from .document import MAX_GPUS
 
 TOOL = "nvidia-smi topo -p2p"
@@ -39,25 +39,9 @@ _REFUSALS_ALONE = f"{_NO_COMMAND}, and its refusals are taken for those of reads
 
 
 def _parse(lines: list[str]) -> PartialNode:
-    letters = ""
-    columns: list[str] = []
-    rows: dict[str, list[str]] = {}
-    for number, line in enumerate(lines, start=1):
-        if command := _COMMAND.search(line):
-            letters = letters or command[1]
-        words = line.replace("|", " ").split()
-        if not columns:
-            if words and all(map(_NAME.match, words)):
-                columns = words
-            continue
-        if not words or words[0] not in columns or words[0] in rows:
-            continue
-        cells = words[1:]
-        if len(cells) < len(columns):
-            raise FormatError(f"{words[0]} has {len(cells)} of {len(columns)} cells", number)
-        rows[words[0]] = cells[: len(columns)]
+    asked, columns, rows = _read(lines)
     _check(columns, rows)
-    fields = [_FIELDS[letter] for letter in dict.fromkeys(letters)]
+    fields = [_FIELDS[letter] for letter in dict.fromkeys(asked)]
     unsaid = "" if fields else _NO_COMMAND
     if unsaid and any(cell in _REFUSED for cells in rows.values() for cell in cells):
         unsaid = _REFUSALS_ALONE
@@ -67,17 +51,35 @@ def _parse(lines: list[str]) -> PartialNode:
         for column, cell in zip(columns, cells, strict=True)
         if row != column
     )
-    why = Gap("uuid", f"not in {TOOL}")
     gpus = tuple(
         Gpu(
             address=f"topo:{name}",
             vendor="nvidia",
             index=int(name.removeprefix("GPU")),
-            gaps=(why, Gap("name", why.why), Gap("memory_bytes", why.why)),
+            gaps=gaps_of(("uuid", "name", "memory_bytes"), f"not in {TOOL}"),
         )
         for name in columns
     )
     return PartialNode(gpus=gpus, pairs=pairs, assumptions=(unsaid,) if unsaid else ())
+
+
+def _read(lines: list[str]) -> tuple[str, list[str], dict[str, list[str]]]:
+    """The letters behind the command, the columns, and the cells of each row."""
+    asked = ""
+    columns: list[str] = []
+    rows: dict[str, list[str]] = {}
+    for number, line in enumerate(lines, start=1):
+        if command := _COMMAND.search(line):
+            asked = asked or command[1]
+        words = line.replace("|", " ").split()
+        if not columns:
+            columns = words if all(map(_NAME.match, words)) else []
+        elif words and words[0] in columns and words[0] not in rows:
+            name, *cells = words
+            if len(cells) < len(columns):
+                raise FormatError(f"{name} has {len(cells)} of {len(columns)} cells", number)
+            rows[name] = cells[: len(columns)]
+    return asked, columns, rows
 
 
 def _check(columns: list[str], rows: dict[str, list[str]]) -> None:
