@@ -134,24 +134,11 @@ def _load(paths: Sequence[str], version: str, stdin: bytes) -> LoadedSnapshot:
     found: list[_Found] = []
     skipped: list[tuple[str, str]] = []
     for text in paths:
-        if text == STDIN:
-            read, unread = _understood(Path("stdin"), stdin, 0.0)
-            found += read
-            skipped += unread
-            continue
-        path = Path(text)
-        for file, named in _files(path):
-            try:
-                read, unread = _read(file)
-                if not named and any(entry.is_check for entry in read):
-                    # Every file of such a folder is another node.
-                    raise LoadError(IN_FOLDER)
-                found += read
-                skipped += unread
-            except LoadError as error:
-                if named:
-                    raise
-                skipped.append((file.name, str(error).removeprefix(f"{file}: ")))
+        read, unread = (
+            _understood(Path("stdin"), stdin, 0.0) if text == STDIN else _read_path(Path(text))
+        )
+        found += read
+        skipped += unread
     if not found:
         first = next((f": {name}: {why}" for name, why in skipped), "")
         raise LoadError(f"{', '.join(paths)}: nothing in it that gputop reads{first}")
@@ -172,6 +159,24 @@ def _load(paths: Sequence[str], version: str, stdin: bytes) -> LoadedSnapshot:
         ),
         skipped=tuple(skipped),
     )
+
+
+def _read_path(path: Path) -> tuple[list[_Found], list[tuple[str, str]]]:
+    """What one argument says; of a folder, files that say nothing are skipped."""
+    found: list[_Found] = []
+    skipped: list[tuple[str, str]] = []
+    for file, named in _files(path):
+        try:
+            read, unread = _read(file)
+            if not named and any(entry.is_check for entry in read):
+                raise LoadError(IN_FOLDER)  # every file of such a folder is another node
+            found += read
+            skipped += unread
+        except LoadError as error:
+            if named:
+                raise
+            skipped.append((file.name, str(error).removeprefix(f"{file}: ")))
+    return found, skipped
 
 
 def _one_topology(found: list[_Found]) -> tuple[list[_Found], list[tuple[str, str]]]:
@@ -245,35 +250,41 @@ def _understood(
     if SNAPSHOT_SIGN.search(head):
         return [_read_snapshot(path, data)], []
     forms = _formats()
-    for order, form in enumerate(forms):
-        if form.starts is not None or not form.recognises(head, path):
-            continue
-        try:
-            part = form.parse(data, path)
-        except FormatError as error:
-            where = f"{path}:{error.line}" if error.line else f"{path}"
-            raise LoadError(f"{where}: broken {form.id}: {error}") from error
-        return [_Found(order + 1, path.name, part, taken_at)], []
+    for order, form in enumerate(forms, 1):
+        if form.starts is None and form.recognises(head, path):
+            try:
+                part = form.parse(data, path)
+            except FormatError as error:
+                where = f"{path}:{error.line}" if error.line else f"{path}"
+                raise LoadError(f"{where}: broken {form.id}: {error}") from error
+            return [_Found(order, path.name, part, taken_at)], []
+    if text := _in_text(forms, path, data, taken_at):
+        return text
+    for sign, what in UNREAD:
+        if sign.search(head):
+            raise LoadError(f"{path}: {what}")
+    raise LoadError(f"{path}: not a format that gputop knows{_quoted(data)}")
+
+
+def _in_text(
+    forms: tuple[Format, ...], path: Path, data: bytes, taken_at: float
+) -> tuple[list[_Found], list[tuple[str, str]]] | None:
+    """What the outputs of tools in a text say; None where none is in it."""
     kept = KeptText(form for form in forms if form.starts is not None)
     kept.offer_all(data)
     try:
         text = read_sections(kept.data, forms, path, kept.number)
     except FormatError as error:
         raise LoadError(f"{path}:{error.line}: {error}") from error
-    if text is not None and not text.parts:
+    if text is None:
+        return None
+    if not text.parts:
         raise LoadError(f"{path}: {text.sections[0].form.elsewhere}")
-    if text is not None:
-        found = [
-            _Found(forms.index(form) + 1, path.name, part, taken_at) for form, part in text.parts
-        ]
-        unread = [(f"{path.name}, {lines}", why) for lines, why in text.passed_over]
-        if kept.until is not None:
-            unread.append((f"{path.name}, from line {kept.until} on", FAR))
-        return found, unread
-    for sign, what in UNREAD:
-        if sign.search(head):
-            raise LoadError(f"{path}: {what}")
-    raise LoadError(f"{path}: not a format that gputop knows{_quoted(data)}")
+    found = [_Found(forms.index(form) + 1, path.name, part, taken_at) for form, part in text.parts]
+    unread = [(f"{path.name}, {lines}", why) for lines, why in text.passed_over]
+    if kept.until is not None:
+        unread.append((f"{path.name}, from line {kept.until} on", FAR))
+    return found, unread
 
 
 def _quoted(data: bytes) -> str:

@@ -70,25 +70,33 @@ class HwlocTree:
         """Read one object; `said` are texts under the names of sysfs."""
         while self._way and self._way[-1].depth >= depth:
             self._way.pop()
-        above = self._way[-1] if self._way else None
-        if kind == "NUMANode" and number is not None and len(self._memory) < MOST_NODES:
-            self._memory.setdefault(number, memory)
-            self._cpus.setdefault(number, set()).update(cpus)
-            if above is not None:
-                above.numas.append(number)
-        elif kind == "PU" and number is not None and number < MOST_CPUS:
-            self._processor(number)
-        elif kind in ("PCIDev", "Bridge") and address:
+        if kind == "OSDev":
+            self._name(name)
+        elif kind in ("PCIDev", "Bridge"):
             self._device(address, said or {})
-        elif kind == "OSDev" and name:
-            owner = next((item.address for item in reversed(self._way) if item.address), "")
-            if owner:
-                self._names.setdefault(name, owner)
         elif kind == "Package" and len(self._sockets) < MOST_SOCKETS:
             self._sockets.setdefault(number or 0, set())
+        elif number is not None and kind == "NUMANode":
+            self._node(number, memory, cpus)
+        elif number is not None and kind == "PU":
+            self._processor(number)
         self._way.append(_Open(depth, kind, number, [], address))
 
+    def _name(self, name: str) -> None:
+        owner = next((item.address for item in reversed(self._way) if item.address), "")
+        if name and owner:
+            self._names.setdefault(name, owner)
+
+    def _node(self, number: int, memory: int | None, cpus: frozenset[int]) -> None:
+        if len(self._memory) < MOST_NODES:
+            self._memory.setdefault(number, memory)
+            self._cpus.setdefault(number, set()).update(cpus)
+            if self._way:
+                self._way[-1].numas.append(number)
+
     def _processor(self, number: int) -> None:
+        if number >= MOST_CPUS:
+            return
         near = self._near()
         if near is not None:
             self._cpus.setdefault(near, set()).add(number)
@@ -106,6 +114,8 @@ class HwlocTree:
         return None
 
     def _device(self, address: str, said: dict[str, Raw]) -> None:
+        if not address:
+            return
         if len(self._devices) >= MOST_DEVICES:
             raise FormatError(f"more than {MOST_DEVICES} PCI devices")
         device = self._devices.setdefault(address, dict(said))

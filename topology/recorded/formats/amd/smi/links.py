@@ -21,7 +21,7 @@ import msgspec
 
 from .....model.machine import GpuPair, XgmiLink
 from .....model.readings import XgmiReading
-from .....model.record import Gap
+from .....model.record import Gap, gaps_of
 from .....sources.amd.smi_values import AMD_SMI, GIGATRANSFERS, KILOBYTES, plain
 from .....sources.files.printed import Printed
 from .....sources.pci.address import pci_address
@@ -150,23 +150,26 @@ def link_of(cell: MatrixCell, tool: str) -> XgmiLink | None:
     # that xGMI reaches through other GPUs, the weight is known.
     if hops not in (None, 1) or (cell.bandwidth == "0-0" and weight != 0):
         return None
-    values: dict[str, Any] = {"weight": weight or None, "hops": hops}
+    values: dict[str, Any] = {"weight": weight or None, "hops": hops, **_bandwidths(cell)}
     gaps = [] if hops is not None else [Gap("hops", _why(cell.weight, tool))]
     gaps += [Gap("weight", _why(cell.weight, tool))] if weight == 0 else []
+    ends = ("bandwidth_min_gbs", "bandwidth_max_gbs")
+    gaps += gaps_of((end for end in ends if end not in values), _why(cell.bandwidth, tool))
+    others = ("active", "links", "raw_gbs", "speed_gts", "width")
+    gaps += gaps_of((f for f in others if f not in values), f"not in this output of {tool}")
+    return XgmiLink(remote_address=cell.dst, gaps=tuple(gaps), **values)
+
+
+def _bandwidths(cell: MatrixCell) -> dict[str, Any]:
+    """The rates of one link and of all of a pair, and the number of links that they give."""
     match = _RANGE.match(cell.bandwidth or "") if cell.bandwidth != "0-0" else None
     if match is None:
-        gaps += [Gap(f"bandwidth_{end}_gbs", _why(cell.bandwidth, tool)) for end in ("min", "max")]
-    else:
-        least, most = int(match[1]), int(match[2])
-        values |= {"bandwidth_min_gbs": least / 1000, "bandwidth_max_gbs": most / 1000}
-        if least and most % least == 0 and 0 < most // least <= MOST_LINKS:
-            values["links"] = most // least
-    gaps += [
-        Gap(field, f"not in this output of {tool}")
-        for field in ("active", "links", "raw_gbs", "speed_gts", "width")
-        if field not in values
-    ]
-    return XgmiLink(remote_address=cell.dst, gaps=tuple(gaps), **values)
+        return {}
+    least, most = int(match[1]), int(match[2])
+    found: dict[str, Any] = {"bandwidth_min_gbs": least / 1000, "bandwidth_max_gbs": most / 1000}
+    if least and most % least == 0 and 0 < most // least <= MOST_LINKS:
+        found["links"] = most // least
+    return found
 
 
 def _why(text: str | None, tool: str) -> str:

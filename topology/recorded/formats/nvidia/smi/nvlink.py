@@ -44,6 +44,19 @@ class _Shown(msgspec.Struct):
     cut: bool = False
     """Whether somebody left lines out."""
 
+    def line(self, line: str) -> None:
+        """Read one line below the GPU's."""
+        if state := _STATE.match(line):
+            if int(state[1]) < _MOST_LINKS:
+                self.states.setdefault(int(state[1]), float(state[2]) if state[2] else None)
+        elif count := _COUNT.match(line):
+            of_link = self.counts.setdefault(int(count[1]), {})
+            of_link.setdefault(_COUNTERS[count[2].lower()], int(count[3]))
+        elif _LEFT_OUT.match(line):
+            self.cut = True
+        elif refused := _REFUSED.match(line):
+            self.refused = self.refused or refused[1]
+
 
 def _parse(lines: list[str]) -> PartialNode:
     shown: dict[int, _Shown] = {}
@@ -54,18 +67,8 @@ def _parse(lines: list[str]) -> PartialNode:
             values = {"product_name": gpu[2] or "", "uuid": gpu[3] or ""}
             printed = PrintedGpu(element_of({k: v for k, v in values.items() if v}), number)
             now = shown.setdefault(number, _Shown(printed))
-        elif now is None:
-            continue
-        elif state := _STATE.match(line):
-            if int(state[1]) < _MOST_LINKS:
-                now.states.setdefault(int(state[1]), float(state[2]) if state[2] else None)
-        elif count := _COUNT.match(line):
-            of_link = now.counts.setdefault(int(count[1]), {})
-            of_link.setdefault(_COUNTERS[count[2].lower()], int(count[3]))
-        elif _LEFT_OUT.match(line):
-            now.cut = True
-        elif refused := _REFUSED.match(line):
-            now.refused = now.refused or refused[1]
+        elif now is not None:
+            now.line(line)
     if not shown:
         raise FormatError("no line of a GPU in it")
     part = part_of((item.gpu for item in shown.values()), TOOL)
