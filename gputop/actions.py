@@ -6,7 +6,7 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from gputop.screens import NAMES
 from gputop.screens.key_line import COMMON
@@ -26,28 +26,27 @@ if TYPE_CHECKING:
     from textual.command import Provider
 
     from gputop.app import GpuTop
-    from gputop.fleet_app import FleetApp
+    from gputop.base_app import BaseApp
     from gputop.measuring.announcing import Announcement
     from gputop.topology.model.snapshot import NodeSnapshot
     from gputop.topology.report import Report
-    from gputop.topology.sources.feed import Feed
 
 
-def choose_theme(app: GpuTop | FleetApp) -> None:
+def choose_theme(app: BaseApp[Any]) -> None:
     """Choose a theme, also for the next start; the one under the cursor shows at once."""
     before = app.theme
     names = [name for name in app.available_themes if name.startswith("gputop-")]
     names += [name for name in app.available_themes if name not in names]
 
-    def wear(name: str | None) -> None:
+    def show(name: str | None) -> None:
         app.theme = before if name is None else name
 
     def take(name: str | None) -> None:
-        wear(name)
+        show(name)
         if name is not None:
             app.remembered.keep("theme", "" if name == DEFAULT else name)
 
-    app.push_screen(ChoicePanel("Theme", [(n, n) for n in names], before, preview=wear), take)
+    app.push_screen(ChoicePanel("Theme", [(n, n) for n in names], before, preview=show), take)
 
 
 def confirm_run(app: GpuTop, announced: Announcement, go: Callable[[], None]) -> None:
@@ -88,19 +87,7 @@ def palette_commands(app: GpuTop) -> Iterator[SystemCommand]:
     yield from common[len(NAMES) :]
 
 
-class Follower(Protocol):
-    """An app that shows the node of a feed."""
-
-    interval: float
-
-    def follow(self, feed: Feed) -> None:
-        """Show another node from here on."""
-
-    def push_screen(self, screen: ChoicePanel, callback: Callable[[str | None], None]) -> object:
-        """Show a list to choose from."""
-
-
-def choose_demo(app: Follower) -> None:
+def choose_demo(app: GpuTop) -> None:
     """Choose a demo node and show it."""
 
     def look(name: str | None) -> None:
@@ -127,7 +114,7 @@ def show_help(app: GpuTop) -> None:
         app.push_screen(HelpPanel(app.view.TITLE, own, help_rows(COMMON), app))
 
 
-def copy_text(app: GpuTop | FleetApp, text: str, note: str) -> None:
+def copy_text(app: BaseApp[Any], text: str, note: str) -> None:
     """Put a text on the clipboard of the terminal, and say so; `note` goes after it."""
     if not text.strip():
         app.say("nothing is selected", severity="warning")
@@ -136,13 +123,10 @@ def copy_text(app: GpuTop | FleetApp, text: str, note: str) -> None:
     app.say(f"copied: {clean(text.strip().splitlines()[0], 60)}{note}")
 
 
-def export_screen(app: GpuTop) -> None:
-    """Write the screen and the node as it is set up to the current folder, and say so."""
-    real = app.what_if.real
-    name = "" if app.view is None else app.view.name or ""
+def export_screen(app: BaseApp[Any], snapshot: NodeSnapshot | None, screen: str) -> None:
+    """Write the picture of the screen and a snapshot to the current folder, and say so."""
     try:
-        snapshot = None if real is None else real.snapshot
-        paths = export(app.export_screenshot(), snapshot, name, Path.cwd())
+        paths = export(app.export_screenshot(), snapshot, screen, Path.cwd())
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
         app.say(f"cannot export: {why}", severity="error")

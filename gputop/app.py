@@ -4,42 +4,34 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import logging
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import on
 from textual.app import SystemCommand
 from textual.binding import BindingType
-from textual.notifications import Notify
 from textual.reactive import reactive
 from textual.screen import Screen
 
-from gputop import messages, theming
+from gputop import messages
+from gputop.base_app import BaseApp, actions
 from gputop.exits import BACK
-from gputop.live.findings_controller import FindingsController
 from gputop.live.probe_controller import NCCL, ProbeController
 from gputop.live.recent import Recent
 from gputop.live.refresh import Inbox, Refresher
+from gputop.live.selection import PickedDevices
 from gputop.live.what_if import WhatIfController, Worked
 from gputop.screens import NAMES
 from gputop.screens.key_line import COMMON
-from gputop.screens.notice import Notice
-from gputop.screens.selection import PickedDevices
 from gputop.screens.view import View
 from gputop.style_cache import forget_results, release_lines, release_old_lines
-from gputop.stylesheet import KeptStylesheet
-from gputop.terminal import hangup, job_control
-from gputop.terminal.clean import clean
-from gputop.terminal.inks import THEMES
 from gputop.terminal.preferences import Preferences
 from gputop.topology.hardware.terms import VendorTerms, terms_for
 from gputop.widgets.key import bindings
-from gputop.widgets.quick_keys import QuickKeysApp
 
 if TYPE_CHECKING:
     from textual.app import App
@@ -47,12 +39,10 @@ if TYPE_CHECKING:
 
     from gputop.measuring.announcing import Announcement
     from gputop.measuring.nccl_check import NcclCheck
+    from gputop.topology.model.snapshot import NodeSnapshot
     from gputop.topology.report import Report
     from gputop.topology.sources.feed import Feed
 
-T = TypeVar("T")
-log = logging.getLogger(__name__)
-log.addHandler(logging.NullHandler())
 
 # Gives memory back in the app: what closed panels and screens that nobody sees have left.
 FIRST_SECONDS = 5.0
@@ -66,7 +56,7 @@ COSTS = 20
 """Waits so many times what the last collection took: 5 % of a core while screens change."""
 
 
-class Tidying:
+class MemoryTrimmer:
     """Tidies up behind every change of the screen; used by the app's own thread alone."""
 
     def __init__(self, app: App[Any]) -> None:
@@ -105,16 +95,10 @@ def trim() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
-def _actions() -> Any:
-    """What only some keys need; imported for the first of them."""
-    return import_module("gputop.actions")
-
-
-class GpuTop(QuickKeysApp[int]):
+class GpuTop(BaseApp[int]):
     """Explores one node. `feed` gives snapshots; without one, reports come as messages."""
 
     TITLE = "gputop"
-    CSS_PATH = str(THEMES / "gputop.tcss")
     DEFAULT_MODE = NAMES[0]
     BINDINGS: ClassVar[list[BindingType]] = bindings(COMMON)
 
@@ -129,33 +113,22 @@ class GpuTop(QuickKeysApp[int]):
         self, feed: Feed | None = None, interval: float = 1.0, remembered: Preferences | None = None
     ) -> None:
         self.MODES = {name: partial(self._open, name) for name in NAMES}  # type: ignore[misc]
-        super().__init__()
-        self.stylesheet = KeptStylesheet(variables=self.get_css_variables())
+        super().__init__(remembered)
         self.feed = feed
         self.interval = interval
-        self.trouble = ""
-        """Our own failure, in words; empty when there is none."""
-        self.behind = ""
+        self.parent_title = ""
         """What Esc goes back to when nothing is left to undo; "" stays here."""
         self.refresher: Refresher | None = None
         self.probing = ProbeController(self, self._confirm)
-        self.findings = FindingsController()
         self.what_if = WhatIfController(self)
         self.selected, self.recent = PickedDevices(), Recent()
-        self.remembered = remembered or Preferences()
-        theming.wear(self, self.remembered.get("theme"))
-        self.animation_level = "none"
         self._inbox = Inbox(self.post_message)
         if feed is not None:
             # While the terminal is set up, for the first picture to show the report.
             self.follow(feed)
 
-    def get_theme_variable_defaults(self) -> dict[str, str]:
-        """Give our own variables to themes that do not know them, such as Textual's."""
-        return theming.own_variables(self)
-
     def _confirm(self, announced: Announcement, go: Callable[[], None]) -> None:
-        _actions().confirm_run(self, announced, go)
+        actions.confirm_run(self, announced, go)
 
     @property
     def words(self) -> VendorTerms:
@@ -174,25 +147,17 @@ class GpuTop(QuickKeysApp[int]):
 
     def on_mount(self) -> None:
         """Show what was read meanwhile."""
-        if not self.is_headless and self.console.color_system in {"standard", "windows"}:
-            self.register_theme(theming.for_few_colours())
-            self.theme = theming.SIXTEEN
-        tidying = Tidying(self)
-        self.screen_change_signal.subscribe(self, tidying.screen_changed)
+        self.join_terminal()
+        trimmer = MemoryTrimmer(self)
+        self.screen_change_signal.subscribe(self, trimmer.screen_changed)
         # What the start leaves goes once all sources and rules were asked for the first time.
-        self.set_timer(FIRST_SECONDS, tidying.collect)
-        self.set_interval(RESTING_SECONDS, tidying.collect)
+        self.set_timer(FIRST_SECONDS, trimmer.collect)
+        self.set_interval(RESTING_SECONDS, trimmer.collect)
         early = self._inbox.open()
         if isinstance(early, messages.ReportReady):
             self.on_report_ready(early)
         elif early is not None:
             self.post_message(early)
-        if not self.is_headless:
-            hangup.watch(lambda code: self.exit(return_code=code))
-            job_control.watch(self._driver)
-            # After Ctrl+Z the terminal is empty, and Textual does not know it.
-            self.app_resume_signal.subscribe(self, lambda _: self.screen.refresh(layout=True))
-        self.call_after_refresh(self._settle)
 
     def on_unmount(self) -> None:
         """Let go of the threads and of a worker without waiting for any of them."""
@@ -213,43 +178,11 @@ class GpuTop(QuickKeysApp[int]):
         self.refresher.start()
 
     def _settle(self) -> None:
-        # The modules in memory stay, so the collector need not look at them again. `open_app`
-        # switches it off, which saves a tenth of the start.
-        gc.freeze()
-        # A reading of 128 GPUs is ten thousand objects for a second; Tidying collects cycles.
+        super()._settle()
+        # A reading of 128 GPUs is ten thousand objects for a second; MemoryTrimmer collects cycles.
         gc.set_threshold(20_000, 10, 10)
-        gc.enable()
-        if failed := theming.register_all(self, self.remembered.get("theme")):
-            self.say("; ".join(failed), title="Themes that cannot be used", severity="warning")
-        if self.behind:
-            self.say(f"Esc goes back to {self.behind}")
-
-    def _fatal_error(self) -> None:
-        """Leave; whoever runs the app says why. Textual would print all local variables."""
-        self._close_messages_no_wait()
-
-    def action_suspend_process(self) -> None:
-        """Stop until the shell continues us."""
-        if job_control.can_stop():
-            super().action_suspend_process()
-        else:
-            self.say(job_control.UNABLE, severity="warning")
-
-    def say(self, text: str, **rest: Any) -> None:
-        """Notify, as plain text."""
-        self.post_message(Notify(Notice(clean(text, 600), **rest)))
-
-    def guarded(self, work: Callable[..., T], *given: object) -> T | None:
-        """Run what draws or explains a report; a mistake of ours becomes a line on the screen."""
-        try:
-            done = work(*given)
-        except Exception as error:  # the app border: the screen stays
-            if not self.trouble:
-                log.exception("cannot show a report")
-            self.trouble = f"cannot show this: {type(error).__name__}: {error}"
-            return None
-        self.trouble = ""
-        return done
+        if self.parent_title:
+            self.say(f"Esc goes back to {self.parent_title}")
 
     def on_report_ready(self, message: messages.ReportReady) -> None:
         """Keep the newest report, with the what-if; the screens are bound to it."""
@@ -266,7 +199,7 @@ class GpuTop(QuickKeysApp[int]):
 
     def action_what_if(self) -> None:
         """Try a variable out: choose among the usual ones."""
-        _actions().choose_what_if(self)
+        actions.choose_what_if(self)
 
     def on_refresh_failed(self, message: messages.RefreshFailed) -> None:
         """Say what could not be made."""
@@ -297,7 +230,7 @@ class GpuTop(QuickKeysApp[int]):
 
     def action_step_back(self) -> None:
         """Undo the nearest thing: a filter, a running probe, a note."""
-        if not (self.view and self.view.back()) and not self.probing.cancel() and self.behind:
+        if not (self.view and self.view.back()) and not self.probing.cancel() and self.parent_title:
             self.exit(BACK)
 
     def action_probe(self, force: bool) -> None:
@@ -311,46 +244,36 @@ class GpuTop(QuickKeysApp[int]):
 
     def action_why(self) -> None:
         """Explain the selected thing."""
-        _actions().show_why(self)
+        actions.show_why(self)
 
     def action_help(self) -> None:
         """Show the keys."""
-        _actions().show_help(self)
-
-    def action_choose_theme(self) -> None:
-        """Choose a theme; the one under the cursor shows at once."""
-        _actions().choose_theme(self)
+        actions.show_help(self)
 
     def action_demos(self) -> None:
         """Choose a demo node."""
-        _actions().choose_demo(self)
+        actions.choose_demo(self)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer demo nodes only where no GPU answers or a demo is shown."""
         if action == "demos":
-            return bool(_actions().offers_demos(self.report))
+            return bool(actions.offers_demos(self.report))
         return super().check_action(action, parameters)
 
     def action_copy(self) -> None:
         """Put the selected thing on the clipboard of the terminal (OSC 52)."""
         self.copy_text((self.view and self.guarded(self.view.selected_text)) or "")
 
-    def copy_command(self, commands: tuple[str, ...]) -> None:
-        """Copy the first of these commands; called again, the next one."""
-        self.copy_text(*self.findings.next_command(commands))
-
-    def copy_text(self, text: str, note: str = "") -> None:
-        """Put a text on the clipboard of the terminal, and say so; `note` goes after it."""
-        _actions().copy_text(self, text, note)
-
-    def action_export(self) -> None:
-        """Write the screen and the snapshot to the current folder."""
-        _actions().export_screen(self)
+    def exported(self) -> tuple[NodeSnapshot | None, str]:
+        """The node as it is set up, and the screen in sight."""
+        real = self.what_if.real
+        name = "" if self.view is None else self.view.name or ""
+        return (None if real is None else real.snapshot), name
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         """Give the commands of the palette."""
-        yield from _actions().palette_commands(self)
+        yield from actions.palette_commands(self)
 
     def action_command_palette(self) -> None:
         """Open the palette of commands."""
-        _actions().open_palette(self)
+        actions.open_palette(self)

@@ -70,7 +70,7 @@ def _show(snapshot: NodeSnapshot, folder: str, remembered: Preferences) -> int |
     source = f"{name or 'a node'} in {folder}"
     feed = FixedFeed(msgspec.structs.replace(snapshot, source=(source,)))
     app: GpuTop = import_module("gputop.app").GpuTop(feed, 1.0, remembered)
-    app.behind = BEHIND
+    app.parent_title = BEHIND
     app.run()
     if app._exception is not None:
         raise app._exception

@@ -70,7 +70,7 @@ def own_variables(app: App[Any]) -> dict[str, str]:
     return {} if ours is None else ours.variables
 
 
-def wear(app: App[Any], name: str) -> None:
+def apply_theme(app: App[Any], name: str) -> None:
     """Start an app with the theme of this name, if it is one of ours; else with the default."""
     for theme in builtin(default_only=name in ("", DEFAULT)):
         app.register_theme(theme)

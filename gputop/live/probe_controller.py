@@ -6,23 +6,18 @@ import contextlib
 import threading
 from collections.abc import Hashable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from gputop import messages
 from gputop.measuring.selection import narrowed
-from gputop.messages import ProbeState, SuiteState
+from gputop.messages import ProbeState
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from textual.geometry import Size
-    from textual.message import Message
-
+    from gputop.live.host import NodeHost
     from gputop.live.probing import Probing
-    from gputop.live.refresh import Refresher
-    from gputop.live.what_if import WhatIfController
     from gputop.measuring.announcing import Announcement
-    from gputop.measuring.nccl_check import NcclCheck
     from gputop.topology.diagnosis.symptoms.log import ReadLog
     from gputop.topology.model.snapshot import NodeSnapshot
 
@@ -30,32 +25,11 @@ PROBE = "p2p"
 NCCL = "nccl"
 
 
-class ProbeHost(Protocol):
-    """What probes need of the app; screens are bound to the first three."""
-
-    probe: ProbeState | None
-    suite: SuiteState | None
-    nccl_check: NcclCheck | None
-    refresher: Refresher | None
-
-    what_if: WhatIfController
-
-    @property
-    def size(self) -> Size:
-        """Cells of the terminal."""
-
-    def say(self, text: str, **rest: Any) -> None:
-        """Show a note."""
-
-    def post_message(self, message: Message) -> bool:
-        """Take a message; called from the thread that measures."""
-
-
 class ProbeController:
     """Runs one probe or suite at a time for the app."""
 
     def __init__(
-        self, host: ProbeHost, confirm: Callable[[Announcement, Callable[[], None]], None]
+        self, host: NodeHost, confirm: Callable[[Announcement, Callable[[], None]], None]
     ) -> None:
         """`confirm`: shows what a run would load, and calls the function if that is wanted."""
         self._host = host

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 from textual.message import Message
 from textual.worker import get_current_worker
@@ -13,7 +13,7 @@ from gputop.live.diagnosing import Diagnosing
 from gputop.topology.flags.what_if.changes import FlagChanges
 
 if TYPE_CHECKING:
-    from gputop.live.refresh import Refresher
+    from gputop.live.host import NodeHost
     from gputop.live.what_if_work import WhatIfOutcome
     from gputop.topology.diagnosis.engine import Diagnosis
     from gputop.topology.flags.what_if.remedy import Remedy
@@ -25,35 +25,6 @@ if TYPE_CHECKING:
 PAUSE_SECONDS = 0.1
 """How long a request waits for a later one: trying one value after the other predicts nothing."""
 LIMIT_REMEDIES = 512
-
-
-class Redrawn(Protocol):
-    """A screen."""
-
-    def redraw(self) -> None:
-        """Draw the report again."""
-
-
-class WhatIfHost(Protocol):
-    """What the controller needs of the app."""
-
-    report: Report | None
-    trouble: str
-    refresher: Refresher | None
-
-    @property
-    def view(self) -> Redrawn | None:
-        """The current screen."""
-
-    def say(self, text: str, **rest: Any) -> None:
-        """Show a note."""
-
-    @property
-    def run_worker(self) -> Callable[..., object]:
-        """Textual's, which runs something in a thread."""
-
-    def post_message(self, message: Message) -> bool:
-        """Take a message, from any thread."""
 
 
 class Worked(Message):
@@ -68,7 +39,7 @@ class Worked(Message):
 class WhatIfController:
     """Keeps the changes and the last answer; threads of the app predict."""
 
-    def __init__(self, host: WhatIfHost) -> None:
+    def __init__(self, host: NodeHost) -> None:
         self._host = host
         self.tried = FlagChanges()
         """The changes that hold on all screens."""

@@ -28,8 +28,8 @@ from gputop.widgets.typed_line import TypedLine
 
 if TYPE_CHECKING:
     from gputop.live.findings import Shown
-    from gputop.screens.host import ScreenHost
-    from gputop.screens.selection import PickedDevices
+    from gputop.live.host import NodeHost
+    from gputop.live.selection import PickedDevices
     from gputop.topology.model.page import Page
     from gputop.topology.report import Report
     from gputop.widgets.pair_matrix import PairMatrix
@@ -64,7 +64,7 @@ class View(Screen[None], KeptLines):
         cls.BINDINGS = bindings(cls.__dict__.get("KEYS", ()))
         super().__init_subclass__(**rest)
 
-    def __init__(self, name: str, gputop: ScreenHost) -> None:
+    def __init__(self, name: str, gputop: NodeHost) -> None:
         super().__init__(name=name)
         self.gputop = gputop
         """The app, as far as screens know it."""

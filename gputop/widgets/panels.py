@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
+from typing import TYPE_CHECKING, ClassVar
 
 from rich.console import RenderableType
 from rich.segment import Segment
@@ -25,25 +25,8 @@ from gputop.widgets.quick_keys import ClosesOnce
 from gputop.widgets.spans import Line, left, wrapped
 
 if TYPE_CHECKING:
+    from gputop.live.host import Host
     from gputop.topology.model.page import Page
-
-
-T = TypeVar("T")
-
-
-class PanelHost(Protocol):
-    """What a panel needs of the app."""
-
-    trouble: str
-
-    def guarded(self, work: Callable[..., T], *given: object) -> T | None:
-        """Call `work`; None and words in `trouble` where it fails."""
-
-    def copy_text(self, text: str, note: str = "") -> None:
-        """Put a text on the clipboard."""
-
-    def copy_command(self, commands: tuple[str, ...]) -> None:
-        """Put one of these commands on the clipboard; called again, the next one."""
 
 
 class Dimmed(BackgroundScreen):
@@ -82,7 +65,7 @@ class Panel(ModalScreen[str | None], ClosesOnce[str | None]):
     ]
     HINT = "Esc closes"
 
-    def __init__(self, heading: str, host: PanelHost) -> None:
+    def __init__(self, heading: str, host: Host) -> None:
         super().__init__()
         self.heading = heading
         self.host = host
@@ -138,7 +121,7 @@ class Panel(ModalScreen[str | None], ClosesOnce[str | None]):
 class WhyPanel(Panel):
     """An explanation: claim, evidence, consequence, fix."""
 
-    def __init__(self, why: Page, host: PanelHost) -> None:
+    def __init__(self, why: Page, host: Host) -> None:
         super().__init__(clean(why.title, 90), host)
         self.explanation = why
         what = "the command" if why.commands else "the fix" if why.fix else ""
@@ -167,7 +150,7 @@ class HelpPanel(Panel):
         title: str,
         own: Sequence[tuple[str, str]],
         common: Sequence[tuple[str, str]],
-        host: PanelHost,
+        host: Host,
     ) -> None:
         super().__init__(f"Keys · {title}", host)
         self._own, self._common = own, common
@@ -196,7 +179,7 @@ class ConfirmPanel(Panel):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "agree", show=False)]
     HINT = "Enter starts · Esc does not"
 
-    def __init__(self, heading: str, said: Sequence[str], host: PanelHost) -> None:
+    def __init__(self, heading: str, said: Sequence[str], host: Host) -> None:
         super().__init__(clean(heading, 90), host)
         self._said = said
 

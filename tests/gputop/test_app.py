@@ -17,7 +17,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Input
 
-from gputop.app import GpuTop, Tidying
+from gputop.app import GpuTop, MemoryTrimmer
 from gputop.messages import ReportReady
 from gputop.widgets.board import Board
 from tests.support.app import demo_report, rounds
@@ -62,7 +62,7 @@ async def test_neither_a_closed_panel_nor_a_screen_behind_another_keeps_its_line
 async def test_closed_panels_are_collected_once_for_many(monkeypatch: pytest.MonkeyPatch) -> None:
     app = GpuTop()
     async with app.run_test(size=(80, 24)):
-        tidying = Tidying(app)
+        trimmer = MemoryTrimmer(app)
         due: list[Any] = []
 
         def set_timer(_: float, work: Any) -> list[Any]:
@@ -72,16 +72,16 @@ async def test_closed_panels_are_collected_once_for_many(monkeypatch: pytest.Mon
         with monkeypatch.context() as patch:
             patch.setattr(app, "set_timer", set_timer)
             for _ in range(3):
-                tidying.screen_changed(app.screen)
-        assert due == [tidying.collect]
+                trimmer.screen_changed(app.screen)
+        assert due == [trimmer.collect]
         # As the widgets of a panel know each other.
         panel = Lone()
         panel.itself = panel
         closed = weakref.ref(panel)
         del panel
-        tidying.collect()
+        trimmer.collect()
         assert closed() is None
-        assert tidying._cost
+        assert trimmer._cost
 
 
 async def test_results_that_fill_caches_over_hours_are_forgotten() -> None:
@@ -90,7 +90,7 @@ async def test_results_that_fill_caches_over_hours_are_forgotten() -> None:
         for number in range(1000):
             Strip.render_ansi(Style(meta={"offset": number}), ColorSystem.TRUECOLOR)
             Region(number, 0, 80, 24).intersection(Region(0, 0, 40, 12))
-        Tidying(app).collect()
+        MemoryTrimmer(app).collect()
         assert Strip.render_ansi.cache_info().currsize == 0
         assert Region.intersection.cache_info().currsize == 0
 
@@ -100,7 +100,7 @@ async def test_an_app_that_is_left_alone_tidies_up_too(monkeypatch: pytest.Monke
     monkeypatch.setattr("gputop.app.FIRST_SECONDS", 3600.0)
     monkeypatch.setattr("gputop.app.LEAST_SECONDS", 3600.0)
     monkeypatch.setattr("gputop.app.RESTING_SECONDS", 0.001)
-    monkeypatch.setattr(Tidying, "collect", lambda _: collected.set())
+    monkeypatch.setattr(MemoryTrimmer, "collect", lambda _: collected.set())
     async with GpuTop().run_test(size=(80, 24)):
         await asyncio.wait_for(collected.wait(), 20)
 

@@ -14,7 +14,7 @@ from textual.theme import Theme
 
 from gputop import theming
 from gputop.app import GpuTop
-from gputop.stylesheet import KeptStylesheet
+from gputop.base_app import KeptStylesheet
 from gputop.terminal.clean import clean, clean_block
 from gputop.widgets.panels import ChoicePanel
 from gputop.widgets.spans import left, right, text_of, width_of, wrapped

@@ -19,8 +19,8 @@ from gputop.widgets.key import Key, note, scroll_keys, select_keys
 from gputop.widgets.spans import Line
 
 if TYPE_CHECKING:
-    from gputop.screens.host import ScreenHost
-    from gputop.screens.selection import PickedDevices
+    from gputop.live.host import NodeHost
+    from gputop.live.selection import PickedDevices
     from gputop.topology.model.finding import Finding
     from gputop.topology.model.page import Page
     from gputop.topology.report import Report
@@ -60,7 +60,7 @@ class FindingsScreen(ListedView):
     )
     LINE = ("w", "y", "s")
 
-    def __init__(self, name: str, gputop: ScreenHost) -> None:
+    def __init__(self, name: str, gputop: NodeHost) -> None:
         super().__init__(name, gputop)
 
     def body(self) -> Iterable[Widget]:

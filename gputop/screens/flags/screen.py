@@ -31,8 +31,8 @@ from gputop.widgets.key import Key, note, scroll_keys, select_keys
 from gputop.widgets.panels import ChoicePanel
 
 if TYPE_CHECKING:
-    from gputop.screens.host import ScreenHost
-    from gputop.screens.selection import PickedDevices
+    from gputop.live.host import NodeHost
+    from gputop.live.selection import PickedDevices
     from gputop.screens.view import View
     from gputop.topology.model.snapshot import NodeSnapshot
     from gputop.topology.report import Report
@@ -209,7 +209,7 @@ class FlagsScreen(ListedView):
     )
     LINE = ("e", "v", "u", "&", "o", "y")
 
-    def __init__(self, name: str, gputop: ScreenHost) -> None:
+    def __init__(self, name: str, gputop: NodeHost) -> None:
         super().__init__(name, gputop)
         self.flags = FlagsController(self, gputop.what_if)
         self._choice = ProcessChoice(self)

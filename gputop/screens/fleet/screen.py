@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from textual import events
 from textual.app import ComposeResult, SystemCommand
@@ -14,12 +14,12 @@ from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import Input
 
+from gputop.live.host import Host
 from gputop.screens.fleet import head
 from gputop.screens.fleet.cells import chunks, merged, per_cell, shared, state_cells
 from gputop.screens.fleet.figures import FiguresTab
 from gputop.screens.fleet.groups import GroupsTab
 from gputop.screens.fleet.head import legend
-from gputop.screens.fleet.host import FleetHost
 from gputop.screens.fleet.keys import COMMON_FLEET, FLEET_KEYS, TABS
 from gputop.screens.fleet.tab import FleetFacts, FleetTab
 from gputop.screens.fleet.tabs import NODES, FleetTabs
@@ -34,6 +34,9 @@ from gputop.widgets.key import bindings, commands
 from gputop.widgets.named_list import NamedList
 from gputop.widgets.spans import EMPTY, Cells, Line, cut, width_of
 from gputop.widgets.typed_line import TypedLine
+
+if TYPE_CHECKING:
+    from gputop.live.fleet_watch import FleetState
 
 LOW_BELOW = 34
 """Lines below which the map takes one row."""
@@ -183,6 +186,16 @@ class FleetMap(Board):
         place = at.y * self._across + column
         if column < self._across and 0 <= place < len(parts):
             self.post_message(self.CellPicked(tuple(parts[place])))
+
+
+class FleetHost(Host, Protocol):
+    """What the screen needs of its app."""
+
+    folder: str
+    state: FleetState
+
+    def open_node(self, host: str) -> None:
+        """Show one node."""
 
 
 class FleetScreen(Screen[None], KeptLines):

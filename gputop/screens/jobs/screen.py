@@ -45,8 +45,8 @@ from gputop.widgets.key import Key, note, scroll_keys, select_keys
 from gputop.widgets.spans import Line
 
 if TYPE_CHECKING:
-    from gputop.screens.host import ScreenHost
-    from gputop.screens.selection import PickedDevices
+    from gputop.live.host import NodeHost
+    from gputop.live.selection import PickedDevices
     from gputop.topology.jobs.binding import Binding
     from gputop.topology.jobs.grouping import GpuUser
     from gputop.topology.model.finding import Finding
@@ -277,7 +277,7 @@ class JobsScreen(ListedView):
             super().__init__()
             self.answer = answer
 
-    def __init__(self, name: str, gputop: ScreenHost) -> None:
+    def __init__(self, name: str, gputop: NodeHost) -> None:
         super().__init__(name, gputop)
         self._answer: JobsAnswer | None = None
         """What the jobs said last."""

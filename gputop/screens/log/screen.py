@@ -33,7 +33,7 @@ from gputop.widgets.spans import Cells, Line, left, wrapped
 from gputop.widgets.typed_line import TypedLine
 
 if TYPE_CHECKING:
-    from gputop.screens.host import ScreenHost
+    from gputop.live.host import NodeHost
     from gputop.screens.log.entries import LogEntry
     from gputop.topology.diagnosis.symptoms.log import ReadLog
     from gputop.topology.model.page import Page
@@ -165,7 +165,7 @@ class LogScreen(View):
     LINE = ("o", "n", "w", "PgDn")
     SCROLLED = "#log-text"
 
-    def __init__(self, name: str, gputop: ScreenHost) -> None:
+    def __init__(self, name: str, gputop: NodeHost) -> None:
         super().__init__(name, gputop)
         self._reading: LogThread | None = None
         self._progress = ""

@@ -24,9 +24,9 @@ from gputop.widgets.key import Key, note
 from gputop.widgets.spans import Line, cut, text_of, wrapped
 
 if TYPE_CHECKING:
-    from gputop.screens.host import ScreenHost
+    from gputop.live.host import NodeHost
+    from gputop.live.selection import PickedDevices
     from gputop.screens.map.links import MapLink
-    from gputop.screens.selection import PickedDevices
     from gputop.topology.model.page import Page
     from gputop.topology.report import Report
     from gputop.topology.sketch.drawing import Drawing
@@ -105,7 +105,7 @@ class MapScreen(View):
     )
     LINE = ("w", "Space", "r", "z", "p")
 
-    def __init__(self, name: str, gputop: ScreenHost) -> None:
+    def __init__(self, name: str, gputop: NodeHost) -> None:
         super().__init__(name, gputop)
         self._place = 0
         """Which overlay is shown, from 1; 0 for none."""

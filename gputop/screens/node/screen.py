@@ -45,8 +45,8 @@ from gputop.widgets.spans import Line, text_of
 from gputop.widgets.status import figures_age
 
 if TYPE_CHECKING:
-    from gputop.screens.host import ScreenHost
-    from gputop.screens.selection import PickedDevices
+    from gputop.live.host import NodeHost
+    from gputop.live.selection import PickedDevices
     from gputop.topology.explain.nics import GpuNic
     from gputop.topology.model.page import Page
 
@@ -212,7 +212,7 @@ class NodeScreen(View):
     )
     LINE = ("w", "p", "g", "s", "&")
 
-    def __init__(self, name: str, gputop: ScreenHost) -> None:
+    def __init__(self, name: str, gputop: NodeHost) -> None:
         super().__init__(name, gputop)
         self._rows: tuple[Row, ...] = ()
         self._shown_once = False

@@ -29,8 +29,8 @@ from gputop.widgets.pair_matrix import PairMatrix
 from gputop.widgets.spans import Line, Span, width_of, wrapped
 
 if TYPE_CHECKING:
-    from gputop.screens.host import ScreenHost
-    from gputop.screens.selection import PickedDevices
+    from gputop.live.host import NodeHost
+    from gputop.live.selection import PickedDevices
     from gputop.topology.flags.what_if.remedy import Remedy
     from gputop.topology.hardware.terms import VendorTerms
     from gputop.topology.model.page import Page
@@ -136,7 +136,7 @@ def _measured_low(report: Report, device: str | None) -> Pair | None:
 class Trial:
     """Asks for the change, which a thread predicts, and tries it when somebody wants it."""
 
-    def __init__(self, host: ScreenHost) -> None:
+    def __init__(self, host: NodeHost) -> None:
         self._host = host
         self._wanted = False
 
@@ -219,7 +219,7 @@ class PairsScreen(View):
     )
     LINE = ("m", "f", "w", "p", "a", "n")
 
-    def __init__(self, name: str, gputop: ScreenHost) -> None:
+    def __init__(self, name: str, gputop: NodeHost) -> None:
         super().__init__(name, gputop)
         self._measure = ""
         """Id of the chosen measure; "" until one is chosen."""

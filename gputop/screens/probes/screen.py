@@ -27,11 +27,11 @@ from gputop.widgets.key import Key, note, scroll_keys, select_keys
 from gputop.widgets.spans import wrapped
 
 if TYPE_CHECKING:
+    from gputop.live.host import NodeHost
+    from gputop.live.selection import PickedDevices
     from gputop.measuring.history import KeptRun
     from gputop.measuring.judged import Judged
-    from gputop.screens.host import ScreenHost
     from gputop.screens.probes.entries import ProbeEntry
-    from gputop.screens.selection import PickedDevices
     from gputop.topology.model.page import Page
     from gputop.topology.report import Report
 
@@ -86,7 +86,7 @@ class ProbesScreen(View):
     )
     LINE = ("r", "a", "L", "m", "w")
 
-    def __init__(self, name: str, gputop: ScreenHost) -> None:
+    def __init__(self, name: str, gputop: NodeHost) -> None:
         super().__init__(name, gputop)
         self._level = known_level(gputop.remembered.get("level"))
         self._views = ProbeViews()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
+from gputop.live.host import NodeHost
 from gputop.live.what_if import WhatIfController
 from tests.support.app import demo_report
 
@@ -31,7 +32,7 @@ class Host:
 
 def test_what_gives_a_pair_p2p_is_asked_for_once() -> None:
     host, report = Host(), demo_report("pcie-l40s-8")
-    what_if = WhatIfController(host)
+    what_if = WhatIfController(cast(NodeHost, host))
     what_if.shown(report)
     first, second, *_, last = [gpu.address for gpu in report.snapshot.machine.gpus]
     for _ in range(3):

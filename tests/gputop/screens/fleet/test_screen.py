@@ -218,7 +218,7 @@ async def test_the_palette_finds_a_node(folder: Path) -> None:
 
 async def test_escape_in_the_app_of_a_node_goes_back_when_nothing_is_left_to_undo() -> None:
     app = GpuTop()
-    app.behind = "the fleet"
+    app.parent_title = "the fleet"
     async with app.run_test(size=(80, 24)) as pilot:
         await give(pilot, demo_report("dgx-1v"))
         await press(pilot, "ampersand", "1", "enter", "escape")
