@@ -5,11 +5,16 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from textual.app import SystemCommand
+
+from gputop.answers import QUESTIONS
 from gputop.screens import NAMES
 from gputop.screens.key_line import COMMON
+from gputop.screens.question import QuestionScreen, questions
 from gputop.search import ThingProvider
 from gputop.terminal.clean import clean, clean_block
 from gputop.terminal.writing import write_whole
@@ -22,9 +27,11 @@ from gputop.widgets.palette import Palette
 from gputop.widgets.panels import ChoicePanel, ConfirmPanel, HelpPanel, WhyPanel
 
 if TYPE_CHECKING:
-    from textual.app import App, SystemCommand
+    from textual.app import App
     from textual.command import Provider
+    from textual.screen import Screen
 
+    from gputop.answers.question import AnyQuestion
     from gputop.app import GpuTop
     from gputop.base_app import BaseApp
     from gputop.measuring.announcing import Announcement
@@ -82,9 +89,26 @@ def palette_commands(app: GpuTop) -> Iterator[SystemCommand]:
         if offers_demos(app.report) or command.title != "Demo nodes"
     ]
     yield from common[: len(NAMES)]
+    for question in questions():
+        about = QUESTIONS[question.name].removesuffix(".")
+        yield SystemCommand(
+            question.name.capitalize(), about, partial(open_question, app, question)
+        )
     if app.view is not None:
         yield from app.view.commands()
     yield from common[len(NAMES) :]
+
+
+def open_question(app: GpuTop, question: AnyQuestion) -> None:
+    """Show the screen of a question; it is made when it is opened first."""
+
+    def made() -> Screen[Any]:
+        kind = type(app)
+        return QuestionScreen(question, app).data_bind(kind.report, kind.probe)
+
+    if question.name not in app._modes:
+        app.add_mode(question.name, made)
+    app.action_screen(question.name)
 
 
 def choose_demo(app: GpuTop) -> None:

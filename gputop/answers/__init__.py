@@ -1,6 +1,7 @@
 """The questions that gputop answers, one file each: what is asked, the answer, its page.
 
-A question is NAME.py with `QUESTION`, and a line here; its command, its JSON and its text follow.
+A question is NAME.py with `QUESTION`, and a line here; its command, its JSON and its text follow,
+and, where it is about a node, its screen in the app.
 """
 
 QUESTIONS = {

@@ -474,5 +474,5 @@ def _put_out(asked: CheckRequest, found: CheckAnswer, line: Relay | None) -> Non
 
 
 QUESTION = Question(
-    name="check", request=CheckRequest, answer=answer, page=page, carry_out=carry_out
+    name="check", request=CheckRequest, answer=answer, page=page, carry_out=carry_out, listed=False
 )

@@ -343,5 +343,10 @@ def page(found: ExplainAnswer) -> Page:
 
 
 QUESTION = Question(
-    name="explain", request=ExplainRequest, answer=answer, page=page, width=text_width
+    name="explain",
+    request=ExplainRequest,
+    answer=answer,
+    page=page,
+    width=text_width,
+    listed=False,  # the screens Node, Pairs and Flags show it
 )

@@ -113,9 +113,16 @@ class NodeRequest(Request, frozen=True, kw_only=True):
 
     sources: tuple[str, ...] = ()
     demo: str | None = None
+    given: NodeSnapshot | None = None
+    """A node that is read already: the one that the app shows."""
 
     def snapshot(self) -> NodeSnapshot:
-        """Read files, a demo or this machine, and say what could not be read. Raises Exit."""
+        """The node in hand, else files, a demo or this machine, with what could not be read said.
+
+        Raises Exit.
+        """
+        if self.given is not None:
+            return self.given
         found = read_snapshot(self.sources, self.demo)
         for line in problem_lines(found):
             warn(line)
@@ -150,6 +157,16 @@ class Question(msgspec.Struct, Generic[R, A], frozen=True, kw_only=True):
     """Columns of its text; None for lines as long as they are."""
     carry_out: Callable[[R], int] | None = None
     """Ask and put out the answer, in place of `ask`; gives the exit code."""
+    listed: bool = True
+    """Whether the app lists the page of a question about a node; False where a screen of its own
+    shows the same."""
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether the app has a screen of it: it is about a node and asks for nothing more."""
+        fields = msgspec.structs.fields(self.request)
+        about_a_node = self.listed and issubclass(self.request, NodeRequest)
+        return about_a_node and not any(field.required for field in fields)
 
     def ask(self, request: R) -> int:
         """Work out the answer and print it, as JSON or as text; gives the exit code."""

@@ -46,12 +46,10 @@ def load(name: str) -> click.Command:
 
 def _options(request: type[Request]) -> Iterator[tuple[str, tuple[type, Option]]]:
     hints = typing.get_type_hints(request, include_extras=True)
-    shared = _SOURCES.values() if issubclass(request, NodeRequest) else ()
     for name in request.__struct_fields__:
-        if name in shared:
-            continue
-        kind, option = typing.get_args(hints[name])
-        yield name, (kind, option)
+        if typing.get_origin(hints[name]) is typing.Annotated:
+            kind, option = typing.get_args(hints[name])
+            yield name, (kind, option)
 
 
 def _parameter(

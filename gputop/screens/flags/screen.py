@@ -15,7 +15,7 @@ from gputop.printing.render import blocks_of, render
 from gputop.screens.flags.controller import FlagsController
 from gputop.screens.flags.list import FlagList, FlagRow, rows_of
 from gputop.screens.flags.text import WIDEST, flag_lines, head_lines, set_words
-from gputop.screens.listed import ListedView
+from gputop.screens.listing import ListedView
 from gputop.terminal.clean import clean
 from gputop.topology.flags.catalogue.catalogue import catalogue
 from gputop.topology.flags.values.own_words import for_library

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gputop.screens.fleet.cells import in_rows, merged, shared, strip_cells
-from gputop.screens.fleet.tab import FleetFacts, counted
+from gputop.screens.fleet.tab import FleetFacts, FleetTab, counted
 from gputop.terminal.clean import clean
 from gputop.topology.fleet.outliers import LEAST_NODES, Strip
 from gputop.widgets.spans import Line, left, right, wrapped
@@ -16,15 +16,19 @@ _MOST_ROWS = 6
 _MOST_NAMED = 12
 
 
-class FiguresTab:
+class FiguresTab(FleetTab):
     """A row for each kind of figure of each product, those with outliers first."""
 
     stacked = True
-    marked = 0
-    nothing = "no figures: nodes measure with `gputop check --json -o DIR/%n.json.gz`, not --quick"
+    nothing = (
+        (
+            " no figures: nodes measure with `gputop check --json -o DIR/%n.json.gz`, not --quick",
+            "muted",
+        ),
+    )
 
     def __init__(self, facts: FleetFacts) -> None:
-        self._facts = facts
+        super().__init__(facts)
         ordered = sorted(facts.fleet.strips, key=lambda strip: -len(strip.outliers))
         self._strips = {
             f"{strip.product} {strip.figure.name} {strip.figure.unit}": strip for strip in ordered
@@ -57,7 +61,7 @@ class FiguresTab:
             (left(shared(most, cells), cells), "muted"),
         )
 
-    def row(self, name: str, width: int) -> Line:
+    def row(self, name: str, width: int, selected: bool = False) -> Line:
         """One strip."""
         strip = self._strips[name]
         wide, cells = self._widths(width)
@@ -155,4 +159,4 @@ class FiguresTab:
         """Lines for Slurm where there are outliers, else the figure."""
         strip = self._strips[name]
         figure = f"{strip.figure.name}: median {strip.median:.4g} {strip.figure.unit}"
-        return self._facts.drains(strip.outliers) or (figure,)
+        return self.facts.drains(strip.outliers) or (figure,)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from gputop.screens.fleet.tab import FleetFacts, counted
+from gputop.screens.fleet.tab import FleetFacts, FleetTab, counted
 from gputop.terminal.clean import clean
 from gputop.topology.fleet.grouping import AlikeNodes
 from gputop.topology.fleet.section import CATEGORIES
@@ -13,15 +13,13 @@ from gputop.widgets.spans import Line, left, right, wrapped
 NOT_READ = "not read"
 
 
-class GroupsTab:
+class GroupsTab(FleetTab):
     """A row for each group, the largest first."""
 
-    stacked = False
-    marked = 0
-    nothing = "no node has written a file that can be used"
+    nothing = ((" no node has written a file that can be used", "muted"),)
 
     def __init__(self, facts: FleetFacts) -> None:
-        self._facts = facts
+        super().__init__(facts)
         # Named by a node: the groups of a growing fleet change their number and their place.
         self._groups = {group.hosts[0]: group for group in facts.fleet.groups}
 
@@ -43,7 +41,7 @@ class GroupsTab:
     def _who(self, width: int) -> int:
         return max(min(width // 3, 36), 14)
 
-    def row(self, name: str, width: int) -> Line:
+    def row(self, name: str, width: int, selected: bool = False) -> Line:
         """One group."""
         group = self._groups[name]
         who = self._who(width)
@@ -51,7 +49,7 @@ class GroupsTab:
         about = " · ".join(filter(None, (product, clean(group.summary, 200))))
         return (
             (right(f"{len(group.hosts):,}", 7), "" if group.reference else "warn"),
-            (f"  {left(self._facts.folded(group.hosts), who)}  ", "strong"),
+            (f"  {left(self.facts.folded(group.hosts), who)}  ", "strong"),
             (left(about, max(width - who - 11, 4)), ""),
         )
 
@@ -65,7 +63,7 @@ class GroupsTab:
         who = f"{counted(len(group.hosts), 'node')}: "
         lines = [
             *wrapped(
-                ((who, "key bold"), (clean(self._facts.folded(group.hosts), 2000), "")), width, 2
+                ((who, "key bold"), (clean(self.facts.folded(group.hosts), 2000), "")), width, 2
             )
         ]
         other = self._reference(group)
@@ -75,14 +73,14 @@ class GroupsTab:
         if other is None:
             lines += [(), (("The largest group of this product", "key bold"),)]
             return [*lines, *_facts(mine, width)]
-        title = f"What differs from the {len(other.hosts):,} of {self._facts.folded(other.hosts)}"
+        title = f"What differs from the {len(other.hosts):,} of {self.facts.folded(other.hosts)}"
         lines += [(), *wrapped(((clean(title, 300), "key bold"),), width, 2)]
         theirs = self._of(other)
         differing = _differing(mine, theirs, width)
         return [*lines, *(differing or [(("only facts that one side did not read", "muted"),)])]
 
     def _of(self, group: AlikeNodes) -> dict[str, Mapping[str, str]]:
-        report = self._facts.fleet.nodes[group.hosts[0]]
+        report = self.facts.fleet.nodes[group.hosts[0]]
         return {category: report.category(category) for category in CATEGORIES}
 
     def _reference(self, group: AlikeNodes) -> AlikeNodes | None:
@@ -103,7 +101,7 @@ class GroupsTab:
 
     def copied(self, name: str) -> tuple[str, ...]:
         """The nodes."""
-        return (self._facts.folded(self._groups[name].hosts),)
+        return (self.facts.folded(self._groups[name].hosts),)
 
 
 def _facts(facts: Mapping[str, Mapping[str, str]], width: int) -> list[Line]:

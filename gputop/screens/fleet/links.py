@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import takewhile
 
 from gputop.screens.fleet.cells import per_cell
-from gputop.screens.fleet.tab import FleetFacts, counted
+from gputop.screens.fleet.tab import FleetFacts, FleetTab, counted
 from gputop.terminal.clean import clean
 from gputop.topology.fleet.planning.maps import HeatCell, LeafMap
 from gputop.topology.model.severity import BROKEN, SLOW
@@ -18,11 +18,10 @@ _CELL = 6
 _MOST_SAID = 6
 
 
-class LinksTab:
+class LinksTab(FleetTab):
     """A row for each node that a pair measured, the worst first."""
 
-    stacked = False
-    nothing = NOBODY
+    nothing = ((f" {NOBODY}", "muted"),)
 
     @property
     def marked(self) -> int:
@@ -30,7 +29,7 @@ class LinksTab:
         return self._longest + 2
 
     def __init__(self, facts: FleetFacts) -> None:
-        self._facts = facts
+        super().__init__(facts)
         self._links = facts.links
         self._nodes = {row.host: row for row in facts.links.rails.nodes}
         self._longest = min(max(8, *map(len, self._nodes), 0), 20)
@@ -59,7 +58,7 @@ class LinksTab:
         spans += [(centre(name, cell), "muted") for name in names]
         return tuple(spans)
 
-    def row(self, name: str, width: int) -> Line:
+    def row(self, name: str, width: int, selected: bool = False) -> Line:
         """One node."""
         node = self._nodes[name]
         cell = _CELL if len(node.cells) > 1 else 11
@@ -106,7 +105,7 @@ class LinksTab:
         if len(culprits) > _MOST_SAID:
             lines.append(((f"  and {len(culprits) - _MOST_SAID} more", "muted"),))
         if suspects:
-            names = self._facts.folded(tuple(one.host for one in suspects))
+            names = self.facts.folded(tuple(one.host for one in suspects))
             said = f"? {counted(len(suspects), 'suspect')}, to be measured with others: "
             lines += wrapped(((said, "warn"), (clean(names, 600), "")), width, 2)
         for doubt in links.doubts[:3]:

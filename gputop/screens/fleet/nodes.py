@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gputop.screens.fleet.tab import FleetFacts, counted, said_drains
+from gputop.screens.fleet.tab import FleetFacts, FleetTab, counted, said_drains
 from gputop.terminal.clean import clean
 from gputop.topology.fleet.finding import HEALTHY
 from gputop.topology.fleet.hosts import expand
@@ -14,12 +14,10 @@ MOST_FILTERED = 100_000
 """Hosts that a filter may name."""
 
 
-class NodesTab:
+class NodesTab(FleetTab):
     """A row for each node."""
 
-    stacked = False
-    marked = 0
-    nothing = "no node; Esc shows all"
+    nothing = ((" no node; Esc shows all", "muted"),)
 
     def __init__(
         self,
@@ -33,7 +31,7 @@ class NodesTab:
 
         `words`: a filter: a list of hosts, or words that a row has.
         """
-        self._facts = facts
+        super().__init__(facts)
         self._why, self._words = why, words
         states = facts.fleet.states
         hosts = [host for host in (only or facts.fleet.hosts) if host in states]
@@ -56,9 +54,9 @@ class NodesTab:
         return [host for host in hosts if all(word in self._text(host) for word in wanted)]
 
     def _text(self, host: str) -> str:
-        report = self._facts.fleet.nodes.get(host)
-        found = self._facts.fleet.by_host.get(host, ())
-        parts = [host, self._facts.fleet.states[host].word]
+        report = self.facts.fleet.nodes.get(host)
+        found = self.facts.fleet.by_host.get(host, ())
+        parts = [host, self.facts.fleet.states[host].word]
         parts += [item.id for item in found]
         if report is not None:
             parts += [report.product, report.job or ""]
@@ -71,7 +69,7 @@ class NodesTab:
 
     def caption(self) -> str:
         """How many, and by what they were chosen."""
-        total = len(self._facts.fleet.hosts)
+        total = len(self.facts.fleet.hosts)
         many = counted(len(self._hosts), "node")
         if len(self._hosts) != total:
             many = f"{len(self._hosts):,} of {counted(total, 'node')}"
@@ -84,9 +82,9 @@ class NodesTab:
         """Node, state, what is found."""
         return ((f"   {left('node', self._longest)}  {left('state', 11)}  found", "muted"),)
 
-    def row(self, name: str, width: int) -> Line:
+    def row(self, name: str, width: int, selected: bool = False) -> Line:
         """One node."""
-        fleet = self._facts.fleet
+        fleet = self.facts.fleet
         state = fleet.states[name]
         sign, ink, word = state.shown
         ids = dict.fromkeys(item.id for item in fleet.by_host.get(name, ()))
@@ -107,7 +105,7 @@ class NodesTab:
 
     def detail(self, name: str, width: int, height: int) -> Sequence[Line]:
         """Its state, its file and its findings."""
-        return node_lines(self._facts, name, width)
+        return node_lines(self.facts, name, width)
 
     def hosts(self, name: str) -> tuple[str, ...]:
         """The node itself."""
@@ -115,7 +113,7 @@ class NodesTab:
 
     def copied(self, name: str) -> tuple[str, ...]:
         """The line for Slurm where something is wrong with it, else its name."""
-        return self._facts.drains((name,)) or (clean(name, 64),)
+        return self.facts.drains((name,)) or (clean(name, 64),)
 
 
 def node_lines(facts: FleetFacts, host: str, width: int) -> list[Line]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gputop.printing.render import finding_lines
-from gputop.screens.fleet.tab import FleetFacts, counted, said_drains
+from gputop.screens.fleet.tab import FleetFacts, FleetTab, counted, said_drains
 from gputop.terminal.clean import clean
 from gputop.topology.fleet.finding import FleetFinding
 from gputop.widgets.spans import Line, left, right, wrapped
@@ -13,15 +13,13 @@ from gputop.widgets.spans import Line, left, right, wrapped
 _WIDE = 100
 
 
-class OddTab:
+class OddTab(FleetTab):
     """A row for each finding, with the nodes that it is about."""
 
-    stacked = False
-    marked = 0
-    nothing = "nothing is found about any node"
+    nothing = ((" nothing is found about any node", "muted"),)
 
     def __init__(self, facts: FleetFacts) -> None:
-        self._facts = facts
+        super().__init__(facts)
         self._found: dict[str, FleetFinding] = {}
         for item in facts.fleet.findings:
             # Titles hold counts, which change while files come; what stands before them stays.
@@ -46,12 +44,12 @@ class OddTab:
         names = self._names_width(width)
         return ((f"   {'nodes':>6}  {left('who', names)}  what", "muted"),)
 
-    def row(self, name: str, width: int) -> Line:
+    def row(self, name: str, width: int, selected: bool = False) -> Line:
         """One finding."""
         item = self._found[name]
         sign, ink, _ = item.severity.shown
         names = self._names_width(width)
-        who = self._facts.folded(item.hosts) if item.hosts else "–"
+        who = self.facts.folded(item.hosts) if item.hosts else "–"
         room = max(width - names - 13, 4)
         return (
             (f" {sign} ", ink),
@@ -75,9 +73,9 @@ class OddTab:
         if item.hosts:
             who = f"{counted(len(item.hosts), 'node')}: "
             lines[2:2] = wrapped(
-                ((who, "key bold"), (clean(self._facts.folded(item.hosts), 2000), "")), width, 2
+                ((who, "key bold"), (clean(self.facts.folded(item.hosts), 2000), "")), width, 2
             )
-        return [*lines, *said_drains(self._facts.drains(item.hosts), width)]
+        return [*lines, *said_drains(self.facts.drains(item.hosts), width)]
 
     def hosts(self, name: str) -> tuple[str, ...]:
         """The nodes of a finding."""
@@ -87,4 +85,4 @@ class OddTab:
         """Lines for Slurm, else the commands of the fix, else the nodes."""
         item = self._found[name]
         commands = tuple(fix.command for fix in item.fix if fix.command)
-        return self._facts.drains(item.hosts) or commands or (self._facts.folded(item.hosts),)
+        return self.facts.drains(item.hosts) or commands or (self.facts.folded(item.hosts),)

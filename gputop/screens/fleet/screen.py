@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
@@ -23,6 +23,7 @@ from gputop.screens.fleet.head import legend
 from gputop.screens.fleet.keys import COMMON_FLEET, FLEET_KEYS, TABS
 from gputop.screens.fleet.tab import FleetFacts, FleetTab
 from gputop.screens.fleet.tabs import NODES, FleetTabs
+from gputop.screens.listing import ListingRows
 from gputop.screens.room import NARROW_BELOW, fit
 from gputop.terminal.clean import clean
 from gputop.topology.fleet.draining import drains
@@ -46,34 +47,11 @@ MOST_GROUPS, MOST_FIGURES = 5, 8
 
 
 # A list of which only the rows in sight are made: it may have a hundred thousand.
-class FleetRows(NamedList):
-    """Rows with names, below one line of heads."""
+class FleetRows(ListingRows):
+    """The rows in sight, below one line of heads."""
 
-    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002 - Textual's name
-        super().__init__(fixed_rows=1, id=id, classes=classes)
-        self._top = 0
-        """Number of the first row in sight."""
-        self._marked = 0
-        self._head: Line = EMPTY
-        self._nothing: Line = EMPTY
-        self._row: Callable[[str], Line] = lambda _: EMPTY
-
-    def show_rows(
-        self,
-        names: Sequence[str],
-        head: Line,
-        row: Callable[[str], Line],
-        nothing: Line,
-        marked: int = 0,
-    ) -> None:
-        """Show these rows; `row` makes one of them, `nothing` stands where there are none.
-
-        `marked`: cells that the cursor covers; 0 for all.
-        """
-        self.take_names(names)
-        self._marked = marked
-        self._head, self._row, self._nothing = head, row, nothing
-        self.draw()
+    _top = 0
+    """Number of the first row in sight."""
 
     def go_to_name(self, name: str) -> None:
         """Put the cursor on a name before the rows are shown."""
@@ -91,16 +69,19 @@ class FleetRows(NamedList):
 
     def draw(self) -> None:
         """Make the rows in sight, with the cursor among them."""
-        if not self._names:
+        listing, self.fixed_rows = self.listing, 1
+        if listing is None or not self._names:
             self._top = 0
-            self.show((self._nothing,))
+            self.show((EMPTY if listing is None else listing.nothing,))
             return
-        place, room = self.place, self._room
+        place, room, width = self.place, self._room, max(self.size.width, 20)
         self._top = min(max(self._top, place - room + 1), place)
         self._top = max(min(self._top, len(self._names) - room), 0)
         rows = self._names[self._top : self._top + room]
-        width = self._marked or max(self.size.width, 1)
-        self.show((self._head, *(self._row(name) for name in rows)), self.marks_at(width))
+        self.show(
+            (listing.head(width), *(listing.row(name, width) for name in rows)),
+            self.marks_at(listing.marked or max(self.size.width, 1)),
+        )
 
     def reveal_cursor(self) -> None:
         """Do nothing: `draw` takes the rows around the cursor."""
@@ -261,14 +242,10 @@ class FleetScreen(Screen[None], KeptLines):
             self.set_class(tab is not None and tab.stacked, "-stacked")
             if tab is None:
                 rows.caption("")
-                rows.show_rows((), (), lambda _: (), (("", ""),))
+                rows.draw()
                 return
-            width = max(rows.size.width, 20)
             rows.go_to_name(self.tabs.row)
-            rows.show_rows(
-                tab.names, tab.head(width), lambda name: tab.row(name, width),
-                ((f" {tab.nothing}", "muted"),), tab.marked,
-            )  # fmt: skip
+            rows.show_listing(tab)
             first, last, count = rows.seen
             more = f" · rows {first:,} to {last:,}" if last - first + 1 < count else ""
             rows.caption(f"{tab.caption()}{more}")

@@ -1,11 +1,11 @@
-"""What each tab of the screen Fleet gives: rows, and what is said about one of them."""
+"""The listings of the screen Fleet, and what several of them make of a fleet."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import Protocol
 
+from gputop.screens.listing import Listing
 from gputop.terminal.clean import clean
 from gputop.topology.fleet.draining import Drain, drains
 from gputop.topology.fleet.fleet import Fleet
@@ -13,43 +13,15 @@ from gputop.topology.fleet.hosts import fold
 from gputop.widgets.spans import Line, wrapped
 
 
-class FleetTab(Protocol):
-    """A list and a panel about its selected row; made anew of each fleet."""
+class FleetTab(Listing):
+    """A listing of a fleet; made anew of each reading."""
 
-    stacked: bool
-    """Whether the rows need the whole width, with the panel below them."""
-
-    @property
-    def marked(self) -> int:
-        """Cells of a row that the cursor covers; 0 for all."""
-
-    nothing: str
-    """What stands in place of rows where there are none."""
-
-    @property
-    def names(self) -> Sequence[str]:
-        """A name for each row, in their order; it stays while the fleet grows."""
-
-    def caption(self) -> str:
-        """What the rows are."""
-
-    def head(self, width: int) -> Line:
-        """The heads of the columns."""
-
-    def row(self, name: str, width: int) -> Line:
-        """One row, in so many cells."""
-
-    def title(self, name: str) -> str:
-        """What the panel is about."""
-
-    def detail(self, name: str, width: int, height: int) -> Sequence[Line]:
-        """The panel."""
+    def __init__(self, facts: FleetFacts) -> None:
+        self.facts = facts
 
     def hosts(self, name: str) -> tuple[str, ...]:
         """The nodes that a row is about."""
-
-    def copied(self, name: str) -> tuple[str, ...]:
-        """What `y` copies, one after the other."""
+        raise NotImplementedError
 
 
 class FleetFacts:

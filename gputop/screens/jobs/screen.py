@@ -26,7 +26,7 @@ from gputop.screens.jobs.variables import (
     process_with_variables,
     work_out,
 )
-from gputop.screens.listed import ListedView
+from gputop.screens.listing import ListedView
 from gputop.simulating.jobs import simulated
 from gputop.terminal.clean import clean
 from gputop.topology.jobs.asking import JobsAnswer, ask_live
@@ -447,7 +447,7 @@ class JobsScreen(ListedView):
     def _list(self) -> JobList:
         return self.query_one("#job-list", JobList)
 
-    def carry(self) -> None:
+    def share_selection(self) -> None:
         """Carry the first GPU of the job or process along."""
         targets = self.probe_targets()
         if targets and self.gputop.selected.among(targets) is None:

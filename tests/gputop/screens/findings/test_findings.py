@@ -14,7 +14,8 @@ from gputop.live.findings import shown
 from gputop.messages import PolicyFailed
 from gputop.printing.verdicts import counted
 from gputop.screens import NAMES
-from gputop.screens.findings.list import FindingList, explanation, rows_of
+from gputop.screens.findings.screen import FindingsListing, explanation, rows_of
+from gputop.screens.listing import ListingRows
 from gputop.screens.node.head import Use, verdict_line
 from gputop.topology.diagnosis.engine import load
 from gputop.topology.hardware.terms import terms_of
@@ -118,9 +119,11 @@ async def test_a_finding_is_silenced_and_speaks_again() -> None:
         assert "1 silenced" in text(pilot, "#findings-head")
         assert "slow" in text(pilot, "#findings-head").splitlines()[1]
         # The cursor stays on the finding, which moved below those that speak.
-        table = pilot.app.screen.query_one("#finding-list", FindingList)
-        assert table.row is not None
-        assert table.row.silenced == "in this session"
+        table = pilot.app.screen.query_one("#finding-list", ListingRows)
+        assert isinstance(table.listing, FindingsListing)
+        row = table.listing.found(table.selected)
+        assert row is not None
+        assert row.silenced == "in this session"
         await press(pilot, "1")
         assert "1 silenced" in text(pilot, "#verdict")
         # Later reports leave it silent; another node does not.
