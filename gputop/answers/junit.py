@@ -6,17 +6,13 @@ junit-10.xsd): testsuites > testsuite > testcase with at most one of skipped, er
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from xml.etree import ElementTree as Xml
 
 from gputop import __version__
 from gputop.answers.check import CheckAnswer, SilencedFinding
-from gputop.exits import Exit
-from gputop.terminal.clean import clean, clean_block
-from gputop.terminal.writing import code_of, write_whole
+from gputop.printing.junit import save, xml_text
 from gputop.topology.diagnosis.rule import Rule
 from gputop.topology.hardware.terms import terms_of
 from gputop.topology.model.finding import Finding
@@ -24,20 +20,11 @@ from gputop.topology.model.severity import BROKEN, CANNOT_TELL, SLOW
 
 _SUITE = "gputop check"
 _CLASS = "gputop.check"
-_NOT_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""Characters that XML 1.0 does not allow, even escaped."""
 
 
 def write(answer: CheckAnswer, rules: Sequence[Rule], path: str) -> None:
     """Write the file; raises Exit when that fails."""
-    root = suites(answer, rules)
-    Xml.indent(root)
-    data: bytes = Xml.tostring(root, encoding="utf-8", xml_declaration=True)
-    try:
-        write_whole(Path(path), data.decode() + "\n", shared=True)
-    except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise Exit(f"--junit {clean(path, 200)}: {why}", code_of(error)) from error
+    save(suites(answer, rules), path)
 
 
 def suites(answer: CheckAnswer, rules: Sequence[Rule]) -> Xml.Element:
@@ -57,12 +44,12 @@ def suites(answer: CheckAnswer, rules: Sequence[Rule]) -> Xml.Element:
         name=_SUITE,
         id="0",
         package=_CLASS,
-        hostname=_text(answer.node or "unknown"),
+        hostname=xml_text(answer.node or "unknown"),
         timestamp=_moment(answer.taken_at),
     )
     _properties(suite, answer)
     for name in order:
-        case = Xml.SubElement(suite, "testcase", classname=_CLASS, name=_text(name), time="0")
+        case = Xml.SubElement(suite, "testcase", classname=_CLASS, name=xml_text(name), time="0")
         _outcome(
             case,
             loud.get(name, []),
@@ -89,8 +76,8 @@ def suites(answer: CheckAnswer, rules: Sequence[Rule]) -> Xml.Element:
         time=seconds,
     )
     root.append(suite)
-    Xml.SubElement(suite, "system-out").text = _text(f"verdict: {answer.verdict}")
-    Xml.SubElement(suite, "system-err").text = _text("\n".join(answer.assumptions))
+    Xml.SubElement(suite, "system-out").text = xml_text(f"verdict: {answer.verdict}")
+    Xml.SubElement(suite, "system-err").text = xml_text("\n".join(answer.assumptions))
     return root
 
 
@@ -108,7 +95,7 @@ def _properties(suite: Xml.Element, answer: CheckAnswer) -> None:
     }
     properties = Xml.SubElement(suite, "properties")
     for name, value in facts.items():
-        Xml.SubElement(properties, "property", name=name, value=_text(value))
+        Xml.SubElement(properties, "property", name=name, value=xml_text(value))
 
 
 def _outcome(
@@ -128,20 +115,20 @@ def _outcome(
     elif CANNOT_TELL in worst:
         _say(case, "error", CANNOT_TELL, findings)
     elif findings:
-        Xml.SubElement(case, "system-out").text = _text("\n\n".join(map(_whole, findings)))
+        Xml.SubElement(case, "system-out").text = xml_text("\n\n".join(map(_whole, findings)))
     elif silenced:
         why = silenced[0].reason or "no reason given"
-        skipped = Xml.SubElement(case, "skipped", message=_text(f"silenced: {why}"))
-        skipped.text = _text("\n\n".join(map(_whole, silenced)))
+        skipped = Xml.SubElement(case, "skipped", message=xml_text(f"silenced: {why}"))
+        skipped.text = xml_text("\n\n".join(map(_whole, silenced)))
     elif unexamined:
         needs = f": {evidence}" if evidence else ""
-        Xml.SubElement(case, "skipped", message=_text(f"data unavailable{needs}"))
+        Xml.SubElement(case, "skipped", message=xml_text(f"data unavailable{needs}"))
 
 
 def _say(case: Xml.Element, kind: str, severity: str, findings: Sequence[Finding]) -> None:
     first = next(finding for finding in findings if finding.severity == severity)
-    element = Xml.SubElement(case, kind, type=severity, message=_text(first.title))
-    element.text = _text("\n\n".join(map(_whole, findings)))
+    element = Xml.SubElement(case, kind, type=severity, message=xml_text(first.title))
+    element.text = xml_text("\n\n".join(map(_whole, findings)))
 
 
 def _whole(finding: Finding) -> str:
@@ -166,7 +153,3 @@ def _moment(at: float) -> str:
     if not 1 <= date.tm_year <= 9999:
         date = time.gmtime(0)
     return f"{date.tm_year:04}-{time.strftime('%m-%dT%H:%M:%S', date)}"
-
-
-def _text(value: str) -> str:
-    return _NOT_XML.sub("\ufffd", clean_block(value, 20_000))

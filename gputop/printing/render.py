@@ -28,6 +28,7 @@ from gputop.topology.model.page import (
     Findings,
     Fix,
     Heading,
+    Indented,
     Page,
     Role,
     Runs,
@@ -211,7 +212,7 @@ def _step(fix: Fix, lead: tuple[str, str], width: int, whole: bool) -> list[Line
 
 def _commands(block: Commands, width: int, whole: bool) -> Iterator[Line]:
     for command in block.commands:
-        yield from _command(clean(command, 4000), width, block.indent, whole)
+        yield from _command(clean(command, 140_000), width, block.indent, whole)
 
 
 def _command(command: str, width: int, indent: int, whole: bool) -> list[Line]:
@@ -330,6 +331,10 @@ def _bars(block: Bars, width: int, whole: bool) -> Iterator[Line]:
         )
 
 
+def _within(block: Indented, width: int, whole: bool) -> Iterable[Line]:
+    return render(block.blocks, width, block.indent, whole=whole)
+
+
 def _blank(block: Blank, width: int, whole: bool) -> Iterable[Line]:
     return (EMPTY,)
 
@@ -345,6 +350,7 @@ _RENDERERS: dict[type, Callable[[Any, int, bool], Iterable[Line]]] = {
     Steps: _steps,
     Commands: _commands,
     Bars: _bars,
+    Indented: _within,
     Blank: _blank,
 }
 

@@ -187,8 +187,15 @@ class Blank(msgspec.Struct, frozen=True):
     """An empty line."""
 
 
+class Indented(msgspec.Struct, frozen=True):
+    """Blocks that belong to what stands before them, further to the right."""
+
+    blocks: tuple[Block, ...]
+    indent: int = 4
+
+
 Block = Union[  # noqa: UP007 - its members name a class that is imported for types alone
-    Heading, Text, Bullets, Facts, Table, CellGrid, Findings, Steps, Commands, Bars, Blank
+    Heading, Text, Bullets, Facts, Table, CellGrid, Findings, Steps, Commands, Bars, Blank, Indented
 ]
 
 

@@ -9,8 +9,7 @@ from pathlib import Path
 import click
 
 from gputop import __version__
-from gputop.commands.fleet.fabric import fabric_of_option
-from gputop.commands.fleet.nodes import hosts_of
+from gputop.answers.fleet import fabric_of_option, hosts_of
 from gputop.commands.fleet.plan_text import lines
 from gputop.commands.options import completing, json_option
 from gputop.exits import ANSWERED, CANNOT_TELL, FAILURES, USAGE, WARNINGS, Exit

@@ -14,7 +14,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from gputop.commands.fleet.text import lines
+from gputop.answers.fleet import FleetAnswer, page
+from gputop.printing.render import texts
 from gputop.topology.fleet.finding import COMPARED, HEALTHY
 from gputop.topology.fleet.fleet import Fleet
 from gputop.topology.fleet.hosts import expand, fold
@@ -40,7 +41,7 @@ def judge(folder: str, expected: str) -> None:
     """Judge a folder and print what it took."""
     started = time.perf_counter()
     fleet = read_fleet(folder, expand(expected), now=NOW + 600)
-    text = list(lines(fleet, 100))
+    text = texts(page(FleetAnswer.of(fleet)).blocks, 100)
     seconds = time.perf_counter() - started
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(text[0])

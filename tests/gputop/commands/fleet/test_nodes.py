@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from gputop.commands.fleet.nodes import hosts_of
+from gputop.answers.fleet import hosts_of
 from gputop.exits import USAGE, Exit
 
 

@@ -8,9 +8,7 @@ from typing import Any
 
 import pytest
 
-from gputop.commands.fleet.document import document
-from gputop.commands.fleet.junit import suite
-from gputop.commands.fleet.text import lines
+from gputop.answers.fleet import FleetAnswer, junit_suite
 from gputop.printing.fleet import verdict_line
 from gputop.topology.fleet.draining import drains
 from gputop.topology.fleet.fleet import Fleet
@@ -148,13 +146,13 @@ def test_one_judgement_everywhere(
     assert found.counts == {**found.counts, NodeState(state): 1, NodeState.HEALTHY: 15}
     assert said(found)[0] == (state, "net-node", "g3")
     assert found.verdict.exit_code == code
-    written = document(found, code)
+    written = FleetAnswer.of(found).document()
     assert written["hosts"]["g3"] == {**written["hosts"]["g3"], "state": state}
     assert written["links"]["culprits"][0]["hosts"] == ["g3"]
-    assert f"1 of 16 nodes {state}" in next(lines(found, None))
+    assert f"1 of 16 nodes {state}" in verdict_line(found)
     assert [item.hosts for item in drains(found)] == [("g3",)] * drained
     assert [item.hosts for item in drains(found, slight=True)] == [("g3",)]
-    failed = [case.get("name") for case in suite(found).iter("testcase") if len(case)]
+    failed = [case.get("name") for case in junit_suite(found).iter("testcase") if len(case)]
     assert failed == ["g3"]
 
 
@@ -174,7 +172,7 @@ def test_a_switch_counts_and_no_node_is_called_bad_for_it(tmp_path: Path) -> Non
     assert (found.verdict, found.counts[NodeState.HEALTHY]) == ("slow", 16)
     assert verdict_line(found) == "▼ 16 nodes healthy; what joins the nodes is slow"
     assert drains(found, slight=True) == ()
-    failed = [case.get("name") for case in suite(found).iter("testcase") if len(case)]
+    failed = [case.get("name") for case in junit_suite(found).iter("testcase") if len(case)]
     assert failed == ["net-switch"]
 
 

@@ -1,0 +1,427 @@
+"""A folder of many nodes' checks as one answer: who is odd, broken, missing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any
+from xml.etree import ElementTree as Xml
+
+import msgspec
+
+from gputop.answers.question import Answer, Option, Question, Request
+from gputop.exits import CANNOT_TELL, USAGE, Exit
+from gputop.printing.fleet import verdict_line
+from gputop.printing.junit import save, xml_text
+from gputop.printing.render import finding_blocks
+from gputop.terminal.clean import clean
+from gputop.topology.fleet.draining import drains
+from gputop.topology.fleet.finding import HEALTHY, SHARED, FleetFinding
+from gputop.topology.fleet.fleet import Fleet
+from gputop.topology.fleet.hosts import LIMIT_HOSTS, expand, fold, in_order
+from gputop.topology.fleet.merging.growing import read_fleet
+from gputop.topology.fleet.outliers import LEAST_NODES, LEAST_SHARE, LIMIT_Z
+from gputop.topology.fleet.planning.document import culprit_fields
+from gputop.topology.fleet.planning.fabric import SwitchFabric
+from gputop.topology.fleet.planning.fabric_text import LIMIT_BYTES, fabric_from, fabric_guessed
+from gputop.topology.fleet.since import FleetChange, changed
+from gputop.topology.model import severity
+from gputop.topology.model.english import plural
+from gputop.topology.model.page import Blank, Block, Commands, Indented, Page, Text
+from gputop.topology.model.severity import NOTICE, NodeState
+
+FAILED = (NodeState.BROKEN, NodeState.MISSING, NodeState.SLOW, NodeState.ODD)
+OPERATORS = frozenset("@!&^")
+"""What only ClusterShell understands: groups, and operators between lists."""
+SLURM = Path("/etc/slurm")
+_GUESS = re.compile(r"names(?:/(\d{1,6}))?")
+_MOST_GROUPS = 6
+_MOST_NOTICES = 12
+_LONGEST_LIST = 400
+"""Letters of a list of hosts; a longer one is cut behind a whole name, with their number."""
+
+
+class FleetRequest(Request, frozen=True, kw_only=True):
+    """Merge what the nodes of DIR wrote with `gputop check -o`: who is odd, broken, missing.
+
+    Exit codes: 0 all healthy, 1 slow or odd, 2 broken or missing, 3 cannot tell.
+    """
+
+    folder: Annotated[str, Option("folder", "The folder.", completes="files")]
+    nodes: Annotated[
+        str | None,
+        Option(
+            "--nodes",
+            "Nodes that should be there, such as g[1-16]: one that wrote nothing is missing.",
+            "LIST",
+        ),
+    ] = None
+    as_text: Annotated[
+        bool, Option("--text", "Print text on a terminal too, instead of the app.")
+    ] = False
+    topology: Annotated[
+        str | None,
+        Option(
+            "--topology",
+            "Leaf switches, to judge results of pairs, as `gputop fleet plan` takes them.",
+            "FILE",
+            "files",
+        ),
+    ] = None
+    junit: Annotated[
+        str | None,
+        Option("--junit", "Also write a JUnit file, one test case per node.", "FILE", "files"),
+    ] = None
+    since: Annotated[
+        str | None,
+        Option("--since", "Earlier folder: say what came and what has gone since.", "DIR", "files"),
+    ] = None
+    verbose: Annotated[
+        bool, Option("--verbose", "Show evidence, and node by node.", short="-v")
+    ] = False
+
+    def expected(self) -> tuple[str, ...]:
+        """The hosts that should be there. Raises Exit."""
+        return hosts_of(self.nodes)
+
+    def fabric(self) -> SwitchFabric:
+        """The network between the nodes. Raises Exit."""
+        return fabric_of_option(self.topology, self.expected)
+
+
+class FleetAnswer(Answer, frozen=True, kw_only=True, tag="gputop.fleet/1"):
+    """The fleet, its findings, and both tables: finding -> hosts and host -> findings."""
+
+    hidden = ("fleet", "change", "verbose")
+    fleet: Fleet
+    change: FleetChange | None = None
+    """What is different from an earlier reading."""
+    verbose: bool = False
+
+    @classmethod
+    def of(
+        cls, fleet: Fleet, change: FleetChange | None = None, *, verbose: bool = False
+    ) -> FleetAnswer:
+        """The answer about a fleet."""
+        return cls(
+            source=(fleet.folder,),
+            assumptions=tuple(_assumptions(fleet)),
+            fleet=fleet,
+            change=change,
+            verbose=verbose,
+        )
+
+    @property
+    def exit_code(self) -> int:
+        """The code of the verdict."""
+        return self.fleet.verdict.exit_code
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """None: the text is about nodes, whose verdict says what was not known."""
+        return ()
+
+    def document(self) -> dict[str, Any]:
+        """The JSON document; made of the fleet when it is asked for."""
+        fleet = self.fleet
+        return {
+            **super().document(),
+            "verdict": fleet.verdict,
+            "exit_code": self.exit_code,
+            "counts": {"nodes": len(fleet.hosts), **fleet.counts},
+            "expected": fold(fleet.expected) if fleet.expected else None,
+            "findings": [_fields(item) for item in fleet.findings],
+            "hosts": {
+                host: {
+                    "state": state,
+                    "file": None if (report := fleet.nodes.get(host)) is None else report.path,
+                    "findings": list(dict.fromkeys(it.id for it in fleet.by_host.get(host, ()))),
+                }
+                for host, state in fleet.states.items()
+            },
+            "groups": [
+                {**msgspec.to_builtins(group), "hosts": group.folded, "count": len(group.hosts)}
+                for group in fleet.groups
+            ],
+            "figures": [
+                {
+                    "figure": strip.figure.key,
+                    "kind": strip.figure.kind,
+                    "unit": strip.figure.unit,
+                    "product": strip.product,
+                    "nodes": len(strip.hosts),
+                    "median": strip.median,
+                    "mad": strip.mad,
+                    "limit": strip.limit,
+                    "healthy": strip.figure.healthy,
+                    "low": strip.figure.low,
+                    "basis": strip.figure.basis,
+                    "outliers": list(strip.outliers),
+                }
+                for strip in fleet.strips
+            ],
+            "drain": [
+                {**msgspec.to_builtins(drain), "hosts": fold(drain.hosts)}
+                for drain in drains(fleet, slight=True)
+            ],
+            "pairs": list(fleet.pairs),
+            "links": {
+                "looks": fleet.links.looks,
+                "unfinished": fleet.links.unfinished,
+                "culprits": [culprit_fields(item) for item in fleet.links.found.culprits],
+                "suspects": [item.host for item in fleet.links.found.suspects],
+                "doubts": list(fleet.links.doubts),
+            },
+            "change": None if self.change is None else _change_fields(self.change),
+        }
+
+
+def answer(asked: FleetRequest) -> FleetAnswer:
+    """Read the folder, and the earlier one. Raises Exit."""
+    expected, fabric = asked.expected(), asked.fabric()
+    fleet = _read(asked.folder, expected, fabric)
+    change = None
+    if asked.since is not None:
+        change = changed(_read(asked.since, expected, fabric), fleet)
+    if asked.junit is not None:
+        save(junit_suite(fleet), asked.junit)
+    return FleetAnswer.of(fleet, change, verbose=asked.verbose)
+
+
+def _read(folder: str, expected: tuple[str, ...], fabric: SwitchFabric) -> Fleet:
+    try:
+        return read_fleet(folder, expected, fabric=fabric)
+    except (OSError, ValueError) as error:
+        raise no_folder(folder, error) from error
+
+
+def no_folder(folder: str, error: OSError | ValueError) -> Exit:
+    """What ends the command where the folder cannot be read."""
+    why = getattr(error, "strerror", None) or error
+    return Exit(f"{clean(folder, 200)}: {clean(why, 200)}", USAGE)
+
+
+def _fields(item: FleetFinding) -> dict[str, Any]:
+    fields: dict[str, Any] = msgspec.to_builtins(item)
+    return {**fields, "hosts": item.folded, "count": len(item.hosts)}
+
+
+def _change_fields(change: FleetChange) -> dict[str, Any]:
+    return {
+        "worse": msgspec.to_builtins(change.worse),
+        "better": msgspec.to_builtins(change.better),
+        "other": msgspec.to_builtins(change.other),
+        "came": [_fields(item) for item in change.came],
+        "gone": [_fields(item) for item in change.gone],
+    }
+
+
+def _assumptions(fleet: Fleet) -> Iterator[str]:
+    if not fleet.expected:
+        yield "which nodes should be here was not said (--nodes); none is called missing"
+    if fleet.strips:
+        yield (
+            f"a figure stands out from {LIMIT_Z:g} robust standard deviations and "
+            f"{LEAST_SHARE:.0%} below its median, among {LEAST_NODES} nodes or more"
+        )
+    if any(report.simulated for report in fleet.nodes.values()):
+        yield "some nodes are demos: their figures are simulated"
+
+
+def page(found: FleetAnswer) -> Page:
+    """The verdict first, then who is meant, what differs, and what to do."""
+    fleet, verbose = found.fleet, found.verbose
+    blocks: list[Block] = [Text(verdict_line(fleet))]
+    notices = [item for item in fleet.findings if item.severity == NOTICE]
+    shown = fleet.findings if verbose else [x for x in fleet.findings if x.severity != NOTICE]
+    for item in (*shown, *(() if verbose else notices[:_MOST_NOTICES])):
+        blocks += _finding(item, verbose=verbose)
+    if len(notices) > _MOST_NOTICES and not verbose:
+        blocks.append(Text(f"• {len(notices) - _MOST_NOTICES} more notices; -v shows them"))
+    blocks += _groups(fleet)
+    if found.change is not None:
+        blocks += _change(found.change)
+    if out := drains(fleet, slight=verbose):
+        title = "To take them out of a Slurm cluster (copy; gputop runs nothing)"
+        blocks += [Blank(), Text(title), Commands(tuple(drain.command for drain in out))]
+    return Page(title="fleet", blocks=(*blocks, *(_by_host(fleet) if verbose else ())))
+
+
+def _finding(item: FleetFinding, *, verbose: bool) -> Iterator[Block]:
+    yield Text(f"{item.severity.sign} {_said(item)}")
+    if verbose:
+        yield Indented(finding_blocks(item), 4)
+        left = len(item.hosts) - len(item.evidence)
+        if item.evidence and left > 0 and len(item.evidence) > 1:
+            yield Text(f"and {left} nodes more", indent=4)
+
+
+def _said(item: FleetFinding) -> str:
+    """Who, what, and the rule."""
+    who = f"{_listed(item.hosts)}: " if item.hosts else ""
+    return f"{who}{item.title} [{item.id}]"
+
+
+def _listed(hosts: Sequence[str]) -> str:
+    """Hosts as a list; names without order make a long one."""
+    folded = fold(hosts)
+    if len(folded) <= _LONGEST_LIST:
+        return folded
+    end = _LONGEST_LIST
+    while end > 0 and not (
+        folded[end] == "," and folded.count("[", 0, end) == folded.count("]", 0, end)
+    ):
+        end -= 1
+    return f"{folded[: end or _LONGEST_LIST]},… ({len(hosts):,} nodes; --json names all)"
+
+
+def _groups(fleet: Fleet) -> Iterator[Block]:
+    if not fleet.groups:
+        return
+    yield Blank()
+    yield Text("Nodes that are alike")
+    # A line that says "one more" takes as much room as the one that it stands for.
+    most = _MOST_GROUPS + (len(fleet.groups) == _MOST_GROUPS + 1)
+    for group in fleet.groups[:most]:
+        many = f"{len(group.hosts)} × " if len(group.hosts) > 1 else ""
+        about = ", ".join(filter(None, (group.product or "no GPU", group.summary)))
+        yield Text(f"{many}{_listed(group.hosts)}: {about}", indent=2)
+    if left := fleet.groups[most:]:
+        count = plural(sum(len(group.hosts) for group in left), "node")
+        yield Text(f"{count} in {len(left)} more groups; --json lists them", indent=2)
+
+
+def _change(change: FleetChange) -> Iterator[Block]:
+    yield Blank()
+    yield Text("Since the earlier reading")
+    moved = (("worse", change.worse), ("better", change.better), ("changed", change.other))
+    for word, items in moved:
+        kinds: dict[str, list[str]] = {}
+        for item in items:
+            text = f"{item.before or 'not there'} → {item.now or 'not there'}"
+            kinds.setdefault(text, []).append(item.host)
+        for text, hosts in kinds.items():
+            yield Text(f"{word}: {_listed(hosts)}: {text}", indent=2)
+    for word, found in (("came", change.came), ("gone", change.gone)):
+        for finding in found:
+            yield Text(f"{word}: {_said(finding)}", indent=2)
+    if not any((change.worse, change.better, change.other, change.came, change.gone)):
+        yield Text("nothing changed", indent=2)
+
+
+def _by_host(fleet: Fleet) -> Iterator[Block]:
+    rows = [host for host in fleet.hosts if fleet.states[host] != HEALTHY]
+    if rows:
+        yield Blank()
+        yield Text("Node by node")
+    for host in rows:
+        ids = dict.fromkeys(item.id for item in fleet.by_host.get(host, ()))
+        yield Text(f"{host}: {fleet.states[host].word}: {', '.join(ids)}", indent=2)
+
+
+def junit_suite(fleet: Fleet) -> Xml.Element:
+    """The document: a test case for each node, and for each fault that nodes share."""
+    counts = fleet.counts
+    # What no node is to blame for: a switch, an empty folder.
+    whole = [
+        item
+        for item in fleet.findings
+        if item.severity.counts and (item.scope is SHARED or not item.hosts)
+    ]
+    unsure = sum(item.severity == severity.CANNOT_TELL for item in whole)
+    failures = sum(counts[state] for state in FAILED)
+    totals: dict[str, str] = {
+        "tests": str(len(fleet.hosts) + len(whole)),
+        "failures": str(failures + len(whole) - unsure),
+        "errors": str(counts[NodeState.CANNOT_TELL] + unsure),
+        "time": "0",
+    }
+    root = Xml.Element("testsuites", {"name": "gputop fleet", **totals})
+    cases = Xml.SubElement(root, "testsuite", {"name": "gputop fleet", "skipped": "0", **totals})
+    for host in fleet.hosts:
+        case = Xml.SubElement(cases, "testcase", classname="gputop.fleet", name=host, time="0")
+        state = fleet.states[host]
+        found = [
+            item
+            for item in fleet.by_host.get(host, ())
+            if item.severity.counts and item.scope is not SHARED
+        ]
+        text = xml_text("\n".join(map(_line, found)))
+        message = xml_text(found[0].title if found else state)
+        if state in FAILED:
+            Xml.SubElement(case, "failure", type=state, message=message).text = text
+        elif state is NodeState.CANNOT_TELL:
+            Xml.SubElement(case, "error", type=state, message=message).text = text
+    for item in whole:
+        case = Xml.SubElement(cases, "testcase", classname="gputop.fleet", name=item.id, time="0")
+        kind = "error" if item.severity == severity.CANNOT_TELL else "failure"
+        element = Xml.SubElement(case, kind, type=item.severity, message=xml_text(item.title))
+        element.text = xml_text(f"{_line(item)}\n{item.folded}")
+    Xml.SubElement(cases, "system-out").text = xml_text(f"verdict: {fleet.verdict}")
+    return root
+
+
+def _line(item: FleetFinding) -> str:
+    return f"{item.severity}: {item.title} [{item.id}]"
+
+
+def hosts_of(text: str | None) -> tuple[str, ...]:
+    """The hosts of --nodes; () without it. Raises Exit.
+
+    Groups and operators are left to ClusterShell where it is installed: to look a group up it runs
+    what the site's groups.conf says.
+    """
+    if text is None:
+        return ()
+    try:
+        hosts = expand(text) if not OPERATORS & set(text) else _by_cluster_shell(text)
+    except ValueError as error:
+        raise Exit(f"--nodes: {clean(error, 300)}", USAGE) from error
+    if not hosts:
+        # An empty value is often an unset variable of a script; it must not expect nothing.
+        raise Exit("--nodes needs a list, such as g[1-16]", USAGE)
+    return hosts
+
+
+def _by_cluster_shell(text: str) -> tuple[str, ...]:
+    try:
+        library = import_module("ClusterShell.NodeSet")
+    except ImportError:
+        return expand(text)  # which says what to do
+    try:
+        found = library.NodeSet(text)
+        if len(found) > LIMIT_HOSTS:
+            raise ValueError(f"the list names more than {LIMIT_HOSTS} hosts")
+        return tuple(in_order(str(host) for host in found))
+    except library.NodeSetException as error:
+        raise ValueError(f"ClusterShell: {error}") from error
+
+
+def fabric_of_option(topology: str | None, hosts: Callable[[], Iterable[str]]) -> SwitchFabric:
+    """The network as the option names it; an empty one without it. Raises Exit.
+
+    `hosts` gives the names to guess from; it may raise ValueError.
+    """
+    if topology is None:
+        return SwitchFabric()
+    guess = _GUESS.fullmatch(topology)
+    try:
+        if guess is not None:
+            return fabric_guessed(hosts(), int(guess[1]) if guess[1] else None)
+        path = Path(topology)
+        if not path.exists() and path.name == topology:
+            path = SLURM / topology
+        with path.open("rb") as file:
+            data = file.read(LIMIT_BYTES + 1)
+        if len(data) > LIMIT_BYTES:
+            raise ValueError(f"larger than {LIMIT_BYTES >> 20} MiB")
+        return fabric_from(data.decode("utf-8", "replace"), str(path))
+    except OSError as error:
+        raise Exit(f"{clean(topology, 200)}: {error.strerror}", USAGE) from error
+    except (ValueError, ZeroDivisionError) as error:
+        raise Exit(f"--topology {clean(topology, 200)}: {error}", CANNOT_TELL) from error
+
+
+QUESTION = Question(name="fleet", request=FleetRequest, answer=answer, page=page)
