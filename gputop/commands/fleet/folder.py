@@ -37,4 +37,6 @@ def _open(asked: FleetRequest) -> int:
 
 
 subcommand = command_of(replace(QUESTION, carry_out=carry_out))
-subcommand.params[0].metavar = ""  # the group has written DIR
+for parameter in subcommand.params:
+    if parameter.name == "folder":
+        parameter.metavar = ""  # the group has written DIR
