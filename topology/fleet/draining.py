@@ -26,8 +26,7 @@ class Drain(msgspec.Struct, frozen=True, kw_only=True):
     """Nodes to be drained for one reason."""
 
     hosts: tuple[str, ...]
-    state: str
-    """"broken", "missing", "slow" or "odd"."""
+    state: NodeState
     reason: str
     command: str
     """A line for a shell; names of hosts and the reason hold nothing that a shell obeys."""
@@ -35,7 +34,7 @@ class Drain(msgspec.Struct, frozen=True, kw_only=True):
 
 def drains(fleet: Fleet, *, slight: bool = False) -> tuple[Drain, ...]:
     """One line for each reason; `slight`: for slow and odd nodes too."""
-    found: dict[tuple[str, str], list[str]] = {}
+    found: dict[tuple[NodeState, str], list[str]] = {}
     for host in fleet.hosts_in(*SEVERE, *(SLIGHT if slight else ())):
         state = fleet.states[host]
         found.setdefault((state, _reason(state, fleet.by_host.get(host, ()))), []).append(host)
@@ -56,7 +55,7 @@ def _parts(hosts: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
     yield from _parts(hosts[half:])
 
 
-def _reason(state: str, findings: tuple[FleetFinding, ...]) -> str:
+def _reason(state: NodeState, findings: tuple[FleetFinding, ...]) -> str:
     if state == MISSING:
         return "gputop: no answer"
     wanted = Severity.BROKEN if state is NodeState.BROKEN else Severity.SLOW

@@ -20,14 +20,15 @@ from ..diagnosis.symptoms.log import examine
 from ..expectation.judgement import TIMES
 from ..logs.reading.lines import LogUnreadable
 from ..logs.reading.read import read_log
+from ..model.finding import Finding
 from ..model.page import Fact
-from ..model.severity import BROKEN, CANNOT_TELL, NOTICE, SLOW, Severity
+from ..model.severity import BROKEN, CANNOT_TELL, NOTICE, SLOW, Severity, Word
 from ..model.snapshot import Measurement
 from ..model.units import size
 from .finding import FILE, NODE, FleetFinding, finding
 from .hosts import is_host
-from .reading import host_of
-from .record import NodeFinding, Unusable, one_line
+from .reading import host_of, unusable
+from .record import FileFault, Unusable, one_line
 from .section import FleetFigure
 
 MOST_TEXT_BYTES = 4 * 1024 * 1024
@@ -35,18 +36,19 @@ MOST_TEXT_BYTES = 4 * 1024 * 1024
 MOST_RUNS = 40
 
 _WHY = {
-    "cut-off": "files that were cut off",
-    "unreadable": "files that cannot be read",
-    "no-file": "pipes, sockets or devices in place of files",
-    "link": "symbolic links, which are not followed",
-    "too-large": "files that are too large",
-    "foreign": "files that nothing here reads",
-    "damaged": "files that are damaged",
-    "newer": "files of a newer gputop",
-    "other-document": "documents that are no check",
-    "unnamed": "pairs of which a node never came that nobody had named",
+    FileFault.CUT_OFF: "files that were cut off",
+    FileFault.UNREADABLE: "files that cannot be read",
+    FileFault.NO_FILE: "pipes, sockets or devices in place of files",
+    FileFault.LINK: "symbolic links, which are not followed",
+    FileFault.TOO_LARGE: "files that are too large",
+    FileFault.FOREIGN: "files that nothing here reads",
+    FileFault.DAMAGED: "files that are damaged",
+    FileFault.NEWER: "files of a newer gputop",
+    FileFault.OTHER_DOCUMENT: "documents that are no check",
+    FileFault.UNNAMED: "pairs of which a node never came that nobody had named",
 }
 """Kind of an `Unusable` -> several such files in words."""
+_HARMLESS = (FileFault.FOREIGN, FileFault.OTHER_DOCUMENT, FileFault.NO_FILE, FileFault.LINK)
 
 _HEADS = ("DCGM Diagnostic", "DCGM GPU Diagnostic")
 _SIGNS = tuple(f'"{head}"'.encode() for head in _HEADS)
@@ -62,14 +64,22 @@ _HOSTS = ("node_name", "hostname", "host", "node")
 _HEALTH_VALIDATION_MOST = 20
 
 
+class Tool(Word):
+    """Who wrote a foreign file."""
+
+    DCGM = "DCGM"
+    HEALTH_VALIDATION = "NVIDIA Health Validation"
+    LOG = "debug log"
+    MEASUREMENT = "measurement"
+
+
 class ForeignReport(msgspec.Struct, frozen=True, kw_only=True):
     """What a foreign file says about nodes."""
 
     path: str
-    tool: str
-    """"DCGM", "NVIDIA Health Validation", "debug log" or "measurement"."""
+    tool: Tool
     host: str | None
-    findings: tuple[NodeFinding, ...] = ()
+    findings: tuple[Finding, ...] = ()
     """() where all that it tested is well."""
     figures: tuple[FleetFigure, ...] = ()
     """What it measured; keys say with which tool, what, and at which size."""
@@ -77,7 +87,7 @@ class ForeignReport(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_text(name: str, data: bytes) -> ForeignReport | Unusable:
     """Read a text that is no document of gputop; what nothing here reads is an `Unusable`."""
-    for read, tool in ((read_dcgm, "DCGM"), (read_verdict, "NVIDIA Health Validation")):
+    for read, tool in ((read_dcgm, Tool.DCGM), (read_verdict, Tool.HEALTH_VALIDATION)):
         found = read(data)
         if found is not None:
             host, items = found
@@ -85,18 +95,14 @@ def read_text(name: str, data: bytes) -> ForeignReport | Unusable:
                 path=name, tool=tool, host=host or host_of(name), findings=tuple(items)
             )
     if len(data) > MOST_TEXT_BYTES:
-        return Unusable(
-            path=name, kind="too-large", why="a text of more than 4 MiB; `gputop log` reads it",
-            host=host_of(name),
-        )  # fmt: skip
-    return _log(name, data) or Unusable(
-        path=name, kind="foreign", why="nothing here reads it", host=host_of(name)
-    )
+        why = "a text of more than 4 MiB; `gputop log` reads it"
+        return unusable(name, FileFault.TOO_LARGE, why)
+    return _log(name, data) or unusable(name, FileFault.FOREIGN, "nothing here reads it")
 
 
 def findings_of(reports: list[ForeignReport]) -> list[FleetFinding]:
     """Each finding once with its hosts; files that say nothing about a known host are named."""
-    kinds: dict[tuple[str, str, Severity], list[tuple[ForeignReport, NodeFinding]]] = {}
+    kinds: dict[tuple[Tool, str, Severity], list[tuple[ForeignReport, Finding]]] = {}
     for report in reports:
         for item in report.findings:
             kinds.setdefault((report.tool, item.id, item.severity), []).append((report, item))
@@ -137,14 +143,14 @@ def _log(name: str, data: bytes) -> ForeignReport | None:
         return None
     hosts = {host.split(".")[0] for host in log.hosts}
     items = [
-        NodeFinding(id=item.id, severity=item.severity, title=one_line(item.title, 300))
+        Finding.of(item.id, item.severity, one_line(item.title, 300))
         for item in read.findings
         if item.severity.counts
     ]
     named = next(iter(hosts)) if len(hosts) == 1 else None
     return ForeignReport(
         path=name,
-        tool="debug log" if log.library_lines or not read.measured else "measurement",
+        tool=Tool.LOG if log.library_lines or not read.measured else Tool.MEASUREMENT,
         host=named if named is not None and is_host(named) else host_of(name),
         findings=tuple(sorted(items, key=lambda item: item.severity.order)[:20]),
         figures=() if log.pasted is None else tuple(_figures(log.pasted.snapshot.measurements)),
@@ -177,12 +183,12 @@ def _figures(measured: Sequence[Measurement]) -> Iterator[FleetFigure]:
 
 def unusable_findings(unusable: Sequence[Unusable]) -> list[FleetFinding]:
     """Files that tell nothing, those of one kind together."""
-    kinds: dict[str, list[Unusable]] = {}
+    kinds: dict[FileFault, list[Unusable]] = {}
     for item in unusable:
         kinds.setdefault(item.kind, []).append(item)
     found = []
     for kind, items in kinds.items():
-        harmless = kind in ("foreign", "other-document", "no-file", "link")
+        harmless = kind in _HARMLESS
         hosts = [] if harmless else [item.host for item in items if item.host is not None]
         found.append(
             finding(
@@ -205,7 +211,7 @@ def unusable_findings(unusable: Sequence[Unusable]) -> list[FleetFinding]:
 # Up to DCGM 3 the tests lie in "DCGM GPU Diagnostic" (nvvs/src/JsonOutput.cpp), in DCGM 4 in "DCGM
 # Diagnostic"; both hold test_categories > tests > results, with a status for each device and
 # warnings, which are texts or objects. Lines may stand before the document.
-def read_dcgm(data: bytes) -> tuple[str | None, list[NodeFinding]] | None:
+def read_dcgm(data: bytes) -> tuple[str | None, list[Finding]] | None:
     """The host, which DCGM never names, and what failed; None for another text."""
     if not any(sign in data for sign in _SIGNS):
         return None
@@ -214,7 +220,7 @@ def read_dcgm(data: bytes) -> tuple[str | None, list[NodeFinding]] | None:
         document = msgspec.json.decode(data[start : end + 1])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         why = "the output of DCGM's diagnostics is cut off or damaged"
-        return None, [NodeFinding(id="dcgm-unread", severity=CANNOT_TELL, title=why)]
+        return None, [Finding.of("dcgm-unread", CANNOT_TELL, why)]
     body = next((document[head] for head in _HEADS if head in document), None)
     if not isinstance(body, dict):
         return None
@@ -223,10 +229,10 @@ def read_dcgm(data: bytes) -> tuple[str | None, list[NodeFinding]] | None:
     error = body.get("runtime_error") or body.get("Error")
     if error:
         title = f"the diagnostics did not run: {one_line(error, 200)}"
-        failed.append(NodeFinding(id="dcgm-unread", severity=CANNOT_TELL, title=title))
+        failed.append(Finding.of("dcgm-unread", CANNOT_TELL, title))
     elif not any(_status(result) in _RAN for _, results in tests for result in results):
         title = "no test of the diagnostics ran"
-        failed.append(NodeFinding(id="dcgm-unread", severity=CANNOT_TELL, title=title))
+        failed.append(Finding.of("dcgm-unread", CANNOT_TELL, title))
     return None, failed[:_MOST]
 
 
@@ -236,7 +242,7 @@ def _tests(body: dict[str, Any]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
             yield one_line(test.get("name", "a test"), 60), _dicts(test.get("results"))
 
 
-def _failed(name: str, results: list[dict[str, Any]]) -> Iterator[NodeFinding]:
+def _failed(name: str, results: list[dict[str, Any]]) -> Iterator[Finding]:
     for result in results:
         if _status(result) != "fail":
             continue
@@ -246,9 +252,7 @@ def _failed(name: str, results: list[dict[str, Any]]) -> Iterator[NodeFinding]:
         who = result.get("gpu_id", result.get("gpu_ids", result.get("entity_id")))
         where = "" if who in (None, "") else f" on GPU {one_line(who, 40)}"
         what = f": {warnings[0]}" if warnings else ""
-        yield NodeFinding(
-            id="dcgm-fails", severity=BROKEN, title=f"{name} failed{where}{what}"[:300]
-        )
+        yield Finding.of("dcgm-fails", BROKEN, f"{name} failed{where}{what}"[:300])
 
 
 def _warning(item: object) -> str:
@@ -273,7 +277,7 @@ def _dicts(value: object) -> list[dict[str, Any]]:
 #
 # Not documented there is whether and where a verdict names its node: some likely fields are looked
 # at, else the file's name counts. Another severity, and fields of another type, are quoted as text.
-def read_verdict(data: bytes) -> tuple[str | None, list[NodeFinding]] | None:
+def read_verdict(data: bytes) -> tuple[str | None, list[Finding]] | None:
     """The host, where it is named, and what is wrong; None for another text."""
     if _SIGN not in data:
         return None
@@ -295,26 +299,26 @@ def read_verdict(data: bytes) -> tuple[str | None, list[NodeFinding]] | None:
         _part(part) for part in (parts if isinstance(parts, list) else [])[:_HEALTH_VALIDATION_MOST]
     ]
     named = [item for item in found if item is not None]
-    whole = NodeFinding(
-        id="health-validation",
-        severity=_SEVERITIES.get(severity, CANNOT_TELL),
-        title=one_line(f"verdict {said}", 120),
+    whole = Finding.of(
+        "health-validation",
+        _SEVERITIES.get(severity, CANNOT_TELL),
+        one_line(f"verdict {said}", 120),
     )
     worst = any(item.severity == whole.severity for item in named)
     return _host(document), named if worst else [whole, *named]
 
 
-def _part(part: object) -> NodeFinding | None:
+def _part(part: object) -> Finding | None:
     """What is wrong with one category; None where nothing is."""
     if not isinstance(part, dict):
         return None
     level = str(part.get("max_severity")).upper()
     if level in _WELL:
         return None
-    return NodeFinding(
-        id="health-validation",
-        severity=_SEVERITIES.get(level, CANNOT_TELL),
-        title=_title(part, level),
+    return Finding.of(
+        "health-validation",
+        _SEVERITIES.get(level, CANNOT_TELL),
+        _title(part, level),
     )
 
 

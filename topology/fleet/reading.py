@@ -12,9 +12,11 @@ from pathlib import PurePath
 
 import msgspec
 
+from ..model.errors import GputopError
+from ..model.finding import Finding
 from ..model.severity import Severity, Verdict
 from .hosts import is_host
-from .record import Beside, FigureKind, Interned, NodeFinding, NodeReport, Unusable, one_line
+from .record import Beside, FigureKind, FileFault, Interned, NodeReport, Unusable, one_line
 from .section import CATEGORIES
 
 SCHEMA = "gputop.check/1"
@@ -81,8 +83,8 @@ _CHECK = msgspec.json.Decoder(_Check)
 _HEAD = msgspec.json.Decoder(_Head)
 
 
-class _NotUsableError(Exception):
-    def __init__(self, kind: str, why: str) -> None:
+class _NotUsableError(GputopError):
+    def __init__(self, kind: FileFault, why: str) -> None:
         super().__init__(why)
         self.kind = kind
 
@@ -102,7 +104,7 @@ def read_file(folder: str, name: str, shared: Interned) -> NodeReport | Unusable
             return _other(name, head, modified)
         return _node(name, data, modified, shared)
     except _NotUsableError as error:
-        return _unusable(name, error.kind, str(error), modified)
+        return unusable(name, error.kind, str(error), modified)
 
 
 def read_bytes(folder: str, name: str) -> bytes:
@@ -128,7 +130,8 @@ def host_of(name: str) -> str | None:
     return stem if is_host(stem) else None
 
 
-def _unusable(name: str, kind: str, why: str, modified: float) -> Unusable:
+def unusable(name: str, kind: FileFault, why: str, modified: float = 0.0) -> Unusable:
+    """A file of a folder that tells nothing."""
     return Unusable(path=name, kind=kind, why=why, host=host_of(name), modified_at=modified)
 
 
@@ -138,18 +141,22 @@ def _contents(path: str) -> tuple[bytes, float]:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         if os.path.islink(path):
-            raise _NotUsableError("link", "it is a symbolic link, and none is followed") from error
-        raise _NotUsableError("unreadable", f"{error.strerror}".lower()) from error
+            raise _NotUsableError(
+                FileFault.LINK, "it is a symbolic link, and none is followed"
+            ) from error
+        raise _NotUsableError(FileFault.UNREADABLE, f"{error.strerror}".lower()) from error
     try:
         status = os.fstat(handle)
         if not stat.S_ISREG(status.st_mode):
-            raise _NotUsableError("no-file", "it is a pipe, a socket or a device")
+            raise _NotUsableError(FileFault.NO_FILE, "it is a pipe, a socket or a device")
         if status.st_size > MOST_FILE_BYTES:
-            raise _NotUsableError("too-large", f"it has more than {MOST_FILE_BYTES >> 20} MiB")
+            raise _NotUsableError(
+                FileFault.TOO_LARGE, f"it has more than {MOST_FILE_BYTES >> 20} MiB"
+            )
         with os.fdopen(os.dup(handle), "rb") as file:
             data = file.read(MOST_FILE_BYTES + 1)
     except OSError as error:
-        raise _NotUsableError("unreadable", f"{error.strerror}".lower()) from error
+        raise _NotUsableError(FileFault.UNREADABLE, f"{error.strerror}".lower()) from error
     finally:
         os.close(handle)
     return (_unpacked(data) if data.startswith(_GZIP) else data), status.st_mtime
@@ -160,13 +167,13 @@ def _unpacked(data: bytes) -> bytes:
     try:
         text = unpacker.decompress(data, MOST_UNPACKED_BYTES + 1)
     except zlib.error as error:
-        raise _NotUsableError("damaged", "it cannot be unpacked") from error
+        raise _NotUsableError(FileFault.DAMAGED, "it cannot be unpacked") from error
     if len(text) > MOST_UNPACKED_BYTES:
         raise _NotUsableError(
-            "too-large", f"it has more than {MOST_UNPACKED_BYTES >> 20} MiB when unpacked"
+            FileFault.TOO_LARGE, f"it has more than {MOST_UNPACKED_BYTES >> 20} MiB when unpacked"
         )
     if not unpacker.eof:
-        raise _NotUsableError("cut-off", "it ends in the middle")
+        raise _NotUsableError(FileFault.CUT_OFF, "it ends in the middle")
     return text
 
 
@@ -174,15 +181,15 @@ def _head(data: bytes) -> _Head | None:
     """The schema of a document of gputop; None for a text that is none."""
     text = data.lstrip()
     if not text:
-        raise _NotUsableError("cut-off", "it is empty")
+        raise _NotUsableError(FileFault.CUT_OFF, "it is empty")
     if b'"gputop.' not in text[:2000]:
         return None
     try:
         head = _HEAD.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         if text[:1] == b"{" and not text.rstrip().endswith(b"}"):
-            raise _NotUsableError("cut-off", "it ends in the middle") from error
-        raise _NotUsableError("damaged", "it is no sound JSON") from error
+            raise _NotUsableError(FileFault.CUT_OFF, "it ends in the middle") from error
+        raise _NotUsableError(FileFault.DAMAGED, "it is no sound JSON") from error
     return head if head.schema.startswith("gputop.") else None
 
 
@@ -192,11 +199,11 @@ def _other(name: str, head: _Head, modified: float) -> Unusable | Beside:
         newer = version.isdecimal() and len(version) < 9 and int(version) > 1
         by = f", written by gputop {one_line(head.gputop, 30)}" if head.gputop else ""
         why = f"its schema is {one_line(head.schema, 40)}{by}; this gputop reads {SCHEMA}"
-        return _unusable(name, "newer" if newer else "damaged", why, modified)
+        return unusable(name, FileFault.NEWER if newer else FileFault.DAMAGED, why, modified)
     if kind in ("gputop.net", "gputop.fleet-plan", "gputop.fleet", "gputop.meeting"):
         return Beside(path=name, schema=head.schema[:60])
-    return _unusable(
-        name, "other-document", f"it is {one_line(head.schema, 40)}, no check", modified
+    return unusable(
+        name, FileFault.OTHER_DOCUMENT, f"it is {one_line(head.schema, 40)}, no check", modified
     )
 
 
@@ -210,12 +217,12 @@ def _node(name: str, data: bytes, modified: float, shared: Interned) -> NodeRepo
         )
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         why = f"it does not fit {SCHEMA}: {one_line(error, 160)}"
-        raise _NotUsableError("damaged", why) from error
+        raise _NotUsableError(FileFault.DAMAGED, why) from error
     host = section.host or (found.node or "").split(".")[0]
     if not is_host(host):
-        raise _NotUsableError("damaged", "it names no host")
+        raise _NotUsableError(FileFault.DAMAGED, "it names no host")
     if found.verdict not in set(Verdict) or not math.isfinite(found.taken_at):
-        raise _NotUsableError("damaged", "its verdict or its time is none")
+        raise _NotUsableError(FileFault.DAMAGED, "its verdict or its time is none")
     written = section.written_at
     figures = [figure for figure in section.figures[:MOST_FIGURES] if _sound(figure)]
     values = array("d")
@@ -239,10 +246,10 @@ def _node(name: str, data: bytes, modified: float, shared: Interned) -> NodeRepo
         sizes=shared.one(tuple(_sizes(section))),
         findings=tuple(
             shared.one(
-                NodeFinding(
-                    id=one_line(finding.id, 60),
-                    severity=Severity(finding.severity),
-                    title=one_line(finding.title, _LONGEST),
+                Finding.of(
+                    one_line(finding.id, 60),
+                    Severity(finding.severity),
+                    one_line(finding.title, _LONGEST),
                 )
             )
             for finding in found.findings[:MOST_FINDINGS]

@@ -9,7 +9,8 @@ from typing import TypeVar
 import msgspec
 
 from ..model.characters import harmless
-from ..model.severity import Severity, Verdict
+from ..model.finding import Finding
+from ..model.severity import Verdict, Word
 from .section import CATEGORIES
 
 
@@ -38,14 +39,6 @@ class FigureKind(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.key}{beside}"
 
 
-class NodeFinding(msgspec.Struct, frozen=True, kw_only=True):
-    """One finding of a node's own check."""
-
-    id: str
-    severity: Severity
-    title: str
-
-
 class NodeReport(msgspec.Struct, frozen=True, kw_only=True):
     """One node as its file tells."""
 
@@ -69,7 +62,7 @@ class NodeReport(msgspec.Struct, frozen=True, kw_only=True):
     """Facts of each of CATEGORIES; () where an older gputop wrote none. Equal nodes share them."""
     sizes: tuple[tuple[str, float], ...] = ()
     """What and how many GiB, compared with a tolerance."""
-    findings: tuple[NodeFinding, ...] = ()
+    findings: tuple[Finding, ...] = ()
     """Broken, slow and cannot tell; not what is a notice or by design."""
     kinds: tuple[FigureKind, ...] = ()
     values: array[float] = msgspec.field(default_factory=lambda: array("d"))
@@ -86,13 +79,26 @@ class NodeReport(msgspec.Struct, frozen=True, kw_only=True):
         return self.facts[place] if place < len(self.facts) else {}
 
 
+class FileFault(Word):
+    """Why a file tells nothing about a node."""
+
+    CUT_OFF = "cut-off"
+    UNREADABLE = "unreadable"
+    NO_FILE = "no-file"
+    LINK = "link"
+    TOO_LARGE = "too-large"
+    FOREIGN = "foreign"
+    DAMAGED = "damaged"
+    NEWER = "newer"
+    OTHER_DOCUMENT = "other-document"
+    UNNAMED = "unnamed"
+
+
 class Unusable(msgspec.Struct, frozen=True, kw_only=True):
     """A file that tells nothing about a node, and why."""
 
     path: str
-    kind: str
-    """"cut-off", "unreadable", "no-file", "link", "too-large", "foreign", "damaged", "newer",
-    "other-document" or "unnamed"."""
+    kind: FileFault
     why: str
     """One clause: "it ends in the middle"."""
     host: str | None = None

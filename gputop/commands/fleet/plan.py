@@ -12,7 +12,7 @@ from gputop import __version__
 from gputop.answers.fleet import fabric_of_option, hosts_of
 from gputop.commands.fleet.plan_text import lines
 from gputop.commands.options import completing, json_option
-from gputop.exits import ANSWERED, CANNOT_TELL, FAILURES, USAGE, WARNINGS, Exit
+from gputop.exits import USAGE, Exit
 from gputop.terminal.clean import clean
 from gputop.terminal.lines import print_json, warn
 from gputop.terminal.output import print_document
@@ -23,10 +23,7 @@ from gputop.topology.fleet.planning.fabric import SwitchFabric
 from gputop.topology.fleet.planning.folder import PLAN, FolderRead, read_folder
 from gputop.topology.fleet.planning.pairing import LEAF, STRATEGIES
 from gputop.topology.fleet.planning.plan import (
-    CLEAR,
-    FOUND,
     LOOK_SECONDS,
-    MORE,
     ROUNDS,
     FleetPlan,
     Wish,
@@ -35,8 +32,6 @@ from gputop.topology.fleet.planning.plan import (
 from gputop.topology.fleet.planning.scripts import hostfiles, sbatch
 from gputop.topology.model.characters import json_text
 
-CODES = {CLEAR: ANSWERED, MORE: WARNINGS, FOUND: FAILURES}
-"""Verdict -> exit code; whatever else is "cannot tell"."""
 FORMATS = ("text", "sbatch", "hostfile", "json")
 _NAMED = 20
 
@@ -138,7 +133,7 @@ def subcommand(
     planned = plan(wish, read.looks, read.last_round)
     _say_passed(read)
     _print(planned, read, shape, output, folder)
-    context.exit(CODES.get(planned.verdict, CANNOT_TELL))
+    context.exit(planned.verdict.exit_code)
 
 
 def _folder(folder: str) -> FolderRead:
@@ -185,7 +180,7 @@ def _print(
         text = json_text(document) + "\n"
     elif shape == "sbatch":
         if not planned.pairs and not planned.sets:
-            raise Exit(f"no round is left to run: {planned.verdict}", CODES.get(planned.verdict, 3))
+            raise Exit(f"no round is left to run: {planned.verdict}", planned.verdict.exit_code)
         text = sbatch(planned, os.path.abspath(folder), __version__)
     elif shape == "hostfile":
         text = "".join(f"{','.join(one.split())}\n" for one in hostfiles(planned).values())

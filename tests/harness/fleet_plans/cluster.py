@@ -11,11 +11,10 @@ from gputop.topology.fleet.planning.culprits import (
     LINK,
     NODE,
     RAIL,
-    RECEIVING,
-    SENDING,
     SWITCH,
     UPLINKS,
     Culprit,
+    Direction,
 )
 from gputop.topology.fleet.planning.fabric import SwitchFabric, fabric_of
 from gputop.topology.fleet.planning.looks import FAILED, FINISHED, LATE, NetFlow, NetLook
@@ -147,7 +146,7 @@ class Cluster:
         if name == "flapping 30 %" and not flaps:
             return 1.0
         if name == "asymmetric":
-            end = source if fault.direction == SENDING else target
+            end = source if fault.direction is Direction.SENDING else target
             return fault.factor if end == fault.host else 1.0
         if name.startswith("uplink"):
             if (source in fault.group) == (target in fault.group):
@@ -205,7 +204,7 @@ def faults(made: Cluster, name: str) -> list[PlantedFault]:
         if name == "node" and chance.random() < 0.3:
             fault.hangs = True
         if name == "asymmetric":
-            fault.direction = chance.choice((SENDING, RECEIVING))
+            fault.direction = chance.choice(tuple(Direction))
         if name == "only at scale":
             fault.size = 2 ** chance.randint(4, (len(made.hosts) // 2).bit_length() - 1)
         if name.startswith(("leaf", "uplink")):

@@ -21,7 +21,7 @@ from ..planning.links import FleetLinks, links_of
 from ..planning.looks import NetLook, NotCountedError, look_from
 from ..presence import newest
 from ..reading import read_bytes
-from ..record import Beside, FigureKind, NodeReport, Unusable, one_line
+from ..record import Beside, FigureKind, FileFault, NodeReport, Unusable, one_line
 
 # The pairs' files and the plans of a folder, read again as they come.
 NET, PLAN = "gputop.net/", "gputop.fleet-plan/"
@@ -82,8 +82,8 @@ class LinkReading:
             data = read_bytes(self._folder, item.path)
             return look_from(data) if item.schema.startswith(NET) else plan_from(data)
         except ValueError as error:
-            kind = error.kind if isinstance(error, NotCountedError) else "damaged"
-            return Unusable(path=item.path, kind=kind, why=one_line(error, 200))
+            kind = error.kind if isinstance(error, NotCountedError) else FileFault.DAMAGED.value
+            return Unusable(path=item.path, kind=FileFault(kind), why=one_line(error, 200))
 
 
 def read_fleet(

@@ -5,26 +5,55 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ...model.severity import Word
 from ..hosts import fold
 
-NODE, LINK, SWITCH, UPLINKS = "node", "link", "switch", "uplinks"
-RAIL, PATH, AT_SCALE = "rail", "path", "only at scale"
-SENDING, RECEIVING = "sending", "receiving"
+
+class CulpritKind(Word):
+    """What is bad."""
+
+    NODE = "node"
+    LINK = "link"
+    """The NIC, cable or switch port of one rail."""
+    SWITCH = "switch"
+    UPLINKS = "uplinks"
+    RAIL = "rail"
+    PATH = "path"
+    AT_SCALE = "only at scale"
+
+
+class Direction(Word):
+    """The way in which alone it is bad."""
+
+    SENDING = "sending"
+    RECEIVING = "receiving"
+
+
+NODE, LINK, SWITCH = CulpritKind.NODE, CulpritKind.LINK, CulpritKind.SWITCH
+UPLINKS, RAIL, PATH = CulpritKind.UPLINKS, CulpritKind.RAIL, CulpritKind.PATH
+AT_SCALE = CulpritKind.AT_SCALE
+_SAID = {
+    NODE: "node {host}",
+    LINK: "{host}, {rail}: its NIC, cable or switch port{one_way}",
+    SWITCH: "switch {switch}{on_rail}, or something that the nodes below it share: {hosts}",
+    UPLINKS: "uplinks of switch {switch}{on_rail}",
+    RAIL: "{rail} of all nodes: its switches, or how its NICs are set up",
+    PATH: "the path between {ends}: each is well with others",
+    AT_SCALE: "node {hosts}, in larger jobs only",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Culprit:
     """The smallest set of parts that explains bad looks."""
 
-    kind: str
-    """NODE, LINK (NIC, cable or switch port of one rail), SWITCH, UPLINKS, RAIL, PATH, AT_SCALE."""
+    kind: CulpritKind
     hosts: tuple[str, ...] = ()
     """The host; the hosts at the ends of a path; those below a switch."""
     rail: int | None = None
     switch: str = ""
     """Its name; "a or b" where these looks cannot tell two switches apart."""
-    direction: str = ""
-    """SENDING or RECEIVING where only this one is bad."""
+    direction: Direction | None = None
     fails: bool = False
     """Whether looks at it do not finish, or data arrives wrong; else it is slow."""
     because: str = ""
@@ -34,22 +63,15 @@ class Culprit:
     def said(self) -> str:
         """What it is, for people."""
         rail = "" if self.rail is None else f"rail {self.rail}"
-        one_way = f", {self.direction} only" if self.direction else ""
-        host = self.hosts[0] if self.hosts else ""
-        if self.kind == NODE:
-            return f"node {host}"
-        if self.kind == LINK:
-            return f"{host}, {rail}: its NIC, cable or switch port{one_way}"
-        if self.kind == SWITCH:
-            what = f"switch {self.switch}" + (f", {rail}" if rail else "")
-            return f"{what}, or something that the nodes below it share: {fold(self.hosts)}"
-        if self.kind == UPLINKS:
-            return f"uplinks of switch {self.switch}" + (f", {rail}" if rail else "")
-        if self.kind == RAIL:
-            return f"{rail} of all nodes: its switches, or how its NICs are set up"
-        if self.kind == PATH:
-            return f"the path between {' and '.join(self.hosts)}: each is well with others"
-        return f"node {fold(self.hosts)}, in larger jobs only"
+        return _SAID[self.kind].format(
+            host=self.hosts[0] if self.hosts else "",
+            hosts=fold(self.hosts),
+            ends=" and ".join(self.hosts),
+            rail=rail,
+            on_rail=f", {rail}" if rail else "",
+            switch=self.switch,
+            one_way=f", {self.direction} only" if self.direction else "",
+        )
 
 
 @dataclass(frozen=True, slots=True)

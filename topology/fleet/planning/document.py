@@ -65,7 +65,7 @@ def culprit_fields(culprit: Culprit) -> dict[str, Any]:
         "hosts": list(culprit.hosts),
         "rail": culprit.rail,
         "switch": culprit.switch or None,
-        "direction": culprit.direction or None,
+        "direction": culprit.direction,
         "fails": culprit.fails,
         "said": culprit.said,
         "because": culprit.because,

@@ -15,11 +15,10 @@ from .culprits import (
     NODE,
     PATH,
     RAIL,
-    RECEIVING,
-    SENDING,
     SWITCH,
     UPLINKS,
     Culprit,
+    Direction,
     Localisation,
     Suspicion,
     SwitchSuspicion,
@@ -363,16 +362,16 @@ def _told(case: _Case, rail: int) -> str:
     return f"{shown}, {figures(low)}" if low else shown
 
 
-def _direction(case: _Case, rail: int) -> str:
+def _direction(case: _Case, rail: int) -> Direction | None:
     events = [event for event in case.events[rail] if None not in event.senders]
     if not events or len(events) < len(case.events[rail]):
-        return ""
+        return None
     sent = sum(event.senders == {case.host} for event in events)
     received = sum(case.host not in event.senders for event in events)
-    for count, word in ((sent, SENDING), (received, RECEIVING)):
+    for count, word in ((sent, Direction.SENDING), (received, Direction.RECEIVING)):
         if count >= ONE_WAY_SHARE * len(events):
             return word
-    return ""
+    return None
 
 
 def _suspicion(

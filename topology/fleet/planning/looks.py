@@ -7,6 +7,7 @@ from typing import Annotated, TypeAlias
 
 import msgspec
 
+from ...model.errors import GputopError
 from ..hosts import is_host
 
 SCHEMA = "gputop.net/1"
@@ -21,11 +22,11 @@ MOST_GBS = 1e6
 """A figure above is no bandwidth of this world."""
 
 
-class NotCountedError(ValueError):
+class NotCountedError(GputopError, ValueError):
     """A sound document that says nothing about two nodes that have names."""
 
     def __init__(self, kind: str, why: str) -> None:
-        """`kind`: as of an `Unusable`."""
+        """`kind`: the value of a FileFault."""
         super().__init__(why)
         self.kind = kind
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ...model.severity import Mark
 from ..hosts import in_order
 from .culprits import NODE, Culprit, Localisation, Suspicion, SwitchSuspicion
 from .fabric import SwitchFabric
@@ -31,7 +32,22 @@ MOST_LOOKS = 100
 """A suspect that is still open after so many looks stays so."""
 LOOK_SECONDS = 20.0
 """How long a look at a pair takes, start of the processes included; an assumption, to be given."""
-MORE, CLEAR, FOUND, CANNOT_TELL = "round", "clear", "found", "cannot tell"
+
+
+class PlanVerdict(Mark):
+    """What a plan comes to, with the exit code of `gputop fleet plan`."""
+
+    MORE = "round", "", "", "", 1
+    """This round is to be run."""
+    FOUND = "found", "", "", "", 2
+    """Culprits are named, and nothing is open."""
+    CLEAR = "clear", "", "", "", 0
+    """Nothing is wrong that these rounds can show."""
+    CANNOT_TELL = "cannot tell", "", "", "", 3
+
+
+MORE, CLEAR, FOUND = PlanVerdict.MORE, PlanVerdict.CLEAR, PlanVerdict.FOUND
+CANNOT_TELL = PlanVerdict.CANNOT_TELL
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +83,7 @@ class FleetPlan:
     """One round, and what the earlier ones proved."""
 
     number: int
-    verdict: str
-    """MORE: run this round. FOUND: culprits are named and nothing is open. CLEAR: nothing is wrong
-    that these rounds can show. CANNOT_TELL."""
+    verdict: PlanVerdict
     wish: Wish
     pairs: tuple[PlannedPair, ...] = ()
     sets: tuple[tuple[str, ...], ...] = ()
@@ -149,7 +163,7 @@ def plan(wish: Wish, looks: Sequence[NetLook], last_round: int = 0) -> FleetPlan
     )
 
 
-def _verdict(found: Localisation, more: bool, unsure: bool) -> str:
+def _verdict(found: Localisation, more: bool, unsure: bool) -> PlanVerdict:
     if more:
         return MORE
     if found.culprits:
