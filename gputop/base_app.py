@@ -63,7 +63,7 @@ class KeptStylesheet(Stylesheet):
 
 
 class BaseApp(QuickKeysApp[R]):
-    """An app of gputop; satisfies live/host.py:Host."""
+    """An app of gputop; satisfies live/host.py:AppHost."""
 
     CSS_PATH = str(THEMES / "gputop.tcss")
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Host(Protocol):
+class AppHost(Protocol):
     """Either app, of a node or of a fleet."""
 
     trouble: str
@@ -63,7 +63,7 @@ class Redrawn(Protocol):
         """Draw the report again."""
 
 
-class NodeHost(Host, Protocol):
+class NodeHost(AppHost, Protocol):
     """The app of a node."""
 
     report: Report | None

@@ -130,7 +130,7 @@ class QuestionScreen(MasterDetail):
     KEYS = (*select_keys("select a row"), *scroll_keys("scroll_details", 5, "scroll the panel"))
     LINE = ("y",)
 
-    class Answered(Message):
+    class PageReady(Message):
         """A thread has made the page."""
 
         def __init__(self, page: Page) -> None:
@@ -159,9 +159,9 @@ class QuestionScreen(MasterDetail):
             lambda: question.page(question.answer(question.request(given=snapshot)))
         )
         text = (Text(self.gputop.trouble),)
-        self.post_message(self.Answered(page or Page(title=question.name, blocks=text)))
+        self.post_message(self.PageReady(page or Page(title=question.name, blocks=text)))
 
-    def on_question_screen_answered(self, message: Answered) -> None:
+    def on_question_screen_page_ready(self, message: PageReady) -> None:
         """Show the answer."""
         self._asking, self._page = False, message.page
         self.redraw()

@@ -25,7 +25,7 @@ from gputop.widgets.quick_keys import ClosesOnce
 from gputop.widgets.spans import Line, left, wrapped
 
 if TYPE_CHECKING:
-    from gputop.live.host import Host
+    from gputop.live.host import AppHost
     from gputop.topology.model.page import Page
 
 
@@ -65,7 +65,7 @@ class Panel(ModalScreen[str | None], ClosesOnce[str | None]):
     ]
     HINT = "Esc closes"
 
-    def __init__(self, heading: str, host: Host) -> None:
+    def __init__(self, heading: str, host: AppHost) -> None:
         super().__init__()
         self.heading = heading
         self.host = host
@@ -121,7 +121,7 @@ class Panel(ModalScreen[str | None], ClosesOnce[str | None]):
 class WhyPanel(Panel):
     """An explanation: claim, evidence, consequence, fix."""
 
-    def __init__(self, why: Page, host: Host) -> None:
+    def __init__(self, why: Page, host: AppHost) -> None:
         super().__init__(clean(why.title, 90), host)
         self.explanation = why
         what = "the command" if why.commands else "the fix" if why.fix else ""
@@ -150,7 +150,7 @@ class HelpPanel(Panel):
         title: str,
         own: Sequence[tuple[str, str]],
         common: Sequence[tuple[str, str]],
-        host: Host,
+        host: AppHost,
     ) -> None:
         super().__init__(f"Keys · {title}", host)
         self._own, self._common = own, common
@@ -179,7 +179,7 @@ class ConfirmPanel(Panel):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "agree", show=False)]
     HINT = "Enter starts · Esc does not"
 
-    def __init__(self, heading: str, said: Sequence[str], host: Host) -> None:
+    def __init__(self, heading: str, said: Sequence[str], host: AppHost) -> None:
         super().__init__(clean(heading, 90), host)
         self._said = said
 

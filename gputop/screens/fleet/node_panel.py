@@ -15,7 +15,7 @@ from gputop.widgets.panels import Panel
 from gputop.widgets.spans import Line, left, right, wrapped
 
 if TYPE_CHECKING:
-    from gputop.live.host import Host
+    from gputop.live.host import AppHost
 
 HOW = "`gputop check --json --snapshot -o DIR/%n.json.gz` would give all screens of the node."
 
@@ -25,7 +25,7 @@ class NodePanel(Panel):
 
     HINT = "y copies · Esc goes back to the fleet"
 
-    def __init__(self, host: str, facts: FleetFacts, whole: WholeNode, app: Host) -> None:
+    def __init__(self, host: str, facts: FleetFacts, whole: WholeNode, app: AppHost) -> None:
         super().__init__(clean(f"{host}: {whole.why}", 90), app)
         self._node = host
         self._facts = facts

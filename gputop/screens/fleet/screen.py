@@ -14,7 +14,7 @@ from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import Input
 
-from gputop.live.host import Host
+from gputop.live.host import AppHost
 from gputop.screens.fleet import head
 from gputop.screens.fleet.cells import chunks, merged, per_cell, shared, state_cells
 from gputop.screens.fleet.figures import FiguresTab
@@ -169,7 +169,7 @@ class FleetMap(Board):
             self.post_message(self.CellPicked(tuple(parts[place])))
 
 
-class FleetHost(Host, Protocol):
+class FleetHost(AppHost, Protocol):
     """What the screen needs of its app."""
 
     folder: str
