@@ -424,4 +424,4 @@ def fabric_of_option(topology: str | None, hosts: Callable[[], Iterable[str]]) -
         raise Exit(f"--topology {clean(topology, 200)}: {error}", CANNOT_TELL) from error
 
 
-QUESTION = Question(name="fleet", request=FleetRequest, answer=answer, page=page)
+FLEET = Question(name="fleet", request=FleetRequest, answer=answer, page=page)

@@ -7,7 +7,7 @@ from importlib import import_module
 
 from msgspec.structs import replace
 
-from gputop.answers.fleet import QUESTION, FleetRequest, no_folder
+from gputop.answers.fleet import FLEET, FleetRequest, no_folder
 from gputop.commands.asking import command_of
 from gputop.session import on_terminal
 from gputop.terminal.lines import warn
@@ -18,7 +18,7 @@ def carry_out(asked: FleetRequest) -> int:
     plain = asked.as_json or asked.as_text or asked.verbose or asked.junit or asked.since
     if not plain and on_terminal():
         return _open(asked)
-    code = QUESTION.ask(asked)
+    code = FLEET.ask(asked)
     if code and not (asked.verbose or asked.as_json):
         warn("--verbose shows evidence, impact and what to do")
     return code
@@ -36,7 +36,7 @@ def _open(asked: FleetRequest) -> int:
     return code
 
 
-subcommand = command_of(replace(QUESTION, carry_out=carry_out))
+subcommand = command_of(replace(FLEET, carry_out=carry_out))
 for parameter in subcommand.params:
     if parameter.name == "folder":
         parameter.metavar = ""  # the group has written DIR
