@@ -7,6 +7,8 @@ and, where it is about a node, its screen in the app.
 QUESTIONS = {
     "check": "Check whether the node is fit; set the exit code.",
     "explain": "Predict what NCCL or RCCL does here, and why.",
+    "jobs": "Say what runs on the GPUs and who waits for whom.",
+    "log": "Explain a debug log of NCCL or RCCL.",
     "doctor": "Say what gputop found on this machine, for a bug report.",
 }
 """Module -> its line in `gputop --help`, which then imports none of them."""

@@ -6,16 +6,23 @@ The JSON is gputop.jobs/1: of `gputop jobs`, and of `gputop log` for dumps.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
-import msgspec
-
-from gputop import __version__
-from gputop.printing.render import texts
+from gputop.answers.question import Answer, Clash, NodeRequest, Option, Question, problem_lines
+from gputop.exits import CANNOT_TELL, USAGE, Exit
+from gputop.reading import check_sources, read_snapshot
+from gputop.simulating.jobs import simulated
 from gputop.terminal.clean import clean
-from gputop.topology.jobs.asking import JobsAnswer
-from gputop.topology.jobs.saved import SAVED
+from gputop.terminal.lines import warn
+from gputop.terminal.size import text_width
+from gputop.topology.jobs.asking import PAUSE_SECONDS, JobsReport, ask_live, of_files
+from gputop.topology.jobs.flight.files import FoundDumps, named, read
+from gputop.topology.jobs.ras.client import SECONDS
+from gputop.topology.jobs.saved import SAVED, states_from_saved
+from gputop.topology.jobs.saved import named as saved_in
 from gputop.topology.jobs.standing import JobState, RankState
+from gputop.topology.jobs.traffic import CarriedTraffic
+from gputop.topology.model.english import plural
 from gputop.topology.model.finding import Finding, Kind
 from gputop.topology.model.page import (
     SIMULATED,
@@ -23,6 +30,7 @@ from gputop.topology.model.page import (
     Block,
     Column,
     Commands,
+    Page,
     Role,
     Table,
     Text,
@@ -32,7 +40,7 @@ from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.model.units import UNKNOWN, percent, size, whole
 from gputop.topology.wiring.gpu_names import gpu_names
 
-SCHEMA = "gputop.jobs/1"
+LONGEST_WAIT, LONGEST_WATCH = 60.0, 3600.0
 COLUMNS = (
     Column("rank", right=True, optional=True),
     Column("pid", right=True, optional=True),
@@ -51,30 +59,157 @@ MOST_RANKS = 128
 NEXT = "Next steps, which gputop never takes itself:"
 
 
-def text(
-    snapshot: NodeSnapshot | None, answer: JobsAnswer, width: int, *, simulated: bool = False
-) -> str:
-    """All jobs as lines for a terminal; the sentence of each comes first."""
-    return "\n".join(texts(page(snapshot, answer, simulated=simulated), min(width, WIDEST)))
+class JobsRequest(NodeRequest, frozen=True, kw_only=True):
+    """Say what runs on the GPUs, how far each rank is, and who waits for whom.
+
+    Reads /proc twice, 0.4 s apart (--over), and dumps of PyTorch's flight recorder where the ranks
+    write them; --from takes such dumps, and what `ncclras` printed, too. Nothing is started,
+    stopped or written.
+    """
+
+    clashes: ClassVar[tuple[Clash, ...]] = (
+        Clash(("--ras",), ("--from",), "--ras asks the jobs of this machine: leave out --from"),
+    )
+    ras: Annotated[
+        bool, Option("--ras", "Ask NCCL's RAS service of the jobs here, on this machine only.")
+    ] = False
+    wait: Annotated[
+        float,
+        Option(
+            "--ras-wait",
+            "How long one answer of RAS is waited for; a job with a silent rank may take 10.",
+            "SECONDS",
+            least=0.05,
+            most=LONGEST_WAIT,
+        ),
+    ] = SECONDS
+    over: Annotated[
+        float,
+        Option(
+            "--over",
+            "From the first look at the jobs to the second; over a longer time a slow rank goes "
+            "on.",
+            "SECONDS",
+            least=0.05,
+            most=LONGEST_WATCH,
+        ),
+    ] = PAUSE_SECONDS
 
 
-def page(
-    snapshot: NodeSnapshot | None, answer: JobsAnswer, *, simulated: bool = False
-) -> Iterator[Block]:
-    """All jobs; `simulated`: the node is a demo."""
-    if simulated:
+class JobsAnswer(Answer, frozen=True, kw_only=True, tag="gputop.jobs/1"):
+    """All jobs with their sentence, ranks and facts."""
+
+    hidden: ClassVar[tuple[str, ...]] = ("report", "snapshot")
+    simulated: bool
+    """Whether the node is a demo, whose processes nobody runs."""
+    seconds: float | None
+    jobs: tuple[dict[str, Any], ...]
+    ras: dict[str, Any]
+    traffic: CarriedTraffic | None
+    flight_recorder: dict[str, Any]
+    report: JobsReport
+    snapshot: NodeSnapshot | None = None
+    """None where only dumps and saved answers of RAS were read."""
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What could not be read; the node's assumptions matter to no job."""
+        return () if self.snapshot is None else tuple(problem_lines(self.snapshot))
+
+
+def answer(request: JobsRequest) -> JobsAnswer:
+    """Ask this machine, a demo or files where its jobs stand."""
+    check_sources(request.sources, request.demo)
+    if request.sources:
+        return _of_files(request.sources)
+    here = request.snapshot()
+    if request.demo:
+        return answer_of(simulated(here, request.demo), here, simulated=True)
+    return answer_of(ask_live(here, ras=request.ras, wait=request.wait, pause=request.over), here)
+
+
+def _of_files(sources: tuple[str, ...]) -> JobsAnswer:
+    """What files say: dumps, saved answers of RAS, and a node."""
+    dumps, others = named(sources)
+    found = read(dumps, follow=True) if dumps else FoundDumps()
+    saved, others = saved_in(others)
+    refused = (*found.refused, *saved.refused)
+    nothing = not others and not found.dumps and not saved.answers
+    if nothing and len(refused) == 1:
+        raise Exit(": ".join(refused[0]), CANNOT_TELL)
+    for path, why in refused:
+        warn(f"{path}: {why}")
+    if nothing:
+        # A dump that is cut off is a file that cannot be used, not a wrong path.
+        code = CANNOT_TELL if refused else USAGE
+        raise Exit(f"no dump of a flight recorder in {', '.join(sources)}", code)
+    try:
+        snapshot = read_snapshot(others, None) if others else None
+    except Exit as error:
+        if not (saved.answers or found.dumps):
+            raise
+        snapshot = None
+        warn(str(error))
+    return answer_of(of_files(snapshot, found, states_from_saved(saved)), snapshot)
+
+
+def answer_of(
+    report: JobsReport, snapshot: NodeSnapshot | None = None, *, simulated: bool = False
+) -> JobsAnswer:
+    """The answer that a report on jobs gives; `snapshot` is None where no node was read."""
+    replies = [
+        {
+            "address": reply.place.address,
+            "seconds": round(reply.seconds, 4),
+            "trouble": reply.trouble,
+            "silent_connections": reply.silent,
+            "answers": reply.answers,
+        }
+        for reply in report.ras
+    ]
+    dumps = [
+        {"rank": dump.rank, "file": dump.origin, "entries": len(dump.entries)}
+        for dump in report.dumps.dumps
+    ]
+    refused = [{"file": file, "why": why} for file, why in report.dumps.refused]
+    return JobsAnswer(
+        source=_read_from(report) if snapshot is None else tuple(snapshot.source),
+        assumptions=() if snapshot is None else tuple(snapshot.assumptions),
+        simulated=simulated,
+        seconds=report.seconds,
+        jobs=tuple(_job(job) for job in report.jobs),
+        ras={"asked": report.ras_asked, "places": replies},
+        traffic=report.traffic,
+        flight_recorder={"dumps": dumps, "refused": refused},
+        report=report,
+        snapshot=snapshot,
+    )
+
+
+def page(answer: JobsAnswer) -> Page:
+    """All jobs; the sentence of each comes first."""
+    return Page(title="jobs", blocks=tuple(_blocks(answer)))
+
+
+def _blocks(answer: JobsAnswer) -> Iterator[Block]:
+    report, snapshot = answer.report, answer.snapshot
+    if answer.simulated:
         yield Text(f"{SIMULATED}: a demo; no process of it runs here")
-    if not answer.jobs:
+    if not report.jobs:
         yield Text(f"? {nothing(snapshot)}")
-        for reply in answer.ras if answer.ras_asked else ():
+        for reply in report.ras if report.ras_asked else ():
             if reply.trouble is not None:
                 yield Text(f"RAS: {clean(reply.trouble, 400)}", indent=2)
-    for at, job in enumerate(answer.jobs):
+    for at, job in enumerate(report.jobs):
         if at:
             yield Blank()
         yield sentence_block(job)
         yield from _table(job, snapshot)
         yield from fact_blocks(job)
+
+
+def _width() -> int:
+    return min(text_width(), WIDEST)
 
 
 def nothing(snapshot: NodeSnapshot | None) -> str:
@@ -124,7 +259,7 @@ def _table(job: JobState, snapshot: NodeSnapshot | None) -> Iterator[Block]:
         )
     left = len(job.ranks) - len(ranks)
     if left:
-        yield Text(f"and {left:,} more rank{'s' * (left > 1)}; --json has all", indent=2)
+        yield Text(f"and {plural(left, 'more rank')}; --json has all", indent=2)
 
 
 def _most_telling(ranks: Sequence[RankState]) -> Sequence[RankState]:
@@ -157,49 +292,10 @@ def _cells(rank: RankState, snapshot: NodeSnapshot | None) -> tuple[str, ...]:
     )
 
 
-def document(
-    snapshot: NodeSnapshot | None, answer: JobsAnswer, *, simulated: bool = False
-) -> dict[str, Any]:
-    """All jobs with their sentence, ranks and facts; `snapshot` is None where only dumps were read.
-
-    `simulated`: the node is a demo, whose processes nobody runs.
-    """
-    return {
-        "schema": SCHEMA,
-        "gputop": __version__,
-        "source": _read_from(answer) if snapshot is None else list(snapshot.source),
-        "assumptions": [] if snapshot is None else list(snapshot.assumptions),
-        "simulated": simulated,
-        "seconds": answer.seconds,
-        "jobs": [_job(job) for job in answer.jobs],
-        "ras": {
-            "asked": answer.ras_asked,
-            "places": [
-                {
-                    "address": reply.place.address,
-                    "seconds": round(reply.seconds, 4),
-                    "trouble": reply.trouble,
-                    "silent_connections": reply.silent,
-                    "answers": msgspec.to_builtins(reply.answers),
-                }
-                for reply in answer.ras
-            ],
-        },
-        "traffic": msgspec.to_builtins(answer.traffic),
-        "flight_recorder": {
-            "dumps": [
-                {"rank": dump.rank, "file": dump.origin, "entries": len(dump.entries)}
-                for dump in answer.dumps.dumps
-            ],
-            "refused": [{"file": file, "why": why} for file, why in answer.dumps.refused],
-        },
-    }
-
-
-def _read_from(answer: JobsAnswer) -> list[str]:
+def _read_from(report: JobsReport) -> tuple[str, ...]:
     """What was read where no node was: dumps, saved answers of RAS or both."""
-    saved = any(job.job is None and job.name.startswith(SAVED) for job in answer.jobs)
-    return [*(["flight recorder"] if answer.dumps.dumps or not saved else []), *["RAS"] * saved]
+    saved = any(job.job is None and job.name.startswith(SAVED) for job in report.jobs)
+    return ("flight recorder",) * bool(report.dumps.dumps or not saved) + ("RAS",) * saved
 
 
 def _job(job: JobState) -> dict[str, Any]:
@@ -252,3 +348,6 @@ def _rank(rank: RankState) -> dict[str, Any]:
         **{name: getattr(activity, name, None) for name in MEASURED},
         "wait_channel": None if activity is None else activity.channel,
     }
+
+
+QUESTION = Question(name="jobs", request=JobsRequest, answer=answer, page=page, width=_width)

@@ -7,8 +7,6 @@ SUMMARIES = {
     "snapshot": "Print all that is known about the node as JSON.",
     "topo": "Show how the devices of the node are connected.",
     "flags.command": "Show which variables are set and what each does here.",
-    "jobs.command": "Say what runs on the GPUs and who waits for whom.",
-    "log": "Explain a debug log of NCCL or RCCL.",
     "probe.command": "Measure GPUs and their links.",
     "net.command": "Measure the network between nodes, started on each of them.",
     "fleet.command": "Judge many nodes; plan which pairs to measure next.",

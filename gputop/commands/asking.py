@@ -75,6 +75,7 @@ def _parameter(
         *flags,
         multiple=several,
         default=() if several else field.default,
+        show_default=option.least is not None and field.default is not None,
         help=option.help,
         **shared,
     )

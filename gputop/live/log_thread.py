@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from textual.message import Message
 
-from gputop.live.log_reading import ReadError, read_path, read_stream
+from gputop.answers.log import ReadError, read_path, read_stream
 from gputop.topology.diagnosis.symptoms.log import examine, fits
 
 if TYPE_CHECKING:

@@ -31,6 +31,7 @@ from gputop.topology.model.page import (
     Indented,
     Page,
     Role,
+    Rows,
     Runs,
     Section,
     Steps,
@@ -57,6 +58,9 @@ INKS = {
     Role.GOOD: "good",
     Role.WARN: "warn",
     Role.BAD: "bad",
+    Role.NVLINK: "link-nvlink",
+    Role.PCIE: "link-pcie",
+    Role.SOCKET: "link-socket",
 }
 _BASES = {"measured": "good", "assumed": "warn", "simulated": "warn"}
 _INDENT = 2
@@ -287,6 +291,12 @@ def _cell_size(rows: Sequence[Sequence[str]], least: int) -> int:
     return max(least, *(len(cell) for row in rows for cell in row)) + 1
 
 
+def _grid(block: Rows, width: int, whole: bool) -> Iterable[Line]:
+    lines = [tuple(_runs(runs, Role.PLAIN)) for runs in block.lines]
+    fits = all(width_of(line) <= width - block.indent for line in lines)
+    return _indented(lines, block.indent) if fits else ()
+
+
 def _fitting(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> Sequence[int]:
     """The columns that are shown: without optional ones for which the line is too short."""
     sizes = [max(width_of(((row[at], ""),)) for row in rows) for at in range(len(columns))]
@@ -346,6 +356,7 @@ _RENDERERS: dict[type, Callable[[Any, int, bool], Iterable[Line]]] = {
     Facts: _facts,
     Table: _table,
     CellGrid: _matrix,
+    Rows: _grid,
     Findings: _findings,
     Steps: _steps,
     Commands: _commands,

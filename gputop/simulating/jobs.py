@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from gputop.topology.jobs.activity import Activity
-from gputop.topology.jobs.asking import JobsAnswer, answer
+from gputop.topology.jobs.asking import JobsReport, answer
 from gputop.topology.jobs.grouping import GpuUser, jobs
 from gputop.topology.jobs.ras.answer import parse
 from gputop.topology.jobs.ras.client import RasReply
@@ -28,7 +28,7 @@ QUIET = 720.0
 """For how long RAS would have seen no collective launched; enough for a hang."""
 
 
-def simulated(snapshot: NodeSnapshot, demo: str) -> JobsAnswer:
+def simulated(snapshot: NodeSnapshot, demo: str) -> JobsReport:
     """The answer for a demo, through the parsers that read a real one."""
     shape = load(demo)
     faulty = frozenset(

@@ -68,7 +68,7 @@ def test_every_folder_that_mirrors_nothing_is_there() -> None:
 SOUND = (
     "gputop/__init__.py",
     "gputop/app.py",
-    "gputop/pages/log/lines.py",
+    "gputop/screens/log/entries.py",
     "topology/flags/__init__.py",
     "topology/flags/catalogue/flags.toml",
     "tests/conftest.py",
@@ -76,15 +76,15 @@ SOUND = (
     "tests/recordings/a-node/README.md",
     "tests/gputop/test_app.py",
     "tests/gputop/__snapshots__/test_app/one.svg",
-    "tests/gputop/pages/made.py",
-    "tests/gputop/pages/log/test_lines.py",
+    "tests/gputop/screens/made.py",
+    "tests/gputop/screens/log/test_entries.py",
 )
 
 
 @pytest.mark.parametrize(
     ("added", "breach"),
     [
-        ("gputop/pages/terminal.py", "gputop/pages has no tests in tests/gputop/pages"),
+        ("gputop/screens/terminal.py", "gputop/screens has no tests in tests/gputop/screens"),
         ("topology/flags/reading.py", "topology/flags has no tests in tests/topology/flags"),
         ("tests/topology/rules/test_x.py", "tests/topology/rules mirrors no folder"),
         ("tests/topology/flags/catalogue/test_x.py", "tests/topology/flags/catalogue mirrors no"),

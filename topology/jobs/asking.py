@@ -141,7 +141,7 @@ def _named(own: Sequence[CommunicatorState], each: CommunicatorState) -> bool:
     return any(other.communicator.name is not None for other in own if other.answer is each.answer)
 
 
-class JobsAnswer(msgspec.Struct, frozen=True, kw_only=True):
+class JobsReport(msgspec.Struct, frozen=True, kw_only=True):
     """All jobs, and what was asked for it."""
 
     jobs: tuple[JobState, ...]
@@ -186,7 +186,7 @@ def ask_live(
     memory: Memory | None = None,
     past: TrafficPast | None = None,
     asker: Asker | None = None,
-) -> JobsAnswer:
+) -> JobsReport:
     """Read /proc twice, look for dumps, and with `ras` ask NCCL's service twice.
 
     `wait`: seconds for each place of RAS and each time; `pause`: from the first look to the
@@ -279,7 +279,7 @@ def answer(
     memory: Memory | None = None,
     recorded: bool = False,
     now: float | None = None,
-) -> JobsAnswer:
+) -> JobsReport:
     """Say where every job stands, by what was read; `tree` tells which processes have ended.
 
     `now`: seconds since the epoch, which dumps are measured by.
@@ -312,7 +312,7 @@ def answer(
         of_ras(snapshot.machine, JobEvidence(activities=activities, ended=gone, ras=part))
         for part in _by_answer(matched.rest)
     ]
-    return JobsAnswer(
+    return JobsReport(
         jobs=tuple(told),
         ras=replies,
         ras_asked=asked,
@@ -333,12 +333,12 @@ def _by_answer(ras: Sequence[CommunicatorState]) -> list[tuple[CommunicatorState
 
 def of_files(
     snapshot: NodeSnapshot | None, dumps: FoundDumps, saved: Sequence[JobState] = ()
-) -> JobsAnswer:
+) -> JobsReport:
     """What a recorded node, dumps and saved answers of RAS say; nothing is asked."""
     told = () if snapshot is None else answer(snapshot, {}, (), recorded=True).jobs
     by_dumps = of_dumps(dumps)
     others = () if by_dumps is None else (by_dumps,)
-    return JobsAnswer(jobs=(*saved, *others, *told), dumps=dumps)
+    return JobsReport(jobs=(*saved, *others, *told), dumps=dumps)
 
 
 def _linked(snapshot: NodeSnapshot, found: Sequence[Job]) -> tuple[str, ...]:

@@ -69,6 +69,9 @@ class Role(Word):
     GOOD = "good"
     WARN = "warn"
     BAD = "bad"
+    NVLINK = "nvlink"
+    PCIE = "pcie"
+    SOCKET = "socket"
 
 
 Runs = tuple[tuple[str, Role], ...]
@@ -95,6 +98,11 @@ class Text(msgspec.Struct, frozen=True):
     hanging: int = 2
     """Further indent of the second line and those below it."""
     role: Role = Role.PLAIN
+
+    @classmethod
+    def marked(cls, mark: Mark, *runs: tuple[str, Role], hanging: int = 2) -> Text:
+        """A line behind the sign of a mark."""
+        return cls(((mark.sign, Role(mark.ink)), *runs), hanging=hanging)
 
 
 class Bullets(msgspec.Struct, frozen=True):
@@ -140,6 +148,13 @@ class CellGrid(msgspec.Struct, frozen=True):
     cells: tuple[tuple[str, ...], ...]
     short: tuple[tuple[str, ...], ...]
     """The cells where there is no room for the whole ones."""
+
+
+class Rows(msgspec.Struct, frozen=True):
+    """Lines of equal cells, such as a matrix. All are left out where one is too long."""
+
+    lines: tuple[Runs, ...]
+    indent: int = 0
 
 
 class Findings(msgspec.Struct, frozen=True):
@@ -195,7 +210,19 @@ class Indented(msgspec.Struct, frozen=True):
 
 
 Block = Union[  # noqa: UP007 - its members name a class that is imported for types alone
-    Heading, Text, Bullets, Facts, Table, CellGrid, Findings, Steps, Commands, Bars, Blank, Indented
+    Heading,
+    Text,
+    Bullets,
+    Facts,
+    Table,
+    Rows,
+    CellGrid,
+    Findings,
+    Steps,
+    Commands,
+    Bars,
+    Blank,
+    Indented,
 ]
 
 

@@ -156,6 +156,23 @@ class FlagStatus(Mark):
     NOT_PREDICTED = "not predicted", "*", "muted"
 
 
+class Accord(Mark):
+    """Whether what a log says agrees with the prediction.
+
+    asks: the library's own diagnostics ask to look; open: not compared, or not known.
+    """
+
+    DIFFERS = "differs", "✗", "bad"
+    ASKS = "asks", "!", "warn"
+    OPEN = "open", "·", "muted"
+    AGREES = "agrees", "✓", "good"
+
+    @classmethod
+    def of(cls, agrees: bool | None) -> Accord:
+        """The word for yes, no or not known."""
+        return cls.OPEN if agrees is None else cls.AGREES if agrees else cls.DIFFERS
+
+
 class Sureness(Word):
     """How sure a cause is.
 

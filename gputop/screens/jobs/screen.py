@@ -29,7 +29,7 @@ from gputop.screens.jobs.variables import (
 from gputop.screens.listing import ListedView
 from gputop.simulating.jobs import simulated
 from gputop.terminal.clean import clean
-from gputop.topology.jobs.asking import JobsAnswer, ask_live
+from gputop.topology.jobs.asking import JobsReport, ask_live
 from gputop.topology.jobs.binding import FAR
 from gputop.topology.jobs.grouping import Job, jobs
 from gputop.topology.jobs.silence import STOPPED_SECONDS
@@ -141,7 +141,7 @@ def is_live(snapshot: NodeSnapshot) -> bool:
     return snapshot.source == ("live",)
 
 
-def of_demo(snapshot: NodeSnapshot) -> JobsAnswer | None:
+def of_demo(snapshot: NodeSnapshot) -> JobsReport | None:
     """The simulated answer of a demo; None for anything else."""
     source = snapshot.source[0] if len(snapshot.source) == 1 else ""
     name = source.removeprefix(DEMO)
@@ -149,8 +149,8 @@ def of_demo(snapshot: NodeSnapshot) -> JobsAnswer | None:
 
 
 def asking(
-    snapshot: NodeSnapshot, before: JobsAnswer | None, recent: Recent
-) -> Callable[[], JobsAnswer]:
+    snapshot: NodeSnapshot, before: JobsReport | None, recent: Recent
+) -> Callable[[], JobsReport]:
     """What asks the jobs of this machine, which takes up to some seconds: for a thread alone.
 
     `before`: what they said last, so that standing still since then is known; `recent`: what the
@@ -167,7 +167,7 @@ def described(snapshot: NodeSnapshot) -> frozenset[int]:
     return frozenset(process.pid for process in snapshot.readings.processes)
 
 
-def headline(answer: JobsAnswer | None, snapshot: NodeSnapshot) -> Line | None:
+def headline(answer: JobsReport | None, snapshot: NodeSnapshot) -> Line | None:
     """The sentence about the job that is worst off; None where none hangs, waits or is faulty."""
     found = [job for job in (answer.jobs if answer else ()) if job.verdict in WRONG]
     if not found:
@@ -181,7 +181,7 @@ def headline(answer: JobsAnswer | None, snapshot: NodeSnapshot) -> Line | None:
 
 
 def signs_of(
-    answer: JobsAnswer | None, found: Sequence[Job], shown: Shown | None
+    answer: JobsReport | None, found: Sequence[Job], shown: Shown | None
 ) -> dict[int, tuple[str, str]]:
     """Process id -> sign and ink: of what is wrong with the rank, else of a finding on its GPUs."""
     signs: dict[int, tuple[str, str]] = {}
@@ -197,7 +197,7 @@ def signs_of(
     return signs
 
 
-def standing_of(answer: JobsAnswer | None, pids: Sequence[int]) -> JobState | None:
+def standing_of(answer: JobsReport | None, pids: Sequence[int]) -> JobState | None:
     """What was said about the job of these processes."""
     mine = set(pids)
     return next(
@@ -273,13 +273,13 @@ class JobsScreen(ListedView):
     class Asked(Message):
         """A thread has asked the jobs of this machine."""
 
-        def __init__(self, answer: JobsAnswer) -> None:
+        def __init__(self, answer: JobsReport) -> None:
             super().__init__()
             self.answer = answer
 
     def __init__(self, name: str, gputop: NodeHost) -> None:
         super().__init__(name, gputop)
-        self._answer: JobsAnswer | None = None
+        self._answer: JobsReport | None = None
         """What the jobs said last."""
         self._answered_for: object = None
         """The processes that a demo answered for."""

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from gputop.pages.log.lines import DIFFERS, compared, mark
+from gputop.pages.log import agreed, compared
 from gputop.terminal.clean import clean
 from gputop.topology.explain.nccl import fact_of
 from gputop.topology.logs.comparing.agreement import ComparedItem, PairAgreement
 from gputop.topology.logs.report.report import LogNote
 from gputop.topology.model.finding import Finding
 from gputop.topology.model.page import Fact, Page
-from gputop.widgets.spans import Line, Span, left
+from gputop.topology.model.severity import CANNOT_TELL, Accord, Mark
+from gputop.widgets.spans import Line, left
 
 if TYPE_CHECKING:
     from gputop.topology.diagnosis.symptoms.log import ReadLog
@@ -22,16 +23,16 @@ MOST = 200
 class LogEntry(NamedTuple):
     """One line of the list; `what` is the thing it stands for, None for the whole comparison."""
 
-    sign: Span
+    mark: Mark
     title: str
     what: Finding | LogNote | ComparedItem | PairAgreement | None = None
 
 
 def entries(read: ReadLog) -> list[LogEntry]:
     """Findings, worst first, what the table does not know, differences, at last the comparison."""
-    found = [LogEntry(one.severity.shown[:2], one.title, one) for one in read.findings]
+    found = [LogEntry(one.severity, one.title, one) for one in read.findings]
     found += [
-        LogEntry(("?", "warn"), f"line {note.line}: {note.text}", note) for note in read.unexplained
+        LogEntry(CANNOT_TELL, f"line {note.line}: {note.text}", note) for note in read.unexplained
     ]
     agreement = read.overlay.agreement
     for different in agreement.differing:
@@ -40,9 +41,8 @@ def entries(read: ReadLog) -> list[LogEntry]:
             title = f"{different.src} to {different.dst}: {labels}, not as predicted"
         else:
             title = f"{different.subject}: {different.logged}, not as predicted"
-        found.append(LogEntry(DIFFERS, title, different))
-    agrees = None if not agreement.comparable else not agreement.differing
-    return [*found[: MOST - 1], LogEntry(mark(agrees), compared(read))]
+        found.append(LogEntry(Accord.DIFFERS, title, different))
+    return [*found[: MOST - 1], LogEntry(agreed(read), compared(read))]
 
 
 def entry_lines(found: list[LogEntry], selected: int, width: int) -> tuple[Line, ...]:
@@ -50,7 +50,7 @@ def entry_lines(found: list[LogEntry], selected: int, width: int) -> tuple[Line,
     return tuple(
         (
             ("›" if index == selected else " ", "strong"),
-            (left(entry.sign[0], 3), entry.sign[1]),
+            (left(entry.mark.sign, 3), entry.mark.ink),
             (
                 left(clean(entry.title, 300), max(width - 4, 8)),
                 "strong" if index == selected else "",
@@ -66,23 +66,8 @@ def explained(entry: LogEntry, read: ReadLog) -> Page:
     if what is None:
         return _whole(read)
     if isinstance(what, Finding):
-        facts = [
-            Fact(
-                what=proof.what,
-                value=proof.value,
-                source="",
-            )
-            for proof in what.evidence
-        ]
-        facts += [
-            Fact(
-                what="look",
-                value=text,
-                basis="",
-                source="",
-            )
-            for text in what.look
-        ]
+        facts = [Fact(what=proof.what, value=proof.value, source="") for proof in what.evidence]
+        facts += [_plain("look", text) for text in what.look]
         return Page.why(
             title=what.title,
             claim=what.cause,
@@ -102,6 +87,10 @@ def explained(entry: LogEntry, read: ReadLog) -> Page:
     return _difference(what, read)
 
 
+def _plain(what: str, text: str) -> Fact:
+    return Fact(what=what, value=text, basis="", source="")
+
+
 def _line(number: int, text: str) -> Fact:
     return Fact(what=f"line {number}", value=text, source="")
 
@@ -109,24 +98,8 @@ def _line(number: int, text: str) -> Fact:
 def _whole(read: ReadLog) -> Page:
     overlay = read.overlay
     agreement = overlay.agreement
-    facts = [
-        Fact(
-            what="why",
-            value=text,
-            basis="",
-            source="",
-        )
-        for text in agreement.reasons
-    ]
-    facts += [
-        Fact(
-            what="left out",
-            value=text,
-            basis="",
-            source="",
-        )
-        for text in agreement.skipped
-    ]
+    facts = [_plain("why", text) for text in agreement.reasons]
+    facts += [_plain("left out", text) for text in agreement.skipped]
     facts += [
         Fact(what="taken for granted", value=text, basis="assumed", source="")
         for text in overlay.assumptions
@@ -151,15 +124,7 @@ def _difference(what: ComparedItem | PairAgreement, read: ReadLog) -> Page:
     else:
         title, logged, predicted = what.subject, what.logged, what.predicted
     facts = [_line(what.line, logged)] if what.line else []
-    facts += [
-        Fact(
-            what="why that can be",
-            value=text,
-            basis="",
-            source="",
-        )
-        for text in agreement.reasons
-    ]
+    facts += [_plain("why that can be", text) for text in agreement.reasons]
     return Page.why(
         title=title,
         claim=f"The log shows {logged}; predicted was {predicted}.",

@@ -13,20 +13,22 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from gputop.live.log_thread import LogFailed, LogProgress, LogReady, LogThread
-from gputop.pages.log.lines import (
+from gputop.pages.log import (
+    agreed,
     compared,
-    gap_lines,
-    mark,
-    output_lines,
-    version_spans,
+    gaps,
+    nothing_found,
+    outputs,
+    sections,
+    version,
 )
-from gputop.pages.log.own_diagnostics import only_diagnostics, verdict_lines
-from gputop.pages.log.sections import nothing_found, sections
+from gputop.pages.own_diagnostics import only_diagnostics, verdicts
 from gputop.printing.render import page_text, render
 from gputop.screens.log.entries import entries, entry_lines, explained
 from gputop.screens.view import View
 from gputop.terminal.clean import clean
 from gputop.topology.model import units
+from gputop.topology.model.page import Role, Text
 from gputop.widgets.board import Board
 from gputop.widgets.key import Key, note, scroll_keys, select_keys
 from gputop.widgets.spans import Cells, Line, left, wrapped
@@ -70,10 +72,9 @@ def head_lines(read: ReadLog | None, progress: str, failure: str, width: int) ->
     if read is not None:
         log = read.log
         lines += _answer(read, width)
-        name = (f" {clean(log.name, 60)}  ", "key bold")
-        lines += wrapped((name, *version_spans(log)), width, 1)
-        told = (*output_lines(log, width - 2), *gap_lines(log, width - 2))
-        lines += [((" ", ""), *line) for line in told]
+        name = (f" {clean(log.name, 60)}  ", Role.LABEL)
+        lines += render((Text((name, *version(log)), hanging=1),), width)
+        lines += render((*outputs(log), *gaps(log)), width - 1, 1)
     if progress:
         lines += wrapped(((f" {progress}", "warn"),), width, 1)
     if failure:
@@ -83,19 +84,12 @@ def head_lines(read: ReadLog | None, progress: str, failure: str, width: int) ->
 
 def _answer(read: ReadLog, width: int) -> list[Line]:
     """The worst finding and its cure in two lines; without one, how the prediction fares."""
-    if not read.findings and only_diagnostics(read.log):
-        return [
-            *(((" ", ""), *line) for line in verdict_lines(read.log.diagnostics, width - 1)),
-            ((left(f"   {nothing_found(read)}", width), "muted"),),
-        ]
     if not read.findings:
-        agreement = read.overlay.agreement
-        sign, ink = mark(None if not agreement.comparable else not agreement.differing)
-        nothing = nothing_found(read)
-        return [
-            ((f" {sign} ", ink), (left(clean(compared(read), 300), width - 3), "strong")),
-            ((left(f"   {nothing}", width), "muted"),),
-        ]
+        nothing: Line = ((left(f"   {nothing_found(read)}", width), "muted"),)
+        if only_diagnostics(read.log):
+            return [*render(verdicts(read.log.diagnostics), width, 1), nothing]
+        mark, said = agreed(read), left(clean(compared(read), 300), width - 3)
+        return [((f" {mark.sign} ", mark.ink), (said, "strong")), nothing]
     worst = read.findings[0]
     sign, ink, _ = worst.severity.shown
     more = f" · {len(read.findings) - 1} more" if len(read.findings) > 1 else ""
@@ -235,9 +229,9 @@ class LogScreen(View):
         else:
             board.caption("The log in short")
             _, wide = self._widths()
-            for section in sections(self._read, wide - 2):
+            for section in sections(self._read):
                 lines += [*([()] if lines else []), ((f" {section.title}", "strong"),)]
-                lines += [((" ", ""), *line) for line in section.lines]
+                lines += render(section.blocks, wide - 1, 1)
         board.show(lines)
 
     def _widths(self) -> tuple[int, int]:

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from gputop.topology.jobs import asking
-from gputop.topology.jobs.asking import Asker, JobsAnswer, ask_live
+from gputop.topology.jobs.asking import Asker, JobsReport, ask_live
 from gputop.topology.jobs.ras.answer import parse
 from gputop.topology.jobs.ras.client import RasReply
 from gputop.topology.jobs.ras.places import RasPlace
@@ -39,7 +39,7 @@ class Machine:
             (folder / "cmdline").write_text("python3\0train.py\0")
             (folder / "environ").write_text(f"TORCH_FR_DUMP_TEMP_FILE={root}/dump_\0")
 
-    def answer(self, snapshot: NodeSnapshot, *, ras: bool) -> JobsAnswer:
+    def answer(self, snapshot: NodeSnapshot, *, ras: bool) -> JobsReport:
         asker = Asker(FolderTree(self.root), self.sleep, lambda: self.now, self.reply)
         return ask_live(snapshot, ras=ras, asker=asker)
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from gputop.topology.jobs.asking import JobsAnswer, answer
+from gputop.topology.jobs.asking import JobsReport, answer
 from gputop.topology.jobs.ras.answer import RasAnswer
 from gputop.topology.jobs.ras.client import RasReply
 from gputop.topology.jobs.ras.comparing import communicator_states
@@ -40,7 +40,7 @@ def told(
     before: tuple[RasAnswer, ...] | None = None,
     quiet: float | None = None,
     **more: Any,
-) -> JobsAnswer:
+) -> JobsReport:
     here = RasPlace(address="localhost:28028", pids=frozenset(PIDS))
     reply = RasReply(place=here, answers=answers)
     earlier = reply if before is None else RasReply(place=here, answers=before)

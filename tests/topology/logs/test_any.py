@@ -10,8 +10,9 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gputop.live.log_reading import document
-from gputop.pages.log.sections import plain_text
+from gputop.answers.log import answer_about
+from gputop.pages.log import log_page
+from gputop.printing.render import texts
 from gputop.screens.log.entries import entries
 from gputop.topology.diagnosis.symptoms.explain import known_signs
 from gputop.topology.diagnosis.symptoms.log import examine
@@ -75,9 +76,9 @@ def check(data: bytes) -> None:
         assert len(note.text) <= 400
         assert note.text.isprintable() or "�" in note.text
     read = examine(log, None)
-    msgspec.json.encode(document(read))
+    msgspec.json.encode(answer_about(read).document())
     for width in (20, 78):
-        assert plain_text(read, width).replace("\n", "").isprintable()
+        assert "".join(texts(log_page(read).blocks, width)).isprintable()
     assert len(entries(read)) >= 1
 
 

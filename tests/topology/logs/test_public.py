@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gputop.live.log_reading import read_path
+from gputop.answers.log import read_path
 from gputop.reading import load_snapshot
 from gputop.topology.diagnosis.symptoms.log import ReadLog, examine
 from gputop.topology.logs.reading.read import read_log

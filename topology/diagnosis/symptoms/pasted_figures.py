@@ -9,6 +9,7 @@ import msgspec
 from ...expectation.judge import judge
 from ...expectation.judgement import NO_REFERENCE, Judgement
 from ...model.quantities import CAN_ACCESS
+from ...model.severity import FigureVerdict
 from ...model.snapshot import Measurement
 from ...model.units import figure as three
 from ...model.units import size
@@ -25,8 +26,7 @@ class PastedFigure(msgspec.Struct, frozen=True, kw_only=True):
     """What was measured, in words: "all reduce busbw, 8 ranks"."""
     value: str
     """The figure, or the lowest and the highest."""
-    verdict: str
-    """A word of the judgement."""
+    verdict: FigureVerdict
     against: str
     """What is expected and by whom, or why nothing can be said."""
 
@@ -69,7 +69,7 @@ def _line(
         tool=tool,
         what=", ".join(_words(quantity, variant, figures)),
         value=f"{text.strip()}{at}",
-        verdict=worst.verdict,
+        verdict=FigureVerdict(worst.verdict),
         against=_against(worst),
     )
 

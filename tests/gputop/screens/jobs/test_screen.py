@@ -13,7 +13,7 @@ from gputop.live.recent import Recent
 from gputop.screens.jobs.head import head_lines
 from gputop.screens.jobs.list import rows_of
 from gputop.screens.jobs.screen import asking, headline, of_demo, signs_of
-from gputop.topology.jobs.asking import JobsAnswer
+from gputop.topology.jobs.asking import JobsReport
 from gputop.topology.jobs.grouping import jobs
 from gputop.topology.jobs.traffic import LINKS
 from gputop.topology.model.snapshot import NodeSnapshot
@@ -39,9 +39,9 @@ async def test_jobs_of_this_machine_are_asked_on_opening_and_on_a_key_alone(
 ) -> None:
     count: list[int] = []
 
-    def asked(snapshot: NodeSnapshot, **rest: object) -> JobsAnswer:
+    def asked(snapshot: NodeSnapshot, **rest: object) -> JobsReport:
         count.append(len(snapshot.readings.processes))
-        return JobsAnswer(jobs=())
+        return JobsReport(jobs=())
 
     monkeypatch.setattr("gputop.screens.jobs.screen.ask_live", asked)
     async with GpuTop().run_test(size=(80, 24)) as pilot:
@@ -60,9 +60,9 @@ def test_links_are_called_silent_or_unread_only_after_some_seconds(
 ) -> None:
     pasts: list[Any] = []
 
-    def asked(snapshot: NodeSnapshot, **rest: object) -> JobsAnswer:
+    def asked(snapshot: NodeSnapshot, **rest: object) -> JobsReport:
         pasts.append(rest["past"])
-        return JobsAnswer(jobs=())
+        return JobsReport(jobs=())
 
     monkeypatch.setattr("gputop.screens.jobs.screen.ask_live", asked)
     recent = Recent()
@@ -110,9 +110,9 @@ async def test_jobs_that_come_while_the_screen_is_open_are_asked_once(
 ) -> None:
     count: list[int] = []
 
-    def asked(snapshot: NodeSnapshot, **rest: object) -> JobsAnswer:
+    def asked(snapshot: NodeSnapshot, **rest: object) -> JobsReport:
         count.append(len(snapshot.readings.processes))
-        return JobsAnswer(jobs=())
+        return JobsReport(jobs=())
 
     monkeypatch.setattr("gputop.screens.jobs.screen.ask_live", asked)
     monkeypatch.setattr("gputop.screens.jobs.screen.ASK_AGAIN_SECONDS", 0.0)

@@ -11,8 +11,8 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input
 
+from gputop.answers import log as log_reading
 from gputop.app import GpuTop
-from gputop.live import log_reading
 from gputop.screens.log.screen import LogScreen
 from gputop.topology.logs.report.report import LogReport
 from tests.support.app import SIZES, app_of, demo_report, give, picture, press, rounds, settle, text

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from gputop.live.log_reading import document
-from gputop.pages.log.sections import plain_text
+from gputop.answers.log import answer_about
+from gputop.pages.log import log_page
+from gputop.printing.render import texts
 from gputop.topology.diagnosis.symptoms.explain import known_signs
 from gputop.topology.diagnosis.symptoms.log import ReadLog, examine
 from gputop.topology.logs.reading.read import read_log
@@ -103,15 +104,15 @@ def test_outputs_far_behind_the_beginning_have_their_line_numbers() -> None:
         there = far.log.pasted.sections[place * size : (place + 1) * size]
         assert [(one.tool, one.first, one.lines) for one in there] == said
     assert far.log.outputs_until is None
-    assert document(far)["log"]["outputs_note"] is None
+    assert answer_about(far).document()["log"]["outputs_note"] is None
 
 
 def test_where_the_search_for_outputs_ends_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gputop.topology.recorded.kept.KEPT_BYTES", len(FILLER) + 3)
     log = read(FILLER + FILLER + MIXED)
     assert log.log.outputs_until is not None
-    assert f"from line {log.log.outputs_until} on" in plain_text(log, 100)
-    told = document(log)["log"]
+    assert f"from line {log.log.outputs_until} on" in "\n".join(texts(log_page(log).blocks, 100))
+    told = answer_about(log).document()["log"]
     assert told["outputs_until"] == log.log.outputs_until
     assert told["outputs_note"].startswith(f"from line {log.log.outputs_until} on: only 4 MiB")
 

@@ -9,7 +9,6 @@ from click.testing import CliRunner
 
 from gputop.commands.asking import load
 from gputop.commands.flags.command import command as flags
-from gputop.commands.log import command as log
 from gputop.commands.topo import command as topo
 from gputop.topology.explain.nccl import library_first
 from gputop.topology.explain.pair import why_pair
@@ -95,8 +94,8 @@ def test_a_remark_becomes_a_sentence(text: str, said: str) -> None:
 
 
 def test_ranks_of_an_rccl_log_are_numbered_by_hip_and_rocm_smi() -> None:
-    text = printed(log, str(RECORDED / "rx7900xtx-2.log"))
-    assert "pid   hip   smi" in text
+    text = printed(load("log"), str(RECORDED / "rx7900xtx-2.log"))
+    assert "pid  hip  smi" in text
     assert "cuda" not in text
 
 

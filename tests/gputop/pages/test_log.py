@@ -1,22 +1,78 @@
-"""NCCL's own diagnostics as lines of a page."""
+"""A log as blocks of a page."""
 
 from __future__ import annotations
 
 from io import BytesIO
 
-from gputop.live.log_reading import read_stream
-from gputop.pages.log.own_diagnostics import MOST_SHOWN, own_diagnostics_lines, verdict_lines
-from gputop.pages.log.sections import plain_text
-from gputop.topology.diagnosis.symptoms.log import examine
+import pytest
+
+from gputop.answers.log import read_stream
+from gputop.pages.log import log_page, ranks
+from gputop.pages.own_diagnostics import MOST_SHOWN, own_diagnostics, verdicts
+from gputop.printing.render import texts
+from gputop.topology.diagnosis.symptoms.log import ReadLog, examine
+from gputop.topology.logs.reading.read import read_log
 from gputop.topology.logs.report.own_diagnostics import OwnCheck, OwnDiagnostics
-from gputop.widgets.spans import text_of
+from gputop.topology.logs.report.report import LogReport
+
+
+def page_lines(read: ReadLog, width: int) -> list[str]:
+    return texts(log_page(read).blocks, width)
+
+
+LATE = (
+    "[rank1]:[E ProcessGroupNCCL.cpp:616] [Rank 1] Watchdog caught collective operation timeout: "
+    "WorkNCCL(SeqNum=808, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for "
+    "600020 milliseconds before timing out."
+)
+
+
+def first(*lines: str) -> list[str]:
+    """What stands above the section Log."""
+    read = examine(read_log(line.encode() + b"\n" for line in lines), None)
+    text = "\n".join(page_lines(read, 160))
+    return [line.strip() for line in text.partition("Log\n")[0].splitlines() if line.strip()]
+
+
+def test_the_worst_finding_and_its_first_step_come_first() -> None:
+    title, step = first(LATE)
+    assert title == (
+        "✗  A collective did not end in time: all-reduce 808 on rank 1, given up after 10 min"
+    )
+    assert step.startswith("Fix: find the missing rank · Look: which rank has no such message")
+
+
+def test_further_findings_are_counted() -> None:
+    title, step = first(LATE, "h:1:1 [0] NCCL WARN no algorithm/protocol available for function x")
+    assert title == "✗  The variables leave no algorithm to use"
+    assert step.endswith("· 1 more finding below")
+
+
+@pytest.mark.parametrize("text", ["nothing known", "h:1:1 [0] NCCL INFO comm 0x1 rank 0"])
+def test_without_a_finding_the_version_comes_first(text: str) -> None:
+    assert first(text) == []
+
+
+def read(*lines: str) -> LogReport:
+    return read_log([line.encode() for line in lines])
+
+
+def test_a_size_that_no_line_gives_is_not_made_up() -> None:
+    piece = "n1:9:30 [0] NCCL INFO Channel 00/0 : 4[4] -> 3[3] via P2P/IPC"
+    (comm,) = read(piece).communicators
+    assert comm.size_seen_only
+    assert texts(ranks(comm), 80)[0] == "at least 5 ranks"
+    shape = "n1:9:30 [0] NCCL INFO comm 0x1 rank 4 nranks 8 cudaDev 4 busId 60 - Init COMPLETE"
+    (comm,) = read(piece, shape).communicators
+    assert (comm.nranks, comm.size_seen_only) == (8, False)
+    assert texts(ranks(comm), 80)[0] == "8 ranks"
 
 
 def shown(*checks: OwnCheck, ended: int = 1) -> list[str]:
     report = OwnDiagnostics(
         report="ranks", host="n\x1b1", pid=7, line=1, begun=1, ended=ended, checks=checks
     )
-    return [text_of(line).rstrip() for line in own_diagnostics_lines([report], 78)]
+    return texts(own_diagnostics([report]), 78)
 
 
 def check(tag: str, text: str, **more: int) -> OwnCheck:
@@ -48,7 +104,7 @@ def printed(*texts: str) -> list[str]:
     )
     lines = [f"node042:12345 NCCL DIAG {text}\n".encode() for text in (title, *texts, end)]
     read = examine(read_stream(BytesIO(b"".join(lines)), "diag.txt"), None)
-    return plain_text(read, 120).splitlines()
+    return page_lines(read, 122)
 
 
 FINE = "[OK]   ECC: no uncorrected volatile errors across 8 ranks in comm 0x1234"
@@ -90,8 +146,8 @@ def test_several_reports_are_told_the_worst_first() -> None:
         )
         for number in range(1, 7)
     ]
-    first, *others = [text_of(line) for line in verdict_lines(reports, 120)]
+    first, *others = texts(verdicts(reports), 120)
     assert first.startswith("! NCCL's own diagnostics ask to look")
     assert "(n5:7)" in first
     assert others[-1] == "  and 2 more reports, 0 of them with [INFO]"
-    assert verdict_lines([], 120) == ()
+    assert not list(verdicts([]))

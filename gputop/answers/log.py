@@ -1,0 +1,294 @@
+"""A debug log of NCCL or RCCL, explained on the graph of the node; dumps and RAS as of jobs."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+import msgspec
+
+from gputop.answers.jobs import JobsAnswer, answer_of
+from gputop.answers.jobs import page as jobs_page
+from gputop.answers.question import Answer, NodeRequest, Option, Question
+from gputop.exits import CANNOT_TELL, USAGE, Exit
+from gputop.pages.log import log_page
+from gputop.reading import check_sources, read_snapshot
+from gputop.terminal.lines import warn
+from gputop.terminal.size import text_width
+from gputop.topology.diagnosis.symptoms.explain import known_signs
+from gputop.topology.diagnosis.symptoms.log import ReadLog, examine, fits
+from gputop.topology.diagnosis.symptoms.next_step import spoken_of
+from gputop.topology.diagnosis.symptoms.pasted_figures import PastedFigure
+from gputop.topology.jobs.asking import of_files
+from gputop.topology.jobs.flight.dump import is_pickle
+from gputop.topology.jobs.flight.files import FoundDumps, named
+from gputop.topology.jobs.flight.files import read as read_dumps
+from gputop.topology.jobs.saved import in_sections, states_from_saved
+from gputop.topology.logs.reading.lines import LogUnreadable, Readable
+from gputop.topology.logs.reading.read import read_log
+from gputop.topology.logs.report.communicator import Communicator
+from gputop.topology.logs.report.places import gpus_from
+from gputop.topology.logs.report.report import LoggedVersions, LogNote, LogReport, Variable
+from gputop.topology.model.errors import GputopError
+from gputop.topology.model.finding import Finding
+from gputop.topology.model.page import Page
+from gputop.topology.model.severity import BROKEN, SLOW
+from gputop.topology.model.snapshot import NodeSnapshot
+from gputop.topology.nccl.versions import UnknownVersionError, version_for
+from gputop.topology.recorded.formats.ncclras import TOOL
+from gputop.topology.recorded.kept import not_looked_through
+from gputop.topology.recorded.plain_file import open_plain
+
+WORDS = {BROKEN: "error", SLOW: "warning"}
+"""Severities whose word in the document is another one."""
+
+NO_LINES = "no line of NCCL or RCCL in it"
+FETCH = (
+    "a job writes them with NCCL_DEBUG=INFO; outputs of nvidia-smi, lspci -vvv, ibstat, nccl-tests "
+    "and the like are read too"
+)
+NO_LOG = "a pickle, not a log; `gputop log FILE` explains a dump of PyTorch's flight recorder"
+MOST_QUOTED = 3
+
+
+class LogRequest(NodeRequest, frozen=True, kw_only=True):
+    """Explain a debug log (NCCL_DEBUG=INFO) and compare it with the prediction.
+
+    FILE may be compressed with gzip; - reads stdin. The node is --from or --demo, else this
+    machine where its GPUs are those of the log, else it is rebuilt from the log itself.
+
+    FILE may also be a dump of PyTorch's flight recorder, or a folder with the dumps of all ranks,
+    or what `ncclras` printed: they are explained as by `gputop jobs`.
+    """
+
+    file: Annotated[str, Option("FILE", "", "FILE|-", "files")]
+    library: Annotated[
+        str | None,
+        Option(
+            "--nccl",
+            "Version whose rules predict: 2.28.9, nccl-2.28.9 or rccl-2.21.5; default is the "
+            "log's.",
+            "VERSION",
+            "versions",
+        ),
+    ] = None
+
+
+class LogAnswer(Answer, frozen=True, kw_only=True, tag="gputop.log/1"):
+    """Everything that is kept of a log, and what it means."""
+
+    hidden: ClassVar[tuple[str, ...]] = ("read",)
+    remarks = ()
+    log: dict[str, Any]
+    library: LoggedVersions
+    hosts: tuple[str, ...]
+    bootstrap: tuple[str, ...]
+    environment: tuple[Variable, ...]
+    communicators: tuple[Communicator, ...]
+    diagnostics: tuple[dict[str, Any], ...]
+    """Reports of NCCL's own diagnostics, each with what it comes to."""
+    notes: tuple[LogNote, ...]
+    outputs: tuple[dict[str, Any], ...]
+    """Where outputs of other tools stand in it."""
+    measured: tuple[PastedFigure, ...]
+    findings: tuple[dict[str, Any], ...]
+    next: str | None
+    unexplained: tuple[LogNote, ...]
+    node: str | None
+    agreement: dict[str, Any]
+    read: ReadLog
+
+
+def answer(request: LogRequest) -> LogAnswer | JobsAnswer:
+    """Read a log, dumps or what RAS answered, and explain it."""
+    file, sources, demo = request.file, request.sources, request.demo
+    check_sources(sources, demo)
+    if request.library is not None:
+        try:
+            version_for(request.library)
+        except UnknownVersionError as error:
+            raise Exit(str(error), USAGE) from error
+    dumps, others = named([] if file == "-" else [file])
+    if dumps:
+        return _of_dumps(dumps)
+    if others and os.path.isdir(file):
+        raise Exit(f"{file}: not a plain file, nor a folder with dumps of a flight recorder", USAGE)
+    log = _read(file)
+    saved = in_sections(log.name or "text", log.pasted.sections if log.pasted is not None else ())
+    broken = [f"{where}: {why}" for where, why in saved.refused]
+    alone = _nothing_else(log)
+    if alone and broken and not saved.answers:
+        raise Exit(broken[0], CANNOT_TELL)
+    for why in broken:
+        warn(why)
+    if saved.answers and alone and not (sources or demo):
+        return answer_of(of_files(None, FoundDumps(), states_from_saved(saved)))
+    return answer_about(examine(log, _node(log, request), library=request.library))
+
+
+def _of_dumps(paths: Sequence[str]) -> JobsAnswer:
+    """Explain dumps of the flight recorder; what cannot be read as one is named on stderr."""
+    found = read_dumps(paths, follow=True)
+    refused = [f"{path}: {why}" for path, why in found.refused]
+    if not found.dumps:
+        more = f"; {len(refused) - 1} more files like it" if len(refused) > 1 else ""
+        raise Exit(f"{refused[0] if refused else paths[0]}{more}", CANNOT_TELL)
+    for text in refused:
+        warn(text)
+    return answer_of(of_files(None, found))
+
+
+def _nothing_else(log: LogReport) -> bool:
+    """Whether a text holds answers of RAS and nothing of a log or of another tool."""
+    tools = {section.tool for section in log.pasted.sections} if log.pasted is not None else set()
+    return tools == {TOOL} and not (log.notes or log.communicators or log.diagnostics)
+
+
+def _read(file: str) -> LogReport:
+    try:
+        if file == "-":
+            return read_stream(sys.stdin.buffer, "stdin")
+        return read_path(Path(file))
+    except ReadError as error:
+        raise Exit(str(error), USAGE if error.unreadable else CANNOT_TELL) from error
+
+
+def _node(log: LogReport, request: LogRequest) -> NodeSnapshot | None:
+    """The node of the options, or this machine if the log names its GPUs."""
+    if request.sources or request.demo:
+        return request.snapshot()
+    if not gpus_from(log):
+        return None
+    here = read_snapshot((), None)
+    if not fits(log, here):
+        return None
+    warn("the node is this machine: its GPUs are those of the log")
+    return here
+
+
+def answer_about(read: ReadLog) -> LogAnswer:
+    """The answer about a log that was read and examined."""
+    log, agreement = read.log, read.overlay.agreement
+    sections = log.pasted.sections if log.pasted is not None else ()
+    until = log.outputs_until
+    kept = ("lines", "bytes", "library_lines", "kinds", "cut", "more", "outputs_until")
+    return LogAnswer(
+        source=(log.name,),
+        assumptions=tuple(read.overlay.assumptions),
+        log={
+            **{name: getattr(log, name) for name in kept},
+            "outputs_note": until and not_looked_through(until),
+            "unread": log.unread,
+            "unknown": log.unknown,
+        },
+        library=log.versions,
+        hosts=log.hosts,
+        bootstrap=log.bootstrap,
+        environment=log.environment,
+        communicators=log.communicators,
+        diagnostics=tuple(
+            {**msgspec.structs.asdict(report), "passed": report.passed, "sentence": report.sentence}
+            for report in log.diagnostics
+        ),
+        notes=log.notes,
+        outputs=tuple(
+            {"tool": section.tool, "line": section.first, "lines": len(section.lines)}
+            for section in sections
+        ),
+        measured=read.measured,
+        findings=tuple(_finding(finding) for finding in read.findings),
+        next=read.next or None,
+        unexplained=read.unexplained,
+        node=read.overlay.node or None,
+        agreement={
+            "sentence": agreement.sentence,
+            "agree": agreement.agree,
+            "differ": len(agreement.differing),
+            **msgspec.structs.asdict(agreement),
+        },
+        read=read,
+    )
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    proofs = (proof for proof in finding.evidence if proof.line is not None)
+    return {
+        "id": finding.id,
+        "severity": WORDS.get(finding.severity, finding.severity),
+        "title": finding.title,
+        "cause": finding.cause,
+        "sureness": finding.sureness,
+        "proof": [{"line": proof.line, "text": proof.value} for proof in proofs],
+        "count": finding.count,
+        "look": finding.look,
+        "fix": finding.fix,
+        "sources": finding.sources,
+    }
+
+
+def page(answer: LogAnswer | JobsAnswer) -> Page:
+    """The whole log: the answer, what it is, all findings, then the rest."""
+    return jobs_page(answer) if isinstance(answer, JobsAnswer) else log_page(answer.read)
+
+
+class ReadError(GputopError):
+    """A log that cannot be used; one line. `unreadable`: the path could not be opened."""
+
+    def __init__(self, text: str, *, unreadable: bool = False) -> None:
+        super().__init__(text)
+        self.unreadable = unreadable
+
+
+def read_path(path: Path, heard: Callable[[int], None] | None = None) -> LogReport:
+    """Read a file; raises ReadError."""
+    try:
+        with open_plain(path) as file:
+            # Files of the kernel have no size; some yield their lines only once, and some block.
+            if not os.fstat(file.fileno()).st_size:
+                raise ReadError(f"{path}: its size is 0 bytes, so there is nothing to read")
+            return read_stream(file, path.name, heard)
+    except (OSError, ValueError) as error:
+        why = "no such file" if isinstance(error, FileNotFoundError) else None
+        raise ReadError(
+            f"{path}: {why or getattr(error, 'strerror', None) or error}", unreadable=True
+        ) from error
+
+
+def read_stream(
+    stream: Readable, name: str, heard: Callable[[int], None] | None = None
+) -> LogReport:
+    """Read an open file or stdin; raises ReadError when nothing in it is the library's."""
+    head = stream.peek(2)[:2] if isinstance(stream, io.BufferedReader) else b""
+    if is_pickle(head):
+        raise ReadError(f"{name}: {NO_LOG}")
+    try:
+        log = read_log(stream, name=name, heard=heard, signs=known_signs(), outputs=True)
+    except (LogUnreadable, gzip.BadGzipFile) as error:
+        raise ReadError(f"{name}: {error}") from error
+    if log.empty and not log.suspects:
+        raise ReadError(f"{name}: {_nothing(log)}")
+    return log
+
+
+def _nothing(log: LogReport) -> str:
+    """Say that nothing was understood: where the reading ended, some lines, what to fetch."""
+    unread = [what for what in log.more if what.startswith("rest of the log")]
+    if unread:
+        return f"no line of NCCL or RCCL in its first {log.bytes >> 20} MiB; not read: {unread[0]}"
+    if log.pasted is not None and log.pasted.broken:
+        where, why = log.pasted.broken[0]
+        return f"{where}: {why}"
+    lines = (log.suspects or log.openings)[:MOST_QUOTED]
+    quoted = "; ".join(f"line {note.line}: {note.text[:80]}" for note in lines)
+    far = "" if log.outputs_until is None else f"; {not_looked_through(log.outputs_until)}"
+    about = spoken_of(log.openings)
+    more = "; ".join(f"about {subject.name}: {subject.fetch}" for subject in about)
+    return f"{NO_LINES}{f' ({quoted})' if quoted else ''}{far}; {more or FETCH}"
+
+
+QUESTION = Question(name="log", request=LogRequest, answer=answer, page=page, width=text_width)
