@@ -95,15 +95,18 @@ class SimulatedNode:
             samples=tuple(samples),
         )
 
-    def simulated(
-        self, figure: MeasuredValue, more: Mapping[str, Any] | None = None
-    ) -> tuple[MeasuredValue, ...]:
-        """The figure with the expected value; () where nothing says what it should be."""
-        value = self.expected(figure, more)
+    def simulated(self, figure: MeasuredValue) -> tuple[MeasuredValue, ...]:
+        """The figure with the value that it has or should have; () where nothing says which.
+
+        An answer in words has no unit and stays as it is.
+        """
+        if figure.unit is None:
+            return (figure,)
+        value = self.expected(figure) if figure.value is None else figure.value
         return () if value is None else (self.filled(figure, value),)
 
 
-def blank(
+def template(
     spec: ProbeSpec, quantity: Quantity, src: str = "", dst: str = "", **more: Any
 ) -> MeasuredValue:
     """A figure of a probe without its value."""

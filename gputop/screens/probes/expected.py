@@ -8,7 +8,7 @@ import msgspec
 
 from gputop.measuring.judged import Judged
 from gputop.screens.probes.groups import Group, groups
-from gputop.simulating.expected import expected_figures
+from gputop.simulating.probes import expected_figures
 from gputop.terminal.clean import clean
 from gputop.topology.expectation.judgement import ESTIMATE
 from gputop.topology.model.units import figure

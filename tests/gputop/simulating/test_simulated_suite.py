@@ -13,7 +13,7 @@ from gputop.measuring import history
 from gputop.measuring.expected import Expecting
 from gputop.measuring.planning import plan
 from gputop.measuring.running import Event, Figure, SuiteResult
-from gputop.simulating import NAMES
+from gputop.simulating.probes import NAMES
 from gputop.simulating.suite import NOT_SIMULATED, simulated_plan, simulated_suite
 from gputop.topology.model.snapshot import Measurement, NodeSnapshot
 from gputop.topology.recorded.demos import demo

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gputop.app import GpuTop
 from gputop.measuring.judged import Judged
 from gputop.screens.probes.sweeps import sweeps
-from gputop.simulating.expected import expected_figures
+from gputop.simulating.probes import expected_figures
 from tests.gputop.screens.probes.shown import show
 from tests.support.app import app_of, demo_report, press, text
 
