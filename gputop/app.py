@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     from gputop.measuring.announcing import Announcement
     from gputop.measuring.nccl_check import NcclCheck
+    from gputop.measuring.state import SuiteState
     from gputop.topology.model.snapshot import NodeSnapshot
     from gputop.topology.report import Report
     from gputop.topology.sources.feed import Feed
@@ -103,8 +104,8 @@ class GpuTop(BaseApp[int]):
     BINDINGS: ClassVar[list[BindingType]] = bindings(COMMON)
 
     report: reactive[Report | None] = reactive(None, init=False, repaint=False)
-    probe: reactive[messages.ProbeState | None] = reactive(None, init=False, repaint=False)
-    suite: reactive[messages.SuiteState | None] = reactive(None, init=False, repaint=False)
+    probe: reactive[SuiteState | None] = reactive(None, init=False, repaint=False)
+    suite: reactive[SuiteState | None] = reactive(None, init=False, repaint=False)
     """The last suite that was started, a single probe included; None before the first."""
     nccl_check: reactive[NcclCheck | None] = reactive(None, init=False, repaint=False)
     """What the last run of the probe nccl proved."""

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from textual.message import Message
 
-from gputop.measuring.state import ProbeStep as ProbeStep
-from gputop.measuring.state import SuiteState as SuiteState
-
 if TYPE_CHECKING:
     from gputop.measuring.nccl_check import NcclCheck
+    from gputop.measuring.state import SuiteState
     from gputop.topology.diagnosis.symptoms.log import ReadLog
     from gputop.topology.model.snapshot import Measurement
     from gputop.topology.report import Report
@@ -53,27 +50,6 @@ class ProbeMessage(Message):
 
 
 @dataclass
-class ProbeStarted(ProbeMessage):
-    """A probe has started."""
-
-    probe: str
-    python: str
-    """Path of the interpreter that measures."""
-    note: str = ""
-    """How that interpreter was found, or a warning worth one line."""
-
-
-@dataclass
-class ProbeProgress(ProbeMessage):
-    """The progress of a probe."""
-
-    done: int
-    total: int
-    what: str
-    """What is measured right now: "0000:1b:00.0 to 0000:43:00.0, latency"."""
-
-
-@dataclass
 class ProbeMeasured(ProbeMessage):
     """One more figure."""
 
@@ -104,40 +80,7 @@ class NcclChecked(ProbeMessage):
 
 
 @dataclass
-class ProbeEnded(ProbeMessage):
-    """A probe has ended."""
-
-    status: str
-    """"finished", "cancelled", "refused", "died", "timed out", "garbled", "no torch", "failed"."""
-    text: str
-    """One sentence for a person."""
-    forcible: bool = False
-    """Whether the same request with force would go on."""
-    probe: str = ""
-    """The probe, or "probes" for several; empty for the one that was started last."""
-
-
-@dataclass
 class ScreenWanted(Message):
     """Somebody asked for another screen by its name."""
 
     name: str
-
-
-@dataclass(frozen=True)
-class ProbeState:
-    """The state of a probe, as the screens show it."""
-
-    probe: str
-    running: bool = True
-    python: str = ""
-    note: str = ""
-    done: int = 0
-    total: int = 0
-    what: str = ""
-    status: str = ""
-    """Why it ended; empty while it runs."""
-    text: str = ""
-    forcible: bool = False
-    measured: frozenset[Hashable] = frozenset()
-    """Keys of the figures of this run, once it has ended."""

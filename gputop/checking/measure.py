@@ -22,7 +22,7 @@ from gputop.topology.wiring.gpu_names import gpu_label
 
 if TYPE_CHECKING:
     from gputop.checking.idle import Idle
-    from gputop.measuring.running import Ended
+    from gputop.measuring.state import ProbeRun
 
 PROBES = ("p2p", "host", "memory", "gemm", "collectives")
 """Probes that test links, host links, memory, compute and NCCL in half a minute."""
@@ -162,14 +162,14 @@ def measure(
     with _over_by(how.until, attended.stop):
         ends = list(attended.ends())
     return Measured(
-        measurements=tuple(figure for end in ends for figure in end.result.measurements),
-        runs=tuple(_ran(end) for end in ends),
+        measurements=tuple(figure for run in ends for figure in run.measurements),
+        runs=tuple(_ran(run) for run in ends),
         left_out=seen.busy,
         gpus=seen.free,
         notes=(*seen.blind, *_kept(node, ends)),
         interrupted=attended.interrupted,
         out_of_time=attended.stopped,
-        planned=tuple(step.step.name for step in planned.runs),
+        planned=tuple(step.name for step in planned.runs),
     )
 
 
@@ -195,23 +195,20 @@ def _possible(gpus: int) -> tuple[str, ...]:
     return tuple(name for name in PROBES if catalog.load(name).SPEC.minimum_gpus <= gpus)
 
 
-def _ran(end: Ended) -> ProbeEnd:
-    outcome = end.result.outcome
+def _ran(run: ProbeRun) -> ProbeEnd:
     return ProbeEnd(
-        probe=end.planned.request.probe,
-        status=outcome.status,
-        text=outcome.message,
-        figures=len(end.result.measurements),
+        probe=run.name,
+        status=run.status,
+        text=run.outcome.message,
+        figures=len(run.measurements),
     )
 
 
-def _kept(node: NodeSnapshot, ends: Sequence[Ended]) -> list[str]:
+def _kept(node: NodeSnapshot, ends: Sequence[ProbeRun]) -> list[str]:
     """Keep the runs in the history; returns a note for each that fails."""
     from gputop.measuring import history
 
-    return [
-        note for end in ends if (note := history.keep_result(node, end.planned.request, end.result))
-    ]
+    return [note for run in ends if (note := history.keep_result(node, run))]
 
 
 def after(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gputop.live.selection import PickedDevices
     from gputop.live.what_if import WhatIfController
     from gputop.measuring.nccl_check import NcclCheck
-    from gputop.messages import ProbeState, SuiteState
+    from gputop.measuring.state import SuiteState
     from gputop.terminal.preferences import Preferences
     from gputop.topology.hardware.terms import VendorTerms
     from gputop.topology.report import Report
@@ -67,7 +67,7 @@ class NodeHost(AppHost, Protocol):
     """The app of a node."""
 
     report: Report | None
-    probe: ProbeState | None
+    probe: SuiteState | None
     suite: SuiteState | None
     """The suite of probes that was started last."""
     nccl_check: NcclCheck | None

@@ -6,11 +6,12 @@ import contextlib
 import threading
 from collections.abc import Hashable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gputop import messages
 from gputop.measuring.selection import narrowed
-from gputop.messages import ProbeState
+from gputop.measuring.state import SuiteState
+from gputop.probes.protocol.status import Status
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,7 +71,7 @@ class ProbeController:
         `force` after a refusal of the probe nccl runs that one.
         """
         last, report = self._host.probe, self._host.what_if.real
-        if force and last is not None and last.forcible and last.probe == NCCL:
+        if force and last is not None and last.forcible and last.name == NCCL:
             self.start((), True, NCCL)
         elif not addresses and report is not None and report.snapshot.is_demo:
             self.start_suite((), (), force)
@@ -95,7 +96,7 @@ class ProbeController:
 
         def go(targets: tuple[str, ...]) -> None:
             if not self.running:
-                self._host.probe = ProbeState(probe=names[0] if len(names) == 1 else "probes")
+                self._host.probe = SuiteState(steps=())
                 self._measured.clear()
                 self._probing().start_suite(names, targets, force, level, snapshot)
 
@@ -159,12 +160,6 @@ class ProbeController:
         if message.run not in (0, self._run):
             return
         match message:
-            case messages.ProbeStarted():
-                self._host.probe = ProbeState(
-                    probe=message.probe, python=message.python, note=message.note
-                )
-            case messages.ProbeProgress():
-                self._change(done=message.done, total=message.total, what=message.what)
             case messages.ProbeMeasured():
                 self._measured.add(message.measurement.key)
                 # The refresher keeps the figure with the node; the next report carries it.
@@ -174,11 +169,9 @@ class ProbeController:
                 for step in message.state.steps:
                     if step.figures or step.notes:
                         self.notes[step.name] = step.notes
-                self._host.suite = message.state
+                self._changed(message.state)
             case messages.NcclChecked():
                 self._checked(message)
-            case messages.ProbeEnded():
-                self._ended(message)
 
     def _checked(self, message: messages.NcclChecked) -> None:
         """Keep the result of a run of NCCL, and show how it compares with the prediction."""
@@ -195,26 +188,19 @@ class ProbeController:
                 words += f", {differ} another one"
             self._host.say(f"{words}; the screen Log shows the rest")
 
-    def _ended(self, message: messages.ProbeEnded) -> None:
-        state = self._host.probe
-        probe = message.probe or (PROBE if state is None else state.probe)
-        self._change(
-            probe=probe,
-            running=False,
-            status=message.status,
-            text=message.text,
-            forcible=message.forcible,
-            measured=frozenset(self._measured),
-        )
+    def _changed(self, state: SuiteState) -> None:
+        before = self._host.probe
+        if not state.running:
+            state = replace(state, measured=frozenset(self._measured))
+        self._host.suite = self._host.probe = state
+        if state.running or (before is not None and not before.running):
+            return
         # The status line may be too short for the reason. A cancelled probe is reported once.
-        length = len(message.text) + len(f" {probe} {message.status} (P forces it): ")
-        if message.status not in ("finished", "cancelled") and length > self._host.size.width:
-            self._host.say(
-                message.text, title=f"{probe} {message.status}", severity="warning", timeout=15
-            )
-
-    def _change(self, **fields: Any) -> None:
-        self._host.probe = replace(self._host.probe or ProbeState(probe=PROBE), **fields)
+        length = len(state.text) + len(f" {state.name} {state.status} (P forces it): ")
+        told = state.status in (Status.FINISHED, Status.CANCELLED)
+        if not told and length > self._host.size.width:
+            title = f"{state.name} {state.status}"
+            self._host.say(state.text, title=title, severity="warning", timeout=15)
 
 
 def _import_early() -> None:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 from gputop import messages
 from gputop.measuring import history, planning, running
 from gputop.measuring.nccl_check import check_run, log_of, transports
+from gputop.measuring.state import ProbeRun, SuiteState
 from gputop.simulating.suite import simulated_plan, simulated_suite
 from gputop.topology.diagnosis.symptoms.log import examine
-from gputop.topology.model.snapshot import NodeSnapshot
+from gputop.topology.model.snapshot import Measurement, NodeSnapshot
 
 if TYPE_CHECKING:
-    from gputop.measuring.running import Ended, Event
-    from gputop.measuring.runs import ProbeResult
+    from gputop.measuring.running import Event
 
 
 class Probing:
@@ -88,73 +88,54 @@ class _Posting:
     def __init__(self, post: Callable[[Any], object], snapshot: NodeSnapshot) -> None:
         self._post = post
         self._snapshot = snapshot
-        self._python = self._note = self._step = ""
-        self._state: messages.SuiteState | None = None
+        self._state = SuiteState(steps=())
         self._not_kept: dict[str, str] = {}
         """Probe -> why its run is not in the history."""
 
     def __call__(self, event: Event) -> None:
-        if isinstance(event, running.Began):
-            if event.choice.chosen is not None:
-                self._python = event.choice.chosen.path
-                self._note = event.choice.chosen.how_found
-        elif isinstance(event, running.Changed):
-            self._changed(event.state)
-        elif isinstance(event, running.Figure):
-            self._post(messages.ProbeMeasured(event.measurement))
-        else:
+        if isinstance(event, SuiteState):
+            self._changed(event)
+        elif isinstance(event, Measurement):
+            self._post(messages.ProbeMeasured(event))
+        elif isinstance(event, ProbeRun):
             self._ended(event)
 
     def broke(self, text: str) -> None:
         """A mistake of ours ended the suite."""
-        if self._state is not None:
-            self._post(messages.SuiteChanged(replace(self._state, running=False, text=text)))
-        self._post(messages.ProbeEnded("failed", text))
-
-    def _changed(self, state: messages.SuiteState) -> None:
-        self._state = state = self._noted(state)
+        state = replace(self._state, running=False, broken=True, text=text)
         self._post(messages.SuiteChanged(state))
-        step = state.current
-        if step is not None and step.name != self._step:
-            self._step = step.name
-            self._post(messages.ProbeStarted(step.name, self._python, self._note))
-        elif step is not None and step.total:
-            self._post(messages.ProbeProgress(step.done, step.total, step.what))
-        elif not state.running:
-            name = state.steps[0].name if len(state.steps) == 1 else "probes"
-            self._post(messages.ProbeEnded(state.status, state.text, state.forcible, name))
 
-    def _noted(self, state: messages.SuiteState) -> messages.SuiteState:
-        """The same state with our own notes behind those of the probes."""
+    def _changed(self, state: SuiteState) -> None:
+        """Post the state with our own notes behind those of the probes."""
         steps = []
         for step in state.steps:
             note = self._not_kept.get(step.name)
             if note and note not in step.notes:
                 step = replace(step, notes=(*step.notes, note))
             steps.append(step)
-        return replace(state, steps=tuple(steps))
+        self._state = replace(state, steps=tuple(steps))
+        self._post(messages.SuiteChanged(self._state))
 
-    def _ended(self, event: Ended) -> None:
+    def _ended(self, run: ProbeRun) -> None:
         """Compare and keep the figures of a probe; a failure here stops no other probe."""
-        if event.result.outcome.logs:
-            self._check(event.result)
-        note = self._keep(event)
+        if run.outcome.logs:
+            self._check(run)
+        note = self._keep(run)
         if note:
-            self._not_kept[event.planned.step.name] = note
-            if self._state is not None:
-                self._changed(self._state)
+            self._not_kept[run.name] = note
+            self._changed(self._state)
 
-    def _keep(self, event: Ended) -> str:
+    def _keep(self, run: ProbeRun) -> str:
         try:
-            return history.keep_result(self._snapshot, event.planned.request, event.result)
+            return history.keep_result(self._snapshot, run)
         except Exception as error:  # noqa: BLE001 - a mistake of ours costs the kept run only
             return f"the run is not kept in the history: {type(error).__name__}: {error}"
 
-    def _check(self, result: ProbeResult) -> None:
+    def _check(self, run: ProbeRun) -> None:
         """Compare the logs with the prediction in this thread, because that takes a while."""
         try:
-            check = check_run(self._snapshot, result, {})
-            read = examine(log_of(result), self._snapshot, library=check.library)
+            check = check_run(self._snapshot, run, {})
+            read = examine(log_of(run), self._snapshot, library=check.library)
             figures = tuple(transports(check, time.time()))
         except Exception as error:  # noqa: BLE001 - the worker border: the figures stand without it
             text = f"the logs could not be compared: {type(error).__name__}: {error}"

@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from gputop.measuring import running
 from gputop.measuring.running import MakeSuite, Suite
+from gputop.measuring.state import ProbeRun, SuiteState
+from gputop.probes.runner.interpreters import InterpreterChoice
 from gputop.terminal.clean import clean
 from gputop.terminal.lines import warn
 from gputop.terminal.output import overwrite
@@ -21,8 +22,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from gputop.measuring.planning import Plan
-    from gputop.measuring.running import Ended, Event
-    from gputop.measuring.state import SuiteState
+    from gputop.measuring.running import Event
 
 LEAVE_SECONDS = 10.0
 """How long a worker may take to end after Ctrl+C; a driver call may hold it up."""
@@ -58,7 +58,7 @@ class Attended:
         self._give_up = min(self._give_up, time.monotonic() + STOP_SECONDS)
         self._cancel.set()
 
-    def ends(self) -> Iterator[Ended]:
+    def ends(self) -> Iterator[ProbeRun]:
         """Yield the end of each probe; after Ctrl+C only those that arrive in time."""
         try:
             with self._interrupts():
@@ -69,7 +69,7 @@ class Attended:
             self._cancel.set()
             self._line.close()
 
-    def _ends(self) -> Iterator[Ended]:
+    def _ends(self) -> Iterator[ProbeRun]:
         while time.monotonic() < self._give_up:
             try:
                 event = self._events.get(timeout=_TICK_SECONDS)
@@ -79,13 +79,13 @@ class Attended:
                 break
             if isinstance(event, BaseException):
                 raise event
-            if isinstance(event, running.Began):
+            if isinstance(event, InterpreterChoice):
                 if not self._plan.simulated:
-                    self._say(*event.choice.sentences())
-            elif isinstance(event, running.Changed):
-                self.state = event.state
-                self._line.show(event.state)
-            elif isinstance(event, running.Ended):
+                    self._say(*event.sentences())
+            elif isinstance(event, SuiteState):
+                self.state = event
+                self._line.show(event)
+            elif isinstance(event, ProbeRun):
                 self._line.close()
                 yield event
 

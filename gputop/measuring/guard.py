@@ -46,7 +46,7 @@ class Guard:
             )
         )
 
-    def again(self) -> BusyAnswer:
+    def recheck(self) -> BusyAnswer:
         """Check whether another process has come meanwhile."""
         return self._start(
             lambda read: busy.strangers(

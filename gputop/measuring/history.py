@@ -22,11 +22,12 @@ import platformdirs
 
 from gputop import __version__
 from gputop.measuring.expected import Expecting
+from gputop.probes.protocol.status import Status
 from gputop.topology.model.machine import Machine
 from gputop.topology.model.snapshot import NodeSnapshot
 
 if TYPE_CHECKING:
-    from gputop.measuring.runs import ProbeRequest, ProbeResult
+    from gputop.measuring.state import ProbeRun
     from gputop.topology.model.snapshot import Measurement
 
 SCHEMA = 1
@@ -44,7 +45,7 @@ NO_HOME = "this user has no home folder"
 HELD = "another process holds the history and does not let go"
 
 
-class KeptFigure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class SavedFigure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One figure of a kept run: a Measurement without samples and sentences."""
 
     quantity: str
@@ -61,7 +62,7 @@ class KeptFigure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """"healthy", "low", "high", "no reference"; None where nothing was judged."""
 
 
-class KeptRun(msgspec.Struct, frozen=True, kw_only=True):
+class SavedRun(msgspec.Struct, frozen=True, kw_only=True):
     """One kept run of a probe."""
 
     schema: int = SCHEMA
@@ -77,7 +78,7 @@ class KeptRun(msgspec.Struct, frozen=True, kw_only=True):
     gpus: tuple[str, ...] = ()
     """PCI addresses that took part."""
     forced: bool = False
-    figures: tuple[KeptFigure, ...] = ()
+    figures: tuple[SavedFigure, ...] = ()
 
 
 def folder() -> Path:
@@ -110,8 +111,7 @@ def _machine_id() -> str:
 
 def keep_result(
     snapshot: NodeSnapshot | None,
-    request: ProbeRequest,
-    result: ProbeResult,
+    run: ProbeRun,
     judged: Sequence[str] | None = None,
 ) -> str:
     """Keep a finished run on real GPUs; returns "", or a note when that fails.
@@ -120,15 +120,16 @@ def keep_result(
 
     `judged`: a verdict word for each measurement; None judges them here.
     """
-    if snapshot is None or request.selftest or result.outcome.status != "finished":
+    request = run.request
+    if snapshot is None or request.selftest or run.status != Status.FINISHED:
         return ""
-    figures = result.measurements
+    figures = run.measurements
     if not figures or any(figure.device_kind != "gpu" for figure in figures):
         return ""
     words = judged if judged is not None else _judge(snapshot, figures)
-    run = KeptRun(
+    saved = SavedRun(
         probe=request.probe,
-        taken_at=result.taken_at or time.time(),
+        taken_at=run.taken_at or time.time(),
         level=request.level,
         gputop=__version__,
         versions=dict(figures[0].versions),
@@ -136,7 +137,7 @@ def keep_result(
         gpus=request.addresses,
         forced=request.force,
         figures=tuple(
-            KeptFigure(
+            SavedFigure(
                 quantity=figure.quantity,
                 src=figure.src,
                 dst=figure.dst,
@@ -151,14 +152,14 @@ def keep_result(
             for figure, word in zip(figures[:MOST_FIGURES], words, strict=False)
         ),
     )
-    return keep(run, node_key(snapshot.machine))
+    return keep(saved, node_key(snapshot.machine))
 
 
 def _judge(snapshot: NodeSnapshot, figures: Sequence[Measurement]) -> list[str]:
     return [judgement.verdict for judgement in Expecting(snapshot, {}).of(figures).judgements]
 
 
-def keep(run: KeptRun, key: str, where: Path | None = None) -> str:
+def keep(run: SavedRun, key: str, where: Path | None = None) -> str:
     """Append a run and drop the oldest; returns "", or a note when that fails."""
     try:
         line = msgspec.json.encode(run)
@@ -244,20 +245,20 @@ def _lines(path: Path) -> Iterator[bytes]:
             yield line
 
 
-def _run(line: bytes) -> KeptRun | None:
+def _run(line: bytes) -> SavedRun | None:
     try:
-        run = msgspec.json.decode(line, type=KeptRun)
+        run = msgspec.json.decode(line, type=SavedRun)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError):
         return None
     return run if run.schema == SCHEMA else None
 
 
-def runs(key: str, where: Path | None = None) -> tuple[KeptRun, ...]:
+def runs(key: str, where: Path | None = None) -> tuple[SavedRun, ...]:
     """The kept runs of a node, oldest first; empty where the file cannot be read.
 
     They keep the order of the file, because the clock may have been wrong for some runs.
     """
-    found: list[KeptRun] = []
+    found: list[SavedRun] = []
     with contextlib.suppress(OSError):
         for line in _lines((where or folder()) / f"{key}.jsonl"):
             run = _run(line)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from gputop.measuring.history import KeptFigure, KeptRun
+from gputop.measuring.history import SavedFigure, SavedRun
 
 MARKED_PERCENT = 5.0
 """Larger changes are marked; repeated runs on a quiet node differ far less."""
@@ -53,7 +53,7 @@ class RunComparison(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(sorted(found, key=lambda change: -abs(change.percent or 0.0)))
 
 
-def compare(now: KeptRun, earlier: Sequence[KeptRun]) -> RunComparison:
+def compare(now: SavedRun, earlier: Sequence[SavedRun]) -> RunComparison:
     """Compare a run with the earlier runs of the same probe at any level."""
     before = [run for run in earlier if run.probe == now.probe and run is not now]
     known: dict[tuple[object, ...], list[float]] = {}
@@ -77,7 +77,7 @@ def compare(now: KeptRun, earlier: Sequence[KeptRun]) -> RunComparison:
     )
 
 
-def compare_last(runs: Sequence[KeptRun], names: Sequence[str] = ()) -> tuple[RunComparison, ...]:
+def compare_last(runs: Sequence[SavedRun], names: Sequence[str] = ()) -> tuple[RunComparison, ...]:
     """Compare the last run of each probe with those before it; `runs`: oldest first."""
     last = {run.probe: run for run in runs}
     return tuple(
@@ -87,7 +87,7 @@ def compare_last(runs: Sequence[KeptRun], names: Sequence[str] = ()) -> tuple[Ru
     )
 
 
-def _key(figure: KeptFigure) -> tuple[object, ...]:
+def _key(figure: SavedFigure) -> tuple[object, ...]:
     return (
         figure.quantity,
         figure.src,
@@ -99,7 +99,7 @@ def _key(figure: KeptFigure) -> tuple[object, ...]:
     )
 
 
-def _change(figure: KeptFigure, earlier: Sequence[float]) -> FigureChange:
+def _change(figure: SavedFigure, earlier: Sequence[float]) -> FigureChange:
     assert figure.value is not None
     median = statistics.median(earlier) if earlier else None
     percent = 100 * (figure.value - median) / abs(median) if median else None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from gputop.measuring.runs import ProbeResult
+from gputop.measuring.state import ProbeRun
 from gputop.topology.logs.comparing.agreement import Agreement
 from gputop.topology.logs.comparing.compare import compare
 from gputop.topology.logs.reading.read import read_log
@@ -99,7 +99,7 @@ class NcclCheck(msgspec.Struct, frozen=True, kw_only=True):
 
 def check_run(
     snapshot: NodeSnapshot | None,
-    result: ProbeResult,
+    run: ProbeRun,
     changes: Mapping[str, str],
     *,
     library: str | None = None,
@@ -110,15 +110,15 @@ def check_run(
     takes the one that ran. It never raises for the content of a log; `trouble` says why the
     prediction or the log is missing.
     """
-    log = log_of(result)
-    gpus = gpus_of(result)
+    log = log_of(run)
+    gpus = gpus_of(run)
     trouble: str | None = None
     prediction: Prediction | None = None
     if snapshot is None:
         trouble = "a self-test on the CPU: no GPU took part, nothing is predicted"
     else:
         try:
-            prediction = _predict(snapshot, changes, library or library_of(result), gpus)
+            prediction = _predict(snapshot, changes, library or library_of(run), gpus)
         except (ValueError, LookupError) as error:
             trouble = f"no prediction: {error}"
         if log.empty:
@@ -127,16 +127,16 @@ def check_run(
     if agreement is not None and not agreement.comparable:
         trouble = agreement.why_not
     return NcclCheck(
-        finished=_finished(result),
+        finished=_finished(run),
         gpus=gpus,
         library=None
         if prediction is None
         else f"{prediction.library.name}-{prediction.library.version}",
-        engine=next((m.engine for m in result.measurements if m.engine), None),
+        engine=next((m.engine for m in run.measurements if m.engine), None),
         logged_version=log.versions.version,
         changes=dict(changes),
-        pairs=_pairs(gpus, prediction, log.main, agreement, result),
-        speeds=_speeds(result),
+        pairs=_pairs(gpus, prediction, log.main, agreement, run),
+        speeds=_speeds(run),
         ceiling_gbs=_ceiling(prediction),
         predicted_failure=None if prediction is None else prediction.failure,
         warnings=tuple(note.text for note in log.notes if note.level == "WARN")[:MOST_WARNINGS],
@@ -166,24 +166,24 @@ def transports(check: NcclCheck, taken_at: float) -> tuple[Measurement, ...]:
     )
 
 
-def gpus_of(result: ProbeResult) -> tuple[str, ...]:
+def gpus_of(run: ProbeRun) -> tuple[str, ...]:
     """PCI addresses of the ranks, in order."""
-    hello = result.outcome.hello
+    hello = run.outcome.hello
     used = () if hello is None else tuple(d for d in hello.devices if d.selected)
     return tuple(device.pci_address or device.key for device in used)
 
 
-def library_of(result: ProbeResult) -> str | None:
+def library_of(run: ProbeRun) -> str | None:
     """Name and version of the library that ran: "nccl-2.28.9"."""
-    hello = result.outcome.hello
+    hello = run.outcome.hello
     if hello is None or hello.nccl is None:
         return None
     return f"{hello.library_name.lower()}-{hello.nccl}"
 
 
-def log_of(result: ProbeResult) -> LogReport:
+def log_of(run: ProbeRun) -> LogReport:
     """Parse the logs of all ranks as one log."""
-    outcome = result.outcome
+    outcome = run.outcome
     text = "\n".join(outcome.log_of(rank) for rank in outcome.ranks_logged())
     return read_log(io.BytesIO(text.encode("utf-8", "replace")), name="probe nccl")
 
@@ -198,8 +198,8 @@ def _predict(
     return predict(snapshot, settings, library=library, gpus=gpus or None)
 
 
-def _finished(result: ProbeResult) -> str | None:
-    said = [m.verdict for m in result.measurements if m.quantity == COLLECTIVE_FINISHES]
+def _finished(run: ProbeRun) -> str | None:
+    said = [m.verdict for m in run.measurements if m.quantity == COLLECTIVE_FINISHES]
     return next((word for word in said if word != "finished"), said[0] if said else None)
 
 
@@ -208,9 +208,9 @@ def _pairs(
     prediction: Prediction | None,
     comm: Communicator | None,
     agreement: Agreement | None,
-    result: ProbeResult,
+    run: ProbeRun,
 ) -> tuple[PairCheck, ...]:
-    moved = {(m.src, m.dst): m for m in result.measurements if m.quantity == SEND_RECEIVE}
+    moved = {(m.src, m.dst): m for m in run.measurements if m.quantity == SEND_RECEIVE}
     compared = {} if agreement is None else {(p.src, p.dst): p for p in agreement.pairs}
     made = () if prediction is None else prediction.pairs
     predicted = {(pair.src_bus_id, pair.dst_bus_id): pair.labels for pair in made}
@@ -237,9 +237,9 @@ def _pairs(
     return tuple(found)
 
 
-def _speeds(result: ProbeResult) -> tuple[Speed, ...]:
+def _speeds(run: ProbeRun) -> tuple[Speed, ...]:
     by_size: dict[int, dict[str, float | None]] = {}
-    for figure in result.measurements:
+    for figure in run.measurements:
         name = {ALL_REDUCE_ALGBW: "algbw_gbs", ALL_REDUCE: "busbw_gbs"}.get(figure.quantity)
         if name is not None:
             by_size.setdefault(figure.bytes_per_copy or 0, {})[name] = figure.value

@@ -8,14 +8,16 @@ do not depend on each other.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 
-from gputop.measuring.runs import ProbeRequest, requests_for
-from gputop.measuring.state import ProbeStep, SuiteState
+from gputop.measuring.runs import requests_for
+from gputop.measuring.state import ProbeRequest, ProbeRun, SuiteState
 from gputop.probes import catalog
 from gputop.probes.protocol.spec import ProbeSpec
+from gputop.probes.protocol.status import Status
 from gputop.topology.model import units
 from gputop.topology.model.machine import Machine
 
@@ -28,20 +30,10 @@ once, and torch is imported meanwhile."""
 SELFTEST_DEVICES = 3
 
 
-class Planned(msgspec.Struct, frozen=True, kw_only=True):
-    """One probe of a plan."""
-
-    step: ProbeStep
-    spec: ProbeSpec
-    request: ProbeRequest
-    named: bool
-    """Whether the user named it."""
-
-
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """The plan of a suite."""
 
-    steps: tuple[Planned, ...]
+    steps: tuple[ProbeRun, ...]
     level: str
     addresses: tuple[str, ...]
     force: bool = False
@@ -53,14 +45,14 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it belongs to a demo, on which nothing is measured."""
 
     @property
-    def runs(self) -> tuple[Planned, ...]:
+    def runs(self) -> tuple[ProbeRun, ...]:
         """The steps that will run, which are neither skipped nor refused."""
-        return tuple(planned for planned in self.steps if not planned.step.over)
+        return tuple(planned for planned in self.steps if not planned.over)
 
     @property
     def estimate_seconds(self) -> float:
         """Estimate for all steps."""
-        return sum(planned.step.estimate_seconds for planned in self.runs)
+        return sum(planned.estimate_seconds for planned in self.runs)
 
     @property
     def memory_bytes_per_gpu(self) -> int:
@@ -96,7 +88,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     def state(self) -> SuiteState:
         """The state before anything runs."""
         return SuiteState(
-            steps=tuple(planned.step for planned in self.steps),
+            steps=self.steps,
             level=self.level,
             estimate_seconds=self.estimate_seconds,
             simulated=self.simulated,
@@ -134,15 +126,15 @@ def plan(
         deadline_seconds=deadline_seconds,
     )
     gpus = len(requests[0].addresses) if not selftest else SELFTEST_DEVICES
-    steps: list[Planned] = []
+    steps: list[ProbeRun] = []
     started: set[bool] = set()
     for request in requests:
         spec = specs[request.probe]
         fresh = spec.needs_torch not in started
-        step = step_of(spec, gpus, level, fresh=fresh, named=request.probe in names)
+        step = step_of(spec, request, gpus, fresh=fresh, named=request.probe in names)
         if not step.over:
             started.add(spec.needs_torch)
-        steps.append(Planned(step=step, spec=spec, request=request, named=request.probe in names))
+        steps.append(step)
     return Plan(
         steps=tuple(steps),
         level=level,
@@ -162,21 +154,27 @@ def in_order(names: Collection[str]) -> list[str]:
 
 
 def step_of(
-    spec: ProbeSpec, gpus: int, level: str, *, fresh: bool = True, named: bool = False
-) -> ProbeStep:
-    """The first state of a probe; `fresh`: its worker has to be started."""
-    seconds = spec.estimate_seconds(gpus, level) if fresh else spec.measuring_seconds(gpus, level)
-    too_few = gpus < spec.minimum_gpus
-    return ProbeStep(
-        name=spec.name,
-        title=spec.title,
-        measures=spec.measures,
-        estimate_seconds=seconds,
+    spec: ProbeSpec,
+    request: ProbeRequest,
+    gpus: int,
+    *,
+    fresh: bool = True,
+    named: bool = False,
+) -> ProbeRun:
+    """A probe before it runs; `fresh`: its worker has to be started."""
+    estimate = spec.estimate_seconds if fresh else spec.measuring_seconds
+    run = ProbeRun(
+        spec=spec,
+        request=request,
+        named=named,
+        estimate_seconds=estimate(gpus, request.level),
         memory_bytes_per_gpu=spec.memory_bytes_per_gpu,
-        minimum_gpus=spec.minimum_gpus,
-        state=("refused" if named else "skipped") if too_few else "waiting",
-        text=f"{spec.name} needs {spec.minimum_gpus} GPUs; {gpus} {'is' if gpus == 1 else 'are'} "
-        "used here."
-        if too_few
-        else "",
+    )
+    if gpus >= spec.minimum_gpus:
+        return run
+    here = f"{gpus} {'is' if gpus == 1 else 'are'} used here"
+    return replace(
+        run,
+        status=Status.REFUSED if named else Status.SKIPPED,
+        text=f"{spec.name} needs {spec.minimum_gpus} GPUs; {here}.",
     )

@@ -5,73 +5,38 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Protocol
 
 from gputop.measuring import busy
 from gputop.measuring.guard import Guard
-from gputop.measuring.planning import SELFTEST_DEVICES, Plan, Planned
+from gputop.measuring.planning import SELFTEST_DEVICES, Plan
 from gputop.measuring.runs import (
     MOST_NOTES,
-    ProbeResult,
     circumstances,
-    result_of,
-    said,
+    measurements_of,
+    note_lines,
     seconds_of,
     stop_after,
     to_measurement,
     with_names,
     worker_request,
 )
-from gputop.measuring.state import ProbeStep, SuiteState
+from gputop.measuring.state import ProbeRun, SuiteState
 from gputop.measuring.workers import Workers
 from gputop.probes.protocol import messages as protocol
 from gputop.probes.protocol.outcome import Outcome
+from gputop.probes.protocol.status import Status
 from gputop.probes.runner.client import Session
 from gputop.probes.runner.interpreters import InterpreterChoice
 from gputop.topology.model.page import SIMULATED
 from gputop.topology.model.snapshot import Measurement
 
+Event = InterpreterChoice | SuiteState | Measurement | ProbeRun
+"""What a suite reports: the Python of the probes that follow; its state when a step began, moved
+on or ended; a figure; a probe that has ended or will not run."""
 
-@dataclass(frozen=True)
-class Began:
-    """The GPUs are free and a Python was found; the probes that it runs follow."""
-
-    choice: InterpreterChoice
-
-
-@dataclass(frozen=True)
-class Changed:
-    """A step began, moved on or ended."""
-
-    state: SuiteState
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A probe reported one figure."""
-
-    measurement: Measurement
-
-
-@dataclass(frozen=True)
-class Ended:
-    """A probe has ended or will not run."""
-
-    planned: Planned
-    result: ProbeResult
-
-
-Event = Began | Changed | Figure | Ended
-
-
-@dataclass(frozen=True)
-class SuiteResult:
-    """The result of a suite."""
-
-    state: SuiteState
-    ends: tuple[Ended, ...]
-    """One for each step, in order."""
+NOT_BEGUN = "Cancelled before it began."
 
 
 class Guards(Protocol):
@@ -80,7 +45,7 @@ class Guards(Protocol):
     def begin(self, *, patient: bool = True) -> Callable[[], busy.BusyAnswer]:
         """Start the check before the suite; the returned function waits for the verdict."""
 
-    def again(self) -> busy.BusyAnswer:
+    def recheck(self) -> busy.BusyAnswer:
         """Check whether another process has come meanwhile."""
 
 
@@ -105,7 +70,6 @@ class Suite:
         names = self._names = dict(plan.steps[0].request.names) if plan.steps else {}
         watched = () if plan.selftest else plan.addresses
         self._guard: Guards = guard or Guard(watched, names, cancel)
-        self._ends: list[Ended] = []
         self._blind: tuple[str, ...] = ()
         self._busy: tuple[str, ...] = ()
         self._choice: InterpreterChoice | None = None
@@ -114,28 +78,26 @@ class Suite:
         self._state = replace(plan.state(), started_at=time.time())
         self._started = time.monotonic()
 
-    def run(self) -> SuiteResult:
-        """Run all steps; the failure of a worker is an `Ended`, never an exception."""
-        self._on_event(Changed(self._state))
+    def run(self) -> SuiteState:
+        """Run all steps; the failure of a worker ends its step, and is never an exception."""
+        self._on_event(self._state)
         try:
             stop = self._prepare() if self._plan.runs else None
-            no_torch: ProbeResult | None = None
+            no_torch: ProbeRun | None = None
             for planned in self._plan.steps:
-                if planned.step.over:
-                    text = planned.step.text
-                    self._end(planned, ProbeResult(outcome=Outcome(planned.step.state, text, 0.0)))
+                if planned.over:
+                    self._end(_ended(planned, Outcome(planned.status, planned.text, 0.0)))
                     continue
                 lost = no_torch if no_torch and self._workers.takes_torch(planned) else None
-                result = stop or lost or self._run_step(planned)
-                self._end(planned, result)
-                if result.outcome.status == "no-torch" and self._workers.takes_torch(planned):
-                    no_torch = result  # every other worker with torch would fail alike
+                earlier = stop or lost
+                run = _ended_like(planned, earlier) if earlier else self._run_step(planned)
+                self._end(run)
+                if run.status == Status.NO_TORCH and self._workers.takes_torch(planned):
+                    no_torch = run  # every other worker with torch would fail alike
                 elif self._cancel.is_set():
-                    stop = ProbeResult(
-                        outcome=Outcome("cancelled", "Cancelled before it began.", 0.0)
-                    )
-                else:
-                    stop = stop or stop_after(planned.step.name, result.outcome)
+                    stop = _ended(run, Outcome(Status.CANCELLED, NOT_BEGUN, 0.0))
+                elif stop is None and (end := stop_after(run)) is not None:
+                    stop = _ended(planned, end)
         finally:
             self._workers.close()
         elapsed = round(time.monotonic() - self._started, 3)
@@ -143,97 +105,109 @@ class Suite:
             running=False,
             elapsed_seconds=elapsed,
             text=summary(self._state.steps, elapsed, simulated=self._plan.simulated),
-            forcible=any(end.result.forcible for end in self._ends),
+            forcible=any(run.forcible for run in self._state.steps),
         )
-        return SuiteResult(self._state, tuple(self._ends))
+        return self._state
 
-    def _prepare(self) -> ProbeResult | None:
-        """Check the GPUs, begin to look for torch; the result of all steps if GPUs are in use."""
+    def _prepare(self) -> ProbeRun | None:
+        """Check the GPUs, begin to look for torch; the end of all steps if GPUs are in use."""
         verdict_of = self._guard.begin(patient=not self._plan.force)
         self._workers.look()
         self._workers.begin()
         verdict = verdict_of()
         self._blind, self._busy = verdict.blind, verdict.busy
         elapsed = round(time.monotonic() - self._started, 3)
+        first = self._plan.runs[0]
         if self._cancel.is_set():
-            return ProbeResult(outcome=Outcome("cancelled", "Cancelled before it began.", elapsed))
+            return _ended(first, Outcome(Status.CANCELLED, NOT_BEGUN, elapsed))
         if verdict.busy and not self._plan.force:
-            outcome = Outcome("refused", busy.refusal(verdict), elapsed)
-            return ProbeResult(outcome=outcome, blind=verdict.blind, forcible=True)
+            outcome = Outcome(Status.REFUSED, busy.refusal(verdict), elapsed)
+            return _ended(first, outcome, blind=verdict.blind, forcible=True)
         return None
 
-    def _choose(self, planned: Planned) -> ProbeResult | None:
+    def _choose(self, planned: ProbeRun) -> ProbeRun | None:
         """Choose the Python of a probe; its result if there is none."""
         before = self._choice
         started = time.monotonic()
         choice = self._choice = self._workers.choice(planned)
         if choice.chosen is None:
             elapsed = round(time.monotonic() - started, 3)
-            outcome = Outcome("no-torch", " ".join(choice.sentences()), elapsed)
-            return ProbeResult(outcome=self._workers.advised(planned, outcome), choice=choice)
+            outcome = Outcome(Status.NO_TORCH, " ".join(choice.sentences()), elapsed)
+            return _ended(planned, self._workers.advised(planned, outcome), choice=choice)
         if before is None or before.chosen != choice.chosen:
-            self._on_event(Began(choice))
+            self._on_event(choice)
             self._change(text=SIMULATED if self._plan.simulated else choice.sentences()[0])
         return None
 
-    def _run_step(self, planned: Planned) -> ProbeResult:
+    def _run_step(self, planned: ProbeRun) -> ProbeRun:
         """Run one probe, in the shared worker or in its own."""
         missing = self._choose(planned)
         if missing is not None:
             return missing
         assert self._choice is not None
         assert self._choice.chosen is not None
-        self._step(planned, state="running")
+        self._step(planned, status=Status.RUNNING)
         refused = self._strangers(planned)
         if refused is not None:
             return refused
         request = planned.request
         seconds = seconds_of(request, planned.spec, len(request.addresses) or SELFTEST_DEVICES)
         message = worker_request(request, seconds, self._workers.library_of(planned))
-        hear = _Hearing(self, planned)
+        listener = _Listener(self, planned)
         session = self._workers.session(planned, self._choice.chosen.path)
-        outcome = session.run(message, hear, seconds, last=self._workers.is_last(planned))
-        if outcome.status == "no-torch" and self._workers.can_turn_to_torch(planned):
+        outcome = session.run(message, listener, seconds, last=self._workers.is_last(planned))
+        if outcome.status == Status.NO_TORCH and self._workers.can_turn_to_torch(planned):
             return self._run_step(planned)
         outcome = self._workers.advised(planned, _fair(outcome, planned))
-        return result_of(request, outcome, self._choice, self._blind, self._busy)
+        return _ended(
+            planned,
+            outcome,
+            choice=self._choice,
+            measurements=measurements_of(request, outcome, self._busy),
+            blind=self._blind,
+            taken_at=time.time(),
+        )
 
-    def _strangers(self, planned: Planned) -> ProbeResult | None:
+    def _strangers(self, planned: ProbeRun) -> ProbeRun | None:
         """Before each process on the GPUs but the first, look for those of others there."""
         first, self._begun = not self._begun, True
         if first or self._plan.force or self._workers.holds_gpus(planned):
             return None
-        verdict = self._guard.again()
+        verdict = self._guard.recheck()
         if not verdict.busy:
             return None
-        return ProbeResult(outcome=Outcome("refused", busy.refusal(verdict), 0.0), forcible=True)
+        outcome = Outcome(Status.REFUSED, busy.refusal(verdict), 0.0)
+        return _ended(planned, outcome, forcible=True)
 
-    def _end(self, planned: Planned, result: ProbeResult) -> None:
-        outcome = result.outcome
-        state = outcome.status
-        fields: dict[str, Any] = {"elapsed_seconds": outcome.elapsed_seconds}
-        if state == "finished":
-            step = self._state.step(planned.step.name)
-            fields["done"] = 0 if step is None else step.total
-        text = with_names(outcome.message, self._names)
-        self._step(planned, state=state, text=text, **fields)
-        ended = Ended(planned, result)
-        self._ends.append(ended)
-        self._on_event(ended)
-
-    def _step(self, planned: Planned, **fields: Any) -> None:
-        self._change(
-            steps=tuple(
-                replace(step, **fields) if step.name == planned.step.name else step
-                for step in self._state.steps
-            )
+    def _end(self, run: ProbeRun) -> None:
+        """Put the end of a probe into the state, which knows how far it came."""
+        before = self._state.step(run.name) or run
+        now = replace(
+            run,
+            text=with_names(run.text, self._names),
+            done=before.total if run.status == Status.FINISHED else before.done,
+            total=before.total,
+            what=before.what,
+            figures=before.figures,
+            notes=before.notes,
         )
+        self._replace(now)
+        self._on_event(now)
+
+    def _step(self, planned: ProbeRun, **fields: Any) -> None:
+        self._replace(replace(self._state.step(planned.name) or planned, **fields))
+
+    def _replace(self, run: ProbeRun) -> None:
+        steps = self._state.steps
+        self._change(steps=tuple(run if step.name == run.name else step for step in steps))
 
     def _change(self, **fields: Any) -> None:
         self._state = replace(self._state, **fields)
-        self._on_event(Changed(self._state))
+        self._on_event(self._state)
 
-    def heard(self, planned: Planned, message: protocol.Message, hearing: _Hearing) -> None:
+    def on_worker_message(
+        self, planned: ProbeRun, message: protocol.Message, listener: _Listener
+    ) -> None:
         """Handle one message of the running probe."""
         if not self._plan.simulated:
             self._workers.warm()
@@ -241,24 +215,24 @@ class Suite:
             what = with_names(message.what, self._names)
             self._step(planned, done=message.done, total=message.total, what=what)
         elif isinstance(message, protocol.MeasuredValue):
-            hearing.figures += 1
-            self._step(planned, figures=hearing.figures)
+            listener.figures += 1
+            self._step(planned, figures=listener.figures)
             request = planned.request
             more = circumstances(request, message, self._busy)
-            self._on_event(Figure(to_measurement(message, request.probe, hearing.hello, more)))
-        elif isinstance(message, protocol.Note) and len(hearing.notes) < MOST_NOTES:
-            hearing.notes.append(message)
-            self._step(planned, notes=said(hearing.notes, self._names))
+            self._on_event(to_measurement(message, request.probe, listener.hello, more))
+        elif isinstance(message, protocol.Note) and len(listener.notes) < MOST_NOTES:
+            listener.notes.append(message)
+            self._step(planned, notes=note_lines(listener.notes, self._names))
 
 
 MakeSuite = Callable[[Plan, Callable[[Event], None], threading.Event], Suite]
 """Makes the suite of a plan: a real one, or that of a demo."""
 
 
-class _Hearing:
+class _Listener:
     """Collects the messages of one probe."""
 
-    def __init__(self, suite: Suite, planned: Planned) -> None:
+    def __init__(self, suite: Suite, planned: ProbeRun) -> None:
         self._suite = suite
         self._planned = planned
         self.hello: protocol.Hello | None = None
@@ -268,29 +242,44 @@ class _Hearing:
     def __call__(self, message: protocol.Message) -> None:
         if isinstance(message, protocol.Hello):
             self.hello = message
-        self._suite.heard(self._planned, message, self)
+        self._suite.on_worker_message(self._planned, message, self)
 
 
-def _fair(outcome: Outcome, planned: Planned) -> Outcome:
+def _ended(run: ProbeRun, outcome: Outcome, **more: Any) -> ProbeRun:
+    return replace(
+        run,
+        outcome=outcome,
+        status=Status(outcome.status),
+        text=outcome.message,
+        elapsed_seconds=outcome.elapsed_seconds,
+        **more,
+    )
+
+
+def _ended_like(run: ProbeRun, other: ProbeRun) -> ProbeRun:
+    """End a run for the reason for which another one ended."""
+    more = {"choice": other.choice, "blind": other.blind, "forcible": other.forcible}
+    return _ended(run, other.outcome, **more)
+
+
+def _fair(outcome: Outcome, planned: ProbeRun) -> Outcome:
     """A timeout counts as failed, not as a finding, if the user allowed less than the estimate."""
-    given, usual = planned.request.deadline_seconds, planned.step.estimate_seconds
-    if outcome.status != "timed-out" or given is None or given >= usual:
+    given, usual = planned.request.deadline_seconds, planned.estimate_seconds
+    if outcome.status != Status.TIMED_OUT or given is None or given >= usual:
         return outcome
     text = f"No end after {given:.0f} s, as long as was allowed; about {usual:.0f} s are usual."
-    kept = tuple(figure for figure in outcome.measurements if figure.verdict != "timed-out")
-    return replace(outcome, status="failed", message=text, measurements=kept)
+    kept = tuple(figure for figure in outcome.measurements if figure.verdict != Status.TIMED_OUT)
+    return replace(outcome, status=Status.FAILED, message=text, measurements=kept)
 
 
-def summary(
-    steps: tuple[ProbeStep, ...], elapsed_seconds: float, *, simulated: bool = False
-) -> str:
+def summary(steps: tuple[ProbeRun, ...], elapsed_seconds: float, *, simulated: bool = False) -> str:
     """Summarise a suite in one sentence."""
     if len(steps) == 1:
         return steps[0].text
-    by_state: dict[str, list[str]] = {}
+    by_state: dict[Status, list[str]] = {}
     for step in steps:
-        by_state.setdefault(step.state, []).append(step.name)
-    finished = len(by_state.pop("finished", ()))
+        by_state.setdefault(step.status, []).append(step.name)
+    finished = len(by_state.pop(Status.FINISHED, ()))
     # How long a simulation took says nothing of what a run would take.
     done = SIMULATED if simulated else f"finished in {elapsed_seconds:.0f} s"
     parts = [f"{finished} of {len(steps)} probes {done}"]

@@ -1,4 +1,4 @@
-"""The request for one run of a probe, and its result."""
+"""Requests to workers, and their answers as records of a snapshot."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import msgspec
-
 from gputop.measuring.selection import select
+from gputop.measuring.state import ProbeRequest, ProbeRun
 from gputop.probes.protocol import messages as protocol
 from gputop.probes.protocol.outcome import Outcome
 from gputop.probes.protocol.spec import ProbeSpec
-from gputop.probes.runner.interpreters import InterpreterChoice
+from gputop.probes.protocol.status import Status
 from gputop.probes.runner.nccl_library import NcclLibrary
 from gputop.terminal.clean import clean
 from gputop.topology.model.machine import Machine
@@ -27,42 +26,6 @@ MOST_NOTES = 40
 """How many lines of a probe's notes are shown."""
 NOTE_LIMIT = 500
 """Longest shown line of a note, in characters."""
-
-
-class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """One probe to run, on which GPUs and how."""
-
-    probe: str
-    addresses: tuple[str, ...]
-    """PCI addresses; empty with `selftest`."""
-    level: str = "normal"
-    """"quick", "normal" or "full"."""
-    names: tuple[tuple[str, str], ...] = ()
-    """(address, label) of each GPU, for messages."""
-    kinds: tuple[tuple[str, str], ...] = ()
-    """("SRC DST", kind): pairs of the same kind are compared with each other."""
-    force: bool = False
-    """Measure although a GPU is in use."""
-    selftest: bool = False
-    """Run on the CPU to test the program itself; the figures say nothing about a GPU."""
-    python: str | None = None
-    deadline_seconds: float | None = None
-    params: tuple[tuple[str, Any], ...] = ()
-
-
-class ProbeResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of one run of a probe."""
-
-    outcome: Outcome
-    """Its status may also be "skipped": unnamed and impossible on this node."""
-    choice: InterpreterChoice | None = None
-    measurements: tuple[Measurement, ...] = ()
-    blind: tuple[str, ...] = ()
-    """What the busy check could not see."""
-    forcible: bool = False
-    """Whether `force` would run it after all."""
-    taken_at: float | None = None
-    """When it ended, seconds since the epoch."""
 
 
 def request_for(
@@ -148,33 +111,22 @@ def seconds_of(request: ProbeRequest, spec: ProbeSpec, gpus: int) -> float:
     return request.deadline_seconds or spec.deadline_seconds(gpus, request.level)
 
 
-def stop_after(probe: str, outcome: Outcome) -> ProbeResult | None:
-    """The result of all later probes where the driver opens no GPU in time: each would wait so."""
-    if outcome.status != "timed-out" or outcome.hello is not None or outcome.measurements:
+def stop_after(run: ProbeRun) -> Outcome | None:
+    """The end of all later probes where the driver opens no GPU in time: each would wait so."""
+    outcome = run.outcome
+    if run.status != Status.TIMED_OUT or outcome.hello is not None or outcome.measurements:
         return None
-    waited = f"{probe} waited {outcome.elapsed_seconds:.0f} s for the driver to open the GPUs"
-    return ProbeResult(outcome=Outcome("refused", f"Not begun: {waited}.", 0.0))
+    waited = f"{run.name} waited {outcome.elapsed_seconds:.0f} s for the driver to open the GPUs"
+    return Outcome(Status.REFUSED, f"Not begun: {waited}.", 0.0)
 
 
-def result_of(
-    request: ProbeRequest,
-    outcome: Outcome,
-    choice: InterpreterChoice | None,
-    blind: tuple[str, ...],
-    busy: tuple[str, ...] = (),
-) -> ProbeResult:
-    """Build the result of a run; `busy`: reasons against it that the user overrode."""
-    return ProbeResult(
-        outcome=outcome,
-        choice=choice,
-        measurements=tuple(
-            to_measurement(
-                figure, request.probe, outcome.hello, circumstances(request, figure, busy)
-            )
-            for figure in outcome.latest()
-        ),
-        blind=blind,
-        taken_at=time.time(),
+def measurements_of(
+    request: ProbeRequest, outcome: Outcome, busy: tuple[str, ...] = ()
+) -> tuple[Measurement, ...]:
+    """The figures of a run; `busy`: reasons against it that the user overrode."""
+    return tuple(
+        to_measurement(figure, request.probe, outcome.hello, circumstances(request, figure, busy))
+        for figure in outcome.latest()
     )
 
 
@@ -185,7 +137,7 @@ def with_names(text: str, names: Mapping[str, str]) -> str:
     return text
 
 
-def said(notes: Iterable[protocol.Note], names: Mapping[str, str]) -> tuple[str, ...]:
+def note_lines(notes: Iterable[protocol.Note], names: Mapping[str, str]) -> tuple[str, ...]:
     """The lines of a worker's notes as plain text: each once, no empty ones, bounded.
 
     `names`: the label of a GPU by address.

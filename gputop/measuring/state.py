@@ -1,35 +1,59 @@
-"""The state of a suite, as the screens and the command line show it."""
+"""What probes are asked, how far they are and how they ended: for screens and the command line."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-ENDED = frozenset(
-    {
-        "finished", "skipped", "refused", "died", "timed-out", "cancelled", "failed", "no-torch",
-        "garbled",
-    }
-)  # fmt: skip
-"""States of a step that is over; before them it is "waiting" or "running"."""
+import msgspec
+
+from gputop.probes.protocol.outcome import Outcome
+from gputop.probes.protocol.status import Status
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from gputop.probes.protocol.spec import ProbeSpec
+    from gputop.probes.runner.interpreters import InterpreterChoice
+    from gputop.topology.model.snapshot import Measurement
+
+NOT_YET = Outcome(Status.WAITING, "", 0.0)
+
+
+class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """One probe to run, on which GPUs and how."""
+
+    probe: str
+    addresses: tuple[str, ...]
+    """PCI addresses; empty with `selftest`."""
+    level: str = "normal"
+    """"quick", "normal" or "full"."""
+    names: tuple[tuple[str, str], ...] = ()
+    """(address, label) of each GPU, for messages."""
+    kinds: tuple[tuple[str, str], ...] = ()
+    """("SRC DST", kind): pairs of the same kind are compared with each other."""
+    force: bool = False
+    """Measure although a GPU is in use."""
+    selftest: bool = False
+    """Run on the CPU to test the program itself; the figures say nothing about a GPU."""
+    python: str | None = None
+    deadline_seconds: float | None = None
+    params: tuple[tuple[str, Any], ...] = ()
 
 
 @dataclass(frozen=True)
-class ProbeStep:
-    """One probe of a suite: its cost and its state."""
+class ProbeRun:
+    """One probe of a suite: what it costs, how far it is, and how it ended."""
 
-    name: str
-    """Its name on the command line: "p2p-concurrent"."""
-    title: str
-    """A few words for a list."""
-    measures: str = ""
-    """A sentence on what is measured."""
+    spec: ProbeSpec
+    request: ProbeRequest
+    named: bool = False
+    """Whether the user named it."""
     estimate_seconds: float = 0.0
     """Expected time at the level and on the GPUs of this suite."""
     memory_bytes_per_gpu: int = 0
     """Memory that it needs on each GPU; it takes less where less is free."""
-    minimum_gpus: int = 1
-    state: str = "waiting"
-    """"waiting", "running", or one of ENDED."""
+    status: Status = Status.WAITING
     done: int = 0
     total: int = 0
     """0 until the probe has said how many steps it takes."""
@@ -43,18 +67,34 @@ class ProbeStep:
     """How many figures have arrived."""
     notes: tuple[str, ...] = ()
     """Lines of its notes as plain text, in the order in which they came; bounded."""
+    outcome: Outcome = NOT_YET
+    """The end as its worker put it."""
+    choice: InterpreterChoice | None = None
+    measurements: tuple[Measurement, ...] = ()
+    """The figures, once it has ended."""
+    blind: tuple[str, ...] = ()
+    """What the busy check could not see."""
+    forcible: bool = False
+    """Whether `force` would run it after all."""
+    taken_at: float | None = None
+    """When it ended, seconds since the epoch."""
+
+    @property
+    def name(self) -> str:
+        """Its name on the command line: "p2p-concurrent"."""
+        return self.spec.name
 
     @property
     def over(self) -> bool:
         """Whether it has ended, in whatever way."""
-        return self.state in ENDED
+        return self.status.over
 
 
 @dataclass(frozen=True)
 class SuiteState:
     """The state of a suite; its steps are in the order in which they run."""
 
-    steps: tuple[ProbeStep, ...]
+    steps: tuple[ProbeRun, ...]
     level: str = "normal"
     """"quick", "normal" or "full"."""
     running: bool = True
@@ -70,24 +110,35 @@ class SuiteState:
     """Whether the same request would run with `force`."""
     simulated: bool = False
     """Whether it belongs to a demo, on which nothing is measured."""
+    broken: bool = False
+    """Whether a mistake of ours ended it."""
+    measured: frozenset[Hashable] = frozenset()
+    """Keys of its figures, once it has ended."""
 
     @property
-    def status(self) -> str:
-        """The result of the suite, one of ENDED; "running" until then."""
-        states = [step.state for step in self.steps]
+    def status(self) -> Status:
+        """The result of the suite; RUNNING until then."""
+        found = [step.status for step in self.steps]
         if self.running:
-            return "running"
-        for word in ("cancelled", "finished"):
-            if word in states:
-                return word
-        return next((state for state in states if state != "skipped"), "skipped")
+            return Status.RUNNING
+        if self.broken:
+            return Status.FAILED
+        for status in (Status.CANCELLED, Status.FINISHED):
+            if status in found:
+                return status
+        return next((status for status in found if status != Status.SKIPPED), Status.SKIPPED)
 
     @property
-    def current(self) -> ProbeStep | None:
-        """The step that runs."""
-        return next((step for step in self.steps if step.state == "running"), None)
+    def name(self) -> str:
+        """The probe, or "probes" for several."""
+        return self.steps[0].name if len(self.steps) == 1 else "probes"
 
-    def step(self, name: str) -> ProbeStep | None:
+    @property
+    def current(self) -> ProbeRun | None:
+        """The step that runs."""
+        return next((step for step in self.steps if step.status == Status.RUNNING), None)
+
+    def step(self, name: str) -> ProbeRun | None:
         """The step of that name."""
         return next((step for step in self.steps if step.name == name), None)
 

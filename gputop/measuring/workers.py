@@ -8,8 +8,10 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gputop.measuring.planning import Plan, Planned
+from gputop.measuring.planning import Plan
+from gputop.measuring.state import ProbeRun
 from gputop.probes.protocol.outcome import Outcome
+from gputop.probes.protocol.status import Status
 from gputop.probes.runner.interpreters import (
     InterpreterChoice,
     find_interpreter,
@@ -81,14 +83,14 @@ class Workers:
         except Exception as error:  # noqa: BLE001 - raised where the answer is needed
             self._found.set_exception(error)
 
-    def library_of(self, planned: Planned) -> NcclLibrary | None:
+    def library_of(self, planned: ProbeRun) -> NcclLibrary | None:
         """The library that a probe loads without torch; waits until it is looked for."""
         spec = planned.spec
         if not (spec.needs_torch and spec.by_library and self._alone):
             return None
         return self._named or self._found.result().library
 
-    def can_turn_to_torch(self, planned: Planned) -> bool:
+    def can_turn_to_torch(self, planned: ProbeRun) -> bool:
         """Measure with torch from now on what a library alone cannot; False if that is no help."""
         if self.takes_torch(planned) or self._named:
             return False
@@ -98,26 +100,26 @@ class Workers:
         self._alone = False
         return True
 
-    def advised(self, planned: Planned, outcome: Outcome) -> Outcome:
+    def advised(self, planned: ProbeRun, outcome: Outcome) -> Outcome:
         """The outcome, which says too that no library was found, where no torch is for GPUs."""
         if not (planned.spec.by_library and self._alone and self.takes_torch(planned)):
             return outcome
         python = self._found.result().choice.chosen
         for_gpus = python is not None and python.has_gpu_build
-        if for_gpus or outcome.status not in ("no-torch", "refused"):
+        if for_gpus or outcome.status not in (Status.NO_TORCH, Status.REFUSED):
             return outcome
         return replace(outcome, message=f"{outcome.message} {_NO_LIBRARY}")
 
-    def takes_torch(self, planned: Planned) -> bool:
+    def takes_torch(self, planned: ProbeRun) -> bool:
         """Whether a probe measures with torch."""
         return self._kind(planned) == _BY_TORCH
 
-    def _kind(self, planned: Planned) -> str:
+    def _kind(self, planned: ProbeRun) -> str:
         if not planned.spec.needs_torch:
             return _BY_DRIVER
         return _BY_TORCH if self.library_of(planned) is None else _BY_LIBRARY
 
-    def is_last(self, planned: Planned) -> bool:
+    def is_last(self, planned: ProbeRun) -> bool:
         """Whether no later probe has the same worker; of what needs no torch it says so at once."""
         runs = self._plan.runs
         later = runs[runs.index(planned) + 1 :]
@@ -125,7 +127,7 @@ class Workers:
         alike = [other for other in later if other.spec.needs_torch == torch]
         return not any(not torch or self._kind(other) == self._kind(planned) for other in alike)
 
-    def choice(self, planned: Planned) -> InterpreterChoice:
+    def choice(self, planned: ProbeRun) -> InterpreterChoice:
         """The Python of a probe; waits for the one with torch."""
         if self.takes_torch(planned):
             return self._found.result().choice
@@ -134,7 +136,7 @@ class Workers:
             return self._own()
         return self._own(f"without torch, with {library.path} ({library.how_found})")
 
-    def session(self, planned: Planned, python: str) -> Any:
+    def session(self, planned: ProbeRun, python: str) -> Any:
         """The worker of a probe, which may not have started yet."""
         kind = self._kind(planned)
         if kind not in self._sessions:
@@ -151,7 +153,7 @@ class Workers:
         parts = (part for run in several for part in run.spec.imports)
         return {"torch": True, "imports": tuple(dict.fromkeys(parts))}
 
-    def holds_gpus(self, planned: Planned) -> bool:
+    def holds_gpus(self, planned: ProbeRun) -> bool:
         """Whether the process that will run a probe has had the GPUs all the time.
 
         With torch, and with NCCL alone, every probe is a process of its own.

@@ -13,7 +13,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Input
 
-from gputop.messages import ProbeState
+from gputop.probes.protocol.status import Status
 from gputop.screens import NAMES
 from gputop.screens.key_line import key_line
 from gputop.screens.room import fit
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from gputop.live.findings import Shown
     from gputop.live.host import NodeHost
     from gputop.live.selection import PickedDevices
+    from gputop.measuring.state import SuiteState
     from gputop.topology.model.page import Page
     from gputop.topology.report import Report
     from gputop.widgets.pair_matrix import PairMatrix
@@ -57,7 +58,7 @@ class View(Screen[None], KeptLines):
     """The board that PgDn scrolls; the line of keys names that key while there is more below."""
 
     report: reactive[Report | None] = reactive(None, init=False, repaint=False)
-    probe: reactive[ProbeState | None] = reactive(None, init=False, repaint=False)
+    probe: reactive[SuiteState | None] = reactive(None, init=False, repaint=False)
 
     def __init_subclass__(cls, **rest: Any) -> None:
         """Bind the keys that a screen declares."""
@@ -235,7 +236,7 @@ class View(Screen[None], KeptLines):
     def _counted(self, report: Report | None) -> Line:
         """How the figures of a probe that has finished stand, and where they are."""
         probe = self.probe
-        if report is None or probe is None or probe.running or probe.status != "finished":
+        if report is None or probe is None or probe.status != Status.FINISHED:
             return ()
         line = counted(report, probe.measured)
         if not line or self.name == "probes":

@@ -68,18 +68,16 @@ def steps_of(node: SimulatedNode, request: WorkerRequest) -> tuple[Step, ...]:
     """The steps of one probe on these devices, each with its figures."""
     devices = [node.device(key, number) for number, key in enumerate(request.devices)]
     planned = _PROBES[request.probe](node, devices, request.params)
-    return tuple(Step(what, found) for what, *rest in planned if (found := _filled(node, *rest)))
+    return tuple(Step(step.what, found) for step in planned if (found := _filled(node, step)))
 
 
-def _filled(
-    node: SimulatedNode, figures: Sequence[MeasuredValue], total: MeasuredValue | None
-) -> tuple[MeasuredValue, ...]:
-    found = tuple(one for figure in figures for one in node.simulated(figure))
-    if total is None:
+def _filled(node: SimulatedNode, step: Step) -> tuple[MeasuredValue, ...]:
+    found = tuple(one for figure in step.figures for one in node.simulated(figure))
+    if step.total is None:
         return found
-    if len(found) < len(figures):
+    if len(found) < len(step.figures):
         return ()
-    return (*found, node.filled(total, sum(figure.value or 0.0 for figure in found)))
+    return (*found, node.filled(step.total, sum(figure.value or 0.0 for figure in found)))
 
 
 def expected_figures(report: Report, probe: str) -> tuple[Measurement, ...]:

@@ -10,8 +10,9 @@ from dataclasses import replace
 import msgspec
 
 from gputop.measuring.busy import BusyAnswer
-from gputop.measuring.planning import Plan, Planned
+from gputop.measuring.planning import Plan
 from gputop.measuring.running import Event, MakeSuite, Suite
+from gputop.measuring.state import ProbeRun
 from gputop.probes import catalog
 from gputop.probes.protocol.messages import (
     Done,
@@ -23,6 +24,7 @@ from gputop.probes.protocol.messages import (
     WorkerRequest,
 )
 from gputop.probes.protocol.outcome import Outcome
+from gputop.probes.protocol.status import Status
 from gputop.probes.runner.interpreters import Interpreter, InterpreterChoice
 from gputop.simulating.node import SimulatedNode
 from gputop.simulating.probes import NAMES, steps_of
@@ -42,22 +44,18 @@ NOT_SIMULATED = "Nothing in gputop says what it should find, so it is not simula
 def simulated_plan(plan: Plan) -> Plan:
     """The plan with the time that the simulation takes, without probes that have no reference."""
     return msgspec.structs.replace(
-        plan, steps=tuple(_planned(step) for step in plan.steps), simulated=True
+        plan, steps=tuple(_planned(run) for run in plan.steps), simulated=True
     )
 
 
-def _planned(planned: Planned) -> Planned:
-    step = planned.step
-    if step.over:
-        return planned
-    if step.name not in NAMES:
-        state = "refused" if planned.named else "skipped"
-        step = replace(step, state=state, text=NOT_SIMULATED)
-    else:
-        request = planned.request
-        seconds = _seconds(step.name, len(request.addresses), request.level)
-        step = replace(step, estimate_seconds=seconds, memory_bytes_per_gpu=0)
-    return msgspec.structs.replace(planned, step=step)
+def _planned(run: ProbeRun) -> ProbeRun:
+    if run.over:
+        return run
+    if run.name not in NAMES:
+        status = Status.REFUSED if run.named else Status.SKIPPED
+        return replace(run, status=status, text=NOT_SIMULATED)
+    seconds = _seconds(run.name, len(run.request.addresses), run.request.level)
+    return replace(run, estimate_seconds=seconds, memory_bytes_per_gpu=0)
 
 
 def _seconds(probe: str, gpus: int, level: str) -> float:
@@ -120,7 +118,7 @@ class SimulatedSession:
             devices=devices,
         )
 
-        def outcome(status: str, text: str) -> Outcome:
+        def outcome(status: Status, text: str) -> Outcome:
             seconds = round(time.monotonic() - started, 3)
             return Outcome(status, text, seconds, hello, tuple(figures), (note,))
 
@@ -132,15 +130,15 @@ class SimulatedSession:
         for done, step in enumerate(steps):
             on_event(Progress(done, len(steps), f"{step.what} ({SIMULATED})"))
             if self._cancel.wait(pause) if pause > 0 else self._cancel.is_set():
-                return outcome("cancelled", f"Cancelled during: {step.what} ({SIMULATED}).")
+                return outcome(Status.CANCELLED, f"Cancelled during: {step.what} ({SIMULATED}).")
             for figure in step.figures:
                 figures.append(figure)
                 on_event(figure)
         on_event(Progress(len(steps), len(steps), SIMULATED))
         on_event(Done())
         if not figures:
-            return outcome("failed", "Nothing says what this hardware should give here.")
-        return outcome("finished", f"Simulated: {len(figures)} figures, no GPU was measured.")
+            return outcome(Status.FAILED, "Nothing says what this hardware should give here.")
+        return outcome(Status.FINISHED, f"Simulated: {len(figures)} figures, no GPU was measured.")
 
 
 def simulated_suite(snapshot: NodeSnapshot, *, at_once: bool = False) -> MakeSuite:
@@ -164,7 +162,7 @@ class _Free:
         """The verdict before the suite."""
         return BusyAnswer
 
-    def again(self) -> BusyAnswer:
+    def recheck(self) -> BusyAnswer:
         """The verdict between two probes."""
         return BusyAnswer()
 

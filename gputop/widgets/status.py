@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Hashable, Sequence
 from typing import TYPE_CHECKING
 
+from gputop.probes.protocol.status import Status
 from gputop.terminal.clean import clean
 from gputop.topology.model.readings import pace_seconds
 from gputop.topology.model.units import seconds
@@ -13,7 +14,7 @@ from gputop.topology.sources import MAKERS
 from gputop.widgets.spans import EMPTY, Line, width_of
 
 if TYPE_CHECKING:
-    from gputop.messages import ProbeState
+    from gputop.measuring.state import SuiteState
     from gputop.topology.diagnosis.events import Event
     from gputop.topology.model.snapshot import NodeSnapshot
     from gputop.topology.report import Report
@@ -79,7 +80,7 @@ def source_line(snapshot: NodeSnapshot | None, room: int) -> Line:
 
 def status_line(
     snapshot: NodeSnapshot | None,
-    probe: ProbeState | None,
+    probe: SuiteState | None,
     trouble: str,
     interval: float,
     figures: Line = EMPTY,
@@ -186,24 +187,24 @@ def counted(report: Report, measured: Collection[Hashable]) -> Line:
     return tuple(line)
 
 
-def probe_line(probe: ProbeState, figures: Line = EMPTY) -> Line:
+def probe_line(probe: SuiteState, figures: Line = EMPTY) -> Line:
     """How far a probe is, or how it ended."""
-    name = clean(probe.probe)
+    name = clean(probe.name)
     if probe.running:
-        count = f"{probe.done}/{probe.total}" if probe.total else "starting"
-        what = clean(probe.what or probe.note or probe.python)
+        step = probe.current
+        count = f"{step.done}/{step.total}" if step is not None and step.total else "starting"
         return (
             (" ▶ ", "good"),
-            (f"{name} {count} ", "strong"),
-            (f"{what}  ", ""),
+            (f"{name if step is None else clean(step.name)} {count} ", "strong"),
+            (f"{clean((step is not None and step.what) or probe.text)}  ", ""),
             ("Esc", "key bold @step_back"),
             (" cancels", "muted"),
         )
-    if probe.status == "finished":
+    if probe.status == Status.FINISHED:
         text = clean(probe.text).rstrip(".")
-        told = text if name == "probes" else f"{name}: {text[:1].lower()}{text[1:]}"
+        told = text if len(probe.steps) > 1 else f"{name}: {text[:1].lower()}{text[1:]}"
         return ((f" {told}", "good"), *figures)
-    ink = "warn" if probe.status == "cancelled" else "bad"
+    ink = "warn" if probe.status == Status.CANCELLED else "bad"
     head: Line = ((f" {name} {probe.status}", ink),)
     if probe.forcible:
         # Before the reason, which may be longer than the line.

@@ -30,6 +30,7 @@ from ..protocol.messages import DeviceRecord, MeasuredValue, Progress, WorkerReq
 from ..protocol.plaintext import one_line
 from ..protocol.sizing import GIB, MIB, spare_bytes, too_full
 from ..protocol.spec import ProbeSpec, ProbeStopped, level_of
+from ..protocol.status import Status
 from ..protocol.timing import Sampled, low_ones
 
 _ARRAYS = 3
@@ -71,12 +72,12 @@ def run(request: WorkerRequest, emit: Emit) -> None:
     level = level_of(request.params)
     samples = request.params.get("samples", 5)
     if type(samples) is not int or not 3 <= samples <= 25:
-        raise ProbeStopped("refused", "samples is a number from 3 to 25.")
+        raise ProbeStopped(Status.REFUSED, "samples is a number from 3 to 25.")
     backend, devices = open_devices(request, SPEC, emit)
     cpu = backend.kind == "cpu"
     if backend.no_kernels:
         text = f"No kernel of ours runs here: {one_line(backend.no_kernels, 200)}."
-        raise ProbeStopped("refused", text)
+        raise ProbeStopped(Status.REFUSED, text)
     forced = request.params.get("force") is True
     sizes = [_CPU_SIZES if cpu else fitting_sizes(level, d, forced=forced) for d in devices]
     walk = _Walk(backend, devices, sizes, samples, emit)

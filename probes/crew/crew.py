@@ -28,6 +28,7 @@ from ..protocol.messages import (
 from ..protocol.outcome import ended_by
 from ..protocol.plaintext import one_line
 from ..protocol.replying import Emit, Replies
+from ..protocol.status import Status
 from ..runner.forked import Forked, fork
 from .steps import Step
 
@@ -58,8 +59,8 @@ class _Rank:
 class Trouble:
     """Why a run did not reach its end."""
 
-    error: str
-    """no-torch, refused, timed-out or failed."""
+    error: Status
+    """NO_TORCH, REFUSED, TIMED_OUT or FAILED."""
     text: str
     step: Step
     """The earliest unfinished step."""
@@ -178,7 +179,7 @@ class Crew:
         try:
             message = decode(line)
         except ProtocolError as error:
-            rank.failure = rank.failure or Failure("failed", f"its answer is none: {error}")
+            rank.failure = rank.failure or Failure(Status.FAILED, f"its answer is none: {error}")
             return
         if isinstance(message, Done):
             rank.done = True
@@ -203,7 +204,7 @@ class Crew:
             return
         exit_code, signal_name = ended_by(rank.process.poll())
         how = f"was ended by {signal_name}" if signal_name else f"ended with code {exit_code}"
-        rank.failure = Failure("failed", f"its process {how}")
+        rank.failure = Failure(Status.FAILED, f"its process {how}")
 
     def _step(self) -> Step:
         unfinished = [rank.place for rank in self._ranks if not rank.done]
@@ -222,7 +223,7 @@ class Crew:
         slow = any(
             seconds is None or seconds > MOST_TO_IMPORT * self._seconds for seconds in imports
         )
-        return Trouble("failed" if slow else "timed-out", text, step)
+        return Trouble(Status.FAILED if slow else Status.TIMED_OUT, text, step)
 
     def _at(self, rank: _Rank) -> str:
         """The current step of a rank in words."""
@@ -238,17 +239,17 @@ class Crew:
         first = min(failed, key=_blame)
         assert first.failure is not None
         error, text = first.failure.error, reason(first.failure.text)
-        if error in ("no-torch", "refused"):
-            return Trouble(error, text, self._step())
+        if error in (Status.NO_TORCH, Status.REFUSED):
+            return Trouble(Status(error), text, self._step())
         what = self._steps[first.place].what
         where = f"rank {first.number} ({self.key_of(first.number)})"
-        return Trouble("failed", f"{where}, {what}: {text}", self._steps[first.place])
+        return Trouble(Status.FAILED, f"{where}, {what}: {text}", self._steps[first.place])
 
 
 def _blame(rank: _Rank) -> "tuple[int, int]":
     """Sort key: ranks that only lost another rank come last."""
     failure = rank.failure
-    if failure is None or failure.error in ("no-torch", "refused"):
+    if failure is None or failure.error in (Status.NO_TORCH, Status.REFUSED):
         return 0, rank.number
     if failure.text.startswith("its process"):
         return 1, rank.number

@@ -10,6 +10,7 @@ from ..devices.gpus import Gpus
 from ..engine.kernels import Kernels
 from ..engine.memory import Memory
 from ..protocol.spec import ProbeStopped
+from ..protocol.status import Status
 from .accelerator import Call
 
 _NUMBER_BYTES = 4
@@ -47,7 +48,7 @@ class DriverAccelerator:
         """ProbeStopped where our kernels, which check data and hold the GPU, do not run."""
         if gpus.kernels is None:
             text = f"Without torch nothing can check the data: {gpus.no_kernels}."
-            raise ProbeStopped("no-torch", text)
+            raise ProbeStopped(Status.NO_TORCH, text)
         self._kernels: Kernels = gpus.kernels
         self._runtime = gpus.runtime
         self._index = index

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..protocol.spec import ProbeStopped
+from ..protocol.status import Status
 
 OWN = {
     "NCCL_DEBUG": "INFO",
@@ -41,15 +42,15 @@ def changes_of(params: Mapping[str, Any]) -> "dict[str, str]":
     """The variables that the request sets (`set`, `loopback`); ProbeStopped if invalid."""
     wanted = params.get("set", {})
     if not isinstance(wanted, dict) or len(wanted) > _MOST_CHANGES:
-        raise ProbeStopped("refused", "What is to be set is not a list of names and values.")
+        raise ProbeStopped(Status.REFUSED, "What is to be set is not a list of names and values.")
     for name, value in wanted.items():
         if _NAME.fullmatch(name) is None:
-            raise ProbeStopped("refused", f"{name!r:.60} is no name of a variable.")
+            raise ProbeStopped(Status.REFUSED, f"{name!r:.60} is no name of a variable.")
         if name.startswith(_AT_START):
             text = f"{name} counts when a process starts, and ranks are forked: set it for gputop."
-            raise ProbeStopped("refused", text)
+            raise ProbeStopped(Status.REFUSED, text)
         if not isinstance(value, str) or "\0" in value or len(value) > _VALUE_LIMIT:
-            raise ProbeStopped("refused", f"The value of {name} cannot be set.")
+            raise ProbeStopped(Status.REFUSED, f"The value of {name} cannot be set.")
     changes = dict(wanted)
     if params.get("loopback") is True:
         changes["NCCL_SOCKET_IFNAME"] = "lo"

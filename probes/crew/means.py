@@ -11,6 +11,7 @@ from ..devices.opening import open_driver, open_torch
 from ..engine.nccl import Call, Nccl, NcclCommunicator, NcclError
 from ..protocol.plaintext import one_line
 from ..protocol.spec import ProbeStopped
+from ..protocol.status import Status
 from .accelerator import Accelerator, NodesTopics, RankGroup, Topics
 from .driver_accelerator import DriverAccelerator, Numbers
 from .store import Store
@@ -128,8 +129,8 @@ def load_library(path: str, *, named: bool) -> Nccl:
 
 def _unusable(why: str, *, named: bool) -> ProbeStopped:
     if named:
-        return ProbeStopped("refused", f"{why}.")
-    return ProbeStopped("no-torch", f"Without torch: {why}. --nccl-lib names another library.")
+        return ProbeStopped(Status.REFUSED, f"{why}.")
+    return ProbeStopped(Status.NO_TORCH, f"Without torch: {why}. --nccl-lib names another library.")
 
 
 def _by_library(path: str, asking: Callable[[], object], *, named: bool) -> Means:
@@ -158,7 +159,9 @@ def _by_torch(params: Mapping[str, Any], asking: Callable[[], object]) -> Means:
     dist = importlib.import_module("torch.distributed")
     cpu = devices.kind == "cpu"
     if not dist.is_available() or not (cpu or dist.is_nccl_available()):
-        raise ProbeStopped("refused", f"torch {torch.__version__} is built without NCCL or RCCL.")
+        raise ProbeStopped(
+            Status.REFUSED, f"torch {torch.__version__} is built without NCCL or RCCL."
+        )
 
     def join(index: int, store: Store, rank: int, ranks: int) -> "tuple[Accelerator, RankGroup]":
         here = TorchAccelerator(torch, index, cpu=cpu)

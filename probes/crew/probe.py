@@ -27,6 +27,7 @@ from ..devices.opening import self_test_devices
 from ..protocol.messages import Log, MeasuredValue, Message, Note, WorkerRequest
 from ..protocol.plaintext import one_line
 from ..protocol.spec import ProbeSpec, ProbeStopped, level_of
+from ..protocol.status import Status
 from .crew import Crew, Trouble
 from .environment import changes_of, log_path, rank_environment, what_was_done
 from .means import load_library
@@ -66,7 +67,7 @@ def run_crew(
     params = request.params
     folder = params.get("folder")
     if not isinstance(folder, str) or not os.path.isdir(folder):
-        raise ProbeStopped("refused", "This probe needs a private folder, and none was made.")
+        raise ProbeStopped(Status.REFUSED, "This probe needs a private folder, and none was made.")
     changes = changes_of(params)
     ranks, is_cpu = _ranks(request, spec)
     seconds = _seconds(params, spec, ranks)
@@ -121,7 +122,9 @@ def _ranks(request: WorkerRequest, spec: ProbeSpec) -> "tuple[int, bool]":
     made_up = self_test_devices(request.params)
     found = len(request.devices) or made_up or 0
     if found < spec.minimum_gpus:
-        raise ProbeStopped("refused", f"{spec.minimum_gpus} GPUs are needed, and {found} is here.")
+        raise ProbeStopped(
+            Status.REFUSED, f"{spec.minimum_gpus} GPUs are needed, and {found} is here."
+        )
     return found, made_up is not None
 
 
@@ -130,7 +133,7 @@ def _seconds(params: Mapping[str, Any], spec: ProbeSpec, ranks: int) -> float:
     usual = spec.deadline_seconds(ranks, level_of(params)) - _EARLIER_SECONDS
     wanted = params.get("seconds", usual)
     if isinstance(wanted, bool) or not isinstance(wanted, (int, float)) or wanted <= 0:
-        raise ProbeStopped("refused", "seconds is a number above 0.")
+        raise ProbeStopped(Status.REFUSED, "seconds is a number above 0.")
     return float(wanted)
 
 
@@ -140,7 +143,7 @@ def _report(
     """Emit warnings of the library, and the failure as a measurement if anything was tried."""
     if warned:
         emit(Note("warnings", "\n".join(warned), {"lines": warned}))
-    if answer is None or trouble.error not in ("failed", "timed-out"):
+    if answer is None or trouble.error not in (Status.FAILED, Status.TIMED_OUT):
         return
     found = answer(trouble, crew) if trouble.step.kind != "open" else None
     if found is not None:

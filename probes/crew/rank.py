@@ -23,6 +23,7 @@ from ..protocol.messages import (
 from ..protocol.quantity import Quantity
 from ..protocol.sizing import reserve_bytes, spare_bytes, too_full
 from ..protocol.spec import ProbeSpec, ProbeStopped
+from ..protocol.status import Status
 from ..protocol.timing import Sampled
 from .accelerator import Accelerator, RankGroup
 from .means import Means, open_means
@@ -130,7 +131,9 @@ def run_rank(
     records = backend.devices()
     chosen = in_rank_order(select(records, request.devices, spec.minimum_gpus))
     if len(chosen) != ranks:
-        raise ProbeStopped("refused", f"{ranks} GPUs were named, and {len(chosen)} are different.")
+        raise ProbeStopped(
+            Status.REFUSED, f"{ranks} GPUs were named, and {len(chosen)} are different."
+        )
     mine = chosen[rank]
     backend.open([mine.index])
     store = Store(str(params["store"]))
@@ -141,7 +144,7 @@ def run_rank(
     if rank == 0:
         emit(_hello(means, records, work.devices, spec))
     if refusal:
-        raise ProbeStopped("refused", refusal)
+        raise ProbeStopped(Status.REFUSED, refusal)
     # A garbage collection in one rank makes all wait for a millisecond or more.
     gc.collect()
     gc.disable()

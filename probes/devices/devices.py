@@ -11,6 +11,7 @@ from ..engine.memory import Memory
 from ..protocol.messages import DeviceRecord
 from ..protocol.plaintext import one_line
 from ..protocol.spec import ProbeStopped
+from ..protocol.status import Status
 
 _MOST_NAMED = 8
 
@@ -183,7 +184,7 @@ def select(
 ) -> tuple[DeviceRecord, ...]:
     """The requested devices in their order, all if none is named; else ProbeStopped."""
     if not devices:
-        raise ProbeStopped("refused", "No GPU: this process sees none.")
+        raise ProbeStopped(Status.REFUSED, "No GPU: this process sees none.")
     chosen = list(devices) if not wanted else []
     for name in wanted:
         key = normal_pci(name) or name.strip().lower()
@@ -195,11 +196,11 @@ def select(
             seen = ", ".join(device.key for device in devices[:_MOST_NAMED])
             more = ", ..." if len(devices) > _MOST_NAMED else ""
             text = f"{name} {what} this process{hidden_by()}, which sees {seen}{more}."
-            raise ProbeStopped("refused", text)
+            raise ProbeStopped(Status.REFUSED, text)
         if found[0] not in chosen:
             chosen.append(found[0])
     if len(chosen) < minimum:
         hidden = "" if wanted else hidden_by()
         text = f"{minimum} GPUs are needed, and {len(chosen)} can be used here{hidden}."
-        raise ProbeStopped("refused", text)
+        raise ProbeStopped(Status.REFUSED, text)
     return tuple(chosen)

@@ -16,6 +16,7 @@ from ..engine.opening import open_runtime
 from ..protocol.messages import DeviceRecord
 from ..protocol.plaintext import one_line
 from ..protocol.spec import ProbeStopped
+from ..protocol.status import Status
 from .devices import Backend, Devices, Flow, FlowTimes, StoreCheck, Versions, hidden_by
 from .gpus import Gpus
 
@@ -239,7 +240,7 @@ def open_torch(params: Mapping[str, Any], imported: Callable[[], object] = lambd
         return Cpus(made_up, str(torch.__version__))
     if torch.cuda.is_available():
         return TorchGpus(torch, open_driver())
-    raise ProbeStopped("refused", _why_no_gpu(torch))
+    raise ProbeStopped(Status.REFUSED, _why_no_gpu(torch))
 
 
 def open_driver() -> Gpus:
@@ -248,7 +249,7 @@ def open_driver() -> Gpus:
         return Gpus(open_runtime())
     except EngineError as error:
         reason = one_line(str(error), 200)
-        raise ProbeStopped("refused", f"No GPU can be used{hidden_by()}: {reason}.") from error
+        raise ProbeStopped(Status.REFUSED, f"No GPU can be used{hidden_by()}: {reason}.") from error
 
 
 def self_test_devices(params: Mapping[str, Any]) -> Optional[int]:
@@ -260,7 +261,7 @@ def self_test_devices(params: Mapping[str, Any]) -> Optional[int]:
         return None
     count = params.get("count", 3)
     if type(count) is not int or not 1 <= count <= 16:
-        raise ProbeStopped("refused", "The self-test takes a count of 1 to 16 devices.")
+        raise ProbeStopped(Status.REFUSED, "The self-test takes a count of 1 to 16 devices.")
     return count
 
 
@@ -278,18 +279,22 @@ def import_torch(parts: Sequence[str] = ()) -> Any:
                 importlib.import_module(f"torch.{part}")
     except ModuleNotFoundError as error:
         if error.name == "torch":
-            raise ProbeStopped("no-torch", "This Python has no torch.") from error
-        raise ProbeStopped("no-torch", f"torch does not import: {one_line(str(error))}") from error
+            raise ProbeStopped(Status.NO_TORCH, "This Python has no torch.") from error
+        raise ProbeStopped(
+            Status.NO_TORCH, f"torch does not import: {one_line(str(error))}"
+        ) from error
     except (ImportError, OSError) as error:
-        raise ProbeStopped("no-torch", f"torch does not import: {one_line(str(error))}") from error
+        raise ProbeStopped(
+            Status.NO_TORCH, f"torch does not import: {one_line(str(error))}"
+        ) from error
     finally:
         gc.enable()
     version = str(getattr(torch, "__version__", ""))
     numbers = tuple(int(part) for part in version.split("+")[0].split(".")[:2] if part.isdigit())
     if len(numbers) < 2:
-        raise ProbeStopped("no-torch", "What this Python imports as torch is not PyTorch.")
+        raise ProbeStopped(Status.NO_TORCH, "What this Python imports as torch is not PyTorch.")
     if numbers < _OLDEST:
-        raise ProbeStopped("refused", f"torch {version} is too old: 2.1 is needed.")
+        raise ProbeStopped(Status.REFUSED, f"torch {version} is too old: 2.1 is needed.")
     return torch
 
 

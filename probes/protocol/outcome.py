@@ -6,18 +6,15 @@ from typing import Optional
 
 from .messages import Hello, Log, MeasuredValue, Note
 from .plaintext import one_line, plain
-
-STATUSES = (
-    "finished", "cancelled", "timed-out", "died", "garbled", "no-torch", "refused", "failed",
-)  # fmt: skip
+from .status import Status
 
 
 @dataclass(frozen=True)
 class Outcome:
     """The end of one run, with everything measured before it."""
 
-    status: str
-    """One of STATUSES. A kill is a normal outcome; figures from before it stay valid."""
+    status: Status
+    """A kill is a normal outcome; figures from before it stay valid."""
     message: str
     """One sentence for people, plain text."""
     elapsed_seconds: float

@@ -7,6 +7,7 @@ from typing import BinaryIO
 from .messages import Done, Failure, Message, encode
 from .plaintext import plain
 from .spec import ProbeStopped
+from .status import Status
 
 Emit = Callable[[Message], None]
 
@@ -35,7 +36,7 @@ class Replies:
             return 1
         except Exception as error:  # noqa: BLE001  (the worker border: any failure is a reply)
             kind = "" if getattr(error, "says_all", False) else f"{type(error).__name__}: "
-            self.emit(Failure("failed", plain(f"{kind}{error}")))
+            self.emit(Failure(Status.FAILED, plain(f"{kind}{error}")))
             return 1
         self.emit(Done())
         return 0

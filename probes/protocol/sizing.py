@@ -6,6 +6,7 @@ from typing import Any, Optional
 
 from .messages import DeviceRecord
 from .spec import ProbeStopped, level_of
+from .status import Status
 
 KIB = 1 << 10
 MIB = 1 << 20
@@ -78,7 +79,7 @@ def choose_sizes(kind: str, devices: Sequence[DeviceRecord], params: Mapping[str
     quick = level_of(params) == "quick"
     samples = params.get("samples", 3 if quick else 5)
     if type(samples) is not int or not 3 <= samples <= 25:
-        raise ProbeStopped("refused", "samples is a number from 3 to 25.")
+        raise ProbeStopped(Status.REFUSED, "samples is a number from 3 to 25.")
     if kind == "cpu":
         return Sizes(
             buffer_bytes=8 * MIB, copy_bytes=8 * MIB, smallest_bytes=8 * MIB, copies=4,
@@ -123,7 +124,7 @@ def too_full(devices: Sequence[DeviceRecord], wanted_bytes: int, *, forced: bool
     full = min(devices, key=lambda device: spare_bytes(device, forced=forced))
     reserve = reserve_bytes(full, forced=forced)
     return ProbeStopped(
-        "refused",
+        Status.REFUSED,
         f"{full.key} has {(full.free_bytes or 0) // MIB} MiB free: the probe wants "
         f"{wanted_bytes // MIB} MiB and leaves {reserve // MIB} MiB free.",
     )

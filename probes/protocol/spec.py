@@ -6,6 +6,7 @@ from typing import Any
 
 from .errors import WorkerError
 from .quantity import Quantity
+from .status import Status
 
 LEVELS = ("quick", "normal", "full")
 """The useful minimum, enough for a reliable answer, and everything."""
@@ -84,13 +85,13 @@ def level_of(params: Mapping[str, Any]) -> str:
     """The level of a request; ProbeStopped for an unknown word."""
     level = params.get("level", "normal")
     if level not in LEVELS:
-        raise ProbeStopped("refused", f"The level is one of {', '.join(LEVELS)}.")
+        raise ProbeStopped(Status.REFUSED, f"The level is one of {', '.join(LEVELS)}.")
     return str(level)
 
 
 class ProbeStopped(WorkerError):  # noqa: N818  (a stop is an answer, not an error)
     """Raised by a probe that cannot go on. `error`: no-torch, refused, timed-out or failed."""
 
-    def __init__(self, error: str, text: str) -> None:
+    def __init__(self, error: Status, text: str) -> None:
         super().__init__(text)
         self.error = error

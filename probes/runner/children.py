@@ -11,6 +11,7 @@ from typing import IO, Any
 
 from ..protocol.outcome import death_sentence, ended_by, tail
 from ..protocol.spec import ProbeStopped
+from ..protocol.status import Status
 
 _TICK_SECONDS = 0.2
 _END_SECONDS = 5.0
@@ -46,7 +47,9 @@ def answers(
             errors.seek(max(0, errors.seek(0, os.SEEK_END) - _STDERR_BYTES))
             said = tail(errors.read())
             sentence = death_sentence(*ended_by(code), said)
-            raise ProbeStopped("failed", f"The fresh interpreter did not reach its end. {sentence}")
+            raise ProbeStopped(
+                Status.FAILED, f"The fresh interpreter did not reach its end. {sentence}"
+            )
 
 
 def _lines(stdout: "IO[bytes]", deadline: float, seconds: float) -> Iterator[bytes]:
@@ -57,7 +60,7 @@ def _lines(stdout: "IO[bytes]", deadline: float, seconds: float) -> Iterator[byt
         while True:
             if time.monotonic() > deadline:
                 raise ProbeStopped(
-                    "timed-out", f"A fresh interpreter was not done after {seconds:.0f} s."
+                    Status.TIMED_OUT, f"A fresh interpreter was not done after {seconds:.0f} s."
                 )
             if not selector.select(_TICK_SECONDS):
                 continue
@@ -67,7 +70,9 @@ def _lines(stdout: "IO[bytes]", deadline: float, seconds: float) -> Iterator[byt
             *lines, buffer = (buffer + chunk).split(b"\n")
             yield from lines
             if len(buffer) > _LINE_BYTES:
-                raise ProbeStopped("failed", "A fresh interpreter said something that is no line.")
+                raise ProbeStopped(
+                    Status.FAILED, "A fresh interpreter said something that is no line."
+                )
 
 
 def _answer(line: bytes) -> "dict[str, Any]":
@@ -76,5 +81,5 @@ def _answer(line: bytes) -> "dict[str, Any]":
     except ValueError:
         answer = None
     if not isinstance(answer, dict):
-        raise ProbeStopped("failed", "A fresh interpreter said something that is no answer.")
+        raise ProbeStopped(Status.FAILED, "A fresh interpreter said something that is no answer.")
     return answer

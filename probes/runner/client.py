@@ -37,6 +37,7 @@ from ..protocol.messages import (
 )
 from ..protocol.outcome import Outcome, death_sentence, ended_by, tail
 from ..protocol.plaintext import one_line
+from ..protocol.status import Status
 from . import leftovers
 
 WORKER = Path(__file__).resolve().parent.parent / "worker.py"
@@ -82,7 +83,7 @@ class Conversation:
         self._last: Optional[Message] = None
         self._step = ""
         self._import_seconds = 0.0
-        self._stopped: Optional[str] = None
+        self._stopped: Optional[Status] = None
         self._garbage: Optional[str] = None
         self._stray = b""
         self._buffer = b""
@@ -100,9 +101,9 @@ class Conversation:
                 selector.register(pipe, selectors.EVENT_READ)  # type: ignore[arg-type]
             while selector.get_map() and not self._over():
                 if self._cancel.is_set():
-                    self._stopped = "cancelled"
+                    self._stopped = Status.CANCELLED
                 elif time.monotonic() >= deadline:
-                    self._stopped = "timed-out"
+                    self._stopped = Status.TIMED_OUT
                 else:
                     gone = process.poll() is not None
                     ready = selector.select(0.0 if gone else _TICK_SECONDS)
@@ -138,7 +139,7 @@ class Conversation:
         exit_code, signal_name = ended_by(return_code)
         elapsed_seconds = round(time.monotonic() - self._started, 3)
         status, message = self._verdict(exit_code, signal_name, stderr_tail)
-        if status == "finished":
+        if status == Status.FINISHED:
             message = f"Finished in {elapsed_seconds:.1f} s."
         if left_behind:
             message += " Its process sits in a driver call and has not ended yet."
@@ -158,31 +159,32 @@ class Conversation:
 
     def _verdict(
         self, exit_code: Optional[int], signal_name: Optional[str], stderr_tail: str
-    ) -> "tuple[str, str]":
+    ) -> "tuple[Status, str]":
         during = f" during: {self._step}" if self._step else ""
         if isinstance(self._last, Done):
-            return "finished", ""
+            return Status.FINISHED, ""
         if isinstance(self._last, Failure):
-            known = self._last.error in ("no-torch", "refused", "timed-out")
-            return self._last.error if known else "failed", one_line(self._last.text, 400)
+            error = self._last.error
+            known = error in (Status.NO_TORCH, Status.REFUSED, Status.TIMED_OUT)
+            return Status(error) if known else Status.FAILED, one_line(self._last.text, 400)
         if self._garbage is not None:
-            return "garbled", f"{_NO_ANSWER}: {self._garbage}"
-        if self._stopped == "cancelled":
-            return "cancelled", f"Cancelled{during}."
-        if self._stopped == "timed-out":
+            return Status.GARBLED, f"{_NO_ANSWER}: {self._garbage}"
+        if self._stopped == Status.CANCELLED:
+            return Status.CANCELLED, f"Cancelled{during}."
+        if self._stopped == Status.TIMED_OUT:
             late = f"No end after {self._deadline_seconds:.0f} s{during}; "
             # These are due to a file system or the deadline, not to a GPU.
             if self._last is None or self._step == IMPORTING:
-                return "failed", late + "it was given up before it touched a GPU."
+                return Status.FAILED, late + "it was given up before it touched a GPU."
             if self._import_seconds > MOST_TO_IMPORT * self._deadline_seconds:
-                return "failed", f"{late}{self._import_seconds:.0f} s of it to import torch."
-            return "timed-out", (
+                return Status.FAILED, f"{late}{self._import_seconds:.0f} s of it to import torch."
+            return Status.TIMED_OUT, (
                 late + "the probe was killed. What never ends is a finding in itself."
             )
         if self._stray:
             shown = one_line(self._stray.decode("utf-8", "replace"), 80)
-            return "garbled", f"{_NO_ANSWER}: {shown!r}"
-        return "died", death_sentence(exit_code, signal_name, stderr_tail)
+            return Status.GARBLED, f"{_NO_ANSWER}: {shown!r}"
+        return Status.DIED, death_sentence(exit_code, signal_name, stderr_tail)
 
     def _over(self) -> bool:
         return (
@@ -311,7 +313,7 @@ class Session:
             self.close()
             refusal = self._start()
             if refusal:
-                return Outcome("failed", refusal, 0.0)
+                return Outcome(Status.FAILED, refusal, 0.0)
         process = self._process
         assert process is not None
         if self._children:

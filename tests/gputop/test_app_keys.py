@@ -10,7 +10,7 @@ import pytest
 from textual.screen import Screen
 
 from gputop.app import GpuTop
-from gputop.messages import ProbeEnded, RefreshFailed
+from gputop.messages import RefreshFailed, SuiteChanged
 from gputop.screens import NAMES
 from gputop.screens.node.table import GpuTable
 from gputop.screens.view import View
@@ -32,6 +32,7 @@ from tests.support.app import (
     snapshot_of,
     text,
 )
+from tests.support.runs import run_of, suite_of
 
 
 @pytest.mark.parametrize("size", [(80, 24), (160, 50)])
@@ -258,7 +259,8 @@ async def test_a_long_reason_of_a_probe_is_reported_in_full_beside_the_line() ->
     reason = "GPU0 is in use by process 4242; " * 4 + "Nothing was measured."
     async with GpuTop().run_test(size=(80, 24)) as pilot:
         await give(pilot, demo_report("dgx-1v"))
-        pilot.app.post_message(ProbeEnded("refused", reason, forcible=True))
+        refused = suite_of(run_of("p2p", "refused", reason), forcible=True)
+        pilot.app.post_message(SuiteChanged(refused))
         await settle(pilot)
         line = next(line for line in picture(pilot).splitlines() if "p2p refused" in line)
         assert "P forces it" in line

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
@@ -36,10 +37,10 @@ def playing(plan: Plan, **scripts: Script) -> Plan:
     """The plan with a script for the worker of these probes."""
     steps = []
     for planned in plan.steps:
-        script = scripts.get(planned.step.name)
+        script = scripts.get(planned.name)
         if script is not None:
             request = msgspec.structs.replace(planned.request, params=(("script", script),))
-            planned = msgspec.structs.replace(planned, request=request)
+            planned = replace(planned, request=request)
         steps.append(planned)
     return msgspec.structs.replace(plan, steps=tuple(steps))
 

@@ -17,14 +17,14 @@ from gputop.commands.net.writing import first_living, must_write
 from gputop.exits import CANNOT_TELL, Exit
 from gputop.measuring.attended import Attended
 from gputop.measuring.nccl_check import gpus_of, library_of
-from gputop.measuring.runs import said, with_names
+from gputop.measuring.runs import note_lines, with_names
 from gputop.terminal.clean import clean
 from gputop.terminal.lines import print_json, warn
 
 if TYPE_CHECKING:
     from gputop.checking.redacting import HostNames
     from gputop.measuring.planning import Plan
-    from gputop.measuring.runs import ProbeResult
+    from gputop.measuring.state import ProbeRun
     from gputop.topology.model.snapshot import NodeSnapshot
 
 NOTED = ("library", "environment", "warnings", "met", "ib_write_bw")
@@ -61,24 +61,24 @@ class NetRun:
         ends = list(Attended(self._plan).ends())
         if not ends:
             raise Exit("the probe did not end in time after Ctrl+C", CANNOT_TELL)
-        result = ends[0].result
+        result = ends[0]
         names = dict(self._plan.steps[0].request.names)
         shown = [note for note in result.outcome.notes if note.topic in NOTED]
-        for line in (*result.blind, *said(shown, names)):
+        for line in (*result.blind, *note_lines(shown, names)):
             warn(f"note: {line}")
         found = self._document(result)
         warn(f"net: {with_names(found.why or result.outcome.message, names)}")
         self._write(found, result)
         return made.code_of(found, result.outcome)
 
-    def _document(self, result: ProbeResult) -> made.NetDocument:
+    def _document(self, result: ProbeRun) -> made.NetDocument:
         outcome, where = result.outcome, self._where
         rails = int(_details(result, "met").get("rails", 0))
         gpus = gpus_of(result)[: rails or None]
         known = predicted(self._snapshot, gpus, self._changes, library_of(result))
         return made.document(outcome, where, known, logged(outcome, where.nodes, rails))
 
-    def _write(self, found: made.NetDocument, result: ProbeResult) -> None:
+    def _write(self, found: made.NetDocument, result: ProbeRun) -> None:
         absent = tuple(_details(result, "absent").get("missing", ()))
         left = tuple(_details(result, "met").get("left", ()))
         node = self._where.node
@@ -105,5 +105,5 @@ class NetRun:
         return self._names.hide(msgspec.to_builtins(found), found.hosts)
 
 
-def _details(result: ProbeResult, topic: str) -> dict[str, Any]:
+def _details(result: ProbeRun, topic: str) -> dict[str, Any]:
     return next((dict(n.details) for n in result.outcome.notes if n.topic == topic), {})

@@ -22,7 +22,7 @@ from gputop.commands.options import (
 from gputop.commands.probe.history import print_history
 from gputop.commands.probe.list import print_list
 from gputop.commands.probe.node import chosen, demo_snapshot, live_snapshot
-from gputop.commands.probe.run import ProbeRun
+from gputop.commands.probe.run import SuiteRun
 from gputop.exits import USAGE, Exit
 from gputop.measuring.planning import plan
 from gputop.measuring.selection import hidden_note
@@ -152,8 +152,8 @@ def command(
     )
     if demo:
         planned = simulated_plan(planned)
-    probe_run = ProbeRun(planned, snapshot, changes, version, logs, as_json=as_json)
-    context.exit(probe_run.run())
+    suite_run = SuiteRun(planned, snapshot, changes, version, logs, as_json=as_json)
+    context.exit(suite_run.run())
 
 
 def _check_options(

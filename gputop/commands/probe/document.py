@@ -11,34 +11,34 @@ from gputop import __version__
 from gputop.exits import ANSWERED, CANNOT_TELL, FAILURES, INTERRUPTED, WARNINGS
 from gputop.measuring.expected import Expectations, as_json
 from gputop.measuring.quantities import quantity_of
+from gputop.probes.protocol.status import Status
 
 if TYPE_CHECKING:
     from gputop.measuring.nccl_check import NcclCheck
-    from gputop.measuring.runs import ProbeRequest, ProbeResult
+    from gputop.measuring.state import ProbeRun
 
 SCHEMA = "gputop.probe/1"
 EXIT_CODES = {
-    "finished": ANSWERED,
-    "skipped": ANSWERED,
-    "timed-out": FAILURES,
-    "cancelled": INTERRUPTED,
+    Status.FINISHED: ANSWERED,
+    Status.SKIPPED: ANSWERED,
+    Status.TIMED_OUT: FAILURES,
+    Status.CANCELLED: INTERRUPTED,
 }
 """Status -> exit code; every other status leaves the question open."""
 LIVE = ("live",)
 _GRAVITY = (ANSWERED, WARNINGS, CANNOT_TELL, FAILURES, INTERRUPTED)
 
 
-def exit_code(result: ProbeResult, *, low: bool = False) -> int:
+def exit_code(run: ProbeRun, *, low: bool = False) -> int:
     """The exit code of one probe: 2 for wrong bytes and for a collective that never finishes.
 
     `low`: some figure is too low, which is 1 unless something else is worse.
     """
-    code = EXIT_CODES.get(result.outcome.status, CANNOT_TELL)
+    code = EXIT_CODES.get(run.status, CANNOT_TELL)
     broken = any(
-        figure.verdict in (*quantity_of(figure).broken, "wrong-data")
-        for figure in result.measurements
+        figure.verdict in (*quantity_of(figure).broken, "wrong-data") for figure in run.measurements
     )
-    if broken and result.outcome.status in ("finished", "failed", "timed-out"):
+    if broken and run.status in (Status.FINISHED, Status.FAILED, Status.TIMED_OUT):
         return FAILURES
     return max(code, WARNINGS) if low else code
 
@@ -49,8 +49,7 @@ def worst(codes: Iterable[int]) -> int:
 
 
 def document(
-    request: ProbeRequest,
-    result: ProbeResult,
+    run: ProbeRun,
     check: NcclCheck | None,
     expectations: Expectations | None = None,
     source: Sequence[str] = LIVE,
@@ -60,25 +59,25 @@ def document(
     `source`: that of the node. "simulated" is true for a demo, where nothing is measured.
     "expected" of each measurement is its reference, null where nothing was judged.
     """
-    known = expectations or Expectations(result.measurements)
-    outcome = result.outcome
-    chosen = None if result.choice is None else result.choice.chosen
+    known = expectations or Expectations(run.measurements)
+    outcome = run.outcome
+    chosen = None if run.choice is None else run.choice.chosen
     answer: dict[str, Any] = {
         "schema": SCHEMA,
         "gputop": __version__,
         "source": list(source),
         "simulated": _simulated(source),
-        "assumptions": [*result.blind, *(check.assumptions if check is not None else ())],
-        "probe": request.probe,
-        "level": request.level,
-        "gpus": list(request.addresses),
+        "assumptions": [*run.blind, *(check.assumptions if check is not None else ())],
+        "probe": run.request.probe,
+        "level": run.request.level,
+        "gpus": list(run.request.addresses),
         "status": outcome.status,
         "message": outcome.message,
         "elapsed_seconds": outcome.elapsed_seconds,
         "interpreter": None
         if chosen is None or _simulated(source)
         else {"path": chosen.path, "how_found": chosen.how_found},
-        "versions": dict(result.measurements[0].versions) if result.measurements else {},
+        "versions": dict(run.measurements[0].versions) if run.measurements else {},
         "measurements": [
             {**msgspec.to_builtins(figure), "expected": as_json(judgement)}
             for figure, judgement in known.pairs()
@@ -91,7 +90,7 @@ def document(
         ],
     }
     if outcome.logs or check is not None:
-        answer["ranks"] = _ranks(result)
+        answer["ranks"] = _ranks(run)
         answer["check"] = None if check is None else msgspec.to_builtins(check)
     return answer
 
@@ -100,9 +99,9 @@ def _simulated(source: Sequence[str]) -> bool:
     return tuple(source) != LIVE
 
 
-def _ranks(result: ProbeResult) -> list[dict[str, Any]]:
+def _ranks(run: ProbeRun) -> list[dict[str, Any]]:
     """The device of each rank and the size of its log."""
-    outcome = result.outcome
+    outcome = run.outcome
     used = () if outcome.hello is None else outcome.hello.devices
     return [
         {

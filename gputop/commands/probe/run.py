@@ -18,7 +18,8 @@ from gputop.measuring.attended import Attended
 from gputop.measuring.expected import Expecting
 from gputop.measuring.nccl_check import check_run
 from gputop.measuring.running import MakeSuite, Suite
-from gputop.measuring.runs import said, with_names
+from gputop.measuring.runs import note_lines, with_names
+from gputop.probes.protocol.status import Status
 from gputop.simulating.suite import simulated_suite
 from gputop.terminal.lines import print_json, warn
 from gputop.terminal.writing import code_of, write_whole
@@ -28,11 +29,10 @@ if TYPE_CHECKING:
     from gputop.measuring.expected import Expectations
     from gputop.measuring.nccl_check import NcclCheck
     from gputop.measuring.planning import Plan
-    from gputop.measuring.running import Ended
-    from gputop.measuring.runs import ProbeResult
+    from gputop.measuring.state import ProbeRun
 
 
-class ProbeRun:
+class SuiteRun:
     """Runs a plan and prints the results of each probe."""
 
     def __init__(
@@ -64,8 +64,8 @@ class ProbeRun:
         many = len(self._plan.steps) > 1
         if many or self._plan.simulated:
             warn(self._plan.sentence)
-        for ended in attended.ends():
-            self._ended(ended)
+        for run in attended.ends():
+            self._ended(run)
         if attended.interrupted:
             self._codes.append(INTERRUPTED)
         state = attended.state
@@ -82,24 +82,23 @@ class ProbeRun:
         # Where nobody watches there is nothing to wait for.
         return simulated_suite(self._snapshot, at_once=not sys.stderr.isatty())
 
-    def _ended(self, ended: Ended) -> None:
+    def _ended(self, run: ProbeRun) -> None:
         """Judge, print and keep the figures of one probe."""
-        result, request = ended.result, ended.planned.request
         check = None
-        if result.outcome.logs:
-            check = check_run(self._snapshot, result, self._changes, library=self._version)
+        if run.outcome.logs:
+            check = check_run(self._snapshot, run, self._changes, library=self._version)
             if self._logs is not None:
-                keep_logs(result, self._logs)
-        known = self._expecting.of(result.measurements)
+                keep_logs(run, self._logs)
+        known = self._expecting.of(run.measurements)
         if self._as_json:
-            self._documents.append(document(request, result, check, known, self._source))
+            self._documents.append(document(run, check, known, self._source))
         else:
             self._print(known, check)
         note = history.keep_result(
-            self._snapshot, request, result, [judgement.verdict for judgement in known.judgements]
+            self._snapshot, run, [judgement.verdict for judgement in known.judgements]
         )
-        self._print_notes(request.probe, result, note)
-        self._codes.append(exit_code(result, low=known.low))
+        self._print_notes(run, note)
+        self._codes.append(exit_code(run, low=known.low))
 
     def _print(self, known: Expectations, check: NcclCheck | None) -> None:
         """Print the figures and the check on stdout."""
@@ -109,17 +108,17 @@ class ProbeRun:
         if any(blocks):
             click.echo("\n\n".join(block for block in blocks if block) + "\n")
 
-    def _print_notes(self, probe: str, result: ProbeResult, kept: str) -> None:
+    def _print_notes(self, run: ProbeRun, kept: str) -> None:
         """Print notes and the outcome on stderr, each text once for all probes."""
         for text in (
-            *result.blind,
-            *said(result.outcome.notes, self._names),
+            *run.blind,
+            *note_lines(run.outcome.notes, self._names),
             *([kept] if kept else []),
         ):
             self._once(f"note: {text}", text)
-        if result.outcome.status != "skipped":
-            message = with_names(result.outcome.message, self._names)
-            self._once(f"{probe}: {message}", message)
+        if run.status != Status.SKIPPED:
+            message = with_names(run.outcome.message, self._names)
+            self._once(f"{run.name}: {message}", message)
 
     def _once(self, line: str, key: str) -> None:
         if key not in self._said:
@@ -127,13 +126,13 @@ class ProbeRun:
             warn(line)
 
 
-def keep_logs(result: ProbeResult, folder: Path) -> None:
+def keep_logs(run: ProbeRun, folder: Path) -> None:
     """Write the debug log of each rank into a folder; raises Exit when that fails."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for rank in result.outcome.ranks_logged():
+        for rank in run.outcome.ranks_logged():
             path = folder / f"rank{rank}.log"
-            write_whole(path, result.outcome.log_of(rank))
+            write_whole(path, run.outcome.log_of(rank))
     except OSError as error:
         why = f"cannot write the logs: {error.strerror}: {folder}"
         raise Exit(why, code_of(error)) from error

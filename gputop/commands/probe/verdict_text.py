@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from gputop.commands.probe.table import made_up, wrapped
 from gputop.measuring.expected import Expectations, title
 from gputop.measuring.quantities import quantity_of
+from gputop.probes.protocol.status import Status
 from gputop.terminal.clean import clean
 from gputop.topology.model import units
 from gputop.topology.model.snapshot import Measurement
@@ -184,10 +185,10 @@ def summary(state: SuiteState) -> str:
     lines = []
     for step in state.steps:
         seconds = units.UNKNOWN if step.elapsed_seconds is None else f"{step.elapsed_seconds:.1f} s"
-        if step.state in ("skipped", "refused", "cancelled"):
+        if step.status in (Status.SKIPPED, Status.REFUSED, Status.CANCELLED):
             seconds = ""
-        line = f"{step.name.ljust(longest)}  {step.state:<9} {seconds:>7}"
-        if step.state == "finished":
+        line = f"{step.name.ljust(longest)}  {step.status:<9} {seconds:>7}"
+        if step.status == Status.FINISHED:
             line += f"  {step.figures} figure{'' if step.figures == 1 else 's'}"
         elif step.text:
             room = 80 - len(line) - 2

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from gputop.measuring.quantities import headline_place, specs
+from gputop.probes.protocol.status import Status
 from gputop.screens.probes.groups import Group, groups
 from gputop.terminal.clean import clean
 from gputop.topology.model.page import SIMULATED
@@ -15,19 +16,19 @@ from gputop.widgets.meters import verdict_of
 
 if TYPE_CHECKING:
     from gputop.measuring.judged import Judged
-    from gputop.messages import ProbeState, ProbeStep, SuiteState
+    from gputop.measuring.state import ProbeRun, SuiteState
     from gputop.probes.protocol.spec import ProbeSpec
     from gputop.topology.model.snapshot import Measurement
 
 STATES = {
-    "": ("·", "muted"),
-    "waiting": ("…", "muted"),
-    "running": ("▶", "good"),
-    "finished": ("✓", "good"),
-    "skipped": ("–", "muted"),
-    "cancelled": ("■", "warn"),
+    None: ("·", "muted"),
+    Status.WAITING: ("…", "muted"),
+    Status.RUNNING: ("▶", "good"),
+    Status.FINISHED: ("✓", "good"),
+    Status.SKIPPED: ("–", "muted"),
+    Status.CANCELLED: ("■", "warn"),
 }
-"""State of a step -> sign and ink; any other state is an unwanted end."""
+"""State of a run, None without one -> sign and ink; any other state is an unwanted end."""
 _RANK = {"low": 3, "high": 2, "healthy": 1}
 
 
@@ -43,33 +44,44 @@ class ProbeEntry(msgspec.Struct, frozen=True, kw_only=True):
     memory_bytes: int = 0
     """Memory that it needs on every GPU."""
     minimum_gpus: int = 0
-    state: str = ""
-    """State of the last run in this session; "" without one."""
-    done: int = 0
-    total: int = 0
-    what: str = ""
-    text: str = ""
-    """Why it ended that way."""
-    elapsed_seconds: float | None = None
+    run: ProbeRun | None = None
+    """Its last run in this session."""
     notes: tuple[str, ...] = ()
     """Lines of the notes of its last run."""
     groups: tuple[Group, ...] = ()
 
     @property
+    def status(self) -> Status | None:
+        """The state of its last run; None without one."""
+        return None if self.run is None else self.run.status
+
+    @property
+    def text(self) -> str:
+        """Why it ended that way."""
+        return "" if self.run is None else clean(self.run.text, 400)
+
+    @property
+    def what(self) -> str:
+        """What is measured right now."""
+        return "" if self.run is None else clean(self.run.what, 200)
+
+    @property
     def mark(self) -> tuple[str, str]:
         """Sign and ink of the state."""
-        if not self.state and self.groups:
-            return STATES["finished"]
-        return STATES.get(self.state, ("✗", "bad"))
+        status = self.status or (Status.FINISHED if self.groups else None)
+        return STATES.get(status, ("✗", "bad"))
 
     @property
     def word(self) -> str:
         """The state in a word."""
-        if self.state == "running" and self.total:
-            return f"{self.done}/{self.total}"
-        if self.simulated and self.state in ("", "finished"):
+        run = self.run
+        if run is not None and run.status == Status.RUNNING and run.total:
+            return f"{run.done}/{run.total}"
+        if self.simulated and self.status in (None, Status.FINISHED):
             return SIMULATED
-        return self.state.replace("-", " ") or ("measured" if self.groups else "not run")
+        if run is None:
+            return "measured" if self.groups else "not run"
+        return run.status.replace("-", " ")
 
     @property
     def simulated(self) -> bool:
@@ -103,7 +115,6 @@ def entries(
     gpus: int,
     level: str,
     suite: SuiteState | None,
-    probe: ProbeState | None,
     notes: Mapping[str, tuple[str, ...]],
 ) -> tuple[ProbeEntry, ...]:
     """An entry for each probe of this version, then for each other one with figures.
@@ -118,7 +129,7 @@ def entries(
     made = []
     for name in (*known, *(name for name in by_probe if name not in known)):
         found = tuple(groups(by_probe.get(name, ()), judged, names))
-        entry = _entry(name, known.get(name), found, gpus, level, suite, probe)
+        entry = _entry(name, known.get(name), found, gpus, level, suite)
         lines = tuple(text for note in notes.get(name, ()) if (text := clean(note, 500).strip()))
         made.append(msgspec.structs.replace(entry, notes=lines) if lines else entry)
     return tuple(made)
@@ -131,7 +142,6 @@ def _entry(
     gpus: int,
     level: str,
     suite: SuiteState | None,
-    probe: ProbeState | None,
 ) -> ProbeEntry:
     cost = (
         {}
@@ -146,26 +156,4 @@ def _entry(
         }
     )
     step = None if suite is None else suite.step(name)
-    return ProbeEntry(name=name, groups=found, **cost, **_standing(name, step, probe))  # type: ignore[arg-type]
-
-
-def _standing(name: str, step: ProbeStep | None, probe: ProbeState | None) -> dict[str, object]:
-    """The state from the suite, else from a probe that was started alone."""
-    if step is not None:
-        return {
-            "state": step.state,
-            "done": step.done,
-            "total": step.total,
-            "what": clean(step.what, 200),
-            "text": clean(step.text, 400),
-            "elapsed_seconds": step.elapsed_seconds,
-        }
-    if probe is None or probe.probe != name:
-        return {}
-    return {
-        "state": "running" if probe.running else probe.status.replace(" ", "-"),
-        "done": probe.done,
-        "total": probe.total,
-        "what": clean(probe.what, 200),
-        "text": clean(probe.text, 400),
-    }
+    return ProbeEntry(name=name, groups=found, run=step, **cost)  # type: ignore[arg-type]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from gputop.probes.protocol.status import Status
 from gputop.screens.probes.entries import ProbeEntry
 from gputop.screens.probes.groups import Group, GroupMember
 from gputop.terminal.clean import clean
@@ -48,18 +49,19 @@ def entry_lines(
 
 def standing_lines(entry: ProbeEntry, width: int) -> tuple[Line, ...]:
     """The progress of a running probe, or how and why it ended."""
-    if entry.state == "running":
-        of = f"{entry.done}/{entry.total} " if entry.total else "starting "
+    run = entry.run
+    if run is not None and run.status == Status.RUNNING:
+        of = f"{run.done}/{run.total} " if run.total else "starting "
         room = max(min(width - 40, 30), 8)
-        bar = progress(entry.done, entry.total, room)
+        bar = progress(run.done, run.total, room)
         what = left(entry.what, max(width - room - len(of) - 5, 0)).rstrip()
         return (((" ▶ ", "good"), (of, "strong"), *bar, (f"  {what}", "muted")),)
-    if entry.state in ("", "waiting") or not entry.text:
+    if run is None or run.status == Status.WAITING or not entry.text:
         return ()
     sign, ink = entry.mark
-    if entry.state == "finished":
+    if run.status == Status.FINISHED:
         return wrapped(((f" {sign} ", ink), (entry.text, "muted")), width, 3)
-    word = entry.state.replace("-", " ")
+    word = run.status.replace("-", " ")
     head: Line = ((f" {sign} {word}: ", ink), (entry.text, ""))
     return wrapped(head, width, 3)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from gputop.probes.protocol.status import Status
 from gputop.screens.probes.entries import ProbeEntry
 from gputop.screens.probes.list import about
 from gputop.terminal.clean import clean
@@ -14,7 +15,7 @@ from gputop.widgets.meters import progress
 from gputop.widgets.spans import Line, Span, cut, width_of, wrapped
 
 if TYPE_CHECKING:
-    from gputop.messages import SuiteState
+    from gputop.measuring.state import SuiteState
     from gputop.topology.model.machine import Machine
 
 LEVELS = ("quick", "normal", "full")
@@ -46,7 +47,7 @@ def head_lines(
     lines = (_levels(entries, gpus, level, width, busy, simulated),)
     if suite is None or not suite.text:
         return lines
-    good = all(step.state in ("finished", "skipped") for step in suite.steps)
+    good = all(step.status in (Status.FINISHED, Status.SKIPPED) for step in suite.steps)
     mark: Span = (" ✓ ", "good") if good else (" ! ", "warn")
     force: tuple[Span, ...] = ()
     if suite.forcible:

@@ -15,7 +15,7 @@ from gputop.widgets.meters import VERDICTS
 from gputop.widgets.spans import Line, Span, left, right, wrapped
 
 if TYPE_CHECKING:
-    from gputop.measuring.history import KeptFigure, KeptRun
+    from gputop.measuring.history import SavedFigure, SavedRun
     from gputop.measuring.history_compare import FigureChange, RunComparison
 
 _MARKED = 8
@@ -24,7 +24,7 @@ _RANK = {"low": 3, "high": 2, "healthy": 1}
 
 
 def history_lines(
-    runs: Sequence[KeptRun], probe: str, names: Mapping[str, str], width: int
+    runs: Sequence[SavedRun], probe: str, names: Mapping[str, str], width: int
 ) -> tuple[Line, ...]:
     """The runs of one probe, newest first, below the changes since the earlier ones.
 
@@ -84,7 +84,7 @@ def _change(probe: str, change: FigureChange, names: Mapping[str, str], width: i
     )
 
 
-def _headline(probe: str, runs: Iterable[KeptRun]) -> tuple[str, str | None] | None:
+def _headline(probe: str, runs: Iterable[SavedRun]) -> tuple[str, str | None] | None:
     """The quantity and variant that represent the probe in all its runs."""
     kinds = {
         (figure.quantity, figure.variant): None
@@ -95,9 +95,9 @@ def _headline(probe: str, runs: Iterable[KeptRun]) -> tuple[str, str | None] | N
     return min(kinds, key=lambda kind: headline_place(kind[0], probe), default=None)
 
 
-def _value(run: KeptRun, key: tuple[str, str | None]) -> tuple[float, str] | None:
+def _value(run: SavedRun, key: tuple[str, str | None]) -> tuple[float, str] | None:
     """Median of the headline's figures at the largest size, with its unit."""
-    found: list[KeptFigure] = [
+    found: list[SavedFigure] = [
         figure
         for figure in run.figures
         if (figure.quantity, figure.variant) == key and figure.value is not None
@@ -109,7 +109,7 @@ def _value(run: KeptRun, key: tuple[str, str | None]) -> tuple[float, str] | Non
     return statistics.median(values), unit_text(found[0].unit)
 
 
-def _run(run: KeptRun, earlier: KeptRun | None, key: tuple[str, str | None] | None) -> Line:
+def _run(run: SavedRun, earlier: SavedRun | None, key: tuple[str, str | None] | None) -> Line:
     when = units.moment(run.taken_at, "%m-%d %H:%M")
     spans: list[Span] = [(f" {when:<14}", ""), (left(clean(run.level, 10), 8), "muted")]
     now = None if key is None else _value(run, key)

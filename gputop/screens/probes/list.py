@@ -69,7 +69,7 @@ def _result(entry: ProbeEntry, room: int) -> Line:
     """The figure that represents the probe, and the worst verdict among its figures."""
     group = entry.headline
     if group is None:
-        text = entry.text if entry.state not in ("", "waiting", "running") else entry.what
+        text = entry.text if entry.status is not None and entry.status.over else entry.what
         return ((left(text, room).rstrip(), "muted"),)
     sign, word, ink = entry.verdict
     if group.numbers:

@@ -11,6 +11,7 @@ from textual.widget import Widget
 from gputop.measuring import history
 from gputop.measuring.announcing import idle_gpus
 from gputop.measuring.judged import judged
+from gputop.probes.protocol.status import Status
 from gputop.screens.probes.entries import entries
 from gputop.screens.probes.expected import ExpectedFigures
 from gputop.screens.probes.figure_lines import about_lines, entry_lines
@@ -29,7 +30,7 @@ from gputop.widgets.spans import wrapped
 if TYPE_CHECKING:
     from gputop.live.host import NodeHost
     from gputop.live.selection import PickedDevices
-    from gputop.measuring.history import KeptRun
+    from gputop.measuring.history import SavedRun
     from gputop.measuring.judged import Judged
     from gputop.screens.probes.entries import ProbeEntry
     from gputop.topology.model.page import Page
@@ -91,7 +92,7 @@ class ProbesScreen(View):
         self._level = known_level(gputop.remembered.get("level"))
         self._views = ProbeViews()
         self._expected = ExpectedFigures()
-        self._runs: tuple[KeptRun, ...] = ()
+        self._runs: tuple[SavedRun, ...] = ()
         """Kept runs of this node, oldest first."""
         self._runs_for: object = None
 
@@ -129,7 +130,6 @@ class ProbesScreen(View):
             snapshot.measurements,
             report.node.decided,
             self.gputop.suite,
-            self.probe,
             self._level,
             self._runs,
             self._views.state,
@@ -145,7 +145,7 @@ class ProbesScreen(View):
         gpus = len(measured)
         busy, notes = left_out(measured, taken, snapshot.machine), self.gputop.probing.notes
         made = snapshot.measurements
-        rows = entries(made, known, known.names, gpus, self._level, suite, self.probe, notes)
+        rows = entries(made, known, known.names, gpus, self._level, suite, notes)
         table.caption(f"Probes · estimated cost at level {self._level}")
         table.show_entries(rows)
         entry = table.entry
@@ -153,7 +153,7 @@ class ProbesScreen(View):
             return
         figures = [figure for figure in snapshot.measurements if figure.probe == entry.name]
         self._read_history(report)
-        if figures or entry.state == "running":
+        if figures or entry.status == Status.RUNNING:
             self._views.look_at(entry, figures, known, self.has_class("-narrow"))
         else:
             self._expected.look_at(report, entry.name)
@@ -201,8 +201,7 @@ class ProbesScreen(View):
         """Read the kept runs of this node in a thread, again after each probe."""
         machine, suite = report.snapshot.machine, self.gputop.suite
         over = () if suite is None else tuple(step.over for step in suite.steps)
-        alone = self.probe is not None and self.probe.running
-        wanted = (tuple(gpu.address for gpu in machine.gpus), over, alone)
+        wanted = (tuple(gpu.address for gpu in machine.gpus), over)
         if wanted == self._runs_for:
             return
         self._runs_for = wanted
@@ -213,7 +212,7 @@ class ProbesScreen(View):
 
         self.run_worker(read, thread=True, exclusive=True, group="history", exit_on_error=False)
 
-    def _take_runs(self, runs: tuple[KeptRun, ...]) -> None:
+    def _take_runs(self, runs: tuple[SavedRun, ...]) -> None:
         if runs != self._runs:
             self._runs = runs
             self.redraw()

@@ -56,7 +56,7 @@ def why_probe(entry: ProbeEntry, notes: Iterable[str]) -> Page:
 def _claim(entry: ProbeEntry, members: list[GroupMember]) -> str:
     if not members:
         said = entry.text or "nothing was measured yet"
-        return f"{entry.word}: {said}" if entry.state else f"{said}."
+        return f"{entry.word}: {said}" if entry.run else f"{said}."
     counts: dict[str, int] = {}
     for member in members:
         word = verdict_of(member.judgement)[1]

@@ -6,6 +6,7 @@ from typing import Any, Optional
 
 from ...crew.steps import INIT, MIB, OPEN, Step
 from ...protocol.spec import ProbeStopped, level_of
+from ...protocol.status import Status
 from .operations import BY_NAME, OPERATIONS
 
 KIB, GIB = 1 << 10, 1 << 30
@@ -81,7 +82,7 @@ def _wanted(params: Mapping[str, Any]) -> "tuple[str, ...]":
     """The operations of the parameter, by default all; ProbeStopped for an unknown name."""
     named = params.get("operations", list(BY_NAME))
     if not isinstance(named, list) or not named or not all(name in BY_NAME for name in named):
-        raise ProbeStopped("refused", f"operations is a list out of {', '.join(BY_NAME)}.")
+        raise ProbeStopped(Status.REFUSED, f"operations is a list out of {', '.join(BY_NAME)}.")
     return tuple(named)
 
 

@@ -19,6 +19,7 @@ from ...protocol.messages import DeviceRecord, Message, Note, Progress, WorkerRe
 from ...protocol.plaintext import one_line
 from ...protocol.sizing import MIB, spare_bytes
 from ...protocol.spec import ProbeSpec, ProbeStopped, level_of
+from ...protocol.status import Status
 from ...protocol.timing import low_ones
 from .bench import FLUSH_BYTES
 from .cases import LIBRARY_BYTES, Multiplication, cases, fitting
@@ -257,7 +258,7 @@ def plan(
     kept, dropped = fitting(wanted, lambda case: case.memory_bytes + FLUSH_BYTES <= room)
     if not kept:
         raise ProbeStopped(
-            "refused",
+            Status.REFUSED,
             f"{device.key} has {(device.free_bytes or 0) // MIB} MiB free: too little for any "
             f"shape beside the {((device.free_bytes or 0) - room - LIBRARY_BYTES) // MIB} MiB that "
             "stay free.",

@@ -24,6 +24,7 @@ from ...protocol.messages import DeviceRecord, Note, WorkerRequest
 from ...protocol.plaintext import one_line
 from ...protocol.sizing import MIB, too_full
 from ...protocol.spec import ProbeSpec, ProbeStopped, level_of
+from ...protocol.status import Status
 from ...protocol.timing import Sampled, gigabytes_per_second, low_ones, sample, verdict_of, warm
 from ...protocol.tracking import Track
 from .report import (
@@ -286,7 +287,7 @@ def run(request: WorkerRequest, emit: Emit) -> None:
     level = level_of(request.params)
     samples = request.params.get("samples", 3 if level == "quick" else 5)
     if type(samples) is not int or not 3 <= samples <= 25:
-        raise ProbeStopped("refused", "samples is a number from 3 to 25.")
+        raise ProbeStopped(Status.REFUSED, "samples is a number from 3 to 25.")
     backend, devices = open_devices(request, SPEC, emit)
     is_cpu = backend.kind == "cpu"
     nodes = numa.nodes()
@@ -340,7 +341,7 @@ def _size(
     pinned = next((size for size in _BUFFER_BYTES if size <= room), None)
     if pinned is None:
         raise ProbeStopped(
-            "refused",
+            Status.REFUSED,
             f"{free // MIB} MiB of host memory are free for this process: the probe pins "
             f"{_BUFFER_BYTES[-1] // MIB} MiB for each NUMA node and one buffer more, and takes no "
             "more than a quarter.",

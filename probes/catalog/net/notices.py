@@ -16,6 +16,7 @@ from socket import gethostname
 from typing import Any, Optional, Protocol
 
 from ...protocol.spec import ProbeStopped
+from ...protocol.status import Status
 
 SCHEMA = "gputop.meeting/1"
 _MOST_BYTES = 4 << 20
@@ -72,7 +73,7 @@ class FileNotices:
             with contextlib.suppress(OSError):
                 os.unlink(beside)
             text = f"The nodes cannot meet: {mine} cannot be written: {error.strerror}."
-            raise ProbeStopped("refused", text) from error
+            raise ProbeStopped(Status.REFUSED, text) from error
 
     def read(self, node: int, topic: str) -> Optional[str]:
         """See Notices. Opening a file asks an NFS server whether it is still the same."""
@@ -163,8 +164,8 @@ def open_notices(place: Mapping[str, Any], node: int, *, serves: bool, seconds: 
         )  # fmt: skip
     except ImportError as error:
         text = "The launcher's store takes torch, and this Python has none; --meet names a file."
-        raise ProbeStopped("no-torch", text) from error
+        raise ProbeStopped(Status.NO_TORCH, text) from error
     except RuntimeError as error:
         text = f"The launcher's store at {place.get('host')}:{place.get('port')} does not answer."
-        raise ProbeStopped("failed", text) from error
+        raise ProbeStopped(Status.FAILED, text) from error
     return StoreNotices(store, str(place["prefix"]), node)

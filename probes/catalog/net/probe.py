@@ -25,6 +25,7 @@ from ...protocol.quantity import RANKS, Quantity
 from ...protocol.replying import Emit
 from ...protocol.sizing import spare_bytes
 from ...protocol.spec import ProbeSpec, ProbeStopped
+from ...protocol.status import Status
 from ...protocol.timing import Sampled, gigabytes_per_second
 from ...runner.lifeline import die_with_parent
 from .meeting import AbsentError, Met, meet
@@ -196,7 +197,7 @@ class NetMember(Member):
         for number, other in enumerate(met.hellos):
             if other.get("refused") and number != node:
                 text = one_line(str(other["refused"]), 300)
-                raise ProbeStopped("refused", f"{self._wide.hosts[number]}: {text}")
+                raise ProbeStopped(Status.REFUSED, f"{self._wide.hosts[number]}: {text}")
 
     def _room(self) -> int:
         """Bytes of the largest buffer for which every GPU of this node has room twice."""
@@ -215,7 +216,7 @@ class NetMember(Member):
         text = f"{who} did not come within {seconds:.0f} s."
         details = {"missing": list(absent.missing), "hosts": {str(n): h for n, h in named.items()}}
         self.emit(Note("absent", text, details))
-        return ProbeStopped("refused", text)
+        return ProbeStopped(Status.REFUSED, text)
 
     def _lost(self, why: str) -> None:
         """Fail, also while a call of the library blocks: the crew then ends all ranks here."""

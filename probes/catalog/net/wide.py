@@ -12,6 +12,7 @@ from typing import Any, Optional
 from ...crew.store import Store
 from ...protocol.plaintext import one_line
 from ...protocol.spec import ProbeStopped
+from ...protocol.status import Status
 from .meeting import Met
 from .notices import Notices
 
@@ -89,7 +90,9 @@ class Wide:
             return ["null"] * self._ranks
         found = json.loads(text)
         if not isinstance(found, list) or len(found) != self._ranks:
-            raise ProbeStopped("failed", f"{self.hosts[node]} said something that is no answer.")
+            raise ProbeStopped(
+                Status.FAILED, f"{self.hosts[node]} said something that is no answer."
+            )
         return found
 
     def set(self, topic: str, text: str) -> None:

@@ -16,13 +16,12 @@ from gputop.checking.measure import Measured, ProbeEnd, ProbePlan, after, measur
 from gputop.checking.runs import RUN_RULES, run_rules
 from gputop.measuring.guard import HANGS
 from gputop.measuring.planning import Plan
-from gputop.measuring.running import Ended
-from gputop.measuring.runs import ProbeResult
-from gputop.probes.protocol.outcome import Outcome
+from gputop.measuring.state import ProbeRun
 from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.engine import Diagnosis, diagnose
 from gputop.topology.model.snapshot import Measurement, NodeSnapshot
 from gputop.topology.node import Node
+from tests.support.runs import run_of
 
 from ...support.checked import checked
 from ...support.rule_cases import base, edited
@@ -47,13 +46,12 @@ class Attended:
     def stop(self) -> None:
         self.stopped = True
 
-    def ends(self) -> Iterator[Ended]:
+    def ends(self) -> Iterator[ProbeRun]:
         for planned in self._plan.steps:
             name = planned.request.probe
             status = self.how.get(name, "finished")
             figures = () if status != "finished" else (figure(name),)
-            outcome = Outcome(status, f"{name} {status}", 1.0)
-            yield Ended(planned, ProbeResult(outcome=outcome, measurements=figures))
+            yield run_of(name, status, f"{name} {status}", measurements=figures)
 
 
 def figure(probe: str) -> Measurement:

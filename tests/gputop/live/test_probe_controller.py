@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from gputop.live.probe_controller import ProbeController, _import_early
-from gputop.messages import ProbeEnded, ProbeMeasured, ProbeStarted
+from gputop.messages import ProbeMeasured, SuiteChanged
 from tests.support.app import demo_report
 from tests.support.measured import one
+from tests.support.runs import run_of, suite_of
 
 
 def test_a_run_ends_with_the_keys_of_its_own_figures(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -26,9 +27,9 @@ def test_a_run_ends_with_the_keys_of_its_own_figures(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(controller, "_probing", lambda: probing)
     for figure in (one("p2p", "copy", 1.0, "GB/s"), one("gemm", "gemm", 2.0, "TFLOP/s")):
         controller.start((), probe=figure.probe)
-        controller.take(ProbeStarted(figure.probe, "", ""))
+        controller.take(SuiteChanged(suite_of(run_of(figure.probe, "running"))))
         controller.take(ProbeMeasured(figure))
-        controller.take(ProbeEnded("finished", "Finished."))
+        controller.take(SuiteChanged(suite_of(run_of(figure.probe))))
         assert host.probe.measured == {figure.key}
     assert begun == [("p2p",), ("gemm",)]
 

@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 
 from gputop.commands.probe import history as probe_history
 from gputop.measuring import history
-from gputop.measuring.history import KeptFigure, KeptRun, keep, keep_result, node_key, runs
+from gputop.measuring.history import SavedFigure, SavedRun, keep, keep_result, node_key, runs
 from gputop.measuring.history_compare import compare, compare_last
-from gputop.measuring.runs import ProbeRequest, ProbeResult
-from gputop.probes.protocol.outcome import Outcome
+from gputop.measuring.state import ProbeRequest, ProbeRun
 from gputop.screens.probes import history as screen_history
 from gputop.topology.model.machine import Gpu, Machine
 from gputop.topology.model.snapshot import EnvironmentVariable, Measurement, NodeSnapshot
 from gputop.widgets.spans import text_of
+from tests.support.runs import run_of
 
 A, B = "0000:01:00.0", "0000:02:00.0"
 KEY = "0123456789abcdef01234567"
@@ -35,12 +35,12 @@ MACHINE = Machine(
 )
 
 
-def run(number: int, value: float = 100.0, **more: Any) -> KeptRun:
-    figure = KeptFigure(
+def run(number: int, value: float = 100.0, **more: Any) -> SavedRun:
+    figure = SavedFigure(
         quantity="gemm", src=A, variant="bf16", value=value, unit="TFLOP/s", method="gemm/1"
     )
     given: dict[str, Any] = {"probe": "gemm", "taken_at": float(number), "figures": (figure,)}
-    return KeptRun(**(given | more))
+    return SavedRun(**(given | more))
 
 
 def test_what_is_kept_comes_back_in_order(tmp_path: Path) -> None:
@@ -139,8 +139,12 @@ def test_a_node_is_identified_by_its_devices_and_names_none() -> None:
     assert "GPU" not in key
 
 
-def result(*figures: Measurement, status: str = "finished") -> ProbeResult:
-    return ProbeResult(outcome=Outcome(status, "", 1.0), measurements=figures, taken_at=5.0)
+REQUEST = ProbeRequest(probe="gemm", addresses=(A, B), level="quick")
+
+
+def ran(*figures: Measurement, **more: Any) -> ProbeRun:
+    given: dict[str, Any] = {"request": REQUEST, "measurements": figures, "taken_at": 5.0}
+    return run_of("gemm", **(given | more))
 
 
 def figure(**more: Any) -> Measurement:
@@ -161,17 +165,16 @@ def test_only_finished_runs_on_live_gpus_are_kept(
         machine=MACHINE,
         environment=(EnvironmentVariable(name="NCCL_ALGO", value="Ring", origin="environment"),),
     )
-    request = ProbeRequest(probe="gemm", addresses=(A, B), level="quick")
-    for snapshot, asked, run_of in (
-        (None, request, result(figure())),
-        (node, msgspec.structs.replace(request, selftest=True), result(figure())),
-        (node, request, result(figure(device_kind="cpu"))),
-        (node, request, result(figure(), status="died")),
-        (node, request, result()),
+    for snapshot, found in (
+        (None, ran(figure())),
+        (node, ran(figure(), request=msgspec.structs.replace(REQUEST, selftest=True))),
+        (node, ran(figure(device_kind="cpu"))),
+        (node, ran(figure(), status="died")),
+        (node, ran()),
     ):
-        assert keep_result(snapshot, asked, run_of, []) == ""
+        assert keep_result(snapshot, found, []) == ""
     assert not (tmp_path / "history").exists()
-    assert keep_result(node, request, result(figure()), ["healthy"]) == ""
+    assert keep_result(node, ran(figure()), ["healthy"]) == ""
     (kept,) = runs(node_key(MACHINE))
     assert kept.probe == "gemm"
     assert kept.level == "quick"

@@ -11,9 +11,10 @@ import pytest
 
 from gputop.commands.probe.document import exit_code
 from gputop.measuring.busy import BusyAnswer
-from gputop.measuring.planning import Planned, plan, step_of
-from gputop.measuring.running import Changed, Event, Suite, _fair
-from gputop.measuring.runs import ProbeRequest, result_of
+from gputop.measuring.planning import plan, step_of
+from gputop.measuring.running import Event, Suite, _fair
+from gputop.measuring.runs import measurements_of
+from gputop.measuring.state import ProbeRequest, SuiteState
 from gputop.probes import catalog
 from gputop.probes.protocol.messages import (
     ASKING,
@@ -22,9 +23,11 @@ from gputop.probes.protocol.messages import (
     WorkerRequest,
 )
 from gputop.probes.protocol.outcome import Outcome
+from gputop.probes.protocol.status import Status
 from gputop.probes.runner.client import Session
 from gputop.topology.model.machine import Gpu, Machine
 from tests.support.probe_runs import run_probe
+from tests.support.runs import run_of
 from tests.support.worker_scripts import (
     DRIVER_HANGS,
     HANGS,
@@ -67,8 +70,7 @@ def test_a_slow_import_is_no_copy_that_hangs(
     )
     assert outcome.status == status
     assert said in outcome.message
-    result = result_of(ProbeRequest(probe="memory", addresses=()), outcome, None, ())
-    assert exit_code(result) == code
+    assert exit_code(run_of("memory", status, outcome=outcome)) == code
 
 
 def test_a_driver_that_never_answers_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,8 +80,8 @@ def test_a_driver_that_never_answers_is_waited_for_once(monkeypatch: pytest.Monk
     planned = plan(("p2p", "host", "memory"), Machine(gpus=gpus))
 
     def hear(event: Event) -> None:
-        step = event.state.step("p2p") if isinstance(event, Changed) else None
-        if step is not None and step.state == "running" and step.what == ASKING:
+        step = event.step("p2p") if isinstance(event, SuiteState) else None
+        if step is not None and step.status == Status.RUNNING and step.what == ASKING:
             clock.skip(600)
 
     ran = Suite(
@@ -87,11 +89,11 @@ def test_a_driver_that_never_answers_is_waited_for_once(monkeypatch: pytest.Monk
         hear,
         threading.Event(),
         session=functools.partial(Session, worker=WORKER),
-        guard=SimpleNamespace(begin=lambda patient: BusyAnswer, again=BusyAnswer),
+        guard=SimpleNamespace(begin=lambda patient: BusyAnswer, recheck=BusyAnswer),
     ).run()
-    assert [step.state for step in ran.state.steps] == ["timed-out", "refused", "refused"]
-    assert ran.state.steps[2].text.startswith("Not begun: p2p waited 6")
-    assert ran.state.steps[2].text.endswith(" s for the driver to open the GPUs.")
+    assert [step.status for step in ran.steps] == ["timed-out", "refused", "refused"]
+    assert ran.steps[2].text.startswith("Not begun: p2p waited 6")
+    assert ran.steps[2].text.endswith(" s for the driver to open the GPUs.")
 
 
 @pytest.mark.parametrize(
@@ -104,8 +106,8 @@ def test_too_little_time_is_no_finding(
     """Less time than the probe needs was asked for: that it is late proves nothing."""
     spec = catalog.load("nccl").SPEC
     request = ProbeRequest(probe="nccl", addresses=("a", "b"), deadline_seconds=given)
-    planned = Planned(step=step_of(spec, 2, "normal"), spec=spec, request=request, named=True)
-    late = Outcome("timed-out", "No end.", 1.0, measurements=(STUCK,))
+    planned = step_of(spec, request, 2, named=True)
+    late = Outcome(Status.TIMED_OUT, "No end.", 1.0, measurements=(STUCK,))
     outcome = _fair(late, planned)
     assert (outcome.status, len(outcome.measurements)) == (status, kept)
-    assert exit_code(result_of(request, outcome, None, ())) == code
+    assert exit_code(run_of("nccl", status, measurements=measurements_of(request, outcome))) == code

@@ -14,8 +14,9 @@ from gputop.live.probing import Probing
 from gputop.measuring import planning, running, workers
 from gputop.measuring import runs as measuring
 from gputop.measuring.running import Suite
-from gputop.measuring.runs import said
-from gputop.messages import ProbeEnded, ProbeMeasured, ProbeProgress, ProbeStarted, SuiteChanged
+from gputop.measuring.runs import note_lines
+from gputop.measuring.state import ProbeRequest
+from gputop.messages import ProbeMeasured, SuiteChanged
 from gputop.probes.protocol import messages as protocol
 from gputop.probes.runner.client import Session
 from gputop.probes.runner.interpreters import Interpreter, InterpreterChoice
@@ -81,18 +82,18 @@ def test_the_app_hears_start_progress_figures_and_end(monkeypatch: pytest.Monkey
 
     def post(message: Any) -> None:
         posted.append(message)
-        if isinstance(message, ProbeEnded):
+        if isinstance(message, SuiteChanged) and not message.state.running:
             done.set()
 
     selftests(monkeypatch)
     probing = Probing(post)
     probing.start_suite(("p2p",), (), False, "quick", NODE)
     assert done.wait(60)
-    kinds = [type(message) for message in posted]
-    assert kinds[0] is SuiteChanged
-    assert ProbeStarted in kinds
-    assert {ProbeProgress, ProbeMeasured} <= set(kinds)
-    assert posted[-1].status == "finished"
+    states = [message.state for message in posted if isinstance(message, SuiteChanged)]
+    current = [state.current for state in states if state.current is not None]
+    assert {step.name for step in current} == {"p2p"}
+    assert any(step.total for step in current)
+    assert posted[-1].state.status == "finished"
     figures = [m.measurement for m in posted if isinstance(m, ProbeMeasured)]
     assert {figure.probe for figure in figures} == {"p2p"}
     assert all(dict(figure.versions)["python"] for figure in figures)
@@ -105,17 +106,16 @@ def test_cancelling_ends_with_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def post(message: Any) -> None:
         posted.append(message)
-        if isinstance(message, ProbeProgress):
+        if isinstance(message, SuiteChanged) and message.state.current is not None:
             probing.cancel()
-        if isinstance(message, ProbeEnded):
+        if isinstance(message, SuiteChanged) and not message.state.running:
             done.set()
 
     selftests(monkeypatch)
     probing = Probing(post)
     probing.start_suite(("p2p",), (), False, "quick", NODE)
     assert done.wait(60)
-    assert isinstance(posted[-1], ProbeEnded)
-    assert posted[-1].status == "cancelled"
+    assert posted[-1].state.status == "cancelled"
 
 
 def test_tables_name_rows_columns_and_what_is_odd() -> None:
@@ -139,7 +139,7 @@ def test_tables_name_rows_columns_and_what_is_odd() -> None:
 
 def test_a_forced_figure_says_who_was_in_the_way_on_its_gpus() -> None:
     names = ((A, "GPU1"), (B, "GPU10"))
-    request = measuring.ProbeRequest(probe="p2p", addresses=(A, B), names=names)
+    request = ProbeRequest(probe="p2p", addresses=(A, B), names=names)
     busy = ("GPU10 is in use by process 7", "GPU10: 3 GB of its memory is held")
 
     def found(src: str, who: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -161,7 +161,7 @@ def test_a_run_that_is_not_kept_is_a_note_and_the_suite_goes_on(
 
     def post(message: Any) -> None:
         posted.append(message)
-        if isinstance(message, ProbeEnded):
+        if isinstance(message, SuiteChanged) and not message.state.running:
             done.set()
 
     def keep_result(*given: Any) -> str:
@@ -173,10 +173,10 @@ def test_a_run_that_is_not_kept_is_a_note_and_the_suite_goes_on(
     monkeypatch.setattr("gputop.measuring.history.keep_result", keep_result)
     Probing(post).start_suite(("memory", "launch"), (), False, "quick", NODE)
     assert done.wait(90)
-    assert posted[-1].status == "finished"
+    assert posted[-1].state.status == "finished"
     last = [message.state for message in posted if isinstance(message, SuiteChanged)][-1]
     said = "RuntimeError: no such luck" if raises else "Read-only file system"
-    assert [step.state for step in last.steps] == ["finished", "finished"]
+    assert [step.status for step in last.steps] == ["finished", "finished"]
     for step in last.steps:
         assert step.figures
         assert step.notes[-1] == f"the run is not kept in the history: {said}"
@@ -185,5 +185,5 @@ def test_a_run_that_is_not_kept_is_a_note_and_the_suite_goes_on(
 def test_a_worker_names_addresses_and_people_read_labels() -> None:
     names = {"0000:1b:00.0": "GPU3", "0000:1b:00.0/1": "GPU4"}
     note = protocol.Note("wiring", "0000:1b:00.0 to 0000:1b:00.0/1 keeps 40 %")
-    assert said([note], names) == ("GPU3 to GPU4 keeps 40 %",)
-    assert said([note], {}) == (note.text,)
+    assert note_lines([note], names) == ("GPU3 to GPU4 keeps 40 %",)
+    assert note_lines([note], {}) == (note.text,)

@@ -16,14 +16,17 @@ from gputop.commands.probe import nccl_text
 from gputop.exits import ANSWERED, CANNOT_TELL, FAILURES
 from gputop.live import probing
 from gputop.measuring.nccl_check import NcclCheck, check_run, library_of
-from gputop.measuring.runs import ProbeRequest, ProbeResult, to_measurement
+from gputop.measuring.runs import to_measurement
+from gputop.measuring.state import ProbeRequest, ProbeRun
 from gputop.probes.protocol import messages as protocol
 from gputop.probes.protocol.outcome import Outcome
+from gputop.probes.protocol.status import Status
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.recorded import load
 from tests.support.app import app_of, give, gpu, press, report_of, settle
 from tests.support.nccl.logs import lines_of
 from tests.support.places import RECORDINGS
+from tests.support.runs import run_of, suite_of
 
 NODE = RECORDINGS / "hgx-h200-4gpu-vm"
 RUNS = {
@@ -50,7 +53,7 @@ def result(
     *figures: protocol.MeasuredValue,
     status: str = "finished",
     cuda: str | None = "13.0",
-) -> ProbeResult:
+) -> ProbeRun:
     """A run over the four GPUs of the recording that left this log."""
     addresses = [gpu.address for gpu in node().machine.gpus]
     hello = protocol.Hello(
@@ -59,11 +62,12 @@ def result(
         torch="2.11", cuda=cuda, nccl="2.28.9",
     )  # fmt: skip
     outcome = Outcome(
-        status, "a test", 1.0, hello=hello,
+        Status(status), "a test", 1.0, hello=hello,
         logs=(protocol.Log(0, log.decode("utf-8", "replace")), protocol.Log(1, "")),
     )  # fmt: skip
     found = tuple(to_measurement(figure, "nccl", hello) for figure in figures)
-    return ProbeResult(outcome=outcome, measurements=found)
+    request = ProbeRequest(probe="nccl", addresses=tuple(addresses))
+    return run_of("nccl", status, outcome=outcome, measurements=found, request=request)
 
 
 def recorded(name: str) -> bytes:
@@ -178,8 +182,7 @@ def test_exit_codes_distinguish_an_answer_from_none(
 def test_the_document_names_ranks_and_holds_the_check() -> None:
     run = result(recorded("default"), said("collective_finishes", verdict="finished"))
     check = check_run(node(), run, {"NCCL_NVLS_ENABLE": "0"})
-    request = ProbeRequest(probe="nccl", addresses=check.gpus)
-    one = probe_document.document(request, run, check)
+    one = probe_document.document(run, check)
     assert one["schema"] == "gputop.probe/1"
     assert [rank["device"] for rank in one["ranks"]] == list(check.gpus[:2])
     assert len(one["check"]["pairs"]) == 12
@@ -206,7 +209,7 @@ def test_the_app_hears_the_check(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(checks) == 1
     assert checks[0] is not None
     assert checks[0].pairs_that_agree + checks[0].pairs_that_differ == 4
-    assert isinstance(posted[-1], messages.ProbeEnded)
+    assert not posted[-1].state.running
 
 
 def test_a_comparison_that_fails_leaves_the_figures(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,7 +221,7 @@ def test_a_comparison_that_fails_leaves_the_figures(monkeypatch: pytest.MonkeyPa
     run_by_hand(monkeypatch, posted, result(b"x"))
     (checked,) = (message for message in posted if isinstance(message, messages.NcclChecked))
     assert "no such thing" in checked.text
-    assert posted[-1].status == "finished"
+    assert posted[-1].state.status == "finished"
 
 
 class AskedProbing:
@@ -249,7 +252,8 @@ async def test_the_controller_runs_nccl_and_keeps_what_it_proved(
         await press(pilot, "enter")
         asked: Any = app.probing._thread
         assert asked.started == [("nccl", (), False)]
-        app.post_message(messages.ProbeEnded("refused", "GPU0 is busy", forcible=True))
+        refused = run_of("nccl", "refused", "GPU0 is busy")
+        app.post_message(messages.SuiteChanged(suite_of(refused, forcible=True)))
         await settle(pilot)
         await press(pilot, "P")
         assert asked.started[-1] == ("nccl", (), True)
@@ -263,7 +267,7 @@ def test_rccl_without_torch_is_predicted_and_kept_as_rccl() -> None:
     hello = protocol.Hello(
         "nccl", "nccl/1", "3.11", "gpu", (), nccl="2.21.5", library="RCCL", nccl_path="/a"
     )
-    ran = ProbeResult(outcome=Outcome("finished", "a test", 1.0, hello=hello))
+    ran = run_of("nccl", outcome=Outcome(Status.FINISHED, "a test", 1.0, hello=hello))
     assert library_of(ran) == "rccl-2.21.5"
     kept = to_measurement(said("init", "a", value=1.0), "nccl", hello)
     assert dict(kept.versions)["rccl"] == "2.21.5"

@@ -14,14 +14,16 @@ import pytest
 from gputop.measuring import planning, running, workers
 from gputop.measuring.busy import BusyAnswer
 from gputop.measuring.guard import Guard
-from gputop.measuring.running import Changed, Ended, Event, Figure, Suite, SuiteResult
-from gputop.measuring.runs import MOST_NOTES, NOTE_LIMIT, said
-from gputop.measuring.state import ENDED
+from gputop.measuring.running import Event, Suite
+from gputop.measuring.runs import MOST_NOTES, NOTE_LIMIT, note_lines
+from gputop.measuring.state import ProbeRun, SuiteState
 from gputop.probes import catalog
 from gputop.probes.protocol.spec import ProbeSpec
+from gputop.probes.protocol.status import Status
 from gputop.probes.runner.client import Session
 from gputop.probes.runner.interpreters import Interpreter, InterpreterChoice
 from gputop.topology.model.machine import Gpu, Machine
+from gputop.topology.model.snapshot import Measurement
 from tests.support.worker_scripts import FIRST_FIGURE, WORKER, Script, SkippingClock, playing
 
 A, B = "0000:01:00.0", "0000:02:00.0"
@@ -67,7 +69,7 @@ class Free(Guard):
     def begin(self, *, patient: bool = True) -> Callable[[], BusyAnswer]:
         return lambda: self.verdict
 
-    def again(self) -> BusyAnswer:
+    def recheck(self) -> BusyAnswer:
         self.asked_again += 1
         return self.later
 
@@ -78,7 +80,7 @@ def go(
     guard: Guard | None = None,
     cancel: threading.Event | None = None,
     hear: Callable[[Event], None] = lambda event: None,
-) -> tuple[SuiteResult, list[Event]]:
+) -> tuple[SuiteState, list[Event]]:
     events: list[Event] = []
 
     def listen(event: Event) -> None:
@@ -92,14 +94,13 @@ def go(
         session=functools.partial(Session, worker=WORKER),
         guard=guard or Free(),
     ).run()
-    assert all(step.state in ENDED for step in ran.state.steps)
-    assert [end.planned.step.name for end in ran.ends] == [s.name for s in ran.state.steps]
-    assert not ran.state.running
+    assert all(step.over for step in ran.steps)
+    assert not ran.running
     return ran, events
 
 
-def states(ran: SuiteResult) -> dict[str, str]:
-    return {step.name: step.state for step in ran.state.steps}
+def states(ran: SuiteState) -> dict[str, str]:
+    return {step.name: step.status for step in ran.steps}
 
 
 def workers_of(events: Sequence[Event]) -> dict[str, str]:
@@ -107,8 +108,8 @@ def workers_of(events: Sequence[Event]) -> dict[str, str]:
     return {
         step.name: step.what
         for event in events
-        if isinstance(event, Changed)
-        for step in event.state.steps
+        if isinstance(event, SuiteState)
+        for step in event.steps
         if step.what
     }
 
@@ -124,7 +125,7 @@ def once_measured(name: str, act: Callable[[], None]) -> Callable[[Event], None]
     """A listener that acts as soon as this probe has measured something."""
 
     def hear(event: Event) -> None:
-        step = event.state.current if isinstance(event, Changed) else None
+        step = event.current if isinstance(event, SuiteState) else None
         if step is not None and step.name == name and step.figures:
             act()
 
@@ -133,14 +134,14 @@ def once_measured(name: str, act: Callable[[], None]) -> Callable[[Event], None]
 
 def test_what_needs_no_torch_comes_first() -> None:
     plan = planning.plan((), TWO)
-    assert [step.step.name for step in plan.steps] == list(planning.ORDER)
+    assert [step.name for step in plan.steps] == list(planning.ORDER)
     named = planning.plan(("nccl", "gemm", "launch", "gemm"), TWO)
-    assert [step.step.name for step in named.steps] == ["nccl", "launch", "gemm"]
+    assert [step.name for step in named.steps] == ["nccl", "launch", "gemm"]
 
 
 def test_only_the_first_of_those_that_share_a_worker_pays_its_start() -> None:
     plan = planning.plan(("host", "memory", "nccl"), TWO)
-    host, memory, nccl = (step.step.estimate_seconds for step in plan.steps)
+    host, memory, nccl = (step.estimate_seconds for step in plan.steps)
     assert host - memory == pytest.approx(4.0)
     assert nccl == pytest.approx(host)
     assert plan.estimate_seconds == pytest.approx(host + memory + nccl)
@@ -161,9 +162,9 @@ def test_one_worker_has_torch_and_one_has_none() -> None:
     assert len(set(by.values())) == 2, "one without torch, one with it"
     assert guard.asked_again == 5, "before each process on the GPUs but the first"
     assert psutil.Process().children(recursive=True) == before
-    assert sum(isinstance(event, Figure) for event in events) == len(planning.ORDER)
-    assert f"{len(planning.ORDER)} of {len(planning.ORDER)} probes finished" in ran.state.text
-    assert ran.state.status == "finished"
+    assert sum(isinstance(event, Measurement) for event in events) == len(planning.ORDER)
+    assert f"{len(planning.ORDER)} of {len(planning.ORDER)} probes finished" in ran.text
+    assert ran.status == "finished"
 
 
 @pytest.mark.parametrize("name", planning.ORDER)
@@ -177,9 +178,9 @@ def test_deaths_are_named_and_the_rest_goes_on(name: str) -> None:
     odd = {name: "died", other: "garbled"}
     assert states(ran) == {**dict.fromkeys(planning.ORDER, "finished"), **odd}
     for victim, state in odd.items():
-        assert f"{state}: {victim}" in ran.state.text
-        (ended,) = (end for end in ran.ends if end.planned.step.name == victim)
-        assert ended.result.measurements, "what was measured before the death stands"
+        assert f"{state}: {victim}" in ran.text
+        (ended,) = (end for end in ran.steps if end.name == victim)
+        assert ended.measurements, "what was measured before the death stands"
     assert psutil.Process().children(recursive=True) == before
 
 
@@ -196,8 +197,8 @@ def test_a_probe_that_hangs_meets_its_deadline_and_the_rest_goes_on(
 def test_a_refusal_of_one_is_no_end_of_all() -> None:
     ran, _ = go(playing(planning.plan(("memory", "gemm"), TWO), memory=REFUSES))
     assert states(ran) == {"memory": "refused", "gemm": "finished"}
-    assert ran.state.steps[0].text == "too little memory on GPU1"
-    assert ran.ends[0].result.outcome.message == "too little memory on 0000:02:00.0"
+    assert ran.steps[0].text == "too little memory on GPU1"
+    assert ran.steps[0].outcome.message == "too little memory on 0000:02:00.0"
 
 
 @pytest.mark.parametrize("name", ["launch", "memory", "nccl"])
@@ -209,7 +210,7 @@ def test_a_cancel_ends_all_at_once(name: str) -> None:
     place = planning.ORDER.index(name)
     assert all(states(ran)[name] == "finished" for name in planning.ORDER[:place])
     assert all(states(ran)[name] == "cancelled" for name in planning.ORDER[place:])
-    assert ran.state.status == "cancelled"
+    assert ran.status == "cancelled"
     assert psutil.Process().children(recursive=True) == before
 
 
@@ -218,7 +219,7 @@ def test_on_one_gpu_what_needs_two_is_skipped_unless_it_was_named() -> None:
     skipped = {name for name, state in states(ran).items() if state == "skipped"}
     assert skipped == {"p2p", "p2p-concurrent", "collectives", "nccl"}
     assert states(ran)["gemm"] == "finished"
-    step = ran.state.step("p2p")
+    step = ran.step("p2p")
     assert step is not None
     assert "needs 2 GPUs; 1 is used here" in step.text
     named, _ = go(planning.plan(("p2p", "gemm"), ONE))
@@ -229,8 +230,8 @@ def test_busy_gpus_are_left_alone_and_force_goes_on() -> None:
     busy = BusyAnswer(busy=("GPU0 is in use by process 7",))
     ran, events = go(planning.plan(("gemm", "nccl"), TWO), guard=Free(busy))
     assert set(states(ran).values()) == {"refused"}
-    assert ran.state.forcible
-    assert "--force" in ran.state.steps[0].text
+    assert ran.forcible
+    assert "--force" in ran.steps[0].text
     assert not workers_of(events)
     forced, _ = go(planning.plan(("gemm", "nccl"), TWO, force=True), guard=Free(busy))
     assert set(states(forced).values()) == {"finished"}
@@ -240,7 +241,7 @@ def test_a_stranger_who_comes_later_stops_what_is_not_begun() -> None:
     stranger = BusyAnswer(busy=("GPU0 is in use by process 7 since this began",))
     ran, _ = go(planning.plan(("gemm", "memory", "nccl"), TWO), guard=Free(later=stranger))
     assert states(ran) == {"memory": "finished", "gemm": "refused", "nccl": "refused"}
-    assert ran.state.forcible
+    assert ran.forcible
 
 
 def test_without_a_torch_the_rest_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -256,7 +257,7 @@ def test_a_state_says_how_much_is_left() -> None:
     state = planning.plan(("memory", "gemm"), TWO).state()
     whole = state.left_seconds
     assert whole == pytest.approx(state.estimate_seconds)
-    memory = dataclasses.replace(state.steps[0], state="running", done=1, total=2)
+    memory = dataclasses.replace(state.steps[0], status=Status.RUNNING, done=1, total=2)
     half = dataclasses.replace(state, steps=(memory, state.steps[1]))
     assert half.left_seconds == pytest.approx(whole - memory.estimate_seconds / 2)
     assert isinstance(half.current, type(memory))
@@ -266,10 +267,10 @@ def test_ends_come_as_they_happen() -> None:
     ended: list[str] = []
 
     def hear(event: Event) -> None:
-        if isinstance(event, Ended):
-            ended.append(event.planned.step.name)
-        elif isinstance(event, Changed) and event.state.current is not None:
-            over = [step.name for step in event.state.steps if step.over]
+        if isinstance(event, ProbeRun):
+            ended.append(event.name)
+        elif isinstance(event, SuiteState) and event.current is not None:
+            over = [step.name for step in event.steps if step.over]
             assert over == ended
 
     go(planning.plan(("memory", "gemm", "nccl"), TWO), hear=hear)
@@ -285,15 +286,16 @@ def test_notes_travel_with_their_step_as_bounded_plain_lines() -> None:
     ]
     script = (*FIRST_FIGURE, *(("say", note) for note in notes), ("finish",))
     ran, events = go(playing(planning.plan(("gemm", "memory"), TWO), gemm=script))
-    gemm, memory = ran.state.step("gemm"), ran.state.step("memory")
+    gemm, memory = ran.step("gemm"), ran.step("memory")
     assert gemm is not None
     assert memory is not None
     assert gemm.notes[:2] == ("read by [bold]a kernel\ufffd[31m", "two lines")
     assert len(gemm.notes) <= MOST_NOTES
     assert max(len(note) for note in gemm.notes) <= NOTE_LIMIT
     assert memory.notes == ()
-    states_then = [event.state for event in events if isinstance(event, Changed)]
+    states_then = [event for event in events if isinstance(event, SuiteState)]
     running_then = [state.step("gemm") for state in states_then if state.running]
-    assert any(step is not None and step.state == "running" and step.notes for step in running_then)
-    result = next(end.result for end in ran.ends if end.planned.step.name == "gemm")
-    assert said(result.outcome.notes, {}) == gemm.notes
+    assert any(
+        step is not None and step.status == "running" and step.notes for step in running_then
+    )
+    assert note_lines(gemm.outcome.notes, {}) == gemm.notes

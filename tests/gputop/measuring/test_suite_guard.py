@@ -29,7 +29,7 @@ def test_the_guard_names_process_share_and_way_out() -> None:
     guard = Guard((A,), {A: "GPU0"}, threading.Event(), lambda: lambda: [reading(A, 4242)])
     (text,) = guard.begin()().busy
     assert text == "GPU0 is in use by process 4242 (84.0 GiB, 60 % of its memory)"
-    assert "4242" in guard.again().busy[0]
+    assert "4242" in guard.recheck().busy[0]
 
 
 def test_the_guard_bears_what_fails_and_what_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,5 +52,5 @@ def test_the_guard_bears_what_fails_and_what_hangs(monkeypatch: pytest.MonkeyPat
 def test_our_own_processes_may_take_a_moment_to_go(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = [[reading(A, 4242)], [reading(A, 4242)], [reading(A)]]
     guard = Guard((A,), {A: "GPU0"}, threading.Event(), lambda: lambda: seen.pop(0))
-    assert guard.again() == BusyAnswer()
+    assert guard.recheck() == BusyAnswer()
     assert not seen

@@ -11,11 +11,13 @@ import pytest
 
 from gputop.measuring import workers
 from gputop.measuring.busy import BusyAnswer
-from gputop.measuring.planning import Plan, Planned, plan
+from gputop.measuring.planning import Plan, plan
 from gputop.measuring.running import Suite
 from gputop.measuring.runs import worker_request
+from gputop.measuring.state import ProbeRun
 from gputop.measuring.workers import Workers
 from gputop.probes.protocol.outcome import Outcome
+from gputop.probes.protocol.status import Status
 from gputop.probes.runner.interpreters import Interpreter, InterpreterChoice
 from gputop.probes.runner.nccl_library import TORCH, NcclLibrary
 from gputop.topology.model.machine import Gpu, Machine
@@ -55,11 +57,11 @@ def made(planned: Plan, choice: InterpreterChoice | None = None) -> Workers:
     return made
 
 
-def step(planned: Plan, name: str) -> Planned:
-    return next(each for each in planned.steps if each.step.name == name)
+def step(planned: Plan, name: str) -> ProbeRun:
+    return next(each for each in planned.steps if each.name == name)
 
 
-def started(working: Workers, planned: Planned) -> tuple[str, dict[str, object]]:
+def started(working: Workers, planned: ProbeRun) -> tuple[str, dict[str, object]]:
     """The Python and the options of a probe's worker."""
     choice = working.choice(planned)
     assert choice.chosen is not None
@@ -82,7 +84,7 @@ def test_nccl_is_loaded_by_itself_where_it_is_found() -> None:
         sentence = working.choice(one).sentences()[0]
         assert sentence.endswith(f"without torch, with {WHEEL.path} ({WHEEL.how_found})")
     assert len(Session.made) == 3, "nccl and collectives share a worker"
-    last = {each.step.name for each in planned.runs if working.is_last(each)}
+    last = {each.name for each in planned.runs if working.is_last(each)}
     assert last == {"memory", "train-step", "collectives"}
 
 
@@ -121,30 +123,30 @@ def test_a_named_file_needs_no_search() -> None:
 
 def test_what_a_library_alone_cannot_is_left_to_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     planned = plan(("nccl", "collectives"), TWO)
-    answers = {True: "no-torch", False: "finished"}
+    answers = {True: Status.NO_TORCH, False: Status.FINISHED}
 
     def run(session: Session, asked: Any, hear: Any, seconds: float, *, last: bool) -> Outcome:
         return Outcome(answers["children" in session.more], "so it ended", 0.1)
 
     monkeypatch.setattr(Session, "run", run, raising=False)
     found = InterpreterChoice(PYTHON, (PYTHON,))
-    guard: Any = SimpleNamespace(begin=lambda **more: BusyAnswer, again=BusyAnswer)
+    guard: Any = SimpleNamespace(begin=lambda **more: BusyAnswer, recheck=BusyAnswer)
     ran = Suite(
         planned, lambda event: None, threading.Event(), session=Session, guard=guard,
         find=lambda *asked: found,
     ).run()  # fmt: skip
-    assert [end.result.outcome.status for end in ran.ends] == ["finished"] * 2
+    assert [end.outcome.status for end in ran.steps] == ["finished"] * 2
     assert [each.more for each in Session.made] == [
         {"children": True},
         {"torch": True, "imports": ()},
     ]
-    answers[False] = "no-torch"
+    answers[False] = Status.NO_TORCH
     without = InterpreterChoice(None, ())
     ran = Suite(
         planned, lambda event: None, threading.Event(), session=Session, guard=guard,
         find=lambda *asked: without,
     ).run()  # fmt: skip
-    assert [end.result.outcome.status for end in ran.ends] == ["no-torch"] * 2
+    assert [end.outcome.status for end in ran.steps] == ["no-torch"] * 2
 
 
 def test_a_torch_for_the_cpu_is_no_help_for_a_library_that_fails(
@@ -152,29 +154,29 @@ def test_a_torch_for_the_cpu_is_no_help_for_a_library_that_fails(
 ) -> None:
     """It could only say that it is one; and what the library says is no word about torch."""
     cpu = dataclasses.replace(PYTHON, cuda=None, hip=None)
-    ends = {"children": Outcome("no-torch", "The library cannot be loaded.", 0.1),
-            "torch": Outcome("refused", "This torch is for the CPU.", 0.1)}  # fmt: skip
+    ends = {"children": Outcome(Status.NO_TORCH, "The library cannot be loaded.", 0.1),
+            "torch": Outcome(Status.REFUSED, "This torch is for the CPU.", 0.1)}  # fmt: skip
 
     def run(session: Session, *asked: Any, last: bool) -> Outcome:
         return next(end for kind, end in ends.items() if kind in session.more)
 
     monkeypatch.setattr(Session, "run", run, raising=False)
-    guard: Any = SimpleNamespace(begin=lambda **more: BusyAnswer, again=BusyAnswer)
+    guard: Any = SimpleNamespace(begin=lambda **more: BusyAnswer, recheck=BusyAnswer)
     ran = Suite(
         plan(("collectives", "train-step"), TWO), lambda event: None, threading.Event(),
         session=Session, guard=guard, find=lambda *asked: InterpreterChoice(cpu, (cpu,)),
     ).run()  # fmt: skip
-    assert [end.result.outcome for end in ran.ends] == list(ends.values())
+    assert [end.outcome for end in ran.steps] == list(ends.values())
 
 
 def test_without_torch_and_library_both_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers, "library_for", lambda choice: None)
-    guard: Any = SimpleNamespace(begin=lambda **more: BusyAnswer, again=BusyAnswer)
+    guard: Any = SimpleNamespace(begin=lambda **more: BusyAnswer, recheck=BusyAnswer)
     ran = Suite(
         plan(("nccl",), TWO), lambda event: None, threading.Event(), session=Session, guard=guard,
         find=lambda *asked: InterpreterChoice(None, ()),
     ).run()  # fmt: skip
-    assert ran.ends[0].result.outcome.message == (
+    assert ran.steps[0].outcome.message == (
         "No Python with torch was found; --python names one. "
         "No library of NCCL or RCCL was found either; --nccl-lib names one."
     )
@@ -187,15 +189,15 @@ def test_a_torch_for_the_cpu_and_no_library_are_both_named(
     monkeypatch.setattr(workers, "library_for", lambda choice: None)
 
     def run(session: Session, *asked: Any, last: bool) -> Outcome:
-        return Outcome("refused", "This torch is for the CPU.", 0.1)
+        return Outcome(Status.REFUSED, "This torch is for the CPU.", 0.1)
 
     monkeypatch.setattr(Session, "run", run, raising=False)
-    guard: Any = SimpleNamespace(begin=lambda **more: BusyAnswer, again=BusyAnswer)
+    guard: Any = SimpleNamespace(begin=lambda **more: BusyAnswer, recheck=BusyAnswer)
     ran = Suite(
         plan(("nccl", "train-step"), TWO), lambda event: None, threading.Event(), session=Session,
         guard=guard, find=lambda *asked: InterpreterChoice(cpu, (cpu,)),
     ).run()  # fmt: skip
-    by_name = {end.planned.step.name: end.result.outcome.message for end in ran.ends}
+    by_name = {end.name: end.outcome.message for end in ran.steps}
     assert by_name["train-step"] == "This torch is for the CPU."
     assert by_name["nccl"] == (
         "This torch is for the CPU. "
@@ -222,13 +224,13 @@ def test_the_worker_of_the_driver_starts_while_the_gpus_are_looked_at(
         return BusyAnswer(busy=("GPU0 is in use",)) if busy else BusyAnswer()
 
     def run(session: Session, *asked: Any, last: bool) -> Outcome:
-        return Outcome("finished", "so it ended", 0.1)
+        return Outcome(Status.FINISHED, "so it ended", 0.1)
 
     monkeypatch.setattr(Session, "run", run, raising=False)
-    guard: Any = SimpleNamespace(begin=lambda **more: look, again=BusyAnswer)
+    guard: Any = SimpleNamespace(begin=lambda **more: look, recheck=BusyAnswer)
     ran = Suite(
         plan(("p2p",), TWO), lambda event: None, threading.Event(), session=Session, guard=guard
     ).run()
     assert began == [True]
-    assert ran.ends[0].result.outcome.status == ("refused" if busy else "finished")
+    assert ran.steps[0].outcome.status == ("refused" if busy else "finished")
     assert [session.more for session in Session.made] == [{"driver": True}]

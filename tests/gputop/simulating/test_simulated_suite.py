@@ -12,7 +12,8 @@ import pytest
 from gputop.measuring import history
 from gputop.measuring.expected import Expecting
 from gputop.measuring.planning import plan
-from gputop.measuring.running import Event, Figure, SuiteResult
+from gputop.measuring.running import Event
+from gputop.measuring.state import SuiteState
 from gputop.simulating.probes import NAMES
 from gputop.simulating.suite import NOT_SIMULATED, simulated_plan, simulated_suite
 from gputop.topology.model.snapshot import Measurement, NodeSnapshot
@@ -29,13 +30,13 @@ def ran(
     level: str = "quick",
     hear: Callable[[Event], None] = lambda event: None,
     cancel: threading.Event | None = None,
-) -> SuiteResult:
+) -> SuiteState:
     made = simulated_plan(plan(names, snapshot.machine, level=level))
     return simulated_suite(snapshot, at_once=True)(made, hear, cancel or threading.Event()).run()
 
 
-def figures(result: SuiteResult) -> list[Measurement]:
-    return [figure for end in result.ends for figure in end.result.measurements]
+def figures(result: SuiteState) -> list[Measurement]:
+    return [figure for end in result.steps for figure in end.measurements]
 
 
 def values(found: list[Measurement], quantity: str) -> dict[tuple[str | None, str | None], float]:
@@ -91,7 +92,7 @@ def test_it_says_so_everywhere_and_is_the_same_each_time() -> None:
 def test_every_demo_tells_what_is_sick_and_nothing_else(name: str) -> None:
     snapshot = DemoFeed(name).at(0)
     result = ran(snapshot)
-    states = {step.name: step.state for step in result.state.steps}
+    states = {step.name: step.status for step in result.steps}
     assert all(states[probe] == "skipped" for probe in states.keys() - set(NAMES))
     assert {states[probe] for probe in NAMES} <= {"finished", "failed"}
     assert states["host"] == "finished"
@@ -107,8 +108,8 @@ def test_every_demo_tells_what_is_sick_and_nothing_else(name: str) -> None:
 
 
 def test_a_named_probe_without_a_reference_is_refused_with_the_reason() -> None:
-    (step,) = ran(DemoFeed("hgx-h100-8").at(0), "launch").state.steps
-    assert (step.state, step.text) == ("refused", NOT_SIMULATED)
+    (step,) = ran(DemoFeed("hgx-h100-8").at(0), "launch").steps
+    assert (step.status, step.text) == ("refused", NOT_SIMULATED)
 
 
 def test_a_cancel_ends_it_and_keeps_what_came() -> None:
@@ -117,18 +118,18 @@ def test_a_cancel_ends_it_and_keeps_what_came() -> None:
 
     def hear(event: Event) -> None:
         heard.append(event)
-        if isinstance(event, Figure):
+        if isinstance(event, Measurement):
             cancel.set()
 
     result = ran(DemoFeed("hgx-h100-8").at(0), "p2p", "host", hear=hear, cancel=cancel)
-    assert [step.state for step in result.state.steps] == ["cancelled", "cancelled"]
-    assert 0 < sum(isinstance(event, Figure) for event in heard) < 56
+    assert [step.status for step in result.steps] == ["cancelled", "cancelled"]
+    assert 0 < sum(isinstance(event, Measurement) for event in heard) < 56
 
 
 def test_nothing_of_it_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     snapshot = DemoFeed("hgx-h100-8").at(0)
-    for end in ran(snapshot, "host").ends:
-        assert end.result.measurements
-        assert history.keep_result(snapshot, end.planned.request, end.result) == ""
+    for end in ran(snapshot, "host").steps:
+        assert end.measurements
+        assert history.keep_result(snapshot, end) == ""
     assert list(tmp_path.rglob("*")) == []

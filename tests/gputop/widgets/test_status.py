@@ -9,7 +9,6 @@ import pytest
 from msgspec.structs import replace
 
 from gputop.measuring.judged import Judged
-from gputop.messages import ProbeState
 from gputop.topology.expectation.judgement import Judgement
 from gputop.topology.model.snapshot import Measurement
 from gputop.topology.report import Report
@@ -17,6 +16,7 @@ from gputop.widgets.spans import text_of
 from gputop.widgets.status import counted, probe_line
 from tests.support.app import demo_report
 from tests.support.measured import p2p, with_figures
+from tests.support.runs import run_of, suite_of
 
 REPORT = demo_report("hgx-h100-8")
 ADDRESSES = [gpu.address for gpu in REPORT.snapshot.machine.gpus]
@@ -77,9 +77,7 @@ def test_high_figures_are_counted_too() -> None:
 
 
 def test_the_end_of_a_probe_is_said_once() -> None:
-    one = ProbeState(probe="p2p", running=False, status="finished", text="Finished in 2.8 s.")
-    all_of = ProbeState(
-        probe="probes", running=False, status="finished", text="9 of 9 probes finished in 28 s."
-    )
+    one = suite_of(run_of("p2p", text="Finished in 2.8 s."))
+    all_of = suite_of(run_of("p2p"), run_of("host"), text="9 of 9 probes finished in 28 s.")
     assert text_of(probe_line(one)) == " p2p: finished in 2.8 s"
     assert text_of(probe_line(all_of)) == " 9 of 9 probes finished in 28 s"

@@ -55,14 +55,14 @@ HISTORY = """
 import sys
 
 from gputop.commands.probe import history as command
-from gputop.measuring.history import KeptFigure, KeptRun, keep, node_key
+from gputop.measuring.history import SavedFigure, SavedRun, keep, node_key
 from gputop.topology.recorded.load import load
 
 snapshot = load([sys.argv[1]]).snapshot
 command.live_snapshot = lambda: snapshot
 for factor in (1, 2):
     figures = tuple(
-        KeptFigure(
+        SavedFigure(
             quantity=figure.quantity,
             src=figure.src,
             dst=figure.dst,
@@ -72,7 +72,7 @@ for factor in (1, 2):
         )
         for figure in snapshot.measurements
     )
-    run = KeptRun(probe="queue", taken_at=1e9 + factor, figures=figures)
+    run = SavedRun(probe="queue", taken_at=1e9 + factor, figures=figures)
     assert keep(run, node_key(snapshot.machine)) == ""
 command.print_history(("queue",), as_json=False)
 """

@@ -27,6 +27,7 @@ from gputop.probes.protocol.messages import (
 )
 from gputop.probes.protocol.sizing import GIB, MIB, spare_bytes
 from gputop.probes.protocol.spec import ProbeStopped
+from gputop.probes.protocol.status import Status
 
 
 def test_the_driver_is_asked_in_a_step_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,7 +36,7 @@ def test_the_driver_is_asked_in_a_step_of_its_own(monkeypatch: pytest.MonkeyPatc
 
     def available() -> bool:
         assert said[-1] == Progress(0, 1, ASKING)
-        raise ProbeStopped("failed", "seen")
+        raise ProbeStopped(Status.FAILED, "seen")
 
     torch = SimpleNamespace(__version__="2.11", cuda=SimpleNamespace(is_available=available))
     monkeypatch.setitem(sys.modules, "torch", torch)
@@ -49,7 +50,7 @@ def test_a_probe_of_copies_asks_the_driver_at_once(monkeypatch: pytest.MonkeyPat
 
     def open_backend(params: object) -> None:
         assert said == [Progress(0, 1, ASKING)]
-        raise ProbeStopped("failed", "seen")
+        raise ProbeStopped(Status.FAILED, "seen")
 
     monkeypatch.setattr(opened, "open_backend", open_backend)
     with pytest.raises(ProbeStopped, match="seen"):

@@ -16,7 +16,8 @@ import psutil
 import pytest
 
 from gputop.probes.protocol.messages import Message, Note, Progress, WorkerRequest
-from gputop.probes.protocol.outcome import STATUSES, Outcome
+from gputop.probes.protocol.outcome import Outcome
+from gputop.probes.protocol.status import Status
 from tests.support.places import ROOT
 from tests.support.probe_runs import run_probe
 from tests.support.worker_scripts import HANGS, HANGS_IN_C, WORKER, Script, SkippingClock, progress
@@ -35,7 +36,7 @@ def run(
         WorkerRequest("x", params={"script": script}), sys.executable, on_event, deadline_seconds,
         cancel or threading.Event(), worker=WORKER,
     )  # fmt: skip
-    assert outcome.status in STATUSES
+    assert isinstance(outcome.status, Status)
     assert "\n" not in outcome.message
     assert "\x1b" not in outcome.message + outcome.stderr_tail
     return outcome

@@ -136,5 +136,5 @@ def test_a_suite_that_searches_ends_on_cancel_though_the_driver_hangs(tmp_path: 
     finally:
         release.set()
         stopper.join()
-    assert [step.state for step in ran.state.steps] == ["cancelled"]
+    assert [step.status for step in ran.steps] == ["cancelled"]
     assert group_is_gone(tmp_path)

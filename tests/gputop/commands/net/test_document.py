@@ -15,6 +15,7 @@ from gputop.commands.net.transports import Logged, NetWay, Predicted
 from gputop.commands.net.writing import first_living, is_written, must_write
 from gputop.probes.protocol.messages import Hello, MeasuredValue, Note
 from gputop.probes.protocol.outcome import Outcome
+from gputop.probes.protocol.status import Status
 from gputop.topology.model.characters import json_text
 
 GDR = NetWay(rail=0, transport="IB", gdr=True, labels=("NET/IB/0/GDRDMA",))
@@ -51,7 +52,7 @@ def made(
     figures: tuple[MeasuredValue, ...] = FIGURES, where: Circumstances = WHERE,
     way: NetWay | None = None,
 ) -> NetDocument:  # fmt: skip
-    outcome = Outcome(status, message, 20.0, HELLO, figures, notes)
+    outcome = Outcome(Status(status), message, 20.0, HELLO, figures, notes)
     known = Predicted(library="nccl-2.28.9", rails=(GDR,))
     ways = (NetWay(rail=None, transport="IB", gdr=True) if way is None else way,)
     return document(outcome, where, known, Logged(version="2.28.9", ways=ways))
@@ -77,7 +78,7 @@ def test_a_pair_that_finished() -> None:
 def test_exit_codes() -> None:
     wrong = (figure("net_send_receive", "send_recv", 48.5, "g1", verdict="wrong-data"),)
     assert [made().exit_code, made(figures=wrong).exit_code, made("died").exit_code] == [0, 2, 3]
-    assert code_of(made("cancelled"), Outcome("cancelled", "", 1.0)) == 130
+    assert code_of(made("cancelled"), Outcome(Status.CANCELLED, "", 1.0)) == 130
 
 
 @pytest.mark.parametrize(

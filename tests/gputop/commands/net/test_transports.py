@@ -8,6 +8,7 @@ from gputop.commands.net.document import agrees
 from gputop.commands.net.transports import NetWay, logged, predicted
 from gputop.probes.protocol.messages import Log
 from gputop.probes.protocol.outcome import Outcome
+from gputop.probes.protocol.status import Status
 from gputop.reading import read_snapshot
 
 IB = "NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/RoCE [RO]; OOB eth0:192.0.2.2<0>"
@@ -28,7 +29,7 @@ def log(rank: int, *ways: tuple[str, int], devices: str = IB) -> Log:
 
 
 def outcome(*logs: Log) -> Outcome:
-    return Outcome("finished", "", 1.0, logs=logs)
+    return Outcome(Status.FINISHED, "", 1.0, logs=logs)
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,9 @@ from gputop.commands.probe.document import document, exit_code
 from gputop.commands.probe.report import report, tables
 from gputop.commands.probe.table import table
 from gputop.measuring.expected import Expectations, Expecting, main_figures
-from gputop.measuring.runs import ProbeRequest, ProbeResult
-from gputop.probes.protocol.outcome import Outcome
 from gputop.topology.model.snapshot import Measurement, NodeSnapshot
 from gputop.topology.recorded.feeds import DemoFeed
+from tests.support.runs import run_of
 
 
 def node() -> NodeSnapshot:
@@ -122,8 +121,8 @@ def test_a_healthy_figure_is_not_low() -> None:
 
 def test_the_document_says_what_was_expected() -> None:
     known, _ = judged(150.0)
-    result = ProbeResult(outcome=Outcome("finished", "", 1.0), measurements=known.figures)
-    one = document(ProbeRequest(probe="p2p", addresses=()), result, None, known)
+    run = run_of("p2p", measurements=known.figures)
+    one = document(run, None, known)
     low = next(m for m in one["measurements"] if m["quantity"] == "write_bandwidth")
     assert set(low["expected"]) == {
         "verdict", "healthy", "low", "high", "unit", "basis", "source", "scaled", "share",
@@ -133,14 +132,12 @@ def test_the_document_says_what_was_expected() -> None:
     assert low["expected"]["healthy"] > 300
     assert low["expected"]["source"]
     assert one["four_numbers"]
-    assert exit_code(result, low=known.low) == 1
-    broken = ProbeResult(
-        outcome=Outcome("finished", "", 1.0),
-        measurements=(figure("bytes_arrive", None, verdict="wrong-bytes"),),
-    )
+    assert exit_code(run, low=known.low) == 1
+    wrong = figure("bytes_arrive", None, verdict="wrong-bytes")
+    broken = run_of("p2p", measurements=(wrong,))
     assert exit_code(broken, low=True) == 2
-    assert exit_code(ProbeResult(outcome=Outcome("died", "", 1.0)), low=True) == 3
-    assert exit_code(ProbeResult(outcome=Outcome("skipped", "", 0.0))) == 0
+    assert exit_code(run_of(status="died"), low=True) == 3
+    assert exit_code(run_of(status="skipped")) == 0
 
 
 def test_the_self_test_is_not_judged() -> None:

@@ -10,8 +10,7 @@ import sys
 import threading
 import time
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import psutil
 import pytest
@@ -19,9 +18,9 @@ import pytest
 from gputop.__main__ import run as run_here
 from gputop.commands.probe.document import worst
 from gputop.commands.probe.list import print_list
-from gputop.measuring import running
 from gputop.measuring.attended import Attended
 from gputop.measuring.planning import plan
+from gputop.measuring.state import ProbeRun
 from gputop.probes import catalog
 from gputop.probes.protocol.messages import WorkerRequest
 from gputop.probes.runner.client import Session
@@ -249,7 +248,7 @@ def test_an_interrupt_while_a_result_is_printed_loses_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     attended = Attended(plan(("memory", "host"), Machine(), selftest=True))
-    results = [running.Ended(step, cast("Any", SimpleNamespace())) for step in attended._plan.steps]
+    results = list(attended._plan.steps)
 
     def run() -> None:
         for result in results:
@@ -257,7 +256,7 @@ def test_an_interrupt_while_a_result_is_printed_loses_nothing(
         attended._events.put(None)
 
     monkeypatch.setattr(attended, "_run", run)
-    printed: list[running.Ended] = []
+    printed: list[ProbeRun] = []
     for ended in attended.ends():
         if not printed:
             signal.raise_signal(signal.SIGINT)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gputop.app import GpuTop
-from gputop.messages import ProbeEnded, ProbeMeasured, ProbeProgress, ProbeStarted
+from gputop.messages import ProbeMeasured, SuiteChanged
 from gputop.topology.model.machine import GpuPair
 from gputop.topology.model.quantities import WRITE
 from gputop.topology.model.snapshot import Measurement
@@ -30,6 +30,7 @@ from tests.support.app import (
     text,
 )
 from tests.support.measured import with_figures
+from tests.support.runs import run_of, suite_of
 
 A, B = gpu(0).address, gpu(1).address
 BY_ID = {measure.id: measure for measure in measures()}
@@ -215,8 +216,8 @@ async def test_probe_runs_streams_and_is_cancelled(monkeypatch: pytest.MonkeyPat
         await press(pilot, "3", "p", "enter")
         probing: Any = app.probing._thread
         assert probing.started == [("p2p", (A, B), False)]
-        app.post_message(ProbeStarted("p2p", "/usr/bin/python3", "found on PATH"))
-        app.post_message(ProbeProgress(1, 2, "[b]GPU0[/b] to GPU1"))
+        run = run_of("p2p", "running", done=1, total=2, what="[b]GPU0[/b] to GPU1")
+        app.post_message(SuiteChanged(suite_of(run)))
         app.post_message(ProbeMeasured(figure("write_bandwidth", A, B, value=123.0)))
         await settle(pilot)
         assert "1/2" in text(pilot, "#status")
@@ -230,7 +231,7 @@ async def test_probe_runs_streams_and_is_cancelled(monkeypatch: pytest.MonkeyPat
         await press(pilot, "escape")
         assert probing.cancelled == 1
         probing.running = False
-        app.post_message(ProbeEnded("cancelled", "cancelled by you"))
+        app.post_message(SuiteChanged(suite_of(run_of("p2p", "cancelled", "cancelled by you"))))
         await settle(pilot)
         assert "cancelled by you" in text(pilot, "#status")
         await press(pilot, "escape")
@@ -246,7 +247,8 @@ async def test_busy_refusal_names_the_key_that_forces(monkeypatch: pytest.Monkey
         await press(pilot, "p", "enter")
         probing: Any = app.probing._thread
         probing.running = False
-        app.post_message(ProbeEnded("refused", "GPU0 is busy: pid 7", forcible=True))
+        refused = run_of("p2p", "refused", "GPU0 is busy: pid 7")
+        app.post_message(SuiteChanged(suite_of(refused, forcible=True)))
         await settle(pilot)
         assert "GPU0 is busy: pid 7" in text(pilot, "#status")
         assert "P forces it" in text(pilot, "#status")
@@ -265,7 +267,8 @@ async def test_files_are_not_measured() -> None:
 async def test_a_refusal_that_force_cannot_help_offers_no_force() -> None:
     async with GpuTop().run_test(size=(80, 24)) as pilot:
         await give(pilot, report_of((gpu(0), gpu(1))))
-        pilot.app.post_message(ProbeEnded("refused", "p2p needs 2 GPUs, and 1 was chosen."))
+        refused = run_of("p2p", "refused", "p2p needs 2 GPUs, and 1 was chosen.")
+        pilot.app.post_message(SuiteChanged(suite_of(refused)))
         await settle(pilot)
         assert "needs 2 GPUs" in picture(pilot)
         assert "forces it" not in picture(pilot)

@@ -6,12 +6,13 @@ from typing import Any
 
 from textual.pilot import Pilot
 
-from gputop.messages import ProbeStep, SuiteState
+from gputop.measuring.state import ProbeRun, SuiteState
 from gputop.screens.probes.list import ProbeList
 from gputop.screens.probes.screen import ProbesScreen
 from gputop.topology.report import Report
 from tests.support.app import give, press, settle, text
 from tests.support.measured import everything, h200_report, with_figures
+from tests.support.runs import run_of
 
 
 def healthy() -> Report:
@@ -34,8 +35,8 @@ async def show(pilot: Pilot[Any], report: Report) -> ProbesScreen:
     return screen
 
 
-def step(name: str, state: str, **more: Any) -> ProbeStep:
-    return ProbeStep(name=name, title=name, estimate_seconds=10.0, state=state, **more)
+def step(name: str, state: str, **more: Any) -> ProbeRun:
+    return run_of(name, state, estimate_seconds=10.0, **more)
 
 
 def rows(pilot: Pilot[Any]) -> dict[str, str]:

@@ -10,7 +10,7 @@ import pytest
 from textual.pilot import Pilot
 
 from gputop.app import GpuTop
-from gputop.measuring.history import KeptRun
+from gputop.measuring.history import SavedRun
 from gputop.measuring.judged import Judged, judged
 from gputop.messages import SuiteChanged
 from gputop.screens.map.diagram import WiringDiagram
@@ -217,7 +217,7 @@ async def test_kept_runs_are_compared_again_only_where_they_are_others(
         assert compared[-1] == "p2p"
         await give(pilot, sick())  # other figures, the same runs
         assert len(compared) == before
-        screen._take_runs((KeptRun(probe="p2p", taken_at=1.0),))
+        screen._take_runs((SavedRun(probe="p2p", taken_at=1.0),))
         await settle(pilot)
         assert compared[before:] == ["p2p"]
         assert "1 of p2p" in text(pilot, "#probe-earlier")
@@ -248,6 +248,7 @@ def test_picture(
         await show(pilot, sick() if what in ("sick", "heat") else healthy())
         if what == "noted":
             app_of(pilot).probing.take(SuiteChanged(NOTED))
+            app_of(pilot).probe = None
             await select(pilot, "gemm")
         await press(pilot, *{"curve": ["tab"], "heat": ["tab", "tab"]}.get(what, []))
 

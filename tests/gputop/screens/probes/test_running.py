@@ -11,7 +11,8 @@ import pytest
 from gputop.app import GpuTop
 from gputop.live.probe_controller import ProbeController
 from gputop.measuring import history
-from gputop.messages import SuiteChanged, SuiteState
+from gputop.measuring.state import SuiteState
+from gputop.messages import SuiteChanged
 from tests.gputop.screens.probes.shown import healthy, rows, select, show, step
 from tests.support.app import SIZES, app_of, demo_report, give, press, rounds, settle, text
 
@@ -126,10 +127,10 @@ async def test_earlier_runs_are_compared(tmp_path: Path, monkeypatch: pytest.Mon
     report = healthy()
     key = history.node_key(report.snapshot.machine)
     for number, (value, torch) in enumerate(((396.0, "2.10"), (395.0, "2.10"), (201.0, "2.11"))):
-        figure = history.KeptFigure(
+        figure = history.SavedFigure(
             quantity="write_bandwidth", value=value, unit="GB/s", judgement="low", method="p2p/2"
         )
-        run = history.KeptRun(
+        run = history.SavedRun(
             probe="p2p", taken_at=1e9 + number, versions={"torch": torch}, figures=(figure,)
         )
         assert history.keep(run, key) == ""

@@ -29,6 +29,7 @@ from gputop.probes.protocol.messages import DeviceRecord, MeasuredValue, WorkerR
 from gputop.probes.protocol.outcome import Outcome
 from gputop.probes.protocol.sizing import GIB
 from gputop.probes.protocol.spec import ProbeStopped
+from gputop.probes.protocol.status import Status
 from tests.probes.late import flop_counter, torch
 from tests.support.places import ROOT
 from tests.support.probe_runs import run_probe
@@ -188,11 +189,11 @@ def test_training_together_that_fails_is_an_answer() -> None:
     crew: Any = SimpleNamespace(device_kind="gpu", library="NCCL")
     together = Step("together", "train step, all GPUs")
     for step in (together, INIT):
-        found = train_step._answer(Trouble("timed-out", "No end after 60 s.", step), crew)
+        found = train_step._answer(Trouble(Status.TIMED_OUT, "No end after 60 s.", step), crew)
         assert found is not None
         assert found.engine == "PyTorch, eager, NCCL"
         assert (found.verdict, found.variant, found.value) == ("timed-out", "data parallel", None)
-    assert train_step._answer(Trouble("failed", "out of memory", OPEN), crew) is None
+    assert train_step._answer(Trouble(Status.FAILED, "out of memory", OPEN), crew) is None
 
 
 def run(tmp_path: Path, count: int) -> Outcome:
