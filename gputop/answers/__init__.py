@@ -10,6 +10,7 @@ QUESTIONS = {
     "jobs": "Say what runs on the GPUs and who waits for whom.",
     "log": "Explain a debug log of NCCL or RCCL.",
     "doctor": "Say what gputop found on this machine, for a bug report.",
+    "probe": "Measure GPUs and their links.",
 }
 """Module -> its line in `gputop --help`, which then imports none of them."""
 NAMES = tuple(QUESTIONS)

@@ -11,7 +11,7 @@ import msgspec
 
 from gputop import __version__
 from gputop.exits import ANSWERED
-from gputop.reading import read_snapshot
+from gputop.reading import LIST_DEMOS, read_snapshot
 from gputop.terminal.lines import print_json, warn
 from gputop.terminal.size import terminal_width
 from gputop.topology.model.page import Page
@@ -38,6 +38,8 @@ class Option(msgspec.Struct, frozen=True):
     least: float | None = None
     """The lowest number that is taken."""
     most: float | None = None
+    bare: str = ""
+    """What the flag without a value stands for; "" where it needs one."""
 
 
 def gpus_option(what: str) -> Option:
@@ -46,6 +48,13 @@ def gpus_option(what: str) -> Option:
     return Option("--gpus", text, "LIST", "gpus")
 
 
+DEMO = Option(
+    "--demo",
+    "Use a built-in demo node; without a name, list them.",
+    "[SHAPE]",
+    "demos",
+    bare=LIST_DEMOS,
+)
 FORCE = Option("--force", "Measure busy GPUs too.")
 PYTHON = Option("--python", "Python interpreter whose torch does the measuring.", "PATH", "files")
 

@@ -68,6 +68,8 @@ def _parameter(
         shared["type"] = plain
     if not option.flag.startswith("-"):
         return click.argument(name, required=field.required, nargs=-1 if several else 1, **shared)
+    if option.bare:
+        shared |= {"is_flag": False, "flag_value": option.bare}
     flags = [option.flag, *([option.short] if option.short else []), name]
     if kind is bool:
         return click.option(*flags, is_flag=True, help=option.help)

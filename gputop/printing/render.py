@@ -64,6 +64,8 @@ INKS = {
 }
 _BASES = {"measured": "good", "assumed": "warn", "simulated": "warn"}
 _INDENT = 2
+_WIDEST_HEAD = 12
+"""Heads of a table that folds are broken into lines of this many characters."""
 _WORD = max(len(severity.word) for severity in Severity)
 """Columns of the word for a severity."""
 _DETAILS = 80
@@ -258,6 +260,9 @@ def _table(block: Table, width: int, whole: bool) -> Iterator[Line]:
     rows = [tuple(clean(cell, LONGEST) for cell in row) for row in (*head, *block.rows)]
     if not rows:
         return
+    if block.folds:
+        yield from _folded(block, width)
+        return
     columns = _fitting(block.columns, rows, width - block.indent)
     rows = [tuple(row[at] for at in columns) for row in rows]
     shown = [block.columns[at] for at in columns]
@@ -295,6 +300,48 @@ def _grid(block: Rows, width: int, whole: bool) -> Iterable[Line]:
     lines = [tuple(_runs(runs, Role.PLAIN)) for runs in block.lines]
     fits = all(width_of(line) <= width - block.indent for line in lines)
     return _indented(lines, block.indent) if fits else ()
+
+
+def _folded(block: Table, width: int) -> Iterator[Line]:
+    """A table of figures: one label and many columns, as many side by side as fit."""
+    corner = block.columns[0].title
+    heads = [wrap(column.title, _WIDEST_HEAD) or [""] for column in block.columns[1:]]
+    rows = [tuple(clean(cell, LONGEST) for cell in row) for row in block.rows]
+    first = max(len(label) for label in (corner, *(row[0] for row in rows)))
+    columns = list(zip(heads, zip(*(row[1:] for row in rows), strict=True), strict=True))
+    sizes = [2 + max(map(len, (*head, *cells))) for head, cells in columns]
+    for number, part in enumerate(_parts(sizes, width - first)):
+        if number:
+            yield EMPTY
+        deep = max(len(heads[at]) for at in part)
+        for line in range(deep):
+            # Heads end on the last line, just above their figures.
+            lines = [(at, line - deep + len(heads[at])) for at in part]
+            cells = [heads[at][up] if up >= 0 else "" for at, up in lines]
+            yield _row(
+                corner if line == deep - 1 else "",
+                cells,
+                [sizes[at] for at in part],
+                first,
+                "muted",
+            )
+        for row in rows:
+            yield _row(row[0], [row[at + 1] for at in part], [sizes[at] for at in part], first)
+
+
+def _row(label: str, cells: Sequence[str], sizes: Sequence[int], first: int, ink: str = "") -> Line:
+    numbers = (cell.rjust(size) for cell, size in zip(cells, sizes, strict=True))
+    return ((f"{label.ljust(first)}{''.join(numbers)}".rstrip(), ink),)
+
+
+def _parts(sizes: Sequence[int], room: int) -> list[list[int]]:
+    """Group the columns that fit side by side."""
+    parts: list[list[int]] = [[]]
+    for at, size in enumerate(sizes):
+        if parts[-1] and sum(sizes[other] for other in parts[-1]) + size > room:
+            parts.append([])
+        parts[-1].append(at)
+    return parts
 
 
 def _fitting(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> Sequence[int]:

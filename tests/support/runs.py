@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+from gputop.answers.figures import WIDTH, blocks_of
+from gputop.measuring.expected import Expectations
 from gputop.measuring.state import ProbeRequest, ProbeRun, SuiteState
+from gputop.printing.render import texts
 from gputop.probes import catalog
 from gputop.probes.protocol.outcome import Outcome
 from gputop.probes.protocol.status import Status
@@ -26,3 +30,8 @@ def suite_of(*runs: ProbeRun, **more: Any) -> SuiteState:
         "text": runs[0].text if len(runs) == 1 else "",
     }
     return SuiteState(steps=runs, **(given | more))
+
+
+def figures_text(known: Expectations, names: Mapping[str, str]) -> str:
+    """What the command prints of figures."""
+    return "\n".join(texts(blocks_of(known, names), WIDTH))

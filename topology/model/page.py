@@ -138,6 +138,9 @@ class Table(msgspec.Struct, frozen=True):
     marks: tuple[Mark | None, ...] = ()
     """The verdict on each row, whose ink it takes; () for none."""
     indent: int = 2
+    folds: bool = False
+    """Whether columns that do not fit follow below, with the first column again. Heads are broken
+    into lines, and nothing else is."""
 
 
 class CellGrid(msgspec.Struct, frozen=True):

@@ -12,6 +12,7 @@ import click
 import msgspec
 
 from gputop.answers.predicting import changes_of
+from gputop.answers.probe import chosen, live_snapshot
 from gputop.checking.origin import file_name, origin
 from gputop.checking.redacting import HostNames
 from gputop.commands.net import meeting_place
@@ -28,7 +29,6 @@ from gputop.commands.options import (
     measuring_options,
     set_option,
 )
-from gputop.commands.probe.node import chosen, live_snapshot
 from gputop.exits import USAGE, Exit
 from gputop.measuring.planning import Plan, plan
 from gputop.probes.catalog.net.plan import MOST_NODES

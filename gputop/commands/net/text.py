@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gputop.commands.probe.table import table, wrapped
+from gputop.answers.figures import WIDTH, table
+from gputop.printing.render import texts
 from gputop.terminal.clean import clean
 from gputop.topology.model import units
+from gputop.topology.model.page import Block, Text
 
 if TYPE_CHECKING:
     from gputop.commands.net.document import NetDocument, Result
@@ -17,7 +20,7 @@ _NAME = 24
 
 def text(found: NetDocument) -> str:
     """All lines."""
-    return "\n".join(line for line in (_head(found), _figures(found), *_ends(found)) if line)
+    return "\n".join(texts((Text(_head(found)), *_figures(found), *_ends(found)), WIDTH))
 
 
 def _head(found: NetDocument) -> str:
@@ -31,13 +34,13 @@ def _head(found: NetDocument) -> str:
     if found.device_kind == "cpu":
         about.append("a self-test on the CPU")
     said = found.status if found.why is None else f"{found.status}: {clean(found.why, 400)}"
-    return wrapped(f"{', '.join(about)}: {said}")
+    return f"{', '.join(about)}: {said}"
 
 
-def _figures(found: NetDocument) -> str:
+def _figures(found: NetDocument) -> Iterator[Block]:
     """A row for each rail and for all, GB/s."""
     if not found.results:
-        return ""
+        return
     ways = list(dict.fromkeys((r.src, r.dst) for r in found.results if r.what == "send_recv"))
     verbs = any(result.what == "ib_write_bw" for result in found.results)
     rails = list(dict.fromkeys(result.rail for result in found.results))
@@ -61,7 +64,7 @@ def _figures(found: NetDocument) -> str:
                 *([said_way(found.log.rail(rail), found.predicted.rail(rail))] * by_gpu),
             ]
         )
-    return table(head, rows, corner="GB/s")
+    yield table(head, rows, "GB/s")
 
 
 def _one(results: list[Result], what: str) -> Result | None:
@@ -92,12 +95,11 @@ def _way(way: NetWay | None) -> str:
     return clean(way.transport, 30) + {True: " GDR", False: " no GDR", None: ""}[way.gdr]
 
 
-def _ends(found: NetDocument) -> list[str]:
+def _ends(found: NetDocument) -> Iterator[Block]:
     """What stands below the table."""
-    lines = []
     if any(result.verdict == "wrong-data" for result in found.results):
-        lines.append("!: the data that arrived was wrong")
+        yield Text("!: the data that arrived was wrong")
     if found.results:
-        lines.append("One way: bytes sent. Collectives: bus bandwidth, as nccl-tests counts it.")
-    lines += [wrapped(f"{clean(warning, 300)}") for warning in found.log.warnings]
-    return lines
+        yield Text("One way: bytes sent. Collectives: bus bandwidth, as nccl-tests counts it.")
+    for warning in found.log.warnings:
+        yield Text(clean(warning, 300))

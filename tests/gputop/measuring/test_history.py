@@ -14,11 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gputop.commands.probe import history as probe_history
+from gputop.answers.probe_history import compared as compared_blocks
 from gputop.measuring import history
 from gputop.measuring.history import SavedFigure, SavedRun, keep, keep_result, node_key, runs
 from gputop.measuring.history_compare import compare, compare_last
 from gputop.measuring.state import ProbeRequest, ProbeRun
+from gputop.printing.render import texts
 from gputop.screens.probes import history as screen_history
 from gputop.topology.model.machine import Gpu, Machine
 from gputop.topology.model.snapshot import EnvironmentVariable, Measurement, NodeSnapshot
@@ -225,10 +226,9 @@ def test_the_last_run_of_each_probe_is_the_one_compared() -> None:
 
 
 def test_people_read_it_in_80_columns() -> None:
-    from gputop.commands.probe.history import text_of
-
     now = run(3, 80.0, versions={"torch": "2.6\x1b[31m"}, environment={"NCCL_ALGO": "x" * 900})
-    text = text_of(compare(now, [run(1), run(2)]), {A: "GPU0"})
+    blocks = compared_blocks(compare(now, [run(1), run(2)]), {A: "GPU0"})
+    text = "\n".join(texts(blocks, 80))
     assert "1 of 1 figures differ by more than 5 %" in text
     assert "-20.0 %" in text
     assert "GPU0" in text
@@ -249,7 +249,7 @@ def test_a_time_that_no_calendar_has_is_shown_as_unknown(taken_at: float, tmp_pa
     keep(run(1, taken_at=taken_at), KEY, tmp_path)
     kept = runs(KEY, tmp_path)
     (compared,) = compare_last(kept)
-    assert probe_history.text_of(compared, {}).startswith("gemm, –, level normal")
+    assert texts(compared_blocks(compared, {}), 80)[0].startswith("gemm, –, level normal")
     assert text_of(screen_history.history_lines(kept, "gemm", {}, 64)[-1]).startswith(" –")
 
 

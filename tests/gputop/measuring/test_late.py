@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from gputop.commands.probe.document import exit_code
+from gputop.answers.measured import MeasuredAnswer
 from gputop.measuring.busy import BusyAnswer
 from gputop.measuring.planning import plan, step_of
 from gputop.measuring.running import Event, Suite, _fair
@@ -70,7 +70,7 @@ def test_a_slow_import_is_no_copy_that_hangs(
     )
     assert outcome.status == status
     assert said in outcome.message
-    assert exit_code(run_of("memory", status, outcome=outcome)) == code
+    assert MeasuredAnswer.of(run_of("memory", status, outcome=outcome)).exit_code == code
 
 
 def test_a_driver_that_never_answers_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,4 +110,5 @@ def test_too_little_time_is_no_finding(
     late = Outcome(Status.TIMED_OUT, "No end.", 1.0, measurements=(STUCK,))
     outcome = _fair(late, planned)
     assert (outcome.status, len(outcome.measurements)) == (status, kept)
-    assert exit_code(run_of("nccl", status, measurements=measurements_of(request, outcome))) == code
+    run = run_of("nccl", status, measurements=measurements_of(request, outcome))
+    assert MeasuredAnswer.of(run).exit_code == code

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from gputop.commands.probe.report import tables
 from gputop.live.probing import Probing
 from gputop.measuring import planning, running, workers
 from gputop.measuring import runs as measuring
+from gputop.measuring.expected import Expectations
 from gputop.measuring.running import Suite
 from gputop.measuring.runs import note_lines
 from gputop.measuring.state import ProbeRequest
@@ -22,6 +22,7 @@ from gputop.probes.runner.client import Session
 from gputop.probes.runner.interpreters import Interpreter, InterpreterChoice
 from gputop.topology.model.machine import Gpu, GpuPair, Machine
 from gputop.topology.model.snapshot import Measurement, NodeSnapshot
+from tests.support.runs import figures_text
 from tests.support.worker_scripts import WORKER
 
 A, B = "0000:01:00.0", "0000:02:00.0"
@@ -129,7 +130,7 @@ def test_tables_name_rows_columns_and_what_is_odd() -> None:
             probe="p2p", quantity="latency", src=B, dst=A, why_none="odd \x1b[31m thing"
         ),
     ]  # fmt: skip
-    text = tables(figures, {A: "GPU0", B: "GPU1"})
+    text = figures_text(Expectations(tuple(figures)), {A: "GPU0", B: "GPU1"})
     assert "396.4" in text
     assert "copy engine" in text
     assert "not-granted" in text

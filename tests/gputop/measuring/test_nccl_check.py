@@ -10,9 +10,9 @@ import msgspec
 import pytest
 
 from gputop import messages
+from gputop.answers.figure_words import nccl_lines
+from gputop.answers.measured import MeasuredAnswer, SuiteAnswer
 from gputop.app import GpuTop
-from gputop.commands.probe import document as probe_document
-from gputop.commands.probe import nccl_text
 from gputop.exits import ANSWERED, CANNOT_TELL, FAILURES
 from gputop.live import probing
 from gputop.measuring.nccl_check import NcclCheck, check_run, library_of
@@ -89,7 +89,7 @@ def test_prediction_and_log_agree_on_every_pair(name: str) -> None:
     assert check.pairs_that_agree == sum(bool(pair.logged) for pair in check.pairs) >= 4
     assert check.agreement is not None
     assert not check.agreement.differing
-    text = nccl_text.text(check, {})
+    text = "\n".join(nccl_lines(check, {}))
     assert "PREDICTED" not in text
     assert "as predicted" in text
     assert msgspec.json.encode(check)
@@ -98,7 +98,7 @@ def test_prediction_and_log_agree_on_every_pair(name: str) -> None:
 def test_the_wrong_environment_shows_as_a_difference() -> None:
     check = check_run(node(), result(recorded("p2pdis")), {"NCCL_NVLS_ENABLE": "0"})
     assert check.pairs_that_differ == 4
-    text = nccl_text.text(check, {})
+    text = "\n".join(nccl_lines(check, {}))
     assert "SHM/direct/direct, PREDICTED P2P/CUMEM" in text
     assert "differ from the prediction" in text
 
@@ -121,7 +121,7 @@ def test_what_was_measured_stands_beside_the_rings() -> None:
     ]  # fmt: skip
     assert (check.pairs[0].data, check.pairs[0].gbs) == ("verified", 300.0)
     assert check.pairs[1].data is None
-    assert "95 % of what the rings are built for" in nccl_text.text(check, {})
+    assert "95 % of what the rings are built for" in "\n".join(nccl_lines(check, {}))
 
 
 @pytest.mark.parametrize(
@@ -134,21 +134,21 @@ def test_a_log_that_says_nothing_is_trouble_and_no_crash(log: bytes) -> None:
     assert check.trouble
     assert check.pairs_that_agree == check.pairs_that_differ == 0
     assert all(pair.predicted for pair in check.pairs)
-    assert "\x1b" not in nccl_text.text(check, {})
+    assert "\x1b" not in "\n".join(nccl_lines(check, {}))
 
 
 def test_half_a_log_gives_half_an_answer() -> None:
     log = recorded("default")
     check = checked("default", log[: len(log) // 2])
     assert check.pairs_that_differ == 0
-    assert nccl_text.text(check, {})
+    assert "\n".join(nccl_lines(check, {}))
 
 
 def test_warnings_of_the_library_are_shown_harmless() -> None:
     warning = b"vm:1:1 [0] misc/socket.cc:484 NCCL WARN no \x1b[31mspace\n"
     check = checked("default", recorded("default") + warning)
     assert any("space" in text for text in check.warnings)
-    assert "\x1b" not in nccl_text.text(check, {})
+    assert "\x1b" not in "\n".join(nccl_lines(check, {}))
 
 
 def test_other_rules_and_unknown_ones() -> None:
@@ -176,21 +176,22 @@ def test_exit_codes_distinguish_an_answer_from_none(
     status: str, verdict: str | None, code: int
 ) -> None:
     figures = [] if verdict is None else [said("collective_finishes", verdict=verdict)]
-    assert probe_document.exit_code(result(b"", *figures, status=status)) == code
+    assert MeasuredAnswer.of(result(b"", *figures, status=status)).exit_code == code
 
 
 def test_the_document_names_ranks_and_holds_the_check() -> None:
     run = result(recorded("default"), said("collective_finishes", verdict="finished"))
     check = check_run(node(), run, {"NCCL_NVLS_ENABLE": "0"})
-    one = probe_document.document(run, check)
+    answer = MeasuredAnswer.of(run, nccl=check)
+    one = answer.document()
     assert one["schema"] == "gputop.probe/1"
     assert [rank["device"] for rank in one["ranks"]] == list(check.gpus[:2])
     assert len(one["check"]["pairs"]) == 12
     assert one["measurements"][0]["quantity"] == "collective_finishes"
     assert one["measurements"][0]["src"] is None
     assert msgspec.json.encode(one)
-    assert probe_document.several([one]) is one
-    assert probe_document.several([one, one])["runs"] == [one, one]
+    assert SuiteAnswer(runs=(answer,)).document() == one
+    assert SuiteAnswer(runs=(answer, answer)).document()["runs"] == [one, one]
 
 
 def run_by_hand(monkeypatch: pytest.MonkeyPatch, posted: list[Any], run: Any) -> None:
@@ -285,9 +286,9 @@ def test_the_library_s_own_verdict_stands_beside_ours() -> None:
     figures = [said("send_receive", src, dst, verdict=verdict) for src, dst, verdict in pairs]
     check = check_run(node(), result(log, *figures), {"NCCL_NVLS_ENABLE": "0"})
     assert [each.passed for each in check.diagnostics] == [False]
-    text = nccl_text.text(check, {})
+    text = "\n".join(nccl_lines(check, {}))
     assert "the library's own diagnostics, paths between GPUs: 0 [OK], 1 [INFO]\n" in text
     assert "  [INFO] p2p: only 11/12 GPU-to-GPU peer accesses passed verification\n" in text
     assert "  beside it, sent and received here: 1 of 2 pairs right" in text
     assert checked("default").diagnostics == ()
-    assert "own diagnostics" not in nccl_text.text(checked("default"), {})
+    assert "own diagnostics" not in "\n".join(nccl_lines(checked("default"), {}))

@@ -54,7 +54,7 @@ asyncio.run(look())
 HISTORY = """
 import sys
 
-from gputop.commands.probe import history as command
+from gputop.answers import probe_history as command
 from gputop.measuring.history import SavedFigure, SavedRun, keep, node_key
 from gputop.topology.recorded.load import load
 
@@ -74,7 +74,7 @@ for factor in (1, 2):
     )
     run = SavedRun(probe="queue", taken_at=1e9 + factor, figures=figures)
     assert keep(run, node_key(snapshot.machine)) == ""
-command.print_history(("queue",), as_json=False)
+command.QUESTION.ask(command.HistoryRequest(names=("queue",)))
 """
 """`gputop probe --history` without a GPU, on a node with two runs."""
 

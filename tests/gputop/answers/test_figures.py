@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from gputop.commands.probe.document import document, exit_code
-from gputop.commands.probe.report import report, tables
-from gputop.commands.probe.table import table
+from gputop.answers.figures import WIDTH, table
+from gputop.answers.measured import MeasuredAnswer
 from gputop.measuring.expected import Expectations, Expecting, main_figures
+from gputop.printing.render import texts
 from gputop.topology.model.snapshot import Measurement, NodeSnapshot
 from gputop.topology.recorded.feeds import DemoFeed
-from tests.support.runs import run_of
+from tests.support.runs import figures_text, run_of
 
 
 def node() -> NodeSnapshot:
@@ -76,7 +76,7 @@ def everything(names: dict[str, str], writes: float = 396.0) -> list[Measurement
 @pytest.mark.parametrize("count", [1, 2, 4, 8, 16])
 def test_everything_fits_80_columns(count: int) -> None:
     names = gpus(count)
-    text = tables(everything(names), names)
+    text = figures_text(Expectations(tuple(everything(names))), names)
     assert max(len(line) for line in text.splitlines()) <= 80
     for word in ("55.0", "NUMA", "713", "all reduce", "1.0 GiB", "first matmul", "256,000 x"):
         assert word in text, word
@@ -88,7 +88,8 @@ def test_everything_fits_80_columns(count: int) -> None:
 
 
 def test_a_wide_matrix_goes_on_below() -> None:
-    text = table([f"GPU{n}" for n in range(30)], [["GPU0", *(str(n) for n in range(30))]])
+    block = table([f"GPU{n}" for n in range(30)], [["GPU0", *(str(n) for n in range(30))]])
+    text = "\n".join(texts((block,), WIDTH))
     assert max(len(line) for line in text.splitlines()) <= 80
     assert text.count("GPU0") > 1
     assert all(f"GPU{n}" in text.split() for n in range(30))
@@ -103,7 +104,7 @@ def judged(writes: float) -> tuple[Expectations, dict[str, str]]:
 def test_a_low_figure_is_named_with_what_it_should_be() -> None:
     known, names = judged(150.0)
     assert known.low
-    text = report(known, names)
+    text = figures_text(known, names)
     assert "▼ low: write bandwidth, GPU0 -> GPU1" in text
     assert "▼ low; healthy is about" in text
     assert any(main.text.startswith("write bandwidth GPU") for main in known.main)
@@ -116,13 +117,14 @@ def test_a_healthy_figure_is_not_low() -> None:
     known, names = judged(396.0)
     writes = [one for f, one in known.pairs() if f.quantity == "write_bandwidth" and one]
     assert {judgement.verdict for judgement in writes} == {"healthy"}
-    assert "▼ low: write bandwidth" not in report(known, names)
+    assert "▼ low: write bandwidth" not in figures_text(known, names)
 
 
 def test_the_document_says_what_was_expected() -> None:
     known, _ = judged(150.0)
     run = run_of("p2p", measurements=known.figures)
-    one = document(run, None, known)
+    answer = MeasuredAnswer.of(run, known)
+    one = answer.document()
     low = next(m for m in one["measurements"] if m["quantity"] == "write_bandwidth")
     assert set(low["expected"]) == {
         "verdict", "healthy", "low", "high", "unit", "basis", "source", "scaled", "share",
@@ -132,12 +134,12 @@ def test_the_document_says_what_was_expected() -> None:
     assert low["expected"]["healthy"] > 300
     assert low["expected"]["source"]
     assert one["four_numbers"]
-    assert exit_code(run, low=known.low) == 1
+    assert answer.exit_code == 1
     wrong = figure("bytes_arrive", None, verdict="wrong-bytes")
     broken = run_of("p2p", measurements=(wrong,))
-    assert exit_code(broken, low=True) == 2
-    assert exit_code(run_of(status="died"), low=True) == 3
-    assert exit_code(run_of(status="skipped")) == 0
+    assert MeasuredAnswer.of(broken, known).exit_code == 2
+    assert MeasuredAnswer.of(run_of(status="died"), known).exit_code == 3
+    assert MeasuredAnswer.of(run_of(status="skipped")).exit_code == 0
 
 
 def test_the_self_test_is_not_judged() -> None:
@@ -166,6 +168,8 @@ def test_hostile_words_stay_words() -> None:
         figure("quantity\x1b[3m" + "x" * 300, 1e300),
         figure("write_bandwidth", None, verdict="\x1b[1m", src="a", dst="b", why_none="\x1b[5m"),
     ]
-    assert "\x1b" not in tables(figures, {})
-    assert "\x07" not in tables(figures, {})
-    assert max(len(line) for line in tables(figures, {}).splitlines()) <= 80
+    assert "\x1b" not in figures_text(Expectations(tuple(figures)), {})
+    assert "\x07" not in figures_text(Expectations(tuple(figures)), {})
+    assert (
+        max(len(line) for line in figures_text(Expectations(tuple(figures)), {}).splitlines()) <= 80
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from gputop.commands.probe.report import report
 from gputop.measuring.expected import Expecting
 from gputop.topology.model.snapshot import Measurement, NodeSnapshot
 from tests.support.expectation_made import (
@@ -14,11 +13,12 @@ from tests.support.expectation_made import (
     matrix,
     with_machine,
 )
+from tests.support.runs import figures_text
 
 
 def low_line(snapshot: NodeSnapshot, *figures: Measurement) -> str:
     names = {gpu.address: f"GPU{gpu.index}" for gpu in snapshot.machine.gpus}
-    text = report(Expecting(snapshot, names).of(figures), names)
+    text = figures_text(Expecting(snapshot, names).of(figures), names)
     assert max(len(line) for line in text.splitlines()) <= 80
     return " ".join(text.split())
 

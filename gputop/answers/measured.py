@@ -1,0 +1,210 @@
+"""The answer of a run of probes: its JSON, its exit code and its page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar
+
+import msgspec
+
+from gputop.answers.figure_words import nccl_lines
+from gputop.answers.figures import WIDTH, apart, blocks_of
+from gputop.answers.question import Answer
+from gputop.exits import ANSWERED, CANNOT_TELL, FAILURES, INTERRUPTED, WARNINGS
+from gputop.measuring.expected import Expectations, as_json
+from gputop.measuring.nccl_check import NcclCheck
+from gputop.measuring.quantities import quantity_of
+from gputop.measuring.state import ProbeRun, SuiteState
+from gputop.probes.protocol.status import Status
+from gputop.terminal.clean import clean
+from gputop.topology.model import units
+from gputop.topology.model.english import plural
+from gputop.topology.model.page import Block, Page, Text
+
+LIVE = ("live",)
+EXIT_CODES = {
+    Status.FINISHED: ANSWERED,
+    Status.SKIPPED: ANSWERED,
+    Status.TIMED_OUT: FAILURES,
+    Status.CANCELLED: INTERRUPTED,
+}
+"""How a probe ended -> exit code; every other end leaves the question open."""
+_GRAVITY = (ANSWERED, WARNINGS, CANNOT_TELL, FAILURES, INTERRUPTED)
+
+
+class MeasuredAnswer(Answer, frozen=True, kw_only=True, tag="gputop.probe/1"):
+    """The answer of one probe."""
+
+    hidden: ClassVar[tuple[str, ...]] = ("run", "known", "nccl")
+    simulated: bool
+    """Whether the node is a demo, where nothing is measured."""
+    probe: str
+    level: str
+    gpus: tuple[str, ...]
+    status: Status
+    message: str
+    elapsed_seconds: float
+    interpreter: dict[str, str] | None
+    versions: dict[str, str]
+    measurements: tuple[dict[str, Any], ...]
+    """Each with its reference as "expected", null where nothing was judged."""
+    four_numbers: tuple[str, ...]
+    patterns: tuple[str, ...]
+    notes: tuple[dict[str, Any], ...]
+    ranks: tuple[dict[str, Any], ...] | msgspec.UnsetType = msgspec.UNSET
+    check: dict[str, Any] | msgspec.UnsetType | None = msgspec.UNSET
+    run: ProbeRun
+    known: Expectations
+    nccl: NcclCheck | None = None
+
+    @classmethod
+    def of(
+        cls,
+        run: ProbeRun,
+        known: Expectations | None = None,
+        nccl: NcclCheck | None = None,
+        source: Sequence[str] = LIVE,
+    ) -> MeasuredAnswer:
+        """The answer of a run; `source`: that of the node."""
+        known = known or Expectations(run.measurements)
+        outcome = run.outcome
+        chosen = None if run.choice is None else run.choice.chosen
+        simulated = tuple(source) != LIVE
+        named = not simulated and chosen is not None
+        ranked = bool(outcome.logs) or nccl is not None
+        return cls(
+            source=tuple(source),
+            simulated=simulated,
+            assumptions=(*run.blind, *(nccl.assumptions if nccl is not None else ())),
+            probe=run.request.probe,
+            level=run.request.level,
+            gpus=run.request.addresses,
+            status=run.status,
+            message=outcome.message,
+            elapsed_seconds=outcome.elapsed_seconds,
+            interpreter={"path": chosen.path, "how_found": chosen.how_found}
+            if named and chosen is not None
+            else None,
+            versions=dict(run.measurements[0].versions) if run.measurements else {},
+            measurements=tuple(
+                {**msgspec.to_builtins(figure), "expected": as_json(judgement)}
+                for figure, judgement in known.pairs()
+            ),
+            four_numbers=tuple(line.text for line in known.main),
+            patterns=tuple(pattern.text for pattern in known.patterns),
+            notes=tuple(
+                {"topic": note.topic, "text": note.text, "details": dict(note.details)}
+                for note in outcome.notes
+            ),
+            ranks=_ranks(run) if ranked else msgspec.UNSET,
+            check=(None if nccl is None else msgspec.to_builtins(nccl))
+            if ranked
+            else msgspec.UNSET,
+            run=run,
+            known=known,
+            nccl=nccl,
+        )
+
+    @property
+    def exit_code(self) -> int:
+        """2 for wrong bytes and a collective that never finishes; 1 for figures that are low."""
+        code = EXIT_CODES.get(self.status, CANNOT_TELL)
+        broken = any(
+            figure.verdict in (*quantity_of(figure).broken, "wrong-data")
+            for figure in self.run.measurements
+        )
+        if broken and self.status in (Status.FINISHED, Status.FAILED, Status.TIMED_OUT):
+            return FAILURES
+        return max(code, WARNINGS) if self.known.low else code
+
+    def document(self) -> dict[str, Any]:
+        """The JSON document; whether it is simulated stands beside the source."""
+        found = super().document()
+        first = {key: found[key] for key in ("schema", "gputop", "source", "simulated")}
+        return {**first, **found}
+
+
+def _ranks(run: ProbeRun) -> tuple[dict[str, Any], ...]:
+    """The device of each rank and the size of its log."""
+    outcome = run.outcome
+    used = () if outcome.hello is None else outcome.hello.devices
+    return tuple(
+        {
+            "rank": rank,
+            "device": used[rank].key if rank < len(used) else None,
+            "uuid": used[rank].uuid if rank < len(used) else None,
+            "log_lines": outcome.log_of(rank).count("\n"),
+            "log_bytes_left_out": sum(p.cut_bytes for p in outcome.logs if p.rank == rank),
+        }
+        for rank in outcome.ranks_logged()
+    )
+
+
+class SuiteAnswer(Answer, frozen=True, kw_only=True, tag="gputop.probe/1"):
+    """The answers of all probes of a run; that of a single one is the whole document."""
+
+    runs: tuple[MeasuredAnswer, ...] = ()
+    state: SuiteState | None = None
+    """How the suite ended."""
+    interrupted: bool = False
+
+    @property
+    def exit_code(self) -> int:
+        """The worst exit code of the probes."""
+        codes = [run.exit_code for run in self.runs]
+        return worst((ANSWERED, *codes, *((INTERRUPTED,) * self.interrupted)))
+
+    def document(self) -> dict[str, Any]:
+        """The JSON document."""
+        documents = [run.document() for run in self.runs]
+        if len(documents) == 1:
+            return documents[0]
+        return {
+            "schema": "gputop.probe/1",
+            "gputop": self.gputop,
+            "source": self.source,
+            "simulated": self.source != LIVE,
+            "assumptions": (),
+            "runs": documents,
+        }
+
+
+def worst(codes: Iterable[int]) -> int:
+    """The exit code of several probes: "broken" counts more than "cannot tell"."""
+    return max(codes, key=_GRAVITY.index)
+
+
+def page(found: SuiteAnswer) -> Page:
+    """The figures of each probe, and a line on each where there are several."""
+    groups = [page_of(run).blocks for run in found.runs]
+    if len(found.runs) > 1 and found.state is not None:
+        groups.append(summary(found.state))
+    return Page(title="probe", blocks=apart(groups))
+
+
+def page_of(found: MeasuredAnswer) -> Page:
+    """Figures with their verdicts, and the comparison with NCCL's prediction."""
+    names = dict(found.run.request.names)
+    groups: list[Sequence[Block]] = [blocks_of(found.known, names)]
+    if found.nccl is not None:
+        groups.append([Text(line) for line in nccl_lines(found.nccl, names)])
+    return Page(title=found.probe, blocks=apart(groups))
+
+
+def summary(state: SuiteState) -> tuple[Block, ...]:
+    """A line for each probe of a suite and one for the suite."""
+    longest = max((len(run.name) for run in state.steps), default=0)
+    lines = []
+    for run in state.steps:
+        seconds = units.UNKNOWN if run.elapsed_seconds is None else f"{run.elapsed_seconds:.1f} s"
+        if run.status in (Status.SKIPPED, Status.REFUSED, Status.CANCELLED):
+            seconds = ""
+        line = f"{run.name.ljust(longest)}  {run.status:<9} {seconds:>7}"
+        if run.status == Status.FINISHED:
+            line += f"  {plural(run.figures, 'figure')}"
+        elif run.text:
+            room = WIDTH - len(line) - 2
+            text = clean(run.text)
+            line += "  " + (text if len(text) <= room else text[: max(room - 1, 0)] + "…")
+        lines.append(line.rstrip())
+    return tuple(Text(line) for line in (*lines, state.text))
