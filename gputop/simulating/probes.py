@@ -49,7 +49,7 @@ _ONE_WAY = (
 )
 
 
-class Step(NamedTuple):
+class SimulatedStep(NamedTuple):
     """One step of a simulated probe."""
 
     what: str
@@ -60,18 +60,20 @@ class Step(NamedTuple):
     """The sum of the others, which takes all of them."""
 
 
-Steps = Iterator[Step]
+Steps = Iterator[SimulatedStep]
 Params = Mapping[str, Any]
 
 
-def steps_of(node: SimulatedNode, request: WorkerRequest) -> tuple[Step, ...]:
+def steps_of(node: SimulatedNode, request: WorkerRequest) -> tuple[SimulatedStep, ...]:
     """The steps of one probe on these devices, each with its figures."""
     devices = [node.device(key, number) for number, key in enumerate(request.devices)]
     planned = _PROBES[request.probe](node, devices, request.params)
-    return tuple(Step(step.what, found) for step in planned if (found := _filled(node, step)))
+    return tuple(
+        SimulatedStep(step.what, found) for step in planned if (found := _filled(node, step))
+    )
 
 
-def _filled(node: SimulatedNode, step: Step) -> tuple[MeasuredValue, ...]:
+def _filled(node: SimulatedNode, step: SimulatedStep) -> tuple[MeasuredValue, ...]:
     found = tuple(one for figure in step.figures for one in node.simulated(figure))
     if step.total is None:
         return found
@@ -121,7 +123,7 @@ def _host(node: SimulatedNode, devices: Sequence[DeviceRecord], params: Params) 
             )
             for to_device, quantity in host_report.QUANTITIES.items()
         ]
-        yield Step(f"{device.key}, pinned memory", figures)
+        yield SimulatedStep(f"{device.key}, pinned memory", figures)
 
 
 def _host_link(node: SimulatedNode, address: str) -> dict[str, Any]:
@@ -151,7 +153,7 @@ def _memory(node: SimulatedNode, devices: Sequence[DeviceRecord], params: Params
                 bytes_per_copy=2 * GIB,
             )
             words = f"{operation.quantity.key.replace('_', ' ')} {operation.variant}"
-            yield Step(f"{device.key}: {words}".strip(), [figure])
+            yield SimulatedStep(f"{device.key}: {words}".strip(), [figure])
 
 
 def _gemm(node: SimulatedNode, devices: Sequence[DeviceRecord], params: Params) -> Steps:
@@ -170,7 +172,7 @@ def _gemm(node: SimulatedNode, devices: Sequence[DeviceRecord], params: Params) 
             )
             for device in devices
         ]
-        yield Step(case.name, figures)
+        yield SimulatedStep(case.name, figures)
 
 
 def _p2p(node: SimulatedNode, devices: Sequence[DeviceRecord], params: Params) -> Steps:
@@ -183,19 +185,21 @@ def _p2p(node: SimulatedNode, devices: Sequence[DeviceRecord], params: Params) -
     both = twos if plan.both_ways_of_all else kinds.samples(twos)
     for a, b in twos:
         for src, dst in ((a, b), (b, a)):
-            yield Step(
+            yield SimulatedStep(
                 f"{src.key} to {dst.key}", _one_direction(src, dst, granted[src.key, dst.key])
             )
         if (a, b) in both and granted[a.key, b.key]:
-            yield Step(f"{a.key} and {b.key}, both ways", *_both_ways(a, b))
+            yield SimulatedStep(f"{a.key} and {b.key}, both ways", *_both_ways(a, b))
     for src, dst in pairs if plan.other_paths else ():
         if granted[src.key, dst.key]:
-            yield Step(f"{src.key} to {dst.key}, reading and kernels", _other_paths(src, dst))
+            yield SimulatedStep(
+                f"{src.key} to {dst.key}, reading and kernels", _other_paths(src, dst)
+            )
     swept = pairs if plan.extras_of_all else kinds.samples(pairs)
     for src, dst in swept if plan.sweep_factor else ():
         if granted[src.key, dst.key]:
             figures = tuple(_sweep(node, src, dst, plan.sweep_factor))
-            yield Step(f"{src.key} to {dst.key}, by size", figures)
+            yield SimulatedStep(f"{src.key} to {dst.key}, by size", figures)
 
 
 def _granted(node: SimulatedNode, src: DeviceRecord, dst: DeviceRecord) -> bool:
@@ -315,7 +319,7 @@ def _concurrent(node: SimulatedNode, devices: Sequence[DeviceRecord], params: Pa
             details={"pairs": len(pairs)},
             **shared,
         )
-        yield Step(title, figures, total if len(pairs) > 1 else None)
+        yield SimulatedStep(title, figures, total if len(pairs) > 1 else None)
 
 
 def _collectives(node: SimulatedNode, devices: Sequence[DeviceRecord], params: Params) -> Steps:
@@ -327,7 +331,7 @@ def _collectives(node: SimulatedNode, devices: Sequence[DeviceRecord], params: P
         for form in operation.forms[:forms]:
             shared = {"verdict": "verified", "variant": form, "details": details}
             for size, figures in _curve(node, operation, devices, params, shared):
-                yield Step(f"{operation.title} of {units.size(size)}, {form}", figures)
+                yield SimulatedStep(f"{operation.title} of {units.size(size)}, {form}", figures)
 
 
 def _curve(
