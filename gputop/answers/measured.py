@@ -7,19 +7,24 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from gputop import __version__
 from gputop.answers.figure_words import nccl_lines
 from gputop.answers.figures import WIDTH, apart, blocks_of
 from gputop.answers.question import Answer
-from gputop.exits import ANSWERED, CANNOT_TELL, FAILURES, INTERRUPTED, WARNINGS
+from gputop.exits import ANSWERED, CANNOT_TELL, FAILURES, INTERRUPTED, USAGE, WARNINGS, Exit
 from gputop.measuring.expected import Expectations, as_json
 from gputop.measuring.nccl_check import NcclCheck
 from gputop.measuring.quantities import quantity_of
+from gputop.measuring.selection import SelectionError, measurable, select
 from gputop.measuring.state import ProbeRun, SuiteState
 from gputop.probes.protocol.status import Status
+from gputop.reading import settle
 from gputop.terminal.clean import clean
 from gputop.topology.model import units
 from gputop.topology.model.english import plural
 from gputop.topology.model.page import Block, Page, Text
+from gputop.topology.model.snapshot import NodeSnapshot
+from gputop.topology.sources.live import LiveFeed
 
 LIVE = ("live",)
 EXIT_CODES = {
@@ -172,6 +177,23 @@ class SuiteAnswer(Answer, frozen=True, kw_only=True, tag="gputop.probe/1"):
 def worst(codes: Iterable[int]) -> int:
     """The exit code of several probes: "broken" counts more than "cannot tell"."""
     return max(codes, key=_GRAVITY.index)
+
+
+def live_snapshot() -> NodeSnapshot:
+    """Read this machine for predictions and verdicts; raises Exit where it has no GPU."""
+    snapshot = settle(LiveFeed(version=__version__, thorough=True))
+    if not snapshot.machine.gpus:
+        reasons = "; ".join(dict.fromkeys(problem.text for problem in snapshot.problems))
+        raise Exit(f"no GPU to measure{': ' + reasons if reasons else ''}", CANNOT_TELL)
+    return snapshot
+
+
+def chosen(gpus: str | None, snapshot: NodeSnapshot) -> tuple[str, ...]:
+    """PCI addresses of --gpus, else of all visible GPUs; raises Exit for an unknown GPU."""
+    try:
+        return measurable(snapshot) if gpus is None else select(gpus, snapshot.machine)
+    except SelectionError as error:
+        raise Exit(str(error), USAGE) from error
 
 
 def page(found: SuiteAnswer) -> Page:

@@ -10,10 +10,20 @@ from typing import Annotated, Any, ClassVar
 
 import click
 
-from gputop import __version__
 from gputop.answers.figures import WIDTH
-from gputop.answers.measured import LIVE, MeasuredAnswer, SuiteAnswer, page, page_of, summary
+from gputop.answers.measured import (
+    LIVE,
+    MeasuredAnswer,
+    SuiteAnswer,
+    chosen,
+    live_snapshot,
+    page,
+    page_of,
+    summary,
+)
 from gputop.answers.predicting import changes_of
+from gputop.answers.probe_history import COMPARED, HistoryRequest
+from gputop.answers.probe_list import LISTED, ListRequest
 from gputop.answers.question import (
     DEMO,
     FORCE,
@@ -24,7 +34,7 @@ from gputop.answers.question import (
     Request,
     gpus_option,
 )
-from gputop.exits import CANNOT_TELL, USAGE, Exit
+from gputop.exits import USAGE, Exit
 from gputop.measuring import history
 from gputop.measuring.attended import Attended
 from gputop.measuring.expected import Expecting
@@ -32,13 +42,13 @@ from gputop.measuring.nccl_check import check_run
 from gputop.measuring.planning import plan
 from gputop.measuring.running import MakeSuite, Suite
 from gputop.measuring.runs import note_lines, with_names
-from gputop.measuring.selection import SelectionError, hidden_note, measurable, select
+from gputop.measuring.selection import hidden_note
 from gputop.measuring.state import ProbeRun
 from gputop.printing.render import texts
 from gputop.probes import catalog
 from gputop.probes.protocol.status import Status
 from gputop.probes.runner.nccl_library import TORCH
-from gputop.reading import check_sources, read_snapshot, settle
+from gputop.reading import check_sources, read_snapshot
 from gputop.simulating.suite import simulated_plan, simulated_suite
 from gputop.terminal.clean import clean
 from gputop.terminal.lines import print_json, warn
@@ -48,7 +58,6 @@ from gputop.topology.model.machine import Machine
 from gputop.topology.model.page import Block
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.nccl.versions import UnknownVersionError, version_for
-from gputop.topology.sources.live import LiveFeed
 
 RANKED = ("nccl", "collectives", "train-step")
 """Probes with a process on each GPU; they accept variables."""
@@ -223,34 +232,13 @@ class MeasuringRequest(Request, frozen=True, kw_only=True):
         return read_snapshot((), self.demo) if self.demo else live_snapshot()
 
 
-def live_snapshot() -> NodeSnapshot:
-    """Read this machine for predictions and verdicts; raises Exit where it has no GPU."""
-    snapshot = settle(LiveFeed(version=__version__, thorough=True))
-    if not snapshot.machine.gpus:
-        reasons = "; ".join(dict.fromkeys(problem.text for problem in snapshot.problems))
-        raise Exit(f"no GPU to measure{': ' + reasons if reasons else ''}", CANNOT_TELL)
-    return snapshot
-
-
-def chosen(gpus: str | None, snapshot: NodeSnapshot) -> tuple[str, ...]:
-    """PCI addresses of --gpus, else of all visible GPUs; raises Exit for an unknown GPU."""
-    try:
-        return measurable(snapshot) if gpus is None else select(gpus, snapshot.machine)
-    except SelectionError as error:
-        raise Exit(str(error), USAGE) from error
-
-
 def carry_out(asked: MeasuringRequest) -> int:
     """List the probes, compare their history, or run them; gives the exit code."""
     asked.check_names()
     if asked.listing:
-        from gputop.answers.probe_list import QUESTION as LISTED
-
-        return LISTED.ask(LISTED.request(names=asked.names, gpus=asked.gpus, as_json=asked.as_json))
+        return LISTED.ask(ListRequest(names=asked.names, gpus=asked.gpus, as_json=asked.as_json))
     if asked.history:
-        from gputop.answers.probe_history import QUESTION as COMPARED
-
-        return COMPARED.ask(COMPARED.request(names=asked.names, as_json=asked.as_json))
+        return COMPARED.ask(HistoryRequest(names=asked.names, as_json=asked.as_json))
     found = answer(asked, lambda run: None if asked.as_json else _print(page_of(run).blocks, "\n"))
     if asked.as_json:
         print_json(found.document())

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 from gputop.answers.figures import WIDTH, apart, table
-from gputop.answers.probe import live_snapshot
+from gputop.answers.measured import live_snapshot
 from gputop.answers.question import Answer, Question, Request
 from gputop.exits import CANNOT_TELL, Exit
 from gputop.measuring import history
@@ -116,6 +116,6 @@ def _row(probe: str, change: FigureChange, names: Mapping[str, str]) -> list[str
     return [label, earlier, units.figure(change.now), f"{change.percent:+.1f} %", str(change.runs)]
 
 
-QUESTION = Question(
+COMPARED = Question(
     name="history", request=HistoryRequest, answer=answer, page=page, width=lambda: WIDTH
 )

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from gputop.answers.figures import WIDTH, apart, table
-from gputop.answers.probe import chosen
+from gputop.answers.measured import chosen
 from gputop.answers.question import Answer, Question, Request
 from gputop.measuring.planning import in_order
 from gputop.probes import catalog
@@ -110,4 +110,4 @@ def _sum(specs: tuple[ProbeSpec, ...], count: int, level: str) -> float:
     return sum(started.values()) + sum(spec.measuring_seconds(count, level) for spec in able)
 
 
-QUESTION = Question(name="list", request=ListRequest, answer=answer, page=page, width=lambda: WIDTH)
+LISTED = Question(name="list", request=ListRequest, answer=answer, page=page, width=lambda: WIDTH)

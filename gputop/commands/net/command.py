@@ -11,8 +11,8 @@ from typing import Any
 import click
 import msgspec
 
+from gputop.answers.measured import chosen, live_snapshot
 from gputop.answers.predicting import changes_of
-from gputop.answers.probe import chosen, live_snapshot
 from gputop.checking.origin import file_name, origin
 from gputop.checking.redacting import HostNames
 from gputop.commands.net import meeting_place

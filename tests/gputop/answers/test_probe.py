@@ -129,7 +129,7 @@ def test_a_list_says_which_machine_its_costs_are_for(
 ) -> None:
     node = NodeSnapshot(taken_at=0.0, machine=machine or Machine())
     monkeypatch.setattr("gputop.answers.probe_list.settle", lambda feed: node)
-    probe_list.QUESTION.ask(probe_list.ListRequest(names=("memory",), as_json=True))
+    probe_list.LISTED.ask(probe_list.ListRequest(names=("memory",), as_json=True))
     document = json.loads(capsys.readouterr().out)
     assert document["source"] == source
     assert {entry["gpus"] for entry in document["estimates"]} == counts

@@ -74,7 +74,7 @@ for factor in (1, 2):
     )
     run = SavedRun(probe="queue", taken_at=1e9 + factor, figures=figures)
     assert keep(run, node_key(snapshot.machine)) == ""
-command.QUESTION.ask(command.HistoryRequest(names=("queue",)))
+command.COMPARED.ask(command.HistoryRequest(names=("queue",)))
 """
 """`gputop probe --history` without a GPU, on a node with two runs."""
 
