@@ -13,6 +13,7 @@ from xml.etree import ElementTree as Xml
 from gputop import __version__
 from gputop.answers.check import CheckAnswer, SilencedFinding
 from gputop.printing.junit import save, xml_text
+from gputop.printing.render import finding_blocks, texts
 from gputop.topology.diagnosis.rule import Rule
 from gputop.topology.hardware.terms import terms_of
 from gputop.topology.model.finding import Finding
@@ -133,15 +134,8 @@ def _say(case: Xml.Element, kind: str, severity: str, findings: Sequence[Finding
 
 def _whole(finding: Finding) -> str:
     """A whole finding as plain text."""
-    lines = [f"{finding.severity}: {finding.title}"]
-    lines += [
-        f"  {evidence.what}: {evidence.value} ({evidence.source})" for evidence in finding.evidence
-    ]
-    lines += [f"Impact: {finding.impact}", f"Ruled out if: {finding.disproof}"]
-    for fix in finding.fix:
-        root = " (needs root)" if fix.needs_root else ""
-        lines += [f"Do: {fix.text}{root}", *([f"  {fix.command}"] if fix.command else [])]
-    return "\n".join(lines)
+    head = f"{finding.severity}: {finding.title}"
+    return "\n".join([head, *texts(finding_blocks(finding), None, 2)])
 
 
 def _moment(at: float) -> str:
