@@ -47,7 +47,7 @@ from gputop.topology.fleet.section import FleetSection, NodeOrigin
 from gputop.topology.hardware.unconfirmed import sentence
 from gputop.topology.model.finding import Finding
 from gputop.topology.model.page import SIMULATED, Findings, Page, Text
-from gputop.topology.model.severity import Verdict
+from gputop.topology.model.severity import Verdict, Word
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.nccl.prediction import Prediction
 from gputop.topology.node import Node
@@ -57,6 +57,14 @@ if TYPE_CHECKING:
 
 READING, MEASURING, JUDGING = "reading the node", "measuring", "judging"
 _RECORDED = "nothing measured: a recording is only read"
+
+
+class CheckLevel(Word):
+    """How much a check measures."""
+
+    QUICK = "quick"
+    DEFAULT = "default"
+    FULL = "full"
 
 
 class CheckRequest(NodeRequest, frozen=True, kw_only=True):
@@ -187,9 +195,11 @@ class CheckRequest(NodeRequest, frozen=True, kw_only=True):
         return bool(self.sources or self.demo)
 
     @property
-    def mode(self) -> str:
-        """How much is measured: "quick", "default" or "full"."""
-        return "quick" if self.quick or self.recorded else "full" if self.full else "default"
+    def mode(self) -> CheckLevel:
+        """How much is measured."""
+        if self.quick or self.recorded:
+            return CheckLevel.QUICK
+        return CheckLevel.FULL if self.full else CheckLevel.DEFAULT
 
     def decided(self) -> Site:
         """What the site and the command line decide. Raises Exit for wrong usage."""
@@ -221,7 +231,7 @@ class CheckAnswer(Answer, frozen=True, kw_only=True, tag="gputop.check/1"):
     node: str | None
     """Its host name."""
     taken_at: float
-    mode: str
+    mode: CheckLevel
     """The level that was carried out, not the requested one."""
     expect: str | None = None
     expect_unconfirmed: tuple[str, ...] = ()
@@ -322,7 +332,7 @@ def _examine(
     addresses = selected(asked.gpus, found.node)
     snapshot, measured = found.node, Measured()
     asking: tuple[Rule, ...] = load()
-    if asked.mode != "quick" and snapshot.machine.gpus:
+    if asked.mode is not CheckLevel.QUICK and snapshot.machine.gpus:
         begin(MEASURING)
         how = ProbePlan(asked.full, asked.force, asked.python, probe_names(asked.probe), until)
         snapshot, measured = measure_node(snapshot, addresses, how, begin)
@@ -408,7 +418,7 @@ def carry_out(asked: CheckRequest) -> int:
         from gputop.checking.late import late_diagnosis
 
         diagnosis, node, fleet = late_diagnosis(origin(), ended, asked.deadline)
-        late = CheckAnswer.of(diagnosis, node, mode="quick", fleet=fleet)
+        late = CheckAnswer.of(diagnosis, node, mode=CheckLevel.QUICK, fleet=fleet)
         _put_out(asked, late, None)
         return late.exit_code if ended.code is None else ended.code
     if ended.problem:

@@ -28,6 +28,7 @@ import gputop
 from gputop.exits import OWN_ERROR, Exit
 from gputop.probes.runner.lifeline import die_with_parent
 from gputop.terminal.output import Outlet
+from gputop.topology.model.severity import Word
 
 _RESERVE_SHARE, _LEAST_RESERVE, _MOST_RESERVE = 0.2, 1.0, 10.0
 """The part of a deadline that is kept for what follows measuring: reading again, judging, writing;
@@ -40,10 +41,18 @@ _LONGEST_OUTPUT = 64 * 1024 * 1024
 _END_SECONDS = 0.2
 
 
+class MessageKind(Word):
+    """What a message of the child holds."""
+
+    STAGE = "stage"
+    DOCUMENT = "document"
+    END = "end"
+
+
 class _Message(msgspec.Struct, frozen=True, array_like=True):
     """What the child says: a stage that began, a document, or its end."""
 
-    kind: str
+    kind: MessageKind
     text: str = ""
     code: int = 0
 
@@ -73,15 +82,15 @@ class Relay:
 
     def stage(self, text: str) -> None:
         """Say what is begun now."""
-        self._send(_Message("stage", text))
+        self._send(_Message(MessageKind.STAGE, text))
 
     def hand_over(self, document: str) -> None:
         """Give the document that the waiting process is to write."""
-        self._send(_Message("document", document))
+        self._send(_Message(MessageKind.DOCUMENT, document))
 
     def end(self, code: int, problem: str = "") -> None:
         """Say the exit code."""
-        self._send(_Message("end", problem, code))
+        self._send(_Message(MessageKind.END, problem, code))
 
     def _send(self, message: _Message) -> None:
         data = msgspec.msgpack.encode(message)
@@ -228,9 +237,9 @@ def _understand(heard: bytearray, found: Supervised) -> bool:
             return False
         message = msgspec.msgpack.decode(bytes(heard[8 : 8 + size]), type=_Message)
         del heard[: 8 + size]
-        if message.kind == "stage":
+        if message.kind is MessageKind.STAGE:
             found.stages.append(message.text)
-        elif message.kind == "document":
+        elif message.kind is MessageKind.DOCUMENT:
             found.document = message.text
         else:
             found.code, found.problem = message.code, message.text

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from gputop.answers.check import CheckAnswer, page
+from gputop.answers.check import CheckAnswer, CheckLevel, page
 from gputop.checking.measure import ProbeEnd
 from gputop.printing.render import texts
 from gputop.topology.diagnosis.engine import Diagnosis, Silenced
@@ -48,7 +48,7 @@ def lines(
 ) -> list[str]:
     runs = tuple(ProbeEnd(probe=name, status="finished", text="", figures=1) for name in measured)
     node = NodeSnapshot(taken_at=1.0)
-    answer = CheckAnswer.of(diagnosis, node, mode="full", measured=runs, verbose=verbose)
+    answer = CheckAnswer.of(diagnosis, node, mode=CheckLevel.FULL, measured=runs, verbose=verbose)
     return texts(page(answer).blocks, width)
 
 

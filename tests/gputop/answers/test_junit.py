@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from gputop.answers.check import CheckAnswer
+from gputop.answers.check import CheckAnswer, CheckLevel
 from gputop.answers.junit import suites, write
 from gputop.checking.measure import ProbeEnd
 from gputop.exits import Exit
@@ -107,7 +107,7 @@ def finding(severity: Severity, name: str, title: str = "GPU0 is odd") -> Findin
 
 def answer(diagnosis: Diagnosis, **more: Any) -> CheckAnswer:
     node = base("demo hgx-h100-8")
-    return CheckAnswer.of(diagnosis, node, mode="quick", **more)
+    return CheckAnswer.of(diagnosis, node, mode=CheckLevel.QUICK, **more)
 
 
 def test_the_table_refuses_what_is_wrong() -> None:
@@ -127,7 +127,7 @@ def test_the_table_refuses_what_is_wrong() -> None:
 @pytest.mark.parametrize("at", [0.0, -1.0, 1.7e9, 1e12, 1e15, -1e15, 1e300, -1e300])
 def test_every_moment_is_a_date(at: float) -> None:
     node = msgspec.structs.replace(base("demo hgx-h100-8"), taken_at=at)
-    root = suites(CheckAnswer.of(Diagnosis(examined=("a-a",)), node, mode="quick"), load())
+    root = suites(CheckAnswer.of(Diagnosis(examined=("a-a",)), node, mode=CheckLevel.QUICK), load())
     counted(root)
     assert (root[0].attrib["timestamp"] == "1970-01-01T00:00:00") is (at == 0 or abs(at) > 1e11)
 
