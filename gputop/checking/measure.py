@@ -18,6 +18,7 @@ from gputop.terminal.lines import warn
 from gputop.terminal.nearest import did_you_mean
 from gputop.topology.model.readings import GpuReading
 from gputop.topology.model.snapshot import Measurement, NodeSnapshot
+from gputop.topology.wiring.devices import devices_of
 from gputop.topology.wiring.gpu_names import gpu_label
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ def measure(
     from gputop.measuring.attended import Attended
     from gputop.measuring.planning import plan
 
-    labels = {gpu.address: gpu_label(gpu) for gpu in node.machine.gpus}
+    labels = dict(devices_of(node.machine).labels)
     seen = Idle(free=tuple(addresses)) if how.force else (look or idle)(addresses, labels)
     for why in dict.fromkeys(why for _, why in seen.busy):
         warn(f"left out: {why}")
@@ -229,8 +230,7 @@ def after(
     )
     if not here:
         return before, gone
-    idle_before = {gpu.address: gpu for gpu in before.readings.gpus}
-    gpus = tuple(_calm(gpu, idle_before.get(gpu.address)) for gpu in now.readings.gpus)
+    gpus = tuple(_calm(gpu, before.readings.gpu(gpu.address)) for gpu in now.readings.gpus)
     readings = msgspec.structs.replace(
         now.readings, gpus=gpus, processes=before.readings.processes, host=before.readings.host
     )

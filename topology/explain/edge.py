@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..model.page import ASSUMED, READ, Fact, Page
 from ..model.units import UNKNOWN, gbs
 from ..node import Node
-from ..wiring.wires import PCIE_GENERATION, Wire
+from ..wiring.wires import PCIE_GENERATION, Wire, WireKind
 from .naming import name
 
 RATES = "raw = signalling, payload = after the line code; packet headers take a part of that too"
@@ -32,7 +32,7 @@ def rate_facts(wire: Wire, question: str = "What is it?") -> list[Fact]:
     """State what a wire is and what it carries."""
     basis = ASSUMED if wire.assumed else READ
     what = wire.name()
-    if wire.kind == "nvlink" and wire.generation is not None:
+    if wire.kind is WireKind.NVLINK and wire.generation is not None:
         what += f" of version {wire.generation}"
     facts = [Fact(what=question, value=what, because=wire.source, basis=basis, source="")]
     if wire.inside:
@@ -44,7 +44,7 @@ def rate_facts(wire: Wire, question: str = "What is it?") -> list[Fact]:
         )
         return facts
     because = RATES
-    if wire.kind in ("nvlink", "xgmi", "c2c"):
+    if wire.kind in (WireKind.NVLINK, WireKind.XGMI, WireKind.C2C):
         because += f"; a data sheet adds both ways: {gbs(2 * wire.payload_gbs)}"
     rate = f"{gbs(wire.payload_gbs)} payload one way"
     if wire.raw_gbs is not None:
@@ -62,14 +62,10 @@ def rate_facts(wire: Wire, question: str = "What is it?") -> list[Fact]:
 
 
 def _now(node: Node, a: str, b: str, wire: Wire) -> list[Fact]:
-    if wire.kind != "pcie":
+    if wire.kind is not WireKind.PCIE:
         return []
-    readings = {reading.address: reading for reading in node.snapshot.readings.pci}
-    speeds = [
-        speed
-        for end in (a, b)
-        if end in readings and (speed := readings[end].link_speed_gts) is not None
-    ]
+    readings = (reading for reading in node.snapshot.readings.pci if reading.address in (a, b))
+    speeds = [speed for end in readings if (speed := end.link_speed_gts) is not None]
     facts: list[Fact] = []
     if wire.count and wire.count_max and wire.count < wire.count_max:
         facts.append(

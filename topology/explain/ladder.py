@@ -14,28 +14,28 @@ from ..hardware.terms import terms_of
 from ..hardware.vendors import AMD
 from ..model import quantities
 from ..model.machine import Gpu
+from ..model.severity import RungState
 from ..model.snapshot import Measurement
 from ..model.units import sentence
 from ..nccl.decide.steps import CAN_REACH
 from ..node import Node
 from ..wiring.paths import path_between
 from ..wiring.relations import relation
-from ..wiring.wires import Wire
+from ..wiring.wires import Wire, WireKind
 from .naming import name as gpu_name
 from .nccl import pair_decision, refused_by_rule, why_no_p2p
 from .pair import WORDS
 from .pair_summary import relay_of
 
-YES, LESS, ASSUMED, NO, OPEN = "yes", "less", "assumed", "no", "open"
+YES, LESS, ASSUMED = RungState.YES, RungState.LESS, RungState.ASSUMED
+NO, OPEN = RungState.NO, RungState.OPEN
 
 
 class Rung(msgspec.Struct, frozen=True, kw_only=True):
     """One question and its answer."""
 
     title: str
-    state: str
-    """YES; LESS: yes, with fewer lanes or links than there could be; ASSUMED: yes, if what nobody
-    asked holds; NO; or OPEN: not asked, or not known."""
+    state: RungState
     answer: str
     """A word or two."""
     why: str = ""
@@ -79,10 +79,11 @@ def _could(node: Node, one: Gpu, other: Gpu) -> Rung:
         return Rung(title=title, state=OPEN, answer="not known")
     if path is None:
         return Rung(title=title, state=OPEN, answer=letters)
-    if path.kind == "net":
+    if path.kind is WireKind.NET:
         why = "Only a network interface joins the two."
         return Rung(title=title, state=NO, answer="network", why=why)
-    if any(_less(wire) for wire in path.wires) or (path.kind == "nvswitch" and _down(one, other)):
+    down = path.kind is WireKind.NVSWITCH and _down(one, other)
+    if down or any(_less(wire) for wire in path.wires):
         return Rung(title=title, state=LESS, answer=f"{letters}, fewer than there could be")
     return Rung(title=title, state=YES, answer=letters)
 

@@ -13,7 +13,7 @@ from ..model.units import gbs
 from ..node import Node
 from ..wiring.gpu_names import gpu_label
 from ..wiring.paths import Path
-from ..wiring.wires import nvlink_wire
+from ..wiring.wires import WireKind, nvlink_wire
 from .naming import origin
 
 
@@ -57,7 +57,12 @@ def mesh_facts(gpu: Gpu, path: Path | None) -> Iterator[Fact]:
         return
     up = [link for link in gpu.xgmi if link.active is not False and (link.hops or 1) == 1]
     rates = [link.raw_gbs for link in up if link.raw_gbs is not None]
-    if path is None or path.kind != "xgmi" or path.payload_gbs is None or len(rates) != len(up) > 1:
+    if (
+        path is None
+        or path.kind is not WireKind.XGMI
+        or path.payload_gbs is None
+        or len(rates) != len(up) > 1
+    ):
         return
     because = "each neighbour has its own wire, and no wire carries for another pair"
     if len(set(rates)) == 1:

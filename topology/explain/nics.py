@@ -80,14 +80,14 @@ def _nearest(node: Node) -> dict[str, GpuNic]:
     machine, matrix = node.snapshot.machine, node.matrix
     order = list(_BY_RELATION)
     found = {}
-    names = {device.address: device.name for device in machine.rdma if device.address}
+    nics = dict.fromkeys(device.address for device in machine.rdma if device.address)
     reason = "the prediction was made without this NIC"
     if node.prediction is None:
         reason = node.why_no_prediction or "not predicted yet"
     for gpu in machine.gpus:
         near = [
-            (order.index(cell.code), name, cell.code)
-            for address, name in names.items()
+            (order.index(cell.code), node.devices.name(address), cell.code)
+            for address in nics
             if (cell := matrix.cell(gpu.address, address)) is not None and cell.code in order
         ]
         if near:

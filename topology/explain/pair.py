@@ -18,11 +18,15 @@ from ..wiring.links import same_fabric
 from ..wiring.packages import packages
 from ..wiring.paths import Path, path_between
 from ..wiring.relations import relation
+from ..wiring.wires import WireKind
 from .edge import rate_facts
 from .links import mesh_facts, missing_links
 from .naming import name
 from .nccl import pair_decision, transport_claim, transport_facts
 
+NVLINKS = (WireKind.NVLINK, WireKind.NVSWITCH)
+PEERS = (*NVLINKS, WireKind.XGMI)
+"""Paths on which peer copies need not touch PCIe."""
 GRANT = "NVML nvmlDeviceGetP2PStatus"
 AMD_GRANT = "amdsmi amdsmi_topo_get_p2p_status"
 KFD_GRANT = "KFD io_links and p2p_links, and their flags"
@@ -101,21 +105,21 @@ def why_pair(node: Node, a: str, b: str) -> Page:
 def _claim(found: Relation, path: Path | None, pair: GpuPair | None, *, dies: bool) -> str:
     if path is None:
         return f"{found.code}: {found.meaning}. No path between the two can be drawn."
-    if found.code == "?" and path.kind == "pcie" and path.payload_gbs is None:
+    if found.code == "?" and path.kind is WireKind.PCIE and path.payload_gbs is None:
         return f"{found.code}: {found.meaning}."
-    if path.kind == "xgmi" and path.wires[0].inside:
+    if path.kind is WireKind.XGMI and path.wires[0].inside:
         return f"{found.code}: {path.wires[0].source}."
     way = {
-        "nvlink": "NVLink joins them directly",
-        "nvswitch": "NVLink through the NVSwitches joins them",
-        "xgmi": f"xGMI joins them directly{', as the two dies of one package' * dies}",
-        "net": "only a network interface joins them",
+        WireKind.NVLINK: "NVLink joins them directly",
+        WireKind.NVSWITCH: "NVLink through the NVSwitches joins them",
+        WireKind.XGMI: f"xGMI joins them directly{', as the two dies of one package' * dies}",
+        WireKind.NET: "only a network interface joins them",
     }.get(path.kind, "PCIe joins them")
     weight = None if pair is None else pair.weight
     hops = "" if weight is None else f" (the driver's weight is {weight}, 15 for each hop)"
     if path.relayed:
         way = f"xGMI leads over other GPUs{hops}"
-    elif found.code == "XGMI" and path.kind == "pcie":
+    elif found.code == "XGMI" and path.kind is WireKind.PCIE:
         way = f"the driver says xGMI{hops}, of which no link was read; PCIe, which it need not take"
     unread = "at a rate that no source tells"
     rate = unread if path.payload_gbs is None else f"{gbs(path.payload_gbs)} one way"
@@ -138,7 +142,7 @@ def _path(node: Node, path: Path | None) -> list[Fact]:
         return []
     names = [name(node, vertex) for vertex in path.nodes]
     switches = {end for edge in path.edges for end in edge} - {path.nodes[0], path.nodes[-1]}
-    if path.kind == "nvswitch" and len(switches) > 1:
+    if path.kind is WireKind.NVSWITCH and len(switches) > 1:
         names[1] = f"{len(switches)} NVSwitches"
     facts = [_way(names, path)]
     if path.narrowest is None or path.bottleneck is None:
@@ -256,7 +260,7 @@ def _trouble(node: Node, one: Gpu, other: Gpu, pair: GpuPair | None) -> tuple[st
     if one.mig_enabled or other.mig_enabled:
         return "With MIG on there are no peer copies between the two: NCCL goes by the host.", ""
     joined = path_between(node.graph, one.address, other.address)
-    if joined is None or joined.kind not in ("nvlink", "nvswitch") or pair is None:
+    if joined is None or joined.kind not in NVLINKS or pair is None:
         return "", ""
     for gpu in (one, other):
         fabric = gpu.fabric
@@ -288,7 +292,7 @@ def _trouble(node: Node, one: Gpu, other: Gpu, pair: GpuPair | None) -> tuple[st
 def _consequence(path: Path | None) -> str:
     if path is None:
         return ""
-    if path.kind in ("nvlink", "nvswitch", "xgmi"):
+    if path.kind in PEERS:
         return "Peer copies between the two need not touch PCIe or the CPUs."
     if any(vertex.startswith("socket:") for vertex in path.nodes):
         return "Traffic of this pair shares the link between the CPUs with everything else there."

@@ -7,15 +7,26 @@ from itertools import pairwise
 import msgspec
 
 from ..hardware.terms import terms_of
+from ..model.severity import Word
 from ..nccl.decide.steps import NEAR_ENOUGH
 from ..nccl.prediction import PairDecision
 from ..node import Node
 from ..wiring.paths import Path, path_between, through_host
 from ..wiring.relations import relation
+from ..wiring.wires import WireKind
 from .naming import name
 from .nccl import pair_decision, refused_by_rule, why_no_p2p
 
-P2P, NO_P2P, OPEN = "P2P", "no P2P", "open"
+
+class PairState(Word):
+    """Whether a pair uses P2P; open where the library was not asked or cannot be."""
+
+    P2P = "P2P"
+    NO_P2P = "no P2P"
+    OPEN = "open"
+
+
+P2P, NO_P2P, OPEN = PairState
 WITHOUT = {
     "SHM": "NO P2P: shared memory in the host",
     "NET": "NO P2P: over the network",
@@ -23,7 +34,14 @@ WITHOUT = {
 }
 """Transport without P2P -> the headline."""
 
-WIRES = {"nvlink": "━", "xgmi": "━", "c2c": "━", "pcie": "─", "socket": "══", "net": "┄"}
+WIRES = {
+    WireKind.NVLINK: "━",
+    WireKind.XGMI: "━",
+    WireKind.C2C: "━",
+    WireKind.PCIE: "─",
+    WireKind.SOCKET: "══",
+    WireKind.NET: "┄",
+}
 """Kind of a wire -> how it is drawn."""
 
 
@@ -32,8 +50,7 @@ class PairSummary(msgspec.Struct, frozen=True, kw_only=True):
 
     pair: str
     """"GPU0 → GPU5"."""
-    state: str
-    """P2P, NO_P2P, or OPEN where the library was not asked or cannot be."""
+    state: PairState
     head: str
     """What it uses: "P2P over NVLink: 18 NVLinks", "NO P2P: shared memory in the host"."""
     because: str = ""
@@ -101,7 +118,7 @@ def _state(
     relay: str | None,
     src: str,
     dst: str,
-) -> tuple[str, str, str]:
+) -> tuple[PairState, str, str]:
     if decision is None:
         return _undecided(node, src, dst)
     if decision.transport != "P2P":
@@ -117,15 +134,15 @@ def _over(path: Path, decision: PairDecision) -> str:
     wire = path.narrowest or path.wires[0]  # the first, where no rate is known
     if path.relayed:
         return "over xGMI, through other GPUs"
-    if path.kind == "xgmi" and wire.inside:
+    if path.kind is WireKind.XGMI and wire.inside:
         return wire.name()
-    if path.kind in ("nvlink", "nvswitch", "xgmi"):
-        switch = " through NVSwitch" if path.kind == "nvswitch" else ""
+    if path.kind in (WireKind.NVLINK, WireKind.NVSWITCH, WireKind.XGMI):
+        switch = " through NVSwitch" if path.kind is WireKind.NVSWITCH else ""
         return f"over {wire.name()}{switch}"
     return f"over PCIe ({decision.path})"
 
 
-def _undecided(node: Node, src: str, dst: str) -> tuple[str, str, str]:
+def _undecided(node: Node, src: str, dst: str) -> tuple[PairState, str, str]:
     """For GPUs: why nothing is decided. For others: how they are connected."""
     found = node.matrix.cell(src, dst) or relation(node.snapshot.machine, src, dst)
     machine = node.snapshot.machine
@@ -176,6 +193,6 @@ def _chip(node: Node, path: Path, place: int) -> str:
     if vertex.startswith("socket:"):
         return f"CPU{vertex.removeprefix('socket:')}"
     around = path.wires[place - 1 : place + 1]
-    if any(wire.inside and wire.kind == "pcie" for wire in around):
+    if any(wire.inside and wire.kind is WireKind.PCIE for wire in around):
         return "sw"
     return "CPU"

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from ..model.machine import Machine
-from ..wiring.above import climb
-from ..wiring.gpu_names import gpu_label
+from ..wiring.devices import devices_of
 
 UPSTREAM = ("switch upstream", "switch")
 
@@ -14,18 +13,19 @@ def switch_above(machine: Machine, address: str) -> str:
 
     "none: its root port is the CPU's" where there is no switch; "" where no tree was read.
     """
-    devices = {device.address: device for device in machine.pci}
-    parents = {device.address: device.parent for device in machine.pci}
-    above = climb(parents, address)
-    if not above:
+    devices = devices_of(machine)
+    if not devices.above(address):
         return ""
-    found = next((up for up in above if up in devices and devices[up].kind in UPSTREAM), None)
+    up = devices.way_up(address)[1:] if devices.pci(address) else devices.way_up(address)
+    found = next((bridge.address for bridge in up if bridge.kind in UPSTREAM), None)
     if found is None:
         guest = machine.host is not None and machine.host.hypervisor is not None
         return "none is seen in this guest" if guest else "none: it sits directly on a CPU port"
-    names = {gpu.address: gpu_label(gpu) for gpu in machine.gpus}
-    names |= {nic.address: nic.name for nic in machine.rdma if nic.address}
+    others = dict.fromkeys(gpu.address for gpu in machine.gpus)
+    others |= dict.fromkeys(nic.address for nic in machine.rdma if nic.address)
     beside = [
-        name for other, name in names.items() if other != address and found in climb(parents, other)
+        devices.name(other)
+        for other in others
+        if other != address and found in devices.above(other)
     ]
     return f"{found}, shared with {', '.join(beside)}" if beside else f"{found}, its own"

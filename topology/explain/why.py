@@ -14,10 +14,10 @@ from ..model.units import UNKNOWN, size, text, whole
 from ..node import Node
 from ..sources.amd.words import held
 from ..sources.nvidia.recovery import NONE
-from ..wiring.above import CPU_ROOT, climb
+from ..wiring.above import CPU_ROOT
 from ..wiring.gpu_names import gpu_label
 from ..wiring.graph import gpu_id, gpu_numa
-from ..wiring.wires import Wire
+from ..wiring.wires import Wire, WireKind
 from .edge import rate_facts, why_edge
 from .links import LinkTrouble, link_facts, missing_links
 from .naming import name, origin
@@ -159,7 +159,7 @@ def _acs(device: PciDevice) -> Fact:
 
 def _links(node: Node, vertex: str) -> Iterator[Fact]:
     """State the link upwards and, for an NVSwitch, the NVLinks that end there."""
-    above = climb({d.address: d.parent for d in node.snapshot.machine.pci}, vertex)
+    above = node.devices.above(vertex)
     upper = above[0] if above else ""
     if upper.startswith(CPU_ROOT):
         near = (other for other in node.graph[vertex] if other.startswith("numa:"))
@@ -171,7 +171,7 @@ def _links(node: Node, vertex: str) -> Iterator[Fact]:
     nvlinks = {
         other: edge["wire"]
         for other, edge in node.graph[vertex].items()
-        if edge["wire"].kind == "nvlink"
+        if edge["wire"].kind is WireKind.NVLINK
     }
     if nvlinks and node.graph.nodes[vertex]["kind"] == "nvswitch":
         joined = [f"{name(node, other)} {wire.count}" for other, wire in nvlinks.items()]
@@ -184,13 +184,12 @@ def _links(node: Node, vertex: str) -> Iterator[Fact]:
 
 
 def _below(node: Node, vertex: str) -> Iterator[Fact]:
-    parents = {device.address: device.parent for device in node.snapshot.machine.pci}
     ends = [
         name(node, address)
-        for address in parents
+        for address in node.devices.parents
         if address in node.graph
         and node.graph.nodes[address]["kind"] in ("gpu", "nic", "nvswitch", "nvme")
-        and vertex in climb(parents, address)
+        and vertex in node.devices.above(address)
     ]
     if ends:
         yield Fact(what="What is below?", value=", ".join(ends), source="the PCI tree")
@@ -240,8 +239,7 @@ def _unread(gpu: Gpu, now: GpuReading | None) -> Iterator[Fact]:
 
 def _slot(node: Node, gpu: Gpu) -> Wire | None:
     """Return the wire between a GPU and the port above it."""
-    parents = {device.address: device.parent for device in node.snapshot.machine.pci}
-    above, vertex = climb(parents, gpu.address), gpu_id(gpu)
+    above, vertex = node.devices.above(gpu.address), gpu_id(gpu)
     if not above or not node.graph.has_edge(vertex, above[0]):
         return None
     wire: Wire = node.graph.edges[vertex, above[0]]["wire"]
