@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from operator import attrgetter, is_not
 
 import msgspec
@@ -91,16 +91,17 @@ def _gpus(managed: Sequence[Gpu], pci: Sequence[PciDevice]) -> tuple[Gpu, ...]:
         if package is not None and gpu.parent != gpu.address:
             # A part is no PCI function of its own; what PCI says about its package applies to it.
             gpus[gpu.address] = _complete(gpu, package)
-    for gpu in gpus.values():
-        if gpu.numa_node is None and gpu.memory_affinity and len(gpu.memory_affinity) == 1:
-            # A virtual machine's sysfs says -1 where the driver knows the one node there is.
-            gaps = tuple(gap for gap in gpu.gaps if gap.field != "numa_node")
-            gpus[gpu.address] = msgspec.structs.replace(
-                gpu, numa_node=gpu.memory_affinity[0], gaps=gaps
-            )
-    gpus |= {address: _rated(gpu) for address, gpu in gpus.items() if gpu.xgmi}
-    gpus |= {address: _numbered(gpu) for address, gpu in gpus.items() if gpu.serial is not None}
-    return tuple(sorted(gpus.values(), key=lambda gpu: (gpu.address, gpu.partition or "")))
+    found = (_numbered(_rated(_near(gpu))) for gpu in gpus.values())
+    return tuple(sorted(found, key=lambda gpu: (gpu.address, gpu.partition or "")))
+
+
+def _near(gpu: Gpu) -> Gpu:
+    """The NUMA node by the driver: sysfs of a virtual machine says -1 where it knows the one."""
+    near = gpu.memory_affinity or ()
+    if gpu.numa_node is not None or len(near) != 1:
+        return gpu
+    gaps = tuple(gap for gap in gpu.gaps if gap.field != "numa_node")
+    return msgspec.structs.replace(gpu, numa_node=near[0], gaps=gaps)
 
 
 def _named(gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
@@ -148,6 +149,8 @@ def _numbered(gpu: Gpu) -> Gpu:
 
 def _rated(gpu: Gpu) -> Gpu:
     """Compute the rate of xGMI links from lanes and speed of one source, the number of another."""
+    if not gpu.xgmi:
+        return gpu
     links = []
     for link in gpu.xgmi:
         if link.raw_gbs is None and link.speed_gts and link.width and link.links:
@@ -270,21 +273,20 @@ def known_numbers(parts: Sequence[PartialNode]) -> dict[tuple[str, int], str]:
     addresses in their order have the numbers: NVML counts along the bus.
     """
     known: dict[tuple[str, int], str] = {}
-    for part in parts:
-        for gpu in part.gpus:
-            if gpu.index is not None and not gpu.address.startswith("topo:"):
-                known.setdefault((gpu.vendor, gpu.index), gpu.address)
+    for gpu in _with_address(parts):
+        if gpu.index is not None:
+            known.setdefault((gpu.vendor, gpu.index), gpu.address)
     return known or {(NVIDIA.id, place): own for place, own in enumerate(_ordered(parts))}
 
 
 def in_order(parts: Sequence[PartialNode]) -> tuple[str, ...]:
     """What is taken for granted where numbers follow the order of the addresses."""
-    said = any(
-        gpu.index is not None and not gpu.address.startswith("topo:")
-        for part in parts
-        for gpu in part.gpus
-    )
+    said = any(gpu.index is not None for gpu in _with_address(parts))
     return (IN_ORDER,) if not said and _ordered(parts) else ()
+
+
+def _with_address(parts: Sequence[PartialNode]) -> Iterator[Gpu]:
+    return (gpu for part in parts for gpu in part.gpus if not gpu.address.startswith(_NUMBER))
 
 
 def _ordered(parts: Sequence[PartialNode]) -> list[str]:
@@ -297,12 +299,7 @@ def _ordered(parts: Sequence[PartialNode]) -> list[str]:
     }
     if not numbers:
         return []
-    own = {
-        gpu.address
-        for part in parts
-        for gpu in part.gpus
-        if gpu.vendor == NVIDIA.id and not gpu.address.startswith("topo:")
-    }
+    own = {gpu.address for gpu in _with_address(parts) if gpu.vendor == NVIDIA.id}
     own |= {
         device.address
         for part in parts

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...model.part import Raw
 from ..files.library_answers import dicts
-from ..files.limits import BYTES, CODE, COUNT, DEGREES, LANES, MEGAHERTZ, PAGES, wrong
+from ..files.limits import BYTES, CODE, COUNT, DEGREES, LANES, MEGAHERTZ, doubtful, wrong
 from .words import ECC_BLOCKS
 
 IMPOSSIBLE = {"error": "AmdSmiImpossible: an answer that no GPU can give"}
@@ -68,29 +68,24 @@ _LIMITS_OF_BLOCKS = dict.fromkeys(ECC_BLOCKS, _ERRORS)
 
 def plausible(device: dict[str, Raw]) -> dict[str, Raw]:
     """A device's raw answer with refusals in place of what no GPU can answer."""
-    changed: dict[str, Raw] = dict.fromkeys(wrong(device, _limits_of), IMPOSSIBLE)
-    for key in _SIZES:
-        if device.get(key) == 0:
-            changed[key] = _ZERO
+    changed = doubtful(
+        device, _limits_of, never_zero=_SIZES, lists=(_PAGES,), impossible=IMPOSSIBLE, zero=_ZERO
+    )
     if device.get(_BDF) == _NOWHERE:
         changed[_BDF] = IMPOSSIBLE
-    pages = device.get(_PAGES)
-    if isinstance(pages, list) and len(pages) >= PAGES:
-        changed[_PAGES] = IMPOSSIBLE
     blocks = device.get("ecc")
-    if isinstance(blocks, dict):
-        odd = wrong(blocks, _LIMITS_OF_BLOCKS.get)
-        if odd:
-            changed["ecc"] = blocks | dict.fromkeys(odd, IMPOSSIBLE)
+    if isinstance(blocks, dict) and (odd := wrong(blocks, _LIMITS_OF_BLOCKS.get)):
+        changed["ecc"] = blocks | dict.fromkeys(odd, IMPOSSIBLE)
     pairs = device.get("pairs")
     if isinstance(pairs, list) and any(wrong(pair, _limits_of) for pair in dicts(pairs)):
-        changed["pairs"] = [
-            pair | dict.fromkeys(wrong(pair, _limits_of), IMPOSSIBLE)
-            if isinstance(pair, dict)
-            else pair
-            for pair in pairs
-        ]
+        changed["pairs"] = [_pair(pair) for pair in pairs]
     return device | changed if changed else device
+
+
+def _pair(pair: Raw) -> Raw:
+    if not isinstance(pair, dict):
+        return pair
+    return pair | dict.fromkeys(wrong(pair, _limits_of), IMPOSSIBLE)
 
 
 @lru_cache(512)

@@ -5,7 +5,7 @@ Limits are far outside of what is built: they tell nonsense from a value, not go
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ...model.part import Raw
@@ -36,6 +36,28 @@ def wrong(answers: Mapping[str, Raw], limits_of: Callable[[str], Any]) -> list[s
             continue  # nearly all answers are like this one
         if not possible(answer, limits):
             found.append(key)
+    return found
+
+
+def doubtful(
+    device: Mapping[str, Raw],
+    limits_of: Callable[[str], Any],
+    *,
+    never_zero: Iterable[str],
+    lists: Iterable[str],
+    impossible: Raw,
+    zero: Raw,
+) -> dict[str, Raw]:
+    """Refusals in place of a device's answers that cannot be true.
+
+    `never_zero`: there is always more; `lists`: those of pages, which may be too long.
+    """
+    found = dict.fromkeys(wrong(device, limits_of), impossible)
+    found |= {key: zero for key in never_zero if device.get(key) == 0}
+    pages = {key: device.get(key) for key in lists}
+    for key, listed in pages.items():
+        if isinstance(listed, list) and len(listed) >= PAGES:
+            found[key] = impossible
     return found
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 from zlib import crc32
 
 from ...model.part import Raw
@@ -48,6 +49,7 @@ _V1_FILES = {
     "cpu": ("cpu.cfs_quota_us", "cpu.cfs_period_us"),
     "cpuset": ("cpuset.effective_cpus", "cpuset.cpus"),
 }
+T = TypeVar("T", int, float)
 _MOUNTS_BYTES = 256 * 1024
 _LIMIT_LEVELS = 16
 _UNLIMITED = 1 << 60
@@ -150,17 +152,22 @@ def batch_job(cgroup: str) -> str | None:
 def narrowest(raw: Raw, fields: FileAnswers) -> tuple[int | None, float | None]:
     """The smallest memory limit and CPU quota in a list of levels; gaps are noted in `fields`."""
     levels = _levels(raw, fields.absent)
-    memory = [_memory(level.text("memory")) for level in levels]
-    quotas = [_quota(level.text("cpu")) for level in levels]
-    for field, key in (("memory_limit_bytes", "memory"), ("cpu_quota", "cpu")):
-        if not any(key in level.raw for level in levels):
-            fields.gap(field, fields.absent)
-        elif not any(value is not None for value in (memory if key == "memory" else quotas)):
-            fields.gap(field, "unlimited")
-    return (
-        min((value for value in memory if value is not None), default=None),
-        min((value for value in quotas if value is not None), default=None),
-    )
+    memory = _least("memory_limit_bytes", fields, levels, "memory", _memory)
+    return memory, _least("cpu_quota", fields, levels, "cpu", _quota)
+
+
+def _least(
+    field: str,
+    fields: FileAnswers,
+    levels: Sequence[FileAnswers],
+    key: str,
+    read: Callable[[str | None], T | None],
+) -> T | None:
+    known = [value for level in levels if (value := read(level.text(key))) is not None]
+    if not known:
+        there = any(key in level.raw for level in levels)
+        fields.gap(field, "unlimited" if there else fields.absent)
+    return min(known, default=None)
 
 
 def groups(raw: Raw, fields: FileAnswers) -> tuple[str | None, str | None]:

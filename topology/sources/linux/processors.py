@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 import msgspec
 
@@ -179,30 +180,30 @@ def nodes(raw: Raw, absent: str, *, coherent: bool) -> tuple[NumaNode, ...]:
         if number is None or number < 0:
             continue
         fields = FileAnswers(entry, absent)
-        cpus = entry.get("cpulist") if isinstance(entry, dict) else None
-        text = cpus if isinstance(cpus, str) else fields.text("cpulist", "cpus")
-        inside = members(text)
-        memory = _MEMORY.search(fields.text("meminfo", "memory_bytes") or "")
-        size = int(memory.group(1)) * 1024 if memory else None
-        gpu_memory: bool | None = None
-        if inside:
-            gpu_memory = False
-        elif inside is not None and size and coherent:
-            gpu_memory = True
-        else:
-            fields.gap("gpu_memory", "memory without CPUs may also be an expander's")
-        found.append(
-            NumaNode(
-                node=number,
-                cpus=text,
-                memory_bytes=size,
-                distances=_distances(fields),
-                socket=places.get(min(inside)) if inside else None,
-                gpu_memory=gpu_memory,
-                gaps=fields.gaps,
-            )
-        )
+        found.append(_node(number, entry, fields, places, coherent=coherent))
     return tuple(sorted(found, key=lambda node: node.node))
+
+
+def _node(
+    number: int, entry: Raw, fields: FileAnswers, places: Mapping[int, int], *, coherent: bool
+) -> NumaNode:
+    cpus = entry.get("cpulist") if isinstance(entry, dict) else None
+    text = cpus if isinstance(cpus, str) else fields.text("cpulist", "cpus")
+    inside = members(text)
+    memory = _MEMORY.search(fields.text("meminfo", "memory_bytes") or "")
+    size = int(memory.group(1)) * 1024 if memory else None
+    gpu_memory = False if inside else True if inside is not None and size and coherent else None
+    if gpu_memory is None:
+        fields.gap("gpu_memory", "memory without CPUs may also be an expander's")
+    return NumaNode(
+        node=number,
+        cpus=text,
+        memory_bytes=size,
+        distances=_distances(fields),
+        socket=places.get(min(inside)) if inside else None,
+        gpu_memory=gpu_memory,
+        gaps=fields.gaps,
+    )
 
 
 def _distances(fields: FileAnswers) -> tuple[int, ...] | None:

@@ -13,7 +13,7 @@ from ..files.limits import (
     FLAG,
     LANES,
     MEGAHERTZ,
-    PAGES,
+    doubtful,
     possible,
     wrong,
 )
@@ -90,13 +90,14 @@ def plausible(device: dict[str, Raw], *, links: bool = True) -> dict[str, Raw]:
 
     `links`: also in what it says of each of its links, which are many.
     """
-    changed: dict[str, Raw] = dict.fromkeys(wrong(device, _ANSWERS.get), IMPOSSIBLE)
-    for key in _NEVER_ZERO:
-        if device.get(key) == 0:
-            changed[key] = _ZERO
-    for key in _PAGES:
-        if isinstance(pages := device.get(key), list) and len(pages) >= PAGES:
-            changed[key] = IMPOSSIBLE
+    changed = doubtful(
+        device,
+        _ANSWERS.get,
+        never_zero=_NEVER_ZERO,
+        lists=_PAGES,
+        impossible=IMPOSSIBLE,
+        zero=_ZERO,
+    )
     for key in ("nvmlDeviceGetMemoryInfo", "nvmlDeviceGetMemoryInfo_v2"):
         memory = device.get(key)
         if isinstance(memory, dict) and memory.get("total") == 0:
