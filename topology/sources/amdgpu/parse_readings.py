@@ -67,6 +67,11 @@ def _width(fields: DeviceAnswers) -> int | None:
     return width
 
 
+def _positive(text: Raw) -> int:
+    """A number in a text; 0 for anything else."""
+    return max(0, whole(text) or 0) if isinstance(text, str) else 0
+
+
 def _processes(address: str, listed: Raw, fields: DeviceAnswers) -> tuple[GpuProcess, ...] | None:
     """List the processes that hold memory of this GPU according to KFD."""
     if not isinstance(listed, dict) or "error" in listed:
@@ -75,10 +80,9 @@ def _processes(address: str, listed: Raw, fields: DeviceAnswers) -> tuple[GpuPro
         return None
     found: list[GpuProcess] = []
     for pid, held in listed.items():
-        number = whole(pid) if isinstance(pid, str) else None
-        text = held.get(address) if isinstance(held, dict) else None
-        size = whole(text) if isinstance(text, str) else None
-        if number is not None and number > 0 and size is not None and size > 0:
+        number = _positive(pid)
+        size = _positive(held.get(address) if isinstance(held, dict) else None)
+        if number and size:
             found.append(GpuProcess(pid=number, kind="compute", memory_bytes=size))
     return tuple(sorted(found, key=lambda process: process.pid))
 

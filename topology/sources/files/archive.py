@@ -84,8 +84,8 @@ class TarTree:
                 raise ArchiveError(f"more than {LIMIT_MEMBERS} members")
             if member.size < 0:
                 raise ArchiveError("a member of negative size")
-            parts = [part for part in clean(member.name).split("/") if part not in ("", ".")]
-            if not parts or ".." in parts or len(parts) > LIMIT_DEPTH:
+            parts = _parts(member.name)
+            if not parts:
                 continue
             path = "/".join(parts)
             if member.isdir():
@@ -125,3 +125,9 @@ class TarTree:
         # Links are relative, or absolute from the machine's root: both stay below the prefix.
         inner = resolve(path, lambda name: self._links.get(self._prefix + name))
         return None if inner is None else (self._prefix + inner).rstrip("/")
+
+
+def _parts(name: str) -> list[str]:
+    """The folders and the name of a member; none where it leads out of the archive."""
+    parts = [part for part in clean(name).split("/") if part not in ("", ".")]
+    return [] if ".." in parts or len(parts) > LIMIT_DEPTH else parts

@@ -28,29 +28,26 @@ def read(tree: Tree, container: Raw) -> dict[str, Raw]:
 
     Their absence is only reported where all processes can be seen.
     """
-    names = {FABRIC_MANAGER: False, MPS: False}
-    blind: str | None = None
-    for number, pid in enumerate(tree.names("proc")):
-        if number > LIMIT_PROCESSES:
-            blind = TOO_MANY
-            break
-        if pid.isdecimal():
-            name = tree.text(f"proc/{pid}/comm", 64)
-            if isinstance(name, str) and name in names:
-                names[name] = True
+    running = tree.names("proc")
+    seen = {
+        tree.text(f"proc/{pid}/comm", 64)
+        for pid in running[: LIMIT_PROCESSES + 1]
+        if pid.isdecimal()
+    }
+    blind = TOO_MANY if len(running) > LIMIT_PROCESSES + 1 else None
     inside = containers.parse(container, tree.absent)
     if inside is not None and inside.kind is not None:
         blind = IN_CONTAINER
     elif not isinstance(tree.text("proc/1/comm", 64), str):
         blind = blind or HIDDEN
     manager: Raw = "running"
-    if not names[FABRIC_MANAGER]:
+    if FABRIC_MANAGER not in seen:
         installed = any(tree.exists(path) for path in FABRIC_MANAGER_BINARIES)
         manager = {"error": blind} if blind else "installed" if installed else "absent"
-    unseen = blind is not None and not names[MPS]
+    unseen = blind is not None and MPS not in seen
     return {
         "fabric_manager": manager,
-        "mps_daemon": {"error": blind} if unseen else names[MPS],
+        "mps_daemon": {"error": blind} if unseen else MPS in seen,
     }
 
 

@@ -99,13 +99,17 @@ def _of_device(
     for failure in links:
         yield msgspec.structs.replace(failure, device=address)
     for pair in dicts(device.get("pairs")):
-        yield from _failure("nvmlDeviceGetTopologyCommonAncestor", pair.get("ancestor"), address)
-        granted = pair.get("p2p")
-        for answer in granted.values() if isinstance(granted, dict) else ():
-            yield from _failure("nvmlDeviceGetP2PStatus", answer, address)
+        yield from _of_pair(pair, address)
     for part in dicts(device.get("mig")):
         for key in _ASKED.intersection(part):
             yield from _failure(key, part[key], address)
+
+
+def _of_pair(pair: dict[str, Raw], address: str) -> Iterator[Unanswered]:
+    yield from _failure("nvmlDeviceGetTopologyCommonAncestor", pair.get("ancestor"), address)
+    granted = pair.get("p2p")
+    for answer in granted.values() if isinstance(granted, dict) else ():
+        yield from _failure("nvmlDeviceGetP2PStatus", answer, address)
 
 
 def _of_link(link: dict[str, Raw]) -> Iterator[Unanswered]:

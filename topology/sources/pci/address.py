@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 
+_HEX = r"(0x[0-9a-f]{1,6}|[0-9a-f]{1,8})"
+_PARTS = re.compile(rf"{_HEX}:{_HEX}:{_HEX}(?:\.{_HEX}?)?")
 _LONGEST = 40
 """Longer than any address; a file may hold other texts where one should be."""
 
@@ -19,16 +22,10 @@ def pci_address(text: object) -> str | None:
 @lru_cache(2048)
 def _as_the_kernel(text: str) -> str | None:
     # A reading names the same addresses each second, one for each link.
-    domain, _, rest = text.lower().partition(":")
-    bus, _, slot = rest.partition(":")
-    device, _, function = slot.partition(".")
-    parts = (domain, bus, device, function or "0")
-    if not all(part.isascii() and part.isalnum() and len(part) <= 8 for part in parts):
+    found = _PARTS.fullmatch(text.lower())
+    if found is None:
         return None
-    try:
-        numbers = [int(part, 16) for part in parts]
-    except ValueError:
-        return None
+    numbers = [int(part or "0", 16) for part in found.groups()]
     # All ones means that the driver hides the device (a virtual machine hides the NVSwitch).
     if numbers[0] >= 0xFFFFFFF or numbers[1] > 0xFF or numbers[2] > 0x1F or numbers[3] > 7:
         return None

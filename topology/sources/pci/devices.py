@@ -89,23 +89,25 @@ def _kinds(devices: Mapping[str, Raw], parents: Mapping[str, str]) -> dict[str, 
         if address not in bridges:
             kinds[address] = _endpoint(device)
             continue
-        said = device.get("port_type")
-        type_ = said if isinstance(said, str) else None
         above = kinds.get(parents[address])
-        if type_ in PORT_TYPES:
-            kind = PORT_TYPES[type_]
-        elif type_ in CONVENTIONAL or above == "bridge":
-            kind = "bridge"
-        elif above is None:
-            kind = "root port"
-        elif above == "switch upstream":
-            kind = "switch downstream"
-        else:
-            # The upper side of a switch always has ports below it; what has none is a bridge
-            # to conventional PCI, as in front of a board's management chip.
-            kind = "switch upstream" if address in carriers else "bridge"
-        kinds[address] = kind
+        kinds[address] = _bridge(device.get("port_type"), above, carries=address in carriers)
     return kinds
+
+
+def _bridge(said: Raw, above: str | None, *, carries: bool) -> str:
+    """The kind of a bridge; `carries`: there are bridges below it."""
+    type_ = said if isinstance(said, str) else None
+    if type_ in PORT_TYPES:
+        return PORT_TYPES[type_]
+    if type_ in CONVENTIONAL or above == "bridge":
+        return "bridge"
+    if above is None:
+        return "root port"
+    if above == "switch upstream":
+        return "switch downstream"
+    # The upper side of a switch always has ports below it; what has none is a bridge to
+    # conventional PCI, as in front of a board's management chip.
+    return "switch upstream" if carries else "bridge"
 
 
 def _depth(address: str, parents: Mapping[str, str]) -> tuple[int, str]:

@@ -92,14 +92,16 @@ def _read(found: list[Any], problems: list[Problem]) -> tuple[list[_Entry], Soft
         if len(listed) > _MOST_ENTRIES:
             raise FormatError(f"more than {_MOST_ENTRIES} entries of GPUs")
     entries = _named(listed, problems)
-    if len({entry.own for entry in entries}) > MAX_GPUS:
-        raise FormatError(f"more than {MAX_GPUS} GPUs")
     if any("link_metrics" in entry.found and not entry.linked for entry in entries):
         problems.append(Problem(source=TOOL, text=_OLD_XGMI))
+    return entries, _with_driver(software, entries)
+
+
+def _with_driver(software: Software | None, entries: list[_Entry]) -> Software | None:
     driver = next((text for e in entries if (text := _driver(e.found))), None)
-    if driver and (software is None or software.amd_driver is None):
-        software = msgspec.structs.replace(software or Software(), amd_driver=driver)
-    return entries, software
+    if not driver or (software is not None and software.amd_driver is not None):
+        return software
+    return msgspec.structs.replace(software or Software(), amd_driver=driver)
 
 
 def _named(listed: list[tuple[dict[str, Any], bool]], problems: list[Problem]) -> list[_Entry]:
@@ -122,6 +124,8 @@ def _named(listed: list[tuple[dict[str, Any], bool]], problems: list[Problem]) -
                 continue
         if own is not None:
             entries.append(_Entry(entry, own, linked))
+    if len({entry.own for entry in entries}) > MAX_GPUS:
+        raise FormatError(f"more than {MAX_GPUS} GPUs")
     problems += [Problem(source=TOOL, text=text) for text in twice.values()]
     return entries
 

@@ -21,6 +21,7 @@ from ....model.readings import GpuReading
 from ....model.snapshot import Problem
 from ....model.surroundings import Software
 from ....sources.amd.smi_values import at, nothing, plain
+from ....sources.files.printed import Printed
 from ....sources.pci.address import pci_address
 from .smi import rocm_card
 from .smi.documents import MAX_GPUS, documents, objects
@@ -91,15 +92,7 @@ def _part(
     driver: str | None,
 ) -> PartialNode:
     values = {number: rocm_card.card_values(cards.get(number, {})) for number in numbers}
-    names: dict[int, str] = {}
-    problems: list[Problem] = []
-    for number, v in values.items():
-        address = pci_address(at(v.raw, "pci bus"))
-        if address is not None and address in names.values():
-            text = f"card{number} of rocm-smi has the PCI address of another card, {address}"
-            problems.append(Problem(source=TOOL, text=text))
-            address = None
-        names[number] = address or name(number)
+    names, problems = _names(values)
     cells = [
         MatrixCell(src=names[src], dst=names[dst], **fields) for (src, dst), fields in pairs.items()
     ]
@@ -123,6 +116,20 @@ def _part(
         gpu_readings=tuple(readings),
         problems=tuple(problems),
     )
+
+
+def _names(values: Mapping[int, Printed]) -> tuple[dict[int, str], list[Problem]]:
+    """The address of each card, else its number; and cards with the address of another one."""
+    names: dict[int, str] = {}
+    problems: list[Problem] = []
+    for number, card in values.items():
+        address = pci_address(at(card.raw, "pci bus"))
+        if address is not None and address in names.values():
+            text = f"card{number} of rocm-smi has the PCI address of another card, {address}"
+            problems.append(Problem(source=TOOL, text=text))
+            address = None
+        names[number] = address or name(number)
+    return names, problems
 
 
 FORMAT = Format(id="JSON of rocm-smi", recognises=_recognises, parse=_parse)

@@ -36,18 +36,9 @@ def _walk(tree: HwlocTree, element: Element, depth: int, root: str) -> None:
     kind = element.get("type", "")
     kind = _KINDS.get(kind, kind)
     address = pci_address(element.get("pci_busid")) or ""
-    said: dict[str, Raw] = {}
     if kind == "Bridge" and not address:
         found = _ROOT.match(element.get("bridge_pci", ""))
         root = f"pci{found[1]}:{found[2]}" if found else root
-    if address:
-        code = _TYPE.match(element.get("pci_type", ""))
-        if code is not None:
-            said = {"class": f"0x{code[1]}00", "vendor": f"0x{code[2]}", "device": f"0x{code[3]}"}
-        if kind == "Bridge":
-            said["class"] = "0x060400"
-        if root:
-            said["root"] = root
     number = element.get("os_index", "")
     memory = element.get("local_memory", "")
     tree.enter(
@@ -57,11 +48,20 @@ def _walk(tree: HwlocTree, element: Element, depth: int, root: str) -> None:
         memory=int(memory) if memory.isdecimal() and len(memory) < 16 else None,
         cpus=_members(element.get("cpuset", "")) if kind == "NUMANode" else frozenset(),
         address=address,
-        said=said,
+        said=_said(element, kind, root) if address else {},
         name=element.get("name", "")[:60] if kind == "OSDev" else "",
     )
     for child in element.findall("object"):
         _walk(tree, child, depth + 1, root)
+
+
+def _said(element: Element, kind: str, root: str) -> dict[str, Raw]:
+    said: dict[str, Raw] = {}
+    if code := _TYPE.match(element.get("pci_type", "")):
+        said = {"class": f"0x{code[1]}00", "vendor": f"0x{code[2]}", "device": f"0x{code[3]}"}
+    if kind == "Bridge":
+        said["class"] = "0x060400"
+    return said | {"root": root} if root else said
 
 
 def _members(mask: str) -> frozenset[int]:

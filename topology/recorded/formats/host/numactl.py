@@ -23,12 +23,11 @@ def _parse(lines: list[str]) -> PartialNode:
     distances: dict[int, tuple[int, ...]] = {}
     for line in lines:
         if found := _CPUS.match(line):
-            cpus.setdefault(int(found[1]), ranges(sorted({int(cpu) for cpu in found[2].split()})))
+            cpus.setdefault(int(found[1]), ranges(sorted(set(_numbers(found[2])))))
         elif found := _SIZE.match(line):
             sizes.setdefault(int(found[1]), int(found[2]) << 20)
         elif found := _DISTANCES.match(line):
-            row = tuple(int(number) for number in found[2].split())
-            distances.setdefault(int(found[1]), row)
+            distances.setdefault(int(found[1]), _numbers(found[2]))
     numbers = sorted({*cpus, *sizes})
     if not numbers or len(numbers) > _MOST_NODES:
         raise FormatError("no NUMA node in it")
@@ -39,6 +38,10 @@ def _parse(lines: list[str]) -> PartialNode:
     total = sum(sizes.values())
     known = {"memory_bytes": total} if total and len(sizes) == len(numbers) else {}
     return PartialNode(host=host_of(TOOL, numa=nodes, **known))
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(map(int, text.split()))
 
 
 def _node(

@@ -27,7 +27,7 @@ def _parse(lines: list[str]) -> PartialNode:
             continue
         for found in _SET.finditer(line[:8192]):
             if listed(found[1]) and len(values) < MOST:
-                value = found[2] or found[3] or found[4] or ""
+                value = next(filter(None, found.groups()[1:]), "")
                 values[found[1]] = value[:LIMIT_CHARACTERS]  # the last one is in effect
     if not values:
         raise FormatError("no variable in it that changes what NCCL, RCCL or CUDA does")

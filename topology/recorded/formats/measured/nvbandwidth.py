@@ -111,17 +111,22 @@ def _parse(lines: list[str]) -> PartialNode:
         for place in (ends[1:] if name in HOST else ends)
     )
     names = all_names(said.shown, used)
+    gaps = gaps_of(("nvml", "nccl", "torch"), f"not in {TOOL}")
+    software = None if said.driver is None else Software(nvidia_driver=said.driver, gaps=gaps)
+    figures = _figures(tables, names)
+    return PartialNode(gpus=gpus_of(said.shown, TOOL), measurements=figures, software=software)
+
+
+def _figures(
+    tables: dict[str, dict[tuple[int, int], float]], names: dict[int, str]
+) -> tuple[Measurement, ...]:
     figures: dict[tuple[str, str | None, str | None, str | None], Measurement] = {}
     for name, cells in tables.items():
         for ends, value in cells.items():
             if (made := _figure(name, names, ends, value)) is not None:
                 # Both directions are measured by writes and by reads: the writes count.
                 figures.setdefault((made.quantity, made.src, made.dst, made.engine), made)
-    gaps = gaps_of(("nvml", "nccl", "torch"), f"not in {TOOL}")
-    software = None if said.driver is None else Software(nvidia_driver=said.driver, gaps=gaps)
-    return PartialNode(
-        gpus=gpus_of(said.shown, TOOL), measurements=tuple(figures.values()), software=software
-    )
+    return tuple(figures.values())
 
 
 def _figure(

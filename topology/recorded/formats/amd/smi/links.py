@@ -200,13 +200,7 @@ def metric_links(
     if (plain(metrics.get("link_type")) or "").upper() != "XGMI":
         return [], []
     v = Printed(metrics, AMD_SMI)
-    speed = v.number("speed_gts", "bit_rate", units=GIGATRANSFERS)
-    rate = v.number("width", "max_bandwidth", units=GIGATRANSFERS)
-    width = round(rate / speed) if speed and rate and 0.5 < rate / speed <= 64 else None
-    if speed and not width:
-        v.gap("width", "not understood")
-    if not speed:
-        v.gap("speed_gts", "not understood")
+    speed, width = _lanes(v)
     links: list[XgmiLink] = []
     readings: list[XgmiReading] = []
     for link in metrics["links"][:MAX_GPUS]:
@@ -225,6 +219,18 @@ def metric_links(
             XgmiReading(remote_address=far, rx_bytes=received, tx_bytes=sent, gaps=counted.gaps)
         )
     return links, readings
+
+
+def _lanes(v: Printed) -> tuple[float | None, int | None]:
+    """Rate and number of the lanes of a link."""
+    speed = v.number("speed_gts", "bit_rate", units=GIGATRANSFERS)
+    rate = v.number("width", "max_bandwidth", units=GIGATRANSFERS)
+    width = round(rate / speed) if speed and rate and 0.5 < rate / speed <= 64 else None
+    if speed and not width:
+        v.gap("width", "not understood")
+    if not speed:
+        v.gap("speed_gts", "not understood")
+    return speed, width
 
 
 def status_links(entries: Sequence[tuple[Mapping[str, Any], str]]) -> dict[str, list[XgmiLink]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from operator import itemgetter
 
 import msgspec
 
@@ -63,10 +64,9 @@ def _parse(lines: list[str]) -> PartialNode:
     now: _Shown | None = None
     for line in lines:
         if gpu := _GPU.match(line):
-            number = int(gpu[1])
             values = {"product_name": gpu[2] or "", "uuid": gpu[3] or ""}
-            printed = PrintedGpu(element_of({k: v for k, v in values.items() if v}), number)
-            now = shown.setdefault(number, _Shown(printed))
+            said = element_of(dict(filter(itemgetter(1), values.items())))
+            now = shown.setdefault(int(gpu[1]), _Shown(PrintedGpu(said, int(gpu[1]))))
         elif now is not None:
             now.line(line)
     if not shown:

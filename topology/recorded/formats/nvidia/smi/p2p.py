@@ -42,9 +42,6 @@ def _parse(lines: list[str]) -> PartialNode:
     asked, columns, rows = _read(lines)
     _check(columns, rows)
     fields = [_FIELDS[letter] for letter in dict.fromkeys(asked)]
-    unsaid = "" if fields else _NO_COMMAND
-    if unsaid and any(cell in _REFUSED for cells in rows.values() for cell in cells):
-        unsaid = _REFUSALS_ALONE
     pairs = tuple(
         _pair(row, column, cell, fields or [_FIELDS["r"]] * (cell in _REFUSED))
         for row, cells in rows.items()
@@ -60,7 +57,13 @@ def _parse(lines: list[str]) -> PartialNode:
         )
         for name in columns
     )
-    return PartialNode(gpus=gpus, pairs=pairs, assumptions=(unsaid,) if unsaid else ())
+    return PartialNode(gpus=gpus, pairs=pairs, assumptions=() if fields else (_unsaid(rows),))
+
+
+def _unsaid(rows: dict[str, list[str]]) -> str:
+    """What is taken for granted of a matrix without its command."""
+    refused = any(cell in _REFUSED for cells in rows.values() for cell in cells)
+    return _REFUSALS_ALONE if refused else _NO_COMMAND
 
 
 def _read(lines: list[str]) -> tuple[str, list[str], dict[str, list[str]]]:

@@ -142,11 +142,15 @@ def _part(rows: dict[str, dict[str, str]], names: list[str]) -> PartialNode:
     first = next(iter(rows.values()))
     software = {"driver_version": first["driver_version"]} if "driver_version" in first else None
     part = part_of(shown, TOOL, software, assumed)
-    capability = {item.element.findtext("compute_cap") for item in shown}
-    if len(capability) == 1 and (value := capability.pop()) and re.fullmatch(r"\d{1,2}\.\d", value):
-        gpus = tuple(msgspec.structs.replace(gpu, compute_capability=value) for gpu in part.gpus)
-        part = msgspec.structs.replace(part, gpus=gpus)
-    return part
+    return _with_capability(part, {row.get("compute_cap", "") for row in rows.values()})
+
+
+def _with_capability(part: PartialNode, said: set[str]) -> PartialNode:
+    value = said.pop() if len(said) == 1 else ""
+    if not re.fullmatch(r"\d{1,2}\.\d", value):
+        return part
+    gpus = tuple(msgspec.structs.replace(gpu, compute_capability=value) for gpu in part.gpus)
+    return msgspec.structs.replace(part, gpus=gpus)
 
 
 def _key(row: dict[str, str], place: int) -> str:

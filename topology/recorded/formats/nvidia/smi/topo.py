@@ -16,6 +16,7 @@ from .....model.surroundings import RdmaDevice
 
 WHY = "not in nvidia-smi topo -m"
 _NIC = re.compile(r"\ANIC\d{1,4}\Z")
+_OWN_NODE = re.compile(r"\A[0-9]{1,5}\Z")
 _NODES = re.compile(r"\A\d{1,5}(-\d{1,5})?(,\d{1,5}(-\d{1,5})?)*\Z")
 _ANCESTORS = {
     "PIX": "single",
@@ -127,9 +128,7 @@ class TopoTable:
         if len(cells) < count:
             raise FormatError(f"{name} has {len(cells)} of {count} cells", number)
         for column, cell in zip(self.columns, cells, strict=True):
-            # Two ports of one NIC are one device too.
-            same = column == name or (cell == "X" and not GPU.match(column) and not GPU.match(name))
-            if not _CELL.match(cell) or (cell == "X") != same:
+            if not _CELL.match(cell) or (cell == "X") != _same(name, column, cell):
                 raise FormatError(f"cell {cell[:20]!r} of {name} and {column}", number)
         self.rows[name] = ["SYS" if cell == "SOC" else cell for cell in cells]
         self.tails[name] = self._tail(line, words[count + 1 :])
@@ -146,6 +145,11 @@ class TopoTable:
             return "", "", ""  # one of them is empty, and nothing shows which
         cpus, near, own = [*words, "", "", ""][:3]
         return cpus, near, own
+
+
+def _same(row: str, column: str, cell: str) -> bool:
+    """Whether a cell is of one device; two ports of one NIC are one too."""
+    return column == row or (cell == "X" and not GPU.match(column) and not GPU.match(row))
 
 
 def _apart(word: str) -> list[str]:
@@ -210,7 +214,7 @@ def _gpu(name: str, tail: tuple[str, str, str]) -> Gpu:
         known["cpu_affinity"] = cpus
     if _NODES.match(nodes) and (numbers := _numbers(nodes)):
         known["memory_affinity"] = numbers
-    if own.isascii() and own.isdigit() and len(own) <= 5:
+    if _OWN_NODE.match(own):
         known["gpu_numa_id"] = int(own)
     structured = ("gaps", "partition", "parent", "mig_instances", "xgmi", *known)
     printed = {"cpu_affinity": cpus, "memory_affinity": nodes, "gpu_numa_id": own}
