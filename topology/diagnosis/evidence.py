@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from ..hardware.specs import WIRED
 from ..hardware.vendor import BUS, DRIVER, ERRORS, LINKS, MEMORY, UNNAMED, Needed
 from ..hardware.vendors import vendor_of
 from ..model.finding import Finding
@@ -45,7 +46,6 @@ _LACKS = re.compile(r"not supported|does not know this function|prints \[?n/?a|d
 """How drivers and tools say that a product does not have something."""
 _NO_LINK = re.compile(r"invalid argument", re.I)
 """How NVML also answers for the links of a product that has none."""
-_WIRED = ("switched", "point_to_point")
 _REGISTERED = "completed"
 
 
@@ -145,7 +145,7 @@ def _linked(case: Case, gpu: Gpu) -> bool:
     if sku is None:
         linked = bool(gpu.xgmi_hive) or bool(why)
         return linked and not (_LACKS.search(why) or _NO_LINK.search(why))
-    if sku.fabric in _WIRED:
+    if sku.fabric in WIRED:
         return True
     bare = not sku.link_count or _LACKS.search(why) or _NO_LINK.search(why) or not why
     return not bare

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 
-from ..hardware.specs import PublishedFigure, Sku, skus
+from ..hardware.specs import BoardLinks, PublishedFigure, Sku, skus
 from .judgement import BEST, ESTIMATE, TYPICAL
 from .links import LinkRates
 
@@ -73,7 +73,7 @@ def estimated(
     """An estimate from another number of GPUs on a mesh, or another model with the same links."""
     if link is None or link.kind == "pcie" or not sku.total_gbs:
         return None
-    if sku.fabric == "point_to_point" and sku.pair_gbs and sku.world_size:
+    if sku.fabric == BoardLinks.POINT_TO_POINT and sku.pair_gbs and sku.world_size:
         return _mesh(sku, quantity, count, size)
     for other in (sku, *skus().values()):
         if (other.link_kind, other.fabric) != (sku.link_kind, sku.fabric) or not other.total_gbs:

@@ -8,7 +8,7 @@ from itertools import combinations
 
 import msgspec
 
-from ..hardware.specs import Sku
+from ..hardware.specs import BoardLinks, Sku
 from ..model.machine import Gpu
 from ..model.snapshot import Measurement
 from ..model.units import figure as three
@@ -78,7 +78,8 @@ def link_of_pair(node: JudgedNode, one: Gpu, other: Gpu, sku: Sku) -> LinkRates 
     if len(known) < 2:
         return None
     narrow = min(known, key=lambda side: side.now_gbs)
-    if sku.fabric == "switched" and sku.pair_gbs and (down := _down(node, (one, other), sku)):
+    down = _down(node, (one, other), sku) if sku.fabric == BoardLinks.SWITCHED else None
+    if sku.pair_gbs and down:
         return LinkRates(
             kind="nvlink",
             name=narrow.name,
@@ -109,7 +110,7 @@ def _by_switches(one: Gpu, other: Gpu, sku: Sku) -> LinkRates | None:
 
     It is what the graph says, without building it; None where the graph has to say.
     """
-    if sku.fabric != "switched" or not sku.pair_gbs or not sku.link_gbs:
+    if sku.fabric != BoardLinks.SWITCHED or not sku.pair_gbs or not sku.link_gbs:
         return None
     ends = [
         Counter(link.remote_address for link in gpu.nvlinks if link.active) for gpu in (one, other)
@@ -150,7 +151,7 @@ def _told(node: JudgedNode, one: Gpu, other: Gpu, sku: Sku) -> LinkRates | None:
     if not count or not sku.link_gbs or sku.link_kind.startswith("xgmi"):
         return None
     now = count * sku.link_gbs
-    switched = sku.fabric == "switched"
+    switched = sku.fabric == BoardLinks.SWITCHED
     design = sku.pair_gbs if switched and sku.pair_gbs else now
     few = now < SAME * design
     said = f"{gpu_label(one)} and {gpu_label(other)} are joined by {count} NVLinks"
@@ -209,13 +210,13 @@ def _most_bridged(node: JudgedNode, sku: Sku) -> int:
 
 def _fast(node: JudgedNode, path: Path, now: float, ends: tuple[Gpu, Gpu], sku: Sku) -> LinkRates:
     xgmi = path.kind == "xgmi"
-    switched = path.kind == "nvswitch" and sku.fabric == "switched"
+    switched = path.kind == "nvswitch" and sku.fabric == BoardLinks.SWITCHED
     # Where the model leaves the wiring open (bridges, cube meshes, the blades of MI250X), what is
     # wired is the design.
     design = sku.pair_gbs if sku.pair_gbs and (switched or (xgmi and sku.full_mesh)) else now
     missing: list[str] = []
     wired = path.narrowest.count if path.narrowest is not None else None
-    most = _most_bridged(node, sku) if sku.fabric == "bridge" and wired and not xgmi else 0
+    most = _most_bridged(node, sku) if sku.fabric == BoardLinks.BRIDGE and wired and not xgmi else 0
     if wired and wired < most:
         design = now * most / wired
         missing.append(f"{wired} NVLinks join this pair, {most} join another pair of this box")

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from ..hardware.specs import sku_for
+from ..hardware.specs import BoardLinks, sku_for
 from ..hardware.vendors import AMD, NVIDIA
 from ..model.machine import Gpu, GpuPair, Machine, NvLink, XgmiLink
 from ..wiring.devices import devices_of
@@ -75,7 +75,7 @@ def _link(machine: Machine, gpu: Gpu, number: int, own: NvLink | None) -> NvLink
         if own is not None and own.remote_address and own.remote_kind == "gpu":
             return replace(own, active=True, version=like.version, raw_gbs=like.raw_gbs, gaps=())
     sku = sku_for(gpu)
-    if siblings or sku is None or sku.fabric != "switched":
+    if siblings or sku is None or sku.fabric != BoardLinks.SWITCHED:
         return None
     return NvLink(link=number, active=True, remote_kind="nvswitch")
 

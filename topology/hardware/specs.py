@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from ..model.machine import Gpu
+from ..model.severity import Word
 from ..toml import tomllib
 
 FOLDER = Path(__file__).parent
@@ -60,13 +61,25 @@ class PciePair(msgspec.Struct, frozen=True, kw_only=True):
     figure: PublishedFigure
 
 
+class BoardLinks(Word):
+    """How the fast links of a board lead from GPU to GPU."""
+
+    SWITCHED = "switched"
+    POINT_TO_POINT = "point_to_point"
+    BRIDGE = "bridge"
+    NONE = "none"
+
+
+WIRED = (BoardLinks.SWITCHED, BoardLinks.POINT_TO_POINT)
+"""Boards that always have all their links; on those of BRIDGE one may not be fitted."""
+
+
 class Sku(msgspec.Struct, frozen=True, kw_only=True):
     """One GPU model. Rates are GB/s of payload, one way."""
 
     name: str
     vendor: str
-    fabric: str
-    """"switched", "point_to_point", "bridge" or "none"."""
+    fabric: BoardLinks
     pcie_gen: int
     pcie_width: int
     link_count: int | None = None
@@ -96,7 +109,7 @@ class Sku(msgspec.Struct, frozen=True, kw_only=True):
     def full_mesh(self) -> bool:
         """Whether each GPU is known to have a bundle of links of its own to every other GPU."""
         sure = self.link_count is not None and "link_count" not in self.unconfirmed
-        mesh = self.fabric == "point_to_point" and self.world_size is not None
+        mesh = self.fabric == BoardLinks.POINT_TO_POINT and self.world_size is not None
         return sure and mesh and (self.link_count or 0) + 1 == self.world_size
 
     def figure(self, quantity: str) -> PublishedFigure | None:

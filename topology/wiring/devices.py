@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 
-from ..hardware.specs import Sku, sku_for
+from ..hardware.specs import WIRED, BoardLinks, Sku, sku_for
 from ..model.english import listing
 from ..model.machine import Gpu, Machine, PciDevice
 from ..model.record import by_address
 from ..model.surroundings import Interface, RdmaDevice
 from .above import climb
 from .gpu_names import gpu_label
-
-WIRED = ("switched", "point_to_point")
-"""Boards that always have all their links; on the others a bridge may not be fitted."""
 
 
 class DeviceIndex:
@@ -93,7 +90,7 @@ class DeviceIndex:
     def part_of_mesh(self, gpu: Gpu) -> bool:
         """Whether a guest has some GPUs of a mesh: the links to the others are down."""
         sku = self.sku(gpu)
-        if sku is None or sku.fabric != "point_to_point" or self.machine.in_vm is False:
+        if sku is None or sku.fabric != BoardLinks.POINT_TO_POINT or self.machine.in_vm is False:
             return False
         return len(self.machine.gpus) < (sku.world_size or 0)
 

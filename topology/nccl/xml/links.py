@@ -5,7 +5,7 @@ As graph/xml.cc:ncclTopoGetXmlFromGpu of NCCL 2.28.9 and RCCL 2.21.5 does it.
 
 import re
 
-from ...hardware.specs import sku_for
+from ...hardware.specs import BoardLinks, sku_for
 from ...hardware.vendors import AMD
 from ...model.machine import Gpu, Machine
 from ...model.record import NOT_ASKED, REFUSED
@@ -186,7 +186,7 @@ def _by_model(gpu: Gpu, machine: Machine, notes: list[str]) -> dict[str, int]:
         return {}
     if not sku.link_count:
         return {}
-    if sku.fabric != "switched":
+    if sku.fabric != BoardLinks.SWITCHED:
         notes.append(f"NVLinks of {sku.name} were not read: none are assumed.")
         return {}
     notes.append(f"NVLinks were not read: {sku.link_count} to NVSwitches, as {sku.name} has.")

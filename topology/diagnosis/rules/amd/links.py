@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ....expectation.cost.costs import costs_of
-from ....hardware.specs import Sku
+from ....hardware.specs import BoardLinks, Sku
 from ....hardware.vendors import AMD
 from ....model.machine import Gpu, GpuPair, XgmiLink
 from ....model.severity import BY_DESIGN, NOTICE, SLOW
@@ -78,7 +78,7 @@ def _gone(case: Case, gpus: list[Gpu]) -> list[tuple[str, str]]:
     if (
         sku is None
         or sku.devices > 1
-        or sku.fabric != "point_to_point"
+        or sku.fabric != BoardLinks.POINT_TO_POINT
         or not sku.link_count
         or sku.link_count + 1 != sku.world_size
         or len(board) != sku.world_size
@@ -126,7 +126,7 @@ def _check_few(case: Case) -> Found:
     if not full or not 1 < len(gpus) < sku.world_size:
         return []
     # Cards with bridges, or without any, are no board.
-    if sku.fabric != "point_to_point" or not all(pair.fast for pair in case.pairs):
+    if sku.fabric != BoardLinks.POINT_TO_POINT or not all(pair.fast for pair in case.pairs):
         return []
     count = len(gpus)
     paper = (count - 1) * sku.pair_gbs

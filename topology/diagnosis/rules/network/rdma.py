@@ -6,6 +6,7 @@ import re
 import shlex
 from collections import defaultdict
 
+from ....hardware.specs import WIRED
 from ....hardware.vendors import NVIDIA, VENDORS
 from ....model.finding import Finding
 from ....model.machine import Gpu
@@ -207,7 +208,7 @@ def _far(case: Case) -> Found:
     if not without or not have:
         return []
     skus = [case.sku(gpu) for gpu in without]
-    board = all(sku is not None and sku.fabric in ("switched", "point_to_point") for sku in skus)
+    board = all(sku is not None and sku.fabric in WIRED for sku in skus)
     whole = not case.in_container  # a container may have been given only some NICs; a job sees all
     verb, many = ("have", "their switches") if len(without) > 1 else ("has", "its switch")
     return NIC_FAR.finding(

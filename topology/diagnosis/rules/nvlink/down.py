@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ....expectation.cost.costs import costs_of, worst_copy
+from ....hardware.specs import BoardLinks
 from ....hardware.vendors import AMD, NVIDIA
 from ....model.element import BASE_FILE, NOT_IN_XML
 from ....model.finding import Finding
@@ -278,7 +279,7 @@ def _sister(case: Case, gpu: Gpu, island: tuple[str, ...]) -> bool:
     if gpu.vendor == NVIDIA.id and (gpu.nvlinks or asked):
         return False  # the driver was asked for its links: see nvlink-down and nvlink-missing
     sku = case.sku(gpu)
-    if sku is not None and sku.fabric == "none":
+    if sku is not None and sku.fabric == BoardLinks.NONE:
         return False
     others = [other for other in case.gpus if other.address in island]
     return all(

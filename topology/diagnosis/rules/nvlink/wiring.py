@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ....hardware.specs import BoardLinks
 from ....hardware.vendors import AMD, NVIDIA
 from ....model.machine import Gpu
 from ....model.severity import BY_DESIGN
@@ -61,7 +62,9 @@ def _check_pcie_only(case: Case) -> Found:
     pairs = case.pairs
     if not pairs or any(pair.code == "?" for pair in pairs):
         return None
-    wired = [gpu for gpu in case.gpus if (sku := case.sku(gpu)) is None or sku.fabric != "none"]
+    wired = [
+        gpu for gpu in case.gpus if (sku := case.sku(gpu)) is None or sku.fabric != BoardLinks.NONE
+    ]
     matrix = _matrix_alone(case)
     if not matrix and not all(map(_read, wired)):
         return None  # where links were not read, their absence is not known

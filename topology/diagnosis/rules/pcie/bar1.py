@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ....hardware.specs import WIRED
 from ....hardware.vendors import NVIDIA
 from ....model.finding import Finding
 from ....model.machine import Gpu
@@ -12,8 +13,6 @@ from ...rule import Found, Rule
 
 AMPERE = 8
 """Major number of its compute capability."""
-_BOARDS = ("switched", "point_to_point")
-"""Fabrics whose peers do not need the window: their P2P goes over NVLink or xGMI."""
 
 
 def _check(case: Case) -> Found:
@@ -32,7 +31,7 @@ def _before_ampere(gpu: Gpu) -> bool:
 
 
 def _finding(case: Case, small: list[Gpu]) -> Finding:
-    linked = all((sku := case.sku(gpu)) is not None and sku.fabric in _BOARDS for gpu in small)
+    linked = all((sku := case.sku(gpu)) is not None and sku.fabric in WIRED for gpu in small)
     need = (
         "P2P here goes over NVLink and does not need it; RDMA from a NIC does."
         if linked

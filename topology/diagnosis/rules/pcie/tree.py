@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 
+from ....hardware.specs import WIRED
 from ....hardware.vendors import AMD, NVIDIA
 from ....model.element import NOT_IN_XML
 from ....model.finding import Finding
@@ -77,7 +78,7 @@ def on_a_board(case: Case, address: str) -> bool:
     """
     gpu = case.machine.gpu(address)
     sku = case.sku(gpu) if gpu is not None else None
-    return sku is not None and sku.fabric in ("switched", "point_to_point") and sku.c2c_gbs is None
+    return sku is not None and sku.fabric in WIRED and sku.c2c_gbs is None
 
 
 def _has_file(case: Case) -> bool:
