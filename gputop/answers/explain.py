@@ -18,9 +18,9 @@ from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.rules.amd.links import FEW
 from gputop.topology.expectation.cost.costs import costs_of
 from gputop.topology.explain.prediction import installed, prediction_blocks
-from gputop.topology.flags.account.whatif_text import sections
+from gputop.topology.flags.what_if.wording import sections
 from gputop.topology.flags.values.predicting import predict_with_flags
-from gputop.topology.flags.what_if.whatif import compare
+from gputop.topology.flags.what_if.effects import compare
 from gputop.topology.model.page import Blank, Block, Page, Text
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.model.versions import Library

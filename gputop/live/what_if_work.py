@@ -9,10 +9,10 @@ import msgspec
 from gputop.live.refresh import NO_NICS, with_nics
 from gputop.topology.diagnosis.engine import Diagnosis
 from gputop.topology.expectation.cost.costs import costs_of
-from gputop.topology.flags.what_if.applied import with_changes
-from gputop.topology.flags.what_if.brief import brief
+from gputop.topology.flags.what_if.changes import with_changes
 from gputop.topology.flags.what_if.remedy import Remedy, remedy
 from gputop.topology.flags.what_if.study import Stopped, Study
+from gputop.topology.flags.what_if.wording import brief
 from gputop.topology.nccl.decide.predict import NoGpusError
 from gputop.topology.node import Node
 from gputop.topology.report import Report
@@ -50,7 +50,7 @@ def work_out(
     node = real.node.follow(with_changes(real.snapshot, changes)).decide()
     node, trouble = with_nics(node)
     try:
-        comparison = study.change(changes)
+        comparison = study.compare({}, changes)
         cost = costs_of(node).all_reduce
         summary = brief(comparison, None if cost is None else cost.text or None)
     except Stopped:

@@ -8,11 +8,10 @@ from ..expectation.cost.costs import Costs
 from ..expectation.judgement import ESTIMATE
 from ..flags.catalogue.catalogue import Flag
 from ..flags.values.values import unread
-from ..flags.what_if.applied import with_changes
-from ..flags.what_if.brief import brief, p2p_pairs
-from ..flags.what_if.effects import MIB, described, time_of
+from ..flags.what_if.changes import with_changes
+from ..flags.what_if.effects import MEDIUM, Comparison, described, time_of
 from ..flags.what_if.study import Study
-from ..flags.what_if.whatif import Comparison
+from ..flags.what_if.wording import brief, p2p_pairs
 from ..model.page import Section
 from ..model.units import figure
 from ..nccl.decide.summary import duration, largest_choice
@@ -26,7 +25,6 @@ WHY_NOT_KNOWN = (
     "Not known: nobody measured these transports on such a node, and {}'s own times do not ask by "
     "which transport the bytes go."
 )
-MEDIUM = 256 * MIB
 MOST_IN_MATRIX = 16
 """GPUs up to which the transports of all pairs are drawn."""
 LETTERS = {"P2P": "P", "SHM": "S", "NET": "N"}
@@ -68,11 +66,11 @@ def value_rows(flag: Flag, study: Study, node: Node) -> tuple[ValueRow, ...]:
 
     Raises NoGpusError, and Stopped.
     """
-    without = study.without(flag)
+    clear: dict[str, str | None] = dict.fromkeys(flag.names)
+    without = study.predict(clear)
     if not flag.tries or unread(flag, without.library):
         return ()
-    now = next((study.values[n] for n in (flag.name, *flag.aliases) if n in study.values), None)
-    clear: dict[str, str | None] = dict.fromkeys((flag.name, *flag.aliases))
+    now = next((study.values[n] for n in flag.names if n in study.values), None)
     costs = _costs(node, clear, without)
     first = _row(NOT_SET, without, _cost(costs, without), here=now is None)
     rows = [msgspec.structs.replace(first, transports=transports(without))]
@@ -85,7 +83,7 @@ def value_rows(flag: Flag, study: Study, node: Node) -> tuple[ValueRow, ...]:
         if not fails and not comparison.effect.nothing:
             changes = {**clear, flag.name: value}
             # Costs are those of the node as a whole, whatever the study is of.
-            slower = study.without_nvls(after, changes) if study.of_node else None
+            slower = comparison.slower if study.of_node else None
             cost = _cost(_costs(node, changes, after, costs, slower), after)
         row = _row(value, after, cost, here=value == now, slow=_slow(comparison))
         moved = f"{ALL_REDUCE} {first.large} → {row.large}" if row.large != first.large else ""

@@ -6,7 +6,7 @@ import msgspec
 
 from ..expectation.cost.cost import PREDICTED, Cost
 from ..expectation.cost.costs import Costs
-from ..flags.what_if.applied import with_changes
+from ..flags.what_if.changes import with_changes
 from ..flags.what_if.effects import choice_of, described, named, untold
 from ..model.snapshot import NodeSnapshot
 from ..model.units import figure

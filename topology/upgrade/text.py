@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..flags.account.whatif_text import has_times, times
 from ..flags.what_if.effects import untold
+from ..flags.what_if.wording import times
 from ..model.page import Section
 from ..model.units import sentence
 from ..model.versions import numbers
@@ -135,7 +135,7 @@ def sections(found: Upgrade) -> Iterator[Section]:
     """What follows the decisions: the table by size, figures alone, what was compared."""
     versions = [side.library.version for side in (found.before, found.after)]
     effect = found.comparison.effect
-    if has_times(effect) and ALGORITHMS in found.compared:
+    if effect.has_times and ALGORITHMS in found.compared:
         yield Section(
             title="All-reduce by each version's own model",
             table=times(found.comparison, *versions),

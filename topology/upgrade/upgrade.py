@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ..flags.values.predicting import predict_with_flags
-from ..flags.what_if.effects import described, named, untold, way_of
+from ..flags.what_if.effects import Comparison, compare, described, named, untold, way_of
 from ..flags.what_if.in_words import order_in_words, pairs_in_words, ranks_in_words
-from ..flags.what_if.whatif import Comparison, compare
 from ..model.errors import GputopError
 from ..model.snapshot import NodeSnapshot
 from ..nccl.behaviour import Behaviour, behaviour_of, changed_versions

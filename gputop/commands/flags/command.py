@@ -20,13 +20,12 @@ from gputop.terminal.nearest import meant
 from gputop.terminal.size import text_width
 from gputop.topology.explain.value_rows import reached
 from gputop.topology.flags.account.account import account, plain
-from gputop.topology.flags.account.whatif_text import sections as change_sections
-from gputop.topology.flags.catalogue.catalogue import catalogue
-from gputop.topology.flags.catalogue.elsewhere import elsewhere
-from gputop.topology.flags.values.own_words import for_library
+from gputop.topology.flags.catalogue.catalogue import catalogue, elsewhere
 from gputop.topology.flags.values.process import ProcessError, ProcessFlags, read
+from gputop.topology.flags.values.values import for_library
 from gputop.topology.flags.what_if.outcomes import VALUES
 from gputop.topology.flags.what_if.study import Study
+from gputop.topology.flags.what_if.wording import sections as change_sections
 from gputop.topology.model.page import Section
 from gputop.topology.nccl.versions import UnknownVersionError
 from gputop.topology.node import Node
@@ -160,7 +159,10 @@ def _catalogue(search: str, as_json: bool) -> None:
 def _explain(flag: Flag, study: Study, changes: dict[str, str | None], *, predicted: bool) -> None:
     lines = [f"{flag.name} ({flag.group}, {flag.subject})", ""]
     if changes and predicted:
-        lines += [*texts(blocks_of(change_sections(study.change(changes))), text_width(WIDEST)), ""]
+        lines += [
+            *texts(blocks_of(change_sections(study.compare({}, changes))), text_width(WIDEST)),
+            "",
+        ]
     page = account(flag, study) if predicted else plain(flag)
     if predicted:
         # Beside what each value would do, where the page says that.
@@ -178,7 +180,10 @@ def _overview(
 ) -> None:
     lines = overview_lines(study, origins, process, text_width(WIDEST))
     if changes:
-        lines += ["", *texts(blocks_of(change_sections(study.change(changes))), text_width(WIDEST))]
+        lines += [
+            "",
+            *texts(blocks_of(change_sections(study.compare({}, changes))), text_width(WIDEST)),
+        ]
     _echo(lines)
 
 

@@ -7,14 +7,11 @@ import msgspec
 from gputop import __version__
 from gputop.topology.flags.account.overview import SetVariable, overview
 from gputop.topology.flags.catalogue.catalogue import Flag
-from gputop.topology.flags.values.own_words import for_library
 from gputop.topology.flags.values.process import ProcessFlags
-from gputop.topology.flags.values.reading import Reading
-from gputop.topology.flags.values.values import unread
+from gputop.topology.flags.values.values import Reading, for_library, unread
 from gputop.topology.flags.what_if.changes import Changes
-from gputop.topology.flags.what_if.effects import Effect
+from gputop.topology.flags.what_if.effects import Change, Comparison, Effect
 from gputop.topology.flags.what_if.study import Study
-from gputop.topology.flags.what_if.whatif import Change, Comparison
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.model.versions import Library, numbers
 
@@ -74,7 +71,7 @@ def document(
     """Build the document that the options request."""
     trouble = study.trouble()
     assumed = (trouble,) if trouble else study.baseline().assumptions
-    comparison = study.change(changes) if changes and not trouble else None
+    comparison = study.compare({}, changes) if changes and not trouble else None
     notes = process.notes if process is not None else ()
     return Document(
         source=snapshot.source,

@@ -9,8 +9,7 @@ from msgspec.structs import replace
 
 from gputop.terminal.clean import clean
 from gputop.topology.flags.catalogue.catalogue import SHELVES, Catalogue, Flag
-from gputop.topology.flags.values.own_words import for_library
-from gputop.topology.flags.values.values import overridden, read_value
+from gputop.topology.flags.values.values import for_library, overridden, read_value
 from gputop.topology.model.versions import Library, numbers
 from gputop.widgets.named_list import NamedList
 from gputop.widgets.spans import Line, left

@@ -18,10 +18,9 @@ from gputop.screens.flags.text import WIDEST, flag_lines, head_lines, set_words
 from gputop.screens.listing import ListedView
 from gputop.terminal.clean import clean
 from gputop.topology.flags.catalogue.catalogue import catalogue
-from gputop.topology.flags.values.own_words import for_library
 from gputop.topology.flags.values.process import ProcessError, ProcessFlags
 from gputop.topology.flags.values.process import read as read_process
-from gputop.topology.flags.values.values import read_value, unknown, unread
+from gputop.topology.flags.values.values import for_library, read_value, unknown, unread
 from gputop.topology.flags.what_if.study import Study
 from gputop.topology.model.page import Fact, Page
 from gputop.topology.model.versions import numbers

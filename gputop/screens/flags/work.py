@@ -8,11 +8,11 @@ import msgspec
 
 from gputop.topology.explain.value_rows import ValueRow, in_one_line, value_rows
 from gputop.topology.flags.account.account import account, plain
-from gputop.topology.flags.account.whatif_text import sections
 from gputop.topology.flags.catalogue.catalogue import Flag, catalogue
 from gputop.topology.flags.values.values import unknown, unread
 from gputop.topology.flags.what_if.outcomes import VALUES
 from gputop.topology.flags.what_if.study import Stopped, Study
+from gputop.topology.flags.what_if.wording import sections
 from gputop.topology.model.page import Section
 from gputop.topology.node import Node
 
@@ -41,7 +41,7 @@ def work_out(
         if trouble:
             text = plain(flag, study.whose()) if flag is not None else _stranger(name)
             return FlagDetails(name=name, flag=text, trouble=trouble)
-        what_if = sections(study.change(changes)) if changes else ()
+        what_if = sections(study.compare({}, changes)) if changes else ()
         if flag is None:
             answer = f"{unknown(name, catalogue())}"
             return FlagDetails(name=name, flag=_stranger(name), changes=what_if, answer=answer)

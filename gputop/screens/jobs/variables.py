@@ -8,10 +8,10 @@ import msgspec
 
 from gputop.topology.flags.account.overview import SetVariable, overview
 from gputop.topology.flags.catalogue.catalogue import catalogue
-from gputop.topology.flags.values.own_words import for_library
-from gputop.topology.flags.values.reading import Reading
+from gputop.topology.flags.values.values import Reading, for_library
 from gputop.topology.flags.what_if.study import Stopped, Study
 from gputop.topology.hardware.terms import terms_of
+from gputop.topology.model.severity import FlagStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -94,5 +94,5 @@ def _plain(name: str, value: str, library: Library) -> SetVariable:
         known=flag is not None,
         reading=Reading(effective=value),
         said="" if flag is None else for_library(flag, library).changes,
-        status="not predicted",
+        status=FlagStatus.NOT_PREDICTED,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gputop.topology.explain.pair_summary import NO_P2P, P2P, PairSummary, pair_summary
-from gputop.topology.flags.what_if.applied import with_changes
+from gputop.topology.flags.what_if.changes import with_changes
 from gputop.topology.flags.what_if.remedy import remedy
 from gputop.topology.flags.what_if.study import Study
 from tests.support.app import demo_report

@@ -7,8 +7,7 @@ from functools import cache
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gputop.topology.flags.catalogue.catalogue import catalogue
-from gputop.topology.flags.catalogue.elsewhere import elsewhere
+from gputop.topology.flags.catalogue.catalogue import catalogue, elsewhere
 from gputop.topology.flags.values.values import read_value
 from gputop.topology.model.versions import Library
 from gputop.topology.nccl.decide.predict import NoGpusError

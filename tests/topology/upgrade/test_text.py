@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from gputop.topology.flags.what_if.applied import with_changes
+from gputop.topology.flags.what_if.changes import with_changes
 from gputop.topology.upgrade.causes import Cause
 from gputop.topology.upgrade.costs import cost_line
 from gputop.topology.upgrade.text import because, decisions, head_lines, heading, sections

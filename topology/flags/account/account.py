@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from statistics import median
 
 from ...hardware.vendors import VENDORS
@@ -12,39 +12,19 @@ from ...model.page import Section
 from ...model.snapshot import NodeSnapshot
 from ...model.units import sentence
 from ...model.versions import Library, numbers
-from ...nccl.decide.summary import duration
 from ...nccl.prediction import Prediction
-from ...nccl.wording import message_size
 from ..catalogue.catalogue import Flag
 from ..values.fits import fit
-from ..values.own_words import for_library
-from ..values.values import overridden, read_value, unread
-from ..what_if.effects import SIZES, Effect, choice_of, described, named
-from ..what_if.in_words import distance, hops_in_words, order_in_words, pairs_in_words, ways
-from ..what_if.outcomes import outcomes
+from ..values.values import for_library, overridden, read_value, unread
+from ..what_if.effects import Comparison, Effect, ranks_of
+from ..what_if.in_words import as_predicted, pairs_in_words
+from ..what_if.outcomes import outcomes, short
 from ..what_if.study import Study
-from ..what_if.whatif import Comparison
-
-PAIR_KINDS = ("p2p", "shm", "paths")
-NET_KINDS = ("net", "gdr", "pxn")
-
-PLACES = {
-    "NVL": "joined by NVLink",
-    "XGMI": "joined by xGMI",
-    "NVB": "joined by NVLink through another GPU",
-    "C2C": "joined by C2C",
-    "PIX": "behind one PCIe switch",
-    "PXB": "behind several PCIe switches",
-    "PHB": "on one CPU",
-    "SYS": "on two CPUs",
-}
-"""Path type -> where two GPUs are; "on" a CPU means that their path leads through it."""
-CPU = ("PHB", "SYS")
 
 
 def account(flag: Flag, study: Study) -> tuple[Section, ...]:
     """Say everything about a flag on a node. Makes predictions: not for the event loop."""
-    without = study.without(flag)
+    without = study.predict(dict.fromkeys(flag.names))
     library = without.library
     flag = for_library(flag, library)
     closed = unread(flag, library)
@@ -54,13 +34,13 @@ def account(flag: Flag, study: Study) -> tuple[Section, ...]:
     summary = short(flag, found, without) if tries else ""
     if summary:
         sections.append(Section(title="In short", paragraphs=(summary,)))
-    sections += [_what(flag, without, study, closed), _here(flag, without)]
+    sections += [_what(flag, without, study, closed), as_predicted(flag, without)]
     if tries:
         sections.append(outcomes(flag, found, without))
     if flag.set_when:
         sections.append(Section(title="When to set it", paragraphs=(flag.set_when,)))
     sections += [_watch(flag, study.snapshot, without), _unknown(flag, without)]
-    if tries and flag.of_library and flag.kind != "none":
+    if tries and flag.modelled:
         sections.append(_try(flag, found, without))
     sections.append(Section(title="Source", paragraphs=(_source(flag, library),)))
     return tuple(section for section in sections if not section.empty)
@@ -80,7 +60,7 @@ def plain(flag: Flag, library: Library | None = None) -> tuple[Section, ...]:
 
 def _what(flag: Flag, without: Prediction, study: Study, closed: str) -> Section:
     paragraphs = [flag.changes, *_standing(flag, without, closed)]
-    names = [name for name in (flag.name, *flag.aliases) if name in study.values]
+    names = [name for name in flag.names if name in study.values]
     if not names:
         paragraphs.append("It is not set here.")
     for name in names:
@@ -132,95 +112,9 @@ def _reading_in_words(flag: Flag, name: str, origin: str, without: Prediction, s
     return f"{text} Mind: {reading.why}." if reading.why else text
 
 
-def _here(flag: Flag, without: Prediction) -> Section:
-    count = len({rank for view in without.views for rank in view.ranks})
-    library = f"{without.library.name.upper()} {without.library.version}"
-    title = f"This node without it: {count} GPU{'s' * (count != 1)}, rules of {library}"
-    if not flag.of_library or flag.kind == "none":
-        return Section(title=title)
-    if flag.kind in PAIR_KINDS:
-        return Section(title=title, table=_ways_table(without), paragraphs=_pace(without))
-    if flag.kind in NET_KINDS:
-        return Section(title=title, table=_nets_table(without), paragraphs=_net_words(without))
-    if flag.kind == "tuning":
-        return Section(title=title, table=_choices_table(without))
-    return Section(title=title, table=_graphs_table(without))
-
-
-def _ways_table(prediction: Prediction) -> tuple[tuple[str, ...], ...]:
-    rows = [("pairs", "path", "via", "which (ranks)")]
-    for way, pairs in ways(prediction):
-        rows.append((str(len(pairs)), way.path, way.label, pairs_in_words(pairs)))
-    return tuple(rows)
-
-
-def _pace(prediction: Prediction) -> tuple[str, ...]:
-    ring = prediction.graphs.ring
-    hops = hops_in_words(prediction)
-    if ring is None or not hops:
-        return ()
-    order = order_in_words(ring.orders[0])
-    return (
-        f"The ring {order} takes {hops}. The search gives it {described(ring)} (channels x GB/s "
-        f"each){_log(prediction)}.",
-    )
-
-
-def _log(prediction: Prediction) -> str:
-    count = prediction.coll_channels
-    ring = prediction.graphs.ring
-    if count is None or ring is None:
-        return ""
-    twice = " (each is used twice)" if count == 2 * ring.channels else ""
-    return f"; the log will say {count} coll channels{twice}"
-
-
-def _nets_table(prediction: Prediction) -> tuple[tuple[str, ...], ...]:
-    found: dict[tuple[str, str, str], list[str]] = {}
-    for view in prediction.views:
-        for net in view.nets:
-            relay = "another GPU" if net.pxn_rank >= 0 else "itself"
-            gdr = "yes" if net.gdr_recv != "Disabled" else "no"
-            found.setdefault((net.to[2], gdr, relay), []).append(f"{net.rank}>{net.net}")
-    rows = [("count", "path", "GPUDirect", "through", "GPU (rank) > NIC (device)")]
-    for (path, gdr, relay), pairs in sorted(found.items()):
-        some = " ".join(pairs[:6]) + (f" and {len(pairs) - 6} more" if len(pairs) > 6 else "")
-        rows.append((str(len(pairs)), path, gdr, relay, some))
-    return tuple(rows) if len(rows) > 1 else ()
-
-
-def _net_words(prediction: Prediction) -> tuple[str, ...]:
-    net = sum(1 for p in prediction.pairs if p.src < p.dst and p.transport == "NET")
-    if net:
-        return (f"{net} pairs of this node go through the network.",)
-    return ("No pair inside this node goes through the network.",)
-
-
-def _choices_table(prediction: Prediction) -> tuple[tuple[str, ...], ...]:
-    if not prediction.choices:
-        return ()
-    rows = [("all-reduce", "chosen", "predicted")]
-    for bytes_ in SIZES:
-        choice = choice_of(prediction, bytes_)
-        rows.append(
-            (message_size(bytes_), named(choice), duration(choice.time_us if choice else None))
-        )
-    return tuple(rows)
-
-
-def _graphs_table(prediction: Prediction) -> tuple[tuple[str, ...], ...]:
-    rows = [("graph", "channels x GB/s, path type")]
-    graphs = prediction.graphs
-    rows += [("ring", described(graphs.ring)), ("tree", described(graphs.tree))]
-    rows.append(("nvls", described(graphs.nvls)))
-    count = prediction.coll_channels
-    rows.append(("coll channels", "not modelled" if count is None else str(count)))
-    return tuple(rows)
-
-
 def _watch(flag: Flag, snapshot: NodeSnapshot, without: Prediction) -> Section:
     bullets: list[str] = [flag.trap] if flag.trap else []
-    if flag.kind == "p2p" and flag.type == "level":
+    if flag.p2p_level:
         more = {
             (pair.src, pair.dst)
             for pair in without.pairs
@@ -232,17 +126,17 @@ def _watch(flag: Flag, snapshot: NodeSnapshot, without: Prediction) -> Section:
                 "Set it on every rank alike: NCCL does not compare it, and two ranks that "
                 "disagree about a pair may hang."
             )
-    found = measured(snapshot, without) if flag.kind in PAIR_KINDS else ""
+    found = measured(snapshot, without) if flag.kind.of_pairs else ""
     if found:
         bullets.append(found)
     return Section(title="What to watch for", bullets=tuple(bullets))
 
 
 def _unknown(flag: Flag, without: Prediction) -> Section:
-    if not flag.of_library or flag.kind == "none":
+    if not flag.modelled:
         return Section(title="What the prediction does not know")
     bullets = list(without.assumptions)
-    if flag.kind in PAIR_KINDS:
+    if flag.kind.of_pairs:
         beside = ("GPUDirect", "tuning rules")
         bullets = [text for text in bullets if not any(word in text for word in beside)]
         bullets.insert(
@@ -264,11 +158,11 @@ def _try(flag: Flag, found: tuple[Comparison, ...], without: Prediction) -> Sect
         return Section(title=title)
     best = next((comparison for comparison in moving if _gains(comparison.effect)), moving[-1])
     value = best.changes[0].after
-    ranks = len({rank for view in without.views for rank in view.ranks})
+    ranks = len(ranks_of(without))
     run = f"{flag.name}={value} all_reduce_perf -b 1M -e 1G -f 2 -g {ranks}, and once without it"
-    if flag.kind in NET_KINDS:
+    if flag.kind.of_networks:
         run = f"{flag.name}={value} all_reduce_perf over two nodes, and once without it"
-    if flag.kind not in PAIR_KINDS:
+    if not flag.kind.of_pairs:
         return Section(title=title, bullets=(run,))
     group = best.effect.pairs[0] if best.effect.pairs else None
     src, dst = group.pairs[0] if group else (0, 1)
@@ -378,96 +272,3 @@ def _acs(snapshot: NodeSnapshot) -> str:
     if bridges:
         return "Whether ACS redirects traffic at the PCIe ports is not readable without root."
     return ""
-
-
-# The summary of a flag in one paragraph.
-def short(flag: Flag, found: tuple[Comparison, ...], without: Prediction) -> str:
-    """Say what a level of P2P means on this node; "" for other flags."""
-    if flag.type != "level" or flag.kind != "p2p" or not without.pairs:
-        return ""
-    text = _now(without)
-    gains = [(comparison, _moved(comparison, gained=True)) for comparison in found]
-    others = sum(len(pairs) for way, pairs in ways(without) if way.transport != "P2P")
-    parts: list[str] = []
-    for comparison, moved in gains:
-        if moved:
-            every = len(moved) > 1 and sum(count for count, _ in moved) == others
-            what = f"all {others}" if every else f"the {_counted(moved)}"
-            parts.append(
-                f"{comparison.changes[0].after} {'' if parts else 'would give it '}to {what}"
-            )
-    text += f" {', '.join(parts)}." if parts else ""
-    text += _losses(found, without)
-    if any(path in CPU for _, moved in gains for _, path in moved):
-        text += (
-            " Whether P2P through the CPU is faster than shared memory depends on the processor: "
-            "measure both before you keep it."
-        )
-    return text
-
-
-def _now(without: Prediction) -> str:
-    """Say which pairs use P2P now, and which do not."""
-    now = [(len(pairs), way.path) for way, pairs in ways(without) if way.transport == "P2P"]
-    rest = [(len(pairs), way) for way, pairs in ways(without) if way.transport != "P2P"]
-    total = sum(count for count, _ in (*now, *rest))
-    if not rest:
-        kinds = " or ".join(_place(path) for path in dict.fromkeys(path for _, path in now))
-        if total == 1:
-            return f"The one pair is {kinds} and uses P2P as it is: no higher level adds any."
-        return f"All {total} pairs are {kinds} and use P2P as it is: no higher level adds any."
-    by: dict[str, list[tuple[int, str]]] = {}
-    for count, way in rest:
-        by.setdefault(way.transport, []).append((count, way.path))
-    others = ", ".join(f"{_placed(some)} go by {name}" for name, some in by.items())
-    if not now:
-        return f"None of the {total} pairs uses P2P: {others}."
-    return f"Of {total} pairs, {_placed(now)} use P2P now; {others}."
-
-
-def _losses(found: tuple[Comparison, ...], without: Prediction) -> str:
-    """Say which values take P2P away, and from which pairs."""
-    total = sum(len(pairs) for way, pairs in ways(without) if way.transport == "P2P")
-    by: dict[str, list[str]] = {}
-    for comparison in found:
-        moved = _moved(comparison, gained=False)
-        if moved:
-            every = sum(count for count, _ in moved) == total
-            what = f"all {total} that have it" if every else _counted(moved)
-            what = "this pair" if total == 1 else what
-            by.setdefault(what, []).append(str(comparison.changes[0].after))
-    return "".join(
-        f" {' and '.join(', '.join(values).rsplit(', ', 1))} would take it away from {what}."
-        for what, values in by.items()
-    )
-
-
-def _moved(comparison: Comparison, *, gained: bool) -> list[tuple[int, str]]:
-    """List (number of pairs, path type) of the pairs that gain P2P, or lose it."""
-    found: dict[str, int] = {}
-    for group in comparison.effect.pairs:
-        then, now = group.before.transport == "P2P", group.after.transport == "P2P"
-        if (now and not then) if gained else (then and not now):
-            found[group.before.path] = found.get(group.before.path, 0) + len(group.pairs)
-    return [(count, path) for path, count in found.items()]
-
-
-def _place(path: str) -> str:
-    return f"{PLACES[path]} ({path})" if path in PLACES else path
-
-
-def _placed(parts: list[tuple[int, str]]) -> str:
-    return _listed(parts, _place)
-
-
-def _counted(parts: list[tuple[int, str]]) -> str:
-    return _listed(parts, str)
-
-
-def _listed(parts: list[tuple[int, str]], named: Callable[[str], str]) -> str:
-    """Count the pairs by path type, nearest first: "8 PHB and 16 SYS"."""
-    merged: dict[str, int] = {}
-    for count, path in parts:
-        merged[path] = merged.get(path, 0) + count
-    order = sorted(merged, key=distance)
-    return " and ".join(f"{merged[path]} {named(path)}" for path in order)

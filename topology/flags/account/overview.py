@@ -6,15 +6,22 @@ from collections.abc import Mapping
 
 import msgspec
 
+from ...model.severity import FlagStatus
+from ...model.units import sentence
 from ..catalogue.catalogue import Flag, catalogue
 from ..values.fits import fit
-from ..values.own_words import for_library
-from ..values.reading import Reading, skipped
-from ..values.values import may_be_read, overridden, read_value, unknown
+from ..values.values import (
+    Reading,
+    for_library,
+    may_be_read,
+    overridden,
+    read_value,
+    skipped,
+    unknown,
+)
 from ..what_if.effects import Effect
-from ..what_if.nothing import because, unpredicted
-from ..what_if.outcomes import parts
 from ..what_if.study import Study
+from ..what_if.wording import no_effect, parts
 
 LIMIT_PREDICTED = 24
 """Most variables that are predicted with and without; each takes some tenths of a second."""
@@ -31,10 +38,17 @@ class SetVariable(msgspec.Struct, frozen=True, kw_only=True):
     reading: Reading
     said: str = msgspec.field(name="told")
     """What it does on this node, or why it does nothing: one sentence; "told" in JSON."""
-    status: str
-    """"changes", "nothing", "ignored", "fatal", "unknown", "not predicted"."""
+    status: FlagStatus
     effect: Effect | None = None
     closest: tuple[str, ...] = ()
+
+
+class _Said(msgspec.Struct, frozen=True):
+    """What is said of a variable, before it is put together."""
+
+    status: FlagStatus
+    text: str
+    effect: Effect | None = None
 
 
 def overview(study: Study, origins: Mapping[str, str]) -> tuple[SetVariable, ...]:
@@ -48,48 +62,56 @@ def overview(study: Study, origins: Mapping[str, str]) -> tuple[SetVariable, ...
         if flag is None:
             found.append(_unknown(name, value, origin))
             continue
-        reading = skipped(void[name]) if name in void else _read(flag, value, study)
-        known = SetVariable(
-            name=name, value=value, origin=origin, known=True, reading=reading, said="", status=""
-        )
-        fitting = fit(flag.name, value, study.snapshot)
-        if fitting is not None and not reading.ignored:
-            status = "fatal" if fitting.fatal else "not predicted"
-            found.append(msgspec.structs.replace(known, said=fitting.sentence, status=status))
-        elif reading.ignored or reading.fatal:
-            word = "fatal" if reading.fatal else "ignored"
-            start = "The start fails over it" if reading.fatal else "It has no effect"
-            said = f"{start}: {reading.why}."
-            found.append(msgspec.structs.replace(known, said=said, status=word))
-        elif not flag.of_library or flag.kind == "none" or predicted >= LIMIT_PREDICTED:
-            said = for_library(flag, study.whose()).changes + _mind(reading)
-            found.append(msgspec.structs.replace(known, said=said, status="not predicted"))
-        else:
+        reading = skipped(void[name]) if name in void else read_value(flag, value, study.whose())
+        said = _read(flag, value, reading, study)
+        if said is None and flag.modelled and predicted < LIMIT_PREDICTED:
             predicted += 1
-            found.append(_predicted(known, flag, study))
+            said = _predicted(name, flag, reading, study)
+        if said is None:
+            changes = for_library(flag, study.whose()).changes
+            said = _Said(FlagStatus.NOT_PREDICTED, changes + _mind(reading))
+        found.append(
+            SetVariable(
+                name=name,
+                value=value,
+                origin=origin,
+                known=True,
+                reading=reading,
+                said=said.text,
+                status=said.status,
+                effect=said.effect,
+            )
+        )
     return tuple(found)
 
 
-def _read(flag: Flag, value: str, study: Study) -> Reading:
-    return read_value(flag, value, study.whose())
+def _read(flag: Flag, value: str, reading: Reading, study: Study) -> _Said | None:
+    """What the value alone says; None where that depends on a prediction."""
+    if reading.ignored:
+        return _Said(FlagStatus.IGNORED, f"It has no effect: {reading.why}.")
+    fitting = fit(flag.name, value, study.snapshot)
+    if fitting is not None:
+        status = FlagStatus.FATAL if fitting.fatal else FlagStatus.NOT_PREDICTED
+        return _Said(status, fitting.sentence)
+    if reading.fatal:
+        return _Said(FlagStatus.FATAL, f"The start fails over it: {reading.why}.")
+    return None
 
 
-def _predicted(entry: SetVariable, flag: Flag, study: Study) -> SetVariable:
-    comparison = study.set_here(entry.name)
-    if comparison.effect.failure[1] and not comparison.effect.failure[0]:
-        said, status = f"The start fails over it: {comparison.effect.failure[1]}.", "fatal"
-    elif comparison.effect.nothing:
-        why = because(flag, entry.reading, comparison.baseline, comparison.changed)
-        if unpredicted(flag, entry.reading, comparison.baseline, comparison.changed):
-            said, status = f"What it does is not predicted: {why}.", "not predicted"
-        else:
-            said, status = f"It changes nothing here, because {why}.", "nothing"
+def _predicted(name: str, flag: Flag, reading: Reading, study: Study) -> _Said:
+    """What a variable changes against leaving it out."""
+    comparison = study.compare({name: None}, {name: study.values[name]})
+    effect = comparison.effect
+    if effect.failure[1] and not effect.failure[0]:
+        status, text = FlagStatus.FATAL, f"The start fails over it: {effect.failure[1]}."
+    elif effect.nothing:
+        found = no_effect(flag, reading, comparison)
+        status = FlagStatus.NOTHING if found.predicted else FlagStatus.NOT_PREDICTED
+        text = sentence(found.clause)
     else:
-        text = "; ".join(parts(comparison.effect)) or "times alone differ"
-        said, status = f"Against leaving it out: {text}.", "changes"
-    return msgspec.structs.replace(
-        entry, said=said + _mind(entry.reading), status=status, effect=comparison.effect
-    )
+        changes = "; ".join(parts(comparison)) or "times alone differ"
+        status, text = FlagStatus.CHANGES, f"Against leaving it out: {changes}."
+    return _Said(status, text + _mind(reading), effect)
 
 
 def _mind(reading: Reading) -> str:
@@ -106,6 +128,6 @@ def _unknown(name: str, value: str, origin: str) -> SetVariable:
         known=False,
         reading=Reading(effective=value, why=why) if read else skipped(why),
         said=f"It is {why}." if read else f"It has no effect: it is {why}.",
-        status="not predicted" if read else "unknown",
+        status=FlagStatus.NOT_PREDICTED if read else FlagStatus.UNKNOWN,
         closest=() if read else catalogue().closest(name),
     )

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from ...hardware.terms import VendorTerms, library_terms
+from ...model.severity import Word
 from ...model.versions import numbers
 from ...toml import tomllib
 
@@ -20,7 +21,6 @@ BESIDE = 0.06
 """Similarity that a name may lack against the best match and still be named beside it."""
 MISNAMED = {"PYTORCH_TUNABLE_OPS": "PYTORCH_TUNABLEOP_ENABLED"}
 """Name that well-known texts use although nothing reads it -> the name that is meant."""
-KINDS = ("paths", "p2p", "shm", "net", "gdr", "pxn", "search", "tuning", "none")
 
 
 SHELVES = ("transport", "network", "algorithm", "memory", "debug", "AMD", "PyTorch")
@@ -39,6 +39,30 @@ _SHELF_OF = {
 }
 """Subject -> group; the others are about algorithms, channels and launches."""
 _CLAUSE = re.compile(r"(?<=[a-z0-9)}])[.;:](?= |$)")
+
+
+class FlagKind(Word):
+    """The decision that a flag changes; none: nothing that is predicted."""
+
+    PATHS = "paths"
+    P2P = "p2p"
+    SHM = "shm"
+    NET = "net"
+    GDR = "gdr"
+    PXN = "pxn"
+    SEARCH = "search"
+    TUNING = "tuning"
+    NONE = "none"
+
+    @property
+    def of_pairs(self) -> bool:
+        """Whether it concerns the paths and transports of pairs of GPUs."""
+        return self in (FlagKind.PATHS, FlagKind.P2P, FlagKind.SHM)
+
+    @property
+    def of_networks(self) -> bool:
+        """Whether it concerns GPUs and NICs."""
+        return self in (FlagKind.NET, FlagKind.GDR, FlagKind.PXN)
 
 
 class Default(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -65,7 +89,7 @@ class Flag(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     group: str
     subject: str
     type: str
-    kind: str
+    kind: FlagKind
     values: str
     default: str
     changes: str
@@ -87,6 +111,21 @@ class Flag(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     tries: tuple[str, ...] = ()
     on_rccl: OnRccl | None = None
     confirmed: bool = True
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Its name, and others under which it is read."""
+        return (self.name, *self.aliases)
+
+    @property
+    def p2p_level(self) -> bool:
+        """Whether it is the path type up to which pairs use P2P."""
+        return self.type == "level" and self.kind is FlagKind.P2P
+
+    @property
+    def modelled(self) -> bool:
+        """Whether a library reads it and predictions depend on it."""
+        return self.of_library and self.kind is not FlagKind.NONE
 
     @property
     def in_short(self) -> str:
@@ -207,3 +246,65 @@ def _swapped(typed: str, known: str) -> bool:
         return False
     other = [place for place, (a, b) in enumerate(zip(typed, known, strict=True)) if a != b]
     return len(other) == 2 and other[1] == other[0] + 1 and sorted(typed) == sorted(known)
+
+
+# Names outside the catalogue that some program reads, and that deserve no warning: gathered from
+# every release of NCCL from 2.3.5 to 2.30.7 and from RCCL 2.21.5 (all NCCL_PARAM, RCCL_PARAM,
+# ncclGetEnv and getenv), from the names in the libraries of 2.31.2 and 2.32.3, and from the guides
+# of the plugins named here.
+PLUGINS = {
+    "NCCL_CHECKPOINT_": "NCCL's checkpoint library",
+    "NCCL_EP_": "NCCL's expert-parallel library",
+    "NCCL_FASTRAK_": "Google's TCPXO network plugin",
+    "NCCL_GPUDIRECTTCPX_": "Google's TCPX network plugin",
+    "NCCL_IBEXT_": "NVIDIA's RDMA and SHARP plugin",
+    "NCCL_INSPECTOR_": "NCCL's inspector plugin",
+    "NCCL_PLUGIN_": "NVIDIA's RDMA and SHARP plugin",
+    "NCCL_PROFILER_CE_": "NCCL's example profiler plugin",
+    "NCCL_PROFILE_": "NCCL's example profiler plugin",
+    "NCCL_SHARP_": "NVIDIA's RDMA and SHARP plugin",
+    "NCCL_SHIMNET_": "Google's network plugin",
+    "NCCL_TESTS_": "the nccl-tests programs",
+    "NCCL_TUNER_CONFIG_PATH": "Google's tuner plugin",
+    "NCCL_UCX_": "NVIDIA's RDMA and SHARP plugin",
+}
+"""Beginning of a name -> the program that reads such names."""
+
+_UNDOCUMENTED = """
+    AGG_ALLOC_MODE AGG_CHANNEL_SIZE CE_CHUNK_SIZE CE_COLL_AG_MULTICAST_THRESHOLD
+    CE_INTRA_GPU_MEMCPY_ENABLE CHUNK_SIZE CUDA_PATH DEV_API_JIT ENABLE_VERSION_CHECK
+    ENQUEUE_REARCH_ENABLE GDAKI_FORCE_MCST GDAKI_USE_RELIABLE_DB GDRCOPY_TAIL_ENABLE
+    GDRCOPY_USE_INTERNAL_DMABUF GIN_CONNECTION_RAIL GIN_COUNTER_POOL_SIZE GIN_ERROR_QUERY_SEC
+    GIN_EXCLUSIVE_CONTEXTS GIN_GDAKI_LAG_AWARE_DISABLE GIN_GDAKI_MAX_DEST_RD_ATOMIC
+    GIN_GDAKI_MAX_QP_RD_ATOMIC GIN_GDAKI_NIC_HANDLER GIN_GDAKI_QP_DEPTH GIN_IB_OOO_OPT GIN_IB_TC
+    GIN_NCONNECTIONS GIN_NCONTEXTS GIN_PLUGIN_REF_COUNT GIN_PROXY_NTHREADS GIN_PROXY_POLL_BATCH
+    GIN_PROXY_QUEUE_SIZE GIN_SIGNAL_POOL_SIZE HIER_CE_COLL_AG_RAIL_RING_ENABLE
+    HIER_CE_COLL_NUM_CTX IB_EVENT_BASED_LB_REMOTE IB_MQP_RETRY_ALL IB_MQP_RETRY_CNT
+    IB_MQP_RETRY_SLEEP_MSEC IB_PREPOST_RECEIVE_WORK_REQUESTS IB_RECEIVER_SIDE_MATCHING_SCHEME
+    IB_RESILIENCY_PORT_FAILOVER_MAX_ATTEMPTS IB_RESILIENCY_PORT_FAILOVER_PROBE_DELAY
+    IB_RESILIENCY_PORT_RECOVERY_ACK_TIMEOUT IB_RESILIENCY_PORT_RECOVERY_ALIVE_MSG_BATCH_INTERVAL
+    IB_RESILIENCY_PORT_RECOVERY_ALIVE_MSG_BATCH_SIZE
+    IB_RESILIENCY_PORT_RECOVERY_ALIVE_MSG_SEQUENCE_SIZE
+    IB_RESILIENCY_PORT_RECOVERY_ALIVE_MSG_TIMEOUT IB_RESILIENCY_PORT_RECOVERY_ATTEMPTS_MAX
+    IB_RESILIENCY_PORT_RECOVERY_START_DELAY IB_SORT_MERGE_NICS IB_WQE_LATENCY_REPORT
+    IB_WQE_LATENCY_THRESHOLD_NS LSA_TEAM_SIZE MLOPART_RDMA_ENABLE NUM_RMA_CTX NUM_RMA_INT_CTX
+    NVLS_UB_SIZE P2P_PER_CHANNEL_REG_NET_BW PROXY_PROFILE RMA_DISABLE RMA_IB_WR_BATCHSIZE
+    RMA_MULTI_CTX_THRESHOLD RMA_PLUGIN_REF_COUNT RMA_PROXY_DUMP_SIGNAL RMA_PROXY_QUEUE_SIZE
+    SHADOW_MEMPOOL_MAX_SIZE SHARED_BUFF_COUNT SYM_NOWIN_ENABLE SYM_REUSE_SYSMEM_HANDLES
+    SYM_RS_GIN_CHUNK_SIZE SYM_TMA_ENABLE TOPO_SCATTER_START_NET WORK_FIFO_DEPTH
+"""
+INTERNAL = frozenset(f"NCCL_{name}" for name in _UNDOCUMENTED.split()) | {
+    "RCCL_CLIQUE_ALLREDUCE_BYTE_LIMIT",
+    "RCCL_CLIQUE_ALLREDUCE_NCHANNELS",
+    "RCCL_MSCCL_FORCE_FULLOPS",
+    "RCCL_MSCCL_WORK_FIFO_DEPTH",
+}
+"""Undocumented names that a release of the library reads, mostly for its own tests."""
+
+
+def elsewhere(name: str) -> str:
+    """Say in a clause who reads a name outside the catalogue; "" when no reader is known."""
+    if name in INTERNAL:
+        return "read by some releases of the library, which do not document it"
+    reader = next((who for start, who in PLUGINS.items() if name.startswith(start)), "")
+    return f"read by {reader}, not by the library itself" if reader else ""

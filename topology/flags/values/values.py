@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+import msgspec
+
+from ...hardware.terms import library_terms
 from ...model.versions import Library, numbers
 from ...nccl.settings import INTEGER, Settings, strtoll
 from ...nccl.system.levels import level
 from ...nccl.tuning import selection
 from ...nccl.versions import version_for
-from ..catalogue.catalogue import Catalogue, Flag
-from ..catalogue.elsewhere import elsewhere
-from .reading import Reading, skipped
+from ..catalogue.catalogue import Catalogue, Flag, OnRccl, catalogue, elsewhere
 
 LIBRARY = ("NCCL_", "RCCL_")
 """Prefixes of NCCL's and RCCL's own variables."""
@@ -46,6 +47,24 @@ THREADS = {"NCCL_NTHREADS": (64, 512), "NCCL_LL128_NTHREADS": (160, 640)}
 YES = ("1", "t", "true", "y", "yes")
 NO = ("0", "f", "false", "n", "no")
 """Words that PyTorch takes for a switch (torch/csrc/distributed/c10d/Utils.hpp:getCvarBool)."""
+
+
+class Reading(msgspec.Struct, frozen=True, kw_only=True):
+    """How a library reads a value."""
+
+    effective: str
+    """The value that takes effect: "1", "PHB", "default"."""
+    ignored: bool = False
+    """Whether the value has no effect."""
+    fatal: bool = False
+    """Whether the library refuses to start because of it."""
+    why: str = ""
+    """What is unusual about the value, a clause without a full stop; "" for a plain value."""
+
+
+def skipped(why: str) -> Reading:
+    """Make the reading of a value without effect, for which the default holds."""
+    return Reading(effective="default", ignored=True, why=why)
 
 
 def read_bool(flag: Flag, text: str, library: Library) -> Reading:
@@ -179,6 +198,16 @@ def read_value(flag: Flag, text: str, library: Library) -> Reading:
     if flag.name in SPOKEN and library.name == "nccl" and numbers(library.version) >= SPOKEN_SINCE:
         return read_spoken(text)
     return READERS[flag.type](flag, text, library)
+
+
+def read_named(name: str, text: str, library: Library) -> Reading:
+    """Read `text` as the value of a variable, which the catalogue may not have."""
+    known = catalogue()
+    flag = known.flag(name)
+    if flag is not None:
+        return read_value(flag, text, library)
+    why = unknown(name, known)
+    return Reading(effective=text, why=why) if may_be_read(name, known) else skipped(why)
 
 
 def unread(flag: Flag, library: Library) -> str:
@@ -370,3 +399,22 @@ READERS: dict[str, Callable[[Flag, str, Library], Reading]] = {
     "functions": read_functions,
 }
 """Type of flag -> the function that reads its values."""
+
+
+def for_library(flag: Flag, library: Library | None) -> Flag:
+    """The entry with the names that this library and its links have.
+
+    Where RCCL reads the variable, what the entry says of RCCL takes the place of the rest.
+    Without a library, or where it does not read the variable, the names are NCCL's.
+    """
+    if library is None or library.name != "rccl" or unread(flag, library):
+        return flag.said(library_terms("nccl"))
+    own = flag.on_rccl or OnRccl()
+    held = msgspec.structs.replace(
+        flag,
+        values=own.values or flag.values,
+        changes=own.changes or flag.changes,
+        set_when=own.set_when or flag.set_when,
+        trap=own.trap or flag.trap,
+    )
+    return held.said(library_terms(library.name))

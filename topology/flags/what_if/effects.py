@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from ...model.versions import Library
 from ...nccl.decide.summary import algorithm
-from ...nccl.prediction import AlgorithmChoice, PairDecision, Prediction, SearchGraph
-from .net_changes import net_changes
+from ...nccl.prediction import (
+    AlgorithmChoice,
+    NetDecision,
+    PairDecision,
+    Prediction,
+    SearchGraph,
+)
+from ..values.values import Reading, overridden, read_named, skipped
+from .changes import Changes, export_line
 
 MIB = 2**20
-SIZES = (MIB, 16 * MIB, 64 * MIB, 256 * MIB, 1024 * MIB)
+SMALL, MEDIUM, BIG = MIB, 256 * MIB, 1024 * MIB
+SIZES = (SMALL, 16 * MIB, 64 * MIB, MEDIUM, BIG)
 """Sizes of all-reduce whose times are compared, in bytes."""
 SAME = 0.005
 """Two predicted times that differ by less than this share count as the same."""
@@ -108,6 +118,11 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
             or self.failure[0] != self.failure[1]
             or self.times_changed
         )
+
+    @property
+    def has_times(self) -> bool:
+        """Whether times are predicted; for RCCL none are."""
+        return any(time.before_us is not None or time.after_us is not None for time in self.times)
 
     @property
     def times_changed(self) -> bool:
@@ -241,3 +256,120 @@ def _choice_changes(before: Prediction, after: Prediction) -> Iterable[ChoiceCha
             yield ChoiceChange(
                 collective=old.collective, bytes=old.bytes, before=named(old), after=named(new)
             )
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """One variable of a what-if."""
+
+    name: str
+    before: str | None
+    """The value that is set now; None when it is not set."""
+    after: str | None
+    reading: Reading | None
+    """How the library reads the new value; None when the variable is removed."""
+
+
+class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+    """The predictions before and after, and their differences."""
+
+    changes: tuple[Change, ...]
+    baseline: Prediction
+    changed: Prediction
+    effect: Effect
+    without_nvls: Effect | None = None
+    """The differences if NVLS does not come up, where the changed prediction rests on it alone."""
+    slower: Prediction | None = None
+    """The prediction of `without_nvls`."""
+
+    @property
+    def export(self) -> str:
+        """A line for a shell that makes these changes."""
+        return export_line({change.name: change.after for change in self.changes})
+
+
+def compare(
+    baseline: Prediction,
+    changed: Prediction,
+    changes: Changes,
+    slower: Prediction | None = None,
+) -> Comparison:
+    """Compare two predictions; `changes` led from the first to the second.
+
+    `slower`: the second without NVLS, for one that is by NVLS alone.
+    """
+    void = overridden(changed.environment)
+    return Comparison(
+        changes=tuple(
+            Change(
+                name=name,
+                before=baseline.environment.get(name),
+                after=value,
+                reading=_reading(name, value, changed.library, void),
+            )
+            for name, value in sorted(changes.items())
+        ),
+        baseline=baseline,
+        changed=changed,
+        effect=effect_of(baseline, changed),
+        without_nvls=None if slower is None else effect_of(baseline, slower),
+        slower=slower,
+    )
+
+
+def _reading(
+    name: str, value: str | None, library: Library, void: Mapping[str, str]
+) -> Reading | None:
+    """How the library reads a new value; `void`: variables that others override."""
+    if value is None:
+        return None
+    return skipped(void[name]) if name in void else read_named(name, value, library)
+
+
+def net_changes(before: Prediction, after: Prediction) -> tuple[tuple[str, int], ...]:
+    """Say what changes in a few words, and for how many pairs, most pairs first.
+
+    A GPU that takes part in only one of the predictions does not count.
+    """
+    if before.views is after.views:
+        return ()
+    old, new = _decided(before), _decided(after)
+    both = {rank for rank, *_ in old} & {rank for rank, *_ in new}
+    counted: Counter[str] = Counter()
+    for key in old.keys() | new.keys():
+        if old and new and key[0] not in both:
+            continue
+        counted[_difference(old.get(key), new.get(key))] += 1
+    del counted[""]
+    return tuple(sorted(counted.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _decided(prediction: Prediction) -> dict[tuple[int, int, str], NetDecision]:
+    """Index by rank and NIC; a number alone confuses a socket with the adapter that it replaces."""
+    return {(net.rank, net.net, net.name): net for view in prediction.views for net in view.nets}
+
+
+def _difference(old: NetDecision | None, new: NetDecision | None) -> str:
+    """Word the most important difference; "" where there is none."""
+    if old is None or new is None:
+        return "" if old is new else "the NIC is not used" if new is None else "the NIC is used"
+    words = []
+    if old.to[2] != new.to[2]:
+        words.append(f"{old.to[2]} -> {new.to[2]}")
+    was, now = _gdr(old), _gdr(new)
+    if was != now:
+        words.append(f"GPUDirect RDMA {was} -> {now}")
+    elif (old.pxn_rank < 0) != (new.pxn_rank < 0):
+        words.append("through another GPU" if new.pxn_rank >= 0 else "no longer by another GPU")
+    if not words and (old.to, old.back, old.pxn_rank) != (new.to, new.back, new.pxn_rank):
+        words.append("another way")
+    if not words and (old.gdr_send, old.gdr_recv) != (new.gdr_send, new.gdr_recv):
+        words.append("GPUDirect RDMA in another way")
+    return ", ".join(words)
+
+
+def _gdr(net: NetDecision) -> str:
+    """Word the directions that go straight between GPU and NIC."""
+    send, receive = net.gdr_send != "Disabled", net.gdr_recv != "Disabled"
+    if send == receive:
+        return "on" if send else "off"
+    return "for sends" if send else "for receives"

@@ -1,13 +1,20 @@
-"""Pairs of ranks, hops of a ring and changes of a time, in few words."""
+"""A prediction in words: pairs of ranks, hops of a ring, and what holds without a variable."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from ...model.english import plural
+from ...model.page import Section
+from ...nccl.decide.summary import duration
 from ...nccl.prediction import Prediction
-from .effects import Way, way_of
+from ...nccl.wording import message_size
+from ..catalogue.catalogue import Flag, FlagKind
+from .effects import SIZES, Way, choice_of, described, named, ranks_of, way_of
 
+NEAR = ("LOC", "NVL", "XGMI", "NVB", "C2C", "PIX", "PXB", "P2C", "PXN", "PHB", "SYS", "NET")
+"""Path types from near to far."""
 LIMIT_PAIRS = 6
 """Most pairs that are named before the rest is counted."""
 LIMIT_ORDER = 16
@@ -98,8 +105,7 @@ def ways(prediction: Prediction) -> list[tuple[Way, list[tuple[int, int]]]]:
 
 def distance(path: str) -> int:
     """Rank of a path type in the order from near to far."""
-    order = ("LOC", "NVL", "XGMI", "NVB", "C2C", "PIX", "PXB", "P2C", "PXN", "PHB", "SYS", "NET")
-    return order.index(path) if path in order else len(order)
+    return NEAR.index(path) if path in NEAR else len(NEAR)
 
 
 def p2p_groups(prediction: Prediction) -> list[set[int]]:
@@ -157,3 +163,89 @@ def change(share: float | None) -> str:
         return f"{factor:.1f} x {'longer' if longer else 'shorter'}"
     percent = (share - 1) * 100 if longer else (1 - share) * 100
     return f"{percent:.0f} % {'longer' if longer else 'shorter'}"
+
+
+def as_predicted(flag: Flag, without: Prediction) -> Section:
+    """What the library decides without a variable, as far as the variable has a say in it."""
+    library = f"{without.library.name.upper()} {without.library.version}"
+    title = f"This node without it: {plural(len(ranks_of(without)), 'GPU')}, rules of {library}"
+    if not flag.modelled:
+        return Section(title=title)
+    if flag.kind.of_pairs:
+        return Section(title=title, table=_ways_table(without), paragraphs=_pace(without))
+    if flag.kind.of_networks:
+        return Section(title=title, table=_nets_table(without), paragraphs=_net_words(without))
+    if flag.kind is FlagKind.TUNING:
+        return Section(title=title, table=_choices_table(without))
+    return Section(title=title, table=_graphs_table(without))
+
+
+def _ways_table(prediction: Prediction) -> tuple[tuple[str, ...], ...]:
+    rows = [("pairs", "path", "via", "which (ranks)")]
+    for way, pairs in ways(prediction):
+        rows.append((str(len(pairs)), way.path, way.label, pairs_in_words(pairs)))
+    return tuple(rows)
+
+
+def _pace(prediction: Prediction) -> tuple[str, ...]:
+    ring = prediction.graphs.ring
+    hops = hops_in_words(prediction)
+    if ring is None or not hops:
+        return ()
+    order = order_in_words(ring.orders[0])
+    return (
+        f"The ring {order} takes {hops}. The search gives it {described(ring)} (channels x GB/s "
+        f"each){_log(prediction)}.",
+    )
+
+
+def _log(prediction: Prediction) -> str:
+    count = prediction.coll_channels
+    ring = prediction.graphs.ring
+    if count is None or ring is None:
+        return ""
+    twice = " (each is used twice)" if count == 2 * ring.channels else ""
+    return f"; the log will say {count} coll channels{twice}"
+
+
+def _nets_table(prediction: Prediction) -> tuple[tuple[str, ...], ...]:
+    found: dict[tuple[str, str, str], list[str]] = {}
+    for view in prediction.views:
+        for net in view.nets:
+            relay = "another GPU" if net.pxn_rank >= 0 else "itself"
+            gdr = "yes" if net.gdr_recv != "Disabled" else "no"
+            found.setdefault((net.to[2], gdr, relay), []).append(f"{net.rank}>{net.net}")
+    rows = [("count", "path", "GPUDirect", "through", "GPU (rank) > NIC (device)")]
+    for (path, gdr, relay), pairs in sorted(found.items()):
+        some = " ".join(pairs[:6]) + (f" and {len(pairs) - 6} more" if len(pairs) > 6 else "")
+        rows.append((str(len(pairs)), path, gdr, relay, some))
+    return tuple(rows) if len(rows) > 1 else ()
+
+
+def _net_words(prediction: Prediction) -> tuple[str, ...]:
+    net = sum(1 for p in prediction.pairs if p.src < p.dst and p.transport == "NET")
+    if net:
+        return (f"{net} pairs of this node go through the network.",)
+    return ("No pair inside this node goes through the network.",)
+
+
+def _choices_table(prediction: Prediction) -> tuple[tuple[str, ...], ...]:
+    if not prediction.choices:
+        return ()
+    rows = [("all-reduce", "chosen", "predicted")]
+    for bytes_ in SIZES:
+        choice = choice_of(prediction, bytes_)
+        rows.append(
+            (message_size(bytes_), named(choice), duration(choice.time_us if choice else None))
+        )
+    return tuple(rows)
+
+
+def _graphs_table(prediction: Prediction) -> tuple[tuple[str, ...], ...]:
+    rows = [("graph", "channels x GB/s, path type")]
+    graphs = prediction.graphs
+    rows += [("ring", described(graphs.ring)), ("tree", described(graphs.tree))]
+    rows.append(("nvls", described(graphs.nvls)))
+    count = prediction.coll_channels
+    rows.append(("coll channels", "not modelled" if count is None else str(count)))
+    return tuple(rows)

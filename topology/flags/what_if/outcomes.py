@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ...model.page import Section
 from ...nccl.decide.summary import duration
 from ...nccl.prediction import Prediction
 from ...nccl.wording import message_size
-from ..catalogue.catalogue import Flag
-from .effects import MIB, ChoiceChange, Effect, PairGroup, described, time_of, untold
-from .in_words import change, hops_in_words, p2p_groups, ranks_in_words, ring_hops
-from .net_changes import nets_in_words
-from .nothing import because, unpredicted
-from .whatif import Comparison
-
-SMALL, BIG = MIB, 256 * MIB
-"""Sizes whose times are in the table; training sends messages of about the second size."""
-
-
-NVLS_UNSURE = (
-    "The first time holds if NVLS comes up without P2P, which is not known; the second holds if it "
-    "does not, and with NCCL_NVLS_ENABLE=0."
-)
-
+from ..catalogue.catalogue import Flag, FlagKind
+from .effects import MEDIUM, SMALL, Comparison, PairGroup, described, time_of, untold
+from .in_words import distance, hops_in_words, p2p_groups, ranks_in_words, ring_hops, ways
+from .wording import NVLS_UNSURE, clause_of, p2p_pairs, parts, took
 
 VALUES = "What each value would do here"
 """Begin of the title of the section."""
@@ -29,21 +19,19 @@ VALUES = "What each value would do here"
 
 def outcomes(flag: Flag, found: tuple[Comparison, ...], without: Prediction) -> Section:
     """Write the section on what each value does."""
-    third = "P2P hops" if flag.kind in ("p2p", "shm", "paths") else "ring"
-    if flag.kind == "tuning":
+    third = "P2P hops" if flag.kind.of_pairs else "ring"
+    if flag.kind is FlagKind.TUNING:
         third = message_size(SMALL)
-    head = ("value", "what changes", third, message_size(BIG))
+    head = ("value", "what changes", third, message_size(MEDIUM))
     rows: list[tuple[str, ...]] = [head, _row("not set", "", without, None, third)]
     rendered: dict[tuple[str, ...], str] = {}
-    timed = time_of(without, BIG) is not None
+    timed = time_of(without, MEDIUM) is not None
     for comparison in found:
         value = comparison.changes[0].after or ""
-        clauses = () if comparison.effect.nothing else tuple(parts(comparison.effect))
+        clauses = () if comparison.effect.nothing else tuple(parts(comparison))
         same = rendered.get(clauses) if clauses else None
         what = (
-            f"the same as {same}{_absent(flag, value, without)}"
-            if same
-            else clause_of(flag, comparison)
+            f"the same as {same}{_absent(flag, value, without)}" if same else clause_of(comparison)
         )
         rendered.setdefault(clauses, value)
         row = _row(value, what, comparison.changed, comparison, third)
@@ -67,73 +55,6 @@ def _absent(flag: Flag, value: str, without: Prediction) -> str:
     return f": no pair is {value}"
 
 
-def clause_of(flag: Flag, comparison: Comparison) -> str:
-    """Word a comparison as a clause."""
-    effect = comparison.effect
-    reading = comparison.changes[0].reading
-    if effect.failure[1] and not effect.failure[0]:
-        return f"the start fails: {effect.failure[1]}"
-    if effect.nothing and reading is not None:
-        if why := unpredicted(flag, reading, comparison.baseline, comparison.changed):
-            return f"not predicted: {why}"
-        return f"nothing: {because(flag, reading, comparison.baseline, comparison.changed)}"
-    return "; ".join(parts(effect)) or "nothing that is predicted"
-
-
-def taking_part(effect: Effect) -> str:
-    """Say how many GPUs take part before and after."""
-    before, after = effect.ranks
-    take = "1 GPU takes part" if after == 1 else f"{after} GPUs take part"
-    return f"{take} instead of {before}"
-
-
-def parts(effect: Effect) -> list[str]:
-    """Write clauses on everything that changes, the most important first."""
-    found = [group_in_words(group) for group in effect.pairs]
-    if effect.ranks[0] != effect.ranks[1]:
-        found.append(taking_part(effect))
-    if effect.nodes[0] != effect.nodes[1]:
-        found.append(f"counts as {effect.nodes[1]} nodes")
-    found += [
-        f"{graph.graph}: another order of GPUs"
-        if graph.order
-        else f"{graph.graph} {graph.before} -> {graph.after}"
-        for graph in effect.graphs
-    ]
-    if effect.channels[0] != effect.channels[1]:
-        found.append(f"coll channels {effect.channels[0]} -> {effect.channels[1]}")
-    if effect.choices:
-        found.append(_choice(effect.choices))
-    return found + nets_in_words(effect.nets)
-
-
-def _choice(changes: tuple[ChoiceChange, ...]) -> str:
-    """Word the change at the size that training sends, or at the first size that changes."""
-    shown = next((c for c in changes if c.bytes == BIG), changes[0])
-    what = (
-        message_size(shown.bytes)
-        if shown.collective == "AllReduce"
-        else f"{shown.collective} {shown.bytes}"
-    )
-    if shown.after == "none":
-        return f"{what}: nothing is left to choose, the call fails"
-    return f"{what}: {shown.before} -> {shown.after}"
-
-
-def group_in_words(group: PairGroup) -> str:
-    """Say how one group changed: `4 PIX pairs: P2P -> SHM (path then PHB)`."""
-    count = len(group.pairs)
-    before, after = group.before, group.after
-    head = f"{count} {before.path} pair{'s' * (count != 1)}"
-    then = "" if after.path in (before.path, after.transport) else f" (path then {after.path})"
-    if before.label == after.label:
-        return f"{head}: {before.path} -> {after.path}" if then else head
-    moved = (before.transport, after.transport)
-    if before.transport == after.transport:
-        moved = (before.label, after.label)
-    return f"{head}: {moved[0]} -> {moved[1]}{then}"
-
-
 def _row(
     value: str, what: str, prediction: Prediction, of: Comparison | None, third: str
 ) -> tuple[str, ...]:
@@ -144,7 +65,7 @@ def _row(
         "ring": described(prediction.graphs.ring),
         message_size(SMALL): _took(prediction, of, SMALL),
     }
-    return (value, what or "as above", cells[third], _took(prediction, of, BIG))
+    return (value, what or "as above", cells[third], _took(prediction, of, MEDIUM))
 
 
 def _took(prediction: Prediction, of: Comparison | None, bytes_: int) -> str:
@@ -161,29 +82,10 @@ def _took(prediction: Prediction, of: Comparison | None, bytes_: int) -> str:
     return " ".join(took(of, bytes_))
 
 
-def took(comparison: Comparison, bytes_: int) -> tuple[str, str]:
-    """Time after the change, and how much longer that is: "8.18 to 47.1 ms", "(2.1 to 12 x)".
-
-    A range where the first figure holds only if NVLS comes up without P2P.
-    """
-    time = next(time for time in comparison.effect.times if time.bytes == bytes_)
-    other = comparison.without_nvls
-    slow = None if other is None else next(time for time in other.times if time.bytes == bytes_)
-    if slow is None or slow.after_us is None or slow.share is None or time.share is None:
-        return duration(time.after_us), f"({change(time.share)})"
-    first, last = duration(time.after_us), duration(slow.after_us)
-    if first.split()[-1] == last.split()[-1]:
-        first = first.split()[0]
-    low, high = change(time.share), change(slow.share)
-    if low.endswith(" x longer") and high.endswith(" x longer"):
-        low = low.removesuffix(" x longer")
-    return f"{first} to {last}", f"({low} to {high})"
-
-
 def remarks(flag: Flag, found: tuple[Comparison, ...], without: Prediction) -> list[str]:
     """Say what follows from the table."""
     title = without.library.name.upper()
-    if time_of(without, BIG) is None:
+    if time_of(without, MEDIUM) is None:
         return [f"Times are not predicted for {title} {without.library.version}."]
     if flag.subject == "channels":
         if all(untold(comparison.changed) for comparison in found):
@@ -237,7 +139,8 @@ def _transport_remarks(
             "from one root port to another, and many are slow between sockets. Only a "
             "measurement tells which of the two is faster here."
         )
-    more = [comparison for comparison in moved if _p2p(comparison.changed) > _p2p(without)]
+    has = p2p_pairs(without)[0]
+    more = [comparison for comparison in moved if p2p_pairs(comparison.changed)[0] > has]
     return [*text, *_ring_remarks(more[0])] if more and shm else text
 
 
@@ -270,5 +173,110 @@ def _pcie(group: PairGroup) -> bool:
     return ways == {"P2P", "SHM"} and group.before.path in ("PIX", "PXB", "PHB", "SYS")
 
 
-def _p2p(prediction: Prediction) -> int:
-    return sum(1 for pair in prediction.pairs if pair.transport == "P2P")
+PLACES = {
+    "NVL": "joined by NVLink",
+    "XGMI": "joined by xGMI",
+    "NVB": "joined by NVLink through another GPU",
+    "C2C": "joined by C2C",
+    "PIX": "behind one PCIe switch",
+    "PXB": "behind several PCIe switches",
+    "PHB": "on one CPU",
+    "SYS": "on two CPUs",
+}
+"""Path type -> where two GPUs are; "on" a CPU means that their path leads through it."""
+
+
+CPU = ("PHB", "SYS")
+
+
+# The summary of a flag in one paragraph.
+def short(flag: Flag, found: tuple[Comparison, ...], without: Prediction) -> str:
+    """Say what a level of P2P means on this node; "" for other flags."""
+    if not flag.p2p_level or not without.pairs:
+        return ""
+    text = _now(without)
+    gains = [(comparison, _moved(comparison, gained=True)) for comparison in found]
+    others = sum(len(pairs) for way, pairs in ways(without) if way.transport != "P2P")
+    parts: list[str] = []
+    for comparison, moved in gains:
+        if moved:
+            every = len(moved) > 1 and sum(count for count, _ in moved) == others
+            what = f"all {others}" if every else f"the {_counted(moved)}"
+            parts.append(
+                f"{comparison.changes[0].after} {'' if parts else 'would give it '}to {what}"
+            )
+    text += f" {', '.join(parts)}." if parts else ""
+    text += _losses(found, without)
+    if any(path in CPU for _, moved in gains for _, path in moved):
+        text += (
+            " Whether P2P through the CPU is faster than shared memory depends on the processor: "
+            "measure both before you keep it."
+        )
+    return text
+
+
+def _now(without: Prediction) -> str:
+    """Say which pairs use P2P now, and which do not."""
+    now = [(len(pairs), way.path) for way, pairs in ways(without) if way.transport == "P2P"]
+    rest = [(len(pairs), way) for way, pairs in ways(without) if way.transport != "P2P"]
+    total = sum(count for count, _ in (*now, *rest))
+    if not rest:
+        kinds = " or ".join(_place(path) for path in dict.fromkeys(path for _, path in now))
+        if total == 1:
+            return f"The one pair is {kinds} and uses P2P as it is: no higher level adds any."
+        return f"All {total} pairs are {kinds} and use P2P as it is: no higher level adds any."
+    by: dict[str, list[tuple[int, str]]] = {}
+    for count, way in rest:
+        by.setdefault(way.transport, []).append((count, way.path))
+    others = ", ".join(f"{_placed(some)} go by {name}" for name, some in by.items())
+    if not now:
+        return f"None of the {total} pairs uses P2P: {others}."
+    return f"Of {total} pairs, {_placed(now)} use P2P now; {others}."
+
+
+def _losses(found: tuple[Comparison, ...], without: Prediction) -> str:
+    """Say which values take P2P away, and from which pairs."""
+    total = sum(len(pairs) for way, pairs in ways(without) if way.transport == "P2P")
+    by: dict[str, list[str]] = {}
+    for comparison in found:
+        moved = _moved(comparison, gained=False)
+        if moved:
+            every = sum(count for count, _ in moved) == total
+            what = f"all {total} that have it" if every else _counted(moved)
+            what = "this pair" if total == 1 else what
+            by.setdefault(what, []).append(str(comparison.changes[0].after))
+    return "".join(
+        f" {' and '.join(', '.join(values).rsplit(', ', 1))} would take it away from {what}."
+        for what, values in by.items()
+    )
+
+
+def _moved(comparison: Comparison, *, gained: bool) -> list[tuple[int, str]]:
+    """List (number of pairs, path type) of the pairs that gain P2P, or lose it."""
+    found: dict[str, int] = {}
+    for group in comparison.effect.pairs:
+        then, now = group.before.transport == "P2P", group.after.transport == "P2P"
+        if (now and not then) if gained else (then and not now):
+            found[group.before.path] = found.get(group.before.path, 0) + len(group.pairs)
+    return [(count, path) for path, count in found.items()]
+
+
+def _place(path: str) -> str:
+    return f"{PLACES[path]} ({path})" if path in PLACES else path
+
+
+def _placed(parts: list[tuple[int, str]]) -> str:
+    return _listed(parts, _place)
+
+
+def _counted(parts: list[tuple[int, str]]) -> str:
+    return _listed(parts, str)
+
+
+def _listed(parts: list[tuple[int, str]], named: Callable[[str], str]) -> str:
+    """Count the pairs by path type, nearest first: "8 PHB and 16 SYS"."""
+    merged: dict[str, int] = {}
+    for count, path in parts:
+        merged[path] = merged.get(path, 0) + count
+    order = sorted(merged, key=distance)
+    return " and ".join(f"{merged[path]} {named(path)}" for path in order)

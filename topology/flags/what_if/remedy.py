@@ -7,12 +7,10 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from ...nccl.prediction import PairDecision, Prediction
-from ..catalogue.catalogue import Catalogue, catalogue
+from ..catalogue.catalogue import Catalogue, FlagKind, catalogue
 from ..values.values import unread
 from .changes import Changes
 from .study import Study, values_to_try
-
-KIND = "p2p"
 
 
 class Remedy(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,9 +59,11 @@ def _changes(
     """The changes to try, in their order."""
     library = study.whose()
     asked = [step.flag for step in pair.steps if step.flag and step.answer == "no"]
-    flags = [flag for flag in known.flags if flag.kind == KIND and not unread(flag, library)]
+    flags = [
+        flag for flag in known.flags if flag.kind is FlagKind.P2P and not unread(flag, library)
+    ]
     flags.sort(key=lambda flag: flag.name not in asked)
-    names = {name for flag in flags for name in (flag.name, *flag.aliases)}
+    names = {name for flag in flags for name in flag.names}
     for name in values:
         if name in names:
             yield name, None

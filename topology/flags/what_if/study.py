@@ -15,9 +15,10 @@ from ...nccl.settings import Settings
 from ...nccl.versions import asked_for, preferred, version_for
 from ..catalogue.catalogue import Flag
 from .changes import Changes
-from .whatif import Comparison, compare
+from .effects import Comparison, compare
 
 LIMIT_KEPT = 64
+LIMIT_COMPARED = 16
 
 
 class Stopped(Exception):  # noqa: N818 - a newer request came, which is no error
@@ -50,8 +51,8 @@ class Study:
         self._lock = threading.Lock()
         self._predictions = PredictionCache()
         self._made: dict[tuple[tuple[str, str], ...], Prediction] = {}
-        self._tried: tuple[Flag, tuple[Comparison, ...]] | None = None
-        """The last answer of `tries`: one page asks for it several times."""
+        self._compared: dict[tuple[object, ...], Comparison] = {}
+        """One page asks for some comparisons several times."""
         if made is not None:
             self._made[tuple(sorted(self.values.items()))] = made
 
@@ -123,39 +124,36 @@ class Study:
         """The prediction for the node as it is set up."""
         return self.predict()
 
-    def change(self, changes: Changes) -> Comparison:
-        """Compare the node as it is set up with the node after these changes."""
-        after = self.predict(changes)
-        return compare(self.baseline(), after, changes, self.without_nvls(after, changes))
+    def compare(self, before: Changes, after: Changes) -> Comparison:
+        """Compare the node with these changes and with those; both name the same variables.
 
-    def without_nvls(self, after: Prediction, changes: Changes) -> Prediction | None:
-        """The prediction that these changes led to, without NVLS, where it rests on NVLS alone."""
-        return self.predict({**changes, **NO_NVLS}) if after.by_nvls_alone else None
-
-    def without(self, flag: Flag) -> Prediction:
-        """Predict for the node with this flag unset under all its names."""
-        return self.predict(dict.fromkeys((flag.name, *flag.aliases)))
-
-    def set_here(self, name: str) -> Comparison:
-        """Compare the node without a variable that is set with the node as it is set up."""
-        value = self.values[name]
-        return compare(self.predict({name: None}), self.baseline(), {name: value})
+        A name that only `after` has is as it is set up before.
+        """
+        then, now = self.predict(before), self.predict(after)
+        changes = {
+            name: value
+            for name, value in after.items()
+            if name not in before or before[name] != value
+        }
+        key = id(then), id(now), tuple(sorted(changes.items()))
+        found = self._compared.get(key)
+        if found is None:
+            slower = self.predict({**after, **NO_NVLS}) if now.by_nvls_alone else None
+            found = compare(then, now, changes, slower)
+            if len(self._compared) >= LIMIT_COMPARED:
+                self._compared.clear()
+            self._compared[key] = found
+        return found
 
     def tries(self, flag: Flag) -> tuple[Comparison, ...]:
         """Compare the node without the variable with each value worth trying."""
-        if self._tried is not None and self._tried[0] == flag:
-            return self._tried[1]
-        without = self.without(flag)
-        found = []
-        values = values_to_try(flag, without.library)
+        without = dict.fromkeys(flag.names)
+        values = values_to_try(flag, self.predict(without).library)
         now = self.values.get(flag.name)
-        for value in values if now is None or now in values else (*values, now):
-            changes = {flag.name: value}
-            whole = {**dict.fromkeys(flag.aliases), **changes}
-            after = self.predict(whole)
-            found.append(compare(without, after, changes, self.without_nvls(after, whole)))
-        self._tried = flag, tuple(found)
-        return self._tried[1]
+        return tuple(
+            self.compare(without, {**without, flag.name: value})
+            for value in (values if now is None or now in values else (*values, now))
+        )
 
 
 def values_to_try(flag: Flag, library: Library) -> tuple[str, ...]:

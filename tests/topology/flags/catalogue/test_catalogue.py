@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gputop.topology.flags.catalogue.catalogue import KINDS, Flag, catalogue
-from gputop.topology.flags.catalogue.elsewhere import INTERNAL, elsewhere
+from gputop.topology.flags.catalogue.catalogue import INTERNAL, Flag, catalogue, elsewhere
 from gputop.topology.flags.values.values import READERS, ignored, read_value, unread
 from gputop.topology.model.variable_names import NAMES, PREFIXES, listed
 from gputop.topology.model.versions import Library, numbers
@@ -30,7 +29,6 @@ def test_no_name_is_there_twice() -> None:
 
 def _an_entry_is_whole(flag: Flag) -> None:
     assert flag.type in READERS
-    assert flag.kind in KINDS
     for text in (flag.values, flag.default, flag.source, flag.subject):
         assert text.strip() == text != ""
     for sentence in (flag.changes, flag.set_when, flag.trap):

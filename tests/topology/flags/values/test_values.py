@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gputop.topology.flags.catalogue.catalogue import Flag, catalogue
-from gputop.topology.flags.values.reading import Reading
-from gputop.topology.flags.values.values import ignored, overridden, read_value
+from gputop.topology.flags.values.values import Reading, ignored, overridden, read_value
 from gputop.topology.model.versions import Library
 
 NCCL = Library(name="nccl", version="2.28.9")

@@ -8,20 +8,18 @@ import msgspec
 import pytest
 
 from gputop.printing.render import blocks_of, texts
-from gputop.topology.flags.account.whatif_text import sections
 from gputop.topology.flags.catalogue.catalogue import Flag, catalogue
 from gputop.topology.flags.values.values import read_value
 from gputop.topology.flags.what_if.changes import export_line
-from gputop.topology.flags.what_if.effects import MIB, SIZES, effect_of
+from gputop.topology.flags.what_if.effects import MIB, SIZES, compare, effect_of
 from gputop.topology.flags.what_if.in_words import (
     change,
     hops_in_words,
     order_in_words,
     pairs_in_words,
 )
-from gputop.topology.flags.what_if.nothing import because
 from gputop.topology.flags.what_if.study import Study
-from gputop.topology.flags.what_if.whatif import compare
+from gputop.topology.flags.what_if.wording import no_effect, sections
 from gputop.topology.model.versions import Library
 from gputop.topology.nccl.decide.summary import duration
 from gputop.topology.nccl.prediction import (
@@ -209,13 +207,13 @@ def test_the_line_to_copy_is_safe_in_a_shell() -> None:
 )
 def test_the_reason_for_no_effect_fits_the_node(demo: str, name: str, value: str, why: str) -> None:
     study = Study(DemoFeed(demo, version="0").at(0))
-    one = study.change({name: value})
+    one = study.compare({}, {name: value})
     flag = catalogue().flag(name)
     assert flag is not None
     reading = one.changes[0].reading
     assert reading is not None
     assert one.effect.nothing
-    assert why in because(flag, reading, one.baseline, one.changed)
+    assert why in no_effect(flag, reading, one).why
 
 
 @pytest.mark.parametrize(
@@ -233,28 +231,34 @@ def test_the_reason_for_no_effect_fits_the_node(demo: str, name: str, value: str
 def test_what_is_not_predicted_is_not_called_without_effect(
     demo: str, name: str, value: str, known: bool
 ) -> None:
-    one = Study(DemoFeed(demo, version="0").at(0)).change({name: value})
+    one = Study(DemoFeed(demo, version="0").at(0)).compare({}, {name: value})
     text = " ".join(" ".join(texts(blocks_of(sections(one)), 80)).split())
     assert (f"{name}: nothing changes here" in text) is known
     assert (f"{name}: what it does is not predicted" in text) is not known
 
 
 def test_fewer_gpus_are_reported_and_no_longer_counted() -> None:
-    one = Study(DemoFeed("hgx-h100-8", version="0").at(0)).change({"CUDA_VISIBLE_DEVICES": "0,1,2"})
+    one = Study(DemoFeed("hgx-h100-8", version="0").at(0)).compare(
+        {}, {"CUDA_VISIBLE_DEVICES": "0,1,2"}
+    )
     text = " ".join(" ".join(texts(blocks_of(sections(one)), 80)).split())
     assert "3 GPUs take part instead of 8" in text
     assert "none of 3 pairs that are left changes its path or transport" in text
     assert "another order of GPUs" not in text
     assert "the NIC is not used" not in text
-    pair = " ".join(texts(blocks_of(sections(NODE.change({"CUDA_VISIBLE_DEVICES": "0,1"}))), 80))
+    pair = " ".join(
+        texts(blocks_of(sections(NODE.compare({}, {"CUDA_VISIBLE_DEVICES": "0,1"}))), 80)
+    )
     assert "the one pair that is left keeps its path and transport" in pair
-    alone = " ".join(texts(blocks_of(sections(NODE.change({"CUDA_VISIBLE_DEVICES": "0"}))), 80))
+    alone = " ".join(
+        texts(blocks_of(sections(NODE.compare({}, {"CUDA_VISIBLE_DEVICES": "0"}))), 80)
+    )
     assert "1 GPU takes part instead of 8" in alone
 
 
 def test_a_what_if_says_what_changes_and_how_to_set_it() -> None:
     study = Study(DemoFeed("pcie-l40s-8", version="0").at(0))
-    one = study.change({"NCCL_P2P_LEVEL": "PHB"})
+    one = study.compare({}, {"NCCL_P2P_LEVEL": "PHB"})
     text = "\n".join(texts(blocks_of(sections(one)), 80))
     assert "8 of 28 pairs change" in text
     assert "8 PHB pairs: SHM -> P2P: 0,1 with 2,3; 4,5 with 6,7" in text
@@ -265,10 +269,13 @@ def test_a_what_if_says_what_changes_and_how_to_set_it() -> None:
 def test_taking_a_variable_away_is_a_change_too() -> None:
     feed = DemoFeed("pcie-l40s-8", version="0").at(0)
     study = Study(feed, values={"NCCL_P2P_DISABLE": "1"})
-    one = study.change({"NCCL_P2P_DISABLE": None})
+    one = study.compare({}, {"NCCL_P2P_DISABLE": None})
     assert one.effect.pairs_changed == 4
     assert one.export == "unset NCCL_P2P_DISABLE"
-    assert study.set_here("NCCL_P2P_DISABLE").effect.pairs_changed == 4
+    assert (
+        study.compare({"NCCL_P2P_DISABLE": None}, {"NCCL_P2P_DISABLE": "1"}).effect.pairs_changed
+        == 4
+    )
 
 
 MODELLED = [
