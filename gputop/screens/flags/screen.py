@@ -17,10 +17,10 @@ from gputop.screens.flags.list import FlagList, FlagRow, rows_of
 from gputop.screens.flags.text import WIDEST, flag_lines, head_lines, set_words
 from gputop.screens.listing import ListedView
 from gputop.terminal.clean import clean
-from gputop.topology.flags.catalogue.catalogue import catalogue
+from gputop.topology.flags.catalogue.catalogue import catalogue, unknown
 from gputop.topology.flags.values.process import ProcessError, ProcessFlags
 from gputop.topology.flags.values.process import read as read_process
-from gputop.topology.flags.values.values import for_library, read_value, unknown, unread
+from gputop.topology.flags.values.values import for_library, read_value, unread
 from gputop.topology.flags.what_if.study import Study
 from gputop.topology.model.page import Fact, Page
 from gputop.topology.model.versions import numbers
@@ -134,7 +134,7 @@ def explanation(name: str, value: str | None, study: Study | None) -> Page | Non
     if not name or study is None:
         return None
     if flag is None:
-        return Page.why(title=name, claim=f"{name} is {unknown(name, catalogue())}.")
+        return Page.why(title=name, claim=f"{name} is {unknown(name).why}.")
     library = study.whose()
     flag = for_library(flag, library)
     default = flag.default_of(library.name, numbers(library.version))

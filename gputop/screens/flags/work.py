@@ -8,8 +8,8 @@ import msgspec
 
 from gputop.topology.explain.value_rows import ValueRow, in_one_line, value_rows
 from gputop.topology.flags.account.account import account, plain
-from gputop.topology.flags.catalogue.catalogue import Flag, catalogue
-from gputop.topology.flags.values.values import unknown, unread
+from gputop.topology.flags.catalogue.catalogue import Flag, catalogue, unknown
+from gputop.topology.flags.values.values import unread
 from gputop.topology.flags.what_if.outcomes import VALUES
 from gputop.topology.flags.what_if.study import Stopped, Study
 from gputop.topology.flags.what_if.wording import sections
@@ -43,7 +43,7 @@ def work_out(
             return FlagDetails(name=name, flag=text, trouble=trouble)
         what_if = sections(study.compare({}, changes)) if changes else ()
         if flag is None:
-            answer = f"{unknown(name, catalogue())}"
+            answer = unknown(name).why
             return FlagDetails(name=name, flag=_stranger(name), changes=what_if, answer=answer)
         rows = value_rows(flag, study, node)
         answer = in_one_line(rows) if rows else _unpredicted(flag, study)
@@ -70,6 +70,6 @@ def _stranger(name: str) -> tuple[Section, ...]:
     return (
         Section(
             title="Not in the catalogue",
-            paragraphs=(f"{name}: {unknown(name, catalogue())}.",),
+            paragraphs=(f"{name}: {unknown(name).why}.",),
         ),
     )

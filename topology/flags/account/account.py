@@ -18,7 +18,7 @@ from ..values.fits import fit
 from ..values.values import for_library, overridden, read_value, unread
 from ..what_if.effects import Comparison, Effect, ranks_of
 from ..what_if.in_words import as_predicted, pairs_in_words
-from ..what_if.outcomes import outcomes, short
+from ..what_if.outcomes import outcomes
 from ..what_if.study import Study
 
 
@@ -30,13 +30,9 @@ def account(flag: Flag, study: Study) -> tuple[Section, ...]:
     closed = unread(flag, library)
     tries = bool(flag.tries) and not closed
     found = study.tries(flag) if tries else ()
-    sections = []
-    summary = short(flag, found, without) if tries else ""
-    if summary:
-        sections.append(Section(title="In short", paragraphs=(summary,)))
-    sections += [_what(flag, without, study, closed), as_predicted(flag, without)]
-    if tries:
-        sections.append(outcomes(flag, found, without))
+    summary, values = outcomes(flag, found, without) if tries else (Section(title=""),) * 2
+    what = _what(flag, without, study, closed)
+    sections = [summary, what, as_predicted(flag, without), values]
     if flag.set_when:
         sections.append(Section(title="When to set it", paragraphs=(flag.set_when,)))
     sections += [_watch(flag, study.snapshot, without), _unknown(flag, without)]

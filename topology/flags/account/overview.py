@@ -8,16 +8,14 @@ import msgspec
 
 from ...model.severity import FlagStatus
 from ...model.units import sentence
-from ..catalogue.catalogue import Flag, catalogue
+from ..catalogue.catalogue import Flag, catalogue, unknown
 from ..values.fits import fit
 from ..values.values import (
     Reading,
     for_library,
-    may_be_read,
     overridden,
     read_value,
     skipped,
-    unknown,
 )
 from ..what_if.effects import Effect
 from ..what_if.study import Study
@@ -119,8 +117,7 @@ def _mind(reading: Reading) -> str:
 
 
 def _unknown(name: str, value: str, origin: str) -> SetVariable:
-    why = unknown(name, catalogue())
-    read = may_be_read(name, catalogue())
+    why, read = unknown(name)
     return SetVariable(
         name=name,
         value=value,

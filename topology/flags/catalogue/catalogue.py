@@ -6,6 +6,7 @@ import re
 from difflib import SequenceMatcher
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -19,6 +20,8 @@ NEAR = 0.78
 """Similarity (difflib's ratio) from which a name counts as a typing error of another name."""
 BESIDE = 0.06
 """Similarity that a name may lack against the best match and still be named beside it."""
+LIBRARY = ("NCCL_", "RCCL_")
+"""Prefixes of NCCL's and RCCL's own variables."""
 MISNAMED = {"PYTORCH_TUNABLE_OPS": "PYTORCH_TUNABLEOP_ENABLED"}
 """Name that well-known texts use although nothing reads it -> the name that is meant."""
 
@@ -308,3 +311,26 @@ def elsewhere(name: str) -> str:
         return "read by some releases of the library, which do not document it"
     reader = next((who for start, who in PLUGINS.items() if name.startswith(start)), "")
     return f"read by {reader}, not by the library itself" if reader else ""
+
+
+class Unknown(NamedTuple):
+    """What is known of a name outside the catalogue."""
+
+    why: str
+    """A clause."""
+    read: bool
+    """Whether a program may read it: the catalogue is complete only for NCCL and RCCL."""
+
+
+def unknown(name: str) -> Unknown:
+    """Look up a name outside the catalogue."""
+    reader = elsewhere(name)
+    if reader:
+        return Unknown(f"{reader}; what it does is not described here", True)
+    near = catalogue().closest(name, 2)
+    if near:
+        return Unknown(f"not a name that is known; {' or '.join(near)} is", False)
+    if not name.startswith(LIBRARY):
+        return Unknown("not described here", True)
+    plugin = "the library does not read it, though a plugin may"
+    return Unknown(f"not a name that is known here: {plugin}", False)

@@ -16,10 +16,16 @@ from ...nccl.settings import INTEGER, Settings, strtoll
 from ...nccl.system.levels import level
 from ...nccl.tuning import selection
 from ...nccl.versions import version_for
-from ..catalogue.catalogue import Catalogue, Flag, OnRccl, catalogue, elsewhere
+from ..catalogue.catalogue import (
+    LIBRARY,
+    Catalogue,
+    Flag,
+    OnRccl,
+    catalogue,
+    elsewhere,
+    unknown,
+)
 
-LIBRARY = ("NCCL_", "RCCL_")
-"""Prefixes of NCCL's and RCCL's own variables."""
 SPOKEN_SINCE = (2, 30, 7)
 SPOKEN = ("NCCL_SET_THREAD_NAME", "NCCL_WARN_ENABLE_DEBUG_INFO", "NCCL_PARAM_DUMP_ALL")
 """Version from which only 1, T, TRUE, 0, F and FALSE are read (param/parser_default.h)."""
@@ -200,14 +206,24 @@ def read_value(flag: Flag, text: str, library: Library) -> Reading:
     return READERS[flag.type](flag, text, library)
 
 
-def read_named(name: str, text: str, library: Library) -> Reading:
-    """Read `text` as the value of a variable, which the catalogue may not have."""
-    known = catalogue()
-    flag = known.flag(name)
-    if flag is not None:
-        return read_value(flag, text, library)
-    why = unknown(name, known)
-    return Reading(effective=text, why=why) if may_be_read(name, known) else skipped(why)
+def readings(
+    values: Mapping[str, str | None], environment: Mapping[str, str], library: Library
+) -> dict[str, Reading | None]:
+    """How `library` reads some new values of an environment; None for a variable taken away."""
+    void, known = overridden(environment), catalogue()
+    found: dict[str, Reading | None] = {}
+    for name, text in values.items():
+        flag = known.flag(name)
+        if text is None:
+            found[name] = None
+        elif flag is None:
+            why, read = unknown(name)
+            found[name] = Reading(effective=text, why=why) if read else skipped(why)
+        elif name in void:
+            found[name] = skipped(void[name])
+        else:
+            found[name] = read_value(flag, text, library)
+    return found
 
 
 def unread(flag: Flag, library: Library) -> str:
@@ -260,36 +276,13 @@ def ignored(
         flag = known.flag(name)
         if flag is None:
             if name.startswith(LIBRARY) and not elsewhere(name):
-                found.append((name, value, unknown(name, known)))
+                found.append((name, value, unknown(name).why))
             continue
         reading = read_value(flag, value, library)
         why = void.get(name) or (reading.why if reading.ignored else "")
         if why:
             found.append((name, value, why))
     return tuple(found)
-
-
-def may_be_read(name: str, known: Catalogue) -> bool:
-    """Whether a program may read a name outside the catalogue.
-
-    The catalogue is complete only for NCCL and RCCL, so other names stay open.
-    """
-    if name.startswith(LIBRARY):
-        return bool(elsewhere(name))
-    return not known.closest(name, 1)
-
-
-def unknown(name: str, known: Catalogue) -> str:
-    """Say in a clause what is known about a name outside the catalogue."""
-    reader = elsewhere(name)
-    if reader:
-        return f"{reader}; what it does is not described here"
-    near = known.closest(name, 2)
-    if near:
-        return f"not a name that is known; {' or '.join(near)} is"
-    if not name.startswith(LIBRARY):
-        return "not described here"
-    return "not a name that is known here: the library does not read it, though a plugin may"
 
 
 def _integer(flag: Flag, text: str, library: Library) -> Reading:

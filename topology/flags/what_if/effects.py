@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import msgspec
 
-from ...model.versions import Library
 from ...nccl.decide.summary import algorithm
 from ...nccl.prediction import (
     AlgorithmChoice,
@@ -16,7 +15,7 @@ from ...nccl.prediction import (
     Prediction,
     SearchGraph,
 )
-from ..values.values import Reading, overridden, read_named, skipped
+from ..values.values import Reading, readings
 from .changes import Changes, export_line
 
 MIB = 2**20
@@ -117,6 +116,15 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
             or self.ranks[0] != self.ranks[1]
             or self.failure[0] != self.failure[1]
             or self.times_changed
+        )
+
+    @property
+    def p2p_gained(self) -> int:
+        """How many pairs more use P2P than before."""
+        return sum(
+            len(group.pairs)
+            * ((group.after.transport == "P2P") - (group.before.transport == "P2P"))
+            for group in self.pairs
         )
 
     @property
@@ -297,14 +305,14 @@ def compare(
 
     `slower`: the second without NVLS, for one that is by NVLS alone.
     """
-    void = overridden(changed.environment)
+    read = readings(changes, changed.environment, changed.library)
     return Comparison(
         changes=tuple(
             Change(
                 name=name,
                 before=baseline.environment.get(name),
                 after=value,
-                reading=_reading(name, value, changed.library, void),
+                reading=read[name],
             )
             for name, value in sorted(changes.items())
         ),
@@ -314,15 +322,6 @@ def compare(
         without_nvls=None if slower is None else effect_of(baseline, slower),
         slower=slower,
     )
-
-
-def _reading(
-    name: str, value: str | None, library: Library, void: Mapping[str, str]
-) -> Reading | None:
-    """How the library reads a new value; `void`: variables that others override."""
-    if value is None:
-        return None
-    return skipped(void[name]) if name in void else read_named(name, value, library)
 
 
 def net_changes(before: Prediction, after: Prediction) -> tuple[tuple[str, int], ...]:

@@ -11,41 +11,42 @@ from ...nccl.wording import message_size
 from ..catalogue.catalogue import Flag, FlagKind
 from .effects import MEDIUM, SMALL, Comparison, PairGroup, described, time_of, untold
 from .in_words import distance, hops_in_words, p2p_groups, ranks_in_words, ring_hops, ways
-from .wording import NVLS_UNSURE, clause_of, p2p_pairs, parts, took
+from .wording import ALIKE, NVLS_UNSURE, clause_of, took
 
 VALUES = "What each value would do here"
 """Begin of the title of the section."""
 
 
-def outcomes(flag: Flag, found: tuple[Comparison, ...], without: Prediction) -> Section:
-    """Write the section on what each value does."""
+def outcomes(
+    flag: Flag, found: tuple[Comparison, ...], without: Prediction
+) -> tuple[Section, Section]:
+    """What each value does: in a paragraph, for a level of P2P, and as a table with remarks."""
+    summary = _short(flag, found, without)
+    brief = Section(title="In short", paragraphs=(summary,) if summary else ())
     third = "P2P hops" if flag.kind.of_pairs else "ring"
     if flag.kind is FlagKind.TUNING:
         third = message_size(SMALL)
     head = ("value", "what changes", third, message_size(MEDIUM))
     rows: list[tuple[str, ...]] = [head, _row("not set", "", without, None, third)]
-    rendered: dict[tuple[str, ...], str] = {}
-    timed = time_of(without, MEDIUM) is not None
+    first: dict[str, str] = {}
     for comparison in found:
         value = comparison.changes[0].after or ""
-        clauses = () if comparison.effect.nothing else tuple(parts(comparison))
-        same = rendered.get(clauses) if clauses else None
-        what = (
-            f"the same as {same}{_absent(flag, value, without)}" if same else clause_of(comparison)
-        )
-        rendered.setdefault(clauses, value)
+        what = clause_of(comparison)
+        same = None if comparison.effect.nothing or what == ALIKE else first.get(what)
+        first.setdefault(what, value)
+        if same is not None:
+            what = f"the same as {same}{_absent(flag, value, without)}"
         row = _row(value, what, comparison.changed, comparison, third)
         if rows[-1][1:] == row[1:]:
             row = (f"{rows.pop()[0]} {value}", *row[1:])
         rows.append(row)
+    timed = time_of(without, MEDIUM) is not None
     if not timed:
         kept = 2 if third == message_size(SMALL) else 3
         rows = [row[:kept] for row in rows]
-    return Section(
-        title=VALUES + (", with times of an all-reduce" * timed),
-        table=tuple(rows),
-        paragraphs=tuple(remarks(flag, found, without)),
-    )
+    title = VALUES + (", with times of an all-reduce" * timed)
+    remarks = tuple(_remarks(flag, found, without))
+    return brief, Section(title=title, table=tuple(rows), paragraphs=remarks)
 
 
 def _absent(flag: Flag, value: str, without: Prediction) -> str:
@@ -82,7 +83,7 @@ def _took(prediction: Prediction, of: Comparison | None, bytes_: int) -> str:
     return " ".join(took(of, bytes_))
 
 
-def remarks(flag: Flag, found: tuple[Comparison, ...], without: Prediction) -> list[str]:
+def _remarks(flag: Flag, found: tuple[Comparison, ...], without: Prediction) -> list[str]:
     """Say what follows from the table."""
     title = without.library.name.upper()
     if time_of(without, MEDIUM) is None:
@@ -99,7 +100,7 @@ def remarks(flag: Flag, found: tuple[Comparison, ...], without: Prediction) -> l
     if any(comparison.without_nvls is not None for comparison in moved):
         return [NVLS_UNSURE]
     silent = [comparison for comparison in moved if not comparison.effect.times_changed]
-    return _transport_remarks(title, moved, silent, without) if silent else []
+    return _transport_remarks(title, moved, silent) if silent else []
 
 
 def _channel_remark(title: str, found: tuple[Comparison, ...]) -> str:
@@ -120,9 +121,7 @@ def _channel_remark(title: str, found: tuple[Comparison, ...]) -> str:
     )
 
 
-def _transport_remarks(
-    title: str, moved: list[Comparison], silent: list[Comparison], without: Prediction
-) -> list[str]:
+def _transport_remarks(title: str, moved: list[Comparison], silent: list[Comparison]) -> list[str]:
     """What the table does not say of the `moved` transports; `silent`: those of equal times."""
     shm = any(_pcie(group) for comparison in silent for group in comparison.effect.pairs)
     which = "No value changes a predicted time" if silent == moved else "Not every time changes"
@@ -139,8 +138,7 @@ def _transport_remarks(
             "from one root port to another, and many are slow between sockets. Only a "
             "measurement tells which of the two is faster here."
         )
-    has = p2p_pairs(without)[0]
-    more = [comparison for comparison in moved if p2p_pairs(comparison.changed)[0] > has]
+    more = [comparison for comparison in moved if comparison.effect.p2p_gained > 0]
     return [*text, *_ring_remarks(more[0])] if more and shm else text
 
 
@@ -190,7 +188,7 @@ CPU = ("PHB", "SYS")
 
 
 # The summary of a flag in one paragraph.
-def short(flag: Flag, found: tuple[Comparison, ...], without: Prediction) -> str:
+def _short(flag: Flag, found: tuple[Comparison, ...], without: Prediction) -> str:
     """Say what a level of P2P means on this node; "" for other flags."""
     if not flag.p2p_level or not without.pairs:
         return ""

@@ -32,6 +32,7 @@ from .in_words import NEAR, change, pairs_in_words
 MOST = 3
 """Clauses of the brief; the rest is on the Flags screen."""
 MOST_GROUPS = 8
+ALIKE = "nothing that is predicted"
 _OF_NETWORKS = ("NCCL_CROSS_NIC", "NCCL_COLLNET_ENABLE")
 NVLS_UNSURE = (
     "The first time holds if NVLS comes up without P2P, which is not known; the second holds if it "
@@ -107,7 +108,7 @@ def clause_of(comparison: Comparison) -> str:
     if effect.nothing and one.reading is not None and flag is not None:
         found = no_effect(flag, one.reading, comparison)
         return f"{'nothing' if found.predicted else 'not predicted'}: {found.why}"
-    return "; ".join(parts(comparison)) or "nothing that is predicted"
+    return "; ".join(parts(comparison)) or ALIKE
 
 
 def parts(comparison: Comparison) -> list[str]:
