@@ -9,6 +9,7 @@ QUESTIONS = {
     "explain": "Predict what NCCL or RCCL does here, and why.",
     "jobs": "Say what runs on the GPUs and who waits for whom.",
     "log": "Explain a debug log of NCCL or RCCL.",
+    "flags": "Show which variables are set and what each does here.",
     "doctor": "Say what gputop found on this machine, for a bug report.",
     "probe": "Measure GPUs and their links.",
 }

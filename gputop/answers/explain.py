@@ -9,8 +9,8 @@ from typing import Annotated, Any, ClassVar
 
 import msgspec
 
-from gputop.answers.predicting import changes_of, pair_of, selected
-from gputop.answers.question import Clash, NodeRequest, Option, Question, Reply
+from gputop.answers.predicting import PredictingRequest, changes_of, pair_of, selected
+from gputop.answers.question import Clash, Option, Question, Reply
 from gputop.exits import CANNOT_TELL, USAGE, Exit
 from gputop.terminal.clean import clean
 from gputop.terminal.size import text_width
@@ -18,9 +18,9 @@ from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.rules.amd.links import FEW
 from gputop.topology.expectation.cost.costs import costs_of
 from gputop.topology.explain.prediction import installed, prediction_blocks
-from gputop.topology.flags.what_if.wording import sections
 from gputop.topology.flags.values.predicting import predict_with_flags
 from gputop.topology.flags.what_if.effects import compare
+from gputop.topology.flags.what_if.wording import sections
 from gputop.topology.model.page import Blank, Block, Page, Text
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.model.versions import Library
@@ -46,7 +46,7 @@ ADVISED = "NCCL_MIN_NCHANNELS"
 ENOUGH = 32
 
 
-class ExplainRequest(NodeRequest, frozen=True, kw_only=True):
+class ExplainRequest(PredictingRequest, frozen=True, kw_only=True):
     """Predict transport, path, rings, trees and algorithms, with the reason for each.
 
     SRC and DST name one pair: a rank, a PCI address, a UUID, nvml:N or cuda:N. Without them
@@ -62,35 +62,6 @@ class ExplainRequest(NodeRequest, frozen=True, kw_only=True):
     )
     src: Annotated[str | None, Option("SRC", "the first rank", completes="ranks")] = None
     dst: Annotated[str | None, Option("DST", "the second rank", completes="ranks")] = None
-    settings: Annotated[
-        tuple[str, ...],
-        Option(
-            "--set",
-            "Predict as if this variable were set; NAME= sets it to nothing. May be repeated.",
-            "NAME=VALUE",
-            "settings",
-        ),
-    ] = ()
-    library: Annotated[
-        str | None,
-        Option(
-            "--nccl",
-            "Library to predict: nccl-2.28.9, rccl-2.21.5, or 2.28.9 of the library for these "
-            "GPUs; by default what is installed.",
-            "VERSION",
-            "versions",
-        ),
-    ] = None
-    gpus: Annotated[
-        str | None,
-        Option(
-            "--gpus",
-            "GPUs of the communicator: ranks, PCI addresses, UUIDs, nvml:N or cuda:N; by default "
-            "all.",
-            "LIST",
-            "ranks",
-        ),
-    ] = None
     nodes: Annotated[
         int,
         Option(

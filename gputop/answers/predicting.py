@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+from gputop.answers.question import NodeRequest, Option
 from gputop.exits import CANNOT_TELL, USAGE, Exit
 from gputop.measuring.selection import SelectionError, select
 from gputop.terminal.clean import clean
@@ -15,6 +16,40 @@ if TYPE_CHECKING:
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,79}")
 LONGEST_VALUE = 4096
+
+
+class PredictingRequest(NodeRequest, frozen=True, kw_only=True):
+    """A question about what NCCL or RCCL does on a node."""
+
+    settings: Annotated[
+        tuple[str, ...],
+        Option(
+            "--set",
+            "Predict as if this variable were set; NAME= sets it to nothing. May be repeated.",
+            "NAME=VALUE",
+            "settings",
+        ),
+    ] = ()
+    library: Annotated[
+        str | None,
+        Option(
+            "--nccl",
+            "Library to predict: nccl-2.28.9, rccl-2.21.5, or 2.28.9 of the library for these "
+            "GPUs; by default what is installed.",
+            "VERSION",
+            "versions",
+        ),
+    ] = None
+    gpus: Annotated[
+        str | None,
+        Option(
+            "--gpus",
+            "GPUs of the communicator: ranks, PCI addresses, UUIDs, nvml:N or cuda:N; by default "
+            "all.",
+            "LIST",
+            "ranks",
+        ),
+    ] = None
 
 
 def changes_of(settings: tuple[str, ...]) -> dict[str, str | None]:

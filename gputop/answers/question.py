@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from gputop import __version__
-from gputop.exits import ANSWERED
+from gputop.exits import ANSWERED, Exit
 from gputop.reading import LIST_DEMOS, read_snapshot
 from gputop.terminal.lines import print_json, warn
 from gputop.terminal.size import terminal_width
@@ -98,6 +98,11 @@ class Reply(msgspec.Struct, frozen=True, tag_field="schema"):
         """Sentences for stderr, before the answer."""
         return ()
 
+    @property
+    def trouble(self) -> str:
+        """Why the answer is not whole: the last line on stderr; "" where it is."""
+        return ""
+
     def document(self) -> dict[str, Any]:
         """The JSON document: its fields by the names that they have there."""
         names = zip(self.__struct_encode_fields__, self.__struct_fields__, strict=True)
@@ -184,6 +189,8 @@ class Question(msgspec.Struct, Generic[R, A], frozen=True, kw_only=True):
         found = self.answer(request)
         with suppress(BrokenPipeError):
             self.show(found, as_json=request.as_json)
+        if found.trouble:
+            raise Exit(found.trouble, found.exit_code)
         return found.exit_code
 
     def show(self, found: A, *, as_json: bool) -> None:

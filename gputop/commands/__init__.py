@@ -6,7 +6,6 @@ The others follow from the questions in gputop/answers.
 SUMMARIES = {
     "snapshot": "Print all that is known about the node as JSON.",
     "topo": "Show how the devices of the node are connected.",
-    "flags.command": "Show which variables are set and what each does here.",
     "net.command": "Measure the network between nodes, started on each of them.",
     "fleet.command": "Judge many nodes; plan which pairs to measure next.",
     "completion": "Print the completion script of bash, zsh or fish.",

@@ -148,12 +148,12 @@ class RungState(Mark):
 class FlagStatus(Mark):
     """What a variable does in an environment."""
 
-    FATAL = "fatal", "✗", "bad"
-    UNKNOWN = "unknown", "?", "bad"
+    FATAL = "fatal", "✗", "bad", "fails"
+    UNKNOWN = "unknown", "?", "bad", "unknown name"
     IGNORED = "ignored", "!", "warn"
-    NOTHING = "nothing", "!", "warn"
-    CHANGES = "changes", "*", "strong"
-    NOT_PREDICTED = "not predicted", "*", "muted"
+    NOTHING = "nothing", "!", "warn", "no effect here"
+    CHANGES = "changes", "*", "strong", "has an effect"
+    NOT_PREDICTED = "not predicted", "*", "muted", "set"
 
 
 class Accord(Mark):

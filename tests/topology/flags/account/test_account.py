@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gputop.commands.flags.text import overview_lines
+from gputop.answers.flags import FlagsAnswer, page
 from gputop.printing.render import blocks_of, texts
 from gputop.topology.flags.account.account import account, plain
 from gputop.topology.flags.account.overview import overview
@@ -166,7 +166,7 @@ def test_what_is_set_is_sorted_into_what_it_does() -> None:
     }
     assert found["NCCL_P2P_DISABLED"].closest[0] == "NCCL_P2P_DISABLE"
     assert found["NCCL_ALGO"].origin == "/etc/nccl.conf"
-    text = "\n".join(overview_lines(study, {}, None, 80))
+    text = "\n".join(texts(page(FlagsAnswer(study=study)).blocks, 80))
     assert "unknown name" in text
     assert "ignored" in text
 
@@ -193,4 +193,5 @@ def test_a_node_without_gpus_still_says_what_is_set() -> None:
     assert [entry.status for entry in overview(study, {})] == ["not predicted", "ignored"]
     (size,) = overview(Study(empty, values={"NCCL_BUFFSIZE": "8M"}), {})
     assert "counts as 8." in size.said
-    assert "0 GPUs" in "\n".join(overview_lines(Study(empty, values={}), {}, None, 80))
+    nothing = FlagsAnswer(study=Study(empty, values={}), cannot_predict="no GPU")
+    assert "0 GPUs" in "\n".join(texts(page(nothing).blocks, 80))

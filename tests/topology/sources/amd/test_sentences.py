@@ -8,7 +8,6 @@ import pytest
 from click.testing import CliRunner
 
 from gputop.commands.asking import load
-from gputop.commands.flags.command import command as flags
 from gputop.commands.topo import command as topo
 from gputop.topology.explain.nccl import library_first
 from gputop.topology.explain.pair import why_pair
@@ -43,12 +42,12 @@ def printed(command: object, *words: str) -> str:
 
 @pytest.mark.parametrize("name", FLAGS)
 def test_a_flag_speaks_of_amds_hardware(name: str) -> None:
-    text = printed(flags, name, "--demo", "mi300x-8")
+    text = printed(load("flags"), name, "--demo", "mi300x-8")
     assert not NVIDIAS.findall(text), text
 
 
 def test_the_level_is_called_as_rccl_reads_it() -> None:
-    text = printed(flags, "NCCL_P2P_LEVEL", "--demo", "mi300x-8")
+    text = printed(load("flags"), "NCCL_P2P_LEVEL", "--demo", "mi300x-8")
     assert "Values: LOC XGMI" in text
     assert "NVL, the level's name on NVIDIA's GPUs, do nothing" in " ".join(text.split())
 
@@ -73,7 +72,7 @@ def test_a_single_gpu_of_amds_could_have_no_nvlink_either() -> None:
 
 @pytest.mark.parametrize("demo", DEMOS)
 def test_names_that_begin_small_stay_so(demo: str) -> None:
-    text = printed(flags, "--demo", demo)
+    text = printed(load("flags"), "--demo", demo)
     assert "- xGMI counters:" in text
     assert "No variable of RCCL" in text
 

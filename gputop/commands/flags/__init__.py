@@ -1,1 +1,0 @@
-"""`gputop flags`."""

@@ -1,1 +1,0 @@
-"""Tests of gputop/commands/flags."""
