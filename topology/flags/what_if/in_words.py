@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from ...model.english import plural
 from ...model.page import Section
-from ...nccl.decide.summary import duration
+from ...nccl.decide.summary import duration, ring_hops
 from ...nccl.prediction import Prediction
 from ...nccl.wording import message_size
 from ..catalogue.catalogue import Flag, FlagKind
@@ -127,21 +126,6 @@ def p2p_groups(prediction: Prediction) -> list[set[int]]:
 def ranks_in_words(ranks: Iterable[int]) -> str:
     """Ranks, runs of three and more with dots: "0..3", "0,2"."""
     return _ranks(ranks)
-
-
-def ring_hops(prediction: Prediction) -> Counter[tuple[str, str]]:
-    """Count hops of the first ring by (path type, transport); empty without a ring."""
-    ring = prediction.graphs.ring
-    counted: Counter[tuple[str, str]] = Counter()
-    if ring is None or not ring.orders:
-        return counted
-    known = {(pair.src, pair.dst): pair for pair in prediction.pairs}
-    order = ring.orders[0]
-    for place, rank in enumerate(order):
-        pair = known.get((rank, order[(place + 1) % len(order)]))
-        if pair is not None:
-            counted[pair.path, pair.transport] += 1
-    return counted
 
 
 def hops_in_words(prediction: Prediction) -> str:

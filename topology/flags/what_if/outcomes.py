@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...model.page import Section
-from ...nccl.decide.summary import duration
+from ...nccl.decide.summary import duration, ring_hops
 from ...nccl.prediction import Prediction
 from ...nccl.wording import message_size
 from ..catalogue.catalogue import Flag, FlagKind
 from .effects import MEDIUM, SMALL, Comparison, PairGroup, described, time_of, untold
-from .in_words import distance, hops_in_words, p2p_groups, ranks_in_words, ring_hops, ways
+from .in_words import distance, hops_in_words, p2p_groups, ranks_in_words, ways
 from .wording import ALIKE, NVLS_UNSURE, clause_of, took
 
 VALUES = "What each value would do here"

@@ -137,3 +137,18 @@ def groups(prediction: Prediction) -> list[tuple[str, str, list[PairDecision]]]:
         label = RELAY.sub("P2P/indirect", pair.label or pair.transport)
         found.setdefault((pair.path, label), []).append(pair)
     return [(path, label, pairs) for (path, label), pairs in found.items()]
+
+
+def ring_hops(prediction: Prediction) -> Counter[tuple[str, str]]:
+    """Count hops of the first ring by (path type, transport); empty without a ring."""
+    ring = prediction.graphs.ring
+    counted: Counter[tuple[str, str]] = Counter()
+    if ring is None or not ring.orders:
+        return counted
+    known = {(pair.src, pair.dst): pair for pair in prediction.pairs}
+    order = ring.orders[0]
+    for place, rank in enumerate(order):
+        pair = known.get((rank, order[(place + 1) % len(order)]))
+        if pair is not None:
+            counted[pair.path, pair.transport] += 1
+    return counted

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from operator import itemgetter
 
-from ....flags.what_if.in_words import ring_hops
 from ....model.severity import BROKEN, NOTICE
 from ....model.units import size
 from ....model.versions import numbers
+from ....nccl.decide.summary import ring_hops
 from ...case import Case
 from ...rule import Found, Rule
 from ...shared.near import called, jobs
