@@ -107,70 +107,74 @@ def _hardware(machine: Machine, gpus: Sequence[Gpu]) -> Facts:
         _put(found, "CPU", host.cpu_model_name)
         if host.sockets:
             found["sockets"] = str(len(host.sockets))
-            cores = [socket.cores for socket in host.sockets if socket.cores is not None]
-            _put(found, "cores", sum(cores) if cores else None)
-            threads = [socket.threads for socket in host.sockets if socket.threads is not None]
-            _put(found, "threads", sum(threads) if threads else None)
+            for what in ("cores", "threads"):
+                known = [getattr(socket, what) for socket in host.sockets]
+                counts = [count for count in known if count is not None]
+                _put(found, what, sum(counts) if counts else None)
         _put(found, "system", " ".join(filter(None, (host.dmi_vendor, host.dmi_product))) or None)
         _put(found, "hypervisor", host.hypervisor)
     return found
 
 
-def _wiring(node: Node, gpus: Sequence[Gpu]) -> Facts:
+def _relations(node: Node) -> Facts:
+    """What lies between devices, row by row; of a large node its digest."""
     found: Facts = {}
-    matrix = node.matrix
+    rows = node.matrix.rows
+    cells = {row.label: tuple(cell.code for cell in row.cells) for row in rows}
+    if len(node.matrix.labels) > MOST_MATRIX:
+        return {"relations": f"digest {digest(cells)}"}
+    cut = sum(row.kind == "gpu" for row in rows)
+    for row in rows[:cut]:
+        letters = cells[row.label]
+        if set(letters[:cut]) - {"X"}:
+            found[f"{row.label} to the GPUs"] = " ".join(letters[:cut])
+        if letters[cut:]:
+            found[f"{row.label} to the NICs"] = " ".join(letters[cut:])
+    return found
+
+
+def _wiring(node: Node, gpus: Sequence[Gpu]) -> Facts:
+    found = _relations(node)
     machine = node.snapshot.machine
-    cells = {row.label: tuple(cell.code for cell in row.cells) for row in matrix.rows}
-    labels = matrix.labels
-    if len(labels) <= MOST_MATRIX:
-        cut = sum(row.kind == "gpu" for row in matrix.rows)
-        for row in matrix.rows[:cut]:
-            letters = cells[row.label]
-            if any(letter != "X" for letter in letters[:cut]):
-                found[f"{row.label} to the GPUs"] = " ".join(letters[:cut])
-            if letters[cut:]:
-                found[f"{row.label} to the NICs"] = " ".join(letters[cut:])
-    else:
-        found["relations"] = f"digest {digest(cells)}"
     _row(found, "NUMA nodes of the GPUs", [gpu.numa_node for gpu in gpus])
     nics = sorted(machine.rdma, key=lambda device: device.address or device.name)
     _row(found, "NUMA nodes of the NICs", [nic.numa_node for nic in nics])
     links = [sum(link.active is True for link in gpu.nvlinks) for gpu in gpus if gpu.nvlinks]
     _row(found, "NVLinks up", links if len(links) == len(gpus) else [])
-    pci = {device.address: device for device in machine.pci}
-    widths = [pci[gpu.address].link_width_now if gpu.address in pci else None for gpu in gpus]
-    _row(found, "PCIe lanes of the GPUs", widths)
-    ports = [
-        ", ".join(filter(None, (port.state, port.rate)))
-        for nic in nics
-        for port in nic.ports
-        if port.state is not None
-    ]
+    slots = [node.devices.pci(gpu.address) for gpu in gpus]
+    _row(found, "PCIe lanes of the GPUs", [slot and slot.link_width_now for slot in slots])
+    ports = [port for nic in nics for port in nic.ports if port.state is not None]
     if ports:
-        found["NIC ports"] = _placed(ports, "port ")
+        states = [", ".join(filter(None, (port.state, port.rate))) for port in ports]
+        found["NIC ports"] = _placed(states, "port ")
     if machine.host is not None and machine.host.numa:
         found["NUMA nodes"] = str(len(machine.host.numa))
     return found
 
 
+_SOFTWARE = {
+    "driver": "nvidia_driver",
+    "CUDA": "cuda_driver",
+    "amdgpu": "amd_driver",
+    "ROCm": "rocm",
+    "NCCL": "nccl",
+    "RCCL": "rccl",
+}
+_SYSTEM = {
+    "kernel": "kernel",
+    "system software": "os_name",
+    "kernel module": "nvidia_module",
+    "fabric manager": "fabric_manager",
+}
+
+
 def _driver(machine: Machine) -> Facts:
     found: Facts = {}
-    software, host = machine.software, machine.host
-    if software is not None:
-        _put(found, "driver", software.nvidia_driver)
-        _put(found, "CUDA", software.cuda_driver)
-        _put(found, "amdgpu", software.amd_driver)
-        _put(found, "ROCm", software.rocm)
-        _put(found, "NCCL", software.nccl)
-        _put(found, "RCCL", software.rccl)
-    if host is not None:
-        _put(found, "kernel", host.kernel)
-        _put(found, "system software", host.os_name)
-        _put(found, "kernel module", host.nvidia_module)
-        _put(found, "fabric manager", host.fabric_manager)
-        modules = {module.name for module in host.modules}
-        if modules:
-            found["modules"] = " ".join(sorted(modules))
+    for record, fields in ((machine.software, _SOFTWARE), (machine.host, _SYSTEM)):
+        for what, field in fields.items():
+            _put(found, what, getattr(record, field, None))
+    if machine.host is not None and machine.host.modules:
+        found["modules"] = " ".join(sorted({module.name for module in machine.host.modules}))
     return found
 
 
@@ -193,18 +197,24 @@ def _firmware(machine: Machine, gpus: Sequence[Gpu]) -> Facts:
     return found
 
 
+_SETTINGS: dict[str, Callable[[Gpu], str | None]] = {
+    "ECC": lambda gpu: _switch(gpu.ecc_enabled),
+    "MIG": lambda gpu: _switch(gpu.mig_enabled),
+    "persistence": lambda gpu: _switch(gpu.persistence),
+    "compute mode": lambda gpu: gpu.compute_mode,
+    "power limit": lambda gpu: _unit(gpu.power_limit_watts, "W"),
+    "highest SM clock": lambda gpu: _unit(gpu.clock_sm_max_mhz, "MHz"),
+    "highest memory clock": lambda gpu: _unit(gpu.clock_memory_max_mhz, "MHz"),
+    "compute partition": lambda gpu: gpu.compute_partition,
+    "memory partition": lambda gpu: gpu.memory_partition,
+    "virtualization": lambda gpu: gpu.virtualization,
+}
+
+
 def _settings(machine: Machine, gpus: Sequence[Gpu]) -> Facts:
     found: Facts = {}
-    _each(found, "ECC", gpus, lambda gpu: _switch(gpu.ecc_enabled))
-    _each(found, "MIG", gpus, lambda gpu: _switch(gpu.mig_enabled))
-    _each(found, "persistence", gpus, lambda gpu: _switch(gpu.persistence))
-    _each(found, "compute mode", gpus, lambda gpu: gpu.compute_mode)
-    _each(found, "power limit", gpus, lambda gpu: _unit(gpu.power_limit_watts, "W"))
-    _each(found, "highest SM clock", gpus, lambda gpu: _unit(gpu.clock_sm_max_mhz, "MHz"))
-    _each(found, "highest memory clock", gpus, lambda gpu: _unit(gpu.clock_memory_max_mhz, "MHz"))
-    _each(found, "compute partition", gpus, lambda gpu: gpu.compute_partition)
-    _each(found, "memory partition", gpus, lambda gpu: gpu.memory_partition)
-    _each(found, "virtualization", gpus, lambda gpu: gpu.virtualization)
+    for what, setting in _SETTINGS.items():
+        _each(found, what, gpus, setting)
     bridges = [device for device in machine.pci if device.acs is not None]
     if bridges:
         found["PCIe functions with ACS on"] = str(sum(bool(device.acs) for device in bridges))
