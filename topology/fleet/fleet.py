@@ -158,14 +158,14 @@ class Fleet:
     @cached_property
     def verdict(self) -> Verdict:
         """The worst of its nodes and of what they share."""
-        counts = self.counts
+        there = {state for state, count in self.counts.items() if count}
         shared = {item.severity for item in self.findings if item.scope is SHARED}
-        if counts[NodeState.BROKEN] or counts[MISSING] or BROKEN in shared:
+        if there & {NodeState.BROKEN, MISSING} or BROKEN in shared:
             return Verdict.BROKEN
-        if counts[NodeState.SLOW] or counts[ODD] or SLOW in shared:
+        if there & {NodeState.SLOW, ODD} or SLOW in shared:
             return Verdict.SLOW
-        doubt = any(item.severity == CANNOT_TELL for item in self.findings)
-        unsure = counts[NodeState.CANNOT_TELL] or doubt or not self.nodes
+        doubt = NodeState.CANNOT_TELL in there or not self.nodes
+        unsure = doubt or any(item.severity == CANNOT_TELL for item in self.findings)
         return Verdict.CANNOT_TELL if unsure else Verdict.HEALTHY
 
     @property
@@ -326,36 +326,40 @@ def _sizes(reports: Sequence[NodeReport]) -> list[FleetFinding]:
         if alike < LEAST - 1 or len(values) < LEAST or alike < SHARE * len(values):
             continue
         usual = f"{alike} of {len(values)} have {middle:.0f} GiB"
-        for hosts, severity in ((less, SLOW), (more, NOTICE)):
+        for hosts, severity, impact in (
+            (less, SLOW, _LESS_MEMORY),
+            (more, NOTICE, _CATEGORY["hardware"]),
+        ):
             if hosts:
-                sizes = sorted(values[host] for host in hosts)
-                ends = dict.fromkeys(f"{size:.0f}" for size in (sizes[0], sizes[-1]))
-                found.append(
-                    finding(
-                        "hardware-differs",
-                        severity,
-                        COMPARED,
-                        f"{what} {' to '.join(ends)} GiB where {usual}",
-                        hosts,
-                        evidence=[
-                            Fact(
-                                what=host,
-                                value=f"{values[host]:.1f} GiB; {usual}",
-                                source="file of the node",
-                            )
-                            for host in hosts
-                        ],
-                        disproof="the same size on this node and on the others",
-                        impact="A job that needs what the others have ends there, and a lost "
-                        "memory module slows all copies through the host."
-                        if severity == SLOW
-                        else _CATEGORY["hardware"],
-                        fix=[
-                            Fix(text="Count its memory modules", command="sudo dmidecode -t memory")
-                        ],
-                    )
-                )
+                sizes = {host: values[host] for host in hosts}
+                found.append(_other_size(what, sizes, usual, severity, impact))
     return found
+
+
+_LESS_MEMORY = (
+    "A job that needs what the others have ends there, and a lost memory module slows all copies "
+    "through the host."
+)
+
+
+def _other_size(
+    what: str, sizes: Mapping[str, float], usual: str, severity: Severity, impact: str
+) -> FleetFinding:
+    ends = dict.fromkeys(f"{size:.0f}" for size in (min(sizes.values()), max(sizes.values())))
+    return finding(
+        "hardware-differs",
+        severity,
+        COMPARED,
+        f"{what} {' to '.join(ends)} GiB where {usual}",
+        sizes,
+        evidence=[
+            Fact(what=host, value=f"{size:.1f} GiB; {usual}", source="file of the node")
+            for host, size in sizes.items()
+        ],
+        disproof="the same size on this node and on the others",
+        impact=impact,
+        fix=[Fix(text="Count its memory modules", command="sudo dmidecode -t memory")],
+    )
 
 
 def _category(category: str, reports: Sequence[NodeReport]) -> list[FleetFinding]:

@@ -69,16 +69,7 @@ def figures_of(
     Of a curve over message sizes the largest size stands for all: there a bandwidth shows what the
     links can do.
     """
-    usable = [
-        figure
-        for figure in snapshot.measurements
-        if figure.value is not None
-        and math.isfinite(figure.value)
-        and figure.value > 0
-        and figure.unit
-        and figure.device_kind != "cpu"
-        and figure.verdict != "wrong-data"
-    ]
+    usable = [figure for figure in snapshot.measurements if _is_usable(figure)]
     largest: dict[tuple[object, ...], int] = {}
     for figure in usable:
         curve = _curve(figure)
@@ -126,6 +117,13 @@ def _joined(
         low=None if band is None else _short(band.low),
         basis="" if band is None else band.basis,
     )
+
+
+def _is_usable(figure: Measurement) -> bool:
+    """Whether it is a figure of a GPU, a network or all devices, with a unit and above zero."""
+    value = figure.value or 0.0
+    measured = math.isfinite(value) and value > 0 and bool(figure.unit)
+    return measured and figure.device_kind != "cpu" and figure.verdict != "wrong-data"
 
 
 def _curve(figure: Measurement) -> tuple[object, ...]:

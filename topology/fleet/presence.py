@@ -217,21 +217,12 @@ def _doubled(
     nodes: Mapping[str, NodeReport], older: Mapping[str, Sequence[NodeReport]]
 ) -> list[FleetFinding]:
     found: list[FleetFinding] = []
-    twice: list[str] = []
-    contrary: dict[str, str] = {}
-    for host, others in older.items():
-        last = nodes[host]
-        for other in others:
-            near = abs(last.written_at - other.written_at) <= RUN_SECONDS
-            # In one boot it is one machine: a GPU was lost in between, or came back.
-            near = near and (last.boot_id is None or last.boot_id != other.boot_id)
-            both = last.machine is not None and other.machine is not None
-            if near and both and last.machine != other.machine:
-                contrary[host] = f"{other.path} and {last.path} tell of different GPUs"
-            elif near and not both and _other_boot(last, other):
-                contrary[host] = f"{other.path} and {last.path} tell of different boots"
-        if host not in contrary:
-            twice.append(host)
+    whys = {
+        host: [why for other in others if (why := _contradiction(nodes[host], other))]
+        for host, others in older.items()
+    }
+    contrary = {host: why[-1] for host, why in whys.items() if why}
+    twice = [host for host, why in whys.items() if not why]
     if contrary:
         found.append(
             finding(
@@ -267,8 +258,17 @@ def _doubled(
     return found
 
 
-def _other_boot(one: NodeReport, other: NodeReport) -> bool:
-    return None not in (one.boot_id, other.boot_id) and one.boot_id != other.boot_id
+def _contradiction(last: NodeReport, other: NodeReport) -> str:
+    """Why two files of one name and run are of two machines; "" where they may be of one."""
+    if abs(last.written_at - other.written_at) > RUN_SECONDS:
+        return ""
+    # In one boot it is one machine: a GPU was lost in between, or came back.
+    if last.boot_id is not None and last.boot_id == other.boot_id:
+        return ""
+    named = f"{other.path} and {last.path} tell of different"
+    if last.machine is not None and other.machine is not None:
+        return f"{named} GPUs" if last.machine != other.machine else ""
+    return f"{named} boots" if None not in (last.boot_id, other.boot_id) else ""
 
 
 def _shared_machine(nodes: Mapping[str, NodeReport]) -> list[FleetFinding]:

@@ -225,10 +225,7 @@ def _node(name: str, data: bytes, modified: float, shared: Interned) -> NodeRepo
         raise _NotUsableError(FileFault.DAMAGED, "its verdict or its time is none")
     written = section.written_at
     figures = [figure for figure in section.figures[:MOST_FIGURES] if _sound(figure)]
-    values = array("d")
-    for figure in figures:
-        values.append(figure.value)
-        values.append(figure.worst)
+    values = array("d", (value for each in figures for value in (each.value, each.worst)))
     return NodeReport(
         host=host,
         path=name,
@@ -236,32 +233,29 @@ def _node(name: str, data: bytes, modified: float, shared: Interned) -> NodeRepo
         taken_at=found.taken_at,
         written_at=written if written is not None and math.isfinite(written) else found.taken_at,
         modified_at=modified,
-        gputop=shared.one(one_line(found.gputop, 40)),
-        job=shared.one(one_line(section.job, 80)) if section.job else None,
+        gputop=shared.intern(one_line(found.gputop, 40)),
+        job=shared.intern(one_line(section.job, 80)) if section.job else None,
         rank=section.rank,
         boot_id=section.boot_id,
         machine=section.machine,
-        product=shared.one(one_line(section.product, 200)),
+        product=shared.intern(one_line(section.product, 200)),
         facts=facts if found.fleet is not None else (),
-        sizes=shared.one(tuple(_sizes(section))),
-        findings=tuple(
-            shared.one(
-                Finding.of(
-                    one_line(finding.id, 60),
-                    Severity(finding.severity),
-                    one_line(finding.title, _LONGEST),
-                )
-            )
-            for finding in found.findings[:MOST_FINDINGS]
-            if finding.severity in _LOUD
-        ),
-        kinds=shared.one(tuple(shared.one(_kind(figure)) for figure in figures)),
+        sizes=shared.intern(tuple(_sizes(section))),
+        findings=tuple(map(shared.intern, _findings(found))),
+        kinds=shared.intern(tuple(shared.intern(_kind(figure)) for figure in figures)),
         values=values,
-        at=shared.one(tuple(one_line(figure.at, 60) for figure in figures)),
+        at=shared.intern(tuple(one_line(figure.at, 60) for figure in figures)),
         measured=bool(found.measured),
         redacted=section.redacted,
         simulated=section.simulated,
     )
+
+
+def _findings(check: _Check) -> Iterator[Finding]:
+    for row in check.findings[:MOST_FINDINGS]:
+        if row.severity in _LOUD:
+            title = one_line(row.title, _LONGEST)
+            yield Finding.of(one_line(row.id, 60), Severity(row.severity), title)
 
 
 def _sizes(section: _Section) -> Iterator[tuple[str, float]]:

@@ -120,7 +120,7 @@ class Interned:
         self._known: dict[Hashable, Hashable] = {}
         self._facts: dict[bytes, dict[str, str]] = {}
 
-    def one(self, value: _T) -> _T:
+    def intern(self, value: _T) -> _T:
         """The copy that is kept."""
         return self._known.setdefault(value, value)  # type: ignore[return-value]
 
@@ -130,7 +130,7 @@ class Interned:
         if found is None:
             read = msgspec.json.decode(raw, type=dict[str, str])
             made = {
-                self.one(one_line(what, 80)): self.one(one_line(value, 600))
+                self.intern(one_line(what, 80)): self.intern(one_line(value, 600))
                 for what, value in read.items()
             }
             found = self._facts.setdefault(raw, made)

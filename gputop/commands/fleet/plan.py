@@ -26,7 +26,7 @@ from gputop.topology.fleet.planning.plan import (
     LOOK_SECONDS,
     ROUNDS,
     FleetPlan,
-    Wish,
+    PlanRequest,
     plan,
 )
 from gputop.topology.fleet.planning.scripts import hostfiles, sbatch
@@ -119,7 +119,7 @@ def subcommand(
     read = _folder(folder)
     fabric = fabric_of_option(topology, lambda: hosts_of(nodes) or read.hosts)
     hosts = _hosts(nodes, read, fabric)
-    wish = Wish(
+    wish = PlanRequest(
         hosts=hosts,
         fabric=fabric,
         strategy=strategy,

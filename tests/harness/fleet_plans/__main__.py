@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from gputop.topology.fleet.planning.culprits import Culprit
 from gputop.topology.fleet.planning.looks import NetLook
-from gputop.topology.fleet.planning.plan import LOOK_SECONDS, MORE, FleetPlan, Wish, plan
+from gputop.topology.fleet.planning.plan import LOOK_SECONDS, MORE, FleetPlan, PlanRequest, plan
 
 from .cluster import NAMES, SEVERAL, Cluster, PlantedFault, cluster, faults
 
@@ -39,7 +39,7 @@ def trial(made: Cluster, name: str, looks_each: int, score: TrialScore) -> None:
     """Plant, then plan and measure until the plan is done."""
     planted = faults(made, name) if name != NONE else []
     made.plant(planted)
-    wish = Wish(made.hosts, made.fabric, looks=looks_each)
+    wish = PlanRequest(made.hosts, made.fabric, looks=looks_each)
     looks: list[NetLook] = []
     number = 0
     for number in range(MOST_ROUNDS):
@@ -63,7 +63,7 @@ def trial(made: Cluster, name: str, looks_each: int, score: TrialScore) -> None:
 
 def _scaled(made: Cluster, looks: list[NetLook], score: TrialScore) -> tuple[FleetPlan, int]:
     """The rounds of sets, after those of pairs."""
-    wish = Wish(made.hosts, made.fabric, scale=True)
+    wish = PlanRequest(made.hosts, made.fabric, scale=True)
     for number in range(MOST_ROUNDS):
         planned = plan(wish, looks)
         if planned.verdict != MORE:

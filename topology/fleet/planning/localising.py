@@ -208,7 +208,7 @@ def _inside(
 
 
 @dataclass(slots=True)
-class _Case:
+class _HostRecord:
     """One host with the events that nothing else explains."""
 
     host: str
@@ -237,7 +237,7 @@ def localise(judgements: Judgements, fabric: SwitchFabric) -> Localisation:
         (event.number, event.rail) for event in answer.events
     }
     cases = _cases(answer.events)
-    settled: list[_Case] = []
+    settled: list[_HostRecord] = []
     # The heaviest first: what it explains no longer accuses its partners.
     while cases:
         host = max(cases, key=lambda name: (cases[name].weight, name))
@@ -278,16 +278,16 @@ def localise(judgements: Judgements, fabric: SwitchFabric) -> Localisation:
     )
 
 
-def _cases(events: Iterable[BadLook]) -> dict[str, _Case]:
-    cases: dict[str, _Case] = {}
+def _cases(events: Iterable[BadLook]) -> dict[str, _HostRecord]:
+    cases: dict[str, _HostRecord] = {}
     for event in events:
         for host in event.blamed:
-            own = cases.setdefault(host, _Case(host)).events
+            own = cases.setdefault(host, _HostRecord(host)).events
             own.setdefault(event.rail, []).append(event)
     return cases
 
 
-def _drop(cases: dict[str, _Case], host: str, event: BadLook) -> None:
+def _drop(cases: dict[str, _HostRecord], host: str, event: BadLook) -> None:
     """Take an event that is explained away from the other host."""
     case = cases.get(host)
     if case is None or event.rail not in case.events:
@@ -297,7 +297,9 @@ def _drop(cases: dict[str, _Case], host: str, event: BadLook) -> None:
         del case.events[event.rail]
 
 
-def _counts(case: _Case, rail: int, found: Tally, excused: set[tuple[int, int]]) -> tuple[int, int]:
+def _counts(
+    case: _HostRecord, rail: int, found: Tally, excused: set[tuple[int, int]]
+) -> tuple[int, int]:
     """Bad and good looks at one rail of a host, after the first bad one."""
     first = min(event.number for event in case.events[rail])
     bad_numbers = {event.number for event in case.events[rail]}
@@ -313,11 +315,11 @@ def _counts(case: _Case, rail: int, found: Tally, excused: set[tuple[int, int]])
     return bad, good
 
 
-def _verdict(case: _Case, rail: int, found: Tally, excused: set[tuple[int, int]]) -> str:
+def _verdict(case: _HostRecord, rail: int, found: Tally, excused: set[tuple[int, int]]) -> str:
     return decided(*_counts(case, rail, found, excused))
 
 
-def _accused(case: _Case, proven: set[int], found: Tally) -> list[Culprit]:
+def _accused(case: _HostRecord, proven: set[int], found: Tally) -> list[Culprit]:
     """One culprit for the node, or one for each of its links."""
     if not proven:
         return []
@@ -348,11 +350,11 @@ def _accused(case: _Case, proven: set[int], found: Tally) -> list[Culprit]:
     ]
 
 
-def _fails(case: _Case, rails: Iterable[int]) -> bool:
+def _fails(case: _HostRecord, rails: Iterable[int]) -> bool:
     return any(event.fails for rail in rails for event in case.events[rail])
 
 
-def _told(case: _Case, rail: int) -> str:
+def _told(case: _HostRecord, rail: int) -> str:
     events = case.events[rail]
     numbers = {event.number for event in events}
     low = [event.gbs for event in events if event.gbs is not None]
@@ -362,7 +364,7 @@ def _told(case: _Case, rail: int) -> str:
     return f"{shown}, {figures(low)}" if low else shown
 
 
-def _direction(case: _Case, rail: int) -> Direction | None:
+def _direction(case: _HostRecord, rail: int) -> Direction | None:
     events = [event for event in case.events[rail] if None not in event.senders]
     if not events or len(events) < len(case.events[rail]):
         return None
@@ -375,7 +377,7 @@ def _direction(case: _Case, rail: int) -> Direction | None:
 
 
 def _suspicion(
-    case: _Case, found: Tally, excused: set[tuple[int, int]], culprits: Iterable[Culprit]
+    case: _HostRecord, found: Tally, excused: set[tuple[int, int]], culprits: Iterable[Culprit]
 ) -> Suspicion | None:
     """What stays open about a host; None where it is accused, acquitted or explained."""
     named = [c for c in culprits if c.kind in (NODE, LINK) and c.hosts == (case.host,)]
@@ -408,7 +410,7 @@ def _suspicion(
 
 
 def _paths(
-    suspects: Iterable[Suspicion], cases: Mapping[str, _Case], found: Tally
+    suspects: Iterable[Suspicion], cases: Mapping[str, _HostRecord], found: Tally
 ) -> list[Culprit]:
     """Pairs that are bad again and again although each end is acquitted by looks with others."""
     again = {suspicion.host: suspicion for suspicion in suspects if suspicion.again}
@@ -427,7 +429,7 @@ def _paths(
     return answer
 
 
-def _well_with_others(case: _Case, found: Tally) -> bool:
+def _well_with_others(case: _HostRecord, found: Tally) -> bool:
     """Whether its looks with all but its one bad partner acquit it."""
     bad = {event.number for events in case.events.values() for event in events}
     partners = set[str]().union(*(case.partners(rail) for rail in case.events))

@@ -51,7 +51,7 @@ CANNOT_TELL = PlanVerdict.CANNOT_TELL
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class PlanRequest:
     """What somebody wants to be planned."""
 
     hosts: tuple[str, ...]
@@ -84,7 +84,7 @@ class FleetPlan:
 
     number: int
     verdict: PlanVerdict
-    wish: Wish
+    wish: PlanRequest
     pairs: tuple[PlannedPair, ...] = ()
     sets: tuple[tuple[str, ...], ...] = ()
     idle: tuple[str, ...] = ()
@@ -123,7 +123,7 @@ class FleetPlan:
         return left + bool(self.pairs), self.node_seconds + left * whole
 
 
-def plan(wish: Wish, looks: Sequence[NetLook], last_round: int = 0) -> FleetPlan:
+def plan(wish: PlanRequest, looks: Sequence[NetLook], last_round: int = 0) -> FleetPlan:
     """Plan the next round from all looks; `last_round` is the highest number planned so far."""
     number = 1 + max([last_round, *(look.round or 0 for look in looks)])
     known = set(wish.hosts)
@@ -138,7 +138,8 @@ def plan(wish: Wish, looks: Sequence[NetLook], last_round: int = 0) -> FleetPlan
             first, second = look.hosts
             partners.setdefault(first, set()).add(second)
             partners.setdefault(second, set()).add(first)
-    pairs, stuck = _round(wish, found, partners, number)
+    round_ = _NextRound(wish, found, partners, number)
+    pairs, stuck = round_.pairs, round_.stuck
     control = witness(
         [(pair.first, pair.second) for pair in pairs],
         inside, found.good, wish.fabric, partners, number,
@@ -180,75 +181,91 @@ def _doubted(found: Localisation) -> set[str]:
     }
 
 
-def _round(
-    wish: Wish, found: Localisation, partners: Before, number: int
-) -> tuple[list[PlannedPair], list[str]]:
-    """Suspects first, then switches, then everybody whom too few rounds measured."""
-    pairs: list[PlannedPair] = []
-    suspects = [one for one in found.suspects if one.looks < MOST_LOOKS and one.host in wish.hosts]
-    stuck = [
-        f"{one.host} stays a suspect after {one.looks} looks"
-        for one in found.suspects
-        if one.looks >= MOST_LOOKS
-    ]
-    pairs += _together(suspects)
-    busy = {host for pair in pairs for host in (pair.first, pair.second)}
-    names = [one.host for one in suspects if one.host not in busy]
-    good = found.good - busy
-    rails = {one.host: one for one in suspects}
-    chosen = with_good(names, good, wish.fabric, partners, number)
-    for suspect, other in chosen:
-        why = f"{suspect} was bad in {rails[suspect].bad} looks; {other} is known to be good"
-        pairs.append(PlannedPair(suspect, other, SUSPECT_LOOKS, why))
-        busy |= {suspect, other}
-    lone = [name for name in names if name not in busy]
-    if lone and not chosen:
-        pairs_of_lone, _ = paired(lone, wish.fabric, wish.strategy, partners, number)
-        for first, second in pairs_of_lone:
+class _NextRound:
+    """The pairs of the next round as they are chosen: each host in one of them at most."""
+
+    def __init__(
+        self, wish: PlanRequest, found: Localisation, partners: Before, number: int
+    ) -> None:
+        self._wish, self._found, self._partners, self._number = wish, found, partners, number
+        self.pairs: list[PlannedPair] = []
+        self.stuck: list[str] = []
+        """Why something stays open, in sentences."""
+        self._busy: set[str] = set()
+        self._suspects()
+        for switch in found.switches:
+            self._switch(switch)
+        self._rest()
+
+    def _add(self, pairs: Iterable[PlannedPair]) -> None:
+        for pair in pairs:
+            self.pairs.append(pair)
+            self._busy |= {pair.first, pair.second}
+
+    def _paired(self, hosts: list[str]) -> tuple[list[Pair], list[str]]:
+        wish = self._wish
+        pairs, left = paired(hosts, wish.fabric, wish.strategy, self._partners, self._number)
+        return list(pairs), list(left)
+
+    def _with_good(self, hosts: Sequence[str], good: Collection[str]) -> list[Pair]:
+        return list(with_good(hosts, good, self._wish.fabric, self._partners, self._number))
+
+    def _suspects(self) -> None:
+        """Suspects with a good node each; without one, with another partner than before."""
+        there = [one for one in self._found.suspects if one.host in self._wish.hosts]
+        self.stuck += [
+            f"{one.host} stays a suspect after {one.looks} looks"
+            for one in self._found.suspects
+            if one.looks >= MOST_LOOKS
+        ]
+        suspects = [one for one in there if one.looks < MOST_LOOKS]
+        self._add(_together(suspects))
+        bad = {one.host: one.bad for one in suspects if one.host not in self._busy}
+        chosen = self._with_good(list(bad), self._found.good - self._busy)
+        self._add(
+            PlannedPair(
+                suspect,
+                other,
+                SUSPECT_LOOKS,
+                f"{suspect} was bad in {bad[suspect]} looks; {other} is known to be good",
+            )
+            for suspect, other in chosen
+        )
+        if bad and not chosen:
             why = "no partner is known to be good: another partner than before"
-            pairs.append(PlannedPair(first, second, SUSPECT_LOOKS, why))
-            busy |= {first, second}
-    for switch in found.switches:
-        controls = _controls(switch, wish, partners, number)
-        pairs += [one for one in controls if not busy & {one.first, one.second}]
-        busy |= set(switch.hosts) | {host for one in controls for host in (one.first, one.second)}
+            self._add(PlannedPair(*pair, SUSPECT_LOOKS, why) for pair in self._paired(list(bad))[0])
+
+    def _switch(self, switch: SwitchSuspicion) -> None:
+        """Pairs below a switch, to tell it from its uplinks."""
+        controls = _controls(switch, self._wish, self._partners, self._number)
+        self.pairs += [one for one in controls if not self._busy & {one.first, one.second}]
+        ends = {host for one in controls for host in (one.first, one.second)}
+        self._busy |= ends.union(switch.hosts)
         if not controls:
             name = " or ".join(switch.switches)
-            stuck.append(f"too few nodes below {name} to tell it from its uplinks")
-    accused = {c.hosts[0] for c in found.culprits if c.kind == NODE}
-    grouped = {host for c in found.culprits if c.switch for host in c.hosts}
-    rest = [
-        host
-        for host in wish.hosts
-        if host not in busy | accused | grouped and len(partners.get(host, ())) < wish.rounds
-    ]
-    pairs += _screening(rest, busy, wish, found, partners, number)
-    return pairs, stuck
+            self.stuck.append(f"too few nodes below {name} to tell it from its uplinks")
 
-
-def _screening(
-    rest: list[str],
-    busy: set[str],
-    wish: Wish,
-    found: Localisation,
-    partners: Before,
-    number: int,
-) -> list[PlannedPair]:
-    """Pairs of those that too few rounds measured; one left over gets a good node."""
-    pairs, left = paired(rest, wish.fabric, wish.strategy, partners, number)
-    fresh = [pair for pair in pairs if pair[1] not in partners.get(pair[0], ())]
-    matched = {host for pair in fresh for host in pair}
-    stale = [host for pair in pairs for host in pair if host not in matched]
-    if len(fresh) + len(stale) < len(wish.hosts) // 4 or wish.strategy != LEAF:
-        # Few are left: any good node will do as a partner.
-        taken = busy | {host for pair in fresh for host in pair}
-        if number > 1:
-            spare = found.good - taken - set(rest)
-            fresh += with_good([*left, *stale], spare, wish.fabric, partners, number)
-    return [
-        PlannedPair(first, second, wish.looks, _why(first, second, wish.fabric))
-        for first, second in fresh
-    ]
+    def _rest(self) -> None:
+        """Pairs of those that too few rounds measured; one left over gets a good node."""
+        wish, partners, culprits = self._wish, self._partners, self._found.culprits
+        accused = {culprit.hosts[0] for culprit in culprits if culprit.kind == NODE}
+        grouped = {host for culprit in culprits if culprit.switch for host in culprit.hosts}
+        apart = self._busy | accused | grouped
+        rest = [
+            host
+            for host in wish.hosts
+            if host not in apart and len(partners.get(host, ())) < wish.rounds
+        ]
+        pairs, left = self._paired(rest)
+        fresh = [pair for pair in pairs if pair[1] not in partners.get(pair[0], ())]
+        matched = {host for pair in fresh for host in pair}
+        stale = [host for pair in pairs for host in pair if host not in matched]
+        few = len(fresh) + len(stale) < len(wish.hosts) // 4 or wish.strategy != LEAF
+        if few and self._number > 1:
+            # Few are left: any good node will do as a partner.
+            spare = self._found.good - self._busy - matched - set(rest)
+            fresh += self._with_good([*left, *stale], spare)
+        self._add(PlannedPair(*pair, wish.looks, _why(*pair, wish.fabric)) for pair in fresh)
 
 
 def _why(first: str, second: str, fabric: SwitchFabric) -> str:
@@ -274,7 +291,7 @@ def _together(suspects: Iterable[Suspicion]) -> list[PlannedPair]:
 
 
 def _controls(
-    switch: SwitchSuspicion, wish: Wish, partners: Before, number: int
+    switch: SwitchSuspicion, wish: PlanRequest, partners: Before, number: int
 ) -> list[PlannedPair]:
     """Pairs below a switch, to tell it from its uplinks."""
     below = wish.fabric.below(wish.hosts)
@@ -286,7 +303,7 @@ def _controls(
 
 
 def _scaled(
-    wish: Wish,
+    wish: PlanRequest,
     number: int,
     found: Localisation,
     looks: Sequence[NetLook],

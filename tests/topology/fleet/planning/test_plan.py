@@ -16,7 +16,7 @@ from gputop.topology.fleet.planning.plan import (
     FOUND,
     MORE,
     FleetPlan,
-    Wish,
+    PlanRequest,
     plan,
 )
 from tests.harness.fleet_plans.__main__ import measured
@@ -25,7 +25,7 @@ from tests.harness.fleet_plans.cluster import NAMES, Cluster, cluster, faults
 
 def settled(made: Cluster, looks: list[NetLook], *, scale: bool = False) -> FleetPlan:
     """The plan after as many rounds as it wants."""
-    wish = Wish(made.hosts, made.fabric, scale=scale)
+    wish = PlanRequest(made.hosts, made.fabric, scale=scale)
     for _ in range(20):
         planned = plan(wish, looks)
         if planned.verdict != MORE:
@@ -53,7 +53,7 @@ def test_a_flapping_link_that_was_seen_once_is_looked_at_until_it_is_proven() ->
     made = cluster(64, 3)
     (fault,) = faults(made, "flapping 30 %")
     made.plant([fault])
-    wish, looks = Wish(made.hosts, made.fabric, looks=7), list[NetLook]()
+    wish, looks = PlanRequest(made.hosts, made.fabric, looks=7), list[NetLook]()
     planned = plan(wish, looks)
     while planned.verdict == MORE:
         looks += measured(made, planned)
@@ -74,7 +74,7 @@ def test_two_leaves_cannot_tell_whose_uplinks_are_bad() -> None:
     (fault,) = faults(made, "uplink")
     fault.switch, fault.group = "l1", frozenset(hosts[:8])
     made.plant([fault])
-    wish = Wish(hosts, made.fabric, healthy_gbs=48.0)
+    wish = PlanRequest(hosts, made.fabric, healthy_gbs=48.0)
     looks = measured(made, plan(wish, []))
     second = plan(wish, looks)
     assert all(made.fabric.leaf(p.first) == made.fabric.leaf(p.second) for p in second.pairs)
@@ -87,7 +87,7 @@ def test_two_leaves_cannot_tell_whose_uplinks_are_bad() -> None:
 
 def test_a_dead_node_is_named_and_its_partners_are_not() -> None:
     made = cluster(64, 5)
-    wish, looks = Wish(made.hosts, made.fabric), list[NetLook]()
+    wish, looks = PlanRequest(made.hosts, made.fabric), list[NetLook]()
     dead = "g00009"
     planned = plan(wish, looks)
     while planned.verdict == MORE:
@@ -103,7 +103,7 @@ def test_a_dead_node_is_named_and_its_partners_are_not() -> None:
 
 def test_a_pair_whose_ends_are_well_with_others_is_a_path() -> None:
     made = cluster(64, 5)
-    wish, looks = Wish(made.hosts, made.fabric), list[NetLook]()
+    wish, looks = PlanRequest(made.hosts, made.fabric), list[NetLook]()
     planned = plan(wish, looks)
     first = planned.pairs[0]
     ends = {first.first, first.second}
@@ -127,7 +127,7 @@ def slowed(look: NetLook) -> NetLook:
 
 
 def test_two_nodes_cannot_tell() -> None:
-    wish = Wish(("a", "b"))
+    wish = PlanRequest(("a", "b"))
     assert len(plan(wish, []).pairs) == 1
     flow = NetFlow(rail=0, source="a", target="b", bytes=1, gbs=20.0)
     look = NetLook(hosts=("a", "b"), status=FINISHED, round=1, results=(flow,))
@@ -138,7 +138,7 @@ def test_two_nodes_cannot_tell() -> None:
 
 def test_ten_thousand_nodes_take_two_rounds() -> None:
     made = cluster(10_000, 1)
-    first = plan(Wish(made.hosts, made.fabric), [])
+    first = plan(PlanRequest(made.hosts, made.fabric), [])
     assert len(first.pairs) == 5_000
     assert first.idle == ()
     assert first.expected == (2, 400_000.0)
@@ -150,7 +150,7 @@ def _settled(dead: str, runs: frozenset[int] = frozenset(range(20))) -> tuple[Fl
     """The last plan and its number, where the steps of a dead node never start; rounds that are
     not in `runs` are lost as a whole."""
     made = cluster(16, 5)
-    wish, read = Wish(made.hosts, made.fabric), FolderRead()
+    wish, read = PlanRequest(made.hosts, made.fabric), FolderRead()
     files: list[NetLook] = []
     for number in range(1, 12):
         planned = plan(wish, read.looks, read.last_round)
@@ -179,7 +179,7 @@ def test_a_lost_round_accuses_nobody() -> None:
 
 def test_a_round_with_other_pairs_needs_no_witness() -> None:
     made = cluster(16, 5)
-    first = plan(Wish(made.hosts, made.fabric), [])
+    first = plan(PlanRequest(made.hosts, made.fabric), [])
     looks = [look for look in measured(made, first) if look.status == FINISHED]
-    second = plan(Wish(made.hosts, made.fabric), looks)
+    second = plan(PlanRequest(made.hosts, made.fabric), looks)
     assert all("shows that the round ran" not in pair.why for pair in second.pairs)

@@ -6,7 +6,7 @@ import json
 import subprocess
 from pathlib import Path
 
-from gputop.topology.fleet.planning.plan import Wish, plan
+from gputop.topology.fleet.planning.plan import PlanRequest, plan
 from gputop.topology.fleet.planning.scripts import hostfiles, sbatch
 
 HOSTS = ("g1", "g2", "g3", "g4")
@@ -34,7 +34,7 @@ def run(script: str, folder: Path) -> str:
 def test_the_script_starts_each_pair_and_keeps_the_plan(tmp_path: Path) -> None:
     results = tmp_path / "50% 'done'"
     results.mkdir()
-    planned = plan(Wish(HOSTS, looks=2), [])
+    planned = plan(PlanRequest(HOSTS, looks=2), [])
     script = sbatch(planned, str(results), "0.1.0")
     assert "#SBATCH --nodelist=g[1-4]\n" in script
     calls = run(script, tmp_path).splitlines()
@@ -51,13 +51,13 @@ def test_the_script_starts_each_pair_and_keeps_the_plan(tmp_path: Path) -> None:
 
 
 def test_sets_run_nccl_tests(tmp_path: Path) -> None:
-    planned = plan(Wish(HOSTS, scale=True), [])
+    planned = plan(PlanRequest(HOSTS, scale=True), [])
     calls = run(sbatch(planned, str(tmp_path), "0.1.0"), tmp_path)
     assert "--nodes=4 --ntasks=4 --nodelist=g[1-4] --mpi=pmix all_reduce_perf" in calls
     assert (tmp_path / "set-1-1.txt").exists()
 
 
 def test_hostfiles_hold_one_pair_each() -> None:
-    files = hostfiles(plan(Wish(HOSTS), []))
+    files = hostfiles(plan(PlanRequest(HOSTS), []))
     assert sorted(files) == ["pair-1-1.hosts", "pair-1-2.hosts"]
     assert sorted("".join(files.values()).split()) == list(HOSTS)
