@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import stat
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -15,7 +17,6 @@ from gputop.answers.measured import chosen, live_snapshot
 from gputop.answers.predicting import changes_of
 from gputop.checking.origin import file_name, origin
 from gputop.checking.redacting import HostNames
-from gputop.commands.net import meeting_place
 from gputop.commands.net.document import Circumstances
 from gputop.commands.net.launcher import Launch, LaunchError, hosts_named, launched
 from gputop.commands.net.run import NetRun
@@ -155,7 +156,7 @@ def command(
         context.exit(run.run())
     finally:
         if "file" in place:
-            meeting_place.clear(Path(place["file"]), launch.node)
+            clear(Path(place["file"]), launch.node)
 
 
 def _output(
@@ -178,7 +179,7 @@ def _path(template: str, of: NodeOrigin, names: HostNames | None, host: str) -> 
 def _place(meet: str | None, launch: Launch) -> dict[str, Any]:
     """Where the nodes meet; raises Exit where nothing says it."""
     if meet is not None:
-        return {"file": str(meeting_place.checked(meet))}
+        return {"file": str(checked(meet))}
     if launch.store is None:
         text = "where do the nodes meet? --meet FILE, on a file system that all of them see"
         raise Exit(text, USAGE)
@@ -199,3 +200,26 @@ def _planned(
 ) -> Plan:
     machine = Machine() if snapshot is None else snapshot.machine
     return plan(("net",), machine, gpus, params={"net": tuple(params.items())}, **more)
+
+
+# The files in which nodes meet, beside the one that the user names.
+def checked(named: str) -> Path:
+    """The whole path of --meet; raises Exit where nothing can be put beside it."""
+    path = Path(os.path.abspath(named))
+    if not named or named.endswith("/") or os.path.isdir(path):
+        raise Exit("--meet names a file; the nodes meet in files beside it", USAGE)
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise Exit(f"--meet: nothing can be written in {clean(path.parent, 200)}", USAGE)
+    return path
+
+
+def clear(path: Path, node: int) -> None:
+    """Take away what this node left there; what is no file stays."""
+    mine = f"{path.name}.{node}"
+    with contextlib.suppress(OSError):
+        for name in os.listdir(path.parent):
+            if name == mine or name.startswith(f"{mine}-"):
+                with contextlib.suppress(OSError):
+                    found = path.parent / name
+                    if stat.S_ISREG(found.lstat().st_mode):
+                        found.unlink()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gputop.checking.redacting import HostNames
-from gputop.commands.net import meeting_place
+from gputop.commands.net import command
 from tests.support.command import gputop_here
 from tests.support.nccl.rank_runs import MADE_TORCH
 
@@ -109,7 +109,7 @@ def test_a_node_takes_its_own_files_away(tmp_path: Path) -> None:
     for name in ("meet.1", "meet.1-abc-torch", "meet.10", "meet.0", "other.1"):
         (tmp_path / name).touch()
     (tmp_path / "meet.1-folder").mkdir()
-    meeting_place.clear(tmp_path / "meet", 1)
-    meeting_place.clear(tmp_path / "none" / "meet", 1)
+    command.clear(tmp_path / "meet", 1)
+    command.clear(tmp_path / "none" / "meet", 1)
     left = {path.name for path in tmp_path.iterdir()}
     assert left == {"meet.10", "meet.0", "other.1", "meet.1-folder"}
