@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from gputop.commands.net.document import Circumstances, NetDocument, code_of, document
+from gputop.commands.net.run import first_living, is_written, must_write
 from gputop.commands.net.text import text
 from gputop.commands.net.transports import Logged, NetWay, Predicted
-from gputop.commands.net.writing import first_living, is_written, must_write
 from gputop.probes.protocol.messages import Hello, MeasuredValue, Note
 from gputop.probes.protocol.outcome import Outcome
 from gputop.probes.protocol.status import Status
