@@ -110,9 +110,8 @@ def fleet() -> str:
         for number in (1, 2):
             path = folder / f"{demo}-{number}.json"
             text = printed(["check", "--quick", "--json", "--demo", demo]).partition("\n")[2]
-            named = text.partition("--- stderr")[0].replace(
-                '"node": "demo"', f'"node": "{path.stem}"'
-            )
+            document = text.partition("--- stderr")[0]
+            named = document.replace(': "demo"', f': "{path.stem}"')
             path.write_text(named, encoding="utf-8")
     return str(folder)
 
