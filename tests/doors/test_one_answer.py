@@ -15,8 +15,9 @@ from tests.grid import share
 from tests.support import rule_cases
 from tests.support.places import RECORDINGS
 
-from .facts import FACTS, JOB_FACTS, LOG_FACTS, Fact, contradictions, plants
+from .facts import FACTS, JOB_FACTS, LOG_FACTS
 from .opening import JOB_COMMANDS, LOG_COMMANDS, Doors, commands, log_screen, of_node, screens
+from .readings import Fact, contradictions, plants
 
 TICK = 7
 SAMPLE = ("sick-h100-8", "sick-mi300x-8")
