@@ -138,8 +138,8 @@ class GpuTop(BaseApp[int]):
 
     @property
     def view(self) -> View | None:
-        """The current screen, even while a panel covers it."""
-        bottom = self.screen_stack[0]
+        """The current screen, even while a panel covers it; None while the app closes."""
+        bottom = next(iter(self.screen_stack), None)
         return bottom if isinstance(bottom, View) else None
 
     def _open(self, name: str) -> Screen[Any]:

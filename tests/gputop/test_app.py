@@ -146,3 +146,8 @@ async def test_closed_panels_are_let_go() -> None:
         before = style_caches()
         await open_and_close(pilot, 4)
         assert style_caches() <= before
+
+
+def test_an_app_that_closes_has_no_view() -> None:
+    """What a thread still posts then finds no screen, and raises nothing."""
+    assert GpuTop().view is None
