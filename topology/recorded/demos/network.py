@@ -6,7 +6,7 @@ from typing import Any
 
 from ...hardware.vendors import AMD
 from .pci import ABSENT, NO_NVIDIA
-from .pci_tree import Function
+from .pci_tree import Function, paths
 from .shape import Adapter, DemoShape
 
 INFINIBAND_TYPE, ETHERNET_TYPE = "32", "1"
@@ -19,25 +19,22 @@ ROUTES = (
 
 def network(shape: DemoShape, functions: tuple[Function, ...]) -> dict[str, Any]:
     """What sysfs would say about a demo's adapters: NICs with verbs are RDMA devices, mlx5_N."""
-    paths: dict[str, str] = {}
+    places = paths(functions)
     interfaces: dict[str, Any] = {}
     rdma: dict[str, Any] = {}
     first = shape.ethernet.interface.format(index=0)
     addresses = {first: ["192.0.2.10/24"]}
     for function in functions:
-        above = paths.get(function.parent, function.parent)
-        paths[function.address] = f"{above}/{function.address}"
-        if function.kind not in ("nic", "eth"):
+        adapter = {"nic": shape.nic, "eth": shape.ethernet}.get(function.kind)
+        if adapter is None:
             continue
-        adapter = shape.nic if function.kind == "nic" else shape.ethernet
-        name = adapter.interface.format(index=function.number)
-        interfaces[name] = _interface(adapter, function, f"{paths[function.address]}/net/{name}")
-        if function.kind == "nic" and not adapter.verbs:
+        name, place = adapter.interface.format(index=function.number), places[function.address]
+        interfaces[name] = _interface(adapter, function, f"{place}/net/{name}")
+        if adapter is shape.nic and not adapter.verbs:
             addresses[name] = [f"198.51.100.{10 + function.number}/24"]
-        elif function.kind == "nic":
-            own = f"mlx5_{function.number}"
-            path = f"{paths[function.address]}/infiniband/{own}"
-            rdma[own] = _rdma(adapter, function, path, name)
+        elif adapter is shape.nic:
+            device = f"mlx5_{function.number}"
+            rdma[device] = _rdma(adapter, function, f"{place}/infiniband/{device}", name)
     return {
         "demo": True,
         "absent": ABSENT,

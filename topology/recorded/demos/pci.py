@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .pci_tree import Function
+from .pci_tree import Function, paths
 from .readings import busy
 from .shape import DemoShape
 
@@ -20,17 +20,14 @@ def answer(shape: DemoShape, functions: tuple[Function, ...]) -> dict[str, Any]:
     """What sysfs would say about a demo's PCI functions."""
     below = {function.parent: function for function in functions}
     asleep = {function.address for function in functions if _sleeps(shape, function)}
-    paths: dict[str, str] = {}
-    for function in functions:
-        above = paths.get(function.parent, function.parent)
-        paths[function.address] = f"{above}/{function.address}"
+    places = paths(functions)
     return {
         "demo": True,
         "absent": ABSENT,
         "names": _names(shape),
         "devices": {
             function.address: {
-                "path": paths[function.address],
+                "path": places[function.address],
                 **_device(shape, function),
                 **_link(function, below.get(function.address), asleep),
                 "iommu_group": str(group),

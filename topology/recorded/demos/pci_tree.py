@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -86,6 +86,15 @@ def functions(shape: DemoShape) -> tuple[Function, ...]:
         port = slot.port or f"{next(ports):02x}.0"
         found.extend(_Below(shape, slot, buses).port(f"{slot.root}:{port}"))
     return tuple(sorted(found, key=lambda function: function.address))
+
+
+def paths(functions: Iterable[Function]) -> dict[str, str]:
+    """The folder of each function in sysfs, by address; what is above comes first."""
+    found: dict[str, str] = {}
+    for function in functions:
+        above = found.get(function.parent, function.parent)
+        found[function.address] = f"{above}/{function.address}"
+    return found
 
 
 class _Below:
