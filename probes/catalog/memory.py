@@ -30,7 +30,7 @@ from ..protocol.messages import DeviceRecord, MeasuredValue, Progress, WorkerReq
 from ..protocol.plaintext import one_line
 from ..protocol.sizing import GIB, MIB, spare_bytes, too_full
 from ..protocol.spec import ProbeSpec, ProbeStopped, level_of
-from ..protocol.status import Status
+from ..protocol.status import DeviceKind, Status
 from ..protocol.timing import Sampled, low_ones
 
 _ARRAYS = 3
@@ -74,7 +74,7 @@ def run(request: WorkerRequest, emit: Emit) -> None:
     if type(samples) is not int or not 3 <= samples <= 25:
         raise ProbeStopped(Status.REFUSED, "samples is a number from 3 to 25.")
     backend, devices = open_devices(request, SPEC, emit)
-    cpu = backend.kind == "cpu"
+    cpu = backend.kind == DeviceKind.CPU
     if backend.no_kernels:
         text = f"No kernel of ours runs here: {one_line(backend.no_kernels, 200)}."
         raise ProbeStopped(Status.REFUSED, text)
@@ -108,7 +108,7 @@ class _Walk:
         samples: int,
         emit: Emit,
     ) -> None:
-        self._backend, self._cpu = backend, backend.kind == "cpu"
+        self._backend, self._cpu = backend, backend.kind == DeviceKind.CPU
         self._devices = list(zip(devices, sizes))
         self._samples = samples
         self._emit = emit
@@ -202,7 +202,7 @@ class _Walk:
                 src=key,
                 dst="",
                 method=SPEC.method,
-                device_kind="cpu" if self._cpu else "gpu",
+                device_kind=DeviceKind.CPU if self._cpu else DeviceKind.GPU,
                 engine=engine,
                 direction=f"{key} {operation.what} its own memory{rest}",
                 verdict=verdict,

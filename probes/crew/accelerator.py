@@ -7,6 +7,8 @@ library alone. Both run the same steps with the same sizes, repeats, events and 
 from collections.abc import Sequence
 from typing import Any, Callable, Optional, Protocol
 
+from ..protocol.status import DeviceKind
+
 Call = Callable[[], object]
 """Queues one operation; it may return before the device has done it."""
 
@@ -15,8 +17,8 @@ class Accelerator(Protocol):
     """One device. Numbers are float32 in its memory: they have `numel()` and can be sliced."""
 
     @property
-    def kind(self) -> str:
-        """What it is: "gpu", or "cpu" in the self-test."""
+    def kind(self) -> DeviceKind:
+        """What it is."""
 
     @property
     def library(self) -> str:

@@ -28,7 +28,7 @@ from ..protocol.messages import (
 from ..protocol.outcome import ended_by
 from ..protocol.plaintext import one_line
 from ..protocol.replying import Emit, Replies
-from ..protocol.status import Status
+from ..protocol.status import DeviceKind, Status
 from ..runner.forked import Forked, fork
 from .steps import Step
 
@@ -157,12 +157,12 @@ class Crew:
     @property
     def device_kind(self) -> str:
         """Kind of the devices, as in a MeasuredValue."""
-        return self.hello.device_kind if self.hello is not None else "gpu"
+        return self.hello.device_kind if self.hello is not None else DeviceKind.GPU
 
     @property
     def library(self) -> str:
         """The name of the library that the ranks use."""
-        if self.device_kind == "cpu":
+        if self.device_kind == DeviceKind.CPU:
             return "gloo"
         if self.hello is None:
             return "RCCL" if self._loads_rccl else "NCCL"

@@ -10,7 +10,7 @@ from ..devices.gpus import Gpus
 from ..engine.kernels import Kernels
 from ..engine.memory import Memory
 from ..protocol.spec import ProbeStopped
-from ..protocol.status import Status
+from ..protocol.status import DeviceKind, Status
 from .accelerator import Call
 
 _NUMBER_BYTES = 4
@@ -42,7 +42,7 @@ class Numbers:
 class DriverAccelerator:
     """One opened GPU of the driver; all work is queued on one stream."""
 
-    kind = "gpu"
+    kind = DeviceKind.GPU
 
     def __init__(self, gpus: Gpus, index: int) -> None:
         """ProbeStopped where our kernels, which check data and hold the GPU, do not run."""

@@ -11,7 +11,7 @@ from ..devices.opening import open_driver, open_torch
 from ..engine.nccl import Call, Nccl, NcclCommunicator, NcclError
 from ..protocol.plaintext import one_line
 from ..protocol.spec import ProbeStopped
-from ..protocol.status import Status
+from ..protocol.status import DeviceKind, Status
 from .accelerator import Accelerator, NodesTopics, RankGroup, Topics
 from .driver_accelerator import DriverAccelerator, Numbers
 from .store import Store
@@ -157,7 +157,7 @@ def _by_torch(params: Mapping[str, Any], asking: Callable[[], object]) -> Means:
     devices = open_torch(params, asking)
     torch = importlib.import_module("torch")
     dist = importlib.import_module("torch.distributed")
-    cpu = devices.kind == "cpu"
+    cpu = devices.kind == DeviceKind.CPU
     if not dist.is_available() or not (cpu or dist.is_nccl_available()):
         raise ProbeStopped(
             Status.REFUSED, f"torch {torch.__version__} is built without NCCL or RCCL."

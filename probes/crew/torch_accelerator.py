@@ -4,6 +4,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, Optional
 
+from ..protocol.status import DeviceKind
 from .accelerator import Call
 
 _PIECE = 1 << 23
@@ -17,7 +18,7 @@ class TorchAccelerator:
     def __init__(self, torch: Any, index: int, *, cpu: bool) -> None:
         self._torch = torch
         self._cpu = cpu
-        self.kind = "cpu" if cpu else "gpu"
+        self.kind = DeviceKind.CPU if cpu else DeviceKind.GPU
         self.device = "cpu" if cpu else f"cuda:{index}"
         """torch's name of the device."""
         self.backend = "gloo" if cpu else "nccl"

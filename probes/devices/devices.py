@@ -11,7 +11,7 @@ from ..engine.memory import Memory
 from ..protocol.messages import DeviceRecord
 from ..protocol.plaintext import one_line
 from ..protocol.spec import ProbeStopped
-from ..protocol.status import Status
+from ..protocol.status import DeviceKind, Status
 
 _MOST_NAMED = 8
 
@@ -88,8 +88,7 @@ class FlowTimes:
 class Devices(Protocol):
     """Devices that a probe can open. Indices are those of this process."""
 
-    kind: str
-    """"gpu", or "cpu" for the self-test."""
+    kind: DeviceKind
 
     def versions(self) -> Versions:
         """Software versions."""

@@ -14,6 +14,7 @@ from ..engine.memory import Memory
 from ..engine.opening import kernel_driver_version
 from ..engine.runtime import Runtime
 from ..protocol.messages import DeviceRecord
+from ..protocol.status import DeviceKind
 from .devices import Flow, FlowTimes, StoreCheck, Versions, distinct, normal_pci
 
 _RING_BYTES = 2 << 20
@@ -28,7 +29,7 @@ _CHUNK_BYTES = 16 << 20
 class Gpus:
     """GPUs that copy between each other. Indices are the driver's."""
 
-    kind = "gpu"
+    kind = DeviceKind.GPU
     grantor = "driver"
     copy_engine = "copy engine"
     store_engine = kernel_engine = "kernel"

@@ -16,7 +16,7 @@ from ..engine.opening import open_runtime
 from ..protocol.messages import DeviceRecord
 from ..protocol.plaintext import one_line
 from ..protocol.spec import ProbeStopped
-from ..protocol.status import Status
+from ..protocol.status import DeviceKind, Status
 from .devices import Backend, Devices, Flow, FlowTimes, StoreCheck, Versions, hidden_by
 from .gpus import Gpus
 
@@ -38,7 +38,7 @@ _left_out: "list[str]" = []
 class Cpus:
     """Made-up devices in host memory."""
 
-    kind = "cpu"
+    kind = DeviceKind.CPU
     grantor = "nobody: host memory is one"
     copy_engine = "host memcpy"
     store_engine = "host store"
@@ -163,7 +163,7 @@ class Cpus:
 class TorchGpus:
     """The GPUs that a torch computes on, CUDA and HIP alike."""
 
-    kind = "gpu"
+    kind = DeviceKind.GPU
 
     def __init__(self, torch: Any, gpus: Gpus) -> None:
         self._torch = torch

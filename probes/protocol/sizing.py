@@ -6,7 +6,7 @@ from typing import Any, Optional
 
 from .messages import DeviceRecord
 from .spec import ProbeStopped, level_of
-from .status import Status
+from .status import DeviceKind, Status
 
 KIB = 1 << 10
 MIB = 1 << 20
@@ -80,7 +80,7 @@ def choose_sizes(kind: str, devices: Sequence[DeviceRecord], params: Mapping[str
     samples = params.get("samples", 3 if quick else 5)
     if type(samples) is not int or not 3 <= samples <= 25:
         raise ProbeStopped(Status.REFUSED, "samples is a number from 3 to 25.")
-    if kind == "cpu":
+    if kind == DeviceKind.CPU:
         return Sizes(
             buffer_bytes=8 * MIB, copy_bytes=8 * MIB, smallest_bytes=8 * MIB, copies=4,
             samples=samples, sample_seconds=1.0, small_bytes=16, small_copies=50,

@@ -1,9 +1,27 @@
-"""The state of a probe: before, while and after it runs."""
+"""Closed words of probes: the state of a run, and the kind of devices."""
 
 from enum import Enum
 
 
-class Status(str, Enum):
+class ClosedWord(str, Enum):
+    """A string with few values; JSON, comparisons and texts hold its value."""
+
+    __str__ = str.__str__
+
+    def __format__(self, format_spec: str) -> str:
+        """Format the value; Python 3.12 would give the name of the member."""
+        return str.__format__(self, format_spec)
+
+
+class DeviceKind(ClosedWord):
+    """What probes measure."""
+
+    GPU = "gpu"
+    CPU = "cpu"
+    """In the self-test, whose figures say nothing about any GPU."""
+
+
+class Status(ClosedWord):
     """How far a probe is, or how it ended. A worker says only the ends."""
 
     WAITING = "waiting"
@@ -18,12 +36,6 @@ class Status(str, Enum):
     FAILED = "failed"
     SKIPPED = "skipped"
     """Unnamed, and impossible on this node."""
-
-    __str__ = str.__str__
-
-    def __format__(self, format_spec: str) -> str:
-        """Format the value; Python 3.12 would give the name of the member."""
-        return str.__format__(self, format_spec)
 
     @property
     def over(self) -> bool:

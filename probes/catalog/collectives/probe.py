@@ -23,6 +23,7 @@ from ...crew.rank import Member
 from ...crew.steps import MIB, Step
 from ...protocol.messages import MeasuredValue, Message, Note, WorkerRequest
 from ...protocol.spec import ProbeSpec, level_of
+from ...protocol.status import DeviceKind
 from ...protocol.timing import Sampled, gigabytes_per_second
 from .operations import BY_NAME, FLOAT_BYTES, MISSING_FORMS, OPERATIONS, Operation
 from .plan import GIB, MEASURING_SECONDS, PARTS, SELF_TEST, Clock, Repeats, repeats, shown, steps
@@ -92,7 +93,7 @@ class CollectiveMember(Member):
     def _prepare(self) -> None:
         """Create the communicator and the buffers, and wake the links."""
         here = self.here
-        self._plan = steps(self.ranks, self.params, here.kind == "cpu")
+        self._plan = steps(self.ranks, self.params, here.kind == DeviceKind.CPU)
         self._level = level_of(self.params)
         self._clock = Clock(self._plan, MEASURING_SECONDS[self._level])
         self._lacking: dict[str, str] = {}
@@ -132,7 +133,7 @@ class CollectiveMember(Member):
         reduce()
         once = self.here.seconds(reduce, 1)
         slowest = max(float(text) for text in self.share("warm", f"{once:.9f}"))
-        if self.here.kind != "cpu":
+        if self.here.kind != DeviceKind.CPU:
             times = max(1, min(_MOST_WARM_CALLS, int(_WARM_SECONDS / slowest)))
             self.here.seconds(reduce, times)
 
@@ -155,7 +156,7 @@ class CollectiveMember(Member):
         try:
             wrong, checked = self._check(operation, step.variant, numbers, calls[0])
         except (RuntimeError, NotImplementedError, ValueError) as error:
-            if here.kind != "cpu" or not _is_lack(error):
+            if here.kind != DeviceKind.CPU or not _is_lack(error):
                 raise
             self._lacks(operation, step, f"{type(error).__name__}: {error}")
             return
@@ -166,7 +167,7 @@ class CollectiveMember(Member):
         once = max(answer["once"] for answer in heard)
         wrong, checked = (sum(answer[key] for answer in heard) for key in ("wrong", "checked"))
         often = repeats(self._level, once, self._clock.allowed(place))
-        if here.kind == "cpu":
+        if here.kind == DeviceKind.CPU:
             often = SELF_TEST
         taken = self._samples(calls, often)
         heard = self._hear(f"taken/{place}", taken)
@@ -256,7 +257,7 @@ class CollectiveMember(Member):
     ) -> None:
         size = numbers * FLOAT_BYTES
         row_seconds = _middle(in_a_row)
-        on_gpu = self.here.kind != "cpu"
+        on_gpu = self.here.kind != DeviceKind.CPU
         is_host_bound = on_gpu and queued >= _HOST_BOUND * row_seconds
         times = in_a_row
         if len(held) >= _FEWEST_HELD and _middle(held) < row_seconds:

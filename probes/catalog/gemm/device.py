@@ -10,6 +10,7 @@ from typing import Any, Optional, Union
 
 from ...devices.sensors import Watch
 from ...protocol.messages import DeviceRecord
+from ...protocol.status import DeviceKind
 from .bench import WARMUP_MS, CallTimes, flush_buffer, median_ms
 from .cases import Multiplication
 from .work import Multiplier, Unsupported, judged
@@ -47,9 +48,9 @@ class GemmBench:
         self.watch = Watch()
         """Sensor readings while cases are timed; empty unless sensors are watched."""
         self._torch = torch
-        self._device = "cpu" if kind == "cpu" else f"cuda:{record.index}"
+        self._device = "cpu" if kind == DeviceKind.CPU else f"cuda:{record.index}"
         self._rep_ms = rep_ms
-        self._warmup_ms = WARMUP_MS if kind != "cpu" else 1.0
+        self._warmup_ms = WARMUP_MS if kind != DeviceKind.CPU else 1.0
         self._multiplier = Multiplier(torch, self._device, record.index)
         self._flush = flush_buffer(torch, self._device)
 

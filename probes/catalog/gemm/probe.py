@@ -19,7 +19,7 @@ from ...protocol.messages import DeviceRecord, Message, Note, Progress, WorkerRe
 from ...protocol.plaintext import one_line
 from ...protocol.sizing import MIB, spare_bytes
 from ...protocol.spec import ProbeSpec, ProbeStopped, level_of
-from ...protocol.status import Status
+from ...protocol.status import DeviceKind, Status
 from ...protocol.timing import low_ones
 from .bench import FLUSH_BYTES
 from .cases import LIBRARY_BYTES, Multiplication, cases, fitting
@@ -94,11 +94,11 @@ class _Walk:
         self._emit = emit
         self._alone = request.params.get("alone") is True
         forced = request.params.get("force") is True
-        wanted = cases(level, cpu=kind == "cpu")
+        wanted = cases(level, cpu=kind == DeviceKind.CPU)
         rooms = [room_bytes(device, kind, forced=forced) for device in devices]
         plans = [plan(device, wanted, room, emit) for device, room in zip(devices, rooms)]
         self._cases = tuple(dict.fromkeys(case for plan in plans for case in plan))
-        rep_ms = 5.0 if kind == "cpu" else 100.0 if level == "quick" else 200.0
+        rep_ms = 5.0 if kind == DeviceKind.CPU else 100.0 if level == "quick" else 200.0
         self._sensors = Sensors([device.pci_address for device in devices])
         self._benches = [GemmBench(torch, kind, device, rep_ms) for device in devices]
         for bench, planned, room in zip(self._benches, plans, rooms):
@@ -236,7 +236,7 @@ class _Walk:
             bench.thread.shutdown(wait=True)
         for bench in self._benches:
             bench.close()
-        if self._kind != "cpu":
+        if self._kind != DeviceKind.CPU:
             self._torch.cuda.empty_cache()
 
 
@@ -246,7 +246,7 @@ def room_bytes(device: DeviceRecord, kind: str, *, forced: bool) -> Optional[int
 
     `forced`: take more of the device (see `sizing.reserve_bytes`).
     """
-    return None if kind == "cpu" else spare_bytes(device, forced=forced) - LIBRARY_BYTES
+    return None if kind == DeviceKind.CPU else spare_bytes(device, forced=forced) - LIBRARY_BYTES
 
 
 def plan(

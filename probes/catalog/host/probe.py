@@ -24,7 +24,7 @@ from ...protocol.messages import DeviceRecord, Note, WorkerRequest
 from ...protocol.plaintext import one_line
 from ...protocol.sizing import MIB, too_full
 from ...protocol.spec import ProbeSpec, ProbeStopped, level_of
-from ...protocol.status import Status
+from ...protocol.status import DeviceKind, Status
 from ...protocol.timing import Sampled, gigabytes_per_second, low_ones, sample, verdict_of, warm
 from ...protocol.tracking import Track
 from .report import (
@@ -250,7 +250,7 @@ class Measuring:
             lambda: gigabytes_per_second(_PAGEABLE_COPIES * size, on_cpus(place.cpus, work)),
             _FEW_SAMPLES,
         )
-        engine = self._copier.engine if self._reporter.kind == "cpu" else _STAGED
+        engine = self._copier.engine if self._reporter.kind == DeviceKind.CPU else _STAGED
         self._reporter.figure(
             QUANTITIES[to_device], place.key, "pageable", way(place.key, to_device), sampled, size,
             _PAGEABLE_COPIES, about(buffer, place.node), engine,
@@ -289,7 +289,7 @@ def run(request: WorkerRequest, emit: Emit) -> None:
     if type(samples) is not int or not 3 <= samples <= 25:
         raise ProbeStopped(Status.REFUSED, "samples is a number from 3 to 25.")
     backend, devices = open_devices(request, SPEC, emit)
-    is_cpu = backend.kind == "cpu"
+    is_cpu = backend.kind == DeviceKind.CPU
     nodes = numa.nodes()
     places = [_place(device, nodes) for device in devices]
     size_bytes = _size(request, devices, places, is_cpu=is_cpu)

@@ -27,6 +27,7 @@ from ...protocol.plaintext import one_line
 from ...protocol.quantity import Quantity
 from ...protocol.sizing import GIB, MIB, spare_bytes, too_full
 from ...protocol.spec import ProbeSpec, ProbeStopped, level_of
+from ...protocol.status import DeviceKind
 from ...runner.children import answers
 
 FIRST_USE = Quantity(
@@ -190,7 +191,7 @@ def run(request: WorkerRequest, emit: Emit) -> None:
     """Measure in fresh interpreters; ProbeStopped if one does not reach its end."""
     level = level_of(request.params)
     backend, devices = open_torch_devices(request, SPEC, emit)
-    cpu = backend.kind == "cpu"
+    cpu = backend.kind == DeviceKind.CPU
     torch = importlib.import_module("torch")
     is_hip = getattr(torch.version, "hip", None) is not None
     if not cpu:
@@ -254,7 +255,7 @@ class _Fresh:
                 src=key,
                 dst="",
                 method=SPEC.method,
-                device_kind="cpu" if self.is_cpu else "gpu",
+                device_kind=DeviceKind.CPU if self.is_cpu else DeviceKind.GPU,
                 engine="torch in a fresh interpreter",
                 direction=f"{one_line(variant, 60)}{where}, the first time in its process",
                 value=seconds,

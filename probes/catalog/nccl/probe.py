@@ -19,6 +19,7 @@ from ...crew.steps import INIT, MIB, OPEN, Step
 from ...protocol.messages import MeasuredValue, Message, Note, WorkerRequest
 from ...protocol.quantity import DEVICE, PAIR, RANKS, Quantity
 from ...protocol.spec import ProbeSpec
+from ...protocol.status import DeviceKind
 from ...protocol.timing import Sampled, gigabytes_per_second
 
 NEEDED_BYTES = 2048 * MIB
@@ -136,7 +137,7 @@ class NcclMember(Member):
             value=seconds,
             unit=COMMUNICATOR.unit,
         )
-        sizes = _CPU_BYTES if here.kind == "cpu" else (*_ALL_REDUCE_BYTES, _TRANSFER_BYTES)
+        sizes = _CPU_BYTES if here.kind == DeviceKind.CPU else (*_ALL_REDUCE_BYTES, _TRANSFER_BYTES)
         self._data, self._mine = (here.numbers(max(sizes) // _NUMBER_BYTES) for _ in range(2))
 
     def _tell_of(self, own: "dict[str, str]") -> None:

@@ -25,7 +25,7 @@ from ...protocol.quantity import RANKS, Quantity
 from ...protocol.replying import Emit
 from ...protocol.sizing import spare_bytes
 from ...protocol.spec import ProbeSpec, ProbeStopped
-from ...protocol.status import Status
+from ...protocol.status import DeviceKind, Status
 from ...protocol.timing import Sampled, gigabytes_per_second
 from ...runner.lifeline import die_with_parent
 from .meeting import AbsentError, Met, meet
@@ -201,7 +201,7 @@ class NetMember(Member):
 
     def _room(self) -> int:
         """Bytes of the largest buffer for which every GPU of this node has room twice."""
-        if self.here.kind == "cpu":
+        if self.here.kind == DeviceKind.CPU:
             return _CPU_BYTES
         forced = self.params.get("force") is True
         spare = min(spare_bytes(device, forced=forced) for device in self.devices)
@@ -242,7 +242,7 @@ class NetMember(Member):
             if not step.variant:
                 self._end()
                 return
-            is_cpu = self.here.kind == "cpu"
+            is_cpu = self.here.kind == DeviceKind.CPU
             task = tasks_of(self.ranks, self.params, is_cpu)[int(step.variant)]
             if task.rail is None or task.rail < self._rails:
                 # Places differ between nodes of different counts of GPUs; what is done does not.
@@ -351,14 +351,14 @@ class NetMember(Member):
         """Half a round trip, us, as the sender sees it."""
         said = None
         if isinstance(work, Transfer):
-            taken = ping_pong(work, self._tiny[:2], 2 if self.here.kind == "cpu" else 5)
+            taken = ping_pong(work, self._tiny[:2], 2 if self.here.kind == DeviceKind.CPU else 5)
             said = taken if work.sends else []
         found = [answer for answer in self._heard(f"{topic}/latency", said) if answer]
         return Sampled(tuple(1e6 * seconds for seconds in found[0])) if found else None
 
     def _repeats(self, once_seconds: float) -> "tuple[int, int]":
         """The number of samples, and of calls in each."""
-        if self.here.kind == "cpu":
+        if self.here.kind == DeviceKind.CPU:
             return 2, 1
         if once_seconds > _VERY_SLOW_SECONDS:
             return 2, 1

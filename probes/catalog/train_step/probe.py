@@ -23,6 +23,7 @@ from ...devices.sensors import Sensors
 from ...protocol.messages import MeasuredValue, Message, Note, WorkerRequest
 from ...protocol.quantity import Quantity
 from ...protocol.spec import ProbeSpec, level_of
+from ...protocol.status import DeviceKind
 from .model import SMALLEST, Stack, attention_of, build, fitting, stacks
 
 ALONE, TOGETHER = "alone", "together"
@@ -64,7 +65,7 @@ class TrainMember(Member):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._torch: Any = importlib.import_module("torch")
-        self._cpu = self.here.kind == "cpu"
+        self._cpu = self.here.kind == DeviceKind.CPU
         # gloo cannot add bf16 in older versions of torch.
         self._dtype = self._torch.float32 if self._cpu else self._torch.bfloat16
         self._level = level_of(self.params)
@@ -265,7 +266,7 @@ class TrainMember(Member):
                 src=src,
                 dst="",
                 method=self.spec.method,
-                device_kind="cpu" if self._cpu else "gpu",
+                device_kind=DeviceKind.CPU if self._cpu else DeviceKind.GPU,
                 engine="PyTorch, eager" + (f", {self.here.library}" if not src else ""),
                 direction=direction,
                 verdict="wrong-data" if wrong else "verified",
