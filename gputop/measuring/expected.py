@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from gputop.measuring.quantities import main_variants, quantity_of
+from gputop.probes.protocol.status import DeviceKind
 from gputop.terminal.clean import clean
 from gputop.topology.expectation.four_numbers import four_numbers
 from gputop.topology.expectation.judge import Judge
 from gputop.topology.expectation.patterns import FigurePattern
 from gputop.topology.expectation.patterns import patterns as patterns_of
+from gputop.topology.model.severity import FigureVerdict
 from gputop.topology.model.snapshot import Measurement, NodeSnapshot
 
 if TYPE_CHECKING:
@@ -50,7 +52,7 @@ class Expectations(msgspec.Struct, frozen=True):
     @property
     def low(self) -> bool:
         """Whether any figure is low."""
-        return any(judgement.verdict == "low" for judgement in self.judgements)
+        return any(judgement.verdict == FigureVerdict.LOW for judgement in self.judgements)
 
     def pairs(self) -> list[tuple[Measurement, Judgement | None]]:
         """Each figure with its judgement."""
@@ -81,7 +83,7 @@ class Expecting:
         """Judge the figures of real GPUs; figures of a self-test are returned unjudged."""
         figures = tuple(found)
         snapshot = self._snapshot
-        if snapshot is None or all(figure.device_kind == "cpu" for figure in figures):
+        if snapshot is None or all(figure.device_kind == DeviceKind.CPU for figure in figures):
             return Expectations(figures)
         if self._judge is None:
             self._judge = Judge(snapshot, self._prediction)

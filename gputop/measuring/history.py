@@ -22,7 +22,7 @@ import platformdirs
 
 from gputop import __version__
 from gputop.measuring.expected import Expecting
-from gputop.probes.protocol.status import Status
+from gputop.probes.protocol.status import DeviceKind, Status
 from gputop.topology.model.machine import Machine
 from gputop.topology.model.snapshot import NodeSnapshot
 
@@ -124,7 +124,7 @@ def keep_result(
     if snapshot is None or request.selftest or run.status != Status.FINISHED:
         return ""
     figures = run.measurements
-    if not figures or any(figure.device_kind != "gpu" for figure in figures):
+    if not figures or any(figure.device_kind != DeviceKind.GPU for figure in figures):
         return ""
     words = judged if judged is not None else _judge(snapshot, figures)
     saved = SavedRun(

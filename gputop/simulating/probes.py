@@ -313,8 +313,8 @@ def _concurrent(node: SimulatedNode, devices: Sequence[DeviceRecord], params: Pa
         total = template(
             concurrent.SPEC,
             p2p.CONCURRENT_TOTAL,
-            hub if pattern.name == "one to all" else "",
-            hub if pattern.name == "all to one" else "",
+            hub if pattern.name == patterns.ONE_TO_ALL else "",
+            hub if pattern.name == patterns.ALL_TO_ONE else "",
             direction=f"{pattern.name}, {len(pairs)} pairs, at once, until the last is done",
             details={"pairs": len(pairs)},
             **shared,

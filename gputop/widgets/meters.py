@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gputop.topology.model.severity import FigureVerdict
 from gputop.topology.model.units import figure
 from gputop.widgets.spans import Line, Span
 
 if TYPE_CHECKING:
     from gputop.topology.expectation.judgement import Band, Judgement
 
-VERDICTS = {
-    "healthy": ("✓", "good"),
-    "low": ("▼", "bad"),
-    "high": ("▲", "warn"),
-    "no reference": ("·", "muted"),
-}
-"""Verdict -> its sign and ink."""
 _HEADROOM = 1.08
 """The longest of a bar is this much more than the largest of the figure and its band."""
 
@@ -26,12 +20,14 @@ def verdict_of(judgement: Judgement | None) -> tuple[str, str, str]:
 
     A time that is poor is "low" in the documents, which nobody would read of a time: too long.
     """
-    word = "no reference" if judgement is None else judgement.verdict
-    sign, ink = VERDICTS.get(word, ("?", "warn"))
-    if judgement is None or word != "low":
+    if judgement is None:
+        sign, ink, word = FigureVerdict.NO_REFERENCE.shown
+        return sign, word, ink
+    sign, ink, word = FigureVerdict(judgement.verdict).shown
+    if judgement.verdict != FigureVerdict.LOW:
         return sign, word, ink
     if judgement.band is not None and judgement.band.falling:
-        sign, word = "▲", "too long"
+        sign, word = FigureVerdict.HIGH.sign, "too long"
     return sign, word, "warn" if judgement.explained else ink
 
 

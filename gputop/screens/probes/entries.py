@@ -12,6 +12,7 @@ from gputop.probes.protocol.status import Status
 from gputop.screens.probes.groups import Group, groups
 from gputop.terminal.clean import clean
 from gputop.topology.model.page import SIMULATED
+from gputop.topology.model.severity import FigureVerdict
 from gputop.widgets.meters import verdict_of
 
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ STATES = {
     Status.CANCELLED: ("■", "warn"),
 }
 """State of a run, None without one -> sign and ink; any other state is an unwanted end."""
-_RANK = {"low": 3, "high": 2, "healthy": 1}
 
 
 class ProbeEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,9 +100,9 @@ class ProbeEntry(msgspec.Struct, frozen=True, kw_only=True):
     def verdict(self) -> tuple[str, str, str]:
         """Sign, word and ink of the worst verdict among the figures."""
         judgements = [member.judgement for group in self.groups for member in group.members]
-        gravest = max(
+        gravest = min(
             (judgement for judgement in judgements if judgement is not None),
-            key=lambda judgement: (_RANK.get(judgement.verdict, 0), not judgement.explained),
+            key=lambda judged: (FigureVerdict(judged.verdict).order, judged.explained),
             default=None,
         )
         return verdict_of(gravest)

@@ -10,6 +10,7 @@ from gputop.screens.probes.entries import ProbeEntry
 from gputop.screens.probes.groups import Group, GroupMember
 from gputop.terminal.clean import clean
 from gputop.topology.model import units
+from gputop.topology.model.severity import FigureVerdict, RungState
 from gputop.widgets.measures import verdict_word
 from gputop.widgets.meters import band_text, figure_bar, progress, verdict_of
 from gputop.widgets.spans import Line, Span, left, right, wrapped
@@ -18,6 +19,8 @@ WIDE = 84
 """Width from which the band is written beside the verdict."""
 _VERDICT = 15
 _LEAST_BAR = 10
+_SIGNS = {state.ink: state.sign for state in (RungState.YES, RungState.NO)}
+"""Ink of an answer in words -> its sign."""
 _LOWS = 4
 """How many low figures of a group are listed one by one."""
 
@@ -168,7 +171,7 @@ def _row(
     band = None if judgement is None else judgement.band
     sign, word, ink = verdict_of(judgement)
     if len(members) > 1:
-        low = sum(1 for member in members if member.verdict == "low")
+        low = sum(1 for member in members if member.verdict == FigureVerdict.LOW)
         short = f"{title} ×{len(members)}"
         long = f"{short}, {low} low" if 0 < low < len(members) else short
         title = next((text for text in (long, short) if len(text) < name - 1), title)
@@ -192,7 +195,7 @@ def _words(group: Group, columns: _Columns) -> Line:
     spans: list[Span] = [(left(f" {group.title}", columns.name), "")]
     for said, count in counts.items():
         word, ink = verdict_word(said)
-        sign = {"good": "✓", "bad": "✗"}.get(ink, "·")
+        sign = _SIGNS.get(ink, FigureVerdict.NO_REFERENCE.sign)
         spans.append((f"{sign} {word} ", ink))
         spans.append((f"{count} of {len(group.members)}  ", "muted"))
     return tuple(spans)

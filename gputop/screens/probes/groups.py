@@ -9,6 +9,7 @@ import msgspec
 
 from gputop.measuring.quantities import place_of, quantity_of, unit_text
 from gputop.terminal.clean import clean
+from gputop.topology.model.severity import FigureVerdict
 from gputop.topology.model.units import figure as in_figures
 
 if TYPE_CHECKING:
@@ -19,7 +20,12 @@ if TYPE_CHECKING:
 
 LEAST_POINTS = 3
 """A sweep has at least this many sizes."""
-_ORDER = {"low": 0, "high": 1, "no reference": 2, "healthy": 3}
+_LOOKED_AT = (
+    FigureVerdict.LOW,
+    FigureVerdict.HIGH,
+    FigureVerdict.NO_REFERENCE,
+    FigureVerdict.HEALTHY,
+)
 
 
 class GroupMember(msgspec.Struct, frozen=True):
@@ -31,9 +37,10 @@ class GroupMember(msgspec.Struct, frozen=True):
     judgement: Judgement | None
 
     @property
-    def verdict(self) -> str:
-        """Its verdict word; "no reference" where none was made."""
-        return "no reference" if self.judgement is None else self.judgement.verdict
+    def verdict(self) -> FigureVerdict:
+        """Its verdict; NO_REFERENCE where none was made."""
+        judgement = self.judgement
+        return FigureVerdict.NO_REFERENCE if judgement is None else FigureVerdict(judgement.verdict)
 
 
 class Group(msgspec.Struct, frozen=True):
@@ -62,17 +69,17 @@ class Group(msgspec.Struct, frozen=True):
         known = [member for member in self.members if member.figure.value is not None]
         if not known:
             return self.members[0]
-        first = min(known, key=lambda member: _ORDER.get(member.verdict, 2))
+        first = min(known, key=lambda member: _LOOKED_AT.index(member.verdict))
         alike = sorted(
             (member for member in known if member.verdict == first.verdict),
             key=lambda member: member.figure.value or 0.0,
         )
-        return alike[0] if first.verdict == "low" else alike[len(alike) // 2]
+        return alike[0] if first.verdict == FigureVerdict.LOW else alike[len(alike) // 2]
 
     @property
     def bad(self) -> tuple[GroupMember, ...]:
         """Members that are low, lowest first."""
-        low = [member for member in self.members if member.verdict == "low"]
+        low = [member for member in self.members if member.verdict == FigureVerdict.LOW]
         return tuple(sorted(low, key=lambda member: member.figure.value or 0.0))
 
     @property

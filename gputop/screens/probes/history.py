@@ -11,7 +11,7 @@ from gputop.measuring.quantities import headline_place, quantity, unit_text
 from gputop.screens.probes.groups import title_of
 from gputop.terminal.clean import clean
 from gputop.topology.model import units
-from gputop.widgets.meters import VERDICTS
+from gputop.topology.model.severity import FigureVerdict
 from gputop.widgets.spans import Line, Span, left, right, wrapped
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 _MARKED = 8
 """How many changed figures are listed."""
-_RANK = {"low": 3, "high": 2, "healthy": 1}
 
 
 def history_lines(
@@ -119,9 +118,9 @@ def _run(run: SavedRun, earlier: SavedRun | None, key: tuple[str, str | None] | 
             *spans,
             (f"{len(run.figures)} figure{'' if len(run.figures) == 1 else 's'}", "muted"),
         )
-    words = [figure.judgement or "" for figure in run.figures]
-    gravest = max(words, key=lambda word: _RANK.get(word, 0), default="")
-    sign, ink = VERDICTS.get(gravest, ("·", "muted"))
+    words = {figure.judgement for figure in run.figures}
+    gravest = next((verdict for verdict in FigureVerdict if verdict in words), None)
+    sign, ink, _ = (gravest or FigureVerdict.NO_REFERENCE).shown
     spans.append((right(f"{units.figure(now[0])} {now[1]}", 15), "strong"))
     spans.append((left(f" {sign} {gravest or 'not judged'}", 15), ink))
     if before is not None and before[0]:

@@ -12,6 +12,7 @@ from gputop.measuring.quantities import quantity_of, unit_text
 from gputop.screens.probes.groups import LEAST_POINTS, title_of, who_of
 from gputop.terminal.clean import clean
 from gputop.topology.model.page import SIMULATED
+from gputop.topology.model.severity import FigureVerdict
 from gputop.widgets.meters import edges
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ def _made(name: str, points: Mapping[int, float]) -> Series:
 
 def _holds(figure: Measurement, judgement: Judgement) -> bool:
     """Whether the band applies to this size; a small message does not fill a link."""
-    if judgement.verdict != "no reference":
+    if judgement.verdict != FigureVerdict.NO_REFERENCE:
         return True
     estimate = judgement.band is not None and judgement.band.basis == "estimate"
     return estimate and (figure.bytes_per_copy or 0) >= LARGE_BYTES

@@ -11,6 +11,7 @@ from gputop.screens.probes.groups import Group, GroupMember
 from gputop.terminal.clean import clean
 from gputop.topology.model import units
 from gputop.topology.model.page import MEASURED, READ, Fact, Page
+from gputop.topology.model.severity import FigureVerdict
 from gputop.widgets.meters import band_text, verdict_of
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ def _fact(group: Group, member: GroupMember) -> Fact:
         because="; ".join(part for part in (*_band(member, unit), *_how(figure)) if part),
         source=_source(figure),
         basis=figure.basis,
-        decides=judgement is not None and judgement.verdict == "low",
+        decides=judgement is not None and judgement.verdict == FigureVerdict.LOW,
     )
 
 

@@ -27,8 +27,11 @@ from ...protocol.sizing import GIB, KIB, MIB, Sizes, choose_sizes
 from ...protocol.spec import ProbeSpec, level_of
 from ...protocol.timing import Sampled, gigabytes_per_second, warm
 from .patterns import (
+    ALL_TO_ALL,
+    ALL_TO_ONE,
     AT_ONCE,
     IN_PHASES,
+    ONE_TO_ALL,
     Ends,
     Pattern,
     PatternResult,
@@ -142,7 +145,7 @@ class _Crowd:
 
     def measure(self, pattern: Pattern) -> None:
         """Time one pattern."""
-        if pattern.name != "all to all":
+        if pattern.name != ALL_TO_ALL:
             self._ran.append(self._time(pattern))
         elif has_one_port(self._ran, self._alone):
             self._ran.append(self._time_phases(pattern))
@@ -182,7 +185,7 @@ class _Crowd:
         """Time all flows at once."""
         times, pairs = self._times(pattern.flows), len(pattern.flows)
         payload, how = self._sizes.copies * self._size, f" {schedule}" if schedule else ""
-        if pattern.name == "one to all":
+        if pattern.name == ONE_TO_ALL:
             how = ", its share until all are done"
             found = [[gigabytes_per_second(payload, t.together)] * pairs for t in times]
         else:
@@ -228,8 +231,8 @@ class _Crowd:
                 how = "in phases one after the other, each until its last is done"
             self._report.figure(
                 CONCURRENT_TOTAL,
-                hub if pattern.name == "one to all" else None,
-                hub if pattern.name == "all to one" else None,
+                hub if pattern.name == ONE_TO_ALL else None,
+                hub if pattern.name == ALL_TO_ONE else None,
                 self._backend.copy_engine if granted else STAGED,
                 f"{pattern.name}, {pairs} pairs, {how}",
                 total, self._size, self._sizes.copies, variant=variant,

@@ -8,6 +8,8 @@ from typing import Optional
 Ends = tuple[int, int]
 """(source, destination) as positions in the list of devices."""
 
+RING, ALL_TO_ONE, ONE_TO_ALL, ALL_TO_ALL = "ring shift", "all to one", "one to all", "all to all"
+"""Names of patterns; longer shifts of a ring say by how many."""
 HOLDS = 0.85
 """A flow that keeps this part of its rate alone is not slowed by the others."""
 ONE_PORT = 1.2
@@ -23,7 +25,6 @@ class Pattern:
     """Flows that run at the same time."""
 
     name: str
-    """"ring shift", "ring shift by 2", "all to one", "one to all", "all to all"."""
     flows: tuple[Ends, ...]
     hub: Optional[int] = None
     """The single device of "all to one" and "one to all"."""
@@ -36,7 +37,7 @@ def patterns(count: int, level: str) -> list[Pattern]:
     everyone = range(count)
     found = [
         Pattern(
-            "ring shift" if by == 1 else f"ring shift by {by}",
+            RING if by == 1 else f"{RING} by {by}",
             tuple((device, (device + by) % count) for device in everyone),
         )
         for by in shifts
@@ -45,10 +46,10 @@ def patterns(count: int, level: str) -> list[Pattern]:
         return found
     for hub in hubs:
         others = [device for device in everyone if device != hub]
-        found.append(Pattern("all to one", tuple((device, hub) for device in others), hub))
-        found.append(Pattern("one to all", tuple((hub, device) for device in others), hub))
+        found.append(Pattern(ALL_TO_ONE, tuple((device, hub) for device in others), hub))
+        found.append(Pattern(ONE_TO_ALL, tuple((hub, device) for device in others), hub))
     every = tuple((src, dst) for src in everyone for dst in everyone if src != dst)
-    return [*found, Pattern("all to all", every)]
+    return [*found, Pattern(ALL_TO_ALL, every)]
 
 
 def phases(count: int) -> "list[tuple[Ends, ...]]":
@@ -99,7 +100,7 @@ class PatternResult:
 
 def has_one_port(ran: Sequence[PatternResult], alone: Mapping[Ends, float]) -> bool:
     """Whether one to all is hardly faster than to one: a switch or a slot, no separate links."""
-    return _times_one_pair(ran, alone, "one to all") <= ONE_PORT
+    return _times_one_pair(ran, alone, ONE_TO_ALL) <= ONE_PORT
 
 
 def _times_one_pair(ran: Sequence[PatternResult], alone: Mapping[Ends, float], name: str) -> float:
@@ -114,7 +115,7 @@ def wiring(
     ran: Sequence[PatternResult], alone: Mapping[Ends, float], names: Sequence[str]
 ) -> "tuple[str, dict[str, object]]":
     """One sentence on what the figures show, and the ratios behind it."""
-    ring = next(result for result in ran if result.pattern.name == "ring shift")
+    ring = next(result for result in ran if result.pattern.name == RING)
     kept = min(figure / alone[ends] for ends, figure in zip(ring.pattern.flows, ring.each))
     details: dict[str, object] = {"ring_kept": round(kept, 3)}
     if len(names) == 2:
@@ -123,15 +124,15 @@ def wiring(
         )
         link = "full duplex" if kept >= HOLDS else "one path serves both directions"
         return f"Two GPUs, both directions at once: {shares}: {link}.", details
-    factors = {name: _times_one_pair(ran, alone, name) for name in ("one to all", "all to one")}
+    factors = {name: _times_one_pair(ran, alone, name) for name in (ONE_TO_ALL, ALL_TO_ONE)}
     peers = len(names) - 1
     fan = min(factors.values())
     details.update(
-        one_to_all_times_one_pair=round(factors["one to all"], 3),
-        all_to_one_times_one_pair=round(factors["all to one"], 3),
+        one_to_all_times_one_pair=round(factors[ONE_TO_ALL], 3),
+        all_to_one_times_one_pair=round(factors[ALL_TO_ONE], 3),
         peers=peers,
     )
-    everyone = next(result for result in ran if result.pattern.name == "all to all")
+    everyone = next(result for result in ran if result.pattern.name == ALL_TO_ALL)
     in_phases = everyone.schedule == IN_PHASES
     parts = {
         ends: figure / alone[ends] for ends, figure in zip(everyone.pattern.flows, everyone.each)
