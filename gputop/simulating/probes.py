@@ -159,13 +159,14 @@ def _memory(node: SimulatedNode, devices: Sequence[DeviceRecord], params: Params
 def _gemm(node: SimulatedNode, devices: Sequence[DeviceRecord], params: Params) -> Steps:
     """Each matrix multiplication on all GPUs."""
     for case in cases(params["level"]):
-        shape = {name: getattr(case, name) for name in ("dtype", "m", "k", "n", "entry")}
+        shape: dict[str, Any] = {name: getattr(case, name) for name in ("dtype", "m", "k", "n")}
+        shape["entry"] = str(case.entry)
         figures = [
             template(
                 gemm.SPEC,
                 GEMM,
                 device.key,
-                engine=case.entry,
+                engine=str(case.entry),
                 direction=f"{device.key} multiplies in its own memory",
                 variant=case.name,
                 details=shape,

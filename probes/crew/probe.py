@@ -33,7 +33,7 @@ from .environment import changes_of, log_path, rank_environment, what_was_done
 from .means import load_library
 from .own_diagnostics import printed_path
 from .rank import Member, run_rank
-from .steps import Steps
+from .steps import OPEN, Steps
 
 _EARLIER_SECONDS = 5.0
 """Seconds before the deadline of the caller, so that logs and reasons still come back."""
@@ -145,7 +145,7 @@ def _report(
         emit(Note("warnings", "\n".join(warned), {"lines": warned}))
     if answer is None or trouble.error not in (Status.FAILED, Status.TIMED_OUT):
         return
-    found = answer(trouble, crew) if trouble.step.kind != "open" else None
+    found = answer(trouble, crew) if trouble.step.kind != OPEN.kind else None
     if found is not None:
         emit(found)
 

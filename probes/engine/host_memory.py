@@ -14,7 +14,7 @@ from .library import EngineError
 from .memory import Memory
 from .runtime import Runtime
 
-KINDS = ("pinned", "registered", "pageable")
+PINNED, REGISTERED, PAGEABLE = KINDS = ("pinned", "registered", "pageable")
 
 
 class HostBuffer:
@@ -26,10 +26,10 @@ class HostBuffer:
 
     def __init__(self, runtime: Optional[Runtime], index: int, kind: str, size_bytes: int) -> None:
         """`runtime`: None in the self-test. `index`: an opened device. `kind`: one of KINDS."""
-        self.kind = kind if runtime is not None else "pageable"
+        self.kind = kind if runtime is not None else PAGEABLE
         self._runtime = runtime
         self._pages: Optional[mmap.mmap] = None
-        if runtime is not None and self.kind == "pinned":
+        if runtime is not None and self.kind == PINNED:
             self.memory = runtime.allocate_host(index, size_bytes)
             return
         self._pages = mmap.mmap(-1, size_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
@@ -38,21 +38,21 @@ class HostBuffer:
         # The map can only be closed without views of it.
         self.memory = Memory(ctypes.addressof(ctypes.c_uint8.from_buffer(self._pages)), size_bytes)
         ctypes.memset(self.memory.address, 0, size_bytes)
-        if runtime is not None and self.kind == "registered":
+        if runtime is not None and self.kind == REGISTERED:
             try:
                 runtime.pin(index, self.memory)
             except EngineError:
-                self.kind = "pageable"
+                self.kind = PAGEABLE
                 self.close()
                 raise
 
     def close(self) -> None:
         """Free the memory; all copies must be done."""
-        if self._runtime is not None and self.kind == "pinned":
+        if self._runtime is not None and self.kind == PINNED:
             self._runtime.free_host(self.memory)
-        elif self._runtime is not None and self.kind == "registered":
+        elif self._runtime is not None and self.kind == REGISTERED:
             self._runtime.unpin(self.memory)
-        self.kind = "pageable"
+        self.kind = PAGEABLE
         if self._pages is not None:
             self._pages.close()
             self._pages = None

@@ -20,7 +20,7 @@ from ...crew.accelerator import Call
 from ...crew.crew import Crew, Trouble
 from ...crew.probe import run_crew
 from ...crew.rank import Member
-from ...crew.steps import MIB, Step
+from ...crew.steps import INIT, MIB, Step
 from ...protocol.messages import MeasuredValue, Message, Note, WorkerRequest
 from ...protocol.spec import ProbeSpec, level_of
 from ...protocol.status import DeviceKind
@@ -85,7 +85,7 @@ class CollectiveMember(Member):
 
     def take(self, step: Step) -> None:
         """Do one step and report it."""
-        if step.kind == "init":
+        if step.kind == INIT.kind:
             self._prepare()
         else:
             self._measure(step)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ...protocol.sizing import MIB
+from ...protocol.status import ClosedWord
 
 CUBE = (8192, 8192, 8192)
 SHAPES = (
@@ -16,13 +17,24 @@ SHAPES = (
 _SMALL_CUBE = (4096, 4096, 4096)
 """The fallback if no shape of a level fits into the free memory."""
 _CPU_SHAPES = ((96, 128, 64), (64, 64, 64))
-DTYPES = ("bf16", "fp16", "tf32", "fp32", "fp8")
-_BYTES = {"bf16": 2, "fp16": 2, "tf32": 4, "fp32": 4, "fp8": 1}
-_OUT_BYTES = {**_BYTES, "fp8": 2}
+FP8 = "fp8"
+DTYPES = ("bf16", "fp16", "tf32", "fp32", FP8)
+_BYTES = {"bf16": 2, "fp16": 2, "tf32": 4, "fp32": 4, FP8: 1}
+_OUT_BYTES = {**_BYTES, FP8: 2}
 _CHECK_BYTES = 96 * MIB
 """Rows and columns that are checked in float64."""
 LIBRARY_BYTES = 256 * MIB
 """Memory for workspaces of the GEMM library and for kernels that are loaded later."""
+
+
+class Entry(ClosedWord):
+    """The function of torch."""
+
+    MATMUL = "matmul"
+    LINEAR = "linear"
+    SCALED = "scaled_mm"
+    SCALED_FAST = "scaled_mm fast"
+    """It keeps partial sums in the shorter format of the tensor cores, as in training."""
 
 
 @dataclass(frozen=True)
@@ -34,9 +46,7 @@ class Multiplication:
     m: int
     k: int
     n: int
-    entry: str
-    """The function of torch: matmul, linear, scaled_mm, or "scaled_mm fast", which keeps partial
-    sums in the shorter format of the tensor cores, as in training."""
+    entry: Entry
 
     @property
     def name(self) -> str:
@@ -46,7 +56,7 @@ class Multiplication:
     @property
     def kind(self) -> str:
         """The feature that a device may lack: the number type, or fast accumulation of fp8."""
-        return self.dtype + (" fast accumulation" if self.entry == "scaled_mm fast" else "")
+        return self.dtype + (" fast accumulation" if self.entry == Entry.SCALED_FAST else "")
 
     @property
     def flop(self) -> int:
@@ -62,7 +72,7 @@ class Multiplication:
         """Memory of A, B and C, of the check, and for fp8 of the values before the cast."""
         operand, out = _BYTES[self.dtype], _OUT_BYTES[self.dtype]
         a, b, c = self.m * self.k, self.k * self.n, self.m * self.n
-        drawn = out * max(a, b) if self.dtype == "fp8" else 0
+        drawn = out * max(a, b) if self.dtype == FP8 else 0
         return operand * (a + b) + max(out * c, drawn) + _CHECK_BYTES
 
 
@@ -75,16 +85,16 @@ def cases(level: str, *, cpu: bool = False) -> "tuple[Multiplication, ...]":
     cube = shapes[-1]
     if level == "quick":
         shapes = (shapes[0], cube) if cpu else (SHAPES[2], CUBE)
-    found = [_case(dtype, shape) for shape in shapes for dtype in ("bf16", "fp8")]
+    found = [_case(dtype, shape) for shape in shapes for dtype in ("bf16", FP8)]
     if level == "quick":
         return tuple(found)
-    found += [Multiplication("bf16", *shape, entry="linear") for shape in shapes]
-    found += [Multiplication("fp8", *shape, entry="scaled_mm fast") for shape in shapes]
+    found += [Multiplication("bf16", *shape, entry=Entry.LINEAR) for shape in shapes]
+    found += [Multiplication(FP8, *shape, entry=Entry.SCALED_FAST) for shape in shapes]
     for dtype in ("fp16", "tf32", "fp32"):
         for shape in shapes if level == "full" else (cube,):
             found.append(_case(dtype, shape))
             if level == "full":
-                found.append(Multiplication(dtype, *shape, entry="linear"))
+                found.append(Multiplication(dtype, *shape, entry=Entry.LINEAR))
     return tuple(found)
 
 
@@ -100,4 +110,4 @@ def fitting(
 
 
 def _case(dtype: str, shape: "tuple[int, int, int]") -> Multiplication:
-    return Multiplication(dtype, *shape, entry="scaled_mm" if dtype == "fp8" else "matmul")
+    return Multiplication(dtype, *shape, entry=Entry.SCALED if dtype == FP8 else Entry.MATMUL)

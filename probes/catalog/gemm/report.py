@@ -7,7 +7,7 @@ from typing import Any, Optional
 
 from ...protocol.messages import MeasuredValue, Note
 from ...protocol.quantity import Quantity
-from .cases import Multiplication
+from .cases import FP8, Entry, Multiplication
 from .device import GemmBench, GemmResult
 
 GEMM = Quantity(
@@ -16,10 +16,10 @@ GEMM = Quantity(
 ENTRY_DIFFERENCE = 0.03
 """If two functions for the same product differ by more, a note says so."""
 _CALLS = {
-    "matmul": "torch.matmul",
-    "linear": "F.linear",
-    "scaled_mm": "torch._scaled_mm",
-    "scaled_mm fast": "torch._scaled_mm with fast accumulation",
+    Entry.MATMUL: "torch.matmul",
+    Entry.LINEAR: "F.linear",
+    Entry.SCALED: "torch._scaled_mm",
+    Entry.SCALED_FAST: "torch._scaled_mm with fast accumulation",
 }
 
 
@@ -49,8 +49,8 @@ def measurement(
     why, times = result.why, result.times
     if result.error is not None and math.isfinite(result.error):
         details["relative_error"] = float(f"{result.error:.3g}")
-    if case.dtype == "fp8":
-        fast = case.entry == "scaled_mm fast"
+    if case.dtype == FP8:
+        fast = case.entry == Entry.SCALED_FAST
         details |= {"format": "e4m3", "fast_accumulation": fast}
     if times is not None:
         figures = {
@@ -91,8 +91,8 @@ def entries_note(figures: "Mapping[tuple[str, Multiplication], float]") -> Optio
     """A note where matmul and linear of one shape differ; `figures`: TFLOP/s by device key."""
     differences = []
     for (key, case), figure in figures.items():
-        other = figures.get((key, dataclasses.replace(case, entry="linear")))
-        if case.entry != "matmul" or other is None:
+        other = figures.get((key, dataclasses.replace(case, entry=Entry.LINEAR)))
+        if case.entry != Entry.MATMUL or other is None:
             continue
         if abs(figure - other) > ENTRY_DIFFERENCE * max(figure, other):
             differences.append((key, case, figure, other))

@@ -6,7 +6,7 @@ from typing import Any, Optional
 
 from ...protocol.errors import WorkerError
 from ...protocol.plaintext import one_line
-from .cases import Multiplication
+from .cases import FP8, Entry, Multiplication
 
 TOLERANCE = {"bf16": 1e-2, "fp16": 5e-3, "tf32": 2e-3, "fp32": 3e-5, "fp8": 5e-2}
 """Limits of the relative root mean square error: a few times the rounding errors."""
@@ -56,7 +56,7 @@ class Multiplier:
             raise Unsupported(why)
         self.release()
         # All functions but matmul take B as N x K: linear as weight, scaled_mm by columns.
-        b_shape = (case.k, case.n) if case.entry == "matmul" else (case.n, case.k)
+        b_shape = (case.k, case.n) if case.entry == Entry.MATMUL else (case.n, case.k)
         self._a, self._b = (
             self._normal(case.dtype, case.m, case.k),
             self._normal(case.dtype, *b_shape),
@@ -80,17 +80,17 @@ class Multiplier:
             dtype, torch.bfloat16
         )
         made = torch.randn(rows, columns, generator=self._random, device=self.device, dtype=kind)
-        return made.to(self._float8()) if dtype == "fp8" else made
+        return made.to(self._float8()) if dtype == FP8 else made
 
     def _call(self, case: Multiplication) -> Work:
         torch, a, b = self._torch, self._a, self._b
-        if case.entry == "matmul":
+        if case.entry == Entry.MATMUL:
             return lambda: torch.matmul(a, b)
-        if case.entry == "linear":
+        if case.entry == Entry.LINEAR:
             return lambda: torch.nn.functional.linear(a, b)
         scale, columns = torch.ones((), device=self.device, dtype=torch.float32), b.t()
         # Up to torch 2.4 the scales are keyword-only and the result is a tuple.
-        more = {"use_fast_accum": True} if case.entry == "scaled_mm fast" else {}
+        more = {"use_fast_accum": True} if case.entry == Entry.SCALED_FAST else {}
 
         def scaled() -> Any:
             out = torch._scaled_mm(
@@ -125,15 +125,15 @@ class Multiplier:
             return "a CPU has no TF32" if dtype == "tf32" else ""
         if self._is_hip:
             arch = self._arch()
-            if dtype == "fp8" and arch in ("gfx900", "gfx906", "gfx908", "gfx90a"):
+            if dtype == FP8 and arch in ("gfx900", "gfx906", "gfx908", "gfx90a"):
                 return f"{arch} has no FP8 matrix units: MI300 (gfx942) and newer do"
-            if dtype == "fp8" and arch.startswith(("gfx10", "gfx11")):
+            if dtype == FP8 and arch.startswith(("gfx10", "gfx11")):
                 return f"{arch} has no FP8 matrix units: gfx12 and gfx942 do"
             if dtype == "tf32" and not arch.startswith("gfx94"):
                 return f"{arch} has no TF32 matrix units: MI300 (gfx942) does"
             return ""
         major, minor = torch.cuda.get_device_capability(self.device)
-        if dtype == "fp8" and (major, minor) < (8, 9):
+        if dtype == FP8 and (major, minor) < (8, 9):
             return f"compute capability {major}.{minor} has no FP8 tensor cores: 8.9 and newer do"
         if dtype in ("tf32", "bf16") and major < 8:
             return f"compute capability {major}.{minor} has no such tensor cores: 8.0 and newer do"
@@ -149,7 +149,7 @@ class Multiplier:
         off, size = 0.0, 0.0
         for low in range(0, case.n, _CHECKED_COLUMNS):
             part = slice(low, low + _CHECKED_COLUMNS)
-            b = self._b[:, part] if case.entry == "matmul" else self._b[part].t()
+            b = self._b[:, part] if case.entry == Entry.MATMUL else self._b[part].t()
             exact = exact_rows @ b.to(torch.float32).double()
             off += float((came[rows][:, part].double() - exact).square().sum().item())
             size += float(exact.square().sum().item())
@@ -159,7 +159,7 @@ class Multiplier:
         """The library that torch reports for the call; None where torch does not say."""
         if self.device == "cpu":
             return None
-        if case.entry.startswith("scaled_mm"):
+        if case.entry in (Entry.SCALED, Entry.SCALED_FAST):
             return "hipBLASLt" if self._is_hip else "cuBLASLt"
         try:
             chosen = str(self._torch.backends.cuda.preferred_blas_library()).rpartition(".")[2]

@@ -36,6 +36,8 @@ _HOLD_SECONDS = 0.003
 _ALL_REDUCE_BYTES = (4 * MIB, 64 * MIB)
 _TRANSFER_BYTES = 16 * MIB
 _NUMBER_BYTES = 4
+_ALL_REDUCE, _TRANSFER = "all-reduce", "transfer"
+"""Kinds of steps besides those of every probe with ranks."""
 _CPU_BYTES = (MIB, 2 * MIB)
 """Sizes of the self-test's all-reduces; its transfers have the first size."""
 
@@ -84,11 +86,11 @@ def steps(ranks: int, params: Mapping[str, Any], cpu: bool) -> "tuple[Step, ...]
         OPEN,
         INIT,
         *(
-            Step("all-reduce", f"all-reduce of {size // MIB} MiB", size, first=place == 0)
+            Step(_ALL_REDUCE, f"all-reduce of {size // MIB} MiB", size, first=place == 0)
             for place, size in enumerate(sizes)
         ),
         *(
-            Step("transfer", f"rank {src} sends, rank {dst} receives", transfer_bytes, src, dst)
+            Step(_TRANSFER, f"rank {src} sends, rank {dst} receives", transfer_bytes, src, dst)
             for src in range(ranks)
             for dst in range(ranks)
             if src != dst
@@ -105,9 +107,9 @@ class NcclMember(Member):
 
     def take(self, step: Step) -> None:
         """Do one step and report it."""
-        if step.kind == "init":
+        if step.kind == INIT.kind:
             self._initialise()
-        elif step.kind == "all-reduce":
+        elif step.kind == _ALL_REDUCE:
             self._all_reduce(step)
         else:
             self._transfer(step)
@@ -282,7 +284,7 @@ def run(request: WorkerRequest, emit: Emit) -> None:
 def _answer(trouble: Trouble, crew: Crew) -> MeasuredValue:
     """The failure as a measurement."""
     quantity, src, dst = FINISHES, "", ""
-    if trouble.step.kind == "transfer":
+    if trouble.step.kind == _TRANSFER:
         quantity = SEND_RECEIVE
         src, dst = crew.key_of(trouble.step.src), crew.key_of(trouble.step.dst)
     return MeasuredValue(
