@@ -14,12 +14,11 @@ import click
 import msgspec
 
 from gputop.answers.measured import chosen, live_snapshot
+from gputop.answers.net import Circumstances, predicted
 from gputop.answers.predicting import changes_of
 from gputop.checking.origin import file_name, origin
 from gputop.checking.redacting import HostNames
-from gputop.commands.net.document import Circumstances
 from gputop.commands.net.run import NetRun
-from gputop.commands.net.transports import predicted
 from gputop.commands.options import (
     completing,
     deadline_option,

@@ -13,15 +13,23 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
+from gputop.answers.figures import WIDTH
+from gputop.answers.net import (
+    FINISHED,
+    Circumstances,
+    NetAnswer,
+    answer_of,
+    code_of,
+    logged,
+    page,
+    predicted,
+)
 from gputop.checking.file import packed, write
-from gputop.commands.net import document as made
-from gputop.commands.net.document import FINISHED, NetDocument
-from gputop.commands.net.text import text
-from gputop.commands.net.transports import logged, predicted
 from gputop.exits import CANNOT_TELL, Exit
 from gputop.measuring.attended import Attended
 from gputop.measuring.nccl_check import gpus_of, library_of
 from gputop.measuring.runs import note_lines, with_names
+from gputop.printing.render import texts
 from gputop.terminal.clean import clean
 from gputop.terminal.lines import print_json, warn
 
@@ -46,7 +54,7 @@ class NetRun:
         self,
         plan: Plan,
         snapshot: NodeSnapshot | None,
-        where: made.Circumstances,
+        where: Circumstances,
         changes: dict[str, str],
         path_of: Callable[[str], Path] | None,
         names: HostNames | None,
@@ -75,19 +83,19 @@ class NetRun:
         shown = [note for note in result.outcome.notes if note.topic in NOTED]
         for line in (*result.blind, *note_lines(shown, names)):
             warn(f"note: {line}")
-        found = self._document(result)
+        found = self._answer(result)
         warn(f"net: {with_names(found.why or result.outcome.message, names)}")
         self._write(found, result)
-        return made.code_of(found, result.outcome)
+        return code_of(found, result.outcome)
 
-    def _document(self, result: ProbeRun) -> made.NetDocument:
+    def _answer(self, result: ProbeRun) -> NetAnswer:
         outcome, where = result.outcome, self._where
         rails = int(_details(result, "met").get("rails", 0))
         gpus = gpus_of(result)[: rails or None]
         known = predicted(self._snapshot, gpus, self._changes, library_of(result))
-        return made.document(outcome, where, known, logged(outcome, where.nodes, rails))
+        return answer_of(outcome, where, known, logged(outcome, where.nodes, rails))
 
-    def _write(self, found: made.NetDocument, result: ProbeRun) -> None:
+    def _write(self, found: NetAnswer, result: ProbeRun) -> None:
         absent = tuple(_details(result, "absent").get("missing", ()))
         left = tuple(_details(result, "met").get("left", ()))
         node = self._where.node
@@ -99,15 +107,15 @@ class NetRun:
             path = self._path_of(self._where.host)
             write(path, packed(self._shown(found), path))
             warn(f"net: written: {clean(path, 200)}")
-        elif first != node and found.status == made.FINISHED:
+        elif first != node and found.status == FINISHED:
             warn(f"net: {found.hosts[first]} prints the result")
             return
         if self._as_json:
             print_json(self._shown(found))
         else:
-            click.echo(text(found))
+            click.echo("\n".join(texts(page(found).blocks, WIDTH)))
 
-    def _shown(self, found: made.NetDocument) -> made.NetDocument | dict[str, Any]:
+    def _shown(self, found: NetAnswer) -> NetAnswer | dict[str, Any]:
         """The document as it leaves this node."""
         if self._names is None:
             return found
@@ -119,7 +127,7 @@ def _details(result: ProbeRun, topic: str) -> dict[str, Any]:
 
 
 # Which of the nodes writes the result: the first one that lives.
-def first_living(found: NetDocument, node: int, absent: Sequence[int]) -> int:
+def first_living(found: NetAnswer, node: int, absent: Sequence[int]) -> int:
     """The first node that came to this run; this one where none came before it."""
     return next((other for other in range(node) if other not in absent), node)
 
@@ -135,7 +143,7 @@ def is_written(path: Path, run: str | None) -> bool:
 
 
 def must_write(
-    found: NetDocument,
+    found: NetAnswer,
     node: int,
     absent: Sequence[int],
     left: Sequence[float],

@@ -9,14 +9,28 @@ from typing import Any
 
 import pytest
 
-from gputop.commands.net.document import Circumstances, NetDocument, code_of, document
+from gputop.answers.figures import WIDTH
+from gputop.answers.net import (
+    Circumstances,
+    Logged,
+    NetAnswer,
+    NetWay,
+    Predicted,
+    answer_of,
+    code_of,
+    page,
+)
 from gputop.commands.net.run import first_living, is_written, must_write
-from gputop.commands.net.text import text
-from gputop.commands.net.transports import Logged, NetWay, Predicted
+from gputop.printing.render import texts
 from gputop.probes.protocol.messages import Hello, MeasuredValue, Note
 from gputop.probes.protocol.outcome import Outcome
 from gputop.probes.protocol.status import Status
 from gputop.topology.model.characters import json_text
+
+
+def text(found: NetAnswer) -> str:
+    return "\n".join(texts(page(found).blocks, WIDTH))
+
 
 GDR = NetWay(rail=0, transport="IB", gdr=True, labels=("NET/IB/0/GDRDMA",))
 MET = Note(
@@ -51,11 +65,11 @@ def made(
     status: str = "finished", message: str = "", notes: tuple[Note, ...] = (MET,),
     figures: tuple[MeasuredValue, ...] = FIGURES, where: Circumstances = WHERE,
     way: NetWay | None = None,
-) -> NetDocument:  # fmt: skip
+) -> NetAnswer:  # fmt: skip
     outcome = Outcome(Status(status), message, 20.0, HELLO, figures, notes)
     known = Predicted(library="nccl-2.28.9", rails=(GDR,))
     ways = (NetWay(rail=None, transport="IB", gdr=True) if way is None else way,)
-    return document(outcome, where, known, Logged(version="2.28.9", ways=ways))
+    return answer_of(outcome, where, known, Logged(version="2.28.9", ways=ways))
 
 
 def test_a_pair_that_finished() -> None:

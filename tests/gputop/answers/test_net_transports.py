@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gputop.commands.net.document import agrees
-from gputop.commands.net.transports import NetWay, logged, predicted
+from gputop.answers.net import NetWay, agrees, logged, predicted
 from gputop.probes.protocol.messages import Log
 from gputop.probes.protocol.outcome import Outcome
 from gputop.probes.protocol.status import Status
