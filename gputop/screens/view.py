@@ -40,18 +40,70 @@ MOST_FITTINGS = 4
 changes the room of the next."""
 
 
-class View(Screen[None], KeptLines):
-    """A screen of the app: the line above, the body, the status line and the keys.
-
-    A subclass gives `body()` and `draw(report)`; it draws only while it is on screen. The app
-    learns what is selected from `selected_text`, `why` and `probe_targets`.
-    """
+class BaseView(Screen[None], KeptLines):
+    """A screen of either app: the line above, the body, the status line and the keys."""
 
     TITLE = ""
     AUTO_FOCUS = ""
     ALLOW_SELECT = False
     KEYS: ClassVar[tuple[Key, ...]] = ()
     """The keys of this screen, in the order of its help."""
+
+    def __init_subclass__(cls, **rest: Any) -> None:
+        """Bind the keys that a screen declares."""
+        cls.BINDINGS = bindings(cls.__dict__.get("KEYS", ()))
+        super().__init_subclass__(**rest)
+
+    def compose(self) -> ComposeResult:
+        """Lay out the lines around the body."""
+        yield TopBar(id="top")
+        yield from self.above()
+        with Pane(id="body"):
+            yield from self.body()
+        yield Board(id="tiny")
+        yield StatusBar(id="status")
+        yield KeyBar(id="keys")
+
+    def above(self) -> Iterable[Widget]:
+        """Widgets between the line above and the body."""
+        return ()
+
+    def body(self) -> Iterable[Widget]:
+        """Widgets between the line above and the lines below."""
+        raise NotImplementedError
+
+    def redraw(self) -> None:
+        """Draw everything again."""
+        raise NotImplementedError
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Set the classes by which the stylesheet knows how much room there is."""
+        fit(self, event.size.width, event.size.height)
+        self.call_after_refresh(self.redraw)
+
+    def commands(self) -> Iterable[SystemCommand]:
+        """Commands of this screen for the palette."""
+        return commands(self.KEYS, partial(self.app.run_action, default_namespace=self))
+
+    async def open_line(
+        self, placeholder: str, value: str = "", kind: str = "", of: type[TypedLine] = TypedLine
+    ) -> None:
+        """Open the line above the status where something is typed; `kind` is its class."""
+        await self.query(Input).remove()
+        line = of(value, placeholder=clean(placeholder, 200), classes=kind or None, id="filter")
+        line.cursor_blink = False
+        await self.mount(line, before="#status")
+        # At once: `focus` does it after the keys that wait already, which are meant for the line.
+        self.set_focus(line)
+
+
+class View(BaseView):
+    """A screen of the app of a node.
+
+    A subclass gives `body()` and `draw(report)`; it draws only while it is on screen. The app
+    learns what is selected from `selected_text`, `why` and `probe_targets`.
+    """
+
     LINE: ClassVar[tuple[str, ...]] = ()
     """Names of the keys, of the screen or common, that lead the line of keys."""
     SCROLLED: ClassVar[str] = ""
@@ -59,11 +111,6 @@ class View(Screen[None], KeptLines):
 
     report: reactive[Report | None] = reactive(None, init=False, repaint=False)
     probe: reactive[SuiteState | None] = reactive(None, init=False, repaint=False)
-
-    def __init_subclass__(cls, **rest: Any) -> None:
-        """Bind the keys that a screen declares."""
-        cls.BINDINGS = bindings(cls.__dict__.get("KEYS", ()))
-        super().__init_subclass__(**rest)
 
     def __init__(self, name: str, gputop: NodeHost) -> None:
         super().__init__(name=name)
@@ -74,19 +121,9 @@ class View(Screen[None], KeptLines):
         self._keyed: tuple[object, ...] | None = None
         """What the line of keys was last made from."""
 
-    def compose(self) -> ComposeResult:
-        """Lay out the lines around the body."""
-        yield TopBar(id="top")
+    def above(self) -> Iterable[Widget]:
+        """What is tried out."""
         yield StatusBar(id="what-if")
-        with Pane(id="body"):
-            yield from self.body()
-        yield Board(id="tiny")
-        yield StatusBar(id="status")
-        yield KeyBar(id="keys")
-
-    def body(self) -> Iterable[Widget]:
-        """Widgets between the line above and the lines below."""
-        raise NotImplementedError
 
     def draw(self, report: Report) -> None:
         """Update the widgets; called when the screen is visible and mounted."""
@@ -124,21 +161,6 @@ class View(Screen[None], KeptLines):
     def back(self) -> bool:
         """Undo something of this screen on Esc; False when there is nothing to undo."""
         return False
-
-    def commands(self) -> Iterable[SystemCommand]:
-        """Commands of this screen for the palette."""
-        return commands(self.KEYS, partial(self.app.run_action, default_namespace=self))
-
-    async def open_line(
-        self, placeholder: str, value: str = "", kind: str = "", of: type[TypedLine] = TypedLine
-    ) -> None:
-        """Open the line above the status where something is typed; `kind` is its class."""
-        await self.query(Input).remove()
-        line = of(value, placeholder=clean(placeholder, 200), classes=kind or None, id="filter")
-        line.cursor_blink = False
-        await self.mount(line, before="#status")
-        # At once: `focus` does it after the keys that wait already, which are meant for the line.
-        self.set_focus(line)
 
     def probe_targets(self) -> tuple[str, ...]:
         """PCI addresses of the GPUs that `p` measures; () for all."""
@@ -200,11 +222,6 @@ class View(Screen[None], KeptLines):
         """Show the progress of a probe."""
         if self.on_screen:
             self.draw_bars()
-
-    def on_resize(self, event: events.Resize) -> None:
-        """Set the classes by which the stylesheet knows how much room there is."""
-        fit(self, event.size.width, event.size.height)
-        self.call_after_refresh(self.redraw)
 
     def draw_bars(self) -> None:
         """Update the lines above and below the body."""

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from textual import events
-from textual.app import ComposeResult, SystemCommand
-from textual.binding import BindingType
 from textual.containers import Container
 from textual.message import Message
-from textual.screen import Screen
+from textual.widget import Widget
 from textual.widgets import Input
 
 from gputop.live.host import AppHost
@@ -25,16 +22,14 @@ from gputop.screens.fleet.tab import FleetFacts, FleetTab
 from gputop.screens.fleet.tabs import NODES, FleetTabs
 from gputop.screens.listing import ListingRows
 from gputop.screens.room import NARROW_BELOW, fit
+from gputop.screens.view import BaseView
 from gputop.terminal.clean import clean
 from gputop.topology.fleet.draining import drains
 from gputop.topology.fleet.fleet import Fleet
 from gputop.widgets.bars import HeadLine, KeyBar, StatusBar, TopBar
 from gputop.widgets.board import Board
-from gputop.widgets.kept_lines import KeptLines, Pane
-from gputop.widgets.key import bindings, commands
 from gputop.widgets.named_list import NamedList
 from gputop.widgets.spans import EMPTY, Cells, Line, cut, width_of
-from gputop.widgets.typed_line import TypedLine
 
 if TYPE_CHECKING:
     from gputop.live.fleet_watch import FleetState
@@ -179,35 +174,27 @@ class FleetHost(AppHost, Protocol):
         """Show one node."""
 
 
-class FleetScreen(Screen[None], KeptLines):
+class FleetScreen(BaseView):
     """The verdict, the map, and one of five lists beside a panel."""
 
     TITLE = "Fleet"
-    AUTO_FOCUS = ""
-    ALLOW_SELECT = False
     KEYS = (*FLEET_KEYS, *COMMON_FLEET)
-    BINDINGS: ClassVar[list[BindingType]] = bindings(KEYS)
 
     def __init__(self, host: FleetHost) -> None:
         super().__init__(name="fleet")
         self._host = host
         self.tabs = FleetTabs()
 
-    def compose(self) -> ComposeResult:
-        """Lay out the lines around the lists."""
-        yield TopBar(id="top")
-        with Pane(id="body"):
-            yield HeadLine(id="fleet-verdict")
-            yield HeadLine(id="fleet-who")
-            yield FleetMap(id="fleet-map")
-            with Container(id="fleet"):
-                with Container(id="fleet-left"):
-                    yield FleetRows(id="fleet-list", classes="titled")
-                    yield Board(id="fleet-more", classes="titled")
-                yield Board(id="fleet-detail", classes="titled")
-        yield Board(id="tiny")
-        yield StatusBar(id="status")
-        yield KeyBar(id="keys")
+    def body(self) -> Iterable[Widget]:
+        """The verdict and the map over the list and its panel."""
+        yield HeadLine(id="fleet-verdict")
+        yield HeadLine(id="fleet-who")
+        yield FleetMap(id="fleet-map")
+        with Container(id="fleet"):
+            with Container(id="fleet-left"):
+                yield FleetRows(id="fleet-list", classes="titled")
+                yield Board(id="fleet-more", classes="titled")
+            yield Board(id="fleet-detail", classes="titled")
 
     def take_state(self) -> None:
         """Draw what the thread has read."""
@@ -222,11 +209,6 @@ class FleetScreen(Screen[None], KeptLines):
     def on_screen_resume(self) -> None:
         """Catch up with what happened below a panel."""
         self.redraw()
-
-    def on_resize(self, event: events.Resize) -> None:
-        """Set the classes by which the stylesheet knows how much room there is."""
-        fit(self, event.size.width, event.size.height)
-        self.call_after_refresh(self.redraw)
 
     def on_board_room_changed(self) -> None:
         """Draw again once all parts have their room."""
@@ -387,13 +369,7 @@ class FleetScreen(Screen[None], KeptLines):
         """Open the line in which a filter of the nodes is typed."""
         if self.tabs.name != NODES:
             self.action_tab(NODES)
-        await self.query(Input).remove()
-        line = TypedLine(
-            self.tabs.words, placeholder="g[1-16], or words: slow, a rule, a model", id="filter"
-        )
-        line.cursor_blink = False
-        await self.mount(line, before="#status")
-        self.set_focus(line)
+        await self.open_line("g[1-16], or words: slow, a rule, a model", self.tabs.words)
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """Filter at each letter."""
@@ -412,10 +388,6 @@ class FleetScreen(Screen[None], KeptLines):
         else:
             self.tabs.back()
         self.redraw()
-
-    def commands(self) -> Iterable[SystemCommand]:
-        """Commands for the palette."""
-        return commands(self.KEYS, partial(self.app.run_action, default_namespace=self))
 
 
 # What stands below the findings where there is room: the largest groups and some figures.
