@@ -10,6 +10,8 @@ import msgspec
 
 from gputop.pages.own_diagnostics import only_diagnostics, own_diagnostics, verdicts
 from gputop.terminal.clean import clean
+from gputop.topology.logs.comparing.agreement import LogTopic
+from gputop.topology.logs.report.communicator import STARTED
 from gputop.topology.model import units
 from gputop.topology.model.english import plural
 from gputop.topology.model.page import (
@@ -38,6 +40,8 @@ PLAIN, STRONG, MUTED, WARN, BAD = Role.PLAIN, Role.STRONG, Role.MUTED, Role.WARN
 PATTERNS = {1: "Tree", 2: "Tree", 3: "Tree", 4: "Ring", 5: "NVLS", 6: "CollNet"}
 KINDS = {"P2P": Role.NVLINK, "SHM": Role.SOCKET, "NET": Role.PCIE, "COLLNET": Role.PCIE}
 """Beginning of a transport's label -> what carries it."""
+LAYOUT = (LogTopic.CHANNELS, LogTopic.NODES, LogTopic.RINGS, LogTopic.TREES)
+PATHS = ((LogTopic.PATH, "paths between GPUs"), (LogTopic.NET, "paths to NICs"))
 NO_FINDINGS = "nothing in the table of symptoms applies to this log"
 NOTHING_SHOWN = "no rule finds a fault in what these outputs show; what they leave out is not known"
 NO_DIAGNOSED = "no rule finds a fault in these diagnostics; the log has no other lines of NCCL"
@@ -295,7 +299,7 @@ def ranks(comm: Communicator, library: str | None = None) -> Iterator[Block]:
                 )
                 for rank in shown
             ),
-            tuple(CANNOT_TELL if rank.state == "started" else None for rank in shown),
+            tuple(CANNOT_TELL if rank.state is STARTED else None for rank in shown),
             indent=0,
         )
     if len(comm.ranks) > MOST_RANKS:
@@ -392,10 +396,10 @@ def _compared_line(
     return Text.marked(Accord.of(agrees), *runs, hanging=4)
 
 
-def _items(read: ReadLog, topic: str) -> dict[int, ComparedItem]:
+def _items(read: ReadLog, topic: LogTopic) -> dict[int, ComparedItem]:
     """The compared items of a topic by their lines."""
     items = read.overlay.agreement.items
-    return {item.line: item for item in items if item.topic == topic and item.line}
+    return {item.line: item for item in items if item.topic is topic and item.line}
 
 
 def _with_item(item: ComparedItem | None, *runs: tuple[str, Role]) -> Text:
@@ -407,22 +411,22 @@ def _with_item(item: ComparedItem | None, *runs: tuple[str, Role]) -> Text:
 
 def _graphs(read: ReadLog, comm: Communicator) -> Iterator[Text]:
     """The searched graphs, the channels and the orders of the rings, with marks."""
-    items, all_items = _items(read, "graph"), read.overlay.agreement.items
+    items, all_items = _items(read, LogTopic.GRAPH), read.overlay.agreement.items
     alone = len({graph.pattern for graph in comm.graphs}) == len(comm.graphs)
     for graph in sorted(comm.graphs, key=lambda graph: (-graph.pattern, graph.ranks))[:MOST_ROWS]:
         name = PATTERNS.get(graph.pattern, f"Pattern {graph.pattern}")
         if not alone:
             name += f" of rank {', '.join(map(str, graph.ranks[:8]))}"
         yield _with_item(items.get(graph.line), (f" {name}: ", MUTED), (_graph(graph), STRONG))
-    listed = [i for i in all_items if i.topic in ("channels", "nodes", "rings", "trees")]
+    listed = [i for i in all_items if i.topic in LAYOUT]
     yield from map(item_line, listed)
     topics = {item.topic for item in all_items}
-    rings = () if "rings" in topics else comm.rings[:4]
+    rings = () if LogTopic.RINGS in topics else comm.rings[:4]
     for ring in rings:
         order = " ".join(map(str, ring.order[:32])) + (" …" if len(ring.order) > 32 else "")
         what = f" ring of {_count(len(ring.channels), 'channel')}: "
         yield Text.marked(Accord.OPEN, (what, MUTED), (order, PLAIN), hanging=4)
-    counts = None if "channels" in topics else comm.counts
+    counts = None if LogTopic.CHANNELS in topics else comm.counts
     if counts is not None:
         text = f"{counts.coll} channels for collectives, {counts.nvls} for NVLS, {counts.p2p} p2p"
         yield Text.marked(Accord.OPEN, (f" {text}", PLAIN))
@@ -441,7 +445,7 @@ def _graph(graph: LoggedGraph) -> str:
 
 def _choices(read: ReadLog, comm: Communicator) -> Iterator[Text]:
     """Algorithm and protocol of each call, and whether the tuning table is as predicted."""
-    items = _items(read, "choice")
+    items = _items(read, LogTopic.CHOICE)
     chosen = sorted(comm.choices, key=lambda choice: (choice.collective, choice.bytes))
     for choice in chosen[:MOST_ROWS]:
         first_last = choice.channels
@@ -454,7 +458,7 @@ def _choices(read: ReadLog, comm: Communicator) -> Iterator[Text]:
         )
     if len(chosen) > MOST_ROWS:
         yield _muted(f"and {len(chosen) - MOST_ROWS} sizes more", indent=2)
-    rows = [item for item in read.overlay.agreement.items if item.topic == "tuning"]
+    rows = [item for item in read.overlay.agreement.items if item.topic is LogTopic.TUNING]
     if rows:
         same = sum(row.agrees for row in rows)
         text = f" tuning table: {same} of {len(rows)} rows as predicted"
@@ -467,14 +471,13 @@ def _choices(read: ReadLog, comm: Communicator) -> Iterator[Text]:
 def _prediction(read: ReadLog) -> Iterator[Text]:
     agreement = read.overlay.agreement
     yield _line((clean(agreement.sentence, 400), STRONG), hanging=0)
-    for topic, what in (("path", "paths between GPUs"), ("net", "paths to NICs")):
-        of = [item for item in agreement.items if item.topic == topic]
+    for topic, what in PATHS:
+        of = [item for item in agreement.items if item.topic is topic]
         if of:
             same = sum(item.agrees for item in of)
             yield Text.marked(Accord.of(same == len(of)), (f" {what}: {same} of {len(of)}", PLAIN))
-    listed = {"graph", "rings", "trees", "channels", "nodes", "choice", "tuning"}
     for item in agreement.items:
-        if not item.agrees and item.topic not in listed:
+        if not item.agrees and item.topic in (LogTopic.PATH, LogTopic.NET):
             yield item_line(item)
     for reason in agreement.reasons:
         yield _line(("why: ", Role.FLAG), (clean(reason, 300), PLAIN), indent=2, hanging=5)

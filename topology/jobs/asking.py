@@ -16,7 +16,7 @@ from .activity import Activity, activity_delta, glance, variables
 from .conclude import Inquiry, conclude, of_dumps, of_ras
 from .flight.files import FoundDumps, expected, read
 from .grouping import Job, jobs
-from .ras.answer import RasAnswer
+from .ras.answer import AnswerForm, RasAnswer
 from .ras.client import SECONDS, RasReply, ask
 from .ras.comparing import CommunicatorState, communicator_states
 from .ras.homes import Local, locals_of, settled
@@ -250,7 +250,7 @@ def _settled(reply: RasReply, here: Sequence[Local]) -> RasReply:
 
 def _json_of(reply: RasReply) -> RasReply:
     """The same reply without its texts."""
-    answers = tuple(each for each in reply.answers if each.form == "json")
+    answers = tuple(each for each in reply.answers if each.form is AnswerForm.JSON)
     return msgspec.structs.replace(reply, answers=answers)
 
 
@@ -344,8 +344,8 @@ def of_files(
 def _linked(snapshot: NodeSnapshot, found: Sequence[Job]) -> tuple[str, ...]:
     """The NVIDIA GPUs of jobs that have several, where NVLink may be asked about."""
     wanted = {address for job in found if len(job.gpus) > 1 for address in job.gpus}
-    vendors = {gpu.address: gpu.vendor for gpu in snapshot.machine.gpus}
-    return tuple(sorted(each for each in wanted if vendors.get(each) == NVIDIA.id))
+    gpus = (snapshot.machine.gpu(address) for address in wanted)
+    return tuple(sorted(gpu.address for gpu in gpus if gpu and gpu.vendor == NVIDIA.id))
 
 
 def _dumps(found: Sequence[Job], activities: dict[int, Activity]) -> FoundDumps:

@@ -18,7 +18,7 @@ from .collectives import last_of, spoken
 from .demand import quotas, threads_over_cpus
 from .flight.comparing import RecordedGroup, own_frame, ranks_text
 from .grouping import GpuUser, Job
-from .ras.answer import RUNNING
+from .ras.answer import RUNNING, AnswerForm
 from .ras.comparing import CommunicatorState
 from .standing import FULL_CORE, KnownBy, RankState, TroubleKind, job_finding
 from .troubles import sleep_trouble
@@ -382,7 +382,7 @@ def _gone(state: CommunicatorState) -> str:
 
 def _uncounted(state: CommunicatorState) -> str:
     """What a text says of a communicator in which no count differs."""
-    if state.answer is not None and state.answer.form != "text":
+    if state.answer is not None and state.answer.form is AnswerForm.JSON:
         return ": this answer of RAS counts no collectives"
     told = state.communicator
     marks = [MARKS.get(mark, mark) for mark in told.marks]

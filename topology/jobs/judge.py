@@ -14,7 +14,7 @@ from ..model.units import seconds
 from .collectives import last_of, spoken
 from .evidence import BUSY_PERCENT, IDLE_PERCENT
 from .flight.comparing import RecordedGroup
-from .ras.answer import ABORT, FINALIZE, INIT
+from .ras.answer import ABORT, FINALIZE, INIT, AnswerForm
 from .ras.comparing import CommunicatorState, moving
 from .standing import LONG_SECONDS, KnownBy, RankState, TroubleKind
 
@@ -364,7 +364,7 @@ def need_not_wait(state: CommunicatorState, ranks: Sequence[RankState]) -> str:
 def _equal_text(state: CommunicatorState) -> str:
     """What a text says of ranks that stand equal: that they do, and not how far they are."""
     answer = state.answer
-    if answer is None or answer.form != "text":
+    if answer is None or answer.form is AnswerForm.JSON:
         return "RAS answers, without counts of collectives"
     who = "all that answer RAS" if state.communicator.missing else "all answer RAS and"
     version = answer.version

@@ -69,7 +69,6 @@ def rows_of(
 
     `signs`: process id -> the sign of what is wrong there, and its ink.
     """
-    busy = {gpu.address: gpu.utilization_percent for gpu in snapshot.readings.gpus}
     shared = crowded(user.reading for job in jobs for user in job.processes)
     rows: list[JobRow] = []
     for job in jobs:
@@ -77,7 +76,7 @@ def rows_of(
             JobRow(name=f"job:{job.key}", job=job, cells=((_summary(job, snapshot), "strong"),))
         )
         for user in job.processes:
-            cells = _cells(user, snapshot, busy, crowded=user.pid in shared)
+            cells = _cells(user, snapshot, crowded=user.pid in shared)
             sign = (signs or {}).get(user.pid, ("", ""))
             rows.append(JobRow(name=f"pid:{user.pid}", job=job, user=user, sign=sign, cells=cells))
     return tuple(rows)
@@ -111,12 +110,11 @@ def _summary(job: Job, snapshot: NodeSnapshot) -> str:
     return " · ".join(clean(part, 60) for part in parts if part)
 
 
-def _cells(
-    user: GpuUser, snapshot: NodeSnapshot, busy: dict[str, float | None], *, crowded: bool
-) -> tuple[tuple[str, str], ...]:
+def _cells(user: GpuUser, snapshot: NodeSnapshot, *, crowded: bool) -> tuple[tuple[str, str], ...]:
     process = user.reading
     gpus = [gpu for address in user.gpus if (gpu := snapshot.machine.gpu(address)) is not None]
-    shares = [share for address in user.gpus if (share := busy.get(address)) is not None]
+    readings = filter(None, map(snapshot.readings.gpu, user.gpus))
+    shares = [gpu.utilization_percent for gpu in readings if gpu.utilization_percent is not None]
     bound = together(tuple(binding(snapshot.machine, process, gpu) for gpu in gpus))
     numa = written({node for gpu in gpus if (node := gpu_numa(gpu)) is not None})
     odd = STATES.get(process.state or "")

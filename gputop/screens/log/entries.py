@@ -8,7 +8,7 @@ from gputop.pages.log import agreed, compared
 from gputop.terminal.clean import clean
 from gputop.topology.explain.nccl import fact_of
 from gputop.topology.logs.comparing.agreement import ComparedItem, PairAgreement
-from gputop.topology.logs.report.report import LogNote
+from gputop.topology.logs.report.report import OTHER, LogNote
 from gputop.topology.model.finding import Finding
 from gputop.topology.model.page import Fact, Page
 from gputop.topology.model.severity import CANNOT_TELL, Accord, Mark
@@ -80,7 +80,7 @@ def explained(entry: LogEntry, read: ReadLog) -> Page:
         fact = _line(what.line, what.text)
         said = Fact(what="said", value=times, because=", ".join(who), source=what.where or "")
         return Page.why(
-            title="A line about a failure" if what.level == "OTHER" else "A warning of the library",
+            title="A line about a failure" if what.level is OTHER else "A warning of the library",
             claim="The table of known symptoms has nothing about this line.",
             facts=(fact, said),
         )

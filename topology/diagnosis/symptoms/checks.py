@@ -261,10 +261,10 @@ def _nvlink(comm: Communicator, src: int, dst: int) -> Proof | None:
         return None
     if near[0] is not far[0] and (seen is None or other is None or seen.host != other.host):
         return None
-    beyond = {link.to for link in far[1].links if link.kind in ("NVL", "XGMI")}
+    beyond = {link.to for link in far[1].links if link.nvlink}
     for link in near[1].links:
         switch = link.to.startswith("NVS/") and link.to in beyond
-        if link.kind in ("NVL", "XGMI") and (link.to == far[1].name or switch):
+        if link.nvlink and (link.to == far[1].name or switch):
             return Proof(near[1].line, f"{near[1].name} + {link.kind}[{link.gbs}] - {link.to}")
     return None
 

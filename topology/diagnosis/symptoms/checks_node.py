@@ -5,8 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ...logs.report.communicator import Communicator, LoggedNode, LoggedSystem, Proof
-from ...logs.report.report import LogReport
+from ...logs.report.communicator import (
+    READY,
+    STARTED,
+    Communicator,
+    LoggedNode,
+    LoggedSystem,
+    Proof,
+)
+from ...logs.report.report import OTHER, WARN, LogReport
 from ...recorded.formats.measured.nccl_rows import BOUNDS, HEAD, row_of
 from .checks import check
 
@@ -70,7 +77,7 @@ def _gpu_links(system: LoggedSystem) -> dict[str, tuple[float, Proof]]:
         if not node.name.startswith("GPU/") or parent is None:
             continue
         for link in parent.links:
-            if link.kind == "PCI" and link.to == node.name:
+            if link.pci and link.to == node.name:
                 text = f"{parent.name} + PCI[{link.gbs}] - {node.name}"
                 found[node.name] = (link.gbs, Proof(node.line, text))
     return found
@@ -89,7 +96,7 @@ def pci_crippled(log: LogReport) -> Iterator[Proof]:
         }
         for (_, below), above in on_the_way.items():
             for link in above.links:
-                if link.kind == "PCI" and link.to == below and link.gbs < CRIPPLED_GBS:
+                if link.pci and link.to == below and link.gbs < CRIPPLED_GBS:
                     text = f"{above.name} + PCI[{link.gbs}] - {below}"
                     yield Proof(nodes[below].line, text)
 
@@ -131,7 +138,7 @@ def nvlink_unequal(log: LogReport) -> Iterator[Proof]:
             (node.name, link.to): (link.gbs, node.line, link.kind)
             for node in system.nodes
             for link in node.links
-            if link.kind in ("NVL", "XGMI")
+            if link.nvlink
         }
         fabric = [gbs for (_, to), (gbs, *_) in widths.items() if to.startswith("NVS/")]
         for (name, to), (gbs, line, kind) in widths.items():
@@ -163,7 +170,7 @@ def _topology_file(log: LogReport) -> bool:
 
 def _attributes(log: LogReport) -> Iterator[Proof]:
     for note in log.notes:
-        if note.level == "WARN" and _ATTRIBUTE.search(note.text):
+        if note.level is WARN and _ATTRIBUTE.search(note.text):
             yield Proof(note.line, note.text)
 
 
@@ -184,9 +191,9 @@ def init_unfinished(log: LogReport) -> Iterator[Proof]:
     for comm in log.communicators:
         if _stuck(log, comm):
             continue
-        waiting = [rank for rank in comm.ranks if rank.state == "started" and rank.line is not None]
+        waiting = [rank for rank in comm.ranks if rank.state is STARTED and rank.line is not None]
         # Ranks of a log without the Init lines are "started" because nothing more is known.
-        if any(rank.state != "started" for rank in comm.ranks) or _introduced(log, comm.ident):
+        if any(rank.state is not STARTED for rank in comm.ranks) or _introduced(log, comm.ident):
             missing = [rank for rank in range(min(comm.nranks, 4096)) if comm.rank(rank) is None]
             if waiting and missing:
                 named = ", ".join(str(rank) for rank in missing[:16])
@@ -209,7 +216,7 @@ def init_stuck(log: LogReport) -> Iterator[Proof]:
 
 
 def _stuck(log: LogReport, comm: Communicator) -> bool:
-    seen = [rank for rank in comm.ranks if rank.state == "started" and rank.line is not None]
+    seen = [rank for rank in comm.ranks if rank.state is STARTED and rank.line is not None]
     return len(seen) == comm.nranks > 1 and _introduced(log, comm.ident)
 
 
@@ -232,7 +239,7 @@ def interface_absent(log: LogReport) -> Iterator[Proof]:
 @check
 def one_name_for_all(log: LogReport) -> Iterator[Proof]:
     """One interface named for several hosts, and a failure that no line of the library explains."""
-    failed = [note for note in log.notes if note.level == "OTHER" and _UNSAID.search(note.text)]
+    failed = [note for note in log.notes if note.level is OTHER and _UNSAID.search(note.text)]
     if not failed or log.bootstrap or len(_tested_hosts(log)) < 2:
         return
     for variable in log.environment:
@@ -261,7 +268,7 @@ def _tested_hosts(log: LogReport) -> set[str]:
 def table_without_rows(log: LogReport) -> Iterator[Proof]:
     """The head of a table of nccl-tests without a row, while all ranks are ready."""
     comms = [comm for comm in log.communicators if comm.nranks > 1]
-    ready = [rank for comm in comms for rank in comm.ranks if rank.state == "ready"]
+    ready = [rank for comm in comms for rank in comm.ranks if rank.state is READY]
     sections = () if log.pasted is None else log.pasted.sections
     lines = [
         (number, line)

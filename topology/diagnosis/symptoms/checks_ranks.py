@@ -6,8 +6,8 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
-from ...logs.report.communicator import Proof, Transport
-from ...logs.report.report import LogNote, LogReport, RankProgress, Variable
+from ...logs.report.communicator import ABORTED, DESTROYED, READY, Proof, Transport
+from ...logs.report.report import OTHER, WARN, LogNote, LogReport, RankProgress, Variable
 from .checks import check, p2p_flags
 
 MAY_DIFFER = {
@@ -75,9 +75,9 @@ def by_ranks(ranks: tuple[int, ...], hosts: tuple[str, ...]) -> str:
 
 def _failed(log: LogReport) -> bool:
     """Whether the library warned, a framework gave up, or a communicator was aborted."""
-    aborted = any(rank.state == "aborted" for comm in log.communicators for rank in comm.ranks)
+    aborted = any(rank.state is ABORTED for comm in log.communicators for rank in comm.ranks)
     return aborted or any(
-        note.level == "WARN" or (note.level == "OTHER" and _FAILURE.search(note.text))
+        note.level is WARN or (note.level is OTHER and _FAILURE.search(note.text))
         for note in log.notes
     )
 
@@ -99,7 +99,7 @@ def ready_after(log: LogReport, line: int) -> bool:
     return any(
         comm.line > line
         and comm.ranks
-        and all(rank.state in ("ready", "destroyed") for rank in comm.ranks)
+        and all(rank.state in (READY, DESTROYED) for rank in comm.ranks)
         for comm in log.communicators
     )
 
@@ -152,9 +152,9 @@ def rank_left(log: LogReport) -> Iterator[Proof]:
     }
     for comm in log.communicators:
         states = {rank.rank: rank for rank in comm.ranks}
-        left = [rank for rank in comm.ranks if rank.state == "destroyed"]
+        left = [rank for rank in comm.ranks if rank.state is DESTROYED]
         late = [waiting[number] for number in sorted(waiting) if number in states]
-        late = [progress for progress in late if states[progress.rank].state == "aborted"]
+        late = [progress for progress in late if states[progress.rank].state is ABORTED]
         if not (left and late):
             continue
         for rank in left[:MAX_RANKS_NAMED]:

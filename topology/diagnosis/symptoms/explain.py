@@ -14,7 +14,7 @@ import msgspec
 
 from ...logs.reading.signs import Signs
 from ...logs.report.communicator import Proof
-from ...logs.report.report import LogNote, LogReport, Variable
+from ...logs.report.report import INFO, OTHER, WARN, LogNote, LogReport, NoteLevel, Variable
 from ...model.finding import Finding
 from ...model.page import Fact, Fix
 from ...model.severity import BROKEN, Severity, Sureness
@@ -69,7 +69,7 @@ class Symptom(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Patterns, one of which a kept line must match."""
     codes: tuple[int, ...] = ()
     """CUDA's numbers for it, which programs print that print no words."""
-    levels: tuple[str, ...] = ("WARN", "INFO", "OTHER")
+    levels: tuple[NoteLevel, ...] = tuple(NoteLevel)
     general: bool = False
     """Other programs say the same: without the library's head a line must name the library."""
     check: str | None = None
@@ -109,7 +109,7 @@ def _expanded(row: Symptom) -> Symptom:
 @cache
 def known_signs() -> Signs:
     """All patterns that may match a line which the library did not mark as its own."""
-    rows = [row for row in table() if "OTHER" in row.levels]
+    rows = [row for row in table() if OTHER in row.levels]
     return Signs(
         (pattern for row in rows if not row.general for pattern in row.any),
         (pattern for row in rows if row.general for pattern in row.any),
@@ -132,7 +132,7 @@ def explain(log: LogReport) -> tuple[Finding, ...]:
         silent = len(shown) == 1 and not _left_over(shown, log)
         title = reported.title + (SILENT if silent else UNCERTAIN)
         shown[shown.index(reported)] = msgspec.structs.replace(reported, title=title)
-    if any(note.level == "WARN" for note in _left_over(shown, log)):
+    if any(note.level is WARN for note in _left_over(shown, log)):
         shown = [_with_words(finding) for finding in shown]
     return tuple(sorted(shown, key=lambda finding: finding.severity.order))
 
@@ -184,7 +184,7 @@ def _left_over(found: Iterable[Finding], log: LogReport) -> tuple[LogNote, ...]:
     return tuple(
         note
         for note in log.notes
-        if note.level != "INFO"
+        if note.level is not INFO
         and note.line not in shown
         and not any(_says(symptom, note) for symptom in rows)
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from ...logs.report.report import LogNote, LogReport
+from ...logs.report.report import WARN, LogNote, LogReport
 from ...model.finding import Finding
 from ...model.severity import BROKEN
 from ...toml import tomllib
@@ -71,7 +71,7 @@ def next_step(log: LogReport, found: Sequence[Finding], left: Sequence[LogNote])
         return ""
     if broken:
         return _OF_ROW[broken[0]]
-    if any(note.level == "WARN" for note in left):
+    if any(note.level is WARN for note in left):
         return f"{DEBUG}, from its start to the failure"
     if left and (about := spoken_of(left)):
         names = " and of ".join(subject.name for subject in about)

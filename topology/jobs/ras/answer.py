@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from ...model.errors import GputopError
+from ...model.severity import Word
 
 LIMIT_COMMUNICATORS = 4096
 LIMIT_RANKS = 65_536
@@ -70,7 +71,7 @@ class RasRank(NamedRank, frozen=True, kw_only=True):
     """One rank of a communicator that answered, or that a text names."""
 
     state: str | None = None
-    """INIT, RUNNING, FINALIZE, ABORT, as NCCL's text calls them."""
+    """NCCL's word: INIT, RUNNING, FINALIZE or ABORT."""
     errors: tuple[str, ...] = ()
     counts: tuple[tuple[str, int], ...] = ()
     """Collectives launched so far, by function: ("AllReduce", 1042)."""
@@ -99,7 +100,7 @@ class RasCommunicator(msgspec.Struct, frozen=True, kw_only=True):
     ranks: tuple[RasRank, ...] = ()
     missing: tuple[MissingRank, ...] = ()
     state: str | None = None
-    """The furthest state of any rank; None where it is not said."""
+    """NCCL's word for the furthest state of any rank; None where it is not said."""
     marks: tuple[str, ...] = ()
     """ "MISMATCH", "ERROR", "INCOMPLETE" of a text."""
     agreed: tuple[tuple[str, int, int], ...] = ()
@@ -121,11 +122,17 @@ class RasJob(msgspec.Struct, frozen=True, kw_only=True):
     """None where nodes differ."""
 
 
+class AnswerForm(Word):
+    """How RAS answered."""
+
+    JSON = "json"
+    TEXT = "text"
+
+
 class RasAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """One answer to VERBOSE STATUS."""
 
-    form: str
-    """ "json" or "text"."""
+    form: AnswerForm
     version: str | None = None
     """Of NCCL: "2.28.9"."""
     library: str = "NCCL"
@@ -166,7 +173,7 @@ def parse(data: bytes) -> RasAnswer:
     ras = _mapping(raw.get("ras"))
     seconds = ras.get("collection_time_sec")
     return RasAnswer(
-        form="json",
+        form=AnswerForm.JSON,
         version=_text(raw.get("nccl_version")),
         communicators=tuple(
             found

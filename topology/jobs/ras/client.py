@@ -18,7 +18,7 @@ import msgspec
 
 from ...sources.files.tree import Tree, Unreadable, live_tree
 from . import answer, text
-from .answer import RasAnswer, RasError
+from .answer import AnswerForm, RasAnswer, RasError
 from .places import RasPlace
 
 SECONDS = 0.9
@@ -75,7 +75,7 @@ class _Line:
         patience = min(LONGEST_WAIT, max(1, int(seconds) - 1))
         self.sending = GREETING % patience
         self.data = bytearray()
-        self.form = "text"
+        self.form = AnswerForm.TEXT
         self.greeted = self.asked = self.ended = False
         self.trouble: str | None = None
         self.refused = False
@@ -128,7 +128,7 @@ class _Line:
             self.trouble = "its greeting does not end"
         elif len(lines) > REPLIES:
             self.greeted = True
-            self.form = "json" if lines[2].strip().upper() == b"OK" else "text"
+            self.form = AnswerForm.JSON if lines[2].strip().upper() == b"OK" else AnswerForm.TEXT
             del self.data[: sum(len(line) + 1 for line in lines[:REPLIES])]
         if self.trouble or (self.ended and not self.greeted):
             self.ended = True
@@ -142,7 +142,7 @@ class _Line:
     def result(self) -> RasAnswer:
         """The answer; raises RasError where it is none."""
         data = bytes(self.data)
-        found = answer.parse(data) if self.form == "json" else text.parse(data)
+        found = answer.parse(data) if self.form is AnswerForm.JSON else text.parse(data)
         return msgspec.structs.replace(found, speaker=self.speaker)
 
 

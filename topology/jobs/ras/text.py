@@ -15,6 +15,7 @@ import msgspec
 from .answer import (
     LIMIT_COMMUNICATORS,
     LIMIT_RANKS,
+    AnswerForm,
     MissingRank,
     RasAnswer,
     RasCommunicator,
@@ -212,7 +213,7 @@ class _Reader:
                 told = self.found.get((number, at), {"ranks": {}, "missing": [], "agreed": {}})
                 communicators.append(_communicator(told, size, state, marks))
         return RasAnswer(
-            form="text",
+            form=AnswerForm.TEXT,
             version=self.version,
             library=self.library,
             # NCCL 2.27 lists communicators without a rank while some are taken down (its issue

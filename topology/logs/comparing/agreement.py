@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from ...model.severity import Word
+
 
 class PairAgreement(msgspec.Struct, frozen=True, kw_only=True):
     """The transport of one ordered pair of ranks, by the log's numbering."""
@@ -20,11 +22,24 @@ class PairAgreement(msgspec.Struct, frozen=True, kw_only=True):
     line: int | None = None
 
 
+class LogTopic(Word):
+    """What both a log and a prediction say."""
+
+    PATH = "path"
+    NET = "net"
+    GRAPH = "graph"
+    RINGS = "rings"
+    TREES = "trees"
+    CHANNELS = "channels"
+    NODES = "nodes"
+    TUNING = "tuning"
+    CHOICE = "choice"
+
+
 class ComparedItem(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that both the log and the prediction have."""
 
-    topic: str
-    """"path", "graph", "rings", "trees", "channels", "nodes", "tuning", "choice", "net"."""
+    topic: LogTopic
     subject: str
     """"path 0 to 1", "ring", "AllReduce of 4 MiB"."""
     logged: str

@@ -11,7 +11,7 @@ from ..report.communicator import Communicator
 from ..report.places import first_host, normal, places
 from ..report.report import LogReport
 from ..report.settings import settings_from
-from .agreement import Agreement, ComparedItem, PairAgreement
+from .agreement import Agreement, ComparedItem, LogTopic, PairAgreement
 from .compare_graphs import Mapping, graph_items, path_items, ring_items, tree_items
 
 ROUNDING = 0.0511
@@ -168,7 +168,7 @@ def _whole(
     if comm.nodes is not None:
         items.append(
             ComparedItem(
-                topic="nodes",
+                topic=LogTopic.NODES,
                 subject="nodes as the library counts",
                 logged=str(comm.nodes),
                 predicted=str(prediction.nodes),
@@ -179,7 +179,7 @@ def _whole(
     if comm.counts is not None and prediction.coll_channels is not None:
         items.append(
             ComparedItem(
-                topic="channels",
+                topic=LogTopic.CHANNELS,
                 subject="channels for collectives",
                 logged=str(comm.counts.coll),
                 predicted=str(prediction.coll_channels),
@@ -206,7 +206,7 @@ def _tuning(comm: Communicator, prediction: Prediction) -> Iterator[ComparedItem
             common = [protocol for protocol in protocols if protocol in expected]
             agrees = all(_alike(protocols[name], expected[name]) for name in common)
             yield ComparedItem(
-                topic="tuning",
+                topic=LogTopic.TUNING,
                 subject=f"{collective} {algorithm}",
                 logged=_figures(protocols, common),
                 predicted=_figures(expected, common),
@@ -240,7 +240,7 @@ def _choices(comm: Communicator, prediction: Prediction) -> Iterator[ComparedIte
             same = same and choice.channels == predicted.channels
         channels = predicted.channels if choice.channels is not None else None
         yield ComparedItem(
-            topic="choice",
+            topic=LogTopic.CHOICE,
             subject=f"{choice.collective} of {size(choice.bytes)}",
             logged=_chosen(choice.algorithm, choice.protocol, choice.channels),
             predicted=_chosen(predicted.algorithm, predicted.protocol, channels),
@@ -370,7 +370,9 @@ def _outside_help(log: LogReport) -> Iterator[str]:
 
 
 def _nvls(log: LogReport, found: Agreement) -> Iterator[str]:
-    if any(item.topic == "graph" and item.subject.startswith("nvls") for item in _items(found)):
+    if any(
+        item.topic is LogTopic.GRAPH and item.subject.startswith("nvls") for item in _items(found)
+    ):
         said = [note for note in log.notes if "multicast support" in note.text]
         line = f" (line {said[0].line})" if said else ""
         yield f"NVLS needs multicast from the driver, which no file can tell{line}"

@@ -8,7 +8,7 @@ from itertools import pairwise
 from ...nccl.prediction import DomainView, Prediction, SearchGraph
 from ..report.communicator import Communicator, LoggedGraph
 from ..report.places import gpu_ranks
-from .agreement import ComparedItem
+from .agreement import ComparedItem, LogTopic
 
 Mapping = dict[int, int]
 """Rank in the log -> rank in the prediction."""
@@ -38,7 +38,7 @@ def path_items(
                     continue
                 done.add((rank, subject))
                 yield ComparedItem(
-                    topic="net" if target.startswith("NET/") else "path",
+                    topic=LogTopic.NET if target.startswith("NET/") else LogTopic.PATH,
                     subject=subject,
                     logged=_cell(*cell),
                     predicted=_cell(*expected),
@@ -93,7 +93,7 @@ def graph_items(
                 continue
             where = "" if len(prediction.views) == 1 else f" of ranks {_list(view.ranks)}"
             yield ComparedItem(
-                topic="graph",
+                topic=LogTopic.GRAPH,
                 subject=name + where,
                 logged="none" if seen is None else _graph(seen),
                 predicted="none" if expected is None else _graph(expected),
@@ -136,7 +136,7 @@ def ring_items(
     if comm.rings and all(rank in ranks for ring in comm.rings for rank in ring.order):
         seen = {_turned(tuple(ranks[rank] for rank in ring.order)) for ring in comm.rings}
         yield ComparedItem(
-            topic="rings",
+            topic=LogTopic.RINGS,
             subject="orders of the rings",
             logged=_orders(seen),
             predicted=_orders(expected),
@@ -152,7 +152,7 @@ def ring_items(
     }
     if shown:
         yield ComparedItem(
-            topic="rings",
+            topic=LogTopic.RINGS,
             subject="neighbours in the rings",
             logged=", ".join(f"{a} to {b}" for a, b in sorted(shown)[:16]),
             predicted=_orders(expected),
@@ -197,7 +197,7 @@ def tree_items(
     }
     if shown:
         yield ComparedItem(
-            topic="trees",
+            topic=LogTopic.TREES,
             subject="parents in the trees",
             logged=", ".join(f"{child} below {parent}" for child, parent in sorted(shown)[:16]),
             predicted=", ".join(f"{a} below {b}" for a, b in sorted(expected)[:16]),

@@ -123,18 +123,13 @@ class _Builder:
     ) -> None:
         self.log, self.comm, self.nodes, self.ranks = log, comm, nodes, ranks
         self.assumptions = ["the machine is rebuilt from the log's own System block"]
-        self.nvlinks = [
-            link.gbs
-            for node in nodes.values()
-            for link in node.links
-            if link.kind in ("NVL", "XGMI")
-        ]
+        self.nvlinks = [link.gbs for node in nodes.values() for link in node.links if link.nvlink]
         labels = {transport.label for transport in comm.transports}
         buses = [
             link.gbs
             for node in nodes.values()
             for link in node.links
-            if link.kind == "PCI" and link.to[:4] in ("GPU/", "DEV/")
+            if link.pci and link.to[:4] in ("GPU/", "DEV/")
         ]
         self.xgmi = any(link.kind == "XGMI" for node in nodes.values() for link in node.links)
         self.rccl = log.versions.library == "rccl" or self.xgmi
@@ -197,7 +192,7 @@ class _Builder:
     def _below(self, node: LoggedNode) -> Iterator[Element]:
         for link in node.links:
             child = self.nodes.get(link.to)
-            if link.kind != "PCI" or child is None or child.parent != node.name:
+            if not link.pci or child is None or child.parent != node.name:
                 continue
             if child.name.startswith("NIC/") and link.gbs >= LOCAL_GBS:
                 yield self._nic(child)
@@ -244,7 +239,7 @@ class _Builder:
 
     def _gpu_links(self, links: tuple[LoggedLink, ...]) -> Iterator[Element]:
         for link in links:
-            if link.kind in ("NVL", "XGMI"):
+            if link.nvlink:
                 switch, cpu = link.to.startswith("NVS/"), link.to.startswith("CPU/")
                 target = SWITCH_TARGET if switch else address_of(link.to) or ""
                 kind = "0x068000" if switch else "0x068001" if cpu else "0x030200"

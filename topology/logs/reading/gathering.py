@@ -8,8 +8,9 @@ from typing import TypeVar
 
 import msgspec
 
+from ..report.communicator import STARTED
 from ..report.own_diagnostics import OwnDiagnosticsLines
-from ..report.report import LoggedVersions, LogNote, Variable
+from ..report.report import OTHER, LoggedVersions, LogNote, NoteLevel, Variable
 from ..report.text import plain, shape
 from .building import MAX_COMMUNICATORS, CommBuilder, Process
 from .prefix import Speaker
@@ -91,7 +92,7 @@ class Speakers:
             far = {
                 (rank.host, rank.pid)
                 for rank in comm.ranks.values()
-                if rank.state != "started" and rank.host is not None and rank.pid is not None
+                if rank.state is not STARTED and rank.host is not None and rank.pid is not None
             }
         else:
             return ()
@@ -128,7 +129,7 @@ class _Seen:
 
     def note(self, level: str) -> LogNote:
         return LogNote(
-            level=level,
+            level=NoteLevel(level),
             text=plain(self.text.strip()),
             where=self.where,
             line=self.line,
@@ -326,7 +327,7 @@ class GatheredLog:
 def numbered(lines: list[tuple[int, bytes]]) -> tuple[LogNote, ...]:
     """Lines with their numbers as notes."""
     return tuple(
-        LogNote(level="OTHER", text=plain(text.strip()), line=number) for number, text in lines
+        LogNote(level=OTHER, text=plain(text.strip()), line=number) for number, text in lines
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ..report.communicator import Counts, P2pType, Proof
+from ..report.communicator import ABORTED, DESTROYED, READY, STARTED, Counts, P2pType, Proof
 from ..report.text import bus_id, plain
 from .building import CommBuilder, Process
 from .gathering import GatheredLog
@@ -36,7 +36,11 @@ _P2P_TYPE = re.compile(
 )
 _TIMINGS = re.compile(rb"Init timings.*?: rank (\d{1,9}) nranks (\d+) total ([\d.]{1,12})")
 
-_STATES = {b"Destroy": "destroyed", b"Abort": "aborted", b"Revoke": "aborted"}
+_STATES = {
+    b"Destroy": DESTROYED,
+    b"Abort": ABORTED,
+    b"Revoke": ABORTED,
+}
 
 
 def on_init(log: GatheredLog, process: Process, text: bytes, line: int) -> str | None:
@@ -113,7 +117,7 @@ def _introduce(
     seen.cuda_dev = int(device[0])
     seen.nvml_dev = None if device[1] is None else int(device[1])
     seen.bus_id = None if device[2] is None else bus_id(device[2].decode())
-    seen.state = "ready" if complete else "started"
+    seen.state = READY if complete else STARTED
     seen.line = seen.line or line
     process.join(comm, rank)
     if process.network is not None and comm.network is None:

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import Protocol
 
+from ...model.errors import GputopError
+
 CHUNK_BYTES = 1 << 20
 LONGEST_LINE = 16384
 """Longest line in bytes; NCCL's own lines have a few KiB at most, and longer ones are cut."""
@@ -24,11 +26,11 @@ FREELY_UNPACKED = 64 << 20
 _GZIP = b"\x1f\x8b"
 
 
-class LogUnreadable(Exception):  # noqa: N818 - says what is wrong with a file, in words
+class LogUnreadable(GputopError):  # noqa: N818 - says what is wrong with a file, in words
     """A compressed log that cannot be unpacked."""
 
 
-class _UnpacksTooFar(Exception):  # noqa: N818 - ends the reading; not an error of its own
+class _UnpacksTooFar(GputopError):  # noqa: N818 - ends the reading; not an error of its own
     """The log unpacks to more than MOST_UNPACKED times its size."""
 
 

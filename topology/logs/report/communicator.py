@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from ...model.severity import Word
+
 PathCell = tuple[int, float, str]
 """Hops, GB/s and path type, as printed: (2, 370.8, "NVL")."""
 
@@ -14,6 +16,18 @@ class Proof(msgspec.Struct, frozen=True):
     line: int
     text: str
     """The line without the marks of launchers; at most 400 characters."""
+
+
+class LoggedState(Word):
+    """How far a rank came with its communicator, by its last line about that."""
+
+    STARTED = "started"
+    READY = "ready"
+    DESTROYED = "destroyed"
+    ABORTED = "aborted"
+
+
+STARTED, READY, DESTROYED, ABORTED = LoggedState
 
 
 class RankSeen(msgspec.Struct, kw_only=True):
@@ -27,8 +41,7 @@ class RankSeen(msgspec.Struct, kw_only=True):
     bus_id: str | None = None
     """PCI address, "0000:00:06.0"."""
     local_rank: int | None = None
-    state: str = "started"
-    """"started", "ready", "destroyed" or "aborted": the last state in the log."""
+    state: LoggedState = STARTED
     seconds: float | None = None
     """Duration of the initialisation."""
     line: int | None = None
@@ -45,7 +58,7 @@ class Transport(msgspec.Struct, frozen=True, kw_only=True):
     connection: int = 0
     """0 for rings and trees, 1 for send/receive."""
     direction: str | None = None
-    """"send" or "receive": the side that printed it; None where the line names none."""
+    """NCCL's word for the side that printed it, "send" or "receive"; None where it names none."""
     channels: tuple[int, ...] = ()
     line: int
     text: str
@@ -76,8 +89,19 @@ class LoggedLink(msgspec.Struct, frozen=True):
     """One link in the System block."""
 
     kind: str
+    """NCCL's word for what it is: "NVL", "PCI"."""
     gbs: float
     to: str
+
+    @property
+    def nvlink(self) -> bool:
+        """Whether it is an NVLink, or what an AMD GPU has for that."""
+        return self.kind in ("NVL", "XGMI")
+
+    @property
+    def pci(self) -> bool:
+        """Whether it is one of PCIe."""
+        return self.kind == "PCI"
 
 
 class LoggedNode(msgspec.Struct, frozen=True, kw_only=True):

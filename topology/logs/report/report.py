@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import msgspec
 
+from ...model.severity import Word
 from ...recorded.pasted import PastedText
 from .communicator import Communicator, LoggedSystem, Proof
 from .own_diagnostics import OwnDiagnostics
 
 
+class NoteLevel(Word):
+    """How a line is marked; other: not by the library, but a framework's last words."""
+
+    WARN = "WARN"
+    INFO = "INFO"
+    OTHER = "OTHER"
+
+
+WARN, INFO, OTHER = NoteLevel
+
+
 class LogNote(msgspec.Struct, frozen=True, kw_only=True):
     """A warning, an error or a remark; lines that differ only in numbers are one note."""
 
-    level: str
-    """"WARN", "INFO" or "OTHER" (not from the library: a framework's last words)."""
+    level: NoteLevel
     text: str
     """The first line of its kind."""
     where: str | None = None
