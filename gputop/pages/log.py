@@ -6,8 +6,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-import msgspec
-
 from gputop.pages.own_diagnostics import only_diagnostics, own_diagnostics, verdicts
 from gputop.terminal.clean import clean
 from gputop.topology.logs.comparing.agreement import LogTopic
@@ -19,6 +17,7 @@ from gputop.topology.model.page import (
     Block,
     Column,
     Heading,
+    Indented,
     Page,
     Role,
     Rows,
@@ -62,16 +61,10 @@ def log_page(read: ReadLog) -> Page:
     """The whole log: the answer, what it is, all findings, then the rest."""
     head = LogSection("Log", tuple(_head(read)))
     found = LogSection("Findings", tuple(_findings(read)))
-    blocks = [*map(_indented, _answer(read))]
+    blocks: list[Block] = [Indented(tuple(_answer(read)), 2)]
     for section in (head, found, *sections(read)):
-        blocks += [Heading(section.title), *map(_indented, section.blocks)]
+        blocks += [Heading(section.title), Indented(section.blocks, 2)]
     return Page(title="log", blocks=tuple(blocks))
-
-
-def _indented(block: Block) -> Block:
-    if isinstance(block, Text | Table | Rows):
-        return msgspec.structs.replace(block, indent=block.indent + 2)
-    return block
 
 
 def sections(read: ReadLog) -> list[LogSection]:

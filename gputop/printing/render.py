@@ -298,8 +298,7 @@ def _cell_size(rows: Sequence[Sequence[str]], least: int) -> int:
 
 def _grid(block: Rows, width: int, whole: bool) -> Iterable[Line]:
     lines = [tuple(_runs(runs, Role.PLAIN)) for runs in block.lines]
-    fits = all(width_of(line) <= width - block.indent for line in lines)
-    return _indented(lines, block.indent) if fits else ()
+    return lines if all(width_of(line) <= width for line in lines) else ()
 
 
 def _folded(block: Table, width: int) -> Iterator[Line]:

@@ -43,7 +43,7 @@ def simulated(snapshot: NodeSnapshot, demo: str) -> JobsReport:
     activities = {user.pid: _activity(user) for user in users}
     told = communicator_states([second], [first]) if users else ()
     told = tuple(
-        msgspec.structs.replace(each, quiet_seconds=QUIET if late else 0.0) for each in told
+        msgspec.structs.replace(state, quiet_seconds=QUIET if late else 0.0) for state in told
     )
     return answer(snapshot, activities, told, asked=True, replies=(second,), seconds=SECONDS)
 

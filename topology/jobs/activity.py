@@ -135,7 +135,7 @@ def glance(
             tids = threads_of(tree, pid)[: max(min(MOST_AT_FIRST, MOST_TOGETHER - looked), 0)]
         else:
             known = before.get(pid)
-            tids = [] if known is None else [each.tid for each in known.sleepers]
+            tids = [] if known is None else [thread.tid for thread in known.sleepers]
         looked += len(tids)
         found[pid] = Glance(
             pid=pid,
@@ -180,7 +180,7 @@ def activity_delta(
         # A clock tick is 10 ms: over less than ten of them a share says little.
         long = seconds >= 10 / TICKS
         itself = now.sleep is not None and now.sleep == before.sleep
-        stuck = [each for each in now.sleepers if each in before.sleepers]
+        stuck = [thread for thread in now.sleepers if thread in before.sleepers]
         thread = None if itself or not stuck else stuck[0]
         found[pid] = Activity(
             pid=pid,

@@ -109,13 +109,13 @@ def _pids(job: Job) -> frozenset[int]:
     return frozenset(user.pid for user in job.processes)
 
 
-def _by_pids(jobs: Sequence[Job], each: CommunicatorState) -> int | None:
-    return next((at for at, job in enumerate(jobs) if each.pids & _pids(job)), None)
+def _by_pids(jobs: Sequence[Job], state: CommunicatorState) -> int | None:
+    return next((at for at, job in enumerate(jobs) if state.pids & _pids(job)), None)
 
 
 def _fits(job: Job, answer: RasAnswer, ras: Sequence[CommunicatorState]) -> bool:
     """Whether a job may have given an answer that names no process."""
-    place = next((each.place for each in ras if each.answer is answer), None)
+    place = next((state.place for state in ras if state.answer is answer), None)
     if answer.job is None or (place is not None and place.pids and not place.pids & _pids(job)):
         return False
     here, all_of = len(job.processes), answer.job.processes
@@ -124,21 +124,29 @@ def _fits(job: Job, answer: RasAnswer, ras: Sequence[CommunicatorState]) -> bool
     return here == (answer.job.processes_per_node or all_of) and here <= all_of
 
 
-def _once(own: Sequence[CommunicatorState]) -> tuple[CommunicatorState, ...]:
+def _once(states: Sequence[CommunicatorState]) -> tuple[CommunicatorState, ...]:
     """Without what a second process of the job said again: texts of two may be of one moment.
 
     The answer that names something is kept, else the first.
     """
-    texts = {id(each.answer): each.answer for each in own if each.answer and not _named(own, each)}
-    if len(texts) < 2 and len(texts) == len({id(each.answer) for each in own}):
-        return tuple(own)
-    named = [each for each in own if id(each.answer) not in texts]
+    texts = {
+        id(state.answer): state.answer
+        for state in states
+        if state.answer and not _named(states, state)
+    }
+    if len(texts) < 2 and len(texts) == len({id(state.answer) for state in states}):
+        return tuple(states)
+    named = [state for state in states if id(state.answer) not in texts]
     kept = next(iter(texts), None) if not named else None
-    return tuple(each for each in own if id(each.answer) not in texts or id(each.answer) == kept)
+    return tuple(
+        state for state in states if id(state.answer) not in texts or id(state.answer) == kept
+    )
 
 
-def _named(own: Sequence[CommunicatorState], each: CommunicatorState) -> bool:
-    return any(other.communicator.name is not None for other in own if other.answer is each.answer)
+def _named(states: Sequence[CommunicatorState], state: CommunicatorState) -> bool:
+    return any(
+        other.communicator.name is not None for other in states if other.answer is state.answer
+    )
 
 
 class JobsReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -244,18 +252,18 @@ def ask_live(
 
 def _settled(reply: RasReply, here: Sequence[Local]) -> RasReply:
     """The same reply with our PIDs."""
-    answers = tuple(settled(each, here) for each in reply.answers)
+    answers = tuple(settled(given, here) for given in reply.answers)
     return msgspec.structs.replace(reply, answers=answers)
 
 
 def _json_of(reply: RasReply) -> RasReply:
     """The same reply without its texts."""
-    answers = tuple(each for each in reply.answers if each.form is AnswerForm.JSON)
+    answers = tuple(given for given in reply.answers if given.form is AnswerForm.JSON)
     return msgspec.structs.replace(reply, answers=answers)
 
 
 def _told(replies: Sequence[RasReply]) -> tuple[RasAnswer, ...]:
-    return tuple(each for reply in replies for each in reply.answers)
+    return tuple(given for reply in replies for given in reply.answers)
 
 
 def _shared(job: Job, all_jobs: Sequence[Job]) -> tuple[str, ...]:
@@ -299,7 +307,7 @@ def answer(
             activities=activities,
             ended=gone,
             ras=matched.jobs[number],
-            silent=tuple(lost for each in matched.answers[number] for lost in each.silent),
+            silent=tuple(lost for reply in matched.answers[number] for lost in reply.silent),
             world=job.world_size,
             assumed=matched.assumed[number],
             twice=bool(activities),
@@ -326,8 +334,8 @@ def answer(
 def _by_answer(ras: Sequence[CommunicatorState]) -> list[tuple[CommunicatorState, ...]]:
     """The communicators of each answer: jobs that nobody names have one each."""
     parts: dict[int, list[CommunicatorState]] = {}
-    for each in ras:
-        parts.setdefault(id(each.answer), []).append(each)
+    for state in ras:
+        parts.setdefault(id(state.answer), []).append(state)
     return [tuple(part) for part in parts.values()]
 
 
@@ -356,8 +364,8 @@ def _dumps(found: Sequence[Job], activities: dict[int, Activity]) -> FoundDumps:
     for job in found:
         for user in job.processes:
             rank, known = user.reading.rank, activities.get(user.pid)
-            theirs = dict(user.reading.namespaces or ()).get("mnt")
-            same = isinstance(ours, str) and theirs is not None and f"[{theirs}]" in ours
+            mount = dict(user.reading.namespaces or ()).get("mnt")
+            same = isinstance(ours, str) and mount is not None and f"[{mount}]" in ours
             if rank is None or known is None or known.variables is None or not same:
                 continue
             # At the same place an earlier job left its own: they are told apart by time alone.

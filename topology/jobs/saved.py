@@ -164,12 +164,12 @@ def states_from_saved(saved: SavedRas) -> tuple[JobState, ...]:
 def states_with_answers(saved: SavedRas) -> Iterator[tuple[JobState, SavedAnswer]]:
     """The same, each with the last answer that it is from."""
     groups: list[list[SavedAnswer]] = []
-    for each in saved.answers:
-        own = next((group for group in groups if _same(group[-1].answer, each.answer)), None)
+    for entry in saved.answers:
+        own = next((group for group in groups if _same(group[-1].answer, entry.answer)), None)
         if own is None:
-            groups.append([each])
+            groups.append([entry])
         else:
-            own.append(each)
+            own.append(entry)
     for group in groups:
         yield _job(group), group[-1]
 
@@ -179,7 +179,7 @@ def _same(one: RasAnswer, other: RasAnswer) -> bool:
 
     Where neither names any, as healthy texts do not: the same number of nodes, processes and GPUs.
     """
-    names = [{each.name for each in told.communicators if each.name} for told in (one, other)]
+    names = [{comm.name for comm in told.communicators if comm.name} for told in (one, other)]
     if names[0] & names[1] or _processes(one) & _processes(other):
         return True
     bare = not (names[0] and names[1])
@@ -188,32 +188,32 @@ def _same(one: RasAnswer, other: RasAnswer) -> bool:
 
 def _processes(told: RasAnswer) -> frozenset[tuple[str | None, int]]:
     """All that it names: equal containers on several machines have equal PIDs."""
-    return frozenset((each.host, each.pid) for each in told.named if each.pid is not None)
+    return frozenset((rank.host, rank.pid) for rank in told.named if rank.pid is not None)
 
 
 def _job(group: Sequence[SavedAnswer]) -> JobState:
     last = group[-1]
-    replies = [_reply(each.answer) for each in group[-2:]]
-    times = [each.answer.timestamp for each in group]
+    replies = [_reply(entry.answer) for entry in group[-2:]]
+    times = [entry.answer.timestamp for entry in group]
     memory = remember({}, (), 0.0)
-    for each in group:
-        memory = remember(memory, (each.answer,), each.answer.timestamp or 0.0)
+    for entry in group:
+        memory = remember(memory, (entry.answer,), entry.answer.timestamp or 0.0)
     dated = None not in times and times[-1] is not None
     ras = tuple(
         msgspec.structs.replace(
-            each,
-            quiet_seconds=quiet(memory, each.communicator.name, times[-1] or 0.0)
+            state,
+            quiet_seconds=quiet(memory, state.communicator.name, times[-1] or 0.0)
             if dated
             else None,
         )
-        for each in communicator_states(replies[-1:], replies[:-1])
+        for state in communicator_states(replies[-1:], replies[:-1])
     )
     job = last.answer.job
     world = None if job is None else job.gpus
     evidence = JobEvidence(
         activities={}, ras=ras, silent=last.answer.silent, saved=True, world=world
     )
-    size = max((each.size for each in last.answer.communicators), default=0)
+    size = max((comm.size for comm in last.answer.communicators), default=0)
     count = plural(size, "rank") if size else "a job"
     if job is not None and job.processes != size:
         count = plural(job.processes, "process", "processes")

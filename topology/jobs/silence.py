@@ -54,17 +54,17 @@ def silence(
     briefs: list[str] = []
     for kind, word in ((LINKS, link), (PCIE, PCIE)):
         known = {} if past is None else past.get(kind, {})
-        mine = {gpu: _since(known[gpu], age) for gpu in job.gpus if gpu in known}
-        if past is not None and len(mine) < len(job.gpus):
-            rest = gpu_names([gpu for gpu in job.gpus if gpu not in mine], machine)
+        pasts = {gpu: _since(known[gpu], age) for gpu in job.gpus if gpu in known}
+        if past is not None and len(pasts) < len(job.gpus):
+            rest = gpu_names([gpu for gpu in job.gpus if gpu not in pasts], machine)
             unknown.append(f"what {word} of {rest} carried lately: the driver does not say it")
-        if len(job.gpus) < 2 or len(mine) < len(job.gpus):
+        if len(job.gpus) < 2 or len(pasts) < len(job.gpus):
             continue
-        text = _silent_since(mine, word, machine)
+        text = _silent_since(pasts, word, machine)
         if text:
             findings.append(_finding(text))
-        quiet = min(gpu.quiet_seconds for gpu in mine.values())
-        if quiet >= STOPPED_SECONDS and any(gpu.before is not None for gpu in mine.values()):
+        quiet = min(gpu.quiet_seconds for gpu in pasts.values())
+        if quiet >= STOPPED_SECONDS and any(gpu.before is not None for gpu in pasts.values()):
             briefs.append(f"{word} fell silent {seconds(quiet)} ago")
     if not briefs:
         briefs += _silent_links(job, link, traffic)
@@ -87,9 +87,9 @@ def _since(past: GpuPast, age: float | None) -> GpuPast:
     return GpuPast(min(past.quiet_seconds, age), age, before)
 
 
-def _silent_since(mine: Mapping[str, GpuPast], word: str, machine: Machine) -> str:
+def _silent_since(pasts: Mapping[str, GpuPast], word: str, machine: Machine) -> str:
     """The silence of all GPUs of a job, or of some while the others carry something; else ""."""
-    quiet = {gpu: past for gpu, past in mine.items() if past.quiet_seconds >= STOPPED_SECONDS}
+    quiet = {gpu: past for gpu, past in pasts.items() if past.quiet_seconds >= STOPPED_SECONDS}
     if not quiet:
         return ""
     names = gpu_names(tuple(quiet), machine)
@@ -101,7 +101,7 @@ def _silent_since(mine: Mapping[str, GpuPast], word: str, machine: Machine) -> s
     else:
         pace = gbs(sum(before) / len(before) / 1e9)
         text = f"{word} of {names} fell silent {seconds(since)} ago, after {pace} a GPU"
-    if len(quiet) < len(mine):
+    if len(quiet) < len(pasts):
         return f"{text}, while that of the job's other GPUs carries data"
     return f"{text}: {HINT}"
 

@@ -78,7 +78,7 @@ def look(
                 fields = library.fields(handle, NVLINK_TX_RX, scope=ALL_LINKS)
             except GpuLost:
                 continue
-            values = [each.get("value") for each in fields.values() if isinstance(each, dict)]
+            values = [field.get("value") for field in fields.values() if isinstance(field, dict)]
             whole = [value for value in values if isinstance(value, int)]
             if len(whole) == len(NVLINK_TX_RX):
                 counted[address] = sum(whole)

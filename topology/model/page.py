@@ -157,7 +157,6 @@ class Rows(msgspec.Struct, frozen=True):
     """Lines of equal cells, such as a matrix. All are left out where one is too long."""
 
     lines: tuple[Runs, ...]
-    indent: int = 0
 
 
 class Findings(msgspec.Struct, frozen=True):

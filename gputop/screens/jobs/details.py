@@ -318,7 +318,7 @@ def growing(job: Job) -> Iterator[str]:
             name = f"pid {user.pid}" if process.rank is None else f"rank {process.rank}"
             text = f"{name} {_signed(grown)} of the host in {_span(ago)}{_pace(grown, ago)}"
             found.append((grown / ago, text))
-    found.sort(key=lambda each: -each[0])
+    found.sort(key=lambda item: -item[0])
     for _, text in found[:MOST_NAMED]:
         yield text
     if len(found) > MOST_NAMED:

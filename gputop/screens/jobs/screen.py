@@ -199,12 +199,12 @@ def signs_of(
 
 def standing_of(answer: JobsReport | None, pids: Sequence[int]) -> JobState | None:
     """What was said about the job of these processes."""
-    mine = set(pids)
+    wanted = set(pids)
     return next(
         (
             job
             for job in (answer.jobs if answer else ())
-            if mine & {rank.pid for rank in job.ranks if rank.pid is not None}
+            if wanted & {rank.pid for rank in job.ranks if rank.pid is not None}
         ),
         None,
     )
@@ -236,9 +236,9 @@ def about_jobs(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 def about(row: JobRow, shown: Shown | None) -> tuple[Finding, ...]:
     """Findings on running jobs that name a GPU of this job, without silenced ones."""
-    mine = set(row.job.gpus if row.user is None else row.user.gpus)
+    gpus = set(row.job.gpus if row.user is None else row.user.gpus)
     findings = () if shown is None else about_jobs(shown.findings)
-    return tuple(finding for finding in findings if not mine.isdisjoint(finding.devices))
+    return tuple(finding for finding in findings if not gpus.isdisjoint(finding.devices))
 
 
 class JobsScreen(ListedView):

@@ -153,7 +153,7 @@ class RasAnswer(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def named(self) -> tuple[RasRank | MissingRank, ...]:
         """All that it names."""
-        return (*(each for told in self.communicators for each in told.named), *self.silent)
+        return (*(rank for told in self.communicators for rank in told.named), *self.silent)
 
     @property
     def pids(self) -> frozenset[int]:

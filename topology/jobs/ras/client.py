@@ -222,7 +222,7 @@ def _take(line: _Line, answers: list[RasAnswer], troubles: list[str]) -> None:
 
 
 def _key(found: RasAnswer) -> frozenset[str] | frozenset[int]:
-    names = frozenset(each.name for each in found.communicators if each.name)
+    names = frozenset(comm.name for comm in found.communicators if comm.name)
     return names or _known(found)
 
 
@@ -240,7 +240,7 @@ def _round(
     lines: list[_Line] = []
     try:
         # A generator: what was opened before a failure is in the list, and is closed.
-        lines.extend(_Line(*each) for each in opened)
+        lines.extend(_Line(*target) for target in opened)
         _serve(lines, until, clock, budget)
     except OSError:
         pass  # no more files may be opened: what was opened so far has its own trouble
@@ -285,7 +285,7 @@ def _step(line: _Line, mask: int, lines: list[_Line], budget: list[int]) -> None
         budget[0] -= line.read(max(budget[0], 1))
         if budget[0] <= 0 and not line.ended:
             line.ended, line.trouble = True, TOO_MUCH
-    if line.greeted and not line.asked and sum(each.asked for each in lines) < 2:
+    if line.greeted and not line.asked and sum(other.asked for other in lines) < 2:
         line.ask()
 
 

@@ -105,25 +105,25 @@ class CommunicatorState(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
 def moving(ras: Iterable[CommunicatorState]) -> frozenset[Process]:
     """The processes of communicators in which something was launched between two answers."""
-    return frozenset(who for each in ras if each.still is False for who in each.processes)
+    return frozenset(who for state in ras if state.still is False for who in state.processes)
 
 
 def communicator_states(
     replies: Sequence[RasReply], earlier: Sequence[RasReply] = ()
 ) -> tuple[CommunicatorState, ...]:
     """Every communicator of the answers, the largest first; `earlier` was asked a while before."""
-    old = [each for answer in _answers(earlier) for each in answer.communicators]
+    old = [comm for answer in _answers(earlier) for comm in answer.communicators]
     found = [
         msgspec.structs.replace(
-            communicator_state(each, earlier_of(each, answer.communicators, old)),
+            communicator_state(comm, earlier_of(comm, answer.communicators, old)),
             answer=answer,
             place=reply.place,
         )
         for reply in replies
         for answer in reply.answers
-        for each in answer.communicators
+        for comm in answer.communicators
     ]
-    return tuple(sorted(found, key=lambda each: -each.communicator.size))
+    return tuple(sorted(found, key=lambda state: -state.communicator.size))
 
 
 def _answers(replies: Iterable[RasReply]) -> list[RasAnswer]:
@@ -137,11 +137,11 @@ def earlier_of(
 
     A text names only communicators in which something differs.
     """
-    named = [each for each in old if each.name is not None and each.name == now.name]
-    if named or (now.name is not None and all(each.name is not None for each in old)):
+    named = [comm for comm in old if comm.name is not None and comm.name == now.name]
+    if named or (now.name is not None and all(comm.name is not None for comm in old)):
         return named[0] if named else None
-    own = [each for each in beside if each.size == now.size]
-    found = [each for each in old if each.size == now.size]
+    own = [comm for comm in beside if comm.size == now.size]
+    found = [comm for comm in old if comm.size == now.size]
     alone = len(own) == len(found) == 1
     return found[0] if alone and (found[0].name is None or now.name is None) else None
 

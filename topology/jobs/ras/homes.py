@@ -67,18 +67,18 @@ def settled(told: RasAnswer, here: Sequence[Local], own: Callable[[str], bool] =
     # Of a process without a GPU, such as one that ended, the namespace is that of its sisters.
     inside = any(len(one.inner) > 1 for one in here)
 
-    def settle(each: Named, size: int | None) -> Named:
-        if each.pid is None:
-            return each
-        if each.host not in hosts:
-            hosts[each.host] = own(each.host or "")
-        same = sisters.get(each.pid, [])
-        if not hosts[each.host] and not _linked(each, size, same):
-            return msgspec.structs.replace(each, outside=True)
-        found = _pid(each, size, same, inside)
+    def settle(rank: Named, size: int | None) -> Named:
+        if rank.pid is None:
+            return rank
+        if rank.host not in hosts:
+            hosts[rank.host] = own(rank.host or "")
+        same = sisters.get(rank.pid, [])
+        if not hosts[rank.host] and not _linked(rank, size, same):
+            return msgspec.structs.replace(rank, outside=True)
+        found = _pid(rank, size, same, inside)
         if found is None:
-            return msgspec.structs.replace(each, outside=True, host=CONTAINER)
-        return each if found == each.pid else msgspec.structs.replace(each, pid=found)
+            return msgspec.structs.replace(rank, outside=True, host=CONTAINER)
+        return rank if found == rank.pid else msgspec.structs.replace(rank, pid=found)
 
     def communicator(each: RasCommunicator) -> RasCommunicator:
         return msgspec.structs.replace(
@@ -94,16 +94,16 @@ def settled(told: RasAnswer, here: Sequence[Local], own: Callable[[str], bool] =
     )
 
 
-def _linked(each: RasRank | MissingRank, size: int | None, same: Sequence[Local]) -> bool:
+def _linked(rank: RasRank | MissingRank, size: int | None, same: Sequence[Local]) -> bool:
     """Whether a link-local address is ours, as a rank here with that PID and that number proves.
 
     No bind proves it without the name of its interface. `same`: processes here with its PID.
     """
     try:
-        local = ipaddress.ip_address(each.host or "").is_link_local
+        local = ipaddress.ip_address(rank.host or "").is_link_local
     except ValueError:
         return False
-    named = [one for one in same if one.rank == each.rank]
+    named = [one for one in same if one.rank == rank.rank]
     return local and len(named) == 1 and named[0].world == size
 
 

@@ -28,13 +28,13 @@ def remember(before: Memory, answers: Iterable[RasAnswer], at: float) -> Memory:
     """Add one look: who launched something is seen anew, who did not keeps the earlier moment."""
     found: dict[str, CountsSeen] = {}
     for answer in answers:
-        for each in answer.communicators:
-            counts = counts_of(each)
-            if each.name is None or counts is None or len(found) >= MOST_REMEMBERED:
+        for comm in answer.communicators:
+            counts = counts_of(comm)
+            if comm.name is None or counts is None or len(found) >= MOST_REMEMBERED:
                 continue
-            known = before.get(each.name)
+            known = before.get(comm.name)
             same = known is not None and known.counts == counts
-            found[each.name] = known if known is not None and same else CountsSeen(counts, at)
+            found[comm.name] = known if known is not None and same else CountsSeen(counts, at)
     return found
 
 

@@ -269,20 +269,20 @@ def _communicator(told: dict[str, Any], size: int, state: str, marks: str) -> Ra
 
 
 def _joined(
-    each: RasCommunicator, silent: list[MissingRank], job: RasJob | None
+    comm: RasCommunicator, silent: list[MissingRank], job: RasJob | None
 ) -> RasCommunicator:
     """Give the one missing rank the one silent process, where the communicator is the whole job.
 
     NCCL 2.24 and 2.25 name ranks and processes apart.
     """
-    if len(each.missing) != 1 or len(silent) != 1 or job is None:
-        return each
-    lost, process = each.missing[0], silent[0]
-    whole = each.size == job.processes == job.gpus
+    if len(comm.missing) != 1 or len(silent) != 1 or job is None:
+        return comm
+    lost, process = comm.missing[0], silent[0]
+    whole = comm.size == job.processes == job.gpus
     if not whole or lost.pid is not None or not lost.unresponsive:
-        return each
+        return comm
     return msgspec.structs.replace(
-        each, missing=(msgspec.structs.replace(process, rank=lost.rank),)
+        comm, missing=(msgspec.structs.replace(process, rank=lost.rank),)
     )
 
 
