@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, ClassVar
 
-from gputop.answers.question import Answer, Clash, NodeRequest, Option, Question, problem_lines
+from gputop.answers.question import Answer, Clash, NodeRequest, Option, Question
 from gputop.exits import CANNOT_TELL, USAGE, Exit
 from gputop.reading import check_sources, read_snapshot
 from gputop.simulating.jobs import simulated
@@ -100,6 +100,7 @@ class JobsAnswer(Answer, frozen=True, kw_only=True, tag="gputop.jobs/1"):
     """All jobs with their sentence, ranks and facts."""
 
     hidden: ClassVar[tuple[str, ...]] = ("report", "snapshot")
+    remarks = ()
     simulated: bool
     """Whether the node is a demo, whose processes nobody runs."""
     seconds: float | None
@@ -110,11 +111,6 @@ class JobsAnswer(Answer, frozen=True, kw_only=True, tag="gputop.jobs/1"):
     report: JobsReport
     snapshot: NodeSnapshot | None = None
     """None where only dumps and saved answers of RAS were read."""
-
-    @property
-    def remarks(self) -> tuple[str, ...]:
-        """What could not be read; the node's assumptions matter to no job."""
-        return () if self.snapshot is None else tuple(problem_lines(self.snapshot))
 
 
 def answer(request: JobsRequest) -> JobsAnswer:
