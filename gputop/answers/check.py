@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -27,7 +27,6 @@ from gputop.checking.measure import (
     ProbeEnd,
     ProbePlan,
     measure_node,
-    patience,
     probe_names,
 )
 from gputop.checking.node import examined, predicted, reference, selected
@@ -43,6 +42,7 @@ from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.engine import Diagnosis, diagnose, load
 from gputop.topology.diagnosis.evidence import Lack
 from gputop.topology.diagnosis.rule import Rule
+from gputop.topology.expectation.reference import Reference
 from gputop.topology.fleet.section import FleetSection, NodeOrigin
 from gputop.topology.hardware.unconfirmed import sentence
 from gputop.topology.model.finding import Finding
@@ -203,7 +203,8 @@ class CheckRequest(NodeRequest, frozen=True, kw_only=True):
 
     def decided(self) -> Site:
         """What the site and the command line decide. Raises Exit for wrong usage."""
-        probe_names(self.probe)
+        if self.probe is not None:
+            probe_names(self.probe)
         if self.expect == "":
             # An empty value is often an unset variable of a script; it must not expect nothing.
             raise Exit("--expect needs a name", USAGE)
@@ -302,8 +303,7 @@ class CheckAnswer(Answer, frozen=True, kw_only=True, tag="gputop.check/1"):
         what = checks_done(self.diagnosis, " (data unavailable)")
         what += f", measured {', '.join(self.probes)}" if self.probes else ", nothing measured"
         what += f", figures {SIMULATED}" if self.snapshot.simulated else ""
-        colon = ": " if loud else ""
-        return f"{self.verdict.sign} {self.verdict}{colon}{', '.join(loud)}; {what}"
+        return f"{self.verdict.sign} {self.verdict}{': ' * bool(loud)}{', '.join(loud)}; {what}"
 
 
 def _plain(finding: Finding) -> Finding:
@@ -328,7 +328,7 @@ def _examine(
     expect = asked.expect or ("" if asked.demo else decided.expect)
     held_against = reference(expect) if expect else None
     begin(READING)
-    found = examined(asked.sources, asked.demo, asked.since, patience(until))
+    found = examined(asked.sources, asked.demo, asked.since, until)
     addresses = selected(asked.gpus, found.node)
     snapshot, measured = found.node, Measured()
     asking: tuple[Rule, ...] = load()
@@ -348,13 +348,8 @@ def _examine(
         gpus=addresses,
         prediction=prediction,
     )
-    doubts = () if held_against is None else held_against.unconfirmed
     only_read = (_RECORDED,) if asked.recorded and not asked.quick else ()
     notes = [*decided.notes, *only_read, *found.notes, *measured.notes, *snapshot.assumptions]
-    if held_against is not None and doubts:
-        # A demo that is held against its own kind of node has the same doubts.
-        notes = [note for note in notes if not note.endswith(sentence(doubts))]
-        notes.append(f"{held_against.name}: {sentence(doubts)}; not compared")
     diagnosis = diagnose(case, (*asking, *failed))
     return CheckAnswer.of(
         diagnosis,
@@ -364,13 +359,23 @@ def _examine(
         measured=measured.runs,
         exit_code=INTERRUPTED if measured.interrupted else diagnosis.verdict.exit_code,
         expect=None if held_against is None else held_against.name or None,
-        expect_unconfirmed=doubts,
+        expect_unconfirmed=() if held_against is None else held_against.unconfirmed,
         policy=decided.files,
-        assumptions=tuple(dict.fromkeys(notes)),
+        assumptions=_notes(notes, held_against),
         fleet=_section(asked, node, prediction),
         elapsed_seconds=round(time.monotonic() - started, 3),
         verbose=asked.verbose,
     )
+
+
+def _notes(notes: Iterable[str], held_against: Reference | None) -> tuple[str, ...]:
+    """The notes, each once, with what is not confirmed of the expectation."""
+    if held_against is not None and held_against.unconfirmed:
+        # A demo that is held against its own kind of node has the same doubts.
+        doubts = sentence(held_against.unconfirmed)
+        named = f"{held_against.name}: {doubts}; not compared"
+        notes = [*(note for note in notes if not note.endswith(doubts)), named]
+    return tuple(dict.fromkeys(notes))
 
 
 def _section(asked: CheckRequest, node: Node, prediction: Prediction | None) -> FleetSection | None:
@@ -379,9 +384,8 @@ def _section(asked: CheckRequest, node: Node, prediction: Prediction | None) -> 
         return None
     from gputop.topology.fleet.making import section_of
 
-    host = node.snapshot.machine.host
+    of, host = origin(), node.snapshot.machine.host
     name = None if host is None else host.hostname
-    of = origin()
     if name and asked.recorded and not of.named:
         # A recording tells about the node that it was read on.
         of = NodeOrigin(host=plain(name.split(".")[0]) or of.host)
@@ -469,18 +473,26 @@ def _put_out(asked: CheckRequest, found: CheckAnswer, line: Relay | None) -> Non
     if asked.output is None:
         print_json(document)
         return
-    from gputop.checking.file import packed, target, write
+    from gputop.checking.file import packed, write
 
-    of = msgspec.structs.replace(origin(), host=host or origin().host)
-    boot_id = found.fleet.boot_id if found.fleet is not None and not asked.recorded else None
-    path = target(asked.output, of, boot_id)
+    path, host = _file_of(asked, found, host)
     text = packed(document, path)
     if line is not None:
         line.hand_over(f"{path}\n{text}")
     else:
         write(path, text)
     if not asked.as_json:
-        click.echo(clean(f"{of.host}: {found.verdict_line}", 4000))
+        click.echo(clean(f"{host}: {found.verdict_line}", 4000))
+
+
+def _file_of(asked: CheckRequest, found: CheckAnswer, host: str) -> tuple[Path, str]:
+    """The path of -o and the name of the node in it."""
+    from gputop.checking.file import target
+
+    here = origin()
+    of = msgspec.structs.replace(here, host=host or here.host)
+    boot_id = found.fleet.boot_id if found.fleet is not None and not asked.recorded else None
+    return target(str(asked.output), of, boot_id), of.host
 
 
 QUESTION = Question(

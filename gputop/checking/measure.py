@@ -110,13 +110,6 @@ def measure_node(
     return msgspec.structs.replace(now, measurements=figures), measured
 
 
-def patience(until: float | None) -> float:
-    """How long the sources are waited for: at most half of what is left until measuring ends."""
-    if until is None:
-        return SETTLE_SECONDS
-    return min(SETTLE_SECONDS, max(0.2, (until - time.monotonic()) / 2))
-
-
 def probe_names(text: str | None) -> tuple[str, ...]:
     """The names in --probe. Raises Exit for one that is unknown."""
     if text is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -42,9 +43,9 @@ def examined(
     sources: tuple[str, ...],
     demo: str | None,
     since: str | None,
-    seconds: float = SETTLE_SECONDS,
+    until: float | None = None,
 ) -> Examined:
-    """Read what the options name; the sources of this machine are waited for so many seconds.
+    """Read what the options name; `until`: when measuring is to be over, by the monotonic clock.
 
     When several --from files are snapshots of one node, the last one is the node and the first one
     the earlier reading. Raises Exit for files that cannot be used.
@@ -53,7 +54,7 @@ def examined(
     if since is None and (moments := _moments(sources)) is not None:
         earlier, node = moments
     else:
-        node = read_snapshot(sources, demo, seconds=seconds)
+        node = read_snapshot(sources, demo, seconds=_patience(until))
     if since is not None:
         earlier = load_snapshot((since,))
         _check_since(since, earlier, node)
@@ -64,6 +65,13 @@ def examined(
         )
         earlier = None
     return Examined(node=node, earlier=earlier, notes=tuple(notes))
+
+
+def _patience(until: float | None) -> float:
+    """How long the sources are waited for: at most half of what is left until measuring ends."""
+    if until is None:
+        return SETTLE_SECONDS
+    return min(SETTLE_SECONDS, max(0.2, (until - time.monotonic()) / 2))
 
 
 def _moments(sources: tuple[str, ...]) -> tuple[NodeSnapshot, NodeSnapshot] | None:
