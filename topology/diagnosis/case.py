@@ -13,6 +13,7 @@ from ..hardware.specs import Sku
 from ..hardware.terms import VendorTerms, terms_of
 from ..hardware.vendors import AMD
 from ..jobs.grouping import GpuUser, gpu_users
+from ..model import quantities
 from ..model.machine import Gpu, PciDevice
 from ..model.readings import GpuReading, ProcessReading
 from ..model.record import NOT_ASKED, Record
@@ -183,6 +184,16 @@ class Case:
             raise NotRead(path, (record.why(field) if record is not None else None) or NOT_ASKED)
         return value
 
+    @cached_property
+    def read(self) -> tuple[tuple[Gpu, GpuReading], ...]:
+        """The examined GPUs that have a reading, each with it."""
+        return tuple((gpu, now) for gpu in self.gpus if (now := self.reading(gpu)) is not None)
+
+    @cached_property
+    def source(self) -> str:
+        """Where the node was read from, in words."""
+        return ", ".join(self.snapshot.source)
+
     def reading(self, gpu: Gpu) -> GpuReading | None:
         """The reading of one GPU: what changes from moment to moment."""
         return self.node.reading(gpu.address)
@@ -227,6 +238,12 @@ class Case:
                 end is None or end in counted for end in (figure.src or None, figure.dst or None)
             )
         )
+
+    @cached_property
+    def arrived(self) -> frozenset[tuple[str | None, str | None]]:
+        """The ordered pairs whose bytes were written, read and found equal."""
+        figures = self.figures(quantities.BYTES_ARRIVE)
+        return frozenset((m.src, m.dst) for m in figures if m.verdict == "arrived")
 
     @cached_property
     def gpu_users(self) -> tuple[GpuUser, ...]:

@@ -214,7 +214,7 @@ def _stranger(case: Case, vendor: Vendor, gpus: Sequence[Gpu]) -> Finding:
             Fact(
                 what=f"vendor of {case.names(devices)}",
                 value=vendor.name,
-                source=", ".join(case.snapshot.source),
+                source=case.source,
             ),
         ),
         disproof="a version of gputop that knows this vendor",
@@ -252,7 +252,7 @@ def _nothing(case: Case) -> Finding:
     count = len(case.gpus)
     shown = () if case.on_node or count else read_of(case)
     beside = f"; this text shows {', '.join(shown)}" if shown else ""
-    gpus = Fact(what="GPUs", value=str(count), source=", ".join(case.snapshot.source))
+    gpus = Fact(what="GPUs", value=str(count), source=case.source)
     return Finding.of(
         id=NOTHING,
         severity=CANNOT_TELL,

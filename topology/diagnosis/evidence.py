@@ -180,7 +180,7 @@ def unproven(case: Case, lacks: Sequence[Lack], findings: Sequence[Finding]) -> 
     harmful = not heard_of.isdisjoint(_HARMFUL)
     devices = tuple(dict.fromkeys(device for lack in open_lacks for device in lack.devices))
     what = ", ".join(dict.fromkeys(lack.what for lack in open_lacks))
-    source = ", ".join(case.snapshot.source)
+    source = case.source
     return [
         Finding.of(
             id=LACKING,

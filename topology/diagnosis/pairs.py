@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING
 
@@ -103,6 +103,20 @@ def named(case: Case, pairs: Sequence[Pair], most: int = 4) -> str:
     names = [f"{case.name(pair.ends[0])}-{case.name(pair.ends[1])}" for pair in pairs[:most]]
     rest = len(pairs) - len(names)
     return ", ".join(names) + (f" and {rest} more" if rest > 0 else "")
+
+
+def joined(alone: Iterable[tuple[str, ...]], near: Iterable[tuple[str, str]]) -> list[list[str]]:
+    """Devices in groups: those that are near each other, directly or over others."""
+    groups = {device: {device} for group in alone for device in group}
+    for ends in near:
+        group = set(ends).union(*(groups.get(end, ()) for end in ends))
+        groups |= dict.fromkeys(group, group)
+    return [list(group) for group in sorted({tuple(sorted(found)) for found in groups.values()})]
+
+
+def in_braces(case: Case, groups: Iterable[Sequence[str]]) -> str:
+    """Groups of devices in one phrase: "{GPU0, GPU1} {GPU2, GPU3}"."""
+    return " ".join("{" + ", ".join(map(case.name, group)) + "}" for group in groups)
 
 
 def devices_of(pairs: Sequence[Pair]) -> list[str]:

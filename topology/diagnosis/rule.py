@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Union
+from collections.abc import Callable, Iterable, Sequence, Sized
+from typing import TYPE_CHECKING, TypeVar, Union
 
 import msgspec
 
 from ..hardware.vendors import NVIDIA, only
+from ..model.errors import GputopError
 from ..model.finding import Finding
 from ..model.page import SIMULATED, Fact, Fix
 from ..model.record import NOT_ASKED
@@ -28,12 +29,37 @@ Found = Union[Finding, Iterable[Finding], None]  # noqa: UP007 - as above
 _COMMAND = re.compile(r"(.*?) ([$#]) ?(.*)", re.DOTALL)
 
 
-class NotRead(Exception):  # noqa: N818 - it is an answer, no error
+Some = TypeVar("Some", bound=Sized)
+
+
+class RuleEnds(GputopError):  # noqa: N818 - it is an answer, no error
+    """Ends a rule before its last line."""
+
+
+class NotRead(RuleEnds):
     """Evidence that a rule needs and that nobody read."""
 
-    def __init__(self, field: str, gap: str) -> None:
+    def __init__(self, field: str = "", gap: str = NOT_ASKED) -> None:
         super().__init__(f"{field}: {gap}")
         self.field, self.gap = field, gap
+
+
+class NothingFound(RuleEnds):
+    """The evidence is there, and nothing is wrong."""
+
+
+def needed(known: Some) -> Some:
+    """Give back what was read; where it is empty, the rule ends without its evidence."""
+    if not len(known):
+        raise NotRead
+    return known
+
+
+def faulty(found: Some) -> Some:
+    """Give back what is wrong; where it is empty, the rule ends without a finding."""
+    if not len(found):
+        raise NothingFound
+    return found
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True):
@@ -126,9 +152,14 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
 
     def findings(self, case: Case) -> tuple[Finding, ...]:
         """Ask the rule; raises NotRead where its evidence is missing."""
-        found = self.check(case)
+        try:
+            found = self.check(case)
+        except NothingFound:
+            return ()
+        except NotRead as gap:
+            raise NotRead(gap.field or self.evidence, gap.gap) from None
         if found is None:
-            raise NotRead(self.evidence, NOT_ASKED)
+            raise NotRead(self.evidence)
         return (found,) if isinstance(found, Finding) else tuple(found)
 
     def answer(self, case: Case) -> tuple[Finding, ...] | None:

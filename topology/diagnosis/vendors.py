@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ..hardware.vendors import AMD, NVIDIA, only
 from ..model.machine import Gpu
+from ..model.page import Fix
 from .case import Case
 
 
@@ -29,3 +30,8 @@ def command(gpus: Sequence[Gpu], **by_vendor: str) -> str:
     """The command for the vendor of these GPUs; "" where none is given, or they have several."""
     vendor = only(gpus)
     return "" if vendor is None else by_vendor.get(vendor.id, "")
+
+
+def step(gpus: Sequence[Gpu], text: str, *, root: bool = False, **by_vendor: str) -> Fix:
+    """An action with the command for the vendor of these GPUs."""
+    return Fix(text=text, command=command(gpus, **by_vendor), needs_root=root)

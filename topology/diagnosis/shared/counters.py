@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from ...model.machine import Gpu
+from ...model.readings import GpuReading
 from ...model.record import Record
 from ..case import Case
 
@@ -21,6 +25,14 @@ def elapsed_seconds(case: Case) -> float | None:
     return elapsed if elapsed > 0 else None
 
 
+def both_readings(case: Case) -> Iterator[tuple[Gpu, GpuReading, GpuReading]]:
+    """The examined GPUs that were read twice, each with its present and its earlier reading."""
+    for gpu, now in case.read:
+        before = case.earlier_reading(gpu)
+        if before is not None:
+            yield gpu, now, before
+
+
 def added(now: int | None, before: int | None) -> int | None:
     """How much a counter grew; None where it is not known or was reset in between."""
     if now is None or before is None or now < before:
@@ -37,3 +49,10 @@ def growth(now: Record, before: Record, fields: tuple[str, ...]) -> dict[str, in
     """How much each counter of a record grew, where that is known."""
     grown = {name: added(getattr(now, name), getattr(before, name)) for name in fields}
     return {name: value for name, value in grown.items() if value is not None}
+
+
+def news(now: int, before: int | None) -> int:
+    """How much a counter grew; one that went down started anew after the earlier reading."""
+    if before is None:
+        return 0
+    return now - before if now >= before else now

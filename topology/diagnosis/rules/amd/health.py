@@ -7,9 +7,10 @@ from ....model.finding import Finding
 from ....model.machine import Gpu
 from ....model.readings import EccBlock, GpuReading
 from ....model.severity import BROKEN, NOTICE, SLOW, Severity
-from ... import vendors
 from ...case import Case
-from ...rule import Found, Rule
+from ...gpu_rule import of_gpus
+from ...rule import Found, Rule, faulty, needed
+from ...shared.counters import news
 
 HEAT = {
     "socket thermal": "the package",
@@ -18,72 +19,56 @@ HEAT = {
 }
 """Words of throttle_reasons that name a sensor."""
 _PROCHOT = "prochot"
-_UNNAMED = "throttled, reason not told"
-_WORDS = (_PROCHOT, *HEAT, _UNNAMED)
-_MEMORY_BLOCK = "UMC"
-_XGMI_BLOCK = "XGMI_WAFL"
+_NAMED = {_PROCHOT, *HEAT}
+_WORDS = (_PROCHOT, *HEAT, "throttled, reason not told")
+_THROTTLE_CALLS = "amdsmi gpu_metrics, amdsmi_get_violation_status"
+_OTHERS = ("UMC", "XGMI_WAFL")
+"""The blocks of memory and xGMI, which have rules of their own."""
 
 
 def _check_throttle(case: Case) -> Found:
-    throttling = [
-        (gpu, reading, reading.throttle_reasons)
-        for gpu in vendors.amds(case)
-        if (reading := case.reading(gpu)) is not None and reading.throttle_reasons is not None
-    ]
-    if not throttling:
-        return None
-    hit = [(gpu, now, why) for gpu, now, why in throttling if any(word in _WORDS for word in why)]
-    if not hit:
-        return []
-    limit = case.threshold(THROTTLE, "busy_percent")
-    groups: dict[Severity, list[int]] = {}
-    for place, (_, now, why) in enumerate(hit):
-        named = _PROCHOT in why or any(word in HEAT for word in why)
-        busy = now.utilization_percent is None or now.utilization_percent >= limit
-        groups.setdefault(SLOW if named and busy else NOTICE, []).append(place)
-    return [
-        _throttled(case, severity, [hit[place] for place in places])
-        for severity, places in groups.items()
-    ]
-
-
-def _throttled(
-    case: Case, severity: Severity, chosen: list[tuple[Gpu, GpuReading, tuple[str, ...]]]
-) -> Finding:
-    """The finding about GPUs, their readings, and what holds their clocks down."""
-    addresses = [gpu.address for gpu, _, _ in chosen]
-    causes = {word for _, _, why in chosen for word in why if word in _WORDS}
-    return THROTTLE.finding(
-        severity,
-        f"{_cause(causes)} slows {case.names(addresses)} down",
-        devices=addresses,
-        evidence=[
-            (
-                f"clocks of {case.name(gpu)} are held by",
-                ", ".join(
-                    [
-                        *(word for word in why if word in _WORDS),
-                        *([f"{now.temperature_c} °C"] if now.temperature_c else []),
-                        *(
-                            [f"memory {now.temperature_memory_c} °C"]
-                            if now.temperature_memory_c
-                            else []
-                        ),
-                    ]
-                ),
-                "amdsmi gpu_metrics, amdsmi_get_violation_status",
-            )
-            for gpu, now, why in chosen
-        ],
-        impact="Clocks drop under load; a collective waits for the slowest GPU."
-        if severity == SLOW
-        else "At rest, or without a reason, this costs nothing that can be shown; look "
-        "again under load.",
-        fix=[
-            "Check fans, air flow, coolant, inlet temperature, power supplies.",
-            "Watch whether it stays. $ amd-smi metric --power --temperature --clock",
-        ],
+    known = needed(
+        [
+            (gpu, now, [word for word in now.throttle_reasons if word in _WORDS])
+            for gpu, now in case.read
+            if gpu.vendor == AMD.id and now.throttle_reasons is not None
+        ]
     )
+    limit = case.threshold(THROTTLE, "busy_percent")
+    groups: dict[Severity, list[tuple[Gpu, GpuReading, list[str]]]] = {}
+    for gpu, now, words in faulty([entry for entry in known if entry[2]]):
+        busy = now.utilization_percent is None or now.utilization_percent >= limit
+        harm = SLOW if busy and not _NAMED.isdisjoint(words) else NOTICE
+        groups.setdefault(harm, []).append((gpu, now, words))
+    return [
+        of_gpus(
+            THROTTLE,
+            case,
+            chosen,
+            harm,
+            f"{_cause({word for _, _, words in chosen for word in words})} slows {{gpus}} down",
+            (
+                "clocks of {gpu} are held by",
+                _held,
+                "amdsmi gpu_metrics, amdsmi_get_violation_status",
+            ),
+            impact="Clocks drop under load; a collective waits for the slowest GPU."
+            if harm == SLOW
+            else "At rest, or without a reason, this costs nothing that can be shown; look "
+            "again under load.",
+            fix=[
+                "Check fans, air flow, coolant, inlet temperature, power supplies.",
+                "Watch whether it stays. $ amd-smi metric --power --temperature --clock",
+            ],
+        )
+        for harm, chosen in groups.items()
+    ]
+
+
+def _held(_: Gpu, now: GpuReading, words: list[str]) -> str:
+    warm = [f"{now.temperature_c} °C"] if now.temperature_c else []
+    memory = [f"memory {now.temperature_memory_c} °C"] if now.temperature_memory_c else []
+    return ", ".join([*words, *warm, *memory])
 
 
 def _cause(words: set[str]) -> str:
@@ -94,22 +79,20 @@ def _cause(words: set[str]) -> str:
 
 
 def _check_blocks(case: Case) -> Found:
-    known = [
-        (gpu, ecc_block)
-        for gpu in vendors.amds(case)
-        if (reading := case.reading(gpu)) is not None
-        for ecc_block in reading.ecc_blocks
-        if ecc_block.block not in (_MEMORY_BLOCK, _XGMI_BLOCK) and ecc_block.uncorrected is not None
-    ]
-    if not known:
-        return None
+    known = needed(
+        [
+            (gpu, ecc_block, ecc_block.uncorrected)
+            for gpu, now in case.read
+            if gpu.vendor == AMD.id
+            for ecc_block in now.ecc_blocks
+            if ecc_block.block not in _OTHERS and ecc_block.uncorrected is not None
+        ]
+    )
     new: list[tuple[Gpu, EccBlock, int]] = []
     old: list[tuple[Gpu, EccBlock, int]] = []
-    for gpu, ecc_block in known:
-        count = ecc_block.uncorrected or 0
+    for gpu, ecc_block, count in known:
         before = _before(case, gpu, ecc_block.block)
-        grown = 0 if before is None else count - before if count >= before else count
-        if grown:
+        if grown := news(count, before):
             new.append((gpu, ecc_block, grown))
         elif count and before is None:
             old.append((gpu, ecc_block, count))
@@ -156,25 +139,18 @@ def _block_finding(
 
 def _check_pages(case: Case) -> Found:
     known = [
-        (gpu, reading.ecc.pages_retired_double)
-        for gpu in vendors.amds(case)
-        if (reading := case.reading(gpu)) is not None and reading.ecc is not None
-        if reading.ecc.pages_retired_double is not None
+        (gpu, now.ecc.pages_retired_double)
+        for gpu, now in case.read
+        if gpu.vendor == AMD.id and now.ecc is not None
     ]
-    if not known:
-        return None
-    bad = [(gpu, count) for gpu, count in known if count]
-    if not bad:
-        return []
-    addresses = [gpu.address for gpu, _ in bad]
-    return PAGES.finding(
+    known = needed([(gpu, count) for gpu, count in known if count is not None])
+    return of_gpus(
+        PAGES,
+        case,
+        faulty([(gpu, count) for gpu, count in known if count]),
         NOTICE,
-        f"bad pages of memory on {case.names(addresses)}",
-        devices=addresses,
-        evidence=[
-            (f"bad pages of {case.name(gpu)}", str(count), "amdsmi amdsmi_get_gpu_bad_page_info")
-            for gpu, count in bad
-        ],
+        "bad pages of memory on {gpus}",
+        ("bad pages", lambda _, count: str(count), "amdsmi amdsmi_get_gpu_bad_page_info"),
         impact="The driver keeps a page from jobs once it has reserved it. A number that "
         "grows tells of memory that fails.",
         fix=[

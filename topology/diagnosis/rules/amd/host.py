@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from ....hardware.vendors import AMD
 from ....model.machine import Gpu
 from ....model.severity import NOTICE, SLOW
-from ....model.units import size
 from ... import vendors
 from ...case import Case
-from ...rule import Found, Rule
+from ...gpu_rule import of_gpus
+from ...rule import Found, Rule, faulty, needed
+from ...shared.bars import LARGE_BARS, bar_share, bar_sizes
 from ...shared.kernel_line import kernel_argument
 
 TRANSLATED = ("DMA", "DMA-FQ")
@@ -29,22 +30,19 @@ def _sisters(gpus: Sequence[Gpu]) -> set[str]:
 
 def _check_iommu(case: Case) -> Found:
     gpus = vendors.amds(case)
-    kinds = {
-        gpu.address: device.iommu_type
-        for gpu in gpus
-        if (device := case.pci(gpu.address)) is not None and device.iommu_type is not None
-    }
+    kinds = [(gpu, device.iommu_type) for gpu in gpus if (device := case.pci(gpu.address))]
+    kinds = [(gpu, kind) for gpu, kind in kinds if kind is not None]
     if case.in_vm is not False or not kinds:
         return None
-    translated = [address for address, kind in kinds.items() if kind in TRANSLATED]
     peers = _sisters(gpus)
-    translated = [address for address in translated if address in peers]
-    if not translated:
-        return []
+    found = faulty(
+        [(gpu, kind) for gpu, kind in kinds if kind in TRANSLATED and gpu.address in peers]
+    )
+    translated = [gpu for gpu, _ in found]
     evidence = [
         (
             f"IOMMU type of {case.names(translated)}",
-            ", ".join(sorted({kinds[address] for address in translated})),
+            ", ".join(sorted({kind for _, kind in found if kind})),
             "/sys/kernel/iommu_groups/*/type",
         )
     ]
@@ -64,32 +62,24 @@ def _check_iommu(case: Case) -> Found:
 
 
 def _check_bar(case: Case) -> Found:
-    known = [gpu for gpu in vendors.amds(case) if gpu.bar1_bytes is not None and gpu.memory_bytes]
-    if not known:
-        return None
-    small = [gpu for gpu in known if (gpu.bar1_bytes or 0) < _WHOLE_BAR * (gpu.memory_bytes or 0)]
-    if not small:
-        return []
+    amds = [gpu for gpu in case.having("bar1_bytes", "memory_bytes") if gpu.vendor == AMD.id]
+    known = needed([gpu for gpu in amds if gpu.memory_bytes])
+    small = faulty([gpu for gpu in known if bar_share(gpu) < _WHOLE_BAR])
     joined = all(any(link.active for link in gpu.xgmi) for gpu in small)
     alone = _sisters(case.gpus).isdisjoint(gpu.address for gpu in small)
-    return BAR.finding(
+    return of_gpus(
+        BAR,
+        case,
+        small,
         NOTICE if joined or alone else SLOW,
-        f"the BAR of {case.names(small)} does not hold its memory",
-        devices=small,
-        evidence=[
-            (
-                f"largest BAR of {case.name(gpu)}",
-                f"{size(gpu.bar1_bytes)} for {size(gpu.memory_bytes)} of memory",
-                "sysfs resource",
-            )
-            for gpu in small
-        ],
+        "the BAR of {gpus} does not hold its memory",
+        ("largest BAR", bar_sizes, "sysfs resource"),
         impact=(
             "xGMI does not need it; GPUDirect RDMA from a NIC does."
             if joined
             else "amdgpu grants no P2P over PCIe: RCCL goes through host memory (SHM)."
         ),
-        fix=['Switch on "Above 4G decoding" and "Resizable BAR" in the firmware setup.'],
+        fix=[LARGE_BARS],
     )
 
 

@@ -2,67 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import product
 
 from ....expectation.cost.costs import costs_of
 from ....hardware.specs import BoardLinks, Sku
 from ....hardware.vendors import AMD
-from ....model.machine import Gpu, GpuPair, XgmiLink
+from ....model.machine import Gpu, XgmiLink
+from ....model.readings import GpuReading
 from ....model.severity import BY_DESIGN, NOTICE, SLOW
 from ....model.units import figure, gbs
 from ....model.units import seconds as time_of
 from ... import vendors
 from ...case import Case
-from ...rule import Found, Rule
-from ...shared.counters import elapsed_seconds, growth
+from ...gpu_rule import of_gpus
+from ...rule import Found, Rule, faulty, needed
+from ...shared.counters import both_readings, elapsed_seconds, growth
+
+_READ_XGMI = (
+    "Look for xGMI errors in the kernel's log, then restart the node. # dmesg | grep -i xgmi"
+)
+
+
+Ends = tuple[str, str]
 
 
 def _check_xgmi(case: Case) -> Found:
     gpus = [gpu for gpu in vendors.amds(case) if any(link.active is not None for link in gpu.xgmi)]
-    if not gpus:
-        return None
-    here = {gpu.address for gpu in case.machine.gpus}
+    links = [(gpu.address, link) for gpu in needed(gpus) for link in gpu.xgmi]
     down = [
-        (gpu.address, link.remote_address)
-        for gpu in gpus
-        for link in gpu.xgmi
-        if link.active is False and link.remote_address in here
+        (gpu, link.remote_address)
+        for gpu, link in links
+        if link.active is False and link.remote_address in case.devices.gpus
     ]
     gone = [] if case.in_vm is not False else _gone(case, gpus)
     lost = [*down, *(pair for pair in gone if pair not in down)]
-    some = any(link.active for gpu in gpus for link in gpu.xgmi)
+    some = any(link.active for _, link in links)
     # A guest may be shown all its links as down (ROCm/rocm-systems PR 2053).
     if not lost or (not some and case.in_vm is not False):
         return [] if some else None
-    ends = sorted({tuple(sorted(pair)) for pair in lost})
-    who = sorted({end for pair in ends for end in pair})
-    names = [f"{case.name(a)}-{case.name(b)}" for a, b in ends]
-    more = f" and {len(names) - 4} more" if len(names) > 4 else ""
+    ends = _unordered(lost)
     rates = {_rate(case, a, b) for a, b in lost} - {None}
     rate = f" of {gbs(rates.pop())}" if len(rates) == 1 else ""
     cost = costs_of(case.node).all_reduce
     return XGMI.finding(
         SLOW,
-        f"xGMI links are down: {', '.join(names[:4])}{more}",
-        devices=who,
+        f"xGMI links are down: {_named(case, ends)}",
+        devices=devices_in(ends),
         evidence=[
             (
                 f"xGMI link of {case.name(a)} to {case.name(b)}",
                 "down" if (a, b) in down else "none; the model has one for every pair",
                 "amdsmi link metrics and topology",
             )
-            for a, b in lost[:8]
+            for a, b in lost[:_MOST]
         ],
         impact=f"Each of these pairs loses its own link{rate} one way and goes over PCIe; "
         f"RCCL finds no full mesh and builds fewer rings{_all_reduce(case)}.",
         cost="" if cost is None else cost.brief,
-        fix=[
-            "Read the links. $ amd-smi xgmi -l",
-            (
-                "Look for xGMI errors in the kernel's log, then restart the node. "
-                "# dmesg | grep -i xgmi"
-            ),
-        ],
+        fix=["Read the links. $ amd-smi xgmi -l", _READ_XGMI],
     )
 
 
@@ -71,29 +69,49 @@ def _all_reduce(case: Case) -> str:
     return f": {cost.text}" if cost is not None and cost.lost else ""
 
 
-def _gone(case: Case, gpus: list[Gpu]) -> list[tuple[str, str]]:
+def _unordered(pairs: Iterable[Ends]) -> list[Ends]:
+    """Each pair once, whichever end came first."""
+    return sorted({(a, b) if a < b else (b, a) for a, b in pairs})
+
+
+def devices_in(pairs: Iterable[Ends]) -> list[str]:
+    """The ends of all pairs, each once."""
+    return sorted({end for pair in pairs for end in pair})
+
+
+def _named(case: Case, pairs: Sequence[Ends]) -> str:
+    names = [f"{case.name(a)}-{case.name(b)}" for a, b in pairs]
+    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+
+
+def _full_mesh(sku: Sku) -> bool:
+    """Whether the model joins every pair by one link; with packages of two dies it cannot."""
+    links = sku.link_count or 0
+    return links > 0 and links + 1 == sku.world_size and sku.devices == 1
+
+
+def _gone(case: Case, gpus: list[Gpu]) -> list[Ends]:
     """Pairs without a record of a link, on a whole board of a model that joins every pair."""
     sku = case.sku(gpus[0])
     board = [gpu for gpu in case.machine.gpus if gpu.vendor == AMD.id and gpu.partition is None]
     if (
         sku is None
-        or sku.devices > 1
         or sku.fabric != BoardLinks.POINT_TO_POINT
-        or not sku.link_count
-        or sku.link_count + 1 != sku.world_size
+        or not _full_mesh(sku)
         or len(board) != sku.world_size
-        or any(case.sku(gpu) != sku for gpu in board)
     ):
         return []
+    if any(case.sku(gpu) != sku for gpu in board):
+        return []
+    linked = {(gpu.address, link.remote_address) for gpu in gpus for link in gpu.xgmi}
     return [
         (gpu.address, other.address)
-        for gpu in gpus
-        for other in board
+        for gpu, other in product(gpus, board)
         if other is not gpu
         and gpu.why("xgmi") is None
         # The library names no link to a GPU that it does not see.
         and (other.index is None) == (gpu.index is None)
-        and all(link.remote_address != other.address for link in gpu.xgmi)
+        and (gpu.address, other.address) not in linked
     ]
 
 
@@ -112,18 +130,10 @@ def _rate(case: Case, a: str, b: str) -> float | None:
 def _check_few(case: Case) -> Found:
     gpus = [gpu for gpu in vendors.amds(case) if gpu.partition is None]
     models = [case.sku(gpu) for gpu in gpus] if len(gpus) == len(case.gpus) else []
-    sku = models[0] if models else None
-    if (
-        sku is None
-        or any(model != sku for model in models)
-        or not sku.pair_gbs
-        or not sku.link_count
-        or not sku.world_size
-    ):
+    sku = models[0] if models and models.count(models[0]) == len(models) else None
+    if sku is None or not (sku.pair_gbs and sku.link_count and sku.world_size):
         return None
-    # With packages of two dies, some pairs have no link and others have several.
-    full = sku.link_count + 1 == sku.world_size and sku.devices == 1
-    if not full or not 1 < len(gpus) < sku.world_size:
+    if not _full_mesh(sku) or not 1 < len(gpus) < sku.world_size:
         return []
     # Cards with bridges, or without any, are no board.
     if sku.fabric != BoardLinks.POINT_TO_POINT or not all(pair.fast for pair in case.pairs):
@@ -137,11 +147,9 @@ def _check_few(case: Case) -> Found:
         evidence=[
             (
                 "GPUs that take part",
-                (
-                    f"{count} {sku.name}; one link of {gbs(sku.pair_gbs)} for each pair, on paper "
-                    f"{count - 1} x {figure(sku.pair_gbs)} = {gbs(paper)} for each GPU, "
-                    f"{gbs(sku.link_count * sku.pair_gbs)} with all {sku.world_size}"
-                ),
+                f"{count} {sku.name}; one link of {gbs(sku.pair_gbs)} for each pair, on paper "
+                f"{count - 1} x {figure(sku.pair_gbs)} = {gbs(paper)} for each GPU, "
+                f"{gbs(sku.link_count * sku.pair_gbs)} with all {sku.world_size}",
                 "amdsmi, data sheet",
             )
         ],
@@ -153,40 +161,23 @@ def _check_few(case: Case) -> Found:
 
 def _price(sku: Sku, count: int) -> str:
     """What so few GPUs leave unused, and what all-reduce reaches with them."""
-    known = next(
-        (
-            figure
-            for figure in sku.figures
-            if figure.quantity == "allreduce_busbw"
-            and figure.gpus == sku.world_size
-            and figure.fraction
-        ),
-        None,
-    )
+    figures = [figure for figure in sku.figures if figure.quantity == _ALL_REDUCE]
+    known = next((f for f in figures if f.gpus == sku.world_size and f.fraction), None)
+    exact = next((f for f in figures if (f.kind, f.gpus) == ("typical", count)), None)
     used = "is" if count == 2 else "are"
     price = f"{count - 1} of {sku.link_count} links of each GPU {used} in use"
-    exact = next(
-        (
-            figure
-            for figure in sku.figures
-            if (figure.quantity, figure.kind, figure.gpus) == ("allreduce_busbw", "typical", count)
-        ),
-        None,
+    if known is None or not known.fraction:
+        return price
+    reach = f"about {gbs(known.fraction * (count - 1) * (sku.pair_gbs or 0.0))} busbw (an estimate)"
+    if exact is not None:
+        reach = f"{gbs(exact.measured)} busbw as others measured"
+    return (
+        f"{price}: all-reduce reaches {reach}, where {sku.world_size} GPUs reach "
+        f"{gbs(known.measured)}"
     )
-    if exact is not None and known is not None:
-        price += (
-            f": all-reduce reaches {gbs(exact.measured)} busbw as others measured, where "
-            f"{sku.world_size} GPUs reach {gbs(known.measured)}"
-        )
-    elif known is not None and known.fraction:
-        reach = known.fraction * (count - 1) * (sku.pair_gbs or 0.0)
-        price += (
-            f": all-reduce reaches about {gbs(reach)} busbw (an estimate), where {sku.world_size} "
-            f"GPUs reach {gbs(known.measured)}"
-        )
-    return price
 
 
+_ALL_REDUCE = "allreduce_busbw"
 HOP_WEIGHT = 15
 """The weight that amdgpu gives one hop of xGMI."""
 BITS = 8
@@ -196,65 +187,51 @@ _MOST = 8
 
 
 def _links(case: Case) -> Iterator[tuple[Gpu, XgmiLink]]:
-    here = {gpu.address for gpu in case.machine.gpus}
     for gpu in case.gpus:
         for link in gpu.xgmi:
-            if link.active is not False and link.remote_address in here:
+            if link.active is not False and link.remote_address in case.devices.gpus:
                 yield gpu, link
 
 
-def _best(case: Case, known: list[tuple[Gpu, XgmiLink, float]]) -> dict[str, float]:
-    """Rate of one link that a GPU should have, by GPU: the data sheet's or that of its siblings."""
+def _best(case: Case, known: list[tuple[Gpu, XgmiLink, float]]) -> dict[str | None, float]:
+    """Rate of one link by model of GPU: the data sheet's, or the best of such GPUs here."""
     best: dict[str | None, float] = {}
     for gpu, _, rate in known:
         sku = case.sku(gpu)
         sheet = (sku.link_gbs if sku is not None else None) or 0.0
         best[gpu.name] = max(best.get(gpu.name, 0.0), rate, sheet)
-    return {gpu.address: best[gpu.name] for gpu, _, _ in known}
+    return best
 
 
 def _check_slow(case: Case) -> Found:
-    known = [
-        (gpu, link, link.speed_gts * link.width / BITS)
-        for gpu, link in _links(case)
-        if link.speed_gts and link.width
-    ]
-    if not known:
-        return None
+    known = needed(
+        [
+            (gpu, link, link.speed_gts * link.width / BITS)
+            for gpu, link in _links(case)
+            if link.speed_gts and link.width
+        ]
+    )
     best = _best(case, known)
     least = case.threshold(SLOW_LINK, "minimum_share")
-    low = [(gpu, link, rate) for gpu, link, rate in known if rate < least * best[gpu.address]]
-    if not low:
-        return []
-    ends = {frozenset((gpu.address, link.remote_address)) for gpu, link, _ in low}
-    who = sorted({end for pair in ends for end in pair})
-    names = sorted("-".join(sorted(case.name(end) for end in pair)) for pair in ends)
-    more = f" and {len(names) - 4} more" if len(names) > 4 else ""
-    share = min(rate / best[gpu.address] for gpu, _, rate in low)
+    low = faulty([entry for entry in known if entry[2] < least * best[entry[0].name]])
+    ends = _unordered((gpu.address, link.remote_address) for gpu, link, _ in low)
+    share = min(rate / best[gpu.name] for gpu, _, rate in low)
     return SLOW_LINK.finding(
         SLOW,
-        f"xGMI links run below their rate: {', '.join(names[:4])}{more}",
-        devices=who,
+        f"xGMI links run below their rate: {_named(case, ends)}",
+        devices=devices_in(ends),
         evidence=[
             (
                 f"xGMI link of {case.name(gpu)} to {case.name(link.remote_address)}",
-                (
-                    f"{figure(link.speed_gts)} GT/s x{link.width}, {gbs(rate)} one way; "
-                    f"{gbs(best[gpu.address])} is usual"
-                ),
+                f"{figure(link.speed_gts)} GT/s x{link.width}, {gbs(rate)} one way; "
+                f"{gbs(best[gpu.name])} is usual",
                 "amdsmi; data sheet and sister links",
             )
             for gpu, link, rate in low[:_MOST]
         ],
         impact=f"These pairs carry {100 * share:.0f} % of what they could, and a ring "
         "over all GPUs runs at the rate of its slowest link.",
-        fix=[
-            "Read the links. $ amd-smi xgmi -m",
-            (
-                "Look for xGMI errors in the kernel's log, then restart the node. "
-                "# dmesg | grep -i xgmi"
-            ),
-        ],
+        fix=["Read the links. $ amd-smi xgmi -m", _READ_XGMI],
     )
 
 
@@ -262,43 +239,25 @@ def _check_errors(case: Case) -> Found:
     elapsed = elapsed_seconds(case)
     if elapsed is None:
         return None
-    counts: dict[str, dict[str, int]] = {}
-    for gpu in case.gpus:
-        now, before = case.reading(gpu), case.earlier_reading(gpu)
-        if now is None or before is None:
-            continue
-        blocks = {ecc_block.block: ecc_block for ecc_block in before.ecc_blocks}
-        grown: dict[str, int] = {}
-        for ecc_block in now.ecc_blocks:
-            if ecc_block.block == _BLOCK and ecc_block.block in blocks:
-                grown |= growth(ecc_block, blocks[ecc_block.block], ("corrected", "uncorrected"))
-        links = {link.remote_address: link for link in before.xgmi}
-        for link in now.xgmi:
-            if link.remote_address in links:
-                new = growth(link, links[link.remote_address], ("errors",))
-                if new:
-                    grown[f"errors to {case.name(link.remote_address)}"] = new["errors"]
-        if grown:
-            counts[gpu.address] = grown
-    if not counts:
-        return None
-    sick = {who: {w: n for w, n in grown.items() if n} for who, grown in counts.items()}
-    sick = {who: grown for who, grown in sick.items() if grown}
-    if not sick:
-        return []
-    hard = any(word != "corrected" for grown in sick.values() for word in grown)
-    return ERRORS.finding(
+    counts = needed(
+        [(gpu, grown) for gpu, *both in both_readings(case) if (grown := _grown(case, *both))]
+    )
+    added = [
+        (gpu, {what: count for what, count in grown.items() if count}) for gpu, grown in counts
+    ]
+    sick = faulty([(gpu, grown) for gpu, grown in added if grown])
+    hard = any(grown.keys() - {"corrected"} for _, grown in sick)
+    return of_gpus(
+        ERRORS,
+        case,
+        sick,
         SLOW if hard else NOTICE,
-        f"xGMI errors of {case.names(list(sick))} grew in {time_of(elapsed)}",
-        devices=list(sick),
-        evidence=[
-            (
-                f"added on the xGMI links of {case.name(address)} in {time_of(elapsed)}",
-                ", ".join(f"{count} {word}" for word, count in grown.items()),
-                f"amdsmi, block {_BLOCK} and link counters, two readings",
-            )
-            for address, grown in sick.items()
-        ],
+        f"xGMI errors of {{gpus}} grew in {time_of(elapsed)}",
+        (
+            f"added on the xGMI links of {{gpu}} in {time_of(elapsed)}",
+            lambda _, grown: ", ".join(f"{count} {word}" for word, count in grown.items()),
+            f"amdsmi, block {_BLOCK} and link counters, two readings",
+        ),
         impact="Such a link often goes down next, and then a job hangs or ends."
         if hard
         else "The links corrected these by themselves, which costs nothing. Watch whether it "
@@ -310,6 +269,23 @@ def _check_errors(case: Case) -> Found:
     )
 
 
+def _grown(case: Case, now: GpuReading, before: GpuReading) -> dict[str, int]:
+    """How much the counters of a GPU's xGMI links grew, those that stood still included."""
+    grown: dict[str, int] = {}
+    blocks = {ecc.block: ecc for ecc in before.ecc_blocks if ecc.block == _BLOCK}
+    for ecc in now.ecc_blocks:
+        if ecc.block in blocks:
+            grown |= growth(ecc, blocks[ecc.block], ("corrected", "uncorrected"))
+    links = {link.remote_address: link for link in before.xgmi}
+    for link in now.xgmi:
+        if link.remote_address in links:
+            new = growth(link, links[link.remote_address], ("errors",))
+            grown |= {
+                f"errors to {case.name(link.remote_address)}": n for n in new.values() if n or new
+            }
+    return grown
+
+
 def _check_hops(case: Case) -> Found:
     chosen = {gpu.address for gpu in case.gpus}
     known = [
@@ -317,26 +293,25 @@ def _check_hops(case: Case) -> Found:
         for pair in case.machine.pairs
         if pair.link_type == "xgmi" and pair.weight and {pair.src, pair.dst} <= chosen
     ]
-    if not known:
-        return None
-    far = [pair for pair in known if (pair.weight or 0) > HOP_WEIGHT and not _direct(case, pair)]
-    ends = sorted({tuple(sorted((pair.src, pair.dst))) for pair in far})
-    if not ends:
-        return []
-    weights = {tuple(sorted((pair.src, pair.dst))): pair.weight or 0 for pair in far}
+    direct = {(gpu.address, link.remote_address) for gpu in case.gpus for link in gpu.xgmi}
+    weights = {
+        (pair.src, pair.dst): pair.weight or 0
+        for pair in needed(known)
+        if (pair.weight or 0) > HOP_WEIGHT and (pair.src, pair.dst) not in direct
+    }
+    ends = faulty(_unordered(weights))
     rates = [link.raw_gbs for _, link in _links(case) if link.raw_gbs]
     least = f" A direct link has {gbs(min(rates))} or more." if rates else ""
-    who = sorted({end for pair in ends for end in pair})
     return HOPS.finding(
         BY_DESIGN,
         f"{len(ends)} pairs of GPUs have no xGMI link of their own"
         if len(ends) > 1
         else "one pair of GPUs has no xGMI link of its own",
-        devices=who,
+        devices=devices_in(ends),
         evidence=[
             (
                 f"weight of {case.name(a)} to {case.name(b)}",
-                f"{weights[a, b]}, {HOP_WEIGHT} for each hop",
+                f"{weights.get((b, a), weights.get((a, b)))}, {HOP_WEIGHT} for each hop",
                 "the driver's io_links",
             )
             for a, b in ends[:_MOST]
@@ -345,11 +320,6 @@ def _check_hops(case: Case) -> Found:
         "pass through other GPUs and share their links; RCCL before 2.30 counts it over PCIe."
         f"{least} A job on few GPUs is fastest on those that are joined directly.",
     )
-
-
-def _direct(case: Case, pair: GpuPair) -> bool:
-    gpu = case.machine.gpu(pair.src)
-    return gpu is not None and any(link.remote_address == pair.dst for link in gpu.xgmi)
 
 
 XGMI = Rule(

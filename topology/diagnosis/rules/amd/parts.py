@@ -12,7 +12,7 @@ from ....model.machine import Gpu
 from ....model.page import Fix
 from ....model.severity import BY_DESIGN, SLOW
 from ...case import Case
-from ...rule import Found, Proof, Rule
+from ...rule import Found, Proof, Rule, needed
 from ...shared.kernel_line import kernel_argument
 
 _WHOLE = "SPX"
@@ -34,8 +34,7 @@ def _check(case: Case) -> Found:
     for gpu in case.gpus:
         if gpu.vendor == AMD.id and gpu.parent is not None and gpu.package_parts is not None:
             packages.setdefault(gpu.parent, []).append(gpu)
-    if not packages:
-        return None
+    needed(packages)
     lacking: dict[str, tuple[int, int, str]] = {}
     unknown = 0
     for parent, parts in packages.items():
@@ -161,13 +160,13 @@ def _drm(case: Case) -> tuple[list[Proof], str]:
 
 
 def _check_partition(case: Case) -> Found:
-    known = [
-        gpu
-        for gpu in case.gpus
-        if gpu.vendor == AMD.id and (gpu.compute_partition or gpu.memory_partition)
-    ]
-    if not known:
-        return None
+    known = needed(
+        [
+            gpu
+            for gpu in case.gpus
+            if gpu.vendor == AMD.id and (gpu.compute_partition or gpu.memory_partition)
+        ]
+    )
     modes: dict[str, list[str]] = {}
     for gpu in known:
         modes.setdefault(_modes(gpu), []).append(gpu.address)

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from ....hardware.vendors import AMD, NVIDIA
 from ....model.finding import Finding
 from ....model.machine import Gpu
-from ....model.page import Fix
+from ....model.readings import GpuReading
 from ....model.severity import NOTICE, SLOW, Severity
 from ....model.snapshot import Measurement
 from ... import vendors
 from ...case import Case
-from ...rule import Found, Proof, Rule, Step
+from ...gpu_rule import of_gpus
+from ...rule import Found, Proof, Rule, Step, faulty, needed
 
 # A power cap under load is normal and never a finding: a large matrix product always reaches the
 # limit of an H100.
 HARDWARE_WORDS = ("hw slowdown", "hw thermal", "hw power brake")
+_HARDWARE = frozenset(HARDWARE_WORDS)
 HEAT = "sw thermal"
 IDLE = "gpu idle"
 _PROBE_WORDS = {"idle": IDLE, "application clocks": "applications clocks"}
@@ -39,31 +43,24 @@ class Look(msgspec.Struct, frozen=True):
 
 def looks_at(case: Case, busy_percent: float) -> list[Look]:
     """All looks at the examined GPUs; a GPU is busy from a utilisation of `busy_percent`."""
-    found: list[Look] = []
-    by_address = {gpu.address: gpu for gpu in case.gpus}
-    for gpu in case.gpus:
-        reading = case.reading(gpu)
-        if reading is None or reading.throttle_reasons is None:
-            continue
-        load = reading.utilization_percent
-        busy = None if load is None else load >= busy_percent
-        if IDLE in reading.throttle_reasons:
-            busy = False
-        found.append(
-            Look(
-                gpu,
-                reading.throttle_reasons,
-                reading.clock_sm_mhz,
-                busy,
-                vendors.source([gpu], _NVML),
-                reading.temperature_c,
-                reading.power_watts,
-            )
+    found = [
+        Look(
+            gpu,
+            now.throttle_reasons,
+            now.clock_sm_mhz,
+            _is_busy(now, now.throttle_reasons, busy_percent),
+            vendors.source([gpu], _NVML),
+            now.temperature_c,
+            now.power_watts,
         )
+        for gpu, now in case.read
+        if now.throttle_reasons is not None
+    ]
+    examined = {gpu.address for gpu in case.gpus}
     for figure in case.snapshot.measurements:
-        measured = by_address.get(figure.src or "")
-        if measured is not None and figure.device_kind != "cpu":
-            look = _while_measured(measured, figure)
+        gpu = case.machine.gpu(figure.src or "")
+        if gpu is not None and gpu.address in examined and figure.device_kind != "cpu":
+            look = _while_measured(gpu, figure)
             found += [look] if look is not None else []
     return found
 
@@ -118,26 +115,35 @@ def addresses_of(looks: list[Look]) -> list[str]:
     return list(dict.fromkeys(look.gpu.address for look in looks))
 
 
+def _is_busy(now: GpuReading, reasons: Sequence[str], busy_percent: float) -> bool | None:
+    if IDLE in reasons:
+        return False
+    load = now.utilization_percent
+    return None if load is None else load >= busy_percent
+
+
+def looks_needed(case: Case) -> list[Look]:
+    """All looks at the examined GPUs; ends the rule where there is none."""
+    return needed(looks_at(case, case.threshold(HELD, "busy_percent")))
+
+
 def _hardware(case: Case) -> Found:
-    looks = looks_at(case, case.threshold(HELD, "busy_percent"))
-    if not looks:
-        return None
-    found = []
-    hit = [look for look in looks if any(word in HARDWARE_WORDS for word in look.reasons)]
+    hit = [look for look in looks_needed(case) if not _HARDWARE.isdisjoint(look.reasons)]
     # On an idle GPU the plain bit alone costs nothing measurable.
     resting = [
         look
         for look in hit
-        if look.busy is False and not set(look.reasons) & {"hw thermal", "hw power brake"}
+        if look.busy is False and set(look.reasons).isdisjoint(("hw thermal", "hw power brake"))
     ]
     loud = [look for look in hit if look not in resting]
-    for severity, those in ((SLOW, loud), (NOTICE, resting)):
-        addresses = addresses_of(those)
-        if severity == NOTICE:
-            addresses = [address for address in addresses if address not in addresses_of(loud)]
-        if addresses:
-            found.append(_hardware_finding(case, severity, those, addresses))
-    return found
+    slowed = addresses_of(loud)
+    rest = [address for address in addresses_of(resting) if address not in slowed]
+    groups = ((SLOW, loud, slowed), (NOTICE, resting, rest))
+    return [
+        _hardware_finding(case, severity, looks, addresses)
+        for severity, looks, addresses in groups
+        if addresses
+    ]
 
 
 def _hardware_finding(
@@ -150,13 +156,11 @@ def _hardware_finding(
     if "hw power brake" in words:
         fixes.append("Check the power supplies: the node itself asks the GPUs to save power.")
     fixes.append(
-        Fix(
-            text="Watch whether it stays, and which reason it is.",
-            command=vendors.command(
-                [look.gpu for look in looks],
-                nvidia="nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER",
-                amd="amd-smi metric --power --temperature --clock",
-            ),
+        vendors.step(
+            [look.gpu for look in looks],
+            "Watch whether it stays, and which reason it is.",
+            nvidia="nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER",
+            amd="amd-smi metric --power --temperature --clock",
         )
     )
     return HARDWARE.finding(
@@ -191,57 +195,52 @@ _EXCUSED = (*HARDWARE_WORDS, HEAT, IDLE, "sw power cap", "display clock")
 
 
 def _held(case: Case) -> Found:
-    looks = [
-        look
-        for look in looks_at(case, case.threshold(HELD, "busy_percent"))
-        if look.clock_mhz is not None and look.gpu.clock_sm_max_mhz and look.busy is not None
-    ]
-    if not looks:
-        return None
-    hit = [look for look in looks if _is_held(case, look)]
-    if not hit:
-        return []
-    addresses = addresses_of(hit)
-    lowest = min((look.clock_mhz or 0) / (look.gpu.clock_sm_max_mhz or 1) for look in hit)
-    return HELD.finding(
+    known = needed(
+        [
+            (look.gpu, look, (look.clock_mhz or 0) / look.gpu.clock_sm_max_mhz)
+            for look in looks_at(case, case.threshold(HELD, "busy_percent"))
+            if look.clock_mhz is not None and look.gpu.clock_sm_max_mhz and look.busy is not None
+        ]
+    )
+    hit = faulty([(gpu, look, share) for gpu, look, share in known if _is_held(case, look, share)])
+    return of_gpus(
+        HELD,
+        case,
+        hit,
         SLOW,
-        f"a setting holds the clocks of {case.names(addresses)} low",
-        devices=addresses,
-        evidence=[
-            (
-                f"SM clock of {case.name(look.gpu.address)} under load",
-                (
-                    f"{look.clock_mhz:.0f} of {look.gpu.clock_sm_max_mhz} MHz; reasons: "
-                    f"{', '.join(look.reasons) or 'none'}"
-                ),
-                look.source + ("" if look.gpu.vendor == AMD.id else ", nvmlDeviceGetClockInfo"),
-            )
-            for look in hit
-        ],
+        "a setting holds the clocks of {gpus} low",
+        (
+            "SM clock of {gpu} under load",
+            lambda gpu, look, _: (
+                f"{look.clock_mhz:.0f} of {gpu.clock_sm_max_mhz} MHz; reasons: "
+                f"{', '.join(look.reasons) or 'none'}"
+            ),
+            lambda gpu, look, _: (
+                look.source + ("" if gpu.vendor == AMD.id else ", nvmlDeviceGetClockInfo")
+            ),
+        ),
         impact=(
-            f"What computes runs at {100 * lowest:.0f} % of the clock, and a job over several "
-            f"GPUs at the pace of the slowest; copies over {case.words.link} and PCIe suffer "
-            "less."
+            f"What computes runs at {100 * min(share for *_, share in hit):.0f} % of the clock, "
+            "and a job over several GPUs at the pace of the slowest; copies over "
+            f"{case.words.link} and PCIe suffer less."
         ),
         fix=[
-            Fix(
-                text="Let the driver choose the clocks again.",
-                command=vendors.command(
-                    [look.gpu for look in hit],
-                    nvidia="nvidia-smi -rgc && nvidia-smi -rac",
-                    amd="amd-smi reset --clocks",
-                ),
-                needs_root=True,
+            vendors.step(
+                [gpu for gpu, _, _ in hit],
+                "Let the driver choose the clocks again.",
+                root=True,
+                nvidia="nvidia-smi -rgc && nvidia-smi -rac",
+                amd="amd-smi reset --clocks",
             )
         ],
     )
 
 
-def _is_held(case: Case, look: Look) -> bool:
-    share = (look.clock_mhz or 0) / (look.gpu.clock_sm_max_mhz or 1)
-    if not look.busy or any(word in _EXCUSED for word in look.reasons):
+def _is_held(case: Case, look: Look, share: float) -> bool:
+    reasons = set(look.reasons)
+    if not look.busy or not reasons.isdisjoint(_EXCUSED):
         return False
-    if any(word in _SETTINGS for word in look.reasons):
+    if not reasons.isdisjoint(_SETTINGS):
         return share < case.threshold(HELD, "named_share")
     # Locked clocks (nvidia-smi -lgc) show no reason of their own. An unnamed bit might be one, and
     # near the power limit the cap's bit comes and goes while the clock stays low.
@@ -253,12 +252,7 @@ def _is_held(case: Case, look: Look) -> bool:
 
 
 def _thermal(case: Case) -> Found:
-    looks = looks_at(case, case.threshold(HELD, "busy_percent"))
-    if not looks:
-        return None
-    hit = [look for look in looks if HEAT in look.reasons]
-    if not hit:
-        return []
+    hit = faulty([look for look in looks_needed(case) if HEAT in look.reasons])
     addresses = addresses_of(hit)
     return THERMAL.finding(
         NOTICE,
@@ -271,47 +265,49 @@ def _thermal(case: Case) -> Found:
 
 
 def _power(case: Case) -> Found:
-    known = [
-        (gpu, gpu.power_limit_watts, gpu.power_limit_default_watts)
-        for gpu in case.gpus
-        if gpu.power_limit_watts is not None
-        and gpu.power_limit_default_watts
-        # The firmware of a laptop moves the limit between processor and GPU by itself.
-        and "laptop" not in (gpu.name or "").lower()
+    limits = [
+        (gpu, gpu.power_limit_watts or 0.0, gpu.power_limit_default_watts)
+        for gpu in case.having("power_limit_watts", "power_limit_default_watts")
     ]
-    if not known:
-        return None
+    # The firmware of a laptop moves the limit between processor and GPU by itself.
+    known = needed(
+        [
+            (gpu, limit, usual)
+            for gpu, limit, usual in limits
+            if usual and "laptop" not in (gpu.name or "").lower()
+        ]
+    )
     least = case.threshold(POWER, "minimum_share")
-    low = [(gpu, limit, usual) for gpu, limit, usual in known if limit < least * (usual or 0)]
-    if not low:
-        return []
-    addresses = [gpu.address for gpu, _, _ in low]
-    worst = min(limit / (usual or 1) for _, limit, usual in low)
-    indices = ",".join(str(gpu.index) for gpu, _, _ in low if gpu.index is not None)
-    nvidia = all(gpu.vendor == NVIDIA.id for gpu, _, _ in low) and indices
-    return POWER.finding(
+    low = faulty([(gpu, limit, usual) for gpu, limit, usual in known if limit < least * usual])
+    gpus = [gpu for gpu, _, _ in low]
+    worst = min(limit / usual for _, limit, usual in low)
+    indices = ",".join(str(gpu.index) for gpu in gpus if gpu.index is not None)
+    command = f"nvidia-smi -i {indices} -pl {low[0][2]:.0f}"
+    return of_gpus(
+        POWER,
+        case,
+        low,
         SLOW,
-        f"the power limit of {case.names(addresses)} is below its default",
-        devices=addresses,
-        evidence=[
-            (
-                f"power limit of {case.name(gpu)}",
-                f"{limit:.0f} W; by default {usual:.0f} W",
+        "the power limit of {gpus} is below its default",
+        (
+            "power limit",
+            lambda _, limit, usual: f"{limit:.0f} W; by default {usual:.0f} W",
+            lambda gpu, *_: (
                 "NVML nvmlDeviceGetEnforcedPowerLimit"
                 if gpu.vendor == NVIDIA.id
-                else "amd-smi static",
-            )
-            for gpu, limit, usual in low
-        ],
+                else "amd-smi static"
+            ),
+        ),
         impact=(
             f"Matrix products get {100 * worst:.0f} % of the power and lower clocks; "
             "memory and links keep theirs."
         ),
         fix=[
-            Fix(
-                text="Set the default again, unless the site limits power on purpose.",
-                command=f"nvidia-smi -i {indices} -pl {low[0][2]:.0f}" if nvidia else "",
-                needs_root=True,
+            vendors.step(
+                gpus,
+                "Set the default again, unless the site limits power on purpose.",
+                root=True,
+                nvidia=command if indices else "",
             )
         ],
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ....hardware.vendor import Vendor
 from ....hardware.vendors import AMD, NVIDIA, VENDORS
@@ -12,6 +12,7 @@ from ....model.machine import Gpu
 from ....model.page import Fix
 from ....model.severity import BROKEN, CANNOT_TELL, NOTICE, Severity
 from ....model.snapshot import Problem, SourceState
+from ....model.surroundings import Host
 from ....sources import MAKERS
 from ....sources.collect import ONLY_PCI
 from ....sources.files.failures import ERROR, RESET
@@ -19,7 +20,7 @@ from ....sources.linux.device_nodes import KEPT_BACK, NO_PERMISSION
 from ... import vendors
 from ...case import Case
 from ...given import minors
-from ...rule import Found, Proof, Rule
+from ...rule import Found, NotRead, Proof, Rule, faulty
 from .presence import COMPUTE_CLASSES, NUMBERED, named, places_of, unmanaged
 
 _NVML = ("nvml", "nvml_readings")
@@ -30,8 +31,10 @@ _HANGS = "not answering"
 _SILENT = (_HANGS, "failed", "absent")
 _NODE = re.compile(r"/dev/nvidia(\d{1,4})$")
 _KFD = "/dev/kfd"
-_CONTROL = ("/dev/nvidiactl", "/dev/nvidia-uvm", _KFD)
-"""Device nodes without which no process computes."""
+_CONTROL = ("/dev/nvidiactl", "/dev/nvidia-uvm")
+"""Device nodes without which no process computes on an NVIDIA GPU."""
+_DENIED = "denied"
+_RELEASE = re.compile(r"\d{2,4}\.\d{1,4}(\.\d{1,4})?")
 _VERSION = re.compile(r"^\d{1,2}\.(\d{2,4}\.\d{1,4}(?:\.\d{1,4})?)$")
 """NVML's own version: the CUDA release, then that of the library, "13.580.159.04"."""
 _RESTART = (
@@ -51,12 +54,7 @@ def _mismatch(case: Case) -> Found:
         if problem.kind == "mismatch" and problem.source in _NVML
     ]
     module, library = case.host.nvidia_module_version, _library(case)
-    others = {
-        loaded.name: loaded.version
-        for loaded in case.host.modules
-        if loaded.name.startswith("nvidia_") and loaded.name != "nvidia_peermem"
-        if loaded.version is not None and module is not None and _release(loaded.version)
-    }
+    others = _modules(case) if module is not None else {}
     if not reported and (module is None or (library is None and not others)):
         return None
     found: list[Proof] = list(reported)
@@ -67,23 +65,17 @@ def _mismatch(case: Case) -> Found:
         for name, version in sorted(others.items())
         if version != module
     ]
-    if not found:
-        return []
+    faulty(found)
     if module:
-        loaded = ("module nvidia", module, "/proc/driver/nvidia/version")
-        found.append(loaded)
+        found.append(("module nvidia", module, "/proc/driver/nvidia/version"))
     return MISMATCH.finding(
         BROKEN,
         "NVIDIA's library and the loaded kernel driver have different versions",
-        devices=[gpu.address for gpu in _nvidia(case)],
+        devices=_nvidia(case),
         evidence=found,
         impact="CUDA does not start for new jobs; those that run go on until they end.",
         fix=[_RESTART],
     )
-
-
-def _release(version: str) -> bool:
-    return re.fullmatch(r"\d{2,4}\.\d{1,4}(\.\d{1,4})?", version) is not None
 
 
 def _library(case: Case) -> str | None:
@@ -92,32 +84,18 @@ def _library(case: Case) -> str | None:
     return match.group(1) if match else None
 
 
+def _modules(case: Case) -> dict[str, str]:
+    """The modules beside NVIDIA's main one that have a release as their version."""
+    return {
+        loaded.name: loaded.version
+        for loaded in case.host.modules
+        if loaded.name.startswith("nvidia_") and loaded.name != "nvidia_peermem"
+        if loaded.version is not None and _RELEASE.fullmatch(loaded.version)
+    }
+
+
 def _not_answering(case: Case) -> Found:
-    found: list[Finding] = []
-    for vendor in VENDORS:
-        silent = _silent(case, vendor)
-        if not silent and any(
-            state.source == vendor.sources[0] and _waits(state) for state in case.snapshot.states
-        ):
-            return None  # asked for the first time and still within its deadline
-        gpus = [gpu for gpu in case.gpus if gpu.vendor == vendor.id]
-        known = [gpu for gpu in gpus if gpu.why("uuid") != ONLY_PCI]
-        hanging = any(problem.kind != "absent" for problem in silent)
-        if (hanging and not case.gpus) or (silent and gpus and (hanging or not known)):
-            evidence = [(problem.kind, problem.text, problem.source) for problem in silent]
-            found.append(_silence(case, vendor, _mute(case, gpus, silent), evidence))
-            continue
-        hidden = [gpu for gpu in unmanaged(case) if gpu.vendor == vendor.id]
-        # Of a copy of /sys alone nobody asked a driver.
-        if case.on_node and hidden and len(hidden) == len(gpus):
-            evidence = [
-                (
-                    f"GPUs of {vendor.name} that anything but PCI describes",
-                    f"0 of {len(hidden)}",
-                    ", ".join(case.snapshot.source),
-                )
-            ]
-            found.append(_silence(case, vendor, [gpu.address for gpu in hidden], evidence))
+    found = [found for vendor in VENDORS if (found := _no_answer(case, vendor)) is not None]
     asked = case.on_node or any(gpu.uuid is not None for gpu in case.gpus)
     return found if found or asked else None
 
@@ -175,54 +153,81 @@ def _computes(case: Case, gpu: Gpu) -> bool:
     return code is None or code >> 8 in COMPUTE_CLASSES
 
 
+def _no_answer(case: Case, vendor: Vendor) -> Finding | None:
+    gpus = [gpu for gpu in case.gpus if gpu.vendor == vendor.id]
+    silent = _silent(case, vendor)
+    if not silent and any(map(_waits, _states(case, vendor))):
+        raise NotRead  # asked for the first time and still within its deadline
+    known = any(gpu.why("uuid") != ONLY_PCI for gpu in gpus)
+    hanging = any(problem.kind != "absent" for problem in silent)
+    if (hanging and not case.gpus) or (silent and gpus and (hanging or not known)):
+        evidence = [(problem.kind, problem.text, problem.source) for problem in silent]
+        return _silence(case, vendor, _mute(case, gpus, silent), evidence)
+    hidden = [gpu.address for gpu in unmanaged(case) if gpu.vendor == vendor.id]
+    # Of a copy of /sys alone nobody asked a driver.
+    if not case.on_node or not hidden or len(hidden) < len(gpus):
+        return None
+    what = f"GPUs of {vendor.name} that anything but PCI describes"
+    return _silence(case, vendor, hidden, [(what, f"0 of {len(hidden)}", case.source)])
+
+
+def _states(case: Case, vendor: Vendor) -> list[SourceState]:
+    return [state for state in case.snapshot.states if state.source == vendor.sources[0]]
+
+
 def _denied(case: Case) -> Found:
-    nodes = case.host.device_nodes
     denials = [
         problem
         for problem in case.snapshot.problems
-        if problem.source in _NVML and problem.kind == "denied"
+        if problem.source in _NVML and problem.kind == _DENIED
     ]
-    if nodes is None and not denials:
+    if case.host.device_nodes is None and not denials:
         return None
-    closed = [
-        node.removesuffix(NO_PERMISSION) for node in nodes or () if node.endswith(NO_PERMISSION)
-    ]
+    closed = _closed(case.host)
+    return [*_denied_nvidia(case, closed, denials), *_denied_amd(case, closed)]
+
+
+def _closed(host: Host) -> list[str]:
+    """The nodes that this user may not open."""
+    nodes = host.device_nodes or ()
+    refused = [node.removesuffix(NO_PERMISSION) for node in nodes if node.endswith(NO_PERMISSION)]
+    kept = [node.removesuffix(KEPT_BACK) for node in nodes if node.endswith(KEPT_BACK)]
     # A closed control node stops everybody, whatever closes it; a GPU may belong to another job.
-    closed += [
-        node
-        for kept in nodes or ()
-        if (node := kept.removesuffix(KEPT_BACK)) in _CONTROL and node != kept
-    ]
+    return refused + [node for node in kept if node in (*_CONTROL, _KFD)]
+
+
+def _by_minor(case: Case) -> dict[int, Gpu]:
+    """NVIDIA's GPUs by the numbers of their nodes."""
     known = minors(case.host)
-    by_minor = {
-        minor: gpu
-        for gpu in _nvidia(case)
-        if (minor := known.get(gpu.address) if gpu.minor is None else gpu.minor) is not None
-    }
-    numbers = {node: int(match.group(1)) for node in closed if (match := _NODE.match(node))}
-    own = [by_minor[number] for number in numbers.values() if number in by_minor]
-    hidden = [gpu for gpu in unmanaged(case) if gpu.vendor == NVIDIA.id]
-    here = {gpu.vendor for gpu in case.gpus}
-    shut = [
-        node
-        for node in closed
-        # amdgpu makes its node for the graphics of a processor too.
-        if (node in _CONTROL and (AMD if node == _KFD else NVIDIA).id in here)
-        or (node in numbers and (numbers[node] in by_minor or (hidden and not by_minor)))
+    numbered = [
+        (known.get(gpu.address) if gpu.minor is None else gpu.minor, gpu) for gpu in _nvidia(case)
     ]
-    found = []
-    mine = [node for node in shut if node != _KFD]
-    if mine or denials:
-        whole = bool(denials) or any(node in _CONTROL for node in mine)
-        gpus = _nvidia(case) if whole else own or hidden
+    return {minor: gpu for minor, gpu in numbered if minor is not None}
+
+
+def _denied_nvidia(
+    case: Case, closed: Sequence[str], denials: Sequence[Problem]
+) -> Iterator[Finding]:
+    by_minor = _by_minor(case)
+    hidden = [gpu for gpu in unmanaged(case) if gpu.vendor == NVIDIA.id]
+    numbers = {node: int(match[1]) for node in closed if (match := _NODE.match(node))}
+    own = {node: by_minor[number] for node, number in numbers.items() if number in by_minor}
+    control = {node for node in closed if node in _CONTROL} if _nvidia(case) else set()
+    nameless = set(numbers) if hidden and not by_minor else set()
+    shut = [node for node in closed if node in control | nameless | own.keys()]
+    if shut or denials:
+        gpus = _nvidia(case) if denials or control else list(own.values()) or hidden
         severity = CANNOT_TELL if denials or hidden else BROKEN
-        found.append(_denied_finding(case, severity, gpus, mine, denials))
-    if _KFD in shut:
-        gpus = vendors.amds(case)
+        yield _denied_finding(case, severity, gpus, shut, denials)
+
+
+def _denied_amd(case: Case, closed: Sequence[str]) -> Iterator[Finding]:
+    gpus = vendors.amds(case)
+    # amdgpu makes its node for the graphics of a processor too.
+    if gpus and _KFD in closed:
         # Beside GPUs that NVIDIA's driver serves, AMD's display controllers may be for the screen.
-        screens = NVIDIA.id in here and not any(_computes(case, gpu) for gpu in gpus)
-        found.append(_denied_finding(case, NOTICE if screens else BROKEN, gpus, [_KFD], ()))
-    return found
+        screens = bool(_nvidia(case)) and not any(_computes(case, gpu) for gpu in gpus)
+        yield _denied_finding(case, NOTICE if screens else BROKEN, gpus, [_KFD], ())
 
 
 def _denied_finding(
@@ -333,10 +338,12 @@ def _failed(case: Case) -> Found:
         impact="What these questions are about was not examined. Such an answer is a "
         "failure of the driver or of the GPU: it has other words for what a product lacks.",
         fix=[
-            Fix(
-                text="Ask the vendor's own tool; what it prints as ERR! or Unknown Error "
+            vendors.step(
+                case.gpus,
+                "Ask the vendor's own tool; what it prints as ERR! or Unknown Error "
                 "points to the same fault.",
-                command=vendors.command(case.gpus, nvidia="nvidia-smi -q", amd="amd-smi metric"),
+                nvidia="nvidia-smi -q",
+                amd="amd-smi metric",
             ),
             _READ_LOG,
         ],

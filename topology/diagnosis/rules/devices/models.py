@@ -8,11 +8,10 @@ from collections.abc import Sequence
 
 from ....hardware.vendors import AMD, NVIDIA, vendors_of
 from ....model.machine import Gpu
-from ....model.page import Fix
 from ....model.severity import NOTICE, SLOW
 from ... import vendors
 from ...case import Case
-from ...rule import Found, Proof, Rule
+from ...rule import Found, Proof, Rule, needed
 
 _SETTINGS = (
     ("power_limit_watts", "power limit", " W", "nvmlDeviceGetEnforcedPowerLimit"),
@@ -65,9 +64,7 @@ def _written(value: object) -> str:
 
 
 def _mixed(case: Case) -> Found:
-    groups = _groups(case.gpus, "name")
-    if not groups:
-        return None
+    groups = needed(_groups(case.gpus, "name"))
     if len(groups) < 2:
         return []
     counted = ", ".join(f"{len(gpus)} {name}" for name, gpus in groups.items())
@@ -78,11 +75,10 @@ def _mixed(case: Case) -> Found:
         evidence=_evidence(case, groups, "model", "", "NVML nvmlDeviceGetName, amd-smi"),
         impact=_over_both(case),
         fix=[
-            Fix(
-                text="Let a job see one model only.",
-                command=vendors.command(
-                    case.gpus, nvidia=f"export CUDA_VISIBLE_DEVICES={_largest(groups)}"
-                ),
+            vendors.step(
+                case.gpus,
+                "Let a job see one model only.",
+                nvidia=f"export CUDA_VISIBLE_DEVICES={_largest(groups)}",
             )
         ],
     )
@@ -121,9 +117,7 @@ def _models(case: Case) -> list[list[Gpu]]:
 
 def _settings(case: Case) -> Found:
     models = _models(case)
-    compared = {name for gpus in models for name, *_ in _SETTINGS if _groups(gpus, name)}
-    if not compared:
-        return None
+    needed({name for gpus in models for name, *_ in _SETTINGS if _groups(gpus, name)})
     found = []
     for gpus in models:
         full, untouched = all(map(_full, gpus)), all(map(_untouched, gpus))
@@ -148,13 +142,11 @@ def _settings(case: Case) -> Found:
                     fix=["Each has the limit that its board came with: none was changed."]
                     if watts and untouched
                     else [
-                        Fix(
-                            text="Give all GPUs of one model the same setting.",
-                            command=vendors.command(
-                                gpus,
-                                nvidia="nvidia-smi -q -d POWER,CLOCK,ECC",
-                                amd="amd-smi static",
-                            ),
+                        vendors.step(
+                            gpus,
+                            "Give all GPUs of one model the same setting.",
+                            nvidia="nvidia-smi -q -d POWER,CLOCK,ECC",
+                            amd="amd-smi static",
                         )
                     ],
                 )

@@ -15,7 +15,7 @@ from ....sources.collect import ONLY_PCI
 from ....sources.files.failures import LOST as KIND
 from ...case import Case
 from ...given import DENIED, GIVEN, access, excluded
-from ...rule import Found, Proof, Rule
+from ...rule import Found, Proof, Rule, faulty, needed
 from ...shared.fabric_words import GONE
 
 NUMBERED = "nvml:"
@@ -91,27 +91,22 @@ def _computes(gpu: Gpu, device: PciDevice | None) -> bool:
 def _without_driver(case: Case) -> Found:
     if not any(device.kind == "gpu" for device in case.machine.pci):
         return None
-    hidden = unmanaged(case)
-    if not hidden:
-        return []
+    hidden = faulty(unmanaged(case))
     if case.in_container is None:
         return None
-    reach = {gpu.address: access(case.host, gpu) for gpu in hidden}
+    reach = [(gpu, access(case.host, gpu)) for gpu in hidden]
     if case.may_hide_devices:
         # A container often has only some of the GPUs in /sys: those whose node it may open.
-        hidden = [gpu for gpu in hidden if reach[gpu.address] == GIVEN]
-        if not hidden:
-            return None
-    left_out = [gpu for gpu in hidden if excluded(case.host, gpu)]
+        reach = needed([(gpu, word) for gpu, word in reach if word == GIVEN])
+    left_out = [gpu for gpu, _ in reach if excluded(case.host, gpu)]
     # Where the node's permissions are in the way, device-node-denied says so.
-    hidden = [gpu for gpu in hidden if gpu not in left_out and reach[gpu.address] != DENIED]
+    hidden = [gpu for gpu, word in reach if gpu not in left_out and word != DENIED]
     served = {gpu.vendor for gpu in case.gpus if gpu.why("uuid") != ONLY_PCI} - _hanging(case)
     found = [gpu for gpu in hidden if _lacks(gpu, case.pci(gpu.address), served)]
     screens = [gpu for gpu in found if _may_draw(case, gpu)]
     rest = [gpu for gpu in found if gpu not in screens]
-    findings = [_without_driver_finding(case, rest)] if rest else []
-    findings += [_screen(case, screens)] if screens else []
-    return [*findings, *([_excluded(case, left_out)] if left_out else [])]
+    made = ((_without_driver_finding, rest), (_screen, screens), (_excluded, left_out))
+    return [make(case, gpus) for make, gpus in made if gpus]
 
 
 def _hanging(case: Case) -> set[str]:
@@ -131,7 +126,7 @@ def _may_draw(case: Case, gpu: Gpu) -> bool:
         device is not None
         and device.class_code is not None
         and device.class_code >> 8 == _DISPLAY_CLASS
-        and (device.driver == "nouveau" or device.why("driver") == _NO_DRIVER)
+        and (device.driver == _NOUVEAU or device.why("driver") == _NO_DRIVER)
         and bool(served)
         and gpu.pci_id is not None
         and not served & {gpu.pci_id, None}
@@ -172,45 +167,41 @@ def _lacks(gpu: Gpu, device: PciDevice | None, served: set[str]) -> bool:
     """Whether something proves that its driver does not serve it."""
     if device is None:
         return False
-    if device.driver == "nouveau" or device.why("driver") == _NO_DRIVER:
+    if device.driver == _NOUVEAU or device.why("driver") == _NO_DRIVER:
         return True
     # With its driver bound: only the answers for its siblings show that the driver was asked.
     return device.driver is not None and gpu.vendor in served
 
 
 def _without_driver_finding(case: Case, found: list[Gpu]) -> Finding:
-    names = case.names(found)
-    whole = [gpu for gpu in case.gpus if gpu not in found]
-    evidence = [
-        *_bound(case, found),
-        (
-            "GPUs that the driver describes, of those on PCI",
-            f"{len(whole)} of {len(case.gpus)}",
-            "NVML, amd-smi and /sys/bus/pci",
-        ),
-        *(
-            ("what the driver said", problem.text, problem.source)
-            for problem in case.snapshot.problems
-            if problem.source == "nvml" and problem.kind in ("failed", "lost", "denied")
-        ),
-    ]
-    fixes = [
-        (
-            "Look for what the driver said when it started this GPU. "
-            "# dmesg | grep -iE 'NVRM|Xid|amdgpu' | tail -n 50"
-        ),
-        "If the GPU does not come back after a cold restart of the node, replace it.",
+    whole = f"{len(case.gpus) - len(found)} of {len(case.gpus)}"
+    said = [
+        ("what the driver said", problem.text, problem.source)
+        for problem in case.snapshot.problems
+        if problem.source == "nvml" and problem.kind in ("failed", "lost", "denied")
     ]
     bound = {device.driver for gpu in found if (device := case.pci(gpu.address))}
-    if "nouveau" in bound:
-        fixes.insert(0, "Keep nouveau away (blacklist it) and install NVIDIA's driver.")
+    nouveau = ["Keep nouveau away (blacklist it) and install NVIDIA's driver."]
     return WITHOUT_DRIVER.finding(
         BROKEN,
-        f"on the PCI bus and without a working driver: {names}",
+        f"on the PCI bus and without a working driver: {case.names(found)}",
         devices=found,
-        evidence=evidence,
-        impact=f"A job on this node gets {len(whole)} of {len(case.gpus)} GPUs.",
-        fix=fixes,
+        evidence=[
+            *_bound(case, found),
+            (
+                "GPUs that the driver describes, of those on PCI",
+                whole,
+                "NVML, amd-smi and /sys/bus/pci",
+            ),
+            *said,
+        ],
+        impact=f"A job on this node gets {whole} GPUs.",
+        fix=[
+            *(nouveau if _NOUVEAU in bound else ()),
+            "Look for what the driver said when it started this GPU. "
+            "# dmesg | grep -iE 'NVRM|Xid|amdgpu' | tail -n 50",
+            "If the GPU does not come back after a cold restart of the node, replace it.",
+        ],
     )
 
 
@@ -234,35 +225,32 @@ class _Gone(msgspec.Struct, frozen=True):
 
 
 def _lost(case: Case) -> Found:
-    readings = [(gpu, case.reading(gpu)) for gpu in case.gpus]
     problems = [problem for problem in case.snapshot.problems if problem.kind == KIND]
-    told = any(gpu.fabric is not None and gpu.fabric.status == GONE for gpu in case.gpus)
-    unasked = case.earlier is None and all(reading is None for _, reading in readings)
-    if not problems and not told and unasked:
+    told = [gpu for gpu in case.gpus if gpu.fabric is not None and gpu.fabric.status == GONE]
+    if not problems and not told and case.earlier is None and not case.read:
         return None
     gone = [
         _Gone(
             gpu.address,
             (
                 f"answer of the driver for {case.name(gpu)}",
-                reading.why("lost") or "GPU is lost",
+                now.why("lost") or "GPU is lost",
                 "NVML, NVML_ERROR_GPU_IS_LOST",
             ),
         )
-        for gpu, reading in readings
-        if reading is not None and reading.lost
+        for gpu, now in case.read
+        if now.lost
     ]
     gone += [
         _Gone(
             gpu.address,
             (
                 f"end of the registration of {case.name(gpu)} with the fabric",
-                gpu.fabric.status,
+                GONE,
                 "NVML nvmlDeviceGetGpuFabricInfoV",
             ),
         )
-        for gpu in case.gpus
-        if gpu.fabric is not None and gpu.fabric.status == GONE
+        for gpu in told
     ]
     gone += _named(case, {gpu.device for gpu in gone})
     nameless: list[Proof] = []
@@ -272,17 +260,7 @@ def _lost(case: Case) -> Found:
             for problem in problems
             if not problem.devices
         ]
-        gone += [
-            _Gone(
-                gpu.address,
-                (
-                    f"GPU {gpu.address}",
-                    "in the earlier reading, not in this one",
-                    "NVML nvmlDeviceGetHandleByIndex",
-                ),
-            )
-            for gpu in _vanished(case)
-        ]
+        gone += [_Gone(gpu.address, (f"GPU {gpu.address}", *_NO_MORE)) for gpu in _vanished(case)]
     return [_finding(case, gone, nameless)] if gone or nameless else []
 
 
@@ -334,24 +312,32 @@ def _vanished(case: Case) -> list[Gpu]:
     """GPUs of the earlier reading whose driver answers and does not know them any more."""
     if case.earlier is None:
         return []
-    here = {gpu.uuid for gpu in case.machine.gpus}
-    on_bus = {device.address: device for device in case.machine.pci}
-    packages = {gpu.parent or gpu.address for gpu in case.machine.gpus if gpu.uuid is not None}
-    answered = {gpu.vendor for gpu in case.machine.gpus if gpu.uuid is not None}
-    job = _job(case.host)
-    others = case.may_hide_devices and not (job and job == _job(case.earlier.machine.host))
+    named = [gpu for gpu in case.machine.gpus if gpu.uuid is not None]
+    here, answered = {gpu.uuid for gpu in case.machine.gpus}, {gpu.vendor for gpu in named}
+    packages = {gpu.parent or gpu.address for gpu in named}
     return [
         gpu
         for gpu in case.earlier.machine.gpus
         if gpu.uuid is not None
         and gpu.uuid not in here
         and gpu.vendor in answered
-        # Another container or job may have fewer GPUs, and a guest may own this one by now.
-        and not (others and (not on_bus or gpu.address in on_bus))
-        and not given_away(on_bus.get(gpu.address))
+        and not _may_be_elsewhere(case, gpu, case.earlier.machine.host)
         # Another card is there now, or the package is partitioned differently.
         and (gpu.parent or gpu.address) not in packages
     ]
+
+
+def _may_be_elsewhere(case: Case, gpu: Gpu, before: Host | None) -> bool:
+    """Whether another container or job may have fewer GPUs, or a guest own this one by now."""
+    device, job = case.pci(gpu.address), _job(case.host)
+    others = case.may_hide_devices and not (job and job == _job(before))
+    return given_away(device) or (others and (not case.machine.pci or device is not None))
+
+
+_NOUVEAU = "nouveau"
+
+
+_NO_MORE = ("in the earlier reading, not in this one", "NVML nvmlDeviceGetHandleByIndex")
 
 
 def _job(host: Host | None) -> tuple[str | None, ...]:

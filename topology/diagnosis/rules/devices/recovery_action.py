@@ -15,7 +15,7 @@ from ....model.page import Fix
 from ....model.severity import BROKEN, SLOW, Severity
 from ....sources.nvidia.recovery import BUS_OR_IMEX, FIELD, NONE
 from ...case import Case
-from ...rule import Found, Rule
+from ...rule import Found, Rule, needed
 
 _GUIDE = "NVIDIA GPU Memory Error Management, Error Recovery and Response Flags"
 _ASK_AGAIN = "nvidia-smi --query-gpu=index,gpu_recovery_action --format=csv"
@@ -98,13 +98,13 @@ _REQUESTS = {
 
 
 def _asked(case: Case) -> Found:
-    read = [
-        (gpu, now.recovery_action)
-        for gpu in case.gpus
-        if (now := case.reading(gpu)) is not None and now.recovery_action is not None
-    ]
-    if not read:
-        return None
+    read = needed(
+        [
+            (gpu, now.recovery_action)
+            for gpu in case.gpus
+            if (now := case.reading(gpu)) is not None and now.recovery_action is not None
+        ]
+    )
     asking: dict[str, list[Gpu]] = {}
     for gpu, action in read:
         if action != NONE:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from ....hardware.vendors import AMD, NVIDIA
 from ....model import quantities
 from ....model.cpulist import members
+from ....model.english import plural
 from ....model.finding import Finding
 from ....model.machine import Gpu
 from ....model.readings import ProcessReading
 from ....model.severity import NOTICE, SLOW
+from ....model.snapshot import Measurement
 from ....wiring.graph import gpu_numa
 from ...case import Case
+from ...gpu_rule import of_gpus
 from ...pairs import Pair
-from ...rule import Found, Proof, Rule
+from ...rule import Found, Proof, Rule, faulty, needed
 from ...shared.gpu_lists import visible
 from ...shared.near import called, jobs, local_cpus, nodes_of, same_socket, several_nodes, some
 
@@ -25,21 +28,19 @@ SAME = 0.95
 def _binding(case: Case) -> Found:
     if not several_nodes(case):
         return [] if case.host.numa else None
-    known = [
-        (process, gpus)
-        for process, gpus in jobs(case)
-        if process.cpu_affinity is not None or process.memory_nodes is not None
-    ]
-    if not known:
-        return None
+    known = needed(
+        [
+            (process, gpus)
+            for process, gpus in jobs(case)
+            if process.cpu_affinity is not None or process.memory_nodes is not None
+        ]
+    )
     # Most processes of a job are bound alike, and there may be thousands.
     bound = {_binding_of(process, gpus): (process, gpus) for process, gpus in known}
     ways = {key: _far(case, *example) for key, example in bound.items()}
     judged = [(process, gpus, *ways[_binding_of(process, gpus)]) for process, gpus in known]
-    far = [(process, gpus, words) for process, gpus, words, _ in judged if words]
+    far = faulty([(process, gpus, words) for process, gpus, words, _ in judged if words])
     inside = all(short for *_, words, short in judged if words)
-    if not far:
-        return []
     return _bound_far(case, far, inside)
 
 
@@ -110,30 +111,45 @@ def _binding_of(process: ProcessReading, gpus: tuple[Gpu, ...]) -> tuple[object,
     return process.cpu_affinity, process.memory_nodes, tuple(gpu.address for gpu in gpus)
 
 
+def _granted_here(case: Case) -> Iterable[tuple[str, float, int, str]]:
+    """The CPUs that a cgroup grants to what is started here: who, CPUs, GPUs and the source."""
+    container = case.host.container
+    if container is None:
+        return
+    cpus, quota = members(container.cpuset), container.cpu_quota
+    limits = [float(len(cpus))] if cpus else []
+    limits += [quota] if quota is not None else []
+    if limits:
+        yield "what is started here", min(limits), len(visible(case)), "cgroup of gputop"
+
+
+def _unlimited(case: Case) -> bool:
+    container = case.host.container
+    return container is not None and container.why("cpu_quota") == "unlimited"
+
+
 def _rates(case: Case, devices: Iterable[str]) -> list[tuple[str, float, float]]:
     """Address, and GB/s one way from the GPU's own node and from the slowest other, if measured."""
     found = []
     for address in devices:
         gpu = case.machine.gpu(address)
         node = gpu_numa(gpu) if gpu is not None else None
-        near: list[float] = []
-        away: list[float] = []
-        for figure in case.figures(quantities.HOST_TO_DEVICE):
-            at = figure.details.get("numa_node")
-            if (
-                figure.src == address
-                and _pinned(figure.variant)
-                and figure.value
-                and at is not None
-            ):
-                (near if at == node else away).append(figure.value)
+        copies = [
+            (figure.details["numa_node"] == node, figure.value)
+            for figure in case.figures(quantities.HOST_TO_DEVICE)
+            if figure.src == address and figure.value and _pinned_on_node(figure)
+        ]
+        near = [value for own, value in copies if own]
+        away = [value for own, value in copies if not own]
         if near and away:
             found.append((address, max(near), min(away)))
     return found
 
 
-def _pinned(variant: str | None) -> bool:
-    return variant == "pinned" or (variant or "").startswith("pinned, NUMA node")
+def _pinned_on_node(figure: Measurement) -> bool:
+    variant = figure.variant or ""
+    pinned = variant == "pinned" or variant.startswith("pinned, NUMA node")
+    return pinned and figure.details.get("numa_node") is not None
 
 
 def _far(case: Case, process: ProcessReading, gpus: tuple[Gpu, ...]) -> tuple[str, bool]:
@@ -142,15 +158,14 @@ def _far(case: Case, process: ProcessReading, gpus: tuple[Gpu, ...]) -> tuple[st
     "" where it is not.
     """
     near = [local_cpus(case, gpu) for gpu in gpus]
-    cpus = members(process.cpu_affinity)
+    cpus, nodes = members(process.cpu_affinity), members(process.memory_nodes)
+    wanted = [gpu_numa(gpu) for gpu in gpus]
     if cpus and all(local is not None and not cpus & local for local in near):
-        where = sorted({str(gpu_numa(gpu)) for gpu in gpus if gpu_numa(gpu) is not None})
-        place = f" (NUMA node {', '.join(where)})" if where else ""
+        where = ", ".join(sorted({str(node) for node in wanted if node is not None}))
+        place = f" (NUMA node {where})" if where else ""
         words = f"CPUs {process.cpu_affinity}, none of them next to the GPU{place}"
         return words, same_socket(case, nodes_of(case, cpus), gpus)
-    nodes = members(process.memory_nodes)
-    wanted = [gpu_numa(gpu) for gpu in gpus]
-    if nodes and all(node is not None and node not in nodes for node in wanted):
+    if nodes and nodes.isdisjoint(wanted) and None not in wanted:
         words = f"memory of NUMA node {process.memory_nodes} alone, and the GPU is on {wanted[0]}"
         return words, same_socket(case, nodes, gpus)
     return "", False
@@ -184,41 +199,31 @@ _SHOWN = 4
 
 
 def _check(case: Case) -> Found:
-    pairs = case.pairs
-    cpus = {gpu.address: members(gpu.cpu_affinity) for gpu in case.gpus}
-    if not pairs or sum(bool(found) for found in cpus.values()) < 2:
+    near = dict(_cpus_near(case))
+    if not case.pairs or len(near) < 2:
         return None
     # No CPU belongs to two NUMA nodes.
-    wrong = [
-        (pair, "the same" if cpus[pair.ends[0]] == cpus[pair.ends[1]] else "overlapping")
-        for pair in pairs
-        if _apart(pair) and (cpus[pair.ends[0]] or set()) & (cpus[pair.ends[1]] or set())
-    ]
+    wrong = [pair for pair in case.pairs if _apart(pair) and _common(near, *pair.ends)]
     # Lists that overlap in part contradict each other whatever lies between the GPUs.
-    known = {found for found in cpus.values() if found}
-    partly = any(one & other for one in known for other in known if not one <= other <= one)
-    nested = partly and all(
-        one <= other or other <= one or not one & other for one in known for other in known
-    )
-    if not wrong and (not partly or nested):
+    if not wrong and not _overlap_in_part(set(near.values())):
         return []
-    who = sorted({end for pair, _ in wrong for end in pair.ends}) or sorted(cpus)
+    who = sorted({end for pair in wrong for end in pair.ends}) or sorted(
+        gpu.address for gpu in case.gpus
+    )
+    same = wrong and near[wrong[0].ends[0]] == near[wrong[0].ends[1]]
+    names = case.names(who) if len(who) <= _SHOWN else "the GPUs"
     return AFFINITY.finding(
         NOTICE,
-        f"the CPUs near {case.names(who) if len(who) <= _SHOWN else 'the GPUs'} "
-        + (
-            "are the same although their NUMA nodes differ"
-            if wrong and wrong[0][1] == "the same"
-            else "overlap"
-        ),
+        f"the CPUs near {names} "
+        f"{'are the same although their NUMA nodes differ' if same else 'overlap'}",
         devices=who,
         evidence=[
             (
-                f"CPU affinity of {case.name(address)}",
-                next(gpu.cpu_affinity or "" for gpu in case.gpus if gpu.address == address),
-                ", ".join(case.snapshot.source),
+                f"CPU affinity of {case.name(gpu)}",
+                case.devices.gpus[gpu].cpu_affinity or "",
+                case.source,
             )
-            for address in who[:_SHOWN]
+            for gpu in who[:_SHOWN]
         ],
         impact="One of the two is not true, as in a guest or under firmware that tells no "
         "NUMA node of its slots: a program that binds its ranks by them binds some far from "
@@ -230,6 +235,24 @@ def _check(case: Case) -> Found:
     )
 
 
+def _cpus_near(case: Case) -> Iterable[tuple[str, frozenset[int]]]:
+    """The CPUs next to each examined GPU, by the driver."""
+    for gpu in case.gpus:
+        if cpus := members(gpu.cpu_affinity):
+            yield gpu.address, cpus
+
+
+def _common(near: Mapping[str, frozenset[int]], one: str, other: str) -> frozenset[int]:
+    return near.get(one, frozenset()) & near.get(other, frozenset())
+
+
+def _overlap_in_part(known: Collection[frozenset[int]]) -> bool:
+    """Whether some of these sets have a part in common, and neither holds the other."""
+    return any(
+        one & other and not one <= other and not other <= one for one in known for other in known
+    )
+
+
 def _apart(pair: Pair) -> bool:
     """Whether the two belong to different NUMA nodes, by their relation or by the driver."""
     one, other = (set(gpu.memory_affinity or ()) for gpu in (pair.one, pair.other))
@@ -237,19 +260,8 @@ def _apart(pair: Pair) -> bool:
 
 
 def _limit(case: Case) -> Found:
-    container = case.host.container
-    granted: list[tuple[str, float, int, str]] = []
-    known = False
-    if container is not None:
-        cpus = members(container.cpuset)
-        known = container.cpu_quota is not None or bool(cpus)
-        known = known or container.why("cpu_quota") == "unlimited"
-        limits = [float(len(cpus))] if cpus else []
-        limits += [container.cpu_quota] if container.cpu_quota is not None else []
-        if limits:
-            granted.append(
-                ("what is started here", min(limits), len(visible(case)), "cgroup of gputop")
-            )
+    granted = [*_granted_here(case)]
+    known = bool(granted) or _unlimited(case)
     for process, gpus in jobs(case):
         if process.cpu_quota is not None:
             known = True
@@ -257,25 +269,22 @@ def _limit(case: Case) -> Found:
     if not known:
         return None
     each = case.threshold(LIMIT, "minimum_cpus_per_gpu")
-    few = [grant for grant in granted if grant[1] < each * grant[2]]
-    if not few:
-        return []
-    who, cpus_granted, count, _ = few[0]
+    few = faulty([grant for grant in granted if grant[1] < each * grant[2]])
+    who, cpus, count, _ = few[0]
     return LIMIT.finding(
         SLOW,
-        f"{who} may use {cpus_granted:.3g} CPUs for {count} GPU{'s' * (count != 1)}",
+        f"{who} may use {cpus:.3g} CPUs for {plural(count, 'GPU')}",
         evidence=[
             (
                 f"CPUs that {who} may use",
-                f"{cpus_granted:.3g} for {count} GPU{'s' * (count != 1)}",
+                f"{cpus:.3g} for {plural(count, 'GPU')}",
                 f"{source} (cpu.max, cpuset)",
             )
-            for who, cpus_granted, count, source in few
+            for who, cpus, count, source in few
         ],
         impact="Each rank has a main thread that launches kernels, and threads of "
-        f"{case.words.library} "
-        "beside it. They stop until the next period once the quota is used up, and all ranks "
-        "wait for the one that stopped.",
+        f"{case.words.library} beside it. They stop until the next period once the quota is used "
+        "up, and all ranks wait for the one that stopped.",
         fix=[
             "Ask for more CPUs: in Kubernetes resources.limits.cpu, in Slurm "
             "--cpus-per-gpu, in Docker --cpus.",
@@ -290,36 +299,29 @@ def _cpuset(case: Case) -> Found:
         return None
     if not several_nodes(case):
         return []
-    far = [
-        gpu
-        for gpu in visible(case)
-        if (near := local_cpus(case, gpu)) is not None and not cpus & near
-    ]
-    if not far:
-        return []
+    far = faulty([gpu for gpu in visible(case) if cpus.isdisjoint(local_cpus(case, gpu) or cpus)])
     inside = same_socket(case, nodes_of(case, cpus), far)
-    return CPUSET.finding(
+    way = "takes a longer way inside the socket" if inside else "crosses the link between sockets"
+    return of_gpus(
+        CPUSET,
+        case,
+        far,
         NOTICE if inside else SLOW,
-        f"no CPU next to {case.names(far)} may be used here",
-        devices=far,
-        evidence=[
+        "no CPU next to {gpus} may be used here",
+        (
+            "CPUs next to {gpu}",
+            lambda gpu: gpu.cpu_affinity or f"those of NUMA node {gpu.numa_node}",
+            "sysfs local_cpulist, numa_node",
+        ),
+        first=[
             (
                 "CPUs that this cgroup may use",
                 container.cpuset or "",
                 "cgroup cpuset.cpus.effective",
-            ),
-            *(
-                (
-                    f"CPUs next to {case.name(gpu)}",
-                    gpu.cpu_affinity or f"those of NUMA node {gpu.numa_node}",
-                    "sysfs local_cpulist, numa_node",
-                )
-                for gpu in far
-            ),
+            )
         ],
-        impact="Every copy between the host and these GPUs "
-        + ("takes a longer way inside the socket" if inside else "crosses the link between sockets")
-        + ", and no binding inside the job can change that.",
+        impact=f"Every copy between the host and these GPUs {way}, and no binding inside the job "
+        "can change that.",
         fix=[
             "Give the job CPUs of the same socket: in Kubernetes the topology manager "
             "policy single-numa-node, in Slurm --gpu-bind=closest, in Docker "

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from operator import itemgetter
 
+from ....model.readings import ProcessReading
 from ....model.severity import BROKEN, NOTICE
+from ....model.surroundings import Host
 from ....model.units import size
 from ....model.versions import numbers
 from ....nccl.decide.summary import ring_hops
 from ...case import Case
-from ...rule import Found, Rule
+from ...rule import Found, Proof, Rule, needed
 from ...shared.near import called, jobs
 
 SEGMENT_BYTES = 9_637_888
@@ -21,26 +23,24 @@ CUMEM_NCCL, CUMEM_CUDA = (2, 24), (12, 6)
 SOURCE = "statvfs /dev/shm"
 
 
+def _needed_proof(case: Case, how: str) -> list[Proof]:
+    return [(f"{case.words.library}'s SHM buffers", how, "prediction")] if how else []
+
+
 def _small(case: Case) -> Found:
     seen = [("/dev/shm here", case.host.shm_bytes)]
     seen += [(f"/dev/shm of {called(process)}", process.shm_bytes) for process, _ in jobs(case)]
-    known = [(who, total) for who, total in seen if total is not None]
-    if not known:
-        return None
+    known = needed([(who, total) for who, total in seen if total is not None])
     who, total = min(known, key=itemgetter(1))
     need, how = shm_need(case)
-    least = case.threshold(SMALL, "minimum_bytes")
-    if total >= max(least, need):
+    if total >= max(case.threshold(SMALL, "minimum_bytes"), need):
         return []
-    fatal = need > 0 and total < need and not cumem_host(case)
-    evidence = [(f"size of {who}", size(total), SOURCE)]
-    if need:
-        evidence.append((f"{case.words.library}'s SHM buffers", how, "prediction"))
+    fatal = total < need and not cumem_host(case)
     return SMALL.finding(
         BROKEN if fatal else NOTICE,
         f"{who} holds {size(total)}"
         + (f", and {case.words.library} needs {size(need)}" if fatal else ""),
-        evidence=evidence,
+        evidence=[(f"size of {who}", size(total), SOURCE), *_needed_proof(case, how)],
         impact=_consequence(case, fatal, need),
         fix=[
             "For Docker, add to the command. $ --shm-size=16g",
@@ -68,24 +68,26 @@ def _consequence(case: Case, fatal: bool, need: int) -> str:
     return text
 
 
+def _memlock_known(record: ProcessReading | Host) -> bool:
+    return record.memlock_bytes is not None or record.why("memlock_bytes") == UNLIMITED
+
+
 def _full(case: Case) -> Found:
-    reading = case.readings.host
+    reading, total = case.readings.host, case.host.shm_bytes
     free = reading.shm_free_bytes if reading is not None else None
-    total = case.host.shm_bytes
     if free is None or total is None:
         return None
     need, how = shm_need(case)
-    least = case.threshold(FULL, "minimum_free_bytes")
-    if free >= max(least, need):
+    if free >= max(case.threshold(FULL, "minimum_free_bytes"), need):
         return []
-    fatal = need > 0 and free < need and not cumem_host(case) and not jobs(case)
-    evidence = [("free in /dev/shm", f"{size(free)} of {size(total)}", SOURCE)]
-    if need:
-        evidence.append((f"{case.words.library}'s SHM buffers", how, "prediction"))
+    fatal = free < need and not cumem_host(case) and not jobs(case)
     return FULL.finding(
         BROKEN if fatal else NOTICE,
         f"only {size(free)} of /dev/shm are free",
-        evidence=evidence,
+        evidence=[
+            ("free in /dev/shm", f"{size(free)} of {size(total)}", SOURCE),
+            *_needed_proof(case, how),
+        ],
         impact="The next job ends at its first collective: no space left on device."
         if fatal
         else f"{case.words.library} and data loaders put files there; one that does not fit "
@@ -130,26 +132,18 @@ UNLIMITED = "unlimited"
 
 
 def _memlock(case: Case) -> Found:
-    host = case.host
-    own: tuple[str, int, str] | None = None
-    if host.memlock_bytes is not None:
-        own = ("gputop's shell", host.memlock_bytes, "/proc/self/limits")
-    theirs = [
-        (called(process), process.memlock_bytes, f"/proc/{process.pid}/limits")
-        for process, _ in jobs(case)
-        if process.memlock_bytes is not None
-    ]
-    jobs_known = any(
-        process.memlock_bytes is not None or process.why("memlock_bytes") == UNLIMITED
-        for process, _ in jobs(case)
-    )
-    if own is None and not jobs_known and host.why("memlock_bytes") != UNLIMITED:
+    theirs = [process for process, _ in jobs(case) if _memlock_known(process)]
+    if not theirs and not _memlock_known(case.host):
         return None
-    adapters = [device.name for device in case.machine.rdma if _may_work(device.ports)]
     # The limit of a job counts more than that of the user's shell.
-    seen = theirs if jobs_known else [own] if own is not None else []
+    seen = [
+        (called(process), process.memlock_bytes, f"/proc/{process.pid}/limits")
+        for process in theirs
+    ] or [("gputop's shell", case.host.memlock_bytes, "/proc/self/limits")]
     least = case.threshold(MEMLOCK, "minimum_bytes")
-    low = [(who, limit, source) for who, limit, source in seen if limit < least]
+    low = [(who, limit, source) for who, limit, source in seen if limit is not None]
+    low = [(who, limit, source) for who, limit, source in low if limit < least]
+    adapters = [device.name for device in case.machine.rdma if _may_work(device.ports)]
     if not adapters or not low:
         return []
     # A container shows the host's RDMA devices whether or not it may open them, and the launcher
@@ -157,7 +151,7 @@ def _memlock(case: Case) -> Found:
     container = case.host.container
     ours = container is not None and container.job is not None and not case.in_container
     return MEMLOCK.finding(
-        BROKEN if jobs_known or ours else NOTICE,
+        BROKEN if theirs or ours else NOTICE,
         f"only {size(min(limit for _, limit, _ in low))} may be locked, and RDMA locks its buffers",
         evidence=[
             *((f"memory that {who} may lock", size(limit), source) for who, limit, source in low),
@@ -167,10 +161,8 @@ def _memlock(case: Case) -> Found:
         '"ibv_reg_mr failed: Cannot allocate memory". Inside one node nothing is locked.',
         fix=[
             "For Docker, add to the command. $ --ulimit memlock=-1",
-            (
-                "For Slurm, in the unit of slurmd; for logins in /etc/security/limits.d. "
-                "# LimitMEMLOCK=infinity"
-            ),
+            "For Slurm, in the unit of slurmd; for logins in /etc/security/limits.d. "
+            "# LimitMEMLOCK=infinity",
         ],
     )
 

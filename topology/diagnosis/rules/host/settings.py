@@ -6,7 +6,7 @@ from ....hardware.vendors import NVIDIA
 from ....model.page import Fix
 from ....model.severity import NOTICE, SLOW
 from ...case import Case
-from ...rule import Found, Rule
+from ...rule import Found, Rule, faulty
 
 EPHEMERAL = ("overlay", "tmpfs", "aufs", "fuse.fuse-overlayfs", "ramfs")
 """File systems of a container that end with it."""
@@ -93,9 +93,7 @@ def _check_governor(case: Case) -> Found:
     governors = case.host.cpu_governors
     if governors is None:
         return None
-    others = [(name, count) for name, count in governors if name != _FAST]
-    if not others:
-        return []
+    others = faulty([(name, count) for name, count in governors if name != _FAST])
     total = sum(count for _, count in governors)
     names = " and ".join(name for name, _ in others)
     driver = case.host.cpu_frequency_driver

@@ -6,6 +6,7 @@ import shlex
 
 from ....hardware.vendors import NVIDIA
 from ....model import quantities
+from ....model.english import listing
 from ....model.finding import Finding
 from ....model.page import Fix
 from ....model.severity import BROKEN, NOTICE, SLOW
@@ -13,67 +14,64 @@ from ....model.snapshot import Measurement
 from ....model.units import gbs
 from ...case import Case
 from ...pairs import THROUGH_HOST, Pair, devices_of, named
-from ...rule import Found, Proof, Rule, Step
+from ...rule import Found, Proof, Rule, Step, faulty, needed
 from ...shared.kernel_line import kernel_argument
 from ...shared.redirecting import TRANSLATED, may_redirect
+from .figures import VERIFIED, WRONG_DATA, ends_of, on_gpus
 
 WRONG = ("wrong-bytes", "wrong-data")
 _SHOWN = 6
 
 
+_ARRIVED = "arrived"
+_FAILED = "failed"
+_LOSES = (
+    "A job computes with wrong numbers, or waits for ever for bytes that never come; nothing "
+    "reports an error."
+)
+
+
 def _check_data(case: Case) -> Found:
-    figures = [
-        measurement for measurement in case.snapshot.measurements if _of_pair(case, measurement)
-    ]
-    if not figures:
-        return None
-    wrong = [figure for figure in figures if figure.verdict in WRONG or _failed(figure)]
-    if not wrong:
-        return []
-    what = "a copy fails" if all(map(_failed, wrong)) else "the data is wrong"
-    who = sorted({end for figure in wrong for end in (figure.src, figure.dst) if end})
+    figures = needed([figure for figure in on_gpus(case) if _of_pair(case, figure)])
+    wrong = faulty([figure for figure in figures if figure.verdict in WRONG or _failed(figure)])
+    fails = all(map(_failed, wrong))
+    who = ends_of(wrong)
     ends = list(dict.fromkeys((figure.src or "", figure.dst or "") for figure in wrong))
-    shown = [f"{case.name(src)} to {case.name(dst)}" for src, dst in ends[:4]]
-    more = f" and {len(ends) - 4} more" if len(ends) > 4 else ""
+    ways = [_way(case, pair) for pair in ends]
+    shown = listing(ways, 4) if len(ways) > 4 else ", ".join(ways)
     causes, fixes = _causes(case, who)
     return DATA.finding(
         BROKEN,
-        f"P2P is granted, but {what}: {', '.join(shown)}{more}",
+        f"P2P is granted, but {'a copy fails' if fails else 'the data is wrong'}: {shown}",
         devices=who,
         evidence=[*(_seen(case, figure) for figure in wrong[:_SHOWN]), *causes],
-        impact="A job that uses P2P ends with an error of CUDA or HIP."
-        if all(map(_failed, wrong))
-        else "A job computes with wrong numbers, or waits for ever for bytes that never "
-        "come; nothing reports an error.",
+        impact="A job that uses P2P ends with an error of CUDA or HIP." if fails else _LOSES,
         fix=[
             *fixes,
-            (
-                f"Until it is repaired, let {case.words.library} go through host memory. "
-                "$ export NCCL_P2P_DISABLE=1"
-            ),
+            f"Until it is repaired, let {case.words.library} go through host memory. "
+            "$ export NCCL_P2P_DISABLE=1",
         ],
     )
+
+
+def _way(case: Case, ends: tuple[str, str]) -> str:
+    return " to ".join(map(case.name, ends))
 
 
 def _of_pair(case: Case, figure: Measurement) -> bool:
     counted = {gpu.address for gpu in case.gpus}
     return (
-        figure.src in counted
-        and figure.dst in counted
-        and figure.device_kind != "cpu"
+        counted.issuperset((figure.src, figure.dst))
         and figure.probe != "nccl"
-        and (figure.verdict in ("arrived", "verified", *WRONG) or _failed(figure))
+        and (figure.verdict in (_ARRIVED, VERIFIED, *WRONG) or _failed(figure))
     )
 
 
 def _failed(figure: Measurement) -> bool:
     """Whether a store into a peer's memory ended with an error other than a full GPU's."""
-    failed = (
-        figure.quantity == quantities.BYTES_ARRIVE
-        and figure.verdict == "failed"
-        and figure.why_none
-    )
-    return bool(failed) and "out of memory" not in (figure.why_none or "").lower()
+    stored = figure.quantity == quantities.BYTES_ARRIVE and figure.verdict == _FAILED
+    why = (figure.why_none or "").lower()
+    return stored and bool(why) and "out of memory" not in why
 
 
 def _seen(case: Case, figure: Measurement) -> Proof:
@@ -96,7 +94,7 @@ def _causes(case: Case, who: list[str]) -> tuple[list[Proof], list[Step]]:
     evidence: list[Proof] = []
     fixes: list[Step] = []
     bridges = {
-        device.address: device
+        device.address: None
         for gpu in who
         for device in case.way_up(gpu)[1:]
         # Where bytes are lost, DirectTrans is no excuse: few GPUs translate addresses themselves.
@@ -135,38 +133,30 @@ def _causes(case: Case, who: list[str]) -> tuple[list[Proof], list[Step]]:
 
 
 def _check_staging(case: Case) -> Found:
-    direct = _values(case, quantities.WRITE)
-    staged = _values(case, quantities.STAGED)
-    both = [ends for ends in direct if ends in staged]
-    if not both:
-        return None
+    direct, staged = _values(case, quantities.WRITE), _values(case, quantities.STAGED)
+    both = needed([ends for ends in direct if ends in staged])
     least = case.threshold(STAGING, "minimum_share")
-    slow = [ends for ends in both if direct[ends] < least * staged[ends]]
-    if not slow:
-        return []
-    used = {
-        (p.src_bus_id, p.dst_bus_id): p.transport
-        for p in (case.prediction.pairs if case.prediction is not None else ())
-    }
-    taken = [ends for ends in slow if used.get(ends) == "P2P"]
-    src, dst = (taken or slow)[0]
-    names = ", ".join(f"{case.name(a)} to {case.name(b)}" for a, b in (taken or slow)[:4])
+    slow = faulty([ends for ends in both if direct[ends] < least * staged[ends]])
+    pairs = case.prediction.pairs if case.prediction is not None else ()
+    by_p2p = {(pair.src_bus_id, pair.dst_bus_id) for pair in pairs if pair.transport == "P2P"}
+    taken = [ends for ends in slow if ends in by_p2p]
+    first = (taken or slow)[0]
     return STAGING.finding(
         SLOW if taken else NOTICE,
-        f"P2P is slower than a copy through host memory: {names}",
+        "P2P is slower than a copy through host memory: "
+        + ", ".join(_way(case, ends) for ends in (taken or slow)[:4]),
         devices=sorted({end for ends in slow for end in ends}),
         evidence=[
             (
-                f"{case.name(a)} to {case.name(b)}, one way",
-                f"{gbs(direct[a, b])} by P2P, {gbs(staged[a, b])} through host memory",
+                f"{_way(case, ends)}, one way",
+                f"{gbs(direct[ends])} by P2P, {gbs(staged[ends])} through host memory",
                 "probe p2p, copy engine",
             )
-            for a, b in slow[:_SHOWN]
+            for ends in slow[:_SHOWN]
         ],
         impact=(
-            f"{case.words.library} takes P2P here: {gbs(direct[src, dst])} where "
-            f"{gbs(staged[src, dst])} are "
-            "possible."
+            f"{case.words.library} takes P2P here: {gbs(direct[first])} where "
+            f"{gbs(staged[first])} are possible."
             if taken
             else f"{case.words.library} does not take P2P for these pairs; other programs may."
         ),
@@ -181,7 +171,7 @@ def _values(case: Case, quantity: str) -> dict[tuple[str, str], float]:
     return {
         (figure.src, figure.dst): figure.value
         for figure in case.figures(quantity)
-        if figure.src and figure.dst and figure.value and figure.verdict != "wrong-data"
+        if figure.src and figure.dst and figure.value and figure.verdict != WRONG_DATA
     }
 
 
@@ -190,16 +180,8 @@ def _check_bridge(case: Case) -> Found:
         return None
     if case.host.cpu_vendor != "AuthenticAMD" or "NCCL_P2P_LEVEL" in case.variables:
         return []
-    across = [pair for pair in case.pairs if _across(pair)]
-    arrived = {
-        (figure.src, figure.dst)
-        for figure in case.figures(quantities.BYTES_ARRIVE)
-        if figure.verdict == "arrived"
-    }
-    across = [pair for pair in across if pair.ends not in arrived]
-    if len(case.pairs) != 1 or not across:
-        return []
-    return _bridge(case, across)
+    across = [pair for pair in case.pairs if _across(pair) and pair.ends not in case.arrived]
+    return _bridge(case, faulty(across)) if len(case.pairs) == 1 else ()
 
 
 def _across(pair: Pair) -> bool:

@@ -11,9 +11,9 @@ import msgspec
 from ....expectation.collectives import COLLECTIVES
 from ....expectation.devices import HOST, MEMORY
 from ....expectation.judgement import LOW, Judgement, percent
-from ....hardware.specs import LOOK
+from ....hardware.specs import LOOK, Sku
 from ....model.finding import Finding
-from ....model.machine import Gpu
+from ....model.machine import Gpu, PciDevice
 from ....model.page import Fix
 from ....model.quantities import GEMM
 from ....model.severity import BY_DESIGN, CANNOT_TELL, NOTICE, SLOW, Severity
@@ -23,7 +23,7 @@ from ....model.units import size
 from ....wiring.wires import PCIE_GTS
 from ... import vendors
 from ...case import Case
-from ...rule import Found, Proof, Rule, Step
+from ...rule import Found, Proof, Rule, Step, faulty, needed
 from ...shared.lanes import loaded
 
 Judged = tuple[Measurement, Judgement]
@@ -37,6 +37,28 @@ def disturbed(figure: Measurement) -> bool:
     return bool(figure.details.get("shared") or figure.details.get("forced"))
 
 
+VERIFIED = "verified"
+WRONG_DATA = "wrong-data"
+"""What a probe says of results that it compared."""
+_PINNED = "pinned"
+
+
+def on_gpus(case: Case) -> list[Measurement]:
+    """The figures that were measured on GPUs, not on the CPU in their place."""
+    return [figure for figure in case.snapshot.measurements if figure.device_kind != "cpu"]
+
+
+def ends_of(figures: Iterable[Measurement]) -> list[str]:
+    """The devices of some figures, each once."""
+    return sorted({end for figure in figures for end in (figure.src, figure.dst) if end})
+
+
+def figure_name(case: Case, figure: Measurement) -> str:
+    """What was measured and where: "memory copy, GPU3, 256 MiB"."""
+    ends = " to ".join(case.name(end) for end in (figure.src, figure.dst) if end)
+    return ", ".join(filter(None, (figure.quantity.replace("_", " "), ends, figure.variant)))
+
+
 def sound(case: Case, quantities: Iterable[str]) -> list[Judged]:
     """The judged figures of these quantities on the examined GPUs, without disturbed ones."""
     wanted = set(quantities)
@@ -48,9 +70,9 @@ def sound(case: Case, quantities: Iterable[str]) -> list[Judged]:
         for figure, judgement in case.judged
         if figure.quantity in wanted
         and figure.value is not None
-        and figure.verdict != "wrong-data"
+        and figure.verdict != WRONG_DATA
         and not disturbed(figure)
-        and all(end in counted for end in (figure.src, figure.dst) if end)
+        and counted.issuperset(ends_of([figure]))
     ]
 
 
@@ -58,8 +80,6 @@ def evidence_of(
     case: Case, figure: Measurement, judgement: Judgement, beside: float | None = None
 ) -> Proof:
     """A figure as evidence, with its expected value and the source of that."""
-    ends = " to ".join(case.name(end) for end in (figure.src, figure.dst) if end)
-    parts = [figure.quantity.replace("_", " "), ends, figure.variant or ""]
     unit = figure.unit or ""
     value = f"{three(figure.value)} {unit}"
     source = figure.source
@@ -71,7 +91,7 @@ def evidence_of(
         value += f", {three(beside)} {unit} by its siblings"
     if judgement.cause:
         value += f"; {judgement.cause}"
-    return (", ".join(filter(None, parts)), value, source)
+    return (figure_name(case, figure), value, source)
 
 
 class _Poor(msgspec.Struct, frozen=True):
@@ -123,10 +143,9 @@ def of_gpus(
     case: Case, rule: Rule, figures: Sequence[Judged], what: str, fix: Sequence[Step]
 ) -> list[Finding] | None:
     """One finding for all GPUs whose figures of one kind are low."""
-    names: Mapping[str, Gpu] = {gpu.address: gpu for gpu in case.machine.gpus}
 
     def alike(figure: Measurement) -> object:
-        gpu = names.get(figure.src or "")
+        gpu = case.devices.gpus.get(figure.src or "")
         return figure.quantity, figure.variant, figure.bytes_per_copy, gpu and gpu.name
 
     mine = [(figure, judgement) for figure, judgement in figures if figure.src]
@@ -137,7 +156,6 @@ def of_gpus(
         return []
     who = sorted({low.figure.src or "" for low in poor})
     worst = poor[0]
-    unit = worst.figure.unit or ""
     healthy = f" instead of about {three(worst.healthy)}" if worst.healthy else ""
     return [
         rule.finding(
@@ -148,7 +166,8 @@ def of_gpus(
                 evidence_of(case, low.figure, low.judgement, low.beside) for low in poor[:_SHOWN]
             ],
             impact=f"{case.name(worst.figure.src or '')} gives {three(worst.figure.value)}"
-            f"{healthy} {unit}; a job that waits for all GPUs runs at the pace of this one.",
+            f"{healthy} {worst.figure.unit or ''}; a job that waits for all GPUs runs at the pace "
+            "of this one.",
             cost=lost(worst.healthy, worst.figure),
             fix=fix,
         )
@@ -166,11 +185,11 @@ def again(case: Case, probe: str, who: Sequence[str]) -> Step:
 def _check_memory(case: Case) -> Found:
     fix = [
         again(case, "memory", [gpu.address for gpu in case.gpus]),
-        Fix(
-            text="Look for ECC errors and remapped rows.",
-            command=vendors.command(
-                case.gpus, nvidia="nvidia-smi -q -d ECC", amd="amd-smi metric --ecc"
-            ),
+        vendors.step(
+            case.gpus,
+            "Look for ECC errors and remapped rows.",
+            nvidia="nvidia-smi -q -d ECC",
+            amd="amd-smi metric --ecc",
         ),
     ]
     return of_gpus(case, MEMORY_LOW, sound(case, MEMORY), "memory bandwidth", fix)
@@ -179,36 +198,30 @@ def _check_memory(case: Case) -> Found:
 def _check_compute(case: Case) -> Found:
     fix = [
         again(case, "gemm", [gpu.address for gpu in case.gpus]),
-        Fix(
-            text="See what holds the clocks down, the power limit and the temperature.",
-            command=vendors.command(
-                case.gpus,
-                nvidia="nvidia-smi -q -d PERFORMANCE,POWER,TEMPERATURE",
-                amd="amd-smi metric --power --temperature --clock",
-            ),
+        vendors.step(
+            case.gpus,
+            "See what holds the clocks down, the power limit and the temperature.",
+            nvidia="nvidia-smi -q -d PERFORMANCE,POWER,TEMPERATURE",
+            amd="amd-smi metric --power --temperature --clock",
         ),
     ]
     return of_gpus(case, COMPUTE_LOW, sound(case, (GEMM,)), "matrix multiplication", fix)
 
 
 def _check_collectives(case: Case) -> Found:
-    figures = sound(case, COLLECTIVES)
-    if not figures:
-        return None
-    low = [(figure, judgement) for figure, judgement in figures if judgement.verdict == LOW]
-    if not low:
-        return []
+    figures = needed(sound(case, COLLECTIVES))
+    low = faulty([(figure, judgement) for figure, judgement in figures if judgement.verdict == LOW])
     worst: dict[str, Judged] = {}
     for figure, judgement in low:
         known = worst.get(figure.quantity)
         if known is None or (figure.bytes_per_copy or 0) > (known[0].bytes_per_copy or 0):
             worst[figure.quantity] = (figure, judgement)
     figure, judgement = next(iter(worst.values()))
-    band = judgement.band
+    healthy = judgement.band.healthy if judgement.band is not None else None
     ranks = figure.details.get("ranks")
     many = f" over {ranks} GPUs" if isinstance(ranks, int) else ""
     name = figure.quantity.removesuffix("_busbw").replace("_", "-")
-    expected = f" instead of about {three(band.healthy)}" if band is not None else ""
+    expected = f" instead of about {three(healthy)}" if healthy is not None else ""
     return COLLECTIVE_LOW.finding(
         SLOW,
         f"{name}{many} reaches {three(figure.value)}{expected} GB/s busbw",
@@ -216,7 +229,7 @@ def _check_collectives(case: Case) -> Found:
         evidence=[evidence_of(case, *judged) for judged in worst.values()],
         impact=f"Each {name} of {size(figure.bytes_per_copy)} takes "
         f"{1 / max(judgement.share or 1.0, 0.001):.1f} times as long as it should.",
-        cost=lost(None if band is None else band.healthy, figure),
+        cost=lost(healthy, figure),
         fix=[
             f"See which transport {case.words.library} takes and why. $ gputop explain",
             "See which variables are set. $ gputop flags",
@@ -234,21 +247,23 @@ _WATCH = "nvidia-smi --query-gpu=pcie.link.gen.current,pcie.link.width.current -
 
 def _check(case: Case) -> Found:
     figures = [
-        judged
-        for judged in sound(case, HOST)
-        if judged[0].variant == "pinned"
-        or (judged[1].verdict == LOW and (judged[0].variant or "").startswith(_BOUND))
+        (figure, judgement)
+        for figure, judgement in sound(case, HOST)
+        if figure.variant == _PINNED
+        or (judgement.verdict == LOW and (figure.variant or "").startswith(_BOUND))
     ]
     explained = [judged for judged in figures if judged[1].verdict == LOW and judged[1].explained]
-    rest = [judged for judged in figures if judged not in explained]
     fix = [
         again(case, "host", [gpu.address for gpu in case.gpus]),
-        Fix(
-            text="Compare lanes and generation under load.",
-            command=vendors.command(case.gpus, nvidia=_WATCH, amd="amd-smi metric --pcie"),
+        vendors.step(
+            case.gpus,
+            "Compare lanes and generation under load.",
+            nvidia=_WATCH,
+            amd="amd-smi metric --pcie",
         ),
     ]
     # A GPU whose link explains its figure is no sibling to compare the others with.
+    rest = [judged for judged in figures if judged not in explained]
     found = of_gpus(case, LINK_LOW, rest, "host copy", fix)
     if found is None and not explained:
         return None
@@ -273,15 +288,13 @@ def severity(case: Case, gpu: Gpu, details: Mapping[str, object] | None = None) 
     sku = case.sku(gpu)
     if sku is None:
         return SLOW
+    seen = details or {}
     chain = case.way_up(gpu.address)
     slot = chain[1] if len(chain) > 1 else None
-    lanes = (details or {}).get("pcie_width") or (chain[0].link_width_now if chain else None)
+    lanes = seen.get("pcie_width") or (chain[0].link_width_now if chain else None)
     lanes = lanes or loaded(case).get(gpu.address, (None,))[0] or gpu.pcie_width_max
-    gen = (details or {}).get("pcie_generation") or gpu.pcie_gen_max
-    # NVML takes the slot into account where it sees it: a value below the GPU's is the slot's.
-    most = slot.link_width_max if slot is not None else None
-    if most is None and gpu.pcie_width_max and gpu.pcie_width_max < sku.pcie_width:
-        most = gpu.pcie_width_max
+    gen = seen.get("pcie_generation") or gpu.pcie_gen_max
+    most = _slot_width(gpu, slot, sku)
     speed = slot.link_speed_max_gts if slot is not None else None
     best = next((number for number, gts in PCIE_GTS.items() if gts == speed), gpu.pcie_gen_max)
     few, slow = lanes != sku.pcie_width, gen != sku.pcie_gen
@@ -293,6 +306,14 @@ def severity(case: Case, gpu: Gpu, details: Mapping[str, object] | None = None) 
         return NOTICE
     # A guest does not see its slot: it may be built so, or have lost lanes.
     return CANNOT_TELL if case.in_vm is not False else SLOW
+
+
+def _slot_width(gpu: Gpu, slot: PciDevice | None, sku: Sku) -> int | None:
+    """Lanes of the slot; NVML takes it into account where it sees it: a value below the GPU's."""
+    if slot is not None and slot.link_width_max is not None:
+        return slot.link_width_max
+    width = gpu.pcie_width_max or 0
+    return width if 0 < width < sku.pcie_width else None
 
 
 _WORDS = {

@@ -11,7 +11,7 @@ from ....expectation.pairs import OF_PAIRS
 from ....expectation.patterns import FigurePattern, patterns
 from ....hardware.specs import LOOK
 from ....model.finding import Finding
-from ....model.page import Fix
+from ....model.machine import Gpu
 from ....model.quantities import KERNEL_LATENCY
 from ....model.severity import NOTICE, SLOW, Severity
 from ....model.snapshot import Measurement
@@ -19,7 +19,7 @@ from ....model.units import figure as three
 from ... import vendors
 from ...case import Case
 from ...pairs import FAST
-from ...rule import Found, Rule
+from ...rule import Found, Rule, needed
 from ...shared.lanes import narrow
 from .figures import Judged, evidence_of, lost, severity, sound
 
@@ -27,45 +27,24 @@ _SHOWN = 6
 
 
 def _check(case: Case) -> Found:
-    measured = sound(case, OF_PAIRS)
-    if not measured:
-        return None
+    measured = needed(sound(case, OF_PAIRS))
     letters = {ends: pair.code for pair in case.pairs for ends in (pair.ends, pair.ends[::-1])}
     few = narrow(case)
     # The rule about lanes reports a pair over PCIe with too few; over NVLink lanes do not matter.
-    figures = [
-        (figure, judgement)
-        for figure, judgement in measured
-        if letters.get(_ends(figure), "").startswith(FAST) or few.isdisjoint(_ends(figure))
+    whole = [
+        judged
+        for judged in measured
+        if letters.get(_ends(judged[0]), "").startswith(FAST) or few.isdisjoint(_ends(judged[0]))
     ]
-    explained = [judged for judged in figures if judged[1].verdict == LOW and judged[1].explained]
-    figures = [judged for judged in figures if judged not in explained]
-    names = {gpu.address: case.name(gpu) for gpu in case.gpus}
-    read = patterns(
-        [figure for figure, _ in figures],
-        names,
-        case.snapshot,
-        prediction=case.prediction,
-        judgements=[judgement for _, judgement in figures],
-    )
-    middles = _middles(figures, letters)
-    found = []
-    reported: set[tuple[str, str]] = set()
-    for pattern in read:
-        mine = [judged for judged in figures if _belongs(pattern, judged[0])]
-        if not mine:
-            continue
-        mine.sort(key=lambda judged: _share(judged[0], middles, letters))
-        worst = _share(mine[0][0], middles, letters)
-        slow = worst < LOOK or any(map(_low, mine))
-        reported |= {_ends(figure) for figure, _ in mine}
-        found.append(_finding(case, pattern.text, mine, SLOW if slow else NOTICE, pattern.devices))
+    explained = [judged for judged in whole if _low(judged) and judged[1].explained]
+    figures = [judged for judged in whole if judged not in explained]
+    found, reported = _by_pattern(case, figures, letters)
     rest = [judged for judged in figures if _low(judged) and _ends(judged[0]) not in reported]
-    for is_time, what in ((False, "low"), (True, "late")):
-        some = [judged for judged in rest if (judged[0].quantity == KERNEL_LATENCY) is is_time]
+    late = [judged for judged in rest if judged[0].quantity == KERNEL_LATENCY]
+    slow = [judged for judged in rest if judged not in late]
+    for some, what in ((slow, "low"), (late, "late")):
         found += [_others(case, some, what, _harm(some))] if some else []
-    found += _explained(case, explained)
-    return found
+    return found + _explained(case, explained)
 
 
 def _harm(figures: Sequence[Judged]) -> Severity:
@@ -84,17 +63,46 @@ def _others(case: Case, figures: Sequence[Judged], what: str, harm: Severity) ->
     return _finding(case, f"{things} between {case.names(who)} are {what}.", ordered, harm, who)
 
 
+def _by_pattern(
+    case: Case, figures: Sequence[Judged], letters: Mapping[tuple[str, str], str]
+) -> tuple[list[Finding], set[tuple[str, str]]]:
+    """What the pattern of all figures says, and the pairs that it speaks of."""
+    read = patterns(
+        [figure for figure, _ in figures],
+        {gpu.address: case.name(gpu) for gpu in case.gpus},
+        case.snapshot,
+        prediction=case.prediction,
+        judgements=[judgement for _, judgement in figures],
+    )
+    middles = _middles(figures, letters)
+    found: list[Finding] = []
+    reported: set[tuple[str, str]] = set()
+    for pattern in read:
+        mine = [judged for judged in figures if _belongs(pattern, judged[0])]
+        mine.sort(key=lambda judged: _share(judged[0], middles, letters))
+        if mine:
+            slow = _share(mine[0][0], middles, letters) < LOOK or any(map(_low, mine))
+            harm = SLOW if slow else NOTICE
+            found.append(_finding(case, pattern.text, mine, harm, pattern.devices))
+            reported |= {_ends(figure) for figure, _ in mine}
+    return found, reported
+
+
 def _explained(case: Case, figures: Sequence[Judged]) -> list[Finding]:
     """The figures that the read links explain, where no rule about those links reports them."""
     groups: dict[Severity, list[Judged]] = {}
     for figure, judgement in figures:
-        harm: Severity = SLOW
         pair = [gpu for end in _ends(figure) if (gpu := case.machine.gpu(end)) is not None]
-        if not all(any(x.active for x in g.nvlinks) or any(x.active for x in g.xgmi) for g in pair):
+        harm: Severity = SLOW
+        if not all(map(_linked, pair)):
             harm = min((severity(case, gpu) for gpu in pair), key=lambda found: found.order)
         groups.setdefault(harm, []).append((figure, judgement))
     what = "as slow as their links"
     return [_others(case, group, what, harm) for harm, group in groups.items()]
+
+
+def _linked(gpu: Gpu) -> bool:
+    return any(x.active for x in gpu.nvlinks) or any(x.active for x in gpu.xgmi)
 
 
 def _low(judged: Judged) -> bool:
@@ -155,11 +163,11 @@ def _finding(
         cost=lost(healthy, figure),
         fix=[
             "Measure once more, with nothing else on the node. $ gputop probe p2p",
-            Fix(
-                text="Compare the links of these GPUs.",
-                command=vendors.command(
-                    case.gpus, nvidia="nvidia-smi nvlink -s", amd="amd-smi xgmi -l"
-                ),
+            vendors.step(
+                case.gpus,
+                "Compare the links of these GPUs.",
+                nvidia="nvidia-smi nvlink -s",
+                amd="amd-smi xgmi -l",
             ),
         ],
     )

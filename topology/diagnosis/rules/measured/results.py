@@ -9,66 +9,60 @@ from ....model.severity import BROKEN, NOTICE
 from ....model.snapshot import Measurement
 from ....model.units import figure as three
 from ...case import Case
-from ...rule import Found, Proof, Rule
-from .figures import again, disturbed, evidence_of
+from ...rule import Found, Proof, Rule, faulty, needed
+from .figures import (
+    VERIFIED,
+    WRONG_DATA,
+    again,
+    disturbed,
+    ends_of,
+    evidence_of,
+    figure_name,
+    on_gpus,
+)
 
 FAILED = ("failed", "timed-out", "wrong-data")
 _SHOWN = 6
 
 
+_COLLECTIVES = ("nccl", "collectives")
+"""The probes that let GPUs talk to each other through a library."""
+
+
 def _check_finishes(case: Case) -> Found:
-    figures = [
-        measurement
-        for measurement in case.snapshot.measurements
-        if measurement.probe in ("nccl", "collectives")
-        and measurement.device_kind != "cpu"
-        and measurement.verdict
-    ]
-    if not figures:
-        return None
-    bad = [figure for figure in figures if figure.verdict in FAILED]
-    if not bad:
-        return []
-    who = sorted({end for figure in bad for end in (figure.src, figure.dst) if end})
+    figures = [figure for figure in on_gpus(case) if figure.probe in _COLLECTIVES]
+    known = needed([figure for figure in figures if figure.verdict])
+    bad = faulty([figure for figure in known if figure.verdict in FAILED])
     words = ", ".join(sorted({figure.verdict or "" for figure in bad}))
     return COLLECTIVE_FAILS.finding(
         BROKEN,
         f"a collective does not do its work: {words}",
-        devices=who or [gpu.address for gpu in case.gpus],
+        devices=ends_of(bad) or case.gpus,
         evidence=[_failure(case, figure) for figure in bad[:_SHOWN]],
         impact="A job hangs, stops with an error, or computes with wrong numbers as soon "
         "as its GPUs talk to each other.",
         fix=[
             "Read the library's own log. $ NCCL_DEBUG=INFO gputop probe nccl",
-            ("See whether it works through host memory. $ NCCL_P2P_DISABLE=1 gputop probe nccl"),
+            "See whether it works through host memory. $ NCCL_P2P_DISABLE=1 gputop probe nccl",
         ],
     )
 
 
 def _failure(case: Case, figure: Measurement) -> Proof:
-    ends = " to ".join(case.name(end) for end in (figure.src, figure.dst) if end)
-    what = ", ".join(filter(None, (figure.quantity.replace("_", " "), ends, figure.variant or "")))
     why = f": {figure.why_none[:200]}" if figure.why_none else ""
-    return (what, f"{figure.verdict}{why}", figure.source)
+    return (figure_name(case, figure), f"{figure.verdict}{why}", figure.source)
 
 
 def _check_wrong(case: Case) -> Found:
     counted = {gpu.address for gpu in case.gpus}
     figures = [
-        measurement
-        for measurement in case.snapshot.measurements
-        if measurement.src in counted
-        and not measurement.dst
-        and measurement.device_kind != "cpu"
-        and measurement.probe not in ("nccl", "collectives")
-        and measurement.verdict in ("verified", "wrong-data")
+        figure
+        for figure in on_gpus(case)
+        if figure.src in counted and not figure.dst and figure.probe not in _COLLECTIVES
     ]
-    if not figures:
-        return None
-    bad = [figure for figure in figures if figure.verdict == "wrong-data"]
-    if not bad:
-        return []
-    who = sorted({figure.src or "" for figure in bad})
+    known = needed([figure for figure in figures if figure.verdict in (VERIFIED, WRONG_DATA)])
+    bad = faulty([figure for figure in known if figure.verdict == WRONG_DATA])
+    who = ends_of(bad)
     return WRONG.finding(
         BROKEN,
         f"{case.names(who)} gave wrong data",
@@ -83,25 +77,23 @@ def _check_wrong(case: Case) -> Found:
 
 
 def _check_disturbed(case: Case) -> Found:
-    if not case.snapshot.measurements:
-        return None
+    needed(case.snapshot.measurements)
     counted = {gpu.address for gpu in case.gpus}
-    low = [
-        (figure, judgement)
-        for figure, judgement in case.judged
-        if disturbed(figure)
-        and judgement.verdict == LOW
-        and all(end in counted for end in (figure.src, figure.dst) if end)
-    ]
-    if not low:
-        return []
-    who = sorted({end for figure, _ in low for end in (figure.src, figure.dst) if end})
-    named = case.names(who) or "several GPUs"
+    low = faulty(
+        [
+            (figure, judgement)
+            for figure, judgement in case.judged
+            if disturbed(figure)
+            and judgement.verdict == LOW
+            and counted.issuperset(ends_of([figure]))
+        ]
+    )
+    who = ends_of([figure for figure, _ in low])
     return DISTURBED.finding(
         NOTICE,
-        f"low figures of {named} prove nothing: they were not alone",
+        f"low figures of {case.names(who) or 'several GPUs'} prove nothing: they were not alone",
         devices=who,
-        evidence=[evidence_of(case, figure, judgement) for figure, judgement in low[:_SHOWN]],
+        evidence=[evidence_of(case, *judged) for judged in low[:_SHOWN]],
         impact="Another process had a part of the time, memory or links of these GPUs. "
         "Whether they are well is not known.",
         fix=[again(case, low[0][0].probe, who)],
@@ -115,17 +107,15 @@ def _check_linear(case: Case) -> Found:
         if entry in ("matmul", "linear") and figure.value and not disturbed(figure):
             key = (figure.src, *(figure.details.get(name) for name in ("dtype", "m", "k", "n")))
             speeds.setdefault(key, {})[entry] = figure.value
-    both = {key: found for key, found in speeds.items() if len(found) == 2}
-    if not both:
-        return None
+    both = needed({key: found for key, found in speeds.items() if len(found) == 2})
     least = case.threshold(LINEAR, "minimum_share")
-    far = [
-        (key, found)
-        for key, found in both.items()
-        if min(found.values()) < least * max(found.values())
-    ]
-    if not far:
-        return []
+    far = faulty(
+        [
+            (key, found)
+            for key, found in both.items()
+            if min(found.values()) < least * max(found.values())
+        ]
+    )
     key, found = min(far, key=lambda item: min(item[1].values()) / max(item[1].values()))
     slower = min(found, key=lambda entry: found[entry])
     return LINEAR.finding(
@@ -160,9 +150,7 @@ def _runs(case: Case) -> list[Measurement]:
 
 
 def _check(case: Case) -> Found:
-    runs = _runs(case)
-    if not runs:
-        return None
+    runs = needed(_runs(case))
     found = []
     for run in runs:
         copies, ranks = run.details.get("copies"), run.details.get("ranks")

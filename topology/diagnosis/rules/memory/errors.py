@@ -10,12 +10,13 @@ from __future__ import annotations
 from ....hardware.vendors import AMD, NVIDIA
 from ....model.finding import Finding
 from ....model.machine import Gpu
-from ....model.page import Fix
 from ....model.readings import EccCounts
 from ....model.severity import BROKEN, CANNOT_TELL, NOTICE, SLOW, Severity
 from ... import vendors
 from ...case import Case
-from ...rule import Found, Rule, Step
+from ...gpu_rule import of_gpus
+from ...rule import Found, Rule, Step, faulty, needed
+from ...shared.counters import news
 
 _GUIDE = "NVIDIA GPU Memory Error Management"
 _ECC_CALL = "NVML nvmlDeviceGetTotalEccErrors"
@@ -29,47 +30,34 @@ _CALLS = {
 
 
 def _counts(case: Case) -> list[tuple[Gpu, EccCounts]]:
-    return [
-        (gpu, reading.ecc)
-        for gpu in case.gpus
-        if (reading := case.reading(gpu)) is not None and reading.ecc is not None
-    ]
+    return [(gpu, now.ecc) for gpu, now in case.read if now.ecc is not None]
 
 
 def _reset(gpus: list[Gpu], text: str) -> Step:
     numbers = ",".join(str(gpu.index) for gpu in gpus if gpu.index is not None)
-    return Fix(
-        text=text,
-        command=vendors.command(
-            gpus,
-            nvidia=f"nvidia-smi --gpu-reset -i {numbers}" if numbers else "nvidia-smi --gpu-reset",
-            amd=f"amd-smi reset --gpureset --gpu {numbers.replace(',', ' ') or 'all'}",
-        ),
-        needs_root=True,
+    return vendors.step(
+        gpus,
+        text,
+        root=True,
+        nvidia=f"nvidia-smi --gpu-reset -i {numbers}" if numbers else "nvidia-smi --gpu-reset",
+        amd=f"amd-smi reset --gpureset --gpu {numbers.replace(',', ' ') or 'all'}",
     )
 
 
 def _uncorrected(case: Case) -> Found:
     known = [(gpu, ecc.uncorrected_volatile) for gpu, ecc in _counts(case)]
-    seen = [(gpu, now) for gpu, now in known if now is not None]
-    if not seen:
-        return None
     new: list[tuple[Gpu, str]] = []
     old: list[tuple[Gpu, str]] = []
-    for gpu, now in seen:
+    for gpu, now in needed([(gpu, now) for gpu, now in known if now is not None]):
         before = _before(case, gpu)
-        # A count that went down started anew when the driver loaded, after the earlier reading.
-        grown = None if before is None else now - before if now >= before else now
-        if grown:
+        if grown := news(now, before):
             new.append((gpu, f"{grown} since the earlier reading, {now} since the driver loaded"))
         elif now and before is None:
             old.append((gpu, f"{now} since the driver loaded"))
-    found = []
-    if new:
-        found.append(_uncorrected_finding(case, new, fresh=True))
-    if old:
-        found.append(_uncorrected_finding(case, old, fresh=False))
-    return found
+    return [
+        *([_uncorrected_finding(case, new, fresh=True)] if new else []),
+        *([_uncorrected_finding(case, old, fresh=False)] if old else []),
+    ]
 
 
 def _before(case: Case, gpu: Gpu) -> int | None:
@@ -79,19 +67,13 @@ def _before(case: Case, gpu: Gpu) -> int | None:
 
 def _uncorrected_finding(case: Case, counted: list[tuple[Gpu, str]], *, fresh: bool) -> Finding:
     gpus = [gpu for gpu, _ in counted]
-    names = case.names(gpus)
-    return UNCORRECTED.finding(
+    return of_gpus(
+        UNCORRECTED,
+        case,
+        counted,
         BROKEN if fresh else NOTICE,
-        f"{'new ' if fresh else ''}memory errors that ECC could not correct on {names}",
-        devices=gpus,
-        evidence=[
-            (
-                f"uncorrected errors of {case.name(gpu)}",
-                value,
-                vendors.source([gpu], f"{_ECC_CALL}, volatile"),
-            )
-            for gpu, value in counted
-        ],
+        f"{'new ' if fresh else ''}memory errors that ECC could not correct on {{gpus}}",
+        ("uncorrected errors", lambda _, value: value, f"{_ECC_CALL}, volatile"),
         impact=(
             f"Each such error ends the process that uses the memory{_xids(gpus)}."
             if fresh
@@ -100,9 +82,10 @@ def _uncorrected_finding(case: Case, counted: list[tuple[Gpu, str]], *, fresh: b
         ),
         fix=[
             _reset(gpus, "Drain the GPU and reset it, so that bad rows are replaced."),
-            Fix(
-                text="Test the memory before the GPU goes back into service.",
-                command=vendors.command(gpus, nvidia="dcgmi diag -r 3"),
+            vendors.step(
+                gpus,
+                "Test the memory before the GPU goes back into service.",
+                nvidia="dcgmi diag -r 3",
             ),
         ],
     )
@@ -179,27 +162,21 @@ def _flagged(
     case: Case, rule: Rule, field: str, severity: Severity, title: str, impact: str
 ) -> Found:
     """A finding about one flag of EccCounts; if it is BROKEN, a reset does not help."""
-    known = [(gpu, ecc) for gpu, ecc in _counts(case) if getattr(ecc, field) is not None]
-    if not known:
-        return None
-    hit = [(gpu, ecc) for gpu, ecc in known if getattr(ecc, field)]
-    if not hit:
-        return []
-    gpus = [gpu for gpu, _ in hit]
-    return rule.finding(
+    known = needed([(gpu, ecc) for gpu, ecc in _counts(case) if getattr(ecc, field) is not None])
+    hit = faulty([(gpu, ecc) for gpu, ecc in known if getattr(ecc, field)])
+    return of_gpus(
+        rule,
+        case,
+        hit,
         severity,
-        f"{title} on {case.names(gpus)}",
-        devices=gpus,
-        evidence=[
-            (
-                f"{field.replace('_', ' ')}, {case.name(gpu)}",
-                f"yes{_rows(ecc)}",
-                vendors.source([gpu], _CALLS[field]),
-            )
-            for gpu, ecc in hit
-        ],
+        f"{title} on {{gpus}}",
+        (
+            f"{field.replace('_', ' ')}, {{gpu}}",
+            lambda _, ecc: f"yes{_rows(ecc)}",
+            _CALLS[field],
+        ),
         impact=impact,
-        fix=[_remedy(gpus, severity)],
+        fix=[_remedy([gpu for gpu, _ in hit], severity)],
     )
 
 

@@ -8,15 +8,17 @@ from collections import defaultdict
 
 from ....hardware.specs import WIRED
 from ....hardware.vendors import NVIDIA, VENDORS
+from ....model.english import listing, plural
 from ....model.finding import Finding
 from ....model.machine import Gpu
 from ....model.severity import NOTICE, SLOW
 from ....model.surroundings import RdmaDevice, RdmaPort
 from ....model.units import figure
 from ...case import Case
-from ...rule import Found, Proof, Rule, Step
+from ...rule import Found, Proof, Rule, Step, faulty, needed
 from ...shared.near import some
 
+UP = "ACTIVE"
 DOWN = ("DOWN", "INIT", "ARMED")
 """States of an InfiniBand port that NCCL passes over (it wants ACTIVE)."""
 RDMA_SOURCE = "/sys/class/infiniband/*/ports"
@@ -55,42 +57,9 @@ def _down(case: Case) -> Found:
     ports = [(nic, port) for nic in case.machine.rdma for port in nic.ports if port.state]
     if not ports:
         return _nothing(case)
-    if not any(port.state == "ACTIVE" for _, port in ports):
+    if not any(port.state == UP for _, port in ports):
         return _none_up(ports)
-    findings = []
-    for group in _groups(case):
-        down = [(device, port) for device, port in group if port.state in DOWN]
-        active = [(device, port) for device, port in group if port.state == "ACTIVE"]
-        if not down or not active:
-            continue
-        known = all(_has_board(device) for device, _ in group)
-        most = (
-            known and len(active) > len(down) and all(_beside(case, device) for device, _ in down)
-        )
-        names = [device.name for device, _ in down]
-        findings.append(
-            PORT_DOWN.finding(
-                SLOW if most else NOTICE,
-                f"port of {_listed(names)} is down, and {len(active)} like it "
-                f"{'is' if len(active) == 1 else 'are'} up",
-                devices=[device.address for device, _ in down if device.address],
-                evidence=[
-                    (
-                        f"port {port.port} of {device.name}",
-                        f"{port.state}"
-                        + (f", {port.physical_state}" if port.physical_state else ""),
-                        RDMA_SOURCE,
-                    )
-                    for device, port in down
-                ],
-                impact=f"{case.words.library} leaves it out: jobs over several nodes have "
-                f"{len(active)} of "
-                f"{len(group)} such ports{_lost(active, group)}. Jobs inside this node do not "
-                "need it.",
-                fix=[_look(names[0])],
-            )
-        )
-    return findings
+    return [found for group in _groups(case) if (found := _some_down(case, group)) is not None]
 
 
 def _nothing(case: Case) -> list[Finding] | None:
@@ -98,19 +67,47 @@ def _nothing(case: Case) -> list[Finding] | None:
     return [] if case.machine.interfaces and not case.machine.rdma else None
 
 
+def _some_down(case: Case, group: Group) -> Finding | None:
+    down = [(device, port) for device, port in group if port.state in DOWN]
+    active = [(device, port) for device, port in group if port.state == UP]
+    if not down or not active:
+        return None
+    known = all(_has_board(device) for device, _ in group)
+    meant = all(_beside(case, device) for device, _ in down)
+    names = [device.name for device, _ in down]
+    return PORT_DOWN.finding(
+        SLOW if known and meant and len(active) > len(down) else NOTICE,
+        f"port of {listing(names)} is down, and {len(active)} like it "
+        f"{'is' if len(active) == 1 else 'are'} up",
+        devices=_addresses(down),
+        evidence=_states(down),
+        impact=f"{case.words.library} leaves it out: jobs over several nodes have {len(active)} of "
+        f"{len(group)} such ports{_lost(active, group)}. Jobs inside this node do not need it.",
+        fix=[_look(names[0])],
+    )
+
+
+def _addresses(ports: Group) -> list[str]:
+    return [device.address for device, _ in ports if device.address]
+
+
+def _states(ports: Group) -> list[Proof]:
+    return [
+        (
+            f"port {port.port} of {device.name}",
+            ", ".join(filter(None, (port.state, port.physical_state))),
+            RDMA_SOURCE,
+        )
+        for device, port in ports
+    ]
+
+
 def _none_up(ports: Group) -> Finding:
     return PORT_DOWN.finding(
         NOTICE,
-        f"none of {len(ports)} RDMA port{'s' * (len(ports) != 1)} is up",
-        devices=[device.address for device, _ in ports if device.address],
-        evidence=[
-            (
-                f"port {port.port} of {device.name}",
-                f"{port.state}" + (f", {port.physical_state}" if port.physical_state else ""),
-                RDMA_SOURCE,
-            )
-            for device, port in ports
-        ],
+        f"none of {plural(len(ports), 'RDMA port')} is up",
+        devices=_addresses(ports),
+        evidence=_states(ports),
         impact="Jobs over several nodes go by TCP (NET/Socket). Jobs inside this node do not "
         "need RDMA.",
         fix=[_look(ports[0][0].name)],
@@ -135,41 +132,7 @@ def _lost(active: Group, group: Group) -> str:
 def _slow(case: Case) -> Found:
     if not any(port.rate_gbit for nic in case.machine.rdma for port in nic.ports):
         return _nothing(case)
-    findings = []
-    for group in _groups(case):
-        rated = [
-            (device, port, port.rate_gbit)
-            for device, port in group
-            if port.state == "ACTIVE" and port.rate_gbit
-        ]
-        best = max((rate for _, _, rate in rated), default=0.0)
-        slow = [entry for entry in rated if entry[2] < best]
-        if not slow:
-            continue
-        few = 2 * len(slow) < len(rated) and all(_beside(case, device) for device, _, _ in slow)
-        findings.append(
-            PORT_SLOW.finding(
-                SLOW if few else NOTICE,
-                f"port of {_listed([device.name for device, _, _ in slow])} runs at "
-                f"{slow[0][2]:g} Gbit/s, others of its kind at {best:g}",
-                devices=[device.address for device, _, _ in slow if device.address],
-                evidence=[
-                    (
-                        f"rate of {device.name}, port {port.port}",
-                        port.rate or f"{rate:g} Gbit/s",
-                        RDMA_SOURCE,
-                    )
-                    for device, port, rate in slow
-                ],
-                impact=f"{figure(slow[0][2] / 8)} instead of {figure(best / 8)} GB/s one way. "
-                "A ring between nodes is as fast as its slowest NIC.",
-                fix=[
-                    "Look at cable, lanes and the port of the switch. "
-                    f"# mlxlink -d {shlex.quote(slow[0][0].name)}"
-                ],
-            )
-        )
-    return findings
+    return [found for group in _groups(case) if (found := _slower(case, group)) is not None]
 
 
 def near_nics(case: Case, gpu: Gpu) -> list[RdmaDevice]:
@@ -193,24 +156,51 @@ def _beside(case: Case, nic: RdmaDevice) -> bool:
     return any(not above.isdisjoint(case.above(gpu.address)) for gpu in case.machine.gpus)
 
 
+def _slower(case: Case, group: Group) -> Finding | None:
+    rates = [(entry, entry[1].rate_gbit or 0.0) for entry in group if entry[1].state == UP]
+    rated = [(entry, rate) for entry, rate in rates if rate]
+    best = max((rate for _, rate in rated), default=0.0)
+    slow = [(entry, rate) for entry, rate in rated if rate < best]
+    if not slow:
+        return None
+    ports = [entry for entry, _ in slow]
+    few = 2 * len(slow) < len(rated) and all(_beside(case, device) for device, _ in ports)
+    names = [device.name for device, _ in ports]
+    return PORT_SLOW.finding(
+        SLOW if few else NOTICE,
+        f"port of {listing(names)} runs at {slow[0][1]:g} Gbit/s, others of its kind at {best:g}",
+        devices=_addresses(ports),
+        evidence=[
+            (
+                f"rate of {device.name}, port {port.port}",
+                port.rate or f"{rate:g} Gbit/s",
+                RDMA_SOURCE,
+            )
+            for (device, port), rate in slow
+        ],
+        impact=f"{figure(slow[0][1] / 8)} instead of {figure(best / 8)} GB/s one way. "
+        "A ring between nodes is as fast as its slowest NIC.",
+        fix=[
+            f"Look at cable, lanes and the port of the switch. # mlxlink -d {shlex.quote(names[0])}"
+        ],
+    )
+
+
 def _far(case: Case) -> Found:
-    nics = [nic for nic in case.machine.rdma if nic.address and case.pci(nic.address)]
-    # Inside a virtual machine the tree is not the real one (NVIDIA/nccl-tests#256).
     if not case.machine.rdma:
         return _nothing(case)
-    if not nics or case.in_vm is not False or any(not case.pci(g.address) for g in case.gpus):
+    # Inside a virtual machine the tree is not the real one (NVIDIA/nccl-tests#256).
+    if case.in_vm is not False or not _in_tree(case):
         return None
-    near = {gpu.address: near_nics(case, gpu) for gpu in case.machine.gpus}
-    have = [gpu for gpu in case.machine.gpus if near[gpu.address]]
+    have = [gpu for gpu in case.machine.gpus if near_nics(case, gpu)]
     # No job runs over two vendors, so their boards are not compared.
-    vendors = {gpu.vendor for gpu in have}
-    without = [gpu for gpu in case.gpus if not near[gpu.address] and gpu.vendor in vendors]
-    if not without or not have:
-        return []
+    makers = {gpu.vendor for gpu in have}
+    without = faulty([gpu for gpu in case.gpus if gpu not in have and gpu.vendor in makers])
     skus = [case.sku(gpu) for gpu in without]
     board = all(sku is not None and sku.fabric in WIRED for sku in skus)
     whole = not case.in_container  # a container may have been given only some NICs; a job sees all
     verb, many = ("have", "their switches") if len(without) > 1 else ("has", "its switch")
+    near = listing([nic.name for nic in near_nics(case, have[0])])
     return NIC_FAR.finding(
         SLOW if board and whole and len(have) > len(without) else NOTICE,
         f"{case.names(without)} {verb} no NIC below {many}, {len(have)} other GPUs have one",
@@ -218,26 +208,17 @@ def _far(case: Case) -> Found:
         evidence=[
             (
                 "NICs that a GPU reaches without the host bridge",
-                (
-                    f"{case.name(have[0].address)}: "
-                    f"{_listed([nic.name for nic in near[have[0].address]])}; "
-                    f"{case.names(without)}: none"
-                ),
+                f"{case.name(have[0])}: {near}; {case.names(without)}: none",
                 "PCI tree of sysfs",
             )
         ],
-        impact=f"Between nodes {case.words.library} sends its data through the host's "
-        "memory, or lets "
-        "another GPU relay it (PXN) and share that GPU's NIC.",
+        impact=f"Between nodes {case.words.library} sends its data through the host's memory, or "
+        "lets another GPU relay it (PXN) and share that GPU's NIC.",
         fix=[
             "See whether a NIC is missing from the PCI bus or lost its driver. "
             "$ lspci -d ::0207; lspci -d ::0200"
         ],
     )
-
-
-def _listed(names: list[str]) -> str:
-    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
 DMABUF_KERNEL = (5, 12)
@@ -316,7 +297,7 @@ def _refused(
 
 def _verbs(nic: RdmaDevice) -> bool:
     states = [port.state for port in nic.ports]
-    return nic.kind in ("infiniband", "roce") and ("ACTIVE" in states or None in states)
+    return nic.kind in ("infiniband", "roce") and (UP in states or None in states)
 
 
 def _kernel(text: str | None) -> tuple[int, int] | None:
@@ -324,20 +305,25 @@ def _kernel(text: str | None) -> tuple[int, int] | None:
     return (int(match[1]), int(match[2])) if match else None
 
 
+def _in_tree(case: Case) -> bool:
+    """Whether the PCI tree has an RDMA device and all GPUs."""
+    nics = any(nic.address and case.pci(nic.address) for nic in case.machine.rdma)
+    return nics and all(case.pci(gpu.address) for gpu in case.gpus)
+
+
 def _efa(case: Case) -> Found:
     efa = [nic for nic in case.machine.rdma if nic.kind == "efa"]
     if not efa:
         return [] if case.machine.interfaces or case.machine.rdma else None
-    software = case.machine.software
-    plugins = software.nccl_plugins if software is not None else None
-    if plugins is None:
+    found = plugins(case)
+    if found is None:
         return None
-    if plugins or "NCCL_NET_PLUGIN" in case.variables:
+    if found or "NCCL_NET_PLUGIN" in case.variables:
         return []
     # Jobs bring the plugin with them in their containers: what the host has is not what they have.
     return EFA.finding(
         SLOW if case.may_hide_devices else NOTICE,
-        f"{len(efa)} EFA device{'s' * (len(efa) != 1)}, and no plugin for {case.words.library}",
+        f"{plural(len(efa), 'EFA device')}, and no plugin for {case.words.library}",
         devices=[nic.address for nic in efa if nic.address],
         evidence=[
             ("EFA devices", ", ".join(nic.name for nic in efa), "/sys/class/infiniband"),
@@ -347,17 +333,20 @@ def _efa(case: Case) -> Found:
                 "LD_LIBRARY_PATH, /etc/ld.so.conf.d, usual folders",
             ),
         ],
-        impact=f"{case.words.library} speaks to EFA through a plugin alone: jobs over "
-        "several nodes that "
-        "do not bring one go by TCP (NET/Socket).",
+        impact=f"{case.words.library} speaks to EFA through a plugin alone: jobs over several "
+        "nodes that do not bring one go by TCP (NET/Socket).",
         fix=[
-            (
-                "Put the folder of aws-ofi-nccl on the loader's path. "
-                "$ export LD_LIBRARY_PATH=/opt/amazon/ofi-nccl/lib:$LD_LIBRARY_PATH"
-            ),
+            "Put the folder of aws-ofi-nccl on the loader's path. "
+            "$ export LD_LIBRARY_PATH=/opt/amazon/ofi-nccl/lib:$LD_LIBRARY_PATH",
             "Let a job without the plugin fail at once. $ export NCCL_NET=Libfabric",
         ],
     )
+
+
+def plugins(case: Case) -> tuple[str, ...] | None:
+    """The network plugins that the loader would find; None where nobody looked."""
+    software = case.machine.software
+    return software.nccl_plugins if software is not None else None
 
 
 INDEX = "NCCL_IB_GID_INDEX"
@@ -366,16 +355,12 @@ _LISTED = "show_gids"
 
 
 def _check(case: Case) -> Found:
-    ports = [(nic, port) for nic in case.machine.rdma for port in nic.ports if port.gids]
-    if not ports:
-        return None
+    ports = needed([(nic, port) for nic in case.machine.rdma for port in nic.ports if port.gids])
     value, source = case.variables.get(INDEX, ("", ""))
     if not value.strip().isdecimal():
         return []  # unset or -1: the library looks for one itself
     index = int(value)
-    wrong = [(nic, port, why) for nic, port in ports if (why := _wrong(port, index))]
-    if not wrong:
-        return []
+    wrong = faulty([(nic, port, why) for nic, port in ports if (why := _wrong(port, index))])
     names = ", ".join(dict.fromkeys(nic.name for nic, _, _ in wrong[:_SHOWN]))
     return GIDS.finding(
         NOTICE,

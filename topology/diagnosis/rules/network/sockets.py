@@ -16,6 +16,7 @@ from ....wiring.relations import SLINGSHOT
 from ... import vendors
 from ...case import Case
 from ...rule import Found, Rule
+from .rdma import UP, plugins
 
 CHOICE = "NCCL_SOCKET_IFNAME"
 
@@ -26,36 +27,34 @@ def _check(case: Case) -> Found:
         interface.index is None or interface.default_route is None for interface in running
     ):
         return None
-    wanted = case.variables.get(CHOICE, ("", ""))
-    first = chosen(running, wanted[0])
+    wanted, origin = case.variables.get(CHOICE, ("", ""))
+    first = chosen(running, wanted)
     if first is None:
-        return _nothing(case, running, wanted)
-    routed = [
-        interface for interface in running if interface.default_route and interface is not first
-    ]
+        return _nothing(case, running, (wanted, origin))
     odd = _odd(first)
-    if first.default_route or not odd or not routed or _odd(routed[0]):
+    routed = next((nic for nic in running if nic.default_route and nic is not first), None)
+    if first.default_route or not odd or routed is None or _odd(routed):
         return []
-    cluster = any(port.state == "ACTIVE" for device in case.machine.rdma for port in device.ports)
+    cluster = any(port.state == UP for device in case.machine.rdma for port in device.ports)
     return INTERFACE.finding(
         BROKEN if cluster else NOTICE,
         f"{case.words.library} would take {first.name} for its sockets, {odd}",
         evidence=[
             (
                 f"first interface of {case.words.library}'s order"
-                + (f" by {CHOICE}" if wanted[0] else ""),
+                + (f" by {CHOICE}" if wanted else ""),
                 f"{first.name}, {', '.join(first.ips)}",
-                wanted[1] if wanted[0] else "/sys/class/net, misc/socket.cc",
+                origin if wanted else "/sys/class/net, misc/socket.cc",
             ),
             (
                 "interface of the default route",
-                f"{routed[0].name}, {', '.join(routed[0].ips)}",
+                f"{routed.name}, {', '.join(routed.ips)}",
                 "/proc/net/route",
             ),
         ],
         impact="Ranks of a job over several nodes give each other an address that leads "
         "nowhere from outside: the start hangs. Jobs inside this node work.",
-        fix=[f"Name the interface. $ export {CHOICE}=={shlex.quote(routed[0].name)}"],
+        fix=[f"Name the interface. $ export {CHOICE}=={shlex.quote(routed.name)}"],
     )
 
 
@@ -117,26 +116,25 @@ _NUMBER = re.compile(r"[0-9]{1,4}$")
 
 
 def _check_slingshot(case: Case) -> Found:
+    interfaces = case.machine.interfaces
     fabric = [
-        interface
-        for interface in case.machine.interfaces
-        if (interface.driver or "").startswith(SLINGSHOT) and interface.up is not False
+        nic
+        for nic in interfaces
+        if (nic.driver or "").startswith(SLINGSHOT) and nic.up is not False
     ]
     if not fabric:
-        return [] if case.machine.interfaces else None
-    software = case.machine.software
-    plugins = software.nccl_plugins if software is not None else None
-    if plugins or "NCCL_NET_PLUGIN" in case.variables:
+        return [] if interfaces else None
+    found = plugins(case)
+    if found or "NCCL_NET_PLUGIN" in case.variables:
         return []
     amd = vendors.amd(case.gpus)
     ports = network_ports(case.machine, Settings.of(case.snapshot), gdr=False, rccl=amd, notes=[])
-    used = {port.name for port in ports}
-    own = {nic.name for nic in fabric}
+    used, own = {port.name for port in ports}, {nic.name for nic in fabric}
     # Where RDMA adapters are used, or the fabric is not, sockets carry no traffic.
-    beside = [interface for interface in case.machine.interfaces if interface.name in used - own]
-    if not own & used or not beside:
+    beside = [interface for interface in interfaces if interface.name in used - own]
+    if own.isdisjoint(used) or not beside:
         return []
-    return _finding(case, fabric, beside, plugins is not None, amd=amd)
+    return _finding(case, fabric, beside, found is not None, amd=amd)
 
 
 def _finding(

@@ -10,7 +10,7 @@ from ....model.severity import BY_DESIGN, SLOW
 from ....model.snapshot import Measurement
 from ....nccl.prediction import PairDecision
 from ...case import Case
-from ...rule import Found, Proof, Rule
+from ...rule import Found, Proof, Rule, faulty
 from ...shared.near import some
 
 
@@ -22,9 +22,7 @@ def _check(case: Case) -> Found:
     pairs = _predicted(case)
     ends = {end for figure in seen for end in (figure.src, figure.dst) if end}
     ends |= {end for pair in pairs for end in (pair.src_bus_id, pair.dst_bus_id) if end}
-    evidence = [*_as_logged(case, seen), *_as_predicted(case, pairs)]
-    if not evidence:
-        return []
+    evidence = faulty([*_as_logged(case, seen), *_as_predicted(case, pairs)])
     # With an RDMA device NCCL may prefer it to SHM (graph/paths.cc:ncclTopoCheckNet).
     chosen = pairs and not seen and not any("Socket" in pair.label for pair in pairs)
     finding = _chosen if chosen else _forced

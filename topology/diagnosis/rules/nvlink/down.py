@@ -8,6 +8,7 @@ from ....expectation.cost.costs import costs_of, worst_copy
 from ....hardware.specs import BoardLinks
 from ....hardware.vendors import AMD, NVIDIA
 from ....model.element import BASE_FILE, NOT_IN_XML
+from ....model.english import plural
 from ....model.finding import Finding
 from ....model.machine import Gpu
 from ....model.severity import BROKEN, CANNOT_TELL, NOTICE, SLOW
@@ -15,8 +16,9 @@ from ....model.units import figure, gbs, sentence
 from ....sources.collect import ONLY_PCI
 from ... import vendors
 from ...case import Case
+from ...gpu_rule import of_gpus
 from ...pairs import Pair
-from ...rule import Found, Rule, Step
+from ...rule import Found, Rule, Step, faulty, needed
 
 STATE = "NVML nvmlDeviceGetNvLinkState"
 REPAIR = (
@@ -66,9 +68,7 @@ def alike(case: Case, gpu: Gpu) -> list[Gpu]:
 
 
 def _check_down(case: Case) -> Found:
-    known = links_read(case)
-    if not known:
-        return None
+    known = needed(links_read(case))
     if not any(case.devices.links_up.values()):
         return _all_down(case, known)
     sick = [
@@ -121,23 +121,31 @@ def _whole_board(case: Case, gpu: Gpu) -> bool:
     return world > 0 and len(alike(case, gpu)) + 1 >= world
 
 
+def _listed(case: Case, gpu: Gpu) -> bool:
+    """Whether all links of a GPU are known, and none of them is down."""
+    if gpu.vendor != NVIDIA.id or gpu.mig_enabled or gpu.why("nvlinks") is not None:
+        return False
+    if not all(link.active for link in gpu.nvlinks):
+        return False
+    # Without a driver a GPU has no list of links; NCCL's XML has a list but no UUID.
+    switched = bool(gpu.nvlinks) and _switched(gpu)
+    return gpu.uuid is not None or switched or _left_out(case, gpu)
+
+
 def _down(case: Case, sick: Sequence[tuple[Gpu, int, str]]) -> Finding:
-    who = [gpu.address for gpu, _, _ in sick]
     links = sum(most - up(gpu) for gpu, most, _ in sick)
-    many = f"{links} NVLink{'s' * (links > 1)} of {case.names(who)}"
-    return DOWN.finding(
+    return of_gpus(
+        DOWN,
+        case,
+        sick,
         SLOW,
-        f"{many} {'are' if links > 1 else 'is'} down",
+        f"{plural(links, 'NVLink')} of {{gpus}} {'are' if links > 1 else 'is'} down",
+        (
+            "NVLinks of {gpu} that are up",
+            lambda gpu, most, by: f"{up(gpu)} of {most}; down: {', '.join(map(str, down(gpu)))}",
+            lambda gpu, most, by: f"{STATE}; {most} by {by}",
+        ),
         brief=f"{up(sick[0][0])} of {sick[0][1]} NVLinks",
-        devices=who,
-        evidence=[
-            (
-                f"NVLinks of {case.name(gpu)} that are up",
-                f"{up(gpu)} of {most}; down: {', '.join(map(str, down(gpu)))}",
-                f"{STATE}; {most} by {by}",
-            )
-            for gpu, most, by in sick
-        ],
         impact=price(case, sick),
         cost=_cost(case, sick),
         fix=REPAIR,
@@ -175,41 +183,20 @@ def price(case: Case, sick: Sequence[tuple[Gpu, int, str]]) -> str:
 
 
 def _check_missing(case: Case) -> Found:
-    known = links_read(case)
-    if not known:
-        return None
-    sick = []
-    for gpu in case.gpus:
-        if (
-            gpu.vendor != NVIDIA.id
-            or gpu.mig_enabled
-            or down(gpu)
-            or gpu.why("nvlinks") is not None
-        ):
-            continue
-        # Without a driver a GPU has no list of links; NCCL's XML has a list but no UUID.
-        listed = gpu.uuid is not None or (gpu.nvlinks and _switched(gpu))
-        listed = listed or _left_out(case, gpu)
-        if not listed or any(link.active is None for link in gpu.nvlinks):
-            continue
-        most, by = case.devices.expected_links(gpu)
-        if up(gpu) < most:
-            sick.append((gpu, most, by))
-    if not sick:
-        return []
-    who = [gpu.address for gpu, _, _ in sick]
-    return MISSING.finding(
+    needed(links_read(case))
+    expected = [(gpu, *case.devices.expected_links(gpu)) for gpu in case.gpus if _listed(case, gpu)]
+    sick = faulty([(gpu, most, by) for gpu, most, by in expected if up(gpu) < most])
+    return of_gpus(
+        MISSING,
+        case,
+        sick,
         SLOW,
-        f"{case.names(who)} {'shows' if len(who) == 1 else 'show'} fewer NVLinks than belong there",
-        devices=who,
-        evidence=[
-            (
-                f"NVLinks of {case.name(gpu)}",
-                f"{up(gpu)} of {most}",
-                f"{STATE if gpu.uuid else ', '.join(case.snapshot.source)}; {most} by {by}",
-            )
-            for gpu, most, by in sick
-        ],
+        f"{{gpus}} {'shows' if len(sick) == 1 else 'show'} fewer NVLinks than belong there",
+        (
+            "NVLinks",
+            lambda gpu, most, by: f"{up(gpu)} of {most}",
+            lambda gpu, most, by: f"{STATE if gpu.uuid else case.source}; {most} by {by}",
+        ),
         impact=price(case, sick),
         cost=_cost(case, sick),
         fix=REPAIR,
@@ -238,21 +225,14 @@ _FEWEST = 3
 
 def _check(case: Case) -> Found:
     pairs = case.pairs
-    if not pairs or not any(pair.fast for pair in pairs) or any(g.partition for g in case.gpus):
+    if not any(pair.fast for pair in pairs) or any(gpu.partition for gpu in case.gpus):
         return None
-    near: dict[str, list[Pair]] = {gpu.address: [] for gpu in case.gpus}
-    for pair in pairs:
-        for end in pair.ends:
-            near[end].append(pair)
-    alone = [gpu for gpu in case.gpus if all(_apart(case, pair) for pair in near[gpu.address])]
-    if not alone:
-        return []
+    near = {end for pair in pairs if not _apart(case, pair) for end in pair.ends}
+    alone = faulty([gpu for gpu in case.gpus if gpu.address not in near])
     found = []
     for island in case.node.islands:
-        size = len(island)
-        whole = next((count for count in WHOLE if count > size), 0)
         sisters = [gpu for gpu in alone if _sister(case, gpu, island)]
-        if size >= _FEWEST and size not in WHOLE and 0 < len(sisters) == whole - size:
+        if len(island) >= _FEWEST and 0 < len(sisters) == _lacking(len(island)):
             found.append(_finding(case, sisters, island))
     return found
 
@@ -271,6 +251,11 @@ def _apart(case: Case, pair: Pair) -> bool:
     return cell is not None and cell.basis == "read"
 
 
+def _lacking(size: int) -> int:
+    """How many GPUs make an island of this size a board; 0 where it is one."""
+    return 0 if size in WHOLE else max(next((n for n in WHOLE if n > size), 0) - size, 0)
+
+
 def _sister(case: Case, gpu: Gpu, island: tuple[str, ...]) -> bool:
     """Whether it could belong to the island: not of another model, not split, not by design."""
     if gpu.mig_enabled or gpu.virtualization == "vgpu" or gpu.why("uuid") == ONLY_PCI:
@@ -282,10 +267,8 @@ def _sister(case: Case, gpu: Gpu, island: tuple[str, ...]) -> bool:
     if sku is not None and sku.fabric == BoardLinks.NONE:
         return False
     others = [other for other in case.gpus if other.address in island]
-    return all(
-        other.vendor == gpu.vendor and (None in (gpu.name, other.name) or gpu.name == other.name)
-        for other in others
-    )
+    alike = gpu.name is None or {other.name for other in others} <= {gpu.name, None}
+    return alike and all(other.vendor == gpu.vendor for other in others)
 
 
 def _finding(case: Case, found: list[Gpu], island: tuple[str, ...]) -> Finding:
@@ -305,12 +288,12 @@ def _finding(case: Case, found: list[Gpu], island: tuple[str, ...]) -> Finding:
             (
                 f"relations among {case.names(island)}",
                 ", ".join(sorted(inside)),
-                ", ".join(case.snapshot.source),
+                case.source,
             ),
             (
                 f"relations of {case.names(who)}",
                 ", ".join(sorted(outside)),
-                ", ".join(case.snapshot.source),
+                case.source,
             ),
         ],
         impact="No product joins "
@@ -352,23 +335,16 @@ def _check_incomplete(case: Case) -> Found:
         return None
     islands = case.node.islands
     size = len(islands[0]) if len(islands) == 1 else 0
-    if size != len(case.gpus) or size < _FEWEST or size in WHOLE:
-        return []
-    board = next((count for count in WHOLE if count > size), 0)
-    if not board:
+    lacking = _lacking(size)
+    if size != len(case.gpus) or size < _FEWEST or not lacking:
         return []
     return INCOMPLETE.finding(
         CANNOT_TELL if case.on_node else NOTICE,
-        f"{size} GPUs are joined by {case.words.link}, and boards of this kind have {board}",
+        f"{size} GPUs are joined by {case.words.link}, and boards of this kind have "
+        f"{size + lacking}",
         devices=case.gpus,
-        evidence=[
-            (
-                f"GPUs that {case.words.link} joins",
-                case.names(list(islands[0])),
-                ", ".join(case.snapshot.source),
-            )
-        ],
-        impact=f"{board - size} of the board {'is' if board - size == 1 else 'are'} not "
+        evidence=[(f"GPUs that {case.words.link} joins", case.names(islands[0]), case.source)],
+        impact=f"{lacking} of the board {'is' if lacking == 1 else 'are'} not "
         f"{'here' if case.on_node else 'in this text'}: lost, or not given to this container "
         "or guest.",
         fix=[

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from ....hardware.vendors import NVIDIA
 from ....model.machine import Gpu
-from ....model.severity import BROKEN, NOTICE, SLOW
+from ....model.severity import BROKEN, NOTICE, SLOW, Severity
 from ...case import Case
-from ...rule import Found, Rule, Step
+from ...gpu_rule import of_gpus
+from ...rule import Found, Rule, Step, faulty, needed
 from ...shared.fabric_words import GONE
 
 RESTART = (
@@ -17,18 +18,16 @@ RESTART = (
 
 def _manager(case: Case) -> Found:
     state = case.host.fabric_manager
-    switches = [device for device in case.machine.pci if device.kind == "nvswitch"]
     # In a container or a guest the daemon runs elsewhere; without NVSwitches on this host's own
     # PCI (bridges, rack-scale boards) there is nothing for it to do here.
     if case.in_vm is not False or case.in_container is not False or state is None:
         return None
-    if not case.machine.pci:
-        return None
-    nvidia = [gpu for gpu in case.gpus if gpu.vendor == NVIDIA.id]
-    if not switches or not nvidia or state == "running":
+    needed(case.machine.pci)
+    switches = faulty([device for device in case.machine.pci if device.kind == "nvswitch"])
+    nvidia = faulty([gpu for gpu in case.gpus if gpu.vendor == NVIDIA.id])
+    if state == "running":
         return []
-    states = [gpu.fabric.state for gpu in nvidia if gpu.fabric is not None and gpu.fabric.state]
-    joined = len(states) == len(nvidia) and all(word == "completed" for word in states)
+    joined = all(gpu.fabric is not None and gpu.fabric.state == UP for gpu in nvidia)
     install = (
         "Install the fabric manager of the driver's version. "
         f"# apt-get install nvidia-fabricmanager{_branch(case)}"
@@ -61,9 +60,14 @@ UP = "completed"
 _WELL = "Success"
 _NO_TROUBLE = ("not supported", "none")
 FABRIC_SOURCE = "NVML nvmlDeviceGetGpuFabricInfoV"
-_BROKEN_BITS = ("route unhealthy", "access timeout recovery")
-"""Fields of the health mask under which traffic over NVLink fails until the GPU is reset."""
-_SLOW_BITS = ("degraded bandwidth", "route recovery in progress")
+_BITS = {
+    "route unhealthy": BROKEN,
+    "access timeout recovery": BROKEN,
+    "degraded bandwidth": SLOW,
+    "route recovery in progress": SLOW,
+}
+"""Fields of the health mask; traffic over NVLink fails under the broken ones until a reset."""
+_SUMMARIES = {"unhealthy": BROKEN, "limited capacity": SLOW}
 _RESET_FIRST = (
     "Reset the GPUs while nothing uses them; the fabric then sets their routes again. "
     "# nvidia-smi --gpu-reset"
@@ -75,22 +79,17 @@ _RESET = (
 
 
 def _state(case: Case) -> Found:
-    known = [gpu for gpu in case.gpus if gpu.fabric is not None and gpu.fabric.state is not None]
-    if not known:
-        return None
-    bad = {gpu.address: word for gpu in known if (word := _unready(gpu)) is not None}
-    if not bad:
-        return []
-    evidence = [
-        (f"fabric of {case.name(address)}", word, FABRIC_SOURCE) for address, word in bad.items()
-    ]
-    if case.host.fabric_manager is not None:
-        evidence.append(("fabric manager", case.host.fabric_manager, "/proc/*/comm"))
-    return STATE.finding(
+    known = needed([gpu for gpu in case.gpus if gpu.fabric and gpu.fabric.state is not None])
+    bad = faulty([(gpu, word) for gpu in known if (word := _unready(gpu)) is not None])
+    manager = case.host.fabric_manager
+    return of_gpus(
+        STATE,
+        case,
+        bad,
         BROKEN,
-        f"not part of the NVSwitch fabric: {case.names(list(bad))}",
-        devices=list(bad),
-        evidence=evidence,
+        "not part of the NVSwitch fabric: {gpus}",
+        ("fabric", lambda _, word: word, FABRIC_SOURCE),
+        last=[] if manager is None else [("fabric manager", manager, "/proc/*/comm")],
         impact=(
             "CUDA does not start on them (error 802, system not yet initialized), although "
             f"nvidia-smi looks healthy; {len(known) - len(bad)} of {len(known)} GPUs are ready."
@@ -122,31 +121,27 @@ def _unready(gpu: Gpu) -> str | None:
 
 
 def _health(case: Case) -> Found:
-    known = {
-        gpu.address: gpu.fabric.health
-        for gpu in case.gpus
-        if gpu.fabric is not None and any(word != _NO_TROUBLE[0] for _, word in gpu.fabric.health)
-    }
-    if not known:
-        return None
-    troubles = {address: found for address, health in known.items() if (found := _trouble(health))}
-    if not troubles:
-        return []
-    broken = any(severity == BROKEN for found in troubles.values() for _, _, severity in found)
-    addresses = list(troubles)
-    return HEALTH.finding(
+    known = needed(
+        [
+            (gpu, gpu.fabric.health)
+            for gpu in case.gpus
+            if gpu.fabric is not None
+            and any(word != _NO_TROUBLE[0] for _, word in gpu.fabric.health)
+        ]
+    )
+    troubles = faulty([(gpu, *found) for gpu, health in known for found in _trouble(health)])
+    broken = any(severity == BROKEN for *_, severity in troubles)
+    return of_gpus(
+        HEALTH,
+        case,
+        troubles,
         BROKEN if broken else SLOW,
-        f"the NVSwitch fabric reports trouble on {case.names(addresses)}",
-        devices=addresses,
-        evidence=[
-            (
-                f"fabric health of {case.name(address)}, {what}",
-                word,
-                f"{FABRIC_SOURCE}, health mask",
-            )
-            for address, found in troubles.items()
-            for what, word, _ in found
-        ],
+        "the NVSwitch fabric reports trouble on {gpus}",
+        (
+            lambda _, what, *rest: f"fabric health of {{gpu}}, {what}",
+            lambda _, what, word, severity: word,
+            f"{FABRIC_SOURCE}, health mask",
+        ),
         impact=(
             "NVLink traffic of these GPUs fails or hangs until they are reset."
             if broken
@@ -156,20 +151,19 @@ def _health(case: Case) -> Found:
     )
 
 
-def _trouble(health: tuple[tuple[str, str], ...]) -> list[tuple[str, str, str]]:
-    """The problems in the mask: (field, word, severity)."""
-    found: list[tuple[str, str, str]] = []
-    for what, word in health:
-        if (what in _BROKEN_BITS and word == "true") or (
-            what == "incorrect configuration" and word not in _NO_TROUBLE
-        ):
-            found.append((what, word, BROKEN))
-        elif what in _SLOW_BITS and word == "true":
-            found.append((what, word, SLOW))
-    summary = dict(health).get("summary")
-    if not found and summary in ("unhealthy", "limited capacity"):
-        found.append(("summary", summary, BROKEN if summary == "unhealthy" else SLOW))
+def _trouble(health: tuple[tuple[str, str], ...]) -> list[tuple[str, str, Severity]]:
+    """The problems in the mask: field, word and severity."""
+    found = [(what, word, harm) for what, word in health if (harm := _harm(what, word)) is not None]
+    summary = dict(health).get("summary", "")
+    if not found and summary in _SUMMARIES:
+        found.append(("summary", summary, _SUMMARIES[summary]))
     return found
+
+
+def _harm(what: str, word: str) -> Severity | None:
+    if what == "incorrect configuration":
+        return None if word in _NO_TROUBLE else BROKEN
+    return _BITS.get(what) if word == "true" else None
 
 
 def _full_rate(case: Case) -> str:
@@ -183,26 +177,18 @@ def _imex(case: Case) -> Found:
     known = [gpu for gpu in case.gpus if gpu.fabric is not None and gpu.fabric.cluster_uuid]
     if case.host.imex_channels is None or not known:
         return None
-    # A single HGX board has a cluster of zeros: NCCL's mnnvl.cc takes the same sign.
-    rack = [
-        gpu
-        for gpu in known
-        if gpu.fabric is not None
-        and gpu.fabric.state == UP
-        and (gpu.fabric.cluster_uuid or "").strip("0-")
-    ]
+    rack = [gpu for gpu in known if _spans_hosts(gpu)]
     if not rack or case.host.imex_channels:
         return []
-    addresses = [gpu.address for gpu in rack]
     # A container or a job is given a channel only where it asks for one.
     return IMEX.finding(
         NOTICE if case.may_hide_devices else BROKEN,
         "no IMEX channel may be opened, though NVLink here joins several hosts",
-        devices=addresses,
+        devices=rack,
         evidence=[
             ("channels that may be opened", "0", "/dev/nvidia-caps-imex-channels"),
             (
-                f"NVLink cluster of {case.name(addresses[0])}",
+                f"NVLink cluster of {case.name(rack[0])}",
                 "spans hosts (its UUID is not zero)",
                 FABRIC_SOURCE,
             ),
@@ -212,13 +198,19 @@ def _imex(case: Case) -> Found:
             "domain fails when NCCL starts, or takes the network instead of NVLink."
         ),
         fix=[
-            (
-                "Create a channel and start the IMEX daemon on every host of the domain. "
-                "# nvidia-modprobe -c 0 && systemctl start nvidia-imex"
-            ),
+            "Create a channel and start the IMEX daemon on every host of the domain. "
+            "# nvidia-modprobe -c 0 && systemctl start nvidia-imex",
             "In a container, hand the channel in (NVIDIA_IMEX_CHANNELS=0).",
-            ("Until then, let NCCL take the network between hosts. $ export NCCL_MNNVL_ENABLE=0"),
+            "Until then, let NCCL take the network between hosts. $ export NCCL_MNNVL_ENABLE=0",
         ],
+    )
+
+
+def _spans_hosts(gpu: Gpu) -> bool:
+    # A single HGX board has a cluster of zeros: NCCL's mnnvl.cc takes the same sign.
+    fabric = gpu.fabric
+    return (
+        fabric is not None and fabric.state == UP and bool((fabric.cluster_uuid or "").strip("0-"))
     )
 
 

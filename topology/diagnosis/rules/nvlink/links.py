@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from ....hardware.vendors import AMD, NVIDIA
-from ....model.finding import Finding
 from ....model.machine import Gpu
+from ....model.readings import GpuReading
 from ....model.severity import CANNOT_TELL, NOTICE, SLOW
 from ....model.units import gbs
 from ....model.units import seconds as time_of
 from ...case import Case
-from ...rule import Found, Rule
-from ...shared.counters import elapsed_seconds, growth, rate
-from .down import REPAIR, STATE, alike, down, links_read, price, up
+from ...gpu_rule import of_gpus
+from ...rule import Found, Rule, faulty, needed
+from ...shared.counters import both_readings, elapsed_seconds, growth, rate
+from .down import REPAIR, STATE, down, links_read, price, up
 
 
 def _check(case: Case) -> Found:
@@ -21,41 +24,30 @@ def _check(case: Case) -> Found:
         return None
     if case.in_vm or any(gpu.virtualization == "passthrough" for gpu in known):
         return []
-    found = [
-        (gpu, sku.link_count)
-        for gpu in known
-        if (sku := case.sku(gpu)) is not None and sku.link_count and case.devices.part_of_mesh(gpu)
-        if 0 < up(gpu) < sku.link_count and down(gpu)
-    ]
+    meshed = [(gpu, case.sku(gpu)) for gpu in known if case.devices.part_of_mesh(gpu) and down(gpu)]
+    counted = [(gpu, (sku.link_count if sku is not None else None) or 0) for gpu, sku in meshed]
+    found = faulty([(gpu, count) for gpu, count in counted if 0 < up(gpu) < count])
     # A guest's GPUs have lost the same number of links, those to the GPUs of other guests.
-    if not found or (len(known) > 1 and len({up(gpu) for gpu in known}) == 1):
+    if len(known) > 1 and len(set(map(up, known))) == 1:
         return []
-    return _inactive(case, found)
-
-
-def _inactive(case: Case, found: list[tuple[Gpu, int]]) -> Finding:
-    who = [gpu.address for gpu, _ in found]
     links = sum(len(down(gpu)) for gpu, _ in found)
     total = sum(count for _, count in found)
-    return INACTIVE.finding(
+    return of_gpus(
+        INACTIVE,
+        case,
+        found,
         CANNOT_TELL,
-        f"{links} of {total} NVLinks of {case.names(who)} inactive: a fault, unless a guest has "
-        "no GPU at their other ends",
-        devices=who,
-        evidence=[
-            (
-                f"NVLinks of {case.name(gpu)} that are up",
-                f"{up(gpu)} of {count}; inactive: {', '.join(map(str, down(gpu)))}",
-                f"{STATE}; {count} by the model's data sheet",
-            )
-            for gpu, count in found
-        ],
+        f"{links} of {total} NVLinks of {{gpus}} inactive: a fault, unless a guest has no GPU at "
+        "their other ends",
+        (
+            "NVLinks of {gpu} that are up",
+            lambda gpu, count: f"{up(gpu)} of {count}; inactive: {', '.join(map(str, down(gpu)))}",
+            lambda gpu, count: f"{STATE}; {count} by the model's data sheet",
+        ),
         impact=price(case, [(gpu, count, "") for gpu, count in found]),
         fix=(
-            (
-                "Hold it against the other GPUs: those of a whole board have all their links, "
-                "those of a guest as few as this one. $ nvidia-smi nvlink -s"
-            ),
+            "Hold it against the other GPUs: those of a whole board have all their links, "
+            "those of a guest as few as this one. $ nvidia-smi nvlink -s",
             "Ask whether this is a guest. $ systemd-detect-virt",
             *REPAIR[1:],
         ),
@@ -63,32 +55,26 @@ def _inactive(case: Case, found: list[tuple[Gpu, int]]) -> Finding:
 
 
 def _check_itself(case: Case) -> Found:
-    ends = {gpu.address: _ends(gpu) for gpu in case.gpus}
-    if not any(ends.values()):
-        return None
-    loops = {own: found.count(own) for own, found in ends.items() if own in found}
-    if not loops:
-        return []
-    who = list(loops)
-    return ITSELF.finding(
+    known = needed([(gpu, ends) for gpu in case.gpus if (ends := _ends(gpu))])
+    loops = faulty([(gpu, ends) for gpu, ends in known if gpu.address in ends])
+    return of_gpus(
+        ITSELF,
+        case,
+        loops,
         SLOW,
-        f"links of {case.names(who)} lead back to the GPU itself",
-        devices=who,
-        evidence=[
-            (
-                f"links of {case.name(own)}",
-                f"{count} of {len(ends[own])} to {own}, its own address",
-                ", ".join(case.snapshot.source),
-            )
-            for own, count in loops.items()
-        ],
+        "links of {gpus} lead back to the GPU itself",
+        (
+            "links",
+            lambda gpu, ends: (
+                f"{ends.count(gpu.address)} of {len(ends)} to {gpu.address}, its own address"
+            ),
+            case.source,
+        ),
         impact=f"{case.words.library} counts them and can send nothing over them: where "
         "they really lead it uses PCIe or the network.",
         fix=[
-            (
-                "Let the library write the file anew on this machine, without NCCL_TOPO_FILE "
-                "set. $ export NCCL_TOPO_DUMP_FILE=system.xml"
-            ),
+            "Let the library write the file anew on this machine, without NCCL_TOPO_FILE "
+            "set. $ export NCCL_TOPO_DUMP_FILE=system.xml",
             "See where each link leads. $ nvidia-smi nvlink -p",
         ],
     )
@@ -105,49 +91,35 @@ _SAME_RATE = 0.98
 
 
 def _check_rate(case: Case) -> Found:
-    rates = {
-        gpu.address: [(link.link, link.raw_gbs) for link in gpu.nvlinks if link.active]
+    rates = [
+        (gpu, link.link, link.raw_gbs)
         for gpu in links_read(case)
-    }
-    fastest = {
-        own: max((raw or 0.0 for _, raw in links), default=0.0) for own, links in rates.items()
-    }
-    if not any(fastest.values()):
-        return None
-    found = []
-    for gpu in case.gpus:
-        those = [gpu.address, *(other.address for other in alike(case, gpu))]
-        best = max(fastest.get(address, 0.0) for address in those)
+        for link in gpu.nvlinks
+        if link.active
+    ]
+    known = needed([(gpu, link, raw) for gpu, link, raw in rates if raw])
+    best: dict[str | None, float] = {}
+    for gpu, _, raw in known:
         sku = case.sku(gpu)
         # The data sheet gives the payload, which is below the raw rate in every generation.
-        best = max(best, (sku.link_gbs or 0.0) if sku is not None else 0.0)
-        slow = [
-            (link, raw)
-            for link, raw in rates.get(gpu.address, ())
-            if raw and raw < _SAME_RATE * best
-        ]
-        if slow:
-            found.append((gpu, slow, best))
-    if not found:
-        return []
-    who = [gpu.address for gpu, _, _ in found]
-    gpu, slow, best = found[0]
-    return RATE.finding(
+        sheet = (sku.link_gbs if sku is not None else None) or 0.0
+        best[gpu.name] = max(best.get(gpu.name, 0.0), raw, sheet)
+    slow = faulty([row for row in known if row[2] < _SAME_RATE * best[row[0].name]])
+    gpu, _, raw = slow[0]
+    return of_gpus(
+        RATE,
+        case,
+        slow,
         SLOW,
-        f"NVLinks of {case.names(who)} run at a lower rate than their siblings",
-        devices=who,
-        evidence=[
-            (
-                f"raw rate one way of NVLink {link} of {case.name(slow_gpu)}",
-                f"{gbs(raw)} instead of {gbs(most)}",
-                SPEED,
-            )
-            for slow_gpu, links, most in found
-            for link, raw in links[:4]
-        ],
-        impact=f"Each slow link of {case.name(gpu)} carries "
-        f"{(slow[0][1] or 0) / best:.0%} of what it should, and a collective runs at the pace "
-        "of its slowest GPU.".replace("%", " %"),
+        "NVLinks of {gpus} run at a lower rate than their siblings",
+        (
+            lambda gpu, link, _: f"raw rate one way of NVLink {link} of {{gpu}}",
+            lambda gpu, _, raw: f"{gbs(raw)} instead of {gbs(best[gpu.name])}",
+            SPEED,
+        ),
+        most=4,
+        impact=f"Each slow link of {case.name(gpu)} carries {raw / best[gpu.name]:.0%} of what it "
+        "should, and a collective runs at the pace of its slowest GPU.".replace("%", " %"),
         fix=REPAIR,
     )
 
@@ -161,65 +133,52 @@ def _check_errors(case: Case) -> Found:
     elapsed = elapsed_seconds(case)
     if elapsed is None:
         return None
-    read = False
-    found: list[tuple[Gpu, dict[int, dict[str, int]]]] = []
-    for gpu in case.gpus:
-        now, before = case.reading(gpu), case.earlier_reading(gpu)
-        if now is None or before is None:
-            continue
-        links = {link.link: link for link in before.nvlinks}
-        grown: dict[int, dict[str, int]] = {}
-        for link in now.nvlinks:
-            if link.link not in links:
-                continue
-            counts = growth(link, links[link.link], tuple(COUNTERS))
-            read = read or bool(counts)
-            if any(counts.values()):
-                grown[link.link] = {name: count for name, count in counts.items() if count}
-        if grown:
-            found.append((gpu, grown))
-    if not read:
-        return None
-    return [_finding(case, found, elapsed)] if found else []
-
-
-def _finding(
-    case: Case, found: list[tuple[Gpu, dict[int, dict[str, int]]]], elapsed: float
-) -> Finding:
-    who = [gpu.address for gpu, _ in found]
-    counts = [counters for _, links in found for counters in links.values()]
-    hard = any(counters.keys() - {"crc_errors"} for counters in counts)
-    crc = max(rate(counters.get("crc_errors", 0), elapsed, 1.0) for counters in counts)
-    often = crc >= case.threshold(ERRORS, "crc_per_second")
-    return ERRORS.finding(
-        SLOW if hard or often else NOTICE,
-        f"NVLink errors of {case.names(who)} grew in {time_of(elapsed)}",
-        devices=who,
-        evidence=[
-            (
-                f"added on NVLink {link} of {case.name(gpu)} in {time_of(elapsed)}",
-                ", ".join(f"{count} {COUNTERS[name]}" for name, count in counts.items()),
-                "NVML nvmlDeviceGetNvLinkErrorCounter, two readings",
-            )
-            for gpu, links in found
-            for link, counts in list(links.items())[:6]
-        ],
-        impact=(
-            "Packets are sent again, or the link is trained again while all traffic over it "
-            "waits. Such a link often goes down next, and then a job hangs or ends."
-            if hard or often
-            else "The links correct a few CRC errors by themselves, which costs nothing. Watch "
-            "whether it goes on."
+    read = needed(
+        [
+            (gpu, link, counts)
+            for gpu, now, before in both_readings(case)
+            for link, counts in _counts(now, before)
+        ]
+    )
+    grown = [
+        (gpu, link, {what: n for what, n in counts.items() if n}) for gpu, link, counts in read
+    ]
+    found = faulty([entry for entry in grown if entry[2]])
+    hard = any(counts.keys() - {"crc_errors"} for _, _, counts in found)
+    crc = max(rate(counts.get("crc_errors", 0), elapsed, 1.0) for _, _, counts in found)
+    harm = hard or crc >= case.threshold(ERRORS, "crc_per_second")
+    return of_gpus(
+        ERRORS,
+        case,
+        found,
+        SLOW if harm else NOTICE,
+        f"NVLink errors of {{gpus}} grew in {time_of(elapsed)}",
+        (
+            lambda gpu, link, _: f"added on NVLink {link} of {{gpu}} in {time_of(elapsed)}",
+            lambda gpu, _, counts: ", ".join(f"{n} {COUNTERS[what]}" for what, n in counts.items()),
+            "NVML nvmlDeviceGetNvLinkErrorCounter, two readings",
         ),
+        most=6,
+        impact="Packets are sent again, or the link is trained again while all traffic over it "
+        "waits. Such a link often goes down next, and then a job hangs or ends."
+        if harm
+        else "The links correct a few CRC errors by themselves, which costs nothing. Watch "
+        "whether it goes on.",
         fix=[
             "Watch the counters. $ nvidia-smi nvlink -e",
-            (
-                "Look for Xid 74 and 144 to 150, and for SXid of the NVSwitches. "
-                "# dmesg | grep -iE 'xid'"
-            ),
+            "Look for Xid 74 and 144 to 150, and for SXid of the NVSwitches. "
+            "# dmesg | grep -iE 'xid'",
             "If they go on, drain the node and have the link looked at.",
         ],
     )
+
+
+def _counts(now: GpuReading, before: GpuReading) -> Iterator[tuple[int, dict[str, int]]]:
+    """How much the error counters of each NVLink grew, where that is known."""
+    links = {link.link: link for link in before.nvlinks}
+    for link in now.nvlinks:
+        if link.link in links and (counts := growth(link, links[link.link], tuple(COUNTERS))):
+            yield link.link, counts
 
 
 INACTIVE = Rule(

@@ -8,8 +8,8 @@ from ....model.machine import Gpu
 from ....model.severity import BY_DESIGN
 from ... import vendors
 from ...case import Case
-from ...pairs import THROUGH_HOST
-from ...rule import Found, Rule
+from ...pairs import THROUGH_HOST, in_braces, joined
+from ...rule import Found, Rule, needed
 
 NO_LINKS = ("Not Supported", "Invalid Argument", "the driver lists no link")
 """What NVML says of the links of a GPU that has none."""
@@ -18,11 +18,8 @@ _MATRIX = "nvidia-smi topo -m"
 
 def _check_islands(case: Case) -> Found:
     counted = {gpu.address for gpu in case.gpus}
-    groups = [
-        found for island in case.node.islands if len(found := sorted(counted & set(island))) > 1
-    ]
-    if not groups:
-        return None
+    islands = [sorted(counted & set(island)) for island in case.node.islands]
+    groups = needed([island for island in islands if len(island) > 1])
     joined = {address for group in groups for address in group}
     # No job spans two vendors: only GPUs of the vendor of the joined ones can be missing.
     makers = {gpu.vendor for gpu in case.gpus if gpu.address in joined}
@@ -33,18 +30,16 @@ def _check_islands(case: Case) -> Found:
     )
     if len(groups) + len(alone) < 2:
         return []
-    shown = ["{" + ", ".join(map(case.name, group)) + "}" for group in groups]
-    shown += ["{" + case.name(gpu) + "}" for gpu in alone]
-    largest = max(map(len, groups))
+    shown = in_braces(case, [*groups, *([gpu] for gpu in alone)])
+    kind = _kind(case)
     return ISLANDS.finding(
         BY_DESIGN,
-        f"{_kind(case)} joins GPUs in islands: {' '.join(shown)}",
+        f"{kind} joins GPUs in islands: {shown}",
         devices=sorted(counted),
-        evidence=[
-            (f"GPUs that {_kind(case)} joins", " ".join(shown), vendors.source(case.gpus, _MATRIX))
-        ],
-        impact=f"A job on up to {largest} GPUs of one island keeps to the fast links; one "
-        "on more crosses PCIe, at PCIe's pace. Put tensor parallel groups inside an island.",
+        evidence=[(f"GPUs that {kind} joins", shown, vendors.source(case.gpus, _MATRIX))],
+        impact=f"A job on up to {max(map(len, groups))} GPUs of one island keeps to the fast "
+        "links; one on more crosses PCIe, at PCIe's pace. Put tensor parallel groups inside an "
+        "island.",
     )
 
 
@@ -59,38 +54,29 @@ def _read(gpu: Gpu) -> bool:
 
 
 def _check_pcie_only(case: Case) -> Found:
-    pairs = case.pairs
-    if not pairs or any(pair.code == "?" for pair in pairs):
-        return None
-    wired = [
-        gpu for gpu in case.gpus if (sku := case.sku(gpu)) is None or sku.fabric != BoardLinks.NONE
-    ]
+    pairs = needed(case.pairs)
     matrix = _matrix_alone(case)
-    if not matrix and not all(map(_read, wired)):
+    if any(pair.code == "?" for pair in pairs) or not (matrix or _links_read(case)):
         return None  # where links were not read, their absence is not known
     if any(pair.fast for pair in pairs):
         return []
     if case.in_vm is not False and any(gpu.xgmi for gpu in case.gpus):
         return None  # a guest may show its xGMI links as down although they work
     kinds = sorted({pair.code for pair in pairs})
-    far = set(kinds) <= set(THROUGH_HOST)
     through = sorted({transport for pair in pairs for transport in pair.transports})
-    evidence = [("relations of the GPUs", ", ".join(kinds), vendors.source(case.gpus, _MATRIX))]
-    if through:
-        evidence.append(
-            (f"transports of {case.words.libraries}", ", ".join(through), "gputop explain")
-        )
+    groups = _processors(case)
+    source = vendors.source(case.gpus, _MATRIX)
+    evidence = [("relations of the GPUs", ", ".join(kinds), source)]
     where = (
         "No two of them share a PCIe switch, so all traffic crosses the host."
-        if far
+        if set(kinds) <= set(THROUGH_HOST)
         else "GPUs below one switch copy directly, the others through the host."
     )
-    groups = _processors(case)
+    if through:
+        what = f"transports of {case.words.libraries}"
+        evidence.append((what, ", ".join(through), "gputop explain"))
     if groups:
-        shown = " ".join("{" + ", ".join(map(case.name, group)) + "}" for group in groups)
-        evidence.append(
-            ("GPUs without SYS between them", shown, vendors.source(case.gpus, _MATRIX))
-        )
+        evidence.append(("GPUs without SYS between them", in_braces(case, groups), source))
         where += (
             " Pairs of different groups cross the link between processors, or between NUMA nodes "
             "of one, as well."
@@ -116,15 +102,17 @@ def _matrix_alone(case: Case) -> bool:
     )
 
 
+def _links_read(case: Case) -> bool:
+    """Whether the links of all GPUs were read that may have any."""
+    skus = [(gpu, case.sku(gpu)) for gpu in case.gpus]
+    return all(_read(gpu) for gpu, sku in skus if sku is None or sku.fabric is not BoardLinks.NONE)
+
+
 def _processors(case: Case) -> list[list[str]]:
     """The GPUs in groups that SYS sets apart; [] where there is one, or each is a group."""
-    near: dict[str, set[str]] = {gpu.address: {gpu.address} for gpu in case.gpus}
-    for pair in case.pairs:
-        if pair.code != "SYS":
-            joined = near[pair.ends[0]] | near[pair.ends[1]]
-            near |= dict.fromkeys(joined, joined)
-    groups = sorted({tuple(sorted(group)) for group in near.values()})
-    return [list(group) for group in groups] if 1 < len(groups) < len(near) else []
+    near = [pair.ends for pair in case.pairs if pair.code != "SYS"]
+    groups = joined([(gpu.address,) for gpu in case.gpus], near)
+    return groups if 1 < len(groups) < len(case.gpus) else []
 
 
 ISLANDS = Rule(

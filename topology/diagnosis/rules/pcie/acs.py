@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from ....hardware.vendors import NVIDIA
-from ....model import quantities
 from ....model.finding import Finding
 from ....model.severity import BROKEN, NOTICE, SLOW
 from ...case import Case
 from ...pairs import BELOW_SWITCH, Pair, devices_of, meet_in_switch, named, way
-from ...rule import Found, Proof, Rule, Step
+from ...rule import Found, Proof, Rule, Step, faulty, needed
 from ...shared.kernel_line import kernel_argument
 from ...shared.redirecting import REDIRECTS, TRANSLATED, bridges_between, redirects
 
@@ -38,61 +37,58 @@ def _check_acs(case: Case) -> Found:
     # In a virtual machine ACS has to stay on: it keeps the guests apart.
     if case.in_vm is not False:
         return listed
-    found: list[Finding] = [*(listed or ())]
-    read = listed is not None
-    pairs = _peers(case)
-    redirected: list[Pair] = []
-    for pair in pairs:
-        bridges = way(case, *pair.ends) or ()
-        read = read or any(device.acs is not None for device in bridges)
-        if bridges_between(case, pair):
-            redirected.append(pair)
-    if redirected:
-        found.append(_acs(case, redirected))
-    nics = _nics(case)
-    read = read or bool(nics)
-    behind = [(gpu, nic, bad) for gpu, nic, bad in nics if bad]
-    if behind and not redirected:
-        found.append(_acs_nic(case, behind))
+    pairs, nics = _peers(case), _nics(case)
+    ways = [device for pair in pairs for device in way(case, *pair.ends) or ()]
+    read = listed is not None or bool(nics) or any(device.acs is not None for device in ways)
     if not read and (pairs or not case.pairs):
         return None
+    redirected = [pair for pair in pairs if bridges_between(case, pair)]
+    behind = [(gpu, nic, bad) for gpu, nic, bad in nics if bad]
+    found = list(listed or ())
+    if redirected:
+        found.append(_acs(case, redirected))
+    elif behind:
+        found.append(_acs_nic(case, behind))
     return found
+
+
+_HANGS = (
+    "Together with an IOMMU that translates, the peer's packets can be dropped: a job hangs at its "
+    "first collective, or computes with zeros."
+)
+
+
+_TURNED = (
+    "Each packet goes up to the CPU and down again instead of turning in the switch: less "
+    "bandwidth, and on some hosts packets are lost."
+)
+
+
+_BETWEEN_PORTS = (
+    "{library} uses P2P between these root ports. On some hosts that redirect it packets are lost, "
+    "and a job hangs at its first collective: measure it."
+)
 
 
 def _acs(case: Case, pairs: Sequence[Pair]) -> Finding:
     bridges = list(
         dict.fromkeys(bridge for pair in pairs for bridge in bridges_between(case, pair))
     )
-    translated = [
-        gpu
-        for gpu in devices_of(pairs)
-        if (device := case.pci(gpu)) is not None and device.iommu_type in TRANSLATED
-    ]
-    arrived = {
-        (m.src, m.dst) for m in case.figures(quantities.BYTES_ARRIVE) if m.verdict == "arrived"
-    }
-    proven = all(pair.ends in arrived for pair in pairs)
-    evidence = [_control(case, bridge) for bridge in bridges[:_SHOWN]]
-    if translated:
-        evidence.append(_type(case, translated))
-    hang = bool(translated) and not proven
-    turned = any(pair.code in BELOW_SWITCH for pair in pairs)
+    translated = _translated(case, devices_of(pairs))
+    severity, impact = NOTICE, case.words.fill(_BETWEEN_PORTS)
+    if translated and not _proven(case, pairs):
+        severity, impact = BROKEN, _HANGS
+    elif any(pair.code in BELOW_SWITCH for pair in pairs):
+        severity, impact = SLOW, _TURNED
     return ACS_RULE.finding(
-        BROKEN if hang else SLOW if turned else NOTICE,
+        severity,
         f"ACS sends P2P through the root complex: {named(case, pairs)}",
         devices=devices_of(pairs),
-        evidence=evidence,
-        impact=(
-            "Together with an IOMMU that translates, the peer's packets can be dropped: a job "
-            "hangs at its first collective, or computes with zeros."
-            if hang
-            else "Each packet goes up to the CPU and down again instead of turning in the switch: "
-            "less bandwidth, and on some hosts packets are lost."
-            if turned
-            else f"{case.words.library} uses P2P between these root ports. On some hosts that "
-            "redirect it packets "
-            "are lost, and a job hangs at its first collective: measure it."
-        ),
+        evidence=[
+            *(_control(case, bridge) for bridge in bridges[:_SHOWN]),
+            *([_type(case, translated)] if translated else ()),
+        ],
+        impact=impact,
         fix=_clear(case, bridges),
     )
 
@@ -189,32 +185,32 @@ def _acs_nic(case: Case, behind: Sequence[tuple[str, str, tuple[str, ...]]]) -> 
     )
 
 
+def _proven(case: Case, pairs: Sequence[Pair]) -> bool:
+    """Whether the bytes of all these pairs were measured and arrived."""
+    return all(pair.ends in case.arrived for pair in pairs)
+
+
+def _translated(case: Case, addresses: Iterable[str]) -> list[str]:
+    """The devices whose addresses an IOMMU translates."""
+    devices = [case.pci(address) for address in addresses]
+    return [
+        device.address
+        for device in devices
+        if device is not None and device.iommu_type in TRANSLATED
+    ]
+
+
 def _check_iommu(case: Case) -> Found:
     if case.in_vm is not False:
         return None
-    known = [
-        gpu
-        for gpu in case.gpus
-        if (device := case.pci(gpu.address)) is not None and device.iommu_type is not None
-    ]
-    flags = case.host.cmdline_flags
-    if not known:
-        return None
-    translated = {
-        gpu.address
-        for gpu in known
-        if gpu.vendor == NVIDIA.id
-        and (device := case.pci(gpu.address)) is not None
-        and device.iommu_type in TRANSLATED
-    }
-    pairs = [pair for pair in _peers(case) if set(pair.ends) <= translated]
-    if not pairs:
-        return []
-    arrived = {
-        (m.src, m.dst) for m in case.figures(quantities.BYTES_ARRIVE) if m.verdict == "arrived"
-    }
-    proven = all(pair.ends in arrived for pair in pairs)
+    devices = [case.pci(gpu.address) for gpu in case.gpus]
+    needed([device for device in devices if device is not None and device.iommu_type is not None])
+    nvidia = [gpu.address for gpu in case.gpus if gpu.vendor == NVIDIA.id]
+    translated = set(_translated(case, nvidia))
+    pairs = faulty([pair for pair in _peers(case) if translated.issuperset(pair.ends)])
+    proven = _proven(case, pairs)
     evidence = [_type(case, devices_of(pairs))]
+    flags = case.host.cmdline_flags
     if flags is not None and not any(flag in PASS_THROUGH for flag in flags):
         shown = " ".join(flags) or "no argument about the IOMMU"
         evidence.append(("kernel arguments", shown, "/proc/cmdline"))

@@ -4,56 +4,41 @@ from __future__ import annotations
 
 from ....hardware.specs import WIRED
 from ....hardware.vendors import NVIDIA
-from ....model.finding import Finding
 from ....model.machine import Gpu
 from ....model.severity import NOTICE
-from ....model.units import size
 from ...case import Case
-from ...rule import Found, Rule
+from ...gpu_rule import of_gpus
+from ...rule import Found, Rule, faulty, needed
+from ...shared.bars import LARGE_BARS, bar_share, bar_sizes
 
 AMPERE = 8
 """Major number of its compute capability."""
 
 
 def _check(case: Case) -> Found:
-    known = [gpu for gpu in case.gpus if gpu.bar1_bytes is not None and gpu.memory_bytes]
-    if not known:
-        return None
+    known = needed([gpu for gpu in case.having("bar1_bytes", "memory_bytes") if gpu.memory_bytes])
     least = case.threshold(SMALL, "minimum_share")
-    small = [gpu for gpu in known if (gpu.bar1_bytes or 0) < least * (gpu.memory_bytes or 0)]
-    return [_finding(case, small)] if small else []
+    small = faulty([gpu for gpu in known if bar_share(gpu) < least])
+    linked = all((sku := case.sku(gpu)) is not None and sku.fabric in WIRED for gpu in small)
+    return of_gpus(
+        SMALL,
+        case,
+        small,
+        NOTICE,
+        "BAR1 of {gpus} is smaller than the memory",
+        ("BAR1", bar_sizes, "NVML nvmlDeviceGetBAR1MemoryInfo"),
+        # The peers of such a board do not need the window: their P2P goes over NVLink or xGMI.
+        impact="P2P here goes over NVLink and does not need it; RDMA from a NIC does."
+        if linked
+        else "P2P over PCIe and RDMA from a NIC map a peer's memory piece by piece, or not at all.",
+        fix=[] if all(map(_before_ampere, small)) else [LARGE_BARS],
+    )
 
 
 def _before_ampere(gpu: Gpu) -> bool:
     """Whether the board has no larger window: NVIDIA's resizable BAR begins with the RTX 30."""
     major = (gpu.compute_capability or "").partition(".")[0]
     return major.isdecimal() and int(major) < AMPERE
-
-
-def _finding(case: Case, small: list[Gpu]) -> Finding:
-    linked = all((sku := case.sku(gpu)) is not None and sku.fabric in WIRED for gpu in small)
-    need = (
-        "P2P here goes over NVLink and does not need it; RDMA from a NIC does."
-        if linked
-        else "P2P over PCIe and RDMA from a NIC map a peer's memory piece by piece, or not at all."
-    )
-    return SMALL.finding(
-        NOTICE,
-        f"BAR1 of {case.names(small)} is smaller than the memory",
-        devices=small,
-        evidence=[
-            (
-                f"BAR1 of {case.name(gpu)}",
-                f"{size(gpu.bar1_bytes)} for {size(gpu.memory_bytes)} of memory",
-                "NVML nvmlDeviceGetBAR1MemoryInfo",
-            )
-            for gpu in small
-        ],
-        impact=need,
-        fix=['Switch on "Above 4G decoding" and "Resizable BAR" in the firmware setup.']
-        if not all(map(_before_ampere, small))
-        else [],
-    )
 
 
 SMALL = Rule(

@@ -13,7 +13,7 @@ from ....expectation.links import pcie_gbs
 from ....model import quantities
 from ....model.finding import Finding
 from ....model.machine import Gpu
-from ....model.page import MEASURED, SIMULATED, Fix
+from ....model.page import MEASURED, SIMULATED
 from ....model.severity import NOTICE, SLOW, Severity
 from ....model.snapshot import Measurement
 from ....model.units import gbs
@@ -21,8 +21,9 @@ from ....model.units import seconds as time_of
 from ....wiring.wires import PCIE_GTS
 from ... import vendors
 from ...case import Case
-from ...rule import Found, Rule
-from ...shared.counters import added, elapsed_seconds, rate
+from ...gpu_rule import of_gpus
+from ...rule import Found, Rule, faulty, needed
+from ...shared.counters import added, both_readings, elapsed_seconds, rate
 from ...shared.lanes import (
     Narrow,
     by_siblings,
@@ -37,30 +38,21 @@ from ...shared.lanes import (
 
 def _check(case: Case) -> Found:
     ends = [gpu.address for gpu in case.gpus]
+    gpus = set(ends)
     ends += [nic.address for nic in case.machine.rdma if nic.address and case.pci(nic.address)]
-    read = False
-    found: list[Narrow] = []
-    for end in ends:
-        links = links_of(case, end)
-        read = read or bool(links)
-        found += too_few(case, end)
-    loads = loaded(case)
-    widths = [width_now(case, gpu) for gpu in case.gpus]
-    if not read and sum(width is not None for width in widths) < 2 and not loads:
+    widths = [width for gpu in case.gpus if (width := width_now(case, gpu)) is not None]
+    if len(widths) < 2 and not loaded(case) and not any(links_of(case, end) for end in ends):
         return None
+    found = [link for end in ends for link in too_few(case, end)]
     found += by_siblings(case, {link.device for link in found})
     found += under_load(case, {link.device for link in found})
-    gpus = {gpu.address for gpu in case.gpus}
     # A bridge above several devices is one link.
     shared = {link.link for link in found if link.device in gpus}
-    of_gpus = [link for link in found if link.link in shared]
-    of_nics = [link for link in found if link.link not in shared]
-    made = [_finding(case, of_gpus, SLOW)] if of_gpus else []
-    if of_nics:
-        # A root port may report more lanes than its slot has; a sibling with more proves a fault.
-        sisters = any(_behind(case, of_nic) for of_nic in of_nics)
-        made.append(_finding(case, of_nics, SLOW if sisters else NOTICE))
-    return made
+    mine = [link for link in found if link.link in shared]
+    nics = [link for link in found if link.link not in shared]
+    # A root port may report more lanes than its slot has; a sibling with more proves a fault.
+    harm = SLOW if any(_behind(case, link) for link in nics) else NOTICE
+    return [_finding(case, some, of) for some, of in ((mine, SLOW), (nics, harm)) if some]
 
 
 def _behind(case: Case, link: Narrow) -> bool:
@@ -96,10 +88,7 @@ def _finding(case: Case, found: Sequence[Narrow], severity: Severity) -> Finding
         impact=_price(case, first),
         cost="" if cost is None else cost.brief,
         fix=[
-            (
-                "See what each end can do and what came up. "
-                f"# lspci -vv -s {shlex.quote(first.link)} | grep -E 'LnkCap|LnkSta'"
-            ),
+            _both_ends(first.link),
             "Seat the card or its riser again; look at the slot's bifurcation.",
         ],
     )
@@ -145,52 +134,44 @@ LIVE = (quantities.HOST_TO_DEVICE, quantities.DEVICE_TO_HOST)
 
 def _check_generation(case: Case) -> Found:
     figures = [
-        figure
+        (figure, figure.details.get("pcie_generation"))
         for quantity in LIVE
         for figure in case.figures(quantity, "pinned")
-        if figure.value is not None and isinstance(figure.details.get("pcie_generation"), int)
+        if figure.value is not None
     ]
-    if not figures:
-        return None
+    known = needed([(figure, seen) for figure, seen in figures if isinstance(seen, int)])
     least = case.threshold(GENERATION, "minimum_share")
-    slow: dict[str, tuple[Gpu, Measurement, int, float]] = {}
-    for figure in figures:
+    slow: dict[str, tuple[Gpu, Measurement, int, int, float]] = {}
+    for figure, seen in known:
         gpu = case.machine.gpu(figure.src or "")
-        most = _generation(case, gpu) if gpu is not None else None
-        seen = figure.details["pcie_generation"]
-        if gpu is None or most is None or not 0 < seen < most:
+        most = (_generation(case, gpu) if gpu is not None else None) or 0
+        if gpu is None or not 0 < seen < most:
             continue
         whole = pcie_gbs(most, gpu.pcie_width_max or 16)
         # A port inside a switch may report a low speed, so the copy rate decides (nccl#1614).
         if whole is not None and (figure.value or 0.0) < least * whole:
-            slow.setdefault(gpu.address, (gpu, figure, most, whole))
-    if not slow:
-        return []
-    who = list(slow)
-    _, figure, most, whole = slow[who[0]]
-    seen = figure.details["pcie_generation"]
-    return GENERATION.finding(
+            slow.setdefault(gpu.address, (gpu, figure, seen, most, whole))
+    found = list(faulty(slow).values())
+    gpu, figure, seen, most, whole = found[0]
+    return of_gpus(
+        GENERATION,
+        case,
+        found,
         SLOW,
-        f"PCIe of {case.names(who)} stays at gen{seen} under load, gen{most} is possible",
-        devices=who,
-        evidence=[
-            (
-                f"PCIe of {case.name(gpu)} while a copy ran",
-                (
-                    f"gen{figure.details['pcie_generation']} of gen{best}, {gbs(figure.value)} of "
-                    f"{gbs(rate_)}"
-                ),
-                f"{figure.source}, {vendors.source([gpu], 'NVML')} during the copy",
-            )
-            for gpu, figure, best, rate_ in slow.values()
-        ],
+        f"PCIe of {{gpus}} stays at gen{seen} under load, gen{most} is possible",
+        (
+            "PCIe of {gpu} while a copy ran",
+            lambda _, figure, seen, most, whole: (
+                f"gen{seen} of gen{most}, {gbs(figure.value)} of {gbs(whole)}"
+            ),
+            lambda gpu, figure, *_: (
+                f"{figure.source}, {vendors.source([gpu], 'NVML')} during the copy"
+            ),
+        ),
         impact=f"Host copies get {gbs(figure.value)} where the link could carry "
         f"{gbs(whole)} one way.",
         fix=[
-            (
-                "See what each end can do and what came up. "
-                f"# lspci -vv -s {shlex.quote(who[0])} | grep -E 'LnkCap|LnkSta'"
-            ),
+            _both_ends(gpu.address),
             "Seat the card again; set the slot's speed and switch off ASPM.",
         ],
     )
@@ -204,47 +185,47 @@ def _generation(case: Case, gpu: Gpu) -> int | None:
     return min(known, default=None)
 
 
+def _both_ends(address: str) -> str:
+    return (
+        "See what each end can do and what came up. "
+        f"# lspci -vv -s {shlex.quote(address)} | grep -E 'LnkCap|LnkSta'"
+    )
+
+
 def _check_replays(case: Case) -> Found:
     elapsed = elapsed_seconds(case)
     if elapsed is None:
         return None
-    grown: dict[str, int] = {}
-    for gpu in case.gpus:
-        now, before = case.reading(gpu), case.earlier_reading(gpu)
-        count = added(now.pcie_replays, before.pcie_replays) if now and before else None
-        if count is not None:
-            grown[gpu.address] = count
-    if not grown:
-        return None
-    sick = [address for address, count in grown.items() if count]
-    if not sick:
-        return []
-    worst = max(rate(grown[address], elapsed, MINUTE_SECONDS) for address in sick)
+    counts = [
+        (gpu, added(now.pcie_replays, before.pcie_replays))
+        for gpu, now, before in both_readings(case)
+    ]
+    known = needed([(gpu, count) for gpu, count in counts if count is not None])
+    sick = faulty([(gpu, count) for gpu, count in known if count])
+    worst = max(rate(count, elapsed, MINUTE_SECONDS) for _, count in sick)
     often = worst >= case.threshold(REPLAYS, "per_minute")
-    return REPLAYS.finding(
+    source = vendors.source(case.gpus, "NVML nvmlDeviceGetPcieReplayCounter")
+    return of_gpus(
+        REPLAYS,
+        case,
+        sick,
         SLOW if often else NOTICE,
-        f"PCIe replays of {case.names(sick)} grew in {time_of(elapsed)}",
-        devices=sick,
-        evidence=[
-            (
-                f"replays added on {case.name(address)} in {time_of(elapsed)}",
-                str(grown[address]),
-                vendors.source(case.gpus, "NVML nvmlDeviceGetPcieReplayCounter") + ", two readings",
-            )
-            for address in sick
-        ],
+        f"PCIe replays of {{gpus}} grew in {time_of(elapsed)}",
+        (
+            f"replays added on {{gpu}} in {time_of(elapsed)}",
+            lambda _, count: str(count),
+            f"{source}, two readings",
+        ),
         impact="Packets are sent again: host copies and P2P over PCIe slow down, and the "
         "link may lose lanes or speed."
         if often
         else "A few packets were sent again, which costs nothing. Watch whether it goes on.",
         fix=[
-            Fix(
-                text="Watch the counter.",
-                command=vendors.command(
-                    case.gpus,
-                    nvidia="nvidia-smi -q -d PCIE | grep -i replay",
-                    amd="amd-smi metric --pcie",
-                ),
+            vendors.step(
+                case.gpus,
+                "Watch the counter.",
+                nvidia="nvidia-smi -q -d PCIE | grep -i replay",
+                amd="amd-smi metric --pcie",
             ),
             "If it goes on, seat the card or its riser again.",
         ],

@@ -12,7 +12,7 @@ from ....model.severity import BROKEN, BY_DESIGN, NOTICE, SLOW, Severity
 from ... import vendors
 from ...case import Case
 from ...pairs import BELOW_SWITCH, NOT_GRANTED, OK, Pair, devices_of, named
-from ...rule import Found, Proof, Rule
+from ...rule import Found, Proof, Rule, faulty, needed
 
 STATUS = "NVML nvmlDeviceGetP2PStatus"
 SHOWN = 4
@@ -54,9 +54,7 @@ def grant_of(case: Case, pair: Pair) -> Proof:
 
 
 def _check_nvlink(case: Case) -> Found:
-    pairs = [pair for pair in whole_pairs(case) if pair.words or _nvlink_words(pair)]
-    if not pairs:
-        return None
+    pairs = needed([pair for pair in whole_pairs(case) if pair.words or _nvlink_words(pair)])
     asked = [pair for pair in pairs if pair.code.startswith("NV")]
     refused = [pair for pair in asked if pair.granted is False]
     over_pcie = [
@@ -242,19 +240,19 @@ def _check(case: Case) -> Found:
     pairs = [pair for pair in whole_pairs(case) if pair.one.name and pair.other.name]
     if not pairs or any(pair.words for pair in pairs):
         return None
-    without = [
-        pair
-        for pair in pairs
-        if not pair.fast and WITHOUT.search(f"{pair.one.name}; {pair.other.name}")
-    ]
-    if not without:
-        return []
+    without = faulty(
+        [
+            pair
+            for pair in pairs
+            if not pair.fast and WITHOUT.search(f"{pair.one.name}; {pair.other.name}")
+        ]
+    )
     names = sorted({gpu.name or "" for pair in without for gpu in (pair.one, pair.other)})
     return BY_NAME.finding(
         BY_DESIGN,
         f"no P2P between {case.names(devices_of(without))}: the product does not have it",
         devices=devices_of(without),
-        evidence=[("model", ", ".join(names), ", ".join(case.snapshot.source))],
+        evidence=[("model", ", ".join(names), case.source)],
         impact=f"NVIDIA's driver grants no P2P over PCIe on these cards. "
         f"{case.words.library} goes through host memory (SHM), and no setting of the firmware "
         "changes that; a patched driver may, at the owner's risk.",
@@ -280,8 +278,7 @@ def _check_forced(case: Case) -> Found:
         if pair.granted and all("GeForce RTX 40" in (g.name or "") for g in (pair.one, pair.other))
     ]
     evidence += [grant_of(case, pair) for pair in open_ones[:SHOWN]]
-    if not evidence:
-        return []
+    faulty(evidence)
     arrived = {figure.verdict for figure in case.figures(quantities.BYTES_ARRIVE)}
     seen = (
         " The bytes were measured and arrived."

@@ -6,16 +6,14 @@ from ....model import quantities
 from ....model.severity import BY_DESIGN
 from ....model.units import gbs
 from ...case import Case
-from ...rule import Found, Rule
+from ...rule import Found, Rule, needed
 
 
 def _check_uplink(case: Case) -> Found:
     """Find copies through one uplink that are fast alone and slow together."""
     alone = _host_figures(case, "pinned")
     together = _host_figures(case, "pinned, all GPUs at once")
-    both = [address for address in alone if address in together]
-    if not both:
-        return None
+    both = needed([address for address in alone if address in together])
     least = case.threshold(UPLINK, "minimum_share")
     slow = [gpu for gpu in both if together[gpu] < least * alone[gpu]]
     found = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 
 from ....hardware.specs import WIRED
 from ....hardware.vendors import AMD, NVIDIA
@@ -12,8 +13,8 @@ from ....model.page import Fix
 from ....model.severity import BY_DESIGN, NOTICE, SLOW
 from ....sources.collect import ONLY_PCI
 from ...case import Case
-from ...pairs import BELOW_SWITCH
-from ...rule import Found, Rule, Step
+from ...pairs import BELOW_SWITCH, in_braces, joined
+from ...rule import Found, Rule, Step, faulty
 
 TOPOLOGY_VARIABLE = "NCCL_TOPO_FILE"
 LOADED = ("/var/run/nvidia-topologyd/virtualTopology.xml",)
@@ -22,52 +23,35 @@ PLUGIN = "libnccl-net-ofi"
 """AWS's plugin sets the variable by itself."""
 
 
+_NEAR = ("internal", "single", "multiple")
+"""NVML's common ancestors of two GPUs below one host bridge."""
+
+
 def _check_flat(case: Case) -> Found:
     if case.in_vm is None or not case.machine.pci or len(case.gpus) < 2:
         return None
     if not case.in_vm:
         return []
-    ways = {gpu.address: case.way_up(gpu.address) for gpu in case.gpus}
-    if not all(ways.values()):
+    ways = [case.way_up(gpu.address) for gpu in case.gpus]
+    if not all(ways):
         return None
-    switch = any(device.kind.startswith("switch") for way in ways.values() for device in way)
-    board = [gpu for gpu in case.gpus if on_a_board(case, gpu.address)]
-    asked = [pair for pair in case.machine.pairs if pair.ancestor is not None]
-    near = any(pair.ancestor in ("internal", "single", "multiple") for pair in asked)
-    if switch or near or len(board) < len(case.gpus):
+    switch = any(device.kind.startswith("switch") for way in ways for device in way)
+    near = any(pair.ancestor in _NEAR for pair in case.machine.pairs)
+    board = all(on_a_board(case, gpu.address) for gpu in case.gpus)
+    if switch or near or not board or _has_file(case):
         return []
-    if _has_file(case):
-        return []
-    files = case.host.topology_files or ()
-    single = len(files) == 1
-    fix: Step = (
-        f"Have the operator write {case.words.library}'s topology on the host, with the PCI "
-        "addresses of this guest, and name it. "
-        f"$ export {TOPOLOGY_VARIABLE}=/etc/nccl-topology.xml"
-    )
-    if files:
-        fix = Fix(
-            text="Name the topology file of this machine type"
-            + ("." if single else f": one of {', '.join(files[:6])}."),
-            command=f"export {TOPOLOGY_VARIABLE}={shlex.quote(files[0])}" if single else "",
-        )
-    nodes = {gpu.numa_node for gpu in case.gpus}
+    nodes = {"unknown" if gpu.numa_node is None else str(gpu.numa_node) for gpu in case.gpus}
     return FLAT.finding(
         NOTICE,
         "this virtual machine shows a flat PCI tree, and no topology file is in use",
         evidence=[
             ("hypervisor", case.host.hypervisor or "", "CPU flags, DMI"),
             ("PCIe switches above the GPUs", "none", "sysfs bus/pci/devices"),
-            (
-                "NUMA nodes of the GPUs",
-                ", ".join(sorted("unknown" if n is None else str(n) for n in nodes)),
-                "sysfs numa_node, NVML",
-            ),
+            ("NUMA nodes of the GPUs", ", ".join(sorted(nodes)), "sysfs numa_node, NVML"),
         ],
-        impact=f"{case.words.link} between the GPUs is not touched. Every NIC looks "
-        "equally far, so "
-        f"that {case.words.library} may pick a far one, or none for GPUDirect RDMA.",
-        fix=[fix],
+        impact=f"{case.words.link} between the GPUs is not touched. Every NIC looks equally far, "
+        f"so that {case.words.library} may pick a far one, or none for GPUDirect RDMA.",
+        fix=[_name_file(case)],
     )
 
 
@@ -81,16 +65,30 @@ def on_a_board(case: Case, address: str) -> bool:
     return sku is not None and sku.fabric in WIRED and sku.c2c_gbs is None
 
 
-def _has_file(case: Case) -> bool:
-    lost = any(
-        problem.text.startswith(f"{TOPOLOGY_VARIABLE}:") for problem in case.snapshot.problems
-    )
-    if case.variables.get(TOPOLOGY_VARIABLE, ("", ""))[0] and not lost:
-        return True
-    software = case.machine.software
-    plugins = (software.nccl_plugins if software is not None else None) or ()
+def _name_file(case: Case) -> Step:
     files = case.host.topology_files or ()
-    loads = any(path in LOADED for path in files)
+    if not files:
+        return (
+            f"Have the operator write {case.words.library}'s topology on the host, with the PCI "
+            "addresses of this guest, and name it. "
+            f"$ export {TOPOLOGY_VARIABLE}=/etc/nccl-topology.xml"
+        )
+    single = len(files) == 1
+    return Fix(
+        text="Name the topology file of this machine type"
+        + ("." if single else f": one of {', '.join(files[:6])}."),
+        command=f"export {TOPOLOGY_VARIABLE}={shlex.quote(files[0])}" if single else "",
+    )
+
+
+def _has_file(case: Case) -> bool:
+    named = case.variables.get(TOPOLOGY_VARIABLE, ("", ""))[0]
+    lost = f"{TOPOLOGY_VARIABLE}:"
+    if named and not any(problem.text.startswith(lost) for problem in case.snapshot.problems):
+        return True
+    software, files = case.machine.software, case.host.topology_files or ()
+    plugins = (software.nccl_plugins if software is not None else None) or ()
+    loads = not set(files).isdisjoint(LOADED)
     return loads or (bool(files) and any(PLUGIN in path for path in plugins))
 
 
@@ -107,31 +105,21 @@ def _check(case: Case) -> Found:
     }
     drawn = {gpu.address for gpu in case.machine.gpus if gpu.why("uuid") in (NOT_IN_XML, ONLY_PCI)}
     here = [
-        gpu
+        gpu.address
         for gpu in case.machine.gpus
         if gpu.uuid is not None and not gpu.address.startswith("topo:")
     ]
     if not here or not (in_file or drawn):
         return None
-    if in_file & {gpu.address for gpu in here}:
+    if not in_file.isdisjoint(here):
         return []
-    named = sorted(in_file | drawn)
     return OTHER.finding(
         SLOW,
         f"the topology file is of another machine: it has none of the {len(here)} GPUs here",
         devices=here,
         evidence=[
-            (
-                "GPUs of the file",
-                ", ".join(named[:_SHOWN]) + (", ..." if len(named) > _SHOWN else ""),
-                ", ".join(case.snapshot.source),
-            ),
-            (
-                "GPUs of the driver",
-                ", ".join(gpu.address for gpu in here[:_SHOWN])
-                + (", ..." if len(here) > _SHOWN else ""),
-                ", ".join(case.snapshot.source),
-            ),
+            ("GPUs of the file", _first(sorted(in_file | drawn)), case.source),
+            ("GPUs of the driver", _first(here), case.source),
         ],
         impact=f"With it in NCCL_TOPO_FILE {case.words.library} puts every GPU directly "
         "at a CPU: switches and NICs near a GPU are not seen, and rings and trees are laid "
@@ -148,23 +136,25 @@ _BOARD = 4
 _FLAT = "PHB"
 
 
+def _first(addresses: Sequence[str]) -> str:
+    return ", ".join([*addresses[:_SHOWN], *(["..."] if len(addresses) > _SHOWN else [])])
+
+
 def _check_guest(case: Case) -> Found:
-    relations = case.machine.relations
-    gpus = {gpu.address for gpu in case.gpus}
     if case.in_vm is not None:
         return None
     if case.machine.nccl_topology is not None:
-        return [_flat(case, "PCIe switches above the GPUs", "none")] if _bare(case) else []
-    if case.machine.pci or not relations:
+        return _flat(case, "PCIe switches above the GPUs", "none") if _bare(case) else ()
+    if case.machine.pci or not case.machine.relations:
         return None
-    far = {item.code for item in relations if not {item.a, item.b} <= gpus}
-    near = {item.code for item in relations if {item.a, item.b} <= gpus}
-    letters = {item for item in near | far if not item.startswith("NV") and item != "X"}
+    gpus = {gpu.address for gpu in case.gpus}
+    far = {item.code for item in case.machine.relations if not {item.a, item.b} <= gpus}
+    near = {item.code for item in case.machine.relations if {item.a, item.b} <= gpus}
     # NVLink between them makes it a board: then PCIe switches belong above the GPUs.
-    joined = any(item.startswith("NV") for item in near)
-    if len(gpus) < _BOARD or not joined or not far:
+    links = {letters for letters in near | far if letters.startswith("NV")}
+    if len(gpus) < _BOARD or not far or links.isdisjoint(near):
         return []
-    if letters != {_FLAT}:
+    if (near | far) - links - {"X"} != {_FLAT}:
         return []
     return _flat(case, "relations over PCIe", f"{_FLAT} everywhere, PIX or PXB nowhere")
 
@@ -185,7 +175,7 @@ def _flat(case: Case, what: str, value: str) -> Finding:
         f"none of the {len(case.gpus)} GPUs has a PCIe switch above it: the flat tree of a virtual "
         "machine",
         devices=case.gpus,
-        evidence=[(what, value, ", ".join(case.snapshot.source))],
+        evidence=[(what, value, case.source)],
         impact="A board of this kind has PCIe switches between its GPUs and NICs; a "
         f"hypervisor hides them. {case.words.library} then takes every NIC for equally far: it "
         "may pick a far one, or none for GPUDirect RDMA, unless a topology file tells it.",
@@ -203,23 +193,16 @@ def _check_shared(case: Case) -> Found:
     pairs = case.pairs
     if case.machine.host is not None or not pairs or any(pair.code == "?" for pair in pairs):
         return None
-    below: dict[str, set[str]] = {}
-    for pair in pairs:
-        if pair.code in BELOW_SWITCH:
-            group = set(pair.ends).union(*(below.get(end, ()) for end in pair.ends))
-            below |= dict.fromkeys(group, group)
-    groups = sorted({tuple(sorted(group)) for group in below.values()})
-    if not groups:
-        return []
-    shown = " ".join("{" + ", ".join(map(case.name, group)) + "}" for group in groups)
-    most = max(map(len, groups))
+    near = [pair.ends for pair in pairs if pair.code in BELOW_SWITCH]
+    groups = faulty(joined((), near))
+    shown = in_braces(case, groups)
     return SHARED.finding(
         BY_DESIGN,
         f"GPUs share the uplink of a PCIe switch: {shown}",
-        devices=sorted(below),
-        evidence=[("GPUs with PIX or PXB between them", shown, ", ".join(case.snapshot.source))],
-        impact=f"Up to {most} GPUs divide one link to the host's memory and to the GPUs "
-        "of other switches: copies of all of them at once run at a part of their rate.",
+        devices=sorted(gpu for group in groups for gpu in group),
+        evidence=[("GPUs with PIX or PXB between them", shown, case.source)],
+        impact=f"Up to {max(map(len, groups))} GPUs divide one link to the host's memory and to "
+        "the GPUs of other switches: copies of all of them at once run at a part of their rate.",
     )
 
 

@@ -4,66 +4,52 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import combinations
 
 from ....expectation.reference import LINK_LETTERS, Reference, model_text
 from ....hardware.vendors import AMD
+from ....model.english import plural
 from ....model.finding import Finding
 from ....model.machine import Gpu
-from ....model.page import Fix
 from ....model.severity import BROKEN, SLOW
 from ... import vendors
 from ...case import Case
-from ...rule import Found, Rule
+from ...gpu_rule import of_gpus
+from ...rule import Found, NotRead, Rule, faulty, needed
 
 _SOURCES = ("gputop check --expect; reference nodes in nodes.toml with the source of each",)
 
 
 def _gpus(case: Case) -> Found:
-    reference = case.reference
-    if reference is None:
-        return None
-    evidence = []
+    reference = _reference(case)
     count = len(case.gpus)
     # Somebody who picks some GPUs knows that there are others; a container or a job may have only
     # some.
     kept = case.may_hide_devices and count < (reference.gpus or 0)
     whole = len(case.machine.gpus) == reference.gpus or not case.machine.pci
     given = case.chosen or (kept and whole)
-    if reference.gpus is not None and count != reference.gpus and not given:
-        evidence.append(
-            (
-                "GPUs",
-                f"{count}, and {reference.name} has {reference.gpus}",
-                _sources(case, reference),
-            )
-        )
+    few = reference.gpus is not None and count != reference.gpus and not given
     others = [gpu for gpu in case.gpus if _is_other(case, reference, gpu)]
-    evidence += [
-        (
-            f"model of {case.name(gpu)}",
-            (
-                f"{gpu.name}, and {reference.name} has "
-                f"{' or '.join(reference.names) or model_text(reference.models)}"
-            ),
-            _sources(case, reference),
-        )
+    source = _sources(case, reference)
+    model = " or ".join(reference.names) or model_text(reference.models)
+    evidence = [("GPUs", f"{count}, and {reference.name} has {reference.gpus}", source)]
+    evidence = (evidence if few else []) + [
+        (f"model of {case.name(gpu)}", f"{gpu.name}, and {reference.name} has {model}", source)
         for gpu in others
     ]
-    if not evidence:
-        return []
     return GPUS.finding(
         BROKEN,
         f"the GPUs are not those of {reference.name}: "
         f"{f'{count} of {reference.gpus}' if not others else 'another model'}",
         devices=others,
-        evidence=evidence,
+        evidence=faulty(evidence),
         impact="A job that asks for that node does not start here, or runs on other GPUs.",
         fix=[
-            Fix(
-                text="See which GPUs the PCI bus has",
-                command=vendors.command(
-                    case.gpus, nvidia="lspci -d 10de: -nn", amd="lspci -d 1002: -nn"
-                ),
+            vendors.step(
+                case.gpus,
+                "See which GPUs the PCI bus has",
+                nvidia="lspci -d 10de: -nn",
+                amd="lspci -d 1002: -nn",
             ),
             "Compare with another reference: --expect takes its name or a snapshot.",
         ],
@@ -77,39 +63,40 @@ def _is_other(case: Case, reference: Reference, gpu: Gpu) -> bool:
     return sku is not None and bool(reference.models) and sku.name not in reference.models
 
 
+def _reference(case: Case) -> Reference:
+    if case.reference is None:
+        raise NotRead
+    return case.reference
+
+
 def _links(case: Case) -> Found:
-    reference = case.reference
-    wanted = None if reference is None else reference.links_per_gpu
-    counted = {
-        gpu.address: count
-        for gpu in case.gpus
-        if not gpu.mig_enabled and (count := _up(gpu)) is not None
-    }
-    if reference is None or wanted is None or not counted:
+    reference = _reference(case)
+    wanted = reference.links_per_gpu
+    counted = [(gpu, _up(gpu)) for gpu in case.gpus if not gpu.mig_enabled]
+    known = needed([(gpu, count) for gpu, count in counted if count is not None])
+    if wanted is None:
         return None
-    few = {address: count for address, count in counted.items() if count < wanted}
-    if not few:
-        return []
-    return LINKS.finding(
+    few = faulty([(gpu, count) for gpu, count in known if count < wanted])
+    who = _who(case, [gpu.address for gpu, _ in few])
+    return of_gpus(
+        LINKS,
+        case,
+        few,
         SLOW,
-        f"{_who(case, list(few))}: fewer links than {reference.name} has",
-        devices=list(few),
-        evidence=[
-            (
-                f"links of {case.name(address)} that are up",
-                f"{count}, and {reference.name} has {wanted}",
-                _sources(case, reference),
-            )
-            for address, count in few.items()
-        ],
-        impact=f"Over {case.words.any_link} {_who(case, list(few))} can move at most "
-        f"{100 * min(few.values()) / wanted:.0f} % of what this kind of node moves.",
+        f"{who}: fewer links than {reference.name} has",
+        (
+            "links of {gpu} that are up",
+            lambda _, count: f"{count}, and {reference.name} has {wanted}",
+            _sources(case, reference),
+        ),
+        impact=f"Over {case.words.any_link} {who} can move at most "
+        f"{100 * min(count for _, count in few) / wanted:.0f} % of what this kind of node moves.",
         fix=[
-            Fix(
-                text="See the state of every link",
-                command=vendors.command(
-                    case.gpus, nvidia="nvidia-smi nvlink --status", amd="amd-smi xgmi -l"
-                ),
+            vendors.step(
+                case.gpus,
+                "See the state of every link",
+                nvidia="nvidia-smi nvlink --status",
+                amd="amd-smi xgmi -l",
             )
         ],
     )
@@ -117,32 +104,27 @@ def _links(case: Case) -> Found:
 
 def _up(gpu: Gpu) -> int | None:
     """Number of links that are up; None where the state of one is not known."""
-    if gpu.xgmi:
-        known = [(link.links or 1, link.active) for link in gpu.xgmi]
-        return None if any(a is None for _, a in known) else sum(n for n, a in known if a)
-    if not gpu.nvlinks or any(link.active is None for link in gpu.nvlinks):
+    known = [(link.links or 1, link.active) for link in gpu.xgmi]
+    known = known or [(1, link.active) for link in gpu.nvlinks]
+    if not known or any(active is None for _, active in known):
         return None
-    return sum(bool(link.active) for link in gpu.nvlinks)
+    return sum(count for count, active in known if active)
 
 
 def _wiring(case: Case) -> Found:
-    reference = case.reference
-    if reference is None or len(case.gpus) < 2:
-        return None
-    places = {gpu.address: place for place, gpu in enumerate(case.machine.gpus)}
+    reference = _reference(case)
+    order = [gpu.address for gpu in case.machine.gpus]
     compared = 0
     wrong: list[tuple[Gpu, Gpu, str, str]] = []
-    for index, first in enumerate(case.gpus):
-        for second in case.gpus[index + 1 :]:
-            wanted = reference.code(
-                places[first.address], places[second.address], len(case.machine.gpus)
-            )
-            cell = case.matrix.cell(first.address, second.address)
-            if wanted is None or cell is None or cell.code == "?" or cell.basis == "assumed":
-                continue  # what was not read is not held against anything
-            compared += 1
-            if not _alike(case, cell.code, wanted):
-                wrong.append((first, second, cell.code, wanted))
+    for first, second in combinations(case.gpus, 2):
+        places = order.index(first.address), order.index(second.address)
+        wanted = reference.code(*places, len(order))
+        cell = case.matrix.cell(first.address, second.address)
+        if wanted is None or cell is None or cell.code == "?" or cell.basis == "assumed":
+            continue  # what was not read is not held against anything
+        compared += 1
+        if not _alike(case, cell.code, wanted):
+            wrong.append((first, second, cell.code, wanted))
     if not compared:
         return None
     return [_wiring_finding(case, reference, wrong)] if wrong else []
@@ -166,11 +148,11 @@ def _wiring_finding(
     devices = list(dict.fromkeys(gpu.address for pair in wrong for gpu in pair[:2]))
     return WIRING.finding(
         SLOW,
-        f"{_pairs(len(wrong))} not joined as in {reference.name}",
+        f"{plural(len(wrong), *_PAIRS)} not joined as in {reference.name}",
         devices=devices,
         evidence=[
             (
-                f"{_pairs(count)}: {_example(case, wrong, kind)}",
+                f"{plural(count, *_PAIRS)}: {_example(case, wrong, kind)}",
                 f"{kind[0]} here, {kind[1]} there",
                 _sources(case, reference),
             )
@@ -179,18 +161,14 @@ def _wiring_finding(
         impact="Collectives take the slowest of these ways, so every job over these GPUs is "
         "slower than on that node.",
         fix=[
-            Fix(
-                text="See how the GPUs are connected",
-                command=vendors.command(
-                    case.gpus, nvidia="nvidia-smi topo -m", amd="amd-smi topology"
-                ),
+            vendors.step(
+                case.gpus,
+                "See how the GPUs are connected",
+                nvidia="nvidia-smi topo -m",
+                amd="amd-smi topology",
             )
         ],
     )
-
-
-def _pairs(count: int) -> str:
-    return f"{count} pair{'' if count == 1 else 's'} of GPUs"
 
 
 def _example(case: Case, wrong: Sequence[tuple[Gpu, Gpu, str, str]], kind: tuple[str, str]) -> str:
@@ -198,35 +176,36 @@ def _example(case: Case, wrong: Sequence[tuple[Gpu, Gpu, str, str]], kind: tuple
     return f"{case.name(first.address)} - {case.name(second.address)}"
 
 
+_PAIRS = ("pair of GPUs", "pairs of GPUs")
+
+
 def _network(case: Case) -> Found:
-    reference = case.reference
-    wanted = None if reference is None else reference.ports
+    reference = _reference(case)
+    wanted, gbit = reference.ports, reference.port_gbit
     # Without a single interface the network was not read.
-    if reference is None or not wanted or not (case.machine.rdma or case.machine.interfaces):
+    if not wanted or not (case.machine.rdma or case.machine.interfaces):
         return None
     # A matrix names NICs, and says nothing of their ports and rates.
     if any(device.why("ports") is not None and not device.ports for device in case.machine.rdma):
         return None
-    gbit = reference.port_gbit
-    ports = [port for device in case.machine.rdma for port in device.ports]
-    rates = [port.rate_gbit for port in ports]
+    rates = [port.rate_gbit for device in case.machine.rdma for port in device.ports]
     # Few fast ports are as good as many slow ones, as a job uses their sum.
-    share = len(ports) / wanted
+    share = len(rates) / wanted
     if gbit and None not in rates:
         share = sum(rate or 0.0 for rate in rates) / (wanted * gbit)
     if share >= case.threshold(NETWORK, "minimum_share"):
         return []
-    rate = f" of {gbit:.0f} Gbit/s" if gbit else ""
-    here = ", ".join(
-        f"{count} of {'unknown rate' if each is None else f'{each:.0f} Gbit/s'}"
-        for each, count in Counter(rates).items()
-    )
+    here = ", ".join(f"{count} of {_gbit(each)}" for each, count in Counter(rates).items())
     return NETWORK.finding(
         SLOW,
         f"{100 * share:.0f} % of the RDMA network of {reference.name}",
         evidence=[
             ("RDMA ports", here or "none", "/sys/class/infiniband"),
-            (f"RDMA ports of {reference.name}", f"{wanted}{rate}", reference.source),
+            (
+                f"RDMA ports of {reference.name}",
+                f"{wanted} of {_gbit(gbit)}" if gbit else f"{wanted}",
+                reference.source,
+            ),
         ],
         impact=f"Jobs over several nodes have {100 * share:.0f} % of the network that "
         "this kind of node has; jobs on this node alone lose nothing.",
@@ -235,6 +214,10 @@ def _network(case: Case) -> Found:
             "In a container: hand /dev/infiniband and the devices in.",
         ],
     )
+
+
+def _gbit(rate: float | None) -> str:
+    return "unknown rate" if rate is None else f"{rate:.0f} Gbit/s"
 
 
 def _who(case: Case, addresses: Sequence[str]) -> str:
@@ -246,7 +229,7 @@ def _who(case: Case, addresses: Sequence[str]) -> str:
 
 
 def _sources(case: Case, reference: Reference) -> str:
-    return f"{', '.join(case.snapshot.source)}; {reference.source}"
+    return f"{case.source}; {reference.source}"
 
 
 GPUS = Rule(

@@ -13,7 +13,7 @@ from ....model.severity import NOTICE, SLOW
 from ....model.snapshot import Measurement, NodeSnapshot
 from ....model.units import size
 from ...case import Case
-from ...rule import Found, Proof, Rule
+from ...rule import Found, Proof, Rule, faulty, needed
 
 _SOURCES = ("gputop check --expect with the snapshot of a healthy node of the same kind",)
 _LESS = (
@@ -72,16 +72,15 @@ def _pairs(case: Case, sister: NodeSnapshot) -> list[tuple[Gpu, Gpu]]:
 def _settings(case: Case) -> Found:
     sister = _sister(case)
     pairs = [] if sister is None else _pairs(case, sister)
-    if not pairs:
-        return None
-    less = [
-        (gpu, _shown(what, getattr(gpu, field), getattr(other, field)))
-        for field, what in _LESS
-        for gpu, other in pairs
-        if _below(getattr(gpu, field), getattr(other, field))
-    ]
-    if not less:
-        return []
+    needed(pairs)
+    less = faulty(
+        [
+            (gpu, _shown(what, getattr(gpu, field), getattr(other, field)))
+            for field, what in _LESS
+            for gpu, other in pairs
+            if _below(getattr(gpu, field), getattr(other, field))
+        ]
+    )
     devices = list(dict.fromkeys(gpu.address for gpu, _ in less))
     return SETTINGS.finding(
         SLOW,
@@ -124,8 +123,7 @@ def _software(case: Case) -> Found:
             for field, what in _SOFTWARE
             if _unlike(getattr(here, field), getattr(there, field))
         ]
-    if not found:
-        return []
+    faulty(found)
     what = ", ".join(dict.fromkeys(name.rpartition(": ")[2] for name, _ in found))
     return SOFTWARE.finding(
         NOTICE,
@@ -168,8 +166,7 @@ def _figures(case: Case) -> Found:
         falling = measurement.unit in ("us", "ms", "s")
         share = other.value / measurement.value if falling else measurement.value / other.value
         compared.append((share, measurement, other))
-    if not compared:
-        return None
+    needed(compared)
     low = sorted((entry for entry in compared if entry[0] < least), key=itemgetter(0))
     return [_low(case, low)] if low else []
 
@@ -204,7 +201,7 @@ def _ends(case: Case, figure: Measurement) -> str:
 
 
 def _evidence(case: Case, found: Sequence[tuple[str, str]], source: str = "") -> list[Proof]:
-    of = source or ", ".join(case.snapshot.source)
+    of = source or case.source
     evidence = [(what, said, f"{of}; {_name(case)}") for what, said in found[:_MOST]]
     if len(found) > _MOST:
         more = ("more of them", str(len(found) - _MOST), of)
