@@ -56,6 +56,7 @@ WORDS = {
     "nic-port-slow": r"Rate:|rate:",
     "nvlink-down": r"inactive",
     "nvlink-inactive": r"inactive",
+    "ecc-uncorrected": r"(?i)(?:uncorr|double bit).*: [1-9]",
     "gpu-lost": r"lost|Unable to determine|ERR!",
     "collective-fails": r"FAILED|\s[1-9]\d*\s*$",
     "test-launch": r"Rank\s+\d",
@@ -63,6 +64,8 @@ WORDS = {
 """Rule -> the words in the lines that it reads; for other rules the line with the name."""
 _BEFORE = ("", "CA", "link", "Infiniband device")
 """What tools print before the name of the device that a block is about."""
+_ROW = re.compile(r"\s*\||(?:[^,]*,){3}")
+"""How the row of a table begins, drawn or of values with commas: names stand anywhere in it."""
 _PASTED = "pasted output of "
 _NUMBER = re.compile(r"\d{1,15}(?:\.\d{1,6})?")
 _LEADING = re.compile(r"(\d[\d,.]*)(?: k?B| [KMG]i?B|\s)")
@@ -92,10 +95,11 @@ class Quoter:
                 for place, text in enumerate(section.lines):
                     if re.search(words, text) and len(found) < QUOTING_MOST_QUOTED:
                         found.setdefault(section.first + place, _line(section, place))
-        if not found:
-            for device in finding.devices[:QUOTING_MOST_QUOTED]:
-                for line in self._about(_names(device, self._machine), words):
-                    found.setdefault(line.line or 0, line)
+        for lines in (self._about, self._numbered):
+            if not found:
+                for device in finding.devices[:QUOTING_MOST_QUOTED]:
+                    for line in lines(_names(device, self._machine), words):
+                        found.setdefault(line.line or 0, line)
         return tuple(found[number] for number in sorted(found)[:QUOTING_MOST_QUOTED])
 
     def _about(self, names: Sequence[str], words: str | None) -> Iterator[Fact]:
@@ -116,6 +120,15 @@ class Quoter:
                         if re.search(words, section.lines[place])
                     ]
         yield from (told or plain)[:QUOTING_MOST_QUOTED]
+
+    def _numbered(self, names: Sequence[str], words: str | None) -> Iterator[Fact]:
+        """Rows of a table that begin with the number of a GPU alone."""
+        numbers = "|".join(name[3:] for name in names if name[:3] == "GPU" and name[3:].isdecimal())
+        row = re.compile(rf"\s*(?:{numbers})\s{{2,}}\S") if numbers else None
+        for section in self._sections:
+            for place, text in enumerate(section.lines):
+                if row is not None and row.match(text):
+                    yield _line(section, place)
 
     def _figures(self, tool: str, proof: Fact, words: str | None) -> Iterator[Fact]:
         """Rows of a table with the figure."""
@@ -139,9 +152,10 @@ def _blocks(section: PastedSection, name: re.Pattern[str]) -> Iterator[tuple[int
     """Where a name stands at the beginning of a line, and the end of what is indented below it."""
     lines = section.lines
     for start, text in enumerate(lines):
-        found = name.search(text[:80])
+        row = _ROW.match(text) is not None
+        found = name.search(text if row else text[:80])
         before = "" if found is None else text[: found.start()].strip(" \t'\"|-+\\")
-        if found is None or (before not in _BEFORE and ":" not in text[:40]):
+        if found is None or not (row or before in _BEFORE or ":" in text[:40]):
             continue
         depth = len(text) - len(text.lstrip())
         end = start + 1
@@ -254,7 +268,6 @@ def pasted_findings(pasted: PastedText | None) -> tuple[Finding, ...]:
         found.append(
             msgspec.structs.replace(
                 finding,
-                severity=NOTICE if finding.severity == CANNOT_TELL else finding.severity,
                 evidence=(*lines, *finding.evidence),
                 cause=finding.impact,
                 count=len(lines),

@@ -12,12 +12,16 @@ from hypothesis import strategies as st
 from gputop.answers.log import answer_about
 from gputop.pages.log import log_page
 from gputop.printing.render import texts
+from gputop.topology.diagnosis.case import Case
+from gputop.topology.diagnosis.engine import diagnose
 from gputop.topology.diagnosis.symptoms.explain import known_signs
-from gputop.topology.diagnosis.symptoms.log import ReadLog, examine
+from gputop.topology.diagnosis.symptoms.log import EMPTY, ReadLog, examine
 from gputop.topology.logs.reading.read import read_log
 from gputop.topology.model.format import Format
+from gputop.topology.model.severity import BY_DESIGN
 from gputop.topology.node import Node
 from gputop.topology.recorded.kept import GAP
+from gputop.topology.recorded.load import load
 from gputop.topology.recorded.pasted import read_pasted, text_formats
 from tests.support.places import RECORDINGS
 
@@ -143,3 +147,48 @@ def test_cut_and_shuffled_texts_are_read_or_left(path: Path, data: st.DataObject
         pasted = read_pasted(hostile, "hostile")
         if pasted is not None:
             Node(pasted.snapshot).matrix  # noqa: B018 - made without an error
+
+
+TEXTS = [
+    path
+    for folder in ("pasted", "nvidia-smi", "nvidia-public", "amd-public", "rocm-smi-mi250x")
+    for path in sorted((RECORDINGS / folder).iterdir())
+]
+
+
+def told_by_both(path: Path, text: bytes) -> tuple[set[tuple[object, ...]], ...]:
+    """What `gputop check` and `gputop log` say of one text, by rule, devices and severity."""
+    path.write_bytes(text)
+    snapshot = load([str(path)]).snapshot
+    found = diagnose(Case(Node(snapshot).decide())).findings
+    counted = [f for f in found if f.severity is not BY_DESIGN and f.id not in EMPTY]
+    said = [f for f in read(text).findings if f.devices or f.id in {f.id for f in counted}]
+    return tuple({(f.id, f.devices, f.severity) for f in found} for found in (counted, said))
+
+
+@pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.stem)
+def test_a_text_gives_a_log_the_findings_of_a_check(path: Path, tmp_path: Path) -> None:
+    text = path.read_bytes()
+    if read_log(io.BytesIO(text), name=path.name, outputs=True).pasted is None:
+        return  # no output of a tool that stands in logs
+    checked, logged = told_by_both(tmp_path / path.name, text)
+    assert checked == logged
+
+
+@pytest.mark.parametrize(
+    ("name", "well", "sick"),
+    [
+        ("h200-load-table.txt", b"Off |                    0 |", b"Off |                    3 |"),
+        (
+            "l40s-q.txt",
+            b"DRAM Uncorrectable                         : 0",
+            b"DRAM Uncorrectable                         : 3",
+        ),
+    ],
+)
+def test_an_ecc_error_is_told_by_both(name: str, well: bytes, sick: bytes, tmp_path: Path) -> None:
+    text = (RECORDINGS / "nvidia-smi" / name).read_bytes()
+    assert well in text
+    checked, logged = told_by_both(tmp_path / name, text.replace(well, sick))
+    assert "ecc-uncorrected" in {row[0] for row in checked}
+    assert checked == logged
