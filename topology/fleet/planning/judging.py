@@ -183,22 +183,10 @@ def _norms(
     doubts: list[str] = []
     # The farthest first: a nearer pair gives at least what farther ones give.
     for key in sorted(values, key=lambda key: -(key[4] or 0)):
-        what, whole, directed, _, distance, _ = key
+        what = key[0]
         if not what:
             continue
-        farther = [
-            norm
-            for other, norm in norms.items()
-            if distance is not None
-            and (*other[:4], other[5]) == (*key[:4], key[5])
-            and (other[4] or 0) > distance
-        ]
-        floor, basis = max(
-            ((FARTHER_SHARE * norm.median, "pairs farther apart") for norm in farther),
-            default=(0.0, ""),
-        )
-        if healthy is not None and what == "send_recv" and directed and not whole:
-            floor, basis = max((floor, basis), (HEALTHY_SHARE * healthy, "the healthy figure"))
+        floor, basis = _floor(key, norms, healthy)
         many = len(values[key]) >= LEAST_FIGURES and pairs[key] >= LEAST_LOOKS
         if not many and not basis:
             continue
@@ -214,6 +202,23 @@ def _norms(
         said = f"{count} equal figures" if many and limit > floor else basis
         norms[key] = ClassNorm(median=median, mad=mad, limit=limit, figures=count, basis=said)
     return norms, doubts
+
+
+def _floor(
+    key: Class, norms: Mapping[Class, ClassNorm], healthy: float | None
+) -> tuple[float, str]:
+    """What a class gives at least, by pairs farther apart and by the healthy figure; and why."""
+    what, whole, directed, _, distance, _ = key
+    floors = [
+        (FARTHER_SHARE * norm.median, "pairs farther apart")
+        for other, norm in norms.items()
+        if distance is not None
+        and (*other[:4], other[5]) == (*key[:4], key[5])
+        and (other[4] or 0) > distance
+    ]
+    if healthy is not None and what == "send_recv" and directed and not whole:
+        floors.append((HEALTHY_SHARE * healthy, "the healthy figure"))
+    return max(floors, default=(0.0, ""))
 
 
 def _judged(look: NetLook, own: Sequence[Class], limits: Mapping[Class, float]) -> JudgedLook:

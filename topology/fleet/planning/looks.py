@@ -92,10 +92,7 @@ def look_from(data: bytes) -> NetLook:
         raise ValueError(f"status {look.status[:40]!r} is none of {', '.join(STATUSES)}")
     known = {None, *look.hosts}
     for flow in look.results:
-        if flow.source not in known or flow.target not in known:
-            raise ValueError("a figure is from or to a host that the file does not name")
-        if flow.gbs is None or not math.isfinite(flow.gbs) or not 0 <= flow.gbs <= MOST_GBS:
-            raise ValueError("a figure is no number of GB/s")
+        _check(flow, known)
     if look.device_kind == "cpu":
         why = "a self-test on the CPU says nothing about the network"
         raise NotCountedError("other-document", why)
@@ -105,6 +102,13 @@ def look_from(data: bytes) -> NetLook:
         missing=tuple(host for host in look.missing if host in known),
         results=tuple(map(_counted, look.results)),
     )
+
+
+def _check(flow: NetFlow, known: set[str | None]) -> None:
+    if not {flow.source, flow.target} <= known:
+        raise ValueError("a figure is from or to a host that the file does not name")
+    if flow.gbs is None or not math.isfinite(flow.gbs) or not 0 <= flow.gbs <= MOST_GBS:
+        raise ValueError("a figure is no number of GB/s")
 
 
 def _counted(flow: NetFlow) -> NetFlow:

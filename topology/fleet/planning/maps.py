@@ -110,17 +110,9 @@ def rail_map(judged: Judgements) -> RailMap:
                     continue
                 _add(cells.setdefault((host, rail), _Gathered([], [])), look, low.get(rail),
                      bad=rail in bad)  # fmt: skip
+    known = {place: found.cell() for place, found in cells.items()}
     hosts = dict.fromkeys(host for host, _ in cells)
-    rows = [
-        NodeRails(
-            host,
-            tuple(
-                found.cell() if (found := cells.get((host, rail))) is not None else None
-                for rail in columns
-            ),
-        )
-        for host in hosts
-    ]
+    rows = [NodeRails(host, tuple(known.get((host, rail)) for rail in columns)) for host in hosts]
     # `sorted` keeps the order of equals.
     return RailMap(rails=columns, nodes=tuple(sorted(rows, key=lambda row: row.harm)))
 

@@ -247,10 +247,8 @@ class _NextRound:
 
     def _rest(self) -> None:
         """Pairs of those that too few rounds measured; one left over gets a good node."""
-        wish, partners, culprits = self._wish, self._partners, self._found.culprits
-        accused = {culprit.hosts[0] for culprit in culprits if culprit.kind == NODE}
-        grouped = {host for culprit in culprits if culprit.switch for host in culprit.hosts}
-        apart = self._busy | accused | grouped
+        wish, partners = self._wish, self._partners
+        apart = self._busy | _accused(self._found)
         rest = [
             host
             for host in wish.hosts
@@ -266,6 +264,12 @@ class _NextRound:
             spare = self._found.good - self._busy - matched - set(rest)
             fresh += self._with_good([*left, *stale], spare)
         self._add(PlannedPair(*pair, wish.looks, _why(*pair, wish.fabric)) for pair in fresh)
+
+
+def _accused(found: Localisation) -> set[str]:
+    """Hosts that are bad as a whole, and those below a bad switch."""
+    whole = [culprit for culprit in found.culprits if culprit.switch or culprit.kind is NODE]
+    return {host for culprit in whole for host in culprit.hosts}
 
 
 def _why(first: str, second: str, fabric: SwitchFabric) -> str:
