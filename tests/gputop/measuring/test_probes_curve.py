@@ -6,8 +6,8 @@ import pytest
 
 from gputop.app import GpuTop
 from gputop.measuring.judged import judged
-from gputop.screens.probes.curve import DOTS, ProbeCurve
 from gputop.screens.probes.groups import LEAST_POINTS
+from gputop.screens.probes.picture import DOTS, ProbeCurve
 from gputop.screens.probes.sweeps import sweeps
 from tests.gputop.screens.probes.shown import show
 from tests.support.app import app_of, give, press
