@@ -133,8 +133,8 @@ def figure_lines(
 def note_lines(entry: ProbeEntry, width: int) -> tuple[Line, ...]:
     """The notes of the probe."""
     lines: list[Line] = [()] if entry.notes and entry.groups else []
-    for note in entry.notes:
-        lines += wrapped(((" Note: ", "strong"), (note, "")), width, 3)
+    for text in entry.notes:
+        lines += wrapped(((" Note: ", "strong"), (text, "")), width, 3)
     return tuple(lines)
 
 
