@@ -7,6 +7,8 @@ import zlib
 
 import msgspec
 
+from ..model.errors import GputopError
+
 SIGN = re.compile(rb'"schema"\s*:\s*"gputop\.check/')
 GZIP = b"\x1f\x8b"
 NONE_INSIDE = (
@@ -16,7 +18,7 @@ IN_FOLDER = "the check of a node; name the file itself, or see `gputop fleet DIR
 _TAR_AT, _TAR = 257, b"ustar"
 
 
-class CheckFileError(ValueError):
+class CheckFileError(GputopError, ValueError):
     """A file that cannot be used, as a clause."""
 
 

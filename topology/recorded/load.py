@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from ..model.errors import GputopError
 from ..model.format import LIMIT_BYTES, Format, FormatError
 from ..model.part import PartialNode, part_of
 from ..model.snapshot import NodeSnapshot, SnapshotError, decode
@@ -90,7 +91,7 @@ UNREAD = (
 """A sign in the first bytes of a file, and what the file is."""
 
 
-class LoadError(ValueError):
+class LoadError(GputopError, ValueError):
     """Nothing usable; a text of one line. `unreadable`: the path itself could not be opened."""
 
     def __init__(self, text: str, *, unreadable: bool = False) -> None:

@@ -8,11 +8,13 @@ from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO
 
+from ..model.errors import GputopError
+
 CHUNK_BYTES = 1 << 20
 NOT_PLAIN = "not a plain file"
 
 
-class NotPlainError(OSError):
+class NotPlainError(GputopError, OSError):
     """A folder, pipe or device instead of a recording."""
 
 

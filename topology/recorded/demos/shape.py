@@ -7,12 +7,13 @@ from typing import Any
 
 import msgspec
 
+from ...model.errors import GputopError
 from ...toml import tomllib
 
 FOLDER = Path(__file__).parent.parent / "shapes"
 
 
-class DemoError(ValueError):
+class DemoError(GputopError, ValueError):
     """There is no demo of that name."""
 
 

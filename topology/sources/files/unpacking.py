@@ -7,6 +7,8 @@ import zlib
 from importlib import import_module
 from typing import Any
 
+from ...model.errors import GputopError
+
 GZIP, BZIP2, XZ = b"\x1f\x8b", b"BZh", b"\xfd7zXZ\0"
 LIMIT_UNPACKED_BYTES = 128 * 1024 * 1024
 """Most bytes that a compressed tar may unpack to; /sys of a large node has less than 50 MB."""
@@ -17,7 +19,7 @@ _MOST_STREAMS = 10_000
 """Parallel packers write one stream for each piece of 900 KB at most."""
 
 
-class ArchiveError(ValueError):
+class ArchiveError(GputopError, ValueError):
     """The tar is broken, or too large to be an honest one; the text says which."""
 
 

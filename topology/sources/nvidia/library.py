@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from ...model.errors import GputopError
 from ...model.part import Raw
 from ...model.source import SourceAbsent
 
@@ -26,7 +27,7 @@ _FIELD_TYPES = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
 _PLAIN, _LISTS = (bool, int, float, str), (list, tuple, ctypes.Array)
 
 
-class GpuLost(Exception):  # noqa: N818 - something the GPU did, not an error of ours
+class GpuLost(GputopError):  # noqa: N818 - something the GPU did, not an error of ours
     """The driver says that this GPU is gone; the text is the driver's."""
 
 
