@@ -36,6 +36,7 @@ from gputop.terminal.clean import clean
 from gputop.terminal.lines import warn
 from gputop.topology.fleet.hosts import expand
 from gputop.topology.fleet.section import NodeOrigin
+from gputop.topology.model.errors import GputopError
 from gputop.topology.model.machine import Machine
 from gputop.topology.model.snapshot import NodeSnapshot
 
@@ -49,7 +50,7 @@ _SELFTEST_RAILS = 2
 _MOST_LISTED = 10_000
 
 
-class LaunchError(ValueError):
+class LaunchError(GputopError):
     """The environment, or the options, do not say which node this is; one sentence."""
 
 
