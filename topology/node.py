@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from .model.machine import Machine
 from .model.quantities import CAN_ACCESS
@@ -61,45 +63,26 @@ class _Decision:
         return nics_between_nodes(self._snapshot, self.prediction)
 
 
-_OPEN = _Decision()
+UNDECIDED = _Decision()
+_UNWIRED = _Wiring(Machine())
 
 
-class Node:
+class Node(msgspec.Struct, frozen=True, eq=False):
     """A node as it was read, with all that follows; immutable, and cheap until a fact is needed.
 
     Graph, matrix and islands are made when first asked for. They and the prediction are the same
     objects in the nodes that `follow` this one, as long as what they were made from is equal.
     """
 
-    __slots__ = ("_decision", "_snapshot", "_wiring")
+    snapshot: NodeSnapshot
+    """The snapshot that was examined."""
+    _wiring: _Wiring = _UNWIRED
+    _decision: _Decision = UNDECIDED
 
-    _snapshot: NodeSnapshot
-    _wiring: _Wiring
-    _decision: _Decision
-
-    def __init__(self, snapshot: NodeSnapshot) -> None:
-        self._set(snapshot, _Wiring(snapshot.machine), _OPEN)
-
-    def _set(self, snapshot: NodeSnapshot, wiring: _Wiring, decision: _Decision) -> None:
-        object.__setattr__(self, "_snapshot", snapshot)
-        object.__setattr__(self, "_wiring", wiring)
-        object.__setattr__(self, "_decision", decision)
-
-    def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError(f"a node does not change: {name!r} cannot be set")
-
-    def __delattr__(self, name: str) -> NoReturn:
-        raise AttributeError(f"a node does not change: {name!r} cannot be deleted")
-
-    def _with(self, snapshot: NodeSnapshot, wiring: _Wiring, decision: _Decision) -> Node:
-        made = Node.__new__(Node)
-        made._set(snapshot, wiring, decision)
-        return made
-
-    @property
-    def snapshot(self) -> NodeSnapshot:
-        """The snapshot that was examined."""
-        return self._snapshot
+    def __post_init__(self) -> None:
+        """Begin with the wiring of the machine."""
+        if self._wiring is _UNWIRED:
+            msgspec.structs.force_setattr(self, "_wiring", _Wiring(self.snapshot.machine))
 
     @property
     def devices(self) -> DeviceIndex:
@@ -108,7 +91,7 @@ class Node:
 
     def reading(self, address: str) -> GpuReading | None:
         """The reading of a GPU: what changes from moment to moment."""
-        return self._snapshot.readings.gpu(address)
+        return self.snapshot.readings.gpu(address)
 
     @property
     def graph(self) -> Graph:
@@ -146,15 +129,15 @@ class Node:
     @property
     def decided(self) -> bool:
         """Whether there is a prediction, or a reason why there is none."""
-        return self._decision is not _OPEN
+        return self._decision is not UNDECIDED
 
     def follow(self, snapshot: NodeSnapshot) -> Node:
         """A later snapshot of this node; what follows from equal parts is kept."""
-        known = self._snapshot
+        known = self.snapshot
         same = known.machine is snapshot.machine or known.machine == snapshot.machine
         wiring = self._wiring if same else _Wiring(snapshot.machine)
-        settled = same and _deciding(known) == _deciding(snapshot)
-        return self._with(snapshot, wiring, self._decision if settled else _OPEN)
+        settled = same and _prediction_inputs(known) == _prediction_inputs(snapshot)
+        return Node(snapshot, wiring, self._decision if settled else UNDECIDED)
 
     def decide(self) -> Node:
         """The same node with its prediction; itself if that is decided. May take a second."""
@@ -164,26 +147,26 @@ class Node:
         from .nccl.decide.predict import NoGpusError
 
         try:
-            decision = _Decision(self._snapshot, predict_with_flags(self._snapshot))
+            decision = _Decision(self.snapshot, predict_with_flags(self.snapshot))
         except NoGpusError as error:
-            return self.undecidable(str(error))
-        return self._with(self._snapshot, self._wiring, decision)
+            return self.without_prediction(str(error))
+        return Node(self.snapshot, self._wiring, decision)
 
-    def deciding(self, prediction: Prediction) -> Node:
+    def with_prediction(self, prediction: Prediction) -> Node:
         """The same node with this prediction, which somebody made already."""
-        return self._with(self._snapshot, self._wiring, _Decision(self._snapshot, prediction))
+        return Node(self.snapshot, self._wiring, _Decision(self.snapshot, prediction))
 
     def without_nics(self) -> Node:
         """The same node with its prediction, but without the NICs of a job over several nodes."""
         decision = _Decision(None, self.prediction, self.why_no_prediction)
-        return self._with(self._snapshot, self._wiring, decision)
+        return Node(self.snapshot, self._wiring, decision)
 
-    def undecidable(self, why: str) -> Node:
+    def without_prediction(self, why: str) -> Node:
         """The same node without a prediction, with the reason."""
-        return self._with(self._snapshot, self._wiring, _Decision(why_none=why))
+        return Node(self.snapshot, self._wiring, _Decision(why_none=why))
 
 
-def _deciding(
+def _prediction_inputs(
     snapshot: NodeSnapshot,
 ) -> tuple[tuple[EnvironmentVariable, ...], tuple[Measurement, ...]]:
     """The deciding facts besides the machine: variables, and which GPUs grant each other access."""

@@ -159,7 +159,7 @@ class Explained(msgspec.Struct, frozen=True):
         whole = not asked.settings and self.addresses is None and asked.library is None
         cost = None
         if whole and self.pair is None:
-            cost = costs_of(Node(self.snapshot).deciding(self.baseline)).all_reduce
+            cost = costs_of(Node(self.snapshot).with_prediction(self.baseline)).all_reduce
         if named := installed(self.snapshot):
             yield Text(named)
         yield from prediction_blocks(prediction, self.pair, "" if cost is None else cost.text)

@@ -12,6 +12,7 @@ from textual.message import Message
 
 from gputop.answers.log import ReadError, read_path, read_stream
 from gputop.topology.diagnosis.symptoms.log import examine, fits
+from gputop.topology.model.errors import GputopError
 
 if TYPE_CHECKING:
     from gputop.topology.diagnosis.symptoms.log import ReadLog
@@ -46,7 +47,7 @@ class LogFailed(Message):
         self.reading, self.text = reading, text
 
 
-class _Cancelled(Exception):  # noqa: N818 - nobody wants the answer any more
+class _Cancelled(GputopError):  # noqa: N818 - nobody wants the answer any more
     pass
 
 

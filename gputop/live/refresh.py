@@ -152,7 +152,7 @@ class Refresher:
             node = node.decide()
         except Exception as error:
             # Reported once: another try on the same machine would fail alike.
-            node = node.undecidable(f"{type(error).__name__}: {error}")
+            node = node.without_prediction(f"{type(error).__name__}: {error}")
             raise
         else:
             # Asked for here, where no screen waits for it.

@@ -5,8 +5,10 @@ from __future__ import annotations
 import msgspec
 
 from ..hardware.specs import LOOK
+from ..model.severity import FigureVerdict
 
-HEALTHY, LOW, HIGH, NO_REFERENCE = "healthy", "low", "high", "no reference"
+HEALTHY, LOW = FigureVerdict.HEALTHY, FigureVerdict.LOW
+HIGH, NO_REFERENCE = FigureVerdict.HIGH, FigureVerdict.NO_REFERENCE
 WORDS = (HEALTHY, LOW, HIGH, NO_REFERENCE)
 TOO_HIGH = 1.15
 """Share of the healthy figure above which a figure is high."""
@@ -91,8 +93,8 @@ class Expected(msgspec.Struct, frozen=True, kw_only=True):
 class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     """One figure, judged."""
 
-    verdict: str
-    """"healthy", "low", "high" or "no reference". For a time, "low" still means poor: too long."""
+    verdict: FigureVerdict
+    """For a time, low still means poor: too long."""
     band: Band | None = None
     share: float | None = None
     """Value / healthy; for a time healthy / value, so that less than 1 is always poorer."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..hardware.specs import skus, table
 from ..hardware.unconfirmed import unconfirmed
+from ..model.errors import GputopError
 from ..model.snapshot import NodeSnapshot
 from ..node import Node
 from ..recorded.demos import shape
@@ -20,7 +21,7 @@ _RDMA = re.compile(r"InfiniBand|ConnectX|\bEFA v|RoCE|BlueField|Thor|Pollara")
 """Kinds of NIC in nodes.toml that the kernel's RDMA layer names."""
 
 
-class UnknownReferenceError(ValueError):
+class UnknownReferenceError(GputopError, ValueError):
     """No reference node has that name."""
 
 

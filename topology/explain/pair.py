@@ -377,7 +377,7 @@ def _measured(item: Measurement, path: Path | None, judgement: Judgement) -> Fac
 
 def _judged(judgement: Judgement) -> str:
     made = judgement.band
-    text = judgement.verdict
+    text: str = judgement.verdict
     text += f" ({judgement.note})" if judgement.note else ""
     text += f", {judgement.cause}" if judgement.cause else ""
     if made is None or made.basis == ESTIMATE:

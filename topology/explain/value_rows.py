@@ -140,7 +140,7 @@ def _costs(
     slower: Prediction | None = None,
 ) -> Costs:
     """The costs of the node with these changes: `made` predicts them, `slower` without NVLS."""
-    found = Costs(Node(with_changes(node.snapshot, changes)).deciding(made), alike)
+    found = Costs(Node(with_changes(node.snapshot, changes)).with_prediction(made), alike)
     if slower is not None:
         found.know(slower)
     return found

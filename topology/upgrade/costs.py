@@ -65,7 +65,7 @@ def _cost(snapshot: NodeSnapshot, prediction: Prediction) -> Cost | None:
     """The cost by what is known without a measurement, which holds for one version alone."""
     changed = with_changes(snapshot, dict(prediction.environment))
     bare = msgspec.structs.replace(changed, measurements=())
-    return Costs(Node(bare).deciding(prediction)).all_reduce
+    return Costs(Node(bare).with_prediction(prediction)).all_reduce
 
 
 def _bus(prediction: Prediction) -> float | None:

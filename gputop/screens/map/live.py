@@ -39,19 +39,18 @@ def figures(
 
     A line without traffic shows its measured figure.
     """
-    by_address = {reading.address: reading for reading in readings.gpus}
     found: list[Figure] = []
     for box in drawing.boxes:
         if box.live is not None:
             # A partition has the address of its GPU before the slash.
-            reading = by_address.get(box.id.partition("/")[0])
+            reading = readings.gpu(box.id.partition("/")[0])
             suffix = "" if box.framed else "-chip"
             found += [
                 (slot, text, style + suffix) for slot, text, style in _load(reading, box.live)
             ]
     for line in drawing.lines:
         if line.live is not None:
-            text, style = _traffic(line, by_address), "live"
+            text, style = _traffic(line, readings), "live"
             measured_text = "" if measured is None else measured.of(line)
             # "↑0.0 ↓0.0" is as good as idle.
             if measured_text and (text == _IDLE or set(text) <= set("↑↓0. ")):
@@ -85,9 +84,10 @@ def _load(reading: GpuReading | None, slot: Slot) -> list[Figure]:
     ]
 
 
-def _traffic(line: Line, readings: dict[str, GpuReading]) -> str:
+def _traffic(line: Line, readings: Readings) -> str:
     """Rates out of the GPU and into it, GB/s, with the arrows of Node."""
-    reading = next((readings[end] for end in line.ends if end in readings), None)
+    known = map(readings.gpu, line.ends)
+    reading = next((reading for reading in known if reading is not None), None)
     if reading is None:
         return ""
     out, into = pace(reading, line.kind)

@@ -223,11 +223,10 @@ def _busiest(report: Report, group: Sequence[MapLink]) -> str:
     """The liveliest of these links: traffic out of and into its GPU, GB/s."""
     if group[0].role not in ("GPU–NVSwitch", "GPU–PCIe", "GPU–GPU"):
         return UNKNOWN
-    readings = {reading.address: reading for reading in report.snapshot.readings.gpus}
     known = [
         (out + into, out, into)
         for link in group
-        if (reading := readings.get(link.device.partition("/")[0])) is not None
+        if (reading := report.node.reading(link.device.partition("/")[0])) is not None
         for out, into in (pace(reading, link.wire.kind),)
         if out is not None and into is not None
     ]

@@ -79,26 +79,16 @@ def rows_of(
     recent: Recent | None = None,
 ) -> tuple[Row, ...]:
     """Join every GPU of a snapshot with its reading, its NIC, and what was found of it."""
-    marks = (
-        {}
-        if shown is None
-        else {
-            gpu.address: mark
-            for gpu in snapshot.machine.gpus
-            if (mark := shown.mark(gpu.address)) is not None
-        }
-    )
-    readings = {reading.address: reading for reading in snapshot.readings.gpus}
     processes = {process.pid: process for process in snapshot.readings.processes}
     devices = devices_of(snapshot.machine)
     rows = [
         Row(
             gpu,
-            readings.get(gpu.address),
+            snapshot.readings.gpu(gpu.address),
             processes,
             stale,
             devices.links_missing(gpu),
-            marks.get(gpu.address, ("", "")),
+            (shown.mark(gpu.address) if shown is not None else None) or ("", ""),
             nic=(nics or {}).get(gpu.address),
             recent=recent,
         )
@@ -166,42 +156,63 @@ def fitting(rows: Sequence[Row], width: int) -> tuple[GpuColumn, ...]:
 
 def _fitted(column: GpuColumn, rows: Sequence[Row], width: int) -> GpuColumn | None:
     """The column as wide as these GPUs need it and with their vendor's words; None to fold it."""
-    title = column.title
-    if title == NAME:
-        names = {common.model(row.gpu) for row in rows}
-        if len(names) == 1:
-            return None
-        return replace(column, width=min(max(map(len, names), default=4), 24))
-    if title == ADDRESS:
-        longest = max((len(common.short_address(row.gpu.address)) for row in rows), default=7)
-        return replace(column, width=max(longest, 3))
-    if title in (LINKS, LINKS_PAST):
-        if rows and all(common.without_links(row.gpu) for row in rows):
-            return None
-        vendors = vendors_of(row.gpu for row in rows)
-        alone = vendors[0] if len(vendors) == 1 else None
-        link = alone.link if alone is not None and alone.known else "Links"
-        moves = any(row.reading is not None and _traffic_known(row) for row in rows)
-        if title == LINKS_PAST:
-            return replace(column, title=title.replace(LINKS, link)) if moves else None
-        if not moves:
-            return replace(column, title=link)
-        return replace(column, title=f"{link} GB/s", width=TRAFFIC_CELLS)
-    if title == CLOCK:
-        called = cells.clock_title(tuple(rows))
-        return replace(column, title=called, width=max(len(called), column.width))
-    if title == SLOWED:
-        return column if any(map(slowed, rows)) else None
-    if title == PCIE:
-        return None if pcie_alike(rows) else column
-    if title == NIC:
-        wide = cells.nic_width(tuple(rows))
-        called = _nic_title(rows)
-        return replace(column, title=called, width=max(wide, len(called))) if wide else None
-    if title == POWER:
-        kilowatts = any((row.gpu.power_limit_watts or 0) >= 1000 for row in rows)
-        return replace(column, width=column.width + kilowatts + (4 if width >= ROOMY else 0))
-    return column
+    fit = _FITTING.get(column.title)
+    return column if fit is None else fit(column, rows, width)
+
+
+def _fit_name(column: GpuColumn, rows: Sequence[Row], _: int) -> GpuColumn | None:
+    names = {common.model(row.gpu) for row in rows}
+    if len(names) == 1:
+        return None
+    return replace(column, width=min(max(map(len, names), default=4), 24))
+
+
+def _fit_address(column: GpuColumn, rows: Sequence[Row], _: int) -> GpuColumn:
+    longest = max((len(common.short_address(row.gpu.address)) for row in rows), default=7)
+    return replace(column, width=max(longest, 3))
+
+
+def _fit_links(column: GpuColumn, rows: Sequence[Row], _: int) -> GpuColumn | None:
+    if rows and all(common.without_links(row.gpu) for row in rows):
+        return None
+    vendors = vendors_of(row.gpu for row in rows)
+    link = vendors[0].link if len(vendors) == 1 and vendors[0].known else "Links"
+    moves = any(row.reading is not None and _traffic_known(row) for row in rows)
+    if column.title == LINKS_PAST:
+        return replace(column, title=LINKS_PAST.replace(LINKS, link)) if moves else None
+    if not moves:
+        return replace(column, title=link)
+    return replace(column, title=f"{link} GB/s", width=TRAFFIC_CELLS)
+
+
+def _fit_clock(column: GpuColumn, rows: Sequence[Row], _: int) -> GpuColumn:
+    called = cells.clock_title(tuple(rows))
+    return replace(column, title=called, width=max(len(called), column.width))
+
+
+def _fit_nic(column: GpuColumn, rows: Sequence[Row], _: int) -> GpuColumn | None:
+    wide = cells.nic_width(tuple(rows))
+    called = _nic_title(rows)
+    return replace(column, title=called, width=max(wide, len(called))) if wide else None
+
+
+def _fit_power(column: GpuColumn, rows: Sequence[Row], width: int) -> GpuColumn:
+    kilowatts = any((row.gpu.power_limit_watts or 0) >= 1000 for row in rows)
+    return replace(column, width=column.width + kilowatts + (4 if width >= ROOMY else 0))
+
+
+_FITTING: dict[str, Callable[[GpuColumn, Sequence[Row], int], GpuColumn | None]] = {
+    NAME: _fit_name,
+    ADDRESS: _fit_address,
+    LINKS: _fit_links,
+    LINKS_PAST: _fit_links,
+    CLOCK: _fit_clock,
+    SLOWED: lambda column, rows, _: column if any(map(slowed, rows)) else None,
+    PCIE: lambda column, rows, _: None if pcie_alike(rows) else column,
+    NIC: _fit_nic,
+    POWER: _fit_power,
+}
+"""Title -> what its column is for some GPUs."""
 
 
 def _nic_title(rows: Sequence[Row]) -> str:

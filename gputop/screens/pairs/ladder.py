@@ -14,19 +14,12 @@ if TYPE_CHECKING:
     from gputop.live.findings import Shown
     from gputop.topology.report import Report
 
-SIGNS = {
-    "yes": ("✓", "good"),
-    "less": ("▼", "warn"),
-    "assumed": ("~", "muted"),
-    "no": ("✗", "bad"),
-    "open": ("–", "muted"),
-}
 MOST_FINDINGS = 3
 
 
 def _sign(rung: Rung) -> tuple[str, str]:
     """Sign and ink of an answer; a no of the library's own rule is no alarm."""
-    return BY_DESIGN.shown[:2] if rung.by_rule else SIGNS[rung.state]
+    return BY_DESIGN.shown[:2] if rung.by_rule else rung.state.shown[:2]
 
 
 def rung_line(report: Report, src: str, dst: str, granted: bool) -> Line:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 
+from ...model.errors import GputopError
 from ...model.snapshot import EnvironmentVariable
 from ...model.variable_names import listed
 from ...model.versions import Library
@@ -34,7 +35,7 @@ AT_START = (
 )
 
 
-class ProcessError(Exception):
+class ProcessError(GputopError):
     """Raised when a process cannot be read; the text says why in one sentence."""
 
     def __init__(self, text: str, *, missing: bool) -> None:

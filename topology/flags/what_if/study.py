@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 
+from ...model.errors import GputopError
 from ...model.snapshot import NodeSnapshot
 from ...model.versions import Library
 from ...nccl.decide.predict import NoGpusError, predict
@@ -21,7 +22,7 @@ LIMIT_KEPT = 64
 LIMIT_COMPARED = 16
 
 
-class Stopped(Exception):  # noqa: N818 - a newer request came, which is no error
+class Stopped(GputopError):  # noqa: N818 - a newer request came, which is no error
     """Raised when nobody waits for the prediction any more."""
 
 

@@ -16,7 +16,7 @@ from gputop.messages import SuiteChanged
 from gputop.screens.map.diagram import WiringDiagram
 from gputop.screens.pairs.screen import PairsScreen
 from gputop.screens.probes.sweeps import sweeps
-from gputop.topology.expectation.judgement import Band, Judgement
+from gputop.topology.expectation.judgement import LOW, Band, Judgement
 from gputop.widgets.measures import visible
 from gputop.widgets.meters import figure_bar, progress, verdict_of
 from gputop.widgets.pair_matrix import PairMatrix
@@ -59,9 +59,9 @@ def test_a_bar_of_several_goes_on_in_dashes() -> None:
 
 def test_a_time_that_is_poor_is_called_too_long() -> None:
     falling = Band(healthy=1.0, low=1.2, high=0.9, unit="us", basis="typical", source="")
-    assert verdict_of(Judgement(verdict="low", band=falling))[1] == "too long"
-    assert verdict_of(Judgement(verdict="low", band=BAND)) == ("▼", "low", "bad")
-    assert verdict_of(Judgement(verdict="low", band=BAND, explained=True))[2] == "warn"
+    assert verdict_of(Judgement(verdict=LOW, band=falling))[1] == "too long"
+    assert verdict_of(Judgement(verdict=LOW, band=BAND)) == ("▼", "low", "bad")
+    assert verdict_of(Judgement(verdict=LOW, band=BAND, explained=True))[2] == "warn"
     assert verdict_of(None)[1] == "no reference"
 
 

@@ -153,4 +153,7 @@ def test_a_loss_that_rccl_does_not_see_is_an_estimate_by_its_rings() -> None:
     assert sick.prediction is not None
     assert whole.prediction is not None
     blind = msgspec.structs.replace(sick.prediction, choices=whole.prediction.choices)
-    assert text(sick.deciding(blind)) == "all-reduce 1 GiB: healthy 333 → here 95.2 GB/s (estimate)"
+    assert (
+        text(sick.with_prediction(blind))
+        == "all-reduce 1 GiB: healthy 333 → here 95.2 GB/s (estimate)"
+    )
