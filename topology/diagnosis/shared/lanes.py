@@ -89,15 +89,11 @@ def generation_of(gts: float | None) -> int | None:
 def loaded(case: Case) -> dict[str, tuple[int, Measurement]]:
     """Lanes of each GPU as a probe read them while it copied, and the slowest copy with them."""
     found: dict[str, tuple[int, Measurement]] = {}
-    for quantity in COPIES:
-        for figure in case.figures(quantity, "pinned"):
-            lanes = figure.details.get("pcie_width")
-            if not figure.src or figure.value is None or isinstance(lanes, bool):
-                continue
-            if isinstance(lanes, int) and lanes > 0:
-                known = found.get(figure.src)
-                if known is None or figure.value < (known[1].value or 0.0):
-                    found[figure.src] = lanes, figure
+    figures = [figure for quantity in COPIES for figure in case.figures(quantity, "pinned")]
+    for figure in sorted(figures, key=lambda figure: figure.value or 0.0):
+        lanes = figure.details.get("pcie_width")
+        if figure.src and figure.value is not None and type(lanes) is int and lanes > 0:
+            found.setdefault(figure.src, (lanes, figure))
     return found
 
 
@@ -162,32 +158,20 @@ def by_siblings(case: Case, known: set[str]) -> list[Narrow]:
 
     Where all have the same few lanes, that may be how the machine is built.
     """
-    widths = {
-        gpu.address: width
-        for gpu in case.machine.gpus
-        if (width := width_now(case, gpu)) is not None
-        and gpu.name
-        and (gpu.pcie_gen_max or 0) < FIRST_RESTING
-    }
+    lanes = [(gpu, width_now(case, gpu)) for gpu in case.machine.gpus if gpu.name]
+    read = [
+        (gpu, width)
+        for gpu, width in lanes
+        if width is not None and (gpu.pcie_gen_max or 0) < FIRST_RESTING
+    ]
     found = []
-    for gpu in case.gpus:
-        chain = case.way_up(gpu.address)
-        if gpu.address in known or gpu.address not in widths or _slot_known(chain):
+    for gpu, now in read:
+        if gpu.address in known or gpu not in case.gpus or _slot_known(case.way_up(gpu.address)):
             continue
-        same = [o for o in case.machine.gpus if o.address in widths and o.name == gpu.name]
-        most = max((widths[o.address] for o in same), default=0)
-        now = widths[gpu.address]
-        few = sum(1 for o in same if widths[o.address] == now)
-        if now < most and few * 2 <= len(same):
-            found.append(
-                Narrow(
-                    gpu.address,
-                    gpu.address,
-                    now,
-                    most,
-                    f"{vendors.source([gpu], 'NVML')} or sysfs, siblings",
-                )
-            )
+        same = [width for other, width in read if other.name == gpu.name]
+        if now < max(same) and same.count(now) * 2 <= len(same):
+            source = f"{vendors.source([gpu], 'NVML')} or sysfs, siblings"
+            found.append(Narrow(gpu.address, gpu.address, now, max(same), source))
     return found
 
 

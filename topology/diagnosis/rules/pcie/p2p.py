@@ -14,6 +14,9 @@ from ...case import Case
 from ...pairs import BELOW_SWITCH, NOT_GRANTED, OK, Pair, devices_of, named
 from ...rule import Found, Proof, Rule, faulty, needed
 
+_GENERIC = "GeForce RTX 40"
+"""Boards of which none has P2P."""
+_ARRIVED = {"arrived"}
 STATUS = "NVML nvmlDeviceGetP2PStatus"
 SHOWN = 4
 
@@ -169,45 +172,29 @@ def _by_product(case: Case, pairs: Sequence[Pair], word: str) -> Finding:
 def _by_platform(case: Case, pairs: Sequence[Pair], word: str) -> Finding:
     # The hypervisor invents the tree of a virtual machine: a switch there proves nothing.
     near = [pair for pair in pairs if pair.code in BELOW_SWITCH and not case.in_vm]
-    severity = SLOW if word == REGISTRY or near else NOTICE
-    if word == TOPOLOGY and not near:
-        severity = BY_DESIGN
+    severity = SLOW if word == REGISTRY or near else BY_DESIGN if word == TOPOLOGY else NOTICE
     shown = near or list(pairs)
-    why = (
-        "A switch could carry it; staged through host memory it takes two copies."
-        if near
-        else f"{case.words.library} would not use it over a host bridge by default."
-    )
-    if word == REGISTRY:
-        why = "A parameter of the NVIDIA module switches it off: every copy goes over host memory."
-    what = f"the driver refuses P2P ({word})"
-    if _relayed(case, shown):
-        what = f"no direct P2P ({word}), another GPU relays it"
-        why = (
-            f"{case.words.library} goes over {case.words.links} through a GPU that both reach, by "
-            "P2P from hop to hop."
-        )
+    what, why = _why_refused(case, shown, word, near=bool(near))
     asks = vendors.command(case.gpus, nvidia="nvidia-smi topo -p2p r", amd="amd-smi topology")
-    fix = [f"See what the driver grants. $ {asks}"]
     if word == REGISTRY:
-        fix.append(
+        remedy = (
             "Take the key out of the module's options and load it again. "
             "$ grep -r nvidia /etc/modprobe.d; cat /proc/driver/nvidia/params"
         )
     elif vendors.amd([gpu for pair in pairs for gpu in (pair.one, pair.other)]):
-        fix.append(
+        remedy = (
             "See whether the kernel has CONFIG_HSA_AMD_P2P and the BARs hold the memory: "
             "amdgpu needs both for P2P over PCIe. $ grep HSA_AMD_P2P /boot/config-$(uname -r)"
         )
     else:
-        fix.append("Try a newer driver: it carries the list of chipsets that are supported.")
+        remedy = "Try a newer driver: it carries the list of chipsets that are supported."
     return REFUSED.finding(
         severity,
         f"{what}: {named(case, shown)}",
         devices=devices_of(pairs),
         evidence=[grant_of(case, pair) for pair in shown[:SHOWN]],
         impact=why + _staged(case, shown),
-        fix=fix,
+        fix=[f"See what the driver grants. $ {asks}", remedy],
     )
 
 
@@ -236,23 +223,21 @@ WITHOUT = re.compile(r"\bGeForce RTX [2-5]0[5-9]0\b", re.IGNORECASE)
 """GeForce since Turing; older ones had P2P over PCIe, and boards for workstations have it."""
 
 
+def _without_p2p(pair: Pair) -> bool:
+    return all(_GENERIC in (gpu.name or "") for gpu in (pair.one, pair.other))
+
+
 def _check(case: Case) -> Found:
     pairs = [pair for pair in whole_pairs(case) if pair.one.name and pair.other.name]
     if not pairs or any(pair.words for pair in pairs):
         return None
-    without = faulty(
-        [
-            pair
-            for pair in pairs
-            if not pair.fast and WITHOUT.search(f"{pair.one.name}; {pair.other.name}")
-        ]
-    )
-    names = sorted({gpu.name or "" for pair in without for gpu in (pair.one, pair.other)})
+    without = faulty([pair for pair in pairs if not pair.fast and WITHOUT.search(_models(pair))])
+    devices = devices_of(without)
     return BY_NAME.finding(
         BY_DESIGN,
-        f"no P2P between {case.names(devices_of(without))}: the product does not have it",
-        devices=devices_of(without),
-        evidence=[("model", ", ".join(names), case.source)],
+        f"no P2P between {case.names(devices)}: the product does not have it",
+        devices=devices,
+        evidence=[("model", ", ".join(sorted({*map(_models, without)})), case.source)],
         impact=f"NVIDIA's driver grants no P2P over PCIe on these cards. "
         f"{case.words.library} goes through host memory (SHM), and no setting of the firmware "
         "changes that; a patched driver may, at the owner's risk.",
@@ -260,37 +245,51 @@ def _check(case: Case) -> Found:
     )
 
 
+def _models(pair: Pair) -> str:
+    return ", ".join(sorted({pair.one.name or "", pair.other.name or ""}))
+
+
 FORCED = re.compile(r"ForceP2P|RMForceStaticBar1|PeerMappingOverride", re.IGNORECASE)
+
+
+def _why_refused(case: Case, pairs: Sequence[Pair], word: str, *, near: bool) -> tuple[str, str]:
+    """What is refused, and what that costs."""
+    if _relayed(case, pairs):
+        return (
+            f"no direct P2P ({word}), another GPU relays it",
+            f"{case.words.library} goes over {case.words.links} through a GPU that both reach, by "
+            "P2P from hop to hop.",
+        )
+    what = f"the driver refuses P2P ({word})"
+    if word == REGISTRY:
+        module = "A parameter of the NVIDIA module switches it off"
+        return what, f"{module}: every copy goes over host memory."
+    if near:
+        return what, "A switch could carry it; staged through host memory it takes two copies."
+    return what, f"{case.words.library} would not use it over a host bridge by default."
 
 
 def _check_forced(case: Case) -> Found:
     host = case.machine.host
-    if host is None:
-        return None
     asked = [pair for pair in whole_pairs(case) if pair.words and not pair.fast]
-    if host.why("nvidia_registry") is not None and not asked:
+    if host is None or (host.why("nvidia_registry") is not None and not asked):
         return None
     keys = [key for key in host.nvidia_registry if FORCED.search(key)]
     evidence = [("key of the NVIDIA module", key, "/proc/driver/nvidia/params") for key in keys]
-    open_ones = [
-        pair
-        for pair in asked
-        if pair.granted and all("GeForce RTX 40" in (g.name or "") for g in (pair.one, pair.other))
-    ]
-    evidence += [grant_of(case, pair) for pair in open_ones[:SHOWN]]
-    faulty(evidence)
-    arrived = {figure.verdict for figure in case.figures(quantities.BYTES_ARRIVE)}
+    granted = [pair for pair in asked if pair.granted and _without_p2p(pair)]
+    evidence += [grant_of(case, pair) for pair in granted[:SHOWN]]
+    proven = {figure.verdict for figure in case.figures(quantities.BYTES_ARRIVE)} == _ARRIVED
     seen = (
-        " The bytes were measured and arrived."
-        if arrived == {"arrived"}
-        else " A grant is no proof here: measure whether data arrives intact."
+        "The bytes were measured and arrived."
+        if proven
+        else "A grant is no proof here: measure whether data arrives intact."
     )
     return P2P_FORCED.finding(
-        BY_DESIGN if arrived == {"arrived"} else NOTICE,
+        BY_DESIGN if proven else NOTICE,
         "P2P is forced by a setting or a changed NVIDIA module",
-        devices=devices_of(open_ones) if not keys else (),
-        evidence=evidence,
-        impact="The driver grants P2P that this product does not have." + seen,
+        devices=devices_of(granted) if not keys else (),
+        evidence=faulty(evidence),
+        impact=f"The driver grants P2P that this product does not have. {seen}",
         fix=["Measure it. $ gputop probe p2p nccl"],
     )
 

@@ -9,11 +9,12 @@ from operator import itemgetter
 from ....hardware.vendors import AMD
 from ....model.finding import Finding
 from ....model.machine import Gpu
+from ....model.record import Record
 from ....model.severity import NOTICE, SLOW
 from ....model.snapshot import Measurement, NodeSnapshot
 from ....model.units import size
 from ...case import Case
-from ...rule import Found, Proof, Rule, faulty, needed
+from ...rule import Found, NotRead, Proof, Rule, faulty, needed
 
 _SOURCES = ("gputop check --expect with the snapshot of a healthy node of the same kind",)
 _LESS = (
@@ -49,30 +50,31 @@ _SOFTWARE = (
     ("rccl", "RCCL"),
     ("torch", "torch"),
 )
+_TIMES = ("us", "ms", "s")
 _SAME_SHARE = 0.999
 _MOST = 12
 """The most differences that are listed."""
 
 
-def _sister(case: Case) -> NodeSnapshot | None:
-    return None if case.reference is None else case.reference.sister
+def _sister(case: Case) -> NodeSnapshot:
+    """The snapshot of the healthy node; the rule ends without one."""
+    if case.reference is None or case.reference.sister is None:
+        raise NotRead
+    return case.reference.sister
 
 
-def _pairs(case: Case, sister: NodeSnapshot) -> list[tuple[Gpu, Gpu]]:
+def _pairs(case: Case) -> list[tuple[Gpu, Gpu]]:
     """Each GPU with its counterpart: at the same address, else at the same place."""
-    places = {gpu.address: place for place, gpu in enumerate(case.machine.gpus)}
-    others = sister.machine.gpus
-    if len(others) != len(places):
+    others = _sister(case).machine
+    if len(others.gpus) != len(case.machine.gpus):
         return []
-    return [
-        (gpu, sister.machine.gpu(gpu.address) or others[places[gpu.address]]) for gpu in case.gpus
-    ]
+    opposite = zip(case.machine.gpus, others.gpus, strict=True)
+    pairs = [(gpu, others.gpu(gpu.address) or other) for gpu, other in opposite]
+    return [(gpu, other) for gpu, other in pairs if gpu in case.gpus]
 
 
 def _settings(case: Case) -> Found:
-    sister = _sister(case)
-    pairs = [] if sister is None else _pairs(case, sister)
-    needed(pairs)
+    pairs = needed(_pairs(case))
     less = faulty(
         [
             (gpu, _shown(what, getattr(gpu, field), getattr(other, field)))
@@ -99,32 +101,17 @@ def _settings(case: Case) -> Found:
 
 
 def _software(case: Case) -> Found:
-    sister = _sister(case)
-    if sister is None:
-        return None
+    there = _sister(case).machine
+    pairs = _pairs(case)
     found = [
         (f"{case.name(gpu)}: {what}", said)
-        for field, label in _OTHER
-        for gpu, other in _pairs(case, sister)
-        if _unlike(getattr(gpu, field), getattr(other, field))
-        for what, said in [_shown(label, getattr(gpu, field), getattr(other, field))]
+        for entry in _OTHER
+        for gpu, other in pairs
+        for what, said in _differing((entry,), gpu, other)
     ]
-    ours, theirs = case.host, sister.machine.host
-    if theirs is not None:
-        found += [
-            _shown(what, getattr(ours, field), getattr(theirs, field))
-            for field, what in _HOST
-            if _unlike(getattr(ours, field), getattr(theirs, field))
-        ]
-    here, there = case.machine.software, sister.machine.software
-    if here is not None and there is not None:
-        found += [
-            _shown(what, getattr(here, field), getattr(there, field))
-            for field, what in _SOFTWARE
-            if _unlike(getattr(here, field), getattr(there, field))
-        ]
-    faulty(found)
-    what = ", ".join(dict.fromkeys(name.rpartition(": ")[2] for name, _ in found))
+    found += _differing(_HOST, case.host, there.host)
+    found += _differing(_SOFTWARE, case.machine.software, there.software)
+    what = ", ".join(dict.fromkeys(name.rpartition(": ")[2] for name, _ in faulty(found)))
     return SOFTWARE.finding(
         NOTICE,
         f"not as on {_name(case)}: {what}",
@@ -133,42 +120,37 @@ def _software(case: Case) -> Found:
     )
 
 
+def _differing(
+    fields: Sequence[tuple[str, str]], here: Record | None, there: Record | None
+) -> list[tuple[str, str]]:
+    """The fields that are known of both and differ: what it is, and both values in words."""
+    values = [(what, getattr(here, f, None), getattr(there, f, None)) for f, what in fields]
+    return [_shown(what, one, other) for what, one, other in values if _unlike(one, other)]
+
+
 def _figures(case: Case) -> Found:
-    sister = _sister(case)
-    if sister is None:
-        return None
-    pairs = {gpu.address: other.address for gpu, other in _pairs(case, sister)}
-    theirs = {
-        measurement.key: measurement for measurement in sister.measurements if measurement.value
-    }
+    theirs = {figure.key: figure for figure in _sister(case).measurements if figure.value}
+    ends = {gpu.address: other.address for gpu, other in _pairs(case)}
     least = case.threshold(FIGURES, "minimum_share")
     compared: list[tuple[float, Measurement, Measurement]] = []
-    for measurement in case.snapshot.measurements:
-        ends = [
-            None if end is None else pairs.get(end) for end in (measurement.src, measurement.dst)
-        ]
-        key = (
-            measurement.probe,
-            measurement.quantity,
-            *ends,
-            measurement.direction,
-            measurement.variant,
-            measurement.bytes_per_copy,
+    for figure in case.snapshot.measurements:
+        other = theirs.get(
+            (
+                figure.probe,
+                figure.quantity,
+                figure.src and ends.get(figure.src),
+                figure.dst and ends.get(figure.dst),
+                figure.direction,
+                figure.variant,
+                figure.bytes_per_copy,
+            )
         )
-        other = theirs.get(key)
-        if (
-            other is None
-            or not measurement.value
-            or not other.value
-            or measurement.unit != other.unit
-        ):
-            continue
-        falling = measurement.unit in ("us", "ms", "s")
-        share = other.value / measurement.value if falling else measurement.value / other.value
-        compared.append((share, measurement, other))
-    needed(compared)
-    low = sorted((entry for entry in compared if entry[0] < least), key=itemgetter(0))
-    return [_low(case, low)] if low else []
+        if other is not None and figure.value and other.value and figure.unit == other.unit:
+            share = figure.value / other.value
+            share = 1 / share if figure.unit in _TIMES else share
+            compared.append((share, figure, other))
+    low = faulty([entry for entry in needed(compared) if entry[0] < least])
+    return _low(case, sorted(low, key=itemgetter(0)))
 
 
 def _low(case: Case, low: Sequence[tuple[float, Measurement, Measurement]]) -> Finding:
