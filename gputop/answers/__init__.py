@@ -7,11 +7,11 @@ and, where it is about a node, its screen in the app.
 QUESTIONS = {
     "check": "Check whether the node is fit; set the exit code.",
     "explain": "Predict what NCCL or RCCL does here, and why.",
+    "flags": "Show which variables are set and what each does here.",
     "jobs": "Say what runs on the GPUs and who waits for whom.",
     "log": "Explain a debug log of NCCL or RCCL.",
-    "flags": "Show which variables are set and what each does here.",
-    "doctor": "Say what gputop found on this machine, for a bug report.",
     "probe": "Measure GPUs and their links.",
+    "doctor": "Say what gputop found on this machine, for a bug report.",
 }
 """Module -> its line in `gputop --help`, which then imports none of them."""
 NAMES = tuple(QUESTIONS)

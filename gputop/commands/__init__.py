@@ -4,8 +4,8 @@ The others follow from the questions in gputop/answers.
 """
 
 SUMMARIES = {
-    "snapshot": "Print all that is known about the node as JSON.",
     "topo": "Show how the devices of the node are connected.",
+    "snapshot": "Print all that is known about the node as JSON.",
     "net.command": "Measure the network between nodes, started on each of them.",
     "fleet.command": "Judge many nodes; plan which pairs to measure next.",
     "completion": "Print the completion script of bash, zsh or fish.",

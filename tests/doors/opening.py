@@ -109,7 +109,7 @@ async def screens(snapshot: NodeSnapshot) -> Doors:
         if "no prediction" in text(pilot, "#setting"):
             return found
         await press(pilot, "v")
-        await _until(pilot, lambda: FLAG in text(pilot, "#what-if"))
+        await _until(pilot, lambda: "P2P for" in text(pilot, "#what-if"))
         await press(pilot, "3")
         found["pairs what-if screen"] = shown(pilot)
     return found

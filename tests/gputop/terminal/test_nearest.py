@@ -12,7 +12,7 @@ from gputop.terminal.nearest import did_you_mean, nearest
     ("typed", "answer"),
     [
         (["chek"], "no command 'chek'; did you mean check?"),
-        (["frobnicate"], "no command 'frobnicate'; there are: snapshot, topo, "),
+        (["frobnicate"], "no command 'frobnicate'; there are: check, explain, "),
         (["check", "--dmo", "x"], "no option --dmo; did you mean --demo?"),
         (["topo", "--zzz"], "no option --zzz; `gputop topo --help` lists them"),
         (["check", "--demo", "hgx"], "no demo 'hgx'; did you mean hgx-a100-8 or hgx-h100-8?"),
