@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gputop.live.probing import Probing
-from gputop.measuring import planning, running, workers
+from gputop.measuring import planning, running
 from gputop.measuring import runs as measuring
 from gputop.measuring.expected import Expectations
 from gputop.measuring.running import Suite
@@ -72,7 +72,7 @@ def answered(monkeypatch: pytest.MonkeyPatch) -> None:
     session = partial(Session, worker=WORKER)
     selftests(monkeypatch)
     monkeypatch.setattr(
-        workers, "find_interpreter", lambda *asked: InterpreterChoice(here, (here,))
+        running, "find_interpreter", lambda *asked: InterpreterChoice(here, (here,))
     )
     monkeypatch.setattr(running, "Suite", partial(Suite, session=session))
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import psutil
 import pytest
 
-from gputop.measuring import planning, running, workers
+from gputop.measuring import planning, running
 from gputop.measuring.busy import BusyAnswer
 from gputop.measuring.guard import Guard
 from gputop.measuring.running import Event, Suite
@@ -51,7 +51,7 @@ def made_catalogue(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every probe of the order, whatever the real catalogue has; answered by a made-up worker."""
     monkeypatch.setattr(catalog, "NAMES", tuple(reversed(planning.ORDER)))
     monkeypatch.setattr(catalog, "load", lambda name: type("Module", (), {"SPEC": SPECS[name]}))
-    monkeypatch.setattr(workers, "find_interpreter", lambda *asked: choice())
+    monkeypatch.setattr(running, "find_interpreter", lambda *asked: choice())
 
 
 def choice() -> InterpreterChoice:
@@ -245,7 +245,7 @@ def test_a_stranger_who_comes_later_stops_what_is_not_begun() -> None:
 
 
 def test_without_a_torch_the_rest_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "find_interpreter", lambda *asked: InterpreterChoice(None, ()))
+    monkeypatch.setattr(running, "find_interpreter", lambda *asked: InterpreterChoice(None, ()))
     ran, events = go(planning.plan((), TWO))
     by_state = {state: [n for n, s in states(ran).items() if s == state] for state in
                 states(ran).values()}  # fmt: skip

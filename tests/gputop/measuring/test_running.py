@@ -9,13 +9,12 @@ from typing import Any
 
 import pytest
 
-from gputop.measuring import workers
+from gputop.measuring import running
 from gputop.measuring.busy import BusyAnswer
 from gputop.measuring.planning import Plan, plan
-from gputop.measuring.running import Suite
+from gputop.measuring.running import Suite, Workers
 from gputop.measuring.runs import worker_request
 from gputop.measuring.state import ProbeRun
-from gputop.measuring.workers import Workers
 from gputop.probes.protocol.outcome import Outcome
 from gputop.probes.protocol.status import Status
 from gputop.probes.runner.interpreters import Interpreter, InterpreterChoice
@@ -47,7 +46,7 @@ class Session:
 def node(monkeypatch: pytest.MonkeyPatch) -> None:
     """A node with a torch, and the NCCL that this torch would load."""
     monkeypatch.setattr(Session, "made", [], raising=False)
-    monkeypatch.setattr(workers, "library_for", lambda choice: WHEEL)
+    monkeypatch.setattr(running, "library_for", lambda choice: WHEEL)
 
 
 def made(planned: Plan, choice: InterpreterChoice | None = None) -> Workers:
@@ -170,7 +169,7 @@ def test_a_torch_for_the_cpu_is_no_help_for_a_library_that_fails(
 
 
 def test_without_torch_and_library_both_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "library_for", lambda choice: None)
+    monkeypatch.setattr(running, "library_for", lambda choice: None)
     guard: Any = SimpleNamespace(begin=lambda **more: BusyAnswer, recheck=BusyAnswer)
     ran = Suite(
         plan(("nccl",), TWO), lambda event: None, threading.Event(), session=Session, guard=guard,
@@ -186,7 +185,7 @@ def test_a_torch_for_the_cpu_and_no_library_are_both_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     cpu = dataclasses.replace(PYTHON, cuda=None, hip=None)
-    monkeypatch.setattr(workers, "library_for", lambda choice: None)
+    monkeypatch.setattr(running, "library_for", lambda choice: None)
 
     def run(session: Session, *asked: Any, last: bool) -> Outcome:
         return Outcome(Status.REFUSED, "This torch is for the CPU.", 0.1)
