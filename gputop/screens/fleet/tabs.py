@@ -2,19 +2,212 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
+from gputop.screens.fleet.cells import per_cell
 from gputop.screens.fleet.figures import FiguresTab
 from gputop.screens.fleet.groups import GroupsTab
 from gputop.screens.fleet.keys import TABS
-from gputop.screens.fleet.links import LinksTab
 from gputop.screens.fleet.nodes import NodesTab
 from gputop.screens.fleet.odd import OddTab
-from gputop.screens.fleet.tab import FleetFacts, FleetTab
+from gputop.screens.fleet.tab import FleetFacts, FleetTab, counted
+from gputop.terminal.clean import clean
+from gputop.topology.fleet.planning.maps import HeatCell, LeafMap
+from gputop.topology.model.severity import BROKEN, SLOW
+from gputop.widgets.measure import HEATS
+from gputop.widgets.spans import Line, Span, centre, left, wrapped
 
 if TYPE_CHECKING:
     from gputop.live.fleet_watch import FleetState
+
+# Tab Links: node by rail and leaf by leaf, as shares of the median of equal figures.
+NOBODY = "no pair was measured: `gputop fleet plan DIR` says which, `gputop probe net` measures one"
+_CELL = 6
+_MOST_SAID = 6
+
+
+class LinksTab(FleetTab):
+    """A row for each node that a pair measured, the worst first."""
+
+    nothing = ((f" {NOBODY}", "muted"),)
+
+    @property
+    def marked(self) -> int:
+        """The name alone, so that the heat of its row stays in sight."""
+        return self._longest + 2
+
+    def __init__(self, facts: FleetFacts) -> None:
+        super().__init__(facts)
+        self._links = facts.links
+        self._nodes = {row.host: row for row in facts.links.rails.nodes}
+        self._longest = min(max(8, *map(len, self._nodes), 0), 20)
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The nodes."""
+        return tuple(self._nodes)
+
+    def caption(self) -> str:
+        """How many, and what a figure means."""
+        if not self._nodes:
+            return "Links between nodes"
+        many = counted(len(self._nodes), "node")
+        return f"{many} by rail, the worst first · % of the median of equal figures"
+
+    def head(self, width: int) -> Line:
+        """The rails."""
+        names = [
+            "all rails" if rail is None else f"rail {rail}" for rail in self._links.rails.rails
+        ]
+        if len(names) > 1:
+            names = [name.removeprefix("rail ") for name in names]
+        spans: list[Span] = [(f" {left('↓ rail →', self._longest + 1)}", "muted")]
+        cell = _CELL if len(names) > 1 else 11
+        spans += [(centre(name, cell), "muted") for name in names]
+        return tuple(spans)
+
+    def row(self, name: str, width: int, selected: bool = False) -> Line:
+        """One node."""
+        node = self._nodes[name]
+        cell = _CELL if len(node.cells) > 1 else 11
+        spans: list[Span] = [(f" {left(clean(name, 64), self._longest)} ", "strong")]
+        spans += [_cell(one, cell) for one in node.cells]
+        lost = max((one.unfinished for one in node.cells if one is not None), default=0)
+        if lost:
+            spans.append((f"  ✗ {lost} of {max(one.looks for one in node.cells if one)}"
+                          " did not finish", "bad"))  # fmt: skip
+        return tuple(spans)
+
+    def title(self, name: str) -> str:
+        """What the panel shows."""
+        links = self._links
+        leaves = f" · {links.word} by {links.word}" if links.leaves.leaves else ""
+        return f"{counted(links.looks, 'look')} at pairs{leaves}"
+
+    def detail(self, name: str, width: int, height: int) -> Sequence[Line]:
+        """Whom the looks accuse, and the map of the leaves."""
+        lines = [*self._accused(width), ()]
+        lines += leaf_lines(self._links.leaves, self._links.word, width)
+        if self._links.assumption:
+            lines += [(), *wrapped(((clean(self._links.assumption, 300), "warn"),), width, 2)]
+        if not self._links.leaves.leaves:
+            lines += wrapped(
+                (("No leaves are known: --topology FILE names them.", "muted"),), width
+            )
+        if bad := self._links.unusable:
+            said = f"{counted(len(bad), 'file')} of pairs cannot be used: "
+            first = f"{bad[0][0]}: {bad[0][1]}"
+            lines += [(), *wrapped(((said, "warn"), (clean(first, 300), "")), width, 2)]
+        return lines
+
+    def _accused(self, width: int) -> list[Line]:
+        links = self._links
+        culprits, suspects = links.found.culprits, links.found.suspects
+        lines: list[Line] = []
+        for culprit in culprits[:_MOST_SAID]:
+            sign, ink, _ = (BROKEN if culprit.fails else SLOW).shown
+            lines += wrapped(
+                ((f"{sign} ", ink), (clean(culprit.said, 400), "strong"),
+                 (f" {clean(culprit.because, 300)}", "muted")), width, 2,
+            )  # fmt: skip
+        if len(culprits) > _MOST_SAID:
+            lines.append(((f"  and {len(culprits) - _MOST_SAID} more", "muted"),))
+        if suspects:
+            names = self.facts.folded(tuple(one.host for one in suspects))
+            said = f"? {counted(len(suspects), 'suspect')}, to be measured with others: "
+            lines += wrapped(((said, "warn"), (clean(names, 600), "")), width, 2)
+        for doubt in links.doubts[:3]:
+            lines += wrapped((("? ", "warn"), (clean(doubt, 400), "muted")), width, 2)
+        if not lines:
+            lines.append((("· no look accuses anybody", "good"),))
+        if links.unfinished:
+            lines.append(
+                ((f"{counted(links.unfinished, 'look')} did not come to an end", "muted"),)
+            )
+        return lines
+
+    def hosts(self, name: str) -> tuple[str, ...]:
+        """The node."""
+        return (name,)
+
+    def copied(self, name: str) -> tuple[str, ...]:
+        """What is accused, else the node's name."""
+        said = tuple(clean(culprit.said, 400) for culprit in self._links.found.culprits)
+        return said or (clean(name, 64),)
+
+
+def _heat(share: float) -> str:
+    return f"heat-{sum(share >= step for step in HEATS)}"
+
+
+def _cell(cell: HeatCell | None, width: int) -> Span:
+    """One cell: a share in percent on its heat; a sign where a look was bad."""
+    if cell is None:
+        return (centre("–", width), "muted")
+    if cell.share is None:
+        return (
+            centre("✗" if cell.unfinished else "–", width),
+            "bad" if cell.unfinished else "muted",
+        )
+    sign = "▼" if cell.mostly_bad else ""
+    return (centre(f"{sign}{cell.share * 100:.0f}", width), _heat(cell.share))
+
+
+def leaf_lines(leaves: LeafMap, word: str, width: int) -> list[Line]:
+    """Leaves by leaves; where they are more than cells, a cell shows the worst of several."""
+    names = leaves.leaves
+    if not names:
+        return []
+    longest = min(max(map(len, names)), 14)
+    wide = len(names) * 5 <= width - longest - 2
+    cell = 5 if wide else 2
+    most = max((width - longest - 2) // cell, 1)
+    size = per_cell(len(names), most)
+    groups = [names[start : start + size] for start in range(0, len(names), size)]
+    lines: list[Line] = []
+    said = f"{counted(len(names), word) if word != 'leaf' else _leaves(len(names))}"
+    if size > 1:
+        said += f", {size} to a row: the worst of them"
+    lines.append((("▼", "bad"), (f" most looks bad · % of the median · {said}", "muted")))
+    if wide:
+        # Without what all names begin with; numbers stay whole.
+        same = len(_common(names).rstrip("0123456789"))
+        heads = [centre(clean(name[same:][-4:] or name[-4:]), cell) for name in names]
+        lines.append(((" " * (longest + 2), ""), *((head, "muted") for head in heads)))
+    for group in groups:
+        row: list[Span] = [(f" {left(clean(group[0], 64), longest)} ", "strong")]
+        for other in groups:
+            found = [one for a in group for b in other if (one := leaves.cell(a, b)) is not None]
+            worst = min(found, key=_harm, default=None)
+            row.append(_cell(worst, cell) if wide else _small(worst))
+        lines.append(tuple(row))
+    return lines
+
+
+def _common(names: Sequence[str]) -> str:
+    """What all names begin with."""
+    first, last = min(names), max(names)
+    pairs = takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False))
+    return "".join(one for one, _ in pairs)
+
+
+def _leaves(count: int) -> str:
+    return f"{count:,} {'leaf' if count == 1 else 'leaves'}"
+
+
+def _harm(cell: HeatCell) -> tuple[int, float]:
+    return -cell.mostly_bad - cell.unfinished, 1.0 if cell.share is None else cell.share
+
+
+def _small(cell: HeatCell | None) -> Span:
+    if cell is None:
+        return ("  ", "")
+    if cell.share is None:
+        return ("✗ ", "bad")
+    return ("▼ " if cell.mostly_bad else "  ", _heat(cell.share))
+
 
 NODES = TABS[-1]
 _MADE: dict[str, Callable[[FleetFacts], FleetTab]] = {
