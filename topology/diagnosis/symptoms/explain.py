@@ -6,23 +6,26 @@ A symptom is reported only with the lines that prove it.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable
 from functools import cache
 from pathlib import Path
 
 import msgspec
 
+from ...jobs.collectives import spoken
+from ...jobs.flight.comparing import ranks_text
 from ...logs.reading.signs import Signs
 from ...logs.report.communicator import Proof
 from ...logs.report.report import INFO, OTHER, WARN, LogNote, LogReport, NoteLevel, Variable
 from ...model.finding import Finding
 from ...model.page import Fact, Fix
 from ...model.severity import BROKEN, Severity, Sureness
+from ...model.units import seconds
 from ...toml import tomllib
 from . import checks_node as checks_node  # offers its checks
 from .checks import CHECKS, once
-from .checks_ranks import ready_after
-from .titles import TITLES
+from .checks_ranks import by_ranks, ready_after
 
 MAX_PROOFS = 6
 REPORTED = "reported-by-framework"
@@ -51,6 +54,27 @@ SAYS_CODE = (
     r"(?: code)?[ :=(#]{1,3}|Return value (?=\d+ from 'cu))"
 )
 """How programs that know no words begin a line with CUDA's number."""
+
+Titled = Callable[[LogReport], str]
+TITLES: dict[str, Titled] = {}
+"""The functions that word a title, by the names that rows of table.toml give."""
+MOST_NAMED = 3
+MOST_RANKS = 8
+_HEAD = re.compile(r"Not all ranks joining collective(?:[,:]? sequence number:)? (\d{1,12})?")
+_MISSING = re.compile(r"[Mm]issing ranks(?: are|:) \{([\d, ]{1,2000})\}")
+_GROUP = re.compile(r"group info: (?:[^:\s]{1,80}:)?(\S{1,80})")
+_CALLED = re.compile(r"collective: \w+:(\w{1,60})")
+_STATE = re.compile(r"collective state: (\w{1,20})")
+_NUMBERED = re.compile(r"ollective sequence number: (\d{1,12})")
+_CULPRIT = re.compile(r"Culprit rank (\d{1,7}); Error type: (\w{1,60})")
+_KINDS = {
+    "COLLECTIVE_TYPE_MISMATCH": "another collective",
+    "SIZE_OR_SYNTAX_MISMATCH": "other sizes",
+    "COLLECTIVE_DTYPE_MISMATCH": "other types",
+    "COLLECTIVE_STATE_MISMATCH": "another state",
+}
+"""What PyTorch's analysis compares between a rank and the first one."""
+_RAN = re.compile(r"ran for (\d{1,12}) milliseconds")
 
 
 class Symptom(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -247,3 +271,93 @@ def _quoted(line: Proof, source: str) -> Fact:
 
 def _few(proof: Iterable[Proof]) -> list[Proof]:
     return sorted(once(proof), key=lambda proof: proof.line)[:MAX_PROOFS]
+
+
+def titled(function: Titled) -> Titled:
+    """Offer a function that words a title under its own name."""
+    TITLES[function.__name__] = function
+    return function
+
+
+@titled
+def collective_out_of_time(log: LogReport) -> str:
+    """Which collective ran out of time beside unfinished work, after how long and on which ranks.
+
+    Empty where no line of the watchdog names the collective.
+    """
+    busy = min((note.line for note in log.busy), default=0)
+    late = [one for one in log.progress if one.operation is not None and one.line > busy]
+    if not late:
+        return ""
+    first = late[0]
+    same = sorted(one.rank for one in late if one.operation == first.operation)
+    ran = _RAN.search(first.text)
+    after = "" if ran is None else f" after {seconds(int(ran[1]) / 1000)}"
+    what = f"{first.operation} ran out of time{by_ranks(tuple(same), ())}{after}"
+    return f"{what}, while a rank was still at work of its own"
+
+
+@titled
+def collectives_late(log: LogReport) -> str:
+    """Which collectives did not end in time, on which ranks, and after how long they were given up.
+
+    Empty where no line of the watchdog names one. That ranks wait in different ones need not be a
+    fault: lines of older versions do not name the process group, each of which counts for itself.
+    """
+    late: dict[tuple[str, int], list[int]] = defaultdict(list)
+    ran = 0
+    for one in log.progress:
+        if one.operation is None or one.work is None:
+            continue
+        late[spoken(one.operation), one.work].append(one.rank)
+        found = _RAN.search(one.text)
+        ran = max(ran, 0 if found is None else int(found[1]))
+    if not late:
+        return ""
+    named = sorted(late.items(), key=lambda item: (-len(item[1]), item[0]))
+    parts = [
+        f"{what} {number}{by_ranks(tuple(sorted(ranks)), ())}"
+        for (what, number), ranks in named[:MOST_NAMED]
+    ]
+    more = f"; and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else ""
+    after = f", given up after {seconds(ran / 1000)}" if ran else ""
+    return f"A collective did not end in time: {'; '.join(parts)}{more}{after}"
+
+
+@titled
+def not_joined(log: LogReport) -> str:
+    """Which ranks did not enter which collective, by the first block of PyTorch's analysis."""
+    notes = sorted(log.notes, key=lambda note: note.line)
+    begins = next((at for at, note in enumerate(notes) if _HEAD.search(note.text)), 0)
+    # Of lines that are alike the first one is kept, which is of the first block.
+    text = "\n".join(note.text for note in notes[begins:])
+    missing, called = _MISSING.search(text), _CALLED.search(text)
+    head, group = _HEAD.search(text), _GROUP.search(text)
+    if missing is None or called is None:
+        return ""
+    number = f" {head[1]}" if head is not None and head[1] is not None else ""
+    name = "" if group is None else group[1]
+    whose = " of the default group" if name == "default_pg" else f" of group {name}" * bool(name)
+    ranks = ranks_text([int(word) for word in missing[1].split(",") if word.strip()], MOST_RANKS)
+    what = f"{spoken(called[1])}{number}{whose}"
+    state = _STATE.search(text)
+    if state is not None and state[1] == "completed":
+        return f"{_capital(ranks)} left no record of {what}, which has ended on another rank"
+    return f"{_capital(ranks)} did not enter {what}, by PyTorch's own analysis of dumps"
+
+
+@titled
+def called_differently(log: LogReport) -> str:
+    """In which collective ranks differ, and by what, as PyTorch's analysis says it."""
+    text = "\n".join(note.text for note in sorted(log.notes, key=lambda note: note.line))
+    number, found = _NUMBERED.search(text), dict[str, list[int]]()
+    for rank, kind in _CULPRIT.findall(text)[:4096]:
+        found.setdefault(_KINDS.get(kind, kind), []).append(int(rank))
+    if not found or number is None:
+        return ""
+    parts = [f"{kind} on {ranks_text(sorted(set(r)), MOST_RANKS)}" for kind, r in found.items()]
+    return f"Ranks differ in collective {number[1]}: {'; '.join(parts)}, beside the first rank"
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
