@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from gputop.__main__ import run as run_here
-from gputop.answers import probe_list
+from gputop.answers import probe
 from gputop.answers.measured import worst
 from gputop.measuring.attended import Attended
 from gputop.measuring.planning import plan
@@ -128,8 +128,8 @@ def test_a_list_says_which_machine_its_costs_are_for(
     counts: set[int],
 ) -> None:
     node = NodeSnapshot(taken_at=0.0, machine=machine or Machine())
-    monkeypatch.setattr("gputop.answers.probe_list.settle", lambda feed: node)
-    probe_list.LISTED.ask(probe_list.ListRequest(names=("memory",), as_json=True))
+    monkeypatch.setattr("gputop.answers.probe.settle", lambda feed: node)
+    probe.LISTED.ask(probe.ListRequest(names=("memory",), as_json=True))
     document = json.loads(capsys.readouterr().out)
     assert document["source"] == source
     assert {entry["gpus"] for entry in document["estimates"]} == counts
