@@ -11,6 +11,7 @@ from pathlib import Path
 from gputop import __version__
 from gputop.topology.toml import tomllib
 from tests.support.layers import python_files
+from tests.support.packages import PROJECT, listed
 from tests.support.places import ROOT
 
 CONFIG = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -33,6 +34,12 @@ def test_version_imports_nothing_of_gputop() -> None:
     assert {name for name in names if name.startswith("gputop")} == {"gputop"}
     ours = {re.split(r"[<=>]", each)[0] for each in CONFIG["project"]["dependencies"]}
     assert ours.isdisjoint(names)
+
+
+def test_every_folder_with_code_is_a_package() -> None:
+    text = PROJECT.read_text("utf-8")
+    assert text == listed(text), "python -m tests.support.packages writes the list"
+    assert text != listed(text).replace('    "gputop.answers",\n', "")
 
 
 def test_wheel_holds_one_top_level_name(tmp_path: Path) -> None:
