@@ -10,13 +10,13 @@ from textual.containers import Container
 from textual.widget import Widget
 
 from gputop.live.findings import Shown
-from gputop.printing.render import finding_lines, page_text, render
+from gputop.printing.render import finding_blocks, finding_lines, page_text, render
 from gputop.screens.listing import Listing, ListingRows, MasterDetail
 from gputop.terminal.clean import clean
 from gputop.topology.diagnosis.engine import Diagnosis, load
 from gputop.topology.hardware.terms import VendorTerms
 from gputop.topology.model.finding import Finding
-from gputop.topology.model.page import SIMULATED, Fact, Page
+from gputop.topology.model.page import SIMULATED, Blank, Block, Fact, Facts, Page, Role, Text
 from gputop.widgets.board import Board
 from gputop.widgets.finding_text import event_lines, verdict_lines
 from gputop.widgets.key import Key, note, scroll_keys, select_keys
@@ -166,34 +166,19 @@ class FindingsListing(Listing):
 
 
 def explanation(finding: Finding, words: VendorTerms) -> Page:
-    """Explain a finding: its evidence, rule, consequence and fix."""
-    _, _, word = finding.severity.shown
-    facts = [
-        Fact(what=f"{proof.what}:", value=proof.value, source=proof.source)
-        for proof in finding.evidence
-    ]
+    """Explain a finding: all that it says, and the rule behind it."""
+    number = f" · {finding.family}" if finding.family else ""
+    blocks: list[Block] = [Text(finding.title, role=Role.STRONG)]
     rule = next((rule for rule in load() if rule.id == finding.id), None)
     if rule is not None:
-        facts.append(
-            Fact(
-                what="Which rule says so?",
-                value=words.fill(f"{rule.title}, from {rule.evidence}"),
-                source=", ".join(finding.sources),
-                basis="",
-                decides=True,
-            )
-        )
-    if finding.disproof:
-        facts.append(
-            Fact(what="What would disprove it?", value=finding.disproof, basis="", source="")
-        )
-    number = f" · {finding.family}" if finding.family else ""
-    return Page.why(
-        title=f"{finding.id}{number} · {word}",
-        claim=finding.title,
-        facts=tuple(facts),
-        impact=finding.impact,
-        fix=finding.fix,
+        says = words.fill(f"{rule.title}, from {rule.evidence}")
+        fact = Fact(what="Which rule says so?", value=says, source="", basis="", decides=True)
+        blocks += [Blank(), Facts((fact,))]
+    for block in finding_blocks(finding):
+        blocks += [Blank(), block]
+    return Page(
+        title=f"{finding.id}{number} · {finding.severity.word}",
+        blocks=tuple(blocks),
     )
 
 
