@@ -5,17 +5,28 @@ from __future__ import annotations
 import ctypes
 import gc
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import rich.cells
+from rich.color import Color as RichColor
+from rich.segment import Segment
+from rich.style import Style as RichStyle
 from textual import on
-from textual.app import SystemCommand
+from textual._styles_cache import StylesCache
+from textual.app import App, SystemCommand
 from textual.binding import BindingType
+from textual.color import Color
+from textual.css.scalar import Scalar
+from textual.geometry import Region
 from textual.reactive import reactive
 from textual.screen import Screen
+from textual.strip import Strip
+from textual.style import Style
+from textual.widget import Widget
 
 from gputop import messages
 from gputop.base_app import BaseApp, actions
@@ -28,13 +39,12 @@ from gputop.live.what_if import WhatIfController, Worked
 from gputop.screens import NAMES
 from gputop.screens.key_line import COMMON
 from gputop.screens.view import View
-from gputop.style_cache import forget_results, release_lines, release_old_lines
 from gputop.terminal.preferences import Preferences
 from gputop.topology.hardware.terms import VendorTerms, terms_for
+from gputop.widgets.kept_lines import KeptLines
 from gputop.widgets.key import bindings
 
 if TYPE_CHECKING:
-    from textual.app import App
     from textual.timer import Timer
 
     from gputop.measuring.announcing import Announcement
@@ -43,7 +53,6 @@ if TYPE_CHECKING:
     from gputop.topology.model.snapshot import NodeSnapshot
     from gputop.topology.report import Report
     from gputop.topology.sources.feed import Feed
-
 
 # Gives memory back in the app: what closed panels and screens that nobody sees have left.
 FIRST_SECONDS = 5.0
@@ -55,6 +64,13 @@ RESTING_SECONDS = 60.0
 """Even where no screen changes, so often: figures that move leave texts that nobody draws again."""
 COSTS = 20
 """Waits so many times what the last collection took: 5 % of a core while screens change."""
+
+_OWNERS = (
+    Strip, Segment, StylesCache, Region, Scalar, Color, Style, RichColor, RichStyle, rich.cells,
+)  # fmt: skip
+"""Classes and modules of Textual and rich whose functions have an `lru_cache`, with room for up to
+16,384 results of half a kilobyte: hours pass until all are full.
+"""
 
 
 class MemoryTrimmer:
@@ -278,3 +294,49 @@ class GpuTop(BaseApp[int]):
     def action_command_palette(self) -> None:
         """Open the palette of commands."""
         actions.open_palette(self)
+
+
+# Caches of Textual's that would keep closed panels and old lines in memory.
+def _caches() -> Iterator[Any]:
+    for owner in _OWNERS:
+        for value in vars(owner).values():
+            function = getattr(value, "__func__", value)
+            if hasattr(function, "cache_clear"):
+                yield function
+
+
+_CACHES = tuple(_caches())
+
+
+def forget_results() -> None:
+    """Empty the caches of Textual and rich; what is used still is soon in them again."""
+    for function in _CACHES:
+        function.cache_clear()
+
+
+def release_old_lines(app: App[Any]) -> None:
+    """Forget all lines that were drawn; the screen that is shown draws its own again.
+
+    Each line keeps the pieces into which panels ever cut it and the colours that themes ever gave
+    it, and a screen that is not shown draws all of its lines when it is shown next.
+    """
+    # Each of its entries holds the style cache of a widget, closed ones included, with its lines.
+    clear = getattr(StylesCache.get_inner_outer, "cache_clear", None)
+    if clear is not None:  # a Textual that caches otherwise needs nothing of us
+        clear()
+    for stack in getattr(app, "_screen_stacks", {}).values():
+        for screen in stack:
+            release_lines(screen)
+
+
+def release_lines(screen: Screen[Any]) -> None:
+    """Forget the lines of one screen, 2 KB each, before it is collected or drawn again."""
+    for widget in screen.walk_children(Widget, with_self=True):
+        # Not their sizes (`_box_model_cache`): without them a picture is laid out otherwise. Of
+        # what was looked up, each change of the children leaves an entry, 1024 for a widget.
+        for name in ("_styles_cache", "_option_render_cache", "_query_one_cache"):
+            cache = getattr(widget, name, None)
+            if cache is not None:  # not of every widget, nor of every Textual
+                cache.clear()
+        if isinstance(widget, KeptLines):
+            widget.release_lines()
