@@ -108,6 +108,8 @@ async def screens(snapshot: NodeSnapshot) -> Doors:
         await press(pilot, "enter")
         if "no prediction" in text(pilot, "#setting"):
             return found
+        await _until(pilot, lambda: "pairs with P2P" in text(pilot, "#details"))
+        found["flags screen"] = shown(pilot)
         await press(pilot, "v")
         await _until(pilot, lambda: "P2P for" in text(pilot, "#what-if"))
         await press(pilot, "3")
