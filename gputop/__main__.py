@@ -115,6 +115,10 @@ def _answer(arguments: list[str]) -> tuple[int, str]:
         # The border of the program: one line, not a traceback.
         if isinstance(error.__cause__, KeyboardInterrupt):
             return INTERRUPTED, ""  # it met a class in the making
+        from gputop.topology.model.errors import GputopError
+
+        if isinstance(error, GputopError):
+            return error.exit_code, str(error)
         if os.environ.get("GPUTOP_DEBUG"):
             raise
         if lacking(error):
