@@ -100,8 +100,7 @@ def _near(gpu: Gpu) -> Gpu:
     near = gpu.memory_affinity or ()
     if gpu.numa_node is not None or len(near) != 1:
         return gpu
-    gaps = tuple(gap for gap in gpu.gaps if gap.field != "numa_node")
-    return msgspec.structs.replace(gpu, numa_node=near[0], gaps=gaps)
+    return gpu.filled(numa_node=near[0])
 
 
 def _named(gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
@@ -133,10 +132,7 @@ def _complete(gpu: Gpu, device: PciDevice) -> Gpu:
     if gpu.name is None and gpu.vendor == AMD.id and device.device_name is not None:
         # amdgpu names only boards whose vendor stored a name in them.
         filled["name"] = device.device_name
-    if not filled:
-        return gpu
-    gaps = tuple(gap for gap in gpu.gaps if gap.field not in filled)
-    return msgspec.structs.replace(gpu, **filled, gaps=gaps)
+    return gpu.filled(**filled) if filled else gpu
 
 
 def _numbered(gpu: Gpu) -> Gpu:
@@ -154,9 +150,7 @@ def _rated(gpu: Gpu) -> Gpu:
     links = []
     for link in gpu.xgmi:
         if link.raw_gbs is None and link.speed_gts and link.width and link.links:
-            gaps = tuple(gap for gap in link.gaps if gap.field != "raw_gbs")
-            rate = link.speed_gts * link.width * link.links / 8
-            links.append(msgspec.structs.replace(link, raw_gbs=rate, gaps=gaps))
+            links.append(link.filled(raw_gbs=link.speed_gts * link.width * link.links / 8))
         else:
             links.append(link)
     return msgspec.structs.replace(gpu, xgmi=tuple(links))
