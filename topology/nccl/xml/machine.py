@@ -104,8 +104,7 @@ def part_of_topology(root: Element) -> PartialNode:
 
 def _more_ranks(cpus: list[Element]) -> str | None:
     """Several `gpu` in one `pci`: NCCL 2.30 gives each part of a GPU a rank (MLOPart), not 2.28."""
-    counts = [sum(1 for _ in pci.each("gpu")) for cpu in cpus for pci in cpu.walk()
-              if pci.tag == "pci"]  # fmt: skip
+    counts = [sum(1 for _ in pci.each("gpu")) for cpu in cpus for pci in cpu.walk("pci")]
     more = sum(count - 1 for count in counts if count > 1)
     if not more:
         return None
@@ -117,9 +116,9 @@ def _more_ranks(cpus: list[Element]) -> str | None:
 
 def _of_base(gpu: Gpu) -> Gpu:
     """Mark what only PCI shows, and that no NVLink here means nothing."""
-    kept = (gap for gap in gpu.gaps if gap.field != "uuid")
-    gaps = (*kept, Gap("uuid", ONLY_PCI), Gap("nvlinks", BASE_FILE))
-    return msgspec.structs.replace(gpu, gaps=gaps)
+    bare = gpu.filled(uuid=None)
+    gaps = (*bare.gaps, Gap("uuid", ONLY_PCI), Gap("nvlinks", BASE_FILE))
+    return msgspec.structs.replace(bare, gaps=gaps)
 
 
 class _Walk:
