@@ -36,6 +36,16 @@ class NvLink(Record, frozen=True, kw_only=True):
     p2p_capable: bool | None = None
     """NVML capability: whether P2P over this link is supported."""
 
+    @property
+    def to_switch(self) -> bool:
+        """Whether it leads to an NVSwitch, seen or hidden."""
+        return self.remote_kind == "nvswitch"
+
+    @property
+    def to_gpu(self) -> bool:
+        """Whether it leads to another GPU."""
+        return self.remote_kind == "gpu"
+
 
 class Fabric(Record, frozen=True, kw_only=True):
     """Registration of a GPU with the NVSwitch fabric (nvmlDeviceGetGpuFabricInfoV)."""
@@ -213,6 +223,11 @@ class Gpu(Record, frozen=True, kw_only=True):
     xgmi: tuple[XgmiLink, ...] = ()
 
     @property
+    def nvlinks_up(self) -> tuple[NvLink, ...]:
+        """Its active NVLinks."""
+        return tuple(link for link in self.nvlinks if link.active)
+
+    @property
     def number(self) -> int | None:
         """The number that is displayed: the library's index, else the place by address."""
         return self.place if self.index is None else self.index
@@ -242,6 +257,11 @@ class GpuPair(Record, frozen=True, kw_only=True):
     """AMD: the driver's weight, 15 for each xGMI hop."""
     nvlinks_reported: int | None = None
     """NVLinks between the two as another tool printed them (NV18); None when no tool was read."""
+
+    @property
+    def over_xgmi(self) -> bool:
+        """Whether AMD's driver says that xGMI joins the two."""
+        return self.link_type == "xgmi"
 
 
 class ReportedRelation(Record, frozen=True, kw_only=True, rename={"code": "letters"}):

@@ -131,6 +131,23 @@ class FigureVerdict(Mark):
     NO_REFERENCE = "no reference", "·", "muted"
 
 
+class FigureBasis(Word):
+    """What a figure to expect, or a pair of figures, rests on.
+
+    typical: published, what to expect; best: published as the best run; floor: a published pass
+    line; estimate: carried over from another model or counted from the link, which gives no
+    verdict; predicted: by the library's own model; measured and simulated: a probe's figure here.
+    """
+
+    TYPICAL = "typical"
+    BEST = "best"
+    FLOOR = "floor"
+    ESTIMATE = "estimate"
+    PREDICTED = "predicted"
+    MEASURED = "measured"
+    SIMULATED = "simulated"
+
+
 class RungState(Mark):
     """The answer to one of the questions about P2P of a pair.
 

@@ -58,6 +58,11 @@ class EnvironmentVariable(Record, frozen=True, kw_only=True):
     origin: str
     """"environment" or the path of the file that sets it."""
 
+    @property
+    def exported(self) -> bool:
+        """Whether the environment sets it, not a file."""
+        return self.origin == "environment"
+
 
 class Measurement(Record, frozen=True, kw_only=True):
     """One figure that a probe measured, with all that is needed to judge it later."""
@@ -122,6 +127,21 @@ class Measurement(Record, frozen=True, kw_only=True):
     def simulated(self) -> bool:
         """Whether nobody measured it: it belongs to a demo."""
         return self.device_kind == SIMULATED
+
+    @property
+    def on_cpu(self) -> bool:
+        """Whether it is of the self-test, which says nothing about any GPU."""
+        return self.device_kind == "cpu"
+
+    @property
+    def wrong(self) -> bool:
+        """Whether wrong data arrived, so that the speed means nothing."""
+        return self.verdict == "wrong-data"
+
+    @property
+    def credible(self) -> bool:
+        """Whether it has a value that says something about GPUs."""
+        return self.value is not None and not self.wrong and not self.on_cpu
 
     @property
     def key(self) -> tuple[str | int | None, ...]:

@@ -21,3 +21,8 @@ class Library(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     """"nccl" or "rccl"."""
     version: str
+
+    @property
+    def is_rccl(self) -> bool:
+        """Whether it is AMD's library."""
+        return self.name == "rccl"

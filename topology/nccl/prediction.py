@@ -5,6 +5,8 @@ import msgspec
 from ..model.severity import Word
 from ..model.versions import Library
 
+P2P, SHM, NET, NO_TRANSPORT = "P2P", "SHM", "NET", "none"
+"""NCCL's words for the transport of a pair."""
 NO_NVLS = {"NCCL_NVLS_ENABLE": "0"}
 """The variable that takes NVLS away."""
 
