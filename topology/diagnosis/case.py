@@ -1,7 +1,5 @@
 """Case: one node as the rules see it. What several rules need is worked out once."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any

@@ -4,8 +4,6 @@ A counter's total says nothing, because it may be years old; a tick between two 
 Nothing here asks the machine.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import msgspec

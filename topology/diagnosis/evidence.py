@@ -4,8 +4,6 @@ A vendor's record says what that is. What a product does not have is not missing
 card, under MIG or in a vGPU, and of a GPU that is alone; error counts of memory without ECC.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

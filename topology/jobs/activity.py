@@ -3,8 +3,6 @@
 proc_pid_stat(5): fields 14 and 15 are the time in user mode and in the kernel, in clock ticks.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import time

@@ -1,7 +1,5 @@
 """Puts together what is said about one job."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 

@@ -1,7 +1,5 @@
 """What is known about a job, as findings: from /proc, the driver, RAS and dumps."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 

@@ -4,8 +4,6 @@ Sizes are bytes, powers watts, clocks MHz, temperatures degrees Celsius. A PCI a
 written like the kernel writes it, `0000:00:06.0`, lower case.
 """
 
-from __future__ import annotations
-
 from functools import cached_property
 
 from .element import Element

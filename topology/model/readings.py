@@ -3,8 +3,6 @@
 Rates are bytes per second, powers watts, clocks MHz, temperatures degrees Celsius.
 """
 
-from __future__ import annotations
-
 from functools import cached_property
 
 import msgspec

@@ -1,7 +1,5 @@
 """The base of every record: immutable, comparable, JSON-able; it says what is missing and why."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any, ClassVar, Protocol, TypeVar
 

@@ -1,7 +1,5 @@
 """NodeSnapshot: the one record of a node, and its JSON."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """What a source is: a reader that asks the machine, and a pure function that understands it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import msgspec

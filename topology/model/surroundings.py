@@ -1,7 +1,5 @@
 """The surroundings of the GPUs: the host, its network, its software. Units are as in `machine`."""
 
-from __future__ import annotations
-
 from .record import Record
 
 

@@ -1,7 +1,5 @@
 """Version numbers that compare, and the collective library of a version."""
 
-from __future__ import annotations
-
 import re
 
 import msgspec

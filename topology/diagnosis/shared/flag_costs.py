@@ -1,7 +1,5 @@
 """The cost of the variables that are set: the node is predicted again without them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import msgspec

@@ -3,8 +3,6 @@
 Lanes that a probe read while a copy ran count as well: a link may lose some only under load.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import pairwise
 

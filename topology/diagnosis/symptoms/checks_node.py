@@ -1,7 +1,5 @@
 """Further checks: NVLS, PCIe links, refused values, and how far initialisation came."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Checks that hold ranks and hosts against each other."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """Compares the dumps of several ranks: who is behind, who is missing, what does not fit."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 

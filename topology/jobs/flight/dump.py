@@ -4,8 +4,6 @@ The fields are those of torch/csrc/distributed/c10d/FlightRecorder.hpp, format 2
 of the form that PyTorch writes is left out; text is text.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping, Sequence

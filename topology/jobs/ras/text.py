@@ -5,8 +5,6 @@ line is read without the blanks around it: what people paste is often indented a
 changed: 2.24 and 2.25 list missing ranks by number alone and count all collectives together.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Predicts for the environment that a log shows, and compares the two."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 

@@ -1,7 +1,5 @@
 """Gathers what lines contain: processes, communicators, variables, notes, counts."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from typing import TypeVar

@@ -1,7 +1,5 @@
 """Lines about versions, variables and networks."""
 
-from __future__ import annotations
-
 import re
 
 import msgspec

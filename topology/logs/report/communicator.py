@@ -1,7 +1,5 @@
 """What a log says of one communicator. Bandwidths GB/s, one way; lines count from 1."""
 
-from __future__ import annotations
-
 import msgspec
 
 from ...model.severity import Word

@@ -5,8 +5,6 @@ reports at once: results as "[OK]" or "[INFO]" and what was checked, between a t
 with the time. Only these forms are taken apart; any other line is kept as it stands.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Literal
 

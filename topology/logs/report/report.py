@@ -1,7 +1,5 @@
 """What a debug log of NCCL or RCCL says. Line numbers count from 1."""
 
-from __future__ import annotations
-
 import msgspec
 
 from ...model.severity import Word

@@ -1,7 +1,5 @@
 """Clocks and power: what the hardware, the driver, a setting or a power limit holds down."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import msgspec

@@ -1,7 +1,5 @@
 """The driver as a whole: its versions, its silence, closed nodes, failed answers."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 

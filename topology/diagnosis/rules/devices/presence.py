@@ -1,7 +1,5 @@
 """GPUs that no job gets: lost by the driver, or in the machine without one."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import msgspec

@@ -1,7 +1,5 @@
 """Binding: processes and containers far from their GPUs, and CPUs near them."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping
 
 from ....hardware.vendors import AMD, NVIDIA

@@ -1,7 +1,5 @@
 """Limits of the host: /dev/shm, locked memory, open files."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from operator import itemgetter
 

@@ -1,7 +1,5 @@
 """Processes on the GPUs that no signal reaches: they are in one uninterruptible sleep."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

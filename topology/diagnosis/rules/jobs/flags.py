@@ -1,7 +1,5 @@
 """Variables that cost something here, compared with the same node without them."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterable, Mapping
 

@@ -1,7 +1,5 @@
 """Running jobs: ranks that share a GPU, and processes that are left over."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from ....hardware.vendors import AMD

@@ -1,7 +1,5 @@
 """Ranks of one job that cannot reach each other, or that decide differently."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from ....jobs.grouping import GpuUser

@@ -1,7 +1,5 @@
 """GPUs that several jobs use at once: in turns, or through MPS."""
 
-from __future__ import annotations
-
 from ....hardware.vendors import NVIDIA
 from ....model.readings import GpuProcess, ProcessReading
 from ....model.severity import NOTICE, SLOW

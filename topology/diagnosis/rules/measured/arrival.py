@@ -1,7 +1,5 @@
 """Granted and measured P2P: bytes that do not arrive, and P2P that gains nothing."""
 
-from __future__ import annotations
-
 import shlex
 
 from ....hardware.vendors import NVIDIA

@@ -1,7 +1,5 @@
 """Measured figures that are lower than this hardware should give."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import median

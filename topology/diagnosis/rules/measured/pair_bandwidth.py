@@ -1,7 +1,5 @@
 """Pairs of GPUs whose measured bandwidth is low, and what their pattern says."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from statistics import median
 

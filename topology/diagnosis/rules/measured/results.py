@@ -1,7 +1,5 @@
 """Results of probes: collectives that fail, wrong data, odd matrix products, bad launches."""
 
-from __future__ import annotations
-
 from ....expectation.judgement import LOW
 from ....model.finding import Finding
 from ....model.quantities import GEMM

@@ -1,7 +1,5 @@
 """NICs for RDMA: their ports, their GIDs, and the way from a GPU to each."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections import defaultdict

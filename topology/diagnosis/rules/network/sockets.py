@@ -1,7 +1,5 @@
 """The interfaces that NCCL uses for its sockets."""
 
-from __future__ import annotations
-
 import ipaddress
 import re
 import shlex

@@ -1,7 +1,5 @@
 """GPUs of one host that talk over the network."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from ....model import quantities

@@ -1,7 +1,5 @@
 """NVLinks that are down or missing, and GPUs that no link joins to their sisters."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from ....expectation.cost.costs import costs_of, worst_copy

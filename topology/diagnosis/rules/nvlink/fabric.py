@@ -1,7 +1,5 @@
 """The NVSwitch fabric: its manager, the registration and health of each GPU, IMEX channels."""
 
-from __future__ import annotations
-
 from ....hardware.vendors import NVIDIA
 from ....model.machine import Gpu
 from ....model.severity import BROKEN, NOTICE, SLOW, Severity

@@ -1,7 +1,5 @@
 """NVLinks that are up or may be: inactive without a reason, circular, slow, with new errors."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ....hardware.vendors import AMD, NVIDIA

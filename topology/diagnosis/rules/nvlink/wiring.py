@@ -1,7 +1,5 @@
 """How the GPUs are wired: in islands of NVLink or xGMI, or by PCIe alone."""
 
-from __future__ import annotations
-
 from ....hardware.specs import BoardLinks
 from ....hardware.vendors import AMD, NVIDIA
 from ....model.machine import Gpu

@@ -1,7 +1,5 @@
 """PCIe links: fewer lanes or a lower speed than both ends support, and new replays."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Sequence
 

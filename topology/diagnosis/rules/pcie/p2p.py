@@ -1,7 +1,5 @@
 """P2P that the driver refuses, that a product lacks, or that a setting forces."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """PCIe uplinks that several GPUs share."""
 
-from __future__ import annotations
-
 from ....model import quantities
 from ....model.severity import BY_DESIGN
 from ....model.units import gbs

@@ -1,7 +1,5 @@
 """PCIe trees that are flat, shared or drawn for another machine."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Sequence
 

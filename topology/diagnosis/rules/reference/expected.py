@@ -1,7 +1,5 @@
 """Compares GPUs, links, wiring and network with a reference (--expect)."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from itertools import combinations

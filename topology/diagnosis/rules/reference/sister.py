@@ -1,7 +1,5 @@
 """Differences from a healthy sister node (--expect SNAPSHOT): settings, software, figures."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from operator import itemgetter
