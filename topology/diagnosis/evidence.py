@@ -134,7 +134,7 @@ def _unasked(why: str) -> bool:
 
 def _linked(case: Case, gpu: Gpu) -> bool:
     """Whether links to other GPUs belong to what is examined."""
-    if gpu.mig_enabled or gpu.virtualization == "vgpu":
+    if gpu.mig_enabled or gpu.is_vgpu:
         return False
     if sum(other.vendor == gpu.vendor for other in case.machine.gpus) < 2:
         return False
@@ -212,7 +212,7 @@ def _whose(case: Case, devices: Sequence[str]) -> str:
 
 def _fetch(case: Case, lacks: Sequence[Lack]) -> tuple[Fix, ...]:
     """Where to get what is missing."""
-    if case.snapshot.source == ("live",):
+    if case.snapshot.is_live:
         return (_HERE,)
     commands = dict.fromkeys(lack.printed_by for lack in lacks if lack.printed_by)
     return (_THERE, *(Fix(text=_PRINT, command=command) for command in commands))

@@ -43,7 +43,6 @@ TYPES = {
 ALIKE = {"fp16": "bf16", "bf16": "fp16", "tf32": "bf16"}
 """Types whose share of the peak is alike: an estimate where only the other was measured."""
 SHAPE = re.compile(r"(?P<type>[a-z0-9_]+) M(?P<m>\d{1,9}) K(?P<k>\d{1,9}) N(?P<n>\d{1,9})\b")
-VGPU = "vgpu"
 NODE = re.compile(r"pinned, NUMA node (\d{1,4})")
 OF_DEVICES = (*HOST, *MEMORY, quantities.GEMM)
 
@@ -58,7 +57,7 @@ def expected(node: Node, figure: Measurement) -> Expected:
     sku = node.devices.sku(gpu)
     if sku is None:
         return Expected(note="no table holds this model")
-    if gpu.mig_enabled or gpu.partition is not None or gpu.virtualization == VGPU:
+    if gpu.mig_enabled or gpu.partition is not None or gpu.is_vgpu:
         return Expected(note="a part of a GPU; the table holds whole ones")
     if figure.quantity in HOST:
         return _host(node, figure, sku)

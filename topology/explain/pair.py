@@ -352,7 +352,7 @@ def _expected(expected: Expected, path: Path | None) -> Fact:
 
 def _measured(item: Measurement, path: Path | None, judgement: Judgement) -> Fact:
     question = TITLES.get(item.quantity, f"{item.quantity}?")
-    how = [text for text in (item.engine, item.direction, item.method) if text]
+    how = [text for text in (item.engine, item.way, item.method) if text]
     source = item.source + (f" ({', '.join(how)})" if how else "")
     if item.value is None:
         answer = item.verdict or "no figure"

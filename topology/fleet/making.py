@@ -131,7 +131,7 @@ def _curve(figure: Measurement) -> tuple[object, ...]:
 
 
 def _key(figure: Measurement) -> str:
-    parts = (figure.probe, figure.quantity, figure.variant, figure.direction)
+    parts = (figure.probe, figure.quantity, figure.variant, figure.way)
     return " ".join(part for part in parts if part)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from ..model.cpulist import members
 from ..model.english import listing, plural
 from ..model.finding import Finding
-from ..model.readings import Readings
+from ..model.readings import ProcessState, Readings
 from ..model.severity import BROKEN, NOTICE, SLOW
 from ..model.surroundings import Host
 from ..model.units import seconds, size
@@ -306,7 +306,7 @@ def short_sleeps(
         labels[user.pid]
         for user in job.processes
         if (activity := activities.get(user.pid)) is not None
-        and activity.stayed == "disk sleep"
+        and activity.stayed == ProcessState.DISK_SLEEP
         and not activity.asleep
     ]
     if ran:

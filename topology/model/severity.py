@@ -19,6 +19,18 @@ class Word(str, Enum):
         return str.__format__(self, format_spec)
 
 
+class OpenWord(Word):
+    """A closed word that files and newer versions may add to: an unknown one is kept as it is."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> Any:
+        if not isinstance(value, str):
+            return None
+        member = str.__new__(cls, value)
+        member._name_ = member._value_ = value
+        return member
+
+
 class Mark(Word):
     """A closed word and how it is shown. Members stand in the order of harm, the worst first."""
 

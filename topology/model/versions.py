@@ -4,6 +4,8 @@ import re
 
 import msgspec
 
+from .severity import Word
+
 _NUMBERS = re.compile(r"\d{1,9}(?:\.\d{1,9})*")
 
 
@@ -13,11 +15,17 @@ def numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in found[0].split(".")) if found else ()
 
 
+class LibraryName(Word):
+    """A collective library."""
+
+    NCCL = "nccl"
+    RCCL = "rccl"
+
+
 class Library(msgspec.Struct, frozen=True, kw_only=True):
     """The collective library whose behaviour is predicted."""
 
-    name: str
-    """"nccl" or "rccl"."""
+    name: LibraryName
     version: str
 
     @property

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from ..model.severity import Word
+from ..model.page import Basis
 from ..model.versions import Library
 
 P2P, SHM, NET, NO_TRANSPORT = "P2P", "SHM", "NET", "none"
@@ -11,12 +11,7 @@ NO_NVLS = {"NCCL_NVLS_ENABLE": "0"}
 """The variable that takes NVLS away."""
 
 
-class Basis(Word):
-    """How sure an answer is: measured on this node, read from a source, or assumed."""
-
-    MEASURED = "measured"
-    READ = "read"
-    ASSUMED = "assumed"
+_NO = "no"
 
 
 class DecisionStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
@@ -33,6 +28,15 @@ class DecisionStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Fals
     source: str = ""
     """Where the library decides it: "graph/paths.cc:ncclTopoCheckP2p"."""
     basis: Basis = Basis.READ
+
+    @property
+    def refuses(self) -> bool:
+        """Whether the answer is no."""
+        return self.answer == _NO
+
+
+NET, P2P = "NET", "P2P"
+"""Transports."""
 
 
 class PairDecision(msgspec.Struct, frozen=True, kw_only=True):

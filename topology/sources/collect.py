@@ -14,7 +14,7 @@ from ..model.machine import Gpu, GpuPair, Machine, PciDevice, XgmiLink
 from ..model.part import OF_MACHINE, OF_READINGS, OF_SNAPSHOT, PartialNode, merge_fields
 from ..model.readings import Readings
 from ..model.record import Gap, Record, by_address, gaps_of
-from ..model.snapshot import Measurement, NodeSnapshot, Problem
+from ..model.snapshot import Measurement, NodeSnapshot, Problem, ProblemKind
 
 ONLY_PCI = "only PCI shows this GPU; no management library answered for it"
 """Why such a GPU has no UUID, no index and no memory size."""
@@ -187,7 +187,7 @@ def differences(parts: Sequence[PartialNode]) -> tuple[Problem, ...]:
         shown = lines[:LIMIT]
         if len(lines) > LIMIT:
             shown.append(f"KFD and {who} differ in {len(lines) - LIMIT} more points")
-        found += [Problem(source=KERNEL, kind="mismatch", text=line) for line in shown]
+        found += [Problem(source=KERNEL, kind=ProblemKind.MISMATCH, text=line) for line in shown]
     return tuple(found)
 
 

@@ -2,8 +2,9 @@
 
 from functools import cache
 
+from ...model.page import Basis
 from ..nodes import CpuVendor, PathType
-from ..prediction import Basis, DecisionStep
+from ..prediction import DecisionStep
 from ..settings import Settings
 from ..system.compute import Computed
 from ..system.levels import PathLevel

@@ -7,11 +7,12 @@ from ...hardware.vendors import AMD, vendor_of
 from ...model import quantities
 from ...model.errors import GputopError
 from ...model.machine import Gpu, Machine
+from ...model.page import Basis
 from ...model.snapshot import NodeSnapshot
 from ...model.units import size
 from ...wiring.gpu_names import gpu_names
 from ..nodes import GPU, System
-from ..prediction import Basis, DecisionStep, DomainView, Graphs, PairDecision
+from ..prediction import DecisionStep, DomainView, Graphs, PairDecision
 from ..search.graphs import search_graphs
 from ..search.version import search_version
 from ..settings import Settings

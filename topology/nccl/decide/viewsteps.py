@@ -1,8 +1,9 @@
 """Decisions about a view as a whole: is it one domain, may NVLS run, which NIC serves whom."""
 
 from ...model.machine import Machine
+from ...model.page import Basis
 from ..nodes import GPU, NET, NVS, System
-from ..prediction import Basis, DecisionStep, Graphs
+from ..prediction import DecisionStep, Graphs
 from ..search.rccl_models import models, shape_words
 from ..settings import Settings
 from ..system.nets import nearest

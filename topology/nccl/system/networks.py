@@ -6,7 +6,7 @@ from typing import NamedTuple
 import msgspec
 
 from ...model.element import Element
-from ..prediction import Basis
+from ...model.page import Basis
 from ..settings import Settings
 
 RDMA = re.compile(r"(mlx|bnxt_re|irdma|i40iw|cxgb|qedr|hfi|roce|rocep|ibp|ib\d|erdma|hns_|ionic)")

@@ -15,11 +15,11 @@ import msgspec
 from ...hardware.vendors import AMD, BY_PCI_ID, NVIDIA
 from ...model.cpulist import LIMIT_CPUS, written
 from ...model.element import BASE_FILE, NOT_IN_XML, Element
-from ...model.machine import Gpu, NvLink, PciDevice, XgmiLink
+from ...model.machine import Gpu, NvLink, PciDevice, PciKind, XgmiLink
 from ...model.part import PartialNode
 from ...model.record import Gap, Record
 from ...model.snapshot import Problem
-from ...model.surroundings import Host, Interface, NumaNode, RdmaDevice, RdmaPort
+from ...model.surroundings import Host, Interface, NumaNode, RdmaDevice, RdmaKind, RdmaPort
 from ...sources.collect import ONLY_PCI
 from .attributes import is_address, is_hidden, number
 from .read import VERSIONS
@@ -183,7 +183,7 @@ def _device(pci: Element, own: str, parent: str, numa: int | None, cpus: str | N
         address=own,
         parent=parent,
         class_code=int(code, 16) if len(code) == 8 else None,
-        kind=_kind(pci, code),
+        kind=PciKind(_kind(pci, code)),
         vendor_id=whole(pci, "vendor", least=1),
         device_id=whole(pci, "device", least=1),
         subsystem_vendor_id=whole(pci, "subsystem_vendor", least=1),
@@ -281,7 +281,7 @@ def rdma_of(
     record = RdmaDevice(
         name=name,
         address=own,
-        kind=_nets_kind(pci),
+        kind=RdmaKind(_nets_kind(pci)),
         guid=_guid(net),
         numa_node=numa,
         ports=(complete(port),),

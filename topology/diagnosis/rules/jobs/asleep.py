@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 
 from ....jobs.grouping import GpuUser
+from ....model.readings import ProcessState
 from ....model.severity import BROKEN, NOTICE
 from ...case import Case
 from ...rule import Found, Proof, Rule
@@ -18,7 +19,7 @@ def _check(case: Case) -> Found:
     found = [
         (user, seconds)
         for user in users
-        if (user.reading.state == "disk sleep" or user.reading.asleep_thread is not None)
+        if (user.reading.state == ProcessState.DISK_SLEEP or user.reading.asleep_thread is not None)
         and (seconds := user.reading.asleep_seconds) is not None
         and seconds >= least
     ]

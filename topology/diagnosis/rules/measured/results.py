@@ -59,7 +59,7 @@ def _check_wrong(case: Case) -> Found:
         if figure.src in counted and not figure.dst and figure.probe not in _COLLECTIVES
     ]
     known = needed([figure for figure in figures if figure.verdict in (VERIFIED, WRONG_DATA)])
-    bad = faulty([figure for figure in known if figure.verdict == WRONG_DATA])
+    bad = faulty([figure for figure in known if figure.wrong])
     who = ends_of(bad)
     return WRONG.finding(
         BROKEN,

@@ -138,7 +138,7 @@ def _figures(case: Case) -> Found:
                 figure.quantity,
                 figure.src and ends.get(figure.src),
                 figure.dst and ends.get(figure.dst),
-                figure.direction,
+                figure.way,
                 figure.variant,
                 figure.bytes_per_copy,
             )

@@ -12,7 +12,7 @@ import re
 from ....model import quantities
 from ....model.format import FormatError, text_format
 from ....model.part import PartialNode
-from ....model.snapshot import Measurement
+from ....model.snapshot import DataVerdict, Measurement
 from ....sources.pci.address import pci_address
 from .figures import MAX_BYTES, ListedGpu, Matrix, all_names, figure, gpus_of
 
@@ -99,7 +99,7 @@ def _access(names: dict[int, str], ends: tuple[int, int], granted: bool) -> Meas
         quantity=quantities.CAN_ACCESS,
         src=names[ends[0]],
         dst=names[ends[1]],
-        verdict="granted" if granted else "not-granted",
+        verdict=DataVerdict.GRANTED if granted else DataVerdict.NOT_GRANTED,
         device_kind="gpu",
         details={"pasted": TOOL},
     )
