@@ -363,7 +363,7 @@ def _measured(item: Measurement, path: Path | None, judgement: Judgement) -> Fac
         answer += f" ({figure(item.low)} to {figure(item.high)})"
     parts: list[str] = []
     _, ways = QUANTITIES.get(item.quantity, ("", None))
-    if item.verdict == "wrong-data":
+    if item.wrong:
         parts.append("the data that arrived was wrong, so the speed means nothing")
     elif item.quantity in OF_PAIRS:
         if ways and path is not None and path.payload_gbs and item.unit == "GB/s":

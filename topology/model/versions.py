@@ -31,4 +31,4 @@ class Library(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_rccl(self) -> bool:
         """Whether it is AMD's library."""
-        return self.name == "rccl"
+        return self.name == LibraryName.RCCL

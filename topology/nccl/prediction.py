@@ -9,9 +9,7 @@ P2P, SHM, NET, NO_TRANSPORT = "P2P", "SHM", "NET", "none"
 """NCCL's words for the transport of a pair."""
 NO_NVLS = {"NCCL_NVLS_ENABLE": "0"}
 """The variable that takes NVLS away."""
-
-
-_NO = "no"
+_NO, _NOT_DIRECT = "no", "Disabled"
 
 
 class DecisionStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
@@ -35,10 +33,6 @@ class DecisionStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Fals
         return self.answer == _NO
 
 
-NET, P2P = "NET", "P2P"
-"""Transports."""
-
-
 class PairDecision(msgspec.Struct, frozen=True, kw_only=True):
     """One ordered pair of ranks."""
 
@@ -60,6 +54,16 @@ class PairDecision(msgspec.Struct, frozen=True, kw_only=True):
     via: int | None = None
     """Rank of the relay GPU."""
     steps: tuple[DecisionStep, ...] = ()
+
+    @property
+    def p2p(self) -> bool:
+        """Whether it uses P2P."""
+        return self.transport == P2P
+
+    @property
+    def by_net(self) -> bool:
+        """Whether it goes through the network."""
+        return self.transport == NET
 
 
 class SearchGraph(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,6 +113,16 @@ class NetDecision(msgspec.Struct, frozen=True, kw_only=True):
     """Rank of the GPU that relays, -1 when the GPU goes itself."""
     name: str = ""
     steps: tuple[DecisionStep, ...] = ()
+
+    @property
+    def sends_direct(self) -> bool:
+        """Whether it sends by GPUDirect RDMA."""
+        return self.gdr_send != _NOT_DIRECT
+
+    @property
+    def receives_direct(self) -> bool:
+        """Whether it receives by GPUDirect RDMA."""
+        return self.gdr_recv != _NOT_DIRECT
 
 
 class DomainView(msgspec.Struct, frozen=True, kw_only=True):

@@ -147,7 +147,7 @@ class Relations:
             said = _joins(one, other, here.xgmi_links.get(other.address))
             return Relation(code="XGMI", evidence=(f"{here.source}: {said}",))
         pair = self._pair(one.address, other.address)
-        if pair is not None and pair.link_type == "xgmi":
+        if pair is not None and pair.over_xgmi:
             words = [f"{pair.hops} hops"] if (pair.hops or 0) > 1 else []
             words += [] if pair.weight is None else [f"weight {pair.weight}"]
             said = ", ".join([f"{here.source}: link type xGMI", *words])

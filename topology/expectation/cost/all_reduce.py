@@ -10,7 +10,7 @@ from ...model import quantities
 from ...model.severity import FigureBasis
 from ...model.snapshot import Measurement
 from ...model.units import figure
-from ...nccl.prediction import NET, NO_NVLS, P2P, Prediction
+from ...nccl.prediction import NO_NVLS, P2P, Prediction
 from ...node import Node
 from ...wiring.gpu_names import gpu_label
 from .. import collectives
@@ -153,7 +153,7 @@ def _without_p2p(healthy: float, now: float, here: Prediction, judge: Judge) -> 
         least = None if slow is None else modelled(slow, LARGE_BYTES)
         return _Figures(healthy, now, PREDICTED, _MODEL, least)
     sockets = any("Socket" in pair.label for pair in here.pairs)
-    if sockets or all(pair.transport != NET for pair in here.pairs):
+    if sockets or all(not pair.by_net for pair in here.pairs):
         return _Figures(healthy, staged_gbs(_sku(judge), sockets=sockets), ESTIMATE, _STAGED)
     return _Figures(healthy)
 
@@ -172,7 +172,7 @@ def _by_rings(whole: Prediction, here: Prediction, made: Band | None) -> _Figure
         ring = here.graphs.ring
         # A ring that a model of a node prescribes keeps the speed of the links it cannot use.
         counted = ring is not None and ring.type_intra in _PCIE
-        by_net = any(pair.transport == NET for pair in here.pairs)
+        by_net = any(pair.by_net for pair in here.pairs)
         return _Figures(healthy, ring_gbs(here) if counted and not by_net else None, source=both)
     share = rings_left(whole, here) or 1.0
     if model is not None:
@@ -223,7 +223,7 @@ def _moved(whole: Prediction, here: Prediction) -> bool:
     """Whether pairs lose P2P that they would have on a healthy node with the defaults."""
     then = {(pair.src_bus_id, pair.dst_bus_id): pair.transport for pair in here.pairs}
     return any(
-        pair.transport == P2P and then.get((pair.src_bus_id, pair.dst_bus_id), P2P) != P2P
+        pair.p2p and then.get((pair.src_bus_id, pair.dst_bus_id), P2P) != P2P
         for pair in whole.pairs
     )
 
