@@ -48,13 +48,13 @@ def _taken(node: Node) -> dict[str, GpuNic]:
     found = {}
     for view in node.nic_views:
         for rank in view.ranks:
-            net = _first(view, rank)
+            net = first_nic(view, rank)
             if net is not None and rank in gpus:
                 found[gpus[rank]] = _nic(view, net, library)
     return found
 
 
-def _first(view: DomainView, rank: int) -> NetDecision | None:
+def first_nic(view: DomainView, rank: int) -> NetDecision | None:
     """The NIC of a rank's first channel."""
     nets = view.local_nets.get(str(rank), ())
     return next((net for net in view.nets if net.rank == rank and net.net in nets[:1]), None)
@@ -63,7 +63,7 @@ def _first(view: DomainView, rank: int) -> NetDecision | None:
 def _nic(view: DomainView, net: NetDecision, library: str) -> GpuNic:
     _, gbs, path = net.to
     name = net.name or f"NIC {net.net}"
-    gdr = "no GPUDirect RDMA" if not net.sends_direct else "GPUDirect RDMA"
+    gdr = "no GPUDirect RDMA" if net.gdr_send == "Disabled" else "GPUDirect RDMA"
     steps = view.steps.get("local_nets", ())
     why = next((step for step in steps if step.question.endswith(f"rank {net.rank}?")), None)
     return GpuNic(

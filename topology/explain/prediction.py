@@ -16,8 +16,9 @@ from ..nccl.decide.summary import (
     instead_line,
     library_name,
 )
-from ..nccl.prediction import DecisionStep, NetDecision, PairDecision, Prediction
+from ..nccl.prediction import DecisionStep, DomainView, NetDecision, PairDecision, Prediction
 from ..nccl.wording import gbs
+from .nics import first_nic
 
 LIVE = ("live",)
 """The source of a node that is this machine."""
@@ -106,11 +107,11 @@ def _all(prediction: Prediction) -> Iterator[Block]:
         nvls = view.steps.get("nvls", ())
         if model:
             yield _steps(model, 2)
-        elif nvls and nvls[-1].refuses:
+        elif nvls and nvls[-1].answer == "no":
             yield Text(f"NVLS: none; {nvls[-1].question} no: {nvls[-1].because}")
         else:
             yield Text(graph_line("NVLS", view.graphs.nvls))
-        yield from _nets(view.nets)
+        yield from _nets(view)
     if prediction.coll_channels is not None:
         yield Text(f"Channels for collectives: {prediction.coll_channels}")
     if prediction.choices:
@@ -157,15 +158,16 @@ def _matrix(prediction: Prediction, ranks: Sequence[int]) -> Block:
     return CellGrid("rank", names, tuple(rows(short=False)), tuple(rows(short=True)))
 
 
-def _nets(nets: Sequence[NetDecision]) -> Iterator[Block]:
+def _nets(view: DomainView) -> Iterator[Block]:
     by_rank: dict[int, list[NetDecision]] = {}
-    for net in nets:
+    for net in view.nets:
         by_rank.setdefault(net.rank, []).append(net)
     for at, (rank, found) in enumerate(by_rank.items()):
         if at == MATRIX_RANKS:
             yield Text(f"... and {len(by_rank) - at} more ranks")
             return
-        nearest = max(found, key=lambda net: (net.to[1], -net.to[0]))
+        # Of several at the same distance the library takes one, which need not be the first.
+        nearest = first_nic(view, rank) or max(found, key=lambda net: (net.to[1], -net.to[0]))
         relay = f", through rank {nearest.pxn_rank}" if nearest.pxn_rank >= 0 else ""
         yield Text(
             f"Rank {rank}: nearest NIC {nearest.name or nearest.net}, {nearest.to[2]} "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -190,3 +191,10 @@ def test_the_library_of_this_machine_is_named_of_a_live_node_alone() -> None:
     live = msgspec.structs.replace(node, machine=machine, source=("live",))
     assert installed(live).startswith("here: NCCL 2.30.7 of /s/libnccl.so.2, beside torch 2.13.0;")
     assert installed(msgspec.structs.replace(live, source=("demo",))) == ""
+
+
+def test_of_nics_at_one_distance_the_one_that_is_taken_is_named() -> None:
+    shape = ("--demo", "gb200-nvl72-tray")
+    steps = document(*shape)["views"][0]["steps"]["local_nets"]
+    named = re.findall(r"^Rank \d+: nearest NIC (\S+),", gputop("explain", *shape).stdout, re.M)
+    assert named == [step["answer"] for step in steps] == [f"mlx5_{rank}" for rank in range(4)]
