@@ -8,7 +8,10 @@ from gputop.topology.explain.pair_summary import NO_P2P, P2P, PairSummary, pair_
 from gputop.topology.flags.what_if.changes import with_changes
 from gputop.topology.flags.what_if.remedy import remedy
 from gputop.topology.flags.what_if.study import Study
+from gputop.topology.node import Node
+from gputop.topology.recorded.load import load
 from tests.support.app import demo_report
+from tests.support.places import RECORDINGS
 
 OFF = {"NCCL_P2P_DISABLE": "1"}
 
@@ -49,3 +52,11 @@ def test_what_is_tried_out_is_what_has_to_go() -> None:
     change = remedy(study, first, last, OFF)
     assert change is not None
     assert (change.name, change.value, change.gained, change.lost) == (*OFF, None, 28, 0)
+
+
+def test_a_text_without_addresses_has_the_pairs_that_the_prediction_has() -> None:
+    path = RECORDINGS / "amd-public" / "mi210-4-showtopo.txt"
+    node = Node(load([str(path)]).snapshot).decide()
+    first, second, *_ = (gpu.address for gpu in node.snapshot.machine.gpus)
+    found = pair_summary(node, first, second)
+    assert (found.state, found.uses) == (P2P, "P2P/IPC, path XGMI")

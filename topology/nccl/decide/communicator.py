@@ -11,6 +11,7 @@ from ...model.machine import Gpu, Machine
 from ..order import hip_order, leading
 from ..settings import Settings
 from ..system.ranks import Place, gpus_of, ranks_of
+from ..xml.unplaced import bus_id
 
 BUS = re.compile(r"(?:([0-9a-f]{1,8}):)?([0-9a-f]{1,2}):([0-9a-f]{1,2})\.([0-9a-f])")
 
@@ -21,7 +22,7 @@ class NodeCommunicator(msgspec.Struct, frozen=True, kw_only=True):
     ranks: dict[Place, int]
     """Place of each GPU that takes part -> rank."""
     addresses: dict[str, str]
-    """Bus id as the XML writes it -> PCI address as the kernel writes it."""
+    """Bus id as the XML writes it -> address as the node has it."""
     assumptions: tuple[str, ...] = ()
 
 
@@ -41,10 +42,15 @@ def communicator(
 
     A selection is numbered anew in the order of the ranks it had.
     """
-    addresses = {bus: address_of(bus) for (_, bus), _ in gpus_of(root)}
+    given = {bus_id(gpu): gpu.address for gpu in machine.gpus}
+    found = {bus: address_of(bus) for (_, bus), _ in gpus_of(root)}
+    addresses = {bus: given.get(address, address) for bus, address in found.items()}
     ranks = ranks_of(root)
     assumptions: list[str] = []
-    chosen = None if gpus is None else {address_of(gpu) for gpu in gpus}
+    known = set(given.values())
+    chosen = None
+    if gpus is not None:
+        chosen = {gpu if gpu in known else address_of(gpu) for gpu in gpus}
     if chosen is None:
         chosen = left_visible(machine, settings, assumptions)
     if chosen is not None:

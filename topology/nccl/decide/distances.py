@@ -1,8 +1,7 @@
 """How far apart two GPUs are, in words that stay as long as the paths."""
 
-from ...model.page import Basis
 from ..nodes import PathType, SystemNode, SystemPath
-from ..prediction import DecisionStep
+from ..prediction import Basis, DecisionStep
 from ..versions import Version
 from ..wording import PathWords, meaning
 
