@@ -5,23 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gputop.screens import NAMES
-from gputop.widgets.key import Key, note, number_key
+from gputop.widgets.key import Key, note
 
 COMMON = (
     *(
         Key(
-            key,
+            str(number),
             f"screen('{name}')",
             command=name.capitalize(),
             about=f"Show the screen {name.capitalize()}",
         )
-        for place, name in enumerate(NAMES)
-        if (key := number_key(place))
+        for number, name in enumerate(NAMES, start=1)
     ),
-    note(
-        f"1 to {number_key(len(NAMES) - 1) or 0}",
-        f"screens: {', '.join(name.capitalize() for name in NAMES)}",
-    ),
+    note(f"1 to {len(NAMES)}", f"screens: {', '.join(name.capitalize() for name in NAMES)}"),
     Key(
         "w,enter",
         "why",

@@ -18,7 +18,6 @@ from gputop.topology.jobs.ras.answer import parse
 from gputop.topology.jobs.ras.client import RasReply
 from gputop.topology.jobs.ras.comparing import communicator_states
 from gputop.topology.jobs.ras.places import DEFAULT, place
-from gputop.topology.model.readings import ProcessState
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.recorded.demos.shape import load
 
@@ -53,7 +52,7 @@ def _activity(user: GpuUser) -> Activity:
     return Activity(
         pid=user.pid,
         seconds=SECONDS,
-        states=(ProcessState.RUNNING, ProcessState.RUNNING),
+        states=("running", "running"),
         user_cores=1.0,
         system_cores=0.02,
         memory_bytes=user.reading.memory_bytes,

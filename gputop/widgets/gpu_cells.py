@@ -160,6 +160,7 @@ def links(row: Row, width: int) -> Line:
         unread = total or row.gpu.uuid is None or row.gpu.why("nvlinks")
         return ((right(UNKNOWN if unread else "none", width), "muted"),)
     fewer = row.links_missing > 0
+    total = active + row.links_missing if fewer else total
     ink = "bad" if fewer else "link-nvlink" if active else "muted"
     return ((right(f"{active}/{total}{'!' if fewer else ''}", width), ink),)
 

@@ -85,7 +85,7 @@ def mesh_facts(gpu: Gpu, path: Path | None) -> Iterator[Fact]:
 def link_facts(node: Node, gpu: Gpu) -> Iterator[Fact]:
     """State the links of a GPU, their rate, and its registration with the fabric."""
     if gpu.nvlinks:
-        yield _nvlinks(gpu)
+        yield _nvlinks(gpu, node.devices.links_most(gpu))
     if gpu.xgmi:
         yield _xgmi(gpu)
     fabric = gpu.fabric
@@ -111,23 +111,23 @@ def link_facts(node: Node, gpu: Gpu) -> Iterator[Fact]:
         )
 
 
-def _nvlinks(gpu: Gpu) -> Fact:
+def _nvlinks(gpu: Gpu, most: int) -> Fact:
     up = [link for link in gpu.nvlinks if link.active]
     down = [str(link.link) for link in gpu.nvlinks if link.active is False]
     because = f"down: link {', '.join(down)}" if down else "an active link is trained, no more"
     if not up:
         return Fact(
             what="Which NVLinks are up?",
-            value=f"0 of {len(gpu.nvlinks)}",
+            value=f"0 of {most}",
             because="without a bridge or with MIG on this is normal",
             source=origin(gpu, "NVML nvmlDeviceGetNvLinkState"),
         )
-    wire = nvlink_wire(up, len(gpu.nvlinks))
+    wire = nvlink_wire(up, most)
     raw = "" if wire.raw_gbs is None else f"{gbs(wire.raw_gbs)} raw, "
     rate = "" if wire.payload_gbs is None else f"; {raw}{gbs(wire.payload_gbs)} payload one way"
     return Fact(
         what="Which NVLinks are up?",
-        value=f"{len(up)} of {len(gpu.nvlinks)}, version {wire.generation or 'not told'}{rate}",
+        value=f"{len(up)} of {most}, version {wire.generation or 'not told'}{rate}",
         because=because,
         source=f"{origin(gpu, 'NVML nvmlDeviceGetNvLinkState')}; {wire.source}",
         basis=ASSUMED if wire.assumed else READ,

@@ -76,13 +76,18 @@ class DeviceIndex:
         """
         return self._missing[gpu.address]
 
+    def links_most(self, gpu: Gpu) -> int:
+        """Count the NVLinks that a GPU could have up: those listed, unless others should be too."""
+        missing = self.links_missing(gpu)
+        return self.links_up[gpu.address] + missing if missing else len(gpu.nvlinks)
+
     def wired(self, gpu: Gpu) -> bool:
         """Whether its board always has all its links, by its model or by NVSwitches seen here."""
         sku = self.sku(gpu)
         if sku is not None:
             return sku.fabric in WIRED
         return any(
-            link.active and link.to_switch
+            link.active and link.remote_kind == "nvswitch"
             for other in (gpu, *self.siblings(gpu))
             for link in other.nvlinks
         )

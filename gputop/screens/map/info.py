@@ -132,8 +132,9 @@ def _gpu(report: Report, address: str) -> list[tuple[str, str, str]]:
     links = getattr(record, "nvlinks", ())
     if links:
         active = sum(1 for link in links if link.active)
-        sick = active < len(links)
-        word = f"{active} of {len(links)}{' !' if sick else ''}"
+        most = report.node.devices.links_most(record)
+        sick = active < most
+        word = f"{active} of {most}{' !' if sick else ''}"
         facts.append(("NVLink", word, "bad" if sick else ""))
     bundles = getattr(record, "xgmi", ())
     package = wiring_xgmi.package_of(graph, address)

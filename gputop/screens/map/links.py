@@ -15,6 +15,7 @@ from gputop.topology.wiring.wires import WireKind
 
 if TYPE_CHECKING:
     from gputop.topology.report import Report
+    from gputop.topology.wiring.devices import DeviceIndex
     from gputop.topology.wiring.graph import Graph
     from gputop.topology.wiring.wires import Wire
 
@@ -53,7 +54,7 @@ def links(report: Report) -> list[MapLink]:
     machine = report.snapshot.machine
     index = devices_of(machine)
     above = frozenset(step for address in index.gpus for step in index.above(address))
-    found = [*_single(report.graph, above), *_to_switches(report.graph)]
+    found = [*_single(report.graph, above), *_to_switches(report.graph, index)]
     return sorted(found, key=lambda link: (link.share, link.wire.payload_gbs or float("inf")))
 
 
@@ -80,7 +81,7 @@ def _single(graph: Graph, above: frozenset[str]) -> Iterator[MapLink]:
             yield MapLink(device, other, "switch–CPU", wire)
 
 
-def _to_switches(graph: Graph) -> Iterator[MapLink]:
+def _to_switches(graph: Graph, index: DeviceIndex) -> Iterator[MapLink]:
     """All NVLinks of a GPU to switches as one: the switch behind a link that is down is unknown."""
     for gpu, kind in graph.nodes(data="kind"):
         if str(kind) != "gpu":
@@ -92,8 +93,8 @@ def _to_switches(graph: Graph) -> Iterator[MapLink]:
         ]
         if wires:
             wire = bundle(wires)
-            counted = len(getattr(graph.nodes[gpu].get("record"), "nvlinks", ())) or None
-            most = wire.count_max or counted
+            record = index.gpus.get(gpu)
+            most = wire.count_max if record is None else index.links_most(record)
             yield MapLink(
                 gpu, NVSWITCH, "GPU–NVSwitch", msgspec.structs.replace(wire, count_max=most)
             )

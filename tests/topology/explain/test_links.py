@@ -12,8 +12,11 @@ from gputop.topology.diagnosis.engine import diagnose
 from gputop.topology.explain.why import why_device
 from gputop.topology.model.machine import Gpu, Machine, NvLink
 from gputop.topology.model.page import Page
+from gputop.topology.node import Node
+from gputop.topology.recorded.load import load
 from gputop.widgets.gpu_cells import links
 from gputop.widgets.spans import text_of
+from tests.support.places import RECORDINGS
 from tests.support.snapshots import gpu, node_of
 
 A, B = "0000:01:00.0", "0000:02:00.0"
@@ -70,3 +73,12 @@ def test_the_rule_the_page_and_the_cell_agree_about_cards_with_bridges() -> None
     assert ["8 of 12 NVLinks are up" in claim for claim in claims] == [False, False, True, True]
     cells = [text_of(links(row, 8)).strip() for row in rows_of(node.snapshot)]
     assert cells == ["12/12", "12/12", "8/12!", "8/12!"]
+
+
+def test_links_that_a_gpu_does_not_even_list_are_missing_on_every_door() -> None:
+    node = Node(load([str(RECORDINGS / "nccl-topologies" / "one_missing_nvlink.xml")]).snapshot)
+    own = node.snapshot.machine.gpus[3]
+    assert node.devices.links_most(own) == 18
+    (fact,) = (f for f in why_device(node, own.address).facts if f.what == "Which NVLinks are up?")
+    assert fact.value.startswith("9 of 18,")
+    assert text_of(links(rows_of(node.snapshot)[3], 8)).strip() == "9/18!"
