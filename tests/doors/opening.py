@@ -12,7 +12,11 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from gputop.app import GpuTop
+from gputop.fleet_app import FleetApp
+from gputop.live.fleet_watch import FleetWatch
 from gputop.screens import NAMES
+from gputop.screens.flags.list import FlagList
+from gputop.screens.flags.screen import FlagsScreen
 from gputop.screens.log.screen import LogScreen
 from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.engine import diagnose
@@ -22,7 +26,7 @@ from gputop.topology.report import Report
 from gputop.widgets.bars import Bar
 from gputop.widgets.board import Board
 from gputop.widgets.spans import text_of
-from tests.support.app import demo_report, give, press, rounds, text
+from tests.support.app import app_of, demo_report, give, press, rounds, settle, text
 from tests.support.command import gputop_here
 
 FLAG = "NCCL_P2P_DISABLE"
@@ -42,8 +46,20 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "topo": ("topo",),
     "topo --json": ("topo", "--json"),
 }
+FLEET_COMMANDS = {"fleet": ("fleet",), "fleet --json": ("fleet", "--json")}
 JOB_COMMANDS = {"jobs": ("jobs",), "jobs --json": ("jobs", "--json")}
+PROBE_COMMANDS = {
+    "probe": ("probe", "p2p", "--quick"),
+    "probe --json": ("probe", "p2p", "--quick", "--json"),
+}
 LOG_COMMANDS = {"log": ("log",), "log --json": ("log", "--json")}
+
+
+CHECKS = "checks"
+"""The folder of the saved check of a node, which a fleet reads."""
+PAIRS = 4
+"""So many pairs of the row of the selected one are opened."""
+FINDINGS = 12
 
 
 class Door(NamedTuple):
@@ -72,10 +88,13 @@ def commands(asked: dict[str, tuple[str, ...]], options: Sequence[str]) -> Doors
 
 
 def of_node(snapshot: NodeSnapshot, folder: Path) -> Doors:
-    """What every command says of a node."""
+    """What every command says of a node, and what a fleet says of its saved check."""
     path = folder / "node.json"
     path.write_bytes(msgspec.json.encode(snapshot))
-    return commands(COMMANDS, ("--from", str(path)))
+    doors = commands(COMMANDS, ("--from", str(path)))
+    (folder / CHECKS).mkdir()
+    (folder / CHECKS / "check.json").write_text(doors["check --json"].text)
+    return {**doors, **commands(FLEET_COMMANDS, (str(folder / CHECKS),))}
 
 
 def shown(pilot: Pilot[Any]) -> Door:
@@ -85,8 +104,8 @@ def shown(pilot: Pilot[Any]) -> Door:
     return Door("\n".join((*bars, *(board.text() for board in screen.query(Board)))))
 
 
-async def screens(snapshot: NodeSnapshot) -> Doors:
-    """What the app's screens show of a node, the page of each GPU and a what-if included."""
+async def screens(snapshot: NodeSnapshot, folder: Path) -> Doors:
+    """What the app's screens show of a node, with a what-if too; its saved check is there."""
     node = Node(snapshot).decide()
     found: Doors = {}
     async with GpuTop().run_test(size=(300, 80)) as pilot:
@@ -94,27 +113,74 @@ async def screens(snapshot: NodeSnapshot) -> Doors:
         for number, name in enumerate(NAMES, start=1):
             await press(pilot, str(number))
             found[f"{name} screen"] = shown(pilot)
-        pages = []
-        await press(pilot, "1")
-        for gpu in range(len(snapshot.machine.gpus)):
-            await press(pilot, "w")
-            pages.append(f"GPU{gpu}\n{shown(pilot).text}")
-            await press(pilot, "escape", "down")
-        found["why screen"] = Door("\n".join(pages))
-        await press(pilot, "3", "w")
-        found["why pair screen"] = shown(pilot)
-        await press(pilot, "escape", "5", "&")
-        pilot.app.screen.query_one(Input).value = FLAG
-        await press(pilot, "enter")
-        if "no prediction" in text(pilot, "#setting"):
-            return found
-        await _until(pilot, lambda: "pairs with P2P" in text(pilot, "#details"))
-        found["flags screen"] = shown(pilot)
-        await press(pilot, "v")
-        await _until(pilot, lambda: "P2P for" in text(pilot, "#what-if"))
-        await press(pilot, "3")
-        found["pairs what-if screen"] = shown(pilot)
-    return found
+        found |= await _panels(pilot, len(snapshot.machine.gpus))
+        found |= await _what_if(pilot)
+    return {**found, **await _fleet_screen(folder)}
+
+
+async def _panels(pilot: Pilot[Any], gpus: int) -> Doors:
+    """What the screens say of one GPU, pair or finding after the other, under a heading of each."""
+    pages: dict[str, list[str]] = {"node": [], "why": [], "map": []}
+    pairs: dict[str, list[str]] = {"answer": [], "steps": [], "why": []}
+    await press(pilot, "1")
+    for gpu in range(gpus):
+        pages["node"].append(f"GPU{gpu}\n{text(pilot, '#detail')}")
+        await press(pilot, "w")
+        pages["why"].append(f"GPU{gpu}\n{shown(pilot).text}")
+        await press(pilot, "escape", "down")
+    await press(pilot, "2")
+    for _ in range(2 * min(gpus, PAIRS)):
+        pages["map"].append(text(pilot, "#chosen"))
+        await press(pilot, "tab")
+    await press(pilot, "3")
+    for _ in range(min(gpus, PAIRS)):
+        answer = text(pilot, "#answer")
+        heading = "PAIR " + answer.strip()[:20]
+        pairs["answer"].append(f"PAIR{answer}")
+        pairs["steps"].append(f"{heading}\n{text(pilot, '#steps')}")
+        await press(pilot, "w")
+        pairs["why"].append(f"{heading}\n{shown(pilot).text}")
+        await press(pilot, "escape", "right")
+    await press(pilot, "6")
+    findings: dict[str, None] = {}
+    while (page := text(pilot, "#finding")) not in findings and len(findings) < FINDINGS:
+        findings[page] = None
+        await press(pilot, "down")
+    return {
+        **{f"{name} panel": Door("\n".join(lines)) for name, lines in pages.items()},
+        **{f"pair {name}": Door("\n".join(lines)) for name, lines in pairs.items()},
+        "finding panel": Door("\n\nFINDING\n".join(("", *findings))),
+    }
+
+
+async def _what_if(pilot: Pilot[Any]) -> Doors:
+    """What Flags says of the flag, and Pairs with it set."""
+    await press(pilot, "5", "&")
+    pilot.app.screen.query_one(Input).value = FLAG
+    await press(pilot, "enter")
+    flags = pilot.app.screen.query_one(FlagList)
+    while flags.selected != FLAG:  # other variables speak of it too
+        await press(pilot, "down")
+    if "no prediction" in text(pilot, "#setting"):
+        return {}
+    view = app_of(pilot).view
+    assert isinstance(view, FlagsScreen)
+    await _until(pilot, lambda: view.flags.answered)
+    found = {"flags screen": shown(pilot)}
+    await press(pilot, "v")
+    app = app_of(pilot)
+    await _until(pilot, lambda: bool(app.what_if.summary))
+    await press(pilot, "3")
+    return {**found, "pairs what-if screen": shown(pilot)}
+
+
+async def _fleet_screen(folder: Path) -> Doors:
+    """What the screen Fleet shows of saved checks."""
+    watch = FleetWatch(str(folder / CHECKS))
+    watch.look()
+    async with FleetApp(watch).run_test(size=(300, 80)) as pilot:
+        await settle(pilot)
+        return {"fleet screen": shown(pilot)}
 
 
 async def _until(pilot: Pilot[Any], done: Callable[[], bool]) -> None:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -49,20 +48,30 @@ def _plant_text(door: Door, at: Statement, value: str) -> Door:
 
 
 def _plant_json(door: Door, at: Statement, value: str) -> Door:
-    changed = json.loads(json.dumps(door.document))
-    place = changed
-    for key in at.where[:-1]:
-        place = place[key]
-    kind = type(place[at.where[-1]])
     with suppress(ValueError):  # a word where a number stands is no lie of this door
-        place[at.where[-1]] = kind(value) if kind in (int, float) else value
-    return Door(json.dumps(changed), changed)
+        return Door(door.text, _with(door.document, at.where, value))
+    return door
+
+
+def _with(part: Any, way: tuple[Any, ...], value: str) -> Any:
+    """A part of a document with another value where the way leads: the last step may be a word."""
+    if not way:
+        return type(part)(value) if isinstance(part, int | float) else value
+    first, *rest = way
+    if isinstance(part, str):
+        words = part.split(" ")
+        words[first] = value
+        return " ".join(words)
+    changed = dict(part) if isinstance(part, dict) else list(part)
+    changed[first] = _with(part[first], tuple(rest), value)
+    return changed
 
 
 def text(pattern: str, *, within: str = "", about: str = "") -> Reading:
     """Every match of a pattern; its group `value`, and `key` or `about` for the subject.
 
-    `within` cuts the text into parts first: its group `key` is the subject of what follows.
+    `within` cuts the text into parts first: its group `key` is the subject of what follows, with
+    `to` that of a pair.
     """
     compiled = re.compile(pattern, re.MULTILINE)
     parts = re.compile(within, re.MULTILINE) if within else None
@@ -70,20 +79,26 @@ def text(pattern: str, *, within: str = "", about: str = "") -> Reading:
     def statements(door: Door) -> Iterator[Statement]:
         starts = [(0, "")]
         if parts:
-            starts = [(match.end(), match["key"]) for match in parts.finditer(door.text)]
+            starts = [(match.end(), _subject(match)) for match in parts.finditer(door.text)]
         ends = [*(start for start, _ in starts[1:]), len(door.text)]
-        for (start, outer), end in zip(starts, ends, strict=True):
+        for (start, outer), end in zip(starts, ends, strict=False):
             for match in compiled.finditer(door.text, start, end):
-                groups = match.groupdict()
-                subject = outer or groups.get("key") or about
+                inner = _subject(match) or about
+                subject = f"{outer}: {inner}" if outer and inner else outer or inner
                 yield Statement(subject, match["value"], match.span("value"))
 
     return Reading(statements, _plant_text)
 
 
-def flow(pattern: str, *, within: str = "") -> Reading:
+def _subject(match: re.Match[str]) -> str:
+    groups = match.groupdict()
+    key, to = groups.get("key") or "", groups.get("to")
+    return " ".join(f"{key}>{to}".split()) if to else " ".join(key.split())
+
+
+def flow(pattern: str, *, within: str = "", about: str = "") -> Reading:
     """The same for words that may be broken into lines anywhere."""
-    return text(pattern.replace(" ", r"\s+"), within=within)
+    return text(pattern.replace(" ", r"\s+"), within=within, about=about)
 
 
 def matrix(head: str, row: str, cell: str, *, label: str = "") -> Reading:
@@ -133,11 +148,18 @@ def document(find: Callable[[Any], Iterable[tuple[str, Any, tuple[Any, ...]]]]) 
     return Reading(statements, _plant_json)
 
 
+def _said(reading: str, doors: Doors) -> tuple[str, Door | None]:
+    """The door of a reading: of two readings of one door, one is called "door: place"."""
+    name = reading.partition(": ")[0]
+    return name, doors.get(name)
+
+
 def stated(fact: Fact, doors: Doors) -> dict[str, dict[str, list[str]]]:
     """Subject -> the values that the doors give it -> the doors."""
     by_door: dict[str, dict[str, set[str]]] = {}
     for name, reading in fact.readings.items():
-        for statement in reading.statements(doors[name]) if name in doors else ():
+        _, door = _said(name, doors)
+        for statement in reading.statements(door) if door else ():
             values = by_door.setdefault(statement.subject.lower(), {}).setdefault(name, set())
             values.add(fact.normal(statement.value))
     found: dict[str, dict[str, list[str]]] = {}
@@ -158,15 +180,16 @@ def contradictions(facts: Iterable[Fact], doors: Doors) -> dict[str, dict[str, l
 
 
 def plants(fact: Fact, doors: Doors) -> Iterator[tuple[str, Doors]]:
-    """Each door that states what another states too, and the doors with a lie in it."""
+    """Each reading of what another states too, and the doors with a lie in its place."""
     shared = {
         subject
         for subject, values in stated(fact, doors).items()
         if sum(map(len, values.values())) > 1
     }
-    for name, reading in fact.readings.items():
-        for statement in reading.statements(doors[name]) if name in doors else ():
+    for reading_name, reading in fact.readings.items():
+        name, door = _said(reading_name, doors)
+        for statement in reading.statements(door) if door else ():
             if statement.subject.lower() in shared:
                 for lie in fact.others:
-                    yield name, {**doors, name: reading.planted(doors[name], statement, lie)}
+                    yield reading_name, {**doors, name: reading.planted(door, statement, lie)}
                 break

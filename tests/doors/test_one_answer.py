@@ -1,4 +1,11 @@
-"""One fact has one value, whichever door states it: command, JSON, screen or exit code."""
+"""One fact has one value, whichever door states it: command, JSON, screen or exit code.
+
+The facts are a table. Each has a reading for each door that states it, which finds the statements
+in what the door said. A reading that finds none anywhere could never fail, and neither could one
+whose subject no other door names: so in each sample a lie is planted in every reading of every
+fact, and a reading where no lie of any sample is found fails the test. What rewords a door past
+its reading is found like that too, as nothing is left to plant a lie in.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +19,29 @@ from gputop.topology.recorded.demos import demo as demos
 from gputop.topology.recorded.feeds import DemoFeed
 from gputop.topology.recorded.load import LoadError, load
 from tests.grid import share
+from tests.harness.outputs.inputs import CAPTURES, captured
 from tests.support import rule_cases
 from tests.support.places import RECORDINGS
 
-from .facts import FACTS, JOB_FACTS, LOG_FACTS
-from .opening import JOB_COMMANDS, LOG_COMMANDS, Doors, commands, log_screen, of_node, screens
+from .facts import FACTS, JOB_FACTS, LOG_FACTS, PROBE_FACTS
+from .opening import (
+    JOB_COMMANDS,
+    LOG_COMMANDS,
+    PROBE_COMMANDS,
+    Doors,
+    commands,
+    log_screen,
+    of_node,
+    screens,
+)
 from .readings import Fact, contradictions, plants
 
 TICK = 7
-SAMPLE = ("sick-h100-8", "sick-mi300x-8")
-"""Demos whose doors state every fact of the table."""
+ALL = (*FACTS, *JOB_FACTS, *PROBE_FACTS)
+SAMPLE = ("sick-h100-8", "pcie-l40s-8")
+"""Demos that together with the measured case state every fact of the table."""
+MEASURED = "pair-low-one"
+"""A rule case with figures, of which one pair is low."""
 LOGS = sorted(
     path
     for folder in ("real-faults", "nccl-logs", "rccl-logs")
@@ -29,8 +49,8 @@ LOGS = sorted(
     if ".json" not in path.name
 )
 NO_NODES = {"nccl-logs", "rccl-logs", "real-faults", "amdsmi-signatures", "ras", "flight"}
-SHARE = 24
-"""The gate takes every 24th input of the long lists; the marker `grid` takes all."""
+SHARE = 48
+"""The gate takes every 48th input of the long lists; the marker `grid` takes all."""
 
 
 def demo(name: str) -> NodeSnapshot:
@@ -38,32 +58,34 @@ def demo(name: str) -> NodeSnapshot:
 
 
 def untold(facts: Iterable[Fact], doors: Doors) -> set[tuple[str, str]]:
-    """Doors of a fact where a planted difference is not found, or cannot be planted."""
-    left = {(fact.name, door) for fact in facts for door in fact.readings}
+    """Readings where no planted lie is found, or none can be planted."""
+    left = {(fact.name, reading) for fact in facts for reading in fact.readings}
     for fact in facts:
-        for door, lying in plants(fact, doors):
-            if contradictions([fact], lying):
-                left.discard((fact.name, door))
+        for reading, lying in plants(fact, doors):
+            if (fact.name, reading) in left and contradictions([fact], lying):
+                left.discard((fact.name, reading))
     return left
 
 
 async def doors_of_demo(name: str, folder: Path) -> Doors:
-    folder.mkdir()
     return {
-        **of_node(demo(name), folder),
+        **await doors_of(demo(name), folder),
         **commands(JOB_COMMANDS, ("--demo", name)),
-        **await screens(demo(name)),
+        **commands(PROBE_COMMANDS, ("--demo", name)),
     }
 
 
+async def doors_of(snapshot: NodeSnapshot, folder: Path) -> Doors:
+    folder.mkdir(exist_ok=True)
+    return {**of_node(snapshot, folder), **await screens(snapshot, folder)}
+
+
 async def test_all_doors_of_a_sick_node_agree_and_no_lie_passes(tmp_path: Path) -> None:
-    facts = (*FACTS, *JOB_FACTS)
-    left = []
-    for name in SAMPLE:
-        doors = await doors_of_demo(name, tmp_path / name)
-        assert contradictions(facts, doors) == {}
-        left.append(untold(facts, doors))
-    assert set.intersection(*left) == set()
+    samples = {name: await doors_of_demo(name, tmp_path / name) for name in SAMPLE}
+    samples[MEASURED] = await doors_of(CASES[MEASURED].snapshot, tmp_path / MEASURED)
+    for doors in samples.values():
+        assert contradictions(ALL, doors) == {}
+    assert set.intersection(*(untold(ALL, doors) for doors in samples.values())) == set()
 
 
 async def test_all_doors_of_a_log_agree_and_no_lie_passes() -> None:
@@ -81,6 +103,20 @@ NODES = {
     for path in sorted(folder.iterdir() if folder.is_dir() else ())
     if path.is_file() and not path.name.startswith(("README", "cases"))
 }
+CAPTURED = {
+    one.name: Path(one.options[1])
+    for one in (captured() if CAPTURES.is_dir() else ())
+    if one.kind != "log"
+}
+"""What the captures hold of nodes, where they are on this machine."""
+
+
+def opened(path: Path) -> NodeSnapshot:
+    """The node in a file; a file without one ends the test."""
+    try:
+        return load([str(path)]).snapshot
+    except LoadError:
+        pytest.skip("no node alone")
 
 
 @pytest.mark.parametrize("name", share(CASES, SHARE))
@@ -90,11 +126,7 @@ def test_commands_agree_on_a_rule_case(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", share(NODES, SHARE))
 def test_commands_agree_on_a_recording(name: str, tmp_path: Path) -> None:
-    try:
-        snapshot = load([str(NODES[name])]).snapshot
-    except LoadError:
-        pytest.skip("no node alone")
-    assert contradictions(FACTS, of_node(snapshot, tmp_path)) == {}
+    assert contradictions(FACTS, of_node(opened(NODES[name]), tmp_path)) == {}
 
 
 @pytest.mark.parametrize("path", share(LOGS, SHARE))
@@ -105,14 +137,25 @@ def test_commands_agree_on_a_log(path: Path) -> None:
 @pytest.mark.grid
 @pytest.mark.parametrize("name", demos.names())
 async def test_all_doors_of_a_demo_agree(name: str, tmp_path: Path) -> None:
-    assert contradictions((*FACTS, *JOB_FACTS), await doors_of_demo(name, tmp_path / name)) == {}
+    assert contradictions(ALL, await doors_of_demo(name, tmp_path)) == {}
 
 
 @pytest.mark.grid
 @pytest.mark.parametrize("name", CASES)
 async def test_all_doors_agree_on_a_rule_case(name: str, tmp_path: Path) -> None:
-    snapshot = CASES[name].snapshot
-    assert contradictions(FACTS, {**of_node(snapshot, tmp_path), **await screens(snapshot)}) == {}
+    assert contradictions(FACTS, await doors_of(CASES[name].snapshot, tmp_path)) == {}
+
+
+@pytest.mark.grid
+@pytest.mark.parametrize("name", NODES)
+async def test_all_doors_agree_on_a_recording(name: str, tmp_path: Path) -> None:
+    assert contradictions(FACTS, await doors_of(opened(NODES[name]), tmp_path)) == {}
+
+
+@pytest.mark.captures
+@pytest.mark.parametrize("name", CAPTURED)
+async def test_all_doors_agree_on_a_capture(name: str, tmp_path: Path) -> None:
+    assert contradictions(FACTS, await doors_of(opened(CAPTURED[name]), tmp_path)) == {}
 
 
 @pytest.mark.grid

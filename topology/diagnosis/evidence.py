@@ -4,6 +4,8 @@ A vendor's record says what that is. What a product does not have is not missing
 card, under MIG or in a vGPU, and of a GPU that is alone; error counts of memory without ECC.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Sequence
 
@@ -134,7 +136,7 @@ def _unasked(why: str) -> bool:
 
 def _linked(case: Case, gpu: Gpu) -> bool:
     """Whether links to other GPUs belong to what is examined."""
-    if gpu.mig_enabled or gpu.is_vgpu:
+    if gpu.mig_enabled or gpu.virtualization == "vgpu":
         return False
     if sum(other.vendor == gpu.vendor for other in case.machine.gpus) < 2:
         return False
@@ -212,7 +214,7 @@ def _whose(case: Case, devices: Sequence[str]) -> str:
 
 def _fetch(case: Case, lacks: Sequence[Lack]) -> tuple[Fix, ...]:
     """Where to get what is missing."""
-    if case.snapshot.is_live:
+    if case.snapshot.source == ("live",):
         return (_HERE,)
     commands = dict.fromkeys(lack.printed_by for lack in lacks if lack.printed_by)
     return (_THERE, *(Fix(text=_PRINT, command=command) for command in commands))

@@ -1,5 +1,7 @@
 """English names of collectives."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Sequence
 

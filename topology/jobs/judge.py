@@ -1,5 +1,7 @@
 """One sentence about a job, and its verdict: the first case that applies says it."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import NamedTuple

@@ -35,13 +35,12 @@ class Element(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         """The direct children with this tag, in order."""
         return (child for child in self.children if child.tag == tag)
 
-    def walk(self, tag: str = "") -> Iterator[Element]:
-        """The element itself and everything below it, parents first; `tag`: those of it alone."""
+    def walk(self) -> Iterator[Element]:
+        """The element itself and everything below it, parents first."""
         stack = [self]
         while stack:
             element = stack.pop()
-            if not tag or element.tag == tag:
-                yield element
+            yield element
             stack += reversed(element.children)
 
     def has(self, tag: str) -> bool:

@@ -1,5 +1,7 @@
 """English lists and plurals."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 

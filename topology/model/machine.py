@@ -4,15 +4,13 @@ Sizes are bytes, powers watts, clocks MHz, temperatures degrees Celsius. A PCI a
 written like the kernel writes it, `0000:00:06.0`, lower case.
 """
 
+from __future__ import annotations
+
 from functools import cached_property
 
 from .element import Element
 from .record import Record, by_address
-from .severity import OpenWord
 from .surroundings import Host, Interface, RdmaDevice, Software
-
-_NO_FABRIC, _JOINED = "not supported", "completed"
-_VGPU, _PASSTHROUGH, _NVSWITCH, _GPU = "vgpu", "passthrough", "nvswitch", "gpu"
 
 
 # What one GPU consists of and ends in: links, fabric, instances, caches, memory banks.
@@ -38,22 +36,12 @@ class NvLink(Record, frozen=True, kw_only=True):
     p2p_capable: bool | None = None
     """NVML capability: whether P2P over this link is supported."""
 
-    @property
-    def to_switch(self) -> bool:
-        """Whether it leads to an NVSwitch, seen or hidden."""
-        return self.remote_kind == _NVSWITCH
-
-    @property
-    def to_gpu(self) -> bool:
-        """Whether it leads to another GPU."""
-        return self.remote_kind == _GPU
-
 
 class Fabric(Record, frozen=True, kw_only=True):
     """Registration of a GPU with the NVSwitch fabric (nvmlDeviceGetGpuFabricInfoV)."""
 
     state: str | None = None
-    """NVML's word: "not supported", "not started", "in progress" or "completed"."""
+    """"not supported", "not started", "in progress" or "completed"."""
     status: str | None = None
     """NVML's return code of the registration in words; "Success" when it worked."""
     cluster_uuid: str | None = None
@@ -61,16 +49,6 @@ class Fabric(Record, frozen=True, kw_only=True):
     health_mask: int | None = None
     health: tuple[tuple[str, str], ...] = ()
     """The mask decoded: (what, "true" | "false" | "not supported" | word)."""
-
-    @property
-    def unsupported(self) -> bool:
-        """Whether this GPU has no such fabric."""
-        return self.state == _NO_FABRIC
-
-    @property
-    def joined(self) -> bool:
-        """Whether the registration is over."""
-        return self.state == _JOINED
 
 
 class MigInstance(Record, frozen=True, kw_only=True):
@@ -84,21 +62,13 @@ class MigInstance(Record, frozen=True, kw_only=True):
     memory_bytes: int | None = None
 
 
-class CacheKind(OpenWord):
-    """What a cache holds."""
-
-    DATA = "data"
-    INSTRUCTION = "instruction"
-    BOTH = "data and instruction"
-    NOT_TOLD = "not told"
-
-
 class GpuCache(Record, frozen=True, kw_only=True):
     """One kind of cache of a GPU beyond the compute units' own, AMD."""
 
     level: int
     """2 for the L2, 3 for the cache at the memory (Infinity Cache)."""
-    kind: CacheKind
+    kind: str
+    """"data", "instruction", "data and instruction" or "not told"."""
     size_bytes: int
     """Size of one cache as the driver states it. Where several XCDs have an L2 each, newer kernels
     give the size of one, older ones the sum (kfd_topology.c, fill_in_l2_l3_pcache)."""
@@ -110,8 +80,7 @@ class MemoryBank(Record, frozen=True, kw_only=True):
     """One bank of a GPU's own memory as KFD lists it, AMD."""
 
     kind: str
-    """As the kernel names the heap, "public": the CPU reaches all of it through the BAR; "private":
-    it does not."""
+    """"public": the CPU reaches all of it through the BAR; "private": it does not."""
     size_bytes: int
     width_bits: int | None = None
     clock_mhz: int | None = None
@@ -148,7 +117,7 @@ class Gpu(Record, frozen=True, kw_only=True):
 
     address: str
     vendor: str
-    """Id of the vendor's record, such as "nvidia"; docs/adding.md says how one is added."""
+    """"nvidia" or "amd"."""
     partition: str | None = None
     """Name of the part when one package shows up as several GPUs; None for a whole GPU."""
     parent: str | None = None
@@ -206,7 +175,7 @@ class Gpu(Record, frozen=True, kw_only=True):
     compute_mode: str | None = None
     """"default", "exclusive process", "prohibited"."""
     virtualization: str | None = None
-    """NVML's word: "none", "passthrough", "vgpu", "host vgpu", "host vsga"."""
+    """"none", "passthrough", "vgpu", "host vgpu", "host vsga"."""
     gsp_firmware: str | None = None
     numa_node: int | None = None
     """NUMA node next to the GPU: sysfs, else the only node that the driver calls near."""
@@ -220,9 +189,9 @@ class Gpu(Record, frozen=True, kw_only=True):
     c2c_gbs: float | None = None
     """Bandwidth to the CPU over all C2C links, one way, by the driver or a topology XML."""
     compute_partition: str | None = None
-    """AMD, the driver's word: "SPX" (whole), "DPX", ...: how many GPUs the package shows as."""
+    """AMD: "SPX" (whole), "DPX", "TPX", "QPX" or "CPX"; how many GPUs the package shows as."""
     memory_partition: str | None = None
-    """AMD, the driver's word: "NPS1", "NPS2", "NPS4" or "NPS8"."""
+    """AMD: "NPS1", "NPS2", "NPS4" or "NPS8"."""
     package_parts: int | None = None
     """AMD: as how many GPUs the kernel shows the package of this part; None for a whole GPU, and
     where KFD hides nodes from a container."""
@@ -244,24 +213,9 @@ class Gpu(Record, frozen=True, kw_only=True):
     xgmi: tuple[XgmiLink, ...] = ()
 
     @property
-    def nvlinks_up(self) -> tuple[NvLink, ...]:
-        """Its active NVLinks."""
-        return tuple(link for link in self.nvlinks if link.active)
-
-    @property
     def number(self) -> int | None:
         """The number that is displayed: the library's index, else the place by address."""
         return self.place if self.index is None else self.index
-
-    @property
-    def is_vgpu(self) -> bool:
-        """Whether it is a share of a GPU, made by NVIDIA's vGPU software."""
-        return self.virtualization == _VGPU
-
-    @property
-    def passed_through(self) -> bool:
-        """Whether a virtual machine has all of it."""
-        return self.virtualization == _PASSTHROUGH
 
 
 class GpuPair(Record, frozen=True, kw_only=True):
@@ -280,7 +234,7 @@ class GpuPair(Record, frozen=True, kw_only=True):
     p2p_atomics: str | None = None
     p2p_pci: str | None = None
     p2p_dma: str | None = None
-    """AMD: whether the DMA engines may copy; "ok" where they may."""
+    """AMD: whether the DMA engines may copy, "ok" or "not supported"."""
     link_type: str | None = None
     """AMD: "xgmi" or "pcie", as the driver says."""
     hops: int | None = None
@@ -288,11 +242,6 @@ class GpuPair(Record, frozen=True, kw_only=True):
     """AMD: the driver's weight, 15 for each xGMI hop."""
     nvlinks_reported: int | None = None
     """NVLinks between the two as another tool printed them (NV18); None when no tool was read."""
-
-    @property
-    def over_xgmi(self) -> bool:
-        """Whether AMD's driver says that xGMI joins the two."""
-        return self.link_type == "xgmi"
 
 
 class ReportedRelation(Record, frozen=True, kw_only=True, rename={"code": "letters"}):
@@ -307,22 +256,6 @@ class ReportedRelation(Record, frozen=True, kw_only=True, rename={"code": "lette
     """"NV18", "PIX", "PXB", "PHB", "NODE", "SYS"."""
 
 
-class PciKind(OpenWord):
-    """What a PCI device is."""
-
-    GPU = "gpu"
-    NIC = "nic"
-    NVSWITCH = "nvswitch"
-    ROOT_PORT = "root port"
-    SWITCH = "switch"
-    """A PCIe switch in one piece, as NCCL draws it."""
-    UPSTREAM = "switch upstream"
-    DOWNSTREAM = "switch downstream"
-    BRIDGE = "bridge"
-    NVME = "nvme"
-    OTHER = "other"
-
-
 class PciDevice(Record, frozen=True, kw_only=True):
     """One PCI function of the machine, bridges and root ports included."""
 
@@ -334,7 +267,9 @@ class PciDevice(Record, frozen=True, kw_only=True):
     only the NUMA node at the end of the path is known; "" where nothing is."""
     class_code: int | None = None
     """24 bits, 0x030200 for a 3D controller."""
-    kind: PciKind = PciKind.OTHER
+    kind: str = "other"
+    """"gpu", "nic", "nvswitch", "root port", "switch upstream", "switch downstream", "bridge",
+    "nvme" or "other"; "switch": a PCIe switch in one piece, as NCCL draws it."""
     vendor_id: int | None = None
     device_id: int | None = None
     subsystem_vendor_id: int | None = None

@@ -3,12 +3,13 @@
 Rates are bytes per second, powers watts, clocks MHz, temperatures degrees Celsius.
 """
 
+from __future__ import annotations
+
 from functools import cached_property
 
 import msgspec
 
 from .record import Record, by_address
-from .severity import OpenWord
 
 MANY_GPUS = 64
 
@@ -34,19 +35,12 @@ class NvLinkReading(Record, frozen=True, kw_only=True):
     rx_bytes: int | None = None
 
 
-class GpuUse(OpenWord):
-    """What a process does on a GPU."""
-
-    COMPUTE = "compute"
-    GRAPHICS = "graphics"
-    MPS = "mps"
-
-
 class GpuProcess(Record, frozen=True, kw_only=True):
     """One process on one GPU, as the driver names it."""
 
     pid: int
-    kind: GpuUse
+    kind: str
+    """"compute", "graphics" or "mps"."""
     memory_bytes: int | None = None
 
 
@@ -157,18 +151,6 @@ _FRACTIONS = (
 )
 
 
-class ProcessState(OpenWord):
-    """What a process does, by the letter that the kernel gives it."""
-
-    RUNNING = "running"
-    SLEEPING = "sleeping"
-    DISK_SLEEP = "disk sleep"
-    STOPPED = "stopped"
-    TRACED = "traced"
-    """A debugger holds it."""
-    ZOMBIE = "zombie"
-
-
 class ProcessReading(Record, frozen=True, kw_only=True):
     """One process that uses a GPU, as the operating system describes it."""
 
@@ -190,7 +172,9 @@ class ProcessReading(Record, frozen=True, kw_only=True):
     parent: int | None = None
     """PID of the process that started it."""
     parent_command: str | None = None
-    state: ProcessState | None = None
+    state: str | None = None
+    """"running", "sleeping", "disk sleep", "stopped", "traced" by a debugger,
+    "zombie"."""
     memory_nodes: str | None = None
     """NUMA nodes that its memory may come from, as a list: "0-1"."""
     job: str | None = None

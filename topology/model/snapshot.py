@@ -1,5 +1,7 @@
 """NodeSnapshot: the one record of a node, and its JSON."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import msgspec
@@ -7,32 +9,15 @@ import msgspec
 from .characters import json_text
 from .errors import GputopError
 from .machine import Machine
-from .page import MEASURED, SIMULATED, Basis
+from .page import MEASURED, SIMULATED
 from .readings import Readings
 from .record import Record
-from .severity import OpenWord
 
 SCHEMA = "gputop.snapshot/1"
 
 
 class SnapshotError(GputopError, ValueError):
     """A document that is not a snapshot this version can read; the text says why."""
-
-
-class ProblemKind(OpenWord):
-    """Why something could not be read."""
-
-    ABSENT = "absent"
-    """There is nothing to ask."""
-    DENIED = "denied"
-    NOT_ANSWERING = "not answering"
-    LOST = "lost"
-    MISMATCH = "mismatch"
-    FAILED = "failed"
-    RESET = "reset"
-    """A single question about a GPU that is not answered before a reset."""
-    ERROR = "error"
-    """A single question about a GPU that failed otherwise."""
 
 
 class Problem(Record, frozen=True, kw_only=True):
@@ -43,7 +28,9 @@ class Problem(Record, frozen=True, kw_only=True):
     source: str
     """Id of the source: "nvml", "pci", ..."""
     text: str
-    kind: ProblemKind = ProblemKind.FAILED
+    kind: str = "failed"
+    """"absent" (nothing to ask), "denied", "not answering", "lost", "mismatch", "failed"; of
+    single questions about GPUs: "reset" (not before a reset) or "error" (any other failure)."""
     devices: tuple[str, ...] = ()
     """PCI addresses of the GPUs that it is about; "nvml:3" where the library counts a GPU and gives
     no address."""
@@ -71,32 +58,8 @@ class EnvironmentVariable(Record, frozen=True, kw_only=True):
     origin: str
     """"environment" or the path of the file that sets it."""
 
-    @property
-    def exported(self) -> bool:
-        """Whether the environment sets it, not a file."""
-        return self.origin == "environment"
 
-
-class DataVerdict(OpenWord):
-    """What a probe says besides a figure."""
-
-    GRANTED = "granted"
-    """Of can_access, as is NOT_GRANTED."""
-    NOT_GRANTED = "not-granted"
-    """Of bytes_arrive too."""
-    ARRIVED = "arrived"
-    """Of bytes_arrive, as are WRONG_BYTES and FAILED."""
-    WRONG_BYTES = "wrong-bytes"
-    FAILED = "failed"
-    """Of collective_finishes and send_receive too, as are WRONG_DATA and TIMED_OUT."""
-    VERIFIED = "verified"
-    """Of bandwidths whose data was compared, as is WRONG_DATA."""
-    WRONG_DATA = "wrong-data"
-    FINISHED = "finished"
-    TIMED_OUT = "timed-out"
-
-
-class Measurement(Record, frozen=True, kw_only=True, rename={"way": "direction"}):
+class Measurement(Record, frozen=True, kw_only=True):
     """One figure that a probe measured, with all that is needed to judge it later."""
 
     probe: str
@@ -117,9 +80,11 @@ class Measurement(Record, frozen=True, kw_only=True, rename={"way": "direction"}
     copies_per_sample: int | None = None
     engine: str | None = None
     """"copy engine", "kernel", "NCCL", "RCCL", ..."""
-    way: str | None = None
-    """Who sends to whom, in words; "direction" in JSON."""
-    verdict: DataVerdict | None = None
+    direction: str | None = None
+    verdict: str | None = None
+    """A word: "granted", "not-granted" (can_access); "arrived", "wrong-bytes", "not-granted",
+    "failed" (bytes_arrive); "verified", "wrong-data" (bandwidths whose data was compared);
+    "finished", "wrong-data", "failed", "timed-out" (collective_finishes; send_receive also)."""
     why_none: str | None = None
     """Why there is no figure, or what is unusual about it."""
     device_kind: str | None = None
@@ -149,29 +114,14 @@ class Measurement(Record, frozen=True, kw_only=True, rename={"way": "direction"}
         return f"{SIMULATED} probe {self.probe}" if self.simulated else f"probe {self.probe}"
 
     @property
-    def basis(self) -> Basis:
-        """How it is known: measured or simulated."""
+    def basis(self) -> str:
+        """How it is known, for people: "measured" or "simulated"."""
         return SIMULATED if self.simulated else MEASURED
 
     @property
     def simulated(self) -> bool:
         """Whether nobody measured it: it belongs to a demo."""
         return self.device_kind == SIMULATED
-
-    @property
-    def on_cpu(self) -> bool:
-        """Whether it is of the self-test, which says nothing about any GPU."""
-        return self.device_kind == "cpu"
-
-    @property
-    def wrong(self) -> bool:
-        """Whether wrong data arrived, so that the speed means nothing."""
-        return self.verdict == DataVerdict.WRONG_DATA
-
-    @property
-    def credible(self) -> bool:
-        """Whether it has a value that says something about GPUs."""
-        return self.value is not None and not self.wrong and not self.on_cpu
 
     @property
     def key(self) -> tuple[str | int | None, ...]:
@@ -181,7 +131,7 @@ class Measurement(Record, frozen=True, kw_only=True, rename={"way": "direction"}
             self.quantity,
             self.src,
             self.dst,
-            self.way,
+            self.direction,
             self.variant,
             self.bytes_per_copy,
         )
@@ -204,11 +154,6 @@ class NodeSnapshot(Record, frozen=True, kw_only=True):
     states: tuple[SourceState, ...] = ()
     problems: tuple[Problem, ...] = ()
     assumptions: tuple[str, ...] = ()
-
-    @property
-    def is_live(self) -> bool:
-        """Whether this machine was read, and no file."""
-        return self.source == ("live",)
 
     @property
     def is_demo(self) -> bool:

@@ -1,9 +1,8 @@
 """The surroundings of the GPUs: the host, its network, its software. Units are as in `machine`."""
 
-from .record import Record
-from .severity import OpenWord
+from __future__ import annotations
 
-_ON, _ROUTED, _UP = "on", "v2", "ACTIVE"
+from .record import Record
 
 
 class NumaNode(Record, frozen=True, kw_only=True):
@@ -36,22 +35,11 @@ class Socket(Record, frozen=True, kw_only=True):
     threads: int | None = None
 
 
-class ContainerKind(OpenWord):
-    """Who made a container."""
-
-    DOCKER = "docker"
-    PODMAN = "podman"
-    KUBERNETES = "kubernetes"
-    LXC = "lxc"
-    NSPAWN = "systemd-nspawn"
-    UNNAMED = "container"
-
-
 class Container(Record, frozen=True, kw_only=True):
     """Signs of a container, and the limits that it sets for this process."""
 
-    kind: ContainerKind | None = None
-    """None where no sign of one is seen."""
+    kind: str | None = None
+    """"docker", "podman", "kubernetes", "lxc", "systemd-nspawn", "container"; None: none seen."""
     evidence: str | None = None
     memory_limit_bytes: int | None = None
     cpu_quota: float | None = None
@@ -164,8 +152,7 @@ class Interface(Record, frozen=True, kw_only=True):
     index: int | None = None
     """The kernel's number; getifaddrs(3) lists interfaces in the order of these."""
     kind: str | None = None
-    """The kernel's word for its type, DEVTYPE where it has one: "ethernet", "infiniband",
-    "loopback", "bridge", "bond", "veth", ...; "virtual" where no device is behind it."""
+    """"ethernet", "infiniband", "loopback", "bridge", "bond", "veth", "virtual", ..."""
     driver: str | None = None
     up: bool | None = None
     speed_mbps: int | None = None
@@ -188,11 +175,6 @@ class PortGid(Record, frozen=True, kw_only=True):
     version: str
     """"v1", which no router carries on, or "v2"."""
 
-    @property
-    def useful(self) -> bool:
-        """Whether routers carry it on, to more than neighbours."""
-        return self.version == _ROUTED and not self.gid.lower().startswith("fe80")
-
 
 class RdmaPort(Record, frozen=True, kw_only=True):
     """One port of an RDMA device."""
@@ -201,29 +183,15 @@ class RdmaPort(Record, frozen=True, kw_only=True):
 
     port: int
     state: str | None = None
-    """The kernel's word: "ACTIVE", "DOWN", "INIT", ..."""
+    """"ACTIVE", "DOWN", "INIT", ..."""
     physical_state: str | None = None
     rate_gbit: float | None = None
     rate: str | None = None
     """As the kernel words it: "400 Gb/sec (4X NDR)"."""
     link_layer: str | None = None
-    """The kernel's word: "InfiniBand" or "Ethernet"."""
+    """"InfiniBand" or "Ethernet"."""
     lid: str | None = None
     gids: tuple[PortGid, ...] = ()
-
-    @property
-    def active(self) -> bool:
-        """Whether its link is up."""
-        return self.state == _UP
-
-
-class RdmaKind(OpenWord):
-    """What an RDMA device talks."""
-
-    INFINIBAND = "infiniband"
-    ROCE = "roce"
-    EFA = "efa"
-    OTHER = "rdma"
 
 
 class RdmaDevice(Record, frozen=True, kw_only=True):
@@ -233,7 +201,8 @@ class RdmaDevice(Record, frozen=True, kw_only=True):
 
     name: str
     address: str | None = None
-    kind: RdmaKind | None = None
+    kind: str | None = None
+    """"infiniband", "roce", "efa" or "rdma"."""
     driver: str | None = None
     guid: str | None = None
     firmware: str | None = None
@@ -268,8 +237,3 @@ class Software(Record, frozen=True, kw_only=True):
     """Network plugins that the loader would find (libnccl-net*.so), by path."""
     confidential_computing: str | None = None
     """"off", "on" or a word of NVML's."""
-
-    @property
-    def confidential(self) -> bool:
-        """Whether confidential computing is on, which rules P2P out."""
-        return self.confidential_computing == _ON

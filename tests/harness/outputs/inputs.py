@@ -38,7 +38,7 @@ def inputs() -> Iterator[Input]:
     yield from _nodes(RECORDINGS, "recordings")
     yield from _logs(RECORDINGS, "recordings")
     if CAPTURES.is_dir():
-        yield from _captured()
+        yield from captured()
 
 
 def _nodes(root: Path, prefix: str) -> Iterator[Input]:
@@ -60,7 +60,7 @@ def _logs(root: Path, prefix: str) -> Iterator[Input]:
         yield Input(f"{prefix}/{file.relative_to(root)}", "log", (str(file),))
 
 
-def _captured() -> Iterator[Input]:
+def captured() -> Iterator[Input]:
     for machine in ("hgx-h200-4gpu-vm", "hgx-h100-4gpu-vm"):
         folder = CAPTURES / machine
         yield Input(f"captures/{machine}/all", "node", ("--from", str(folder)))

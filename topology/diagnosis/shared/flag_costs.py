@@ -1,5 +1,7 @@
 """The cost of the variables that are set: the node is predicted again without them."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 
 import msgspec
@@ -40,8 +42,8 @@ class VariableCost(msgspec.Struct, frozen=True, kw_only=True):
     """Why the library would not start with them; "" where it would."""
     before_gbs: float | None = None
     after_gbs: float | None = None
-    figures_from: str = ""
-    """The table of the two figures."""
+    basis: str = ""
+    """Where the two figures come from."""
     sure: bool = True
     """False where pairs move from P2P over PCIe to shared memory, which may even be faster
     (NVIDIA/nccl#814)."""
@@ -217,6 +219,6 @@ def _with_figures(
         text=effect.text,
         before_gbs=before,
         after_gbs=after,
-        figures_from=basis,
+        basis=basis,
         sure=moves.sure or not worst,
     )

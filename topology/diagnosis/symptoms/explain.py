@@ -3,6 +3,8 @@
 A symptom is reported only with the lines that prove it.
 """
 
+from __future__ import annotations
+
 import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import msgspec
 
-from ...model.severity import FigureBasis
+from ...model.page import MEASURED, SIMULATED
 from ...model.units import figure as three
 from ..links import SAME
 
-PREDICTED = FigureBasis.PREDICTED
-_HERE = (FigureBasis.MEASURED, FigureBasis.SIMULATED)
+PREDICTED = "predicted"
+"""A basis of a cost besides "typical" (published figures), "estimate", and that of a figure."""
+
+
 _KINDS = ("all-reduce", "host copy", "copy")
 
 
@@ -25,8 +27,9 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
     here: float | None
     least: float | None = None
     """What is left here at worst, where that depends on something that nobody knows."""
-    basis: FigureBasis
-    """Measured and simulated are the figure here alone; typical is scaled to what is up."""
+    basis: str
+    """"measured" or, of a demo, "simulated" (the figure here), "predicted" (both by the library's
+    own model), "typical" (published figures, scaled to what is up) or "estimate"."""
     sources: tuple[str, ...] = ()
     because: str = ""
     """Why the loss is larger or smaller than the links say; "" where the model cannot say."""
@@ -53,7 +56,7 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
             return ""
         if self.here is None:
             return f"healthy {three(self.healthy)} → here not known"
-        if self.healthy is None or not (self.lost or self.basis in _HERE):
+        if self.healthy is None or not (self.lost or self.basis in (MEASURED, SIMULATED)):
             return f"{three(self.here)} GB/s ({self.basis})"
         low = "" if self.least is None else f"{three(self.least)} to "
         return f"healthy {three(self.healthy)} → here {low}{three(self.here)} GB/s ({self.basis})"

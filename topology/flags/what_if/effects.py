@@ -9,7 +9,6 @@ import msgspec
 
 from ...nccl.decide.summary import algorithm
 from ...nccl.prediction import (
-    P2P,
     AlgorithmChoice,
     NetDecision,
     PairDecision,
@@ -34,11 +33,6 @@ class Way(msgspec.Struct, frozen=True, order=True):
     transport: str
     label: str
 
-    @property
-    def p2p(self) -> bool:
-        """Whether it is P2P."""
-        return self.transport == P2P
-
 
 class PairGroup(msgspec.Struct, frozen=True, kw_only=True):
     """Unordered pairs of ranks that change in the same way."""
@@ -52,9 +46,9 @@ class GraphChange(msgspec.Struct, frozen=True, kw_only=True):
     """One graph whose channels, bandwidth, types or order of GPUs changed."""
 
     graph: str
-    """Its name in `Graphs`."""
+    """"ring", "tree" or "nvls"."""
     before: str
-    """For people: "12 x 30 NVL"."""
+    """"12 x 30 NVL", or "none"."""
     after: str
     order: bool = False
     """Whether only the order of GPUs differs."""
@@ -128,7 +122,9 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
     def p2p_gained(self) -> int:
         """How many pairs more use P2P than before."""
         return sum(
-            len(group.pairs) * ((group.after.p2p) - (group.before.p2p)) for group in self.pairs
+            len(group.pairs)
+            * ((group.after.transport == "P2P") - (group.before.transport == "P2P"))
+            for group in self.pairs
         )
 
     @property
@@ -183,7 +179,7 @@ def ranks_of(prediction: Prediction) -> tuple[int, ...]:
 def way_of(pair: PairDecision) -> Way:
     """Return path, transport and label of a pair, without the NIC or relay that a label names."""
     label = pair.label
-    if pair.by_net or label.startswith("P2P/indirect"):
+    if pair.transport == "NET" or label.startswith("P2P/indirect"):
         label = "/".join(label.split("/")[:2])
     return Way(pair.path, pair.transport, label)
 
@@ -372,7 +368,7 @@ def _difference(old: NetDecision | None, new: NetDecision | None) -> str:
 
 def _gdr(net: NetDecision) -> str:
     """Word the directions that go straight between GPU and NIC."""
-    send, receive = net.sends_direct, net.receives_direct
+    send, receive = net.gdr_send != "Disabled", net.gdr_recv != "Disabled"
     if send == receive:
         return "on" if send else "off"
     return "for sends" if send else "for receives"

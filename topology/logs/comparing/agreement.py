@@ -1,5 +1,7 @@
 """The result of comparing a log with a prediction."""
 
+from __future__ import annotations
+
 import msgspec
 
 from ...model.severity import Word

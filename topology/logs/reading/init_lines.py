@@ -1,5 +1,7 @@
 """Lines about communicators and their ranks."""
 
+from __future__ import annotations
+
 import re
 
 from ..report.communicator import ABORTED, DESTROYED, READY, STARTED, Counts, P2pType, Proof

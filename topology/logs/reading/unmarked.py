@@ -1,5 +1,7 @@
 """Lines without the library's head: versions, last words of frameworks, settings, known signs."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterable
 

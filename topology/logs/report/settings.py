@@ -1,5 +1,7 @@
 """The variables of a log as one setting for all ranks."""
 
+from __future__ import annotations
+
 from .report import LogReport, Variable
 
 

@@ -1,5 +1,7 @@
 """xGMI links: down, slow, with new errors, and meshes that lack some."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 

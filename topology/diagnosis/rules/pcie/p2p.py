@@ -1,5 +1,7 @@
 """P2P that the driver refuses, that a product lacks, or that a setting forces."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Sequence
 
@@ -22,13 +24,13 @@ SHOWN = 4
 def whole_pairs(case: Case) -> list[Pair]:
     """Pairs whose grants mean something: MIG and confidential computing switch P2P off."""
     software = case.machine.software
-    if software is not None and software.confidential:
+    if software is not None and software.confidential_computing == "on":
         return []
     return [pair for pair in case.pairs if not pair.mig and _kept(pair)]
 
 
 def _kept(pair: Pair) -> bool:
-    return not pair.one.is_vgpu and not pair.other.is_vgpu
+    return "vgpu" not in (pair.one.virtualization, pair.other.virtualization)
 
 
 def grant_of(case: Case, pair: Pair) -> Proof:
