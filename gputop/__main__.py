@@ -105,7 +105,7 @@ def _answer(arguments: list[str]) -> tuple[int, str]:
         code = _dispatch(arguments)
         flush()
     except Exit as end:
-        return end.code, str(end)
+        return end.exit_code, str(end)
     except KeyboardInterrupt:
         return INTERRUPTED, ""
     except BrokenPipeError:

@@ -12,6 +12,7 @@ from textual.color import Color
 from textual.theme import Theme
 
 from gputop.terminal.inks import ATTRIBUTES, DARK_FILE, HEAVY, SIXTEEN_FILE, THEMES
+from gputop.topology.model.errors import GputopError
 from gputop.topology.toml import tomllib
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ _COLORS = [
 _LIMIT_BYTES = 64 * 1024
 
 
-class ThemeError(ValueError):
+class ThemeError(GputopError, ValueError):
     """A theme file that cannot be used; the text says why."""
 
 

@@ -172,7 +172,7 @@ def _result(work: Callable[[Relay], int], line: Relay) -> tuple[int, str]:
     try:
         return work(line), ""
     except Exit as end:
-        return end.code, str(end)
+        return end.exit_code, str(end)
     except Exception as error:  # noqa: BLE001 - the border of the process, like that of the program
         if os.environ.get("GPUTOP_DEBUG"):
             traceback.print_exc()

@@ -20,6 +20,7 @@ from gputop.topology.model.machine import Gpu, Machine
 from gputop.topology.nccl.versions import versions as library_versions
 from gputop.topology.recorded.demos import demo
 from gputop.topology.sources.live import LiveFeed, load_sources
+from gputop.topology.wiring.devices import devices_of
 
 Items: TypeAlias = "list[CompletionItem[str]]"  # older releases of click do not take the [str]
 QUICK = ("nvml", "amdsmi", "kfd", "pci")
@@ -107,7 +108,7 @@ def ranks(context: click.Context, typed: str) -> Items:
 def _gpus(context: click.Context, typed: str, bare: str) -> Items:
     before, comma, last = typed.rpartition(",")
     machine = _machine(context)
-    known = {gpu.address: gpu for gpu in machine.gpus}
+    known = devices_of(machine).gpus
     found = []
     for address, number in _numbered(machine, bare):
         gpu = known[address]

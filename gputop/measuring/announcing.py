@@ -9,7 +9,7 @@ from gputop.measuring.selection import hidden_note, measurable, narrowed
 from gputop.terminal.clean import clean
 from gputop.topology.model import units
 from gputop.topology.model.snapshot import NodeSnapshot
-from gputop.topology.wiring.gpu_names import gpu_label
+from gputop.topology.wiring.devices import devices_of
 
 LEAST_IDLE = 2
 """With fewer idle GPUs than this there is no pair to measure among them."""
@@ -33,7 +33,6 @@ def announce(
 
     Who is busy follows from the last readings; the run itself asks the driver again.
     """
-    labels = {gpu.address: clean(gpu_label(gpu)) for gpu in snapshot.machine.gpus}
     whole = planning.plan(names, snapshot.machine, addresses or measurable(snapshot), level=level)
     note = "" if addresses else hidden_note(snapshot)
     taken = {address: why for address in whole.addresses if (why := _busy(snapshot, address))}
@@ -43,13 +42,13 @@ def announce(
     count = len(plan.addresses)
     what = names[0] if len(names) == 1 else f"{len(plan.runs)} probes"
     cost = (
-        f"{what}: about {units.seconds(plan.estimate_seconds)} on {_gpus(plan.addresses, labels)}"
+        f"{what}: about {units.seconds(plan.estimate_seconds)} on {_gpus(plan.addresses, snapshot)}"
     )
     lines = [f"{cost}, up to {units.size(plan.memory_bytes_per_gpu)} of memory on each."]
     if note:
         lines.append(f"{note}.")
     if left_out:
-        lines.append(f"Left out: {_named(tuple(taken), labels)} busy.")
+        lines.append(f"Left out: {_named(tuple(taken), snapshot)} busy.")
     elif taken:
         first = clean(next(iter(taken.values())), 200)
         lines.append(f"{first}: this would be refused. P measures beside others.")
@@ -76,16 +75,12 @@ def _busy(snapshot: NodeSnapshot, address: str) -> str:
     """Why a GPU counts as busy; "" where it does not."""
     # One look only: twice the same stands for work that lasts.
     looks = (snapshot.readings.gpus,) * 2
-    gpu = snapshot.machine.gpu(address)
-    names = {} if gpu is None else {address: gpu_label(gpu)}
-    return next(iter(busy.judge(looks, (address,), names).busy), "")
+    return next(iter(busy.judge(looks, (address,), devices_of(snapshot.machine).labels).busy), "")
 
 
-def _gpus(addresses: tuple[str, ...], labels: dict[str, str]) -> str:
-    if len(addresses) <= MOST_NAMED:
-        return _named(addresses, labels)
-    return f"{len(addresses)} GPUs"
+def _gpus(addresses: tuple[str, ...], snapshot: NodeSnapshot) -> str:
+    return _named(addresses, snapshot) if len(addresses) <= MOST_NAMED else f"{len(addresses)} GPUs"
 
 
-def _named(addresses: tuple[str, ...], labels: dict[str, str]) -> str:
-    return units.ranged(labels.get(address, address) for address in addresses)
+def _named(addresses: tuple[str, ...], snapshot: NodeSnapshot) -> str:
+    return units.ranged(map(clean, map(devices_of(snapshot.machine).name, addresses)))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import msgspec
 
 from gputop.topology.model import units
 from gputop.topology.model.readings import GpuProcess, GpuReading
+from gputop.topology.model.record import by_address
 
 SAMPLES = 3
 SAMPLE_GAP_SECONDS = 0.15
@@ -42,7 +43,7 @@ class BusyAnswer(msgspec.Struct, frozen=True):
 def judge(
     samples: Sequence[Sequence[GpuReading]],
     addresses: Collection[str],
-    names: dict[str, str] | None = None,
+    names: Mapping[str, str] | None = None,
     own_pids: Collection[int] = (),
 ) -> BusyAnswer:
     """Judge GPUs by a few samples of all readings, oldest first.
@@ -173,11 +174,11 @@ def strangers(
     give_up = time.monotonic() + GONE_SECONDS
     while True:
         own, readings = own_pids(), read()
-        seen = {reading.address: _others(reading, own) for reading in readings}
+        seen = by_address(readings)
         busy = tuple(
-            f"{names.get(address, address)} is in use by {_named(seen[address])} since this began"
+            f"{names.get(address, address)} is in use by {_named(others)} since this began"
             for address in addresses
-            if seen.get(address)
+            if address in seen and (others := _others(seen[address], own))
         )
         if not busy or time.monotonic() >= give_up or _over(cancel):
             return BusyAnswer(busy)

@@ -10,6 +10,7 @@ from gputop.topology.hardware.vendors import AMD, NVIDIA, VENDORS, vendor_of
 from gputop.topology.model import units
 from gputop.topology.model.errors import GputopError
 from gputop.topology.model.machine import Gpu, Machine
+from gputop.topology.model.record import by_address
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.nccl.decide.communicator import address_of, left_visible
 from gputop.topology.nccl.decide.left_out import unserved_gpus
@@ -147,7 +148,7 @@ def _by_rank(machine: Machine) -> list[str]:
 
 def _by_runtime(gpus: Sequence[Gpu]) -> list[str]:
     """Addresses by CUDA index for GPUs of one model: PCI order; HIP has its own order."""
-    known = list({gpu.address: gpu for gpu in gpus}.values())
+    known = list(by_address(gpus).values())
     amd = bool(known) and vendor_of(known[0]) is AMD
     return [gpu.address for gpu in (hip_order(known) if amd else known)]
 

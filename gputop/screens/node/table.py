@@ -61,7 +61,7 @@ class GpuTable(Board):
         self._rows: tuple[Row, ...] = ()
         self._all: tuple[Row, ...] = ()
         self._sort = 0
-        self._places: dict[str, int] = {}
+        self._order: list[str] = []
         """PCI address -> place, of an order by moving figures."""
         self._placed_at = 0.0
 
@@ -73,7 +73,7 @@ class GpuTable(Board):
     def sort_next(self) -> None:
         """Sort by the next figure."""
         self._sort = (self._sort + 1) % len(SORTS)
-        self._places = {}
+        self._order = []
 
     def sort_by(self, order: str) -> None:
         """Sort by one of SORTS; by number where there is none of that name."""
@@ -83,12 +83,12 @@ class GpuTable(Board):
         if not self._sort:
             return tuple(rows)
         now = time.monotonic()
-        known = self._places.keys() == {row.gpu.address for row in rows}
+        known = set(self._order) == {row.gpu.address for row in rows}
         if not known or now - self._placed_at >= _CALM_SECONDS:
             order = sorted(rows, key=lambda row: -_sorted_by(row, SORTS[self._sort]))
-            self._places = {row.gpu.address: place for place, row in enumerate(order)}
+            self._order = [row.gpu.address for row in order]
             self._placed_at = now
-        return tuple(sorted(rows, key=lambda row: self._places[row.gpu.address]))
+        return tuple(sorted(rows, key=lambda row: self._order.index(row.gpu.address)))
 
     def show_rows(self, rows: Sequence[Row]) -> None:
         """Put these GPUs on screen, those that pass the filter."""
