@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from gputop.measuring.expected import Expectations, title
 from gputop.measuring.quantities import quantity_of
 from gputop.terminal.clean import clean
+from gputop.topology.logs.comparing.agreement import LogTopic
 from gputop.topology.model import units
 from gputop.topology.model.english import plural
 from gputop.topology.model.page import SIMULATED
@@ -297,10 +298,10 @@ def _decisions(check: NcclCheck) -> list[str]:
         return []
     said: dict[tuple[str, str, str], list[str]] = {}
     for item in found.items:
-        if not item.agrees or item.topic in ("graph", "channels"):
+        if not item.agrees or item.topic in (LogTopic.GRAPH, LogTopic.CHANNELS):
             end = "as predicted" if item.agrees else f"PREDICTED {clean(item.predicted, 200)}"
             # Domains that are alike share a line.
-            kind = item.subject.partition(" of ranks ")[0] if item.topic == "graph" else ""
+            kind = item.subject.partition(" of ranks ")[0] if item.topic is LogTopic.GRAPH else ""
             key = (kind or item.subject, clean(item.logged, 200), end)
             said.setdefault(key, []).append(item.subject)
     lines = [

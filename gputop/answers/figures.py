@@ -216,7 +216,7 @@ def _exact(figure: Measurement) -> str:
 
 
 def _wrong(figure: Measurement) -> str:
-    return "!" if figure.verdict == "wrong-data" else ""
+    return "!" if figure.is_wrong else ""
 
 
 # Tables over message sizes.

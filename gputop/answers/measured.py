@@ -17,7 +17,7 @@ from gputop.measuring.nccl_check import NcclCheck
 from gputop.measuring.quantities import quantity_of
 from gputop.measuring.selection import SelectionError, measurable, select
 from gputop.measuring.state import ProbeRun, SuiteState
-from gputop.probes.protocol.status import Status
+from gputop.probes.protocol.status import ProbeLevel, Status
 from gputop.reading import settle
 from gputop.terminal.clean import clean
 from gputop.topology.model import units
@@ -44,7 +44,7 @@ class MeasuredAnswer(Answer, frozen=True, kw_only=True, tag="gputop.probe/1"):
     simulated: bool
     """Whether the node is a demo, where nothing is measured."""
     probe: str
-    level: str
+    level: ProbeLevel
     gpus: tuple[str, ...]
     status: Status
     message: str

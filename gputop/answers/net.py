@@ -13,10 +13,12 @@ import msgspec
 from gputop.answers.figures import table
 from gputop.answers.question import Answer
 from gputop.exits import ANSWERED, CANNOT_TELL, FAILURES, INTERRUPTED
+from gputop.probes.protocol.status import DeviceKind, Status
 from gputop.terminal.clean import clean
 from gputop.topology.flags.values.predicting import predict_with_flags
 from gputop.topology.fleet.planning.looks import WRONG_DATA
 from gputop.topology.logs.reading.read import read_log
+from gputop.topology.logs.report.report import WARN
 from gputop.topology.model import units
 from gputop.topology.model.english import plural
 from gputop.topology.model.page import Block, Page, Text
@@ -113,8 +115,7 @@ def _near(made: Prediction, rank: int) -> list[NetDecision]:
     """The NICs that the library takes for a rank."""
     for view in made.views:
         local = view.local_nets.get(str(rank), ())
-        found = [net for net in view.nets if net.rank == rank and net.net in local]
-        if found:
+        if found := [net for net in view.nets if net.rank == rank and net.net in local]:
             return found
     return []
 
@@ -124,15 +125,14 @@ def logged(outcome: Outcome, nodes: int, rails: int) -> Logged:
     texts = {rank: outcome.log_of(rank) for rank in outcome.ranks_logged()}
     reports = {rank: _read(text) for rank, text in texts.items()}
     whole = "\n".join(texts.values())
-    apart = [rail for rail in range(rails) if rail in reports and rails > 1]
+    every, apart = _read(whole), [rail for rail in range(rails) if rail in reports and rails > 1]
     ways = [_logged(rail, reports[rail], nodes, texts[rail]) for rail in apart]
-    every = _read(whole)
     ways.append(_logged(None, every, nodes * rails, whole))
-    notes = [note.text for note in every.notes if note.level == "WARN"]
+    notes = dict.fromkeys(note.text for note in every.notes if note.level is WARN)
     return Logged(
         version=every.versions.version,
         ways=tuple(way for way in ways if way.labels),
-        warnings=tuple(dict.fromkeys(notes))[:MOST_WARNINGS],
+        warnings=tuple(notes)[:MOST_WARNINGS],
     )
 
 
@@ -263,7 +263,7 @@ class NetAnswer(Answer, frozen=True, kw_only=True, tag="gputop.net/1"):
     @property
     def on_cpu(self) -> bool:
         """Whether it is a self-test."""
-        return self.device_kind == "cpu"
+        return self.device_kind == DeviceKind.CPU
 
     @property
     def exit_code(self) -> int:
@@ -322,7 +322,7 @@ def answer_of(
 
 def code_of(found: NetAnswer, outcome: Outcome) -> int:
     """The exit code of a run."""
-    return INTERRUPTED if outcome.status == "cancelled" else found.exit_code
+    return INTERRUPTED if outcome.status == Status.CANCELLED else found.exit_code
 
 
 def _why(status: NetStatus, outcome: Outcome, missing: tuple[str, ...], host: str) -> str | None:

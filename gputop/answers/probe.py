@@ -47,8 +47,8 @@ from gputop.measuring.selection import hidden_note
 from gputop.measuring.state import ProbeRun
 from gputop.printing.render import texts
 from gputop.probes import catalog
-from gputop.probes.protocol.spec import LEVELS, ProbeSpec
-from gputop.probes.protocol.status import Status
+from gputop.probes.protocol.spec import ProbeSpec
+from gputop.probes.protocol.status import ProbeLevel, Status
 from gputop.probes.runner.nccl_library import TORCH
 from gputop.reading import check_sources, read_snapshot, settle
 from gputop.simulating.suite import simulated_plan, simulated_suite
@@ -121,13 +121,13 @@ def _found(gpus: str | None) -> int:
 
 
 def _estimate(spec: ProbeSpec, count: int) -> dict[str, object]:
-    seconds = {level: round(spec.estimate_seconds(count, level), 1) for level in LEVELS}
+    seconds = {level: round(spec.estimate_seconds(count, level), 1) for level in ProbeLevel}
     return {"name": spec.name, "gpus": count, "seconds": seconds}
 
 
 def probe_list_page(found: ListAnswer) -> Page:
     """A table for each number of GPUs."""
-    heads = ("GPUs", "memory", *LEVELS)
+    heads = ("GPUs", "memory", *ProbeLevel)
     groups = [
         (
             Text(f"on {plural(count, 'GPU')}, seconds:"),
@@ -144,12 +144,12 @@ def _rows(specs: tuple[ProbeSpec, ...], count: int) -> list[list[str]]:
         fits = count >= spec.minimum_gpus
         seconds = [
             f"{spec.estimate_seconds(count, level):.0f}" if fits else units.UNKNOWN
-            for level in LEVELS
+            for level in ProbeLevel
         ]
         name = f"{spec.name:<15}{spec.title[:_LONGEST_TITLE]}"
         memory = units.size(spec.memory_bytes_per_gpu)
         rows.append([name, str(spec.minimum_gpus), memory, *seconds])
-    sums = [f"{_sum(specs, count, level):.0f}" for level in LEVELS]
+    sums = [f"{_sum(specs, count, level):.0f}" for level in ProbeLevel]
     return [*rows, ["all of them", "", "", *sums]]
 
 
@@ -246,9 +246,11 @@ class MeasuringRequest(Request, frozen=True, kw_only=True):
     demo: Annotated[str | None, DEMO] = None
 
     @property
-    def level(self) -> str:
+    def level(self) -> ProbeLevel:
         """How much is measured."""
-        return "quick" if self.quick else "full" if self.full else "normal"
+        return (
+            ProbeLevel.QUICK if self.quick else ProbeLevel.FULL if self.full else ProbeLevel.NORMAL
+        )
 
     @property
     def probes(self) -> tuple[str, ...]:

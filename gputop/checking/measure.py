@@ -12,6 +12,7 @@ import msgspec
 
 from gputop.exits import USAGE, Exit
 from gputop.measuring.selection import hidden_note, measurable
+from gputop.probes.protocol.status import ProbeLevel
 from gputop.reading import SETTLE_SECONDS, read_snapshot
 from gputop.terminal.clean import clean
 from gputop.terminal.lines import warn
@@ -147,7 +148,7 @@ def measure(
         how.names or (() if how.full else _possible(len(seen.free))),
         node.machine,
         seen.free,
-        level="full" if how.full else "quick",
+        level=ProbeLevel.FULL if how.full else ProbeLevel.QUICK,
         force=how.force,
         python=how.python,
     )

@@ -74,7 +74,7 @@ class Diagnosing:
         self._asked_at, self._decided_by = now, _deciding(report)
         self._prediction = report.prediction
         if self._policy is None:
-            self._read_policy(live=snapshot.source == ("live",))
+            self._read_policy(live=snapshot.is_live)
         begun = time.perf_counter()
         found = diagnose(
             Case(report.node, earlier=earlier, reference=self._reference, policy=self._policy)

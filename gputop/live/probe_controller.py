@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from gputop import messages
 from gputop.measuring.selection import narrowed
 from gputop.measuring.state import SuiteState
-from gputop.probes.protocol.status import Status
+from gputop.probes.protocol.status import ProbeLevel, Status
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -83,12 +83,11 @@ class ProbeController:
         names: tuple[str, ...] = (),
         addresses: tuple[str, ...] = (),
         force: bool = False,
-        level: str = "normal",
+        level: ProbeLevel = ProbeLevel.NORMAL,
     ) -> None:
         """Run these probes, () for all, on the GPUs of these PCI addresses, () for all.
 
-        `level`: "quick", "normal" or "full". The app's `suite` holds the progress; `cancel` ends
-        it.
+        The app's `suite` holds the progress; `cancel` ends it.
         """
         snapshot = self._measurable()
         if snapshot is None:
@@ -117,7 +116,7 @@ class ProbeController:
         report = self._host.what_if.real
         if report is None or not report.snapshot.machine.gpus:
             why = "there is no GPU to measure"
-        elif report.snapshot.source != ("live",) and not report.snapshot.is_demo:
+        elif not report.snapshot.is_live and not report.snapshot.is_demo:
             why = "a file cannot be measured; the live node can, and a demo is simulated"
         elif self.running:
             why = "a probe runs already; Esc cancels it"

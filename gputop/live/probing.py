@@ -12,6 +12,7 @@ from gputop import messages
 from gputop.measuring import history, planning, running
 from gputop.measuring.nccl_check import check_run, log_of, transports
 from gputop.measuring.state import ProbeRun, SuiteState
+from gputop.probes.protocol.status import ProbeLevel
 from gputop.simulating.suite import simulated_plan, simulated_suite
 from gputop.topology.diagnosis.symptoms.log import examine
 from gputop.topology.model.snapshot import Measurement, NodeSnapshot
@@ -38,7 +39,7 @@ class Probing:
         names: tuple[str, ...],
         addresses: tuple[str, ...],
         force: bool,
-        level: str,
+        level: ProbeLevel,
         snapshot: NodeSnapshot,
     ) -> None:
         """Begin these probes, all when none is named; ignored while something runs."""
@@ -66,7 +67,7 @@ class Probing:
         names: tuple[str, ...],
         addresses: tuple[str, ...],
         force: bool,
-        level: str,
+        level: ProbeLevel,
         snapshot: NodeSnapshot,
         cancel: threading.Event,
     ) -> None:

@@ -6,6 +6,7 @@ import msgspec
 
 from gputop.measuring import busy, planning
 from gputop.measuring.selection import hidden_note, measurable, narrowed
+from gputop.probes.protocol.status import ProbeLevel
 from gputop.terminal.clean import clean
 from gputop.topology.model import units
 from gputop.topology.model.snapshot import NodeSnapshot
@@ -27,7 +28,7 @@ class Announcement(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def announce(
-    snapshot: NodeSnapshot, names: tuple[str, ...], addresses: tuple[str, ...], level: str
+    snapshot: NodeSnapshot, names: tuple[str, ...], addresses: tuple[str, ...], level: ProbeLevel
 ) -> Announcement:
     """Announce these probes, () for all, on these GPUs; of all GPUs busy ones are left out.
 

@@ -22,7 +22,7 @@ import platformdirs
 
 from gputop import __version__
 from gputop.measuring.expected import Expecting
-from gputop.probes.protocol.status import DeviceKind, Status
+from gputop.probes.protocol.status import DeviceKind, ProbeLevel, Status
 from gputop.topology.model.machine import Machine
 from gputop.topology.model.snapshot import NodeSnapshot
 
@@ -69,7 +69,7 @@ class SavedRun(msgspec.Struct, frozen=True, kw_only=True):
     probe: str
     taken_at: float
     """Seconds since the epoch."""
-    level: str = "normal"
+    level: ProbeLevel = ProbeLevel.NORMAL
     gputop: str = ""
     versions: dict[str, str] = {}
     """Versions of driver, CUDA or HIP, torch, NCCL and Python."""

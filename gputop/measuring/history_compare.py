@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from gputop.measuring.history import SavedFigure, SavedRun
+from gputop.probes.protocol.status import ProbeLevel
 
 MARKED_PERCENT = 5.0
 """Larger changes are marked; repeated runs on a quiet node differ far less."""
@@ -36,7 +37,7 @@ class RunComparison(msgspec.Struct, frozen=True, kw_only=True):
 
     probe: str
     taken_at: float
-    level: str
+    level: ProbeLevel
     earlier_runs: int
     since: float | None = None
     """When the oldest earlier run was taken."""

@@ -13,6 +13,7 @@ from gputop.topology.logs.comparing.agreement import Agreement
 from gputop.topology.logs.comparing.compare import compare
 from gputop.topology.logs.reading.read import read_log
 from gputop.topology.logs.report.own_diagnostics import OwnDiagnostics
+from gputop.topology.logs.report.report import WARN
 from gputop.topology.model.quantities import (
     ALL_REDUCE,
     ALL_REDUCE_ALGBW,
@@ -139,7 +140,7 @@ def check_run(
         speeds=_speeds(run),
         ceiling_gbs=_ceiling(prediction),
         predicted_failure=None if prediction is None else prediction.failure,
-        warnings=tuple(note.text for note in log.notes if note.level == "WARN")[:MOST_WARNINGS],
+        warnings=tuple(note.text for note in log.notes if note.level is WARN)[:MOST_WARNINGS],
         assumptions=() if prediction is None else prediction.assumptions,
         diagnostics=log.diagnostics,
         agreement=agreement,

@@ -17,7 +17,7 @@ from gputop.measuring.runs import requests_for
 from gputop.measuring.state import ProbeRequest, ProbeRun, SuiteState
 from gputop.probes import catalog
 from gputop.probes.protocol.spec import ProbeSpec
-from gputop.probes.protocol.status import Status
+from gputop.probes.protocol.status import ProbeLevel, Status
 from gputop.topology.model import units
 from gputop.topology.model.machine import Machine
 
@@ -34,7 +34,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """The plan of a suite."""
 
     steps: tuple[ProbeRun, ...]
-    level: str
+    level: ProbeLevel
     addresses: tuple[str, ...]
     force: bool = False
     selftest: bool = False
@@ -100,7 +100,7 @@ def plan(
     machine: Machine,
     addresses: tuple[str, ...] = (),
     *,
-    level: str = "normal",
+    level: ProbeLevel = ProbeLevel.NORMAL,
     force: bool = False,
     selftest: bool = False,
     python: str | None = None,

@@ -63,7 +63,7 @@ def measurable(snapshot: NodeSnapshot) -> tuple[str, ...]:
     can be used.
     """
     served = select(None, snapshot.machine)
-    if snapshot.source != ("live",):
+    if not snapshot.is_live:
         return served
     visible = left_visible(snapshot.machine, Settings.of(snapshot), [])
     return tuple(gpu for gpu in served if visible is None or gpu in visible) or served

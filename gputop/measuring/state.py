@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from gputop.probes.protocol.outcome import Outcome
-from gputop.probes.protocol.status import Status
+from gputop.probes.protocol.status import ProbeLevel, Status
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -26,8 +26,7 @@ class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
     probe: str
     addresses: tuple[str, ...]
     """PCI addresses; empty with `selftest`."""
-    level: str = "normal"
-    """"quick", "normal" or "full"."""
+    level: ProbeLevel = ProbeLevel.NORMAL
     names: tuple[tuple[str, str], ...] = ()
     """(address, label) of each GPU, for messages."""
     kinds: tuple[tuple[str, str], ...] = ()
@@ -95,8 +94,7 @@ class SuiteState:
     """The state of a suite; its steps are in the order in which they run."""
 
     steps: tuple[ProbeRun, ...]
-    level: str = "normal"
-    """"quick", "normal" or "full"."""
+    level: ProbeLevel = ProbeLevel.NORMAL
     running: bool = True
     started_at: float = 0.0
     """Seconds since the epoch."""

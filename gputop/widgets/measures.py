@@ -103,10 +103,8 @@ def measured_cells(
         cells: dict[Pair, Value] = {}
         for pair in pairs_of(addresses):
             figures = found.get(pair)
-            if figures is not None and figures.verdict in ("wrong-data", "wrong-bytes"):
-                # Speed of data that did not arrive whole is no speed.
-                cells[pair] = _word(figures.verdict)
-            elif figures is not None and figures.value is not None:
+            # Speed of data that did not arrive whole is no speed.
+            if figures is not None and figures.value is not None and not figures.is_wrong:
                 word = figure(figures.value)
                 if known is not None:
                     word = _signed(word, known.of(figures))
@@ -270,7 +268,7 @@ def visible(report: Report | None) -> tuple[Measure, ...]:
     had = {
         figure.quantity
         for figure in report.snapshot.measurements
-        if figure.src and figure.dst and figure.device_kind != "cpu"
+        if figure.src and figure.dst and not figure.of_cpu
     }
     return tuple(
         measure

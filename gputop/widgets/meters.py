@@ -34,7 +34,7 @@ def verdict_of(judgement: Judgement | None) -> tuple[str, str, str]:
 def band_text(band: Band) -> str:
     """The healthy band in figures: "380–436", "~47.0–58.0" where it is an estimate."""
     low, high = edges(band)
-    about = "~" if band.basis == "estimate" else ""
+    about = "~" if band.is_estimate else ""
     return f"{about}{figure(low)}–{figure(high)}"
 
 
@@ -64,7 +64,7 @@ def figure_bar(
         last = min(max(_cells(ends[1], top, width), first + 1), width - 1)
         for place, heavy, light in ((first, "┣", "├"), (last, "┫", "┤")):
             signs[place] = heavy if place < dashed else light
-            inks[place] = "strong" if band is not None and band.basis != "estimate" else "muted"
+            inks[place] = "strong" if band is not None and not band.is_estimate else "muted"
     return _runs(signs, inks)
 
 

@@ -61,7 +61,7 @@ def source_line(snapshot: NodeSnapshot | None, room: int) -> Line:
     """Say whether the figures are live, invented or from a file; `room`: columns for it."""
     if snapshot is None:
         return (("reading the node… ", "muted"),)
-    if snapshot.source == ("live",):
+    if snapshot.is_live:
         return (("● ", "good"), ("live ", "muted"))
     name = clean(", ".join(snapshot.source), max(room - 6, 8))
     if any(source.startswith("demo ") for source in snapshot.source):

@@ -6,10 +6,8 @@ from typing import Any
 
 from .errors import WorkerError
 from .quantity import Quantity
-from .status import Status
+from .status import ProbeLevel, Status
 
-LEVELS = ("quick", "normal", "full")
-"""The useful minimum, enough for a reliable answer, and everything."""
 LOADS = ("links", "host", "memory", "compute")
 """Parts that a probe loads; two probes that share one never run at the same time."""
 
@@ -84,8 +82,8 @@ class ProbeSpec:
 def level_of(params: Mapping[str, Any]) -> str:
     """The level of a request; ProbeStopped for an unknown word."""
     level = params.get("level", "normal")
-    if level not in LEVELS:
-        raise ProbeStopped(Status.REFUSED, f"The level is one of {', '.join(LEVELS)}.")
+    if level not in tuple(ProbeLevel):
+        raise ProbeStopped(Status.REFUSED, f"The level is one of {', '.join(ProbeLevel)}.")
     return str(level)
 
 

@@ -21,6 +21,24 @@ class DeviceKind(ClosedWord):
     """In the self-test, whose figures say nothing about any GPU."""
 
 
+class ProbeLevel(ClosedWord):
+    """How much a probe measures."""
+
+    QUICK = "quick"
+    """The useful minimum."""
+    NORMAL = "normal"
+    """Enough for a reliable answer."""
+    FULL = "full"
+    """Everything."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> "ProbeLevel":
+        """Keep the word of another version in what it saved; no probe runs at it."""
+        member = str.__new__(cls, value)
+        member._name_ = member._value_ = str(value)
+        return member
+
+
 class Status(ClosedWord):
     """How far a probe is, or how it ended. A worker says only the ends."""
 

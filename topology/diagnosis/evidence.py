@@ -214,7 +214,7 @@ def _whose(case: Case, devices: Sequence[str]) -> str:
 
 def _fetch(case: Case, lacks: Sequence[Lack]) -> tuple[Fix, ...]:
     """Where to get what is missing."""
-    if case.snapshot.source == ("live",):
+    if case.snapshot.is_live:
         return (_HERE,)
     commands = dict.fromkeys(lack.printed_by for lack in lacks if lack.printed_by)
     return (_THERE, *(Fix(text=_PRINT, command=command) for command in commands))

@@ -39,6 +39,11 @@ class Band(msgspec.Struct, frozen=True, kw_only=True):
     be."""
 
     @property
+    def is_estimate(self) -> bool:
+        """Whether it gives no verdict."""
+        return self.basis == ESTIMATE
+
+    @property
     def falling(self) -> bool:
         """Whether less is better."""
         return self.low > self.high

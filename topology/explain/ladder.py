@@ -153,7 +153,7 @@ def _bytes(node: Node, src: str, dst: str) -> Rung:
             figure
             for figure in node.snapshot.measurements
             if (figure.src, figure.dst) == (src, dst)
-            and figure.verdict in ("wrong-bytes", "wrong-data")
+            and figure.is_wrong
             and figure.probe == "p2p"
             and figure.device_kind != "cpu"
         ),

@@ -118,7 +118,7 @@ def conclude(job: Job, evidence: JobEvidence, inquiry: Inquiry) -> JobState:
             snapshot.readings,
             evidence.traffic,
             evidence.shared,
-            live=snapshot.source == ("live",),
+            live=snapshot.is_live,
         )
     return JobState(
         name=job.name,

@@ -124,6 +124,16 @@ class Measurement(Record, frozen=True, kw_only=True):
         return self.device_kind == SIMULATED
 
     @property
+    def of_cpu(self) -> bool:
+        """Whether it is a figure of the self-test."""
+        return self.device_kind == "cpu"
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether other bytes arrived than were sent."""
+        return self.verdict in ("wrong-data", "wrong-bytes")
+
+    @property
     def key(self) -> tuple[str | int | None, ...]:
         """What is measured: a later figure with the same key replaces this one."""
         return (
@@ -154,6 +164,11 @@ class NodeSnapshot(Record, frozen=True, kw_only=True):
     states: tuple[SourceState, ...] = ()
     problems: tuple[Problem, ...] = ()
     assumptions: tuple[str, ...] = ()
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it was read from this machine."""
+        return self.source == ("live",)
 
     @property
     def is_demo(self) -> bool:

@@ -59,7 +59,7 @@ class ProcessChoice:
     def open(self, chosen: ProcessFlags | None) -> None:
         """Offer this shell and the processes on the GPUs; posts Read for the choice."""
         report = self._view.report
-        if report is None or report.snapshot.source != ("live",):
+        if report is None or not report.snapshot.is_live:
             self._say("processes are those of the live node alone")
             return
         options = [

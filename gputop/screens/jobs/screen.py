@@ -136,11 +136,6 @@ def _fix(far: Sequence[tuple[GpuUser, Binding]]) -> tuple[Fix, ...]:
     return tuple(Fix(text=run.format(node)) for node in nodes)
 
 
-def is_live(snapshot: NodeSnapshot) -> bool:
-    """Whether the jobs are those of this machine, which may be asked."""
-    return snapshot.source == ("live",)
-
-
 def of_demo(snapshot: NodeSnapshot) -> JobsReport | None:
     """The simulated answer of a demo; None for anything else."""
     source = snapshot.source[0] if len(snapshot.source) == 1 else ""
@@ -175,7 +170,7 @@ def headline(answer: JobsReport | None, snapshot: NodeSnapshot) -> Line | None:
     worst = min(found, key=lambda job: job.verdict.order)
     sign, ink, _ = worst.verdict.shown
     more = f" · {len(found) - 1} more" if len(found) > 1 else ""
-    mark = "" if is_live(snapshot) else f" · {SIMULATED}"
+    mark = "" if snapshot.is_live else f" · {SIMULATED}"
     text = f"{sign} {clean(worst.sentence, 1000)}"
     return ((text, f"{ink} bold"), (f"{more}{mark}", "muted"))
 
@@ -299,7 +294,7 @@ class JobsScreen(ListedView):
 
     def leading(self) -> tuple[str, ...]:
         """Without the key that asks again where there is nobody to ask."""
-        live = self.report is not None and is_live(self.report.snapshot)
+        live = self.report is not None and self.report.snapshot.is_live
         return tuple(name for name in super().leading() if live or name != "r")
 
     def on_screen_resume(self) -> None:
@@ -310,7 +305,7 @@ class JobsScreen(ListedView):
     def action_ask_jobs(self) -> None:
         """Ask the jobs of this machine, in a thread; a demo or a recording has none to ask."""
         report = self.report
-        if report is None or not is_live(report.snapshot):
+        if report is None or not report.snapshot.is_live:
             return
         self._last_asked = described(report.snapshot), time.monotonic()
         ask = asking(report.snapshot, self._answer, self.gputop.recent)
@@ -328,10 +323,10 @@ class JobsScreen(ListedView):
     def draw(self, report: Report) -> None:
         """Update both parts; on most ticks only figures have changed."""
         snapshot = report.snapshot
-        if not is_live(snapshot) and self._answered_for != snapshot.readings.processes:
+        if not snapshot.is_live and self._answered_for != snapshot.readings.processes:
             self._answered_for = snapshot.readings.processes
             self._answer = of_demo(snapshot)
-        elif is_live(snapshot) and self._due(snapshot):
+        elif snapshot.is_live and self._due(snapshot):
             # Processes came or went: what was said is about others.
             self.action_ask_jobs()
         table, board = self._list, self.query_one("#job", Board)
@@ -398,7 +393,7 @@ class JobsScreen(ListedView):
         found = standing_of(self._answer, [user.pid for user in row.job.processes])
         if found is None:
             return ()
-        mark = "" if is_live(report.snapshot) else f", {SIMULATED}"
+        mark = "" if report.snapshot.is_live else f", {SIMULATED}"
         return standing_lines(found, None if row.user is None else row.user.pid, width, mark)
 
     def _variables(self, report: Report, row: JobRow) -> VariableDetails | None:

@@ -209,7 +209,7 @@ class WiringDiagram(Board):
             if box is None or not box.framed:
                 continue  # the line that a box without a frame has is full
             name = label(report.graph, other).removeprefix("GPU") if other else "root"
-            sign = "→" if over.kind == "Ring" else "↑" if other else ""
+            sign = "→" if over.is_ring else "↑" if other else ""
             if len(sign + name) < box.width - 4:
                 yield box, sign + name
 

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 class RankOrder(NamedTuple):
     """One order of ranks, which one or several channels share."""
 
-    kind: str
-    """"Ring" or "Tree"."""
+    is_ring: bool
+    """Else it is a tree."""
     order: tuple[str, ...]
     """Nodes of the graph in the order of the ranks; a ring leads back to the first."""
     channels: tuple[int, ...]
@@ -34,18 +34,18 @@ class RankOrder(NamedTuple):
     @property
     def steps(self) -> tuple[tuple[str, str], ...]:
         """Who sends to whom; in a tree the parent comes first."""
-        closed = (*self.order, self.order[0]) if self.kind == "Ring" else self.order
+        closed = (*self.order, self.order[0]) if self.is_ring else self.order
         return tuple(pairwise(closed))
 
     def head(self, graph: Graph) -> Line:
         """What is laid over the drawing, in one line."""
         names = [label(graph, node) for node in self.order]
         brief = [names[0], *(name.removeprefix("GPU") for name in names[1:])]
-        way = "→".join((*brief, brief[0].removeprefix("GPU")) if self.kind == "Ring" else brief)
+        way = "→".join((*brief, brief[0].removeprefix("GPU")) if self.is_ring else brief)
         of = f"of {self.graph.channels} channels" if self.graph.channels > 1 else "channel"
         rate = f"{short(self.graph.bw_intra)} GB/s each, {self.graph.type_intra}"
         return (
-            (f" {self.kind.upper()} ", "key bold"),
+            (" RING " if self.is_ring else " TREE ", "key bold"),
             (way, "accent bold"),
             (f"  {len(self.channels)} {of}, {rate}", ""),
             ("  r", "key bold @screen.lay_over"),
@@ -56,7 +56,7 @@ class RankOrder(NamedTuple):
 
     def marks(self) -> Iterator[tuple[str, str]]:
         """What stands on each GPU: whom it sends to, or its parent."""
-        if self.kind == "Ring":
+        if self.is_ring:
             yield from self.steps
             return
         yield self.order[0], ""
@@ -71,7 +71,7 @@ def overlays(report: Report) -> list[RankOrder]:
         return []
     nodes = {pair.src: pair.src_bus_id for pair in prediction.pairs}
     found: list[RankOrder] = []
-    for kind, graph in (("Ring", prediction.graphs.ring), ("Tree", prediction.graphs.tree)):
+    for is_ring, graph in ((True, prediction.graphs.ring), (False, prediction.graphs.tree)):
         if graph is None:
             continue
         channels: dict[tuple[int, ...], list[int]] = {}
@@ -81,7 +81,7 @@ def overlays(report: Report) -> list[RankOrder]:
             if len(order) < 2 or not all(nodes.get(rank, "") in report.graph for rank in order):
                 continue
             places = tuple(nodes[rank] for rank in order)
-            bare = RankOrder(kind, places, tuple(numbers), graph, frozenset())
+            bare = RankOrder(is_ring, places, tuple(numbers), graph, frozenset())
             edges = frozenset(
                 frozenset(edge)
                 for step in bare.steps

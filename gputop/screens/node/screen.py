@@ -270,7 +270,7 @@ class NodeScreen(View):
             use = use_of(snapshot, loads)
             line, end = verdict_line(shown, use, snapshot.machine, width)
             self.query_one("#verdict", HeadLine).show(line, end)
-            measure = _MEASURE if snapshot.source == ("live",) else ()
+            measure = _MEASURE if snapshot.is_live else ()
             self.query_one("#use", HeadLine).show(use_line(use, snapshot, width), measure)
         if gpus:
             self.query_one("#cost", HeadLine).show(cost_line(report, width))
@@ -307,7 +307,7 @@ class NodeScreen(View):
         table = self.query_one("#gpus", GpuTable)
         table.caption("GPUs")
         # Before the first source answered there is nothing to explain yet; a file has answered.
-        live = report.snapshot.source == ("live",)
+        live = report.snapshot.is_live
         if live and not (report.snapshot.machine.host or report.snapshot.problems):
             table.show((((" reading the node…", "muted"),),))
             return

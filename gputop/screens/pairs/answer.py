@@ -11,7 +11,7 @@ from gputop.topology.expectation.cost.costs import costs_of
 from gputop.topology.explain.pair_summary import NO_P2P, P2P, PairSummary, pair_summary
 from gputop.topology.hardware.terms import terms_of
 from gputop.topology.model import quantities
-from gputop.topology.model.severity import BY_DESIGN
+from gputop.topology.model.severity import BY_DESIGN, FigureVerdict
 from gputop.topology.model.units import figure, gbs
 from gputop.widgets.measure import measured
 from gputop.widgets.meters import verdict_of
@@ -76,7 +76,7 @@ def _headline(
         sign, ink, _ = finding.severity.shown
         word = {"broken": "BROKEN", "slow": "SLOW"}.get(finding.severity, "CANNOT TELL")
         return (pair, (f"{sign} {word}: ", f"{ink} bold"), (clean(found.head, 100), "strong"))
-    if judgement is not None and judgement.verdict != "no reference":
+    if judgement is not None and judgement.verdict is not FigureVerdict.NO_REFERENCE:
         sign, word, ink = verdict_of(judgement)
         said = "" if word == "healthy" else f"{word.upper()}: "
         return (pair, (f"{sign} {said}", ink), (clean(found.head, 100), "strong"))
@@ -127,7 +127,7 @@ def _speed(report: Report, found: PairSummary, pair: Pair, width: int) -> tuple[
     if made is None:
         reach = () if cost is None else ((f"copy {cost.pair}", ""), (" · ", "muted"))
         return (*spans, *reach, ("measured –", "muted"))
-    if made.value is None or made.verdict == "wrong-data":
+    if made.value is None or made.is_wrong:
         return (*spans, (f"{made.basis}: {clean(made.verdict or 'no figure', 40)}", "bad"))
     if found.detour:
         spans.append(("a P2P copy ", ""))
@@ -135,7 +135,7 @@ def _speed(report: Report, found: PairSummary, pair: Pair, width: int) -> tuple[
         spans.append((f"copy healthy {figure(cost.healthy)} → ", ""))
     spans.append((f"{made.basis} {figure(made.value)}", "warn" if made.simulated else "strong"))
     judgement = judged(report).of(made)
-    if judgement is not None and judgement.verdict != "no reference":
+    if judgement is not None and judgement.verdict is not FigureVerdict.NO_REFERENCE:
         sign, word, ink = verdict_of(judgement)
         spans.append((f" {sign} {word}", ink))
     return tuple(spans)

@@ -20,6 +20,7 @@ from gputop.topology.explain.nccl import library_first, pair_decision
 from gputop.topology.explain.why import why_pair
 from gputop.topology.flags.what_if.in_words import distance
 from gputop.topology.model.quantities import TRANSPORT, WRITE
+from gputop.topology.model.severity import FigureVerdict
 from gputop.widgets.board import Board
 from gputop.widgets.key import Key, note, scroll_keys
 from gputop.widgets.link_matrix import READING
@@ -126,7 +127,7 @@ def _measured_low(report: Report, device: str | None) -> Pair | None:
     shares: dict[Pair, float] = {}
     for pair, found in figures.items():
         judgement = None if known is None else known.of(found)
-        low = judgement is not None and judgement.verdict == "low"
+        low = judgement is not None and judgement.verdict is FigureVerdict.LOW
         if low and judgement is not None and judgement.share and device in (None, pair[0]):
             shares[pair] = judgement.share
     return min(shares, key=lambda pair: shares[pair], default=None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from gputop.probes.protocol.status import Status
+from gputop.probes.protocol.status import ProbeLevel, Status
 from gputop.screens.probes.entries import ProbeEntry
 from gputop.screens.probes.list import about
 from gputop.terminal.clean import clean
@@ -18,13 +18,7 @@ if TYPE_CHECKING:
     from gputop.measuring.state import SuiteState
     from gputop.topology.model.machine import Machine
 
-LEVELS = ("quick", "normal", "full")
 _DOT = (" · ", "rule")
-
-
-def known_level(name: str) -> str:
-    """The level of this name; the normal one where there is none."""
-    return name if name in LEVELS else LEVELS[1]
 
 
 def head_lines(
@@ -69,7 +63,7 @@ def _levels(
     entries: Sequence[ProbeEntry], gpus: int, level: str, width: int, busy: str, simulated: bool
 ) -> Line:
     spans: list[Span] = [(" Level ", "muted")]
-    for name in LEVELS:
+    for name in ProbeLevel:
         ink = "strong underline" if name == level else "muted"
         spans += [(name, f"{ink} @screen.show_level('{name}')"), (" ", "")]
     able = [

@@ -11,11 +11,11 @@ from textual.widget import Widget
 from gputop.measuring import history
 from gputop.measuring.announcing import idle_gpus
 from gputop.measuring.judged import judged
-from gputop.probes.protocol.status import Status
+from gputop.probes.protocol.status import ProbeLevel, Status
 from gputop.screens.probes.entries import ProbeEntry, entries
 from gputop.screens.probes.expected import ExpectedFigures
 from gputop.screens.probes.groups import Group, GroupMember
-from gputop.screens.probes.head import LEVELS, head_lines, known_level, left_out
+from gputop.screens.probes.head import head_lines, left_out
 from gputop.screens.probes.history import history_lines
 from gputop.screens.probes.list import ProbeList
 from gputop.screens.probes.picture import ProbePicture
@@ -278,7 +278,8 @@ class ProbesScreen(View):
 
     def __init__(self, name: str, gputop: NodeHost) -> None:
         super().__init__(name, gputop)
-        self._level = known_level(gputop.remembered.get("level"))
+        level = gputop.remembered.get("level")
+        self._level = ProbeLevel(level) if level in tuple(ProbeLevel) else ProbeLevel.NORMAL
         self._views = ProbeViews()
         self._expected = ExpectedFigures()
         self._runs: tuple[SavedRun, ...] = ()
@@ -438,11 +439,12 @@ class ProbesScreen(View):
 
     def action_level(self) -> None:
         """Choose the next level."""
-        self.action_show_level(LEVELS[(LEVELS.index(self._level) + 1) % len(LEVELS)])
+        levels = tuple(ProbeLevel)
+        self.action_show_level(levels[(levels.index(self._level) + 1) % len(levels)])
 
     def action_show_level(self, name: str) -> None:
         """Choose a level by its name."""
-        self._level = name
+        self._level = ProbeLevel(name)
         self.gputop.remembered.keep("level", self._level)
         self.redraw()
 

@@ -129,7 +129,7 @@ def _holds(figure: Measurement, judgement: Judgement) -> bool:
     """Whether the band applies to this size; a small message does not fill a link."""
     if judgement.verdict != FigureVerdict.NO_REFERENCE:
         return True
-    estimate = judgement.band is not None and judgement.band.basis == "estimate"
+    estimate = judgement.band is not None and judgement.band.is_estimate
     return estimate and (figure.bytes_per_copy or 0) >= LARGE_BYTES
 
 

@@ -79,7 +79,7 @@ def test_since_the_future_is_refused(tmp_path: Path, seconds: float, code: int) 
     since = saved(moment(seconds), tmp_path / "since.json")
     with pytest.raises(Exit) as refused:
         examined((now,), None, since)
-    assert refused.value.code == code
+    assert refused.value.exit_code == code
 
 
 def test_since_another_node_is_refused(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_since_another_node_is_refused(tmp_path: Path) -> None:
     other = msgspec.structs.replace(base("demo dgx-1v"), taken_at=LIVE.taken_at)
     with pytest.raises(Exit) as refused:
         examined((now,), None, saved(other, tmp_path / "other.json"))
-    assert refused.value.code == CANNOT_TELL
+    assert refused.value.exit_code == CANNOT_TELL
 
 
 def test_a_file_that_is_no_snapshot_is_no_reference(tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_a_file_that_is_no_snapshot_is_no_reference(tmp_path: Path) -> None:
     empty = saved(NodeSnapshot(taken_at=0.0), tmp_path / "empty.json")
     with pytest.raises(Exit) as refused:
         reference(empty)
-    assert refused.value.code == CANNOT_TELL
+    assert refused.value.exit_code == CANNOT_TELL
 
 
 def test_a_snapshot_is_a_reference_by_its_file_name(tmp_path: Path) -> None:

@@ -106,7 +106,7 @@ def test_a_file_that_cannot_be_used_is_no_silence(places: tuple[Path, Path], tex
     places[0].write_bytes(text)
     with pytest.raises(Exit) as refused:
         decided()
-    assert refused.value.code == CANNOT_TELL
+    assert refused.value.exit_code == CANNOT_TELL
     assert len(str(refused.value)) < 600
 
 
@@ -137,7 +137,7 @@ def test_a_usual_file_that_may_not_be_read_is_a_note(tmp_path: Path) -> None:
 def test_an_unknown_rule_on_the_command_line_is_wrong_usage(places: tuple[Path, Path]) -> None:
     with pytest.raises(Exit) as refused:
         decided("no-such-rule=because")
-    assert refused.value.code == USAGE
+    assert refused.value.exit_code == USAGE
 
 
 def test_a_long_reason_is_cut(places: tuple[Path, Path]) -> None:

@@ -28,7 +28,7 @@ def base_topology(snapshot: NodeSnapshot, settings: Settings, default: str = DEF
     Never raises: NCCL goes on without a file that it cannot open.
     """
     named = settings.text("NCCL_TOPO_FILE")
-    if snapshot.source != ("live",):
+    if not snapshot.is_live:
         if named is None:
             return Base()
         return Base(remark="NCCL_TOPO_FILE names a file of another machine: it was not read.")

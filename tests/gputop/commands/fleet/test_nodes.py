@@ -26,7 +26,7 @@ def test_operators_are_left_to_cluster_shell() -> None:
 def test_what_is_no_list_is_said_in_a_line(text: str) -> None:
     with pytest.raises(Exit, match="--nodes") as failed:
         hosts_of(text)
-    assert failed.value.code == USAGE
+    assert failed.value.exit_code == USAGE
     assert "\n" not in str(failed.value)
 
 

@@ -24,8 +24,8 @@ def test_every_order_of_the_search_is_an_overlay() -> None:
     ring, tree = report.prediction.graphs.ring, report.prediction.graphs.tree
     assert ring is not None
     assert tree is not None
-    for kind, graph in (("Ring", ring), ("Tree", tree)):
-        channels = [number for one in found if one.kind == kind for number in one.channels]
+    for is_ring, graph in ((True, ring), (False, tree)):
+        channels = [number for one in found if one.is_ring is is_ring for number in one.channels]
         assert sorted(channels) == list(range(1, graph.channels + 1))
     first, gpus = found[0], addresses("dgx-1v")
     assert first.order == tuple(gpus[rank] for rank in ring.orders[0])

@@ -53,7 +53,7 @@ def _ignored(case: Case) -> Found:
 def _files(case: Case) -> Found:
     named = [name for name in FILES if name in case.variables]
     if not named:
-        return [] if case.snapshot.source == ("live",) or case.snapshot.environment else None
+        return [] if case.snapshot.is_live or case.snapshot.environment else None
     missing = {
         name: problem.text.removeprefix(f"{name}: ")
         for problem in case.snapshot.problems
@@ -74,7 +74,7 @@ def _files(case: Case) -> Found:
 
 
 def _debug(case: Case) -> Found:
-    known = bool(case.snapshot.environment) or case.snapshot.source == ("live",)
+    known = bool(case.snapshot.environment) or case.snapshot.is_live
     found: list[tuple[str, str, str, str]] = []
     for name, (value, origin) in case.variables.items():
         if _slows(name, value):
@@ -117,7 +117,7 @@ def _slows(name: str, value: str) -> bool:
 
 def _from_file(case: Case) -> Found:
     if not case.snapshot.environment:
-        return [] if case.snapshot.source == ("live",) else None
+        return [] if case.snapshot.is_live else None
     found = [(n, v, o) for n, (v, o) in case.variables.items() if o != ENVIRONMENT]
     if not found:
         return []
