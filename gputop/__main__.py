@@ -99,6 +99,7 @@ def _answer(arguments: list[str]) -> tuple[int, str]:
     from gputop.exits import ANSWERED, CANNOT_TELL, INTERRUPTED, OWN_ERROR, Exit
     from gputop.memory import fit, lacking
     from gputop.terminal.output import flush
+    from gputop.topology.model.errors import GputopError
 
     try:
         fit()
@@ -115,6 +116,8 @@ def _answer(arguments: list[str]) -> tuple[int, str]:
         # The border of the program: one line, not a traceback.
         if isinstance(error.__cause__, KeyboardInterrupt):
             return INTERRUPTED, ""  # it met a class in the making
+        if isinstance(error, GputopError):
+            return error.exit_code, str(error)
         if os.environ.get("GPUTOP_DEBUG"):
             raise
         if lacking(error):

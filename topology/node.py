@@ -12,6 +12,7 @@ from .model.quantities import CAN_ACCESS
 from .model.snapshot import EnvironmentVariable, Measurement, NodeSnapshot
 from .wiring.devices import DeviceIndex, devices_of
 from .wiring.graph import Graph, build_graph
+from .wiring.likeness import PairIndex, pairs_of
 from .wiring.relations import RelationMatrix, islands, matrix
 
 if TYPE_CHECKING:
@@ -85,9 +86,19 @@ class Node(msgspec.Struct, frozen=True, eq=False):
             msgspec.structs.force_setattr(self, "_wiring", _Wiring(self.snapshot.machine))
 
     @property
+    def machine(self) -> Machine:
+        """The part of the snapshot that stays the same."""
+        return self.snapshot.machine
+
+    @property
     def devices(self) -> DeviceIndex:
         """The index of its devices, by address, UUID and label."""
         return self._wiring.devices
+
+    @property
+    def pairs(self) -> PairIndex:
+        """The paths of its pairs of GPUs, and which are alike."""
+        return pairs_of(self.snapshot.machine)
 
     def reading(self, address: str) -> GpuReading | None:
         """The reading of a GPU: what changes from moment to moment."""

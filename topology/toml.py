@@ -1,7 +1,5 @@
 """Python's own reader of TOML; before Python 3.11, which brought it, the package it came from."""
 
-from __future__ import annotations
-
 import sys
 
 if sys.version_info >= (3, 11):

@@ -216,7 +216,7 @@ def _exact(figure: Measurement) -> str:
 
 
 def _wrong(figure: Measurement) -> str:
-    return "!" if figure.is_wrong else ""
+    return "!" if figure.wrong else ""
 
 
 # Tables over message sizes.

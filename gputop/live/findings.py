@@ -8,7 +8,7 @@ import msgspec
 
 from gputop.topology.diagnosis.engine import Diagnosis, Silenced
 from gputop.topology.model.finding import Finding
-from gputop.topology.model.page import Fact, Page
+from gputop.topology.model.page import Basis, Fact, Page
 from gputop.topology.model.severity import Verdict
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def explained_with(why: Page, shown: Shown, *nodes: str) -> Page:
             value=finding.title,
             because=finding.impact,
             source=f"rule {finding.id}",
-            basis="",
+            basis=Basis.UNSAID,
             decides=finding.severity.counts,
         )
         for finding in found

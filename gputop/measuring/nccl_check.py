@@ -21,7 +21,7 @@ from gputop.topology.model.quantities import (
     SEND_RECEIVE,
     TRANSPORT,
 )
-from gputop.topology.model.snapshot import Measurement, NodeSnapshot
+from gputop.topology.model.snapshot import DataVerdict, Measurement, NodeSnapshot
 from gputop.topology.nccl.decide.predict import predict
 from gputop.topology.nccl.settings import Settings
 
@@ -157,7 +157,7 @@ def transports(check: NcclCheck, taken_at: float) -> tuple[Measurement, ...]:
             quantity=TRANSPORT,
             src=pair.src_bus_id,
             dst=pair.dst_bus_id,
-            verdict=" and ".join(pair.logged),
+            verdict=DataVerdict(" and ".join(pair.logged)),
             method="nccl-log/1",
             taken_at=taken_at,
             versions=() if version is None else ((check.engine or "NCCL", version),),

@@ -15,7 +15,7 @@ from gputop.probes.protocol.status import Status
 from gputop.probes.runner.nccl_library import NcclLibrary
 from gputop.terminal.clean import clean
 from gputop.topology.model.machine import Machine
-from gputop.topology.model.snapshot import Measurement
+from gputop.topology.model.snapshot import DataVerdict, Measurement
 from gputop.topology.wiring.codes import Relations
 from gputop.topology.wiring.gpu_names import gpu_label
 from gputop.topology.wiring.likeness import likeness
@@ -190,8 +190,8 @@ def to_measurement(
         bytes_per_copy=figure.bytes_per_copy,
         copies_per_sample=figure.copies_per_sample,
         engine=figure.engine,
-        direction=figure.direction,
-        verdict=figure.verdict,
+        way=figure.direction,
+        verdict=None if figure.verdict is None else DataVerdict(figure.verdict),
         why_none=figure.why,
         method=figure.method,
         device_kind=figure.device_kind,

@@ -5,19 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gputop.screens import NAMES
-from gputop.widgets.key import Key, note
+from gputop.widgets.key import Key, note, number_key
 
 COMMON = (
     *(
         Key(
-            str(number),
+            key,
             f"screen('{name}')",
             command=name.capitalize(),
             about=f"Show the screen {name.capitalize()}",
         )
-        for number, name in enumerate(NAMES, start=1)
+        for place, name in enumerate(NAMES)
+        if (key := number_key(place))
     ),
-    note(f"1 to {len(NAMES)}", f"screens: {', '.join(name.capitalize() for name in NAMES)}"),
+    note(
+        f"1 to {number_key(len(NAMES) - 1) or 0}",
+        f"screens: {', '.join(name.capitalize() for name in NAMES)}",
+    ),
     Key(
         "w,enter",
         "why",

@@ -18,6 +18,7 @@ from gputop.topology.jobs.ras.answer import parse
 from gputop.topology.jobs.ras.client import RasReply
 from gputop.topology.jobs.ras.comparing import communicator_states
 from gputop.topology.jobs.ras.places import DEFAULT, place
+from gputop.topology.model.readings import ProcessState
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.recorded.demos.shape import load
 
@@ -52,7 +53,7 @@ def _activity(user: GpuUser) -> Activity:
     return Activity(
         pid=user.pid,
         seconds=SECONDS,
-        states=("running", "running"),
+        states=(ProcessState.RUNNING, ProcessState.RUNNING),
         user_cores=1.0,
         system_cores=0.02,
         memory_bytes=user.reading.memory_bytes,

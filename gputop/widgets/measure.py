@@ -75,7 +75,7 @@ def measured(
         if found.quantity == quantity
         and found.src
         and found.dst
-        and not found.of_cpu
+        and not found.on_cpu
         and (variant is None or found.variant == variant)
     }
 

@@ -104,7 +104,7 @@ def measured_cells(
         for pair in pairs_of(addresses):
             figures = found.get(pair)
             # Speed of data that did not arrive whole is no speed.
-            if figures is not None and figures.value is not None and not figures.is_wrong:
+            if figures is not None and figures.value is not None and not figures.wrong:
                 word = figure(figures.value)
                 if known is not None:
                     word = _signed(word, known.of(figures))
@@ -268,7 +268,7 @@ def visible(report: Report | None) -> tuple[Measure, ...]:
     had = {
         figure.quantity
         for figure in report.snapshot.measurements
-        if figure.src and figure.dst and not figure.of_cpu
+        if figure.src and figure.dst and not figure.on_cpu
     }
     return tuple(
         measure

@@ -27,10 +27,13 @@ class QuickKeysApp(App[T]):
         """Keep letters from being commands: "/P2P" would start a probe and go to another screen.
 
         Textual gave them to the screen, as the line was not there yet. A line with the focus lets
-        no letter get here. Ctrl+L works in panels too, which keep the keys of the app away.
+        no letter get here. Panels keep the keys of the app away, but for Ctrl+L and for Ctrl+C,
+        which closes them.
         """
         if event.key == "ctrl+l":
             self.action_repaint()
+        if event.key == "ctrl+c" and self.screen.is_modal:
+            self.simulate_key("escape")
         if isinstance(self.focused, Input) and event.is_printable and event.character:
             event.stop().prevent_default()
             self.focused.insert_text_at_cursor(event.character)

@@ -11,7 +11,8 @@ from gputop.terminal.clean import clean
 from gputop.topology.model.readings import pace_seconds
 from gputop.topology.model.units import seconds
 from gputop.topology.sources import MAKERS
-from gputop.widgets.spans import EMPTY, Line, width_of
+from gputop.widgets.key import number_key
+from gputop.widgets.spans import EMPTY, Line, cut, width_of
 
 if TYPE_CHECKING:
     from gputop.measuring.state import SuiteState
@@ -43,14 +44,14 @@ def tabs(names: Sequence[str], shown: str, width: int = 1000) -> Line:
             title if name == shown else title[:4] for name, title in zip(names, titles, strict=True)
         ]
         narrow = _tabs(names, titles, shown, "")
-    return narrow
+    return cut(narrow, width)
 
 
 def _tabs(names: Sequence[str], titles: Sequence[str], shown: str, lead: str) -> Line:
     spans: list[tuple[str, str]] = []
-    for number, (name, title) in enumerate(zip(names, titles, strict=True), start=1):
+    for place, (name, title) in enumerate(zip(names, titles, strict=True)):
         action = f"@screen('{name}')"
-        spans.append((f"{lead}{number} ", f"key bold {action}"))
+        spans.append((f"{lead}{number_key(place)} ", f"key bold {action}"))
         here = "strong underline" if name == shown else "muted"
         spans.append((title, f"{here} {action}"))
         spans.append((" ", ""))

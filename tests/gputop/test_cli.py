@@ -214,3 +214,11 @@ def test_a_reason_of_two_sources_is_reported_once() -> None:
     lines = gputop("snapshot").stderr.splitlines()
     reasons = [line.partition(": ")[2] for line in lines]
     assert len(reasons) == len(set(reasons))
+
+
+@pytest.mark.parametrize("command", ["flags", "flags NCCL_P2P_DISABLE", "explain", "explain 0 1"])
+def test_an_error_that_is_expected_is_a_sentence_and_not_our_fault(command: str) -> None:
+    done = gputop(*command.split(), "--demo", "hgx-h100-8", "--set", "CUDA_VISIBLE_DEVICES=")
+    assert done.returncode == 3, done
+    assert done.stdout == ""
+    assert len(done.stderr.splitlines()) == 1

@@ -10,6 +10,8 @@ import sys
 
 import pytest
 
+from gputop.screens import NAMES
+from gputop.widgets.key import number_key
 from tests.house.promises.worked_examples import example, paths
 from tests.support.places import ROOT
 
@@ -54,7 +56,8 @@ def named_paths(document: str) -> set[str]:
     found = set[str]()
     for code, link in _CODE.findall(_FENCE.sub("", read(document))):
         for word in (code or link).split():
-            inside = "/" in word.rstrip("/") and (ROOT / word.split("/")[0]).exists()
+            top = word.split("/")[0]
+            inside = "/" in word.rstrip("/") and top != ".venv" and (ROOT / top).exists()
             named = _FILE.search(word) or inside or word.endswith("/")
             if named and _PATH.fullmatch(word):
                 found.add(word)
@@ -96,6 +99,11 @@ def test_every_exception_is_still_one() -> None:
     named = set[str]().union(*(named_paths(document) for document in DOCUMENTS))
     assert FOREIGN.keys() - named == set()
     assert len(named) > 100, "hardly a path was found, so few were looked for"
+
+
+def test_the_screens_of_the_manual_are_those_of_the_app() -> None:
+    shown = re.findall(r"^\| `(\d)` \| (\w+) \|", read("docs/screens.md").split("## ")[0], re.M)
+    assert shown == [(number_key(place), name.capitalize()) for place, name in enumerate(NAMES)]
 
 
 def test_the_words_of_contributing_name_what_is_there() -> None:

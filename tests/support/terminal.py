@@ -96,6 +96,10 @@ class Terminal:
         """Press keys."""
         os.write(self._master, keys.encode())
 
+    def type(self, data: bytes) -> None:
+        """Send bytes, whether or not they are keys."""
+        os.write(self._master, data)
+
     def read(self, seconds: float = 0.05) -> None:
         """Take what was written within that time."""
         ready, _, _ = select.select([self._master], [], [], seconds)

@@ -1,7 +1,5 @@
 """Case: one node as the rules see it. What several rules need is worked out once."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any
@@ -17,7 +15,7 @@ from ..model import quantities
 from ..model.machine import Gpu, PciDevice
 from ..model.readings import GpuReading, ProcessReading
 from ..model.record import NOT_ASKED, Record
-from ..model.snapshot import Measurement, NodeSnapshot
+from ..model.snapshot import DataVerdict, Measurement, NodeSnapshot, ProblemKind
 from ..model.surroundings import Host
 from ..nccl.prediction import Prediction
 from ..node import Node
@@ -78,7 +76,7 @@ class Case:
     def _withheld(self, gpu: Gpu) -> bool:
         """Whether this process may have been kept from a GPU that only PCI shows."""
         if gpu.vendor == AMD.id and any(
-            problem.source == "kfd" and problem.kind == "denied"
+            problem.source == "kfd" and problem.kind == ProblemKind.DENIED
             for problem in self.snapshot.problems
         ):
             return True  # KFD says so itself where the devices of a process are fewer
@@ -243,7 +241,7 @@ class Case:
     def arrived(self) -> frozenset[tuple[str | None, str | None]]:
         """The ordered pairs whose bytes were written, read and found equal."""
         figures = self.figures(quantities.BYTES_ARRIVE)
-        return frozenset((m.src, m.dst) for m in figures if m.verdict == "arrived")
+        return frozenset((m.src, m.dst) for m in figures if m.verdict == DataVerdict.ARRIVED)
 
     @cached_property
     def gpu_users(self) -> tuple[GpuUser, ...]:
@@ -273,9 +271,7 @@ class Case:
     def judged(self) -> tuple[tuple[Measurement, Judgement], ...]:
         """Every figure with its judgement."""
         figures = [
-            measurement
-            for measurement in self.snapshot.measurements
-            if measurement.device_kind != "cpu"
+            measurement for measurement in self.snapshot.measurements if not measurement.on_cpu
         ]
         if not figures:
             return ()
@@ -286,7 +282,7 @@ class Case:
     def _figures(self) -> dict[str, list[Measurement]]:
         found: dict[str, list[Measurement]] = {}
         for measurement in self.snapshot.measurements:
-            if measurement.device_kind != "cpu":
+            if not measurement.on_cpu:
                 found.setdefault(measurement.quantity, []).append(measurement)
         return found
 

@@ -1,7 +1,5 @@
 """Asks all rules about one case: findings, silenced findings, rules without evidence."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module

@@ -4,8 +4,6 @@ A counter's total says nothing, because it may be years old; a tick between two 
 Nothing here asks the machine.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import msgspec
@@ -251,7 +249,7 @@ def _links(machine: Machine) -> Iterator[tuple[str, str, str, Severity, bool]]:
             if link.active is not None:
                 yield gpu.address, name, f"NVLink {link.link} down", BROKEN, not link.active
         if gpu.fabric is not None and gpu.fabric.state is not None:
-            well = gpu.fabric.state in ("completed", "not supported")
+            well = gpu.fabric.joined or gpu.fabric.unsupported
             yield gpu.address, name, "not in the NVSwitch fabric", BROKEN, not well
 
 
@@ -261,7 +259,7 @@ def _ports(machine: Machine) -> Iterator[tuple[str, str, str, Severity, bool]]:
             if port.state is not None:
                 what = f"port {port.port} not active"
                 # The PCI address is the key of findings too; two ports share it.
-                yield device.address or device.name, device.name, what, SLOW, port.state != "ACTIVE"
+                yield device.address or device.name, device.name, what, SLOW, not port.active
     for interface in machine.interfaces:
         if interface.up is not None and interface.address is not None:
             yield interface.address, interface.name, "link down", SLOW, not interface.up

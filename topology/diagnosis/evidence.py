@@ -4,8 +4,6 @@ A vendor's record says what that is. What a product does not have is not missing
 card, under MIG or in a vGPU, and of a GPU that is alone; error counts of memory without ECC.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 
@@ -136,7 +134,7 @@ def _unasked(why: str) -> bool:
 
 def _linked(case: Case, gpu: Gpu) -> bool:
     """Whether links to other GPUs belong to what is examined."""
-    if gpu.mig_enabled or gpu.virtualization == "vgpu":
+    if gpu.mig_enabled or gpu.is_vgpu:
         return False
     if sum(other.vendor == gpu.vendor for other in case.machine.gpus) < 2:
         return False

@@ -1,7 +1,5 @@
 """Which NVIDIA GPUs this process may use, according to their device nodes."""
 
-from __future__ import annotations
-
 import re
 
 from ..model.machine import Gpu

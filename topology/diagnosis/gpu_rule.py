@@ -1,7 +1,5 @@
 """Rules about one fact of each GPU: the same evidence for every GPU that shows the fault."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Union

@@ -4,8 +4,6 @@ A thing is what a person would name, such as the relations of the GPUs or their 
 counts as read where any examined device has it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 
 from ..model.machine import Gpu

@@ -18,7 +18,7 @@ FAST = ("NV", "XGMI")
 THROUGH_HOST = ("PHB", "NODE", "SYS")
 BELOW_SWITCH = ("PIX", "PXB")
 """Letters of `nvidia-smi topo -m`."""
-OK = "ok"
+OK, SYS = "ok", "SYS"
 NOT_GRANTED = "not granted to CUDA or HIP"
 """The grant where the runtime refused a probe and the management library did not."""
 _ASKED = {"granted": OK, "not-granted": NOT_GRANTED}
@@ -49,6 +49,11 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True):
     def fast(self) -> bool:
         """Whether NVLink or xGMI joins them."""
         return self.code.startswith(FAST)
+
+    @property
+    def far(self) -> bool:
+        """Whether they are behind different processors."""
+        return self.code == SYS
 
     @property
     def mig(self) -> bool:

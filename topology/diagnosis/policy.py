@@ -1,7 +1,5 @@
 """The policy of a site: silenced rules, and its own limits."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import msgspec

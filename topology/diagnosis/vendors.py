@@ -1,7 +1,5 @@
 """Whose library was asked, and whose tool helps."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from ..hardware.vendors import AMD, NVIDIA, only

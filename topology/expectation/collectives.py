@@ -8,11 +8,11 @@ from ..hardware.specs import Sku
 from ..model import quantities
 from ..model.machine import Gpu
 from ..model.snapshot import Measurement
-from .collective_figures import LARGE_BYTES, estimated, published
+from ..node import Node
+from .collective_figures import LARGE_BYTES, Reached, estimated, published
 from .judgement import ESTIMATE, TOO_HIGH, Band, Expected, band
-from .links import SAME, LinkRates, link_of_pair, mesh_links_down, proven
+from .links import FAST, PCIE, SAME, LinkRates, link_of_pair, mesh_links_down, proven
 from .modelled import modelled, overlooked, rings_left
-from .node import JudgedNode
 from .variables import Variables, choice_at
 
 COLLECTIVES = {
@@ -40,7 +40,7 @@ class Participants(msgspec.Struct, frozen=True, kw_only=True):
     """None for all GPUs of the node."""
 
 
-def group_of(node: JudgedNode, figure: Measurement) -> Participants | None:
+def group_of(node: Node, figure: Measurement) -> Participants | None:
     """The GPUs that took part according to the figure; all GPUs where it does not say."""
     everyone = node.machine.gpus
     named = next(
@@ -52,7 +52,7 @@ def group_of(node: JudgedNode, figure: Measurement) -> Participants | None:
         None,
     )
     if named is not None:
-        found = [node.gpu(key) for key in named if isinstance(key, str)]
+        found = [node.devices.gpu(key) for key in named if isinstance(key, str)]
         gpus = tuple(gpu for gpu in found if gpu is not None)
         if len(gpus) != len(named) or not gpus:
             return None
@@ -69,7 +69,7 @@ def group_of(node: JudgedNode, figure: Measurement) -> Participants | None:
     )
 
 
-def expected(node: JudgedNode, variables: Variables, figure: Measurement) -> Expected:
+def expected(node: Node, variables: Variables, figure: Measurement) -> Expected:
     """The band of a healthy node of this kind, where the library chooses freely."""
     if not node.machine.gpus:
         return Expected(note="the snapshot holds no GPU")
@@ -95,9 +95,9 @@ def expected(node: JudgedNode, variables: Variables, figure: Measurement) -> Exp
     return msgspec.structs.replace(_sized(made, missing, size, algorithm), settled=gone)
 
 
-def _model(node: JudgedNode, group: Participants) -> Sku | str:
+def _model(node: Node, group: Participants) -> Sku | str:
     """The one model of a group of whole GPUs; a sentence where there is none."""
-    sku, *others = [node.sku(gpu) for gpu in group.gpus]
+    sku, *others = [node.devices.sku(gpu) for gpu in group.gpus]
     if sku is None or any(other != sku for other in others):
         return "no table holds this model, or the GPUs are of several"
     if any(gpu.mig_enabled or gpu.partition is not None for gpu in group.gpus):
@@ -111,7 +111,7 @@ def _healthy(
     group: Participants,
     sku: Sku,
     link: LinkRates | None,
-) -> tuple[str | None, tuple[float, str, str, str] | None]:
+) -> tuple[str | None, Reached | None]:
     """The algorithm, and figure, basis, source and remark of a healthy node: the best known."""
     quantity, collective = COLLECTIVES[figure.quantity]
     size = figure.bytes_per_copy
@@ -133,7 +133,7 @@ def _left(
     healthy: float,
 ) -> tuple[float | None, tuple[str, ...]]:
     """What the links that are up leave of a healthy figure, and what is missing, in clauses."""
-    missing = link.missing if link is not None and link.kind != "pcie" else ()
+    missing = link.missing if link is not None and link.kind is not PCIE else ()
     if link is not None and link.gone:
         return None, missing
     _, collective = COLLECTIVES[figure.quantity]
@@ -216,7 +216,7 @@ def _reach(
     return None if share is None else healthy * share
 
 
-def narrowest(node: JudgedNode, group: Participants, sku: Sku) -> LinkRates | None:
+def narrowest(node: Node, group: Participants, sku: Sku) -> LinkRates | None:
     """The slowest link of the group, which sets the pace of a collective."""
     links = [
         link
@@ -226,7 +226,7 @@ def narrowest(node: JudgedNode, group: Participants, sku: Sku) -> LinkRates | No
     return min(links, key=lambda link: link.now_gbs, default=None)
 
 
-def send_gbs(node: JudgedNode, group: Participants, sku: Sku) -> float | None:
+def send_gbs(node: Node, group: Participants, sku: Sku) -> float | None:
     """What the poorest GPU of a group can send to the others together by design, GB/s.
 
     Through switches that is its bundle of links; on a mesh the sum of its links in the group;
@@ -235,22 +235,22 @@ def send_gbs(node: JudgedNode, group: Participants, sku: Sku) -> float | None:
     found = []
     islands = not _joined(node, group, sku)
     for gpu in group.gpus:
-        links = [link_of_pair(node, gpu, other, sku) for other in group.gpus if other is not gpu]
-        known = [link for link in links if link is not None]
+        links = [
+            link
+            for other in group.gpus
+            if other is not gpu and (link := link_of_pair(node, gpu, other, sku)) is not None
+        ]
         # Between islands (bridged pairs) everything crosses PCIe (NVIDIA/nccl-tests#178).
-        fast = [] if islands else [link for link in known if link.kind in ("nvlink", "xgmi")]
-        if islands:
-            known = [link for link in known if link.kind == "pcie"]
-        if any(link.switched for link in fast):
-            found.append(max(link.design_gbs for link in fast))
-        elif fast:
-            found.append(sum(link.design_gbs for link in fast))
-        elif known:
-            found.append(max(link.design_gbs for link in known))
+        wanted = (PCIE,) if islands else FAST
+        used = [link for link in links if link.kind in wanted] or ([] if islands else links)
+        added = not islands and used[:1] and used[0].kind in FAST
+        mesh = added and not any(link.switched for link in used)
+        if used:
+            found.append((sum if mesh else max)(link.design_gbs for link in used))
     return min(found, default=None)
 
 
-def _joined(node: JudgedNode, group: Participants, sku: Sku) -> bool:
+def _joined(node: Node, group: Participants, sku: Sku) -> bool:
     """Whether fast links lead from each GPU to every other, through others if necessary."""
     reached, queue = {group.gpus[0].address}, [group.gpus[0]]
     for gpu in queue:
@@ -258,7 +258,7 @@ def _joined(node: JudgedNode, group: Participants, sku: Sku) -> bool:
             if other.address in reached:
                 continue
             link = link_of_pair(node, gpu, other, sku)
-            if link is not None and link.kind in ("nvlink", "xgmi"):
+            if link is not None and link.kind in FAST:
                 reached.add(other.address)
                 queue.append(other)
     return len(reached) == len(group.gpus)

@@ -8,11 +8,12 @@ from ..hardware.specs import PublishedFigure, Sku
 from ..hardware.vendors import BY_ID
 from ..model import quantities
 from ..model.snapshot import Measurement
+from ..node import Node
 from ..wiring.graph import gpu_numa
-from .judgement import BEST, ESTIMATE, Expected, band, percent
+from ..wiring.wires import WireKind
+from .judgement import BEST, ESTIMATE, Expected, band, number_of, percent, text_of
 from .links import host_link, proven
-from .node import JudgedNode, number_of, text_of
-from .references import entries, published
+from .references import published
 
 HOST = {quantities.HOST_TO_DEVICE: "h2d", quantities.DEVICE_TO_HOST: "d2h"}
 MEMORY = {
@@ -46,17 +47,17 @@ NODE = re.compile(r"pinned, NUMA node (\d{1,4})")
 OF_DEVICES = (*HOST, *MEMORY, quantities.GEMM)
 
 
-def expected(node: JudgedNode, figure: Measurement) -> Expected:
+def expected(node: Node, figure: Measurement) -> Expected:
     """The band of a healthy GPU of this model."""
-    gpu = node.gpu(figure.src)
+    gpu = node.devices.gpu(figure.src)
     if figure.src is None:
         return Expected(note="of several GPUs together; the table holds single ones")
     if gpu is None:
         return Expected(note="the snapshot does not hold this GPU")
-    sku = node.sku(gpu)
+    sku = node.devices.sku(gpu)
     if sku is None:
         return Expected(note="no table holds this model")
-    if gpu.mig_enabled or gpu.partition is not None or gpu.virtualization == "vgpu":
+    if gpu.mig_enabled or gpu.partition is not None or gpu.is_vgpu:
         return Expected(note="a part of a GPU; the table holds whole ones")
     if figure.quantity in HOST:
         return _host(node, figure, sku)
@@ -65,8 +66,8 @@ def expected(node: JudgedNode, figure: Measurement) -> Expected:
     return _gemm(figure, sku)
 
 
-def _host(node: JudgedNode, figure: Measurement, sku: Sku) -> Expected:
-    gpu = node.gpu(figure.src)
+def _host(node: Node, figure: Measurement, sku: Sku) -> Expected:
+    gpu = node.devices.gpu(figure.src)
     assert gpu is not None
     variant = figure.variant or "pinned"
     bound = NODE.fullmatch(variant)
@@ -85,7 +86,7 @@ def _host(node: JudgedNode, figure: Measurement, sku: Sku) -> Expected:
     if link is None:
         return Expected(note="the rate of the link to the host is not known")
     link = proven(link, figure.value)
-    if link.kind == "c2c":
+    if link.kind is WireKind.C2C:
         # mleng and nvbandwidth issue 23: 346 to 377 GB/s, bound by the CPU's memory.
         share, basis, source = 0.82, ESTIMATE, "GH200 and GB300 reach about 82 % of C2C"
     else:
@@ -105,10 +106,9 @@ def _memory(figure: Measurement, sku: Sku) -> Expected:
     # The table counts what is read and what is written.
     half = 0.5 if "once" in (figure.counted or "") else 1.0
     counted = ("counted once, the reference twice",) if half != 1.0 else ()
-    for quantity in MEMORY[figure.quantity]:
-        for known in entries(sku, quantity):
-            made = band(known.measured * half, known.unit, known.kind, known.source, scaled=counted)
-            return Expected(band=made)
+    for known in filter(None, map(sku.figure, MEMORY[figure.quantity])):
+        made = band(known.measured * half, known.unit, known.kind, known.source, scaled=counted)
+        return Expected(band=made)
     vendor = BY_ID.get(sku.vendor.lower())
     share = None if vendor is None else vendor.stream_share
     if share is None or not sku.hbm_gbs:
@@ -125,11 +125,11 @@ def shape_of(figure: Measurement) -> tuple[str, tuple[int, int, int]] | None:
     sizes = [number_of(figure, name) for name in ("m", "k", "n")]
     if None in sizes and match is not None:
         sizes = [float(match[name]) for name in ("m", "k", "n")]
-    known = [int(size) for size in sizes if size is not None]
-    if not kind or len(known) != 3:
+    m, k, n = (int(size or 0) for size in sizes)
+    if not kind or not m or not k or not n:
         return None
     kind = kind.removeprefix("torch.")
-    return TYPES.get(kind, kind), (known[0], known[1], known[2])
+    return TYPES.get(kind, kind), (m, k, n)
 
 
 def peak_of(sku: Sku, kind: str) -> float | None:
@@ -166,7 +166,7 @@ def _is_large(m: int, k: int, n: int) -> bool:
 def _of_shape(sku: Sku, quantity: str, mkn: tuple[int, int, int]) -> PublishedFigure | None:
     """The figure of exactly this shape, else one that stands for large shapes in general."""
     for wanted in (mkn, None) if _is_large(*mkn) else (mkn,):
-        for known in entries(sku, quantity):
+        for known in sku.expected(quantity):
             if known.mkn == wanted:
                 return known
     return None

@@ -15,11 +15,11 @@ from ..hardware.specs import Sku
 from ..model import quantities
 from ..model.snapshot import Measurement, NodeSnapshot
 from ..model.units import figure as three
+from ..node import Node
 from . import collectives, devices, pairs
 from .judge import Judge
 from .judgement import ESTIMATE, Band, percent
-from .links import host_link, link_of_pair
-from .node import JudgedNode
+from .links import host_link, link_of_pair, of_one_model
 
 ARROW = " -> "
 
@@ -78,7 +78,7 @@ def four_numbers(
     `judge`: the judge of the same snapshot, to reuse its paths and predictions.
     """
     judge = judge or Judge(snapshot)
-    if figure.device_kind == "cpu":
+    if figure.on_cpu:
         return None
     peak = _peak(judge.node, figure)
     if peak is None:
@@ -143,7 +143,7 @@ def _plain(value: float) -> str:
     return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def _peak(node: JudgedNode, figure: Measurement) -> _Peak | None:
+def _peak(node: Node, figure: Measurement) -> _Peak | None:
     quantity = figure.quantity
     if quantity in pairs.QUANTITIES or quantity == quantities.CONCURRENT:
         return _pair_peak(node, figure)
@@ -154,10 +154,10 @@ def _peak(node: JudgedNode, figure: Measurement) -> _Peak | None:
         return _Peak(one_way=sum(link.design_gbs for link in mesh[1]), source=_source(mesh[0]))
     if quantity in collectives.COLLECTIVES:
         return _collective_peak(node, figure)
-    gpu = node.gpu(figure.src)
+    gpu = node.devices.gpu(figure.src)
     if quantity == quantities.TRAIN_STEP and gpu is None and node.machine.gpus:
         gpu = node.machine.gpus[0]  # per GPU, and a job's GPUs are of one model
-    sku = node.sku(gpu) if gpu is not None else None
+    sku = node.devices.sku(gpu) if gpu is not None else None
     if gpu is None or sku is None or gpu.mig_enabled or gpu.partition is not None:
         return None
     if quantity in devices.HOST:
@@ -175,24 +175,21 @@ def _peak(node: JudgedNode, figure: Measurement) -> _Peak | None:
     return _compute_peak(figure, sku)
 
 
-def _pair_peak(node: JudgedNode, figure: Measurement) -> _Peak | None:
-    one, other = node.gpu(figure.src), node.gpu(figure.dst)
-    sku = node.sku(one) if one is not None else None
-    if one is None or other is None or one is other or sku is None or node.sku(other) != sku:
+def _pair_peak(node: Node, figure: Measurement) -> _Peak | None:
+    pair = of_one_model(node, figure.src, figure.dst)
+    link = None if pair is None else link_of_pair(node, *pair)
+    if pair is None or link is None or "staged" in (figure.engine or ""):
         return None
-    link = link_of_pair(node, one, other, sku)
-    if link is None or "staged" in (figure.engine or ""):
-        return None
-    added = figure.quantity in pairs.QUANTITIES and pairs.QUANTITIES[figure.quantity][1] == 2
-    return _Peak(one_way=link.design_gbs, added=added, source=_source(sku))
+    added = pairs.QUANTITIES.get(figure.quantity, ("", 1.0))[1] == 2
+    return _Peak(one_way=link.design_gbs, added=added, source=_source(pair[2]))
 
 
-def _collective_peak(node: JudgedNode, figure: Measurement) -> _Peak | None:
+def _collective_peak(node: Node, figure: Measurement) -> _Peak | None:
     """The peak of what one GPU can send to all others of the group together."""
     group = collectives.group_of(node, figure) if node.machine.gpus else None
     if group is None:
         return None
-    models = [node.sku(gpu) for gpu in group.gpus]
+    models = [node.devices.sku(gpu) for gpu in group.gpus]
     sku = models[0]
     if sku is None or any(model != sku for model in models):
         return None

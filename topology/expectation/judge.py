@@ -13,6 +13,7 @@ from ..model.machine import Gpu
 from ..model.snapshot import Measurement, NodeSnapshot
 from ..model.units import figure as three
 from ..nccl.prediction import Prediction
+from ..node import Node
 from ..wiring.gpu_names import gpu_label
 from . import collectives, devices, pairs, siblings
 from .judgement import (
@@ -27,13 +28,12 @@ from .judgement import (
     Expected,
     Judgement,
     percent,
+    terms_of,
     too_high,
     unjudged,
 )
-from .node import JudgedNode, terms_of
-from .variables import VariableEffect, Variables
+from .variables import NVLS, VariableEffect, Variables
 
-NVLS = "NVLS"
 FAR = 0.5
 """Share of the curve below which a message under the plateau is low by itself."""
 
@@ -81,7 +81,7 @@ class Judge:
 
         `alike`: of the same machine under other variables, which has predictions of it.
         """
-        self.node = JudgedNode(snapshot)
+        self.node = Node(snapshot)
         known = None if alike is None else alike.variables
         self.variables: Variables = Variables(snapshot, prediction, known)
 
@@ -115,7 +115,7 @@ class Judge:
 
     def expected(self, figure: Measurement) -> Expected:
         """The band of one figure, whatever its value."""
-        if figure.device_kind == "cpu":
+        if figure.on_cpu:
             return Expected(note="measured on the CPU, which says nothing about a GPU")
         if figure.quantity in pairs.OF_PAIRS:
             return pairs.expected(self.node, figure)
@@ -128,7 +128,7 @@ class Judge:
     def _one(self, figure: Measurement, expected: Expected, whole: bool) -> Judgement:
         if figure.value is None or not math.isfinite(figure.value):
             return unjudged(figure.why_none or "no figure")
-        if figure.verdict == "wrong-data":
+        if figure.wrong:
             return unjudged("the data that arrived was wrong, so the speed means nothing")
         made = expected.band
         if made is None:
@@ -144,28 +144,18 @@ class Judge:
         if share > too_high(made.unit) and expected.plateau:
             note = f"{part} of the reference: {_why_high(figure.quantity)}"
             return Judgement(verdict=HIGH, band=made, share=share, note=note)
-        if share >= GOOD:
-            return Judgement(verdict=HEALTHY, band=made, share=share)
-        if share >= LOOK:
-            return Judgement(
-                verdict=HEALTHY,
-                band=made,
-                share=share,
-                cause="; ".join(expected.causes),
-                explained=bool(expected.causes),
-                note=f"look: {part} of the reference",
-            )
-        if not whole:
+        verdict, cause, explained, note = HEALTHY, "", False, ""
+        if LOOK <= share < GOOD:
+            cause, note = "; ".join(expected.causes), f"look: {part} of the reference"
+            explained = bool(cause)
+        elif share < LOOK and not whole:
+            verdict = NO_REFERENCE
             note = f"{part} at this size alone; the plateau from 256 MiB up decides"
-            return Judgement(verdict=NO_REFERENCE, band=made, share=share, note=note)
-        cause, explained = self._cause(figure, expected, made)
+        elif share < LOOK:
+            cause, explained = self._cause(figure, expected, made)
+            verdict, note = LOW, f"{part} of the reference"
         return Judgement(
-            verdict=LOW,
-            band=made,
-            share=share,
-            cause=cause,
-            explained=explained,
-            note=f"{part} of the reference",
+            verdict=verdict, band=made, share=share, cause=cause, explained=explained, note=note
         )
 
     def _by_estimate(
@@ -214,7 +204,7 @@ class Judge:
     def _ring(self, figure: Measurement, made: Band) -> list[str]:
         """Say that a figure is what Ring gives over the present links, where NVLS was expected."""
         group = collectives.group_of(self.node, figure)
-        sku = self.node.sku(group.gpus[0]) if group is not None else None
+        sku = self.node.devices.sku(group.gpus[0]) if group is not None else None
         if group is None or sku is None or figure.value is None:
             return []
         ring = collectives.ring_gbs(sku, figure, group.count)
@@ -276,11 +266,11 @@ def _curve(figure: Measurement) -> tuple[object, ...]:
 
 
 # Observed physical reasons for a low figure: limits, throttling, a shared GPU.
-def seen(node: JudgedNode, figure: Measurement) -> tuple[str, ...]:
+def seen(node: Node, figure: Measurement) -> tuple[str, ...]:
     """The reasons for this figure's GPUs, as clauses."""
     found: list[str] = []
     throttle = [_plain(word) for word in terms_of(figure, "throttle")]
-    gpus = [gpu for gpu in (node.gpu(figure.src), node.gpu(figure.dst)) if gpu is not None]
+    gpus = [gpu for gpu in map(node.devices.gpu, (figure.src, figure.dst)) if gpu is not None]
     who = gpu_label(gpus[0]) if len(gpus) == 1 else "a GPU"
     found += dict.fromkeys(f"{who} was {THROTTLES[word]}" for word in throttle if word in THROTTLES)
     if figure.unit == "TFLOP/s" and (not throttle or POWER_CAP in throttle):
@@ -307,9 +297,9 @@ def _plain(word: str) -> str:
     return word.lower().replace("_", "-").replace(" ", "-")
 
 
-def _limit(node: JudgedNode, gpu: Gpu) -> str:
+def _limit(node: Node, gpu: Gpu) -> str:
     """Say that a power limit was lowered; "" where it was not or is not known."""
-    sku = node.sku(gpu)
+    sku = node.devices.sku(gpu)
     usual = gpu.power_limit_default_watts
     if sku is not None and sku.tdp_watts and "tdp_w" not in sku.unconfirmed:
         usual = sku.tdp_watts

@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from ..hardware.specs import LOOK
-from ..model.severity import FigureVerdict
+from ..model.severity import FigureBasis, FigureVerdict
+from ..model.snapshot import Measurement
 
 HEALTHY, LOW = FigureVerdict.HEALTHY, FigureVerdict.LOW
 HIGH, NO_REFERENCE = FigureVerdict.HIGH, FigureVerdict.NO_REFERENCE
@@ -17,7 +18,7 @@ _TOO_HIGH_TFLOPS = 1.3
 idle H200 found 811 TFLOP/s, where 700 are sustained."""
 TIMES = ("us", "ms", "s")
 """Units of which less is better."""
-TYPICAL, BEST, ESTIMATE = "typical", "best", "estimate"
+TYPICAL, BEST, ESTIMATE = FigureBasis.TYPICAL, FigureBasis.BEST, FigureBasis.ESTIMATE
 
 
 class Band(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,9 +29,8 @@ class Band(msgspec.Struct, frozen=True, kw_only=True):
     """A figure below this is low; a time (unit us) above it is."""
     high: float
     unit: str
-    basis: str
-    """"typical" (what to expect), "best" (best run, lowered to what one shape reaches), or
-    "estimate" (carried over from another model or counted from the link: no verdict)."""
+    basis: FigureBasis
+    """A best run is lowered to what one shape reaches."""
     source: str
     scaled: tuple[str, ...] = ()
     """What the band includes, in words: "7 links of 64 GB/s", "9 of 18 NVLinks of GPU3 are up"."""
@@ -57,7 +57,7 @@ def too_high(unit: str) -> float:
 def band(
     healthy: float,
     unit: str,
-    basis: str,
+    basis: FigureBasis,
     source: str,
     *,
     scaled: tuple[str, ...] = (),
@@ -119,3 +119,25 @@ def percent(share: float) -> str:
 def unjudged(note: str) -> Judgement:
     """The judgement "no reference", with the reason."""
     return Judgement(verdict=NO_REFERENCE, note=note)
+
+
+def text_of(figure: Measurement, name: str) -> str:
+    """A detail of a figure that should be text; "" where it is not."""
+    value = figure.details.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def number_of(figure: Measurement, name: str) -> float | None:
+    """A detail of a figure that should be a positive number; None where it is not."""
+    value = figure.details.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if 0 < value < float("inf") else None
+
+
+def terms_of(figure: Measurement, name: str) -> tuple[str, ...]:
+    """A detail of a figure that should be a list of words."""
+    value = figure.details.get(name)
+    if not isinstance(value, list | tuple):
+        return ()
+    return tuple(word for word in value if isinstance(word, str))

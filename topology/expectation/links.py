@@ -12,22 +12,23 @@ from ..hardware.specs import BoardLinks, Sku
 from ..model.machine import Gpu
 from ..model.snapshot import Measurement
 from ..model.units import figure as three
+from ..node import Node
 from ..wiring.gpu_names import gpu_label
 from ..wiring.links import same_fabric
 from ..wiring.paths import Path
-from ..wiring.wires import PCIE_EFFICIENCY, PCIE_GTS
-from .node import JudgedNode, number_of
+from ..wiring.wires import PCIE_EFFICIENCY, PCIE_GTS, WireKind
+from .judgement import number_of
 
 SAME = 0.98
 """Share from which two rates count as equal."""
-FAST = ("nvlink", "nvswitch", "xgmi")
+PCIE = WireKind.PCIE
+FAST = (WireKind.NVLINK, WireKind.NVSWITCH, WireKind.XGMI)
 
 
 class LinkRates(msgspec.Struct, frozen=True, kw_only=True):
     """Payload rates one way, GB/s."""
 
-    kind: str
-    """"nvlink", "xgmi", "pcie" or "c2c"."""
+    kind: WireKind
     name: str
     """For people: "18 NVLinks", "PCIe gen5 x16"."""
     design_gbs: float
@@ -58,51 +59,66 @@ def proven(link: LinkRates, one_way_gbs: float | None) -> LinkRates:
     return msgspec.structs.replace(link, now_gbs=link.design_gbs, missing=(), gone=False)
 
 
-def link_of_pair(node: JudgedNode, one: Gpu, other: Gpu, sku: Sku) -> LinkRates | None:
+def of_one_model(node: Node, src: str | None, dst: str | None) -> tuple[Gpu, Gpu, Sku] | None:
+    """Two GPUs and their model; None where they are not two of one model that is known."""
+    one, other = node.devices.gpu(src), node.devices.gpu(dst)
+    if one is None or other is None or one is other:
+        return None
+    sku = node.devices.sku(one)
+    return None if sku is None or node.devices.sku(other) != sku else (one, other, sku)
+
+
+def link_of_pair(node: Node, one: Gpu, other: Gpu, sku: Sku) -> LinkRates | None:
     """The link of two GPUs of one model; None where no rate is known."""
     if (direct := _by_switches(one, other, sku)) is not None:
         return direct
-    path = node.path(one, other)
+    path = node.pairs.path(one.address, other.address)
     rated = path is not None and path.kind in FAST and path.payload_gbs is not None
-    if not rated and (told := _told(node, one, other, sku)):
+    if path is not None and rated:
+        return None if path.relayed else _fast(node, path, (one, other), sku)
+    told = _told(node, one, other, sku)
+    if told is not None or path is None:
         return told
-    if path is None or path.relayed:
+    return _over_pcie(node, (one, other), sku) if path.kind is PCIE else None
+
+
+def _over_pcie(node: Node, ends: tuple[Gpu, Gpu], sku: Sku) -> LinkRates | None:
+    """The narrower slot of a pair; where fast links should join it, what is missing of them."""
+    sides = [side for gpu in ends if (side := host_link(node, gpu, sku)) is not None]
+    if len(sides) < 2:
         return None
-    if path.kind in FAST:
-        now = path.payload_gbs
-        return None if now is None else _fast(node, path, now, (one, other), sku)
-    if path.kind != "pcie":
-        return None
-    sides = [host_link(node, gpu, sku) for gpu in (one, other)]
-    known = [side for side in sides if side is not None]
-    if len(known) < 2:
-        return None
-    narrow = min(known, key=lambda side: side.now_gbs)
-    down = _down(node, (one, other), sku) if sku.fabric == BoardLinks.SWITCHED else None
-    if sku.pair_gbs and down:
+    narrow = min(sides, key=lambda side: side.now_gbs)
+    switched = sku.fabric is BoardLinks.SWITCHED
+    gone = _down(node, ends, sku) if switched else ()
+    if sku.full_mesh:
+        gone = mesh_links_down(ends)
+    if sku.pair_gbs and gone:
         return LinkRates(
-            kind="nvlink",
-            name=narrow.name,
-            design_gbs=sku.pair_gbs,
-            now_gbs=narrow.now_gbs,
-            missing=down,
-            switched=True,
-            gone=True,
-        )
-    if sku.full_mesh and sku.pair_gbs and (gone := mesh_links_down((one, other))):
-        return LinkRates(
-            kind="xgmi",
+            kind=WireKind.NVLINK if switched else WireKind.XGMI,
             name=narrow.name,
             design_gbs=sku.pair_gbs,
             now_gbs=narrow.now_gbs,
             missing=gone,
+            switched=switched,
             gone=True,
         )
     return msgspec.structs.replace(
         narrow,
-        design_gbs=min(side.design_gbs for side in known),
-        missing=tuple(text for side in known for text in side.missing),
+        design_gbs=min(side.design_gbs for side in sides),
+        missing=tuple(text for side in sides for text in side.missing),
     )
+
+
+def _short(now: float, design: float, ends: Sequence[Gpu], sku: Sku) -> tuple[str, ...]:
+    """What a link has less than it should: NVLinks of `ends` that are down, else its rate."""
+    if now >= SAME * design:
+        return ()
+    few = tuple(
+        f"{gpu_label(gpu)} has {len(gpu.nvlinks_up)} of {sku.link_count} NVLinks up"
+        for gpu in ends
+        if len(gpu.nvlinks_up) < (sku.link_count or 0)
+    )
+    return few or (f"the link carries {three(now)} of {three(design)} GB/s",)
 
 
 def _by_switches(one: Gpu, other: Gpu, sku: Sku) -> LinkRates | None:
@@ -110,53 +126,37 @@ def _by_switches(one: Gpu, other: Gpu, sku: Sku) -> LinkRates | None:
 
     It is what the graph says, without building it; None where the graph has to say.
     """
-    if sku.fabric != BoardLinks.SWITCHED or not sku.pair_gbs or not sku.link_gbs:
+    if sku.fabric is not BoardLinks.SWITCHED or not sku.pair_gbs or not sku.link_gbs:
         return None
-    ends = [
-        Counter(link.remote_address for link in gpu.nvlinks if link.active) for gpu in (one, other)
-    ]
-    whole = all(
-        link.remote_kind == "nvswitch"
-        for gpu in (one, other)
-        for link in gpu.nvlinks
-        if link.active
-    )
-    count = sum((ends[0] & ends[1]).values())
+    whole = all(link.to_switch for link in (*one.nvlinks_up, *other.nvlinks_up))
+    mine, theirs = (Counter(link.remote_address for link in gpu.nvlinks_up) for gpu in (one, other))
+    count = sum((mine & theirs).values())
     if not whole or not count or not same_fabric(one, other):
         return None
     now = count * sku.link_gbs
-    missing = [
-        f"{gpu_label(gpu)} has {sum(links.values())} of {sku.link_count} NVLinks up"
-        for gpu, links in zip((one, other), ends, strict=True)
-        if sku.link_count and sum(links.values()) < sku.link_count
-    ]
-    if now >= SAME * sku.pair_gbs:
-        missing = []
-    elif not missing:
-        missing = [f"the link carries {three(now)} of {three(sku.pair_gbs)} GB/s"]
     return LinkRates(
-        kind="nvlink",
+        kind=WireKind.NVLINK,
         name=f"{count} NVLinks",
         design_gbs=sku.pair_gbs,
         now_gbs=now,
-        missing=tuple(missing),
+        missing=_short(now, sku.pair_gbs, (one, other), sku),
         switched=True,
     )
 
 
-def _told(node: JudgedNode, one: Gpu, other: Gpu, sku: Sku) -> LinkRates | None:
+def _told(node: Node, one: Gpu, other: Gpu, sku: Sku) -> LinkRates | None:
     """The NVLinks that a matrix of letters tells of (NV18), at the rate of the model's links."""
     pair = node.machine.pair(one.address, other.address)
     count = None if pair is None else pair.nvlinks_reported
     if not count or not sku.link_gbs or sku.link_kind.startswith("xgmi"):
         return None
     now = count * sku.link_gbs
-    switched = sku.fabric == BoardLinks.SWITCHED
-    design = sku.pair_gbs if switched and sku.pair_gbs else now
+    switched = sku.fabric is BoardLinks.SWITCHED
+    design = (switched and sku.pair_gbs) or now
     few = now < SAME * design
     said = f"{gpu_label(one)} and {gpu_label(other)} are joined by {count} NVLinks"
     return LinkRates(
-        kind="nvlink",
+        kind=WireKind.NVLINK,
         name=f"{count} NVLinks",
         design_gbs=design,
         now_gbs=now,
@@ -165,12 +165,12 @@ def _told(node: JudgedNode, one: Gpu, other: Gpu, sku: Sku) -> LinkRates | None:
     )
 
 
-def _down(node: JudgedNode, ends: tuple[Gpu, Gpu], sku: Sku) -> tuple[str, ...]:
+def _down(node: Node, ends: tuple[Gpu, Gpu], sku: Sku) -> tuple[str, ...]:
     """Name the ends whose NVLinks are all down while those of a sibling are up.
 
     Where none is up in the whole box, that may be how the box was handed out.
     """
-    if not any(link.active for gpu in node.machine.gpus for link in gpu.nvlinks):
+    if not any(node.devices.links_up.values()):
         return ()
     return tuple(
         f"{gpu_label(gpu)} has 0 of {sku.link_count or len(gpu.nvlinks)} NVLinks up"
@@ -196,50 +196,49 @@ def _far_ends_down(gpu: Gpu) -> set[str]:
     return {link.remote_address for link in gpu.xgmi if link.active is False}
 
 
-def _most_bridged(node: JudgedNode, sku: Sku) -> int:
-    """The most links of any pair of this model in the node: siblings count before any table."""
+def _most_bridged(node: Node, sku: Sku) -> int:
+    """The most links of any pair of this model on bridges: siblings count before any table."""
+    if sku.fabric is not BoardLinks.BRIDGE:
+        return 0
     joined = Counter(
         (gpu.address, link.remote_address)
         for gpu in node.machine.gpus
-        if node.sku(gpu) == sku
-        for link in gpu.nvlinks
-        if link.active and link.remote_kind == "gpu" and link.remote_address
+        if node.devices.sku(gpu) == sku
+        for link in gpu.nvlinks_up
+        if link.to_gpu and link.remote_address
     )
     return max(joined.values(), default=0)
 
 
-def _fast(node: JudgedNode, path: Path, now: float, ends: tuple[Gpu, Gpu], sku: Sku) -> LinkRates:
-    xgmi = path.kind == "xgmi"
-    switched = path.kind == "nvswitch" and sku.fabric == BoardLinks.SWITCHED
+def _fast(node: Node, path: Path, ends: tuple[Gpu, Gpu], sku: Sku) -> LinkRates | None:
+    narrowest, now = path.narrowest, path.payload_gbs
+    if narrowest is None or now is None:
+        return None
     # Where the model leaves the wiring open (bridges, cube meshes, the blades of MI250X), what is
     # wired is the design.
-    design = sku.pair_gbs if sku.pair_gbs and (switched or (xgmi and sku.full_mesh)) else now
-    missing: list[str] = []
-    wired = path.narrowest.count if path.narrowest is not None else None
-    most = _most_bridged(node, sku) if sku.fabric == BoardLinks.BRIDGE and wired and not xgmi else 0
+    by_model = {
+        WireKind.NVSWITCH: sku.fabric is BoardLinks.SWITCHED,
+        WireKind.XGMI: sku.full_mesh,
+    }
+    xgmi = path.kind is WireKind.XGMI
+    design = (by_model.get(path.kind) and sku.pair_gbs) or now
+    missing: tuple[str, ...] = ()
+    wired, most = narrowest.count, _most_bridged(node, sku)
     if wired and wired < most:
         design = now * most / wired
-        missing.append(f"{wired} NVLinks join this pair, {most} join another pair of this box")
-    if now < SAME * design and not missing:
-        for gpu in ends:
-            up = sum(1 for link in gpu.nvlinks if link.active)
-            if sku.link_count and up < sku.link_count and not xgmi:
-                missing.append(f"{gpu_label(gpu)} has {up} of {sku.link_count} NVLinks up")
-    if now < SAME * design and not missing:
-        missing.append(f"the link carries {three(now)} of {three(design)} GB/s")
-    narrowest = path.narrowest
+        missing = (f"{wired} NVLinks join this pair, {most} join another pair of this box",)
     return LinkRates(
-        kind="xgmi" if xgmi else "nvlink",
-        name=narrowest.name() if narrowest is not None else path.kind,
+        kind=WireKind.XGMI if xgmi else WireKind.NVLINK,
+        name=narrowest.name(),
         design_gbs=design,
         now_gbs=now,
-        missing=tuple(missing),
-        switched=path.kind == "nvswitch",
+        missing=missing or _short(now, design, () if xgmi else ends, sku),
+        switched=path.kind is WireKind.NVSWITCH,
     )
 
 
 def host_link(
-    node: JudgedNode, gpu: Gpu, sku: Sku, figure: Measurement | None = None
+    node: Node, gpu: Gpu, sku: Sku, figure: Measurement | None = None
 ) -> LinkRates | None:
     """The link of a GPU to its host.
 
@@ -249,7 +248,7 @@ def host_link(
     if sku.c2c_gbs and gpu.c2c_enabled is not False:
         # Where a CPU has two GPUs each has half of its links, which the data sheet adds up.
         rate = gpu.c2c_gbs or sku.c2c_gbs
-        return LinkRates(kind="c2c", name="NVLink-C2C", design_gbs=rate, now_gbs=rate)
+        return LinkRates(kind=WireKind.C2C, name="NVLink-C2C", design_gbs=rate, now_gbs=rate)
     gen = sku.pcie_gen
     if "pcie_gen" in sku.unconfirmed and gpu.pcie_gen_max_device:
         gen = gpu.pcie_gen_max_device
@@ -266,7 +265,7 @@ def host_link(
             f"gen{gen} x{sku.pcie_width}",
         )
     return LinkRates(
-        kind="pcie",
+        kind=PCIE,
         name=f"PCIe gen{gen_now} x{width_now}",
         design_gbs=design,
         now_gbs=min(now, design),
@@ -276,16 +275,16 @@ def host_link(
     )
 
 
-def _seen(node: JudgedNode, gpu: Gpu, figure: Measurement | None) -> tuple[int | None, int | None]:
+def _seen(node: Node, gpu: Gpu, figure: Measurement | None) -> tuple[int | None, int | None]:
     """PCIe generation and lanes: as read under load, else the most the slot can do."""
     gen = width = None
     if figure is not None:
         read = number_of(figure, "pcie_generation"), number_of(figure, "pcie_width")
         gen, width = (None if value is None else int(value) for value in read)
     if width is None:
-        device = node.machine.pci_device(gpu.address)
+        device = node.devices.pci(gpu.address)
         width = device.link_width_now if device is not None else None
     if width is None:
-        reading = node.snapshot.readings.gpu(gpu.address)
+        reading = node.reading(gpu.address)
         width = reading.pcie_width if reading is not None else None
     return gen or gpu.pcie_gen_max, width or gpu.pcie_width_max

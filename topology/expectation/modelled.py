@@ -24,7 +24,7 @@ def overlooked(whole: Prediction, here: Prediction, size: int) -> bool:
     Its tables hang on the architecture of the GPUs, and some known nodes have one bandwidth
     whatever their rings are (graph/tuning.cc: baseBw).
     """
-    if here.library.name != "rccl" or rings_left(whole, here) is None:
+    if not here.library.is_rccl or rings_left(whole, here) is None:
         return False
     before, after = modelled(whole, size), modelled(here, size)
     return before is not None and after is not None and after >= SAME * before

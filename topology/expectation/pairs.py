@@ -6,9 +6,10 @@ from ..hardware.specs import Sku, pcie_pairs
 from ..model import quantities
 from ..model.machine import Gpu
 from ..model.snapshot import Measurement
+from ..node import Node
+from ..wiring.wires import WireKind
 from .judgement import ESTIMATE, Expected, band
-from .links import SAME, LinkRates, host_link, link_of_pair, proven
-from .node import JudgedNode
+from .links import PCIE, SAME, LinkRates, host_link, link_of_pair, of_one_model, proven
 from .references import Share, pcie_practical, published
 
 QUANTITIES = {
@@ -34,45 +35,49 @@ PLATEAU_BYTES = 64 << 20
 ACROSS, BELOW_A_SWITCH = "SYS", "PIX"
 
 
-def expected(node: JudgedNode, figure: Measurement) -> Expected:
+def expected(node: Node, figure: Measurement) -> Expected:
     """The band of a healthy pair of this kind."""
     if figure.quantity == quantities.CONCURRENT_TOTAL:
         return _total(node, figure)
-    one, other = node.gpu(figure.src), node.gpu(figure.dst)
-    if one is None or other is None or one is other:
-        return Expected(note="the snapshot does not hold both GPUs")
-    sku = node.sku(one)
-    if sku is None or sku != node.sku(other):
-        return Expected(note="no table holds this pair of models")
-    if one.mig_enabled or other.mig_enabled:
+    pair = of_one_model(node, figure.src, figure.dst)
+    if pair is None:
+        ends = node.devices.gpu(figure.src), node.devices.gpu(figure.dst)
+        two = None not in ends and ends[0] is not ends[1]
+        note = "no table holds this pair of models"
+        return Expected(note=note if two else "the snapshot does not hold both GPUs")
+    if pair[0].mig_enabled or pair[1].mig_enabled:
         return Expected(note="MIG takes P2P away; no reference holds")
     if "staged" in (figure.engine or ""):
         return Expected(note="staged through the host's memory, which is no P2P")
-    link = link_of_pair(node, one, other, sku)
+    link = link_of_pair(node, *pair)
     if link is None:
         return Expected(note="the rate of the link between the two is not known")
     if figure.quantity == quantities.KERNEL_LATENCY:
-        return _latency(figure, sku, link)
+        return _latency(figure, pair[2], link)
     if figure.quantity == quantities.CONCURRENT:
-        return _concurrent(figure, sku, link)
+        return _concurrent(figure, pair[2], link)
+    return _copy(node, figure, pair, link)
+
+
+def _copy(node: Node, figure: Measurement, pair: tuple[Gpu, Gpu, Sku], link: LinkRates) -> Expected:
     size = figure.bytes_per_copy
     if size is not None and size < PLATEAU_BYTES:
         return Expected(note="a copy this small does not fill the link; judge 64 MiB and more")
     quantity, ways = QUANTITIES[figure.quantity]
     link = proven(link, None if figure.value is None else figure.value / ways)
-    share = share_of(node, one, other, sku, link, quantity)
+    share = share_of(node, *pair, link, quantity)
     if share is None:
         return Expected(note="no published figure fits this model and kind of path")
     return _expected(share, link, ways, figure.unit)
 
 
 def share_of(
-    node: JudgedNode, one: Gpu, other: Gpu, sku: Sku, link: LinkRates, quantity: str
+    node: Node, one: Gpu, other: Gpu, sku: Sku, link: LinkRates, quantity: str
 ) -> Share | None:
     """The share of the link's payload that a healthy pair reaches."""
-    if link.kind != "pcie":
+    if link.kind is not PCIE:
         return published(sku.name, quantity)
-    letters = node.kind(one.address, other.address)
+    letters = node.pairs.kind(one.address, other.address)
     if letters == ACROSS or quantity not in ("p2p_uni", "p2p_bidir"):
         return None
     for item in pcie_pairs():
@@ -81,7 +86,7 @@ def share_of(
             # A virtual machine may draw one host bridge where there are switches or two sockets;
             # through a host bridge the rate is the CPU's, and the reference is of one server.
             same = (item.gen, item.width) == (link.gen, link.width)
-            sure = same and letters == BELOW_A_SWITCH and not node.virtual
+            sure = same and letters == BELOW_A_SWITCH and not node.machine.in_vm
             basis = known.kind if sure else ESTIMATE
             return Share(fraction=known.fraction, basis=basis, source=known.source)
     return pcie_practical(link.gen or 0)
@@ -104,18 +109,18 @@ def _expected(share: Share, link: LinkRates, ways: float, unit: str | None) -> E
     return Expected(band=made, causes=link.missing, settled=link.gone)
 
 
-def hint(node: JudgedNode, figure: Measurement) -> str:
+def hint(node: Node, figure: Measurement) -> str:
     """Say that a pair with fast links is as slow as PCIe; "" where it is not.
 
     Links train without the fabric, so an active link proves no P2P over it
     (Dstack-TEE/dstack pull request 1167).
     """
-    one, other = node.gpu(figure.src), node.gpu(figure.dst)
-    sku = node.sku(one) if one is not None else None
+    one, other = node.devices.gpu(figure.src), node.devices.gpu(figure.dst)
+    sku = node.devices.sku(one) if one is not None else None
     if one is None or other is None or sku is None or not figure.value:
         return ""
     link, slot = link_of_pair(node, one, other, sku), host_link(node, one, sku)
-    if link is None or slot is None or link.kind == "pcie" or slot.kind != "pcie":
+    if link is None or slot is None or link.kind is PCIE or slot.kind is not PCIE:
         return ""
     ways = QUANTITIES[figure.quantity][1]
     if figure.value > slot.design_gbs * ways or slot.design_gbs > link.now_gbs / 2:
@@ -128,7 +133,7 @@ def hint(node: JudgedNode, figure: Measurement) -> str:
 
 def _latency(figure: Measurement, sku: Sku, link: LinkRates) -> Expected:
     known = sku.figure("p2p_kernel_latency")
-    if known is None or link.kind != "nvlink" or known.unit != figure.unit:
+    if known is None or link.kind is not WireKind.NVLINK or known.unit != figure.unit:
         return Expected(note="no published latency fits this model and kind of path")
     return Expected(band=band(known.measured, known.unit, known.kind, known.source))
 
@@ -143,7 +148,7 @@ def _concurrent(figure: Measurement, sku: Sku, link: LinkRates) -> Expected:
     quantity = "p2p_bidir" if variant.startswith("ring") else ""
     if variant.startswith(HUB) and not link.switched:
         quantity = "p2p_uni"
-    share = published(sku.name, quantity) if quantity and link.kind != "pcie" else None
+    share = published(sku.name, quantity) if quantity and link.kind is not PCIE else None
     if share is None:
         return Expected(note="no published figure fits this pattern of copies")
     return _expected(
@@ -154,24 +159,24 @@ def _concurrent(figure: Measurement, sku: Sku, link: LinkRates) -> Expected:
     )
 
 
-def hub_links(node: JudgedNode, figure: Measurement) -> tuple[Sku, list[LinkRates]] | None:
+def hub_links(node: Node, figure: Measurement) -> tuple[Sku, list[LinkRates]] | None:
     """The model of a mesh's hub and its links to all others; None for any other figure."""
-    hub = node.gpu(figure.src or figure.dst)
-    sku = node.sku(hub) if hub is not None else None
+    hub = node.devices.gpu(figure.src or figure.dst)
+    sku = node.devices.sku(hub) if hub is not None else None
     others = [gpu for gpu in node.machine.gpus if gpu is not hub]
     everyone = figure.details.get("pairs") == len(others) > 1
     if hub is None or sku is None or not everyone or not (figure.variant or "").startswith(HUB):
         return None
-    if any(node.sku(other) != sku for other in others):
+    if any(node.devices.sku(other) != sku for other in others):
         return None
     links = [link_of_pair(node, hub, other, sku) for other in others]
-    found = [link for link in links if link is not None and link.kind != "pcie" and not link.gone]
+    found = [link for link in links if link is not None and link.kind is not PCIE and not link.gone]
     if len(found) < len(others) or any(link.switched for link in found):
         return None
     return sku, found
 
 
-def _total(node: JudgedNode, figure: Measurement) -> Expected:
+def _total(node: Node, figure: Measurement) -> Expected:
     """All links of a mesh's hub at once: the sum of what each pair gives, as an estimate."""
     found = hub_links(node, figure)
     share = published(found[0].name, "p2p_uni") if found is not None else None

@@ -14,13 +14,14 @@ import msgspec
 
 from ..model import quantities
 from ..model.page import SIMULATED
+from ..model.severity import Word
 from ..model.snapshot import Measurement, NodeSnapshot
 from ..model.units import figure as three
 from ..nccl.prediction import Prediction
+from ..node import Node
 from ..wiring.graph import gpu_numa
 from .judge import Judge
 from .judgement import LOW, Judgement
-from .node import JudgedNode
 from .siblings import BEHIND
 
 QUANTITIES = (
@@ -40,15 +41,44 @@ them."""
 # Shapes in a matrix of good and low cells; knows no figures and no machine.
 Edge = tuple[str, str]
 """From, to."""
+TEXTS: dict[str, str] = {
+    "all": "All pairs are low ({range}): something common to all, not one link: power or clocks, "
+    "the fabric, the host, or another job.",
+    "gpu": "Everything to and from {one} is low ({range}{beside}): that GPU's own link, not the "
+    "paths.",
+    "sends": "All that {one} sends is low ({range}), what it receives is not: one direction of "
+    "that GPU's link.",
+    "receives": "All that {one} receives is low ({range}), what it sends is not: one direction of "
+    "that GPU's link.",
+    "pair": "{one} to {other} alone is low ({range}): that path in that direction.",
+    "both ways": "{one} and {other} alone are low, both ways ({range}): the path of that pair.",
+    "scattered": "{count} of {of} pairs are low ({range}) without a pattern: measure again, with "
+    "nothing else on the GPUs.",
+}
 FEW = 3
 """Up to this many single pairs are named one by one; more count as scattered."""
+
+
+class PatternKind(Word):
+    """Which cells of a matrix are low.
+
+    gpu: a row and its column; sends: a row; receives: a column; block: all pairs of a group, or
+    between two; pair: a cell, or both of its pair; scattered: more than a few single ones.
+    """
+
+    GPU = "gpu"
+    SENDS = "sends"
+    RECEIVES = "receives"
+    BLOCK = "block"
+    PAIR = "pair"
+    SCATTERED = "scattered"
+    ALL = "all"
 
 
 class LowCells(msgspec.Struct, frozen=True, kw_only=True):
     """A set of low cells."""
 
-    kind: str
-    """As `patterns.Pattern.kind`."""
+    kind: PatternKind
     devices: tuple[str, ...]
     edges: tuple[Edge, ...]
     sides: tuple[tuple[str, ...], ...] = ()
@@ -70,7 +100,7 @@ def read(
         return []
     devices = sorted({device for edge in cells for device in edge})
     if low == set(cells) and len(cells) > 2:
-        return [LowCells(kind="all", devices=tuple(devices), edges=tuple(sorted(low)))]
+        return [LowCells(kind=PatternKind.ALL, devices=tuple(devices), edges=tuple(sorted(low)))]
     found = []
     left = set(low)
     for shape in _whole_gpus(devices, cells, low):
@@ -85,7 +115,7 @@ def read(
             left -= set(shape.edges)
     singles = _singles(left, cells - low)
     # Where it is not known which pairs are alike, many low ones may simply be of another kind.
-    return found + [single for single in singles if blocks or single.kind == "pair"]
+    return found + [single for single in singles if blocks or single.kind is PatternKind.PAIR]
 
 
 def _whole_gpus(
@@ -99,7 +129,9 @@ def _whole_gpus(
         partners = {other for edge in mine for other in edge} - {device}
         both = len(sends) > 1 and len(mine - sends) > 1
         if both and len(partners) > 1 and mine <= low:
-            found.append(LowCells(kind="gpu", devices=(device,), edges=tuple(sorted(mine))))
+            found.append(
+                LowCells(kind=PatternKind.GPU, devices=(device,), edges=tuple(sorted(mine)))
+            )
     return found
 
 
@@ -108,7 +140,7 @@ def _half_gpus(
 ) -> list[LowCells]:
     """GPUs whose whole row, or whole column, is low."""
     found = []
-    for place, kind in ((0, "sends"), (1, "receives")):
+    for place, kind in ((0, PatternKind.SENDS), (1, PatternKind.RECEIVES)):
         for device in devices:
             mine = {edge for edge in cells if edge[place] == device}
             back = {edge for edge in low if edge[1 - place] == device}
@@ -135,7 +167,9 @@ def _blocks(
                 continue
             edges = tuple(sorted(edge for edge in mine if frozenset(edge) in inside))
             found.append(
-                LowCells(kind="block", devices=tuple(sorted(part)), edges=edges, sides=sides)
+                LowCells(
+                    kind=PatternKind.BLOCK, devices=tuple(sorted(part)), edges=edges, sides=sides
+                )
             )
     return found
 
@@ -192,22 +226,20 @@ def _singles(left: AbstractSet[Edge], good: AbstractSet[Edge]) -> list[LowCells]
     pairs = sorted({tuple(sorted(edge)) for edge in left})
     if len(pairs) > FEW:
         devices = tuple(sorted({device for edge in left for device in edge}))
-        return [LowCells(kind="scattered", devices=devices, edges=tuple(sorted(left)))]
+        return [LowCells(kind=PatternKind.SCATTERED, devices=devices, edges=tuple(sorted(left)))]
     found = []
     for a, b in pairs:
         if not all(any(end in edge for edge in good) for end in (a, b)):
             continue
         edges = tuple(sorted({(a, b), (b, a)} & set(left)))
-        found.append(LowCells(kind="pair", devices=edges[0], edges=edges))
+        found.append(LowCells(kind=PatternKind.PAIR, devices=edges[0], edges=edges))
     return found
 
 
 class FigurePattern(msgspec.Struct, frozen=True, kw_only=True):
     """Something that several figures have in common."""
 
-    kind: str
-    """"gpu" (row and column), "sends" (a row), "receives" (a column), "block", "pair" (a cell),
-    "scattered" or "all"."""
+    kind: PatternKind
     devices: tuple[str, ...]
     """Addresses of the GPUs that it is about."""
     text: str
@@ -248,18 +280,9 @@ def patterns(
 def _matrices(figures: Sequence[Measurement], quantity: str) -> list[list[int]]:
     grouped: dict[tuple[object, ...], list[int]] = {}
     for index, figure in enumerate(figures):
-        value = figure.value
-        if (
-            figure.quantity == quantity
-            and figure.src
-            and figure.dst
-            and figure.src != figure.dst
-            and value is not None
-            and math.isfinite(value)
-            and value >= 0
-            and figure.verdict != "wrong-data"
-            and figure.device_kind != "cpu"
-        ):
+        pair = figure.src and figure.dst and figure.src != figure.dst
+        sound = figure.credible and 0 <= (figure.value or 0) < math.inf
+        if figure.quantity == quantity and pair and sound:
             key = (figure.variant, figure.bytes_per_copy, figure.engine, figure.unit)
             grouped.setdefault(key, []).append(index)
     return [members for members in grouped.values() if len(members) > 2]
@@ -269,7 +292,7 @@ def _of_matrix(
     figures: Sequence[Measurement],
     indices: list[int],
     names: Mapping[str, str],
-    node: JudgedNode | None,
+    node: Node | None,
     judgements: Sequence[Judgement],
 ) -> list[FigurePattern]:
     values: dict[Edge, float] = {}
@@ -278,7 +301,7 @@ def _of_matrix(
     for index in indices:
         src, dst = figures[index].src or "", figures[index].dst or ""
         values[src, dst] = figures[index].value or 0.0
-        kinds[src, dst] = node.kind(src, dst) if node is not None else ""
+        kinds[src, dst] = node.pairs.kind(src, dst) if node is not None else ""
         if index < len(judgements) and judgements[index].verdict == LOW:
             low.add((src, dst))
     for kind in set(kinds.values()):
@@ -309,50 +332,32 @@ def _text(
     names: Mapping[str, str],
     values: Mapping[Edge, float],
     low: set[Edge],
-    node: JudgedNode | None,
+    node: Node | None,
 ) -> str:
-    who = [names.get(device, device) for device in shape.devices]
     range_ = _range([values[edge] for edge in shape.edges])
-    if shape.kind == "all":
-        return (
-            f"All pairs are low ({range_}): something common to all, not one link: power or "
-            "clocks, the fabric, the host, or another job."
-        )
-    if shape.kind == "gpu":
-        rest = _range([values[edge] for edge in values if edge not in low])
-        beside = f"; other pairs reach {rest}" if rest else ""
-        return (
-            f"Everything to and from {who[0]} is low ({range_}{beside}): that GPU's own link, not "
-            "the paths."
-        )
-    if shape.kind in ("sends", "receives"):
-        verb, other = ("sends", "receives") if shape.kind == "sends" else ("receives", "sends")
-        return (
-            f"All that {who[0]} {verb} is low ({range_}), what it {other} is not: one direction "
-            "of that GPU's link."
-        )
-    if shape.kind == "block":
+    if shape.kind is PatternKind.BLOCK:
         return _block(shape, names, range_, node)
-    if shape.kind == "pair":
-        if len(shape.edges) == 2:
-            return (
-                f"{who[0]} and {who[1]} alone are low, both ways ({range_}): the path of that pair."
-            )
-        return f"{who[0]} to {who[1]} alone is low ({range_}): that path in that direction."
-    return (
-        f"{len(shape.edges)} of {len(values)} pairs are low ({range_}) without a pattern: measure "
-        "again, with nothing else on the GPUs."
+    who = [names.get(device, device) for device in shape.devices]
+    rest = _range([values[edge] for edge in values if edge not in low])
+    both = shape.kind is PatternKind.PAIR and len(shape.edges) == 2
+    return TEXTS["both ways" if both else shape.kind].format(
+        one=who[0],
+        other=who[-1],
+        range=range_,
+        beside=f"; other pairs reach {rest}" if rest else "",
+        count=len(shape.edges),
+        of=len(values),
     )
 
 
-def _block(shape: LowCells, names: Mapping[str, str], range_: str, node: JudgedNode | None) -> str:
+def _block(shape: LowCells, names: Mapping[str, str], range_: str, node: Node | None) -> str:
     sides = [", ".join(names.get(device, device) for device in side) for side in shape.sides]
     if len(sides) == 1:
         return f"All pairs among {sides[0]} are low ({range_}): the switch or bridge they share."
     where = "the bridge, switch or border between the two groups"
     if node is not None:
         near = [
-            {gpu_numa(gpu) for device in side if (gpu := node.gpu(device)) is not None}
+            {gpu_numa(gpu) for device in side if (gpu := node.devices.gpu(device)) is not None}
             for side in shape.sides
         ]
         if near[0] and near[1] and None not in near[0] | near[1] and not near[0] & near[1]:

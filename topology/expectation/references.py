@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import cache
 
 import msgspec
 
 from ..hardware.specs import PublishedFigure, Sku, skus, table
-from .judgement import BEST, ESTIMATE, TYPICAL
+from ..model.severity import FigureBasis
+from .judgement import ESTIMATE
 
 
 class Share(msgspec.Struct, frozen=True, kw_only=True):
     """The share of a peak or of a payload rate that is reached."""
 
     fraction: float
-    basis: str
+    basis: FigureBasis
     source: str
     one_way_gbs: float | None = None
     """Payload one way of the measured link; None where a rule gives the share."""
@@ -36,14 +36,6 @@ def published(sku_name: str, quantity: str) -> Share | None:
                     found, basis=ESTIMATE, source=f"{found.source}, measured on {other.name}"
                 )
     return _rule(sku, quantity)
-
-
-def entries(sku: Sku, quantity: str) -> Iterable[PublishedFigure]:
-    """Figures to expect of a quantity, typical ones first; a pass line is not one of them."""
-    for kind in (TYPICAL, BEST):
-        for figure in sku.figures:
-            if figure.quantity == quantity and figure.kind == kind:
-                yield figure
 
 
 def _share(figure: PublishedFigure | None) -> Share | None:

@@ -19,12 +19,12 @@ from ..wiring.devices import devices_of
 def repaired(machine: Machine) -> Machine | None:
     """The machine with all links that belong to it; None where none is missing."""
     pattern = _pattern(machine)
-    fixed = {
-        gpu.address: _nvlinks(machine, gpu) or _xgmi(machine, gpu, pattern) for gpu in machine.gpus
-    }
-    if not any(fixed.values()):
+    gpus = tuple(
+        _nvlinks(machine, gpu) or _xgmi(machine, gpu, pattern) or gpu for gpu in machine.gpus
+    )
+    if gpus == machine.gpus:
         return None
-    gpus = tuple(fixed[gpu.address] or gpu for gpu in machine.gpus)
+    fixed = [new for old, new in zip(machine.gpus, gpus, strict=True) if new is not old]
     return replace(machine, gpus=gpus, pairs=_pairs(machine, fixed))
 
 
@@ -69,13 +69,13 @@ def _link(machine: Machine, gpu: Gpu, number: int, own: NvLink | None) -> NvLink
     siblings = [link for other in _alike(machine, gpu) for link in other.nvlinks if link.active]
     same = [link for link in siblings if link.link == number]
     for like in (*same, *siblings):
-        if like.remote_kind == "nvswitch":
+        if like.to_switch:
             # Which switch does not matter: all of them lead to every GPU.
             return replace(like, link=number)
-        if own is not None and own.remote_address and own.remote_kind == "gpu":
+        if own is not None and own.remote_address and own.to_gpu:
             return replace(own, active=True, version=like.version, raw_gbs=like.raw_gbs, gaps=())
     sku = sku_for(gpu)
-    if siblings or sku is None or sku.fabric != BoardLinks.SWITCHED:
+    if siblings or sku is None or sku.fabric is not BoardLinks.SWITCHED:
         return None
     return NvLink(link=number, active=True, remote_kind="nvswitch")
 
@@ -127,23 +127,17 @@ def _whole_mesh(machine: Machine, gpu: Gpu) -> bool:
     return all(other.partition is None and sku_for(other) == sku for other in machine.gpus)
 
 
-def _pairs(machine: Machine, fixed: dict[str, Gpu | None]) -> tuple[GpuPair, ...]:
+def _pairs(machine: Machine, fixed: list[Gpu]) -> tuple[GpuPair, ...]:
     """The driver's records of pairs, with those that xGMI joins again as the others."""
     joined = {
-        (gpu.address, link.remote_address)
-        for gpu in fixed.values()
-        if gpu is not None
-        for link in gpu.xgmi
-        if link.active
+        (gpu.address, link.remote_address) for gpu in fixed for link in gpu.xgmi if link.active
     }
-    like = next(
-        (pair for pair in machine.pairs if pair.link_type == "xgmi" and pair.hops == 1), None
-    )
+    like = next((pair for pair in machine.pairs if pair.over_xgmi and pair.hops == 1), None)
     if like is None:
         return machine.pairs
     return tuple(
         replace(pair, link_type="xgmi", hops=1, weight=like.weight)
-        if (pair.src, pair.dst) in joined and pair.link_type != "xgmi"
+        if (pair.src, pair.dst) in joined and not pair.over_xgmi
         else pair
         for pair in machine.pairs
     )

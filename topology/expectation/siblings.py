@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from statistics import median
 
 from ..model.snapshot import Measurement
+from ..node import Node
 from .judgement import TIMES
-from .node import JudgedNode
 
 BEHIND = 0.92
 """Share of the siblings' median below which a figure stands out; 5 % is normal."""
@@ -15,7 +15,7 @@ LEAST = 3
 """Of two figures neither is known to be the odd one."""
 
 
-def behind(node: JudgedNode, figures: Sequence[Measurement]) -> dict[int, str]:
+def behind(node: Node, figures: Sequence[Measurement]) -> dict[int, str]:
     """Index of a figure -> "8 % under its siblings' median (396 GB/s)"."""
     groups: dict[tuple[object, ...], list[tuple[int, float]]] = {}
     for index, figure in enumerate(figures):
@@ -47,19 +47,19 @@ def _is_time(unit: str) -> bool:
     return unit in TIMES
 
 
-def _key(node: JudgedNode, figure: Measurement) -> tuple[object, ...] | None:
+def _key(node: Node, figure: Measurement) -> tuple[object, ...] | None:
     """The key that siblings share; None for a figure without siblings."""
-    if figure.src is None or figure.device_kind == "cpu" or figure.verdict == "wrong-data":
+    if figure.src is None or figure.on_cpu or figure.wrong:
         return None
-    gpu = node.gpu(figure.src)
+    gpu = node.devices.gpu(figure.src)
     if gpu is None:
         return None
     kind = gpu.name
     if figure.dst is not None:
-        other = node.gpu(figure.dst)
+        other = node.devices.gpu(figure.dst)
         if other is None:
             return None
-        kind = f"{node.kind(figure.src, figure.dst)} {gpu.name} {other.name}"
+        kind = f"{node.pairs.kind(figure.src, figure.dst)} {gpu.name} {other.name}"
     return (
         figure.quantity,
         figure.variant,

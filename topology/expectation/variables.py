@@ -8,19 +8,21 @@ from collections.abc import Mapping
 import msgspec
 
 from ..flags.catalogue.catalogue import catalogue
+from ..model.english import listing
 from ..model.snapshot import Measurement, NodeSnapshot
 from ..nccl.decide.predict import predict
 from ..nccl.decide.summary import algorithm
-from ..nccl.prediction import AlgorithmChoice, Prediction
+from ..nccl.prediction import NET, NO_TRANSPORT, P2P, SHM, AlgorithmChoice, Prediction
 from ..nccl.settings import Settings
 from ..nccl.wording import message_size
 from .repaired import repaired
 
+NVLS = "NVLS"
 GOES_BY = {
-    "P2P": "P2P",
-    "SHM": "shared memory (SHM)",
-    "NET": "the network (NET)",
-    "none": "nothing: there is no transport",
+    P2P: "P2P",
+    SHM: "shared memory (SHM)",
+    NET: "the network (NET)",
+    NO_TRANSPORT: "nothing: there is no transport",
 }
 KINDS = ("p2p", "shm", "paths", "net", "search", "tuning")
 """Kinds of the catalogue whose flags decide something between the GPUs of one node."""
@@ -70,7 +72,7 @@ class Variables:
         recorded = figure.details.get("variables")
         if not isinstance(recorded, Mapping):
             return self.here
-        files = {v.name: v.value for v in self.snapshot.environment if v.origin != "environment"}
+        files = {v.name: v.value for v in self.snapshot.environment if not v.exported}
         rest = {name: value for name, value in self.here.items() if not _of_library(name)}
         named = {k: v for k, v in recorded.items() if isinstance(k, str) and isinstance(v, str)}
         return {**rest, **files, **named}
@@ -117,11 +119,9 @@ class Variables:
             return None
         names = self._to_blame(values, deciding, gpus, before, after, collective, size)
         given = [f"{name}={values[name]}" for name in names]
-        ending = "s" if len(given) == 1 else ""
-        subject = given[0] if len(given) == 1 else f"{', '.join(given[:-1])} and {given[-1]}"
-        text = "; it ".join(clauses) if ending else "; they ".join(clauses)
+        ending, again = ("s", "; it ") if len(given) == 1 else ("", "; they ")
         return VariableEffect(
-            text=f"{subject} {text.replace('@', ending)}",
+            text=f"{listing(given)} {again.join(clauses).replace('@', ending)}",
             variables=tuple((name, values[name]) for name in names),
             share=_left(before, after, collective, size),
         )
@@ -214,11 +214,10 @@ def _clauses(before: Prediction, after: Prediction, collective: str, size: int |
     old, new = choice_at(before, collective, size), choice_at(after, collective, size)
     if old is not None and new is not None and algorithm(old) != algorithm(new):
         gone = old.algorithm not in {choice.algorithm for choice in after.choices}
-        off = f"turn@ {_plain(old.algorithm)} off: " if gone and old.algorithm == "NVLS" else ""
-        verb = "" if off else "make@ "
-        goes = "goes" if off else "go"
+        off = gone and old.algorithm == NVLS
+        verb, goes = (f"turn@ {NVLS} off:", "goes") if off else ("make@", "go")
         found.append(
-            f"{off}{verb}{message_size(old.bytes)} {goes} by {algorithm(new)} instead of "
+            f"{verb} {message_size(old.bytes)} {goes} by {algorithm(new)} instead of "
             f"{algorithm(old)}"
         )
     old_count, new_count = before.coll_channels, after.coll_channels
@@ -241,32 +240,22 @@ def _left(before: Prediction, after: Prediction, collective: str, size: int | No
 
 def _transports(before: Prediction, after: Prediction) -> list[str]:
     then = {(pair.src_bus_id, pair.dst_bus_id): pair.transport for pair in after.pairs}
-    moved: Counter[tuple[str, str]] = Counter()
-    had: Counter[str] = Counter()
-    for pair in before.pairs:
-        had[pair.transport] += 1
-        new = then.get((pair.src_bus_id, pair.dst_bus_id))
-        if new is not None and new != pair.transport:
-            moved[pair.transport, new] += 1
+    had = Counter(pair.transport for pair in before.pairs)
+    moved = Counter(
+        (pair.transport, new)
+        for pair in before.pairs
+        if (new := then.get((pair.src_bus_id, pair.dst_bus_id), pair.transport)) != pair.transport
+    ).most_common()
     found = []
     total = len(before.pairs)
-    for old in dict.fromkeys(old for (old, _), _ in moved.most_common()):
-        ways = [(new, count) for (was, new), count in moved.most_common() if was == old]
-        gone = sum(count for _, count in ways) == had[old] and old != "NET"
-        if gone and ways[0][1] == total:
-            found.append(f"turn@ {old} off: all {total} pairs go through {_way(ways[0][0])}")
-        elif gone:
-            counts = [f"{count} of {total} pairs go through {_way(new)}" for new, count in ways]
-            found.append(f"turn@ {old} off: {', '.join(counts)}")
-        else:
-            counts = [f"{count} of {total} pairs from {old} to {_way(new)}" for new, count in ways]
-            found.append(f"take@ {', '.join(counts)}")
+    for old in dict.fromkeys(old for (old, _), _ in moved):
+        ways = {GOES_BY.get(new, new): count for (was, new), count in moved if was == old}
+        gone = sum(ways.values()) == had[old] and old != NET
+        verb, goes = (f"turn@ {old} off:", "go through") if gone else ("take@", f"from {old} to")
+        whole = total if gone else 0
+        counts = [
+            f"{'all' if count == whole else f'{count} of'} {total} pairs {goes} {way}"
+            for way, count in ways.items()
+        ]
+        found.append(f"{verb} {', '.join(counts)}")
     return found
-
-
-def _way(transport: str) -> str:
-    return GOES_BY.get(transport, transport)
-
-
-def _plain(name: str) -> str:
-    return name.replace("_", " ")

@@ -135,7 +135,7 @@ def _library(node: Node, src: str, dst: str) -> Rung:
     pair = pair_decision(node, src, dst)
     if pair is None:
         return Rung(title=title, state=OPEN, answer="not known")
-    if pair.transport == "P2P":
+    if pair.p2p:
         if any(step.question == CAN_REACH and step.basis == "assumed" for step in pair.steps):
             runtime = terms_of(node.snapshot.machine.gpus).runtime
             answer = f"P2P, if {runtime} grants it: not asked"
@@ -153,9 +153,9 @@ def _bytes(node: Node, src: str, dst: str) -> Rung:
             figure
             for figure in node.snapshot.measurements
             if (figure.src, figure.dst) == (src, dst)
-            and figure.is_wrong
+            and figure.wrong
             and figure.probe == "p2p"
-            and figure.device_kind != "cpu"
+            and not figure.on_cpu
         ),
         None,
     )
@@ -181,10 +181,10 @@ def _collective(node: Node, src: str, dst: str) -> Rung:
     ran = [
         figure
         for figure in node.snapshot.measurements
-        if figure.quantity == quantities.COLLECTIVE_FINISHES and figure.device_kind != "cpu"
+        if figure.quantity == quantities.COLLECTIVE_FINISHES and not figure.on_cpu
     ]
     others = sent is None and any(
-        figure.quantity == quantities.SEND_RECEIVE and figure.src and figure.device_kind != "cpu"
+        figure.quantity == quantities.SEND_RECEIVE and figure.src and not figure.on_cpu
         for figure in node.snapshot.measurements
     )
     if not ran or others:
@@ -209,6 +209,6 @@ def _latest(node: Node, quantity: str, src: str, dst: str) -> Measurement | None
         for figure in node.snapshot.measurements
         if figure.quantity == quantity
         and (figure.src, figure.dst) == (src, dst)
-        and figure.device_kind != "cpu"
+        and not figure.on_cpu
     ]
     return found[-1] if found else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..model.page import Fact, Page
 from ..nccl.decide.steps import BY_DEFAULT, NEAR_ENOUGH, NETWORK, SHARED_MEMORY
 from ..nccl.decide.summary import library_name
-from ..nccl.prediction import DecisionStep, PairDecision, Prediction
+from ..nccl.prediction import NO_TRANSPORT, DecisionStep, PairDecision, Prediction
 from ..node import Node
 
 ABOUT = "nccl"
@@ -24,7 +24,7 @@ def pair_decision(node: Node, a: str, b: str) -> PairDecision | None:
 def transport_claim(prediction: Prediction, pair: PairDecision) -> str:
     """Say in a sentence what is used: "NCCL 2.28.9 will use P2P/CUMEM (path type NVL)"."""
     name = library_name(prediction)
-    if pair.transport == "none":
+    if pair.transport == NO_TRANSPORT:
         return f"{name} finds no transport for this pair and stops."
     labels = " and ".join(pair.labels)
     return f"{name} will use {labels} (path type {pair.path})."
@@ -34,7 +34,7 @@ def refused_by_rule(pair: PairDecision) -> bool:
     """Whether the library's own default distance refuses P2P: by design, and no fault."""
     step = _refusal(pair)
     return (
-        pair.transport != "none"
+        pair.transport != NO_TRANSPORT
         and step is not None
         and step.question == NEAR_ENOUGH
         and BY_DEFAULT in step.because
@@ -48,10 +48,10 @@ def why_no_p2p(pair: PairDecision) -> str:
 
 
 def _refusal(pair: PairDecision) -> DecisionStep | None:
-    if pair.transport == "P2P" or not pair.steps:
+    if pair.p2p or not pair.steps:
         return None
     asked = [step for step in pair.steps if step.question not in (SHARED_MEMORY, NETWORK)]
-    refused = [step for step in asked if step.answer == "no"]
+    refused = [step for step in asked if step.refuses]
     chosen = [step for step in asked if step.answer == "yes" and step.decides]
     return (refused or chosen or [pair.steps[-1]])[-1]
 

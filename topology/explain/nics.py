@@ -63,7 +63,7 @@ def first_nic(view: DomainView, rank: int) -> NetDecision | None:
 def _nic(view: DomainView, net: NetDecision, library: str) -> GpuNic:
     _, gbs, path = net.to
     name = net.name or f"NIC {net.net}"
-    gdr = "no GPUDirect RDMA" if net.gdr_send == "Disabled" else "GPUDirect RDMA"
+    gdr = "no GPUDirect RDMA" if not net.sends_direct else "GPUDirect RDMA"
     steps = view.steps.get("local_nets", ())
     why = next((step for step in steps if step.question.endswith(f"rank {net.rank}?")), None)
     return GpuNic(

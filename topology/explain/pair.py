@@ -352,7 +352,7 @@ def _expected(expected: Expected, path: Path | None) -> Fact:
 
 def _measured(item: Measurement, path: Path | None, judgement: Judgement) -> Fact:
     question = TITLES.get(item.quantity, f"{item.quantity}?")
-    how = [text for text in (item.engine, item.direction, item.method) if text]
+    how = [text for text in (item.engine, item.way, item.method) if text]
     source = item.source + (f" ({', '.join(how)})" if how else "")
     if item.value is None:
         answer = item.verdict or "no figure"
@@ -363,7 +363,7 @@ def _measured(item: Measurement, path: Path | None, judgement: Judgement) -> Fac
         answer += f" ({figure(item.low)} to {figure(item.high)})"
     parts: list[str] = []
     _, ways = QUANTITIES.get(item.quantity, ("", None))
-    if item.verdict == "wrong-data":
+    if item.wrong:
         parts.append("the data that arrived was wrong, so the speed means nothing")
     elif item.quantity in OF_PAIRS:
         if ways and path is not None and path.payload_gbs and item.unit == "GB/s":

@@ -94,7 +94,7 @@ def _ways(
     """The ways that the bytes take, one after the other; None for one that is not known."""
     if decision is not None and decision.transport == "SHM":
         return (through_host(node.graph, src, dst),)
-    if decision is not None and decision.transport != "P2P":
+    if decision is not None and not decision.p2p:
         return (None,)  # nobody knows the network between two NICs
     stops = (src, dst) if relay is None else (src, relay, dst)
     return tuple(path_between(node.graph, start, end) for start, end in pairwise(stops))
@@ -121,7 +121,7 @@ def _state(
 ) -> tuple[PairState, str, str]:
     if decision is None:
         return _undecided(node, src, dst)
-    if decision.transport != "P2P":
+    if not decision.p2p:
         return NO_P2P, WITHOUT.get(decision.transport, decision.transport), why_no_p2p(decision)
     over = "" if path is None else _over(path, decision)
     if relay is not None:

@@ -107,7 +107,7 @@ def _all(prediction: Prediction) -> Iterator[Block]:
         nvls = view.steps.get("nvls", ())
         if model:
             yield _steps(model, 2)
-        elif nvls and nvls[-1].answer == "no":
+        elif nvls and nvls[-1].refuses:
             yield Text(f"NVLS: none; {nvls[-1].question} no: {nvls[-1].because}")
         else:
             yield Text(graph_line("NVLS", view.graphs.nvls))

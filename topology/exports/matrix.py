@@ -109,7 +109,7 @@ def _weight(_src: Gpu, _dst: Gpu, pair: GpuPair | None) -> str:
 
 
 def _hops(_src: Gpu, _dst: Gpu, pair: GpuPair | None) -> str:
-    if pair is not None and pair.link_type == "xgmi":
+    if pair is not None and pair.over_xgmi:
         # rocm_smi.cc gives 1 for every pair that xGMI joins, however many GPUs lie between.
         return "1"
     return NOT_TOLD if pair is None or pair.hops is None else str(pair.hops)
@@ -135,7 +135,7 @@ class _Rates:
         known = self._known.get((src.address, dst.address))
         if known is not None:
             return known
-        far = pair is not None and pair.link_type == "xgmi" and _over_others(pair)
+        far = pair is not None and pair.over_xgmi and _over_others(pair)
         return "0-0" if far else NOT_TOLD
 
 
@@ -161,7 +161,7 @@ def _notes(gpus: Sequence[Gpu], pairs: dict[tuple[str, str], GpuPair]) -> list[s
     far = [
         f"{names[pair.src]}-{names[pair.dst]} {(pair.weight or 0) // HOP_WEIGHT}"
         for pair in pairs.values()
-        if pair.link_type == "xgmi"
+        if pair.over_xgmi
         and _over_others(pair)
         and pair.src < pair.dst
         and pair.src in names

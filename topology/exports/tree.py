@@ -191,7 +191,7 @@ def _links(node: Node, homes: Mapping[str, Package]) -> Iterator[str]:
         if gpu.address not in graph or gpu_id(gpu) in homes:
             continue
         label = graph.nodes[gpu.address]["label"]
-        switched = [link for link in gpu.nvlinks if link.active and link.remote_kind == "nvswitch"]
+        switched = [link for link in gpu.nvlinks if link.active and link.to_switch]
         if switched:
             wire = nvlink_wire(switched, len(gpu.nvlinks))
             yield printable(f"  {label}: {_words(wire)} to NVSwitches")

@@ -166,7 +166,7 @@ def _figures(measured: Sequence[Measurement]) -> Iterator[FleetFigure]:
         ranks, hosts = one.details.get("ranks"), one.details.get("hosts")
         many = f"{ranks} ranks on {hosts} hosts" if isinstance(ranks, int) else ""
         tool = str(one.details.get("pasted") or one.probe)
-        named = (tool, one.quantity.replace("_", " "), one.variant, one.direction, many)
+        named = (tool, one.quantity.replace("_", " "), one.variant, one.way, many)
         runs.setdefault((one.unit, *(word or "" for word in named)), []).append(one)
     for (unit, *words), every in list(runs.items())[:MOST_RUNS]:
         largest = max(one.bytes_per_copy or 0 for one in every)

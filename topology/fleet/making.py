@@ -123,7 +123,7 @@ def _is_usable(figure: Measurement) -> bool:
     """Whether it is a figure of a GPU, a network or all devices, with a unit and above zero."""
     value = figure.value or 0.0
     measured = math.isfinite(value) and value > 0 and bool(figure.unit)
-    return measured and figure.device_kind != "cpu" and figure.verdict != "wrong-data"
+    return measured and not figure.on_cpu and not figure.wrong
 
 
 def _curve(figure: Measurement) -> tuple[object, ...]:
@@ -131,7 +131,7 @@ def _curve(figure: Measurement) -> tuple[object, ...]:
 
 
 def _key(figure: Measurement) -> str:
-    parts = (figure.probe, figure.quantity, figure.variant, figure.direction)
+    parts = (figure.probe, figure.quantity, figure.variant, figure.way)
     return " ".join(part for part in parts if part)
 
 

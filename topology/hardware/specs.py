@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from ..model.machine import Gpu
-from ..model.severity import Word
+from ..model.severity import FigureBasis, Word
 from ..toml import tomllib
 
 FOLDER = Path(__file__).parent
@@ -26,8 +26,7 @@ class PublishedFigure(msgspec.Struct, frozen=True, kw_only=True):
     """One published figure of a model."""
 
     quantity: str
-    kind: str
-    """"typical" (what to expect), "best" (best run) or "floor" (a published pass line)."""
+    kind: FigureBasis
     measured: float
     fraction: float | None
     """Measured / peak of the data sheet; None where the two cannot be compared."""
@@ -42,7 +41,7 @@ class PublishedFigure(msgspec.Struct, frozen=True, kw_only=True):
     gpus: int | None = None
     """Number of GPUs of a collective."""
     algorithm: str = ""
-    """"RING", "NVLS" or "P2P", of a collective; "" where the source does not say."""
+    """NCCL's name for a collective's; "P2P" without one, "" where the source does not say."""
     curve: tuple[tuple[int, float], ...] = ()
     """Message size in bytes and busbw, from small to large, as one run gave them."""
     from_bytes: int | None = None
@@ -114,11 +113,16 @@ class Sku(msgspec.Struct, frozen=True, kw_only=True):
 
     def figure(self, quantity: str) -> PublishedFigure | None:
         """Pick what to expect: the typical figure, else the best; a pass line is no expectation."""
-        for kind in ("typical", "best"):
-            for figure in self.figures:
-                if (figure.quantity, figure.kind) == (quantity, kind):
-                    return figure
-        return None
+        return next(iter(self.expected(quantity)), None)
+
+    def expected(self, quantity: str) -> list[PublishedFigure]:
+        """What to expect of a quantity: typical figures first, then the best ones."""
+        return [
+            figure
+            for kind in (FigureBasis.TYPICAL, FigureBasis.BEST)
+            for figure in self.figures
+            if figure.quantity == quantity and figure.kind is kind
+        ]
 
 
 @cache
@@ -177,7 +181,7 @@ def _sku(name: str, facts: dict[str, Any], sources: dict[str, str]) -> Sku:
     return Sku(
         name=name,
         vendor=facts["vendor"],
-        fabric=facts["fabric"],
+        fabric=BoardLinks(facts["fabric"]),
         pcie_gen=facts["pcie_gen"],
         pcie_width=facts["pcie_width"],
         link_count=facts.get("link_count"),
@@ -209,7 +213,7 @@ def _figure(item: dict[str, Any], sources: dict[str, str]) -> PublishedFigure:
     ]
     return PublishedFigure(
         quantity=item["quantity"],
-        kind=item["kind"],
+        kind=FigureBasis(item["kind"]),
         measured=item["measured"],
         fraction=item.get("fraction"),
         unit=item["unit"],

@@ -3,8 +3,6 @@
 proc_pid_stat(5): fields 14 and 15 are the time in user mode and in the kernel, in clock ticks.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import time
@@ -13,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 import msgspec
 
 from ..model.part import Raw
+from ..model.readings import ProcessState
 from ..sources.files.tree import Tree, Unreadable, clean
 from ..sources.linux.containers import throttled
 from ..sources.linux.nccl_files import LoadedLibrary, loaded
@@ -56,8 +55,7 @@ class Glance(msgspec.Struct, frozen=True, kw_only=True):
     pid: int
     at: float
     """Seconds of a clock that only counts up."""
-    state: str | None
-    """In the words of a process reading: "stopped"."""
+    state: ProcessState | None
     started_ticks: int
     """With the PID, the identity of the process."""
     user_seconds: float
@@ -80,7 +78,7 @@ class Activity(msgspec.Struct, frozen=True, kw_only=True):
     pid: int
     seconds: float
     """From the first reading to the second."""
-    states: tuple[str | None, str | None]
+    states: tuple[ProcessState | None, ProcessState | None]
     user_cores: float | None = None
     """Cores' worth of time in user mode; None where the readings are too near each other."""
     system_cores: float | None = None

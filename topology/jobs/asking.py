@@ -1,7 +1,5 @@
 """Asks about the jobs of this machine what is read-only and local, and says where each stands."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 

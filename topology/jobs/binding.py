@@ -1,7 +1,5 @@
 """Compares the CPUs and the memory of a process with its GPU's NUMA node, and with other ranks."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import msgspec

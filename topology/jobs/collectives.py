@@ -1,7 +1,5 @@
 """English names of collectives."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

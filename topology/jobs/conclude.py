@@ -1,7 +1,5 @@
 """Puts together what is said about one job."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -9,6 +7,7 @@ import msgspec
 
 from ..model.english import listing, plural
 from ..model.machine import Machine
+from ..model.readings import ProcessState
 from ..model.severity import JobVerdict
 from ..model.snapshot import NodeSnapshot
 from ..nccl.versions import preferred
@@ -311,7 +310,7 @@ def _steps(rank: RankState) -> Iterator[str]:
     elif activity is not None and activity.asleep_thread is not None:
         number = activity.asleep_thread.rpartition("(")[2].rstrip(")")
         yield shlex.join(("sudo", "cat", f"/proc/{pid}/task/{number}/stack"))
-    elif activity is not None and activity.stayed == "disk sleep":
+    elif activity is not None and activity.stayed == ProcessState.DISK_SLEEP:
         yield shlex.join(("sudo", "cat", f"/proc/{pid}/stack"))
     else:
         yield f"py-spy dump --pid {pid}"

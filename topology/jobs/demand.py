@@ -1,7 +1,5 @@
 """What the processes of a job want of the host, against what they were given: CPUs and memory."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import msgspec

@@ -1,14 +1,12 @@
 """What is known about a job, as findings: from /proc, the driver, RAS and dumps."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ..model.cpulist import members
 from ..model.english import listing, plural
 from ..model.finding import Finding
-from ..model.readings import Readings
+from ..model.readings import ProcessState, Readings
 from ..model.severity import BROKEN, NOTICE, SLOW
 from ..model.surroundings import Host
 from ..model.units import seconds, size
@@ -308,7 +306,7 @@ def short_sleeps(
         labels[user.pid]
         for user in job.processes
         if (activity := activities.get(user.pid)) is not None
-        and activity.stayed == "disk sleep"
+        and activity.stayed == ProcessState.DISK_SLEEP
         and not activity.asleep
     ]
     if ran:

@@ -1,7 +1,5 @@
 """The processes on the GPUs, grouped into jobs and into communicators."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterable
 
 import msgspec

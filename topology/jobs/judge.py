@@ -1,7 +1,5 @@
 """One sentence about a job, and its verdict: the first case that applies says it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import NamedTuple

@@ -3,8 +3,6 @@
 Answers of one job in one text are compared with each other, in their order.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence

@@ -4,8 +4,6 @@ Evidence, never a proof: ranks that compute send nothing either. PCIe falls sile
 kernel polls over it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec

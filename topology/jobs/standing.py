@@ -1,7 +1,5 @@
 """Records of where a running job stands: its evidence, its troubles, its ranks and the verdict."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 

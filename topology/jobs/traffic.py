@@ -3,8 +3,6 @@
 A hint, never a proof by itself: ranks that compute between two collectives send nothing either.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """What is wrong with each rank of a job, from /proc, RAS and flight recorder dumps together."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Sequence
 
 import msgspec

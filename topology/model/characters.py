@@ -1,7 +1,5 @@
 """Characters that a terminal obeys or that hide what a text says, and what is written instead."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any

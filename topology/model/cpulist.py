@@ -1,7 +1,5 @@
 """Lists of CPUs as the kernel writes them: "0-31,64-95"."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 LIMIT_CPUS = 65_536

@@ -35,12 +35,13 @@ class Element(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         """The direct children with this tag, in order."""
         return (child for child in self.children if child.tag == tag)
 
-    def walk(self) -> Iterator[Element]:
-        """The element itself and everything below it, parents first."""
+    def walk(self, tag: str = "") -> Iterator[Element]:
+        """The element itself and everything below it, parents first; `tag`: those of it alone."""
         stack = [self]
         while stack:
             element = stack.pop()
-            yield element
+            if not tag or element.tag == tag:
+                yield element
             stack += reversed(element.children)
 
     def has(self, tag: str) -> bool:

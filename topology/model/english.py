@@ -1,7 +1,5 @@
 """English lists and plurals."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 

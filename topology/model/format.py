@@ -1,7 +1,5 @@
 """A format that `--from` reads: recognised by its content, parsed into a part of a snapshot."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

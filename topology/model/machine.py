@@ -4,13 +4,15 @@ Sizes are bytes, powers watts, clocks MHz, temperatures degrees Celsius. A PCI a
 written like the kernel writes it, `0000:00:06.0`, lower case.
 """
 
-from __future__ import annotations
-
 from functools import cached_property
 
 from .element import Element
 from .record import Record, by_address
+from .severity import OpenWord
 from .surroundings import Host, Interface, RdmaDevice, Software
+
+_NO_FABRIC, _JOINED = "not supported", "completed"
+_VGPU, _PASSTHROUGH, _NVSWITCH, _GPU = "vgpu", "passthrough", "nvswitch", "gpu"
 
 
 # What one GPU consists of and ends in: links, fabric, instances, caches, memory banks.
@@ -36,12 +38,22 @@ class NvLink(Record, frozen=True, kw_only=True):
     p2p_capable: bool | None = None
     """NVML capability: whether P2P over this link is supported."""
 
+    @property
+    def to_switch(self) -> bool:
+        """Whether it leads to an NVSwitch, seen or hidden."""
+        return self.remote_kind == _NVSWITCH
+
+    @property
+    def to_gpu(self) -> bool:
+        """Whether it leads to another GPU."""
+        return self.remote_kind == _GPU
+
 
 class Fabric(Record, frozen=True, kw_only=True):
     """Registration of a GPU with the NVSwitch fabric (nvmlDeviceGetGpuFabricInfoV)."""
 
     state: str | None = None
-    """"not supported", "not started", "in progress" or "completed"."""
+    """NVML's word: "not supported", "not started", "in progress" or "completed"."""
     status: str | None = None
     """NVML's return code of the registration in words; "Success" when it worked."""
     cluster_uuid: str | None = None
@@ -49,6 +61,16 @@ class Fabric(Record, frozen=True, kw_only=True):
     health_mask: int | None = None
     health: tuple[tuple[str, str], ...] = ()
     """The mask decoded: (what, "true" | "false" | "not supported" | word)."""
+
+    @property
+    def unsupported(self) -> bool:
+        """Whether this GPU has no such fabric."""
+        return self.state == _NO_FABRIC
+
+    @property
+    def joined(self) -> bool:
+        """Whether the registration is over."""
+        return self.state == _JOINED
 
 
 class MigInstance(Record, frozen=True, kw_only=True):
@@ -62,13 +84,21 @@ class MigInstance(Record, frozen=True, kw_only=True):
     memory_bytes: int | None = None
 
 
+class CacheKind(OpenWord):
+    """What a cache holds."""
+
+    DATA = "data"
+    INSTRUCTION = "instruction"
+    BOTH = "data and instruction"
+    NOT_TOLD = "not told"
+
+
 class GpuCache(Record, frozen=True, kw_only=True):
     """One kind of cache of a GPU beyond the compute units' own, AMD."""
 
     level: int
     """2 for the L2, 3 for the cache at the memory (Infinity Cache)."""
-    kind: str
-    """"data", "instruction", "data and instruction" or "not told"."""
+    kind: CacheKind
     size_bytes: int
     """Size of one cache as the driver states it. Where several XCDs have an L2 each, newer kernels
     give the size of one, older ones the sum (kfd_topology.c, fill_in_l2_l3_pcache)."""
@@ -80,7 +110,8 @@ class MemoryBank(Record, frozen=True, kw_only=True):
     """One bank of a GPU's own memory as KFD lists it, AMD."""
 
     kind: str
-    """"public": the CPU reaches all of it through the BAR; "private": it does not."""
+    """As the kernel names the heap, "public": the CPU reaches all of it through the BAR; "private":
+    it does not."""
     size_bytes: int
     width_bits: int | None = None
     clock_mhz: int | None = None
@@ -117,7 +148,7 @@ class Gpu(Record, frozen=True, kw_only=True):
 
     address: str
     vendor: str
-    """"nvidia" or "amd"."""
+    """Id of the vendor's record, such as "nvidia"; docs/adding.md says how one is added."""
     partition: str | None = None
     """Name of the part when one package shows up as several GPUs; None for a whole GPU."""
     parent: str | None = None
@@ -175,7 +206,7 @@ class Gpu(Record, frozen=True, kw_only=True):
     compute_mode: str | None = None
     """"default", "exclusive process", "prohibited"."""
     virtualization: str | None = None
-    """"none", "passthrough", "vgpu", "host vgpu", "host vsga"."""
+    """NVML's word: "none", "passthrough", "vgpu", "host vgpu", "host vsga"."""
     gsp_firmware: str | None = None
     numa_node: int | None = None
     """NUMA node next to the GPU: sysfs, else the only node that the driver calls near."""
@@ -189,9 +220,9 @@ class Gpu(Record, frozen=True, kw_only=True):
     c2c_gbs: float | None = None
     """Bandwidth to the CPU over all C2C links, one way, by the driver or a topology XML."""
     compute_partition: str | None = None
-    """AMD: "SPX" (whole), "DPX", "TPX", "QPX" or "CPX"; how many GPUs the package shows as."""
+    """AMD, the driver's word: "SPX" (whole), "DPX", ...: how many GPUs the package shows as."""
     memory_partition: str | None = None
-    """AMD: "NPS1", "NPS2", "NPS4" or "NPS8"."""
+    """AMD, the driver's word: "NPS1", "NPS2", "NPS4" or "NPS8"."""
     package_parts: int | None = None
     """AMD: as how many GPUs the kernel shows the package of this part; None for a whole GPU, and
     where KFD hides nodes from a container."""
@@ -213,9 +244,24 @@ class Gpu(Record, frozen=True, kw_only=True):
     xgmi: tuple[XgmiLink, ...] = ()
 
     @property
+    def nvlinks_up(self) -> tuple[NvLink, ...]:
+        """Its active NVLinks."""
+        return tuple(link for link in self.nvlinks if link.active)
+
+    @property
     def number(self) -> int | None:
         """The number that is displayed: the library's index, else the place by address."""
         return self.place if self.index is None else self.index
+
+    @property
+    def is_vgpu(self) -> bool:
+        """Whether it is a share of a GPU, made by NVIDIA's vGPU software."""
+        return self.virtualization == _VGPU
+
+    @property
+    def passed_through(self) -> bool:
+        """Whether a virtual machine has all of it."""
+        return self.virtualization == _PASSTHROUGH
 
 
 class GpuPair(Record, frozen=True, kw_only=True):
@@ -234,7 +280,7 @@ class GpuPair(Record, frozen=True, kw_only=True):
     p2p_atomics: str | None = None
     p2p_pci: str | None = None
     p2p_dma: str | None = None
-    """AMD: whether the DMA engines may copy, "ok" or "not supported"."""
+    """AMD: whether the DMA engines may copy; "ok" where they may."""
     link_type: str | None = None
     """AMD: "xgmi" or "pcie", as the driver says."""
     hops: int | None = None
@@ -242,6 +288,11 @@ class GpuPair(Record, frozen=True, kw_only=True):
     """AMD: the driver's weight, 15 for each xGMI hop."""
     nvlinks_reported: int | None = None
     """NVLinks between the two as another tool printed them (NV18); None when no tool was read."""
+
+    @property
+    def over_xgmi(self) -> bool:
+        """Whether AMD's driver says that xGMI joins the two."""
+        return self.link_type == "xgmi"
 
 
 class ReportedRelation(Record, frozen=True, kw_only=True, rename={"code": "letters"}):
@@ -256,6 +307,22 @@ class ReportedRelation(Record, frozen=True, kw_only=True, rename={"code": "lette
     """"NV18", "PIX", "PXB", "PHB", "NODE", "SYS"."""
 
 
+class PciKind(OpenWord):
+    """What a PCI device is."""
+
+    GPU = "gpu"
+    NIC = "nic"
+    NVSWITCH = "nvswitch"
+    ROOT_PORT = "root port"
+    SWITCH = "switch"
+    """A PCIe switch in one piece, as NCCL draws it."""
+    UPSTREAM = "switch upstream"
+    DOWNSTREAM = "switch downstream"
+    BRIDGE = "bridge"
+    NVME = "nvme"
+    OTHER = "other"
+
+
 class PciDevice(Record, frozen=True, kw_only=True):
     """One PCI function of the machine, bridges and root ports included."""
 
@@ -267,9 +334,7 @@ class PciDevice(Record, frozen=True, kw_only=True):
     only the NUMA node at the end of the path is known; "" where nothing is."""
     class_code: int | None = None
     """24 bits, 0x030200 for a 3D controller."""
-    kind: str = "other"
-    """"gpu", "nic", "nvswitch", "root port", "switch upstream", "switch downstream", "bridge",
-    "nvme" or "other"; "switch": a PCIe switch in one piece, as NCCL draws it."""
+    kind: PciKind = PciKind.OTHER
     vendor_id: int | None = None
     device_id: int | None = None
     subsystem_vendor_id: int | None = None

@@ -1,7 +1,5 @@
 """Records of one thing from several sources become one record."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from functools import cache
 from operator import attrgetter

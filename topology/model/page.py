@@ -16,7 +16,19 @@ from .severity import Mark, Word
 if TYPE_CHECKING:
     from .finding import Finding
 
-READ, MEASURED, ASSUMED, SIMULATED = "read", "measured", "assumed", "simulated"
+
+class Basis(Word):
+    """How a fact is known; UNSAID where it goes without saying."""
+
+    READ = "read"
+    MEASURED = "measured"
+    ASSUMED = "assumed"
+    SIMULATED = "simulated"
+    UNSAID = ""
+
+
+READ, MEASURED = Basis.READ, Basis.MEASURED
+ASSUMED, SIMULATED = Basis.ASSUMED, Basis.SIMULATED
 
 
 class Fact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -31,8 +43,7 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     line: int | None = None
     """Number of the log line that `value` quotes; None for everything else."""
     because: str = ""
-    basis: str = READ
-    """"measured", "simulated", "read" or "assumed"; "" where it goes without saying."""
+    basis: Basis = READ
     flag: str = ""
     """Variable that would change the value."""
     decides: bool = False
@@ -76,6 +87,10 @@ class Role(Word):
 
 Runs = tuple[tuple[str, Role], ...]
 """A text in pieces, each with its role."""
+
+
+IMPACT = "Impact"
+"""The label of what follows from a fault."""
 
 
 class Heading(msgspec.Struct, frozen=True):
@@ -275,7 +290,7 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
         if facts:
             blocks += [Blank(), Facts(tuple(facts))]
         if impact:
-            blocks += [Blank(), Text(impact, label="Impact")]
+            blocks += [Blank(), Text(impact, label=IMPACT)]
         if fix:
             blocks += [Blank(), Steps(tuple(fix))]
         return cls(title=title, blocks=tuple(blocks))
@@ -297,7 +312,7 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     def impact(self) -> str:
         """Its consequence; "" where it names none."""
         labelled = (block for block in self.blocks if isinstance(block, Text))
-        return next((str(block.text) for block in labelled if block.label == "Impact"), "")
+        return next((str(block.text) for block in labelled if block.label == IMPACT), "")
 
     @property
     def fix(self) -> tuple[Fix, ...]:

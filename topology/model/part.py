@@ -1,7 +1,5 @@
 """A part of a snapshot: what one source or one recorded file says about a node."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

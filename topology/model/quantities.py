@@ -4,8 +4,6 @@ Probes declare their quantities, with titles and units; this package knows no pr
 the keys that its rules and references ask for. A test compares them with the declarations.
 """
 
-from __future__ import annotations
-
 CAN_ACCESS = "can_access"
 """Whether the driver grants peer access to an ordered pair."""
 BYTES_ARRIVE = "bytes_arrive"

@@ -3,13 +3,12 @@
 Rates are bytes per second, powers watts, clocks MHz, temperatures degrees Celsius.
 """
 
-from __future__ import annotations
-
 from functools import cached_property
 
 import msgspec
 
 from .record import Record, by_address
+from .severity import OpenWord
 
 MANY_GPUS = 64
 
@@ -35,12 +34,19 @@ class NvLinkReading(Record, frozen=True, kw_only=True):
     rx_bytes: int | None = None
 
 
+class GpuUse(OpenWord):
+    """What a process does on a GPU."""
+
+    COMPUTE = "compute"
+    GRAPHICS = "graphics"
+    MPS = "mps"
+
+
 class GpuProcess(Record, frozen=True, kw_only=True):
     """One process on one GPU, as the driver names it."""
 
     pid: int
-    kind: str
-    """"compute", "graphics" or "mps"."""
+    kind: GpuUse
     memory_bytes: int | None = None
 
 
@@ -151,6 +157,18 @@ _FRACTIONS = (
 )
 
 
+class ProcessState(OpenWord):
+    """What a process does, by the letter that the kernel gives it."""
+
+    RUNNING = "running"
+    SLEEPING = "sleeping"
+    DISK_SLEEP = "disk sleep"
+    STOPPED = "stopped"
+    TRACED = "traced"
+    """A debugger holds it."""
+    ZOMBIE = "zombie"
+
+
 class ProcessReading(Record, frozen=True, kw_only=True):
     """One process that uses a GPU, as the operating system describes it."""
 
@@ -172,9 +190,7 @@ class ProcessReading(Record, frozen=True, kw_only=True):
     parent: int | None = None
     """PID of the process that started it."""
     parent_command: str | None = None
-    state: str | None = None
-    """"running", "sleeping", "disk sleep", "stopped", "traced" by a debugger,
-    "zombie"."""
+    state: ProcessState | None = None
     memory_nodes: str | None = None
     """NUMA nodes that its memory may come from, as a list: "0-1"."""
     job: str | None = None

@@ -1,9 +1,7 @@
 """The base of every record: immutable, comparable, JSON-able; it says what is missing and why."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
-from typing import ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import msgspec
 
@@ -50,6 +48,9 @@ def by_address(records: Iterable[D]) -> dict[str, D]:
     return found
 
 
+R = TypeVar("R", bound="Record")
+
+
 class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A record of tuples and scalars; a field that is None is unknown, and `gaps` says why."""
 
@@ -58,6 +59,11 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Fields that identify the thing a record describes: `merge` makes one record of those with the
     same values. (): there is only one such thing where the record stands. None: records are never
     merged; the record of the first source is taken whole."""
+
+    def filled(self: R, **known: Any) -> R:
+        """The record with these fields known, and without their gaps."""
+        gaps = tuple(gap for gap in self.gaps if gap.field not in known)
+        return msgspec.structs.replace(self, **known, gaps=gaps)
 
     def why(self, field: str) -> str | None:
         """Say why `field` could not be read; None when nothing is recorded about it."""

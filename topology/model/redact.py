@@ -4,8 +4,6 @@ The same name becomes the same stand-in everywhere, also inside sentences, so th
 snapshot still shows which two values were equal.
 """
 
-from __future__ import annotations
-
 import hmac
 import ipaddress
 import re

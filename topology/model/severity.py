@@ -19,6 +19,18 @@ class Word(str, Enum):
         return str.__format__(self, format_spec)
 
 
+class OpenWord(Word):
+    """A closed word that files and newer versions may add to: an unknown one is kept as it is."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> Any:
+        if not isinstance(value, str):
+            return None
+        member = str.__new__(cls, value)
+        member._name_ = member._value_ = value
+        return member
+
+
 class Mark(Word):
     """A closed word and how it is shown. Members stand in the order of harm, the worst first."""
 
@@ -129,6 +141,23 @@ class FigureVerdict(Mark):
     HIGH = "high", "▲", "warn"
     HEALTHY = "healthy", "✓", "good"
     NO_REFERENCE = "no reference", "·", "muted"
+
+
+class FigureBasis(Word):
+    """What a figure to expect, or a pair of figures, rests on.
+
+    typical: published, what to expect; best: published as the best run; floor: a published pass
+    line; estimate: carried over from another model or counted from the link, which gives no
+    verdict; predicted: by the library's own model; measured and simulated: a probe's figure here.
+    """
+
+    TYPICAL = "typical"
+    BEST = "best"
+    FLOOR = "floor"
+    ESTIMATE = "estimate"
+    PREDICTED = "predicted"
+    MEASURED = "measured"
+    SIMULATED = "simulated"
 
 
 class RungState(Mark):

@@ -1,7 +1,5 @@
 """NodeSnapshot: the one record of a node, and its JSON."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec
@@ -9,15 +7,32 @@ import msgspec
 from .characters import json_text
 from .errors import GputopError
 from .machine import Machine
-from .page import MEASURED, SIMULATED
+from .page import MEASURED, SIMULATED, Basis
 from .readings import Readings
 from .record import Record
+from .severity import OpenWord
 
 SCHEMA = "gputop.snapshot/1"
 
 
 class SnapshotError(GputopError, ValueError):
     """A document that is not a snapshot this version can read; the text says why."""
+
+
+class ProblemKind(OpenWord):
+    """Why something could not be read."""
+
+    ABSENT = "absent"
+    """There is nothing to ask."""
+    DENIED = "denied"
+    NOT_ANSWERING = "not answering"
+    LOST = "lost"
+    MISMATCH = "mismatch"
+    FAILED = "failed"
+    RESET = "reset"
+    """A single question about a GPU that is not answered before a reset."""
+    ERROR = "error"
+    """A single question about a GPU that failed otherwise."""
 
 
 class Problem(Record, frozen=True, kw_only=True):
@@ -28,9 +43,7 @@ class Problem(Record, frozen=True, kw_only=True):
     source: str
     """Id of the source: "nvml", "pci", ..."""
     text: str
-    kind: str = "failed"
-    """"absent" (nothing to ask), "denied", "not answering", "lost", "mismatch", "failed"; of
-    single questions about GPUs: "reset" (not before a reset) or "error" (any other failure)."""
+    kind: ProblemKind = ProblemKind.FAILED
     devices: tuple[str, ...] = ()
     """PCI addresses of the GPUs that it is about; "nvml:3" where the library counts a GPU and gives
     no address."""
@@ -58,8 +71,32 @@ class EnvironmentVariable(Record, frozen=True, kw_only=True):
     origin: str
     """"environment" or the path of the file that sets it."""
 
+    @property
+    def exported(self) -> bool:
+        """Whether the environment sets it, not a file."""
+        return self.origin == "environment"
 
-class Measurement(Record, frozen=True, kw_only=True):
+
+class DataVerdict(OpenWord):
+    """What a probe says besides a figure."""
+
+    GRANTED = "granted"
+    """Of can_access, as is NOT_GRANTED."""
+    NOT_GRANTED = "not-granted"
+    """Of bytes_arrive too."""
+    ARRIVED = "arrived"
+    """Of bytes_arrive, as are WRONG_BYTES and FAILED."""
+    WRONG_BYTES = "wrong-bytes"
+    FAILED = "failed"
+    """Of collective_finishes and send_receive too, as are WRONG_DATA and TIMED_OUT."""
+    VERIFIED = "verified"
+    """Of bandwidths whose data was compared, as is WRONG_DATA."""
+    WRONG_DATA = "wrong-data"
+    FINISHED = "finished"
+    TIMED_OUT = "timed-out"
+
+
+class Measurement(Record, frozen=True, kw_only=True, rename={"way": "direction"}):
     """One figure that a probe measured, with all that is needed to judge it later."""
 
     probe: str
@@ -80,11 +117,9 @@ class Measurement(Record, frozen=True, kw_only=True):
     copies_per_sample: int | None = None
     engine: str | None = None
     """"copy engine", "kernel", "NCCL", "RCCL", ..."""
-    direction: str | None = None
-    verdict: str | None = None
-    """A word: "granted", "not-granted" (can_access); "arrived", "wrong-bytes", "not-granted",
-    "failed" (bytes_arrive); "verified", "wrong-data" (bandwidths whose data was compared);
-    "finished", "wrong-data", "failed", "timed-out" (collective_finishes; send_receive also)."""
+    way: str | None = None
+    """Who sends to whom, in words; "direction" in JSON."""
+    verdict: DataVerdict | None = None
     why_none: str | None = None
     """Why there is no figure, or what is unusual about it."""
     device_kind: str | None = None
@@ -114,8 +149,8 @@ class Measurement(Record, frozen=True, kw_only=True):
         return f"{SIMULATED} probe {self.probe}" if self.simulated else f"probe {self.probe}"
 
     @property
-    def basis(self) -> str:
-        """How it is known, for people: "measured" or "simulated"."""
+    def basis(self) -> Basis:
+        """How it is known: measured or simulated."""
         return SIMULATED if self.simulated else MEASURED
 
     @property
@@ -124,14 +159,19 @@ class Measurement(Record, frozen=True, kw_only=True):
         return self.device_kind == SIMULATED
 
     @property
-    def of_cpu(self) -> bool:
-        """Whether it is a figure of the self-test."""
+    def on_cpu(self) -> bool:
+        """Whether it is of the self-test, which says nothing about any GPU."""
         return self.device_kind == "cpu"
 
     @property
-    def is_wrong(self) -> bool:
-        """Whether other bytes arrived than were sent."""
-        return self.verdict in ("wrong-data", "wrong-bytes")
+    def wrong(self) -> bool:
+        """Whether wrong data arrived, so that the speed means nothing."""
+        return self.verdict in (DataVerdict.WRONG_DATA, DataVerdict.WRONG_BYTES)
+
+    @property
+    def credible(self) -> bool:
+        """Whether it has a value that says something about GPUs."""
+        return self.value is not None and not self.wrong and not self.on_cpu
 
     @property
     def key(self) -> tuple[str | int | None, ...]:
@@ -141,7 +181,7 @@ class Measurement(Record, frozen=True, kw_only=True):
             self.quantity,
             self.src,
             self.dst,
-            self.direction,
+            self.way,
             self.variant,
             self.bytes_per_copy,
         )
@@ -167,7 +207,7 @@ class NodeSnapshot(Record, frozen=True, kw_only=True):
 
     @property
     def is_live(self) -> bool:
-        """Whether it was read from this machine."""
+        """Whether this machine was read, and no file."""
         return self.source == ("live",)
 
     @property

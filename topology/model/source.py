@@ -1,13 +1,12 @@
 """What a source is: a reader that asks the machine, and a pure function that understands it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import msgspec
 
 from .errors import GputopError
 from .part import PartialNode, Raw
+from .snapshot import ProblemKind
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,6 +35,6 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
 class SourceAbsent(GputopError):  # noqa: N818 - a normal outcome, not an error
     """There is nothing to ask; the text says what is missing, `kind` is as in Problem.kind."""
 
-    def __init__(self, text: str, kind: str = "absent") -> None:
+    def __init__(self, text: str, kind: str = ProblemKind.ABSENT) -> None:
         super().__init__(text)
-        self.kind = kind
+        self.kind = ProblemKind(kind)

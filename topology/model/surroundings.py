@@ -1,8 +1,9 @@
 """The surroundings of the GPUs: the host, its network, its software. Units are as in `machine`."""
 
-from __future__ import annotations
-
 from .record import Record
+from .severity import OpenWord
+
+_ON, _ROUTED, _UP = "on", "v2", "ACTIVE"
 
 
 class NumaNode(Record, frozen=True, kw_only=True):
@@ -35,11 +36,22 @@ class Socket(Record, frozen=True, kw_only=True):
     threads: int | None = None
 
 
+class ContainerKind(OpenWord):
+    """Who made a container."""
+
+    DOCKER = "docker"
+    PODMAN = "podman"
+    KUBERNETES = "kubernetes"
+    LXC = "lxc"
+    NSPAWN = "systemd-nspawn"
+    UNNAMED = "container"
+
+
 class Container(Record, frozen=True, kw_only=True):
     """Signs of a container, and the limits that it sets for this process."""
 
-    kind: str | None = None
-    """"docker", "podman", "kubernetes", "lxc", "systemd-nspawn", "container"; None: none seen."""
+    kind: ContainerKind | None = None
+    """None where no sign of one is seen."""
     evidence: str | None = None
     memory_limit_bytes: int | None = None
     cpu_quota: float | None = None
@@ -152,7 +164,8 @@ class Interface(Record, frozen=True, kw_only=True):
     index: int | None = None
     """The kernel's number; getifaddrs(3) lists interfaces in the order of these."""
     kind: str | None = None
-    """"ethernet", "infiniband", "loopback", "bridge", "bond", "veth", "virtual", ..."""
+    """The kernel's word for its type, DEVTYPE where it has one: "ethernet", "infiniband",
+    "loopback", "bridge", "bond", "veth", ...; "virtual" where no device is behind it."""
     driver: str | None = None
     up: bool | None = None
     speed_mbps: int | None = None
@@ -175,6 +188,11 @@ class PortGid(Record, frozen=True, kw_only=True):
     version: str
     """"v1", which no router carries on, or "v2"."""
 
+    @property
+    def useful(self) -> bool:
+        """Whether routers carry it on, to more than neighbours."""
+        return self.version == _ROUTED and not self.gid.lower().startswith("fe80")
+
 
 class RdmaPort(Record, frozen=True, kw_only=True):
     """One port of an RDMA device."""
@@ -183,15 +201,29 @@ class RdmaPort(Record, frozen=True, kw_only=True):
 
     port: int
     state: str | None = None
-    """"ACTIVE", "DOWN", "INIT", ..."""
+    """The kernel's word: "ACTIVE", "DOWN", "INIT", ..."""
     physical_state: str | None = None
     rate_gbit: float | None = None
     rate: str | None = None
     """As the kernel words it: "400 Gb/sec (4X NDR)"."""
     link_layer: str | None = None
-    """"InfiniBand" or "Ethernet"."""
+    """The kernel's word: "InfiniBand" or "Ethernet"."""
     lid: str | None = None
     gids: tuple[PortGid, ...] = ()
+
+    @property
+    def active(self) -> bool:
+        """Whether its link is up."""
+        return self.state == _UP
+
+
+class RdmaKind(OpenWord):
+    """What an RDMA device talks."""
+
+    INFINIBAND = "infiniband"
+    ROCE = "roce"
+    EFA = "efa"
+    OTHER = "rdma"
 
 
 class RdmaDevice(Record, frozen=True, kw_only=True):
@@ -201,8 +233,7 @@ class RdmaDevice(Record, frozen=True, kw_only=True):
 
     name: str
     address: str | None = None
-    kind: str | None = None
-    """"infiniband", "roce", "efa" or "rdma"."""
+    kind: RdmaKind | None = None
     driver: str | None = None
     guid: str | None = None
     firmware: str | None = None
@@ -237,3 +268,8 @@ class Software(Record, frozen=True, kw_only=True):
     """Network plugins that the loader would find (libnccl-net*.so), by path."""
     confidential_computing: str | None = None
     """"off", "on" or a word of NVML's."""
+
+    @property
+    def confidential(self) -> bool:
+        """Whether confidential computing is on, which rules P2P out."""
+        return self.confidential_computing == _ON

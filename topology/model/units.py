@@ -1,7 +1,5 @@
 """Numbers and names as people read them; the one place where an unknown value becomes a dash."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Iterable

@@ -4,8 +4,6 @@ Kept apart from the catalogue, because the live source asks for it before the fi
 the catalogue takes a while to read. A test holds the two together.
 """
 
-from __future__ import annotations
-
 PREFIXES = ("NCCL_", "RCCL_", "TORCH_NCCL_", "HSA_", "FI_EFA_", "PYTORCH_TUNABLE")
 """Variables that begin like this may be shown: typing errors among them are worth reporting."""
 

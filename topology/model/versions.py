@@ -1,10 +1,10 @@
 """Version numbers that compare, and the collective library of a version."""
 
-from __future__ import annotations
-
 import re
 
 import msgspec
+
+from .severity import Word
 
 _NUMBERS = re.compile(r"\d{1,9}(?:\.\d{1,9})*")
 
@@ -15,9 +15,20 @@ def numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in found[0].split(".")) if found else ()
 
 
+class LibraryName(Word):
+    """A collective library."""
+
+    NCCL = "nccl"
+    RCCL = "rccl"
+
+
 class Library(msgspec.Struct, frozen=True, kw_only=True):
     """The collective library whose behaviour is predicted."""
 
-    name: str
-    """"nccl" or "rccl"."""
+    name: LibraryName
     version: str
+
+    @property
+    def is_rccl(self) -> bool:
+        """Whether it is AMD's library."""
+        return self.name == LibraryName.RCCL

@@ -7,12 +7,52 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
-Kind = Literal["GPU", "PCI", "NVS", "CPU", "NIC", "NET"]
-KINDS: tuple[Kind, ...] = ("GPU", "PCI", "NVS", "CPU", "NIC", "NET")
+from ..model.severity import Word
 
-LinkKind = Literal["LOC", "NVL", "C2C", "PCI", "SYS", "NET"]
+
+class SystemKind(Word):
+    """What a node of the system is. Members are compared by `is`, through the names below."""
+
+    GPU = "GPU"
+    PCI = "PCI"
+    NVS = "NVS"
+    CPU = "CPU"
+    NIC = "NIC"
+    NET = "NET"
+
+
+class CpuArch(Word):
+    """NCCL's word for a CPU architecture; "" for another one, "mixed" for several."""
+
+    X86 = "x86"
+    POWER = "power"
+    ARM = "arm"
+
+
+class CpuVendor(Word):
+    """NCCL's word for the maker of an x86 CPU; "" for another one, "mixed" for several."""
+
+    INTEL = "intel"
+    AMD = "amd"
+    ZHAOXIN = "zhaoxin"
+
+
+class LinkKind(Word):
+    """What a link of the system is; NONE where a version adds no link."""
+
+    NONE = ""
+    LOC = "LOC"
+    NVL = "NVL"
+    C2C = "C2C"
+    PCI = "PCI"
+    SYS = "SYS"
+    NET = "NET"
+
+
+GPU, PCI, NVS, CPU, NIC, NET = SystemKind
+NVLINK, PCIE = LinkKind.NVL, LinkKind.PCI
 
 LOCAL_GBS = 5000.0
 """Bandwidth of a path to oneself (graph/topo.h:LOC_BW)."""
@@ -65,13 +105,13 @@ class SystemPath:
 class SystemNode:
     """One node of the system. Fields below the blank line hold for some kinds only."""
 
-    kind: Kind
+    kind: SystemKind
     ident: int
     """NCCL's 64-bit id: host index << 56 | local id (bus id as an integer, NUMA node, device)."""
     index: int
     """Place in `System.nodes[kind]`; updated when nodes are removed."""
     links: list[SystemLink] = field(default_factory=list)
-    paths: dict[Kind, list[SystemPath]] = field(default_factory=dict)
+    paths: dict[SystemKind, list[SystemPath]] = field(default_factory=dict)
     """Path to every node of a kind, by index."""
 
     rank: int = -1
@@ -82,14 +122,14 @@ class SystemNode:
     units: int = 0
     """GPU of RCCL: its compute units, which the file has as `sm`."""
     arch: str = ""
-    """GPU of RCCL: "gfx942". CPU: "x86", "power", "arm" or ""."""
+    """GPU of RCCL: "gfx942". CPU: a CpuArch, or ""."""
     gdr: bool = False
     cpu: int | None = None
     """GPU: index of its own CPU, None when it reaches none."""
     bus_id: str = ""
     """GPU: PCI address as the XML has it."""
     vendor: str = ""
-    """CPU: "intel", "amd", "zhaoxin" or ""."""
+    """CPU: a CpuVendor, or ""."""
     model: int = 0
     """CPU: NCCL's model class, 0 when none applies."""
     device: int = 0
@@ -127,8 +167,8 @@ class Widest(NamedTuple):
 class System:
     """All nodes of what one rank can reach."""
 
-    nodes: dict[Kind, list[SystemNode]] = field(
-        default_factory=lambda: {kind: [] for kind in KINDS}
+    nodes: dict[SystemKind, list[SystemNode]] = field(
+        default_factory=lambda: {kind: [] for kind in SystemKind}
     )
     withdrawn: list[SystemNode] = field(default_factory=list)
     """GPUs of other domains, whose devices paths may cross (NCCL 2.30)."""
@@ -142,7 +182,7 @@ class System:
     refusals: list[str] = field(default_factory=list)
     """What the library would refuse to start with, in words."""
 
-    def add(self, kind: Kind, ident: int) -> SystemNode:
+    def add(self, kind: SystemKind, ident: int) -> SystemNode:
         """A new node at the end of its kind."""
         node = SystemNode(kind, ident, len(self.nodes[kind]))
         self.nodes[kind].append(node)
@@ -160,22 +200,22 @@ class System:
 
     def withdraw(self, gone: list[SystemNode]) -> None:
         """Take GPUs out, but leave their links and the paths across them."""
-        stay = [gpu.index for gpu in self.nodes["GPU"] if gpu not in gone]
+        stay = [gpu.index for gpu in self.nodes[GPU] if gpu not in gone]
         for nodes in self.nodes.values():
             for node in nodes:
                 node.paths = paths_to(stay, node)
-        self.nodes["GPU"] = [self.nodes["GPU"][place] for place in stay]
-        for index, gpu in enumerate(self.nodes["GPU"]):
+        self.nodes[GPU] = [self.nodes[GPU][place] for place in stay]
+        for index, gpu in enumerate(self.nodes[GPU]):
             gpu.index = index
         self.withdrawn += gone
 
     def remove_nets(self) -> None:
         """Take all network devices out, with every link and path to them."""
-        self.nodes["NET"] = []
+        self.nodes[NET] = []
         for nodes in self.nodes.values():
             for node in nodes:
-                node.links = [link for link in node.links if link.to.kind != "NET"]
-                node.paths["NET"] = []
+                node.links = [link for link in node.links if link.to.kind is not NET]
+                node.paths[NET] = []
 
     def let_go(self) -> None:
         """Drop links and paths: nodes lead to each other, and would stay until they are swept."""
@@ -191,7 +231,7 @@ class System:
 
     def gpu_of(self, rank: int) -> SystemNode | None:
         """The GPU that holds a rank; None when it is not in this system."""
-        return next((gpu for gpu in self.nodes["GPU"] if gpu.rank == rank), None)
+        return next((gpu for gpu in self.nodes[GPU] if gpu.rank == rank), None)
 
     @property
     def min_sm(self) -> int:
@@ -206,12 +246,12 @@ class System:
     @property
     def devices(self) -> list[SystemNode]:
         """All GPUs, the withdrawn ones last."""
-        return [*self.nodes["GPU"], *self.withdrawn]
+        return [*self.nodes[GPU], *self.withdrawn]
 
 
-def paths_to(places: list[int], node: SystemNode) -> dict[Kind, list[SystemPath]]:
+def paths_to(places: list[int], node: SystemNode) -> dict[SystemKind, list[SystemPath]]:
     """The paths of a node, of those to GPUs only the ones to these places."""
     return {
-        kind: [paths[place] for place in places] if kind == "GPU" and paths else paths
+        kind: [paths[place] for place in places] if kind is GPU and paths else paths
         for kind, paths in node.paths.items()
     }

@@ -2,19 +2,14 @@
 
 import msgspec
 
-from ..model.severity import Word
+from ..model.page import Basis
 from ..model.versions import Library
 
+P2P, SHM, NET, NO_TRANSPORT = "P2P", "SHM", "NET", "none"
+"""NCCL's words for the transport of a pair."""
 NO_NVLS = {"NCCL_NVLS_ENABLE": "0"}
 """The variable that takes NVLS away."""
-
-
-class Basis(Word):
-    """How sure an answer is: measured on this node, read from a source, or assumed."""
-
-    MEASURED = "measured"
-    READ = "read"
-    ASSUMED = "assumed"
+_NO, _NOT_DIRECT = "no", "Disabled"
 
 
 class DecisionStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
@@ -31,6 +26,11 @@ class DecisionStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Fals
     source: str = ""
     """Where the library decides it: "graph/paths.cc:ncclTopoCheckP2p"."""
     basis: Basis = Basis.READ
+
+    @property
+    def refuses(self) -> bool:
+        """Whether the answer is no."""
+        return self.answer == _NO
 
 
 class PairDecision(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,6 +54,16 @@ class PairDecision(msgspec.Struct, frozen=True, kw_only=True):
     via: int | None = None
     """Rank of the relay GPU."""
     steps: tuple[DecisionStep, ...] = ()
+
+    @property
+    def p2p(self) -> bool:
+        """Whether it uses P2P."""
+        return self.transport == P2P
+
+    @property
+    def by_net(self) -> bool:
+        """Whether it goes through the network."""
+        return self.transport == NET
 
 
 class SearchGraph(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,6 +113,16 @@ class NetDecision(msgspec.Struct, frozen=True, kw_only=True):
     """Rank of the GPU that relays, -1 when the GPU goes itself."""
     name: str = ""
     steps: tuple[DecisionStep, ...] = ()
+
+    @property
+    def sends_direct(self) -> bool:
+        """Whether it sends by GPUDirect RDMA."""
+        return self.gdr_send != _NOT_DIRECT
+
+    @property
+    def receives_direct(self) -> bool:
+        """Whether it receives by GPUDirect RDMA."""
+        return self.gdr_recv != _NOT_DIRECT
 
 
 class DomainView(msgspec.Struct, frozen=True, kw_only=True):

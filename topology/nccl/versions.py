@@ -11,6 +11,7 @@ import msgspec
 from ..hardware.vendors import AMD
 from ..model.errors import GputopError
 from ..model.machine import Machine
+from ..model.severity import Word
 from ..model.versions import numbers
 from ..toml import tomllib
 from .nodes import LinkKind, PathType
@@ -28,6 +29,38 @@ OWN = ("library", "number", "after", "tested", "alike")
 PathName = Literal[
     "LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "P2C", "PXN", "PHB", "SYS", "NET", "DIS"
 ]
+
+
+class PathPreference(Word):
+    """What makes one of two paths the better one."""
+
+    BANDWIDTH = "bandwidth"
+    TYPE = "type"
+
+
+class P2pDefault(Word):
+    """How far P2P reaches where nobody set a level."""
+
+    BY_CPU = "by-cpu"
+    PXB = "pxb"
+    BY_CPU_LAST = "by-cpu-last"
+
+
+class C2cRelay(Word):
+    """Which NICs a GPU reaches through the CPU that C2C joins it to."""
+
+    NONE = "none"
+    ALL = "all"
+    NEAREST = "nearest"
+
+
+class C2cGdr(Word):
+    """Which paths GPUDirect RDMA may take on a C2C system."""
+
+    NONE = "none"
+    PHB = "phb"
+    P2C = "p2c"
+    LEVEL = "level"
 
 
 class UnknownVersionError(GputopError, ValueError):
@@ -68,7 +101,7 @@ class Version(VersionEntry, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     link_tag: Literal["nvlink", "xgmi"]
     path_types: tuple[PathName, ...]
     path_names: dict[str, str]
-    path_preference: Literal["bandwidth", "type"]
+    path_preference: PathPreference
     device_nodes: bool
     relays: bool
     nvlink_gbs: tuple[tuple[int, float], ...]
@@ -78,10 +111,10 @@ class Version(VersionEntry, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     amd_gbs: float
     amd_family_gbs: dict[str, float]
     pex_gen5: bool
-    c2c_link: LinkKind | Literal[""]
+    c2c_link: LinkKind
     cpu_search: Literal["everywhere", "switches", "upwards"]
     kinds_apart: bool
-    p2p_default: Literal["by-cpu", "pxb", "by-cpu-last"]
+    p2p_default: P2pDefault
     nvml_check: bool
     net_disable_intra: int
     net_always: bool
@@ -91,13 +124,13 @@ class Version(VersionEntry, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     pxn_c2c: int
     pxn_beyond: PathName
     pxn_needs_gdr: bool
-    p2c: Literal["none", "all", "nearest"]
+    p2c: C2cRelay
     merges_paths: bool
     diverts_far_nics: bool
     gdr_level: PathName
     gdr_read_below_sm: int
     gdr_c2c: int
-    gdr_c2c_paths: Literal["none", "phb", "p2c", "level"]
+    gdr_c2c_paths: C2cGdr
     local_net_start: Literal["dev", "position", "dev-modulo"]
     net_owners: Literal["near", "any"]
     nvls_least_gpus: int

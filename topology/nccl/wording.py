@@ -3,7 +3,7 @@
 from functools import cache
 
 from ..hardware.terms import library_terms
-from .nodes import LinkKind, PathType, SystemNode, SystemPath
+from .nodes import CPU, GPU, NET, NIC, NVS, PCI, LinkKind, PathType, SystemNode, SystemPath
 from .versions import Version
 
 MEANINGS = {
@@ -48,13 +48,13 @@ def message_size(size_bytes: int) -> str:
 
 def name(node: SystemNode, version: Version) -> str:
     """A node in the words of the field."""
-    if node.kind == "GPU":
+    if node.kind is GPU:
         return f"GPU {node.rank}"
-    if node.kind == "CPU":
+    if node.kind is CPU:
         return f"CPU of NUMA node {_numa(node)}" if _numa(node) >= 0 else "CPU"
-    if node.kind == "NET":
+    if node.kind is NET:
         return node.name or f"NIC {node.dev}"
-    return {"PCI": "PCIe switch", "NVS": "NVSwitch", "NIC": "NIC"}[node.kind]
+    return {PCI: "PCIe switch", NVS: "NVSwitch", NIC: "NIC"}[node.kind]
 
 
 class PathWords:

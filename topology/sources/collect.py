@@ -14,7 +14,7 @@ from ..model.machine import Gpu, GpuPair, Machine, PciDevice, XgmiLink
 from ..model.part import OF_MACHINE, OF_READINGS, OF_SNAPSHOT, PartialNode, merge_fields
 from ..model.readings import Readings
 from ..model.record import Gap, Record, by_address, gaps_of
-from ..model.snapshot import Measurement, NodeSnapshot, Problem
+from ..model.snapshot import Measurement, NodeSnapshot, Problem, ProblemKind
 
 ONLY_PCI = "only PCI shows this GPU; no management library answered for it"
 """Why such a GPU has no UUID, no index and no memory size."""
@@ -100,8 +100,7 @@ def _near(gpu: Gpu) -> Gpu:
     near = gpu.memory_affinity or ()
     if gpu.numa_node is not None or len(near) != 1:
         return gpu
-    gaps = tuple(gap for gap in gpu.gaps if gap.field != "numa_node")
-    return msgspec.structs.replace(gpu, numa_node=near[0], gaps=gaps)
+    return gpu.filled(numa_node=near[0])
 
 
 def _named(gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
@@ -133,10 +132,7 @@ def _complete(gpu: Gpu, device: PciDevice) -> Gpu:
     if gpu.name is None and gpu.vendor == AMD.id and device.device_name is not None:
         # amdgpu names only boards whose vendor stored a name in them.
         filled["name"] = device.device_name
-    if not filled:
-        return gpu
-    gaps = tuple(gap for gap in gpu.gaps if gap.field not in filled)
-    return msgspec.structs.replace(gpu, **filled, gaps=gaps)
+    return gpu.filled(**filled) if filled else gpu
 
 
 def _numbered(gpu: Gpu) -> Gpu:
@@ -154,9 +150,7 @@ def _rated(gpu: Gpu) -> Gpu:
     links = []
     for link in gpu.xgmi:
         if link.raw_gbs is None and link.speed_gts and link.width and link.links:
-            gaps = tuple(gap for gap in link.gaps if gap.field != "raw_gbs")
-            rate = link.speed_gts * link.width * link.links / 8
-            links.append(msgspec.structs.replace(link, raw_gbs=rate, gaps=gaps))
+            links.append(link.filled(raw_gbs=link.speed_gts * link.width * link.links / 8))
         else:
             links.append(link)
     return msgspec.structs.replace(gpu, xgmi=tuple(links))
@@ -193,7 +187,7 @@ def differences(parts: Sequence[PartialNode]) -> tuple[Problem, ...]:
         shown = lines[:LIMIT]
         if len(lines) > LIMIT:
             shown.append(f"KFD and {who} differ in {len(lines) - LIMIT} more points")
-        found += [Problem(source=KERNEL, kind="mismatch", text=line) for line in shown]
+        found += [Problem(source=KERNEL, kind=ProblemKind.MISMATCH, text=line) for line in shown]
     return tuple(found)
 
 

@@ -12,7 +12,7 @@ import msgspec
 from ..model.machine import Machine
 from ..model.part import PartialNode, has_machine
 from ..model.readings import pace_seconds
-from ..model.snapshot import NodeSnapshot, Problem, SourceState
+from ..model.snapshot import NodeSnapshot, Problem, ProblemKind, SourceState
 from ..model.source import Source, SourceAbsent
 from . import MAKERS, NAMES, load
 from .collect import merge, merge_machine
@@ -219,7 +219,7 @@ class LiveFeed:
         problems += [
             Problem(
                 source=state.source,
-                kind="not answering",
+                kind=ProblemKind.NOT_ANSWERING,
                 text=f"{state.source} has not answered for {state.waiting_seconds:.0f} s",
             )
             for state in states

@@ -13,6 +13,7 @@ import msgspec
 from ..hardware.vendors import vendor_of
 from ..model.element import BASE_FILE, NOT_IN_XML
 from ..model.machine import Gpu, GpuPair, Machine
+from ..model.page import Basis
 from ..model.record import GRANTED, NOT_ASKED, PCIE_ALONE, REFUSED
 from .above import CPU_ROOT, climb
 from .devices import devices_of
@@ -50,7 +51,7 @@ class Relation(msgspec.Struct, frozen=True, kw_only=True):
     """"NV18", "PIX", "SYS"."""
     evidence: tuple[str, ...] = ()
     """What was read, in sentences."""
-    basis: str = "read"
+    basis: Basis = Basis.READ
     """"read", or "assumed" where a part was taken for granted."""
 
     @property
@@ -146,7 +147,7 @@ class Relations:
             said = _joins(one, other, here.xgmi_links.get(other.address))
             return Relation(code="XGMI", evidence=(f"{here.source}: {said}",))
         pair = self._pair(one.address, other.address)
-        if pair is not None and pair.link_type == "xgmi":
+        if pair is not None and pair.over_xgmi:
             words = [f"{pair.hops} hops"] if (pair.hops or 0) > 1 else []
             words += [] if pair.weight is None else [f"weight {pair.weight}"]
             said = ", ".join([f"{here.source}: link type xGMI", *words])
@@ -247,13 +248,13 @@ class Relations:
 
 
 def _unknown(*evidence: str) -> Relation:
-    return Relation(code=UNKNOWN, evidence=evidence, basis="assumed")
+    return Relation(code=UNKNOWN, evidence=evidence, basis=Basis.ASSUMED)
 
 
 def _below_cpu(name: str) -> Relation:
     """Relate two devices of one NUMA node of a topology XML, which names no host bridge."""
     said = f"topology XML: both are below {name}; whether by one host bridge (PHB) is not in it"
-    return Relation(code="NODE", evidence=(said,), basis="assumed")
+    return Relation(code="NODE", evidence=(said,), basis=Basis.ASSUMED)
 
 
 def _unasked(gpu: Gpu) -> bool:
@@ -268,7 +269,7 @@ def _links_of(gpu: Gpu) -> str:
 def _without_links(found: Relation, links: str) -> Relation:
     """Mark a relation of GPUs without an answer of a driver: links may join them nevertheless."""
     unasked = f"no driver told of {links}; these letters are for PCIe alone"
-    return msgspec.structs.replace(found, evidence=(*found.evidence, unasked), basis="assumed")
+    return msgspec.structs.replace(found, evidence=(*found.evidence, unasked), basis=Basis.ASSUMED)
 
 
 def _both_ways(forth: int, back: int) -> int:

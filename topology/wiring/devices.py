@@ -87,7 +87,7 @@ class DeviceIndex:
         if sku is not None:
             return sku.fabric in WIRED
         return any(
-            link.active and link.remote_kind == "nvswitch"
+            link.active and link.to_switch
             for other in (gpu, *self.siblings(gpu))
             for link in other.nvlinks
         )

@@ -35,7 +35,7 @@ class LinkEnds:
 
 def switch_links(gpu: Gpu) -> int:
     """Count the active NVLinks of a GPU that lead to NVSwitches, seen or hidden."""
-    return sum(1 for link in gpu.nvlinks if link.active and link.remote_kind == "nvswitch")
+    return sum(1 for link in gpu.nvlinks if link.active and link.to_switch)
 
 
 def link_source(gpu: Gpu) -> str:

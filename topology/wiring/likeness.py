@@ -1,10 +1,68 @@
-"""Which pairs of GPUs are alike, so that their figures may be compared."""
+"""The pairs of GPUs of a machine: their paths, and which are alike, so that figures compare."""
 
 from __future__ import annotations
 
-from ..model.machine import Gpu
+from functools import cached_property
+
+from ..model.machine import Gpu, Machine
+from .codes import UNKNOWN, Relations
+from .devices import devices_of
+from .ends import switch_links
+from .graph import Graph
+from .light import light_graph
+from .paths import Path, Trees, path_between
 
 XGMI = "XGMI"
+
+
+class PairIndex:
+    """Paths and kinds of pairs, each found once. Get it with `pairs_of`."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._devices = devices_of(machine)
+        self._relations = Relations(machine)
+        self._paths: dict[tuple[str, str], Path | None] = {}
+        self._trees: Trees = {}
+        self._kinds: dict[tuple[str, str], str] = {}
+
+    @cached_property
+    def _graph(self) -> Graph:
+        return light_graph(self._devices.machine)
+
+    def path(self, one: str, other: str) -> Path | None:
+        """The best path between two GPUs, by their addresses."""
+        if (one, other) not in self._paths:
+            self._paths[one, other] = path_between(self._graph, one, other, trees=self._trees)
+        return self._paths[one, other]
+
+    def kind(self, src: str | None, dst: str | None) -> str:
+        """The letters of a pair's relation, and of xGMI what joins it; see `likeness`.
+
+        All NVSwitch pairs are "NVSwitch", and all of a full mesh are "XGMI": a GPU with fewer links
+        than its siblings is to be compared with them, not set apart.
+        """
+        one, other = self._devices.gpu(src), self._devices.gpu(dst)
+        if one is None or other is None:
+            return UNKNOWN
+        ends = (one.address, other.address)
+        if ends not in self._kinds:
+            letters = self._relations.between(*ends).code
+            sku = self._devices.sku(one)
+            if letters.startswith("NV") and switch_links(one) and switch_links(other):
+                letters = "NVSwitch"
+            elif sku is None or not sku.full_mesh:
+                letters = likeness(letters, one, other)
+            self._kinds[ends] = letters
+        return self._kinds[ends]
+
+
+def pairs_of(machine: Machine) -> PairIndex:
+    """The pairs of a machine, which are kept with it."""
+    kept = vars(machine)
+    if "pair_index" not in kept:
+        kept["pair_index"] = PairIndex(machine)
+    pairs: PairIndex = kept["pair_index"]
+    return pairs
 
 
 def likeness(letters: str, one: Gpu, other: Gpu) -> str:

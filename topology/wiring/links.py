@@ -36,7 +36,7 @@ def add_links(graph: nx.Graph[str], machine: Machine) -> None:
     graph.graph[FAR] = frozenset(
         frozenset((pair.src, pair.dst))
         for pair in machine.pairs
-        if pair.link_type == "xgmi"
+        if pair.over_xgmi
         and (pair.weight or 0) > HOP_WEIGHT
         and not graph.has_edge(pair.src, pair.dst)
     )
@@ -71,9 +71,9 @@ def _count(wire: Wire) -> int:
 
 def link_end(link: NvLink) -> str | None:
     """Give the node at the other end of a link; None when that end cannot be drawn."""
-    if link.remote_kind == "nvswitch":
+    if link.to_switch:
         return link.remote_address or FABRIC
-    return link.remote_address if link.remote_kind == "gpu" else None
+    return link.remote_address if link.to_gpu else None
 
 
 def same_fabric(one: Gpu, other: Gpu) -> bool:

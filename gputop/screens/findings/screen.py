@@ -16,7 +16,7 @@ from gputop.terminal.clean import clean
 from gputop.topology.diagnosis.engine import Diagnosis, load
 from gputop.topology.hardware.terms import VendorTerms
 from gputop.topology.model.finding import Finding
-from gputop.topology.model.page import SIMULATED, Blank, Block, Fact, Facts, Page, Role, Text
+from gputop.topology.model.page import SIMULATED, Basis, Blank, Block, Fact, Facts, Page, Role, Text
 from gputop.widgets.board import Board
 from gputop.widgets.finding_text import event_lines, verdict_lines
 from gputop.widgets.key import Key, note, scroll_keys, select_keys
@@ -172,7 +172,9 @@ def explanation(finding: Finding, words: VendorTerms) -> Page:
     rule = next((rule for rule in load() if rule.id == finding.id), None)
     if rule is not None:
         says = words.fill(f"{rule.title}, from {rule.evidence}")
-        fact = Fact(what="Which rule says so?", value=says, source="", basis="", decides=True)
+        fact = Fact(
+            what="Which rule says so?", value=says, source="", basis=Basis.UNSAID, decides=True
+        )
         blocks += [Blank(), Facts((fact,))]
     for block in finding_blocks(finding):
         blocks += [Blank(), block]
@@ -195,7 +197,7 @@ def _unexamined(diagnosis: Diagnosis, words: VendorTerms) -> Page:
             Fact(
                 what=f"{clean(rule.id)}:",
                 value=words.fill(f"needs {rule.evidence}"),
-                basis="",
+                basis=Basis.UNSAID,
                 source="",
             )
             for rule in missing

@@ -22,7 +22,7 @@ from gputop.topology.flags.values.process import ProcessError, ProcessFlags
 from gputop.topology.flags.values.process import read as read_process
 from gputop.topology.flags.values.values import for_library, read_value, unread
 from gputop.topology.flags.what_if.study import Study
-from gputop.topology.model.page import Fact, Page
+from gputop.topology.model.page import Basis, Fact, Page
 from gputop.topology.model.versions import numbers
 from gputop.topology.wiring.gpu_names import gpu_label
 from gputop.widgets.board import Board
@@ -149,9 +149,11 @@ def explanation(name: str, value: str | None, study: Study | None) -> Page | Non
         facts.append(Fact(what="read by this library?", value="no", because=closed, source=""))
     # A variable that is not set has no consequence, and nothing needs a fix.
     if flag.set_when:
-        facts.append(Fact(what="when to set it", value=flag.set_when, basis="", source=""))
+        facts.append(
+            Fact(what="when to set it", value=flag.set_when, basis=Basis.UNSAID, source="")
+        )
     if flag.trap and value is None:
-        facts.append(Fact(what="what to watch for", value=flag.trap, basis="", source=""))
+        facts.append(Fact(what="what to watch for", value=flag.trap, basis=Basis.UNSAID, source=""))
     return Page.why(
         title=name,
         claim=flag.changes,

@@ -10,7 +10,7 @@ from gputop.topology.explain.nccl import fact_of
 from gputop.topology.logs.comparing.agreement import ComparedItem, PairAgreement
 from gputop.topology.logs.report.report import OTHER, LogNote
 from gputop.topology.model.finding import Finding
-from gputop.topology.model.page import Fact, Page
+from gputop.topology.model.page import Basis, Fact, Page
 from gputop.topology.model.severity import CANNOT_TELL, Accord, Mark
 from gputop.widgets.spans import Line, left
 
@@ -88,7 +88,7 @@ def explained(entry: LogEntry, read: ReadLog) -> Page:
 
 
 def _plain(what: str, text: str) -> Fact:
-    return Fact(what=what, value=text, basis="", source="")
+    return Fact(what=what, value=text, basis=Basis.UNSAID, source="")
 
 
 def _line(number: int, text: str) -> Fact:
@@ -101,7 +101,7 @@ def _whole(read: ReadLog) -> Page:
     facts = [_plain("why", text) for text in agreement.reasons]
     facts += [_plain("left out", text) for text in agreement.skipped]
     facts += [
-        Fact(what="taken for granted", value=text, basis="assumed", source="")
+        Fact(what="taken for granted", value=text, basis=Basis.ASSUMED, source="")
         for text in overlay.assumptions
     ]
     rules = f", rules of {agreement.library}" if agreement.library else ""

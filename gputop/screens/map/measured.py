@@ -49,7 +49,7 @@ class MeasuredLines:
                     figure.quantity == declared.key
                     and variant in ("", figure.variant)
                     and figure.src
-                    and not figure.of_cpu
+                    and not figure.on_cpu
                     and figure.value is not None
                 ):
                     self._host.setdefault(figure.src, []).append(figure)
@@ -91,7 +91,7 @@ class MeasuredLines:
                 figures = self._pairs[self._cursor, end]
         if not figures or self._judged is None:
             return ""
-        if any(figure.is_wrong for figure in figures):
+        if any(figure.wrong for figure in figures):
             return "! wrong"
         return self._signed(figures)
 

@@ -127,7 +127,7 @@ def _speed(report: Report, found: PairSummary, pair: Pair, width: int) -> tuple[
     if made is None:
         reach = () if cost is None else ((f"copy {cost.pair}", ""), (" · ", "muted"))
         return (*spans, *reach, ("measured –", "muted"))
-    if made.value is None or made.is_wrong:
+    if made.value is None or made.wrong:
         return (*spans, (f"{made.basis}: {clean(made.verdict or 'no figure', 40)}", "bad"))
     if found.detour:
         spans.append(("a P2P copy ", ""))

@@ -133,7 +133,7 @@ def _how(figure: Measurement) -> list[str]:
 
 
 def _source(figure: Measurement) -> str:
-    parts = (figure.engine, figure.direction, figure.method)
+    parts = (figure.engine, figure.way, figure.method)
     return ", ".join(clean(part, 120) for part in parts if part)
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import codecs
 import os
+import re
 import selectors
 import sys
 import time
@@ -28,6 +30,28 @@ PAINTED = "LinuxDriver"
 # follows, and sees that the app ends. That takes a tenth of all that the app takes at rest.
 LIVELY_SECONDS = 2.0
 """How long behind a key Textual's own times hold: much more than a terminal takes for a key."""
+OLD_MOUSE = re.compile(rb"\x1b\[M.{3}", re.S)
+OLD_MOUSE_BEGUN = re.compile(rb"\x1b\[(?:M.{0,2})?\Z", re.S)
+
+
+class KeyDecoder(codecs.IncrementalDecoder):
+    """Turns what a terminal sends into text, whatever it sends.
+
+    A paste may be Latin-1: what is no UTF-8 becomes U+FFFD. A terminal without SGR mouse reports
+    sends the button and the cell as three bytes of any value, which would be keys: they go.
+    """
+
+    def __init__(self, errors: str = "replace") -> None:
+        super().__init__(errors)
+        self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
+        self._begun = b""
+
+    def decode(self, data: bytes, final: bool = False) -> str:  # type: ignore[override]
+        """Give the text that is whole by now."""
+        data = OLD_MOUSE.sub(b"", self._begun + data)
+        begun = None if final else OLD_MOUSE_BEGUN.search(data)
+        self._begun = b"" if begun is None else begun.group()
+        return self._utf8.decode(data[: len(data) - len(self._begun)], final)
 
 
 class Patience:
@@ -144,8 +168,14 @@ class Painting(Driver):
 
     def run_input_thread(self) -> None:
         """Read keys, without a look at the clock while there are none."""
-        with self._patience.of(sys.modules.get(READS_KEYS)):
-            super().run_input_thread()  # type: ignore[misc]
+        module: Any = sys.modules.get(READS_KEYS)
+        if hasattr(module, "getincrementaldecoder"):
+            module.getincrementaldecoder = lambda _encoding: KeyDecoder
+        try:
+            with self._patience.of(module):
+                super().run_input_thread()  # type: ignore[misc]
+        except Exception as error:  # noqa: BLE001 - the app border; Textual would end with 0
+            self._app.call_later(_fail, error)
 
     def disable_input(self) -> None:
         """Read no more keys; nobody would read an answer of the terminal then."""
@@ -179,6 +209,11 @@ class Painting(Driver):
         sender, self._sender = self._sender, None
         if sender is not None:
             sender.stop()
+
+
+def _fail(error: Exception) -> None:
+    """Raise what another thread met, where the app sees it."""
+    raise error
 
 
 def painting(chosen: type[Driver]) -> type[Driver]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from textual import events
 from textual.widgets import Input, OptionList
 
@@ -46,3 +47,20 @@ async def test_a_closed_panel_closes_nothing_else() -> None:
         keys.action_close()
         assert len(app.screen_stack) == 1
     assert given == []
+
+
+@pytest.mark.parametrize("opener", ["slash", "question_mark", "ampersand", "f", "t", "w", "ctrl+p"])
+async def test_ctrl_c_closes_what_is_open_and_then_the_app(opener: str) -> None:
+    app = GpuTop()
+    async with app.run_test(size=(100, 30)) as pilot:
+        app.post_message(ReportReady(demo_report("sick-h100-8")))
+        await pilot.pause()
+        await pilot.press(opener)
+        await pilot.pause()
+        assert len(app.screen_stack) > 1 or isinstance(app.focused, Input)
+        await pilot.press("ctrl+c")
+        await pilot.pause()
+        assert (len(app.screen_stack), app.focused, app.is_running) == (1, None, True)
+        await pilot.press("ctrl+c")
+        await pilot.pause()
+        assert not app.is_running

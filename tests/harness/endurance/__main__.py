@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from .growth import grow
 from .judging import Limits
 from .mutate import Trial, mutate
 from .soak import soak
@@ -25,12 +26,20 @@ def main() -> int:
     mutating.add_argument("--processes", type=int, default=2)
     mutating.add_argument("--cpu-seconds", type=float, default=Limits.cpu_seconds)
     mutating.add_argument("--failures", type=Path, default=Path("mutated-failures"))
+    growing = trials.add_parser("grow", help="repeat one thing in an input ever more often")
+    growing.add_argument("--count", type=int, default=1_000)
+    growing.add_argument("--number", type=int, help="try this one input alone")
+    growing.add_argument("--seed", type=int, default=1)
+    growing.add_argument("--only", default="", help="only formats whose name holds this")
+    growing.add_argument("--processes", type=int, default=2)
     given = parser.parse_args()
     if given.trial == "soak":
         return soak(given.minutes, given.demo)
+    numbers = range(given.count) if given.number is None else (given.number,)
+    if given.trial == "grow":
+        return grow(given.seed, numbers, given.only, given.processes)
     limits = Limits(cpu_seconds=given.cpu_seconds)
     trial = Trial(given.seed, given.only, limits, given.failures)
-    numbers = range(given.count) if given.number is None else (given.number,)
     return mutate(trial, numbers, given.processes)
 
 

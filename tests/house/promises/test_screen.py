@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from gputop.screens import NAMES as SCREENS
 from gputop.topology.toml import tomllib
 from tests.house.promises.worked_examples import example, line
 from tests.support.copied_checkout import CopiedCheckout
@@ -73,7 +74,10 @@ def test_a_screen_is_a_folder_and_a_line_and_a_theme_is_a_file(checkout: CopiedC
     assert "beats: 2" in seen["again"]
     help_lines = [" ".join(line.split()) for line in seen["help"].splitlines()]
     assert "b add a beat" in help_lines
-    assert any(line.startswith("1 to 9 screens:") and "Clock" in line for line in help_lines)
+    assert any(
+        line.startswith(f"1 to {len(SCREENS) + 1} screens:") and "Clock" in line
+        for line in help_lines
+    )
     assert {"gputop-made", "midnight"} <= set(seen["themes"])
     assert seen["gputop-made"] == "#123456"
     assert seen["midnight"] == tomllib.loads(example(THEME))["colors"]["background"]

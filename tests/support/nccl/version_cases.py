@@ -23,6 +23,7 @@ from gputop.topology.nccl.decide.distances import Distances
 from gputop.topology.nccl.decide.domain import Domain
 from gputop.topology.nccl.decide.netviews import local_nets, net_decisions
 from gputop.topology.nccl.decide.transports import decide_pairs
+from gputop.topology.nccl.nodes import GPU
 from gputop.topology.nccl.prediction import PairDecision, SearchGraph
 from gputop.topology.nccl.search.graphs import search_graphs
 from gputop.topology.nccl.settings import Settings
@@ -140,7 +141,7 @@ def _part(name: str, root: Element, entry: dict[str, Any], part: str) -> Iterato
         yield ["refused"], [Miss("refused", f"not refused: {refusals}")]
     pairs: dict[tuple[int, int], PairDecision] = {}
     if part == "single_node":
-        devs = {gpu.rank: gpu for view in found for gpu in view.system.nodes["GPU"]}
+        devs = {gpu.rank: gpu for view in found for gpu in view.system.nodes[GPU]}
         names = {rank: gpu.bus_id for rank, gpu in devs.items()}
         only = [domain for domain, _ in domains]
         decided = decide_pairs(only, Network("IB", ""), devs, names)
@@ -150,7 +151,7 @@ def _part(name: str, root: Element, entry: dict[str, Any], part: str) -> Iterato
             (
                 (domain, graphs)
                 for domain, graphs in domains
-                if [g.rank for g in domain.computed.system.nodes["GPU"]] == view["ranks"]
+                if [g.rank for g in domain.computed.system.nodes[GPU]] == view["ranks"]
             ),
             None,
         )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import msgspec
 import pytest
 
@@ -15,6 +18,7 @@ from gputop.topology.model.severity import (
     Severity,
     Verdict,
 )
+from gputop.topology.model.snapshot import Problem, ProblemKind
 
 
 @pytest.mark.parametrize("kind", [Severity, Verdict, NodeState, JobVerdict, RungState])
@@ -37,3 +41,15 @@ def test_the_worst_finding_gives_the_verdict() -> None:
     assert Verdict.of([Severity.CANNOT_TELL, Severity.SLOW]) is Verdict.SLOW
     assert Verdict.of(Severity) is Verdict.BROKEN
     assert [verdict.exit_code for verdict in Verdict] == [2, 1, 3, 0]
+
+
+def test_a_word_of_a_newer_version_is_read_and_written_as_it_stands() -> None:
+    written = b'{"source":"nvml","text":"lost","kind":"asleep"}'
+    problem = msgspec.json.decode(written, type=Problem)
+    assert isinstance(problem.kind, ProblemKind)
+    assert problem.kind == "asleep" != ProblemKind.LOST
+    assert msgspec.json.decode(msgspec.json.encode(problem))["kind"] == "asleep"
+    assert copy.deepcopy(problem) == pickle.loads(pickle.dumps(problem)) == problem
+    assert msgspec.json.decode(b'"lost"', type=ProblemKind) is ProblemKind.LOST
+    with pytest.raises(ValueError, match="7"):
+        ProblemKind(7)  # type: ignore[arg-type]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gputop.topology.nccl.nodes import GPU, NET
 from gputop.topology.nccl.prediction import Graphs
 from gputop.topology.nccl.search.graphs import search_graphs
 from gputop.topology.nccl.settings import Settings
@@ -33,13 +34,13 @@ def seen(
 
 def path(xml: str, library: str, env: dict[str, str] | None = None) -> tuple[str, float]:
     """Type and bandwidth of the path from GPU 0 to GPU 1."""
-    there = seen(xml, library, env)[0].system.nodes["GPU"][0].paths["GPU"][1]
+    there = seen(xml, library, env)[0].system.nodes[GPU][0].paths[GPU][1]
     return there.type.name, there.bandwidth_gbs
 
 
 def to_nic(xml: str, library: str, env: dict[str, str] | None = None) -> tuple[str, float]:
     """Type and bandwidth of the path from GPU 0 to NIC 0, in a job over two hosts."""
-    there = seen(xml, library, env, more_nodes=True)[0].system.nodes["GPU"][0].paths["NET"][0]
+    there = seen(xml, library, env, more_nodes=True)[0].system.nodes[GPU][0].paths[NET][0]
     return there.type.name, there.bandwidth_gbs
 
 
@@ -141,7 +142,7 @@ def test_sends_need_nvlink_on_every_gpu_up_to_2_18() -> None:
     said = {}
     for library in ("2.18.6", "2.19.3"):
         one = seen(node, library, more_nodes=True)[0]
-        there = one.system.nodes["GPU"][0], one.system.nodes["NET"][0]
+        there = one.system.nodes[GPU][0], one.system.nodes[NET][0]
         said[library] = tuple(check.mode for check in one.gdr.both(*there))
     assert said == {"2.18.6": ("Disabled", "Default"), "2.19.3": ("Default", "Default")}
 
@@ -150,7 +151,7 @@ def test_the_gpu_of_a_nic_is_among_its_nearest_since_2_19() -> None:
     """GPU 0 has no other NIC than the one beside GPU 1."""
     node = two_sockets(INTEL)
     owner = {
-        library: seen(node, library, more_nodes=True)[0].system.nodes["NET"][0].local_gpu
+        library: seen(node, library, more_nodes=True)[0].system.nodes[NET][0].local_gpu
         for library in ("2.18.6", "2.19.3")
     }
     assert owner == {"2.18.6": 0, "2.19.3": 1}
@@ -196,7 +197,7 @@ def chain() -> str:
 def test_2_30_refuses_a_domain_whose_nvlink_leads_through_another_one() -> None:
     node = chain()
     found = {library: seen(node, library) for library in ("2.29.7", "2.30.7")}
-    ranks = [[gpu.rank for gpu in one.system.nodes["GPU"]] for one in found["2.30.7"]]
+    ranks = [[gpu.rank for gpu in one.system.nodes[GPU]] for one in found["2.30.7"]]
     assert ranks == [[0, 2], [1]]
     refused = {library: [one.system.refusals for one in parts] for library, parts in found.items()}
     assert refused["2.29.7"] == [[], []]
@@ -221,9 +222,7 @@ def test_gpus_of_other_domains_count_as_devices_in_2_30() -> None:
     ).replace("</gpu>", f'<nvlink target="fffffff:ff:ff.0" count="18" tclass="{SWITCH}"/></gpu>')
     found = {}
     for library in ("2.29.7", "2.30.7"):
-        newer = next(
-            one for one in seen(node, library, env) if one.system.nodes["GPU"][0].rank == 1
-        )
+        newer = next(one for one in seen(node, library, env) if one.system.nodes[GPU][0].rank == 1)
         found[library] = newer.system.min_sm
     assert found == {"2.29.7": 90, "2.30.7": 80}
 

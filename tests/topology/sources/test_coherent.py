@@ -10,7 +10,6 @@ import pytest
 
 from gputop.screens.node.detail import detail_lines
 from gputop.topology.expectation.links import host_link
-from gputop.topology.expectation.node import JudgedNode
 from gputop.topology.hardware.specs import sku_for
 from gputop.topology.model.machine import Gpu
 from gputop.topology.model.snapshot import NodeSnapshot
@@ -113,8 +112,8 @@ def test_half_of_the_links_is_what_such_a_gpu_should_reach() -> None:
     sku = sku_for(made_up)
     assert sku is not None
     assert sku.c2c_gbs is not None
-    whole = host_link(JudgedNode(snapshot), made_up, sku)
-    half = host_link(JudgedNode(snapshot), msgspec.structs.replace(made_up, c2c_gbs=223.56), sku)
+    whole = host_link(Node(snapshot), made_up, sku)
+    half = host_link(Node(snapshot), msgspec.structs.replace(made_up, c2c_gbs=223.56), sku)
     assert whole is not None
     assert half is not None
     assert (whole.design_gbs, half.design_gbs) == (sku.c2c_gbs, 223.56)

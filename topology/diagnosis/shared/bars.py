@@ -1,7 +1,5 @@
 """The window of PCIe (a BAR) through which other devices reach a GPU's memory."""
 
-from __future__ import annotations
-
 from ...model.machine import Gpu
 from ...model.units import size
 

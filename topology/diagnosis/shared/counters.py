@@ -1,7 +1,5 @@
 """Counters between two readings of one node: only growth is news, never a total."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ...model.machine import Gpu

@@ -1,7 +1,5 @@
 """The cost of the variables that are set: the node is predicted again without them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import msgspec
@@ -42,8 +40,8 @@ class VariableCost(msgspec.Struct, frozen=True, kw_only=True):
     """Why the library would not start with them; "" where it would."""
     before_gbs: float | None = None
     after_gbs: float | None = None
-    basis: str = ""
-    """Where the two figures come from."""
+    figures_from: str = ""
+    """The table of the two figures."""
     sure: bool = True
     """False where pairs move from P2P over PCIe to shared memory, which may even be faster
     (NVIDIA/nccl#814)."""
@@ -219,6 +217,6 @@ def _with_figures(
         text=effect.text,
         before_gbs=before,
         after_gbs=after,
-        basis=basis,
+        figures_from=basis,
         sure=moves.sure or not worst,
     )

@@ -1,7 +1,5 @@
 """GPUs as a variable or an option lists them."""
 
-from __future__ import annotations
-
 import re
 
 from ...model.machine import Gpu

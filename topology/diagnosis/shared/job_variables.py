@@ -1,7 +1,5 @@
 """Variables that the ranks of one job must have in common."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from ...model.readings import ProcessReading

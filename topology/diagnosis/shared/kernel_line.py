@@ -1,7 +1,5 @@
 """Arguments of the kernel's command line, as a fix."""
 
-from __future__ import annotations
-
 
 def kernel_argument(text: str, argument: str) -> str:
     """Give the command of Red Hat and its relatives, and the file to edit on other systems."""

@@ -3,8 +3,6 @@
 Lanes that a probe read while a copy ran count as well: a link may lose some only under load.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -12,7 +10,7 @@ import msgspec
 
 from ...expectation.links import pcie_gbs
 from ...model import quantities
-from ...model.machine import Gpu, PciDevice
+from ...model.machine import Gpu, PciDevice, PciKind
 from ...model.snapshot import Measurement
 from ...wiring.wires import PCIE_GTS
 from .. import vendors
@@ -148,7 +146,7 @@ def _most(device: PciDevice, above: PciDevice) -> int | None:
     """Lanes that both ends have; None where the slot's end hides (a guest, an inner port)."""
     if above.link_width_max is None or device.link_width_max is None:
         return None
-    if device.kind == "switch downstream":
+    if device.kind == PciKind.DOWNSTREAM:
         return None  # inside the switch there is no link
     return min(device.link_width_max, above.link_width_max)
 

@@ -1,7 +1,5 @@
 """What the rules about binding share: the CPUs next to a GPU, and the processes on it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from ...model.cpulist import members

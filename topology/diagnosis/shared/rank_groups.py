@@ -1,7 +1,5 @@
 """The processes on the GPUs as rules see them: the ranks of each communicator."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from ...jobs.grouping import GpuUser, communicators

@@ -1,7 +1,5 @@
 """Bridges that send the packets of one GPU to another up to the root complex."""
 
-from __future__ import annotations
-
 from ...model.machine import PciDevice
 from ..case import Case
 from ..pairs import Pair, way

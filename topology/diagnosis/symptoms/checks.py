@@ -1,7 +1,5 @@
 """Symptoms that several lines prove together. Each check gives the lines, or nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 
 from ...logs.report.communicator import Communicator, LoggedNode, LoggedSystem, Proof, Transport

@@ -1,7 +1,5 @@
 """Further checks: NVLS, PCIe links, refused values, and how far initialisation came."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 
@@ -52,8 +50,8 @@ def _switched(log: LogReport) -> Proof | None:
 def nvls_off(log: LogReport) -> Iterator[Proof]:
     """NCCL_NVLS_ENABLE=0 on a machine with NVSwitches."""
     switch = _switched(log)
-    for variable in log.environment:
-        if variable.name == "NCCL_NVLS_ENABLE" and variable.value == "0" and switch is not None:
+    for variable in log.set("NCCL_NVLS_ENABLE"):
+        if variable.value == "0" and switch is not None:
             yield Proof(variable.line, variable.said)
             yield switch
 
@@ -230,8 +228,8 @@ def interface_absent(log: LogReport) -> Iterator[Proof]:
     lines = [note for note in log.notes if _NO_FAMILY.search(note.text)]
     if not lines or log.bootstrap:
         return
-    for variable in log.environment:
-        if variable.name == "NCCL_SOCKET_IFNAME" and not variable.value.startswith("^"):
+    for variable in log.set("NCCL_SOCKET_IFNAME"):
+        if not variable.value.startswith("^"):
             yield Proof(lines[0].line, lines[0].text)
             yield Proof(variable.line, variable.said)
 
@@ -242,8 +240,8 @@ def one_name_for_all(log: LogReport) -> Iterator[Proof]:
     failed = [note for note in log.notes if note.level is OTHER and _UNSAID.search(note.text)]
     if not failed or log.bootstrap or len(_tested_hosts(log)) < 2:
         return
-    for variable in log.environment:
-        if variable.name == "NCCL_SOCKET_IFNAME" and _ONE_NAME.fullmatch(variable.value):
+    for variable in log.set("NCCL_SOCKET_IFNAME"):
+        if _ONE_NAME.fullmatch(variable.value):
             yield Proof(variable.line, variable.said)
             yield Proof(failed[0].line, failed[0].text)
 

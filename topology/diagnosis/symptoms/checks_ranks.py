@@ -1,7 +1,5 @@
 """Checks that hold ranks and hosts against each other."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -251,7 +249,7 @@ def networks_differ(log: LogReport) -> Iterator[Proof]:
 @check
 def host_ids_split(log: LogReport) -> Iterator[Proof]:
     """Ranks of one host are given different host ids, so they take each other for far away."""
-    ids = [variable for variable in log.environment if variable.name == "NCCL_HOSTID"]
+    ids = log.set("NCCL_HOSTID")
     hosts = [set(variable.hosts) for variable in ids]
     if any(a & b for at, a in enumerate(hosts) for b in hosts[at + 1 :]):
         yield from (
@@ -264,8 +262,8 @@ def host_ids_split(log: LogReport) -> Iterator[Proof]:
 @check
 def host_id_shared(log: LogReport) -> Iterator[Proof]:
     """Several hosts are given one host id, so their ranks look for each other's memory."""
-    for variable in log.environment:
-        if variable.name == "NCCL_HOSTID" and len(variable.hosts) > 1:
+    for variable in log.set("NCCL_HOSTID"):
+        if len(variable.hosts) > 1:
             yield Proof(variable.line, f"{variable.said}{by_ranks((), variable.hosts)}")
 
 

@@ -3,8 +3,6 @@
 A symptom is reported only with the lines that prove it.
 """
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable

@@ -1,7 +1,5 @@
 """A log with its symptoms, and how far it agrees with the prediction."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Sequence
 

@@ -1,7 +1,5 @@
 """What to fetch next, where a log does not name the cause of a failure."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from functools import cache

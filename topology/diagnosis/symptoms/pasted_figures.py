@@ -1,7 +1,5 @@
 """Figures of other programs in a pasted text, held against what this hardware should give."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 import msgspec

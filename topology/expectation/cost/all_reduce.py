@@ -7,10 +7,10 @@ import msgspec
 from ...hardware.specs import Sku
 from ...hardware.vendors import NVIDIA
 from ...model import quantities
-from ...model.machine import Gpu
+from ...model.severity import FigureBasis
 from ...model.snapshot import Measurement
 from ...model.units import figure
-from ...nccl.prediction import NO_NVLS, Prediction
+from ...nccl.prediction import NO_NVLS, P2P, Prediction
 from ...node import Node
 from ...wiring.gpu_names import gpu_label
 from .. import collectives
@@ -45,7 +45,7 @@ class _Figures(msgspec.Struct, frozen=True):
 
     healthy: float | None = None
     here: float | None = None
-    basis: str = ESTIMATE
+    basis: FigureBasis = ESTIMATE
     source: str = ""
     least: float | None = None
     because: str = ""
@@ -66,7 +66,7 @@ def all_reduce_cost(node: Node, judge: Judge) -> Cost | None:
             what=WHAT,
             healthy=typical.healthy if typical is not None and sure else found.healthy,
             here=measured.value,
-            basis=measured.basis,
+            basis=FigureBasis(measured.basis),
             sources=sources_of(typical if sure else None, measured),
             missing=missing,
         )
@@ -87,7 +87,7 @@ def all_reduce_cost(node: Node, judge: Judge) -> Cost | None:
 def _typical(here: Prediction, judge: Judge) -> Band | None:
     """What others measured on whole nodes of this model; None where nobody did."""
     gpus, sku = judge.node.machine.gpus, _sku(judge)
-    if sku is None or any(judge.node.sku(gpu) != sku for gpu in gpus):
+    if sku is None or any(judge.node.devices.sku(gpu) != sku for gpu in gpus):
         return None
     whole = judge.variables.healthy(judge.variables.here, None)
     choice = choice_at(whole or here, COLLECTIVE, LARGE_BYTES)
@@ -102,15 +102,11 @@ def _missing(judge: Judge) -> tuple[str, ...]:
     fixed = repaired(machine)
     few = () if fixed is None else zip(machine.gpus, fixed.gpus, strict=True)
     nvlinks = tuple(
-        f"{gpu_label(gpu)} has {_up(gpu)} of {_up(whole)} NVLinks up"
+        f"{gpu_label(gpu)} has {len(gpu.nvlinks_up)} of {len(whole.nvlinks_up)} NVLinks up"
         for gpu, whole in few
-        if _up(gpu) < _up(whole)
+        if len(gpu.nvlinks_up) < len(whole.nvlinks_up)
     )
     return (*nvlinks, *mesh_links_down(machine.gpus))
-
-
-def _up(gpu: Gpu) -> int:
-    return sum(1 for link in gpu.nvlinks if link.active)
 
 
 def _figures(here: Prediction, judge: Judge, typical: Band | None) -> _Figures:
@@ -122,7 +118,7 @@ def _figures(here: Prediction, judge: Judge, typical: Band | None) -> _Figures:
     if healthy is None or now is None or overlooked(whole, here, LARGE_BYTES):
         return _by_rings(whole, here, typical)
     if _moved(whole, here):
-        if here.library.name == "rccl":
+        if here.library.is_rccl:
             return _by_rings(whole, here, typical)
         return _without_p2p(healthy, now, here, judge)
     ring = here.graphs.ring
@@ -157,7 +153,7 @@ def _without_p2p(healthy: float, now: float, here: Prediction, judge: Judge) -> 
         least = None if slow is None else modelled(slow, LARGE_BYTES)
         return _Figures(healthy, now, PREDICTED, _MODEL, least)
     sockets = any("Socket" in pair.label for pair in here.pairs)
-    if sockets or all(pair.transport != "NET" for pair in here.pairs):
+    if sockets or all(not pair.by_net for pair in here.pairs):
         return _Figures(healthy, staged_gbs(_sku(judge), sockets=sockets), ESTIMATE, _STAGED)
     return _Figures(healthy)
 
@@ -176,7 +172,7 @@ def _by_rings(whole: Prediction, here: Prediction, made: Band | None) -> _Figure
         ring = here.graphs.ring
         # A ring that a model of a node prescribes keeps the speed of the links it cannot use.
         counted = ring is not None and ring.type_intra in _PCIE
-        by_net = any(pair.transport == "NET" for pair in here.pairs)
+        by_net = any(pair.by_net for pair in here.pairs)
         return _Figures(healthy, ring_gbs(here) if counted and not by_net else None, source=both)
     share = rings_left(whole, here) or 1.0
     if model is not None:
@@ -188,7 +184,7 @@ def _by_rings(whole: Prediction, here: Prediction, made: Band | None) -> _Figure
 
 def _sku(judge: Judge) -> Sku | None:
     gpus = judge.node.machine.gpus
-    return judge.node.sku(gpus[0]) if gpus else None
+    return judge.node.devices.sku(gpus[0]) if gpus else None
 
 
 def _narrow(judge: Judge) -> float:
@@ -196,7 +192,7 @@ def _narrow(judge: Judge) -> float:
     links = [
         link
         for gpu in judge.node.machine.gpus
-        if (sku := judge.node.sku(gpu)) is not None
+        if (sku := judge.node.devices.sku(gpu)) is not None
         and (link := host_link(judge.node, gpu, sku)) is not None
     ]
     return min((link.now_gbs / link.design_gbs for link in links if link.missing), default=1.0)
@@ -209,9 +205,7 @@ def _measured(node: Node, judge: Judge) -> Measurement | None:
         figure
         for figure in node.snapshot.measurements
         if figure.quantity == quantities.ALL_REDUCE
-        and figure.value is not None
-        and figure.verdict != "wrong-data"
-        and figure.device_kind != "cpu"
+        and figure.credible
         and figure.bytes_per_copy == LARGE_BYTES
         and (group := collectives.group_of(judge.node, figure)) is not None
         and group.count == len(everyone)
@@ -229,7 +223,7 @@ def _moved(whole: Prediction, here: Prediction) -> bool:
     """Whether pairs lose P2P that they would have on a healthy node with the defaults."""
     then = {(pair.src_bus_id, pair.dst_bus_id): pair.transport for pair in here.pairs}
     return any(
-        pair.transport == "P2P" and then.get((pair.src_bus_id, pair.dst_bus_id), "P2P") != "P2P"
+        pair.p2p and then.get((pair.src_bus_id, pair.dst_bus_id), P2P) != P2P
         for pair in whole.pairs
     )
 

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import msgspec
 
-from ...model.page import MEASURED, SIMULATED
+from ...model.severity import FigureBasis
 from ...model.units import figure as three
 from ..links import SAME
 
-PREDICTED = "predicted"
-"""A basis of a cost besides "typical" (published figures), "estimate", and that of a figure."""
-
-
+PREDICTED = FigureBasis.PREDICTED
+_HERE = (FigureBasis.MEASURED, FigureBasis.SIMULATED)
 _KINDS = ("all-reduce", "host copy", "copy")
 
 
@@ -27,9 +25,8 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
     here: float | None
     least: float | None = None
     """What is left here at worst, where that depends on something that nobody knows."""
-    basis: str
-    """"measured" or, of a demo, "simulated" (the figure here), "predicted" (both by the library's
-    own model), "typical" (published figures, scaled to what is up) or "estimate"."""
+    basis: FigureBasis
+    """Measured and simulated are the figure here alone; typical is scaled to what is up."""
     sources: tuple[str, ...] = ()
     because: str = ""
     """Why the loss is larger or smaller than the links say; "" where the model cannot say."""
@@ -56,7 +53,7 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
             return ""
         if self.here is None:
             return f"healthy {three(self.healthy)} → here not known"
-        if self.healthy is None or not (self.lost or self.basis in (MEASURED, SIMULATED)):
+        if self.healthy is None or not (self.lost or self.basis in _HERE):
             return f"{three(self.here)} GB/s ({self.basis})"
         low = "" if self.least is None else f"{three(self.least)} to "
         return f"healthy {three(self.healthy)} → here {low}{three(self.here)} GB/s ({self.basis})"

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from ...model import quantities
 from ...model.machine import Gpu
+from ...model.severity import FigureBasis
 from ...model.snapshot import Measurement
 from ...nccl.prediction import Prediction
 from ...node import Node
 from ..judge import Judge
 from ..judgement import ESTIMATE, TYPICAL
 from ..kept import Kept
-from ..links import LinkRates, link_of_pair
+from ..links import LinkRates, link_of_pair, of_one_model
 from .all_reduce import all_reduce_cost, sources_of
 from .cost import Cost
 
@@ -65,14 +66,12 @@ class Costs:
 
     def link(self, src: str, dst: str) -> LinkRates | None:
         """The link of two GPUs of one model, as it should be and as it is."""
-        one, other = (self._judge.node.gpu(key) for key in (src, dst))
-        sku = None if one is None else self._judge.node.sku(one)
-        if one is None or other is None or sku is None or self._judge.node.sku(other) != sku:
-            return None
-        return link_of_pair(self._judge.node, one, other, sku)
+        node = self._judge.node
+        pair = of_one_model(node, src, dst)
+        return None if pair is None else link_of_pair(node, *pair)
 
     def _name(self, address: str) -> str:
-        return self._judge.node.label(address)
+        return self._node.devices.name(address)
 
     def _copy(self, src: str, dst: str) -> Cost | None:
         found = Measurement(probe="p2p", quantity=quantities.WRITE, src=src, dst=dst)
@@ -87,7 +86,7 @@ class Costs:
         reach = None if made is None else made.healthy if made.reach is None else made.reach
         if made is not None and expected.settled:
             reach = None  # the links are gone, and nobody knows what another way gives
-        basis = ESTIMATE if measured is None else measured.basis
+        basis = ESTIMATE if measured is None else FigureBasis(measured.basis)
         if made is not None and measured is None:
             basis = ESTIMATE if made.basis == ESTIMATE else TYPICAL
         return Cost(
@@ -106,9 +105,7 @@ class Costs:
             for figure in self._node.snapshot.measurements
             if (figure.quantity, figure.src, figure.dst) == (like.quantity, like.src, like.dst)
             and (like.variant is None or figure.variant in (like.variant, None))
-            and figure.value is not None
-            and figure.verdict != "wrong-data"
-            and figure.device_kind != "cpu"
+            and figure.credible
         ]
         return found[-1] if found else None
 

@@ -64,7 +64,7 @@ def _what(flag: Flag, without: Prediction, study: Study, closed: str) -> Section
         held = next((v for v in study.snapshot.environment if v.name == name), None)
         origin = "by --set or in the process"
         if held is not None and held.value == value:
-            origin = "in the environment" if held.origin == "environment" else f"in {held.origin}"
+            origin = "in the environment" if held.exported else f"in {held.origin}"
         paragraphs.append(_reading_in_words(flag, name, origin, without, study))
     if closed:
         paragraphs.append(f"On this node: {closed}.")
@@ -112,12 +112,10 @@ def _watch(flag: Flag, snapshot: NodeSnapshot, without: Prediction) -> Section:
     bullets: list[str] = [flag.trap] if flag.trap else []
     if flag.p2p_level:
         more = {
-            (pair.src, pair.dst)
-            for pair in without.pairs
-            if pair.src < pair.dst and pair.transport not in ("P2P",)
+            (pair.src, pair.dst) for pair in without.pairs if pair.src < pair.dst and not pair.p2p
         }
         bullets += p2p_cautions(snapshot, without, sorted(more))
-        if more and without.library.name == "nccl":
+        if more and not without.library.is_rccl:
             bullets.append(
                 "Set it on every rank alike: NCCL does not compare it, and two ranks that "
                 "disagree about a pair may hang."
@@ -174,7 +172,7 @@ def _try(flag: Flag, found: tuple[Comparison, ...], without: Prediction) -> Sect
 
 def _gains(effect: Effect) -> bool:
     """Whether pairs start to use P2P."""
-    return any(g.after.transport == "P2P" != g.before.transport for g in effect.pairs)
+    return any(g.after.p2p and not g.before.p2p for g in effect.pairs)
 
 
 def _source(flag: Flag, library: Library | None) -> str:

@@ -17,7 +17,7 @@ import msgspec
 from ...model.errors import GputopError
 from ...model.snapshot import EnvironmentVariable
 from ...model.variable_names import listed
-from ...model.versions import Library
+from ...model.versions import Library, LibraryName
 from ...sources.linux.configuration_files import DEFAULT, ConfFile, merged, paths, read_file
 
 PROC = Path("/proc")
@@ -78,7 +78,8 @@ def read(pid: int, proc: Path = PROC) -> ProcessFlags:
     found = LIBRARY.search(loaded) if loaded else None
     version = VERSION.search(loaded) if loaded else None
     library = Library(
-        name=found[1] if found else "nccl", version=version[1] if version else DEFAULT.version
+        name=LibraryName(found[1] if found else "nccl"),
+        version=version[1] if version else DEFAULT.version,
     )
     home = environment.get("HOME")
     files = _files(folder, environment, home, library, notes)

@@ -201,7 +201,7 @@ def read_value(flag: Flag, text: str, library: Library) -> Reading:
     closed = unread(flag, library)
     if closed:
         return skipped(closed)
-    if flag.name in SPOKEN and library.name == "nccl" and numbers(library.version) >= SPOKEN_SINCE:
+    if flag.name in SPOKEN and not library.is_rccl and numbers(library.version) >= SPOKEN_SINCE:
         return read_spoken(text)
     return READERS[flag.type](flag, text, library)
 
@@ -299,7 +299,7 @@ def _integer(flag: Flag, text: str, library: Library) -> Reading:
         return skipped("out of range, the default holds")
     notes = _notes(flag, text, value, used)
     if flag.name in POSITIVE and value <= 0:
-        older = library.name == "nccl" and numbers(library.version) < NVLS_ZERO_CHOOSES
+        older = not library.is_rccl and numbers(library.version) < NVLS_ZERO_CHOOSES
         if flag.name == NVLS_CHANNELS and older and value != NOT_GIVEN:
             return Reading(effective="1", why="0 and less counts as 1, or as NCCL_MIN_CTAS")
         return skipped("0 and less is ignored")
@@ -307,7 +307,7 @@ def _integer(flag: Flag, text: str, library: Library) -> Reading:
         return _threads(value, *THREADS[flag.name])
     if flag.name in CAPPED:
         most = 64 if numbers(library.version) >= (2, 25) else 32
-        most = 128 if library.name == "rccl" else most
+        most = 128 if library.is_rccl else most
         least = LEAST.get(flag.name, value)
         if value > most:
             value, notes = most, f"{text} is more than there can be: {most}"
@@ -400,7 +400,7 @@ def for_library(flag: Flag, library: Library | None) -> Flag:
     Where RCCL reads the variable, what the entry says of RCCL takes the place of the rest.
     Without a library, or where it does not read the variable, the names are NCCL's.
     """
-    if library is None or library.name != "rccl" or unread(flag, library):
+    if library is None or not library.is_rccl or unread(flag, library):
         return flag.said(library_terms("nccl"))
     own = flag.on_rccl or OnRccl()
     held = msgspec.structs.replace(

@@ -9,6 +9,7 @@ import msgspec
 
 from ...nccl.decide.summary import algorithm
 from ...nccl.prediction import (
+    P2P,
     AlgorithmChoice,
     NetDecision,
     PairDecision,
@@ -33,6 +34,11 @@ class Way(msgspec.Struct, frozen=True, order=True):
     transport: str
     label: str
 
+    @property
+    def p2p(self) -> bool:
+        """Whether it is P2P."""
+        return self.transport == P2P
+
 
 class PairGroup(msgspec.Struct, frozen=True, kw_only=True):
     """Unordered pairs of ranks that change in the same way."""
@@ -46,9 +52,9 @@ class GraphChange(msgspec.Struct, frozen=True, kw_only=True):
     """One graph whose channels, bandwidth, types or order of GPUs changed."""
 
     graph: str
-    """"ring", "tree" or "nvls"."""
+    """Its name in `Graphs`."""
     before: str
-    """"12 x 30 NVL", or "none"."""
+    """For people: "12 x 30 NVL"."""
     after: str
     order: bool = False
     """Whether only the order of GPUs differs."""
@@ -122,9 +128,7 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
     def p2p_gained(self) -> int:
         """How many pairs more use P2P than before."""
         return sum(
-            len(group.pairs)
-            * ((group.after.transport == "P2P") - (group.before.transport == "P2P"))
-            for group in self.pairs
+            len(group.pairs) * ((group.after.p2p) - (group.before.p2p)) for group in self.pairs
         )
 
     @property
@@ -179,7 +183,7 @@ def ranks_of(prediction: Prediction) -> tuple[int, ...]:
 def way_of(pair: PairDecision) -> Way:
     """Return path, transport and label of a pair, without the NIC or relay that a label names."""
     label = pair.label
-    if pair.transport == "NET" or label.startswith("P2P/indirect"):
+    if pair.by_net or label.startswith("P2P/indirect"):
         label = "/".join(label.split("/")[:2])
     return Way(pair.path, pair.transport, label)
 
@@ -368,7 +372,7 @@ def _difference(old: NetDecision | None, new: NetDecision | None) -> str:
 
 def _gdr(net: NetDecision) -> str:
     """Word the directions that go straight between GPU and NIC."""
-    send, receive = net.gdr_send != "Disabled", net.gdr_recv != "Disabled"
+    send, receive = net.sends_direct, net.receives_direct
     if send == receive:
         return "on" if send else "off"
     return "for sends" if send else "for receives"

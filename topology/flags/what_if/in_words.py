@@ -112,7 +112,7 @@ def p2p_groups(prediction: Prediction) -> list[set[int]]:
 
     Empty when all ranks do, and where such sets overlap.
     """
-    pairs = {(p.src, p.dst) for p in prediction.pairs if p.transport == "P2P" and p.src < p.dst}
+    pairs = {(p.src, p.dst) for p in prediction.pairs if p.p2p and p.src < p.dst}
     groups = [
         part
         for part in _components({tuple(pair) for pair in pairs})
@@ -197,7 +197,7 @@ def _nets_table(prediction: Prediction) -> tuple[tuple[str, ...], ...]:
     for view in prediction.views:
         for net in view.nets:
             relay = "another GPU" if net.pxn_rank >= 0 else "itself"
-            gdr = "yes" if net.gdr_recv != "Disabled" else "no"
+            gdr = "yes" if net.receives_direct else "no"
             found.setdefault((net.to[2], gdr, relay), []).append(f"{net.rank}>{net.net}")
     rows = [("count", "path", "GPUDirect", "through", "GPU (rank) > NIC (device)")]
     for (path, gdr, relay), pairs in sorted(found.items()):
@@ -207,7 +207,7 @@ def _nets_table(prediction: Prediction) -> tuple[tuple[str, ...], ...]:
 
 
 def _net_words(prediction: Prediction) -> tuple[str, ...]:
-    net = sum(1 for p in prediction.pairs if p.src < p.dst and p.transport == "NET")
+    net = sum(1 for p in prediction.pairs if p.src < p.dst and p.by_net)
     if net:
         return (f"{net} pairs of this node go through the network.",)
     return ("No pair inside this node goes through the network.",)

@@ -194,7 +194,7 @@ def _short(flag: Flag, found: tuple[Comparison, ...], without: Prediction) -> st
         return ""
     text = _now(without)
     gains = [(comparison, _moved(comparison, gained=True)) for comparison in found]
-    others = sum(len(pairs) for way, pairs in ways(without) if way.transport != "P2P")
+    others = sum(len(pairs) for way, pairs in ways(without) if not way.p2p)
     parts: list[str] = []
     for comparison, moved in gains:
         if moved:
@@ -215,8 +215,8 @@ def _short(flag: Flag, found: tuple[Comparison, ...], without: Prediction) -> st
 
 def _now(without: Prediction) -> str:
     """Say which pairs use P2P now, and which do not."""
-    now = [(len(pairs), way.path) for way, pairs in ways(without) if way.transport == "P2P"]
-    rest = [(len(pairs), way) for way, pairs in ways(without) if way.transport != "P2P"]
+    now = [(len(pairs), way.path) for way, pairs in ways(without) if way.p2p]
+    rest = [(len(pairs), way) for way, pairs in ways(without) if not way.p2p]
     total = sum(count for count, _ in (*now, *rest))
     if not rest:
         kinds = " or ".join(_place(path) for path in dict.fromkeys(path for _, path in now))
@@ -234,7 +234,7 @@ def _now(without: Prediction) -> str:
 
 def _losses(found: tuple[Comparison, ...], without: Prediction) -> str:
     """Say which values take P2P away, and from which pairs."""
-    total = sum(len(pairs) for way, pairs in ways(without) if way.transport == "P2P")
+    total = sum(len(pairs) for way, pairs in ways(without) if way.p2p)
     by: dict[str, list[str]] = {}
     for comparison in found:
         moved = _moved(comparison, gained=False)
@@ -253,7 +253,7 @@ def _moved(comparison: Comparison, *, gained: bool) -> list[tuple[int, str]]:
     """List (number of pairs, path type) of the pairs that gain P2P, or lose it."""
     found: dict[str, int] = {}
     for group in comparison.effect.pairs:
-        then, now = group.before.transport == "P2P", group.after.transport == "P2P"
+        then, now = group.before.p2p, group.after.p2p
         if (now and not then) if gained else (then and not now):
             found[group.before.path] = found.get(group.before.path, 0) + len(group.pairs)
     return [(count, path) for path, count in found.items()]

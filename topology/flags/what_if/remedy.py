@@ -40,13 +40,13 @@ def remedy(study: Study, src: str, dst: str, held: Changes | None = None) -> Rem
     held = held or {}
     before = study.predict(held)
     pair = _pair(before, src, dst)
-    if pair is None or pair.transport == "P2P":
+    if pair is None or pair.p2p:
         return None
     had = _with_p2p(before)
     for name, value in _changes(study, pair, catalogue(), before.environment):
         after = study.predict({**held, name: value})
         changed = _pair(after, src, dst)
-        if changed is None or changed.transport != "P2P" or after.failure:
+        if changed is None or not changed.p2p or after.failure:
             continue
         has = _with_p2p(after)
         return Remedy(name=name, value=value, gained=len(has - had), lost=len(had - has))
@@ -58,7 +58,7 @@ def _changes(
 ) -> Iterator[tuple[str, str | None]]:
     """The changes to try, in their order."""
     library = study.whose()
-    asked = [step.flag for step in pair.steps if step.flag and step.answer == "no"]
+    asked = [step.flag for step in pair.steps if step.flag and step.refuses]
     flags = [
         flag for flag in known.flags if flag.kind is FlagKind.P2P and not unread(flag, library)
     ]
@@ -78,4 +78,4 @@ def _pair(prediction: Prediction, src: str, dst: str) -> PairDecision | None:
 
 
 def _with_p2p(prediction: Prediction) -> set[tuple[int, int]]:
-    return {(p.src, p.dst) for p in prediction.pairs if p.src < p.dst and p.transport == "P2P"}
+    return {(p.src, p.dst) for p in prediction.pairs if p.src < p.dst and p.p2p}

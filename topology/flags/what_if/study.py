@@ -8,7 +8,7 @@ from copy import copy
 
 from ...model.errors import GputopError
 from ...model.snapshot import NodeSnapshot
-from ...model.versions import Library
+from ...model.versions import Library, LibraryName
 from ...nccl.decide.predict import NoGpusError, predict
 from ...nccl.decide.prediction_cache import PredictionCache
 from ...nccl.prediction import NO_NVLS, Prediction
@@ -119,7 +119,9 @@ class Study:
         machine = self.snapshot.machine
         name = asked_for(self.library, machine) if self.library else preferred(machine)[0]
         version, _ = version_for(name)
-        return Library(name=version.library, version=name.rpartition("-")[2].lstrip("v"))
+        return Library(
+            name=LibraryName(version.library), version=name.rpartition("-")[2].lstrip("v")
+        )
 
     def baseline(self) -> Prediction:
         """The prediction for the node as it is set up."""
@@ -159,6 +161,6 @@ class Study:
 
 def values_to_try(flag: Flag, library: Library) -> tuple[str, ...]:
     """The values worth trying; RCCL has its own name for the level NVLink."""
-    if flag.type != "level" or library.name != "rccl":
+    if flag.type != "level" or not library.is_rccl:
         return flag.tries
     return tuple("XGMI" if value == "NVL" else value for value in flag.tries)

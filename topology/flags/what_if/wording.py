@@ -193,7 +193,7 @@ def _choice(changes: tuple[ChoiceChange, ...]) -> str:
 def p2p_pairs(prediction: Prediction) -> tuple[int, int]:
     """Unordered pairs of GPUs that use P2P, and all of them."""
     pairs = [pair for pair in prediction.pairs if pair.src < pair.dst]
-    return sum(pair.transport == "P2P" for pair in pairs), len(pairs)
+    return sum(pair.p2p for pair in pairs), len(pairs)
 
 
 def _p2p(comparison: Comparison) -> list[str]:
@@ -335,10 +335,10 @@ def _level(reading: Reading, before: Prediction, default: str) -> str:
             return f"the one pair is {only}, and its transport does not change"
         return f"all {sum(paths.values())} pairs are {only}, and their transport does not change"
     place = NEAR.index(name) if name in NEAR else 0
-    p2p = {pair.path for pair in before.pairs if pair.transport == "P2P"}
+    p2p = {pair.path for pair in before.pairs if pair.p2p}
     farthest = max((NEAR.index(path) for path in p2p if path in NEAR), default=0)
     if place > farthest:
-        if all(pair.transport == "P2P" for pair in before.pairs):
+        if all(pair.p2p for pair in before.pairs):
             return f"no pair is farther apart than {NEAR[farthest]}"
         return f"it takes in no pair beyond {NEAR[farthest]}"
     return f"no pair that uses P2P lies beyond {name}"
@@ -359,13 +359,13 @@ def _shm(reading: Reading, before: Prediction) -> str:
 
 
 def _relays(_reading: Reading, before: Prediction) -> str:
-    links = "xGMI" if before.library.name == "rccl" else "NVLink"
+    links = "xGMI" if before.library.is_rccl else "NVLink"
     return f"no path of this node goes over {links} through another GPU"
 
 
 def _nvls(reading: Reading, before: Prediction) -> str:
     nvls = before.graphs.nvls
-    if before.library.name == "rccl":
+    if before.library.is_rccl:
         return "RCCL has no NVLS"
     if nvls is None or not nvls.channels:
         return "NVLS needs Hopper or newer behind an NVSwitch, which is not what is here"
@@ -375,13 +375,13 @@ def _nvls(reading: Reading, before: Prediction) -> str:
 
 
 def _cumem(reading: Reading, before: Prediction) -> str:
-    if not any(pair.transport == "P2P" for pair in before.pairs):
+    if not any(pair.p2p for pair in before.pairs):
         return "no pair uses P2P, and only its label and registration depend on it"
     return "the labels stay as they are"
 
 
 def _network(before: Prediction) -> str:
-    if before.nodes > 1 or any(pair.transport == "NET" for pair in before.pairs):
+    if before.nodes > 1 or any(pair.by_net for pair in before.pairs):
         return "the decisions about NICs come out the same"
     return "inside one node no pair uses the network; it counts for jobs of several nodes"
 

@@ -1,13 +1,11 @@
 """Compares the dumps of several ranks: who is behind, who is missing, what does not fit."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from .dump import Dump, Frame, RecordedCall
+from .dump import CallState, Dump, Frame, RecordedCall
 
 LIBRARY_FILES = ("/torch/", "/site-packages/", "/dist-packages/", "<frozen")
 """Frames of these files are not the user's program."""
@@ -18,6 +16,8 @@ WAITS_SECONDS = 15.0
 The first dump of a process is written some 6 s after its collectives were looked at: the lines of
 the program are looked up in between.
 """
+DEFAULT_GROUP = "default_pg"
+"""PyTorch's name of the group of all ranks."""
 
 
 class RecordedRank(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,7 +71,7 @@ class RecordedGroup(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def name(self) -> str:
         """The name that people know: "default group" for torch's default_pg."""
-        if self.description == "default_pg" or (not self.description and self.group in ("", "0")):
+        if self.description == DEFAULT_GROUP or (not self.description and self.group in ("", "0")):
             return "default group"
         return f"group {self.description or self.group}"
 
@@ -194,13 +194,13 @@ def _rank_place(rank: int, dump: Dump, group: str, own: dict[int, RecordedCall])
 def _ended(last: RecordedCall | None, dump: Dump, group: str) -> bool | None:
     if last is None:
         return None
-    if last.state == "completed" or last.finished:
+    if last.state == CallState.COMPLETED or last.finished:
         return True
     status = dict(dump.status).get(group)
     completed = None if status is None else status.completed
     if completed is not None and completed >= last.number:
         return True
-    return False if last.state in ("scheduled", "started") else None
+    return False if last.state in (CallState.SCHEDULED, CallState.STARTED) else None
 
 
 def _differences(entered: dict[int, dict[int, RecordedCall]]) -> Iterable[str]:

@@ -4,8 +4,6 @@ The fields are those of torch/csrc/distributed/c10d/FlightRecorder.hpp, format 2
 of the form that PyTorch writes is left out; text is text.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -14,6 +12,7 @@ from typing import Any
 import msgspec
 
 from ...model.errors import GputopError
+from ...model.severity import OpenWord
 from . import pickled
 
 LIMIT_ENTRIES = 20_000
@@ -42,6 +41,14 @@ class Frame(msgspec.Struct, frozen=True):
     name: str
 
 
+class CallState(OpenWord):
+    """How far a recorded call is."""
+
+    SCHEDULED = "scheduled"
+    STARTED = "started"
+    COMPLETED = "completed"
+
+
 class RecordedCall(msgspec.Struct, frozen=True, kw_only=True):
     """One collective, or one send or receive, that a rank has entered."""
 
@@ -54,8 +61,7 @@ class RecordedCall(msgspec.Struct, frozen=True, kw_only=True):
     peer_to_peer: bool = False
     name: str
     """What was called: "all_reduce"."""
-    state: str | None = None
-    """"scheduled", "started" or "completed"."""
+    state: CallState | None = None
     finished: bool | None = None
     """Whether the process has taken it off its list."""
     input_sizes: tuple[tuple[int, ...], ...] | None = None
@@ -165,7 +171,7 @@ def _collective(entry: Any) -> RecordedCall | None:
         number=number,
         peer_to_peer=peer,
         name=name.partition(":")[2] or name,
-        state=_text(entry.get("state")),
+        state=None if (state := _text(entry.get("state"))) is None else CallState(state),
         finished=done if isinstance(done, bool) else None,
         input_sizes=_sizes(entry.get("input_sizes")),
         input_types=_types(entry.get("input_dtypes")),

@@ -1,7 +1,5 @@
 """Finds and reads the dumps that the processes of a job write, or that somebody names."""
 
-from __future__ import annotations
-
 import os
 import stat
 from collections.abc import Iterable, Mapping

@@ -6,8 +6,6 @@ Lib/pickletools.py of CPython describes them. Every other one, among them all th
 a function, is refused.
 """
 
-from __future__ import annotations
-
 import struct
 from typing import Any
 

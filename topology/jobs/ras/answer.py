@@ -4,8 +4,6 @@ JSON is of NCCL 2.28.7 and later (src/ras/client_support.cc:rasDumpCommsToJSON);
 older ones print.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

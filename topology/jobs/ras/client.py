@@ -5,8 +5,6 @@ a line each, VERBOSE STATUS with all there is and the end of the connection. Pro
 port take connections in turn, so several are opened: one of a stopped process never answers.
 """
 
-from __future__ import annotations
-
 import errno
 import re
 import selectors

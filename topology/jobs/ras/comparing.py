@@ -1,7 +1,5 @@
 """Who is behind in a communicator, by one answer of RAS or by two."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import chain, pairwise

@@ -5,8 +5,6 @@ the process itself. Machines with equal containers give their ranks equal PIDs, 
 says anything about a process here.
 """
 
-from __future__ import annotations
-
 import ipaddress
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence

@@ -1,7 +1,5 @@
 """Since when the counts of a communicator stand still, over any number of answers of RAS."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 
 import msgspec

@@ -4,8 +4,6 @@ NCCL's rules (src/ras/client_support.cc:rasClientInitSocket): NCCL_RAS_ADDR, els
 All processes of one user may share a port (SO_REUSEPORT), those of several jobs, too.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import socket
 from collections.abc import Iterable, Mapping

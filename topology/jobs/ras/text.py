@@ -5,8 +5,6 @@ line is read without the blanks around it: what people paste is often indented a
 changed: 2.24 and 2.25 list missing ranks by number alone and count all collectives together.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any
 
@@ -36,6 +34,7 @@ EVEN = re.compile(r"^(\d{1,7}) +(\d{1,6}) +(\d{1,4}) +(\d{1,8}) +(\d{1,8})$")
 UNEVEN = re.compile(r"^(\d{1,7}) +(\d{1,8}) +(\d{1,8})$")
 """Of a job whose nodes differ: nodes, processes, GPUs; below a heading of three totals."""
 TOTALS = re.compile(r"^\(total\) +\(total\) +\(total\)$")
+INCOMPLETE, DEAD = "INCOMPLETE", "DEAD"
 TITLE = re.compile(r"^#(\d{1,6})-(\d{1,6}) \(([0-9a-f]{1,16})\) (INCOMPLETE|ERROR|MISMATCH)$")
 COUNTS = re.compile(r"^Communicator ranks have different (\S{1,40}) operation counts$")
 OLD_COUNTS = "Communicator ranks have different collective operation counts"
@@ -106,7 +105,7 @@ class _Reader:
             self._title(found)
         elif found := TIMEOUTS.match(line):
             self.timeouts = int(found[1])
-        elif line in ("INCOMPLETE", "DEAD"):
+        elif line in (INCOMPLETE, DEAD):
             self.here, self.section = None, line
         elif self.here is not None:
             self._inside(line, self.here)
@@ -135,7 +134,7 @@ class _Reader:
 
     def _process(self, line: str) -> None:
         found = PROCESS.match(line)
-        if found and self.section in ("INCOMPLETE", "DEAD") and len(self.silent) < LIMIT_RANKS:
+        if found and self.section in (INCOMPLETE, DEAD) and len(self.silent) < LIMIT_RANKS:
             self.silent.append(
                 MissingRank(
                     rank=-1,
@@ -144,7 +143,7 @@ class _Reader:
                     cuda_device=int(found[3]),
                     nvml_device=int(found[4] or found[3]),
                     unresponsive=True,
-                    dead=self.section == "DEAD",
+                    dead=self.section == DEAD,
                 )
             )
 
@@ -187,7 +186,7 @@ class _Reader:
             "pid": _int(found[8]),
             "host": found[9],
         }
-        if self.section == "INCOMPLETE":
+        if self.section == INCOMPLETE:
             _missing(here, (rank,), unresponsive=True, **place)
             return
         if rank not in here["ranks"] and len(here["ranks"]) >= LIMIT_RANKS:

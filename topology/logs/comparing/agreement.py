@@ -1,7 +1,5 @@
 """The result of comparing a log with a prediction."""
 
-from __future__ import annotations
-
 import msgspec
 
 from ...model.severity import Word

@@ -1,7 +1,5 @@
 """Compare a log with the prediction for the same GPUs: transports, paths, graphs, choices."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Compare the paths, searched graphs, rings and trees of a log with those of a prediction."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """Predicts for the environment that a log shows, and compares the two."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 
@@ -9,13 +7,23 @@ import msgspec
 
 from ...model.element import Element
 from ...model.snapshot import NodeSnapshot
+from ...model.versions import LibraryName
 from ...nccl.decide.predict import NoGpusError, predict
 from ...nccl.prediction import Prediction
 from ...nccl.settings import Settings
 from ...nccl.versions import UnknownVersionError
 from ...nccl.xml.machine import part_of_topology
 from ...sources.collect import merge
-from ..report.communicator import Communicator, LoggedGraph, LoggedLink, LoggedNode, LoggedSystem
+from ..report.communicator import (
+    C2C,
+    LOC,
+    XGMI,
+    Communicator,
+    LoggedGraph,
+    LoggedLink,
+    LoggedNode,
+    LoggedSystem,
+)
 from ..report.places import address_of, first_host, gpu_ranks, gpus_from, normal, places
 from ..report.report import LogReport
 from ..report.settings import settings_from
@@ -131,8 +139,8 @@ class _Builder:
             for link in node.links
             if link.pci and link.to[:4] in ("GPU/", "DEV/")
         ]
-        self.xgmi = any(link.kind == "XGMI" for node in nodes.values() for link in node.links)
-        self.rccl = log.versions.library == "rccl" or self.xgmi
+        self.xgmi = any(link.kind == XGMI for node in nodes.values() for link in node.links)
+        self.rccl = log.versions.library == LibraryName.RCCL or self.xgmi
         self.gcn = ""
         if self.rccl:
             self.sm = 0  # RCCL's number of compute units
@@ -225,7 +233,7 @@ class _Builder:
         name = node.name
         if name.startswith("DEV/"):
             # Since 2.30 the device has the links and the rank hangs on the device.
-            name = next((link.to for link in links if link.kind == "LOC"), name)
+            name = next((link.to for link in links if link.kind == LOC), name)
         rank = self.ranks.get(name)
         seen = None if rank is None else self.comm.rank(rank)
         dev = rank if seen is None or seen.nvml_dev is None else seen.nvml_dev
@@ -248,7 +256,7 @@ class _Builder:
                     tag="xgmi" if self.xgmi else "nvlink",
                     attributes=(("target", target), ("count", str(count)), ("tclass", kind)),
                 )
-            elif link.kind == "C2C":
+            elif link.kind == C2C:
                 bandwidth = str(round(link.gbs * 1000))
                 yield Element(tag="c2c", attributes=(("bw", bandwidth), ("count", "1")))
 
@@ -414,7 +422,11 @@ def library_of(log: LogReport) -> str | None:
     if versions.library is None:
         return None
     if versions.version is None:
-        return _RCCL_WITH_DEVICES if versions.library == "rccl" and _has_devices(log) else None
+        return (
+            _RCCL_WITH_DEVICES
+            if versions.library == LibraryName.RCCL and _has_devices(log)
+            else None
+        )
     return f"{versions.library}-{versions.version}"
 
 

@@ -1,7 +1,5 @@
 """Blocks of several lines: the System with its paths, and a graph with its rows."""
 
-from __future__ import annotations
-
 import re
 
 import msgspec

@@ -1,7 +1,5 @@
 """What a line without the library's whole head says, whatever stands around it."""
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 

@@ -1,13 +1,12 @@
 """Gathers what lines contain: processes, communicators, variables, notes, counts."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from typing import TypeVar
 
 import msgspec
 
+from ...model.versions import LibraryName
 from ..report.communicator import STARTED
 from ..report.own_diagnostics import OwnDiagnosticsLines
 from ..report.report import OTHER, LoggedVersions, LogNote, NoteLevel, Variable
@@ -178,7 +177,7 @@ class GatheredLog:
     def is_rccl(self) -> None:
         """Note that a line comes from RCCL alone; a line with the version has precedence."""
         if self.versions.library is None:
-            self.versions = msgspec.structs.replace(self.versions, library="rccl")
+            self.versions = msgspec.structs.replace(self.versions, library=LibraryName.RCCL)
 
     def framework_version(self, version: str, line: int) -> None:
         """Keep the version that PyTorch names; the library stays open: it calls RCCL NCCL too."""

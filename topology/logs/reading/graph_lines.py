@@ -1,7 +1,5 @@
 """Lines about transports, rings, trees, graphs and the System block."""
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 

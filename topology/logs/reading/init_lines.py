@@ -1,7 +1,5 @@
 """Lines about communicators and their ranks."""
 
-from __future__ import annotations
-
 import re
 
 from ..report.communicator import ABORTED, DESTROYED, READY, STARTED, Counts, P2pType, Proof

@@ -1,7 +1,5 @@
 """The reader for each kind of line, found by its first word: a line costs one look-up."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Split a file or stream into lines in bounded memory. Compressed files are unpacked."""
 
-from __future__ import annotations
-
 import codecs
 import zlib
 from collections.abc import Callable, Iterable, Iterator

@@ -1,7 +1,5 @@
 """Variables that people paste: `export NAME=VALUE`, `-x NAME=VALUE`, the output of `env`."""
 
-from __future__ import annotations
-
 import re
 
 NAMES = (

@@ -5,8 +5,6 @@ NCCL writes `host:pid:tid [cudaDev] NCCL INFO text`; warnings name their source 
 before that, and streams that are joined carelessly put one line into another.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from typing import NamedTuple

@@ -4,8 +4,6 @@ Formats: NCCL 2.17 to 2.32 (debug.cc:ncclDebugLog and the INFO calls), RCCL 2.21
 read once, line by line; what repeats per channel or rank is held once.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path

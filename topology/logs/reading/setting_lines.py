@@ -1,11 +1,10 @@
 """Lines about versions, variables and networks."""
 
-from __future__ import annotations
-
 import re
 
 import msgspec
 
+from ...model.versions import LibraryName
 from ..report.communicator import Proof
 from ..report.text import plain
 from .building import Process
@@ -26,7 +25,7 @@ def on_version(log: GatheredLog, process: Process | None, text: bytes, line: int
     match = _VERSION.search(text.rstrip())
     if match is None:
         return None
-    library = "nccl" if match[1] == b"N" else "rccl"
+    library = LibraryName.NCCL if match[1] == b"N" else LibraryName.RCCL
     version = plain(match[2], 20)
     built = plain(match[3], 20) if match[3] else None
     old = log.versions

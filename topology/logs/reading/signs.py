@@ -4,8 +4,6 @@ A line counts when it speaks of the library, of a GPU or of their drivers and a 
 Both need texts that are looked for in many lines at once.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from functools import cache

@@ -7,8 +7,6 @@ and `[Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=3, O
 NumelIn=4, NumelOut=4, ..`.
 """
 
-from __future__ import annotations
-
 import re
 
 from ..report.report import RankProgress

@@ -1,7 +1,5 @@
 """Lines of the tuning table and of the choice per call."""
 
-from __future__ import annotations
-
 import re
 
 from ..report.text import plain

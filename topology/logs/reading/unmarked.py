@@ -1,7 +1,5 @@
 """Lines without the library's head: versions, last words of frameworks, settings, known signs."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 

@@ -1,7 +1,5 @@
 """What a log says of one communicator. Bandwidths GB/s, one way; lines count from 1."""
 
-from __future__ import annotations
-
 import msgspec
 
 from ...model.severity import Word
@@ -85,6 +83,10 @@ class LoggedGraph(msgspec.Struct, frozen=True, kw_only=True):
     line: int
 
 
+NVL, XGMI, PCI, LOC, C2C = "NVL", "XGMI", "PCI", "LOC", "C2C"
+"""The library's words for links."""
+
+
 class LoggedLink(msgspec.Struct, frozen=True):
     """One link in the System block."""
 
@@ -96,12 +98,12 @@ class LoggedLink(msgspec.Struct, frozen=True):
     @property
     def nvlink(self) -> bool:
         """Whether it is an NVLink, or what an AMD GPU has for that."""
-        return self.kind in ("NVL", "XGMI")
+        return self.kind in (NVL, XGMI)
 
     @property
     def pci(self) -> bool:
         """Whether it is one of PCIe."""
-        return self.kind == "PCI"
+        return self.kind == PCI
 
 
 class LoggedNode(msgspec.Struct, frozen=True, kw_only=True):

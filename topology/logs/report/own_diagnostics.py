@@ -5,20 +5,26 @@ reports at once: results as "[OK]" or "[INFO]" and what was checked, between a t
 with the time. Only these forms are taken apart; any other line is kept as it stands.
 """
 
-from __future__ import annotations
-
 import re
-from typing import Literal
 
 import msgspec
 
+from ...model.severity import Word
 from .text import plain
 
-Report = Literal["paths", "ranks"]
-"""The report that moves data over the paths between GPUs, or the one that compares ranks (RAS)."""
+
+class DiagnosticsReport(Word):
+    """A report: of data moved over the paths between GPUs, or of ranks compared (RAS)."""
+
+    PATHS = "paths"
+    RANKS = "ranks"
+
+
+PATHS, RANKS = DiagnosticsReport.PATHS, DiagnosticsReport.RANKS
 
 MOST_REPORTS = 64
 MOST_CHECKS = 100
+_ASKS, _FINE, _P2P = "INFO", "OK", "p2p"
 _WHO = re.compile(rb"([A-Za-z0-9?][\w.-]{0,255}):(\d{1,10})$")
 _TITLE = re.compile(rb"=== (NCCL|RAS) Diagnostics ===")
 _ENDED = re.compile(
@@ -46,13 +52,13 @@ class OwnCheck(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def open(self) -> bool:
         """Whether the library asks to look at it: tagged INFO, and more than a remark."""
-        return self.tag == "INFO" and not f"{self.about}: {self.text}".startswith(_BESIDE)
+        return self.tag == _ASKS and not f"{self.about}: {self.text}".startswith(_BESIDE)
 
 
 class OwnDiagnostics(msgspec.Struct, frozen=True, kw_only=True):
     """One report of one process; those of its further communicators are in it too."""
 
-    report: Report
+    report: DiagnosticsReport
     host: str
     pid: int
     line: int
@@ -77,19 +83,19 @@ class OwnDiagnostics(msgspec.Struct, frozen=True, kw_only=True):
             return False
         if not self.whole or self._untested:
             return None
-        return True if any(check.tag == "OK" for check in self.checks) else None
+        return True if any(check.tag == _FINE for check in self.checks) else None
 
     @property
     def _untested(self) -> bool:
         """A report about paths in which no pair of GPUs was tested, whatever is said of NICs."""
-        return self.report == "paths" and not any(c.about == "p2p" for c in self.checks)
+        return self.report == PATHS and not any(c.about == _P2P for c in self.checks)
 
     @property
     def sentence(self) -> str:
         """What it comes to, in the library's own words where it has results."""
         found = [check for check in self.checks if check.tag]
-        fine, asks = (sum(c.tag == "OK" for c in found), sum(c.open for c in found))
-        what = "paths between GPUs" if self.report == "paths" else "ranks compared"
+        fine, asks = (sum(c.tag == _FINE for c in found), sum(c.open for c in found))
+        what = "paths between GPUs" if self.report == PATHS else "ranks compared"
         if self.whole and self._untested:
             return f"{what}: no pair of GPUs was tested"
         parts = [f"{fine} [OK]", *([f"{asks} [INFO]"] if asks else [])] if found else ["no result"]
@@ -101,7 +107,7 @@ class OwnDiagnosticsLines:
     """Gathers the lines of all reports of a log."""
 
     def __init__(self) -> None:
-        self._reports: dict[tuple[str, int, Report], _Gathered] = {}
+        self._reports: dict[tuple[str, int, DiagnosticsReport], _Gathered] = {}
         self.left_out = 0
         """Lines beyond the limits."""
 
@@ -112,14 +118,14 @@ class OwnDiagnosticsLines:
         text = text.strip()
         title, ended = _TITLE.match(text), _ENDED.match(text)
         if title is not None:
-            report: Report = "paths" if title[1] == b"NCCL" else "ranks"
+            report = PATHS if title[1] == b"NCCL" else RANKS
         elif ended is not None:
-            report = "paths" if ended[1] == b"NCCL" else "ranks"
+            report = PATHS if ended[1] == b"NCCL" else RANKS
         else:
             result = _RESULT.match(text)
             about = b"" if result is None else result[2] or b""
             of_paths = about.decode() in _OF_PATHS or b"transport detect" in text
-            report = "paths" if of_paths else "ranks"
+            report = PATHS if of_paths else RANKS
         key = (*place, report)
         gathered = self._reports.get(key)
         if gathered is None:
@@ -163,7 +169,7 @@ class _Gathered:
         self._checks[bare] = (first, count + 1)
         return True
 
-    def built(self, host: str, pid: int, report: Report) -> OwnDiagnostics:
+    def built(self, host: str, pid: int, report: DiagnosticsReport) -> OwnDiagnostics:
         return OwnDiagnostics(
             report=report,
             host=host,

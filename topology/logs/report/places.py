@@ -1,7 +1,5 @@
 """The GPU that each rank uses, from the Init lines and from the GPUs of the System blocks."""
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 

@@ -1,10 +1,9 @@
 """What a debug log of NCCL or RCCL says. Line numbers count from 1."""
 
-from __future__ import annotations
-
 import msgspec
 
 from ...model.severity import Word
+from ...model.versions import LibraryName
 from ...recorded.pasted import PastedText
 from .communicator import Communicator, LoggedSystem, Proof
 from .own_diagnostics import OwnDiagnostics
@@ -85,8 +84,7 @@ class RankProgress(msgspec.Struct, frozen=True, kw_only=True):
 class LoggedVersions(msgspec.Struct, frozen=True, kw_only=True):
     """The library that wrote the log."""
 
-    library: str | None = None
-    """"nccl" or "rccl"."""
+    library: LibraryName | None = None
     version: str | None = None
     """"2.28.9"."""
     built_for: str | None = None
@@ -155,6 +153,10 @@ class LogReport(msgspec.Struct, frozen=True, kw_only=True):
             key=lambda comm: (comm.nranks, bool(comm.systems), len(comm.transports), -comm.line),
             default=None,
         )
+
+    def set(self, name: str) -> tuple[Variable, ...]:
+        """The values that the log shows for a variable."""
+        return tuple(variable for variable in self.environment if variable.name == name)
 
     def variable(self, name: str) -> Variable | None:
         """Find a variable by name; None when the log does not show it."""

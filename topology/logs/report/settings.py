@@ -1,7 +1,5 @@
 """The variables of a log as one setting for all ranks."""
 
-from __future__ import annotations
-
 from .report import LogReport, Variable
 
 

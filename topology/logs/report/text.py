@@ -1,7 +1,5 @@
 """Turn bytes of a log into short text on one line without control characters."""
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 

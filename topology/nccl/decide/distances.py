@@ -1,7 +1,8 @@
 """How far apart two GPUs are, in words that stay as long as the paths."""
 
+from ...model.page import Basis
 from ..nodes import PathType, SystemNode, SystemPath
-from ..prediction import Basis, DecisionStep
+from ..prediction import DecisionStep
 from ..versions import Version
 from ..wording import PathWords, meaning
 

@@ -2,11 +2,11 @@
 
 from typing import NamedTuple
 
-from ..nodes import PathType, SystemNode
+from ..nodes import GPU, NET, PathType, SystemNode
 from ..prediction import SearchGraph
 from ..settings import Settings
 from ..system.compute import Computed
-from ..system.gdr import relay_of
+from ..system.gdr import NO_GDR, GdrMode, relay_of
 from ..system.nets import MAX_CHANNELS, LocalNets
 from ..versions import Version
 
@@ -69,7 +69,7 @@ def net_label(computed: Computed, name: str, src: SystemNode, use: NetUse, *, sh
     """`NET/IB/0(3)/GDRDMA/Shared` for a send."""
     gdr = computed.gdr.check(src, use.net, send=True).mode
     proxy = f"({use.proxy.rank})" if use.proxy is not src else ""
-    direct = {"Disabled": "", "Default": "/GDRDMA", "PCI": "/GDRDMA(PCI)"}[gdr]
+    direct = {NO_GDR: "", GdrMode.DEFAULT: "/GDRDMA", GdrMode.PCI: "/GDRDMA(PCI)"}[gdr]
     return f"NET/{name}/{use.net.dev}{proxy}{direct}{'/Shared' if shared else ''}"
 
 
@@ -78,7 +78,7 @@ def ring_uses(computed: Computed, ring: SearchGraph | None, src: SystemNode) -> 
     found: list[NetUse] = []
     if ring is None:
         return found
-    nets = {net.dev: net for net in computed.system.nodes["NET"]}
+    nets = {net.dev: net for net in computed.system.nodes[NET]}
     for order, (first, last) in zip(ring.orders, ring.nets, strict=False):
         net = nets.get(first if order and order[0] == src.rank else last)
         if net is not None:
@@ -102,7 +102,7 @@ def send_uses(computed: Computed, local: LocalNets, src: SystemNode, peer_dev: i
 
 def sends(computed: Computed, local: LocalNets) -> list[SendUse]:
     """Every GPU of a view towards every GPU of such a view on another host, by rank."""
-    gpus = sorted(computed.system.nodes["GPU"], key=lambda gpu: gpu.rank)
+    gpus = sorted(computed.system.nodes[GPU], key=lambda gpu: gpu.rank)
     found = []
     for src in gpus:
         for dst in gpus:
@@ -117,7 +117,7 @@ def _send_use(
     computed: Computed, local: LocalNets, src: SystemNode, peer_dev: int, channel: int
 ) -> NetUse | None:
     system, settings, version = computed.system, computed.settings, computed.version
-    nets, gpus = system.nodes["NET"], system.nodes["GPU"]
+    nets, gpus = system.nodes[NET], system.nodes[GPU]
     own = local.net(src.index, channel)
     if own is None:
         return None
@@ -135,11 +135,11 @@ def _send_use(
     net = nets[theirs]
     if cross == 0:
         use = NetUse(net, src)
-    if level == 1 and src.paths["NET"][theirs].type <= PathType.PXN:
+    if level == 1 and src.paths[NET][theirs].type <= PathType.PXN:
         return NetUse(net, relay_of(src, net))
     if level == 2 and net.local_gpu >= 0:
         near = gpus[net.local_gpu]
-        linked = near.paths["GPU"][src.index].type <= PathType.NVL
-        if linked and near.paths["NET"][theirs].type <= computed.farthest_relay:
+        linked = near.paths[GPU][src.index].type <= PathType.NVL
+        if linked and near.paths[NET][theirs].type <= computed.farthest_relay:
             return NetUse(net, near)
     return use

@@ -1,9 +1,9 @@
 """GPU and NIC pairs of one view: paths, GPUDirect RDMA, relays, and the NICs each GPU uses."""
 
-from ..nodes import PathType, SystemNode, SystemPath
+from ..nodes import GPU, NET, PathType, SystemNode, SystemPath
 from ..prediction import DecisionStep, NetDecision
 from ..system.compute import Computed
-from ..system.gdr import LEVEL, GdrCheck, GdrReason, relay_of
+from ..system.gdr import LEVEL, NO_GDR, GdrCheck, GdrMode, GdrReason, relay_of
 from ..versions import Version
 from ..wording import PathWords, name
 from .domain import Domain
@@ -18,8 +18,8 @@ def net_decisions(computed: Computed) -> tuple[NetDecision, ...]:
     view = _NetView(computed)
     return tuple(
         view.decide(gpu, net)
-        for gpu in sorted(system.nodes["GPU"], key=lambda gpu: gpu.rank)
-        for net in system.nodes["NET"]
+        for gpu in sorted(system.nodes[GPU], key=lambda gpu: gpu.rank)
+        for net in system.nodes[NET]
     )
 
 
@@ -27,10 +27,8 @@ def local_nets(domain: Domain) -> dict[str, tuple[int, ...]]:
     """Rank -> NICs for channel 0, 1, ... (graph/topo.cc:ncclTopoGetLocalNet)."""
     system = domain.computed.system
     return {
-        str(gpu.rank): tuple(
-            system.nodes["NET"][index].dev for index in domain.local.nets(gpu.index)
-        )
-        for gpu in system.nodes["GPU"]
+        str(gpu.rank): tuple(system.nodes[NET][index].dev for index in domain.local.nets(gpu.index))
+        for gpu in system.nodes[GPU]
     }
 
 
@@ -46,7 +44,7 @@ class _NetView:
         self._rates: dict[float, float] = {}
 
     def decide(self, gpu: SystemNode, net: SystemNode) -> NetDecision:
-        there, back = gpu.paths["NET"][net.index], net.paths["GPU"][gpu.index]
+        there, back = gpu.paths[NET][net.index], net.paths[GPU][gpu.index]
         send, receive = self._computed.gdr.both(gpu, net)
         relay = relay_of(gpu, net) if there.type is PathType.PXN else None
         far = DecisionStep(
@@ -128,7 +126,7 @@ def gdr_step(version: Version, question: str, check: GdrCheck) -> DecisionStep:
                     f"; {check.level.name}={check.level.value[:40]} is ignored: "
                     f"{check.level.ignored}"
                 )
-    answer = {"Disabled": "no", "Default": "yes", "PCI": "yes, over PCIe"}[check.mode]
+    answer = {NO_GDR: "no", GdrMode.DEFAULT: "yes", GdrMode.PCI: "yes, over PCIe"}[check.mode]
     return DecisionStep(
         question=question,
         answer=answer,

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 
+from ...model.page import Basis
 from ...model.snapshot import NodeSnapshot
-from ...model.versions import Library
+from ...model.versions import Library, LibraryName
 from ..behaviour import Behaviour
-from ..prediction import Basis, DomainView, PairDecision, Prediction
+from ..prediction import DomainView, PairDecision, Prediction
 from ..settings import Settings
 from ..versions import Version
 from .prediction_cache import PredictionCache
@@ -94,7 +95,9 @@ def _predicted(
         assumptions.setdefault(text.removesuffix("."))
     assumptions.pop("", None)
     return Prediction(
-        library=Library(name=untuned.version.library, version=library.rpartition("-")[2]),
+        library=Library(
+            name=LibraryName(untuned.version.library), version=library.rpartition("-")[2]
+        ),
         environment=dict(sorted(settings.values.items())),
         pairs=untuned.pairs,
         views=untuned.views,

@@ -2,14 +2,15 @@
 
 from functools import cache
 
-from ..nodes import PathType
-from ..prediction import Basis, DecisionStep
+from ...model.page import Basis
+from ..nodes import CpuVendor, PathType
+from ..prediction import DecisionStep
 from ..settings import Settings
 from ..system.compute import Computed
 from ..system.levels import PathLevel
 from ..system.networks import Network
 from ..system.peers import Grant, NetCheck, P2pCheck
-from ..versions import Version
+from ..versions import P2pDefault, Version
 from ..wording import gbs, meaning
 from .labels import reads, uses_cumem
 
@@ -84,11 +85,15 @@ def near_enough(
     )
 
 
-_MAKERS = {"intel": "Intel", "amd": "AMD", "zhaoxin": "Zhaoxin"}
+_MAKERS: dict[str, str] = {
+    CpuVendor.INTEL: "Intel",
+    CpuVendor.AMD: "AMD",
+    CpuVendor.ZHAOXIN: "Zhaoxin",
+}
 
 
 def _default_words(version: Version, farthest: PathType, vendor: str) -> str:
-    if version.p2p_default != "pxb":
+    if version.p2p_default is not P2pDefault.PXB:
         return f" on this CPU ({_MAKERS.get(vendor, 'neither Intel, Zhaoxin nor ARM')})"
     if farthest is PathType.SYS:
         return " for at most two GPUs on AMD CPUs"

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from ..nodes import System
+from ..nodes import CPU, GPU, NET, NVLINK, CpuVendor, System
 from ..prediction import AlgorithmChoice, Graphs, Tuning
 from ..search.rccl_models import models
 from ..search.ready_made import CHORDAL
@@ -68,9 +68,9 @@ class Hardware(NamedTuple):
 
 def hardware_of(systems: Sequence[System]) -> Hardware:
     """Collect the figures; the first CPU counts."""
-    cpu = systems[0].nodes["CPU"][0] if systems[0].nodes["CPU"] else None
-    speeds = [net.speed_gbs for system in systems for net in system.nodes["NET"]]
-    first = systems[0].nodes["GPU"][:1]
+    cpu = systems[0].nodes[CPU][0] if systems[0].nodes[CPU] else None
+    speeds = [net.speed_gbs for system in systems for net in system.nodes[NET]]
+    first = systems[0].nodes[GPU][:1]
     chains = [_joined(system) for system in systems]
     return Hardware(
         cpu_arch=cpu.arch if cpu is not None else "x86",
@@ -78,7 +78,7 @@ def hardware_of(systems: Sequence[System]) -> Hardware:
         net_gbs=min(speeds, default=None),
         min_sm=min(system.min_sm for system in systems),
         max_sm=max(system.max_sm for system in systems),
-        local_ranks=max(len(system.nodes["GPU"]) for system in systems),
+        local_ranks=max(len(system.nodes[GPU]) for system in systems),
         gfx=first[0].arch if first else "",
         units=first[0].units if first else 0,
         joined=None if None in chains else max(filter(None, chains), default=0),
@@ -87,12 +87,12 @@ def hardware_of(systems: Sequence[System]) -> Hardware:
 
 def _joined(system: System) -> int | None:
     """GPUs between those farthest apart, by direct xGMI (search.cc:ncclTopoGetLinkType)."""
-    gpus = system.nodes["GPU"]
+    gpus = system.nodes[GPU]
     beside = [
         {
             other
-            for other, path in enumerate(gpu.paths["GPU"])
-            if len(path.links) == 1 and path.links[0].kind == "NVL"
+            for other, path in enumerate(gpu.paths[GPU])
+            if len(path.links) == 1 and path.links[0].kind is NVLINK
         }
         for gpu in gpus
     ]
@@ -217,7 +217,7 @@ def rccl_input_of(
         arch=hardware.gfx,
         units=hardware.units,
         joined=hardware.joined,
-        amd_cpu=hardware.cpu_vendor == "amd",
+        amd_cpu=hardware.cpu_vendor == CpuVendor.AMD,
         known=known is not None,
         options={} if known is None else known.options_of(version),
         chordal=merged.ring.model == CHORDAL,

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from ..nodes import PathType, SystemNode
+from ..nodes import CPU, GPU, PathType, SystemNode
 from ..prediction import DecisionStep, PairDecision
 from ..system.compute import Computed
 from ..system.networks import Network
@@ -22,9 +22,7 @@ class SplitPairs:
     def __init__(self, domains: list[Domain], network: Network, bus_ids: dict[int, str]) -> None:
         self._domains, self._network, self._bus_ids = domains, network, bus_ids
         self._ends = [domain.ends() for domain in domains]
-        self._devs = [
-            {gpu.dev for gpu in domain.computed.system.nodes["GPU"]} for domain in domains
-        ]
+        self._devs = [{gpu.dev for gpu in domain.computed.system.nodes[GPU]} for domain in domains]
         self._answers: dict[tuple[object, ...], Answer] = {}
         """By what they depend on."""
 
@@ -112,7 +110,7 @@ def decide_pairs(
     domains: list[Domain], network: Network, devs: dict[int, SystemNode], bus_ids: dict[int, str]
 ) -> tuple[PairDecision, ...]:
     """Every ordered pair of all ranks, by rank; `bus_ids` are the PCI addresses."""
-    home = {gpu.rank: domain for domain in domains for gpu in domain.computed.system.nodes["GPU"]}
+    home = {gpu.rank: domain for domain in domains for gpu in domain.computed.system.nodes[GPU]}
     inside = {domain.number: _Inside(domain, network, bus_ids) for domain in domains}
     split_pairs = SplitPairs(domains, network, bus_ids)
     found = []
@@ -151,7 +149,7 @@ class _Inside:
     def decide(self, one: SystemNode, other: SystemNode) -> PairDecision:
         computed, distances = self._computed, self._distances
         there = other.index
-        path, direct = one.paths["GPU"][there], computed.direct[one.index][there]
+        path, direct = one.paths[GPU][there], computed.direct[one.index][there]
         mnnvl = one.host != other.host
         first, net = computed.first_p2p[one.index][there], computed.peers.net(one, other)
         check = first if path is direct else computed.peers.p2p(one, other)
@@ -227,7 +225,7 @@ def _answer(
 
 def vendor_of_cpu(computed: Computed) -> str:
     """The vendor of the first CPU; "" where none is known."""
-    cpus = computed.system.nodes["CPU"]
+    cpus = computed.system.nodes[CPU]
     return cpus[0].vendor if cpus else ""
 
 

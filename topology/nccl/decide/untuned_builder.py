@@ -7,11 +7,12 @@ from ...hardware.vendors import AMD, vendor_of
 from ...model import quantities
 from ...model.errors import GputopError
 from ...model.machine import Gpu, Machine
+from ...model.page import Basis
 from ...model.snapshot import NodeSnapshot
 from ...model.units import size
 from ...wiring.gpu_names import gpu_names
-from ..nodes import System
-from ..prediction import Basis, DecisionStep, DomainView, Graphs, PairDecision
+from ..nodes import GPU, System
+from ..prediction import DecisionStep, DomainView, Graphs, PairDecision
 from ..search.graphs import search_graphs
 from ..search.version import search_version
 from ..settings import Settings
@@ -153,7 +154,7 @@ class UntunedBuilder:
             domain = Domain(view, None, number, self._distances(view.system))
             shown.append(
                 DomainView(
-                    ranks=tuple(gpu.rank for gpu in view.system.nodes["GPU"]),
+                    ranks=tuple(gpu.rank for gpu in view.system.nodes[GPU]),
                     nets=net_decisions(view),
                     local_nets=local_nets(domain),
                     steps={LOCAL: local_net_steps(domain)},
@@ -171,7 +172,7 @@ class UntunedBuilder:
             Domain(view, graphs.ring, number, self._distances(view.system))
             for number, (view, graphs) in enumerate(zip(found, all_graphs, strict=True))
         ]
-        devs = {gpu.rank: gpu for view in found for gpu in view.system.nodes["GPU"]}
+        devs = {gpu.rank: gpu for view in found for gpu in view.system.nodes[GPU]}
         if not devs:
             raise NoGpusError("no GPU takes part; the topology has none below a CPU")
         bus_ids = {rank: self.group.addresses[gpu.bus_id] for rank, gpu in devs.items()}
@@ -209,7 +210,7 @@ class UntunedBuilder:
     def _search(self, computed: Computed, *, remember: bool) -> Graphs:
         wanted = self.settings.integer("NCCL_NVLS_ENABLE", 2) != 0
         refused = fabric_refuses(self.snapshot.machine, computed.system)
-        enough = len(computed.system.nodes["GPU"]) >= self.version.nvls_least_gpus
+        enough = len(computed.system.nodes[GPU]) >= self.version.nvls_least_gpus
         here = not self.version.is_rccl and enough
         return search_graphs(
             computed.system,
@@ -236,7 +237,7 @@ class UntunedBuilder:
         if not self.nic_assumed:
             steps[LOCAL] = local_net_steps(domain)
         return DomainView(
-            ranks=tuple(gpu.rank for gpu in system.nodes["GPU"]),
+            ranks=tuple(gpu.rank for gpu in system.nodes[GPU]),
             graphs=graphs,
             nets=() if self.nic_assumed else net_decisions(domain.computed),
             local_nets={} if self.nic_assumed else local_nets(domain),

@@ -1,8 +1,9 @@
 """Decisions about a view as a whole: is it one domain, may NVLS run, which NIC serves whom."""
 
 from ...model.machine import Machine
-from ..nodes import System
-from ..prediction import Basis, DecisionStep, Graphs
+from ...model.page import Basis
+from ..nodes import GPU, NET, NVS, System
+from ..prediction import DecisionStep, Graphs
 from ..search.rccl_models import models, shape_words
 from ..settings import Settings
 from ..system.nets import nearest
@@ -23,7 +24,7 @@ def fabric_refuses(machine: Machine, system: System) -> str | None:
     An incomplete registration is the best sign there is without asking CUDA
     (NVIDIA/TensorRT-LLM pull request 16595).
     """
-    for gpu in system.nodes["GPU"]:
+    for gpu in system.nodes[GPU]:
         known = machine.gpu(address_of(gpu.bus_id))
         if known is not None and known.mig_enabled:
             return f"MIG is on for GPU {gpu.rank}"
@@ -63,7 +64,7 @@ def _nvls_conditions(
     system: System, version: Version, settings: Settings, machine: Machine
 ) -> tuple[DecisionStep, ...]:
     """Conditions of a search for NVLS; the first no decides."""
-    gpus = system.nodes["GPU"]
+    gpus = system.nodes[GPU]
     return (
         nvls_switch(settings),
         _condition(
@@ -80,8 +81,8 @@ def _nvls_conditions(
         ),
         _condition(
             "is there an NVSwitch?",
-            bool(system.nodes["NVS"]),
-            "a link leads to one" if system.nodes["NVS"] else "no link leads to one",
+            bool(system.nodes[NVS]),
+            "a link leads to one" if system.nodes[NVS] else "no link leads to one",
             _COMPUTE,
         ),
         _multicast(system, machine),
@@ -104,7 +105,7 @@ def _multicast(system: System, machine: Machine) -> DecisionStep:
     refused = fabric_refuses(machine, system)
     states = [
         known.fabric is not None and known.fabric.state == "completed"
-        for known in (machine.gpu(address_of(gpu.bus_id)) for gpu in system.nodes["GPU"])
+        for known in (machine.gpu(address_of(gpu.bus_id)) for gpu in system.nodes[GPU])
         if known is not None
     ]
     read = bool(refused) or (bool(states) and all(states))
@@ -144,7 +145,7 @@ def model_steps(
     """Whether RCCL knows the node and takes its rings from a list (graph/search.cc)."""
     model = graphs.ring.model if graphs.ring is not None else None
     given = [name for name in ("NCCL_RINGS", "RCCL_TREES") if settings.text(name)]
-    what = f"{len(system.nodes['GPU'])} GPUs, {shape_words(system, version)}"
+    what = f"{len(system.nodes[GPU])} GPUs, {shape_words(system, version)}"
     if settings.integer("RCCL_MODEL_MATCHING_DISABLE", 0) != 0:
         answer, because = "not asked", "RCCL_MODEL_MATCHING_DISABLE switches the list off"
     elif given:
@@ -195,14 +196,14 @@ def local_net_steps(domain: Domain) -> tuple[DecisionStep, ...]:
     """Which NIC serves each rank, and out of how many equals (graph/topo.cc)."""
     computed = domain.computed
     system, version = computed.system, computed.version
-    nets = system.nodes["NET"]
+    nets = system.nodes[NET]
     steps = []
-    for gpu in sorted(system.nodes["GPU"], key=lambda node: node.rank):
+    for gpu in sorted(system.nodes[GPU], key=lambda node: node.rank):
         used = domain.local.nets(gpu.index)
         if not used:
             continue
-        best, kind = nearest(gpu, "NET")
-        path = gpu.paths["NET"][best[0]]
+        best, kind = nearest(gpu, NET)
+        path = gpu.paths[NET][best[0]]
         which = f"{len(best)} of {len(nets)} NICs share the" if len(best) > 1 else "the"
         because = f"{which} fastest path: {gbs(path.bandwidth_gbs)} GB/s, {version.name_of(kind)}"
         if len(best) > 1:

@@ -11,6 +11,7 @@ from .fast.many_gpus import ManyGpuWalk
 from .nic_choices import NOWHERE, NicChoices
 from .orders import AWAY, FREE, TOWARDS_NIC
 from .space import UNKNOWN, Hop, SearchSpace
+from .version import IDLE, NvlsHeads
 
 STEPS_BY_INDEX = 1 << 10
 """Budget of the attempt in order of index, where the search starts from NICs."""
@@ -276,7 +277,7 @@ class ChannelSearch:
         channel = walk.channel
         whole_gbs = self._nic_ends.whole_gbs
         listed = self._nic_ends.listed()
-        only_first = self._space.version.nvls_heads == "first"
+        only_first = self._space.version.nvls_heads is NvlsHeads.FIRST
         turn = channel if self._space.version.turns_nics else 0
         for place in range(len(listed)):
             if draft.pattern == NVLS and place and only_first:
@@ -310,7 +311,7 @@ class ChannelSearch:
         if channel == 0 and (version.index_beside_switch or not self._space.switched):
             self._by_index(net, state, hops)
         firsts = self._nic_ends.firsts(net, channel)
-        if version.first_gpus == "idle":
+        if version.first_gpus is IDLE:
             left = self._space.orders.pci_gbs(state)
             firsts = sorted(firsts, key=lambda first: left[first[0]] <= 0)
         for gpu, need, crossed in firsts:
@@ -330,13 +331,13 @@ class ChannelSearch:
         channel, heads = self._walk.channel, self._space.version.nvls_heads
         if channel >= len(listed):
             return False
-        owner = self._space.nics.owner(listed[channel] if heads == "listed" else net)
+        owner = self._space.nics.owner(listed[channel] if heads is NvlsHeads.LISTED else net)
         if owner < 0:
             return False
-        if heads == "listed":
+        if heads is NvlsHeads.LISTED:
             self._walk.enter(owner, state, hops)
             return False
-        if heads == "distinct" and any(
+        if heads is NvlsHeads.DISTINCT and any(
             order[0] == owner for order in self._walk.orders[: self._walk.channel]
         ):
             return False

@@ -7,7 +7,7 @@ import msgspec
 
 from ...hardware.terms import library_terms
 from ...model.versions import numbers
-from ..nodes import LOCAL_GBS, PathType, System, SystemNode
+from ..nodes import CPU, GPU, LOCAL_GBS, NET, PathType, System, SystemNode
 from ..prediction import Graphs, SearchGraph
 from ..rounding import single
 from ..settings import Settings
@@ -20,6 +20,7 @@ from .fast.pruner import OUT_OF_STEPS, AttemptPruner
 from .rccl_models import is_rome_like
 from .ready_made import ReadyMade, ready_made
 from .space import SearchSpace
+from .version import Duplicates
 
 REMEMBERED = 128
 MOST_ON_ROME = 2
@@ -64,7 +65,7 @@ class GraphSearch:
         self.ladder = space.version.ladder(space.min_sm, inter=space.inter)
         self.rung = 0
         self._pruner = AttemptPruner(space, self._attempt)
-        cpu = space.system.nodes["CPU"]
+        cpu = space.system.nodes[CPU]
         on_amd = bool(cpu) and (cpu[0].arch, cpu[0].vendor) == ("x86", "amd")
         self._stays_same = on_amd and space.version.amd_stays_same
 
@@ -77,7 +78,7 @@ class GraphSearch:
         ended = (FOUND_ALL, OUT_OF_STEPS)
         while left not in ended and not self._fills_links() and self._relax(left):
             left = self._pruner.search(self.now, self.best)
-        at_last = self.space.version.duplicates == "at last"
+        at_last = self.space.version.duplicates is Duplicates.AT_LAST
         if not at_last:
             self.best.duplicate(self.space.min_sm)
         self._raise_speeds()
@@ -286,7 +287,7 @@ def splits_in_two(gpus: list[SystemNode]) -> bool:
     island = list(range(len(gpus)))
     for index, gpu in enumerate(gpus):
         for other in range(index + 1, len(gpus)):
-            if gpu.paths["GPU"][other].type.name == "NVL":
+            if gpu.paths[GPU][other].type is PathType.NVL:
                 island[other] = island[index]
     return sum(island.count(index) > 1 for index in range(len(gpus))) == 2
 
@@ -301,7 +302,7 @@ def search_graphs(
     with the same inputs may come again, as all may in a process that searches a second time. A
     system without GPUs has no graphs.
     """
-    count = len(system.nodes["GPU"])
+    count = len(system.nodes[GPU])
     if not count:
         return Graphs()
     if version.is_rccl:
@@ -323,8 +324,8 @@ def search_graphs(
         if remember:
             _remembered[digest] = found
     graphs, system.max_bandwidth_gbs, system.total_bandwidth_gbs = found
-    nets = [system.nodes["NET"][net].dev for net in inputs.nets]
-    ranks = [gpu.rank for gpu in system.nodes["GPU"]]
+    nets = [system.nodes[NET][net].dev for net in inputs.nets]
+    ranks = [gpu.rank for gpu in system.nodes[GPU]]
     return Graphs(
         ring=_named(graphs.ring, ranks, nets),
         tree=_named(graphs.tree, ranks, nets),
@@ -349,7 +350,7 @@ def _named(graph: SearchGraph | None, ranks: list[int], nets: list[int]) -> Sear
 
 def known_to_rccl(system: System, version: Version, settings: Settings) -> ReadyMade | None:
     """The graphs that RCCL uses instead of a search; sets the best bandwidths if there are any."""
-    widest, total = limits(system, nets=bool(system.nodes["NET"]))
+    widest, total = limits(system, nets=bool(system.nodes[NET]))
     found = ready_made(system, version, settings, total)
     if found is not None:
         system.max_bandwidth_gbs, system.total_bandwidth_gbs = widest, total
@@ -418,7 +419,7 @@ def limits(system: System, *, nets: bool) -> tuple[float, float]:
     The best that a machine can do (search.cc:ncclTopoSearchInit). `nets`: paths count to the NICs,
     else to the other GPUs.
     """
-    if not nets and len(system.nodes["GPU"]) == 1:
+    if not nets and len(system.nodes[GPU]) == 1:
         return LOCAL_GBS, LOCAL_GBS
     widest = system.widest or widest_of(system)
     return single(widest.to_nets_gbs if nets else widest.between_gbs), widest.links_gbs

@@ -14,7 +14,21 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-from ..nodes import PathType, System, SystemLink, SystemNode, SystemPath
+from ..nodes import (
+    CPU,
+    GPU,
+    NET,
+    NVLINK,
+    NVS,
+    PCIE,
+    CpuArch,
+    CpuVendor,
+    PathType,
+    System,
+    SystemLink,
+    SystemNode,
+    SystemPath,
+)
 
 Carried = tuple[list[SystemLink], list[SystemLink], list[SystemLink]]
 """Links as they stand in a Route."""
@@ -89,19 +103,19 @@ class Ledger:
         eighth: list[SystemLink] = []
         overhead = is_dear(path, start)
         for link in path.links:
-            (dear if overhead and link.kind == "PCI" else plain).append(link)
+            (dear if overhead and link.kind is PCIE else plain).append(link)
             back = self.backs.get(id(link))
             if back is None:
                 continue
-            if link.to.kind == "GPU" and link.to.sm < 80 and start.kind != "GPU":
+            if link.to.kind is GPU and link.to.sm < 80 and start.kind is not GPU:
                 eighth.append(back)
-            if link.to.kind == "CPU" and self._both_ways(link.to) and link.kind == "NVL":
+            if link.to.kind is CPU and self._both_ways(link.to) and link.kind is NVLINK:
                 plain.append(back)
         return plain, dear, eighth
 
     def _both_ways(self, cpu: SystemNode) -> bool:
         """Whether NVLink to a CPU is used both ways at once; up to 2.18 to any."""
-        return cpu.arch == "power" or not self._kinds_apart
+        return cpu.arch == CpuArch.POWER or not self._kinds_apart
 
     def _place(self, link: SystemLink) -> int:
         place = self._places.get(id(link))
@@ -116,8 +130,8 @@ class Ledger:
         """The other direction of each link where it counts: same ends, same kind (findRevLink)."""
         nodes = self._system.nodes
         # Old GPUs are asked about by ways that begin at a NIC or an NVSwitch, POWER CPUs by all.
-        old = self._system.min_sm < 80 and (nodes["NET"] or nodes["NVS"])
-        if not old and not any(self._both_ways(cpu) for cpu in nodes["CPU"]):
+        old = self._system.min_sm < 80 and (nodes[NET] or nodes[NVS])
+        if not old and not any(self._both_ways(cpu) for cpu in nodes[CPU]):
             return {}
         first: dict[tuple[int, int, str], SystemLink] = {}
         devices = (*nodes.values(), self._system.withdrawn)
@@ -142,12 +156,12 @@ def shares(speed: int) -> tuple[int, int, int]:
 
 def is_dear(path: SystemPath, start: SystemNode) -> bool:
     """Whether the PCI links of a path carry six fifths: of GPUs that meet inside an Intel CPU."""
-    return start.kind == "GPU" and path.type is PathType.PHB and _meets_intel(path)
+    return start.kind is GPU and path.type is PathType.PHB and _meets_intel(path)
 
 
 def _meets_intel(path: SystemPath) -> bool:
     return any(
-        link.to.kind == "CPU" and link.to.arch == "x86" and link.to.vendor == "intel"
+        link.to.kind is CPU and link.to.arch == CpuArch.X86 and link.to.vendor == CpuVendor.INTEL
         for link in path.links
     )
 

@@ -6,6 +6,7 @@ from functools import cache, partial
 from .draft import BALANCED_TREE, RING, TREE, GraphDraft
 from .nics import EVERY
 from .space import SearchSpace, Way
+from .version import FirstGpus
 
 NOWHERE = -1
 
@@ -47,7 +48,7 @@ class NicChoices:
 
     def firsts(self, net: int, channel: int) -> list[End]:
         """The GPUs to start at from a NIC."""
-        turning = self._space.version.first_gpus == "fewest-hops"
+        turning = self._space.version.first_gpus is FirstGpus.FEWEST_HOPS
         key = (net, channel if turning else 0)
         found = self._firsts.get(key)
         if found is None:
@@ -115,10 +116,10 @@ class NicChoices:
 
     def _first_gpus(self, net: int, channel: int) -> list[int]:
         nics, start = self._space.nics, self._space.version.first_gpus
-        if start in ("idle", "fewest-hops"):
-            turn = channel if start == "fewest-hops" else 0
+        if start in (FirstGpus.IDLE, FirstGpus.FEWEST_HOPS):
+            turn = channel if start is FirstGpus.FEWEST_HOPS else 0
             return nics.fewest_hops_gpus(net, turn, self.whole_gbs)
         near, owner = nics.nearest_gpus(net), nics.owner(net)
-        if start == "owner" and owner >= 0:
+        if start is FirstGpus.OWNER and owner >= 0:
             return [owner, *(gpu for gpu in near if gpu != owner)]
         return near

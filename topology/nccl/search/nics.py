@@ -1,6 +1,6 @@
 """Which NICs to try, in order (search.cc:ncclTopoSelectNets)."""
 
-from ..nodes import PathType, System
+from ..nodes import GPU, NET, PathType, System
 from ..settings import Settings
 from ..system.nets import LocalNets, nearest, netdevs_policy
 from ..versions import Version
@@ -16,7 +16,7 @@ class Nics:
     """The NICs of a system as the search tries them, by index."""
 
     def __init__(self, system: System, version: Version, settings: Settings) -> None:
-        self._gpus, self._nets = system.nodes["GPU"], system.nodes["NET"]
+        self._gpus, self._nets = system.nodes[GPU], system.nodes[NET]
         self._local = LocalNets(system, version, settings)
         self._scatter = system.hosts > 1 and settings.integer("NCCL_MNNVL_SCATTER_NETS_ENABLE", 1)
         self._rail_per_host = settings.integer("NCCL_MNNVL_RAIL_PER_HOST", 0) != 0
@@ -24,7 +24,7 @@ class Nics:
         self._limit = limit if policy == "MAX" else None
         self._lists: dict[tuple[int, int], tuple[int, ...]] = {}
         self._rails: dict[int, tuple[int, ...]] = {}
-        self._near = [nearest(net, "GPU") for net in self._nets]
+        self._near = [nearest(net, GPU) for net in self._nets]
         self.speeds_gbs = [net.speed_gbs for net in self._nets]
         """What channels leave of each NIC, in whole GB/s."""
         self.sharing = [
@@ -55,7 +55,7 @@ class Nics:
 
     def fewest_hops_gpus(self, net: int, first: int, least_gbs: int) -> list[int]:
         """Up to 2.26: highest bandwidth, then fewest hops, starting from one GPU."""
-        paths = self._nets[net].paths["GPU"]
+        paths = self._nets[net].paths[GPU]
         widest = max(path.bandwidth_gbs for path in paths)
         if widest < least_gbs:
             return []
@@ -95,7 +95,7 @@ class Nics:
             return list(found)
         for kind in range(farthest + 1):
             for index in gpus:
-                for net, path in enumerate(self._gpus[index].paths["NET"][:MOST_LISTED]):
+                for net, path in enumerate(self._gpus[index].paths[NET][:MOST_LISTED]):
                     if path.type == kind:
                         found[net] = None
                         if len(found) >= limit:

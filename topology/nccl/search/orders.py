@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from ..nodes import System, SystemLink, SystemNode
+from ..nodes import GPU, NET, NVS, PCIE, System, SystemLink, SystemNode
 from .draft import BALANCED_TREE, RING
 from .ledger import Ledger
 
@@ -22,9 +22,9 @@ class Orders:
         self, system: System, ledger: Ledger, neighbours: Literal["any", "first", "only"]
     ) -> None:
         """`neighbours`: what beside an NVSwitch comes first, as search.toml has it."""
-        self._gpus = system.nodes["GPU"]
-        self._nets = system.nodes["NET"]
-        self._prefers = bool(system.nodes["NVS"]) and neighbours != "any"
+        self._gpus = system.nodes[GPU]
+        self._nets = system.nodes[NET]
+        self._prefers = bool(system.nodes[NVS]) and neighbours != "any"
         self._only_neighbours = self._prefers and neighbours == "only"
         self._ledger = ledger
         self.pci = [_pci_links(gpu) for gpu in self._gpus]
@@ -45,7 +45,7 @@ class Orders:
         unless `towards` is FREE.
         """
         if self._only_neighbours:
-            paths = self._gpus[gpu].paths["GPU"]
+            paths = self._gpus[gpu].paths[GPU]
             wanted = reversed(self._neighbours(gpu, pattern))
             return [other for other in wanted if not used >> other & 1 and paths[other].links]
         ranks = self._ranks(gpu, net if towards != FREE else -1)
@@ -75,7 +75,7 @@ class Orders:
             ranks = [
                 ((WIDEST - int(path.bandwidth_gbs) << 12 | len(path.links)) << 10
                  | (other - gpu) % count, other)
-                for other, path in enumerate(self._gpus[gpu].paths["GPU"])
+                for other, path in enumerate(self._gpus[gpu].paths[GPU])
                 if other != gpu and path.links
             ]  # fmt: skip
             if net >= 0:
@@ -86,7 +86,7 @@ class Orders:
 
     def _back(self, net: int, other: int) -> int:
         """The part of a GPU's rank that the way from a NIC adds."""
-        back = self._nets[net].paths["GPU"][other]
+        back = self._nets[net].paths[GPU][other]
         return (WIDEST - int(back.bandwidth_gbs) << PCI_BITS + 16) + (back.hops << PCI_BITS - 12)
 
     def pci_gbs(self, state: int) -> list[int]:
@@ -104,7 +104,7 @@ class Orders:
         shapes = self._shapes.get(gpu)
         if shapes is None:
             shapes = self._shapes[gpu] = [
-                (int(path.bandwidth_gbs), path.hops) for path in self._gpus[gpu].paths["GPU"]
+                (int(path.bandwidth_gbs), path.hops) for path in self._gpus[gpu].paths[GPU]
             ]
         return len({shapes[other] for other in others}) < 2
 
@@ -119,7 +119,7 @@ class Orders:
 def _pci_links(gpu: SystemNode) -> tuple[SystemLink, ...]:
     """Both directions of the GPU's PCI link."""
     for link in gpu.links:
-        if link.kind != "PCI":
+        if link.kind is not PCIE:
             continue
         for back in link.to.links:
             if back.to is gpu:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import msgspec
 
 from ...toml import tomllib
-from ..nodes import PathType, System, SystemNode
+from ..nodes import CPU, GPU, NET, NVLINK, PathType, System, SystemNode
 from ..system.constants import nvlink_gbs
 from ..versions import Version
 
@@ -75,9 +75,9 @@ class RcclShape(NamedTuple):
 
 def shape_of(system: System, version: Version) -> RcclShape:
     """The shape of a system whose paths are computed; GPUs and NICs by device number."""
-    gpus = sorted(system.nodes["GPU"], key=lambda gpu: gpu.dev)
-    nets = sorted(system.nodes["NET"], key=lambda net: net.dev)
-    cpus = system.nodes["CPU"]
+    gpus = sorted(system.nodes[GPU], key=lambda gpu: gpu.dev)
+    nets = sorted(system.nodes[NET], key=lambda net: net.dev)
+    cpus = system.nodes[CPU]
     if version.linked_by_path:
         links = tuple(_paths(gpu, gpus, version) for gpu in gpus)
     else:
@@ -93,12 +93,12 @@ def shape_of(system: System, version: Version) -> RcclShape:
         nic_numa=tuple(nic_numa),
         links=links,
         gdr=tuple(
-            tuple(version.name_of(gpu.paths["NET"][net.index].type) for gpu in gpus) for net in nets
+            tuple(version.name_of(gpu.paths[NET][net.index].type) for gpu in gpus) for net in nets
         ),
         near=near,
         cpus=len(cpus),
         most_links=max((sum(1 for count in row if count) for row in links), default=0),
-        directly=all(gpu.paths["CPU"][_nearest(gpu)].hops <= 2 for gpu in gpus),
+        directly=all(gpu.paths[CPU][_nearest(gpu)].hops <= 2 for gpu in gpus),
         near_alike=version.near_nics_alike,
     )
 
@@ -107,7 +107,7 @@ def _links(gpu: SystemNode, count: int, version: Version) -> tuple[int, ...]:
     """How many xGMI links lead to each GPU, by device number; the first link to a GPU counts."""
     found: dict[int, float] = {}
     for link in gpu.links:
-        if link.kind == "NVL" and link.to.kind == "GPU":
+        if link.kind is NVLINK and link.to.kind is GPU:
             found.setdefault(link.to.dev, link.bandwidth_gbs)
     each = nvlink_gbs(version, gpu) if found else 0.0
     return tuple(int(found[dev] / each) if dev in found else 0 for dev in range(count))
@@ -120,7 +120,7 @@ def _paths(gpu: SystemNode, gpus: list[SystemNode], version: Version) -> tuple[i
     would be one (ROCm/rocm-systems pull request 7792).
     """
     each = nvlink_gbs(version, gpu)
-    paths = [gpu.paths["GPU"][other.index] for other in gpus]
+    paths = [gpu.paths[GPU][other.index] for other in gpus]
     return tuple(
         int(path.bandwidth_gbs / each) if path.type is PathType.NVL and len(path.links) == 1 else 0
         for path in paths
@@ -129,14 +129,14 @@ def _paths(gpu: SystemNode, gpus: list[SystemNode], version: Version) -> tuple[i
 
 def _nearest(node: SystemNode) -> int:
     """The CPU that is the fewest hops away, the first of equals."""
-    hops = [path.hops for path in node.paths["CPU"]]
+    hops = [path.hops for path in node.paths[CPU]]
     return hops.index(min(hops))
 
 
 def is_rome_like(system: System) -> bool:
     """Up to eight GPUs, more than four, with xGMI: RCCL limits its search there (parseRome4P2H)."""
-    gpus = system.nodes["GPU"]
-    linked = any(link.kind == "NVL" for gpu in gpus for link in gpu.links)
+    gpus = system.nodes[GPU]
+    linked = any(link.kind is NVLINK for gpu in gpus for link in gpu.links)
     return 4 < len(gpus) <= 8 and linked
 
 

@@ -5,7 +5,7 @@
 
 from typing import NamedTuple
 
-from ..nodes import PathType, System, SystemNode
+from ..nodes import CPU, GPU, NET, NVLINK, PathType, System, SystemNode
 from ..prediction import Graphs, SearchGraph
 from ..settings import Settings
 from ..system.nets import LocalNets
@@ -79,7 +79,7 @@ def ready_made(
         count = len(rings)
     if not rings:
         return None
-    several = len(system.nodes["NET"]) > 1
+    several = len(system.nodes[NET]) > 1
     crosses = int(several and settings.integer("NCCL_CROSS_NIC", 2) == 1)
     # A chordal ring for each NIC keeps the share that all six have.
     each = total_gbs / count
@@ -123,7 +123,7 @@ def _graph(
 
 def _devices(system: System, version: Version) -> list[int]:
     """The device number of each GPU of a shape; older versions take its place for that."""
-    devices = sorted(gpu.dev for gpu in system.nodes["GPU"])
+    devices = sorted(gpu.dev for gpu in system.nodes[GPU])
     return devices if version.linked_by_path else list(range(len(devices)))
 
 
@@ -135,7 +135,7 @@ def _rails(model: RcclModel, version: Version, settings: Settings) -> tuple[str,
 
 def _two_islands(system: System, version: Version, devices: list[int]) -> list[Ring]:
     """Rings over sixteen GPUs in two islands, each GPU linked to seven (parseGIOTopos)."""
-    if len(devices) != 16 or len(system.nodes["CPU"]) > 2 or system.nodes["NET"]:
+    if len(devices) != 16 or len(system.nodes[CPU]) > 2 or system.nodes[NET]:
         return []
     shape = shape_of(system, version)
     islands: list[list[int]] = []
@@ -153,11 +153,11 @@ def _two_islands(system: System, version: Version, devices: list[int]) -> list[R
 
 def _nearest_types(system: System) -> tuple[PathType, PathType]:
     """The nearest path between two GPUs, and from a GPU to a NIC."""
-    gpus = system.nodes["GPU"]
+    gpus = system.nodes[GPU]
     between = [
-        path.type for gpu in gpus for path in gpu.paths["GPU"] if path.type is not PathType.LOC
+        path.type for gpu in gpus for path in gpu.paths[GPU] if path.type is not PathType.LOC
     ]
-    to_nets = [path.type for gpu in gpus for path in gpu.paths.get("NET", ())]
+    to_nets = [path.type for gpu in gpus for path in gpu.paths.get(NET, ())]
     return min(between, default=PathType.LOC), min(to_nets, default=PathType.PIX)
 
 
@@ -167,15 +167,15 @@ def _to_local(system: System, local: LocalNets, ring: Ring, channel: int) -> Rin
     net = local.net(gpu.index, channel) if gpu is not None else None
     if ring.nets is None or net is None:
         return ring
-    return Ring(ring.order, (ring.nets[0], system.nodes["NET"][net].dev))
+    return Ring(ring.order, (ring.nets[0], system.nodes[NET][net].dev))
 
 
 def _translated(
     system: System, texts: tuple[str, ...], gpus: tuple[int, ...], nets: tuple[int, ...]
 ) -> list[Ring]:
     """Rings of a model in ranks and NICs of this system; those of another size are left out."""
-    by_dev = {gpu.dev: gpu.rank for gpu in reversed(system.nodes["GPU"])}
-    count, nics = len(gpus), system.nodes["NET"]
+    by_dev = {gpu.dev: gpu.rank for gpu in reversed(system.nodes[GPU])}
+    count, nics = len(gpus), system.nodes[NET]
     rings: list[Ring] = []
     for text in texts:
         words = text.split()
@@ -200,13 +200,13 @@ def _translated(
 
 
 def _chordal(system: System) -> list[Ring]:
-    gpus = system.nodes["GPU"]
+    gpus = system.nodes[GPU]
     if len(gpus) != 8:
         return []
     # The one GPU that each is not linked to, by device number.
     apart: list[int] = []
     for gpu in gpus:
-        beside = {link.to.dev for link in gpu.links if link.kind == "NVL"}
+        beside = {link.to.dev for link in gpu.links if link.kind is NVLINK}
         linked = [other for other in gpus if other.dev in beside]
         missing = 28 - gpu.dev - sum(other.dev for other in linked)
         if len(linked) != 6 or not 0 <= missing <= 7:
@@ -216,7 +216,7 @@ def _chordal(system: System) -> list[Ring]:
     if names is None:
         return []
     rings = _translated(system, CHORDAL_RINGS, names, ())
-    return _from_nics(system, rings) if system.inter and system.nodes["NET"] else rings
+    return _from_nics(system, rings) if system.inter and system.nodes[NET] else rings
 
 
 def _renamed(apart: list[int]) -> tuple[int, ...] | None:
@@ -239,8 +239,8 @@ def _from_nics(system: System, rings: list[Ring]) -> list[Ring]:
     """A ring for each NIC, turned so that it starts at a GPU near it that no other starts at."""
     used: list[int] = []
     found: list[Ring] = []
-    for net, ring in zip(system.nodes["NET"], rings, strict=False):
-        free = [gpu for gpu in system.nodes["GPU"] if gpu.rank not in used]
+    for net, ring in zip(system.nodes[NET], rings, strict=False):
+        free = [gpu for gpu in system.nodes[GPU] if gpu.rank not in used]
         start = min(free, key=lambda gpu: (_hops(net, gpu), gpu.index)).rank
         at = ring.order.index(start)
         used.append(start)
@@ -249,4 +249,4 @@ def _from_nics(system: System, rings: list[Ring]) -> list[Ring]:
 
 
 def _hops(net: SystemNode, gpu: SystemNode) -> int:
-    return net.paths["GPU"][gpu.index].hops
+    return net.paths[GPU][gpu.index].hops

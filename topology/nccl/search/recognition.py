@@ -8,7 +8,7 @@ from itertools import permutations
 from typing import NamedTuple
 
 from ...model.errors import GputopError
-from ..nodes import System
+from ..nodes import CPU, GPU, NET, CpuArch, CpuVendor, System
 from ..versions import Version
 from .rccl_models import RcclModel, RcclShape, models, shape_of
 
@@ -46,8 +46,8 @@ class _Steps:
 
 def match(system: System, version: Version) -> Match | None:
     """The model that a system is, in RCCL's order of attempts; None when it knows none like it."""
-    count = len(system.nodes["GPU"])
-    if not 1 < count <= MOST_GPUS or not system.nodes["CPU"] or len(system.nodes["NET"]) > 32:
+    count = len(system.nodes[GPU])
+    if not 1 < count <= MOST_GPUS or not system.nodes[CPU] or len(system.nodes[NET]) > 32:
         return None
     shape, steps = shape_of(system, version), _Steps()
     try:
@@ -61,8 +61,8 @@ def match(system: System, version: Version) -> Match | None:
 
 
 def _on_rome(system: System) -> bool:
-    cpu = system.nodes["CPU"][0]
-    return cpu.arch == "x86" and cpu.vendor == "amd" and cpu.model == 1
+    cpu = system.nodes[CPU][0]
+    return cpu.arch == CpuArch.X86 and cpu.vendor == CpuVendor.AMD and cpu.model == 1
 
 
 def _same_size(model: RcclModel, shape: RcclShape) -> bool:

@@ -7,7 +7,18 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import NamedTuple
 
-from ..nodes import Kind, PathType, System, SystemLink, SystemNode, SystemPath
+from ..nodes import (
+    GPU,
+    NET,
+    NVLINK,
+    NVS,
+    PathType,
+    System,
+    SystemKind,
+    SystemLink,
+    SystemNode,
+    SystemPath,
+)
 from ..settings import Settings
 from ..versions import Version
 from .draft import RING
@@ -70,7 +81,7 @@ class Choices:
         if known is None:
             order = self._orders.after(gpu, 0, FREE, -1, RING, 0)
             others = tuple(other for other in order if self._allowed(gpu, other))
-            ways = self._gpus[gpu].paths["GPU"]
+            ways = self._gpus[gpu].paths[GPU]
             links = [ways[other].links for other in others]
             common = set(links[0]).intersection(*links[1:]) if links else set()
             known = self._ranked[gpu] = others, self._lanes.numbers(common)
@@ -96,16 +107,16 @@ class Choices:
 
     def _ways_to(self, gpu: int) -> dict[int, tuple[SystemLink, ...]]:
         return {
-            other: node.paths["GPU"][gpu].links
+            other: node.paths[GPU][gpu].links
             for other, node in enumerate(self._gpus)
             if other != gpu and self._allowed(other, gpu)
         }
 
     def _allowed(self, gpu: int, other: int) -> bool:
         gpus = self._gpus
-        if gpus[gpu].paths["GPU"][other].type > self._near:
+        if gpus[gpu].paths[GPU][other].type > self._near:
             return False
-        return not (self._mutual and gpus[other].paths["GPU"][gpu].type > self._near)
+        return not (self._mutual and gpus[other].paths[GPU][gpu].type > self._near)
 
 
 class SharedLink(NamedTuple):
@@ -126,13 +137,13 @@ class SearchSpace:
         self.path_types = tuple(kind for kind in PathType if kind.name in known)
         """The types that this version counts through, nearest first: each one more takes steps of
         the whole search's budget. RCCL counts NVB too, though it makes no such path."""
-        has_nets = bool(system.nodes["NET"])
+        has_nets = bool(system.nodes[NET])
         self.inter = system.inter and (has_nets or self.version.inter_without_nets)
         self.bounded_by_nets = has_nets if self.rccl else self.inter
         """NIC paths limit the GPU paths that are tried."""
-        self.gpus, self.nets = system.nodes["GPU"], system.nodes["NET"]
+        self.gpus, self.nets = system.nodes[GPU], system.nodes[NET]
         self.count = len(self.gpus)
-        self.switched = bool(system.nodes["NVS"])
+        self.switched = bool(system.nodes[NVS])
         self.min_sm = system.min_sm
         self.by_rank = self.count > MANY and not self.inter and not self.switched
         """The order of GPUs depends on nothing but the GPU before, and is not kept by what is left
@@ -153,7 +164,7 @@ class SearchSpace:
         self._ways: dict[tuple[int, int, int, bool], Ways] = {}
         self._choices: dict[tuple[int, bool], Choices] = {}
 
-    def route(self, path: SystemPath, kind: Kind, start: int) -> Route:
+    def route(self, path: SystemPath, kind: SystemKind, start: int) -> Route:
         """A path as numbers, computed once."""
         known = self._routes.get(id(path))
         if known is None:
@@ -195,14 +206,14 @@ class SearchSpace:
     @cached_property
     def same_back(self) -> bool:
         """Whether GPUs are as far apart one way as the other."""
-        types = [[path.type for path in gpu.paths["GPU"]] for gpu in self.gpus]
+        types = [[path.type for path in gpu.paths[GPU]] for gpu in self.gpus]
         return types == [list(back) for back in zip(*types, strict=True)]
 
     @cached_property
     def direct(self) -> list[list[bool]]:
         """Whether the way from a GPU to another is one link of NVLink or xGMI, by both."""
         return [
-            [len(path.links) == 1 and path.links[0].kind == "NVL" for path in gpu.paths["GPU"]]
+            [len(path.links) == 1 and path.links[0].kind is NVLINK for path in gpu.paths[GPU]]
             for gpu in self.gpus
         ]
 
@@ -213,7 +224,7 @@ class SearchSpace:
             {
                 int(path.type)
                 for gpu in self.gpus
-                for other, path in enumerate(gpu.paths["GPU"])
+                for other, path in enumerate(gpu.paths[GPU])
                 if other != gpu.index
             }
         )
@@ -221,12 +232,12 @@ class SearchSpace:
     @cached_property
     def net_types(self) -> list[int]:
         """The path types from GPUs to NICs that exist, nearest first."""
-        return sorted({int(path.type) for gpu in self.gpus for path in gpu.paths.get("NET", ())})
+        return sorted({int(path.type) for gpu in self.gpus for path in gpu.paths.get(NET, ())})
 
     @cached_property
     def back_types(self) -> list[int]:
         """The path types from NICs to GPUs that exist."""
-        return sorted({int(path.type) for net in self.nets for path in net.paths["GPU"]})
+        return sorted({int(path.type) for net in self.nets for path in net.paths[GPU]})
 
 
 class Ways:
@@ -248,8 +259,8 @@ class Ways:
         """The hop from a GPU to another; None when the type forbids it."""
         key = gpu * self._space.count + other
         if key not in self._hops:
-            there = self._space.gpus[gpu].paths["GPU"][other]
-            back = self._space.gpus[other].paths["GPU"][gpu]
+            there = self._space.gpus[gpu].paths[GPU][other]
+            back = self._space.gpus[other].paths[GPU][gpu]
             allowed = self._allowed(there, back)
             self._hops[key] = [other, 1 << other, UNKNOWN, there.hops] if allowed else None
         return self._hops[key]
@@ -258,8 +269,8 @@ class Ways:
         """The number that a hop adds to the ledger, noted in the hop if it is not long."""
         need = hop[2]
         if need == UNKNOWN:
-            path = self._space.gpus[gpu].paths["GPU"][hop[0]]
-            need = self._space.route(path, "GPU", gpu).need(self._speed)
+            path = self._space.gpus[gpu].paths[GPU][hop[0]]
+            need = self._space.route(path, GPU, gpu).need(self._speed)
             if need < LONG:
                 hop[2] = need
         return need
@@ -270,7 +281,7 @@ class Ways:
         way = self._lanes.get(key)
         if way is None and key not in self._lanes:
             node = self._space.gpus[gpu]
-            there, back = node.paths["GPU"][other], self._space.gpus[other].paths["GPU"][gpu]
+            there, back = node.paths[GPU][other], self._space.gpus[other].paths[GPU][gpu]
             if self._allowed(there, back):
                 way = self._space.lanes.need(there, node, self._speed), there.hops
             self._lanes[key] = way
@@ -317,18 +328,18 @@ class Ways:
         """The way from a GPU to a NIC."""
         key = (gpu, net)
         if key not in self._leave:
-            there = self._space.gpus[gpu].paths["NET"][net]
-            back = self._space.nets[net].paths["GPU"][gpu]
-            self._leave[key] = self._way(there, back, "GPU", gpu)
+            there = self._space.gpus[gpu].paths[NET][net]
+            back = self._space.nets[net].paths[GPU][gpu]
+            self._leave[key] = self._way(there, back, GPU, gpu)
         return self._leave[key]
 
     def enter(self, net: int, gpu: int) -> Way | None:
         """The way from a NIC to a GPU."""
         key = (net, gpu)
         if key not in self._enter:
-            there = self._space.nets[net].paths["GPU"][gpu]
-            back = self._space.gpus[gpu].paths["NET"][net]
-            self._enter[key] = self._way(there, back, "NET", net)
+            there = self._space.nets[net].paths[GPU][gpu]
+            back = self._space.gpus[gpu].paths[NET][net]
+            self._enter[key] = self._way(there, back, NET, net)
         return self._enter[key]
 
     def head(self, gpu: int) -> Way | None:
@@ -338,13 +349,13 @@ class Ways:
         return self._heads[gpu]
 
     def _head(self, head: int) -> Way | None:
-        switch = self._space.system.nodes["NVS"][0]
+        switch = self._space.system.nodes[NVS][0]
         need = hops = 0
         for gpu in self._space.gpus:
             share = 2 if gpu.index == head else 1
-            down, up = switch.paths["GPU"][gpu.index], gpu.paths["NVS"][0]
-            ways: tuple[tuple[SystemPath, Kind, int], ...]
-            ways = (down, "NVS", 0), (up, "GPU", gpu.index)
+            down, up = switch.paths[GPU][gpu.index], gpu.paths[NVS][0]
+            ways: tuple[tuple[SystemPath, SystemKind, int], ...]
+            ways = (down, NVS, 0), (up, GPU, gpu.index)
             for path, kind, start in ways:
                 # A head moves twice as much, and then the library does not look at the type.
                 if path.type >= PathType.DIS or (share == 1 and path.type > self._farthest):
@@ -358,7 +369,7 @@ class Ways:
             return False
         return not (self._mutual and back.type > self._farthest)
 
-    def _way(self, there: SystemPath, back: SystemPath, kind: Kind, start: int) -> Way | None:
+    def _way(self, there: SystemPath, back: SystemPath, kind: SystemKind, start: int) -> Way | None:
         if not self._allowed(there, back):
             return None
         return self._space.route(there, kind, start).need(self._speed), there.hops

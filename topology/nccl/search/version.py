@@ -4,7 +4,36 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
+from ...model.severity import Word
 from ..versions import PathName, Version, VersionEntry, load_table, nearest
+
+
+class Duplicates(Word):
+    """When a channel is doubled."""
+
+    AT_LAST = "at last"
+    BEFORE_RAISING = "before raising"
+
+
+class FirstGpus(Word):
+    """The GPUs at which a channel from a NIC may begin."""
+
+    IDLE = "idle"
+    FEWEST_HOPS = "fewest-hops"
+    LOCAL = "local"
+    OWNER = "owner"
+
+
+IDLE = FirstGpus.IDLE
+
+
+class NvlsHeads(Word):
+    """The heads of NVLS that have channels."""
+
+    LISTED = "listed"
+    FIRST = "first"
+    DISTINCT = "distinct"
+
 
 Ladder = tuple[int, ...]
 """Speeds per channel in MB/s (10^6 bytes), highest first: whole numbers stay exact."""
@@ -31,15 +60,15 @@ class SearchVersion(VersionEntry, frozen=True, kw_only=True, forbid_unknown_fiel
     cross_pairs: bool
     cross_share: float
     amd_stays_same: bool
-    duplicates: Literal["at last", "before raising"]
+    duplicates: Duplicates
     raises: Literal["intra", "trees", "all"]
     nvls_most: Literal["all", "gpus"]
     nvls_by_speed: bool
     bounded_types: bool
     split_nvlink: bool
-    first_gpus: Literal["idle", "fewest-hops", "local", "owner"]
+    first_gpus: FirstGpus
     replays: Literal["always", "same"]
-    nvls_heads: Literal["listed", "first", "distinct"]
+    nvls_heads: NvlsHeads
     widest_inter: PathName | Literal[""]
     fallback_nets: bool
     needs_nics: bool

@@ -3,7 +3,23 @@
 from collections.abc import Callable, Iterator
 
 from ...model.element import Element
-from ..nodes import LOCAL_GBS, Kind, LinkKind, System, SystemLink, SystemNode
+from ..nodes import (
+    CPU,
+    GPU,
+    LOCAL_GBS,
+    NET,
+    NIC,
+    NVLINK,
+    NVS,
+    PCI,
+    PCIE,
+    CpuArch,
+    LinkKind,
+    System,
+    SystemKind,
+    SystemLink,
+    SystemNode,
+)
 from ..settings import strtoll
 from ..versions import Version
 from .constants import (
@@ -24,7 +40,8 @@ OLD_ARCHITECTURES = {"906": "gfx906", "908": "gfx908", "910": "gfx90a"}
 """Numbers that stand for a GPU's architecture in older files (RCCL misc/archinfo.cc)."""
 OLD_ARCHITECTURES |= {str(number): f"gfx{number}" for number in (940, 941, 942)}
 
-ARCHITECTURES = {"x86_64": "x86", "arm64": "arm", "ppc64": "power"}
+ARCHITECTURES = {"x86_64": CpuArch.X86, "arm64": CpuArch.ARM, "ppc64": CpuArch.POWER}
+INTER_CPU_GBS: dict[str, float] = {CpuArch.POWER: 32.0, CpuArch.ARM: 6.0}
 
 GEN4 = 0x1000C0101000A000
 GEN5 = 0x1000C03010000000
@@ -45,7 +62,7 @@ class _Builder:
     def __init__(self, root: Element, version: Version, ranks: dict[Place, int]) -> None:
         self.root, self.version, self.ranks = root, version, ranks
         self.system = System()
-        self.by_ident: dict[tuple[Kind, int], SystemNode] = {}
+        self.by_ident: dict[tuple[SystemKind, int], SystemNode] = {}
         """The first node of each id."""
         self.joined: set[tuple[int, int]] = set()
         """Nodes between which there is an NVLink or xGMI link, by id()."""
@@ -67,7 +84,7 @@ class _Builder:
                 add(element, bus, host)
         flatten_switches(self.system, self.version)
         self.connect_cpus()
-        for cpu_node in self.system.nodes["CPU"]:
+        for cpu_node in self.system.nodes[CPU]:
             if not parents_last(cpu_node, None):
                 self.refuse("PCI switches are joined in a circle")
         return self.system
@@ -93,24 +110,24 @@ class _Builder:
             self.hosts.append(value)
         return self.hosts.index(value)
 
-    def add(self, kind: Kind, ident: int) -> SystemNode:
+    def add(self, kind: SystemKind, ident: int) -> SystemNode:
         node = self.system.add(kind, ident)
         self.by_ident.setdefault((kind, ident), node)
         return node
 
-    def node(self, kind: Kind, ident: int) -> SystemNode | None:
+    def node(self, kind: SystemKind, ident: int) -> SystemNode | None:
         return self.by_ident.get((kind, ident))
 
     def add_cpu(self, element: Element) -> None:
         numa = self.number(element, "numaid", 0, "a cpu")
         host = self.host_of(element)
         self.host_text = element.get("host_hash") or ""
-        cpu = self.add("CPU", host << 56 | numa & (1 << 56) - 1)
+        cpu = self.add(CPU, host << 56 | numa & (1 << 56) - 1)
         arch = element.get("arch")
         if arch is None:
             self.refuse(f"cpu {numa} has no arch")
         cpu.arch = ARCHITECTURES.get(arch or "x86_64", "")
-        if cpu.arch == "x86":
+        if cpu.arch == CpuArch.X86:
             vendor = element.get("vendor")
             if vendor is None:
                 self.refuse(f"cpu {numa} has no vendor")
@@ -120,21 +137,20 @@ class _Builder:
             cpu.model = cpu_model(self.version, cpu.vendor, family, model)
             cpu.speed_gbs = inter_cpu_gbs(self.version, cpu.vendor, family, model)
         else:
-            cpu.speed_gbs = {"power": 32.0, "arm": 6.0}.get(cpu.arch, LOCAL_GBS)
+            cpu.speed_gbs = INTER_CPU_GBS.get(cpu.arch, LOCAL_GBS)
         for child in element.children:
-            if child.tag == "pci":
-                self.add_pci(child, cpu, host)
-            elif child.tag == "nic":
-                self.add_cpu_nic(child, cpu, host)
+            add = {"pci": self.add_pci, "nic": self.add_cpu_nic}.get(child.tag)
+            if add is not None:
+                add(child, cpu, host)
 
     def add_cpu_nic(self, element: Element, cpu: SystemNode, host: int) -> None:
         # The NUMA node is masked out of the id: every such NIC of a host is one node.
         ident = host << 56
-        nic = self.node("NIC", ident)
+        nic = self.node(NIC, ident)
         if nic is None:
-            nic = self.add("NIC", ident)
-            connect(cpu, nic, "PCI", LOCAL_GBS)
-            connect(nic, cpu, "PCI", LOCAL_GBS)
+            nic = self.add(NIC, ident)
+            connect(cpu, nic, PCIE, LOCAL_GBS)
+            connect(nic, cpu, PCIE, LOCAL_GBS)
         self.add_nets(element, nic, host, "")
 
     def add_pci(self, element: Element, parent: SystemNode, host: int) -> None:
@@ -149,7 +165,7 @@ class _Builder:
         node: SystemNode | None = None
         gpu = next(element.each("gpu"), None)
         if gpu is not None:
-            kind = "GPU"
+            kind = GPU
             rank = self.ranks.get((self.host_text, bus))
             if rank is None:
                 return
@@ -157,16 +173,15 @@ class _Builder:
         nic = next(element.each("nic"), None)
         if nic is not None:
             ident = host << 56 | (number & ~0xF if self.version.merges_nic_ports else number)
-            nic_node = self.node("NIC", ident)
+            nic_node = self.node(NIC, ident)
             if nic_node is None:
-                node = nic_node = self.add("NIC", ident)
+                node = nic_node = self.add(NIC, ident)
             self.add_nets(nic, nic_node, host, bus)
-        elif kind == "PCI":
-            node = self.add("PCI", host << 56 | number)
+        elif kind is PCI:
+            node = self.add(PCI, host << 56 | number)
             node.device = pci_switch_device(element)
-            for child in element.children:
-                if child.tag == "pci":
-                    self.add_pci(child, node, host)
+            for child in element.each("pci"):
+                self.add_pci(child, node, host)
         if node is not None:
             self.connect_pci(element, node, parent, bus)
 
@@ -176,11 +191,11 @@ class _Builder:
             self.refuse(f"pci {bus} has no link_speed")
         width = self.number(element, "link_width", 0, f"pci {bus}")
         gbs = pci_link_gbs(speed or "", width)
-        connect(node, parent, "PCI", gbs)
-        connect(parent, node, "PCI", gbs)
+        connect(node, parent, PCIE, gbs)
+        connect(parent, node, PCIE, gbs)
 
     def add_gpu(self, element: Element, bus: str, ident: int, rank: int) -> SystemNode:
-        gpu = self.add("GPU", ident)
+        gpu = self.add(GPU, ident)
         owner = f"gpu {bus}"
         gpu.rank = rank
         gpu.bus_id = bus
@@ -201,7 +216,7 @@ class _Builder:
             if element.get("dev") is None:
                 continue
             dev = strtoll(element.get("dev") or "0")[0]
-            net = self.add("NET", host << 56 | dev & (1 << 56) - 1)
+            net = self.add(NET, host << 56 | dev & (1 << 56) - 1)
             net.dev = dev
             guid = element.get("guid")
             net.asic = hexadecimal(guid) if guid is not None else net.ident
@@ -214,40 +229,40 @@ class _Builder:
             net.collnet = strtoll(element.get("coll") or "0")[0] != 0
             net.name = element.get("name") or ""
             net.bus_id = bus
-            connect(nic, net, "NET", net.speed_gbs)
-            connect(net, nic, "NET", net.speed_gbs)
+            connect(nic, net, LinkKind.NET, net.speed_gbs)
+            connect(net, nic, LinkKind.NET, net.speed_gbs)
 
     def add_nvlink(self, element: Element, bus: str, host: int) -> None:
-        gpu = self.node("GPU", host << 56 | bus_number(bus))
+        gpu = self.node(GPU, host << 56 | bus_number(bus))
         if gpu is None:
             return  # a GPU that takes no part
         count = self.number(element, "count", 0, f"a link of {bus}")
         kind = kind_of_class(element.get("tclass") or "", self.version)
-        if kind == "GPU":
+        if kind is GPU:
             target = bus_number(element.get("target") or "")
-            remote = self.node("GPU", host << 56 | target)
-        elif kind == "CPU":
+            remote = self.node(GPU, host << 56 | target)
+        elif kind is CPU:
             remote = self.cpu_of(gpu, bus)
         else:
-            switches = self.system.nodes["NVS"]
-            remote = switches[0] if switches else self.add("NVS", 0)
+            switches = self.system.nodes[NVS]
+            remote = switches[0] if switches else self.add(NVS, 0)
         if remote is None or count <= 0:
             return
         if (gpu.sm, gpu.arch) not in self.link_gbs:
             self.link_gbs[gpu.sm, gpu.arch] = nvlink_gbs(self.version, gpu)
         gbs = count * self.link_gbs[gpu.sm, gpu.arch]
         self.connect_nvlink(gpu, remote, gbs)
-        if remote.kind != "GPU":
+        if remote.kind is not GPU:
             self.connect_nvlink(remote, gpu, gbs)
 
     def connect_nvlink(self, node: SystemNode, to: SystemNode, gbs: float) -> None:
         """Of a mesh there are as many links as pairs: only a second one looks for the first."""
         ends = id(node), id(to)
-        connect(node, to, "NVL", gbs, first=ends not in self.joined)
+        connect(node, to, NVLINK, gbs, first=ends not in self.joined)
         self.joined.add(ends)
 
     def add_c2c(self, element: Element, bus: str, host: int) -> None:
-        gpu = self.node("GPU", host << 56 | bus_number(bus))
+        gpu = self.node(GPU, host << 56 | bus_number(bus))
         kind = self.version.c2c_link
         cpu = self.cpu_of(gpu, bus) if gpu is not None and kind else None
         if gpu is None or cpu is None or not kind:
@@ -265,16 +280,16 @@ class _Builder:
         return cpu_above(gpu, None)
 
     def add_pci_link(self, element: Element, bus: str, host: int) -> None:
-        pci = self.node("PCI", host << 56 | bus_number(bus))
-        remote = self.node("PCI", host << 56 | bus_number(element.get("target") or ""))
+        pci = self.node(PCI, host << 56 | bus_number(bus))
+        remote = self.node(PCI, host << 56 | bus_number(element.get("target") or ""))
         if pci is not None and remote is not None:
-            connect(pci, remote, "LOC", LOCAL_GBS)
+            connect(pci, remote, LinkKind.LOC, LOCAL_GBS)
 
     def connect_cpus(self) -> None:
-        for cpu in self.system.nodes["CPU"]:
-            for other in self.system.nodes["CPU"]:
+        for cpu in self.system.nodes[CPU]:
+            for other in self.system.nodes[CPU]:
                 if cpu is not other and cpu.host == other.host:
-                    connect(cpu, other, "SYS", cpu.speed_gbs)
+                    connect(cpu, other, LinkKind.SYS, cpu.speed_gbs)
 
 
 def _nested(
@@ -309,7 +324,7 @@ def flatten_switches(system: System, version: Version) -> None:
         parent = next(
             (
                 node
-                for node in system.nodes["PCI"]
+                for node in system.nodes[PCI]
                 if id(node) not in done and generation(node.device, 0, version)
             ),
             None,
@@ -327,7 +342,7 @@ def _absorb(system: System, parent: SystemNode, version: Version) -> None:
     children = [
         link.to
         for link in parent.links
-        if link.to.kind == "PCI"
+        if link.to.kind is PCI
         and generation(link.to.device, 1, version) == gen
         and (version.pex_gen5 or link.to.device == parent.device)
     ]
@@ -367,10 +382,10 @@ def connect(
 
 def cpu_above(node: SystemNode, came_from: SystemNode | None) -> SystemNode | None:
     """The CPU above a device, up the PCI links (graph/topo.cc:findLocalCpu)."""
-    if node.kind == "CPU":
+    if node.kind is CPU:
         return node
     for link in node.links:
-        if link.kind == "PCI" and link.to is not came_from and link.to.kind in ("PCI", "CPU"):
+        if link.kind is PCIE and link.to is not came_from and link.to.kind in (PCI, CPU):
             found = cpu_above(link.to, node)
             if found is not None:
                 return found
@@ -383,10 +398,10 @@ def circles(node: SystemNode, *, switches_only: bool, above: tuple[SystemNode, .
     It takes the first PCI link of each node, downwards too, to switches and CPUs only or to devices
     as well, and ends at a CPU (graph/topo.cc:findLocalCpu up to 2.25).
     """
-    kinds = ("PCI", "CPU") if switches_only else ("PCI", "CPU", "GPU", "NIC")
+    kinds = (PCI, CPU) if switches_only else (PCI, CPU, GPU, NIC)
     for link in node.links:
-        if link.kind == "PCI" and link.to.kind in kinds:
-            if link.to.kind == "CPU":
+        if link.kind is PCIE and link.to.kind in kinds:
+            if link.to.kind is CPU:
                 return False
             below = (*above, node)
             return link.to in below or circles(link.to, switches_only=switches_only, above=below)
@@ -408,5 +423,5 @@ def parents_last(
     return all(
         parents_last(link.to, node, (*above, node))
         for link in list(node.links)
-        if link.kind == "PCI" and link.to is not parent
+        if link.kind is PCIE and link.to is not parent
     )

@@ -3,7 +3,7 @@
 from functools import lru_cache
 
 from ...model.element import Element
-from ..nodes import LOCAL_GBS, Kind, SystemNode
+from ..nodes import CPU, GPU, LOCAL_GBS, NIC, NVS, PCI, CpuVendor, SystemKind, SystemNode
 from ..settings import strtoll
 from ..versions import Version
 
@@ -26,20 +26,20 @@ UNKNOWN_SPEED = 60
 KEPT = 1024
 """Answers about texts of a topology that are kept: a mesh repeats them for every pair."""
 
-CLASSES: tuple[tuple[str, Kind], ...] = (
-    ("0x060400", "PCI"),
-    ("0x080100", "PCI"),
-    ("0x068000", "NVS"),
-    ("0x068001", "CPU"),
-    ("0x03", "GPU"),
-    ("0x02", "NIC"),
+CLASSES: tuple[tuple[str, SystemKind], ...] = (
+    ("0x060400", PCI),
+    ("0x080100", PCI),
+    ("0x068000", NVS),
+    ("0x068001", CPU),
+    ("0x03", GPU),
+    ("0x02", NIC),
 )
 
 VENDORS = (
-    ("GenuineIntel", "intel"),
-    ("AuthenticAMD", "amd"),
-    ("CentaurHauls", "zhaoxin"),
-    ("  Shanghai  ", "zhaoxin"),
+    ("GenuineIntel", CpuVendor.INTEL),
+    ("AuthenticAMD", CpuVendor.AMD),
+    ("CentaurHauls", CpuVendor.ZHAOXIN),
+    ("  Shanghai  ", CpuVendor.ZHAOXIN),
 )
 
 
@@ -56,16 +56,16 @@ def bus_number(bus: str) -> int:
     return int(digits, 16) if digits else 0
 
 
-def kind_of_class(klass: str, version: Version) -> Kind:
+def kind_of_class(klass: str, version: Version) -> SystemKind:
     """The kind of node behind a PCI class; anything unknown counts as a switch."""
     return _kind_of_class(klass, version.library)
 
 
 @lru_cache(KEPT)
-def _kind_of_class(klass: str, library: str) -> Kind:
+def _kind_of_class(klass: str, library: str) -> SystemKind:
     if library == "rccl" and klass.startswith("0x120000"):
-        return "GPU"
-    return next((kind for start, kind in CLASSES if klass.startswith(start)), "PCI")
+        return GPU
+    return next((kind for start, kind in CLASSES if klass.startswith(start)), PCI)
 
 
 def pci_link_gbs(speed: str, width: int) -> float:
@@ -91,32 +91,32 @@ def vendor_of(text: str) -> str:
 
 def cpu_model(version: Version, vendor: str, family: int, model: int) -> int:
     """NCCL's model class: Intel 1 to 4 (rising), Yongfeng 1; RCCL: AMD Rome and later 1."""
-    if vendor == "intel":
+    if vendor == CpuVendor.INTEL:
         classes = [least for least, _ in reversed(version.intel_gbs)]
         if family != 6:
             return 1
         if str(model) in version.intel_exact_gbs:
             return len(classes)
         return max((i for i, least in enumerate(classes, start=1) if model >= least), default=1)
-    if vendor == "zhaoxin":
+    if vendor == CpuVendor.ZHAOXIN:
         return int(family == 7 and model == 0x5B)
-    if vendor == "amd" and version.is_rccl:
+    if vendor == CpuVendor.AMD and version.is_rccl:
         return int((family == 143 and model >= 49) or family == 175)
     return 0
 
 
 def inter_cpu_gbs(version: Version, vendor: str, family: int, model: int) -> float:
     """Bandwidth between two NUMA nodes of an x86 host (graph/topo.cc:ncclTopoGetInterCpuBw)."""
-    if vendor == "intel":
+    if vendor == CpuVendor.INTEL:
         if family != 6:
             return version.intel_gbs[-1][1]
         exact = version.intel_exact_gbs.get(str(model))
         if exact is not None:
             return exact
         return next(gbs for least, gbs in version.intel_gbs if model >= least)
-    if vendor == "amd":
+    if vendor == CpuVendor.AMD:
         return version.amd_family_gbs.get(str(family), version.amd_gbs)
-    if vendor == "zhaoxin":
+    if vendor == CpuVendor.ZHAOXIN:
         return 9.0 if family == 7 and model == 0x5B else 6.0
     return LOCAL_GBS
 

@@ -4,9 +4,9 @@ from functools import cached_property
 from typing import NamedTuple
 
 from ...model.severity import Word
-from ..nodes import PathType, System, SystemNode
+from ..nodes import CPU, GPU, NET, NVS, CpuVendor, PathType, System, SystemNode
 from ..settings import Settings
-from ..versions import Version
+from ..versions import C2cGdr, Version
 from .constants import bus_number
 from .levels import PathLevel, level
 
@@ -24,11 +24,21 @@ class GdrReason(Word):
     NEAR_ENOUGH = "near enough"
 
 
+class GdrMode(Word):
+    """NCCL's word for GPUDirect RDMA; PCI: over PCIe on a C2C system."""
+
+    DEFAULT = "Default"
+    PCI = "PCI"
+    DISABLED = "Disabled"
+
+
+NO_GDR = GdrMode.DISABLED
+
+
 class GdrCheck(NamedTuple):
     """The answer, and what decided it."""
 
-    mode: str
-    """NCCL's word: "Default", "PCI" (over PCIe on a C2C system) or "Disabled"."""
+    mode: GdrMode
     decided: GdrReason
     distance: PathType = PathType.DIS
     """That of the relay GPU when the path goes through one."""
@@ -36,20 +46,20 @@ class GdrCheck(NamedTuple):
     level: PathLevel = PathLevel(None, "", "", "")
 
 
-NO_GDR_NIC = GdrCheck("Disabled", GdrReason.NIC)
-NO_GDR_GPU = GdrCheck("Disabled", GdrReason.GPU)
-READ_FLAG = GdrCheck("Disabled", GdrReason.READ_FLAG)
-READ_WITHOUT_NVLINK = GdrCheck("Disabled", GdrReason.NO_NVLINK)
+NO_GDR_NIC = GdrCheck(NO_GDR, GdrReason.NIC)
+NO_GDR_GPU = GdrCheck(NO_GDR, GdrReason.GPU)
+READ_FLAG = GdrCheck(NO_GDR, GdrReason.READ_FLAG)
+READ_WITHOUT_NVLINK = GdrCheck(NO_GDR, GdrReason.NO_NVLINK)
 
 
 def relay_of(gpu: SystemNode, net: SystemNode) -> SystemNode:
     """The GPU that talks to the NIC: the relay of a PXN path, else the GPU itself."""
-    path = gpu.paths["NET"][net.index]
+    path = gpu.paths[NET][net.index]
     if path.type is not PathType.PXN:
         return gpu
     for link in path.links:
-        if link.to.kind != "NVS":
-            return link.to if link.to.kind == "GPU" else gpu
+        if link.to.kind is not NVS:
+            return link.to if link.to.kind is GPU else gpu
     return gpu
 
 
@@ -74,7 +84,7 @@ class GdrDistance:
     @cached_property
     def default(self) -> PathType:
         """The farthest path where nothing else is said."""
-        wide = self._coherent == "level" and self._through_cpu
+        wide = self._coherent is C2cGdr.LEVEL and self._through_cpu
         return PathType.P2C if wide else PathType[self.version.gdr_level]
 
     def check(self, distance: PathType, allowed: PathType, c2c: bool) -> GdrCheck:
@@ -88,15 +98,16 @@ class GdrDistance:
     def _check(self, distance: PathType, allowed: PathType, c2c: bool) -> GdrCheck:
         coherent = distance is PathType.P2C
         if self._through_cpu and (
-            (self._coherent == "p2c" and coherent)
-            or (self._coherent == "phb" and distance is PathType.PHB and c2c)
+            (self._coherent is C2cGdr.P2C and coherent)
+            or (self._coherent is C2cGdr.PHB and distance is PathType.PHB and c2c)
         ):
             coherent = True
             distance = PathType.C2C
         if distance > allowed:
-            return GdrCheck("Disabled", GdrReason.DISTANCE, distance, allowed, self.level)
-        forced = c2c and not (distance is PathType.C2C or (self._coherent == "level" and coherent))
-        mode = "PCI" if forced else "Default"
+            return GdrCheck(NO_GDR, GdrReason.DISTANCE, distance, allowed, self.level)
+        near = distance is PathType.C2C or (self._coherent is C2cGdr.LEVEL and coherent)
+        forced = c2c and not near
+        mode = GdrMode.PCI if forced else GdrMode.DEFAULT
         return GdrCheck(mode, GdrReason.NEAR_ENOUGH, distance, allowed, self.level)
 
     def equal_checks(self, settings: Settings) -> dict[GdrCheck, GdrCheck] | None:
@@ -152,8 +163,8 @@ class GdrRules:
         if not gpu.gdr:
             return NO_GDR_GPU
         worker = relay_of(gpu, net)
-        c2c = worker.cpu is not None and worker.paths["CPU"][worker.cpu].type is PathType.C2C
-        distance = worker.paths["NET"][net.index].type
+        c2c = worker.cpu is not None and worker.paths[CPU][worker.cpu].type is PathType.C2C
+        distance = worker.paths[NET][net.index].type
         return self.by_distance.check(distance, self._farthest(gpu, net), c2c)
 
     def _farthest(self, gpu: SystemNode, net: SystemNode) -> PathType:
@@ -166,8 +177,8 @@ class GdrRules:
 
     def _side_by_side(self, gpu: SystemNode, net: SystemNode) -> bool:
         """RCCL on AMD Rome: both one switch below the same CPU, in the same PCI domain group."""
-        cpus = self._system.nodes["CPU"]
-        if not cpus or cpus[0].vendor != "amd" or not cpus[0].model:
+        cpus = self._system.nodes[CPU]
+        if not cpus or cpus[0].vendor != CpuVendor.AMD or not cpus[0].model:
             return False
         if gpu.ident & 0xF0000 != bus_number(net.bus_id) & 0xF0000:
             return False
@@ -176,7 +187,7 @@ class GdrRules:
     def _near_cpu(self, node: SystemNode) -> int:
         known = self._near_cpus.get(id(node))
         if known is None:
-            ways = enumerate(node.paths["CPU"])
+            ways = enumerate(node.paths[CPU])
             known = next((cpu for cpu, path in ways if len(path.links) == 2), -1)
             self._near_cpus[id(node)] = known
         return known
@@ -190,9 +201,7 @@ class GdrRules:
 
 
 def _linked_or_alone(system: System, gpu: SystemNode) -> bool:
-    gpus = system.nodes["GPU"]
+    gpus = system.nodes[GPU]
     return len(gpus) == 1 or any(
-        path.type is PathType.NVL
-        for index, path in enumerate(gpu.paths["GPU"])
-        if index != gpu.index
+        path.type is PathType.NVL for index, path in enumerate(gpu.paths[GPU]) if index != gpu.index
     )

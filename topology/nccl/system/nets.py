@@ -2,7 +2,7 @@
 
 import re
 
-from ..nodes import Kind, PathType, System, SystemNode, SystemPath
+from ..nodes import GPU, NET, PathType, System, SystemKind, SystemNode, SystemPath
 from ..settings import Settings
 from ..versions import Version
 
@@ -12,7 +12,7 @@ DECIMAL = re.compile(r"[ \t\n\v\f\r]*\+?([0-9]{1,9})(?![0-9])")
 """A positive number as C's atoi reads it; longer ones are nonsense."""
 
 
-def nearest(node: SystemNode, kind: Kind) -> tuple[list[int], PathType]:
+def nearest(node: SystemNode, kind: SystemKind) -> tuple[list[int], PathType]:
     """Indices of the nodes of a kind with the highest bandwidth, then the nearest; their type."""
     found: list[int] = []
     best_gbs, best_type = 0.0, PathType.DIS
@@ -102,9 +102,9 @@ class LocalNets:
     def _owner(self, net: int) -> int:
         first, found = MAX_CHANNELS, -1
         if self._version.net_owners == "near":
-            users = self._nearest(self._system.nodes["NET"][net], "GPU")
+            users = self._nearest(self._system.nodes[NET][net], GPU)
         else:
-            users = list(range(len(self._system.nodes["GPU"])))
+            users = list(range(len(self._system.nodes[GPU])))
         for gpu in users:
             nets, start, width = self._of(gpu)
             # The first channel for which `net` gives this NIC, if it ever does.
@@ -120,11 +120,11 @@ class LocalNets:
         return known
 
     def _work_out(self, gpu: int) -> tuple[list[int], int, int]:
-        node = self._system.nodes["GPU"][gpu]
-        nets = self._nearest(node, "NET")
+        node = self._system.nodes[GPU][gpu]
+        nets = self._nearest(node, NET)
         if not nets:
             return [], 0, 1
-        sharing = self._nearest(self._system.nodes["NET"][nets[0]], "GPU")
+        sharing = self._nearest(self._system.nodes[NET][nets[0]], GPU)
         width = -(-len(nets) // max(1, len(sharing)))
         policy, limit = "AUTO", 0
         if self._version.netdevs_policy:
@@ -144,7 +144,7 @@ class LocalNets:
             start = mirrored(start, len(nets))
         return nets, start, width
 
-    def _nearest(self, node: SystemNode, kind: Kind) -> list[int]:
+    def _nearest(self, node: SystemNode, kind: SystemKind) -> list[int]:
         known = self._near.get(id(node))
         if known is None:
             found, near = nearest(node, kind)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import msgspec
 
 from ...model.element import Element
-from ..prediction import Basis
+from ...model.page import Basis
 from ..settings import Settings
 
 RDMA = re.compile(r"(mlx|bnxt_re|irdma|i40iw|cxgb|qedr|hfi|roce|rocep|ibp|ib\d|erdma|hns_|ionic)")
@@ -43,11 +43,7 @@ class Network(NamedTuple):
 
 def nets_of(root: Element) -> list[Element]:
     """Every NIC of the XML that the library would use (it has a device number)."""
-    return [
-        element
-        for element in root.walk()
-        if element.tag == "net" and element.get("dev") is not None
-    ]
+    return [net for net in root.walk("net") if net.get("dev") is not None]
 
 
 def network_of(root: Element, settings: Settings) -> Network:
@@ -81,12 +77,14 @@ def without_other_nics(root: Element, network: Network) -> Element:
 
 def with_socket_nic(root: Element) -> Element:
     """The XML with an assumed socket NIC beside the first CPU."""
-    children = list(root.children)
-    for place, cpu in enumerate(children):
-        if cpu.tag == "cpu":
-            children[place] = msgspec.structs.replace(cpu, children=(*cpu.children, SOCKET_NIC))
-            break
-    return msgspec.structs.replace(root, children=tuple(children))
+    first = next(root.each("cpu"), None)
+    children = tuple(
+        msgspec.structs.replace(child, children=(*child.children, SOCKET_NIC))
+        if child is first
+        else child
+        for child in root.children
+    )
+    return msgspec.structs.replace(root, children=children)
 
 
 def _filtered(element: Element) -> Element:

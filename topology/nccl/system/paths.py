@@ -3,11 +3,19 @@
 from typing import NamedTuple
 
 from ..nodes import (
+    CPU,
+    GPU,
     LOCAL_GBS,
-    Kind,
+    NET,
+    NIC,
+    NVLINK,
+    NVS,
+    PCI,
+    PCIE,
     LinkKind,
     PathType,
     System,
+    SystemKind,
     SystemLink,
     SystemNode,
     SystemPath,
@@ -15,29 +23,29 @@ from ..nodes import (
 )
 from ..rounding import single
 from ..settings import Settings
-from ..versions import Version
+from ..versions import PathPreference, Version
 from .nets import nearest
 
-BASES: tuple[Kind, ...] = ("CPU", "GPU", "NET", "NVS")
+BASES: tuple[SystemKind, ...] = (CPU, GPU, NET, NVS)
 """Kinds that paths lead to, in the order they are computed."""
 
 LINK_TYPES: dict[LinkKind, PathType] = {
-    "LOC": PathType.LOC,
-    "NVL": PathType.NVL,
-    "C2C": PathType.C2C,
-    "PCI": PathType.PIX,
-    "SYS": PathType.SYS,
-    "NET": PathType.LOC,  # only the way between NIC and GPU matters
+    LinkKind.LOC: PathType.LOC,
+    NVLINK: PathType.NVL,
+    LinkKind.C2C: PathType.C2C,
+    PCIE: PathType.PIX,
+    LinkKind.SYS: PathType.SYS,
+    LinkKind.NET: PathType.LOC,  # only the way between NIC and GPU matters
 }
 
 
-WIDEST_TO: tuple[Kind, Kind] = ("GPU", "NET")
+WIDEST_TO: tuple[SystemKind, SystemKind] = (GPU, NET)
 
-LEADS: dict[Kind, tuple[Kind, ...]] = {
-    "GPU": ("GPU", "NVS", "CPU", "NET"),
-    "NVS": ("GPU",),
-    "CPU": ("GPU", "NET"),
-    "NET": ("GPU", "CPU"),
+LEADS: dict[SystemKind, tuple[SystemKind, ...]] = {
+    GPU: (GPU, NVS, CPU, NET),
+    NVS: (GPU,),
+    CPU: (GPU, NET),
+    NET: (GPU, CPU),
 }
 """The kinds that a path is kept to, by the kind that it begins at: those that are asked for."""
 
@@ -51,7 +59,7 @@ def set_all_paths(system: System, version: Version, settings: Settings) -> None:
     for kind in BASES:
         for base in system.nodes[kind]:
             walk.run(base)
-    for gpu in system.nodes["GPU"]:
+    for gpu in system.nodes[GPU]:
         gpu.cpu = local_cpu(gpu, version)
 
 
@@ -75,16 +83,16 @@ class _Walk:
         self.relays = version.relays and not settings.integer("NCCL_NVB_DISABLE", 0)
         """A path may pass through a GPU by one NVLink or xGMI link to another GPU, once."""
         self.rccl = version.is_rccl
-        self.nearest_first = version.path_preference == "type"
+        self.nearest_first = version.path_preference is PathPreference.TYPE
         self.nodes = [node for nodes in system.nodes.values() for node in nodes]
         self.number = {id(node): number for number, node in enumerate(self.nodes)}
-        self.gpus = [self.number[id(gpu)] for gpu in system.nodes["GPU"]]
+        self.gpus = [self.number[id(gpu)] for gpu in system.nodes[GPU]]
         self.asking = {
             kind: [at for at, node in enumerate(self.nodes) if kind in LEADS.get(node.kind, ())]
             for kind in BASES
         }
         """Numbers of the nodes whose paths to a kind are kept."""
-        self.is_gpu = [node.kind == "GPU" for node in self.nodes]
+        self.is_gpu = [node.kind is GPU for node in self.nodes]
         back: dict[tuple[int, int, str], SystemLink] = {}
         for node in self.nodes:
             for link in node.links:
@@ -105,12 +113,12 @@ class _Walk:
             gpu: [
                 onward
                 for onward, link in zip(self.onward[gpu], self.nodes[gpu].links, strict=True)
-                if link.kind == "NVL" and link.to.kind == "GPU"
+                if link.kind is NVLINK and link.to.kind is GPU
             ]
             for gpu in self.gpus
         }
         """NVLink or xGMI from each GPU to others."""
-        joins = (link for gpu in system.nodes["GPU"] for link in gpu.links if link.kind == "NVL")
+        joins = (link for gpu in system.nodes[GPU] for link in gpu.links if link.kind is NVLINK)
         self.most_gbs = max((link.bandwidth_gbs for link in joins), default=0.0)
         """Of one NVLink or xGMI joint."""
         self.past_nets = self.without_nets()
@@ -125,19 +133,19 @@ class _Walk:
         leaves = {
             number
             for number, node in enumerate(self.nodes)
-            if node.kind == "NET"
-            or (node.kind == "NIC" and sum(link.to.kind != "NET" for link in node.links) <= 1)
+            if node.kind is NET
+            or (node.kind is NIC and sum(link.to.kind is not NET for link in node.links) <= 1)
         }
         return [
             onward
-            if node.kind == "NET"
+            if node.kind is NET
             else [one for one in onward if one.to not in leaves or one.back is None]
             for node, onward in zip(self.nodes, self.onward, strict=True)
         ]
 
     def run(self, base: SystemNode) -> None:
         """Find the ways of all nodes to `base`, and keep those that are asked for."""
-        onward = self.past_nets if base.kind == "NET" else self.onward
+        onward = self.past_nets if base.kind is NET else self.onward
         types, rates, ways = self.walk(self.number[id(base)], onward)
         kind = base.kind
         for number in self.asking[kind]:
@@ -215,15 +223,15 @@ class _Walk:
 
 def _step(node: SystemNode, link: SystemLink) -> PathType:
     """The type of the way over one link out of a node."""
-    if link.kind == "PCI" and "CPU" in (node.kind, link.to.kind):
+    if link.kind is PCIE and CPU in (node.kind, link.to.kind):
         return PathType.PHB
-    if node.kind == "PCI" and link.to.kind == "PCI":
+    if node.kind is PCI and link.to.kind is PCI:
         return PathType.PXB
     return LINK_TYPES[link.kind]
 
 
 def _one_way(node: SystemNode, to: SystemNode) -> str:
-    names = [f"GPU {end.bus_id}" if end.kind == "GPU" else end.kind for end in (node, to)]
+    names = [f"GPU {end.bus_id}" if end.kind is GPU else end.kind for end in (node, to)]
     return f"a link leads from {names[0]} to {names[1]} and none back"
 
 
@@ -232,16 +240,16 @@ def local_cpu(gpu: SystemNode, version: Version) -> int | None:
 
     NCCL 2.30.7 asks for the widest path and the nearest type first (ncclGetLocalCpu).
     """
-    ways = gpu.paths["CPU"]
+    ways = gpu.paths[CPU]
     near = [index for index, path in enumerate(ways) if path.links]
-    if version.path_preference == "type":
-        near = nearest(gpu, "CPU")[0]
+    if version.path_preference is PathPreference.TYPE:
+        near = nearest(gpu, CPU)[0]
     return min(near, key=lambda index: ways[index].hops, default=None)
 
 
 def widest_of(system: System) -> Widest:
     """The most of any GPU, over the present paths (search.cc:ncclTopoSearchInit)."""
-    gpus = system.nodes["GPU"]
+    gpus = system.nodes[GPU]
     between, to_nets = (
         max(
             (way.bandwidth_gbs for gpu in gpus for way in gpu.paths.get(kind, ()) if way.links),
@@ -255,9 +263,9 @@ def widest_of(system: System) -> Widest:
 def _links_gbs(gpu: SystemNode) -> float:
     nvlink = pci = 0.0
     for link in gpu.links:
-        if link.kind == "NVL":
+        if link.kind is NVLINK:
             nvlink = single(nvlink + link.bandwidth_gbs)
-        elif link.kind == "PCI":
+        elif link.kind is PCIE:
             pci = single(link.bandwidth_gbs)
     return max(pci, nvlink)
 
@@ -270,7 +278,7 @@ def divert(via: SystemNode, src: SystemNode, dst: SystemNode, version: Version) 
     if version.merges_paths:
         kind = merged(first.type, second.type)
     path = SystemPath(
-        PathType.PXN if via.kind == "GPU" else kind,
+        PathType.PXN if via.kind is GPU else kind,
         min(first.bandwidth_gbs, second.bandwidth_gbs),
         first.links + second.links,
     )

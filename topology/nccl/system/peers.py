@@ -4,10 +4,10 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import NamedTuple
 
-from ..nodes import PathType, System, SystemNode, SystemPath
+from ..nodes import CPU, GPU, NET, PathType, System, SystemNode, SystemPath
 from ..prediction import DecisionStep
 from ..settings import Settings
-from ..versions import Version
+from ..versions import P2pDefault, Version
 from .levels import PathLevel, level
 
 
@@ -72,9 +72,9 @@ SWITCHED_OFF = NetCheck(False, switched_off=True)
 
 def default_limit(system: System, version: Version) -> PathType:
     """The farthest path for P2P when no variable says otherwise."""
-    cpus = system.nodes["CPU"]
+    cpus = system.nodes[CPU]
     arch, vendor = (cpus[0].arch, cpus[0].vendor) if cpus else ("", "")
-    if version.p2p_default != "pxb":
+    if version.p2p_default is not P2pDefault.PXB:
         near = arch == "arm" or (arch == "x86" and vendor in ("intel", "zhaoxin"))
         return PathType.PXB if near else PathType.SYS
     pair_on_amd = arch == "x86" and vendor == "amd" and len(system.devices) <= 2
@@ -86,7 +86,7 @@ def limit_of(settings: Settings, version: Version, default: PathType) -> tuple[P
     found = level(settings, version, "NCCL_P2P_LEVEL", "NCCL_P2P_DISABLE")
     if found.path is None:
         return default, found
-    if version.p2p_default == "by-cpu-last" and default is PathType.PXB:
+    if version.p2p_default is P2pDefault.BY_CPU_LAST and default is PathType.PXB:
         return default, found._replace(path=None, ignored=CPU_DECIDES)
     return found.path, found
 
@@ -94,7 +94,7 @@ def limit_of(settings: Settings, version: Version, default: PathType) -> tuple[P
 def relay_between(path: SystemPath) -> SystemNode | None:
     """The GPU that a path of two hops goes through; None when it goes through none."""
     middle = path.links[0].to if len(path.links) == 2 else None
-    return middle if middle is not None and middle.kind == "GPU" else None
+    return middle if middle is not None and middle.kind is GPU else None
 
 
 class Peers:
@@ -121,7 +121,7 @@ class Peers:
 
     def p2p(self, src: SystemNode, dst: SystemNode) -> P2pCheck:
         """graph/paths.cc:ncclTopoCheckP2p for GPUs of this system, over their present path."""
-        path = src.paths["GPU"][dst.index]
+        path = src.paths[GPU][dst.index]
         kind = path.type
         middle = None
         # AMD's GPUs pass on what is not for them: RCCL lets none copy it (graph/paths.cc).
@@ -168,7 +168,7 @@ class Peers:
         """graph/paths.cc:ncclTopoCheckNet for GPUs of this system."""
         if self._no_net:
             return SWITCHED_OFF
-        between = src.paths["GPU"][dst.index].bandwidth_gbs
+        between = src.paths[GPU][dst.index].bandwidth_gbs
         one, other = self._near_gbs.get(src.index), self._near_gbs.get(dst.index)
         if one is None or other is None:
             one, other = self._fastest_near(src), self._fastest_near(dst)
@@ -185,6 +185,6 @@ class Peers:
 
     def _fastest_near(self, gpu: SystemNode) -> float:
         if gpu.index not in self._near_gbs:
-            ways = (path for path in gpu.paths["NET"] if path.type <= PathType.PXB)
+            ways = (path for path in gpu.paths[NET] if path.type <= PathType.PXB)
             self._near_gbs[gpu.index] = max((path.bandwidth_gbs for path in ways), default=0.0)
         return self._near_gbs[gpu.index]

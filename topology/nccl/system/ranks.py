@@ -13,8 +13,8 @@ def gpus_of(root: Element) -> Iterator[tuple[Place, Element]]:
     """Every GPU of the XML with its place, in document order."""
     for cpu in root.each("cpu"):
         host = cpu.get("host_hash") or ""
-        for pci in cpu.walk():
-            gpu = next(pci.each("gpu"), None) if pci.tag == "pci" else None
+        for pci in cpu.walk("pci"):
+            gpu = next(pci.each("gpu"), None)
             if gpu is not None:
                 yield (host, (pci.get("busid") or "").lower()), gpu
 

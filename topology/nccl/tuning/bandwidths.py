@@ -2,7 +2,7 @@
 
 from ..rounding import single
 from .inputs import TuningInput
-from .version import Row, generation
+from .version import NvlsModel, Row, generation
 
 GATHERS = ("AllGather", "ReduceScatter")
 ROOTED = ("Broadcast", "Reduce")
@@ -14,14 +14,14 @@ def computed(comm: TuningInput, collective: str, algorithm: str, protocol: str) 
         return algorithm == "RING"
     if collective in GATHERS and algorithm not in ("PAT", "RING", "NVLS", "COLLNET_DIRECT"):
         return False
-    if collective in GATHERS and comm.version.nvls_model == "steps" and algorithm != "RING":
+    if collective in GATHERS and comm.version.nvls_model is NvlsModel.STEPS and algorithm != "RING":
         return False
     if collective in GATHERS and algorithm == "COLLNET_DIRECT" and not comm.version.direct_gathers:
         return False
     if algorithm == "PAT":
         return collective in GATHERS and protocol == "SIMPLE" and pat_enabled(comm)
     if algorithm in ("NVLS", "NVLS_TREE"):
-        few = comm.version.nvls_model == "efficiency" and comm.channels(algorithm) < 2
+        few = comm.version.nvls_model is NvlsModel.EFFICIENCY and comm.channels(algorithm) < 2
         return protocol == "SIMPLE" and not few
     return True
 
@@ -106,13 +106,13 @@ def nvls_channel(comm: TuningInput, collective: str, algorithm: str) -> float:
     """Bandwidth of one NVLS channel; NCCL's model changed in 2.19, 2.27 and 2.28."""
     graph = comm.graph(algorithm)
     intra, inter = single(graph.bw_intra), single(graph.bw_inter)
-    if comm.version.nvls_model == "efficiency":
+    if comm.version.nvls_model is NvlsModel.EFFICIENCY:
         return efficient(comm, collective, algorithm, intra, inter)
-    if comm.version.nvls_model == "steps":
+    if comm.version.nvls_model is NvlsModel.STEPS:
         return intra if comm.nodes <= 2 else inter
     if algorithm == "NVLS_TREE":
         return min(intra, inter if comm.nodes <= 2 else single(inter / 2))
-    if comm.version.nvls_model == "gather" and collective in GATHERS:
+    if comm.version.nvls_model is NvlsModel.GATHER and collective in GATHERS:
         others = single(comm.per_node - 1) / comm.per_node
         return min(single(intra * others), single(inter * 0.9))
     return min(intra, inter)
@@ -141,9 +141,9 @@ def ratio(comm: TuningInput, collective: str, algorithm: str) -> float:
     version = comm.version
     if collective in GATHERS and algorithm != "RING" and not (nvls and version.nvls_gather_ratio):
         return 1.0
-    if version.nvls_model == "steps" and algorithm == "NVLS_TREE" and comm.nodes > 1:
+    if version.nvls_model is NvlsModel.STEPS and algorithm == "NVLS_TREE" and comm.nodes > 1:
         return single(0.7 * comm.nodes / (2 * (comm.nodes - 1)))
-    if nvls and version.nvls_model != "efficiency":
+    if nvls and version.nvls_model is not NvlsModel.EFFICIENCY:
         return single(version.nvls_ratio)
     if nvls or algorithm == "RING":
         return single(comm.ranks / steps_of(collective, comm.ranks))

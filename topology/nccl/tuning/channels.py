@@ -2,7 +2,7 @@
 
 from .inputs import TuningInput
 from .selection import Remark
-from .version import generation
+from .version import NvlsRaises, generation
 
 FAST_RING_GBS = 45.0
 UNSET = -(2**31)
@@ -12,7 +12,7 @@ UNSET = -(2**31)
 def coll_channels(comm: TuningInput) -> int:
     """The "coll channels" of the log: the searched ones doubled, then within the user's limits."""
     count = own_channels(comm)
-    if comm.version.nvls_raises == "no" or not (comm.uses_nvls or asked_in_vain(comm)):
+    if comm.version.nvls_raises is NvlsRaises.NO or not (comm.uses_nvls or asked_in_vain(comm)):
         return count
     return max(count, nvls_wanted(comm))
 

@@ -1,5 +1,6 @@
 """NCCL's pick for a collective of a size, and the time that its model gives it."""
 
+from ..nodes import CpuArch
 from ..prediction import AlgorithmChoice, Tuning
 from ..rounding import single
 from .bandwidths import GATHERS
@@ -7,6 +8,7 @@ from .channels import nvls_channels, own_channels
 from .inputs import TuningInput
 from .model import Cells, spare_ring
 from .threads import WARP, most_threads, threshold
+from .version import NvlsRaises, Schedule
 
 MIB = 1 << 20
 SIZES = (MIB, 4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB, 1024 * MIB)
@@ -109,7 +111,7 @@ def corrected(comm: TuningInput, algorithm: str, size: int) -> bool:
     if algorithm == "TREE":
         return size < 23
     applies = comm.version.nvls_tree_correction and algorithm == "NVLS_TREE" and size < 24
-    return applies and comm.low_sm >= 100 and comm.cpu_arch == "x86"
+    return applies and comm.low_sm >= 100 and comm.cpu_arch == CpuArch.X86
 
 
 # Which channels a single collective is spread over (enqueue.cc).
@@ -132,9 +134,9 @@ def channel_range(
     nvls = algorithm in ("NVLS", "NVLS_TREE")
     most = nvls_channels(comm) if nvls else coll_channels
     wanted = most if nvls else shrunk(comm, coll_channels, size_bytes, algorithm, protocol)
-    if comm.version.schedule == "even":
+    if comm.version.schedule is Schedule.EVEN:
         return 0, wanted - 1
-    if comm.version.schedule == "blocks":
+    if comm.version.schedule is Schedule.BLOCKS:
         block = block_bytes(comm, size_bytes, wanted, algorithm, protocol)
         return 0, blocks(comm, collective, size_bytes, wanted, block) - 1
     return dealt(comm, collective, protocol, size_bytes, wanted, most)
@@ -145,7 +147,7 @@ def shrunk(
 ) -> int:
     """Channels of ring and tree that have enough work each."""
     count = coll_channels
-    if comm.version.nvls_raises == "log":
+    if comm.version.nvls_raises is NvlsRaises.LOG:
         count = min(count, own_channels(comm))
     per_channel = most_threads(comm, algorithm, protocol) * threshold(comm, algorithm, protocol)
     while size_bytes < count * per_channel and count >= 2:
@@ -204,7 +206,7 @@ def cells_of(
     more = version.ll_traffic if protocol == "LL" else 1
     traffic = own_bytes * traffic_each * more
     per_byte = traffic_each * more
-    if version.schedule == "cells-2.22":
+    if version.schedule is Schedule.CELLS_2_22:
         return 16, 16 * per_byte, max(least, traffic // channels)
     cell = divided(divided(least, per_byte), 16) * 16
     share = max(least, traffic) // channels
@@ -214,7 +216,7 @@ def cells_of(
 
 def first_cells(comm: TuningInput, share: int, traffic_cell: int) -> int:
     """Cells of the first channel."""
-    if comm.version.schedule == "cells-2.22":
+    if comm.version.schedule is Schedule.CELLS_2_22:
         return share // traffic_cell
     return divided(share, traffic_cell)
 

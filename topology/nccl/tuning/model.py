@@ -1,12 +1,15 @@
 """The tuning table: latency and bandwidth of every algorithm and protocol (graph/tuning.cc)."""
 
+from ..nodes import CpuArch, PathType
 from ..prediction import Tuning
 from ..rounding import single
 from .bandwidths import ROOTED, bandwidth, computed, steps_of
 from .inputs import TuningInput
+from .rccl_inputs import InterSteps
 from .selection import BY_RULE, algorithms, protocols
-from .version import COLLECTIVES, PROTOCOLS
+from .version import COLLECTIVES, PROTOCOLS, NvlsModel
 
+NVL = PathType.NVL.name
 Cells = dict[str, dict[str, tuple[float, float]]]
 
 OVERHEADS = {("x86", "intel"): 1.0, ("x86", "amd"): 2.0}
@@ -116,11 +119,11 @@ def latency(comm: TuningInput, collective: str, algorithm: str, protocol: str) -
     if algorithm == "TREE":
         return single(base + single(2 * (more * intra + doublings * inter)))
     if algorithm == "COLLNET_DIRECT":  # so long a rank takes to serialise
-        each = 0.5 if version.nvls_model == "steps" else 0.4
+        each = 0.5 if version.nvls_model is NvlsModel.STEPS else 0.4
         return single(base + 2 * (min(1, more) * intra + more * each) + inter)
     if algorithm == "COLLNET_CHAIN":
         return single(base + single(2 * more * intra + inter))
-    if algorithm.startswith("NVLS") and version.nvls_model == "steps":
+    if algorithm.startswith("NVLS") and version.nvls_model is NvlsModel.STEPS:
         across_all = 2 * (comm.nodes - 1) if algorithm == "NVLS_TREE" else int(comm.nodes > 1)
         return single(base + across_all * network(comm, algorithm, protocol))
     if algorithm == "NVLS":
@@ -133,9 +136,9 @@ def latency(comm: TuningInput, collective: str, algorithm: str, protocol: str) -
 def inside(comm: TuningInput, algorithm: str, protocol: str) -> float:
     """One step inside a node: NVLink's only where the whole graph is NVL, else PCI's."""
     version, place = comm.version, PROTOCOLS.index(protocol)
-    if comm.graph(algorithm).type_intra == "NVL":
+    if comm.graph(algorithm).type_intra == NVL:
         return single(version.nvlink_us[algorithm][place])
-    power = comm.cpu_arch == "power" and (algorithm, protocol) == ("TREE", "SIMPLE")
+    power = comm.cpu_arch == CpuArch.POWER and (algorithm, protocol) == ("TREE", "SIMPLE")
     return single(version.pci_us["RING" if power else algorithm][place])
 
 
@@ -168,10 +171,10 @@ def rooted(comm: TuningInput, protocol: str, steps: int) -> float:
     pace = "TREE" if not same and protocol == "SIMPLE" else "RING"
     if comm.nodes > 1:
         step = network(comm, pace, protocol)
-    elif comm.graph("RING").type_intra == "NVL":
+    elif comm.graph("RING").type_intra == NVL:
         step = single(comm.version.nvlink_us[pace][PROTOCOLS.index(protocol)])
     else:
-        power = pace == "TREE" and comm.cpu_arch == "power"
+        power = pace == "TREE" and comm.cpu_arch == CpuArch.POWER
         step = single(comm.version.pci_us["RING" if power else pace][PROTOCOLS.index(protocol)])
     return step if same else single(steps * step)
 
@@ -183,7 +186,7 @@ def crossings(comm: TuningInput, collective: str) -> int:
     once = comm.nodes - 1
     if collective != "AllReduce":
         return once
-    return 2 * (comm.nodes if comm.version.inter_steps == "nodes" else once)
+    return 2 * (comm.nodes if comm.version.inter_steps is InterSteps.NODES else once)
 
 
 def overhead(comm: TuningInput, protocol: str) -> float:

@@ -6,7 +6,7 @@ and init.cc:initTransportsRank of ROCm/rccl, in a build with its default options
 
 from ..prediction import AlgorithmChoice, SearchGraph, Tuning
 from ..rounding import single
-from .rccl_inputs import RcclInput
+from .rccl_inputs import InterSteps, RcclInput
 
 ALGORITHMS, PROTOCOLS = ("TREE", "RING"), ("LL", "LL128", "SIMPLE")
 TUNABLE = ("ReduceScatter", "AllGather", "AllReduce", "Reduce", "Broadcast")
@@ -17,9 +17,16 @@ MOST_CHANNELS, OLD_CHANNELS, SPREAD_CHANNELS = 128, 32, 64
 """MAXCHANNELS; before MI300; over several nodes or from NIC to NIC."""
 BASE_US = (12.0, 12.0, 17.0)
 LINKS, PCI, NET = 0, 1, 2
+XGMI = "XGMI"
+LINKED = ("LOC", XGMI)
+NEAR = (*LINKED, "NVB", "C2C", "PIX", "PXB")
+"""RCCL's names of path types."""
 GFX12_LL = (("Broadcast", 1536), ("Reduce", 8192), ("AllGather", 98304), ("ReduceScatter", 98304),
             ("AllReduce", 913532))  # fmt: skip
-"""Bytes of a rank up to which LL is used on one node."""
+"""Bytes of a rank up to which LL is used on one node, else SIMPLE."""
+LL_OF = {"gfx950": {"AllGather": 88448, "ReduceScatter": 1048576},
+         "gfx942": {"ReduceScatter": 352128}}  # fmt: skip
+"""The same, else what was picked."""
 
 
 def coll_channels(comm: RcclInput) -> int:
@@ -115,15 +122,14 @@ def coll_searched(comm: RcclInput) -> int:
 
 
 def _ll128(comm: RcclInput, graph: SearchGraph) -> bool:
-    near = graph.type_inter in ("LOC", "XGMI", "NVB", "C2C", "PIX", "PXB")
-    linked = graph.type_intra in ("LOC", "XGMI")
+    near, linked = graph.type_inter in NEAR, graph.type_intra in LINKED
     known = comm.arch.startswith(comm.rules.ll128)
     return near and linked and known and comm.ll128
 
 
 def _latency(comm: RcclInput, collective: str, a: int, p: int, steps: int) -> float:
     table, graph = comm.table.latency_us, (comm.ring if a else comm.tree)
-    inside = LINKS if graph.type_intra == "XGMI" else PCI
+    inside = LINKS if graph.type_intra == XGMI else PCI
     intra = single(table[inside][a][p])
     inter = single(table[NET][0 if comm.ranks == comm.nodes else a][p])
     if comm.rules.nic_latency == "instead" and graph.latency_inter_us:
@@ -143,7 +149,7 @@ def _latency(comm: RcclInput, collective: str, a: int, p: int, steps: int) -> fl
     if comm.nodes > 1:
         intra = max(intra, (2.0 if comm.amd_cpu else 1.0) * (3 if p == 2 else 1))
         once = comm.nodes - 1
-        twice = 2 * (comm.nodes if comm.rules.inter_steps == "nodes" else once)
+        twice = 2 * (comm.nodes if comm.rules.inter_steps is InterSteps.NODES else once)
         crossing = twice if collective == "AllReduce" else once
     return single(base + single(single((steps - crossing) * intra) + single(crossing * inter)))
 
@@ -216,15 +222,9 @@ def _protocol(comm: RcclInput, collective: str, size_bytes: int, picked: int) ->
         return picked
     own = size_bytes if collective == "AllReduce" else size_bytes // comm.ranks
     if comm.nodes == 1:
-        if comm.arch == "gfx950":
-            limit = {"AllGather": 88448, "ReduceScatter": 1048576}.get(collective, -1)
-        elif comm.arch == "gfx942":
-            limit = 352128 if collective == "ReduceScatter" else -1
-        elif comm.arch.startswith("gfx12"):
+        if comm.arch.startswith("gfx12"):
             return 0 if own <= dict(GFX12_LL).get(collective, 0) else 2
-        else:
-            return picked
-        return 0 if own <= limit else picked
+        return 0 if own <= LL_OF.get(comm.arch, {}).get(collective, -1) else picked
     if not comm.table.ranges:
         return picked
     ll, ll128 = comm.table.ranges[TUNABLE.index(collective)]

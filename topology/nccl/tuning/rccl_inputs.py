@@ -7,6 +7,7 @@ from typing import Literal
 
 import msgspec
 
+from ...model.severity import Word
 from ...toml import tomllib
 from ..prediction import SearchGraph
 from ..versions import VersionEntry, load_table
@@ -14,6 +15,13 @@ from ..versions import VersionEntry, load_table
 FileRange = tuple[int, int, str]
 """Sizes that a file of MSCCL is for: first and last byte, protocol."""
 FILE = Path(__file__).with_name("rccl.toml")
+
+
+class InterSteps(Word):
+    """Steps between nodes of one way of an all-reduce."""
+
+    NODES = "nodes"
+    FEWER = "nodes-1"
 
 
 class RcclRules(VersionEntry, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -28,7 +36,7 @@ class RcclRules(VersionEntry, frozen=True, kw_only=True, forbid_unknown_fields=T
     fixed_models: tuple[str, ...]
     renumbered: tuple[tuple[int, int], ...]
     base_counts: bool
-    inter_steps: Literal["nodes", "nodes-1"]
+    inter_steps: InterSteps
     nic_latency: Literal["instead", "added"]
     doubled: tuple[str, ...]
     units_count: tuple[int, ...]

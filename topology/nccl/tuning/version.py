@@ -4,9 +4,37 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
+from ...model.severity import Word
 from ...model.versions import numbers
 from ..versions import PathName, VersionEntry, load_table, nearest, versions
-from .rccl_inputs import rccl_versions
+from .rccl_inputs import InterSteps, rccl_versions
+
+
+class NvlsModel(Word):
+    """How the bandwidth of NVLS is computed."""
+
+    STEPS = "steps"
+    MIN = "min"
+    GATHER = "gather"
+    EFFICIENCY = "efficiency"
+
+
+class NvlsRaises(Word):
+    """Whether NVLS raises the number of channels of all."""
+
+    LOG = "log"
+    ALL = "all"
+    NO = "no"
+
+
+class Schedule(Word):
+    """How bytes are dealt out to channels."""
+
+    EVEN = "even"
+    BLOCKS = "blocks"
+    CELLS_2_22 = "cells-2.22"
+    CELLS = "cells"
+
 
 ALGORITHMS = ("TREE", "RING", "COLLNET_DIRECT", "COLLNET_CHAIN", "NVLS", "NVLS_TREE", "PAT")
 PROTOCOLS = ("LL", "LL128", "SIMPLE")
@@ -27,10 +55,10 @@ class TuningVersion(VersionEntry, frozen=True, kw_only=True, forbid_unknown_fiel
     ring_fallback: Literal["others", "all", "enabled", "no"]
     ll_share: Literal["2.20", "half"]
     one_gpu_ll128: float
-    inter_steps: Literal["nodes", "nodes-1"]
+    inter_steps: InterSteps
     net_as_tree: bool
     pattern_of: Literal["none", "own", "all"]
-    nvls_model: Literal["steps", "min", "gather", "efficiency"]
+    nvls_model: NvlsModel
     nvls_ratio: float
     nvls_gather_ratio: bool
     nvls_all_gather: bool
@@ -50,12 +78,12 @@ class TuningVersion(VersionEntry, frozen=True, kw_only=True, forbid_unknown_fiel
     quad_below: int
     nvls_channels: dict[str, int]
     nvls_by_net: bool
-    nvls_raises: Literal["log", "all", "no"]
+    nvls_raises: NvlsRaises
     nvls_kept: bool
     nvls_ranks: int
     nvls_zero_chooses: bool
     mixed_as_amd: bool
-    schedule: Literal["even", "blocks", "cells-2.22", "cells"]
+    schedule: Schedule
     cell_traffic: int
     ll_traffic: int
     share: Literal["floor", "round"]

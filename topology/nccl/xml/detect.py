@@ -15,7 +15,7 @@ import msgspec
 
 from ...hardware.vendors import AMD
 from ...model.element import Element
-from ...model.machine import Gpu, Machine, PciDevice
+from ...model.machine import Gpu, Machine, PciDevice, PciKind
 from ...wiring.wires import PCIE_GTS
 from ..order import hip_order, leading
 from ..settings import Settings
@@ -385,7 +385,7 @@ def _tree(machine: Machine, inner: dict[str, int], outer: dict[str, int]) -> Ite
         port = f"{gpu.address[:-4]}1f.0"
         yield _bridge(port, above, gpu)
         yield msgspec.structs.replace(
-            _bridge(gpu.address, port, gpu), kind="gpu", class_code=0x030200
+            _bridge(gpu.address, port, gpu), kind=PciKind.GPU, class_code=0x030200
         )
 
 
@@ -399,7 +399,7 @@ def _bridge(address: str, above: str, gpu: Gpu) -> PciDevice:
     return PciDevice(
         address=address,
         parent=above,
-        kind="bridge",
+        kind=PciKind.BRIDGE,
         numa_node=gpu.numa_node,
         class_code=0x060400,
         link_speed_max_gts=PCIE_GTS.get(gpu.pcie_gen_max or 0),

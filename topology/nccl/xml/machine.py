@@ -15,11 +15,11 @@ import msgspec
 from ...hardware.vendors import AMD, BY_PCI_ID, NVIDIA
 from ...model.cpulist import LIMIT_CPUS, written
 from ...model.element import BASE_FILE, NOT_IN_XML, Element
-from ...model.machine import Gpu, NvLink, PciDevice, XgmiLink
+from ...model.machine import Gpu, NvLink, PciDevice, PciKind, XgmiLink
 from ...model.part import PartialNode
 from ...model.record import Gap, Record
 from ...model.snapshot import Problem
-from ...model.surroundings import Host, Interface, NumaNode, RdmaDevice, RdmaPort
+from ...model.surroundings import Host, Interface, NumaNode, RdmaDevice, RdmaKind, RdmaPort
 from ...sources.collect import ONLY_PCI
 from .attributes import is_address, is_hidden, number
 from .read import VERSIONS
@@ -104,8 +104,7 @@ def part_of_topology(root: Element) -> PartialNode:
 
 def _more_ranks(cpus: list[Element]) -> str | None:
     """Several `gpu` in one `pci`: NCCL 2.30 gives each part of a GPU a rank (MLOPart), not 2.28."""
-    counts = [sum(1 for _ in pci.each("gpu")) for cpu in cpus for pci in cpu.walk()
-              if pci.tag == "pci"]  # fmt: skip
+    counts = [sum(1 for _ in pci.each("gpu")) for cpu in cpus for pci in cpu.walk("pci")]
     more = sum(count - 1 for count in counts if count > 1)
     if not more:
         return None
@@ -117,9 +116,9 @@ def _more_ranks(cpus: list[Element]) -> str | None:
 
 def _of_base(gpu: Gpu) -> Gpu:
     """Mark what only PCI shows, and that no NVLink here means nothing."""
-    kept = (gap for gap in gpu.gaps if gap.field != "uuid")
-    gaps = (*kept, Gap("uuid", ONLY_PCI), Gap("nvlinks", BASE_FILE))
-    return msgspec.structs.replace(gpu, gaps=gaps)
+    bare = gpu.filled(uuid=None)
+    gaps = (*bare.gaps, Gap("uuid", ONLY_PCI), Gap("nvlinks", BASE_FILE))
+    return msgspec.structs.replace(bare, gaps=gaps)
 
 
 class _Walk:
@@ -184,7 +183,7 @@ def _device(pci: Element, own: str, parent: str, numa: int | None, cpus: str | N
         address=own,
         parent=parent,
         class_code=int(code, 16) if len(code) == 8 else None,
-        kind=_kind(pci, code),
+        kind=PciKind(_kind(pci, code)),
         vendor_id=whole(pci, "vendor", least=1),
         device_id=whole(pci, "device", least=1),
         subsystem_vendor_id=whole(pci, "subsystem_vendor", least=1),
@@ -282,7 +281,7 @@ def rdma_of(
     record = RdmaDevice(
         name=name,
         address=own,
-        kind=_nets_kind(pci),
+        kind=RdmaKind(_nets_kind(pci)),
         guid=_guid(net),
         numa_node=numa,
         ports=(complete(port),),

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import msgspec
 
 from ...hardware.vendors import AMD, NVIDIA, VENDORS
-from ...model.machine import Gpu, Machine, PciDevice, XgmiLink
+from ...model.machine import Gpu, Machine, PciDevice, PciKind, XgmiLink
 from ...wiring.graph import gpu_numa
 
 NOTE = "Addresses and PCI tree are made up from the codes of nvidia-smi topo -m."
@@ -106,12 +106,14 @@ def _tree(machine: Machine, lost: list[Gpu], nodes: dict[str, int]) -> Iterator[
         own = bus_id(gpu)
         port = f"{own[:-4]}1f.0"
         yield _bridge(port, above, numa)
-        yield PciDevice(address=own, parent=port, kind="gpu", numa_node=numa, class_code=0x030200)
+        yield PciDevice(
+            address=own, parent=port, kind=PciKind.GPU, numa_node=numa, class_code=0x030200
+        )
 
 
 def _bridge(address: str, above: str, numa: int | None) -> PciDevice:
     return PciDevice(
-        address=address, parent=above, kind="bridge", numa_node=numa, class_code=0x060400
+        address=address, parent=above, kind=PciKind.BRIDGE, numa_node=numa, class_code=0x060400
     )
 
 

@@ -16,6 +16,7 @@ from ...model.part import PartialNode
 from ...sources import load as load_source
 from . import nvml as nvml_answers
 from . import pci_tree, readings
+from .pci_tree import GPU
 from .shape import DemoError, DemoShape, load, names
 
 __all__ = ["DemoError", "moving", "names", "parts", "raw", "title", "unconfirmed"]
@@ -79,7 +80,7 @@ def _parser(name: str) -> Callable[[Any], PartialNode]:
 
 
 def _gpus(functions: tuple[pci_tree.Function, ...]) -> tuple[pci_tree.Function, ...]:
-    return tuple(function for function in functions if function.kind == "gpu")
+    return tuple(function for function in functions if function.kind is GPU)
 
 
 def _laid_out(name: str) -> tuple[DemoShape, tuple[pci_tree.Function, ...]]:

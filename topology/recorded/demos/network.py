@@ -6,7 +6,7 @@ from typing import Any
 
 from ...hardware.vendors import AMD
 from .pci import ABSENT, NO_NVIDIA
-from .pci_tree import Function, paths
+from .pci_tree import NIC, Function, paths
 from .shape import Adapter, DemoShape
 
 INFINIBAND_TYPE, ETHERNET_TYPE = "32", "1"
@@ -46,17 +46,17 @@ def network(shape: DemoShape, functions: tuple[Function, ...]) -> dict[str, Any]
 
 
 def _interface(adapter: Adapter, function: Function, path: str) -> dict[str, str]:
-    infiniband = adapter.link_layer == "InfiniBand"
+    infiniband = adapter.infiniband
     return {
         "path": path,
-        "ifindex": str(2 + function.number + (function.kind == "nic")),
+        "ifindex": str(2 + function.number + (function.kind is NIC)),
         "address": f"02:de:30:00:{int(function.kind == 'nic'):02x}:{function.number:02x}",
         "type": INFINIBAND_TYPE if infiniband else ETHERNET_TYPE,
         "uevent": f"INTERFACE={path.rpartition('/')[2]}",
         "driver": adapter.driver,
         "numa_node": str(function.numa),
         "flags": "0x1003",
-        "mtu": "4092" if infiniband else "9000" if function.kind == "nic" else "1500",
+        "mtu": "4092" if infiniband else "9000" if function.kind is NIC else "1500",
         "operstate": "up",
         "speed": str(adapter.gbit * 1000),
     }
@@ -79,9 +79,7 @@ def _rdma(adapter: Adapter, function: Function, path: str, interface: str) -> di
                 "phys_state": "5: LinkUp",
                 "rate": adapter.rate,
                 "link_layer": adapter.link_layer,
-                "lid": f"0x{function.number + 1:x}"
-                if adapter.link_layer == "InfiniBand"
-                else "0x0",
+                "lid": f"0x{function.number + 1:x}" if adapter.infiniband else "0x0",
             }
         },
     }

@@ -6,7 +6,7 @@ from typing import Any
 
 from ...hardware.vendors import NVIDIA
 from ...model.record import by_address
-from .pci_tree import Function, chain
+from .pci_tree import GPU, NVSWITCH, Function, chain
 from .shape import DemoShape
 
 NOT_SUPPORTED = {"error": "NVMLError_NotSupported: Not Supported"}
@@ -30,7 +30,7 @@ def answer(shape: DemoShape, functions: tuple[Function, ...]) -> dict[str, Any]:
     """What NVML would say about a demo's GPUs; {} where the GPUs are not NVIDIA's."""
     if shape.gpu.vendor != NVIDIA.id:
         return {}
-    gpus = [function for function in functions if function.kind == "gpu"]
+    gpus = [function for function in functions if function.kind is GPU]
     wiring = _Wiring(shape, functions)
     common = _common(shape)
     return {
@@ -164,8 +164,8 @@ class _Wiring:
 
     def __init__(self, shape: DemoShape, functions: tuple[Function, ...]) -> None:
         self.shape = shape
-        self.gpus = [function for function in functions if function.kind == "gpu"]
-        self.switches = [function for function in functions if function.kind == "nvswitch"]
+        self.gpus = [function for function in functions if function.kind is GPU]
+        self.switches = [function for function in functions if function.kind is NVSWITCH]
         known = by_address(functions)
         self.chains = {gpu.number: chain(gpu, known) for gpu in self.gpus}
 
@@ -218,7 +218,7 @@ class _Wiring:
             links.append(
                 {"link": number, "state": 1, "version": nvlink.version,
                  "remote_pci": HIDDEN if end is None else pci_info(end),
-                 "remote_type": 2 if end is None or end.kind == "nvswitch" else 0,
+                 "remote_type": 2 if end is None or end.kind is NVSWITCH else 0,
                  "cap0": 1,
                  "fields": {
                      "NVML_FI_DEV_NVLINK_GET_STATE": {"value": 1},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .pci_tree import Function, paths
+from .pci_tree import GPU, Function, paths
 from .readings import busy
 from .shape import DemoShape
 
@@ -39,7 +39,7 @@ def answer(shape: DemoShape, functions: tuple[Function, ...]) -> dict[str, Any]:
 
 
 def _sleeps(shape: DemoShape, function: Function) -> bool:
-    return function.kind == "gpu" and shape.gpu.pcie_gen == 4 and not (
+    return function.kind is GPU and shape.gpu.pcie_gen == 4 and not (
         shape.nvlink or shape.xgmi or busy(shape, function)
     )  # fmt: skip
 
@@ -80,7 +80,7 @@ def _link(function: Function, child: Function | None, asleep: set[str]) -> dict[
 
 def _resource(shape: DemoShape, function: Function) -> str:
     start = 0x20_0000_0000 + (int(function.bus[-2:], 16) << 40)
-    size = shape.gpu.bar1_bytes if function.kind == "gpu" else 0x10_0000
+    size = shape.gpu.bar1_bytes if function.kind is GPU else 0x10_0000
     return f"0x{start:016x} 0x{start + size - 1:016x} 0x{_MEMORY:016x}"
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from ...hardware.vendors import AMD, BY_ID
+from ...model.severity import Word
 from .shape import Adapter, DemoShape, RootPort
 
 PORT_IDS = {"GenuineIntel": "8086:352a", "AuthenticAMD": "1022:14ab", "ARM": "10de:22b1"}
@@ -28,14 +29,29 @@ GTS = {3: 8.0, 4: 16.0, 5: 32.0}
 """Rate of one lane by PCIe generation."""
 
 
+class FunctionKind(Word):
+    """What a function is; devices begin their names with it, bridges say what `PciDevice` says."""
+
+    GPU = "gpu"
+    NIC = "nic"
+    ETHERNET = "eth"
+    NVSWITCH = "nvswitch"
+    NVME = "nvme"
+    ROOT_PORT = "root port"
+    UPSTREAM = "switch upstream"
+    DOWNSTREAM = "switch downstream"
+
+
+GPU, NIC, NVSWITCH = FunctionKind.GPU, FunctionKind.NIC, FunctionKind.NVSWITCH
+
+
 class Function(msgspec.Struct, frozen=True, kw_only=True):
     """One PCI function of a demo."""
 
     address: str
     parent: str
     root: str
-    kind: str
-    """"gpu", "nic", "eth", "nvswitch", "nvme", or a bridge's kind as in `PciDevice`."""
+    kind: FunctionKind
     name: str
     """Its name in the shape: "gpu0"; "" for a bridge."""
     number: int
@@ -110,7 +126,7 @@ class _Below:
     def port(self, address: str) -> Iterator[Function]:
         slot = self.slot
         width = self._width_now(slot.device)
-        yield self._bridge(address, f"pci{slot.root}", "root port", width)
+        yield self._bridge(address, f"pci{slot.root}", FunctionKind.ROOT_PORT, width)
         if slot.device:
             yield self._device(slot.device, address)
         else:
@@ -120,11 +136,11 @@ class _Below:
         self, above: str, members: Sequence[str], nested: Sequence[Sequence[str]] = ()
     ) -> Iterator[Function]:
         up = f"{self.buses.take()}:00.0"
-        yield self._bridge(up, above, "switch upstream", 16)
+        yield self._bridge(up, above, FunctionKind.UPSTREAM, 16)
         inner = self.buses.take()
         for number, member in enumerate((*members, *nested)):
             down = f"{inner}:{number:02x}.0"
-            yield self._bridge(down, up, "switch downstream", self._width_now(member))
+            yield self._bridge(down, up, FunctionKind.DOWNSTREAM, self._width_now(member))
             if isinstance(member, str):
                 yield self._device(member, down)
             else:
@@ -134,15 +150,15 @@ class _Below:
         """Count the lanes that are up below a port with this device."""
         if not isinstance(member, str):
             return 16
-        kind = member.rstrip("0123456789")
-        fault = self.shape.fault_of(int(member[len(kind) :])) if kind == "gpu" else None
+        kind = FunctionKind(member.rstrip("0123456789"))
+        fault = self.shape.fault_of(int(member[len(kind) :])) if kind is GPU else None
         if fault is not None and fault.width is not None:
             return fault.width
         return _Facts.of(self.shape, kind, self.slot.gts).width
 
-    def _bridge(self, address: str, parent: str, kind: str, width_now: int) -> Function:
+    def _bridge(self, address: str, parent: str, kind: FunctionKind, width_now: int) -> Function:
         ids = self.switch_id
-        if kind == "root port":
+        if kind is FunctionKind.ROOT_PORT:
             ids = PORT_IDS[self.shape.node.cpu_vendor]
         return Function(
             address=address, parent=parent, root=self.slot.root, kind=kind, name="", number=-1,
@@ -151,7 +167,7 @@ class _Below:
         )  # fmt: skip
 
     def _device(self, name: str, parent: str) -> Function:
-        kind = name.rstrip("0123456789")
+        kind = FunctionKind(name.rstrip("0123456789"))
         facts = _Facts.of(self.shape, kind, self.slot.gts)
         width = self._width_now(name)
         return Function(
@@ -162,10 +178,10 @@ class _Below:
             numa=self.slot.numa, gts=facts.gts, width_max=facts.width, width_now=width,
         )  # fmt: skip
 
-    def _class_code(self, kind: str) -> int:
-        if kind == "gpu" and self.shape.gpu.vendor == AMD.id:
+    def _class_code(self, kind: FunctionKind) -> int:
+        if kind is GPU and self.shape.gpu.vendor == AMD.id:
             return self.shape.gpu.class_code or AMD_GPU
-        if kind == "nic" and self.shape.nic.link_layer != "InfiniBand":
+        if kind is NIC and not self.shape.nic.infiniband:
             return CLASSES["eth"]
         return CLASSES[kind]
 
@@ -178,16 +194,16 @@ class _Facts(msgspec.Struct, frozen=True):
     width: int
 
     @classmethod
-    def of(cls, shape: DemoShape, kind: str, slot_gts: float) -> _Facts:
-        if kind == "gpu":
+    def of(cls, shape: DemoShape, kind: FunctionKind, slot_gts: float) -> _Facts:
+        if kind is GPU:
             driver = BY_ID[shape.gpu.vendor].module
             gts = GTS[shape.gpu.pcie_gen]
             return cls(shape.gpu.pci_id, shape.gpu.subsystem_id, driver, gts, 16)
-        if kind == "nvswitch":
+        if kind is NVSWITCH:
             generation = 2 if shape.gpu.pcie_gen == 4 else 3
             return cls(NVSWITCH_IDS[generation], "10de:0000", "nvidia-nvswitch", 16.0, 2)
-        if kind == "nvme":
+        if kind is FunctionKind.NVME:
             return cls("144d:a824", "144d:aa1e", "nvme", min(slot_gts, 16.0), 4)
-        adapter: Adapter = shape.nic if kind == "nic" else shape.ethernet
-        lanes = adapter.lanes or (16 if kind == "nic" else 4)
+        adapter: Adapter = shape.nic if kind is NIC else shape.ethernet
+        lanes = adapter.lanes or (16 if kind is NIC else 4)
         return cls(adapter.pci_id, "15b3:0000", adapter.driver, adapter.gts, lanes)

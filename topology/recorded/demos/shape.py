@@ -128,6 +128,11 @@ class Adapter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     verbs: bool = True
     """Whether the kernel has an RDMA device for the NIC; it has none for a Slingshot NIC."""
 
+    @property
+    def infiniband(self) -> bool:
+        """Whether its link layer is InfiniBand's."""
+        return self.link_layer == "InfiniBand"
+
 
 class RootPort(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One root port and what hangs below it: a device, a switch, or a switch of switches."""

@@ -41,8 +41,7 @@ def _named(part: PartialNode) -> PartialNode:
             "device_name": names.get(f"{vendor}:{device.device_id or 0:04x}"),
         }
         known = {field: name for field, name in found.items() if name is not None}
-        gaps = tuple(gap for gap in device.gaps if gap.field not in known)
-        devices.append(msgspec.structs.replace(device, **known, gaps=gaps))
+        devices.append(device.filled(**known))
     places = by_address(devices)
     gpus = [_gpu(gpu, places.get(gpu.address)) for gpu in part.gpus]
     return msgspec.structs.replace(part, pci=tuple(devices), gpus=tuple(gpus))
@@ -53,10 +52,7 @@ def _gpu(gpu: Gpu, device: PciDevice | None) -> Gpu:
     name = None if device is None else device.device_name
     sku = sku_for(gpu) if name is None else None
     name = sku.name if sku is not None else name
-    if name is None:
-        return gpu
-    gaps = tuple(gap for gap in gpu.gaps if gap.field != "name")
-    return msgspec.structs.replace(gpu, name=name, gaps=gaps)
+    return gpu if name is None else gpu.filled(name=name)
 
 
 FORMAT = Format(id="NCCL topology XML", recognises=_recognises, parse=_parse)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ...model.machine import GpuCache
+from ...model.machine import CacheKind, GpuCache
 from ..files.printed import Printed
 from .smi_values import AMD_SMI, KILOBYTES
 
@@ -47,7 +47,7 @@ def _cache(entry: Any) -> GpuCache | None:
              if sign in words]  # fmt: skip
     return GpuCache(
         level=level,
-        kind=" and ".join(kinds) or "not told",
+        kind=CacheKind(" and ".join(kinds) or CacheKind.NOT_TOLD),
         size_bytes=size,
         count=v.whole("count", "num_cache_instance", most=4096),
     )

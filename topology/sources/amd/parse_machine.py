@@ -9,7 +9,7 @@ from ...hardware.amd_parts import package
 from ...model.machine import Gpu, GpuCache, GpuPair, XgmiLink
 from ...model.part import PartialNode, Raw
 from ...model.record import NOT_ASKED
-from ...model.snapshot import Problem
+from ...model.snapshot import Problem, ProblemKind
 from ...model.surroundings import Software
 from ..files.fields import Fields, by, made, text, whole
 from ..files.library_answers import Answers, Path, dicts, is_whole
@@ -103,7 +103,7 @@ def _index(device: dict[str, Raw], place: int) -> int:
 
 
 def _problem(text: str, why: str = "") -> Problem:
-    kind = "denied" if why == "no permission" else "failed"
+    kind = ProblemKind.DENIED if why == "no permission" else ProblemKind.FAILED
     return Problem(source="amdsmi", kind=kind, text=text)
 
 

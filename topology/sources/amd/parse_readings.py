@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from ...model.part import PartialNode, Raw
-from ...model.readings import EccBlock, EccCounts, GpuProcess, GpuReading, XgmiReading
+from ...model.readings import EccBlock, EccCounts, GpuProcess, GpuReading, GpuUse, XgmiReading
 from ...model.record import gaps_of
 from ..files.fields import Fields, by, made, whole
 from ..files.library_answers import Answers, dicts, is_whole, wrong_shape
@@ -245,7 +245,9 @@ def _processes(a: Answers) -> tuple[GpuProcess, ...] | None:
         if is_whole(pid) and 0 < pid < 2**32:
             own = Answers({"it": raw}, AMDSMI)
             memory = own.whole("memory_bytes", ("it", "memory_usage", "vram_mem"), ("it", "mem"))
-            found[pid] = GpuProcess(pid=pid, kind="compute", memory_bytes=memory, gaps=own.gaps)
+            found[pid] = GpuProcess(
+                pid=pid, kind=GpuUse.COMPUTE, memory_bytes=memory, gaps=own.gaps
+            )
     return tuple(found.values())
 
 

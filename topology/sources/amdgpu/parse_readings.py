@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...model.part import PartialNode, Raw
-from ...model.readings import GpuProcess, GpuReading
+from ...model.readings import GpuProcess, GpuReading, GpuUse
 from ..files.answers import absent_text, part, whole
 from ..files.fields import Fields, by, file_count, made
 from ..pci.devices import SPEED
@@ -83,7 +83,7 @@ def _processes(address: str, listed: Raw, fields: DeviceAnswers) -> tuple[GpuPro
         number = _positive(pid)
         size = _positive(held.get(address) if isinstance(held, dict) else None)
         if number and size:
-            found.append(GpuProcess(pid=number, kind="compute", memory_bytes=size))
+            found.append(GpuProcess(pid=number, kind=GpuUse.COMPUTE, memory_bytes=size))
     return tuple(sorted(found, key=lambda process: process.pid))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tarfile
 
-from .tree import LIMIT_BYTES, LIMIT_NAMES, Unreadable, clean, plain, resolve
+from .tree import LIMIT_BYTES, LIMIT_NAMES, Unread, Unreadable, clean, plain, resolve
 from .unpacking import ArchiveError, Unpacked
 
 LIMIT_MEMBERS = 200_000
@@ -49,7 +49,9 @@ class TarTree:
         """At most `count` bytes from `offset`."""
         place = self._place(path)
         data = None if place is None else self._files.get(place)
-        return Unreadable("absent", self.absent) if data is None else data[offset : offset + count]
+        if data is None:
+            return Unreadable(Unread.ABSENT, self.absent)
+        return data[offset : offset + count]
 
     def names(self, folder: str) -> tuple[str, ...]:
         """Names in a folder, sorted; () when it is not there."""

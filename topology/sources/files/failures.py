@@ -10,10 +10,9 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from ...model.snapshot import Problem
+from ...model.snapshot import Problem, ProblemKind
 
-ERROR, RESET, LOST = "error", "reset", "lost"
-"""Kinds of Problem."""
+ERROR, RESET, LOST = ProblemKind.ERROR, ProblemKind.RESET, ProblemKind.LOST
 _SHOWN = 4
 """Names of functions and GPUs that one problem spells out; more are counted."""
 
@@ -21,7 +20,7 @@ _SHOWN = 4
 class Unanswered(msgspec.Struct, frozen=True):
     """One question that failed."""
 
-    kind: str
+    kind: ProblemKind
     """ERROR, RESET or LOST."""
     words: str
     """The library's words: "Unknown Error"."""
@@ -33,13 +32,13 @@ class Unanswered(msgspec.Struct, frozen=True):
 
 def problems(source: str, failures: Iterable[Unanswered]) -> tuple[Problem, ...]:
     """One problem for each kind of failure and words: what failed, and on which GPUs."""
-    grouped: dict[tuple[str, str], list[Unanswered]] = {}
+    grouped: dict[tuple[ProblemKind, str], list[Unanswered]] = {}
     for failure in failures:
         grouped.setdefault((failure.kind, failure.words), []).append(failure)
     return tuple(_problem(source, *key, found) for key, found in grouped.items())
 
 
-def _problem(source: str, kind: str, words: str, failures: Sequence[Unanswered]) -> Problem:
+def _problem(source: str, kind: ProblemKind, words: str, failures: Sequence[Unanswered]) -> Problem:
     questions = list(dict.fromkeys(failure.question for failure in failures))
     devices = tuple(dict.fromkeys(failure.device for failure in failures if failure.device))
     about = f" of {_listed(devices)}" if devices else ""

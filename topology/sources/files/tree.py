@@ -15,6 +15,7 @@ from typing import Protocol
 import msgspec
 
 from ...model.part import Raw
+from ...model.severity import Word
 
 LIMIT_BYTES = 64 * 1024
 """Most bytes that are read of one file unless the caller asks for more."""
@@ -24,11 +25,18 @@ LIMIT_NAMES = 100_000
 """Most entries of one folder that are listed."""
 
 
+class Unread(Word):
+    """Why a file could not be read, in one word."""
+
+    ABSENT = "absent"
+    DENIED = "denied"
+    FAILED = "failed"
+
+
 class Unreadable(msgspec.Struct, frozen=True):
     """Why a file could not be read."""
 
-    kind: str
-    """"absent", "denied" or "failed"."""
+    kind: Unread
     why: str
 
 
@@ -115,7 +123,7 @@ def answers(tree: Tree, folder: str, names: Iterable[str]) -> dict[str, Raw]:
         answer = tree.text(f"{folder}/{name}" if folder else name)
         if isinstance(answer, str):
             found[name] = answer
-        elif answer.kind != "absent":
+        elif answer.kind is not Unread.ABSENT:
             found[name] = {"error": answer.why}
     return found
 
@@ -139,17 +147,17 @@ class FolderTree:
         """At most `count` bytes from `offset`; fewer where the file or the permission ends."""
         place = self._place(path)
         if place is None:
-            return Unreadable("absent", self.absent)
+            return Unreadable(Unread.ABSENT, self.absent)
         try:
             # NONBLOCK: a pipe in a copied folder must not stop us.
             handle = os.open(place, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
         except OSError as error:
             return self._unreadable(error)
         except ValueError:
-            return Unreadable("absent", self.absent)
+            return Unreadable(Unread.ABSENT, self.absent)
         try:
             if not self.live and not stat.S_ISREG(os.fstat(handle).st_mode):
-                return Unreadable("failed", "not a plain file")
+                return Unreadable(Unread.FAILED, "not a plain file")
             return _read(handle, offset, count)
         except OSError as error:
             return self._unreadable(error)
@@ -218,10 +226,10 @@ class FolderTree:
 
     def _unreadable(self, error: OSError) -> Unreadable:
         if isinstance(error, FileNotFoundError | NotADirectoryError):
-            return Unreadable("absent", self.absent)
+            return Unreadable(Unread.ABSENT, self.absent)
         if isinstance(error, PermissionError):
-            return Unreadable("denied", "no permission")
-        return Unreadable("failed", error.strerror or type(error).__name__)
+            return Unreadable(Unread.DENIED, "no permission")
+        return Unreadable(Unread.FAILED, error.strerror or type(error).__name__)
 
 
 def live_tree() -> FolderTree:

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from ...hardware.amd_parts import PARTED, PARTS_OF_MODE
-from ...model.machine import Gpu, GpuCache, GpuPair, MemoryBank, XgmiLink
+from ...model.machine import CacheKind, Gpu, GpuCache, GpuPair, MemoryBank, XgmiLink
 from ...model.part import PartialNode, Raw
 from ...model.record import Gap, gaps_of
-from ...model.snapshot import Problem
+from ...model.snapshot import Problem, ProblemKind
 from ..amdgpu.settings import DeviceAnswers, settings
 from ..files.answers import absent_text, part
 from .nodes import (
@@ -37,11 +37,10 @@ ORIGIN = "kfd"
 _NO_GAP = ("partition", "parent", "package_parts", "xgmi")
 
 KINDS = {
-    CACHE_DATA: "data",
-    CACHE_INSTRUCTION: "instruction",
-    CACHE_DATA | CACHE_INSTRUCTION: "data and instruction",
+    CACHE_DATA: CacheKind.DATA,
+    CACHE_INSTRUCTION: CacheKind.INSTRUCTION,
+    CACHE_DATA | CACHE_INSTRUCTION: CacheKind.BOTH,
 }
-NOT_TOLD = "not told"
 _MOST_KIB = 1 << 40
 
 WEIGHT_HOP = 15
@@ -75,7 +74,7 @@ def parse(raw: Raw) -> PartialNode:
     if lost:
         which = ", ".join(str(number) for number in lost[:4]) + " ..." * (len(lost) > 4)
         text = f"KFD's links lead to node {which}, of which there is nothing to read"
-        problems.append(Problem(source=ORIGIN, kind="mismatch", text=text))
+        problems.append(Problem(source=ORIGIN, kind=ProblemKind.MISMATCH, text=text))
     whole = not lost and all(node.why is None for node in everything)
     names = {node.number: address for address, node in chosen.items()}
     counts = Counter(node.package for node in chosen.values())
@@ -107,7 +106,7 @@ def _chosen(everything: Sequence[KfdNode]) -> tuple[dict[str, KfdNode], list[Pro
             first = chosen.setdefault(node.address, node)
             if first is not node:
                 text = f"KFD nodes {first.number} and {node.number} are both {node.address}"
-                problems.append(Problem(source=ORIGIN, kind="mismatch", text=text))
+                problems.append(Problem(source=ORIGIN, kind=ProblemKind.MISMATCH, text=text))
     return chosen, problems
 
 
@@ -148,7 +147,7 @@ def _denied(node: KfdNode) -> bool:
 def _hidden(node: KfdNode) -> Problem:
     return Problem(
         source=ORIGIN,
-        kind="denied" if _denied(node) else "failed",
+        kind=ProblemKind.DENIED if _denied(node) else ProblemKind.FAILED,
         text=f"KFD node {node.number}: {node.why}; a GPU may be there that was not given to us",
     )
 
@@ -353,7 +352,7 @@ def caches(node: KfdNode) -> tuple[GpuCache, ...]:
     return tuple(
         GpuCache(
             level=cache.level,
-            kind=KINDS.get(cache.flags & 0x3, NOT_TOLD),
+            kind=KINDS.get(cache.flags & 0x3, CacheKind.NOT_TOLD),
             size_bytes=cache.size_kib * 1024,
             count=count,
         )

@@ -15,13 +15,13 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from ...model.variable_names import listed
-from ...model.versions import Library, numbers
+from ...model.versions import Library, LibraryName, numbers
 
 LIMIT_BYTES = 256 * 1024
 LIMIT_CHARACTERS = 1023
 """Lengths at which the library cuts a name and a value."""
 LIMIT_NOTES = 20
-DEFAULT = Library(name="nccl", version="2.28.9")
+DEFAULT = Library(name=LibraryName.NCCL, version="2.28.9")
 
 
 class ConfFile(NamedTuple):

@@ -9,7 +9,7 @@ from typing import TypeVar
 from zlib import crc32
 
 from ...model.part import Raw
-from ...model.surroundings import Container
+from ...model.surroundings import Container, ContainerKind
 from ..files.answers import FileAnswers, whole
 from ..files.tree import Tree, answers
 
@@ -130,7 +130,7 @@ def parse(raw: Raw, absent: str) -> Container | None:
     memory_bytes, cpu_quota = narrowest(raw.get("levels"), fields)
     sets = [level.text("cpuset") for level in _levels(raw.get("levels"), absent)]
     return Container(
-        kind=kind,
+        kind=None if kind is None else ContainerKind(kind),
         evidence=evidence,
         memory_limit_bytes=memory_bytes,
         cpu_quota=cpu_quota,

@@ -14,10 +14,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ...model.part import PartialNode, Raw
-from ...model.snapshot import EnvironmentVariable, Problem
+from ...model.snapshot import EnvironmentVariable, Problem, ProblemKind
 from ...model.source import Source
 from ...model.variable_names import listed
-from ...model.versions import Library
+from ...model.versions import Library, LibraryName
 from .configuration_files import ConfFile, home_of, merged, paths, read_file
 
 NAME_FILES = ("NCCL_TOPO_FILE", "NCCL_GRAPH_FILE", "NCCL_CONF_FILE")
@@ -25,8 +25,8 @@ NAME_FILES = ("NCCL_TOPO_FILE", "NCCL_GRAPH_FILE", "NCCL_CONF_FILE")
 LIMIT_CHARACTERS = 512
 LIMIT_FILES = 8
 AMD, NVIDIA = "/dev/kfd", "/dev/nvidiactl"
-NCCL = Library(name="nccl", version="2.28.9")
-RCCL = Library(name="rccl", version="2.21.5")
+NCCL = Library(name=LibraryName.NCCL, version="2.28.9")
+RCCL = Library(name=LibraryName.RCCL, version="2.21.5")
 
 
 def read(environment: Mapping[str, str] | None = None, *, root: str = "") -> Raw:
@@ -94,13 +94,15 @@ def parse(raw: Raw) -> PartialNode:
             Problem(
                 source="environment",
                 text=_storable(f"{file.path}: {file.error}; what it sets for NCCL is not known"),
-                kind="denied" if file.error == "Permission denied" else "failed",
+                kind=ProblemKind.DENIED
+                if file.error == "Permission denied"
+                else ProblemKind.FAILED,
             )
             for file in files
             if file.error
         )
         + tuple(
-            Problem(source="environment", text=_storable(f"{name}: {why}"), kind="absent")
+            Problem(source="environment", text=_storable(f"{name}: {why}"), kind=ProblemKind.ABSENT)
             for name, why in missing
             if name in found and isinstance(why, str)
         ),

@@ -32,7 +32,7 @@ from ...model.readings import HostReading
 from ...model.source import Source
 from ...model.surroundings import Container, Host, Module
 from ..files.answers import FileAnswers, absent_text, part, whole
-from ..files.tree import Tree, answers, clean, live_tree
+from ..files.tree import Tree, Unread, answers, clean, live_tree
 from . import containers, daemons, device_nodes, processors, settings
 from .software_versions import module_version
 
@@ -442,7 +442,7 @@ def _static(tree: Tree) -> dict[str, Raw]:
     cmdline = tree.text("proc/cmdline")
     if isinstance(cmdline, str):
         found["cmdline"] = flags(cmdline)
-    elif cmdline.kind != "absent":
+    elif cmdline.kind is not Unread.ABSENT:
         found["cmdline"] = {"error": cmdline.why}
     if tree.live:
         found["container"] = containers.read(tree, containers.live_environment())

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from ...model.cpulist import members, written
 from ...model.part import Raw
+from ...model.readings import ProcessState
 from ...model.variable_names import listed
 from ..files.answers import FileAnswers, whole
 from ..files.tree import clean
@@ -14,14 +15,14 @@ from .containers import batch_job, groups, narrowest
 from .process_files import KUBERNETES
 
 STATES = {
-    "R": "running",
-    "S": "sleeping",
-    "D": "disk sleep",
-    "T": "stopped",
-    "t": "traced",
-    "Z": "zombie",
-    "X": "zombie",
-    "I": "sleeping",
+    "R": ProcessState.RUNNING,
+    "S": ProcessState.SLEEPING,
+    "D": ProcessState.DISK_SLEEP,
+    "T": ProcessState.STOPPED,
+    "t": ProcessState.TRACED,
+    "Z": ProcessState.ZOMBIE,
+    "X": ProcessState.ZOMBIE,
+    "I": ProcessState.SLEEPING,
 }
 """The letters of /proc/PID/status."""
 ZOMBIE_LETTERS = ("Z", "X")

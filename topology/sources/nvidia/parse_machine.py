@@ -10,7 +10,7 @@ import msgspec
 from ...model.machine import Fabric, Gpu, GpuPair, MigInstance, NvLink
 from ...model.part import PartialNode, Raw
 from ...model.record import GRANTED, REFUSED, Gap
-from ...model.snapshot import Problem
+from ...model.snapshot import Problem, ProblemKind
 from ...model.surroundings import Software
 from ..files.fields import Fields, by, flag, made, scaled, text, whole
 from ..files.fields import word as named
@@ -95,9 +95,9 @@ def _unknown_device(device: dict[str, Raw], index: int) -> Problem:
     """A GPU that the driver counts but does not open or identify."""
     if "lost" in device:
         text = f"GPU {index}: the driver has lost it ({reason(str(device['lost']))})"
-        return Problem(source="nvml", kind="lost", text=text, devices=(f"nvml:{index}",))
+        return Problem(source="nvml", kind=ProblemKind.LOST, text=text, devices=(f"nvml:{index}",))
     why = str(device.get("refused") or refusal(device.get("nvmlDeviceGetPciInfo")) or "no address")
-    kind = "denied" if "NoPermission" in why else "failed"
+    kind = ProblemKind.DENIED if "NoPermission" in why else ProblemKind.FAILED
     text = f"GPU {index}: the driver does not open it ({reason(why)})"
     return Problem(source="nvml", kind=kind, text=text, devices=(f"nvml:{index}",))
 

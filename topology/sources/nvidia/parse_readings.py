@@ -8,9 +8,9 @@ from functools import lru_cache
 import msgspec
 
 from ...model.part import PartialNode, Raw
-from ...model.readings import EccCounts, GpuProcess, GpuReading, NvLinkReading
+from ...model.readings import EccCounts, GpuProcess, GpuReading, GpuUse, NvLinkReading
 from ...model.record import Gap
-from ...model.snapshot import Problem
+from ...model.snapshot import Problem, ProblemKind
 from ..files.failures import Unanswered
 from ..files.fields import Fields, by, flag, made, whole
 from ..files.library_answers import Answers, dicts, is_whole, wrong_shape
@@ -106,9 +106,9 @@ _MAX_PROCESSES = 4096
 _PSTATE_UNKNOWN = 32
 _LINKS = LinkMemory()
 _PROCESSES = (
-    ("compute", "nvmlDeviceGetComputeRunningProcesses"),
-    ("graphics", "nvmlDeviceGetGraphicsRunningProcesses"),
-    ("mps", "nvmlDeviceGetMPSComputeRunningProcesses"),
+    (GpuUse.COMPUTE, "nvmlDeviceGetComputeRunningProcesses"),
+    (GpuUse.GRAPHICS, "nvmlDeviceGetGraphicsRunningProcesses"),
+    (GpuUse.MPS, "nvmlDeviceGetMPSComputeRunningProcesses"),
 )
 
 _ROWS = "nvmlDeviceGetRemappedRows"
@@ -134,7 +134,9 @@ def parse(raw: Raw) -> PartialNode:
         if "lost" in device:
             why = reason(str(device["lost"]))
             text = f"GPU {own} is gone ({why})"
-            problems.append(Problem(source="nvml_readings", kind="lost", text=text, devices=(own,)))
+            problems.append(
+                Problem(source="nvml_readings", kind=ProblemKind.LOST, text=text, devices=(own,))
+            )
             gap = Gap("lost", why)
             readings[own] = GpuReading(address=own, lost=True, gaps=(gap,))
         else:
@@ -253,7 +255,7 @@ def _processes(a: Answers) -> tuple[GpuProcess, ...] | None:
     found: dict[tuple[int, str], GpuProcess] = {}
     for kind, name in _PROCESSES:
         listed = a.raw.get(name)
-        if kind == "compute" and not isinstance(listed, list):
+        if kind is GpuUse.COMPUTE and not isinstance(listed, list):
             a.gap("processes", refusal(listed) or wrong_shape(listed))
             return None
         for raw in dicts(listed)[:_MAX_PROCESSES]:
@@ -263,7 +265,7 @@ def _processes(a: Answers) -> tuple[GpuProcess, ...] | None:
     return tuple(found.values())
 
 
-def _process(raw: dict[str, Raw], pid: int, kind: str) -> GpuProcess:
+def _process(raw: dict[str, Raw], pid: int, kind: GpuUse) -> GpuProcess:
     a = Answers(raw, NVML)
     used = raw.get("usedGpuMemory")
     if used is None:

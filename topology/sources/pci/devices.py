@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from ...model.machine import PciDevice
+from ...model.machine import PciDevice, PciKind
 from ...model.part import PartialNode, Raw
 from ...model.readings import PciReading
 from ..files.answers import FileAnswers, absent_text, part, whole
@@ -150,7 +150,7 @@ def _device(address: str, fields: FileAnswers, parent: str, kind: str, names: Ra
         address=address,
         parent=parent,
         class_code=fields.number("class", "class_code", base=16),
-        kind=kind,
+        kind=PciKind(kind),
         vendor_id=vendor,
         device_id=device,
         subsystem_vendor_id=fields.number("subsystem_vendor", "subsystem_vendor_id", base=16),

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 
 from ...model.part import PartialNode, Raw
 from ...model.source import Source
-from ...model.surroundings import Interface, RdmaDevice, RdmaPort
+from ...model.surroundings import Interface, RdmaDevice, RdmaKind, RdmaPort
 from ..files.answers import FileAnswers, absent_text, part, whole, words
 from ..files.tree import Tree, answers, live_tree
 from .devices import ADDRESS, numa_node
@@ -159,7 +159,7 @@ def _rdma_record(name: str, fields: FileAnswers) -> RdmaDevice:
     return RdmaDevice(
         name=name,
         address=address,
-        kind=_rdma_kind(driver, fields.raw, ports),
+        kind=RdmaKind(_rdma_kind(driver, fields.raw, ports)),
         driver=driver,
         guid=fields.text("node_guid", "guid"),
         firmware=fields.text("fw_ver", "firmware"),

@@ -18,7 +18,7 @@ from collections.abc import Callable
 
 from ...model.part import Raw
 from ...model.source import Source, SourceAbsent
-from ..files.tree import Tree, answers, joined, live_tree
+from ..files.tree import Tree, Unread, answers, joined, live_tree
 from .devices import parse
 from .names import look_up
 
@@ -121,7 +121,7 @@ def capabilities(tree: Tree, folder: str) -> dict[str, Raw]:
     path = f"{folder}/config"
     head = tree.octets(path, 0, HEADER_BYTES)
     if not isinstance(head, bytes):
-        return {} if head.kind == "absent" else {"acs": {"error": head.why}}
+        return {} if head.kind is Unread.ABSENT else {"acs": {"error": head.why}}
     if len(head) < HEADER_BYTES:
         # Without CAP_SYS_ADMIN the kernel hands out the first 64 bytes alone.
         return {"acs": {"error": NO_ROOT}}

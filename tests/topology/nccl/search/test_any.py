@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gputop.topology.nccl.nodes import PathType, System, SystemLink, SystemNode
+from gputop.topology.nccl.nodes import GPU, NET, PathType, System, SystemLink, SystemNode
 from gputop.topology.nccl.prediction import SearchGraph
 from gputop.topology.nccl.rounding import single
 from gputop.topology.nccl.search import graphs as remembering
@@ -74,13 +74,13 @@ def test_channels_times_speed_are_rounded_like_floats() -> None:
 
 def usage(graph: SearchGraph, one: System) -> Iterator[tuple[SystemLink, float]]:
     """Every link that the channels of a graph inside one node use, with its share."""
-    gpus = {node.rank: node for node in one.nodes["GPU"]}
+    gpus = {node.rank: node for node in one.nodes[GPU]}
     for order in graph.orders:
         hops = list(pairwise(order))
         if graph.pattern == 4 and len(order) > 1:
             hops.append((order[-1], order[0]))
         for src, dst in hops:
-            path = gpus[src].paths["GPU"][gpus[dst].index]
+            path = gpus[src].paths[GPU][gpus[dst].index]
             dear = path.type is PathType.PHB and any(
                 link.to.vendor == "intel" for link in path.links
             )
@@ -128,7 +128,7 @@ def test_any_machine_gets_rings_that_visit_everyone_and_fit(xml: str) -> None:
     version, _ = version_for("nccl-2.28.9")
     one = made(xml)
     found = search_graphs(one, version, Settings({}), nvls=False)
-    ranks = sorted(node.rank for node in one.nodes["GPU"])
+    ranks = sorted(node.rank for node in one.nodes[GPU])
     for graph in (found.ring, found.tree):
         assert graph is not None
         assert graph.channels == len(graph.orders) >= 1
@@ -145,7 +145,7 @@ def test_any_machine_gets_rings_that_visit_everyone_and_fit(xml: str) -> None:
 
 def found_on(one: System, version: Version, *, nvls: bool = False) -> remembering.Found:
     """What a search of its own finds."""
-    nets = list(range(len(one.nodes["NET"])))
+    nets = list(range(len(one.nodes[NET])))
     return remembering._search(
         SearchSpace(one, version, Settings({}), nvls=nvls), version, nets, nvls=nvls
     )

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from gputop.topology.model.element import Element
+from gputop.topology.nccl.nodes import GPU, NET
 from gputop.topology.nccl.prediction import Graphs, SearchGraph
 from gputop.topology.nccl.search.graphs import limits, search_graphs
 from gputop.topology.nccl.search.ready_made import ready_made
@@ -111,7 +112,7 @@ def graph_misses(folder: str, library: str, stem: str, entry: dict[str, Any]) ->
     root = topology(CAPTURES / folder / "topologies" / f"{stem}.xml")
     for part in ("single_node", "two_node"):
         found = {
-            frozenset(gpu.rank for gpu in view.system.nodes["GPU"]): view.system
+            frozenset(gpu.rank for gpu in view.system.nodes[GPU]): view.system
             for view in views(root, version, settings, more_nodes=part == "two_node")
         }
         for view in entry[part]["views"]:
@@ -218,7 +219,7 @@ def test_the_nodes_that_rccl_knows_are_named(stem: str) -> None:
     known = []
     for more in (False, True):
         system = views(root, version, Settings({}), more_nodes=more)[0].system
-        total = limits(system, nets=bool(system.nodes["NET"]))[1]
+        total = limits(system, nets=bool(system.nodes[NET]))[1]
         known.append(ready_made(system, version, Settings({}), total))
         off = Settings({"RCCL_MODEL_MATCHING_DISABLE": "1"})
         assert ready_made(system, version, off, total) is None

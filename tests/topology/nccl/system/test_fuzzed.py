@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from gputop.topology.nccl.nodes import PathType, SystemLink, SystemNode, SystemPath
+from gputop.topology.nccl.nodes import (
+    CPU,
+    GPU,
+    PCI,
+    PCIE,
+    PathType,
+    SystemLink,
+    SystemNode,
+    SystemPath,
+)
 from gputop.topology.nccl.prediction import Prediction
 from gputop.topology.nccl.system.build import connect, parents_last
 from gputop.topology.nccl.system.paths import local_cpu
@@ -84,10 +93,10 @@ def test_the_limit_of_nics_is_read_like_atoi(text: str, width: int) -> None:
 
 
 def test_switches_in_a_circle_are_noticed_and_not_followed() -> None:
-    cpu_node, near, far = SystemNode("CPU", 0, 0), SystemNode("PCI", 1, 0), SystemNode("PCI", 2, 1)
+    cpu_node, near, far = SystemNode(CPU, 0, 0), SystemNode(PCI, 1, 0), SystemNode(PCI, 2, 1)
     for one, other in ((cpu_node, near), (cpu_node, far), (near, far)):
-        connect(one, other, "PCI", 24.0)
-        connect(other, one, "PCI", 24.0)
+        connect(one, other, PCIE, 24.0)
+        connect(other, one, PCIE, 24.0)
     assert not parents_last(cpu_node, None)
 
 
@@ -95,9 +104,9 @@ def test_switches_in_a_circle_are_noticed_and_not_followed() -> None:
 def test_the_cpu_of_a_gpu_is_the_nearest_or_since_2_30_7_the_widest(
     library: str, index: int
 ) -> None:
-    target = SystemNode("GPU", 1, 0)
-    link = SystemLink("PCI", 12.0, target)
-    target.paths["CPU"] = [
+    target = SystemNode(GPU, 1, 0)
+    link = SystemLink(PCIE, 12.0, target)
+    target.paths[CPU] = [
         SystemPath(PathType.PHB, 6.0, (link,)),
         SystemPath(PathType.SYS, 12.0, (link, link)),
     ]

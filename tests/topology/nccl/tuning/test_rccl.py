@@ -13,6 +13,7 @@ import pytest
 
 from gputop.topology.nccl.decide.predict import predict
 from gputop.topology.nccl.decide.timing import Timing, hardware_of, rccl_input_of, timing_of
+from gputop.topology.nccl.nodes import GPU
 from gputop.topology.nccl.search.graphs import search_graphs
 from gputop.topology.nccl.settings import Settings
 from gputop.topology.nccl.system.domains import views
@@ -41,7 +42,7 @@ def misses(number: str, name: str, hosts: int, kept: dict[str, Any]) -> list[str
     assert path is not None
     (view,) = views(topology(path), version, Settings({}), more_nodes=hosts > 1)
     graphs = search_graphs(view.system, version, Settings({}), nvls=False)
-    ranks = hosts * len(view.system.nodes["GPU"])
+    ranks = hosts * len(view.system.nodes[GPU])
     comm = rccl_input_of(hardware_of([view.system]), [graphs], version, ranks=ranks, nodes=hosts)
     assert comm is not None
     case = f"{number} {name} {hosts}"
@@ -105,7 +106,7 @@ def timed(name: str, library: str, env: dict[str, str]) -> Timing:
         version,
         Settings(env),
         asked=library,
-        ranks=len(view.system.nodes["GPU"]),
+        ranks=len(view.system.nodes[GPU]),
         nodes=1,
     )
 

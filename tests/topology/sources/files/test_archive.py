@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from gputop.topology.sources.files import archive, unpacking
 from gputop.topology.sources.files.archive import TarTree
-from gputop.topology.sources.files.tree import LIMIT_BYTES, Unreadable
+from gputop.topology.sources.files.tree import LIMIT_BYTES, Unread, Unreadable
 from gputop.topology.sources.files.unpacking import ArchiveError
 from tests.support.tars import member, packed
 
@@ -43,7 +43,7 @@ def test_files_links_and_folders_are_found() -> None:
         "sys/devices/pci0000:00/0000:00:01.0"
     )
     assert tree.size("sys/bus/pci/devices/0000:00:01.0/class") == 9
-    assert tree.text("proc/cmdline") == Unreadable("absent", "not in this recording")
+    assert tree.text("proc/cmdline") == Unreadable(Unread.ABSENT, "not in this recording")
 
 
 def test_a_folder_around_the_tree_is_looked_through() -> None:

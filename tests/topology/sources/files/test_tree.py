@@ -13,6 +13,7 @@ from gputop.topology.sources.files.tree import (
     LIMIT_BYTES,
     FolderTree,
     Tree,
+    Unread,
     Unreadable,
     answers,
     live_tree,
@@ -42,7 +43,7 @@ def test_a_copied_folder_is_read_through_its_links(copied: Tree) -> None:
 
 
 def test_what_is_not_there_says_so(copied: Tree) -> None:
-    assert copied.text("proc/cmdline") == Unreadable("absent", "not in this recording")
+    assert copied.text("proc/cmdline") == Unreadable(Unread.ABSENT, "not in this recording")
     assert copied.names("proc") == ()
     assert copied.resolved("proc") is None
     assert not copied.exists("proc")
@@ -85,7 +86,7 @@ def test_a_pipe_in_a_copy_does_not_stop_us(tmp_path: Path) -> None:
     (tmp_path / "proc").mkdir()
     os.mkfifo(tmp_path / "proc/cpuinfo")
     answer = FolderTree(tmp_path).text("proc/cpuinfo")
-    assert answer == Unreadable("failed", "not a plain file")
+    assert answer == Unreadable(Unread.FAILED, "not a plain file")
 
 
 def test_a_large_file_is_cut(tmp_path: Path) -> None:
@@ -107,7 +108,7 @@ def test_no_permission_is_distinguished_from_absence(tmp_path: Path) -> None:
     (tmp_path / "proc").mkdir()
     (tmp_path / "proc/secret").write_text("x")
     (tmp_path / "proc/secret").chmod(0)
-    assert FolderTree(tmp_path).text("proc/secret") == Unreadable("denied", "no permission")
+    assert FolderTree(tmp_path).text("proc/secret") == Unreadable(Unread.DENIED, "no permission")
 
 
 def test_the_live_machine_is_read() -> None:

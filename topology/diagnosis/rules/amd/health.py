@@ -1,7 +1,5 @@
 """What AMD's driver reports of a GPU: throttling, ECC errors of its blocks, bad pages."""
 
-from __future__ import annotations
-
 from ....hardware.vendors import AMD
 from ....model.finding import Finding
 from ....model.machine import Gpu

@@ -1,7 +1,5 @@
 """What AMD GPUs need from the host: an IOMMU in passthrough mode, BARs for all the memory."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """xGMI links: down, slow, with new errors, and meshes that lack some."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 

@@ -1,7 +1,5 @@
 """AMD packages that appear as several GPUs: unequal partitioning and missing parts."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from ....hardware.amd_parts import MODES, PARTS_OF_MODE

@@ -1,7 +1,5 @@
 """Clocks and power: what the hardware, the driver, a setting or a power limit holds down."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import msgspec
@@ -59,7 +57,7 @@ def looks_at(case: Case, busy_percent: float) -> list[Look]:
     examined = {gpu.address for gpu in case.gpus}
     for figure in case.snapshot.measurements:
         gpu = case.machine.gpu(figure.src or "")
-        if gpu is not None and gpu.address in examined and figure.device_kind != "cpu":
+        if gpu is not None and gpu.address in examined and not figure.on_cpu:
             look = _while_measured(gpu, figure)
             found += [look] if look is not None else []
     return found

@@ -1,7 +1,5 @@
 """The driver as a whole: its versions, its silence, closed nodes, failed answers."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 
@@ -11,7 +9,7 @@ from ....model.finding import Finding
 from ....model.machine import Gpu
 from ....model.page import Fix
 from ....model.severity import BROKEN, CANNOT_TELL, NOTICE, Severity
-from ....model.snapshot import Problem, SourceState
+from ....model.snapshot import Problem, ProblemKind, SourceState
 from ....model.surroundings import Host
 from ....sources import MAKERS
 from ....sources.collect import ONLY_PCI
@@ -51,7 +49,7 @@ def _mismatch(case: Case) -> Found:
     reported = [
         ("what NVML said", problem.text, "NVML nvmlInit")
         for problem in case.snapshot.problems
-        if problem.kind == "mismatch" and problem.source in _NVML
+        if problem.kind == ProblemKind.MISMATCH and problem.source in _NVML
     ]
     module, library = case.host.nvidia_module_version, _library(case)
     others = _modules(case) if module is not None else {}
@@ -125,7 +123,9 @@ def _waits(state: SourceState) -> bool:
     return state.age_seconds is None and state.waiting_seconds is None
 
 
-def _silence(case: Case, vendor: Vendor, devices: Sequence[str], evidence: list[Proof]) -> Finding:
+def _silence(
+    case: Case, vendor: Vendor, devices: Sequence[str], evidence: Sequence[Proof]
+) -> Finding:
     tool = "amd-smi list" if vendor is AMD else "nvidia-smi -L"
     whose = f"the driver of {named(case, devices)}" if devices else f"{vendor.name}'s driver"
     return NOT_ANSWERING.finding(
@@ -159,7 +159,7 @@ def _no_answer(case: Case, vendor: Vendor) -> Finding | None:
     if not silent and any(map(_waits, _states(case, vendor))):
         raise NotRead  # asked for the first time and still within its deadline
     known = any(gpu.why("uuid") != ONLY_PCI for gpu in gpus)
-    hanging = any(problem.kind != "absent" for problem in silent)
+    hanging = any(problem.kind != ProblemKind.ABSENT for problem in silent)
     if (hanging and not case.gpus) or (silent and gpus and (hanging or not known)):
         evidence = [(problem.kind, problem.text, problem.source) for problem in silent]
         return _silence(case, vendor, _mute(case, gpus, silent), evidence)

@@ -1,7 +1,5 @@
 """GPUs of one node that are not alike: models, firmware, settings."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Sequence

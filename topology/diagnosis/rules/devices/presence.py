@@ -1,15 +1,14 @@
 """GPUs that no job gets: lost by the driver, or in the machine without one."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import msgspec
 
 from ....hardware.vendors import AMD, NVIDIA, VENDORS
 from ....model.finding import Finding
-from ....model.machine import Gpu, PciDevice
+from ....model.machine import Gpu, PciDevice, PciKind
 from ....model.severity import BROKEN, NOTICE
+from ....model.snapshot import ProblemKind
 from ....model.surroundings import Host
 from ....sources.collect import ONLY_PCI
 from ....sources.files.failures import LOST as KIND
@@ -19,6 +18,7 @@ from ...rule import Found, Proof, Rule, faulty, needed
 from ...shared.fabric_words import GONE
 
 NUMBERED = "nvml:"
+_SILENT = (ProblemKind.FAILED, ProblemKind.LOST, ProblemKind.DENIED)
 
 
 def places_of(case: Case) -> dict[str, str]:
@@ -89,7 +89,7 @@ def _computes(gpu: Gpu, device: PciDevice | None) -> bool:
 
 
 def _without_driver(case: Case) -> Found:
-    if not any(device.kind == "gpu" for device in case.machine.pci):
+    if not any(device.kind == PciKind.GPU for device in case.machine.pci):
         return None
     hidden = faulty(unmanaged(case))
     if case.in_container is None:
@@ -178,7 +178,7 @@ def _without_driver_finding(case: Case, found: list[Gpu]) -> Finding:
     said = [
         ("what the driver said", problem.text, problem.source)
         for problem in case.snapshot.problems
-        if problem.source == "nvml" and problem.kind in ("failed", "lost", "denied")
+        if problem.source == "nvml" and problem.kind in _SILENT
     ]
     bound = {device.driver for gpu in found if (device := case.pci(gpu.address))}
     nouveau = ["Keep nouveau away (blacklist it) and install NVIDIA's driver."]

@@ -4,8 +4,6 @@ A fault of the GPU's firmware leaves every counter at 0 and the GPU in every lis
 gets a context on it: the driver's own request is then the only sign (NVIDIA/DCGM#263).
 """
 
-from __future__ import annotations
-
 import msgspec
 
 from ....hardware.vendors import NVIDIA

@@ -1,7 +1,5 @@
 """Binding: processes and containers far from their GPUs, and CPUs near them."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping
 
 from ....hardware.vendors import AMD, NVIDIA
@@ -256,7 +254,7 @@ def _overlap_in_part(known: Collection[frozenset[int]]) -> bool:
 def _apart(pair: Pair) -> bool:
     """Whether the two belong to different NUMA nodes, by their relation or by the driver."""
     one, other = (set(gpu.memory_affinity or ()) for gpu in (pair.one, pair.other))
-    return pair.code == "SYS" or bool(one and other and not one & other)
+    return pair.far or bool(one and other and not one & other)
 
 
 def _limit(case: Case) -> Found:

@@ -1,7 +1,5 @@
 """Limits of the host: /dev/shm, locked memory, open files."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from operator import itemgetter
 
@@ -9,7 +7,7 @@ from ....model.readings import ProcessReading
 from ....model.severity import BROKEN, NOTICE
 from ....model.surroundings import Host
 from ....model.units import size
-from ....model.versions import numbers
+from ....model.versions import LibraryName, numbers
 from ....nccl.decide.summary import ring_hops
 from ...case import Case
 from ...rule import Found, Proof, Rule, needed
@@ -118,7 +116,7 @@ def cumem_host(case: Case) -> bool:
     ):
         return False
     prediction, software = case.prediction, case.machine.software
-    if prediction is None or prediction.library.name != "nccl":
+    if prediction is None or prediction.library.name is not LibraryName.NCCL:
         return False
     if software is None:
         return True

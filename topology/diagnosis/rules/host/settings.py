@@ -1,7 +1,5 @@
 """Settings of the host: caches of kernels, packages of NCCL, CPU governors."""
 
-from __future__ import annotations
-
 from ....hardware.vendors import NVIDIA
 from ....model.page import Fix
 from ....model.severity import NOTICE, SLOW

@@ -1,11 +1,10 @@
 """Processes on the GPUs that no signal reaches: they are in one uninterruptible sleep."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 
 from ....jobs.grouping import GpuUser
+from ....model.readings import ProcessState
 from ....model.severity import BROKEN, NOTICE
 from ...case import Case
 from ...rule import Found, Proof, Rule
@@ -20,7 +19,7 @@ def _check(case: Case) -> Found:
     found = [
         (user, seconds)
         for user in users
-        if (user.reading.state == "disk sleep" or user.reading.asleep_thread is not None)
+        if (user.reading.state == ProcessState.DISK_SLEEP or user.reading.asleep_thread is not None)
         and (seconds := user.reading.asleep_seconds) is not None
         and seconds >= least
     ]

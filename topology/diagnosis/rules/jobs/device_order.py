@@ -1,7 +1,5 @@
 """Which number a program uses for which GPU."""
 
-from __future__ import annotations
-
 from ....hardware.vendors import NVIDIA
 from ....model.finding import Finding
 from ....model.machine import Gpu

@@ -1,7 +1,5 @@
 """Variables that cost something here, compared with the same node without them."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterable, Mapping
 
@@ -9,6 +7,7 @@ from ....model import quantities
 from ....model.finding import Finding
 from ....model.page import Fix
 from ....model.severity import BROKEN, NOTICE, SLOW
+from ....model.surroundings import RdmaKind
 from ....nccl.settings import strtoll
 from ...case import ENVIRONMENT, Case
 from ...rule import Found, Rule, Step
@@ -81,8 +80,8 @@ def _finding(
         evidence.append(
             ("all-reduce with it", f"{measured:.3g} GB/s busbw measured", "probe collectives")
         )
-    if cost.basis:
-        evidence.append(("bandwidths", cost.basis, "table"))
+    if cost.figures_from:
+        evidence.append(("bandwidths", cost.figures_from, "table"))
     says = cost.fails or (f"{drop[0].upper()}{drop[1:]}: {cost.text}." if drop else f"{cost.text}.")
     if not cost.sure:
         says += " Through shared memory a byte is copied twice; on some hosts that is still faster."
@@ -154,7 +153,8 @@ def _networks(case: Case) -> list[Finding]:
     active = [
         device.name
         for device in case.machine.rdma
-        if device.kind in ("infiniband", "roce") and any(p.state == "ACTIVE" for p in device.ports)
+        if device.kind in (RdmaKind.INFINIBAND, RdmaKind.ROCE)
+        and any(port.active for port in device.ports)
     ]
     if not active:
         return []

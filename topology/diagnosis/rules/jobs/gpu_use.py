@@ -1,7 +1,5 @@
 """GPUs that are already in use, by a known process or by an unknown one."""
 
-from __future__ import annotations
-
 from ....hardware.vendors import AMD, NVIDIA
 from ....model.finding import Finding
 from ....model.machine import Gpu

@@ -1,7 +1,5 @@
 """Ranks of a running job that hold up all others: stopped, idle, or on the same CPUs."""
 
-from __future__ import annotations
-
 from ....jobs.evidence import BUSY_PERCENT, bound_together, host_cpus, idle_among_busy
 from ....model.severity import BROKEN, NOTICE, SLOW
 from ....model.units import percent

@@ -1,12 +1,11 @@
 """Running jobs: ranks that share a GPU, and processes that are left over."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from ....hardware.vendors import AMD
 from ....jobs.grouping import GpuUser
 from ....model.finding import Finding
+from ....model.readings import ProcessState
 from ....model.severity import BROKEN, SLOW
 from ....model.units import size
 from ...case import Case
@@ -68,7 +67,7 @@ def _check_zombie(case: Case) -> Found:
     users = users_of(case)
     if users is None or (users and all(user.reading.state is None for user in users)):
         return None
-    dead = [user for user in users if user.reading.state == "zombie"]
+    dead = [user for user in users if user.reading.state == ProcessState.ZOMBIE]
     left = [user for user in users if user not in dead and _orphan(user)]
     found = []
     if dead:

@@ -1,7 +1,5 @@
 """Variables that no program reads, that name a missing file, or that remain from debugging."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """Host memory of ranks that grows while little of it is left."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 import msgspec

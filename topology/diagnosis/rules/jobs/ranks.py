@@ -1,13 +1,12 @@
 """Ranks of one job that cannot reach each other, or that decide differently."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from ....jobs.grouping import GpuUser
 from ....model.finding import Finding
 from ....model.severity import BROKEN, SLOW
 from ....model.units import gbs
+from ....nccl.prediction import NET
 from ...case import Case
 from ...rule import Found, Rule
 from ...shared.job_variables import HANGS, differing
@@ -160,7 +159,7 @@ def _price(case: Case, sides: Sequence[Sequence[GpuUser]]) -> str:
     ]
     library = case.words.library
     text = f"{library} sends everything between the two sides through a NIC, never by P2P or SHM"
-    labels = sorted({pair.label for pair in pairs if pair.transport != "NET"})
+    labels = sorted({pair.label for pair in pairs if pair.transport != NET})
     if not labels:
         return f"{text}."
     best = max((pair.bandwidth_gbs or 0.0 for pair in pairs), default=0.0)

@@ -1,9 +1,7 @@
 """GPUs that several jobs use at once: in turns, or through MPS."""
 
-from __future__ import annotations
-
 from ....hardware.vendors import NVIDIA
-from ....model.readings import GpuProcess, ProcessReading
+from ....model.readings import GpuProcess, GpuUse, ProcessReading
 from ....model.severity import NOTICE, SLOW
 from ... import vendors
 from ...case import Case
@@ -27,7 +25,7 @@ def _shared(case: Case) -> Found:
         evidence.append(
             (
                 f"on {case.name(gpu)}, through MPS"
-                if all(process.kind == "mps" for process in working)
+                if all(process.kind == GpuUse.MPS for process in working)
                 else f"on {case.name(gpu)}, in turns",
                 "; ".join(called(process, known) for process in working[:MOST_NAMED]),
                 vendors.source([gpu], LISTING) + ", /proc",
@@ -76,7 +74,7 @@ def _mps(case: Case) -> Found:
     clients = [
         gpu
         for gpu, reading in read(case)
-        if any(process.kind == "mps" for process in reading.processes or ())
+        if any(process.kind == GpuUse.MPS for process in reading.processes or ())
     ]
     runs = case.host.mps_daemon
     if runs is None and not clients:

@@ -1,7 +1,5 @@
 """Ranks that want more CPUs than they were given: by their threads, or by a quota they share."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from ....jobs.demand import QuotaDemand, ThreadDemand, quotas, threads_over_cpus

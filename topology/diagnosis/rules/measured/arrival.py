@@ -1,7 +1,5 @@
 """Granted and measured P2P: bytes that do not arrive, and P2P that gains nothing."""
 
-from __future__ import annotations
-
 import shlex
 
 from ....hardware.vendors import NVIDIA
@@ -12,12 +10,13 @@ from ....model.page import Fix
 from ....model.severity import BROKEN, NOTICE, SLOW
 from ....model.snapshot import Measurement
 from ....model.units import gbs
+from ....nccl.prediction import P2P
 from ...case import Case
 from ...pairs import THROUGH_HOST, Pair, devices_of, named
 from ...rule import Found, Proof, Rule, Step, faulty, needed
 from ...shared.kernel_line import kernel_argument
 from ...shared.redirecting import TRANSLATED, may_redirect
-from .figures import VERIFIED, WRONG_DATA, ends_of, on_gpus
+from .figures import VERIFIED, ends_of, on_gpus
 
 WRONG = ("wrong-bytes", "wrong-data")
 _SHOWN = 6
@@ -29,6 +28,7 @@ _LOSES = (
     "A job computes with wrong numbers, or waits for ever for bytes that never come; nothing "
     "reports an error."
 )
+_BY_NCCL, _AMD_CPU = "nccl", "AuthenticAMD"
 
 
 def _check_data(case: Case) -> Found:
@@ -62,7 +62,7 @@ def _of_pair(case: Case, figure: Measurement) -> bool:
     counted = {gpu.address for gpu in case.gpus}
     return (
         counted.issuperset((figure.src, figure.dst))
-        and figure.probe != "nccl"
+        and figure.probe != _BY_NCCL
         and (figure.verdict in (_ARRIVED, VERIFIED, *WRONG) or _failed(figure))
     )
 
@@ -138,7 +138,7 @@ def _check_staging(case: Case) -> Found:
     least = case.threshold(STAGING, "minimum_share")
     slow = faulty([ends for ends in both if direct[ends] < least * staged[ends]])
     pairs = case.prediction.pairs if case.prediction is not None else ()
-    by_p2p = {(pair.src_bus_id, pair.dst_bus_id) for pair in pairs if pair.transport == "P2P"}
+    by_p2p = {(pair.src_bus_id, pair.dst_bus_id) for pair in pairs if pair.transport == P2P}
     taken = [ends for ends in slow if ends in by_p2p]
     first = (taken or slow)[0]
     return STAGING.finding(
@@ -171,14 +171,14 @@ def _values(case: Case, quantity: str) -> dict[tuple[str, str], float]:
     return {
         (figure.src, figure.dst): figure.value
         for figure in case.figures(quantity)
-        if figure.src and figure.dst and figure.value and figure.verdict != WRONG_DATA
+        if figure.src and figure.dst and figure.value and not figure.wrong
     }
 
 
 def _check_bridge(case: Case) -> Found:
     if case.host.cpu_vendor is None or case.prediction is None or not case.pairs:
         return None
-    if case.host.cpu_vendor != "AuthenticAMD" or "NCCL_P2P_LEVEL" in case.variables:
+    if case.host.cpu_vendor != _AMD_CPU or "NCCL_P2P_LEVEL" in case.variables:
         return []
     across = [pair for pair in case.pairs if _across(pair) and pair.ends not in case.arrived]
     return _bridge(case, faulty(across)) if len(case.pairs) == 1 else ()

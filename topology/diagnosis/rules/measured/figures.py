@@ -1,7 +1,5 @@
 """Measured figures that are lower than this hardware should give."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import median
@@ -45,7 +43,7 @@ _PINNED = "pinned"
 
 def on_gpus(case: Case) -> list[Measurement]:
     """The figures that were measured on GPUs, not on the CPU in their place."""
-    return [figure for figure in case.snapshot.measurements if figure.device_kind != "cpu"]
+    return [figure for figure in case.snapshot.measurements if not figure.on_cpu]
 
 
 def ends_of(figures: Iterable[Measurement]) -> list[str]:
@@ -70,7 +68,7 @@ def sound(case: Case, quantities: Iterable[str]) -> list[Judged]:
         for figure, judgement in case.judged
         if figure.quantity in wanted
         and figure.value is not None
-        and figure.verdict != WRONG_DATA
+        and not figure.wrong
         and not disturbed(figure)
         and counted.issuperset(ends_of([figure]))
     ]

@@ -1,7 +1,5 @@
 """Pairs of GPUs whose measured bandwidth is low, and what their pattern says."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from statistics import median
 
@@ -24,6 +22,8 @@ from ...shared.lanes import narrow
 from .figures import Judged, evidence_of, lost, severity, sound
 
 _SHOWN = 6
+_SIDES = ("sends", "receives")
+"""Kinds of pattern, by the end of a figure that is their GPU."""
 
 
 def _check(case: Case) -> Found:
@@ -118,8 +118,8 @@ def _belongs(pattern: FigurePattern, figure: Measurement) -> bool:
         return False
     if pattern.kind == "gpu":
         return pattern.devices[0] in _ends(figure)
-    if pattern.kind in ("sends", "receives"):
-        return _ends(figure)[pattern.kind == "receives"] == pattern.devices[0]
+    if pattern.kind in _SIDES:
+        return _ends(figure)[_SIDES.index(pattern.kind)] == pattern.devices[0]
     return set(_ends(figure)) <= set(pattern.devices)
 
 

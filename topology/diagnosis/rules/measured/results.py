@@ -1,7 +1,5 @@
 """Results of probes: collectives that fail, wrong data, odd matrix products, bad launches."""
 
-from __future__ import annotations
-
 from ....expectation.judgement import LOW
 from ....model.finding import Finding
 from ....model.quantities import GEMM
@@ -61,7 +59,7 @@ def _check_wrong(case: Case) -> Found:
         if figure.src in counted and not figure.dst and figure.probe not in _COLLECTIVES
     ]
     known = needed([figure for figure in figures if figure.verdict in (VERIFIED, WRONG_DATA)])
-    bad = faulty([figure for figure in known if figure.verdict == WRONG_DATA])
+    bad = faulty([figure for figure in known if figure.wrong])
     who = ends_of(bad)
     return WRONG.finding(
         BROKEN,

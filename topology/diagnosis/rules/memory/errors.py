@@ -5,8 +5,6 @@ next reset; before that a bad page (two corrected errors at one address, or one 
 corrected) is taken out of use when the driver loads again.
 """
 
-from __future__ import annotations
-
 from ....hardware.vendors import AMD, NVIDIA
 from ....model.finding import Finding
 from ....model.machine import Gpu

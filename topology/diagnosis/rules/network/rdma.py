@@ -1,7 +1,5 @@
 """NICs for RDMA: their ports, their GIDs, and the way from a GPU to each."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections import defaultdict
@@ -12,7 +10,7 @@ from ....model.english import listing, plural
 from ....model.finding import Finding
 from ....model.machine import Gpu
 from ....model.severity import NOTICE, SLOW
-from ....model.surroundings import RdmaDevice, RdmaPort
+from ....model.surroundings import RdmaDevice, RdmaKind, RdmaPort
 from ....model.units import figure
 from ...case import Case
 from ...rule import Found, Proof, Rule, Step, faulty, needed
@@ -297,7 +295,7 @@ def _refused(
 
 def _verbs(nic: RdmaDevice) -> bool:
     states = [port.state for port in nic.ports]
-    return nic.kind in ("infiniband", "roce") and (UP in states or None in states)
+    return nic.kind in (RdmaKind.INFINIBAND, RdmaKind.ROCE) and (UP in states or None in states)
 
 
 def _kernel(text: str | None) -> tuple[int, int] | None:
@@ -312,7 +310,7 @@ def _in_tree(case: Case) -> bool:
 
 
 def _efa(case: Case) -> Found:
-    efa = [nic for nic in case.machine.rdma if nic.kind == "efa"]
+    efa = [nic for nic in case.machine.rdma if nic.kind == RdmaKind.EFA]
     if not efa:
         return [] if case.machine.interfaces or case.machine.rdma else None
     found = plugins(case)
@@ -385,18 +383,14 @@ def _wrong(port: RdmaPort, index: int) -> str:
     chosen = next((gid for gid in port.gids if gid.index == index), None)
     if chosen is None:
         return "no such index in the list"
-    routed = [gid for gid in port.gids if gid.version == "v2" and not _local(gid.gid)]
+    routed = [gid for gid in port.gids if gid.useful]
     if not routed or chosen in routed:
         return ""  # nothing better is there
     return f"{chosen.version}, {chosen.gid}"
 
 
-def _local(gid: str) -> bool:
-    return gid.lower().startswith("fe80")
-
-
 def _evidence(nic: RdmaDevice, port: RdmaPort, why: str) -> Proof:
-    better = [str(gid.index) for gid in port.gids if gid.version == "v2" and not _local(gid.gid)]
+    better = [str(gid.index) for gid in port.gids if gid.useful]
     beside = f"; v2 with an address: {', '.join(better[:8])}" if better else ""
     return (f"port {port.port} of {nic.name}", why + beside, _LISTED)
 

@@ -1,7 +1,5 @@
 """The interfaces that NCCL uses for its sockets."""
 
-from __future__ import annotations
-
 import ipaddress
 import re
 import shlex
@@ -19,6 +17,8 @@ from ...rule import Found, Rule
 from .rdma import UP, plugins
 
 CHOICE = "NCCL_SOCKET_IFNAME"
+_LOOPBACK = "loopback"
+_VIRTUAL = ("bridge", "veth", "virtual", "tun", _LOOPBACK)
 
 
 def _check(case: Case) -> Found:
@@ -79,8 +79,8 @@ def _v4(interface: Interface) -> bool:
 
 def _odd(interface: Interface) -> str:
     """Why an interface is odd for a job over several nodes; "" where it is not."""
-    if interface.kind in ("bridge", "veth", "virtual", "tun", "loopback"):
-        return f"which is {'the loopback' if interface.kind == 'loopback' else 'virtual'}"
+    if interface.kind in _VIRTUAL:
+        return f"which is {'the loopback' if interface.kind == _LOOPBACK else 'virtual'}"
     if all(_link_local(ip) for ip in interface.ips):
         return "which has a link-local address alone"
     return ""

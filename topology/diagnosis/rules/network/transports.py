@@ -1,14 +1,12 @@
 """GPUs of one host that talk over the network."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from ....model import quantities
 from ....model.finding import Finding
 from ....model.severity import BY_DESIGN, SLOW
 from ....model.snapshot import Measurement
-from ....nccl.prediction import PairDecision
+from ....nccl.prediction import NET, PairDecision
 from ...case import Case
 from ...rule import Found, Proof, Rule, faulty
 from ...shared.near import some
@@ -38,7 +36,7 @@ def _predicted(case: Case) -> list[PairDecision]:
     return [
         pair
         for pair in prediction.pairs
-        if pair.transport == "NET" and {pair.src_bus_id, pair.dst_bus_id} <= counted
+        if pair.transport == NET and {pair.src_bus_id, pair.dst_bus_id} <= counted
     ]
 
 
@@ -54,7 +52,7 @@ def _as_logged(case: Case, seen: Iterable[Measurement]) -> Iterable[Proof]:
 def _as_predicted(case: Case, pairs: Sequence[PairDecision]) -> Iterable[Proof]:
     if not pairs or case.prediction is None:
         return
-    reason = next((step.because for step in pairs[0].steps if step.answer == "no"), "")
+    reason = next((step.because for step in pairs[0].steps if step.refuses), "")
     yield (
         f"pairs that {case.words.library} sends over the network",
         f"{len(pairs)} of {len(case.prediction.pairs)}, as {pairs[0].label}"

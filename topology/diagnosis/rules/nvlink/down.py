@@ -1,7 +1,5 @@
 """NVLinks that are down or missing, and GPUs that no link joins to their sisters."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from ....expectation.cost.costs import costs_of, worst_copy
@@ -11,6 +9,7 @@ from ....model.element import BASE_FILE, NOT_IN_XML
 from ....model.english import plural
 from ....model.finding import Finding
 from ....model.machine import Gpu
+from ....model.page import Basis
 from ....model.severity import BROKEN, CANNOT_TELL, NOTICE, SLOW
 from ....model.units import figure, gbs, sentence
 from ....sources.collect import ONLY_PCI
@@ -107,7 +106,7 @@ def _excuse(case: Case, wired: Sequence[Gpu]) -> str:
     if any(key.startswith(_SWITCH) for key in case.host.nvidia_registry):
         return f"They are switched off on purpose: {_SWITCH} is set for the module nvidia."
     software = case.machine.software
-    if software is not None and software.confidential_computing == "on":
+    if software is not None and software.confidential:
         return "Under confidential computing that can be meant."
     if case.in_vm is False or all(_whole_board(case, gpu) for gpu in wired):
         return ""
@@ -205,7 +204,7 @@ def _check_missing(case: Case) -> Found:
 
 
 def _switched(gpu: Gpu) -> bool:
-    return all(link.remote_kind == "nvswitch" for link in gpu.nvlinks)
+    return all(link.to_switch for link in gpu.nvlinks)
 
 
 def _left_out(case: Case, gpu: Gpu) -> bool:
@@ -248,7 +247,7 @@ def _apart(case: Case, pair: Pair) -> bool:
     if case.machine.nccl_topology is not None:
         return all(gpu.why("nvlinks") != BASE_FILE for gpu in (pair.one, pair.other))
     cell = case.matrix.cell(*pair.ends)
-    return cell is not None and cell.basis == "read"
+    return cell is not None and cell.basis is Basis.READ
 
 
 def _lacking(size: int) -> int:
@@ -258,7 +257,7 @@ def _lacking(size: int) -> int:
 
 def _sister(case: Case, gpu: Gpu, island: tuple[str, ...]) -> bool:
     """Whether it could belong to the island: not of another model, not split, not by design."""
-    if gpu.mig_enabled or gpu.virtualization == "vgpu" or gpu.why("uuid") == ONLY_PCI:
+    if gpu.mig_enabled or gpu.is_vgpu or gpu.why("uuid") == ONLY_PCI:
         return False
     asked = gpu.uuid is not None and gpu.why("nvlinks") is None
     if gpu.vendor == NVIDIA.id and (gpu.nvlinks or asked):

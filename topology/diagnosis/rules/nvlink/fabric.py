@@ -1,9 +1,7 @@
 """The NVSwitch fabric: its manager, the registration and health of each GPU, IMEX channels."""
 
-from __future__ import annotations
-
 from ....hardware.vendors import NVIDIA
-from ....model.machine import Gpu
+from ....model.machine import Gpu, PciKind
 from ....model.severity import BROKEN, NOTICE, SLOW, Severity
 from ...case import Case
 from ...gpu_rule import of_gpus
@@ -23,7 +21,7 @@ def _manager(case: Case) -> Found:
     if case.in_vm is not False or case.in_container is not False or state is None:
         return None
     needed(case.machine.pci)
-    switches = faulty([device for device in case.machine.pci if device.kind == "nvswitch"])
+    switches = faulty([device for device in case.machine.pci if device.kind == PciKind.NVSWITCH])
     nvidia = faulty([gpu for gpu in case.gpus if gpu.vendor == NVIDIA.id])
     if state == "running":
         return []

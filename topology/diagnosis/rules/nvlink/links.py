@@ -1,7 +1,5 @@
 """NVLinks that are up or may be: inactive without a reason, circular, slow, with new errors."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ....hardware.vendors import AMD, NVIDIA
@@ -22,7 +20,7 @@ def _check(case: Case) -> Found:
     known = links_read(case)
     if not known or case.in_vm is False:
         return None
-    if case.in_vm or any(gpu.virtualization == "passthrough" for gpu in known):
+    if case.in_vm or any(gpu.passed_through for gpu in known):
         return []
     meshed = [(gpu, case.sku(gpu)) for gpu in known if case.devices.part_of_mesh(gpu) and down(gpu)]
     counted = [(gpu, (sku.link_count if sku is not None else None) or 0) for gpu, sku in meshed]

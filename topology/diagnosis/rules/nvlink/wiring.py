@@ -1,10 +1,9 @@
 """How the GPUs are wired: in islands of NVLink or xGMI, or by PCIe alone."""
 
-from __future__ import annotations
-
 from ....hardware.specs import BoardLinks
 from ....hardware.vendors import AMD, NVIDIA
 from ....model.machine import Gpu
+from ....model.page import Basis
 from ....model.severity import BY_DESIGN
 from ... import vendors
 from ...case import Case
@@ -97,7 +96,7 @@ def _check_pcie_only(case: Case) -> Found:
 def _matrix_alone(case: Case) -> bool:
     """Whether `nvidia-smi topo -m` is all that is known: it names every pair's NVLinks."""
     return all(gpu.vendor == NVIDIA.id and case.sku(gpu) is None for gpu in case.gpus) and all(
-        (cell := case.matrix.cell(*pair.ends)) is not None and cell.basis == "read"
+        (cell := case.matrix.cell(*pair.ends)) is not None and cell.basis is Basis.READ
         for pair in case.pairs
     )
 
@@ -110,7 +109,7 @@ def _links_read(case: Case) -> bool:
 
 def _processors(case: Case) -> list[list[str]]:
     """The GPUs in groups that SYS sets apart; [] where there is one, or each is a group."""
-    near = [pair.ends for pair in case.pairs if pair.code != "SYS"]
+    near = [pair.ends for pair in case.pairs if not pair.far]
     groups = joined([(gpu.address,) for gpu in case.gpus], near)
     return groups if 1 < len(groups) < len(case.gpus) else []
 

@@ -1,7 +1,5 @@
 """Causes of peer traffic through the root complex: ACS on the path, a translating IOMMU."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterable, Sequence
 

@@ -1,7 +1,5 @@
 """BAR1: the window through which other devices reach a GPU's memory."""
 
-from __future__ import annotations
-
 from ....hardware.specs import WIRED
 from ....hardware.vendors import NVIDIA
 from ....model.machine import Gpu

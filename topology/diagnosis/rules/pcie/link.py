@@ -1,7 +1,5 @@
 """PCIe links: fewer lanes or a lower speed than both ends support, and new replays."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Sequence
 
@@ -13,8 +11,7 @@ from ....expectation.links import pcie_gbs
 from ....model import quantities
 from ....model.finding import Finding
 from ....model.machine import Gpu
-from ....model.page import MEASURED, SIMULATED
-from ....model.severity import NOTICE, SLOW, Severity
+from ....model.severity import NOTICE, SLOW, FigureBasis, Severity
 from ....model.snapshot import Measurement
 from ....model.units import gbs
 from ....model.units import seconds as time_of
@@ -111,7 +108,7 @@ def _cost(case: Case, link: Narrow) -> Cost | None:
     cost = costs_of(case.node).host(link.device)
     if now is None or whole is None or cost is None or cost.healthy is None:
         return None
-    if not cost.lost and cost.basis not in (MEASURED, SIMULATED):
+    if not cost.lost and cost.basis not in (FigureBasis.MEASURED, FigureBasis.SIMULATED):
         # Lanes that only a copy showed, or of a link further up.
         cost = replace(cost, here=cost.healthy * now / whole)
     return cost

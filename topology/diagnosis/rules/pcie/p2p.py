@@ -1,7 +1,5 @@
 """P2P that the driver refuses, that a product lacks, or that a setting forces."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 
@@ -24,13 +22,13 @@ SHOWN = 4
 def whole_pairs(case: Case) -> list[Pair]:
     """Pairs whose grants mean something: MIG and confidential computing switch P2P off."""
     software = case.machine.software
-    if software is not None and software.confidential_computing == "on":
+    if software is not None and software.confidential:
         return []
     return [pair for pair in case.pairs if not pair.mig and _kept(pair)]
 
 
 def _kept(pair: Pair) -> bool:
-    return "vgpu" not in (pair.one.virtualization, pair.other.virtualization)
+    return not pair.one.is_vgpu and not pair.other.is_vgpu
 
 
 def grant_of(case: Case, pair: Pair) -> Proof:

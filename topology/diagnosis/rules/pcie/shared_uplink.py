@@ -1,8 +1,7 @@
 """PCIe uplinks that several GPUs share."""
 
-from __future__ import annotations
-
 from ....model import quantities
+from ....model.machine import PciKind
 from ....model.severity import BY_DESIGN
 from ....model.units import gbs
 from ...case import Case
@@ -49,7 +48,7 @@ def _host_figures(case: Case, variant: str) -> dict[str, float]:
     return {
         figure.src: figure.value
         for figure in case.figures(quantities.HOST_TO_DEVICE, variant)
-        if figure.src and figure.value and figure.verdict != "wrong-data"
+        if figure.src and figure.value and not figure.wrong
     }
 
 
@@ -58,7 +57,7 @@ def _shared(case: Case, addresses: list[str]) -> dict[str, list[str]]:
     above: dict[str, list[str]] = {}
     for address in addresses:
         for device in case.way_up(address):
-            if device.kind == "switch upstream":
+            if device.kind == PciKind.UPSTREAM:
                 above.setdefault(device.address, []).append(address)
     kept: dict[str, list[str]] = {}
     for port, below in sorted(above.items(), key=lambda item: len(item[1])):

@@ -1,7 +1,5 @@
 """PCIe trees that are flat, shared or drawn for another machine."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Sequence
 
@@ -9,6 +7,7 @@ from ....hardware.specs import WIRED
 from ....hardware.vendors import AMD, NVIDIA
 from ....model.element import NOT_IN_XML
 from ....model.finding import Finding
+from ....model.machine import PciKind
 from ....model.page import Fix
 from ....model.severity import BY_DESIGN, NOTICE, SLOW
 from ....sources.collect import ONLY_PCI
@@ -101,7 +100,7 @@ def _check(case: Case) -> Found:
     in_file = {
         device.address
         for device in case.machine.pci
-        if device.kind == "gpu" and device.why("driver") == NOT_IN_XML
+        if device.kind == PciKind.GPU and device.why("driver") == NOT_IN_XML
     }
     drawn = {gpu.address for gpu in case.machine.gpus if gpu.why("uuid") in (NOT_IN_XML, ONLY_PCI)}
     here = [

@@ -1,7 +1,5 @@
 """Compares GPUs, links, wiring and network with a reference (--expect)."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from itertools import combinations
@@ -11,6 +9,7 @@ from ....hardware.vendors import AMD
 from ....model.english import plural
 from ....model.finding import Finding
 from ....model.machine import Gpu
+from ....model.page import Basis
 from ....model.severity import BROKEN, SLOW
 from ... import vendors
 from ...case import Case
@@ -120,7 +119,7 @@ def _wiring(case: Case) -> Found:
         places = order.index(first.address), order.index(second.address)
         wanted = reference.code(*places, len(order))
         cell = case.matrix.cell(first.address, second.address)
-        if wanted is None or cell is None or cell.code == "?" or cell.basis == "assumed":
+        if wanted is None or cell is None or cell.code == "?" or cell.basis is Basis.ASSUMED:
             continue  # what was not read is not held against anything
         compared += 1
         if not _alike(case, cell.code, wanted):

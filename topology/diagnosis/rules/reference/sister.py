@@ -1,7 +1,5 @@
 """Differences from a healthy sister node (--expect SNAPSHOT): settings, software, figures."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from operator import itemgetter
@@ -140,7 +138,7 @@ def _figures(case: Case) -> Found:
                 figure.quantity,
                 figure.src and ends.get(figure.src),
                 figure.dst and ends.get(figure.dst),
-                figure.direction,
+                figure.way,
                 figure.variant,
                 figure.bytes_per_copy,
             )

@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterable, Iterator
 import msgspec
 
 from ....model.versions import numbers
-from ...nodes import Kind, SystemLink, SystemPath
+from ...nodes import CPU, GPU, NET, NVS, CpuArch, SystemKind, SystemLink, SystemPath
 from ...settings import Settings
 from ...versions import Version
 from ..nics import EVERY
@@ -62,7 +62,7 @@ class Inputs:
 
     def _head(self) -> list[object]:
         space, system, version = self._space, self._space.system, self._version
-        cpu = system.nodes["CPU"][:1]
+        cpu = system.nodes[CPU][:1]
         rules = space.version
         older = numbers(version.number) < numbers(rules.number)
         return [
@@ -134,14 +134,14 @@ class Inputs:
 
     def _paths(self) -> Iterator[SystemPath]:
         nodes = self._space.system.nodes
-        switches: tuple[tuple[Kind, Kind], ...] = (("GPU", "NVS"), ("NVS", "GPU"))
+        switches: tuple[tuple[SystemKind, SystemKind], ...] = ((GPU, NVS), (NVS, GPU))
         for gpu in self._space.gpus:
-            yield from gpu.paths["GPU"]
+            yield from gpu.paths[GPU]
         for gpu in self._space.gpus:
-            ways = gpu.paths.get("NET", ())
+            ways = gpu.paths.get(NET, ())
             yield from (ways[net] for net in self.nets if net < len(ways))
         for net in self.nets:
-            yield from self._space.nets[net].paths.get("GPU", ())
+            yield from self._space.nets[net].paths.get(GPU, ())
         for start, end in switches:
             for node in nodes[start]:
                 yield from node.paths.get(end, ())
@@ -176,7 +176,7 @@ class Inputs:
                 (
                     link.kind,
                     link.bandwidth_gbs,
-                    (to.kind, to.sm < 80, to.arch == "power"),
+                    (to.kind, to.sm < 80, to.arch == CpuArch.POWER),
                     (to.arch, to.vendor) == ("x86", "intel"),
                     number,
                 )

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ...nodes import SystemLink
+from ...nodes import GPU, NET, PCIE, SystemLink
 from ..draft import BALANCED_TREE, FOUND_ALL, NVLS, RING, TREE, GraphDraft, budget, times, to_beat
 from ..ledger import is_dear
 from ..space import Carrier, Carriers, SearchSpace, SharedLink
@@ -99,7 +99,7 @@ class Bounds:
 
     def _carries(self, gpu: int, other: int, near: int, speed: int) -> bool:
         """Whether the links of a way between GPUs have room for one channel, when all is free."""
-        path = self._space.gpus[gpu].paths["GPU"][other]
+        path = self._space.gpus[gpu].paths[GPU][other]
         return path.type <= near and self._space.carries(path, speed)
 
     def _near(self, farthest: int) -> int:
@@ -127,7 +127,7 @@ class Bounds:
             common: set[SystemLink] | None = None
             cheap = False
             for start, end in ways:
-                path = gpus[start].paths["GPU"][end]
+                path = gpus[start].paths[GPU][end]
                 if start == end or path.type > near or not path.links:
                     continue
                 cheap = cheap or not is_dear(path, gpus[start])
@@ -140,7 +140,7 @@ class Bounds:
             for link in common or ():
                 links[id(link)] = link
                 shared.setdefault(id(link), set()).add(gpu)
-                if cheap or link.kind != "PCI":
+                if cheap or link.kind is not PCIE:
                     plain.add(id(link))
         found = [
             SharedLink(frozenset(users), (round(links[key].bandwidth_gbs * 1000), key not in plain))
@@ -197,7 +197,7 @@ class Bounds:
         for gpu in self._space.gpus:
             first = {
                 path.links[0]
-                for ways, farthest in ((gpu.paths["GPU"], near), (gpu.paths["NET"], out))
+                for ways, farthest in ((gpu.paths[GPU], near), (gpu.paths[NET], out))
                 for path in ways
                 if path.links and path.type <= farthest
             }
@@ -219,7 +219,7 @@ class Bounds:
         fewest = 0
         for gpu in space.gpus:
             leaving = out[gpu.index]
-            for other, path in enumerate(gpu.paths["GPU"]):
+            for other, path in enumerate(gpu.paths[GPU]):
                 links = path.links
                 if other == gpu.index or path.type > farthest or not links:
                     continue
@@ -227,7 +227,7 @@ class Bounds:
                     fewest = len(links)
                 dear = is_dear(path, gpu)
                 for side, link in ((leaving, links[0]), (into[other], links[-1])):
-                    side[link] = side.get(link, True) and dear and link.kind == "PCI"
+                    side[link] = side.get(link, True) and dear and link.kind is PCIE
         return [_counted(side) for side in out], [_counted(side) for side in into], fewest
 
 

@@ -335,22 +335,26 @@ def _placed(devices: Mapping[str, Mapping[str, Raw]]) -> set[str]:
     return {address for address, said in devices.items() if "path" in said or address[:-5] in roots}
 
 
+_NAMES = ("vendor_name", "device_name")
+
+
 def _named(device: PciDevice, said: Mapping[str, Raw], *, placed: bool) -> PciDevice:
     """The device with the name that lspci prints, and without a place that no line shows."""
-    gaps = tuple(gap for gap in device.gaps if gap.field not in ("vendor_name", "device_name"))
-    known: dict[str, object] = {}
+    known: dict[str, object] = {field: getattr(device, field) for field in _NAMES}
+    gaps: list[Gap] = []
     name, text = said.get("name"), said.get("text")
     if isinstance(name, str) and isinstance(text, str) and text:
         maker = text.partition(name)[0].strip() if name else text
         known = {"vendor_name": maker[:200] or None, "device_name": name[:200] or None}
     else:
-        gaps = (*gaps, Gap("device_name", NOT_SAID))
+        gaps.append(Gap("device_name", NOT_SAID))
     if not placed:
         known["parent"] = ""
-        gaps = (*gaps, Gap("parent", NOT_SAID))
+        gaps.append(Gap("parent", NOT_SAID))
         if device.kind in BRIDGES and "port_type" not in said:
             known["kind"] = "bridge"
-    return msgspec.structs.replace(device, **known, gaps=gaps)
+    named = device.filled(**known)
+    return msgspec.structs.replace(named, gaps=(*named.gaps, *gaps))
 
 
 def _host(names: list[str]) -> Host | None:

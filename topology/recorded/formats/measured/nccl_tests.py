@@ -15,7 +15,7 @@ from ....model import quantities
 from ....model.format import ProvesNothingError, text_format
 from ....model.machine import Gpu
 from ....model.part import PartialNode
-from ....model.snapshot import Measurement
+from ....model.snapshot import DataVerdict, Measurement
 from .figures import MAX_BYTES, ListedGpu, address_of, figure, gpus_of, names_of
 from .nccl_rows import (
     BOUNDS,
@@ -196,7 +196,7 @@ def _verdict(run: TestRun, details: dict[str, Any], variant: str | None) -> Meas
     return Measurement(
         probe="collectives",
         quantity=quantities.COLLECTIVE_FINISHES,
-        verdict="wrong-data" if run.wrong else None,
+        verdict=DataVerdict.WRONG_DATA if run.wrong else None,
         why_none=f"{run.wrong} values out of bounds" if run.wrong else "nothing was sent",
         device_kind="gpu",
         engine="NCCL",

@@ -12,7 +12,7 @@ import re
 from ....model import quantities
 from ....model.format import FormatError, text_format
 from ....model.part import PartialNode
-from ....model.snapshot import Measurement
+from ....model.snapshot import DataVerdict, Measurement
 from ....sources.pci.address import pci_address
 from .figures import MAX_BYTES, ListedGpu, Matrix, all_names, figure, gpus_of
 
@@ -38,7 +38,8 @@ class _Table(Matrix):
 
     def __init__(self, title: re.Match[str]) -> None:
         super().__init__()
-        self.way, self.peers, self.method = title[1], title[2] or title[5], title[3]
+        self.both_ways, self.reads = title[1] == "Bidirectional", title[3] == "Reads"
+        self.staged = "Disabled" in (title[2], title[5])
         self.connectivity = title[4] is not None
         self.latency = title[6] is not None
 
@@ -98,7 +99,7 @@ def _access(names: dict[int, str], ends: tuple[int, int], granted: bool) -> Meas
         quantity=quantities.CAN_ACCESS,
         src=names[ends[0]],
         dst=names[ends[1]],
-        verdict="granted" if granted else "not-granted",
+        verdict=DataVerdict.GRANTED if granted else DataVerdict.NOT_GRANTED,
         device_kind="gpu",
         details={"pasted": TOOL},
     )
@@ -113,7 +114,7 @@ def _figures(
         quantity = _quantity(table, granted=granted)
         if row == column or quantity is None:
             continue
-        staged = table.peers == "Disabled" or granted is not True
+        staged = table.staged or granted is not True
         found.append(
             figure(
                 TOOL,
@@ -135,12 +136,12 @@ def _quantity(table: _Table, *, granted: bool | None) -> str | None:
     if table.connectivity:
         return None
     if table.latency:
-        return quantities.LATENCY if table.peers == "Enabled" else None
-    if table.peers == "Disabled" or granted is False:
-        return quantities.STAGED if table.way == "Unidirectional" else None
-    if table.way == "Bidirectional":
+        return None if table.staged else quantities.LATENCY
+    if table.staged or granted is False:
+        return None if table.both_ways else quantities.STAGED
+    if table.both_ways:
         return quantities.TOGETHER
-    return quantities.READ if table.method == "Reads" else quantities.WRITE
+    return quantities.READ if table.reads else quantities.WRITE
 
 
 _STARTS = re.compile(

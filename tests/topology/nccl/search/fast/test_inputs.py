@@ -6,6 +6,7 @@ from threading import Event
 
 import pytest
 
+from gputop.topology.nccl.nodes import GPU
 from gputop.topology.nccl.search import graphs as remembering
 from gputop.topology.nccl.search.fast.inputs import Inputs
 from gputop.topology.nccl.search.graphs import search_graphs
@@ -65,7 +66,7 @@ def test_domains_that_are_alike_are_searched_once(
     for view, graphs in zip(found, together, strict=True):
         monkeypatch.setattr(remembering, "_remembered", {})
         assert search_graphs(view.system, version, off, nvls=False) == graphs
-        ranks, nets = [gpu.rank for gpu in view.system.nodes["GPU"]], graphs.ring
+        ranks, nets = [gpu.rank for gpu in view.system.nodes[GPU]], graphs.ring
         assert nets is not None
         assert all(sorted(order) == ranks for order in nets.orders)
     assert len({graphs.ring.nets for graphs in together if graphs.ring}) == 8

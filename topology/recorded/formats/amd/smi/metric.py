@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from .....model.readings import EccBlock, EccCounts, GpuProcess, GpuReading
+from .....model.readings import EccBlock, EccCounts, GpuProcess, GpuReading, GpuUse
 from .....model.record import Gap
 from .....sources.amd.smi_values import (
     AMD_SMI,
@@ -171,7 +171,7 @@ def _processes(v: Printed) -> tuple[GpuProcess, ...] | None:
         used = own.whole("memory_bytes", "memory_usage/vram_mem", "mem_usage", "mem", units=BYTES)
         if pid:
             gaps = () if used is not None else (Gap("memory_bytes", _why(own)),)
-            found[pid] = GpuProcess(pid=pid, kind="compute", memory_bytes=used, gaps=gaps)
+            found[pid] = GpuProcess(pid=pid, kind=GpuUse.COMPUTE, memory_bytes=used, gaps=gaps)
     return tuple(found.values())
 
 

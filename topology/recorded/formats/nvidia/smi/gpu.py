@@ -8,7 +8,7 @@ from xml.etree.ElementTree import Element
 import msgspec
 
 from .....model.machine import Fabric, Gpu, MigInstance
-from .....model.readings import EccCounts, GpuProcess, GpuReading
+from .....model.readings import EccCounts, GpuProcess, GpuReading, GpuUse
 from .....model.record import Gap, gaps_of
 from .....sources.files.fields import (
     Fields,
@@ -65,7 +65,7 @@ _REASONS = (
 )
 _POWER = ("gpu_power_readings", "power_readings")
 
-_KINDS = {"c": "compute", "g": "graphics", "m": "mps"}
+_KINDS = {"c": GpuUse.COMPUTE, "g": GpuUse.GRAPHICS, "m": GpuUse.MPS}
 
 
 def address(element: Element) -> str | None:

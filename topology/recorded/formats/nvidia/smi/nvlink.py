@@ -80,10 +80,10 @@ def _parse(lines: list[str]) -> PartialNode:
 
 
 def _linked(gpu: Gpu, shown: _Shown) -> Gpu:
-    gaps = tuple(gap for gap in gpu.gaps if gap.field != "nvlinks")
+    gpu = gpu.filled(nvlinks=())
     if not shown.states:
         why = f"nvidia-smi prints {shown.refused}" if shown.refused else f"not in {TOOL}"
-        return msgspec.structs.replace(gpu, gaps=(*gaps, Gap("nvlinks", why)))
+        return msgspec.structs.replace(gpu, gaps=(*gpu.gaps, Gap("nvlinks", why)))
     unsaid = gaps_of(_UNTOLD, f"not in {TOOL} -s")
     links = tuple(
         NvLink(
@@ -98,8 +98,7 @@ def _linked(gpu: Gpu, shown: _Shown) -> Gpu:
     last = max(shown.states)
     unseen = set(range(last)) - set(shown.states) or ({last + 1} if shown.cut else set())
     links += tuple(NvLink(link=number, gaps=(Gap("active", CUT), *unsaid)) for number in unseen)
-    links = tuple(sorted(links, key=lambda link: link.link))
-    return msgspec.structs.replace(gpu, gaps=gaps, nvlinks=links)
+    return gpu.filled(nvlinks=tuple(sorted(links, key=lambda link: link.link)))
 
 
 def _reading(gpu: Gpu, shown: _Shown) -> GpuReading:
