@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import time
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from gputop.topology.model.format import Format
 from gputop.topology.model.snapshot import NodeSnapshot
+from gputop.topology.recorded.formats import NAMES
 from gputop.topology.recorded.load import HEAD_BYTES, LoadedSnapshot, LoadError, load
 from gputop.topology.recorded.sections import plain
 from tests.support.places import RECORDINGS
@@ -158,3 +162,15 @@ def test_any_lines_are_read_or_refused(
 def test_a_long_text_of_one_line_ends(tmp_path: Path, line: str) -> None:
     with contextlib.suppress(LoadError):
         read(tmp_path, line * (1_000_000 // len(line)))
+
+
+@pytest.mark.parametrize("filler", ["\n", " \n", " ", "\t", "# ", "| ", "1 "])
+@pytest.mark.parametrize("name", NAMES)
+def test_the_start_of_a_format_is_sought_line_by_line(name: str, filler: str) -> None:
+    form: Format = import_module(f"gputop.topology.recorded.formats.{name}").FORMAT
+    if form.starts is None:
+        return
+    began = time.process_time()
+    assert list(form.starts.finditer(f"x{filler * 40_000}x")) == []
+    # A pattern whose blanks cross lines takes a minute.
+    assert time.process_time() - began < 5

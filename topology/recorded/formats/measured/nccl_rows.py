@@ -7,7 +7,8 @@ import re
 import msgspec
 
 PREFIX = (
-    r"\s*(?:\[\d{1,6},\d{1,6}\](?:<\w{3,10}>)?:?\s*|\[?[\w.-]{1,63}\]?: |[\w.-]{1,63} {1,40}\| )?"
+    r"[ \t]*(?:\[\d{1,6},\d{1,6}\](?:<\w{3,10}>)?:?[ \t]*|\[?[\w.-]{1,63}\]?: |"
+    r"[\w.-]{1,63} {1,40}\| )?"
 )
 """What mpirun --tag-output, srun -l, Kubernetes and docker compose print before each line."""
 DEVICE = re.compile(
@@ -29,9 +30,11 @@ BOUNDS = re.compile(rf"{PREFIX}#\s+Out of bounds values\s*:\s*(\d{{1,12}})\s+(OK
 AVERAGE = re.compile(rf"{PREFIX}#\s+Avg bus bandwidth\s*:\s*([\d.]{{1,12}})")
 FAILURE = re.compile(r"Test (?:NCCL|CUDA|RCCL|HIP) failure")
 SIGN = re.compile(
-    r"(?m)^(?:[^\n#]{0,80})#\s+(?:nThread\s+\d|Rank\s+\d{1,6}\s|Using devices|size\s+count|"
+    r"(?m)^(?:[^\n#]{0,80})#[ \t]+(?:nThread[ \t]+\d|Rank[ \t]+\d{1,6}[ \t]|"
+    r"Using devices|size[ \t]+count|"
     r"Out of bounds values|Avg bus bandwidth|[nr]ccl-tests|Collective test)|"
-    rf"^{PREFIX}\d{{1,15}}\s+\d{{1,15}}\s+[a-z]\w{{2,12}}\s+(?:sum|prod|max|min|avg|none|mulsum|all)\s"
+    rf"^{PREFIX}\d{{1,15}}[ \t]+\d{{1,15}}[ \t]+[a-z]\w{{2,12}}[ \t]+"
+    r"(?:sum|prod|max|min|avg|none|mulsum|all)[ \t]"
     r"+-?[\d.]|^[^\n]{0,400}?\b(?:all_reduce|all_gather|reduce_scatter|alltoall|sendrecv|broadcast|"
     r"reduce)_perf[ \t]+-"
 )

@@ -12,11 +12,12 @@ from .devices import NAME, read_ports
 
 TOOL = "ibdev2netdev"
 _LINE = re.compile(
-    r"\s*(?:(?P<address>[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])\s+)?"
-    rf"(?P<device>{NAME})\s+(?:\((?P<model>[A-Z]{{2}}\d{{3,6}}) ?-[^)\n]{{0,60}}\)[^\n]{{0,120}}?"
-    r"(?:fw (?P<firmware>\d[\d.]{1,20})\s+)?)?"
-    r"port\s+(?P<port>\d{1,3})\s+(?:\((?P<state>\w+)\s*\)\s+)?==>\s+"
-    rf"(?P<netdev>{NAME})\s+\((?P<up>Up|Down)\)"
+    r"[ \t]*(?:(?P<address>[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])[ \t]+)?"
+    rf"(?P<device>{NAME})[ \t]+"
+    r"(?:\((?P<model>[A-Z]{2}\d{3,6}) ?-[^)\n]{0,60}\)[^\n]{0,120}?"
+    r"(?:fw (?P<firmware>\d[\d.]{1,20})[ \t]+)?)?"
+    r"port[ \t]+(?P<port>\d{1,3})[ \t]+(?:\((?P<state>\w+)[ \t]*\)[ \t]+)?==>[ \t]+"
+    rf"(?P<netdev>{NAME})[ \t]+\((?P<up>Up|Down)\)"
 )
 FORMAT = text_format(
     TOOL,
