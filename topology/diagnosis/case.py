@@ -21,7 +21,7 @@ from ..nccl.prediction import Prediction
 from ..node import Node
 from ..sources.collect import ONLY_PCI
 from ..wiring.relations import RelationMatrix
-from .given import GIVEN, KEPT, access, keeps_back
+from .device_access import GIVEN, KEPT, access, keeps_back
 from .pairs import Pair, pairs_of
 from .policy import Policy
 from .rule import NotRead, Rule, address_of

@@ -154,13 +154,13 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
         """Ask the rule; raises NotRead where its evidence is missing."""
         try:
             found = self.check(case)
+            if found is not None:
+                return (found,) if isinstance(found, Finding) else tuple(found)
         except NothingFound:
             return ()
         except NotRead as gap:
             raise NotRead(gap.field or self.evidence, gap.gap) from None
-        if found is None:
-            raise NotRead(self.evidence)
-        return (found,) if isinstance(found, Finding) else tuple(found)
+        raise NotRead(self.evidence)
 
     def answer(self, case: Case) -> tuple[Finding, ...] | None:
         """Its findings; None where its evidence is missing."""

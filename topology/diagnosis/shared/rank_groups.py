@@ -1,33 +1,59 @@
 """The processes on the GPUs as rules see them: the ranks of each communicator."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from ...jobs.grouping import GpuUser, communicators
+from ...model.finding import Finding
+from ...model.severity import Severity
 from ..case import Case
+from ..rule import NotRead, Proof, Rule
 
 MEETING = "rank, number of ranks and meeting place of the processes on the GPUs"
 MOST_SHOWN = 8
 
 
-def users_of(case: Case) -> tuple[GpuUser, ...] | None:
-    """Processes on the examined GPUs; None where they are not known.
+def users_of(case: Case, field: str = "pid") -> tuple[GpuUser, ...]:
+    """Processes on the examined GPUs; ends the rule where nobody knows them, or `field` of any.
 
     An empty list proves nothing inside a container.
     """
     counted = {gpu.address for gpu in case.gpus}
     lists = [reading.processes for reading in case.readings.gpus if reading.address in counted]
-    if not lists or None in lists:
-        return None
-    users = tuple(gpu_user for gpu_user in case.gpu_users if not counted.isdisjoint(gpu_user.gpus))
-    return users if users or case.in_container is False else None
+    users = tuple(user for user in case.gpu_users if not counted.isdisjoint(user.gpus))
+    unseen = not users and case.in_container is not False
+    unread = users and all(getattr(user.reading, field) is None for user in users)
+    if not lists or None in lists or unseen or unread:
+        raise NotRead
+    return users
 
 
-def ranks_of(case: Case) -> tuple[tuple[GpuUser, ...], ...] | None:
-    """Communicators; None where the variables of no process may be read."""
-    users = users_of(case)
-    if users is None or (users and all(user.reading.variables is None for user in users)):
-        return None
-    return communicators(users)
+def ranks_of(case: Case) -> tuple[tuple[GpuUser, ...], ...]:
+    """Communicators; ends the rule where the variables of no process may be read."""
+    return communicators(users_of(case, "variables"))
+
+
+def of_users(
+    rule: Rule,
+    case: Case,
+    users: Sequence[GpuUser],
+    severity: Severity,
+    title: str,
+    proof: Callable[[GpuUser], Proof],
+    **rest: Any,
+) -> Finding:
+    """Make a finding about the GPUs of these processes, named in `title` by "{gpus}".
+
+    Its evidence is a proof of each of the first processes.
+    """
+    gpus = gpus_of(users)
+    return rule.finding(
+        severity,
+        title.replace("{gpus}", case.names(gpus)),
+        devices=gpus,
+        evidence=map(proof, users[:MOST_SHOWN]),
+        **rest,
+    )
 
 
 def rank_name(user: GpuUser) -> str:

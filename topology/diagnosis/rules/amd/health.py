@@ -19,7 +19,6 @@ HEAT = {
 _PROCHOT = "prochot"
 _NAMED = {_PROCHOT, *HEAT}
 _WORDS = (_PROCHOT, *HEAT, "throttled, reason not told")
-_THROTTLE_CALLS = "amdsmi gpu_metrics, amdsmi_get_violation_status"
 _OTHERS = ("UMC", "XGMI_WAFL")
 """The blocks of memory and xGMI, which have rules of their own."""
 

@@ -217,11 +217,9 @@ def _held(case: Case) -> Found:
                 look.source + ("" if gpu.vendor == AMD.id else ", nvmlDeviceGetClockInfo")
             ),
         ),
-        impact=(
-            f"What computes runs at {100 * min(share for *_, share in hit):.0f} % of the clock, "
-            "and a job over several GPUs at the pace of the slowest; copies over "
-            f"{case.words.link} and PCIe suffer less."
-        ),
+        impact=f"What computes runs at {100 * min(share for *_, share in hit):.0f} % of the clock, "
+        "and a job over several GPUs at the pace of the slowest; copies over "
+        f"{case.words.link} and PCIe suffer less.",
         fix=[
             vendors.step(
                 [gpu for gpu, _, _ in hit],
@@ -296,10 +294,8 @@ def _power(case: Case) -> Found:
                 else "amd-smi static"
             ),
         ),
-        impact=(
-            f"Matrix products get {100 * worst:.0f} % of the power and lower clocks; "
-            "memory and links keep theirs."
-        ),
+        impact=f"Matrix products get {100 * worst:.0f} % of the power and lower clocks; "
+        "memory and links keep theirs.",
         fix=[
             vendors.step(
                 gpus,

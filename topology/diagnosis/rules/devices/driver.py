@@ -17,7 +17,7 @@ from ....sources.files.failures import ERROR, RESET
 from ....sources.linux.device_nodes import KEPT_BACK, NO_PERMISSION
 from ... import vendors
 from ...case import Case
-from ...given import minors
+from ...device_access import minors
 from ...rule import Found, NotRead, Proof, Rule, faulty
 from .presence import COMPUTE_CLASSES, NUMBERED, named, places_of, unmanaged
 

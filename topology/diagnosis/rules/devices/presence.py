@@ -13,7 +13,7 @@ from ....model.surroundings import Host
 from ....sources.collect import ONLY_PCI
 from ....sources.files.failures import LOST as KIND
 from ...case import Case
-from ...given import DENIED, GIVEN, access, excluded
+from ...device_access import DENIED, GIVEN, access, excluded
 from ...rule import Found, Proof, Rule, faulty, needed
 from ...shared.fabric_words import GONE
 

@@ -7,39 +7,34 @@ from ....jobs.grouping import GpuUser
 from ....model.readings import ProcessState
 from ....model.severity import BROKEN, NOTICE
 from ...case import Case
-from ...rule import Found, Proof, Rule
+from ...rule import Found, Proof, Rule, faulty
 from ...shared.rank_groups import MOST_SHOWN, gpus_of, process_name, users_of
 
 
 def _check(case: Case) -> Found:
-    users = users_of(case)
-    if users is None or (users and all(user.reading.state is None for user in users)):
-        return None
     least = case.threshold(ASLEEP, "minimum_seconds")
-    found = [
-        (user, seconds)
-        for user in users
-        if (user.reading.state == ProcessState.DISK_SLEEP or user.reading.asleep_thread is not None)
-        and (seconds := user.reading.asleep_seconds) is not None
-        and seconds >= least
-    ]
-    if not found:
-        return []
+    found = faulty(
+        [
+            (user, user.reading.asleep_seconds or 0.0)
+            for user in users_of(case, "state")
+            if (user.reading.state == ProcessState.DISK_SLEEP or user.reading.asleep_thread)
+            and (user.reading.asleep_seconds or 0.0) >= least
+        ]
+    )
     gpus = gpus_of(user for user, _ in found)
-    longest = max(seconds for _, seconds in found)
     # A thread beside the first one may write a file for long without holding up anybody.
     limits = ("broken_seconds", "thread_broken_seconds")
     stuck = any(
         seconds >= case.threshold(ASLEEP, limits[user.reading.asleep_thread is not None])
         for user, seconds in found
     )
-    one = len(found) == 1
-    first = _folder(found[0][0])
-    count = "a process" if one else f"{len(found)} processes"
+    count = "a process" if len(found) == 1 else f"{len(found)} processes"
     threads = all(user.reading.asleep_thread is not None for user, _ in found)
     who = f"a thread of {count}" if threads else count
-    sleep = "sleeps" if one or threads else "sleep"
+    sleep = "sleeps" if len(found) == 1 or threads else "sleep"
+    longest = max(seconds for _, seconds in found)
     waits = " if it waits for that thread" if threads else ""
+    again = "" if stuck else " A slow file system looks the same: look again."
     return ASLEEP.finding(
         BROKEN if stuck else NOTICE,
         f"{who} on {case.names(gpus)} {sleep} uninterruptibly (D), for {longest:.2g} s at least",
@@ -49,17 +44,12 @@ def _check(case: Case) -> Found:
         ],
         impact="No signal reaches it until the kernel is done, SIGKILL neither; the "
         "process keeps its GPU memory, and every other rank of its job waits for it in the "
-        f"next collective{waits}."
-        + ("" if stuck else " A slow file system looks the same: look again."),
+        f"next collective{waits}.{again}",
         fix=[
-            (
-                "See what the kernel waits for: a file system that hangs, or the driver of "
-                f"the GPU. # sudo cat {first}/stack"
-            ),
-            (
-                "See whether the kernel complains, after two minutes by default. "
-                "# sudo dmesg | grep 'blocked for more than'"
-            ),
+            "See what the kernel waits for: a file system that hangs, or the driver of the GPU. "
+            f"# sudo cat {_folder(found[0][0])}/stack",
+            "See whether the kernel complains, after two minutes by default. "
+            "# sudo dmesg | grep 'blocked for more than'",
         ],
     )
 

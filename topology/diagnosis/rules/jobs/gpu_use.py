@@ -9,7 +9,7 @@ from ....model.severity import BROKEN, NOTICE, SLOW
 from ....model.units import percent, ranged, size
 from ... import vendors
 from ...case import Case
-from ...rule import Found, Proof, Rule
+from ...rule import Found, Proof, Rule, faulty, needed
 
 _COMPUTE = ("compute", "mps")
 MOST_NAMED = 16
@@ -52,13 +52,13 @@ def called(process: GpuProcess, known: dict[int, ProcessReading]) -> str:
 
 
 def _busy(case: Case) -> Found:
-    asked = [
-        (gpu, reading)
-        for gpu, reading in read(case)
-        if reading.processes is not None or reading.utilization_percent is not None
-    ]
-    if not asked:
-        return None
+    asked = needed(
+        [
+            (gpu, reading)
+            for gpu, reading in read(case)
+            if reading.processes is not None or reading.utilization_percent is not None
+        ]
+    )
     known = processes(case)
     limit = case.threshold(BUSY, "utilization_percent")
     evidence: list[Proof] = []
@@ -70,8 +70,7 @@ def _busy(case: Case) -> Found:
             continue
         addresses.append(gpu.address)
         said = [called(process, known) for process in working[:MOST_NAMED]]
-        if len(working) > MOST_NAMED:
-            said.append(f"and {len(working) - MOST_NAMED} more")
+        said += [f"and {len(working) - MOST_NAMED} more"] if len(working) > MOST_NAMED else []
         evidence.append(
             (
                 f"on {case.name(gpu)}",
@@ -79,18 +78,14 @@ def _busy(case: Case) -> Found:
                 vendors.source([gpu], LISTING if said else "NVML nvmlDeviceGetUtilizationRates"),
             )
         )
-    if not evidence:
-        return []
     fails = case.threshold(BUSY, "must_be_idle") > 0
     return BUSY.finding(
         SLOW if fails else NOTICE,
         f"{ranged(map(case.name, addresses))} busy",
         devices=addresses,
-        evidence=evidence,
-        impact=(
-            f"{_free(len(asked) - len(addresses), len(asked))} A job that starts on a busy "
-            "one shares its memory and time, and figures measured there are low."
-        ),
+        evidence=faulty(evidence),
+        impact=f"{_free(len(asked) - len(addresses), len(asked))} A job that starts on a busy "
+        "one shares its memory and time, and figures measured there are low.",
         fix=[
             Fix(
                 text="None where these jobs should run. List them; kill PID ends a leftover.",
@@ -125,11 +120,9 @@ def _unlisted(case: Case) -> Found:
         and not _coherent(case, gpu)
         and not (gpu.virtualization or "").startswith("host")  # its guests hold the memory
     ]
-    if not asked:
-        return None
     held = [
         (gpu, reading)
-        for gpu, reading in asked
+        for gpu, reading in needed(asked)
         if not reading.processes and _used(case, gpu, reading) and not _works(case, reading)
     ]
     kinds = [[(g, r) for g, r in held if (g.vendor == AMD.id) == amd] for amd in (False, True)]

@@ -1,91 +1,72 @@
 """Ranks of a running job that hold up all others: stopped, idle, or on the same CPUs."""
 
+from collections.abc import Iterator
+
 from ....jobs.evidence import BUSY_PERCENT, bound_together, host_cpus, idle_among_busy
+from ....model.finding import Finding
+from ....model.readings import ProcessState
 from ....model.severity import BROKEN, NOTICE, SLOW
 from ....model.units import percent
 from ...case import Case
-from ...rule import Found, Rule, Step
+from ...rule import Found, Rule, faulty
 from ...shared.rank_groups import (
     MEETING,
     MOST_SHOWN,
     gpus_of,
+    of_users,
     process_name,
     rank_name,
     ranks_of,
     users_of,
 )
 
-TRACED = "traced"
-LETTERS = {"stopped": "T", TRACED: "t"}
+LETTERS = {ProcessState.STOPPED: "T", ProcessState.TRACED: "t"}
 """The letters of /proc/PID/status, by the words of a reading."""
 
 
 def _check_stopped(case: Case) -> Found:
-    users = users_of(case)
-    if users is None or (users and all(user.reading.state is None for user in users)):
-        return None
-    stopped = [user for user in users if user.reading.state in LETTERS]
-    if not stopped:
-        return []
-    gpus = gpus_of(stopped)
+    stopped = faulty([user for user in users_of(case, "state") if user.reading.state in LETTERS])
     one = len(stopped) == 1
-    letters = " and ".join(dict.fromkeys(LETTERS[user.reading.state or ""] for user in stopped))
-    return STOPPED.finding(
+    letters = {user.pid: LETTERS[user.reading.state] for user in stopped if user.reading.state}
+    return of_users(
+        STOPPED,
+        case,
+        stopped,
         BROKEN,
-        f"{'a process' if one else f'{len(stopped)} processes'} on {case.names(gpus)} "
-        f"{'is' if one else 'are'} stopped ({letters})",
-        devices=gpus,
-        evidence=[
-            (
-                f"{process_name(user)} on {case.names(user.gpus)}",
-                f"stopped ({LETTERS[user.reading.state or '']})",
-                f"/proc/{user.pid}/status",
-            )
-            for user in stopped[:MOST_SHOWN]
-        ],
+        f"{'a process' if one else f'{len(stopped)} processes'} on {{gpus}} "
+        f"{'is' if one else 'are'} stopped ({' and '.join(dict.fromkeys(letters.values()))})",
+        lambda user: (
+            f"{process_name(user)} on {case.names(user.gpus)}",
+            f"stopped ({letters[user.pid]})",
+            f"/proc/{user.pid}/status",
+        ),
         impact="It does nothing until a signal lets it go on, and keeps its GPU memory. "
         "Every other rank of its job waits for it in the next collective.",
-        fix=[_traced(stopped[0].pid)]
-        if stopped[0].reading.state == TRACED
-        else [
-            "See who else waits; let it go on, unless a debugger or somebody stopped it "
+        fix=[
+            "A debugger or another tracer holds it: see which one, and let it go on there. "
+            f"$ grep TracerPid /proc/{stopped[0].pid}/status"
+            if stopped[0].reading.state is ProcessState.TRACED
+            else "See who else waits; let it go on, unless a debugger or somebody stopped it "
             f"on purpose. $ gputop jobs --ras; kill -CONT {stopped[0].pid}"
         ],
     )
 
 
-def _traced(pid: int) -> Step:
-    return (
-        "A debugger or another tracer holds it: see which one, and let it go on there. "
-        f"$ grep TracerPid /proc/{pid}/status"
-    )
-
-
-def _check_cores(case: Case) -> Found:
-    groups = ranks_of(case)
-    if groups is None:
-        return None
-    found = []
-    for members in groups:
-        if all(user.reading.cpu_affinity is None for user in members):
-            continue
+def _check_cores(case: Case) -> Iterator[Finding]:
+    for members in ranks_of(case):
         shared = bound_together(members, host_cpus(case.host))
-        if not shared:
-            continue
-        gpus = gpus_of(shared)
-        found.append(
-            SHARED_CPUS.finding(
+        if shared:
+            yield of_users(
+                SHARED_CPUS,
+                case,
+                shared,
                 SLOW,
-                f"{len(shared)} ranks on {case.names(gpus)} are bound to fewer CPUs than they are",
-                devices=gpus,
-                evidence=[
-                    (
-                        f"CPUs of {rank_name(user)}",
-                        user.reading.cpu_affinity or "",
-                        f"/proc/{user.pid}/status",
-                    )
-                    for user in shared[:MOST_SHOWN]
-                ],
+                f"{len(shared)} ranks on {{gpus}} are bound to fewer CPUs than they are",
+                lambda user: (
+                    f"CPUs of {rank_name(user)}",
+                    user.reading.cpu_affinity or "",
+                    f"/proc/{user.pid}/status",
+                ),
                 impact="They run in turns: each rank starts its kernels late, and every "
                 "collective waits for the slowest of them.",
                 fix=[
@@ -94,22 +75,13 @@ def _check_cores(case: Case) -> Found:
                     "$ srun --cpu-bind=verbose,cores --cpus-per-task=8 ..."
                 ],
             )
-        )
-    return found
 
 
-def _check_idle(case: Case) -> Found:
-    groups = ranks_of(case)
-    if groups is None:
-        return None
-    found = []
-    for members in groups:
-        idle = idle_among_busy(members, case.readings)
-        if not idle:
-            continue
-        gpus = gpus_of(idle)
-        found.append(
-            IDLE.finding(
+def _check_idle(case: Case) -> Iterator[Finding]:
+    for members in ranks_of(case):
+        gpus = gpus_of(idle_among_busy(members, case.readings))
+        if gpus:
+            yield IDLE.finding(
                 NOTICE,
                 f"{case.names(gpus)} of a running job {'do' if len(gpus) > 1 else 'does'} nothing "
                 "while all its other GPUs are busy",
@@ -117,23 +89,18 @@ def _check_idle(case: Case) -> Found:
                 evidence=[
                     (
                         f"{rank_name(user)} on {case.name(address)}",
-                        percent(
-                            None
-                            if (reading := case.readings.gpu(address)) is None
-                            else reading.utilization_percent
-                        ),
+                        percent(reading.utilization_percent if reading is not None else None),
                         "utilisation, as the driver says",
                     )
                     for user in members[:MOST_SHOWN]
                     for address in user.gpus
+                    for reading in (case.readings.gpu(address),)
                 ],
                 impact="A rank that waits in a collective keeps its GPU busy, at "
                 f"{BUSY_PERCENT:.0f} % or more, so the others may wait for this one. One reading "
                 "proves no hang.",
                 fix=["Ask which collective each rank is in. $ gputop jobs --ras"],
             )
-        )
-    return found
 
 
 STOPPED = Rule(

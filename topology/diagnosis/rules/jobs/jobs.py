@@ -10,7 +10,7 @@ from ....model.severity import BROKEN, SLOW
 from ....model.units import size
 from ...case import Case
 from ...rule import Found, Rule
-from ...shared.rank_groups import MEETING, MOST_SHOWN, gpus_of, rank_name, ranks_of, users_of
+from ...shared.rank_groups import MEETING, MOST_SHOWN, of_users, rank_name, ranks_of, users_of
 
 INITS = frozenset({"systemd", "init", "tini", "dumb-init", "docker-init", "catatonit", "s6-svscan"})
 """The processes that adopt a process whose parent has ended."""
@@ -18,8 +18,6 @@ INITS = frozenset({"systemd", "init", "tini", "dumb-init", "docker-init", "catat
 
 def _check_share(case: Case) -> Found:
     groups = ranks_of(case)
-    if groups is None:
-        return None
     whole = {gpu.address for gpu in case.gpus if not gpu.mig_enabled and gpu.partition is None}
     if case.host.mps_daemon:
         return []  # MPS is there to let several processes share a GPU
@@ -64,17 +62,14 @@ def _shared(case: Case, members: Sequence[GpuUser], shared: dict[str, list[GpuUs
 
 
 def _check_zombie(case: Case) -> Found:
-    users = users_of(case)
-    if users is None or (users and all(user.reading.state is None for user in users)):
-        return None
+    users = users_of(case, "state")
     dead = [user for user in users if user.reading.state == ProcessState.ZOMBIE]
     left = [user for user in users if user not in dead and _orphan(user)]
-    found = []
-    if dead:
-        found.append(_zombie(case, dead, "have ended", _dead_evidence))
-    if left:
-        found.append(_zombie(case, left, "have lost their launcher", _left_evidence))
-    return found
+    kinds = (
+        (dead, "have ended", _dead_evidence),
+        (left, "have lost their launcher", _left_evidence),
+    )
+    return [_zombie(case, those, what, describe) for those, what, describe in kinds if those]
 
 
 def _orphan(user: GpuUser) -> bool:
@@ -94,22 +89,20 @@ def _left_evidence(user: GpuUser) -> str:
 def _zombie(
     case: Case, users: Sequence[GpuUser], what: str, describe: Callable[[GpuUser], str]
 ) -> Finding:
-    gpus = gpus_of(users)
     held = [user.memory_bytes for user in users if user.memory_bytes]
     amount = f"{size(sum(held))} of GPU memory" if held else "memory and compute contexts"
     pids = ",".join(str(user.pid) for user in users[:MOST_SHOWN])
-    return ZOMBIE.finding(
+    return of_users(
+        ZOMBIE,
+        case,
+        users,
         SLOW,
-        f"processes that {what} hold {case.names(gpus)}",
-        devices=gpus,
-        evidence=[
-            (
-                f"process {user.pid} on {case.names(user.gpus)}",
-                describe(user),
-                f"/proc/{user.pid}/status",
-            )
-            for user in users[:MOST_SHOWN]
-        ],
+        f"processes that {what} hold {{gpus}}",
+        lambda user: (
+            f"process {user.pid} on {case.names(user.gpus)}",
+            describe(user),
+            f"/proc/{user.pid}/status",
+        ),
         impact=f"They keep {amount} from the next job, and no launcher waits for them.",
         fix=[
             "See who they are and who should wait for them; end the parent of a zombie, or "

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from ....model.page import Fix
 from ....model.severity import BROKEN, NOTICE, SLOW
 from ...case import ENVIRONMENT, Case
-from ...rule import Found, Rule
+from ...rule import Found, Rule, faulty
 from ...shared.near import called, jobs
 from .flags import number_of, take_away
 
@@ -35,9 +35,7 @@ def _ignored(case: Case) -> Found:
     prediction = case.prediction
     if prediction is None or not case.variables_read:
         return None
-    found = [entry for entry in prediction.ignored if entry[0] in case.variables]
-    if not found:
-        return []
+    found = faulty([entry for entry in prediction.ignored if entry[0] in case.variables])
     names = [name for name, _, _ in found]
     return IGNORED.finding(
         NOTICE,
@@ -72,27 +70,24 @@ def _files(case: Case) -> Found:
 
 
 def _debug(case: Case) -> Found:
-    known = bool(case.snapshot.environment) or case.snapshot.is_live
-    found: list[tuple[str, str, str, str]] = []
-    for name, (value, origin) in case.variables.items():
-        if _slows(name, value):
-            found.append((name, value, origin, DEBUG[name][1]))
-    for process, _ in jobs(case):
-        known = known or process.variables is not None
-        for name, value in process.variables or ():
-            if _slows(name, value) and case.variables.get(name, ("",))[0] != value:
-                found.append((name, value, called(process), DEBUG[name][1]))
-    if not known:
+    running = [process for process, _ in jobs(case) if process.variables is not None]
+    if not (case.snapshot.environment or case.snapshot.is_live or running):
         return None
-    if not found:
-        return []
-    names = list(dict.fromkeys(f"{name}={value}" for name, value, _, _ in found))
+    listed = [(name, *told) for name, told in case.variables.items()]
+    listed += [
+        (name, value, called(process))
+        for process in running
+        for name, value in process.variables or ()
+        if case.variables.get(name, ("",))[0] != value
+    ]
+    found = faulty([entry for entry in listed if _slows(*entry[:2])])
+    names = list(dict.fromkeys(f"{name}={value}" for name, value, _ in found))
     return DEBUG_FLAGS.finding(
         SLOW,
         f"left over from debugging: {', '.join(names)}",
-        evidence=[(name, value, origin) for name, value, origin, _ in found],
+        evidence=found,
         impact=". ".join(
-            dict.fromkeys(f"With {name} {case.words.fill(what)}" for name, _, _, what in found)
+            dict.fromkeys(f"With {name} {case.words.fill(DEBUG[name][1])}" for name, *_ in found)
         )
         + ".",
         fix=[
@@ -116,15 +111,13 @@ def _slows(name: str, value: str) -> bool:
 def _from_file(case: Case) -> Found:
     if not case.snapshot.environment:
         return [] if case.snapshot.is_live else None
-    found = [(n, v, o) for n, (v, o) in case.variables.items() if o != ENVIRONMENT]
-    if not found:
-        return []
+    found = faulty([(n, v, o) for n, (v, o) in case.variables.items() if o != ENVIRONMENT])
     files = list(dict.fromkeys(origin for _, _, origin in found))
     return FROM_FILE.finding(
         NOTICE,
         f"{' and '.join(files)} set{'s' * (len(files) == 1)} "
         f"{', '.join(name for name, _, _ in found)}",
-        evidence=[(name, value, origin) for name, value, origin in found],
+        evidence=found,
         impact=f"{case.words.library} reads this by itself: `env` does not show it, and "
         "it holds for every job on this node that does not set the name itself.",
     )

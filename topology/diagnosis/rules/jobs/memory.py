@@ -6,6 +6,7 @@ import msgspec
 
 from ....jobs.demand import memory_limits
 from ....jobs.grouping import GpuUser
+from ....model.english import plural
 from ....model.finding import Finding
 from ....model.readings import Readings
 from ....model.severity import NOTICE
@@ -25,7 +26,7 @@ class Growth(msgspec.Struct, frozen=True):
 
 def _check(case: Case) -> Found:
     users, earlier = users_of(case), case.earlier
-    if users is None or earlier is None:
+    if earlier is None:
         return None
     seconds = case.snapshot.taken_at - earlier.taken_at
     growths = _growths(users, earlier.readings)
@@ -82,7 +83,7 @@ def _near(
     rest = lasting(max(left, 0) / pace)
     yield GROWS.finding(
         NOTICE,
-        f"host memory of {len(users)} process{'es' * (len(users) != 1)} on {case.names(gpus)} "
+        f"host memory of {plural(len(users), 'process', 'processes')} on {case.names(gpus)} "
         f"grows, and {size(max(left, 0))} are left",
         devices=gpus,
         evidence=[

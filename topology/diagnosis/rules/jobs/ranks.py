@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from ....jobs.grouping import GpuUser
+from ....model.english import plural
 from ....model.finding import Finding
 from ....model.severity import BROKEN, SLOW
 from ....model.units import gbs
@@ -10,18 +11,15 @@ from ....nccl.prediction import NET
 from ...case import Case
 from ...rule import Found, Rule
 from ...shared.job_variables import HANGS, differing
-from ...shared.rank_groups import MEETING, MOST_SHOWN, gpus_of, rank_name, ranks_of
+from ...shared.rank_groups import MEETING, MOST_SHOWN, gpus_of, of_users, rank_name, ranks_of
 
 _ZEROS = "0-"
 
 
 def _check_differ(case: Case) -> Found:
-    groups = ranks_of(case)
-    if groups is None:
-        return None
     return [
         _differ(case, members, names)
-        for members in groups
+        for members in ranks_of(case)
         if (names := differing([user.reading for user in members]))
     ]
 
@@ -69,11 +67,8 @@ def _ranks(ranks: Sequence[int]) -> str:
 
 
 def _check_apart(case: Case) -> Found:
-    groups = ranks_of(case)
-    if groups is None:
-        return None
     found = []
-    for members in groups:
+    for members in ranks_of(case):
         for what, known, source in (
             ("device of /dev/shm", _shms(members), "root/dev/shm, st_dev"),
             ("host name", _hosts(members), "ns/uts and its /etc/hostname"),
@@ -122,19 +117,18 @@ def _apart(case: Case, known: Sequence[tuple[GpuUser, str]], what: str, source: 
     sides: dict[str, list[GpuUser]] = {}
     for user, word in known:
         sides.setdefault(word, []).append(user)
-    gpus = gpus_of(user for user, _ in known)
-    return APART.finding(
+    words = {user.pid: word for user, word in known}
+    return of_users(
+        APART,
+        case,
+        [user for user, _ in known],
         SLOW,
-        f"ranks on {case.names(gpus)} take this node for {len(sides)} hosts",
-        devices=gpus,
-        evidence=[
-            (
-                f"{what} of {rank_name(user)} on {case.names(user.gpus)}",
-                word,
-                f"/proc/{user.pid}/{source}",
-            )
-            for user, word in known[:MOST_SHOWN]
-        ],
+        f"ranks on {{gpus}} take this node for {len(sides)} hosts",
+        lambda user: (
+            f"{what} of {rank_name(user)} on {case.names(user.gpus)}",
+            words[user.pid],
+            f"/proc/{user.pid}/{source}",
+        ),
         impact=_price(case, list(sides.values())),
         fix=[
             "Start all ranks of a host in one container (or pod) that has all its GPUs.",
@@ -164,8 +158,7 @@ def _price(case: Case, sides: Sequence[Sequence[GpuUser]]) -> str:
         return f"{text}."
     best = max((pair.bandwidth_gbs or 0.0 for pair in pairs), default=0.0)
     model = f", up to {gbs(best)} one way in {case.words.library}'s model" if best else ""
-    many = "pair" if len(pairs) == 1 else "pairs"
-    return f"{text}: {len(pairs)} {many} that would use {' or '.join(labels)}{model}."
+    return f"{text}: {plural(len(pairs), 'pair')} that would use {' or '.join(labels)}{model}."
 
 
 DIFFER = Rule(

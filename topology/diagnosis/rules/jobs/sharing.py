@@ -5,21 +5,18 @@ from ....model.readings import GpuProcess, GpuUse, ProcessReading
 from ....model.severity import NOTICE, SLOW
 from ... import vendors
 from ...case import Case
-from ...rule import Found, Proof, Rule
+from ...rule import Found, Proof, Rule, faulty, needed
 from .gpu_use import LISTING, MOST_NAMED, called, computing, processes, read
 
 
 def _shared(case: Case) -> Found:
-    asked = [(gpu, reading) for gpu, reading in read(case) if reading.processes is not None]
-    if not asked:
-        return None
+    asked = needed([row for row in read(case) if row[1].processes is not None])
     known = processes(case)
     evidence: list[Proof] = []
     addresses: list[str] = []
     for gpu, reading in asked:
         working = computing(reading)
-        owners = _owners(working, known)
-        if len(owners) < 2:
+        if len(_owners(working, known)) < 2:
             continue
         addresses.append(gpu.address)
         evidence.append(
@@ -31,17 +28,13 @@ def _shared(case: Case) -> Found:
                 vendors.source([gpu], LISTING) + ", /proc",
             )
         )
-    if not evidence:
-        return []
     return SHARED.finding(
         SLOW,
         f"jobs of different owners share {case.names(addresses)}",
         devices=addresses,
-        evidence=evidence,
-        impact=(
-            "They split its time and memory: each runs at half speed or less, and a "
-            "collective waits for the slowest rank."
-        ),
+        evidence=faulty(evidence),
+        impact="They split its time and memory: each runs at half speed or less, and a "
+        "collective waits for the slowest rank.",
         fix=[
             "Give each job its own GPUs: exclusive allocation in the scheduler, or MIG "
             "where parts are enough."
@@ -51,23 +44,12 @@ def _shared(case: Case) -> Found:
 
 def _owners(working: list[GpuProcess], known: dict[int, ProcessReading]) -> set[tuple[str, str]]:
     """Jobs, or users where no job is known; processes of which nothing is known do not count."""
-    found: set[tuple[str, str]] = set()
-    jobless: set[tuple[str, str]] = set()
-    for process in working:
-        about = known.get(process.pid)
-        if about is None:
-            continue
-        if about.job:
-            found.add(("job", about.job))
-        elif about.user:
-            jobless.add(("user", about.user))
-    users = {
-        ("user", about.user)
-        for process in working
-        if (about := known.get(process.pid)) is not None and about.user
-    }
+    told = [known[process.pid] for process in working if process.pid in known]
+    jobs = {("job", about.job) for about in told if about.job}
+    users = {("user", about.user) for about in told if about.user}
     # A process without a job may be a helper of the other job: then only its user counts.
-    return found if len(found) > 1 else users if jobless else found
+    jobless = any(about.user and not about.job for about in told)
+    return users if len(jobs) < 2 and jobless else jobs
 
 
 def _mps(case: Case) -> Found:
@@ -97,10 +79,8 @@ def _mps(case: Case) -> Found:
         "CUDA processes here go through MPS",
         devices=clients,
         evidence=evidence,
-        impact=(
-            "Several ranks may share a GPU at once, and an error of one ends the others. "
-            "Ranks that are to have whole GPUs gain nothing from it."
-        ),
+        impact="Several ranks may share a GPU at once, and an error of one ends the others. "
+        "Ranks that are to have whole GPUs gain nothing from it.",
         fix=["Stop it where jobs have whole GPUs. $ echo quit | nvidia-cuda-mps-control"],
     )
 

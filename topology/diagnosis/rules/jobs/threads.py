@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from ....jobs.demand import QuotaDemand, ThreadDemand, quotas, threads_over_cpus
 from ....jobs.grouping import GpuUser
+from ....model.english import plural
 from ....model.finding import Finding
 from ....model.severity import NOTICE, SLOW
 from ...case import Case
@@ -15,8 +16,6 @@ VARIABLE = "OMP_NUM_THREADS"
 
 def _check_cpus(case: Case) -> Found:
     groups = ranks_of(case)
-    if groups is None:
-        return None
     ranks = [user for members in groups for user in members]
     if ranks and all(user.reading.omp_threads is None for user in ranks):
         return []  # not set: what a program then takes is its own choice
@@ -29,7 +28,7 @@ def _over_cpus(case: Case, demand: ThreadDemand) -> Finding:
     return THREADS.finding(
         NOTICE,
         f"{len(demand.users)} ranks on {case.names(gpus)} may start {demand.threads} threads on "
-        f"{demand.cpus} CPU{'s' * (demand.cpus != 1)}",
+        f"{plural(demand.cpus, 'CPU')}",
         devices=gpus,
         evidence=[
             *_threads(demand.users),
@@ -62,8 +61,6 @@ def _threads(users: Sequence[GpuUser]) -> list[Proof]:
 
 def _check_quota(case: Case) -> Found:
     users = users_of(case)
-    if users is None:
-        return None
     known = any(
         user.reading.cpu_group is not None or user.reading.why("cpu_quota") == "unlimited"
         for user in users
@@ -76,7 +73,7 @@ def _check_quota(case: Case) -> Found:
 def _over_quota(case: Case, demand: QuotaDemand) -> Finding:
     gpus = gpus_of(demand.users)
     count = len(demand.users)
-    who = "1 process" if count == 1 else f"{count} processes"
+    who = plural(count, "process", "processes")
     wanted = "" if demand.threads == count else f" with {demand.threads} threads"
     share = "has" if count == 1 else "share"
     return QUOTA.finding(

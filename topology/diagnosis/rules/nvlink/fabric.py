@@ -88,10 +88,8 @@ def _state(case: Case) -> Found:
         "not part of the NVSwitch fabric: {gpus}",
         ("fabric", lambda _, word: word, FABRIC_SOURCE),
         last=[] if manager is None else [("fabric manager", manager, "/proc/*/comm")],
-        impact=(
-            "CUDA does not start on them (error 802, system not yet initialized), although "
-            f"nvidia-smi looks healthy; {len(known) - len(bad)} of {len(known)} GPUs are ready."
-        ),
+        impact="CUDA does not start on them (error 802, system not yet initialized), although "
+        f"nvidia-smi looks healthy; {len(known) - len(bad)} of {len(known)} GPUs are ready.",
         fix=[RESTART, *_fifth(case), _RESET],
     )
 
@@ -191,10 +189,8 @@ def _imex(case: Case) -> Found:
                 FABRIC_SOURCE,
             ),
         ],
-        impact=(
-            "A job on this host alone is not touched. One over several hosts of this NVLink "
-            "domain fails when NCCL starts, or takes the network instead of NVLink."
-        ),
+        impact="A job on this host alone is not touched. One over several hosts of this NVLink "
+        "domain fails when NCCL starts, or takes the network instead of NVLink.",
         fix=[
             "Create a channel and start the IMEX daemon on every host of the domain. "
             "# nvidia-modprobe -c 0 && systemctl start nvidia-imex",
@@ -228,10 +224,8 @@ STATE = Rule(
     title="GPUs that have not joined the NVSwitch fabric",
     evidence="state and status of each GPU's registration with the fabric",
     vendor=NVIDIA.id,
-    disproof=(
-        'Fabric "State: Completed, Status: Success" in `nvidia-smi -q`, or a partition of a '
-        "shared NVSwitch that nobody has activated yet"
-    ),
+    disproof='Fabric "State: Completed, Status: Success" in `nvidia-smi -q`, or a partition of a '
+    "shared NVSwitch that nobody has activated yet",
     sources=("pytorch/pytorch#35710", "Azure/azhpc-images#506", "nvml.h NVML_GPU_FABRIC_STATE_*"),
     check=_state,
     implied_by=("fabric-manager", "gpu-reset-required"),
