@@ -39,8 +39,7 @@ from gputop.terminal.clean import clean
 from gputop.terminal.lines import print_json, warn
 from gputop.terminal.output import print_document
 from gputop.topology.diagnosis.case import Case
-from gputop.topology.diagnosis.engine import Diagnosis, diagnose, load
-from gputop.topology.diagnosis.evidence import Lack
+from gputop.topology.diagnosis.engine import Diagnosis, Lack, diagnose, load
 from gputop.topology.diagnosis.rule import Rule
 from gputop.topology.expectation.reference import Reference
 from gputop.topology.fleet.section import FleetSection, NodeOrigin

@@ -21,9 +21,7 @@ from gputop.reading import check_sources, read_snapshot
 from gputop.terminal.lines import warn
 from gputop.terminal.size import text_width
 from gputop.topology.diagnosis.symptoms.explain import known_signs
-from gputop.topology.diagnosis.symptoms.log import ReadLog, examine, fits
-from gputop.topology.diagnosis.symptoms.next_step import spoken_of
-from gputop.topology.diagnosis.symptoms.pasted_figures import PastedFigure
+from gputop.topology.diagnosis.symptoms.log import PastedFigure, ReadLog, examine, fits, spoken_of
 from gputop.topology.jobs.asking import of_files
 from gputop.topology.jobs.flight.dump import is_pickle
 from gputop.topology.jobs.flight.files import FoundDumps, named

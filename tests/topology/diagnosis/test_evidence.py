@@ -7,8 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from gputop.topology.diagnosis.engine import Diagnosis
-from gputop.topology.diagnosis.evidence import LACKING
+from gputop.topology.diagnosis.engine import LACKING, Diagnosis
 from gputop.topology.expectation.reference import named
 from gputop.topology.hardware.vendor import LEAST, Vendor
 from gputop.topology.hardware.vendors import BY_ID

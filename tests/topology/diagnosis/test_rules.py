@@ -10,8 +10,7 @@ import msgspec
 import pytest
 
 from gputop.topology.diagnosis.case import Case
-from gputop.topology.diagnosis.engine import FAILED, NOTHING, Diagnosis, diagnose, load
-from gputop.topology.diagnosis.evidence import LACKING
+from gputop.topology.diagnosis.engine import FAILED, LACKING, NOTHING, Diagnosis, diagnose, load
 from gputop.topology.diagnosis.policy import Policy
 from gputop.topology.diagnosis.rule import Rule
 from gputop.topology.model.finding import Finding

@@ -2,27 +2,180 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from pathlib import Path
 
 import msgspec
 
+from ...expectation.judge import judge
+from ...expectation.judgement import NO_REFERENCE, Judgement
 from ...jobs.saved import SavedAnswer, in_sections, states_with_answers
 from ...jobs.standing import JobState
 from ...logs.comparing.overlay import Overlay, lay
 from ...logs.report.places import gpus_from, normal
-from ...logs.report.report import LogNote, LogReport
+from ...logs.report.report import WARN, LogNote, LogReport
 from ...model.finding import Finding
 from ...model.machine import Machine
 from ...model.page import Fact, Fix
-from ...model.severity import BROKEN, CANNOT_TELL, NOTICE, SLOW, JobVerdict
-from ...model.snapshot import NodeSnapshot
+from ...model.quantities import CAN_ACCESS
+from ...model.severity import BROKEN, CANNOT_TELL, NOTICE, SLOW, FigureVerdict, JobVerdict
+from ...model.snapshot import Measurement, NodeSnapshot
 from ...model.units import figure as three
+from ...model.units import size
 from ...node import Node
 from ...recorded.pasted import PastedSection, PastedText
+from ...toml import tomllib
 from ..case import Case
 from ..engine import diagnose
 from .explain import ECHOES, explain, unexplained
-from .next_step import next_step
-from .pasted_figures import PastedFigure, pasted_figures
+
+# Figures of other programs in a pasted text, held against what this hardware should give.
+MOST = 40
+
+
+class PastedFigure(msgspec.Struct, frozen=True, kw_only=True):
+    """Figures of one kind in one output."""
+
+    tool: str
+    what: str
+    """What was measured, in words: "all reduce busbw, 8 ranks"."""
+    value: str
+    """The figure, or the lowest and the highest."""
+    verdict: FigureVerdict
+    against: str
+    """What is expected and by whom, or why nothing can be said."""
+
+
+def pasted_figures(pasted: PastedText | None) -> tuple[PastedFigure, ...]:
+    """One line for each quantity of each run; of a sweep over sizes the largest one."""
+    if pasted is None:
+        return ()
+    groups: dict[tuple[str, str, str], list[Measurement]] = {}
+    for figure in pasted.snapshot.measurements:
+        if figure.value is not None and figure.quantity != CAN_ACCESS:
+            tool = str(figure.details.get("pasted") or figure.probe)
+            groups.setdefault((tool, figure.quantity, figure.variant or ""), []).append(figure)
+    kept = {key: _largest(figures) for key, figures in list(groups.items())[:MOST]}
+    flat = [figure for figures in kept.values() for figure in figures]
+    judged = dict(zip(map(id, flat), judge(pasted.snapshot, flat), strict=True))
+    return tuple(
+        _figure_line(key, figures, [judged[id(figure)] for figure in figures])
+        for key, figures in kept.items()
+    )
+
+
+def _largest(figures: Sequence[Measurement]) -> list[Measurement]:
+    most = max(figure.bytes_per_copy or 0 for figure in figures)
+    return [figure for figure in figures if (figure.bytes_per_copy or 0) == most]
+
+
+def _figure_line(
+    key: tuple[str, str, str], figures: Sequence[Measurement], judged: Sequence[Judgement]
+) -> PastedFigure:
+    tool, quantity, variant = key
+    first = figures[0]
+    values = [figure.value for figure in figures if figure.value is not None]
+    worst = min(judged, key=lambda one: (one.verdict == NO_REFERENCE, one.share or 0.0))
+    unit = first.unit or ""
+    low, high = three(min(values)), three(max(values))
+    text = f"{low} {unit}" if low == high else f"{low} to {high} {unit}"
+    at = f" at {size(first.bytes_per_copy)}" if first.bytes_per_copy else ""
+    return PastedFigure(
+        tool=tool,
+        what=", ".join(_words(quantity, variant, figures)),
+        value=f"{text.strip()}{at}",
+        verdict=FigureVerdict(worst.verdict),
+        against=_against(worst),
+    )
+
+
+def _words(quantity: str, variant: str, figures: Sequence[Measurement]) -> Iterable[str]:
+    yield quantity.replace("_", " ")
+    if variant:
+        yield variant
+    ranks, hosts = (figures[0].details.get(name) for name in ("ranks", "hosts"))
+    if isinstance(ranks, int):
+        of = f" on {hosts} hosts" if isinstance(hosts, int) and hosts > 1 else ""
+        yield f"{ranks} ranks{of}"
+    elif len(figures) > 1:
+        yield f"{len(figures)} {'pairs' if figures[0].dst else 'GPUs'}"
+
+
+def _against(judgement: Judgement) -> str:
+    made = judgement.band
+    if made is None:
+        return judgement.note
+    expected = f"about {three(made.healthy)} {made.unit} expected by {made.source}"
+    return "; ".join(filter(None, (expected, judgement.cause or judgement.note)))
+
+
+# What to fetch next, where a log does not name the cause of a failure.
+DEBUG = "the same run with NCCL_DEBUG=INFO, the output of all ranks in one file"
+_OF_ROW = {
+    "watchdog-timeout": "the flight recorder's dumps of all ranks (TORCH_FR_BUFFER_SIZE=2000, in "
+    "older PyTorch TORCH_NCCL_TRACE_BUFFER_SIZE, and TORCH_NCCL_DUMP_ON_TIMEOUT=1), and py-spy "
+    "dump of the rank that prints no such line",
+    "peer-gone": "the output of the other ranks and hosts: the earliest error of all is the cause",
+    "proxy-echo": "the output of the other ranks and hosts: the earliest warning is the cause",
+    "cuda-other": "the lines above it, the same run with CUDA_LAUNCH_BLOCKING=1 and NCCL_DEBUG="
+    "INFO, and dmesg | grep -i nvrm",
+    "store-gone": "the output of rank 0 and of the launcher on its host",
+    "engine-failed": "the whole output from the start, above all the first trace of any worker",
+    "task-gone": "the output of the task that is named",
+    "nvshmem-failed": "the same run with NVSHMEM_DEBUG=INFO: its first error names the cause",
+    "invalid-usage-unsaid": f"{DEBUG}: its first WARN line names the cause",
+    "remote-error-unsaid": f"{DEBUG}: Bootstrap lines name each host's interface, and the earliest "
+    "failure of all is the cause",
+    "system-error-unsaid": f"{DEBUG}: its first WARN line names the cause",
+    "reported-by-framework": f"{DEBUG}: its first WARN line names the cause",
+}
+
+
+MOST_SUBJECTS = 2
+
+
+class Topic(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One entry of subjects.toml."""
+
+    name: str
+    any: tuple[str, ...]
+    fetch: str
+
+
+@cache
+def subjects() -> tuple[Topic, ...]:
+    """What lines in unknown words may be about."""
+    text = Path(__file__).with_name("subjects.toml").read_bytes().decode()
+    return tuple(msgspec.convert(entry, Topic) for entry in tomllib.loads(text)["subject"])
+
+
+def spoken_of(left: Sequence[LogNote]) -> tuple[Topic, ...]:
+    """The subjects of these lines, in the order of the table."""
+    found = (
+        subject
+        for subject in subjects()
+        if any(re.search(pattern, note.text) for pattern in subject.any for note in left)
+    )
+    return tuple(found)[:MOST_SUBJECTS]
+
+
+def next_step(log: LogReport, found: Sequence[Finding], left: Sequence[LogNote]) -> str:
+    """One sentence on what would show more; empty where a cause is named or nothing is wrong."""
+    broken = [finding.id for finding in found if finding.severity == BROKEN]
+    if any(ident not in ECHOES for ident in broken):
+        return ""
+    if broken:
+        return _OF_ROW[broken[0]]
+    if any(note.level is WARN for note in left):
+        return f"{DEBUG}, from its start to the failure"
+    if left and (about := spoken_of(left)):
+        names = " and of ".join(subject.name for subject in about)
+        wanted = "; ".join(subject.fetch for subject in about)
+        return f"the quoted lines speak of {names}. Fetch {wanted}"
+    if not log.library_lines and not found:
+        return DEBUG
+    return ""
+
 
 SAID = (BROKEN, SLOW, NOTICE, CANNOT_TELL)
 """Severities that are told."""
