@@ -25,7 +25,7 @@ class LinkTrouble(msgspec.Struct, frozen=True):
     fix: str
 
 
-def _xgmi(gpu: Gpu) -> Fact:
+def _xgmi(gpu: Gpu, most: int) -> Fact:
     up = [link for link in gpu.xgmi if link.active is not False]
     rates = sorted({link.raw_gbs for link in up if link.raw_gbs is not None})
     because = "" if not rates else f"{gbs(rates[0])} one way to each"
@@ -41,7 +41,7 @@ def _xgmi(gpu: Gpu) -> Fact:
         )
     return Fact(
         what="Which xGMI links are up?",
-        value=f"{len(up)} of {len(gpu.xgmi)} neighbours",
+        value=f"{len(up)} of {most} neighbours",
         because=because,
         source=origin(gpu, "driver"),
     )
@@ -87,7 +87,7 @@ def link_facts(node: Node, gpu: Gpu) -> Iterator[Fact]:
     if gpu.nvlinks:
         yield _nvlinks(gpu, node.devices.links_most(gpu))
     if gpu.xgmi:
-        yield _xgmi(gpu)
+        yield _xgmi(gpu, node.devices.links_most(gpu))
     fabric = gpu.fabric
     if fabric is not None and fabric.state not in (None, "not supported"):
         status = "" if fabric.status is None else f", status {fabric.status}"

@@ -77,9 +77,10 @@ class DeviceIndex:
         return self._missing[gpu.address]
 
     def links_most(self, gpu: Gpu) -> int:
-        """Count the NVLinks that a GPU could have up: those listed, unless others should be too."""
+        """Count the NVLinks or xGMI links that could be up: those listed, and what is missing."""
         missing = self.links_missing(gpu)
-        return self.links_up[gpu.address] + missing if missing else len(gpu.nvlinks)
+        up = self.links_up[gpu.address] if gpu.nvlinks else _xgmi_up(gpu)
+        return up + missing if missing else len(gpu.nvlinks) or len(gpu.xgmi)
 
     def wired(self, gpu: Gpu) -> bool:
         """Whether its board always has all its links, by its model or by NVSwitches seen here."""
@@ -137,7 +138,10 @@ class DeviceIndex:
             address: max(
                 0,
                 self.expected_links(gpu)[0] - self.links_up[address] if any_up else 0,
-                meshed[gpu.name] - _xgmi_up(gpu) if gpu.xgmi else 0,
+                # A guest may be shown fewer than its siblings have (ROCm/rocm-systems#5763).
+                (len(gpu.xgmi) if self.machine.in_vm else meshed[gpu.name]) - _xgmi_up(gpu)
+                if gpu.xgmi
+                else 0,
             )
             for address, gpu in self.gpus.items()
         }

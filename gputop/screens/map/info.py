@@ -130,7 +130,7 @@ def _gpu(report: Report, address: str) -> list[tuple[str, str, str]]:
             facts.append(("memory", _of(units.size(used), units.size(total)), ""))
     facts.append(_pcie(graph, address, reading))
     links = getattr(record, "nvlinks", ())
-    if links:
+    if record is not None and links:
         active = sum(1 for link in links if link.active)
         most = report.node.devices.links_most(record)
         sick = active < most

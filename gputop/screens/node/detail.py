@@ -221,7 +221,8 @@ def _xgmi(row: Row) -> str:
     up = active_links(row.gpu)
     # KFD lists the neighbours but not whether a wire is up.
     unread = f"{len(links)} neighbours, whether they are up was not read"
-    words = unread if up is None else f"{up} of {len(links)} neighbours up"
+    most = up + row.links_missing if up is not None and row.links_missing else len(links)
+    words = unread if up is None else f"{up} of {most} neighbours up"
     if not rates or None in rates:
         return words
     known = [rate for rate in rates if rate is not None]
