@@ -8,7 +8,7 @@ from . import documents as json
 from .finding_facts import figure, spaced
 from .readings import Fact, Reading, document, flow, matrix, text
 
-PAGES = r"^GPU(?P<key>\d+)$"
+PAGES = r"^PAGE (?:GPU)?(?P<key>\S+)$"
 """The heading of a GPU's page."""
 MAP = r"^  GPU(?P<key>\d+) · .*$"
 ROW = r"^[› ].[ ]*(?P<key>\d+)\s+[0-9a-f]{2,4}:[0-9a-f]{2}\S*.*?"
@@ -16,6 +16,8 @@ ROW = r"^[› ].[ ]*(?P<key>\d+)\s+[0-9a-f]{2,4}:[0-9a-f]{2}\S*.*?"
 BARS = r"^[› ].[ ]*(?P<key>\d+)\s+[0-9a-f]{2,4}:[0-9a-f]{2}\S*\s+[━╸─]+\s+"
 MEMORY = BARS + r"\d+\s+[━╸─]+\s*"
 POWER = MEMORY + r"[\d.]+/[\d.]+\s+[━╸─]+\s*\d+\s+"
+LABEL = r"(?:GPU|NIC)\d+|[0-9a-f:]*[0-9a-f]{2}:[0-9a-f]{2}\.\d"
+"""A device at the head of a row or column."""
 WIRING = ("fleet", "facts", "wiring")
 DRIVER = ("fleet", "facts", "driver")
 SETTINGS = ("fleet", "facts", "settings")
@@ -40,22 +42,15 @@ def _model(value: str) -> str:
     """The model without its maker, which the screens leave out where it is plain."""
     name = spaced(value).replace("GPU of unknown name", "AMD GPU, model unknown")
     around = (r"^(?:part \d+ of )?(?:NVIDIA |AMD )?(?:Instinct )?(?=\w)", r" [0-9a-f:]+\.\d$")
-    return re.sub(rf"{around[0]}|{around[1]}| \((?:not in|only) .*\)$", "", name)
+    return re.sub(rf"{around[0]}|{around[1]}| \((?:not in|only) .*$|, by its PCI id$", "", name)
 
 
 DEVICE_FACTS = (
     Fact(
         "GPUs of the node",
         {
-            "check --json": Reading(
-                lambda door: document(lambda d: [("", len(d["gpus"]), ("gpus",))]).statements(door),
-                lambda door, _at, value: door._replace(
-                    document={**door.document, "gpus": [""] * int(value)}
-                ),
-            ),
             "node screen": text(r"^ \S+ · (?P<value>\d+) × \S[^×\n]* · driver"),
             "map screen": text(r"^   (?P<value>\d+) GPUs(?: on|:)"),
-            "probes screen": text(r"probes? on (?P<value>\d+) GPUs?,"),
             "fleet": text(r"^  \S+: (?P<value>\d+) × \S[^×\n]*?, driver"),
             "fleet screen": text(r"^ +\d+  \S+ +(?P<value>\d+) × [^×\n]* · driver"),
         },
@@ -66,7 +61,9 @@ DEVICE_FACTS = (
         {
             "why panel": _page(r"What is it\? (?P<value>[^,\n]+?)(?:, |\n)"),
             "node panel": text(r"^GPU \d+ · (?P<value>(?!name not read)[^…\n]+)$", within=PAGES),
-            "map panel": text(r"^  GPU(?P<key>\d+) · \S+ · (?P<value>(?!NUMA)[^·\n]+?) · "),
+            "map panel": text(
+                r"^  GPU(?P<key>\d+) · \S+ · (?P<value>(?!NUMA|its memory)[^·\n]+?) · "
+            ),
         },
         ("A", "B"),
         _model,
@@ -227,7 +224,6 @@ DEVICE_FACTS = (
     Fact(
         "most lanes of a GPU",
         {
-            "node panel": _page(r"^ PCIe +gen \d of \d, x\d+ of x(?P<value>\d+)"),
             "node screen: head": text(
                 r"GPU(?P<key>\d+): (?:[^·\n]*, )?PCIe x\d+ of x(?P<value>\d+)"
             ),
@@ -251,7 +247,7 @@ DEVICE_FACTS = (
     Fact(
         "NUMA node of a GPU",
         {
-            "node screen": text(ROW + r"\s(?P<value>\d+)  [a-z]\w+(?: [a-z ]+)? "),
+            "node screen": text(ROW + r"\s(?P<value>\d+)  [a-z]\w+ (?:near|same|far) "),
             "node screen: matrix": text(
                 r"^[› ]GPU(?P<key>\d+)\S? .* (?:  )(?P<value>\d+)(?: +[\d,-]+)?$"
             ),
@@ -270,7 +266,7 @@ DEVICE_FACTS = (
             "node screen: matrix": text(r"^[› ]GPU(?P<key>\d+)\S? .*  (?P<value>[\d,]+-[\d,-]+)$"),
             "why panel": _page(r"CPUs are near\? [^(]*CPUs (?P<value>\d[\d,-]*\d)"),
             "node panel": _page(r"^ CPUs +(?P<value>\d[\d,-]*\d)"),
-            "topo": text(r"^GPU(?P<key>\d+)\t.*\t(?P<value>[\d,]+-[\d,-]+)\t"),
+            "topo": text(r"^GPU(?P<key>\d+)\t.*\t(?P<value>[\d,-]+)\t[^\t]*\t\t[^\t]*$"),
             "topo --json": document(json.devices("cpu_affinity")),
         },
         ("0-1", "0-2"),
@@ -320,20 +316,20 @@ DEVICE_FACTS = (
         {
             "topo": matrix(
                 r"^\tGPU0\t.*$",
-                r"(?P<key>(?:GPU|NIC)\d+)\t",
+                rf"(?P<key>{LABEL})\t",
                 r"[ ]*(?:N/A|\?|(?P<value>[A-Z]+\d*))[ ]*(?=\t|$)",
-                label=r"(?:GPU|NIC)\d+",
+                label=LABEL,
             ),
             "topo --json": document(json.relations),
             "node screen": matrix(
                 r"^ +GPU0[ ▼✗].*$",
-                r"[› ](?P<key>(?:GPU|NIC)\d+).",
+                rf"[› ](?P<key>{LABEL}).",
                 r" *(?:\?|(?P<value>\S+))",
-                label=r"(?:GPU|NIC)\d+",
+                label=LABEL,
             ),
             "pair steps": text(
                 r"How are they connected\? (?P<value>[A-Z]+\d*)",
-                within=r"^PAIR (?P<key>GPU\d+) → (?P<to>GPU\d+)",
+                within=r"^PAIR (?P<key>\S+) → (?P<to>\S+)",
             ),
         },
         ("NV3", "SYS"),

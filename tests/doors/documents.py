@@ -38,14 +38,19 @@ def one(*way: Any) -> Find:
 
 
 def words(*way: Any) -> Find:
-    """The words of a line, one for each GPU, by address."""
+    """The words of a line, one for each GPU by address; the numbers of AMD's may differ."""
 
     def found(d: Any) -> Found:
+        wiring = " ".join(d["fleet"]["facts"]["wiring"].values())
+        amd = "AMD" in d["fleet"]["product"] or "XGMI" in wiring
+        if amd and not any(address.startswith("topo:") for address in d["gpus"]):
+            return
         gpus = [re.fullmatch(r"topo:[A-Z]+(\d+)", address) for address in sorted(d["gpus"])]
         for _, line, _ in at(*way)(d):
             for place, word in enumerate(line.split(" ")):
                 named = gpus[place] if place < len(gpus) else None
-                yield named[1] if named else str(place), word, (*way, place)
+                if word != "?":
+                    yield named[1] if named else str(place), word, (*way, place)
 
     return found
 
@@ -99,10 +104,10 @@ def pairs(field: str) -> Find:
 
 
 def reasons(d: Any) -> Found:
-    """Why a pair has no P2P: the first step that decides."""
+    """Why a pair uses shared memory: the first step that decides."""
     for number, pair in enumerate(d["pairs"]):
         for step, one in enumerate(pair["steps"]):
-            if one["decides"] and pair["transport"] != "P2P":
+            if one["decides"] and pair["transport"] == "SHM":
                 way = ("pairs", number, "steps", step, "because")
                 yield f"{pair['src']}>{pair['dst']}", one["because"], way
                 break
@@ -183,7 +188,7 @@ def nics(d: Any) -> Found:
             rank = one["question"].removeprefix("which NIC serves rank ").removesuffix("?")
             way = ("views", number, "steps", "local_nets", step, "answer")
             if one["answer"] != "none":
-                yield rank, one["answer"], way
+                yield rank, one["answer"].partition(",")[0], way
 
 
 def relations(d: Any) -> Found:

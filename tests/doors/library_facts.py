@@ -10,10 +10,10 @@ from . import documents as json
 from .finding_facts import ALL_REDUCE, HERE, figure, spaced
 from .readings import Fact, document, flow, matrix, text
 
-PAIR = r"^PAIR\s+GPU(?P<key>\d+) → GPU(?P<to>\d+)"
+PAIR = r"^PAIR\s+(?:GPU(?=\d+ ))?(?P<key>\S+) → (?:GPU(?=\d+\b))?(?P<to>\S+)"
 """The heading of what is said of a pair."""
-DIRECT = PAIR + r"(?! .*P2P through GPU)"
-"""The same for a pair whose bytes no other GPU passes on: then the answer is about that way."""
+DIRECT = PAIR + r"(?! .*(?:P2P through GPU|NO P2P))"
+"""The same for a pair whose bytes take its own link: else the answer is about another way."""
 _RANKS = r"^rank(?: +\d+)+ *$"
 _EXPLAINED = matrix(
     _RANKS, r" *(?P<key>\d+) +", r"(?P<value>\.|[A-Z0-9]+)(?: (?!P2P|SHM|NET)[A-Z0-9]{3,4}\b)? *"
@@ -172,10 +172,8 @@ LIBRARY_FACTS = (
         "why a pair has no P2P",
         {
             "explain --json": document(json.reasons),
-            "pair answer": text(r"NO P2P.*\n Because  (?P<value>.+)$", within=PAIR),
-            "pair steps": text(
-                r"will use (?!P2P)[^▸]*▸ [NR]CCL: .*\n  (?P<value>.+?) · ", within=PAIR
-            ),
+            "pair answer": text(r"NO P2P: shared.*\n Because  (?P<value>.+)$", within=PAIR),
+            "pair steps": text(r"will use SHM[^▸]*▸ [NR]CCL: .*\n  (?P<value>.+?) · ", within=PAIR),
         },
         ("so", "thus"),
         spaced,
@@ -378,7 +376,7 @@ LIBRARY_FACTS = (
                 r"(?P<value>[a-z]\w+) (?:near|same|far)"
             ),
             "node panel": flow(
-                r"^ NIC +[NR]CCL takes (?P<value>[^\s:]+):", within=r"^GPU(?P<key>\d+)$"
+                r"^ NIC +[NR]CCL takes (?P<value>[^\s:]+):", within=r"^PAGE (?:GPU)?(?P<key>\S+)$"
             ),
         },
         ("eth7", "eth8"),
@@ -388,7 +386,8 @@ LIBRARY_FACTS = (
         {
             "explain": text(r"^Rank (?P<key>\d+): nearest NIC [^\s,]+, (?P<value>[A-Z]+) "),
             "node panel": flow(
-                r"^ NIC +[NR]CCL takes [^\s:]+: (?P<value>[A-Z]+),", within=r"^GPU(?P<key>\d+)$"
+                r"^ NIC +[NR]CCL takes [^\s:]+: (?P<value>[A-Z]+),",
+                within=r"^PAGE (?:GPU)?(?P<key>\S+)$",
             ),
         },
         ("LOC", "DIS"),

@@ -22,6 +22,7 @@ from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.engine import diagnose
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.node import Node
+from gputop.topology.recorded.load import load
 from gputop.topology.report import Report
 from gputop.widgets.bars import Bar
 from gputop.widgets.board import Board
@@ -55,6 +56,7 @@ PROBE_COMMANDS = {
 LOG_COMMANDS = {"log": ("log",), "log --json": ("log", "--json")}
 
 
+NODE = "node.json"
 CHECKS = "checks"
 """The folder of the saved check of a node, which a fleet reads."""
 PAIRS = 4
@@ -89,12 +91,23 @@ def commands(asked: dict[str, tuple[str, ...]], options: Sequence[str]) -> Doors
 
 def of_node(snapshot: NodeSnapshot, folder: Path) -> Doors:
     """What every command says of a node, and what a fleet says of its saved check."""
-    path = folder / "node.json"
+    path = folder / NODE
     path.write_bytes(msgspec.json.encode(snapshot))
     doors = commands(COMMANDS, ("--from", str(path)))
+    ranks = {pair["src"] for pair in (doors["explain --json"].document or {"pairs": ()})["pairs"]}
+    if len(ranks) != len(snapshot.machine.gpus):
+        # The numbers of ranks are those of GPUs only where the library takes all of them.
+        doors = {name: door for name, door in doors.items() if not name.startswith("explain")}
+    if any(variable.name == FLAG for variable in snapshot.environment):
+        # Then "not set" is the what-if, and the rest is about the node with the variable.
+        doors = {name: door for name, door in doors.items() if not _tries(name)}
     (folder / CHECKS).mkdir()
     (folder / CHECKS / "check.json").write_text(doors["check --json"].text)
     return {**doors, **commands(FLEET_COMMANDS, (str(folder / CHECKS),))}
+
+
+def _tries(door: str) -> bool:
+    return "what-if" in door or door.startswith("flags")
 
 
 def shown(pilot: Pilot[Any]) -> Door:
@@ -104,8 +117,12 @@ def shown(pilot: Pilot[Any]) -> Door:
     return Door("\n".join((*bars, *(board.text() for board in screen.query(Board)))))
 
 
-async def screens(snapshot: NodeSnapshot, folder: Path) -> Doors:
-    """What the app's screens show of a node, with a what-if too; its saved check is there."""
+async def screens(folder: Path, demo: NodeSnapshot | None = None) -> Doors:
+    """What the app's screens show of the file that the commands read, with a what-if too.
+
+    A demo is shown as one: a file has no job that is simulated.
+    """
+    snapshot = demo or load([str(folder / NODE)]).snapshot
     node = Node(snapshot).decide()
     found: Doors = {}
     async with GpuTop().run_test(size=(300, 80)) as pilot:
@@ -114,7 +131,8 @@ async def screens(snapshot: NodeSnapshot, folder: Path) -> Doors:
             await press(pilot, str(number))
             found[f"{name} screen"] = shown(pilot)
         found |= await _panels(pilot, len(snapshot.machine.gpus))
-        found |= await _what_if(pilot)
+        if not any(variable.name == FLAG for variable in snapshot.environment):
+            found |= await _what_if(pilot)
     return {**found, **await _fleet_screen(folder)}
 
 
@@ -123,10 +141,12 @@ async def _panels(pilot: Pilot[Any], gpus: int) -> Doors:
     pages: dict[str, list[str]] = {"node": [], "why": [], "map": []}
     pairs: dict[str, list[str]] = {"answer": [], "steps": [], "why": []}
     await press(pilot, "1")
-    for gpu in range(gpus):
-        pages["node"].append(f"GPU{gpu}\n{text(pilot, '#detail')}")
+    for _ in range(gpus):
+        detail = text(pilot, "#detail")
+        heading = f"PAGE {detail.partition(' · ')[0].strip().replace(' ', '')}"
+        pages["node"].append(f"{heading}\n{detail}")
         await press(pilot, "w")
-        pages["why"].append(f"GPU{gpu}\n{shown(pilot).text}")
+        pages["why"].append(f"{heading}\n{shown(pilot).text}")
         await press(pilot, "escape", "down")
     await press(pilot, "2")
     for _ in range(2 * min(gpus, PAIRS)):
@@ -135,7 +155,7 @@ async def _panels(pilot: Pilot[Any], gpus: int) -> Doors:
     await press(pilot, "3")
     for _ in range(min(gpus, PAIRS)):
         answer = text(pilot, "#answer")
-        heading = "PAIR " + answer.strip()[:20]
+        heading = " ".join(("PAIR", *answer.split()[:3]))
         pairs["answer"].append(f"PAIR{answer}")
         pairs["steps"].append(f"{heading}\n{text(pilot, '#steps')}")
         await press(pilot, "w")

@@ -188,7 +188,9 @@ def plants(fact: Fact, doors: Doors) -> Iterator[tuple[str, Doors]]:
     }
     for reading_name, reading in fact.readings.items():
         name, door = _said(reading_name, doors)
-        for statement in reading.statements(door) if door else ():
+        if door is None:
+            continue
+        for statement in reading.statements(door):
             if statement.subject.lower() in shared:
                 for lie in fact.others:
                     yield reading_name, {**doors, name: reading.planted(door, statement, lie)}

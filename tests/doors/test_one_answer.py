@@ -68,8 +68,10 @@ def untold(facts: Iterable[Fact], doors: Doors) -> set[tuple[str, str]]:
 
 
 async def doors_of_demo(name: str, folder: Path) -> Doors:
+    folder.mkdir(exist_ok=True)
     return {
-        **await doors_of(demo(name), folder),
+        **of_node(demo(name), folder),
+        **await screens(folder, demo(name)),
         **commands(JOB_COMMANDS, ("--demo", name)),
         **commands(PROBE_COMMANDS, ("--demo", name)),
     }
@@ -77,7 +79,7 @@ async def doors_of_demo(name: str, folder: Path) -> Doors:
 
 async def doors_of(snapshot: NodeSnapshot, folder: Path) -> Doors:
     folder.mkdir(exist_ok=True)
-    return {**of_node(snapshot, folder), **await screens(snapshot, folder)}
+    return {**of_node(snapshot, folder), **await screens(folder)}
 
 
 async def test_all_doors_of_a_sick_node_agree_and_no_lie_passes(tmp_path: Path) -> None:
