@@ -11,7 +11,7 @@ from ...model.machine import Gpu, Machine
 from ..order import hip_order, leading
 from ..settings import Settings
 from ..system.ranks import Place, gpus_of, ranks_of
-from ..xml.unplaced import bus_id
+from ..xml.detect import bus_id
 
 BUS = re.compile(r"(?:([0-9a-f]{1,8}):)?([0-9a-f]{1,2}):([0-9a-f]{1,2})\.([0-9a-f])")
 

@@ -9,6 +9,7 @@ from functools import cached_property
 
 from ...model.cpulist import members
 from ...model.machine import Machine, PciDevice
+from ...model.record import by_address
 from ...wiring.above import climb
 from ...wiring.wires import PCIE_GTS
 from .machine import nccl_family
@@ -27,9 +28,8 @@ class Bus:
 
     def __init__(self, machine: Machine, *, rccl: bool) -> None:
         self._machine, self._rccl = machine, rccl
-        self._devices = {device.address: device for device in machine.pci}
-        self._parents = {device.address: device.parent for device in machine.pci}
-        self._gpus = {gpu.address: gpu for gpu in machine.gpus}
+        self._devices, self._gpus = by_address(machine.pci), by_address(machine.gpus)
+        self._parents = {address: device.parent for address, device in self._devices.items()}
         self._classes: dict[str, str | None] = {}
         self.assumptions: list[str] = []
 

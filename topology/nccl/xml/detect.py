@@ -8,14 +8,17 @@ elements follows from that. From 2.30.7 on NCCL asks NVML for a GPU's present li
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 import msgspec
 
-from ...hardware.vendors import AMD
+from ...hardware.vendors import AMD, NVIDIA, VENDORS
 from ...model.element import Element
 from ...model.machine import Gpu, Machine, PciDevice, PciKind
+from ...model.record import by_address
+from ...wiring.graph import gpu_numa
 from ...wiring.wires import PCIE_GTS
 from ..order import hip_order, leading
 from ..settings import Settings
@@ -23,7 +26,6 @@ from .attributes import number
 from .bus import Bus
 from .links import NO_WIRES, NVSWITCH, gpu_attributes, link_elements, wires_unknown
 from .ports import Port, network_ports
-from .unplaced import placed
 
 GPU_CLASS, NIC_CLASS = "0x03", "0x02"
 """What NCCL writes first, in case /sys does not say."""
@@ -41,9 +43,17 @@ NOTE = (
 _NEAR = ("internal", "single")
 """Ancestors of GPUs on one switch; "multiple" says that several switches lie between two."""
 _FAR = (*_NEAR, "multiple")
-_ROOT = "pciffff:00"
 _MOST = 32
 """Groups of GPUs, the device numbers of one PCI bus."""
+LETTERS = "Addresses and PCI tree are made up from the codes of nvidia-smi topo -m."
+LETTERS_AMD = "Addresses and PCI tree are made up: the text of AMD's tool names none."
+UNKNOWN = "topo:"
+DOMAINS = {
+    f"{UNKNOWN}{vendor.label}": f"{0xFFFE - place:x}" for place, vendor in enumerate(VENDORS)
+}
+"""PCI domains that no machine has, by the word that a text uses for its GPUs."""
+MOST = 224
+"""GPUs that get an address; buses from e0 on are for switches."""
 
 
 # An element that is still growing; `freeze` makes an Element of it.
@@ -336,7 +346,9 @@ def gpu_gdr(gpu: Gpu) -> bool:
     return "GeForce" not in (gpu.name or "")
 
 
-# A PCI tree made from what NVML states of pairs of GPUs, where /sys shows none.
+# A PCI tree made where /sys shows none: from what NVML states of pairs of GPUs, or from the letters
+# of a text without addresses. `nvidia-smi topo -m` says who shares a switch and who a NUMA node;
+# for `rocm-smi --showtopo`, which knows no switches, NUMA nodes alone count.
 #
 # Without it every GPU would hang on its CPU, and GPUs that share a switch would seem to meet at the
 # host bridge, against the driver's own word.
@@ -344,64 +356,144 @@ def stated(machine: Machine, notes: list[str]) -> Machine:
     """The machine with such a tree; unchanged where /sys shows one or NVML states no switch."""
     if machine.pci or not any(pair.ancestor in _FAR for pair in machine.pairs):
         return machine
-    inner, outer = _groups(machine, _NEAR), _groups(machine, _FAR)
+    known = by_address(machine.gpus).keys()
+    ends = [(pair.ancestor, pair.src, pair.dst) for pair in machine.pairs
+            if {pair.src, pair.dst} <= known]  # fmt: skip
+    inner, outer = _groups(ends, _NEAR, ""), _groups(ends, _FAR, "")
     if len({*inner.values(), *outer.values()}) > _MOST:
         return machine
     notes.append(NOTE)
-    return msgspec.structs.replace(machine, pci=tuple(_tree(machine, inner, outer)))
+    numas = {address: gpu.numa_node for address, gpu in by_address(machine.gpus).items()}
+    tree = _tree(machine.gpus, inner, outer, numas, "ffff", rated=True)
+    return msgspec.structs.replace(machine, pci=tuple(tree))
 
 
-def _groups(machine: Machine, ancestors: tuple[str, ...]) -> dict[str, int]:
-    """GPUs joined by such ancestors: address -> number of the group."""
-    group = {gpu.address: {gpu.address} for gpu in machine.gpus}
-    for pair in machine.pairs:
-        if pair.ancestor in ancestors and {pair.src, pair.dst} <= group.keys():
-            both = group[pair.src] | group[pair.dst]
-            group |= dict.fromkeys(both, both)
-    numbers: dict[str, int] = {}
-    found: dict[str, int] = {}
-    for address in sorted(group):
-        if len(group[address]) > 1:
-            first = min(group[address])
-            found[address] = numbers.setdefault(first, len(numbers))
-    return found
+def is_unplaced(gpu: Gpu) -> bool:
+    """Whether the source named no PCI address."""
+    return gpu.address.startswith(UNKNOWN)
 
 
-def _tree(machine: Machine, inner: dict[str, int], outer: dict[str, int]) -> Iterator[PciDevice]:
+def bus_id(gpu: Gpu) -> str:
+    """The address that stands for a GPU in a detected topology; its own where it has one."""
+    for name, domain in DOMAINS.items():
+        digits = gpu.address.removeprefix(name)
+        if digits != gpu.address and digits.isdecimal() and int(digits) < MOST:
+            return f"{domain}:{int(digits):02x}:00.0"
+    return gpu.address
+
+
+def placed(machine: Machine, notes: list[str]) -> Machine:
+    """The machine with an address for every GPU; unchanged where all of them have one."""
+    lost = [gpu for gpu in machine.gpus if is_unplaced(gpu)]
+    if not lost or machine.pci:
+        kept = tuple(gpu for gpu in machine.gpus if not is_unplaced(gpu))
+        return msgspec.structs.replace(machine, gpus=kept)
+    notes += [
+        note
+        for note, vendor in ((LETTERS, NVIDIA), (LETTERS_AMD, AMD))
+        if any(gpu.vendor == vendor.id for gpu in lost)
+    ]
+    names = {address: bus_id(gpu) for address, gpu in by_address(lost).items()}
+    ends = [(relation.code, relation.a, relation.b) for relation in machine.relations]
+    nodes = _groups(ends, ("PIX", "PXB", "PHB", "NODE"), UNKNOWN)
+    inner, outer = _groups(ends, ("PIX",), UNKNOWN), _groups(ends, ("PIX", "PXB"), UNKNOWN)
+    numas = {gpu.address: _numa(gpu, nodes) for gpu in lost}
+
+    def named(address: str) -> str:
+        return names.get(address, address)
+
+    return msgspec.structs.replace(
+        machine,
+        gpus=tuple(
+            msgspec.structs.replace(
+                gpu,
+                address=bus_id(gpu),
+                xgmi=tuple(
+                    msgspec.structs.replace(link, remote_address=named(link.remote_address))
+                    for link in gpu.xgmi
+                ),
+            )
+            for gpu in machine.gpus
+        ),
+        pairs=tuple(
+            msgspec.structs.replace(pair, src=named(pair.src), dst=named(pair.dst))
+            for pair in machine.pairs
+        ),
+        pci=tuple(_tree(lost, inner, outer, numas, "fffe", rated=False)),
+    )
+
+
+def _numa(gpu: Gpu, nodes: Mapping[str, int]) -> int | None:
+    """Its NUMA node; behind its CPU's node a Grace lists the GPUs' memory."""
+    numa = gpu_numa(gpu)
+    numa = nodes.get(gpu.address) if numa is None else numa
+    return gpu.memory_affinity[0] if numa is None and gpu.memory_affinity else numa
+
+
+def _groups(
+    ends: Iterable[tuple[str | None, str, str]], words: tuple[str, ...], start: str
+) -> dict[str, int]:
+    """GPUs joined by such words, also by way of a NIC: name -> number of the group.
+
+    `start`: what the names of GPUs begin with.
+    """
+    groups: list[set[str]] = []
+    for word, one, other in ends:
+        if word in words:
+            joined = {one, other}
+            touching = [group for group in groups if group & joined]
+            groups = [group for group in groups if not group & joined]
+            groups.append(joined.union(*touching))
+    groups.sort(key=lambda group: min(group))
+    return {
+        name: number
+        for number, group in enumerate(groups)
+        for name in group
+        if name.startswith(start)
+    }
+
+
+def _tree(
+    gpus: Iterable[Gpu],
+    inner: Mapping[str, int],
+    outer: Mapping[str, int],
+    numas: Mapping[str, int | None],
+    domain: str,
+    *,
+    rated: bool,
+) -> Iterator[PciDevice]:
+    """Bridges down to each GPU: an outer switch and an inner one where GPUs share them.
+
+    `rated`: at the rate of the GPUs' own links.
+    """
+    shared = {
+        number
+        for number in outer.values()
+        if len({inner.get(name, name) for name, group in outer.items() if group == number}) > 1
+    }
     made: set[str] = set()
-    for gpu in machine.gpus:
-        above = _ROOT
-        nested = outer.get(gpu.address) is not None and _differ(gpu, inner, outer)
-        for bus, group in (("e0", outer.get(gpu.address) if nested else None),
-                           ("e1", inner.get(gpu.address))):  # fmt: skip
+    for gpu in gpus:
+        bridge = PciDevice(
+            address="",
+            parent="",
+            kind=PciKind.BRIDGE,
+            numa_node=numas[gpu.address],
+            class_code=0x060400,
+            link_speed_max_gts=PCIE_GTS.get(gpu.pcie_gen_max or 0) if rated else None,
+            link_width_max=gpu.pcie_width_max if rated else None,
+        )
+        put = partial(msgspec.structs.replace, bridge)
+        above, far = f"pci{domain}:00", outer.get(gpu.address)
+        for bus, group in (("e0", far if far in shared else None), ("e1", inner.get(gpu.address))):
             if group is None:
                 continue
             # NCCL counts every second bridge: the port above a switch, then the switch itself.
-            for address in (f"ffff:{bus}:{group:02x}.0", f"ffff:{bus}:{group:02x}.1"):
+            for address in (f"{domain}:{bus}:{group:02x}.0", f"{domain}:{bus}:{group:02x}.1"):
                 if address not in made:
                     made.add(address)
-                    yield _bridge(address, above, gpu)
+                    yield put(address=address, parent=above)
                 above = address
-        port = f"{gpu.address[:-4]}1f.0"
-        yield _bridge(port, above, gpu)
-        yield msgspec.structs.replace(
-            _bridge(gpu.address, port, gpu), kind=PciKind.GPU, class_code=0x030200
-        )
-
-
-def _differ(gpu: Gpu, inner: dict[str, int], outer: dict[str, int]) -> bool:
-    """Whether GPUs of one outer group sit on different switches."""
-    own = outer[gpu.address]
-    return len({inner.get(name, name) for name, group in outer.items() if group == own}) > 1
-
-
-def _bridge(address: str, above: str, gpu: Gpu) -> PciDevice:
-    return PciDevice(
-        address=address,
-        parent=above,
-        kind=PciKind.BRIDGE,
-        numa_node=gpu.numa_node,
-        class_code=0x060400,
-        link_speed_max_gts=PCIE_GTS.get(gpu.pcie_gen_max or 0),
-        link_width_max=gpu.pcie_width_max,
-    )
+        own = bus_id(gpu)
+        port = f"{own[:-4]}1f.0"
+        yield put(address=port, parent=above)
+        yield put(address=own, parent=port, kind=PciKind.GPU, class_code=0x030200)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...model.record import by_address
 from .pci_tree import GPU, Function, paths
 from .readings import busy
 from .shape import DemoShape
@@ -26,14 +27,14 @@ def answer(shape: DemoShape, functions: tuple[Function, ...]) -> dict[str, Any]:
         "absent": ABSENT,
         "names": _names(shape),
         "devices": {
-            function.address: {
-                "path": places[function.address],
+            address: {
+                "path": places[address],
                 **_device(shape, function),
-                **_link(function, below.get(function.address), asleep),
+                **_link(function, below.get(address), asleep),
                 "iommu_group": str(group),
                 "iommu_type": "identity",
             }
-            for group, function in enumerate(functions)
+            for group, (address, function) in enumerate(by_address(functions).items())
         },
     }
 

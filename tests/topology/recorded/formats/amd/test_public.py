@@ -20,8 +20,8 @@ from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.nccl.decide.predict import predict
 from gputop.topology.nccl.prediction import Prediction
 from gputop.topology.nccl.settings import Settings
+from gputop.topology.nccl.xml.detect import LETTERS, LETTERS_AMD
 from gputop.topology.nccl.xml.links import NO_WIRES, ONE_HOP
-from gputop.topology.nccl.xml.unplaced import NOTE, NOTE_AMD
 from gputop.topology.node import Node
 from gputop.topology.recorded.load import LoadError, load
 from gputop.topology.report import Report
@@ -80,8 +80,8 @@ def test_rccl_goes_by_xgmi_where_the_tool_prints_xgmi_and_nowhere_else(name: str
     assert (paths == {"XGMI"}) == (name in MESHES)
     assert not any("nvidia-smi" in line for line in found.assumptions)
     addresses = "topology" in name or name.endswith(".json")
-    assert (NOTE_AMD.rstrip(".") in found.assumptions) == (not addresses)
-    assert NOTE.rstrip(".") not in found.assumptions
+    assert (LETTERS_AMD.rstrip(".") in found.assumptions) == (not addresses)
+    assert LETTERS.rstrip(".") not in found.assumptions
 
 
 def test_a_driver_that_prints_zeros_still_shows_the_mesh() -> None:
