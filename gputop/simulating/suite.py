@@ -24,7 +24,7 @@ from gputop.probes.protocol.messages import (
     WorkerRequest,
 )
 from gputop.probes.protocol.outcome import Outcome
-from gputop.probes.protocol.status import Status
+from gputop.probes.protocol.status import DeviceKind, Status
 from gputop.probes.runner.interpreters import Interpreter, InterpreterChoice
 from gputop.simulating.node import SimulatedNode
 from gputop.simulating.probes import NAMES, steps_of
@@ -114,7 +114,7 @@ class SimulatedSession:
             method=catalog.load(request.probe).SPEC.method,
             python=SIMULATED,
             torch=SIMULATED,
-            device_kind=SIMULATED,
+            device_kind=DeviceKind.SIMULATED,
             devices=devices,
         )
 

@@ -145,7 +145,7 @@ def _report(
         emit(Note("warnings", "\n".join(warned), {"lines": warned}))
     if answer is None or trouble.error not in (Status.FAILED, Status.TIMED_OUT):
         return
-    found = answer(trouble, crew) if trouble.step.kind != OPEN.kind else None
+    found = answer(trouble, crew) if trouble.step.name != OPEN.name else None
     if found is not None:
         emit(found)
 

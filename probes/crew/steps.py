@@ -15,7 +15,7 @@ MIB = 1 << 20
 class Step:
     """One step; ranks without a part in it go on to the next."""
 
-    kind: str
+    name: str
     """"open" comes first in every list; the probe names the others."""
     what: str
     """What the step does, in words."""

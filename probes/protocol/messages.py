@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Optional, Union, get_args, get_origin, get_type_hints
 
 from .errors import WorkerError
+from .status import DeviceKind
 
 VERSION = 1
 LINE_LIMIT_BYTES = 1 << 20
@@ -69,8 +70,7 @@ class Hello:
     probe: str
     method: str
     python: str
-    device_kind: str
-    """"gpu", or "cpu" for the self-test, whose figures say nothing about any GPU."""
+    device_kind: DeviceKind
     devices: tuple[DeviceRecord, ...]
     torch: Optional[str] = None
     """None for probes that need no torch."""
@@ -263,6 +263,8 @@ def _fit(value: Any, hint: Any) -> Any:
             return number
     if hint in (str, int, bool) and type(value) is hint:
         return value
+    if hint is DeviceKind and value in (*DeviceKind,):
+        return DeviceKind(value)
     if hint in _HINTS:
         return _build(hint, value)
     raise ProtocolError("shape", "a field of the wrong type")

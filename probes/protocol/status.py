@@ -19,6 +19,8 @@ class DeviceKind(ClosedWord):
     GPU = "gpu"
     CPU = "cpu"
     """In the self-test, whose figures say nothing about any GPU."""
+    SIMULATED = "simulated"
+    """Nothing: figures of a demo."""
 
 
 class ProbeLevel(ClosedWord):

@@ -132,7 +132,7 @@ class Clock:
 
     def __init__(self, plan: "tuple[Step, ...]", seconds: float) -> None:
         self._seconds = seconds
-        self._kinds = [(step.kind, step.variant) for step in plan]
+        self._kinds = [(step.name, step.variant) for step in plan]
         self._now = 0.0
         self._current: Optional[tuple[str, str]] = None
         self._end = 0.0

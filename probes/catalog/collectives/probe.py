@@ -85,7 +85,7 @@ class CollectiveMember(Member):
 
     def take(self, step: Step) -> None:
         """Do one step and report it."""
-        if step.kind == INIT.kind:
+        if step.name == INIT.name:
             self._prepare()
         else:
             self._measure(step)
@@ -139,7 +139,7 @@ class CollectiveMember(Member):
 
     def _measure(self, step: Step) -> None:
         place = self._plan.index(step)
-        operation = BY_NAME[step.kind]
+        operation = BY_NAME[step.name]
         if operation.name in self._lacking or step.size_bytes > self._largest:
             pass
         elif not self._clock.begin(place, step.size_bytes):
@@ -344,10 +344,10 @@ def run(request: WorkerRequest, emit: Emit) -> None:
 def _answer(trouble: Trouble, crew: Crew) -> "MeasuredValue | None":
     """A collective that does not end is a finding; one that never began is only a message."""
     step = trouble.step
-    if step.kind not in BY_NAME:
+    if step.name not in BY_NAME:
         return None
     return MeasuredValue(
-        name=BY_NAME[step.kind].quantity.key,
+        name=BY_NAME[step.name].quantity.key,
         src="",
         dst="",
         method=SPEC.method,

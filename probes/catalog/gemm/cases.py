@@ -17,9 +17,20 @@ SHAPES = (
 _SMALL_CUBE = (4096, 4096, 4096)
 """The fallback if no shape of a level fits into the free memory."""
 _CPU_SHAPES = ((96, 128, 64), (64, 64, 64))
-FP8 = "fp8"
-DTYPES = ("bf16", "fp16", "tf32", "fp32", FP8)
-_BYTES = {"bf16": 2, "fp16": 2, "tf32": 4, "fp32": 4, FP8: 1}
+
+
+class NumberType(ClosedWord):
+    """A type of the factors, as torch's users name it."""
+
+    BF16 = "bf16"
+    FP16 = "fp16"
+    TF32 = "tf32"
+    FP32 = "fp32"
+    FP8 = "fp8"
+
+
+BF16, FP16, TF32, FP32, FP8 = NumberType
+_BYTES = {BF16: 2, FP16: 2, TF32: 4, FP32: 4, FP8: 1}
 _OUT_BYTES = {**_BYTES, FP8: 2}
 _CHECK_BYTES = 96 * MIB
 """Rows and columns that are checked in float64."""
@@ -41,8 +52,7 @@ class Entry(ClosedWord):
 class Multiplication:
     """One multiplication."""
 
-    dtype: str
-    """One of DTYPES."""
+    dtype: NumberType
     m: int
     k: int
     n: int
@@ -85,12 +95,12 @@ def cases(level: str, *, cpu: bool = False) -> "tuple[Multiplication, ...]":
     cube = shapes[-1]
     if level == "quick":
         shapes = (shapes[0], cube) if cpu else (SHAPES[2], CUBE)
-    found = [_case(dtype, shape) for shape in shapes for dtype in ("bf16", FP8)]
+    found = [_case(dtype, shape) for shape in shapes for dtype in (BF16, FP8)]
     if level == "quick":
         return tuple(found)
-    found += [Multiplication("bf16", *shape, entry=Entry.LINEAR) for shape in shapes]
+    found += [Multiplication(BF16, *shape, entry=Entry.LINEAR) for shape in shapes]
     found += [Multiplication(FP8, *shape, entry=Entry.SCALED_FAST) for shape in shapes]
-    for dtype in ("fp16", "tf32", "fp32"):
+    for dtype in (FP16, TF32, FP32):
         for shape in shapes if level == "full" else (cube,):
             found.append(_case(dtype, shape))
             if level == "full":
@@ -109,5 +119,5 @@ def fitting(
     return kept, tuple(case for case in wanted if case not in kept)
 
 
-def _case(dtype: str, shape: "tuple[int, int, int]") -> Multiplication:
+def _case(dtype: NumberType, shape: "tuple[int, int, int]") -> Multiplication:
     return Multiplication(dtype, *shape, entry=Entry.SCALED if dtype == FP8 else Entry.MATMUL)

@@ -6,7 +6,7 @@ from typing import Any, Optional
 
 from ...protocol.errors import WorkerError
 from ...protocol.plaintext import one_line
-from .cases import FP8, Entry, Multiplication
+from .cases import FP8, TF32, Entry, Multiplication
 
 TOLERANCE = {"bf16": 1e-2, "fp16": 5e-3, "tf32": 2e-3, "fp32": 3e-5, "fp8": 5e-2}
 """Limits of the relative root mean square error: a few times the rounding errors."""
@@ -31,7 +31,7 @@ def precision(torch: Any, dtype: str) -> Iterator[None]:
     """
     switch = torch.backends.cuda.matmul
     before = switch.allow_tf32
-    switch.allow_tf32 = dtype == "tf32"
+    switch.allow_tf32 = dtype == TF32
     try:
         yield
     finally:
@@ -122,14 +122,14 @@ class Multiplier:
         """Why the device lacks the type; empty if it may have it."""
         torch = self._torch
         if self.device == "cpu":
-            return "a CPU has no TF32" if dtype == "tf32" else ""
+            return "a CPU has no TF32" if dtype == TF32 else ""
         if self._is_hip:
             arch = self._arch()
             if dtype == FP8 and arch in ("gfx900", "gfx906", "gfx908", "gfx90a"):
                 return f"{arch} has no FP8 matrix units: MI300 (gfx942) and newer do"
             if dtype == FP8 and arch.startswith(("gfx10", "gfx11")):
                 return f"{arch} has no FP8 matrix units: gfx12 and gfx942 do"
-            if dtype == "tf32" and not arch.startswith("gfx94"):
+            if dtype == TF32 and not arch.startswith("gfx94"):
                 return f"{arch} has no TF32 matrix units: MI300 (gfx942) does"
             return ""
         major, minor = torch.cuda.get_device_capability(self.device)
@@ -183,7 +183,7 @@ class Multiplier:
 
 def judged(dtype: str, error: float) -> "tuple[str, Optional[str]]":
     """The verdict on the numbers, and why they do not count for this type if they do not."""
-    if dtype == "tf32" and error < FULL_PRECISION:
+    if dtype == TF32 and error < FULL_PRECISION:
         return "", "the numbers have full precision: this runs as fp32, not as TF32"
     if dtype == "fp32" and FULL_PRECISION <= error <= TOLERANCE["tf32"]:
         return "", "the numbers have TF32's precision, although TF32 is switched off"

@@ -9,6 +9,7 @@ from ...devices.opened import Emit
 from ...engine.host_memory import HostBuffer
 from ...protocol.messages import DeviceRecord, MeasuredValue
 from ...protocol.quantity import Quantity
+from ...protocol.status import DeviceKind
 from ...protocol.timing import Sampled
 
 _ONCE = "bytes copied, once"
@@ -91,8 +92,7 @@ class HostReporter:
     """Turns samples into messages."""
 
     method: str
-    kind: str
-    """Kind of the devices: gpu or cpu."""
+    kind: DeviceKind
     emit: Emit
 
     def figure(

@@ -107,9 +107,9 @@ class NcclMember(Member):
 
     def take(self, step: Step) -> None:
         """Do one step and report it."""
-        if step.kind == INIT.kind:
+        if step.name == INIT.name:
             self._initialise()
-        elif step.kind == _ALL_REDUCE:
+        elif step.name == _ALL_REDUCE:
             self._all_reduce(step)
         else:
             self._transfer(step)
@@ -284,7 +284,7 @@ def run(request: WorkerRequest, emit: Emit) -> None:
 def _answer(trouble: Trouble, crew: Crew) -> MeasuredValue:
     """The failure as a measurement."""
     quantity, src, dst = FINISHES, "", ""
-    if trouble.step.kind == _TRANSFER:
+    if trouble.step.name == _TRANSFER:
         quantity = SEND_RECEIVE
         src, dst = crew.key_of(trouble.step.src), crew.key_of(trouble.step.dst)
     return MeasuredValue(

@@ -9,10 +9,22 @@ from dataclasses import dataclass
 from typing import Any, Optional
 
 from ...crew.steps import MIB, OPEN, Step
+from ...protocol.status import ClosedWord
 
 MOST_NODES = 8
-OPENING, SEND, REDUCE, EXCHANGE = "open", "send_recv", "all_reduce", "all_to_all"
-VERBS = "ib_write_bw"
+
+
+class TaskKind(ClosedWord):
+    """What is measured, by the name that a note gives it."""
+
+    OPENING = "open"
+    SEND = "send_recv"
+    REDUCE = "all_reduce"
+    EXCHANGE = "all_to_all"
+    VERBS = "ib_write_bw"
+
+
+OPENING, SEND, REDUCE, EXCHANGE, VERBS = TaskKind
 _BYTES = {OPENING: 0, SEND: 64 * MIB, REDUCE: 256 * MIB, EXCHANGE: 256 * MIB, VERBS: 64 << 10}
 _CPU_BYTES = {OPENING: 0, SEND: MIB, REDUCE: MIB, EXCHANGE: MIB, VERBS: 64 << 10}
 """Sizes of the self-test."""
@@ -29,8 +41,7 @@ _WORDS = {
 class Task:
     """One thing to measure."""
 
-    kind: str
-    """OPENING, SEND, REDUCE, EXCHANGE or VERBS."""
+    kind: TaskKind
     rail: Optional[int]
     """The GPU on every node, counted from 0 in PCI order; None for all."""
     size_bytes: int = 0
@@ -60,7 +71,7 @@ def tasks(nodes: int, rails: int, *, cpu: bool = False, verbs: bool = False) -> 
     return tuple(found)
 
 
-def _of_rail(nodes: int, rail: Optional[int], sizes: Mapping[str, int]) -> "list[Task]":
+def _of_rail(nodes: int, rail: Optional[int], sizes: Mapping[TaskKind, int]) -> "list[Task]":
     found = [Task(OPENING, rail)]
     found += [Task(SEND, rail, sizes[SEND], src, dst) for src, dst in _ways(nodes)]
     found.append(Task(REDUCE, rail, sizes[REDUCE]))

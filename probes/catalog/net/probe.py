@@ -259,9 +259,9 @@ class NetMember(Member):
         self._wide.share(END, None)
 
     def _take(self, task: Task, topic: str) -> None:
-        if task.kind == OPENING:
+        if task.kind is OPENING:
             self._open(task, topic)
-        elif task.kind == VERBS:
+        elif task.kind is VERBS:
             self._verbs(task, topic)
         else:
             self._measure(task, topic)
@@ -295,10 +295,10 @@ class NetMember(Member):
         wide, rail, numbers = self._wide, task.rail, self._size(task) // NUMBER_BYTES
         node = int(self.params["node"])
         places = wide.places(rail)
-        if task.kind != SEND:
+        if task.kind is not SEND:
             place = places.index(wide.place)
             data = self._send, self._receive, self._tiny
-            summed = task.kind == REDUCE
+            summed = task.kind is REDUCE
             return Collective(self.here, self._group, *data, place, len(places), numbers, summed)
         if node not in (task.src, task.dst):
             return None
@@ -319,18 +319,18 @@ class NetMember(Member):
         by_rank = [answer for answer in self._heard(f"{topic}/taken", taken) if answer]
         seconds = mean_by_sample(by_rank)
         latency = None
-        if task.kind == SEND and (task.rail is not None or self._rails == 1):
+        if task.kind is SEND and (task.rail is not None or self._rails == 1):
             latency = self._latency(task, topic, work)
         if not wide.leads:
             return
         size, factor = self._size(task), 1.0
-        if task.kind == SEND:
+        if task.kind is SEND:
             # All rails have moved their bytes when the slowest has.
             seconds = [max(sample) for sample in zip(*by_rank)]
             size *= len(by_rank)
         else:
             ranks = len(wide.places(task.rail))
-            factor = (2 if task.kind == REDUCE else 1) * (ranks - 1) / ranks
+            factor = (2 if task.kind is REDUCE else 1) * (ranks - 1) / ranks
         speeds = Sampled(tuple(factor * gigabytes_per_second(size, taken) for taken in seconds))
         found: dict[str, Any] = {
             "verdict": "wrong-data" if wrong else "verified", "checked_bytes": checked,

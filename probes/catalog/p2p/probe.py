@@ -196,7 +196,8 @@ class Paths:
 class _Figure:
     """One timed thing, kept so that it can be timed again."""
 
-    kind: str
+    group: str
+    """Figures of one group should be alike."""
     sampled: Sampled
     time_it: Callable[[int], Optional[Sampled]]
     """Measures and reports it; the argument is the attempt."""
@@ -249,7 +250,7 @@ class Walk:
                 if not error.code:  # a call that is missing is so for all
                     raise
                 raise EngineError(f"{what}: {error}", error.code) from error
-        odd = set(low_ones([(f.kind, f.sampled.median) for f in self._figures]))
+        odd = set(low_ones([(f.group, f.sampled.median) for f in self._figures]))
         odd |= {place for place, f in enumerate(self._figures) if f.sampled.restless()}
         for count, place in enumerate(sorted(odd)):
             what = f"once more, {count + 1} of {len(odd)}: low or restless at first"

@@ -80,7 +80,7 @@ class TrainMember(Member):
 
     def take(self, step: Step) -> None:
         """Do one step and report it."""
-        if step.kind == INIT.kind:
+        if step.name == INIT.name:
             self.group.open(eager=True)
             return
         stack = self._stack(int(step.variant))
@@ -91,7 +91,7 @@ class TrainMember(Member):
         shape = (stack.batch, stack.sequence, stack.hidden)
         states = torch.randn(shape, device=self.here.device, dtype=self._dtype)
         states.requires_grad_(True)
-        if step.kind == ALONE:
+        if step.name == ALONE:
             self._alone(step, stack, model, states)
         else:
             self._together(step, stack, model, states)
@@ -326,7 +326,7 @@ def run(request: WorkerRequest, emit: Emit) -> None:
 
 def _answer(trouble: Trouble, crew: Crew) -> Optional[MeasuredValue]:
     """Report as a figure that training together does not end."""
-    if trouble.step.kind not in (TOGETHER, "init"):
+    if trouble.step.name not in (TOGETHER, "init"):
         return None
     return MeasuredValue(
         name=TRAIN_STEP.key,

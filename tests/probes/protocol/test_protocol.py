@@ -26,6 +26,7 @@ from gputop.probes.protocol.messages import (
     encode,
 )
 from gputop.probes.protocol.plaintext import one_line, plain
+from gputop.probes.protocol.status import DeviceKind
 
 MEASUREMENT = MeasuredValue(
     "write_bandwidth", "0000:06:00.0", "0000:07:00.0", "p2p/1", "gpu", "copy engine", "a into b",
@@ -36,10 +37,10 @@ MESSAGES: list[Message] = [
     WorkerRequest(
         "p2p", ("0000:06:00.0",), {"force": True, "kinds": {"a b": "NV18"}, "list": [1, None]}
     ),
-    Hello("gemm", "gemm/1", "3.9.1", "gpu",
+    Hello("gemm", "gemm/1", "3.9.1", DeviceKind.GPU,
           (DeviceRecord("0000:06:00.0", 1, "NVIDIA H200", uuid="GPU-1", memory_bytes=1 << 37),),
           torch="2.1.0", nccl="2.28.9"),
-    Hello("p2p", "p2p/1", "3.9.1", "gpu", (), cuda="12.8"),
+    Hello("p2p", "p2p/1", "3.9.1", DeviceKind.GPU, (), cuda="12.8"),
     Progress(1, 12, "a to b"),
     MEASUREMENT,
     Note("trace", "kernels", {"activities": [{"name": "k", "device": 0}]}),

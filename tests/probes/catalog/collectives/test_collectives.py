@@ -105,7 +105,7 @@ def test_the_plan_holds_each_step_once() -> None:
     quick = steps(4, {"level": "quick"}, False)
     assert len(quick) == 2 + 4 + 5 * 2
     only = steps(4, {"operations": ["broadcast"]}, False)
-    assert {step.kind for step in only[2:]} == {"broadcast"}
+    assert {step.name for step in only[2:]} == {"broadcast"}
     wrong: tuple[dict[str, Any], ...] = (
         {"operations": ["reduce"]}, {"operations": []}, {"level": "slow"}
     )  # fmt: skip

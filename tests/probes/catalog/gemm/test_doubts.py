@@ -11,7 +11,7 @@ import pytest
 from gputop.probes.catalog.gemm import device as gemm_bench
 from gputop.probes.catalog.gemm import probe as gemm
 from gputop.probes.catalog.gemm.bench import CallTimes
-from gputop.probes.catalog.gemm.cases import Entry, Multiplication
+from gputop.probes.catalog.gemm.cases import FP32, Entry, Multiplication
 from gputop.probes.protocol.messages import (
     DeviceRecord,
     MeasuredValue,
@@ -22,7 +22,7 @@ from gputop.probes.protocol.messages import (
     encode,
 )
 
-TINY = Multiplication("fp32", 48, 40, 24, Entry.MATMUL)
+TINY = Multiplication(FP32, 48, 40, 24, Entry.MATMUL)
 
 
 def last(said: list[Message]) -> list[MeasuredValue]:
@@ -63,7 +63,7 @@ def messages_of(
     monkeypatch.setattr(ScriptedBench, "times_ms", times)
     monkeypatch.setattr(gemm, "GemmBench", ScriptedBench)
     monkeypatch.setattr(
-        gemm, "cases", lambda level, cpu: (TINY, Multiplication("fp32", 48, 40, 24, Entry.LINEAR))
+        gemm, "cases", lambda level, cpu: (TINY, Multiplication(FP32, 48, 40, 24, Entry.LINEAR))
     )
     gemm.run(WorkerRequest("gemm", params={"device": "cpu", "count": 3}), said.append)
     return said

@@ -10,11 +10,15 @@ import pytest
 from gputop.probes.catalog.gemm import probe as gemm
 from gputop.probes.catalog.gemm.bench import FLUSH_BYTES
 from gputop.probes.catalog.gemm.cases import (
+    BF16,
     CUBE,
+    FP8,
+    FP32,
     LIBRARY_BYTES,
     SHAPES,
     Entry,
     Multiplication,
+    NumberType,
     cases,
     fitting,
 )
@@ -34,7 +38,7 @@ from gputop.probes.protocol.sizing import GIB, MIB
 from gputop.probes.protocol.spec import ProbeStopped
 from tests.probes.late import torch
 
-TINY = Multiplication("fp32", 48, 40, 24, Entry.MATMUL)
+TINY = Multiplication(FP32, 48, 40, 24, Entry.MATMUL)
 
 
 def test_levels_grow_and_every_type_is_timed() -> None:
@@ -54,7 +58,7 @@ def test_levels_grow_and_every_type_is_timed() -> None:
 
 
 def test_operations_and_memory_of_a_shape() -> None:
-    case = Multiplication("bf16", 16384, 8192, 1280, Entry.MATMUL)
+    case = Multiplication(BF16, 16384, 8192, 1280, Entry.MATMUL)
     assert case.name == "bf16 M16384 K8192 N1280 matmul"
     assert case.flop == 343_597_383_680
     assert case.tflops(0.4772) == pytest.approx(720.0, rel=1e-3)  # the seed's 0.48 ms
@@ -99,7 +103,7 @@ def test_a_full_gpu_takes_less_or_is_refused() -> None:
 @pytest.mark.parametrize("dtype", ["bf16", "fp16", "fp32"])
 @pytest.mark.parametrize("entry", ["matmul", "linear"])
 def test_numbers_are_checked(dtype: str, entry: str) -> None:
-    case = Multiplication(dtype, 48, 40, 24, Entry(entry))
+    case = Multiplication(NumberType(dtype), 48, 40, 24, Entry(entry))
     multiplier = Multiplier(torch, "cpu")
     work = multiplier.prepare(case)
     assert work().shape == (48, 24)
@@ -109,7 +113,7 @@ def test_numbers_are_checked(dtype: str, entry: str) -> None:
 
 
 def test_a_wrong_block_of_columns_is_found() -> None:
-    case = Multiplication("fp32", 16, 8, 3000, Entry.MATMUL)
+    case = Multiplication(FP32, 16, 8, 3000, Entry.MATMUL)
     multiplier = Multiplier(torch, "cpu")
     work = multiplier.prepare(case)
 
@@ -124,7 +128,7 @@ def test_a_wrong_block_of_columns_is_found() -> None:
 
 def test_inputs_are_normally_distributed() -> None:
     multiplier = Multiplier(torch, "cpu")
-    multiplier.prepare(Multiplication("fp32", 300, 200, 100, Entry.MATMUL))
+    multiplier.prepare(Multiplication(FP32, 300, 200, 100, Entry.MATMUL))
     assert float(multiplier._a.std()) == pytest.approx(1.0, abs=0.05)
     assert float(multiplier._b.mean()) == pytest.approx(0.0, abs=0.05)
 
@@ -145,11 +149,11 @@ def test_every_signature_of_scaled_mm_serves(
         return (made, made.abs().max()) if gives_tuple else made
 
     monkeypatch.setattr(torch, "_scaled_mm", scaled_mm)
-    multiplier, case = Multiplier(torch, "cpu"), Multiplication("fp8", 32, 64, 16, Entry.SCALED)
+    multiplier, case = Multiplier(torch, "cpu"), Multiplication(FP8, 32, 64, 16, Entry.SCALED)
     work = multiplier.prepare(case)
     assert judged("fp8", multiplier.relative_error(case, work)) == ("verified", None)
     assert not any("use_fast_accum" in more for more in asked)
-    fast = Multiplication("fp8", 32, 64, 16, Entry.SCALED_FAST)
+    fast = Multiplication(FP8, 32, 64, 16, Entry.SCALED_FAST)
     if not knows_fast:
         with pytest.raises(Unsupported, match="use_fast_accum"):
             multiplier.prepare(fast)
@@ -166,7 +170,7 @@ def test_what_torch_refuses_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr(torch, "_scaled_mm", scaled_mm)
     with pytest.raises(Unsupported, match="tomorrow"):
-        Multiplier(torch, "cpu").prepare(Multiplication("fp8", 32, 64, 16, Entry.SCALED))
+        Multiplier(torch, "cpu").prepare(Multiplication(FP8, 32, 64, 16, Entry.SCALED))
 
 
 def told_torch(capability: tuple[int, int] = (9, 0), arch: str = "", blas: str = "Cublas") -> Any:
@@ -213,7 +217,7 @@ def test_mi300_has_its_own_float8() -> None:
 
 
 def test_the_library_is_named_or_not_known() -> None:
-    scaled = Multiplication("fp8", 1, 1, 1, Entry.SCALED)
+    scaled = Multiplication(FP8, 1, 1, 1, Entry.SCALED)
     assert Multiplier(told_torch(), "cuda:0").library(TINY) == "cuBLAS"
     assert Multiplier(told_torch(), "cuda:0").library(scaled) == "cuBLASLt"
     rocm = Multiplier(told_torch(arch="gfx942", blas="Cublaslt"), "cuda:0")

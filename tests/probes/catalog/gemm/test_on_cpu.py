@@ -10,7 +10,7 @@ import pytest
 
 from gputop.probes.catalog.gemm import device as gemm_bench
 from gputop.probes.catalog.gemm import probe as gemm
-from gputop.probes.catalog.gemm.cases import Entry, Multiplication, cases
+from gputop.probes.catalog.gemm.cases import BF16, Entry, Multiplication, cases
 from gputop.probes.catalog.gemm.device import measure_rows
 from gputop.probes.catalog.gemm.work import Multiplier
 from gputop.probes.devices.sensors import Sensors
@@ -116,7 +116,7 @@ def test_sensors_are_watched_once_and_cut_by_time(monkeypatch: pytest.MonkeyPatc
 def test_an_error_of_torch_comes_through_as_it_is() -> None:
     record = DeviceRecord("cpu:0", 0, "A CPU", memory_bytes=None, free_bytes=None)
     bench = gemm_bench.GemmBench(torch, "cpu", record, 1.0)
-    bench.planned = (Multiplication("bf16", 0, -1, 8, Entry.MATMUL),)
+    bench.planned = (Multiplication(BF16, 0, -1, 8, Entry.MATMUL),)
     try:
         with pytest.raises(RuntimeError, match="negative dimension"):
             measure_rows([bench], lambda *message: None)

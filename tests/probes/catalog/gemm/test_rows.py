@@ -12,7 +12,7 @@ import pytest
 from gputop.probes.catalog.gemm import device as gemm_bench
 from gputop.probes.catalog.gemm import probe as gemm
 from gputop.probes.catalog.gemm.bench import CallTimes
-from gputop.probes.catalog.gemm.cases import Entry, Multiplication
+from gputop.probes.catalog.gemm.cases import BF16, FP8, FP16, TF32, Entry, Multiplication
 from gputop.probes.catalog.gemm.device import GemmResult
 from gputop.probes.protocol.messages import (
     DeviceRecord,
@@ -25,11 +25,11 @@ from tests.probes.late import torch
 
 PATIENCE = 10.0
 ROW = tuple(
-    Multiplication(dtype, 32, 32, n, Entry.MATMUL) for n in (16, 32) for dtype in ("bf16", "fp8")
+    Multiplication(dtype, 32, 32, n, Entry.MATMUL) for n in (16, 32) for dtype in (BF16, FP8)
 )
 SWITCHED = (
-    Multiplication("fp16", 32, 32, 16, Entry.MATMUL),
-    Multiplication("tf32", 32, 32, 16, Entry.MATMUL),
+    Multiplication(FP16, 32, 32, 16, Entry.MATMUL),
+    Multiplication(TF32, 32, 32, 16, Entry.MATMUL),
 )
 
 

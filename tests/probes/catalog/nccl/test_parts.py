@@ -13,10 +13,10 @@ from gputop.probes.protocol.messages import DeviceRecord
 @pytest.mark.parametrize("ranks", [2, 3, 8])
 def test_every_ordered_pair_is_a_step(ranks: int) -> None:
     plan = steps(ranks, {}, False)
-    pairs = [(step.src, step.dst) for step in plan if step.kind == "transfer"]
+    pairs = [(step.src, step.dst) for step in plan if step.name == "transfer"]
     assert len(set(pairs)) == len(pairs) == ranks * (ranks - 1)
-    assert [step.first for step in plan if step.kind == "all-reduce"] == [True, False]
-    assert [step.kind for step in plan[:2]] == ["open", "init"]
+    assert [step.first for step in plan if step.name == "all-reduce"] == [True, False]
+    assert [step.name for step in plan[:2]] == ["open", "init"]
 
 
 def device(address: str | None, index: int, **more: Any) -> DeviceRecord:

@@ -141,8 +141,8 @@ def test_the_figures_of_levels_compare() -> None:
 
 
 def test_one_rank_has_nobody_to_train_with() -> None:
-    assert [step.kind for step in steps(1, {}, cpu=False)] == ["open", "alone"]
-    kinds = [step.kind for step in steps(4, {"level": "full"}, cpu=False)]
+    assert [step.name for step in steps(1, {}, cpu=False)] == ["open", "alone"]
+    kinds = [step.name for step in steps(4, {"level": "full"}, cpu=False)]
     assert kinds == ["open", "alone", "alone", "init", "together", "together"]
 
 

@@ -35,7 +35,7 @@ class _Open(msgspec.Struct):
     """An object on the way down to the one that is read."""
 
     depth: float
-    kind: str
+    type: str
     number: int | None = None
     numas: list[int] = []
     """NUMA nodes right below it."""
@@ -100,14 +100,14 @@ class HwlocTree:
         near = self._near()
         if near is not None:
             self._cpus.setdefault(near, set()).add(number)
-        socket = next((item for item in reversed(self._way) if item.kind == "Package"), None)
+        socket = next((item for item in reversed(self._way) if item.type == "Package"), None)
         if socket is not None:
             self._sockets.setdefault(socket.number or 0, set()).add(number)
 
     def _near(self) -> int | None:
         """The only NUMA node at the place that is read."""
         for item in reversed(self._way):
-            if item.kind == "NUMANode":
+            if item.type == "NUMANode":
                 return item.number
             if item.numas:
                 return item.numas[0] if len(item.numas) == 1 else None

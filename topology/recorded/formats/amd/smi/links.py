@@ -45,6 +45,7 @@ class MatrixCell(msgspec.Struct, frozen=True, kw_only=True):
     dst: str
     access: str | None = None
     weight: str | None = None
+    """As rocm-smi or amdsmi prints it."""
     hops: str | None = None
     type: str | None = None
     bandwidth: str | None = None
