@@ -9,7 +9,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from gputop.probes.engine.images import SOURCE
+from gputop.probes.engine.kernels import SOURCE
 
 HERE = Path(__file__).parent
 NAMES = {

@@ -12,7 +12,7 @@ import hashlib
 import re
 import sys
 
-from gputop.probes.engine.images import PTX, SOURCE
+from gputop.probes.engine.kernels import PTX, SOURCE
 
 TARGET = "compute_52"
 PTX_VERSION = "7.0"

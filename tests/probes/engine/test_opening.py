@@ -13,10 +13,9 @@ from typing import Any
 
 import pytest
 
-from gputop.probes.engine import images, opening
+from gputop.probes.engine import kernels, opening
 from gputop.probes.engine.cuda import Cuda
-from gputop.probes.engine.images import SOURCE, CompileError, compiled, image_for
-from gputop.probes.engine.kernels import Kernels
+from gputop.probes.engine.kernels import SOURCE, CompileError, Kernels, compiled, image_for
 from gputop.probes.engine.library import EngineError
 from gputop.probes.engine.opening import Hip, open_runtime, shut_files
 from tests.device_kernels.made_up import NOTHING, MadeUpDriver
@@ -191,7 +190,7 @@ def compiler(
     monkeypatch: pytest.MonkeyPatch, made_up_library: Path, tmp_path: Path
 ) -> Iterator[None]:
     """hiprtc where ROCm's own libraries lie beside a torch."""
-    images._images.clear()
+    kernels._images.clear()
     # A torch that this process has imported already would be found instead.
     monkeypatch.delitem(sys.modules, "torch", raising=False)
     folder = tmp_path / "site" / "torch" / "lib"
@@ -200,7 +199,7 @@ def compiler(
     (folder / "libhiprtc.so.7").symlink_to(made_up_library)
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
     yield
-    images._images.clear()
+    kernels._images.clear()
 
 
 def opened(driver: MadeUpDriver, nodes: Path, *words: str) -> Hip:

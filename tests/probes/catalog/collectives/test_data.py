@@ -11,8 +11,8 @@ from unittest import mock
 import pytest
 
 from gputop.probes.catalog.collectives.operations import BY_NAME, FLOAT_BYTES, IN_PLACE, OPERATIONS
+from gputop.probes.crew.means import TorchGroup
 from gputop.probes.crew.torch_accelerator import TorchAccelerator
-from gputop.probes.crew.torch_group import TorchGroup
 from tests.probes.catalog.collectives.made import made
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gputop.probes.engine.images import PTX, SOURCE
+from gputop.probes.engine.kernels import PTX, SOURCE
 from tests.device_kernels.make_ptx import PTX_VERSION, digest, shipped
 
 NAMES = set(re.findall(r"__global__[^{;]*?\b(gputop_\w+)\(", SOURCE.read_text()))
