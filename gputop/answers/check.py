@@ -22,25 +22,17 @@ from gputop.answers.question import (
     gpus_option,
     problem_lines,
 )
-from gputop.checking.measure import (
-    Measured,
-    ProbeEnd,
-    ProbePlan,
-    measure_node,
-    probe_names,
-)
-from gputop.checking.node import examined, predicted, reference, selected
-from gputop.checking.origin import origin, plain
+from gputop.checking.measure import Measured, ProbePlan, measure_node, probe_names
+from gputop.checking.node import examined
 from gputop.checking.policy import Site, site
-from gputop.checking.runs import all_rules, run_rules
+from gputop.checking.runs import all_rules, judged
 from gputop.exits import CANNOT_TELL, INTERRUPTED, OWN_ERROR, USAGE, Exit
 from gputop.printing.verdicts import checks_done
 from gputop.terminal.clean import clean
 from gputop.terminal.lines import print_json, warn
 from gputop.terminal.output import print_document
 from gputop.topology.diagnosis.case import Case
-from gputop.topology.diagnosis.engine import Diagnosis, Lack, diagnose, load
-from gputop.topology.diagnosis.rule import Rule
+from gputop.topology.diagnosis.engine import Diagnosis, Lack
 from gputop.topology.expectation.reference import Reference
 from gputop.topology.fleet.section import FleetSection, NodeOrigin
 from gputop.topology.hardware.unconfirmed import sentence
@@ -48,8 +40,6 @@ from gputop.topology.model.finding import Finding
 from gputop.topology.model.page import SIMULATED, Findings, Page, Text
 from gputop.topology.model.severity import Verdict, Word
 from gputop.topology.model.snapshot import NodeSnapshot
-from gputop.topology.nccl.prediction import Prediction
-from gputop.topology.node import Node
 
 if TYPE_CHECKING:
     from gputop.checking.deadline import Relay
@@ -240,7 +230,8 @@ class CheckAnswer(Answer, frozen=True, kw_only=True, tag="gputop.check/1"):
     """Policy files that were read."""
     gpus: tuple[str, ...] = ()
     """PCI addresses of the examined GPUs."""
-    measured: tuple[ProbeEnd, ...] = ()
+    measured: tuple[dict[str, Any], ...] = ()
+    """The probes that ran, and how each ended."""
     verdict: Verdict
     exit_code: int
     findings: tuple[Finding, ...]
@@ -293,7 +284,7 @@ class CheckAnswer(Answer, frozen=True, kw_only=True, tag="gputop.check/1"):
     @property
     def probes(self) -> tuple[str, ...]:
         """Probes that returned figures."""
-        return tuple(run.probe for run in self.measured if run.figures)
+        return tuple(run["probe"] for run in self.measured if run["figures"])
 
     @property
     def verdict_line(self) -> str:
@@ -323,45 +314,38 @@ def _examine(
 ) -> CheckAnswer:
     """`until`: when measuring is to be over, by the monotonic clock; `begin` hears each stage."""
     started = time.monotonic()
-    # A demo is not a node of the site.
-    expect = asked.expect or ("" if asked.demo else decided.expect)
-    held_against = reference(expect) if expect else None
     begin(READING)
-    found = examined(asked.sources, asked.demo, asked.since, until)
-    addresses = selected(asked.gpus, found.node)
-    snapshot, measured = found.node, Measured()
-    asking: tuple[Rule, ...] = load()
+    found = examined(
+        asked.sources,
+        asked.demo,
+        asked.since,
+        until,
+        gpus=asked.gpus,
+        # A demo is not a node of the site.
+        expect=asked.expect or ("" if asked.demo else decided.expect),
+    )
+    snapshot, measured = found.node, None
     if asked.mode is not CheckLevel.QUICK and snapshot.machine.gpus:
         begin(MEASURING)
         how = ProbePlan(asked.full, asked.force, asked.python, probe_names(asked.probe), until)
-        snapshot, measured = measure_node(snapshot, addresses, how, begin)
-        asking = (*asking, *run_rules(measured))
+        snapshot, measured = measure_node(snapshot, found.gpus, how, begin)
     begin(JUDGING)
-    node, prediction, failed = predicted(Node(snapshot), addresses)
-    case = Case(
-        node,
-        # Without an older reading the one before measuring counts as earlier.
-        earlier=found.earlier or (found.node if measured.runs else None),
-        reference=held_against,
-        policy=decided.policy,
-        gpus=addresses,
-        prediction=prediction,
-    )
+    case, diagnosis = judged(found, snapshot, measured, decided.policy)
+    measured, against = measured or Measured(), found.reference
     only_read = (_RECORDED,) if asked.recorded and not asked.quick else ()
     notes = [*decided.notes, *only_read, *found.notes, *measured.notes, *snapshot.assumptions]
-    diagnosis = diagnose(case, (*asking, *failed))
     return CheckAnswer.of(
         diagnosis,
         snapshot,
         mode=asked.mode,
         gpus=tuple(gpu.address for gpu in case.gpus),
-        measured=measured.runs,
+        measured=measured.ends,
         exit_code=INTERRUPTED if measured.interrupted else diagnosis.verdict.exit_code,
-        expect=None if held_against is None else held_against.name or None,
-        expect_unconfirmed=() if held_against is None else held_against.unconfirmed,
+        expect=None if against is None else against.name or None,
+        expect_unconfirmed=() if against is None else against.unconfirmed,
         policy=decided.files,
-        assumptions=_notes(notes, held_against),
-        fleet=_section(asked, node, prediction),
+        assumptions=_notes(notes, against),
+        fleet=_section(asked, case),
         elapsed_seconds=round(time.monotonic() - started, 3),
         verbose=asked.verbose,
     )
@@ -377,20 +361,25 @@ def _notes(notes: Iterable[str], held_against: Reference | None) -> tuple[str, .
     return tuple(dict.fromkeys(notes))
 
 
-def _section(asked: CheckRequest, node: Node, prediction: Prediction | None) -> FleetSection | None:
+def _section(asked: CheckRequest, case: Case) -> FleetSection | None:
     """What a fleet compares, where the answer is JSON."""
     if not asked.as_json and asked.output is None:
         return None
+    from gputop.checking.file import origin, plain
     from gputop.topology.fleet.making import section_of
 
-    of, host = origin(), node.snapshot.machine.host
+    of, host = origin(), case.snapshot.machine.host
     name = None if host is None else host.hostname
     if name and asked.recorded and not of.named:
         # A recording tells about the node that it was read on.
         of = NodeOrigin(host=plain(name.split(".")[0]) or of.host)
-    snapshot = asked.with_snapshot
-    now = time.time()
-    return section_of(node, of, prediction=prediction, written_at=now, with_snapshot=snapshot)
+    return section_of(
+        case.node,
+        of,
+        prediction=case.prediction,
+        written_at=time.time(),
+        with_snapshot=asked.with_snapshot,
+    )
 
 
 def page(found: CheckAnswer) -> Page:
@@ -408,7 +397,7 @@ def carry_out(asked: CheckRequest) -> int:
         return RULES.ask(RulesRequest(as_json=asked.as_json))
     decided = asked.decided()
     if asked.output is not None:
-        from gputop.checking.file import target
+        from gputop.checking.file import origin, target
 
         target(asked.output, origin())  # a wrong pattern is said before anything is measured
     if asked.deadline is None:
@@ -418,7 +407,8 @@ def carry_out(asked: CheckRequest) -> int:
     until, end = ends_of(asked.deadline)
     ended = supervised(lambda line: _work(asked, decided, until, line), end)
     if ended.code is None or (ended.problem and ended.code in (CANNOT_TELL, OWN_ERROR)):
-        from gputop.checking.late import late_diagnosis
+        from gputop.checking.deadline import late_diagnosis
+        from gputop.checking.file import origin
 
         diagnosis, node, fleet = late_diagnosis(origin(), ended, asked.deadline)
         late = CheckAnswer.of(diagnosis, node, mode=CheckLevel.QUICK, fleet=fleet)
@@ -486,7 +476,7 @@ def _put_out(asked: CheckRequest, found: CheckAnswer, line: Relay | None) -> Non
 
 def _file_of(asked: CheckRequest, found: CheckAnswer, host: str) -> tuple[Path, str]:
     """The path of -o and the name of the node in it."""
-    from gputop.checking.file import target
+    from gputop.checking.file import origin, target
 
     here = origin()
     of = msgspec.structs.replace(here, host=host or here.host)

@@ -28,7 +28,14 @@ import gputop
 from gputop.exits import OWN_ERROR, Exit
 from gputop.probes.runner.lifeline import die_with_parent
 from gputop.terminal.output import Outlet
-from gputop.topology.model.severity import Word
+from gputop.topology.diagnosis.engine import Diagnosis
+from gputop.topology.fleet.section import FleetSection, NodeOrigin
+from gputop.topology.model.finding import Finding
+from gputop.topology.model.machine import Machine
+from gputop.topology.model.page import Fact, Fix
+from gputop.topology.model.severity import CANNOT_TELL, Verdict, Word
+from gputop.topology.model.snapshot import NodeSnapshot
+from gputop.topology.model.surroundings import Host
 
 _RESERVE_SHARE, _LEAST_RESERVE, _MOST_RESERVE = 0.2, 1.0, 10.0
 """The part of a deadline that is kept for what follows measuring: reading again, judging, writing;
@@ -39,6 +46,7 @@ _STDERR = 2
 _CHUNK = 1 << 16
 _LONGEST_OUTPUT = 64 * 1024 * 1024
 _END_SECONDS = 0.2
+LATE, FAILED = "check-late", "check-failed"
 
 
 class MessageKind(Word):
@@ -270,3 +278,44 @@ def _ended(child: int) -> bool:
         return os.waitpid(child, os.WNOHANG)[0] == child
     except ChildProcessError:
         return True
+
+
+def late_diagnosis(
+    origin: NodeOrigin, ended: Supervised, seconds: float
+) -> tuple[Diagnosis, NodeSnapshot, FleetSection]:
+    """The verdict "cannot tell", with what did not answer; and the node, of which that is all."""
+    doing = ended.stages[-1] if ended.stages else "starting"
+    why = ended.problem or (
+        f"{doing} did not end" if ended.timed_out else f"its process ended while {doing}"
+    )
+    title = (
+        f"the check did not end within {seconds:g} s: it was {doing}"
+        if ended.timed_out
+        else f"the check failed: {why}"
+    )
+    now = time.time()
+    finding = Finding.of(
+        id=LATE if ended.timed_out else FAILED,
+        severity=CANNOT_TELL,
+        title=title,
+        evidence=(Fact(what="the check", value=why, source="gputop check --deadline"),),
+        disproof="a check that ends in time",
+        impact="Nothing was examined, so nothing is called healthy.",
+        fix=(
+            Fix(text="See which source does not answer", command="gputop doctor"),
+            Fix(text="Look for processes in a driver call", command="ps -eo pid,stat,wchan:32,cmd"),
+        ),
+        sources=("gputop check",),
+    )
+    machine = Machine(host=Host(hostname=origin.host))
+    return (
+        Diagnosis(findings=(finding,), verdict=Verdict.CANNOT_TELL),
+        NodeSnapshot(gputop=gputop.__version__, taken_at=now, machine=machine),
+        FleetSection(
+            host=origin.host,
+            job=origin.job,
+            engine=origin.engine,
+            rank=origin.rank,
+            written_at=now,
+        ),
+    )

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -18,12 +18,12 @@ from gputop.terminal.clean import clean
 from gputop.terminal.lines import warn
 from gputop.terminal.nearest import did_you_mean
 from gputop.topology.model.readings import GpuReading
-from gputop.topology.model.snapshot import Measurement, NodeSnapshot
+from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.wiring.devices import devices_of
 from gputop.topology.wiring.gpu_names import gpu_label
 
 if TYPE_CHECKING:
-    from gputop.checking.idle import Idle
+    from gputop.measuring.guard import Idle
     from gputop.measuring.state import ProbeRun
 
 PROBES = ("p2p", "host", "memory", "gemm", "collectives")
@@ -50,21 +50,11 @@ _WHILE_IDLE = (
 """Fields of a reading that still show our own load shortly after it."""
 
 
-class ProbeEnd(msgspec.Struct, frozen=True, kw_only=True):
-    """The end of one probe."""
-
-    probe: str
-    status: str
-    """"finished", "refused", "died", "timed-out", "failed", "no-torch", ..."""
-    text: str
-    figures: int = 0
-
-
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
     """The result of measuring."""
 
-    measurements: tuple[Measurement, ...] = ()
-    runs: tuple[ProbeEnd, ...] = ()
+    runs: tuple[ProbeRun, ...] = ()
+    """The probes as they ended."""
     left_out: tuple[tuple[str, str], ...] = ()
     """(PCI address, reason) of each GPU that was in use."""
     gpus: tuple[str, ...] = ()
@@ -77,6 +67,19 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     """Names of the probes that were to run."""
     out_of_time: bool = False
     """Whether the deadline of the check ended it."""
+
+    @property
+    def ends(self) -> tuple[dict[str, Any], ...]:
+        """How each probe ended, for a document."""
+        return tuple(
+            {
+                "probe": run.name,
+                "status": run.status,
+                "text": run.text,
+                "figures": len(run.measurements),
+            }
+            for run in self.runs
+        )
 
 
 class ProbePlan(NamedTuple):
@@ -106,7 +109,7 @@ def measure_node(
         return node, measured
     begin(AGAIN)
     now, gone = after(node, seconds=AGAIN_SECONDS if how.until else SETTLE_SECONDS)
-    figures = (*now.measurements, *measured.measurements)
+    figures = (*now.measurements, *(one for run in measured.runs for one in run.measurements))
     measured = msgspec.structs.replace(measured, gone=gone)
     return msgspec.structs.replace(now, measurements=figures), measured
 
@@ -134,8 +137,8 @@ def measure(
     look: Callable[..., Idle] | None = None,
 ) -> Measured:
     """Measure these GPUs of a live node; `look` decides which are in use, like `idle.idle`."""
-    from gputop.checking.idle import Idle, idle
     from gputop.measuring.attended import Attended
+    from gputop.measuring.guard import Idle, idle
     from gputop.measuring.planning import plan
 
     labels = dict(devices_of(node.machine).labels)
@@ -157,8 +160,7 @@ def measure(
     with _over_by(how.until, attended.stop):
         ends = list(attended.ends())
     return Measured(
-        measurements=tuple(figure for run in ends for figure in run.measurements),
-        runs=tuple(_ran(run) for run in ends),
+        runs=tuple(ends),
         left_out=seen.busy,
         gpus=seen.free,
         notes=(*seen.blind, *_kept(node, ends)),
@@ -188,15 +190,6 @@ def _possible(gpus: int) -> tuple[str, ...]:
     from gputop.probes import catalog
 
     return tuple(name for name in PROBES if catalog.load(name).SPEC.minimum_gpus <= gpus)
-
-
-def _ran(run: ProbeRun) -> ProbeEnd:
-    return ProbeEnd(
-        probe=run.name,
-        status=run.status,
-        text=run.outcome.message,
-        figures=len(run.measurements),
-    )
 
 
 def _kept(node: NodeSnapshot, ends: Sequence[ProbeRun]) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
@@ -13,8 +12,6 @@ from gputop.measuring.selection import SelectionError, select
 from gputop.reading import SETTLE_SECONDS, load_snapshot, read_snapshot
 from gputop.terminal.clean import clean
 from gputop.terminal.nearest import did_you_mean
-from gputop.topology.diagnosis.case import Case
-from gputop.topology.diagnosis.rule import Rule
 from gputop.topology.expectation.reference import (
     Reference,
     UnknownReferenceError,
@@ -22,12 +19,7 @@ from gputop.topology.expectation.reference import (
     named,
     of_snapshot,
 )
-from gputop.topology.flags.values.predicting import predict_with_flags
-from gputop.topology.model.finding import Finding
 from gputop.topology.model.snapshot import NodeSnapshot
-from gputop.topology.nccl.decide.predict import NoGpusError
-from gputop.topology.nccl.prediction import Prediction
-from gputop.topology.node import Node
 
 
 class Examined(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,6 +27,10 @@ class Examined(msgspec.Struct, frozen=True, kw_only=True):
 
     node: NodeSnapshot
     earlier: NodeSnapshot | None = None
+    gpus: tuple[str, ...] = ()
+    """PCI addresses of --gpus; () without it."""
+    reference: Reference | None = None
+    """What the node is held against."""
     notes: tuple[str, ...] = ()
     """What was left out, with the reason."""
 
@@ -44,12 +40,16 @@ def examined(
     demo: str | None,
     since: str | None,
     until: float | None = None,
+    *,
+    gpus: str | None = None,
+    expect: str = "",
 ) -> Examined:
     """Read what the options name; `until`: when measuring is to be over, by the monotonic clock.
 
     When several --from files are snapshots of one node, the last one is the node and the first one
     the earlier reading. Raises Exit for files that cannot be used.
     """
+    held_against = reference(expect) if expect else None
     earlier = None
     if since is None and (moments := _moments(sources)) is not None:
         earlier, node = moments
@@ -64,7 +64,13 @@ def examined(
             "the earlier reading is from before a reboot, which set counters back: not compared"
         )
         earlier = None
-    return Examined(node=node, earlier=earlier, notes=tuple(notes))
+    return Examined(
+        node=node,
+        earlier=earlier,
+        gpus=_selected(gpus, node),
+        reference=held_against,
+        notes=tuple(notes),
+    )
 
 
 def _patience(until: float | None) -> float:
@@ -132,7 +138,7 @@ def reference(expect: str) -> Reference:
     return of_snapshot(snapshot, clean(Path(expect).name, 80))
 
 
-def selected(gpus: str | None, node: NodeSnapshot) -> tuple[str, ...]:
+def _selected(gpus: str | None, node: NodeSnapshot) -> tuple[str, ...]:
     """PCI addresses of --gpus, () without it. Raises Exit."""
     if gpus is None:
         return ()
@@ -140,35 +146,6 @@ def selected(gpus: str | None, node: NodeSnapshot) -> tuple[str, ...]:
         return select(gpus, node.machine)
     except SelectionError as error:
         raise Exit(str(error), USAGE if node.machine.gpus else CANNOT_TELL) from error
-
-
-def predicted(
-    node: Node, addresses: tuple[str, ...]
-) -> tuple[Node, Prediction | None, tuple[Rule, ...]]:
-    """Predict what NCCL does with these GPUs; an error becomes a rule that reports it."""
-    try:
-        if not addresses:
-            return node.decide(), None, ()
-        try:
-            return node, predict_with_flags(node.snapshot, gpus=addresses), ()
-        except NoGpusError:
-            return node, None, ()
-    except Exception as error:  # noqa: BLE001 - as for a rule: a bug is reported and the check goes on
-        return node, None, (_raising(error),)
-
-
-def _raising(error: Exception) -> Rule:
-    def check(case: Case) -> Iterable[Finding]:
-        raise error
-
-    return Rule(
-        id="prediction",
-        title="what NCCL or RCCL will do",
-        evidence="the node",
-        disproof="`gputop explain` on this node",
-        sources=("gputop",),
-        check=check,
-    )
 
 
 def _is_file(name: str) -> bool:

@@ -1,21 +1,29 @@
-"""Rules about measuring itself: a probe hangs, a GPU is gone, something was not measured."""
+"""Asks every rule about a node, and those about measuring it: a probe hangs, a GPU is gone."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from gputop.checking.measure import Measured
+from gputop.checking.node import Examined
+from gputop.probes.protocol.status import Status
 from gputop.terminal.clean import clean
 from gputop.topology.diagnosis.case import Case
-from gputop.topology.diagnosis.engine import load
+from gputop.topology.diagnosis.engine import Diagnosis, diagnose, load
+from gputop.topology.diagnosis.policy import Policy
 from gputop.topology.diagnosis.rule import Rule
+from gputop.topology.flags.values.predicting import predict_with_flags
 from gputop.topology.model.finding import Finding
 from gputop.topology.model.severity import BROKEN, CANNOT_TELL, NOTICE
+from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.model.units import ranged
+from gputop.topology.nccl.decide.predict import NoGpusError
+from gputop.topology.nccl.prediction import Prediction
+from gputop.topology.node import Node
 
 HANGS, GONE, NOT_MEASURED = "probe-hangs", "gpu-gone", "not-measured"
 OUT_OF_TIME = "The deadline of the check came before its end."
-_WELL = ("finished", "skipped", "timed-out")
+_WELL = (Status.FINISHED, Status.SKIPPED, Status.TIMED_OUT)
 """Ends that leave no question open, or that another rule reports."""
 _AGAIN = "Let it run to its end $ gputop check"
 _OTHER_PYTHON = (
@@ -67,26 +75,70 @@ def all_rules() -> tuple[Rule, ...]:
     return (*load(), *RUN_RULES)
 
 
+def judged(
+    found: Examined, now: NodeSnapshot, measured: Measured | None, policy: Policy
+) -> tuple[Case, Diagnosis]:
+    """Ask every rule about the node as it is now; `measured` where it was to be measured."""
+    node, prediction, failed = _predicted(Node(now), found.gpus)
+    case = Case(
+        node,
+        # Without an older reading the one before measuring counts as earlier.
+        earlier=found.earlier or (found.node if measured is not None and measured.runs else None),
+        reference=found.reference,
+        policy=policy,
+        gpus=found.gpus,
+        prediction=prediction,
+    )
+    about_runs = () if measured is None else run_rules(measured)
+    return case, diagnose(case, (*load(), *about_runs, *failed))
+
+
+def _predicted(
+    node: Node, addresses: tuple[str, ...]
+) -> tuple[Node, Prediction | None, tuple[Rule, ...]]:
+    """Predict what NCCL does with these GPUs; an error becomes a rule that reports it."""
+    try:
+        if not addresses:
+            return node.decide(), None, ()
+        try:
+            return node, predict_with_flags(node.snapshot, gpus=addresses), ()
+        except NoGpusError:
+            return node, None, ()
+    except Exception as error:  # noqa: BLE001 - as for a rule: a bug is reported and the check goes on
+        return node, None, (_raising(error),)
+
+
+def _raising(error: Exception) -> Rule:
+    def check(case: Case) -> Iterable[Finding]:
+        raise error
+
+    return Rule(
+        id="prediction",
+        title="what NCCL or RCCL will do",
+        evidence="the node",
+        disproof="`gputop explain` on this node",
+        sources=("gputop",),
+        check=check,
+    )
+
+
 def _hangs(case: Case, measured: Measured) -> Iterable[Finding] | None:
     if not measured.runs:
         return None
     return [
         _rule(HANGS).finding(
             BROKEN,
-            f"the probe {run.probe} does not end",
+            f"the probe {run.name} does not end",
             devices=measured.gpus,
-            evidence=[(run.probe, clean(run.text), f"probe {run.probe}")],
+            evidence=[(run.name, clean(run.text), f"probe {run.name}")],
             impact="A job that does the same waits for ever, with its GPUs busy.",
             fix=[
-                (
-                    "Run it alone, and look at the kernel's log meanwhile "
-                    f"$ gputop probe {run.probe}"
-                ),
+                (f"Run it alone, and look at the kernel's log meanwhile $ gputop probe {run.name}"),
                 "Look for Xid messages # dmesg | grep -i xid",
             ],
         )
         for run in measured.runs
-        if run.status == "timed-out"
+        if run.status is Status.TIMED_OUT
     ]
 
 
@@ -149,17 +201,17 @@ def _not_measured(case: Case, measured: Measured) -> Iterable[Finding] | None:
                 ],
             )
         )
-    open_ends: dict[tuple[str, str], list[str]] = {}
+    open_ends: dict[tuple[Status, str], list[str]] = {}
     for run in measured.runs:
         if run.status not in _WELL:
             # Ctrl+C ends all remaining probes, each with its own message.
-            text = "Cancelled." if run.status == "cancelled" else clean(run.text)
-            if run.status == "cancelled" and measured.out_of_time:
+            text = "Cancelled." if run.status is Status.CANCELLED else clean(run.text)
+            if run.status is Status.CANCELLED and measured.out_of_time:
                 text = OUT_OF_TIME
-            open_ends.setdefault((run.status, text), []).append(run.probe)
-    unheard = set(measured.planned) - {run.probe for run in measured.runs}
+            open_ends.setdefault((run.status, text), []).append(run.name)
+    unheard = set(measured.planned) - {run.name for run in measured.runs}
     if measured.out_of_time and unheard:
-        late = open_ends.setdefault(("cancelled", OUT_OF_TIME), [])
+        late = open_ends.setdefault((Status.CANCELLED, OUT_OF_TIME), [])
         late += [name for name in measured.planned if name in unheard]
     for (status, text), probes in open_ends.items():
         found.append(
@@ -169,7 +221,7 @@ def _not_measured(case: Case, measured: Measured) -> Iterable[Finding] | None:
                 evidence=[(", ".join(probes), text, "gputop probe")],
                 impact="What these probes measure was not examined.",
                 fix=[
-                    _AGAIN if status == "cancelled" else _OTHER_PYTHON,
+                    _AGAIN if status is Status.CANCELLED else _OTHER_PYTHON,
                     "Examine without measuring $ gputop check --quick",
                 ],
             )

@@ -16,7 +16,7 @@ import msgspec
 from gputop.answers.measured import chosen, live_snapshot
 from gputop.answers.net import Circumstances, predicted
 from gputop.answers.predicting import changes_of
-from gputop.checking.origin import file_name, origin
+from gputop.checking.file import file_name, origin
 from gputop.checking.redacting import HostNames
 from gputop.commands.net.run import NetRun
 from gputop.commands.options import (

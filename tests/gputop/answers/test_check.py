@@ -222,7 +222,7 @@ def test_a_rule_that_raises_is_3_and_not_a_crash(
         raise RuntimeError("\x1b[31mby purpose")
 
     rule = Rule(id="bad", title="x", evidence="x", disproof="x", sources=("x",), check=bad)
-    monkeypatch.setattr("gputop.answers.check.load", lambda: (rule, *engine.load()))
+    monkeypatch.setattr("gputop.checking.runs.load", lambda: (rule, *engine.load()))
     done = checked(capsys, "--demo", "hgx-h100-8", "-v")
     assert done.code == 3
     assert "rule bad failed" in done.out

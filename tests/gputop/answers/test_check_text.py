@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import pytest
 
 from gputop.answers.check import CheckAnswer, CheckLevel, page
-from gputop.checking.measure import ProbeEnd
 from gputop.printing.render import texts
 from gputop.topology.diagnosis.engine import Diagnosis, Silenced
 from gputop.topology.model.finding import Finding
@@ -46,7 +45,7 @@ def everything() -> Diagnosis:
 def lines(
     diagnosis: Diagnosis, width: int | None, *, verbose: bool = False, measured: Sequence[str] = ()
 ) -> list[str]:
-    runs = tuple(ProbeEnd(probe=name, status="finished", text="", figures=1) for name in measured)
+    runs = tuple({"probe": name, "figures": 1} for name in measured)
     node = NodeSnapshot(taken_at=1.0)
     answer = CheckAnswer.of(diagnosis, node, mode=CheckLevel.FULL, measured=runs, verbose=verbose)
     return texts(page(answer).blocks, width)

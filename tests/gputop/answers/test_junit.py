@@ -16,7 +16,6 @@ import pytest
 
 from gputop.answers.check import CheckAnswer, CheckLevel
 from gputop.answers.junit import suites, write
-from gputop.checking.measure import ProbeEnd
 from gputop.exits import Exit
 from gputop.topology.diagnosis.engine import Diagnosis, Silenced, load
 from gputop.topology.model.finding import Finding
@@ -180,7 +179,7 @@ def test_what_xml_does_not_allow_is_replaced(tmp_path: Path) -> None:
 
 
 def test_what_ran_is_a_property() -> None:
-    measured = (ProbeEnd(probe="p2p", status="finished", text="", figures=4),)
+    measured = ({"probe": "p2p", "figures": 4},)
     root = suites(answer(Diagnosis(), measured=measured, expect="DGX H100"), load())
     found = {element.attrib["name"]: element.attrib["value"] for element in root.iter("property")}
     assert found["measured"] == "p2p"

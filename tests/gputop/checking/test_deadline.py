@@ -8,8 +8,7 @@ import time
 
 import pytest
 
-from gputop.checking.deadline import Relay, Supervised, supervised
-from gputop.checking.late import FAILED, LATE, late_diagnosis
+from gputop.checking.deadline import FAILED, LATE, Relay, Supervised, late_diagnosis, supervised
 from gputop.exits import CANNOT_TELL, OWN_ERROR, Exit
 from gputop.topology.fleet.section import NodeOrigin
 

@@ -11,10 +11,9 @@ import pytest
 from gputop.answers import check as checking
 from gputop.answers.check import CheckRequest
 from gputop.checking import measure as check_measure
-from gputop.checking.idle import Idle
-from gputop.checking.measure import Measured, ProbeEnd, ProbePlan, after, measure
+from gputop.checking.measure import Measured, ProbePlan, after, measure
 from gputop.checking.runs import RUN_RULES, run_rules
-from gputop.measuring.guard import HANGS
+from gputop.measuring.guard import HANGS, Idle
 from gputop.measuring.planning import Plan
 from gputop.measuring.state import ProbeRun
 from gputop.topology.diagnosis.case import Case
@@ -78,7 +77,7 @@ def test_a_default_check_takes_the_quick_level_of_five_probes() -> None:
     assert plan.level == "quick"
     assert {step.request.probe for step in plan.steps} == set(check_measure.PROBES)
     assert plan.estimate_seconds < 30
-    assert len(found.measurements) == len(found.runs) == 5
+    assert sum(len(run.measurements) for run in found.runs) == len(found.runs) == 5
     assert found.gpus == ADDRESSES
 
 
@@ -131,7 +130,7 @@ def test_a_driver_that_is_silent_is_not_taken_for_use(capsys: pytest.CaptureFixt
     assert "the driver did not answer" in diagnosed(found).findings[0].title
 
 
-WELL = (ProbeEnd(probe="host", status="finished", text="", figures=3),)
+WELL = (run_of("host"),)
 
 
 def diagnosed(measured: Measured, now: NodeSnapshot = LIVE) -> Diagnosis:
@@ -141,21 +140,19 @@ def diagnosed(measured: Measured, now: NodeSnapshot = LIVE) -> Diagnosis:
 
 @pytest.mark.parametrize("status", ["no-torch", "died", "failed", "refused", "garbled"])
 def test_what_was_not_measured_is_never_healthy(status: str) -> None:
-    found = diagnosed(
-        Measured(runs=(ProbeEnd(probe="p2p", status=status, text="why"),), gpus=ADDRESSES)
-    )
+    found = diagnosed(Measured(runs=(run_of("p2p", status, "why"),), gpus=ADDRESSES))
     assert found.verdict == "cannot tell"
     assert found.findings[0].evidence[0].value == "why"
 
 
 def test_one_reason_for_several_probes_is_one_finding() -> None:
-    runs = tuple(ProbeEnd(probe=name, status="no-torch", text="why") for name in ("p2p", "host"))
+    runs = tuple(run_of(name, "no-torch", "why") for name in ("p2p", "host"))
     (finding,) = diagnosed(Measured(runs=runs, gpus=ADDRESSES)).findings
     assert "p2p, host" in finding.title
 
 
 def test_a_probe_that_hangs_is_broken() -> None:
-    run = ProbeEnd(probe="collectives", status="timed-out", text="gave up after 60 s")
+    run = run_of("collectives", "timed-out", "gave up after 60 s")
     found = diagnosed(Measured(runs=(run,), gpus=ADDRESSES))
     assert [finding.id for finding in found.findings] == ["probe-hangs"]
     assert found.verdict == "broken"
@@ -184,10 +181,7 @@ def test_nobody_looks_for_lost_gpus_where_nothing_was_measured() -> None:
 
 
 def test_all_is_well_where_every_probe_finished_or_was_skipped() -> None:
-    runs = (
-        ProbeEnd(probe="host", status="finished", text="", figures=3),
-        ProbeEnd(probe="p2p", status="skipped", text=""),
-    )
+    runs = (run_of("host"), run_of("p2p", "skipped"))
     found = diagnosed(Measured(runs=runs, gpus=ADDRESSES))
     assert found.verdict == "healthy"
     assert set(found.examined) == {rule.id for rule in RUN_RULES}
@@ -226,16 +220,16 @@ def test_counters_of_before_are_the_earlier_reading(monkeypatch: pytest.MonkeyPa
         seen.append(case)
         return Diagnosis()
 
-    monkeypatch.setattr(checking, "diagnose", ask)
+    monkeypatch.setattr("gputop.checking.runs.diagnose", ask)
     monkeypatch.setattr("gputop.checking.node.read_snapshot", lambda *asked, **how: LIVE)
     monkeypatch.setattr(check_measure, "read_snapshot", lambda *asked, **how: ticked)
-    monkeypatch.setattr("gputop.checking.idle.idle", free)
+    monkeypatch.setattr("gputop.measuring.guard.idle", free)
     answer = checking.answer(CheckRequest())
     (case,) = seen
     assert case.earlier is LIVE
     assert case.readings.gpus[0].pcie_replays == 12
     assert len(case.snapshot.measurements) == 5
-    assert answer.probes == tuple(run.probe for run in answer.measured)
+    assert answer.probes == tuple(run["probe"] for run in answer.measured)
     assert answer.mode == "default"
 
 
@@ -244,7 +238,7 @@ def test_ctrl_c_reports_what_was_found_and_exits_with_130(
 ) -> None:
     monkeypatch.setattr("gputop.checking.node.read_snapshot", lambda *asked, **how: LIVE)
     monkeypatch.setattr(check_measure, "read_snapshot", lambda *asked, **how: LIVE)
-    monkeypatch.setattr("gputop.checking.idle.idle", free)
+    monkeypatch.setattr("gputop.measuring.guard.idle", free)
     monkeypatch.setattr(Attended, "cut_short", True)
     monkeypatch.setattr(Attended, "how", {"gemm": "cancelled", "collectives": "cancelled"})
     done = checked(capsys, "--json")

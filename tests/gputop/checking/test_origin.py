@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from gputop.checking.origin import file_name, origin
+from gputop.checking.file import file_name, origin
 from gputop.exits import Exit
 from gputop.topology.fleet.section import NodeOrigin
 

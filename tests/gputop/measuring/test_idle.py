@@ -6,8 +6,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-from gputop.checking.idle import idle
-from gputop.measuring.guard import HANGS
+from gputop.measuring.guard import HANGS, idle
 from gputop.topology.model.readings import GpuProcess, GpuReading
 from gputop.topology.model.source import SourceAbsent
 
