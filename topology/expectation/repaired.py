@@ -6,8 +6,6 @@ which siblings or the model say how it should be; a link whose far end nobody kn
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from msgspec.structs import replace
 
 from ..hardware.specs import BoardLinks, sku_for
@@ -19,8 +17,10 @@ from ..wiring.devices import devices_of
 def repaired(machine: Machine) -> Machine | None:
     """The machine with all links that belong to it; None where none is missing."""
     pattern = _pattern(machine)
+    models = {key: _Model(machine, *key) for key in {(g.name, g.vendor) for g in machine.gpus}}
     gpus = tuple(
-        _nvlinks(machine, gpu) or _xgmi(machine, gpu, pattern) or gpu for gpu in machine.gpus
+        _nvlinks(machine, gpu, models[gpu.name, gpu.vendor]) or _xgmi(machine, gpu, pattern) or gpu
+        for gpu in machine.gpus
     )
     if gpus == machine.gpus:
         return None
@@ -28,15 +28,40 @@ def repaired(machine: Machine) -> Machine | None:
     return replace(machine, gpus=gpus, pairs=_pairs(machine, fixed))
 
 
-def _alike(machine: Machine, gpu: Gpu) -> Iterable[Gpu]:
-    return (
-        other
-        for other in machine.gpus
-        if other.name == gpu.name and other.vendor == gpu.vendor and not other.mig_enabled
-    )
+class _Model:
+    """The NVLinks of all GPUs of one model: their numbers, and the first that are up."""
+
+    def __init__(self, machine: Machine, name: str | None, vendor: str) -> None:
+        self.numbers: set[int] = set()
+        self.first: dict[int | None, NvLink] = {}
+        """By number; of any number under None."""
+        self.to_switch: dict[int | None, NvLink] = {}
+        for gpu in machine.gpus:
+            if gpu.name != name or gpu.vendor != vendor or gpu.mig_enabled:
+                continue
+            for link in gpu.nvlinks:
+                self.numbers.add(link.link)
+                for found in (self.first, *([self.to_switch] if link.to_switch else ())):
+                    if link.active:
+                        found.setdefault(link.link, link)
+                        found.setdefault(None, link)
+
+    def link(self, gpu: Gpu, number: int, own: NvLink | None) -> NvLink | None:
+        """One link as it would be if it were up; None where its far end is not known."""
+        own_end = own is not None and own.remote_address and own.to_gpu
+        like = self.first.get(number) or self.first.get(None)
+        if own is not None and own_end and like is not None and not like.to_switch:
+            return replace(own, active=True, version=like.version, raw_gbs=like.raw_gbs, gaps=())
+        # Which switch does not matter: all of them lead to every GPU.
+        if (like := self.to_switch.get(number) or self.to_switch.get(None)) is not None:
+            return replace(like, link=number)
+        sku = sku_for(gpu)
+        if self.first or sku is None or sku.fabric is not BoardLinks.SWITCHED:
+            return None
+        return NvLink(link=number, active=True, remote_kind="nvswitch")
 
 
-def _nvlinks(machine: Machine, gpu: Gpu) -> Gpu | None:
+def _nvlinks(machine: Machine, gpu: Gpu, model: _Model) -> Gpu | None:
     """The GPU with all its NVLinks up; None where none is known to be missing."""
     if gpu.vendor != NVIDIA.id or gpu.mig_enabled or gpu.why("nvlinks") is not None:
         return None
@@ -47,37 +72,18 @@ def _nvlinks(machine: Machine, gpu: Gpu) -> Gpu | None:
         return None
     known = {link.link: link for link in gpu.nvlinks}
     found = dict(known)
-    for number in _numbers(machine, gpu, most):
-        if sum(1 for link in found.values() if link.active) >= most:
+    active = sum(1 for link in found.values() if link.active)
+    for number in sorted(model.numbers) or range(most):
+        if active >= most:
             break
         own = known.get(number)
         if own is None or not own.active:
-            made = _link(machine, gpu, number, own)
+            made = model.link(gpu, number, own)
             if made is not None:
                 found[number] = made
+                active += 1
     links = tuple(found[number] for number in sorted(found))
     return None if links == gpu.nvlinks else replace(gpu, nvlinks=links)
-
-
-def _numbers(machine: Machine, gpu: Gpu, most: int) -> list[int]:
-    listed = {link.link for other in _alike(machine, gpu) for link in other.nvlinks}
-    return sorted(listed) if listed else list(range(most))
-
-
-def _link(machine: Machine, gpu: Gpu, number: int, own: NvLink | None) -> NvLink | None:
-    """One link as it would be if it were up; None where its far end is not known."""
-    siblings = [link for other in _alike(machine, gpu) for link in other.nvlinks if link.active]
-    same = [link for link in siblings if link.link == number]
-    for like in (*same, *siblings):
-        if like.to_switch:
-            # Which switch does not matter: all of them lead to every GPU.
-            return replace(like, link=number)
-        if own is not None and own.remote_address and own.to_gpu:
-            return replace(own, active=True, version=like.version, raw_gbs=like.raw_gbs, gaps=())
-    sku = sku_for(gpu)
-    if siblings or sku is None or sku.fabric is not BoardLinks.SWITCHED:
-        return None
-    return NvLink(link=number, active=True, remote_kind="nvswitch")
 
 
 def _xgmi(machine: Machine, gpu: Gpu, pattern: XgmiLink | None) -> Gpu | None:

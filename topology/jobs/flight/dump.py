@@ -6,8 +6,8 @@ of the form that PyTorch writes is left out; text is text.
 
 import json
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -15,6 +15,7 @@ from ...model.errors import GputopError
 from ...model.severity import OpenWord
 from . import pickled
 
+T = TypeVar("T")
 LIMIT_ENTRIES = 20_000
 LIMIT_FRAMES = 32
 LIMIT_GROUPS = 4096
@@ -139,23 +140,39 @@ def parse(data: bytes, origin: str, written_at: float | None = None) -> Dump:
         raise DumpError("not read as a dump of the flight recorder: broken JSON") from error
     if not isinstance(raw, dict) or not ({"entries", "pg_config", "pg_status"} & set(raw)):
         raise DumpError("holds no entries of a flight recorder")
+    once = _Once()
     return Dump(
         rank=rank_in(origin),
         origin=origin,
         version=_text(raw.get("version")),
         library=_text(raw.get("comm_lib_version")) or _text(raw.get("nccl_version")) or None,
-        ranks=_ranks(raw.get("pg_config")),
+        ranks=_ranks(raw.get("pg_config"), once),
         status=_status(raw.get("pg_status")),
         entries=tuple(
             found
             for entry in _list(raw.get("entries"))[-LIMIT_ENTRIES:]
-            if (found := _collective(entry)) is not None
+            if (found := once(_collective, entry)) is not None
         ),
         written_at=written_at,
     )
 
 
-def _collective(entry: Any) -> RecordedCall | None:
+class _Once:
+    """Understands each object of a dump once: in a pickle, thousands of entries may share one."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, object], Any] = {}
+
+    def __call__(self, understand: Callable[[Any, "_Once"], T], raw: Any) -> T:
+        """What `understand` says of it; `raw` has to live as long as this."""
+        key = id(raw), understand
+        if key not in self._known:
+            self._known[key] = understand(raw, self)
+        found: T = self._known[key]
+        return found
+
+
+def _collective(entry: Any, once: _Once) -> RecordedCall | None:
     if not isinstance(entry, dict):
         return None
     group, description = _group(entry.get("process_group"))
@@ -173,15 +190,11 @@ def _collective(entry: Any) -> RecordedCall | None:
         name=name.partition(":")[2] or name,
         state=None if (state := _text(entry.get("state"))) is None else CallState(state),
         finished=done if isinstance(done, bool) else None,
-        input_sizes=_sizes(entry.get("input_sizes")),
-        input_types=_types(entry.get("input_dtypes")),
-        output_sizes=_sizes(entry.get("output_sizes")),
+        input_sizes=once(_sizes, entry.get("input_sizes")),
+        input_types=once(_types, entry.get("input_dtypes")),
+        output_sizes=once(_sizes, entry.get("output_sizes")),
         created_ns=_whole(entry.get("time_created_ns")),
-        frames=tuple(
-            frame
-            for each in _list(entry.get("frames"))[:LIMIT_FRAMES]
-            if (frame := _frame(each)) is not None
-        ),
+        frames=once(_frames, entry.get("frames")),
     )
 
 
@@ -192,7 +205,12 @@ def _group(raw: Any) -> tuple[str | None, str]:
     return _text(members[0]), (_text(members[1]) or "") if len(members) > 1 else ""
 
 
-def _frame(raw: Any) -> Frame | None:
+def _frames(raw: Any, once: _Once) -> tuple[Frame, ...]:
+    frames = (once(_frame, each) for each in _list(raw)[:LIMIT_FRAMES])
+    return tuple(frame for frame in frames if frame is not None)
+
+
+def _frame(raw: Any, _once: _Once) -> Frame | None:
     if not isinstance(raw, dict):
         return None
     file = _text(raw.get("filename"))
@@ -201,17 +219,21 @@ def _frame(raw: Any) -> Frame | None:
     )
 
 
-def _ranks(raw: Any) -> tuple[tuple[str, tuple[int, ...]], ...]:
+def _ranks(raw: Any, once: _Once) -> tuple[tuple[str, tuple[int, ...]], ...]:
     """Global ranks by group: "[0, 1, 2]", or a list."""
     found: list[tuple[str, tuple[int, ...]]] = []
     for name, entry in list(_mapping(raw).items())[:LIMIT_GROUPS]:
-        listed = _mapping(entry).get("ranks")
-        if isinstance(listed, str):
-            members = [int(word) for word in re.findall(r"\d{1,8}", listed[: 16 * 2**20])]
-        else:
-            members = [rank for each in _list(listed) if (rank := _whole(each)) is not None]
-        found.append((str(name)[:LIMIT_CHARACTERS], tuple(r for r in members if r <= LARGEST_RANK)))
+        members = once(_members, _mapping(entry).get("ranks"))
+        found.append((str(name)[:LIMIT_CHARACTERS], members))
     return tuple(found)
+
+
+def _members(listed: Any, _once: _Once) -> tuple[int, ...]:
+    if isinstance(listed, str):
+        members = [int(word) for word in re.findall(r"\d{1,8}", listed[: 16 * 2**20])]
+    else:
+        members = [rank for each in _list(listed) if (rank := _whole(each)) is not None]
+    return tuple(rank for rank in members if rank <= LARGEST_RANK)
 
 
 def _status(raw: Any) -> tuple[tuple[str, GroupStatus], ...]:
@@ -229,18 +251,19 @@ def _status(raw: Any) -> tuple[tuple[str, GroupStatus], ...]:
     )
 
 
-def _sizes(raw: Any) -> tuple[tuple[int, ...], ...] | None:
+def _sizes(raw: Any, once: _Once) -> tuple[tuple[int, ...], ...] | None:
     if not isinstance(raw, list | tuple):
         return None
+    return tuple(once(_size, tensor) for tensor in raw[:LIMIT_TENSORS])
+
+
+def _size(tensor: Any, _once: _Once) -> tuple[int, ...]:
     return tuple(
-        tuple(
-            size for each in _list(tensor)[:LIMIT_DIMENSIONS] if (size := _whole(each)) is not None
-        )
-        for tensor in raw[:LIMIT_TENSORS]
+        size for each in _list(tensor)[:LIMIT_DIMENSIONS] if (size := _whole(each)) is not None
     )
 
 
-def _types(raw: Any) -> tuple[str, ...] | None:
+def _types(raw: Any, _once: _Once) -> tuple[str, ...] | None:
     if not isinstance(raw, list | tuple):
         return None
     return tuple(word for each in raw[:LIMIT_TENSORS] if (word := _text(each)) is not None)

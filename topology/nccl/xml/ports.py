@@ -4,6 +4,7 @@ As transport/net_ib.cc and transport/net_socket.cc of NCCL 2.28.9. External netw
 not looked for, save that EFA adapters count as usable by aws-ofi-nccl, without which they are not.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -59,18 +60,32 @@ def _verbs(machine: Machine, settings: Settings, gdr: bool, notes: list[str]) ->
     wanted = settings.text("NCCL_IB_HCA") or ""
     merges = settings.integer("NCCL_IB_MERGE_VFS", 1) != 0
     found: list[Port] = []
+    of_card: Counter[str] = Counter()
+    guids = _Guids(machine)
     for adapter, port in _active(machine, ("InfiniBand", "Ethernet")):
         if not listed(wanted, adapter.name, port.port):
             continue
         address = _card(adapter.address, merges)
-        same = sum(1 for other in found if other.address == address and address is not None)
-        found.append(_rdma_port(machine, adapter, port, address, same, gdr, notes))
+        same = 0 if address is None else of_card[address]
+        of_card[address or ""] += 1
+        guid = guids.image(adapter, address)
+        found.append(_rdma_port(machine, adapter, port, address, same, guid, gdr, notes))
     return found
 
 
 def _efa(machine: Machine, gdr: bool, notes: list[str]) -> list[Port]:
+    guids = _Guids(machine)
     found = [
-        _rdma_port(machine, adapter, port, adapter.address, 0, gdr, notes)
+        _rdma_port(
+            machine,
+            adapter,
+            port,
+            adapter.address,
+            0,
+            guids.image(adapter, adapter.address),
+            gdr,
+            notes,
+        )
         for adapter, port in _active(machine, None)
         if adapter.kind == "efa"
     ]
@@ -96,6 +111,7 @@ def _rdma_port(
     port: RdmaPort,
     address: str | None,
     same: int,
+    guid: int,
     gdr: bool,
     notes: list[str],
 ) -> Port:
@@ -109,7 +125,7 @@ def _rdma_port(
         address=address,
         speed=_mbps(port.rate_gbit),
         port=port.port + same,
-        guid=_image_guid(machine, adapter, address),
+        guid=guid,
         connections=RDMA_CONNECTIONS,
         gdr=gdr,
     )
@@ -122,18 +138,27 @@ def _card(address: str | None, merges: bool) -> str | None:
     return f"{address[:-4]}00.0" if merges else f"{address[:-1]}0"
 
 
-def _image_guid(machine: Machine, adapter: RdmaDevice, address: str | None) -> int:
-    """The number that all ports of a card share; NCCL prints its bytes in reverse."""
-    siblings = [device for device in machine.rdma if _card(device.address, merges=True) == address]
-    first = (
-        min([*siblings, adapter], key=lambda sibling: natural(sibling.name)) if address else adapter
-    )
-    digits = (first.guid or adapter.guid or "").replace(":", "").removeprefix("0x")
-    try:
-        return int.from_bytes(int(digits, 16).to_bytes(8, "big"), "little")
-    except (ValueError, OverflowError):
-        # NCCL compares these alone; an adapter without one is its own card.
-        return 0x100 + sorted(device.name for device in machine.rdma).index(adapter.name)
+class _Guids:
+    """The numbers of the cards of a machine."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._first: dict[str | None, RdmaDevice] = {}
+        """The first adapter by name of each card."""
+        for device in sorted(machine.rdma, key=lambda device: natural(device.name)):
+            self._first.setdefault(_card(device.address, merges=True), device)
+        names = sorted(device.name for device in machine.rdma)
+        self._place = {name: place for place, name in reversed([*enumerate(names)])}
+
+    def image(self, adapter: RdmaDevice, address: str | None) -> int:
+        """The number that all ports of a card share; NCCL prints its bytes in reverse."""
+        first = self._first.get(address, adapter) if address else adapter
+        first = min(first, adapter, key=lambda device: natural(device.name))
+        digits = (first.guid or adapter.guid or "").replace(":", "").removeprefix("0x")
+        try:
+            return int.from_bytes(int(digits, 16).to_bytes(8, "big"), "little")
+        except (ValueError, OverflowError):
+            # NCCL compares these alone; an adapter without one is its own card.
+            return 0x100 + self._place[adapter.name]
 
 
 _NO_INTERFACE = "No network interface is known: one of 10 Gb/s is assumed."
