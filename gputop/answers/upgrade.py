@@ -16,8 +16,14 @@ from gputop.topology.model.page import Blank, Block, Text
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.nccl.decide.summary import library_name
 from gputop.topology.nccl.settings import Settings
-from gputop.topology.upgrade.costs import cost_line
-from gputop.topology.upgrade.text import decisions, estimate, head_lines, heading, sections
+from gputop.topology.upgrade.text import (
+    cost_line,
+    decisions,
+    estimate,
+    head_lines,
+    heading,
+    sections,
+)
 from gputop.topology.upgrade.upgrade import (
     Difference,
     OtherLibraryError,

@@ -10,6 +10,12 @@ def listing(names: Sequence[str], most: int = 0) -> str:
     return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
+def first(names: Sequence[str], most: int, between: str = ", ") -> str:
+    """The first names of many: "a, b and 4 more"; all of a few."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return between.join(names[:most]) + more
+
+
 def plural(count: int, noun: str, plural_noun: str = "") -> str:
     """A number with its noun: "1 rank", "4 ranks", "2 entries"."""
     return f"{count:,} {noun if count == 1 else plural_noun or noun + 's'}"

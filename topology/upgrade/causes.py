@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any, Literal
 
 import msgspec
@@ -36,6 +37,14 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True, order=True):
     fields: tuple[str, ...] = ()
     """What of gputop's tables of versions holds the rule: "graph.c2c_link"."""
 
+    @property
+    def age(self) -> tuple[tuple[int, ...], str]:
+        """What sorts causes, the oldest first."""
+        return numbers(self.since), self.rule
+
+
+BY_AGE = attrgetter("age")
+
 
 class Causes:
     """The versions from one to another, each predicted once it is asked for.
@@ -58,7 +67,10 @@ class Causes:
         """The rules behind each difference, the oldest first."""
         found: dict[Question, list[Cause]] = {}
         self._between(0, len(self._steps) - 1, list(questions), found)
-        return {question: tuple(sorted(causes, key=_age)) for question, causes in found.items()}
+        return {
+            question: tuple(sorted(causes, key=lambda cause: cause.age))
+            for question, causes in found.items()
+        }
 
     def ends(self) -> tuple[Units, Units]:
         """All pieces under the first version and under the last."""
@@ -121,10 +133,6 @@ def value(units: Units, question: Question) -> Any:
     key, aspect = question
     unit = units.get(key)
     return None if unit is None else getattr(unit, aspect)
-
-
-def _age(cause: Cause) -> tuple[tuple[int, ...], str]:
-    return numbers(cause.since), cause.rule
 
 
 def _cause(since: str, rule: RuleChange, fields: tuple[str, ...]) -> Cause:

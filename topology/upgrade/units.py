@@ -7,16 +7,32 @@ from typing import Any
 
 import msgspec
 
+from ..model.severity import Word
 from ..nccl.prediction import DomainView, NetDecision, PairDecision, Prediction
 
-PAIRS, NICS, TURNS, DOMAINS = "pairs", "NICs", "NICs of channels", "domains"
-RING, TREE, NVLS = "ring", "tree", "NVLS"
-CHANNELS, ALGORITHMS, VARIABLES, START = "channels", "algorithms", "variables", "start"
-LIMITS, FIGURES = "limits", "figures"
+
+class Topic(Word):
+    """What pieces are of, in the order in which they are told."""
+
+    START = "start"
+    DOMAINS = "domains"
+    PAIRS = "pairs"
+    NICS = "NICs"
+    TURNS = "NICs of channels"
+    RING = "ring"
+    TREE = "tree"
+    NVLS = "NVLS"
+    CHANNELS = "channels"
+    ALGORITHMS = "algorithms"
+    VARIABLES = "variables"
+    LIMITS = "limits"
+    FIGURES = "figures"
+
+
+START, DOMAINS, PAIRS, NICS, TURNS, RING, TREE, NVLS, CHANNELS, ALGORITHMS, *_REST = Topic
+VARIABLES, LIMITS, FIGURES = _REST
 TUNED = (CHANNELS, ALGORITHMS, FIGURES)
 """What some versions of RCCL are not predicted in; not compared where one side lacks it."""
-TOPICS = (START, DOMAINS, PAIRS, NICS, TURNS, RING, TREE, NVLS, CHANNELS, ALGORITHMS, VARIABLES)
-"""In the order in which they are told."""
 
 Key = tuple[str | int, ...]
 """A topic, and what tells its pieces apart: ("pairs", 0, 1)."""
@@ -26,14 +42,14 @@ REASONS = frozenset({"steps", "estimate"})
 LONG_SHM, SHM = "SHM/direct/direct", "SHM/direct"
 
 
-class Unit(msgspec.Struct, frozen=True, kw_only=True):
+class Unit(msgspec.Struct, frozen=True):
     """One piece: the values of its fields, and what of them is a decision."""
 
     fields: dict[str, Any]
     """Place in the JSON of `explain` -> value."""
     decides: Any
     """What is compared as a decision; the rest is figures of the library's own."""
-    what: Any = None
+    what: Any
     """The record, or both directions of a pair."""
 
 
@@ -42,27 +58,18 @@ def units_of(prediction: Prediction) -> dict[Key, Unit]:
     found: dict[Key, Unit] = dict(_pairs(prediction))
     for number, view in enumerate(prediction.views):
         found.update(_of_view(number, view))
-    ranks = [min(view.ranks, default=0) for view in prediction.views]
-    first = ranks.index(min(ranks)) if ranks else 0
+    lowest = [min(view.ranks, default=0) for view in prediction.views]
+    first = lowest.index(min(lowest)) if lowest else 0
     for name, graph in _fields(prediction.graphs).items():
         # The graphs of rank 0's view stand in the document twice.
-        key = GRAPHS[name], first
-        fields = {f"graphs.{name}{at}": value for at, value in _leaves(graph).items()}
-        known = found.get(key)
+        known = found.get((GRAPHS[name], first))
         if known is not None:
-            found[key] = msgspec.structs.replace(known, fields={**known.fields, **fields})
+            known.fields.update(_at(f"graphs.{name}", graph))
     for choice in prediction.choices:
-        at = f"choices[{choice.collective}-{choice.bytes}]"
-        found[ALGORITHMS, choice.collective, choice.bytes] = Unit(
-            fields={f"{at}{name}": value for name, value in _leaves(choice).items()},
-            decides=(choice.algorithm, choice.protocol, choice.channels, choice.instead),
-            what=choice,
-        )
-    for collective, algorithms in prediction.tuning.items():
-        for algorithm, cells in algorithms.items():
-            for protocol, cell in cells.items():
-                at = f"tuning.{collective}.{algorithm}.{protocol}"
-                found[FIGURES, collective, algorithm, protocol] = _plain(at, cell, decides=None)
+        decides = (choice.algorithm, choice.protocol, choice.channels, choice.instead)
+        fields = _at(f"choices[{choice.collective}-{choice.bytes}]", choice)
+        found[ALGORITHMS, choice.collective, choice.bytes] = Unit(fields, decides, choice)
+    found.update(_tuning(prediction))
     for name, value, why in prediction.ignored:
         found[VARIABLES, name, value] = _plain(f"ignored[{name}]", (name, value, why))
     found[CHANNELS,] = _plain("coll_channels", prediction.coll_channels)
@@ -71,8 +78,16 @@ def units_of(prediction: Prediction) -> dict[Key, Unit]:
     return found
 
 
-def _plain(at: str, value: Any, **rest: Any) -> Unit:
-    return Unit(fields={at: value}, decides=rest.get("decides", value), what=value)
+def _tuning(prediction: Prediction) -> Iterator[tuple[Key, Unit]]:
+    for collective, algorithms in prediction.tuning.items():
+        for algorithm, cells in algorithms.items():
+            for protocol, cell in cells.items():
+                at = f"tuning.{collective}.{algorithm}.{protocol}"
+                yield (FIGURES, collective, algorithm, protocol), Unit({at: cell}, None, cell)
+
+
+def _plain(at: str, value: Any) -> Unit:
+    return Unit({at: value}, value, value)
 
 
 def _fields(record: msgspec.Struct) -> dict[str, Any]:
@@ -81,10 +96,11 @@ def _fields(record: msgspec.Struct) -> dict[str, Any]:
     return {shown: getattr(record, name) for shown, name in names if shown not in REASONS}
 
 
-def _leaves(record: msgspec.Struct | None) -> dict[str, Any]:
+def _at(place: str, record: msgspec.Struct | None) -> dict[str, Any]:
+    """The fields of a record by their places; its own place where it is None."""
     if record is None:
-        return {"": None}
-    return {f".{name}": value for name, value in _fields(record).items()}
+        return {place: None}
+    return {f"{place}.{name}": value for name, value in _fields(record).items()}
 
 
 def _pairs(prediction: Prediction) -> Iterator[tuple[Key, Unit]]:
@@ -94,13 +110,10 @@ def _pairs(prediction: Prediction) -> Iterator[tuple[Key, Unit]]:
         if pair.src > pair.dst and other is not None:
             continue
         both = (pair,) if other is None else (pair, other)
-        fields = {
-            f"pairs[{one.src}-{one.dst}]{name}": value
-            for one in both
-            for name, value in _leaves(one).items()
-        }
-        ends = sorted((pair.src, pair.dst))
-        yield (PAIRS, *ends), Unit(fields=fields, decides=tuple(map(_way, both)), what=both)
+        fields: dict[str, Any] = {}
+        for one in both:
+            fields |= _at(f"pairs[{one.src}-{one.dst}]", one)
+        yield (PAIRS, *sorted((pair.src, pair.dst))), Unit(fields, tuple(map(_way, both)), both)
 
 
 def _way(pair: PairDecision) -> tuple[object, ...]:
@@ -113,33 +126,16 @@ def _of_view(number: int, view: DomainView) -> Iterator[tuple[Key, Unit]]:
     here = f"views[{number}]"
     yield (DOMAINS, number), _plain(f"{here}.ranks", view.ranks)
     for name, graph in _fields(view.graphs).items():
-        leaves = {f"{here}.graphs.{name}{at}": value for at, value in _leaves(graph).items()}
         decides = tuple(_fields(graph).values()) if graph and graph.channels else None
-        yield (GRAPHS[name], number), Unit(fields=leaves, decides=decides, what=graph)
+        yield (GRAPHS[name], number), Unit(_at(f"{here}.graphs.{name}", graph), decides, graph)
     for net in view.nets:
-        at = f"{here}.nets[{net.rank}-{net.net}-{net.name}]"
-        yield (
-            (NICS, net.rank, net.net, net.name),
-            Unit(
-                fields={f"{at}{name}": value for name, value in _leaves(net).items()},
-                decides=_reach(net),
-                what=net,
-            ),
-        )
+        fields = _at(f"{here}.nets[{net.rank}-{net.net}-{net.name}]", net)
+        yield (NICS, net.rank, net.net, net.name), Unit(fields, _reach(net), net)
     for rank, nets in view.local_nets.items():
         yield (TURNS, int(rank)), _plain(f"{here}.local_nets.{rank}", nets)
     limits = view.max_bandwidth_gbs, view.total_bandwidth_gbs
-    yield (
-        (LIMITS, number),
-        Unit(
-            fields={
-                f"{here}.max_bandwidth_gbs": limits[0],
-                f"{here}.total_bandwidth_gbs": limits[1],
-            },
-            decides=None,
-            what=limits,
-        ),
-    )
+    names = f"{here}.max_bandwidth_gbs", f"{here}.total_bandwidth_gbs"
+    yield (LIMITS, number), Unit(dict(zip(names, limits, strict=True)), None, limits)
 
 
 def _reach(net: NetDecision) -> tuple[object, ...]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -10,6 +11,7 @@ import msgspec
 from ..flags.values.predicting import predict_with_flags
 from ..flags.what_if.effects import Comparison, compare, described, named, untold, way_of
 from ..flags.what_if.in_words import order_in_words, pairs_in_words, ranks_in_words
+from ..model.english import first, plural
 from ..model.errors import GputopError
 from ..model.snapshot import NodeSnapshot
 from ..nccl.behaviour import Behaviour, behaviour_of, changed_versions
@@ -32,17 +34,18 @@ from .units import (
     REASONS,
     RING,
     START,
-    TOPICS,
     TREE,
     TUNED,
     TURNS,
     VARIABLES,
     Key,
+    Topic,
     Unit,
     units_of,
 )
 
 APART = (VARIABLES, *TUNED)
+ORDER = tuple(Topic)
 COMING = (NICS, TURNS)
 """Topics whose pieces decide nothing by being there: NICs in the graph of one host."""
 
@@ -63,51 +66,48 @@ class Told(NamedTuple):
     """What keeps pieces with the same words apart."""
 
 
-def terms_of(
-    key: Key,
-    old: Unit | None,
-    new: Unit | None,
-    aspect: Aspect,
-    predictions: tuple[Prediction, Prediction],
-) -> Told:
+class Piece(NamedTuple):
+    """A piece that differs: what it is on both sides, and which aspect of it is told."""
+
+    key: Key
+    aspect: Aspect
+    then: Any
+    now: Any
+    names: dict[int, str]
+    """The NICs by their numbers."""
+
+
+def _told(piece: Piece) -> Told:
     """Say how a piece that differs was, and how it becomes."""
-    topic = key[0]
-    then, now = (None if unit is None else unit.what for unit in (old, new))
-    if topic == FIGURES or (topic == ALGORITHMS and aspect == "fields"):
-        return Told("", "", str(topic))
-    if topic in (NICS, TURNS) and not (then and now):
+    _, _, then, now, _ = piece
+    topic = Topic(piece.key[0])
+    if topic in COMING and not (then and now):
         return Told(*("in the graph" if one else "not in the graph" for one in (then, now)))
-    if topic == PAIRS:
-        return _told_pair(then or (), now or (), aspect)
-    if topic == ALGORITHMS:
-        return Told(named(then), named(now), str(key[1]))
-    if topic in (RING, TREE, NVLS):
-        return _graphs(then, now)
-    names = _net_names(predictions)
-    return Told(*(_words_told(str(topic), len(key), one, aspect, names) for one in (then, now)))
+    if topic in WHOLE:
+        return WHOLE[topic](piece)
+    side = SIDES.get(topic, _plain)
+    return Told(side(then, piece), side(now, piece))
 
 
-def _words_told(topic: str, parts: int, one: Any, aspect: Aspect, names: dict[int, str]) -> str:
-    """One side of a piece that stands for itself; `parts`: of its key."""
-    if topic == NICS:
-        return _nic(one, aspect)
-    if topic == TURNS:
-        return " ".join(names.get(net) or str(net) for net in one)
-    if topic == LIMITS:
-        return _limits(one)
-    if topic == START:
-        return "starts" if one is None else f"fails: {one}"
-    if topic == VARIABLES:
-        return "has an effect" if one is None else f"no effect: {one[2]}"
-    if topic == DOMAINS and parts == 1:
-        return f"{one} node{'s' * (one != 1)}"
-    if topic == DOMAINS:
-        return NONE if one is None else f"ranks {ranks_in_words(one)}"
+def _plain(one: Any, _piece: Piece) -> str:
     return "not known" if one is None else str(one)
 
 
-def _told_pair(then: Sequence[PairDecision], now: Sequence[PairDecision], aspect: Aspect) -> Told:
+def _choice(piece: Piece) -> Told:
+    if piece.aspect == "fields":
+        return Told("", "", str(piece.key[0]))
+    return Told(named(piece.then), named(piece.now), str(piece.key[1]))
+
+
+def _domain(one: Any, piece: Piece) -> str:
+    if len(piece.key) == 1:
+        return plural(one, "node")
+    return NONE if one is None else f"ranks {ranks_in_words(one)}"
+
+
+def _pair(piece: Piece) -> Told:
     """The first direction that differs speaks for the pair."""
+    aspect, then, now = piece.aspect, piece.then or (), piece.now or ()
     for old, new in zip(then, now, strict=False):
         words = Told(_way(old, aspect), _way(new, aspect))
         if words.before != words.after:
@@ -121,30 +121,32 @@ def _way(pair: PairDecision, aspect: Aspect) -> str:
     way = way_of(pair)
     if aspect == "fields":
         rate = "" if pair.bandwidth_gbs is None else f", {gbs(pair.bandwidth_gbs)} GB/s"
-        hops = "" if pair.hops is None else f", {pair.hops} hop{'s' * (pair.hops != 1)}"
+        hops = "" if pair.hops is None else f", {plural(pair.hops, 'hop')}"
         return f"{way.label} over {way.path}{hops}{rate}"
     read = ", by reading" if pair.read else ""
     relay = f", through rank {pair.via}" if pair.via is not None else ""
     return f"{way.label or way.transport} over {way.path}{read}{relay}"
 
 
-def _nic(net: NetDecision, aspect: Aspect) -> str:
+def _nic(net: NetDecision, piece: Piece) -> str:
     send, receive = GDR[net.gdr_send], GDR[net.gdr_recv]
     direct = send if send == receive else f"{send} to send, {receive} to receive"
     relay = f", through rank {net.pxn_rank}" if net.pxn_rank >= 0 else ""
     ends = net.to[2] if net.to[2] == net.back[2] else f"{net.to[2]} there, {net.back[2]} back"
-    if aspect == "fields":
+    if piece.aspect == "fields":
         return f"{ends}, {net.to[0]} hops, {gbs(net.to[1])} GB/s"
     return f"{ends}, {direct}{relay}"
 
 
-def _limits(limits: tuple[float | None, float | None] | None) -> str:
+def _limits(limits: tuple[float | None, float | None] | None, _piece: Piece) -> str:
     one, whole = ("?" if limit is None else gbs(limit) for limit in limits or (None, None))
     return f"{one} a GPU pair, {whole} a GPU"
 
 
-def _graphs(then: SearchGraph | None, now: SearchGraph | None) -> Told:
+def _graphs(piece: Piece) -> Told:
     """What tells two graphs apart first: size and speed, shape, order, NICs."""
+    then: SearchGraph | None = piece.then
+    now: SearchGraph | None = piece.now
     if then is None or now is None:
         return Told(described(then), described(now))
     for old, new in (
@@ -164,10 +166,27 @@ def _graphs(then: SearchGraph | None, now: SearchGraph | None) -> Told:
 
 
 def _order(graph: SearchGraph) -> str:
-    orders = dict.fromkeys(graph.orders)
-    shown = ", ".join(order_in_words(order) for order in list(orders)[:2])
-    more = f" and {len(orders) - 2} more" if len(orders) > 2 else ""
-    return f"{shown}{more}" if shown else "no order"
+    return first([*map(order_in_words, dict.fromkeys(graph.orders))], 2) or "no order"
+
+
+WHOLE: dict[Topic, Callable[[Piece], Told]] = {
+    PAIRS: _pair,
+    ALGORITHMS: _choice,
+    RING: _graphs,
+    TREE: _graphs,
+    NVLS: _graphs,
+    FIGURES: lambda _: Told("", "", FIGURES),
+}
+"""How both sides of a piece are told together."""
+SIDES: dict[Topic, Callable[[Any, Piece], str]] = {
+    NICS: _nic,
+    TURNS: lambda nets, piece: " ".join(piece.names.get(net) or str(net) for net in nets),
+    LIMITS: _limits,
+    START: lambda why, _: "starts" if why is None else f"fails: {why}",
+    VARIABLES: lambda one, _: "has an effect" if one is None else f"no effect: {one[2]}",
+    DOMAINS: _domain,
+}
+"""How one side of a piece is told."""
 
 
 def _net_names(predictions: tuple[Prediction, Prediction]) -> dict[int, str]:
@@ -179,35 +198,45 @@ def _net_names(predictions: tuple[Prediction, Prediction]) -> dict[int, str]:
     }
 
 
-def subject_of(keys: Sequence[Key], predictions: tuple[Prediction, Prediction]) -> str:
-    """Name what a group of pieces of one topic is about."""
-    topic, count = str(keys[0][0]), len(keys)
-    if topic == PAIRS:
-        ends = [(int(key[1]), int(key[2])) for key in keys]
-        return f"{count} pair{'s' * (count != 1)} ({pairs_in_words(ends)})"
-    if topic == NICS:
-        shown = [f"{key[1]} with {key[3] or key[2]}" for key in keys[:MOST_NAMED]]
-        more = f" and {count - MOST_NAMED} more" if count > MOST_NAMED else ""
-        return f"{count} GPU-NIC pair{'s' * (count != 1)} ({', '.join(shown)}{more})"
-    if topic == TURNS:
-        ranks = sorted({int(key[1]) for key in keys})
-        return f"NICs of the channels of rank{'s' * (len(ranks) > 1)} {ranks_in_words(ranks)}"
-    if topic == ALGORITHMS:
-        sizes = ", ".join(message_size(int(key[2])) for key in keys)
-        return f"{keys[0][1]} of {sizes}"
-    if topic == FIGURES:
-        return f"{count} cells of the table of latencies and bandwidths"
-    if topic == VARIABLES:
-        return " ".join(sorted({f"{key[1]}={key[2]}" for key in keys}))
-    plain = {
-        CHANNELS: "channels for collectives",
-        START: "start",
-        LIMITS: "the search's limits, GB/s",
-    }
-    if topic == DOMAINS:
-        return "what counts as a node" if len(keys[0]) == 1 else f"domain {keys[0][1]}"
-    name = plain.get(topic, topic)
-    views = max(len(prediction.views) for prediction in predictions)
+def _turns(keys: Sequence[Key]) -> str:
+    ranks = {int(key[1]) for key in keys}
+    return f"NICs of the channels of rank{'s' * (len(ranks) > 1)} {ranks_in_words(ranks)}"
+
+
+def _nics(keys: Sequence[Key]) -> str:
+    shown = first([f"{key[1]} with {key[3] or key[2]}" for key in keys], MOST_NAMED)
+    return f"{plural(len(keys), 'GPU-NIC pair')} ({shown})"
+
+
+def _pairs(keys: Sequence[Key]) -> str:
+    ends = [(int(key[1]), int(key[2])) for key in keys]
+    return f"{plural(len(keys), 'pair')} ({pairs_in_words(ends)})"
+
+
+def _domains(keys: Sequence[Key]) -> str:
+    return "what counts as a node" if len(keys[0]) == 1 else f"domain {keys[0][1]}"
+
+
+SUBJECTS: dict[Topic, Callable[[Sequence[Key]], str]] = {
+    PAIRS: _pairs,
+    NICS: _nics,
+    TURNS: _turns,
+    ALGORITHMS: lambda keys: (
+        f"{keys[0][1]} of {', '.join(message_size(int(key[2])) for key in keys)}"
+    ),
+    FIGURES: lambda keys: f"{len(keys)} cells of the table of latencies and bandwidths",
+    VARIABLES: lambda keys: " ".join(sorted({f"{key[1]}={key[2]}" for key in keys})),
+    DOMAINS: _domains,
+}
+PLAIN = {CHANNELS: "channels for collectives", LIMITS: "the search's limits, GB/s"}
+
+
+def _subject(keys: Sequence[Key], views: int) -> str:
+    """Name what a group of pieces of one topic is about; `views`: domains of the prediction."""
+    topic = Topic(keys[0][0])
+    if topic in SUBJECTS:
+        return SUBJECTS[topic](keys)
+    name = PLAIN.get(topic, topic)
     if views > 1 and len(keys[0]) > 1:
         name += f" of domain {' '.join(str(key[1]) for key in keys)}"
     return name
@@ -216,8 +245,7 @@ def subject_of(keys: Sequence[Key], predictions: tuple[Prediction, Prediction]) 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
     """Pieces that differ in the same way, for the same reasons."""
 
-    topic: str
-    """One of `TOPICS` in units.py, or "limits" and "figures"."""
+    topic: Topic
     decision: bool
     """Whether the library decides otherwise; else only figures of its own tables differ."""
     subject: str
@@ -259,7 +287,7 @@ class Upgrade(msgspec.Struct, frozen=True, kw_only=True):
     def topics(self) -> tuple[str, ...]:
         """The things that change, in the order in which they are told."""
         changed = {item.topic for item in self.decisions}
-        return tuple(topic for topic in TOPICS if topic in changed)
+        return tuple(topic for topic in Topic if topic in changed)
 
 
 class OtherLibraryError(GputopError, ValueError):
@@ -320,7 +348,8 @@ def upgrade(
     steps = changed_versions(behaviour_of(first), behaviour_of(second))
     causes = Causes(steps, pieces, figures=figures)
     one_sided = untold(before) or untold(after)
-    units = (_told(units[0]), _told(units[1])) if one_sided else units
+    if one_sided:
+        units = _followed(units[0]), _followed(units[1])
     questions = _questions(*units)
     why = causes.of(question for question in questions if question[0][0] not in APART)
     asked = [question for question in questions if question[0][0] in TUNED]
@@ -341,7 +370,7 @@ def _chosen(units: Units, pair: tuple[int, int] | None) -> Units:
     return {key: units[key]} if key in units else {}
 
 
-def _told(side: Units) -> Units:
+def _followed(side: Units) -> Units:
     """The pieces without those that hang on the tuning."""
     return {key: unit for key, unit in side.items() if key[0] not in TUNED}
 
@@ -368,42 +397,28 @@ def _grouped(
     why: dict[Question, tuple[Cause, ...]],
     predictions: tuple[Prediction, Prediction],
 ) -> list[Difference]:
-    groups: dict[tuple[object, ...], list[Key]] = {}
+    names, views = _net_names(predictions), max(len(side.views) for side in predictions)
+    groups: dict[tuple[Topic, Aspect, Told, tuple[Cause, ...]], list[Key]] = {}
     for question in questions:
         key, aspect = question
-        old, new = (side.get(key) for side in units)
-        words = terms_of(key, old, new, aspect, predictions)
-        group = (key[0], aspect, words.group, words.before, words.after, why.get(question, ()))
+        then, now = (None if (unit := side.get(key)) is None else unit.what for side in units)
+        told = _told(Piece(key, aspect, then, now, names))
+        group = Topic(key[0]), aspect, told, why.get(question, ())
         groups.setdefault(group, []).append(key)
-    found = [_difference(group, keys, units, predictions) for group, keys in groups.items()]
-    order = (*TOPICS, LIMITS, FIGURES)
-    return sorted(found, key=lambda item: (not item.decision, order.index(item.topic)))
-
-
-def _difference(
-    group: tuple[object, ...],
-    keys: Sequence[Key],
-    units: tuple[Units, Units],
-    predictions: tuple[Prediction, Prediction],
-) -> Difference:
-    topic, aspect, _, before, after, causes = group
-    at: list[str] = []
-    for key in keys:
-        at += _places(units[0].get(key), units[1].get(key))
-    return msgspec.convert(
-        {
-            "topic": topic,
-            "decision": aspect == "decides",
-            "subject": subject_of(keys, predictions),
-            "before": before,
-            "after": after,
-            "causes": causes,
-            "pieces": len(keys),
-            "at": tuple(at),
-        },
-        Difference,
-        from_attributes=True,
-    )
+    found = [
+        Difference(
+            topic=topic,
+            decision=aspect == "decides",
+            subject=_subject(keys, views),
+            before=told.before,
+            after=told.after,
+            causes=causes,
+            pieces=len(keys),
+            at=tuple(at for key in keys for at in _places(*(side.get(key) for side in units))),
+        )
+        for (topic, aspect, told, causes), keys in groups.items()
+    ]
+    return sorted(found, key=lambda item: (not item.decision, ORDER.index(item.topic)))
 
 
 def _places(old: Unit | None, new: Unit | None) -> list[str]:
@@ -419,7 +434,4 @@ def _places(old: Unit | None, new: Unit | None) -> list[str]:
 
 
 def _compared(before: Units, after: Units) -> dict[str, int]:
-    counted: dict[str, int] = {}
-    for key in dict.fromkeys((*before, *after)):
-        counted[str(key[0])] = counted.get(str(key[0]), 0) + 1
-    return counted
+    return dict(Counter(str(key[0]) for key in dict.fromkeys((*before, *after))))

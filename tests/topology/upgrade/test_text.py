@@ -6,8 +6,14 @@ from msgspec.structs import replace
 
 from gputop.topology.flags.what_if.changes import with_changes
 from gputop.topology.upgrade.causes import Cause
-from gputop.topology.upgrade.costs import cost_line
-from gputop.topology.upgrade.text import because, decisions, head_lines, heading, sections
+from gputop.topology.upgrade.text import (
+    because,
+    cost_line,
+    decisions,
+    head_lines,
+    heading,
+    sections,
+)
 from gputop.topology.upgrade.upgrade import Upgrade, upgrade
 from tests.topology.nccl.made import ARM, cpu, gpu, snapshot, switch, system
 
