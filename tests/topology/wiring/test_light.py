@@ -6,7 +6,7 @@ from itertools import permutations
 
 import pytest
 
-from gputop.topology.wiring.light import light_graph
+from gputop.topology.wiring.likeness import light_graph
 from gputop.topology.wiring.paths import path_between
 from tests.support.snapshots import demo_node
 

@@ -20,7 +20,7 @@ class SwitchFabric:
     parent_of: Mapping[str, str] = field(default_factory=dict)
     """Switch -> the switch above it."""
     word: str = "leaf"
-    """What a group of hosts is called: "leaf" or "block"."""
+    """What a group of hosts is called, for people; a file may list blocks."""
     assumption: str = ""
     """Why the leaves may be wrong, as a sentence; "" where a file names them."""
 

@@ -13,12 +13,14 @@ from __future__ import annotations
 import math
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from ...model.english import plural
 from .fabric import SwitchFabric
-from .looks import NetFlow, NetLook
+from .looks import ABSENT, NetFlow, NetLook
 
 DEVIATIONS = 6.0
 """A figure is bad below the median by so many standard deviations, as the MAD estimates them; of a
@@ -40,6 +42,10 @@ _WINDOW_DEVIATIONS = 1.049
 _MAD_TO_DEVIATION = 1.4826
 _UPPER_GROUP = 0.25
 _COUNT = re.compile(r"\b[0-9]{1,6} × ")
+UNFINISHED = -1
+"""Stands for a rail where a pair did not come to its end."""
+TOGETHER = -2
+"""Stands for a rail where all rails at once are low and none alone is."""
 
 Class: TypeAlias = "tuple[str, bool, bool, int | None, int | None, tuple[str, str]]"
 """What, one rail or all, directed or not, bytes, distance, kinds of hardware."""
@@ -54,7 +60,7 @@ class ClassNorm:
     limit: float
     """Below it a figure is bad, in GB/s."""
     figures: int
-    basis: str
+    rests_on: str
     """What the limit rests on, for people."""
 
 
@@ -100,13 +106,11 @@ def judge(
     if len(set(known.values())) < 2:
         # The kind of a host that wrote no check is taken to be that of all others.
         known = {}
-    classes: list[list[Class]] = []
+    classes = [classes_of(look, fabric, known) for look in looks]
     values: dict[Class, list[float]] = {}
-    pairs: dict[Class, int] = {}
+    pairs: Counter[Class] = Counter()
     seen: set[tuple[str, ...]] = set()
-    for look in looks:
-        own = classes_of(look, fabric, known)
-        classes.append(own)
+    for look, own in zip(looks, classes, strict=True):
         if look.hosts in seen:
             # Suspects are looked at many times: each pair counts once for what is usual.
             continue
@@ -114,16 +118,14 @@ def judge(
             seen.add(look.hosts)
         for key, flow in zip(own, look.results, strict=True):
             values.setdefault(key, []).append(flow.gbs or 0.0)
-        for key in set(own):
-            pairs[key] = pairs.get(key, 0) + 1
+        pairs.update(set(own))
     norms, doubts = _norms(values, pairs, healthy_gbs)
-    limits = {key: norm.limit for key, norm in norms.items()}
-    judged = tuple(_judged(look, own, limits) for look, own in zip(looks, classes, strict=True))
+    judged = tuple(_judged(look, own, norms) for look, own in zip(looks, classes, strict=True))
     unjudged = sum(one.unjudged for one in judged)
     undecided = bool(doubts)
     if unjudged:
-        many = "1 figure has" if unjudged == 1 else f"{unjudged} figures have"
-        doubts.append(f"{many} too few equals to be judged")
+        have = "has" if unjudged == 1 else "have"
+        doubts.append(f"{plural(unjudged, 'figure')} {have} too few equals to be judged")
     return Judgements(looks=judged, norms=norms, doubts=tuple(doubts), undecided=undecided)
 
 
@@ -200,7 +202,7 @@ def _norms(
             )
             continue
         said = f"{count} equal figures" if many and limit > floor else basis
-        norms[key] = ClassNorm(median=median, mad=mad, limit=limit, figures=count, basis=said)
+        norms[key] = ClassNorm(median=median, mad=mad, limit=limit, figures=count, rests_on=said)
     return norms, doubts
 
 
@@ -221,19 +223,19 @@ def _floor(
     return max(floors, default=(0.0, ""))
 
 
-def _judged(look: NetLook, own: Sequence[Class], limits: Mapping[Class, float]) -> JudgedLook:
+def _judged(look: NetLook, own: Sequence[Class], norms: Mapping[Class, ClassNorm]) -> JudgedLook:
     if len(look.hosts) != 2 or not look.finished:
         return JudgedLook(look=look, classes=tuple(own))
     bad = []
     rails = set()
     unjudged = 0
     for key, flow in zip(own, look.results, strict=True):
-        limit = limits.get(key)
-        if limit is None:
+        norm = norms.get(key)
+        if norm is None:
             unjudged += 1
             continue
         rails.add(flow.rail)
-        if (flow.gbs or 0.0) < limit:
+        if (flow.gbs or 0.0) < norm.limit:
             bad.append(flow)
     # One bad rail slows what runs over all rails at once: that proves nothing more.
     if any(flow.rail is not None for flow in bad):
@@ -245,3 +247,119 @@ def _judged(look: NetLook, own: Sequence[Class], limits: Mapping[Class, float]) 
         unjudged=unjudged,
         classes=tuple(own),
     )
+
+
+# What the judged looks at pairs say of each host: who was measured with whom, and what was bad.
+@dataclass(frozen=True, slots=True)
+class BadLook:
+    """One rail of one look that was bad."""
+
+    number: int
+    """The look's place among all."""
+    hosts: tuple[str, str]
+    rail: int
+    """A rail, UNFINISHED or TOGETHER."""
+    blamed: tuple[str, ...]
+    """The hosts that it may accuse: both, or those that did not come."""
+    senders: frozenset[str | None]
+    """Who sent what was bad; None where a figure has no direction."""
+    gbs: float | None
+    """The lowest figure."""
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Its look and its rail."""
+        return self.number, self.rail
+
+    @property
+    def fails(self) -> bool:
+        """Whether it did not finish, or data arrived wrong: such a figure counts as 0."""
+        return not self.gbs
+
+    def partner(self, host: str) -> str:
+        """The other host."""
+        return self.hosts[1] if host == self.hosts[0] else self.hosts[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """All looks at pairs, by host."""
+
+    looks: tuple[JudgedLook, ...]
+    """In the order in which they were taken."""
+    events: tuple[BadLook, ...]
+    rails: frozenset[int]
+    """Every rail that was measured."""
+    measured: frozenset[str]
+    """Hosts of at least one look that finished and was judged."""
+    by_host: Mapping[str, tuple[int, ...]]
+    """Host -> the places of its looks."""
+
+    def covers(self, number: int, rail: int) -> bool:
+        """Whether a look says something about a rail."""
+        judged = self.looks[number]
+        if rail == UNFINISHED:
+            return True
+        return (None if rail == TOGETHER else rail) in judged.rails
+
+    def below(self, switch: str, fabric: SwitchFabric) -> tuple[str, ...]:
+        """The hosts below a switch, in the order in which they were measured."""
+        return tuple(host for host in self.by_host if switch in fabric.above(host))
+
+    def groups(self, fabric: SwitchFabric) -> tuple[dict[str, set[str]], dict[str, set[int]]]:
+        """Switch -> hosts below it with a look across its border; and the looks inside it."""
+        chains = {host: tuple(fabric.above(host)) for host in self.by_host}
+        across: dict[str, set[str]] = {}
+        inside: dict[str, set[int]] = {}
+        for number, judged in enumerate(self.looks):
+            first, second = judged.look.hosts
+            one, other = chains[first], chains[second]
+            for host, chain in ((first, one), (second, other)):
+                for switch in set(chain) - (set(one) & set(other)):
+                    across.setdefault(switch, set()).add(host)
+            for switch in set(one) & set(other):
+                inside.setdefault(switch, set()).add(number)
+        return across, inside
+
+
+def tally(judgements: Judgements) -> Tally:
+    """Count the looks at pairs."""
+    pairs = [judged for judged in judgements.looks if len(judged.look.hosts) == 2]
+    pairs.sort(key=lambda judged: (judged.look.round or 0, judged.look.taken_at or 0.0))
+    by_host: dict[str, list[int]] = {}
+    rails: set[int] = set()
+    measured: set[str] = set()
+    for number, judged in enumerate(pairs):
+        first, second = judged.look.hosts
+        for host in (first, second):
+            by_host.setdefault(host, []).append(number)
+        if judged.rails:
+            measured.update((first, second))
+            rails.update(rail for rail in judged.rails if rail is not None)
+    return Tally(
+        looks=tuple(pairs),
+        events=tuple(_events(pairs)),
+        rails=frozenset(rails),
+        measured=frozenset(measured),
+        by_host={host: tuple(numbers) for host, numbers in by_host.items()},
+    )
+
+
+def _events(pairs: Iterable[JudgedLook]) -> Iterator[BadLook]:
+    for number, judged in enumerate(pairs):
+        look = judged.look
+        hosts = (look.hosts[0], look.hosts[1])
+        if not look.finished:
+            blamed = look.missing if look.status == ABSENT and look.missing else hosts
+            yield BadLook(number, hosts, UNFINISHED, blamed, frozenset(), None)
+            continue
+        for rail in {flow.rail for flow in judged.bad}:
+            flows = [flow for flow in judged.bad if flow.rail == rail]
+            yield BadLook(
+                number,
+                hosts,
+                TOGETHER if rail is None else rail,
+                hosts,
+                frozenset(flow.source for flow in flows),
+                min(flow.gbs or 0.0 for flow in flows),
+            )

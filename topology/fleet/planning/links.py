@@ -27,7 +27,7 @@ class FleetLinks:
     rails: RailMap = field(default_factory=RailMap)
     leaves: LeafMap = field(default_factory=LeafMap)
     word: str = "leaf"
-    """What a group of nodes is called: "leaf" or "block"."""
+    """What a group of nodes is called, for people."""
     found: Localisation = field(default_factory=Localisation)
     doubts: tuple[str, ...] = ()
     undecided: bool = False

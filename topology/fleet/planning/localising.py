@@ -7,9 +7,10 @@ link, and the first partner is cleared with it. How many looks that takes is `se
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from ...model.english import first
 from .culprits import (
     LINK,
     NODE,
@@ -18,6 +19,7 @@ from .culprits import (
     SWITCH,
     UPLINKS,
     Culprit,
+    CulpritKind,
     Direction,
     Localisation,
     Suspicion,
@@ -25,9 +27,8 @@ from .culprits import (
     figures,
 )
 from .fabric import SwitchFabric
-from .judging import Judgements
+from .judging import TOGETHER, UNFINISHED, BadLook, Judgements, Tally, tally
 from .sequential import OPEN, SICK, WELL, decided
-from .tally import TOGETHER, UNFINISHED, BadLook, Tally, tally
 
 LEAST_PARTNERS = 2
 NODE_SHARE = 0.6
@@ -127,22 +128,33 @@ def _best(
                 hosts.setdefault(switch, {}).setdefault(event.rail, set()).add(host)
                 if level < len(others):
                     peers.setdefault(switch, set()).add(others[level])
-    found = []
-    for switch, by_rail in hosts.items():
-        bad = set[str]().union(*by_rail.values())
-        measured = across.get(switch, bad)
-        outside = sum(len(group) for other, group in across.items() if other in peers[switch])
-        if len(bad) < max(LEAST_HOSTS, GROUP_SHARE * len(measured)) or outside < LEAST_HOSTS:
-            continue
-        whole = [r for r, group in by_rail.items() if len(group) >= GROUP_SHARE * len(measured)]
-        rail = whole[0] if len(whole) == 1 and whole[0] >= 0 else None
-        links = sum(map(len, by_rail.values()))
-        if rail is not None and len(by_rail[rail]) < ONE_RAIL_SHARE * links:
-            rail = None
-        share = round(len(bad) / len(measured), 1)
-        group = frozenset(measured)
-        found.append(_Group(switch, group, len(bad), share, rail, frozenset(peers[switch])))
+    found = [
+        group
+        for switch, by_rail in hosts.items()
+        if (group := _group(switch, by_rail, across, peers.get(switch, set()))) is not None
+    ]
     return max(found, key=lambda one: (one.share, one.bad, one.switch), default=None)
+
+
+def _group(
+    switch: str,
+    by_rail: Mapping[int, set[str]],
+    across: Mapping[str, set[str]],
+    peers: set[str],
+) -> _Group | None:
+    """A switch with enough bad hosts below it; `by_rail`: these hosts by their rails."""
+    bad = set[str]().union(*by_rail.values())
+    measured = across.get(switch, bad)
+    least = GROUP_SHARE * len(measured)
+    outside = sum(len(hosts) for other, hosts in across.items() if other in peers)
+    if len(bad) < max(LEAST_HOSTS, least) or outside < LEAST_HOSTS:
+        return None
+    whole = [rail for rail, hosts in by_rail.items() if len(hosts) >= least]
+    rail = whole[0] if len(whole) == 1 and whole[0] >= 0 else None
+    if rail is not None and len(by_rail[rail]) < ONE_RAIL_SHARE * sum(map(len, by_rail.values())):
+        rail = None
+    share = round(len(bad) / len(measured), 1)
+    return _Group(switch, frozenset(measured), len(bad), share, rail, frozenset(peers))
 
 
 def _explain(
@@ -153,47 +165,42 @@ def _explain(
     inside: Mapping[str, set[int]],
 ) -> None:
     """Take away what the group explains, and say which of its parts is accused or open."""
-    below = {host for host in found.by_host if group.switch in fabric.above(host)}
-    explained = [
+    below = found.below(group.switch, fabric)
+    explained = {
         event
         for event in answer.events
-        if not below.isdisjoint(event.hosts) and group.rail in (None, event.rail)
-    ]
+        if not set(below).isdisjoint(event.hosts) and group.rail in (None, event.rail)
+    }
     fails = _fail(explained)
-    taken = set(map(id, explained))
-    answer.events = [event for event in answer.events if id(event) not in taken]
-    rivals = [group.switch]
-    if len(group.peers) == 1:
-        # All bad looks go between two groups: either may be the cause.
-        rivals += sorted(group.peers)
+    answer.events = [event for event in answer.events if event not in explained]
+    # Where all bad looks go between two groups, either may be the cause.
+    rivals = [group.switch, *(group.peers if len(group.peers) == 1 else ())]
     verdicts = {name: _inside(name, found, inside, group.rail) for name in rivals}
     because = f"{group.bad} of its {len(group.hosts)} measured nodes are bad with nodes elsewhere"
-    sick = [name for name, verdict in verdicts.items() if verdict == SWITCH]
-    if sick:
-        hosts = [host for host in found.by_host if sick[0] in fabric.above(host)]
+    sick = next((name for name, verdict in verdicts.items() if verdict is SWITCH), None)
+    name = " or ".join(rivals)
+    if sick is not None:
+        name, below = sick, found.below(sick, fabric)
         because += ", and so are pairs below it"
-        answer.events = [e for e in answer.events if set(hosts).isdisjoint(e.hosts)]
-        answer.culprits.append(
-            Culprit(SWITCH, tuple(hosts), group.rail, sick[0], because=because, fails=fails)
-        )
-    elif all(verdict == UPLINKS for verdict in verdicts.values()):
+        answer.events = [e for e in answer.events if set(below).isdisjoint(e.hosts)]
+    elif set(verdicts.values()) == {UPLINKS}:
+        below = tuple(sorted(below))
         because += "; pairs below it are well"
-        name = " or ".join(rivals)
-        answer.culprits.append(
-            Culprit(UPLINKS, tuple(sorted(below)), group.rail, name, because=because, fails=fails)
-        )
     else:
         answer.open.append(SwitchSuspicion(tuple(rivals), tuple(sorted(below)), group.rail))
+        return
+    kind = UPLINKS if sick is None else SWITCH
+    answer.culprits.append(Culprit(kind, below, group.rail, name, because=because, fails=fails))
 
 
-def _fail(events: Sequence[BadLook]) -> bool:
+def _fail(events: Collection[BadLook]) -> bool:
     """Whether most of these looks did not finish, or brought wrong data."""
     return 2 * sum(event.fails for event in events) > len(events)
 
 
 def _inside(
     switch: str, found: Tally, inside: Mapping[str, set[int]], rail: int | None
-) -> str | None:
+) -> CulpritKind | None:
     """What the pairs below a switch say: SWITCH, UPLINKS, or None where it stays open."""
     numbers = inside.get(switch, set())
     bad_numbers = {event.number for event in found.events if rail in (None, event.rail)}
@@ -214,68 +221,65 @@ class _HostRecord:
     host: str
     events: dict[int, list[BadLook]] = field(default_factory=dict)
 
-    def partners(self, rail: int) -> set[str]:
-        return {event.partner(self.host) for event in self.events[rail]}
+    def partners(self, *rails: int) -> set[str]:
+        return {event.partner(self.host) for rail in rails for event in self.events[rail]}
+
+    def looks(self, rail: int) -> int:
+        return len({event.number for event in self.events[rail]})
+
+    @property
+    def numbers(self) -> set[int]:
+        return {event.number for own in self.events.values() for event in own}
 
     @property
     def weight(self) -> tuple[int, int, int]:
         """How much speaks against it: partners, looks, rails."""
         partners = max((len(self.partners(rail)) for rail in self.events), default=0)
-        return (
-            partners,
-            len({e.number for own in self.events.values() for e in own}),
-            len(self.events),
-        )
+        return partners, len(self.numbers), len(self.events)
 
 
 def localise(judgements: Judgements, fabric: SwitchFabric) -> Localisation:
     """Name culprits, suspects and what is known to be good."""
     found = tally(judgements)
     answer = shared(found, fabric)
-    culprits = list(answer.culprits)
-    excused = {(event.number, event.rail) for event in found.events} - {
-        (event.number, event.rail) for event in answer.events
-    }
+    excused = {event.place for event in found.events} - {event.place for event in answer.events}
     cases = _cases(answer.events)
-    settled: list[_HostRecord] = []
-    # The heaviest first: what it explains no longer accuses its partners.
-    while cases:
-        host = max(cases, key=lambda name: (cases[name].weight, name))
-        case = cases.pop(host)
-        if case.weight[0] < LEAST_PARTNERS:
-            cases[host] = case
-            break
-        proven = {rail for rail in case.events if _verdict(case, rail, found, excused) == SICK}
-        proven = {rail for rail in proven if len(case.partners(rail)) >= LEAST_PARTNERS}
-        strong = {rail for rail in case.events if len(case.partners(rail)) >= LEAST_PARTNERS}
-        settled.append(case)
-        culprits += _accused(case, proven, found)
-        for rail in strong if not proven else proven | (strong & case.events.keys()):
-            for event in case.events[rail]:
-                excused.add((event.number, event.rail))
-                _drop(cases, event.partner(host), event)
-        cases = {name: one for name, one in cases.items() if one.events}
-    named = {culprit.hosts[0] for culprit in culprits if culprit.kind in (NODE, LINK)}
+    culprits = [*answer.culprits, *_accuse(cases, found, excused)]
     suspects = [
         suspicion
-        for case in (*settled, *cases.values())
+        for case in cases.values()
         if (suspicion := _suspicion(case, found, excused, culprits)) is not None
     ]
-    by_host = {case.host: case for case in (*settled, *cases.values())}
-    paths = _paths(suspects, by_host, found)
-    culprits += paths
+    paths = _paths(suspects, cases, found)
     on_paths = {host for culprit in paths for host in culprit.hosts}
     suspects = [suspicion for suspicion in suspects if suspicion.host not in on_paths]
-    named = {culprit.hosts[0] for culprit in culprits if culprit.kind in (NODE, LINK)}
-    open_below = {host for suspicion in answer.open for host in suspicion.hosts}
-    group = {host for culprit in answer.culprits for host in culprit.hosts}
-    doubted = named | {suspicion.host for suspicion in suspects} | open_below | group
+    doubted = {host for culprit in culprits for host in culprit.hosts}
+    doubted |= {host for suspicion in answer.open for host in suspicion.hosts}
     return Localisation(
-        culprits=tuple(culprits),
+        culprits=(*culprits, *paths),
         suspects=tuple(sorted(suspects, key=lambda one: one.host)),
         switches=tuple(answer.open),
-        good=found.measured - doubted,
+        good=found.measured - doubted - {suspicion.host for suspicion in suspects},
     )
+
+
+def _accuse(
+    cases: Mapping[str, _HostRecord], found: Tally, excused: set[tuple[int, int]]
+) -> Iterator[Culprit]:
+    """Settle the cases, the heaviest first: what it explains no longer accuses its partners."""
+    left = dict(cases)
+    while left:
+        host = max(left, key=lambda name: (left[name].weight, name))
+        case = left.pop(host)
+        if case.weight[0] < LEAST_PARTNERS:
+            return
+        strong = {r for r in case.events if len(case.partners(r)) >= LEAST_PARTNERS}
+        proven = {r for r in strong if decided(*_counts(case, r, found, excused)) == SICK}
+        yield from _accused(case, proven, found)
+        for event in (event for rail in strong for event in case.events[rail]):
+            excused.add(event.place)
+            _drop(left, event.partner(host), event)
+        left = {name: one for name, one in left.items() if one.events}
 
 
 def _cases(events: Iterable[BadLook]) -> dict[str, _HostRecord]:
@@ -301,22 +305,17 @@ def _counts(
     case: _HostRecord, rail: int, found: Tally, excused: set[tuple[int, int]]
 ) -> tuple[int, int]:
     """Bad and good looks at one rail of a host, after the first bad one."""
-    first = min(event.number for event in case.events[rail])
     bad_numbers = {event.number for event in case.events[rail]}
+    start = min(bad_numbers)
     bad = good = 0
     for number in found.by_host[case.host]:
-        if number <= first or not found.covers(number, rail) or (number, rail) in excused:
+        if number <= start or not found.covers(number, rail) or (number, rail) in excused:
             continue
-        unfinished = not found.looks[number].look.finished
         if number in bad_numbers:
             bad += 1
-        elif not unfinished:
-            good += 1
+        else:
+            good += found.looks[number].look.finished
     return bad, good
-
-
-def _verdict(case: _HostRecord, rail: int, found: Tally, excused: set[tuple[int, int]]) -> str:
-    return decided(*_counts(case, rail, found, excused))
 
 
 def _accused(case: _HostRecord, proven: set[int], found: Tally) -> list[Culprit]:
@@ -356,11 +355,8 @@ def _fails(case: _HostRecord, rails: Iterable[int]) -> bool:
 
 def _told(case: _HostRecord, rail: int) -> str:
     events = case.events[rail]
-    numbers = {event.number for event in events}
     low = [event.gbs for event in events if event.gbs is not None]
-    partners = sorted(case.partners(rail))
-    more = f" and {len(partners) - 3} more" if len(partners) > 3 else ""
-    shown = f"bad in {len(numbers)} looks with {', '.join(partners[:3])}{more}"
+    shown = f"bad in {case.looks(rail)} looks with {first(sorted(case.partners(rail)), 3)}"
     return f"{shown}, {figures(low)}" if low else shown
 
 
@@ -380,33 +376,32 @@ def _suspicion(
     case: _HostRecord, found: Tally, excused: set[tuple[int, int]], culprits: Iterable[Culprit]
 ) -> Suspicion | None:
     """What stays open about a host; None where it is accused, acquitted or explained."""
-    named = [c for c in culprits if c.kind in (NODE, LINK) and c.hosts == (case.host,)]
-    if any(culprit.kind == NODE for culprit in named):
+    accused = {c.rail for c in culprits if c.kind in (NODE, LINK) and c.hosts == (case.host,)}
+    if None in accused:  # the node as a whole
         return None
-    accused = {culprit.rail for culprit in named}
-    rails = []
-    bad = since = bad_since = 0
-    for rail in case.events:
-        if rail in accused:
-            continue
-        counts = _counts(case, rail, found, excused - {(e.number, rail) for e in case.events[rail]})
-        verdict = decided(*counts)
-        if verdict == OPEN or (verdict == SICK and len(case.partners(rail)) < LEAST_PARTNERS):
-            rails.append(rail)
-            bad = max(bad, len({event.number for event in case.events[rail]}))
-            since, bad_since = max(since, sum(counts)), max(bad_since, counts[0])
+    counted = {
+        rail: _counts(case, rail, found, excused - {event.place for event in case.events[rail]})
+        for rail in case.events
+        if rail not in accused
+    }
+    rails = {rail: counts for rail, counts in counted.items() if _is_open(case, rail, counts)}
     if not rails:
         return None
-    partners = set[str]().union(*(case.partners(rail) for rail in rails))
+    partners = case.partners(*rails)
     return Suspicion(
         host=case.host,
         rails=tuple(rails),
-        bad=bad,
+        bad=max(map(case.looks, rails)),
         looks=len(found.by_host[case.host]),
-        since=since,
-        bad_since=bad_since,
+        since=max(map(sum, rails.values())),
+        bad_since=max(rails.values())[0],
         again=partners.pop() if len(partners) == 1 else "",
     )
+
+
+def _is_open(case: _HostRecord, rail: int, counts: tuple[int, int]) -> bool:
+    verdict = decided(*counts)
+    return verdict == OPEN or (verdict == SICK and len(case.partners(rail)) < LEAST_PARTNERS)
 
 
 def _paths(
@@ -420,7 +415,7 @@ def _paths(
         if host > other or other not in again or again[other].again != host:
             continue
         numbers = [n for n in found.by_host[host] if other in found.looks[n].look.hosts]
-        bad = {e.number for rail in cases[host].events for e in cases[host].events[rail]}
+        bad = cases[host].numbers
         proven = decided(len(bad) - 1, len(numbers) - len(bad)) == SICK
         if proven and all(_well_with_others(cases[one], found) for one in (host, other)):
             because = f"bad in {len(bad)} of {len(numbers)} looks"
@@ -431,13 +426,11 @@ def _paths(
 
 def _well_with_others(case: _HostRecord, found: Tally) -> bool:
     """Whether its looks with all but its one bad partner acquit it."""
-    bad = {event.number for events in case.events.values() for event in events}
-    partners = set[str]().union(*(case.partners(rail) for rail in case.events))
-    first = min(bad)
+    partners, start = case.partners(*case.events), min(case.numbers)
     good = [
         number
         for number in found.by_host[case.host]
-        if number > first
+        if number > start
         and found.looks[number].look.finished
         and partners.isdisjoint(found.looks[number].look.hosts)
     ]
