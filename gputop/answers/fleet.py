@@ -148,7 +148,7 @@ class FleetAnswer(Answer, frozen=True, kw_only=True, tag="gputop.fleet/1"):
             "figures": [
                 {
                     "figure": strip.figure.key,
-                    "kind": strip.figure.kind,
+                    "kind": strip.figure.over,
                     "unit": strip.figure.unit,
                     "product": strip.product,
                     "nodes": len(strip.hosts),

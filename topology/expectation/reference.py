@@ -92,7 +92,7 @@ class Reference:
                 port.rate_gbit
                 for device in self.sister.machine.rdma
                 for port in device.ports
-                if port.rate_gbit is not None and port.state == "ACTIVE"
+                if port.rate_gbit is not None and port.active
             ]
             return min(rates, default=None)
         return None if self.ports is None else self._known("nic_gbit")

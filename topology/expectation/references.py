@@ -10,6 +10,8 @@ from ..hardware.specs import PublishedFigure, Sku, skus, table
 from ..model.severity import FigureBasis
 from .judgement import ESTIMATE
 
+NO_LINK, BOTH_WAYS = "none", "p2p_bidir"
+
 
 class Share(msgspec.Struct, frozen=True, kw_only=True):
     """The share of a peak or of a payload rate that is reached."""
@@ -29,7 +31,7 @@ def published(sku_name: str, quantity: str) -> Share | None:
     if own is not None:
         return own
     for other in skus().values():
-        if other.link_kind == sku.link_kind != "none" and quantity.startswith("p2p_"):
+        if other.link_kind == sku.link_kind != NO_LINK and quantity.startswith("p2p_"):
             found = _share(other.figure(quantity))
             if found is not None:
                 return msgspec.structs.replace(
@@ -45,7 +47,7 @@ def _share(figure: PublishedFigure | None) -> Share | None:
         fraction=figure.measured / figure.peak,
         basis=figure.kind,
         source=figure.source,
-        one_way_gbs=figure.peak / (2 if figure.quantity == "p2p_bidir" else 1),
+        one_way_gbs=figure.peak / (2 if figure.quantity == BOTH_WAYS else 1),
     )
 
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from ..hardware.vendors import AMD, NVIDIA
 from ..model.element import NOT_IN_XML
-from ..model.machine import PciDevice
-from ..model.snapshot import NodeSnapshot, Problem, SourceState
+from ..model.machine import PciDevice, PciKind
+from ..model.snapshot import NodeSnapshot, Problem, ProblemKind, SourceState
 from ..model.surroundings import Host
 from ..sources.linux.device_nodes import KEPT_BACK
 from .absence_reason import (
@@ -22,6 +22,7 @@ from .absence_reason import (
     problem_of,
 )
 
+NOUVEAU = "nouveau"
 RESERVED = ("vfio-pci", "pci-stub")
 """Drivers that keep a device for a virtual machine."""
 ASKED = ("nvml", "pci", "host")
@@ -44,7 +45,7 @@ def why_no_gpu(snapshot: NodeSnapshot) -> tuple[Reason, ...]:
     silent = [
         device
         for device in machine.pci
-        if device.kind == "gpu"
+        if device.kind == PciKind.GPU
         and device.physical_function is None
         and device.address not in answered
         and device.why("driver") != NOT_IN_XML
@@ -117,7 +118,7 @@ def _nvidia(snapshot: NodeSnapshot, devices: Sequence[PciDevice]) -> Reason:
     bound = [device for device in devices if device.driver == NVIDIA.module]
     loaded = bool(bound) or _loaded(host, NVIDIA.module)
     there = tuple(f"{label(device)}, driver {device.driver or 'none'}" for device in devices[:8])
-    if any(device.driver == "nouveau" for device in devices) and not bound:
+    if any(device.driver == NOUVEAU for device in devices) and not bound:
         return Reason(
             sentence="The GPUs are run by nouveau, the driver without CUDA.",
             evidence=there,
@@ -160,7 +161,7 @@ def _nvidia_access(host: Host | None, problem: Problem | None, there: tuple[str,
         )
     refused = [node for node in (*gpu_nodes, *_control(nodes)) if node.endswith(CLOSED)]
     kept = bool(refused) and all(node.endswith(KEPT_BACK) for node in refused)
-    if refused or (problem is not None and problem.kind == "denied"):
+    if refused or (problem is not None and problem.kind == ProblemKind.DENIED):
         return Reason(
             sentence="The cgroup of this process forbids the GPUs' device nodes."
             if kept
@@ -177,7 +178,7 @@ def _nvml(
 ) -> Reason:
     if problem is None:
         return only_pci(host, "GPUs", "NVIDIA", there)
-    if problem.kind == "mismatch":
+    if problem.kind == ProblemKind.MISMATCH:
         again = "Restart the container" if inside else "Reboot, or unload and load the modules"
         return Reason(
             sentence="NVIDIA's library and its kernel module have different versions.",
@@ -190,7 +191,7 @@ def _nvml(
             evidence=as_evidence(problem),
             fix="`pip install nvidia-ml-py` in gputop's environment.",
         )
-    if problem.kind == "failed" and "libnvidia-ml.so.1 cannot be loaded" in problem.text:
+    if problem.kind == ProblemKind.FAILED and "libnvidia-ml.so.1 cannot be loaded" in problem.text:
         return Reason(
             sentence="NVIDIA's management library is there and cannot be loaded.",
             evidence=(*there, *as_evidence(problem)),
@@ -229,7 +230,7 @@ def _amd(snapshot: NodeSnapshot, devices: Sequence[PciDevice]) -> Reason:
     nodes = None if host is None else host.device_nodes
     kfd = [node for node in nodes or () if node.startswith("/dev/kfd")]
     inside = host is not None and host.container is not None and host.container.kind is not None
-    if not any(device.driver == "amdgpu" for device in devices):
+    if not any(device.driver == AMD.module for device in devices):
         return Reason(
             sentence="The kernel module amdgpu does not run the AMD GPUs.",
             evidence=there,

@@ -14,8 +14,9 @@ from ..hardware.terms import terms_of
 from ..hardware.vendors import AMD
 from ..model import quantities
 from ..model.machine import Gpu
+from ..model.page import Basis
 from ..model.severity import RungState
-from ..model.snapshot import Measurement
+from ..model.snapshot import DataVerdict, Measurement
 from ..model.units import sentence
 from ..nccl.decide.steps import CAN_REACH
 from ..node import Node
@@ -29,6 +30,10 @@ from .pair_summary import relay_of
 
 YES, LESS, ASSUMED = RungState.YES, RungState.LESS, RungState.ASSUMED
 NO, OPEN = RungState.NO, RungState.OPEN
+
+
+BAD_ENDS = (DataVerdict.WRONG_DATA, DataVerdict.FAILED, DataVerdict.TIMED_OUT)
+PROBE = "p2p"
 
 
 class Rung(msgspec.Struct, frozen=True, kw_only=True):
@@ -119,13 +124,13 @@ def _grant(node: Node, src: str, dst: str) -> Rung:
                 return Rung(title=title, state=NO, answer="not directly", why=why, by_rule=True)
             return Rung(title=title, state=NO, answer=word or "", why=f"{said}: {why}.")
     asked = _latest(node, quantities.CAN_ACCESS, src, dst)
-    if asked is not None and asked.verdict == "not-granted":
+    if asked is not None and asked.verdict == DataVerdict.NOT_GRANTED:
         why = f"{runtime} says that one cannot reach the other's memory"
         why += f", although {said} grants it." if "ok" in words else "."
         return Rung(title=title, state=NO, answer=f"not by {runtime}", why=why)
     if "ok" in words:
         return Rung(title=title, state=YES, answer=f"granted, says {said}")
-    if asked is not None and asked.verdict == "granted":
+    if asked is not None and asked.verdict == DataVerdict.GRANTED:
         return Rung(title=title, state=YES, answer=f"granted, says {runtime}")
     return Rung(title=title, state=OPEN, answer="not asked")
 
@@ -136,7 +141,7 @@ def _library(node: Node, src: str, dst: str) -> Rung:
     if pair is None:
         return Rung(title=title, state=OPEN, answer="not known")
     if pair.p2p:
-        if any(step.question == CAN_REACH and step.basis == "assumed" for step in pair.steps):
+        if any(step.question == CAN_REACH and step.basis == Basis.ASSUMED for step in pair.steps):
             runtime = terms_of(node.snapshot.machine.gpus).runtime
             answer = f"P2P, if {runtime} grants it: not asked"
             return Rung(title=title, state=ASSUMED, answer=answer)
@@ -154,7 +159,7 @@ def _bytes(node: Node, src: str, dst: str) -> Rung:
             for figure in node.snapshot.measurements
             if (figure.src, figure.dst) == (src, dst)
             and figure.wrong
-            and figure.probe == "p2p"
+            and figure.probe == PROBE
             and not figure.on_cpu
         ),
         None,
@@ -165,9 +170,9 @@ def _bytes(node: Node, src: str, dst: str) -> Rung:
     latest = _latest(node, quantities.BYTES_ARRIVE, src, dst)
     if latest is None:
         return Rung(title=title, state=OPEN, answer="not tested yet")
-    if latest.verdict == "arrived":
+    if latest.verdict == DataVerdict.ARRIVED:
         return Rung(title=title, state=YES, answer="yes")
-    if latest.verdict == "not-granted":
+    if latest.verdict == DataVerdict.NOT_GRANTED:
         return Rung(title=title, state=OPEN, answer="not granted")
     return Rung(title=title, state=NO, answer=latest.verdict or "failed", why=latest.why_none or "")
 
@@ -175,7 +180,7 @@ def _bytes(node: Node, src: str, dst: str) -> Rung:
 def _collective(node: Node, src: str, dst: str) -> Rung:
     title = "all-reduce"
     sent = _latest(node, quantities.SEND_RECEIVE, src, dst)
-    if sent is not None and sent.verdict in ("wrong-data", "failed", "timed-out"):
+    if sent is not None and sent.verdict in BAD_ENDS:
         why = sent.why_none or "Send and receive between the two did not end well."
         return Rung(title=title, state=NO, answer=_spoken(sent.verdict), why=why)
     ran = [
@@ -191,7 +196,7 @@ def _collective(node: Node, src: str, dst: str) -> Rung:
         # The last run used other GPUs.
         return Rung(title=title, state=OPEN, answer="not tested yet")
     verdict = ran[-1].verdict
-    if verdict == "finished":
+    if verdict == DataVerdict.FINISHED:
         return Rung(title=title, state=YES, answer="finishes")
     if verdict is None:
         return Rung(title=title, state=OPEN, answer="not tested yet")

@@ -52,7 +52,7 @@ def _refusal(pair: PairDecision) -> DecisionStep | None:
         return None
     asked = [step for step in pair.steps if step.question not in (SHARED_MEMORY, NETWORK)]
     refused = [step for step in asked if step.refuses]
-    chosen = [step for step in asked if step.answer == "yes" and step.decides]
+    chosen = [step for step in asked if not step.refuses and step.decides]
     return (refused or chosen or [pair.steps[-1]])[-1]
 
 

@@ -9,11 +9,12 @@ from ..hardware.vendors import AMD
 from ..model import quantities
 from ..model.machine import Gpu, GpuPair
 from ..model.page import ASSUMED, READ, Fact, Fix, Page
-from ..model.snapshot import Measurement
+from ..model.snapshot import DataVerdict, Measurement
 from ..model.units import figure, gbs
 from ..node import Node
 from ..wiring.codes import Relation
 from ..wiring.ends import switch_links
+from ..wiring.likeness import XGMI
 from ..wiring.links import same_fabric
 from ..wiring.packages import packages
 from ..wiring.paths import Path, path_between
@@ -35,12 +36,13 @@ LETTERS = "codes of nvidia-smi topo -m (NCCL's differ)"
 RCCL_LETTERS = "codes of PCIe distance, XGMI as in rocm-smi (RCCL's differ)"
 RELAY = "which GPUs lie between is not told: this is the widest of the shortest ways"
 NOT_A_TEST = "the driver looks this up by model, chipset and topology; no byte was moved"
+OK, NOT_SUPPORTED = "ok", "not supported"
 WORDS = {
     "gpu not supported": "the driver offers these GPUs no P2P: by design of the model, or MIG",
     "chipset not supported": "the driver does not offer P2P on this chipset",
     "topology not supported": "the driver does not offer P2P across this part of the topology",
     "disabled by registry key": "a registry key of the driver module switches P2P off",
-    "not supported": "the driver does not offer it for this pair",
+    NOT_SUPPORTED: "the driver does not offer it for this pair",
 }
 """What the words of nvmlGpuP2PStatus_t (nvml.words.P2P_STATUS) mean for a pair."""
 
@@ -119,7 +121,7 @@ def _claim(found: Relation, path: Path | None, pair: GpuPair | None, *, dies: bo
     hops = "" if weight is None else f" (the driver's weight is {weight}, 15 for each hop)"
     if path.relayed:
         way = f"xGMI leads over other GPUs{hops}"
-    elif found.code == "XGMI" and path.kind is WireKind.PCIE:
+    elif found.code == XGMI and path.kind is WireKind.PCIE:
         way = f"the driver says xGMI{hops}, of which no link was read; PCIe, which it need not take"
     unread = "at a rate that no source tells"
     rate = unread if path.payload_gbs is None else f"{gbs(path.payload_gbs)} one way"
@@ -245,11 +247,11 @@ def _grant(pair: GpuPair | None, gpu: Gpu) -> list[Fact]:
     words = ", ".join(f"{what} {word or 'not known'}" for what, word in _words(pair))
     because = WORDS.get(pair.p2p_read, NOT_A_TEST)
     if pair.link_type is not None and gpu.kfd_node is not None and gpu.index is None:
-        because = KFD_LISTS if pair.p2p_read == "ok" else because
+        because = KFD_LISTS if pair.p2p_read == OK else because
         return [Fact(what=question, value=words, because=because, source=KFD_GRANT)]
-    if pair.p2p_read == "ok" and pair.p2p_nvlink == "ok" and pair.p2p_pci == "not supported":
+    if pair.p2p_read == OK and pair.p2p_nvlink == OK and pair.p2p_pci == NOT_SUPPORTED:
         because += "; PCIe not supported beside NVLink ok is normal on boards with NVLink"
-    elif pair.p2p_read == "ok" and pair.p2p_nvlink not in ("ok", None):
+    elif pair.p2p_read == OK and pair.p2p_nvlink not in ("ok", None):
         because += "; granted over PCIe, not over NVLink"
     source = GRANT if pair.link_type is None else AMD_GRANT
     return [Fact(what=question, value=words, because=because, source=source)]
@@ -264,7 +266,7 @@ def _trouble(node: Node, one: Gpu, other: Gpu, pair: GpuPair | None) -> tuple[st
         return "", ""
     for gpu in (one, other):
         fabric = gpu.fabric
-        failed = fabric is not None and fabric.state == "completed"
+        failed = fabric is not None and fabric.joined
         if failed and fabric is not None and fabric.status not in (None, "Success"):
             return (
                 f"{name(node, gpu.address)} registered with the fabric with the status "
@@ -272,7 +274,7 @@ def _trouble(node: Node, one: Gpu, other: Gpu, pair: GpuPair | None) -> tuple[st
                 "Read the fabric manager's log (journalctl -u nvidia-fabricmanager), restart it "
                 "or reset the GPU; in a virtual machine or container its owner has to.",
             )
-    if pair.p2p_nvlink is not None and pair.p2p_nvlink != "ok":
+    if pair.p2p_nvlink is not None and pair.p2p_nvlink != OK:
         return (
             f"NVLinks between the two are up, but the driver says {pair.p2p_nvlink!r} to P2P over "
             "NVLink: copies and collectives take another way, or fail.",
@@ -387,6 +389,6 @@ def _judged(judgement: Judgement) -> str:
 
 
 def _verdict(item: Measurement) -> str:
-    if item.quantity == quantities.BYTES_ARRIVE and item.verdict == "arrived":
+    if item.quantity == quantities.BYTES_ARRIVE and item.verdict == DataVerdict.ARRIVED:
         return "a kernel stored into the other GPU's memory and that GPU read it back, byte by byte"
     return ""

@@ -9,7 +9,7 @@ import msgspec
 from ..hardware.terms import terms_of
 from ..model.severity import Word
 from ..nccl.decide.steps import NEAR_ENOUGH
-from ..nccl.prediction import PairDecision
+from ..nccl.prediction import NET, NO_TRANSPORT, SHM, PairDecision
 from ..node import Node
 from ..wiring.paths import Path, path_between, through_host
 from ..wiring.relations import relation
@@ -28,9 +28,9 @@ class PairState(Word):
 
 P2P, NO_P2P, OPEN = PairState
 WITHOUT = {
-    "SHM": "NO P2P: shared memory in the host",
-    "NET": "NO P2P: over the network",
-    "none": "NO TRANSPORT: the start fails",
+    SHM: "NO P2P: shared memory in the host",
+    NET: "NO P2P: over the network",
+    NO_TRANSPORT: "NO TRANSPORT: the start fails",
 }
 """Transport without P2P -> the headline."""
 
@@ -92,7 +92,7 @@ def _ways(
     node: Node, decision: PairDecision | None, relay: str | None, src: str, dst: str
 ) -> tuple[Path | None, ...]:
     """The ways that the bytes take, one after the other; None for one that is not known."""
-    if decision is not None and decision.transport == "SHM":
+    if decision is not None and decision.transport == SHM:
         return (through_host(node.graph, src, dst),)
     if decision is not None and not decision.p2p:
         return (None,)  # nobody knows the network between two NICs

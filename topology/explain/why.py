@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ..hardware.specs import sku_for
 from ..hardware.vendors import AMD, NVIDIA
-from ..model.machine import Gpu, PciDevice
+from ..model.machine import Gpu, PciDevice, PciKind
 from ..model.page import Fact, Fix, Page
 from ..model.readings import EccCounts, GpuReading
 from ..model.surroundings import Interface, NumaNode, RdmaDevice, RdmaPort, Socket
@@ -46,6 +46,7 @@ HARMFUL = {
     "hw thermal": "the hardware brakes because it is too hot",
     "hw power brake": "the power supply asks it to brake",
 }
+BRIDGES = (PciKind.ROOT_PORT, PciKind.UPSTREAM, PciKind.DOWNSTREAM, PciKind.BRIDGE)
 UNNAMED = "GPU of unknown name"
 AWAKE = 2
 """Performance states up to P2 run the PCIe link at full speed; a higher one may slow it down."""
@@ -132,7 +133,7 @@ def _function(node: Node, vertex: str) -> Iterator[Fact]:
         because=f"id {numbers}, driver {text(device.driver)}, NUMA {text(device.numa_node)}",
         source=origin(device, "sysfs"),
     )
-    if device.kind in ("root port", "switch upstream", "switch downstream", "bridge"):
+    if device.kind in BRIDGES:
         yield _acs(device)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from ..model.machine import Gpu, Machine
+from ..model.machine import Gpu, Machine, PciKind
 from ..model.snapshot import EnvironmentVariable, NodeSnapshot
 from ..model.surroundings import Host, RdmaDevice
 from ..node import Node
@@ -123,7 +123,7 @@ def _relations(node: Node) -> Facts:
     cells = {row.label: tuple(cell.code for cell in row.cells) for row in rows}
     if len(node.matrix.labels) > MOST_MATRIX:
         return {"relations": f"digest {digest(cells)}"}
-    cut = sum(row.kind == "gpu" for row in rows)
+    cut = sum(row.kind is PciKind.GPU for row in rows)
     for row in rows[:cut]:
         letters = cells[row.label]
         if set(letters[:cut]) - {"X"}:

@@ -31,6 +31,8 @@ class Scope(Word):
 NODE, PRESENCE, FILE, COMPARED = Scope.NODE, Scope.PRESENCE, Scope.FILE, Scope.COMPARED
 PAIRS, SHARED = Scope.PAIRS, Scope.SHARED
 HEALTHY, MISSING, ODD = NodeState.HEALTHY, NodeState.MISSING, NodeState.ODD
+GONE = ("missing", "missing-now")
+"""Ids of the findings about nodes that were asked for and did not answer."""
 MOST_EVIDENCE = 12
 
 
@@ -85,7 +87,7 @@ def by_harm(findings: Iterable[FleetFinding]) -> list[FleetFinding]:
 def state_of(verdict: Verdict, findings: Iterable[FleetFinding]) -> NodeState:
     """What becomes of a node by its own verdict and by what is found about it."""
     items = [item for item in findings if item.scope is not SHARED]
-    if any(item.id in ("missing", "missing-now") for item in items):
+    if any(item.id in GONE for item in items):
         return MISSING
     severities = {item.severity for item in items}
     slow = {item.scope for item in items if item.severity is Severity.SLOW}

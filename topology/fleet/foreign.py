@@ -29,7 +29,7 @@ from .finding import FILE, NODE, FleetFinding, finding
 from .hosts import is_host
 from .reading import host_of, unusable
 from .record import FileFault, Unusable, one_line
-from .section import FleetFigure
+from .section import WHOLE_NODE, FleetFigure
 
 MOST_TEXT_BYTES = 4 * 1024 * 1024
 """A debug log of one node is read up to here; a longer one is for `gputop log`."""
@@ -174,7 +174,7 @@ def _figures(measured: Sequence[Measurement]) -> Iterator[FleetFigure]:
         at = f"at {size(largest)}" if largest else ""
         yield FleetFigure(
             key=one_line(" ".join(filter(None, (*words, at))), 120),
-            kind="node",
+            over=WHOLE_NODE,
             unit=one_line(unit, 20),
             value=median(values),
             worst=max(values) if unit in TIMES else min(values),

@@ -8,18 +8,19 @@ from statistics import median
 
 from ..expectation.judge import Judge
 from ..expectation.judgement import TIMES, Band
+from ..model.severity import FigureBasis
 from ..model.snapshot import Measurement, NodeSnapshot
 from ..nccl.prediction import Prediction
 from ..node import Node
-from ..wiring.codes import Relations, has_a_row
+from ..wiring.codes import Relations
 from .facts import digest, digests_of, facts_of, machine_digest, product_of
-from .section import FleetFigure, FleetSection, NodeOrigin
+from .section import EACH_GPU, WHOLE_NODE, FleetFigure, FleetSection, NodeOrigin
 
 HOST_MEMORY = "memory of the host"
 
 MOST_FIGURES = 120
 """As many kinds of figures as a file holds; the probes of a check give about thirty."""
-PAIR, DEVICE, NODE = "pair", "GPU", "node"
+PAIR = "pair"
 
 
 def section_of(
@@ -78,10 +79,7 @@ def figures_of(
     if not kept:
         return ()
     relations = Relations(snapshot.machine)
-    places = {
-        gpu.address: f"GPU{place}"
-        for place, gpu in enumerate(gpu for gpu in snapshot.machine.gpus if has_a_row(gpu))
-    }
+    places = {address: f"GPU{place}" for place, address in enumerate(relations.gpus)}
     kinds: dict[tuple[str, str, str], list[Measurement]] = {}
     for figure in kept:
         place = (_key(figure), _kind(figure, relations), figure.unit or "")
@@ -107,7 +105,7 @@ def _joined(
     band: Band | None = judge.expected(worst).band
     return FleetFigure(
         key=key,
-        kind=kind,
+        over=kind,
         unit=unit,
         value=_short(median(figure.value or 0.0 for figure in members)),
         worst=_short(worst.value or 0.0),
@@ -115,15 +113,13 @@ def _joined(
         count=len(members),
         healthy=None if band is None else _short(band.healthy),
         low=None if band is None else _short(band.low),
-        basis="" if band is None else band.basis,
+        basis=FigureBasis.UNSAID if band is None else band.basis,
     )
 
 
 def _is_usable(figure: Measurement) -> bool:
     """Whether it is a figure of a GPU, a network or all devices, with a unit and above zero."""
-    value = figure.value or 0.0
-    measured = math.isfinite(value) and value > 0 and bool(figure.unit)
-    return measured and not figure.on_cpu and not figure.wrong
+    return figure.credible and 0 < (figure.value or 0.0) < math.inf and bool(figure.unit)
 
 
 def _curve(figure: Measurement) -> tuple[object, ...]:
@@ -137,9 +133,9 @@ def _key(figure: Measurement) -> str:
 
 def _kind(figure: Measurement, relations: Relations) -> str:
     if figure.src is None:
-        return NODE
+        return WHOLE_NODE
     if figure.dst is None or figure.dst == figure.src:
-        return DEVICE
+        return EACH_GPU
     known = figure.src in relations.gpus and figure.dst in relations.gpus
     return relations.between(figure.src, figure.dst).code if known else PAIR
 

@@ -61,7 +61,7 @@ def strips(shapes: Mapping[str, Sequence[NodeReport]]) -> list[Strip]:
         columns: dict[tuple[str, str, str], list[tuple[NodeReport, int]]] = {}
         for report in reports:
             for place, kind in enumerate(report.kinds):
-                columns.setdefault((kind.key, kind.kind, kind.unit), []).append((report, place))
+                columns.setdefault((kind.key, kind.over, kind.unit), []).append((report, place))
         made += [_strip(product, members) for members in columns.values()]
     return made
 
@@ -148,6 +148,6 @@ def _away(value: float, strip: Strip) -> str:
 
 def _at(report: NodeReport, kind: FigureKind) -> str:
     for place, other in enumerate(report.kinds):
-        if (other.key, other.kind, other.unit) == (kind.key, kind.kind, kind.unit):
+        if (other.key, other.over, other.unit) == (kind.key, kind.over, kind.unit):
             return report.at[place]
     return ""

@@ -9,7 +9,7 @@ from statistics import median
 from ..model.page import Fact, Fix
 from ..model.severity import BROKEN, CANNOT_TELL, NOTICE
 from ..model.units import seconds as worded
-from .finding import PRESENCE, FleetFinding, finding
+from .finding import GONE, PRESENCE, FleetFinding, finding
 from .record import NodeReport, Unusable
 
 RUN_SECONDS = 1800.0
@@ -22,7 +22,7 @@ COPIED_SECONDS = 120.0
 """Where most files are so much younger than they say, somebody copied the folder, and their times
 tell nothing about clocks."""
 LEAST_CLOCKS = 3
-MISSING, MISSING_NOW, STALE = "missing", "missing-now", "stale"
+(MISSING, MISSING_NOW), STALE = GONE, "stale"
 CONTRADICTION = "two-machines"
 
 

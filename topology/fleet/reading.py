@@ -14,7 +14,7 @@ import msgspec
 
 from ..model.errors import GputopError
 from ..model.finding import Finding
-from ..model.severity import Severity, Verdict
+from ..model.severity import FigureBasis, Severity, Verdict
 from .hosts import is_host
 from .record import Beside, FigureKind, FileFault, Interned, NodeReport, Unusable, one_line
 from .section import CATEGORIES
@@ -35,16 +35,16 @@ class _Head(msgspec.Struct):
     gputop: str = ""
 
 
-class _Figure(msgspec.Struct):
+class _Figure(msgspec.Struct, rename={"over": "kind"}):
     key: str
-    kind: str
+    over: str
     unit: str
     value: float
     worst: float
     at: str = ""
     healthy: float | None = None
     low: float | None = None
-    basis: str = ""
+    basis: FigureBasis = FigureBasis.UNSAID
 
 
 class _Section(msgspec.Struct):
@@ -64,13 +64,15 @@ class _Section(msgspec.Struct):
 
 class _Finding(msgspec.Struct):
     id: str
-    severity: str
+    said: str = msgspec.field(name="severity")
+    """The word of the version that wrote it."""
     title: str
 
 
 class _Check(msgspec.Struct):
     schema: str
-    verdict: str
+    said: str = msgspec.field(name="verdict")
+    """The word of the version that wrote it."""
     taken_at: float
     gputop: str = ""
     node: str | None = None
@@ -221,7 +223,7 @@ def _node(name: str, data: bytes, modified: float, shared: Interned) -> NodeRepo
     host = section.host or (found.node or "").split(".")[0]
     if not is_host(host):
         raise _NotUsableError(FileFault.DAMAGED, "it names no host")
-    if found.verdict not in set(Verdict) or not math.isfinite(found.taken_at):
+    if found.said not in set(Verdict) or not math.isfinite(found.taken_at):
         raise _NotUsableError(FileFault.DAMAGED, "its verdict or its time is none")
     written = section.written_at
     figures = [figure for figure in section.figures[:MOST_FIGURES] if _sound(figure)]
@@ -229,7 +231,7 @@ def _node(name: str, data: bytes, modified: float, shared: Interned) -> NodeRepo
     return NodeReport(
         host=host,
         path=name,
-        verdict=Verdict(found.verdict),
+        verdict=Verdict(found.said),
         taken_at=found.taken_at,
         written_at=written if written is not None and math.isfinite(written) else found.taken_at,
         modified_at=modified,
@@ -253,9 +255,9 @@ def _node(name: str, data: bytes, modified: float, shared: Interned) -> NodeRepo
 
 def _findings(check: _Check) -> Iterator[Finding]:
     for row in check.findings[:MOST_FINDINGS]:
-        if row.severity in _LOUD:
+        if row.said in _LOUD:
             title = one_line(row.title, _LONGEST)
-            yield Finding.of(one_line(row.id, 60), Severity(row.severity), title)
+            yield Finding.of(one_line(row.id, 60), Severity(row.said), title)
 
 
 def _sizes(section: _Section) -> Iterator[tuple[str, float]]:
@@ -267,11 +269,11 @@ def _sizes(section: _Section) -> Iterator[tuple[str, float]]:
 def _kind(figure: _Figure) -> FigureKind:
     return FigureKind(
         key=one_line(figure.key, 120),
-        kind=one_line(figure.kind, 40),
+        over=one_line(figure.over, 40),
         unit=one_line(figure.unit, 20),
         healthy=figure.healthy,
         low=figure.low,
-        basis=one_line(figure.basis, 20),
+        basis=FigureBasis(one_line(figure.basis, 20)),
     )
 
 

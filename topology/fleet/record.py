@@ -10,8 +10,8 @@ import msgspec
 
 from ..model.characters import harmless
 from ..model.finding import Finding
-from ..model.severity import Verdict, Word
-from .section import CATEGORIES
+from ..model.severity import FigureBasis, Verdict, Word
+from .section import CATEGORIES, EACH_GPU, WHOLE_NODE
 
 
 def one_line(text: object, most: int) -> str:
@@ -26,16 +26,17 @@ class FigureKind(msgspec.Struct, frozen=True, kw_only=True):
     """What a figure is a figure of, with the healthy band of the hardware."""
 
     key: str
-    kind: str
+    over: str
+    """As in `FleetFigure`."""
     unit: str
     healthy: float | None = None
     low: float | None = None
-    basis: str = ""
+    basis: FigureBasis = FigureBasis.UNSAID
 
     @property
     def name(self) -> str:
         """For people: "p2p write_bandwidth over NV18"."""
-        beside = "" if self.kind in ("GPU", "node") else f" over {self.kind}"
+        beside = "" if self.over in (EACH_GPU, WHOLE_NODE) else f" over {self.over}"
         return f"{self.key}{beside}"
 
 

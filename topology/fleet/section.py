@@ -6,8 +6,10 @@ from typing import Any
 
 import msgspec
 
+from ..model.severity import FigureBasis
 from ..model.snapshot import NodeSnapshot
 
+EACH_GPU, WHOLE_NODE = "GPU", "node"
 CATEGORIES = ("hardware", "wiring", "driver", "firmware", "settings", "environment")
 """Kinds of facts by which equal nodes are told from odd ones, each with a digest."""
 
@@ -27,13 +29,13 @@ class NodeOrigin(msgspec.Struct, frozen=True, kw_only=True):
     """Whether somebody chose the name, so that it holds for a recording too."""
 
 
-class FleetFigure(msgspec.Struct, frozen=True, kw_only=True):
+class FleetFigure(msgspec.Struct, frozen=True, kw_only=True, rename={"over": "kind"}):
     """Measured figures of one kind on one node, as their middle and their worst."""
 
     key: str
     """Probe, quantity, variant and direction: "p2p write_bandwidth"."""
-    kind: str
-    """The class of a pair ("NV18", "PHB"), "GPU" for each device, "node" for all together."""
+    over: str
+    """The class of a pair, NV18 or PHB; EACH_GPU, or WHOLE_NODE for all together."""
     unit: str
     value: float
     """The median over the pairs or devices."""
@@ -46,8 +48,8 @@ class FleetFigure(msgspec.Struct, frozen=True, kw_only=True):
     """What this hardware should give (see `basis`); None where no reference is known."""
     low: float | None = None
     """A figure below this is low; of times above."""
-    basis: str = ""
-    """"typical", "best" or "estimate"; only the first two give a verdict."""
+    basis: FigureBasis = FigureBasis.UNSAID
+    """An estimate gives no verdict."""
 
 
 class FleetSection(msgspec.Struct, frozen=True, kw_only=True):

@@ -143,7 +143,7 @@ class FigureVerdict(Mark):
     NO_REFERENCE = "no reference", "·", "muted"
 
 
-class FigureBasis(Word):
+class FigureBasis(OpenWord):
     """What a figure to expect, or a pair of figures, rests on.
 
     typical: published, what to expect; best: published as the best run; floor: a published pass
@@ -158,6 +158,7 @@ class FigureBasis(Word):
     PREDICTED = "predicted"
     MEASURED = "measured"
     SIMULATED = "simulated"
+    UNSAID = ""
 
 
 class RungState(Mark):

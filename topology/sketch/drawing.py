@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from ..model.severity import Word
 from ..wiring.wires import WireKind
 
 Edge: TypeAlias = frozenset[str]
@@ -18,6 +19,18 @@ TRAFFIC_CELLS = 9
 
 Point: TypeAlias = tuple[int, int]
 """Column and row."""
+
+
+class BoxKind(Word):
+    """What a box stands for."""
+
+    HOST = "host"
+    BRIDGE = "bridge"
+    GPU = "gpu"
+    PACKAGE = "package"
+    NIC = "nic"
+    PLANE = "plane"
+    MESH = "mesh"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +61,7 @@ class Box:
     """Graph node that it stands for; the name of a mesh, which is no node, begins with "mesh"."""
     members: tuple[str, ...]
     """All graph nodes that it stands for."""
-    kind: str
-    """"host", "bridge", "gpu", "package", "nic", "plane" or "mesh"."""
+    kind: BoxKind
     x: int
     y: int
     width: int

@@ -16,7 +16,7 @@ import networkx as nx
 from ..sketch import names as text
 from ..wiring.packages import PREFIX, Package
 from ..wiring.wires import WireKind
-from .drawing import TRAFFIC_CELLS, Box, Drawing, Edge, Label, Line, Slot
+from .drawing import TRAFFIC_CELLS, Box, BoxKind, Drawing, Edge, Label, Line, Slot
 from .fabric import FabricLane, Plane, Spoke, edges_between, fabric, grid_lines, place_lanes
 from .metrics import Block, Metrics, arrange, with_rows
 from .packages import (
@@ -31,7 +31,7 @@ from .packages import (
     plain_names,
     side_by_side,
 )
-from .tree import Item, forest
+from .tree import GPU, HOSTS, Item, forest
 
 _FULL_ROWS = ((3, 3), (2, 3), (2, 2))
 """Rows of a wire to a device and texts in a GPU, roomiest first."""
@@ -62,7 +62,7 @@ def layout(graph: nx.Graph[str], width: int, height: int, compact: bool) -> Draw
     whole = merged(graph)
     items = forest(whole.graph)
     block, metrics = arrange(items, width, framed=not compact)
-    leaves = [leaf.id for item in items for leaf in item.walk() if leaf.kind == "gpu"]
+    leaves = [leaf.id for item in items for leaf in item.walk() if leaf.kind == GPU]
     has_gpu = any(not leaf.startswith(PREFIX) for leaf in leaves)
     drawing = Drawing(0, 0, (), ())
     # Labels of narrow columns and of links that lack lanes need two rows, live figures a third.
@@ -170,7 +170,7 @@ class Below:
         words = (text.fit(plane.texts, text_width), *(plane.more[:more] if more else ()))
         words = tuple(word for word in words if len(word) <= text_width)
         height = m.box_height + len(words) - 1
-        self.boxes.append(Box(plane.id, (), "mesh", x, y, width, height, words))
+        self.boxes.append(Box(plane.id, (), BoxKind.MESH, x, y, width, height, words))
         self.y = max(last + 1, y + height)
 
     def _corner(
@@ -209,7 +209,7 @@ class Below:
         wanted = len(plane.texts[0]) + (4 if m.framed else 2)
         width = max(right - x, min(wanted, self.width - x), 14 if m.framed else 8)
         y = self.y + m.wire_rows * bool(plane.spokes)
-        kind = "plane" if plane.members else "mesh"
+        kind = BoxKind.PLANE if plane.members else BoxKind.MESH
         line = text.fit(plane.texts, width - (4 if m.framed else 2))
         box = Box(plane.id, plane.members, kind, x, y, width, m.box_height, (line,))
         for spoke in plane.spokes:
@@ -264,7 +264,8 @@ class _Layout:
                 self._railed(block, nic, above, (above.bottom if above else 0) + i)
         self._between_sockets()
         self.boxes += headings(self.real, self.dies, self.leaves, self.metrics.heading)
-        gpus = sorted((box for box in self.leaves if box.kind != "nic"), key=lambda box: box.x)
+        gpus = [box for box in self.leaves if box.kind is not BoxKind.NIC]
+        gpus.sort(key=lambda box: box.x)
         below = Below(self.graph, gpus, self.metrics, max(width, self.block.width), grid=grid)
         below.draw()
         self.has_grid = below.has_grid
@@ -298,10 +299,10 @@ class _Layout:
     def _inner(self, block: Block, item: Item, above: Box | None, y: int) -> None:
         m = self.metrics
         room = block.width - (4 if m.framed else 2)
-        if item.kind in ("socket", "numa"):
-            kind, names = "host", text.host_names(self.graph, item.members)
+        if item.kind in HOSTS:
+            kind, names = BoxKind.HOST, text.host_names(self.graph, item.members)
         else:
-            kind, names = "bridge", text.bridge_names(item.kind, item.id)
+            kind, names = BoxKind.BRIDGE, text.bridge_names(item.kind, item.id)
         line = text.fit(names, max(room, 2))
         box = Box(item.id, item.members, kind, block.x, y, block.width, m.box_height, (line,))
         self.boxes.append(box)
@@ -331,7 +332,7 @@ class _Layout:
         lines = tuple(text.fit(words, room) for words in texts)
         height = len(lines) + m.framed
         return Box(
-            package.id, (), "package", block.x, y, block.width, height, lines,
+            package.id, (), BoxKind.PACKAGE, block.x, y, block.width, height, lines,
             frame=m.gpu_height - height,
         )  # fmt: skip
 
@@ -340,7 +341,7 @@ class _Layout:
         data = self.graph.nodes[item.id]
         label, record = str(data.get("label") or item.id), data.get("record")
         room = block.width - (4 if m.framed and block.width > 9 else 2 if m.framed else 0)
-        if item.kind == "gpu":
+        if item.kind == GPU:
             where = text.short_address(item.id)
             if label == item.id:  # No driver gives it a number.
                 names_of: tuple[str, ...] = (where,)
@@ -359,8 +360,8 @@ class _Layout:
             if m.gpu_lines > 2 and names[1:]:
                 lines = (first, text.fit_tail(names[1], room), lines[1])
         height = m.gpu_height if m.framed else 1
-        box = Box(item.id, item.members, item.kind, block.x, y, block.width, height, lines)
-        if item.kind != "gpu":
+        box = Box(item.id, item.members, BoxKind(item.kind), block.x, y, block.width, height, lines)
+        if item.kind != GPU:
             return box
         inset = (block.width - room) // 2
         if m.framed:
@@ -378,7 +379,7 @@ class _Layout:
         # A name may reach over the gap to the line of the next column; behind the last is none.
         room, wide = end - x, end - x + m.port * (end < self.block.x + self.block.width)
         name = text.fit_tail(text.nic_names(str(data.get("label") or nic.id))[0], wide)
-        self.boxes.append(Box(nic.id, nic.members, "nic", x, y, len(name), 1, (name,)))
+        self.boxes.append(Box(nic.id, nic.members, BoxKind.NIC, x, y, len(name), 1, (name,)))
         if above is None:
             return
         ways = [row for way in text.pcie_labels(nic.wire) if len(way) == 1 for row in way]
@@ -406,7 +407,7 @@ class _Layout:
             top, room = foot - height, box.right - x - 2 - 2 * bool(coherent)
             rows = text.fit_rows(text.pcie_labels(item.wire), room, height)
             labels = tuple(Label(x + 2, top + i, row, weak) for i, row in enumerate(rows))
-            if item.kind == "gpu" and len(rows) < height and room >= TRAFFIC_CELLS:
+            if item.kind == GPU and len(rows) < height and room >= TRAFFIC_CELLS:
                 live = None if coherent else Slot(x + 2, top + len(rows), room)
         points = ((x, above.bottom - 1), (x, foot))
         ends = (above.id, box.id)
@@ -442,7 +443,7 @@ class _Layout:
     def _between_sockets(self) -> None:
         """A line from each host box to its neighbour, for all edges that cross the gap."""
         tops = [self.box_of[id(b)] for b in self.block.blocks if id(b) in self.box_of]
-        hosts = [box for box in tops if box.kind == "host"]
+        hosts = [box for box in tops if box.kind is BoxKind.HOST]
         members = [host.members for host in hosts]
         edges: frozenset[Edge] = frozenset()
         for i, (left, right) in enumerate(pairwise(hosts)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from .tree import Item
+from .tree import GPU, HOSTS, NIC, SOCKET, Item
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ _SCROLLING = {True: FULL[-1], False: Metrics(False, 9, 6, False, 1, 1, 2)}
 
 def arrange(items: list[Item], width: int, *, framed: bool) -> tuple[Block, Metrics]:
     """The roomiest blocks that fit into a width, placed from column 0; else ones that scroll."""
-    gpus = sum(leaf.kind == "gpu" for item in items for leaf in item.walk())
+    gpus = sum(leaf.kind == GPU for item in items for leaf in item.walk())
     for metrics in FULL if framed else COMPACT:
         if gpus * metrics.gpu_width > width:
             continue
@@ -135,14 +135,14 @@ def _blocks(items: list[Item], metrics: Metrics) -> Block:
 
 
 def _children(items: list[Item], metrics: Metrics) -> list[Block]:
-    nics = [item for item in items if item.kind == "nic"]
-    gpus = [item for item in items if item.kind == "gpu"]
+    nics = [item for item in items if item.kind == NIC]
+    gpus = [item for item in items if item.kind == GPU]
     railed = not metrics.beside or len(nics) > 2 * max(1, len(gpus))
     blocks = []
     for item in items:
-        if item.kind == "gpu":
+        if item.kind == GPU:
             blocks.append(Block(item, width=metrics.gpu_width))
-        elif item.kind == "nic":
+        elif item.kind == NIC:
             if not railed:
                 blocks.append(Block(item, width=metrics.nic_width))
         else:
@@ -162,7 +162,7 @@ def _children(items: list[Item], metrics: Metrics) -> list[Block]:
 
 
 def _own_width(item: Item, metrics: Metrics) -> int:
-    if item.kind in ("socket", "numa"):
+    if item.kind in HOSTS:
         if item.children:
             return metrics.host_width
         numbers = " ".join(m.rpartition(":")[2] for m in item.members if m.startswith("numa"))
@@ -172,7 +172,7 @@ def _own_width(item: Item, metrics: Metrics) -> int:
 
 def gap(before: Block, after: Block, metrics: Metrics) -> int:
     """Free columns between two neighbours."""
-    hosts = [b.item is not None and b.item.kind == "socket" for b in (before, after)]
+    hosts = [b.item is not None and b.item.kind == SOCKET for b in (before, after)]
     if any(hosts):
         return metrics.root_gap
     return metrics.leaf_gap if before.is_column and after.is_column else metrics.group_gap

@@ -13,7 +13,7 @@ import networkx as nx
 
 from ..hardware.specs import sku_for
 from ..wiring.packages import Package, packages
-from .drawing import Box, Drawing, Edge, Slot
+from .drawing import Box, BoxKind, Drawing, Edge, Slot
 from .names import fit, gpu_model, is_weak, short_address
 
 _ROOMY = 6
@@ -145,7 +145,7 @@ def part_boxes(
         left = x + column * place.width
         free = width - len(name) - 1
         live = Slot(left + len(name) + 1, y + row, free) if free > 2 else None
-        yield Box(node, (node,), "gpu", left, y + row, width, 1, (name,), live)
+        yield Box(node, (node,), BoxKind.GPU, left, y + row, width, 1, (name,), live)
 
 
 def side_by_side(dies: Iterable[Package], columns: Sequence[str]) -> tuple[Package, ...]:
@@ -169,6 +169,6 @@ def headings(
         width = last.right - first.x
         name = fit(package_names(graph, package), width - (4 if height > 1 else 2))
         yield Box(
-            package.id, (), "package", first.x, first.y - height, width, height, (name,),
+            package.id, (), BoxKind.PACKAGE, first.x, first.y - height, width, height, (name,),
             frame=int(height > 1),
         )  # fmt: skip

@@ -13,12 +13,28 @@ from typing import Any
 
 import networkx as nx
 
+from ..model.machine import PciKind
+from ..model.severity import OpenWord
 from ..wiring.wires import WireKind
 from .drawing import Edge
 
-LEAVES = ("gpu", "nic")
-_RANKS = {"socket": 0, "numa": 1, "root complex": 2}
-_PCI_ORDER = ("root port", "bridge", "switch upstream", "switch downstream", "switch", "nic", "gpu")
+
+class ItemKind(OpenWord):
+    """What a node of the graph is; bridges have the words of `PciKind`."""
+
+    SOCKET = "socket"
+    NUMA = "numa"
+    ROOT = "root complex"
+    GPU = "gpu"
+    NIC = "nic"
+
+
+SOCKET, NUMA, ROOT, GPU, NIC = ItemKind
+LEAVES = (GPU, NIC)
+HOSTS = (SOCKET, NUMA)
+_RANKS = {SOCKET: 0, NUMA: 1, ROOT: 2}
+_BRIDGES = (PciKind.BRIDGE, PciKind.UPSTREAM, PciKind.DOWNSTREAM, PciKind.SWITCH)
+_PCI_ORDER = (PciKind.ROOT_PORT, *_BRIDGES, NIC, GPU)
 
 
 @dataclass(slots=True)
@@ -27,8 +43,7 @@ class Item:
 
     id: str
     members: tuple[str, ...]
-    kind: str
-    """Kind of the graph node."""
+    kind: ItemKind
     children: list[Item] = field(default_factory=list)
     edges: frozenset[Edge] = frozenset()
     """Graph edges of the line up to the parent."""
@@ -105,7 +120,7 @@ def _items(
     graph: nx.Graph[str], below: dict[str, list[str]], node: str, parent: str | None
 ) -> list[Item]:
     """The item of a node; nothing when no device hangs from it, several when a device has some."""
-    kind = str(graph.nodes[node]["kind"])
+    kind = ItemKind(graph.nodes[node]["kind"])
     children = [item for child in below.get(node, ()) for item in _items(graph, below, child, node)]
     edges = frozenset([frozenset((node, parent))]) if parent is not None else frozenset()
     wire = graph.edges[node, parent].get("wire") if parent is not None else None
@@ -114,10 +129,10 @@ def _items(
         # Devices seldom hang from a device; those that do are drawn beside it.
         item.children = []
         return [item, *(_lengthen(child, item) for child in children)]
-    if kind == "numa" and getattr(graph.nodes[node].get("record"), "without_cpus", False):
+    if kind == NUMA and getattr(graph.nodes[node].get("record"), "without_cpus", False):
         # Memory of a GPU or an expander hangs from no socket, and no device from it.
         return [item] if children else []
-    return [item] if children or kind in ("socket", "numa") else []
+    return [item] if children or kind in HOSTS else []
 
 
 def _lengthen(child: Item, above: Item) -> Item:
@@ -127,12 +142,12 @@ def _lengthen(child: Item, above: Item) -> Item:
 
 def _collapse(graph: nx.Graph[str], item: Item, *, top: bool = False) -> Item:
     children = [_collapse(graph, child) for child in item.children]
-    if item.kind == "socket" and len(children) == 1 and children[0].kind == "numa":
+    if item.kind == SOCKET and len(children) == 1 and children[0].kind == NUMA:
         numa = children[0]
         return replace(item, members=(item.id, *numa.members), children=numa.children)
-    if item.kind == "socket":
+    if item.kind == SOCKET:
         children = _one_box_for_empty(children)
-    if not top and len(children) == 1 and item.kind not in ("socket", "numa") and not item.is_leaf:
+    if not top and len(children) == 1 and item.kind not in HOSTS and not item.is_leaf:
         only = _lengthen(children[0], item)
         return only if only.is_leaf else replace(only, members=(*only.members, *item.members))
     return replace(item, children=sorted(children, key=_order))
@@ -140,7 +155,7 @@ def _collapse(graph: nx.Graph[str], item: Item, *, top: bool = False) -> Item:
 
 def _one_box_for_empty(children: list[Item]) -> list[Item]:
     """NUMA nodes of one socket without any device share a box."""
-    empty = [child for child in children if child.kind == "numa" and not child.children]
+    empty = [child for child in children if child.kind == NUMA and not child.children]
     if len(empty) < 2:
         return children
     empty.sort(key=lambda item: _number(item.id))
@@ -157,9 +172,9 @@ def _number(node: str) -> int:
 
 def _order(item: Item) -> tuple[int, int, str]:
     """Sockets by number, the rest by the address of their first GPU, else of their first NIC."""
-    if item.kind == "socket":
+    if item.kind == SOCKET:
         return (0, _number(item.id), item.id)
-    for place, kind in enumerate(("gpu", "nic"), start=1):
+    for place, kind in enumerate(LEAVES, start=1):
         addresses = [leaf.id for leaf in item.walk() if leaf.kind == kind]
         if addresses:
             return (place, 0, min(addresses))

@@ -12,7 +12,7 @@ import msgspec
 
 from ..hardware.vendors import vendor_of
 from ..model.element import BASE_FILE, NOT_IN_XML
-from ..model.machine import Gpu, GpuPair, Machine
+from ..model.machine import Gpu, GpuPair, Machine, PciKind
 from ..model.page import Basis
 from ..model.record import GRANTED, NOT_ASKED, PCIE_ALONE, REFUSED
 from .above import CPU_ROOT, climb
@@ -213,7 +213,7 @@ class Relations:
 
     def _is_upstream(self, address: str) -> bool:
         device = self.devices.get(address)
-        return device is not None and device.kind == "switch upstream"
+        return device is not None and device.kind == PciKind.UPSTREAM
 
     def _across(self, a: str, b: str, root_a: str, root_b: str) -> Relation:
         here, there = self.numa(a), self.numa(b)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..hardware.vendors import vendor_of
 from ..model.element import NOT_IN_XML
-from ..model.machine import Gpu, Machine, PciDevice
+from ..model.machine import Gpu, Machine, PciDevice, PciKind
 from ..model.surroundings import Interface, RdmaDevice
 from .above import CPU_ROOT
 from .devices import devices_of
@@ -33,6 +33,8 @@ ENDPOINTS = ("gpu", "nic", "nvswitch", "nvme")
 """Kinds of PCI functions that are drawn; bridges are drawn when one of these is below."""
 LINK_PORTS = ("root port", "switch downstream", "bridge", "switch")
 """Ports with a link below them."""
+NETWORKS = ("ethernet", "infiniband")
+"""Kinds of interfaces that lead out of the node."""
 UNKNOWN_NUMA = "numa:unknown"
 
 
@@ -95,7 +97,7 @@ class _Builder:
         for gpu in self.machine.gpus:
             self._gpu(gpu)
         for interface in self.machine.interfaces:
-            if interface.address is None and interface.kind in ("ethernet", "infiniband"):
+            if interface.address is None and interface.kind in NETWORKS:
                 name = f"net:{interface.name}"
                 self._add(name, "nic", interface.name, interface)
                 wire = Wire(kind=WireKind.NET, source="an interface without a PCI device")
@@ -141,7 +143,7 @@ class _Builder:
                 self.graph.add_edge(f"numa:{node.node}", f"socket:{node.socket}", wire=inside)
 
     def _is_shown(self, device: PciDevice) -> bool:
-        if device.kind == "gpu":
+        if device.kind == PciKind.GPU:
             return device.address in self.gpus
         if device.physical_function is not None:
             # Hundreds of virtual functions may exist; those in use by this system are shown.
@@ -151,17 +153,17 @@ class _Builder:
     def _endpoint(self, device: PciDevice) -> None:
         record: object = device
         label = {"nvme": "NVMe", "nic": "NIC"}.get(device.kind, device.kind)
-        if device.kind == "gpu":
+        if device.kind == PciKind.GPU:
             record = self.gpus[device.address]
             label = gpu_label(self.gpus[device.address])
-        elif device.kind == "nic":
+        elif device.kind == PciKind.NIC:
             adapters = self.rdma.get(device.address, [])
             record = adapters[0] if adapters else device
             names = [adapter.name for adapter in adapters]
             names += [interface.name for interface in self.interfaces.get(device.address, [])]
             label = " ".join(names) or label
-        elif device.kind == "nvswitch":
-            switches = [d.address for d in self.machine.pci if d.kind == "nvswitch"]
+        elif device.kind == PciKind.NVSWITCH:
+            switches = [d.address for d in self.machine.pci if d.kind == PciKind.NVSWITCH]
             label = f"NVSwitch{switches.index(device.address)}"
         self._add(device.address, device.kind, label, record)
         self._climb(device)
@@ -191,7 +193,7 @@ class _Builder:
             device = parent
 
     def _wire(self, device: PciDevice, parent: PciDevice | None) -> Wire:
-        if parent is None and device.kind == "root port":
+        if parent is None and device.kind == PciKind.ROOT_PORT:
             return Wire(kind=WireKind.SOCKET, source="inside the CPU", inside=True)
         if parent is not None and parent.kind not in LINK_PORTS:
             return Wire(kind=WireKind.PCIE, source="inside a PCIe switch; not a link", inside=True)

@@ -8,9 +8,10 @@ import msgspec
 
 from ..hardware.vendors import AMD, NVIDIA
 from ..model.characters import printable
-from ..model.machine import Machine
+from ..model.machine import Machine, PciKind
+from ..model.severity import Word
 from ..sources.nvidia.words import ranges
-from .codes import MEANING, UNKNOWN, Relation, Relations, has_a_row
+from .codes import MEANING, SELF, UNKNOWN, Relation, Relations, has_a_row
 from .gpu_names import numbered, row_labels
 from .graph import gpu_numa
 
@@ -25,6 +26,13 @@ SLINGSHOT = "cxi"
 """How the names of the kernel drivers of a Slingshot NIC begin."""
 
 
+class AffinitySource(Word):
+    """Who says which CPUs are near."""
+
+    DRIVER = "driver"
+    SYSFS = "sysfs"
+
+
 class MatrixRow(msgspec.Struct, frozen=True, kw_only=True):
     """One row: a device, and its relation to every column."""
 
@@ -32,14 +40,13 @@ class MatrixRow(msgspec.Struct, frozen=True, kw_only=True):
     """"GPU0", "NIC0"."""
     address: str
     """PCI address, or the name of a NIC known only from a text."""
-    kind: str
-    """"gpu" or "nic"."""
+    kind: PciKind
     cells: tuple[Relation, ...]
     cpu_affinity: str | None = None
     numa_affinity: str | None = None
     gpu_numa_id: int | None = None
-    affinity_basis: str | None = None
-    """Where the affinity comes from: "driver" or "sysfs"."""
+    affinity_basis: AffinitySource | None = None
+    """Where the affinity comes from."""
 
 
 class RelationMatrix(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,8 +100,8 @@ def matrix(machine: Machine) -> RelationMatrix:
     gpus.sort(key=numbered)
     nics = sorted(_nics(machine), key=lambda nic: _natural(nic[0]))
     labels = row_labels(gpus)
-    names = [(label, gpu.address, "gpu") for label, gpu in zip(labels, gpus, strict=True)]
-    names += [(f"NIC{i}", address, "nic") for i, (_, address) in enumerate(nics)]
+    names = [(label, gpu.address, PciKind.GPU) for label, gpu in zip(labels, gpus, strict=True)]
+    names += [(f"NIC{i}", address, PciKind.NIC) for i, (_, address) in enumerate(nics)]
     find = Relations(machine)
     addresses = [address for _, address, _ in names]
     cells: list[list[Relation]] = [[] for _ in names]
@@ -143,15 +150,16 @@ def _natural(name: str) -> tuple[tuple[int, str], ...]:
 
 
 def _row(
-    machine: Machine, label: str, address: str, kind: str, cells: tuple[Relation, ...]
+    machine: Machine, label: str, address: str, kind: PciKind, cells: tuple[Relation, ...]
 ) -> MatrixRow:
-    gpu = machine.gpu(address) if kind == "gpu" else None
+    gpu = machine.gpu(address) if kind is PciKind.GPU else None
     if gpu is None:
         return MatrixRow(label=label, address=address, kind=kind, cells=cells)
-    cpus, basis = gpu.cpu_affinity, "driver"
+    cpus, basis = gpu.cpu_affinity, AffinitySource.DRIVER
     if cpus is None:
         device = machine.pci_device(address)
-        cpus, basis = (device.local_cpus if device is not None else None), "sysfs"
+        cpus = device.local_cpus if device is not None else None
+        basis = AffinitySource.SYSFS
     near = gpu.memory_affinity
     numa = ranges(near) if near else None
     if numa is None and (node := gpu_numa(gpu)) is not None:
@@ -173,7 +181,7 @@ def format_matrix(relations: RelationMatrix) -> str:
     lines = ["\t".join(("", *relations.labels, "CPU Affinity", "NUMA Affinity", "GPU NUMA ID"))]
     for row in relations.rows:
         tail = ["", "", "", ""]
-        if row.kind == "gpu":
+        if row.kind is PciKind.GPU:
             identity = NOT_APPLICABLE if row.gpu_numa_id is None else str(row.gpu_numa_id)
             cpus, numa = row.cpu_affinity or NOT_APPLICABLE, row.numa_affinity or NOT_APPLICABLE
             tail = [cpus, numa, "", identity]
@@ -193,4 +201,4 @@ def _legend(relations: RelationMatrix) -> list[str]:
 
 
 def _cell(relation: Relation) -> str:
-    return " X " if relation.code == "X" else relation.code
+    return " X " if relation.code == SELF else relation.code

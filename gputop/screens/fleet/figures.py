@@ -78,7 +78,7 @@ class FiguresTab(FleetTab):
     def _named(self, strip: Strip) -> str:
         # Without the probe, whose name the panel has: "write bandwidth NV18".
         _, _, quantity = clean(strip.figure.key, 120).partition(" ")
-        kind = clean(strip.figure.kind, 40)
+        kind = clean(strip.figure.over, 40)
         name = (quantity or clean(strip.figure.key, 120)).replace("_", " ")
         name += "" if kind in ("GPU", "node") else f" {kind}"
         if not self._several:

@@ -83,7 +83,7 @@ def test_figures_are_their_middle_and_their_worst(healthy: NodeSnapshot) -> None
     made = section(msgspec.structs.replace(healthy, measurements=tuple(figures)))
     (found,) = made.figures
     assert made.sizes == {"memory of the host": 2048.0}
-    assert (found.key, found.kind, found.count) == ("p2p write_bandwidth", "NV18", 56)
+    assert (found.key, found.over, found.count) == ("p2p write_bandwidth", "NV18", 56)
     assert (found.value, found.worst, found.at) == (390.0, 200.0, "GPU3 to GPU5")
     assert found.low is not None
     assert 200.0 < found.low < 390.0

@@ -8,6 +8,7 @@ from statistics import median
 
 from ...hardware.vendors import VENDORS
 from ...model import quantities
+from ...model.machine import PciKind
 from ...model.page import Section
 from ...model.snapshot import NodeSnapshot
 from ...model.units import sentence
@@ -252,8 +253,11 @@ def _iommu(snapshot: NodeSnapshot) -> str:
     )
 
 
+PORTS = (PciKind.ROOT_PORT, PciKind.DOWNSTREAM)
+
+
 def _acs(snapshot: NodeSnapshot) -> str:
-    bridges = [d for d in snapshot.machine.pci if d.kind in ("root port", "switch downstream")]
+    bridges = [d for d in snapshot.machine.pci if d.kind in PORTS]
     on = [d for d in bridges if d.acs]
     if on:
         controls = ", ".join(sorted({name for device in on for name in device.acs or ()}))

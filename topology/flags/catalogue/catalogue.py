@@ -41,6 +41,7 @@ _SHELF_OF = {
     "errors": "debug",
 }
 """Subject -> group; the others are about algorithms, channels and launches."""
+_AMD, _PYTORCH, _LEVEL, _CHANNELS = ("rocm", "rccl"), "pytorch", "level", "channels"
 _CLAUSE = re.compile(r"(?<=[a-z0-9)}])[.;:](?= |$)")
 
 
@@ -121,9 +122,29 @@ class Flag(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return (self.name, *self.aliases)
 
     @property
+    def is_level(self) -> bool:
+        """Whether its value is a path type."""
+        return self.type == _LEVEL
+
+    @property
+    def of_rocm(self) -> bool:
+        """Whether ROCm reads it, and no collective library."""
+        return self.group == _AMD[0]
+
+    @property
+    def of_pytorch(self) -> bool:
+        """Whether PyTorch reads it."""
+        return self.group == _PYTORCH
+
+    @property
+    def of_channels(self) -> bool:
+        """Whether it is about the number of channels."""
+        return self.subject == _CHANNELS
+
+    @property
     def p2p_level(self) -> bool:
         """Whether it is the path type up to which pairs use P2P."""
-        return self.type == "level" and self.kind is FlagKind.P2P
+        return self.is_level and self.kind is FlagKind.P2P
 
     @property
     def modelled(self) -> bool:
@@ -138,9 +159,9 @@ class Flag(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     @property
     def shelf(self) -> str:
         """The group in which it is listed, one of SHELVES."""
-        if self.group in ("rocm", "rccl"):
+        if self.group in _AMD:
             return "AMD"
-        if self.group == "pytorch":
+        if self.of_pytorch:
             return "PyTorch"
         return _SHELF_OF.get(self.subject, "algorithm")
 

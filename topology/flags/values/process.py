@@ -54,8 +54,7 @@ class ProcessFlags(msgspec.Struct, frozen=True, kw_only=True):
     environment: tuple[EnvironmentVariable, ...] = ()
     library: str | None = None
     """Path of the loaded NCCL or RCCL; None when there is none or it cannot be read."""
-    library_name: str | None = None
-    """"nccl" or "rccl"."""
+    library_name: LibraryName | None = None
     library_version: str | None = None
     """The version in the file's name; None when there is none (libnccl.so.2)."""
     torch: str | None = None
@@ -93,7 +92,7 @@ def read(pid: int, proc: Path = PROC) -> ProcessFlags:
             for name, (value, origin) in sorted(values.items())
         ),
         library=loaded,
-        library_name=found[1] if found else None,
+        library_name=library.name if found else None,
         library_version=version[1] if version else None,
         torch=torch,
         notes=(*notes, *(_storable(note) for note in odd)),

@@ -50,6 +50,8 @@ LEAST = {"NCCL_MAX_NCHANNELS": 1, "NCCL_MIN_NCHANNELS": 0}
 THREADS = {"NCCL_NTHREADS": (64, 512), "NCCL_LL128_NTHREADS": (160, 640)}
 """Fewest and most threads."""
 
+NETDEVS_POLICY, THRESHOLDS = "NCCL_NETDEVS_POLICY", "NCCL_THREAD_THRESHOLDS"
+NVIDIA_VISIBLE, SIZE = "NVIDIA_VISIBLE_DEVICES", "size"
 YES = ("1", "t", "true", "y", "yes")
 NO = ("0", "f", "false", "n", "no")
 """Words that PyTorch takes for a switch (torch/csrc/distributed/c10d/Utils.hpp:getCvarBool)."""
@@ -78,7 +80,7 @@ def read_bool(flag: Flag, text: str, library: Library) -> Reading:
     word = text.lower()
     if word in YES or word in NO:
         return Reading(effective="1" if word in YES else "0")
-    if flag.group == "pytorch":
+    if flag.of_pytorch:
         return Reading(
             effective="default",
             fatal=True,
@@ -114,7 +116,7 @@ def read_enum(flag: Flag, text: str, library: Library) -> Reading:
 
 def read_policy(flag: Flag, text: str, library: Library) -> Reading:
     """Read NCCL_CTA_POLICY or NCCL_NETDEVS_POLICY (init.cc:getEnvCtaPolicyOnce, graph/topo.cc)."""
-    if flag.name == "NCCL_NETDEVS_POLICY":
+    if flag.name == NETDEVS_POLICY:
         head, colon, tail = text.upper().partition(":")
         if head == "MAX" and colon and tail.strip().isdecimal() and int(tail) > 0:
             return Reading(effective=f"MAX:{int(tail)}")
@@ -140,7 +142,7 @@ def read_policy(flag: Flag, text: str, library: Library) -> Reading:
 
 def read_list(flag: Flag, text: str, library: Library) -> Reading:
     """Read words between commas; ^ in front excludes them, and unknown words are ignored."""
-    if flag.name == "NCCL_THREAD_THRESHOLDS" and not text[:1].isdecimal():
+    if flag.name == THRESHOLDS and not text[:1].isdecimal():
         return skipped("it does not begin with a number")
     if not flag.options:
         return Reading(effective=text)
@@ -171,7 +173,7 @@ def read_devices(flag: Flag, text: str, library: Library) -> Reading:
     """Read a list of GPUs by index or identifier; CUDA stops at the first that it cannot use."""
     if not text.strip():
         return Reading(effective="none", why="empty hides every GPU")
-    if flag.name == "NVIDIA_VISIBLE_DEVICES" and text in ("all", "none", "void"):
+    if flag.name == NVIDIA_VISIBLE and text in ("all", "none", "void"):
         return Reading(effective=text)
     seen: list[str] = []
     for word in text.split(","):
@@ -234,7 +236,7 @@ def unread(flag: Flag, library: Library) -> str:
     if library.name not in flag.libraries:
         only = " and ".join(name.upper() for name in flag.libraries)
         return f"{title} does not read it, {only} does"
-    if flag.group == "rocm":
+    if flag.of_rocm:
         return ""
     version = numbers(library.version)
     if flag.since and version and version < numbers(flag.since):
@@ -328,7 +330,7 @@ def _threads(value: int, least: int, most: int) -> Reading:
 
 def _notes(flag: Flag, text: str, value: int, used: int) -> str:
     if used < len(text):
-        unit = " and units mean nothing" if flag.type == "size" else ""
+        unit = " and units mean nothing" if flag.type == SIZE else ""
         return f"only the leading number is read{unit}: it counts as {value}"
     match = INTEGER.match(text)
     if match and match[2] not in ("0", str(abs(value))):

@@ -19,6 +19,7 @@ from ...nccl.prediction import (
 from ..values.values import Reading, readings
 from .changes import Changes, export_line
 
+ALL_REDUCE, NONE = "AllReduce", "none"
 MIB = 2**20
 SMALL, MEDIUM, BIG = MIB, 256 * MIB, 1024 * MIB
 SIZES = (SMALL, 16 * MIB, 64 * MIB, MEDIUM, BIG)
@@ -217,7 +218,7 @@ def _seen(pair: PairDecision) -> tuple[str, str, str]:
 def described(graph: SearchGraph | None) -> str:
     """Describe a graph in short: "12 x 30 NVL"; between nodes "8 x 48/40 NVL/PIX"."""
     if graph is None or not graph.channels:
-        return "none"
+        return NONE
     rate, kind = f"{graph.bw_intra:g}", graph.type_intra
     if graph.bw_inter != graph.bw_intra:
         rate = f"{rate}/{graph.bw_inter:g}"
@@ -227,7 +228,7 @@ def described(graph: SearchGraph | None) -> str:
 def choice_of(prediction: Prediction, size: int) -> AlgorithmChoice | None:
     """Find the choice for an all-reduce of this many bytes."""
     return next(
-        (c for c in prediction.choices if c.collective == "AllReduce" and c.bytes == size), None
+        (c for c in prediction.choices if c.collective == ALL_REDUCE and c.bytes == size), None
     )
 
 
@@ -240,7 +241,7 @@ def time_of(prediction: Prediction, size: int) -> float | None:
 def named(choice: AlgorithmChoice | None) -> str:
     """Describe a choice in short: "Ring LL128, 24 channels"; with what may run in its place."""
     if choice is None:
-        return "none"
+        return NONE
     count = choice.channels[1] - choice.channels[0] + 1
     instead = f", or {choice.instead}" if choice.instead else ""
     return f"{algorithm(choice)}, {count} channel{'s' * (count != 1)}{instead}"
@@ -256,7 +257,7 @@ def _graph_changes(before: Prediction, after: Prediction) -> Iterable[GraphChang
         was, becomes = described(old), described(new)
         if was != becomes:
             yield GraphChange(graph=name, before=was, after=becomes)
-        elif was != "none" and old.orders != new.orders and ranks_of(before) == ranks_of(after):
+        elif was != NONE and old.orders != new.orders and ranks_of(before) == ranks_of(after):
             yield GraphChange(graph=name, before=was, after=becomes, order=True)
 
 

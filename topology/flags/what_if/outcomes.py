@@ -51,7 +51,7 @@ def outcomes(
 
 def _absent(flag: Flag, value: str, without: Prediction) -> str:
     """Say why a level does the same as the level below: no pair is exactly that far apart."""
-    if flag.type != "level" or any(pair.path == value for pair in without.pairs):
+    if not flag.is_level or any(pair.path == value for pair in without.pairs):
         return ""
     return f": no pair is {value}"
 
@@ -88,7 +88,7 @@ def _remarks(flag: Flag, found: tuple[Comparison, ...], without: Prediction) -> 
     title = without.library.name.upper()
     if time_of(without, MEDIUM) is None:
         return [f"Times are not predicted for {title} {without.library.version}."]
-    if flag.subject == "channels":
+    if flag.of_channels:
         if all(untold(comparison.changed) for comparison in found):
             return []
         return [_channel_remark(title, found)]
@@ -165,10 +165,13 @@ def _moves(group: PairGroup) -> bool:
     return group.before.transport != group.after.transport
 
 
+PCIE_PATHS = ("PIX", "PXB", "PHB", "SYS")
+
+
 def _pcie(group: PairGroup) -> bool:
     """Whether pairs on PCIe change between P2P and shared memory."""
     ways = {group.before.transport, group.after.transport}
-    return ways == {"P2P", "SHM"} and group.before.path in ("PIX", "PXB", "PHB", "SYS")
+    return ways == {"P2P", "SHM"} and group.before.path in PCIE_PATHS
 
 
 PLACES = {

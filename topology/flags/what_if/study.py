@@ -161,6 +161,6 @@ class Study:
 
 def values_to_try(flag: Flag, library: Library) -> tuple[str, ...]:
     """The values worth trying; RCCL has its own name for the level NVLink."""
-    if flag.type != "level" or not library.is_rccl:
+    if not flag.is_level or not library.is_rccl:
         return flag.tries
     return tuple("XGMI" if value == "NVL" else value for value in flag.tries)

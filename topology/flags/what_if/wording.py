@@ -15,8 +15,10 @@ from ...nccl.wording import message_size
 from ..catalogue.catalogue import Flag, FlagKind, catalogue
 from ..values.values import Reading
 from .effects import (
+    ALL_REDUCE,
     BIG,
     MEDIUM,
+    NONE,
     Change,
     ChoiceChange,
     Comparison,
@@ -29,6 +31,7 @@ from .effects import (
 )
 from .in_words import NEAR, change, pairs_in_words
 
+NO_LIBRARY = (("images",), ("builds",))
 MOST = 3
 """Clauses of the brief; the rest is on the Flags screen."""
 MOST_GROUPS = 8
@@ -183,9 +186,9 @@ def _choice(changes: tuple[ChoiceChange, ...]) -> str:
     """The change at the size that training sends, or at the first size that changes."""
     shown = next((c for c in changes if c.bytes == MEDIUM), changes[0])
     what = f"{shown.collective} {shown.bytes}"
-    if shown.collective == "AllReduce":
+    if shown.collective == ALL_REDUCE:
         what = message_size(shown.bytes)
-    if shown.after == "none":
+    if shown.after == NONE:
         return f"{what}: nothing is left to choose, the call fails"
     return f"{what}: {shown.before} -> {shown.after}"
 
@@ -276,13 +279,13 @@ def no_effect(flag: Flag, reading: Reading, comparison: Comparison) -> NoEffect:
     before = comparison.baseline
     if reading.ignored:
         return NoEffect(True, reading.why)
-    if flag.libraries in (("images",), ("builds",)):
+    if flag.libraries in NO_LIBRARY:
         return NoEffect(True, "no library reads it at run time")
     if before.choices and untold(comparison.changed):
         library = comparison.changed.library
         title = f"{library.name.upper()} {library.version}"
         return NoEffect(False, f"under it the choices of {title} are not followed")
-    if not flag.of_library or flag.group == "rocm":
+    if not flag.of_library or flag.of_rocm:
         return NoEffect(False, "it does not enter into the decisions that are predicted here")
     if flag.p2p_level:
         return NoEffect(True, _level(reading, before, _default(flag, before)))
@@ -300,7 +303,7 @@ def _of_kind(flag: Flag, before: Prediction) -> NoEffect:
         return NoEffect(False, "the prediction does not model it")
     if flag.kind.of_networks or flag.name in _OF_NETWORKS:
         return NoEffect(True, _network(before))
-    channels = flag.subject == "channels"
+    channels = flag.of_channels
     if not before.choices and (channels or flag.kind is FlagKind.TUNING):
         library = before.library.name.upper()
         return NoEffect(False, f"channels and algorithms are not predicted for {library}")

@@ -22,6 +22,7 @@ from ..planning.looks import NetLook, NotCountedError, look_from
 from ..presence import newest
 from ..reading import read_bytes
 from ..record import Beside, FigureKind, FileFault, NodeReport, Unusable, one_line
+from ..section import WHOLE_NODE
 
 # The pairs' files and the plans of a folder, read again as they come.
 NET, PLAN = "gputop.net/", "gputop.fleet-plan/"
@@ -175,7 +176,7 @@ def _made(host: str, path: str, own: Mapping[tuple[str, str], tuple[float, float
         taken_at=0.0,
         written_at=0.0,
         modified_at=0.0,
-        kinds=tuple(FigureKind(key=key, kind="node", unit=unit) for key, unit in own),
+        kinds=tuple(FigureKind(key=key, over=WHOLE_NODE, unit=unit) for key, unit in own),
         values=array("d", [value for both in own.values() for value in both]),
         at=("",) * len(own),
     )

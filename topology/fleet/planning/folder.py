@@ -20,7 +20,7 @@ import msgspec
 
 from ..hosts import expand, is_host
 from .judging import kind_of
-from .looks import ABSENT, FINISHED, NO_FILE, NetFlow, NetLook, Round, look_from
+from .looks import ABSENT, FAILED, FINISHED, NO_FILE, NetFlow, NetLook, Round, look_from
 from .looks import SCHEMA as NET
 
 PLAN, CHECK = "gputop.fleet-plan/1", "gputop.check/1"
@@ -219,7 +219,7 @@ def _sets(texts: list[tuple[int, int, bytes]], answer: FolderRead) -> None:
         answer.looks.append(
             NetLook(
                 hosts=planned[place - 1],
-                status="failed" if gbs is None else FINISHED,
+                status=FAILED if gbs is None else FINISHED,
                 why="no average bus bandwidth" if gbs is None else None,
                 results=flows,
                 round=number,

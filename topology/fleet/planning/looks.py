@@ -8,12 +8,24 @@ from typing import Annotated, TypeAlias
 import msgspec
 
 from ...model.errors import GputopError
+from ...model.severity import OpenWord
+from ...model.snapshot import DataVerdict
 from ..hosts import is_host
 
 SCHEMA = "gputop.net/1"
-FINISHED, LATE, ABSENT, FAILED = "finished", "timed out", "absent", "failed"
-WRONG_DATA = "wrong-data"
-STATUSES = (FINISHED, LATE, ABSENT, FAILED)
+
+
+class LookStatus(OpenWord):
+    """How a look ended; absent: nobody came, or no file."""
+
+    FINISHED = "finished"
+    LATE = "timed out"
+    ABSENT = "absent"
+    FAILED = "failed"
+
+
+FINISHED, LATE, ABSENT, FAILED = STATUSES = tuple(LookStatus)
+WRONG_DATA, CPU = DataVerdict.WRONG_DATA, "cpu"
 NO_FILE = "no file"
 """Why a pair of a plan is absent that left nothing in the folder."""
 Round: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
@@ -44,7 +56,7 @@ class NetFlow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     gbs: float | None = None
     """GB/s (10^9 bytes a second), bus bandwidth; one direction where source and target are set."""
     transport: str | None = None
-    verdict: str | None = None
+    verdict: DataVerdict | None = None
     """WRONG_DATA where the bytes did not arrive as they were sent; the figure then counts as 0."""
 
 
@@ -53,7 +65,7 @@ class NetLook(msgspec.Struct, frozen=True, kw_only=True):
 
     schema: str = SCHEMA
     hosts: tuple[str, ...]
-    status: str
+    status: LookStatus
     why: str | None = None
     missing: tuple[str, ...] = ()
     """Those that never came."""
@@ -93,7 +105,7 @@ def look_from(data: bytes) -> NetLook:
     known = {None, *look.hosts}
     for flow in look.results:
         _check(flow, known)
-    if look.device_kind == "cpu":
+    if look.device_kind == CPU:
         why = "a self-test on the CPU says nothing about the network"
         raise NotCountedError("other-document", why)
     # Without --hosts, who never came has no name.
