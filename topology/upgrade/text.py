@@ -34,7 +34,7 @@ from .units import (
     RING,
     TREE,
     TURNS,
-    Topic,
+    PieceTopic,
 )
 from .upgrade import Difference, Upgrade
 
@@ -162,7 +162,7 @@ def sections(found: Upgrade) -> Iterator[Section]:
 
 def _figures(found: Upgrade) -> Iterator[str]:
     """One line for each topic: how many pieces, and since which versions."""
-    groups: dict[Topic, list[Difference]] = {}
+    groups: dict[PieceTopic, list[Difference]] = {}
     for item in found.differences:
         if not item.decision:
             groups.setdefault(item.topic, []).append(item)
@@ -176,7 +176,7 @@ def _figures(found: Upgrade) -> Iterator[str]:
 
 def compared(found: Upgrade) -> Iterator[str]:
     """What was held beside each other."""
-    counted = {topic: count for topic in Topic if (count := found.compared.get(topic, 0))}
+    counted = {topic: count for topic in PieceTopic if (count := found.compared.get(topic, 0))}
     parts = [
         plural(counted[topic], noun) + rest
         for topic, (noun, rest) in COMPARED.items()

@@ -11,7 +11,7 @@ from ..model.severity import Word
 from ..nccl.prediction import DomainView, NetDecision, PairDecision, Prediction
 
 
-class Topic(Word):
+class PieceTopic(Word):
     """What pieces are of, in the order in which they are told."""
 
     START = "start"
@@ -29,7 +29,7 @@ class Topic(Word):
     FIGURES = "figures"
 
 
-START, DOMAINS, PAIRS, NICS, TURNS, RING, TREE, NVLS, CHANNELS, ALGORITHMS, *_REST = Topic
+START, DOMAINS, PAIRS, NICS, TURNS, RING, TREE, NVLS, CHANNELS, ALGORITHMS, *_REST = PieceTopic
 VARIABLES, LIMITS, FIGURES = _REST
 TUNED = (CHANNELS, ALGORITHMS, FIGURES)
 """What some versions of RCCL are not predicted in; not compared where one side lacks it."""

@@ -39,13 +39,13 @@ from .units import (
     TURNS,
     VARIABLES,
     Key,
-    Topic,
+    PieceTopic,
     Unit,
     units_of,
 )
 
 APART = (VARIABLES, *TUNED)
-ORDER = tuple(Topic)
+ORDER = tuple(PieceTopic)
 COMING = (NICS, TURNS)
 """Topics whose pieces decide nothing by being there: NICs in the graph of one host."""
 
@@ -80,7 +80,7 @@ class Piece(NamedTuple):
 def _told(piece: Piece) -> Told:
     """Say how a piece that differs was, and how it becomes."""
     _, _, then, now, _ = piece
-    topic = Topic(piece.key[0])
+    topic = PieceTopic(piece.key[0])
     if topic in COMING and not (then and now):
         return Told(*("in the graph" if one else "not in the graph" for one in (then, now)))
     if topic in WHOLE:
@@ -169,7 +169,7 @@ def _order(graph: SearchGraph) -> str:
     return first([*map(order_in_words, dict.fromkeys(graph.orders))], 2) or "no order"
 
 
-WHOLE: dict[Topic, Callable[[Piece], Told]] = {
+WHOLE: dict[PieceTopic, Callable[[Piece], Told]] = {
     PAIRS: _pair,
     ALGORITHMS: _choice,
     RING: _graphs,
@@ -178,7 +178,7 @@ WHOLE: dict[Topic, Callable[[Piece], Told]] = {
     FIGURES: lambda _: Told("", "", FIGURES),
 }
 """How both sides of a piece are told together."""
-SIDES: dict[Topic, Callable[[Any, Piece], str]] = {
+SIDES: dict[PieceTopic, Callable[[Any, Piece], str]] = {
     NICS: _nic,
     TURNS: lambda nets, piece: " ".join(piece.names.get(net) or str(net) for net in nets),
     LIMITS: _limits,
@@ -217,7 +217,7 @@ def _domains(keys: Sequence[Key]) -> str:
     return "what counts as a node" if len(keys[0]) == 1 else f"domain {keys[0][1]}"
 
 
-SUBJECTS: dict[Topic, Callable[[Sequence[Key]], str]] = {
+SUBJECTS: dict[PieceTopic, Callable[[Sequence[Key]], str]] = {
     PAIRS: _pairs,
     NICS: _nics,
     TURNS: _turns,
@@ -233,7 +233,7 @@ PLAIN = {CHANNELS: "channels for collectives", LIMITS: "the search's limits, GB/
 
 def _subject(keys: Sequence[Key], views: int) -> str:
     """Name what a group of pieces of one topic is about; `views`: domains of the prediction."""
-    topic = Topic(keys[0][0])
+    topic = PieceTopic(keys[0][0])
     if topic in SUBJECTS:
         return SUBJECTS[topic](keys)
     name = PLAIN.get(topic, topic)
@@ -245,7 +245,7 @@ def _subject(keys: Sequence[Key], views: int) -> str:
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
     """Pieces that differ in the same way, for the same reasons."""
 
-    topic: Topic
+    topic: PieceTopic
     decision: bool
     """Whether the library decides otherwise; else only figures of its own tables differ."""
     subject: str
@@ -287,7 +287,7 @@ class Upgrade(msgspec.Struct, frozen=True, kw_only=True):
     def topics(self) -> tuple[str, ...]:
         """The things that change, in the order in which they are told."""
         changed = {item.topic for item in self.decisions}
-        return tuple(topic for topic in Topic if topic in changed)
+        return tuple(topic for topic in PieceTopic if topic in changed)
 
 
 class OtherLibraryError(GputopError, ValueError):
@@ -398,12 +398,12 @@ def _grouped(
     predictions: tuple[Prediction, Prediction],
 ) -> list[Difference]:
     names, views = _net_names(predictions), max(len(side.views) for side in predictions)
-    groups: dict[tuple[Topic, Aspect, Told, tuple[Cause, ...]], list[Key]] = {}
+    groups: dict[tuple[PieceTopic, Aspect, Told, tuple[Cause, ...]], list[Key]] = {}
     for question in questions:
         key, aspect = question
         then, now = (None if (unit := side.get(key)) is None else unit.what for side in units)
         told = _told(Piece(key, aspect, then, now, names))
-        group = Topic(key[0]), aspect, told, why.get(question, ())
+        group = PieceTopic(key[0]), aspect, told, why.get(question, ())
         groups.setdefault(group, []).append(key)
     found = [
         Difference(
