@@ -24,12 +24,14 @@ from gputop.terminal.clean import clean
 from gputop.terminal.nearest import did_you_mean
 from gputop.topology.diagnosis.policy import Policy
 from gputop.topology.diagnosis.rule import Rule
+from gputop.topology.model.english import plural
 from gputop.topology.toml import tomllib
 
 NAME = "check.toml"
 SYSTEM = Path("/etc/gputop") / NAME
 LIMIT_BYTES = 256 * 1024
 LONGEST_REASON = 300
+MOST_NOTES = 20
 
 _Limit = Annotated[float, msgspec.Meta(ge=-1e18, le=1e18)]
 
@@ -149,18 +151,21 @@ def _read(path: Path, *, must_be: bool) -> SiteFile | None:
 
 
 def _strange(found: SiteFile, known: Mapping[str, set[str]]) -> list[str]:
-    """Notes on entries that name no rule, or no limit of a rule."""
+    """Notes on entries that name no rule, or no limit of a rule; of many, the first."""
+    unknown = [rule for rule in (*found.ignore, *found.thresholds) if rule not in known]
     notes = [
         f"this gputop has no rule {clean(rule, 60)}{did_you_mean(rule, known)}"
-        for rule in (*found.ignore, *found.thresholds)
-        if rule not in known
+        for rule in unknown[:MOST_NOTES]
     ]
-    notes += [
+    limitless = [
         f"the rule {rule} has no limit {clean(name, 60)}"
         for rule, limits in found.thresholds.items()
         for name in limits
         if name not in known.get(rule, {name})
     ]
+    notes += limitless[:MOST_NOTES]
+    if left := len(unknown) + len(limitless) - len(notes):
+        notes.append(f"{plural(left, 'more entry', 'more entries')} that this gputop does not know")
     return notes
 
 

@@ -166,3 +166,10 @@ def test_policy_changes_the_verdict(
     assert "unexpected-gpus" not in done.ids
     # A demo is no node of the site.
     assert checked(capsys, "--json", "--demo", "pcie-l40s-8").document["expect"] is None
+
+
+def test_of_thousands_of_unknown_rules_the_first_are_named(places: tuple[Path, Path]) -> None:
+    places[1].write_text("[ignore]\n" + "".join(f'no-rule-{n} = "x"\n' for n in range(8_000)))
+    notes = decided().notes
+    assert len(notes) == 21
+    assert notes[-1].startswith("7,980 more entries")

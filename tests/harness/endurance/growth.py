@@ -53,7 +53,7 @@ def grow(seed: int, numbers: Iterable[int], only: str, processes: int) -> int:
     bad = 0
     started = time.monotonic()
     done = 0
-    with multiprocessing.get_context("fork").Pool(processes) as pool:
+    with multiprocessing.get_context("fork").Pool(processes, maxtasksperchild=8) as pool:
         for growth in pool.imap_unordered(_Grower(seed, only), numbers):
             done += 1
             times, size, seconds, memory = growth.points[-1]
