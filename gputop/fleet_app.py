@@ -1,24 +1,73 @@
-"""FleetApp: the app on many nodes. It opens one of them in the app of a node and comes back."""
+"""FleetApp: the app on many nodes, and what its palette finds: nodes, findings, figures.
+
+It opens one of the nodes in the app of a node and comes back.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 from textual.app import SystemCommand
+from textual.command import Hit, Hits, Provider
+from textual.content import Content
 from textual.message import Message
 from textual.screen import Screen
 
 from gputop.base_app import BaseApp, actions
-from gputop.fleet_search import FleetProvider
 from gputop.live.fleet_node import WholeNode, read_whole
 from gputop.live.fleet_watch import FleetState, FleetWatch
+from gputop.screens.fleet.figures import FiguresTab
 from gputop.screens.fleet.node_panel import NodePanel
+from gputop.screens.fleet.odd import OddTab
 from gputop.screens.fleet.screen import FleetScreen
+from gputop.search import BEST, GOOD, Thing
+from gputop.terminal.clean import clean
 from gputop.terminal.preferences import Preferences
 from gputop.widgets.key import help_rows
 from gputop.widgets.panels import HelpPanel
+
+MOST_HITS = 60
+"""More than that are for the filter of the tab Nodes."""
+
+
+class FleetProvider(Provider):
+    """Finds things by the words of their title."""
+
+    async def search(self, query: str) -> Hits:
+        """Give what has every word."""
+        words = query.lower().split()
+        count = 0
+        for thing in _things(cast("FleetApp", self.app)):
+            title = thing.title.lower()
+            if not words or not all(word in title for word in words):
+                continue
+            score = BEST if title.startswith(words[0]) else GOOD
+            shown = Content(clean(thing.title, 120))
+            yield Hit(score - len(title) / 1000, shown, thing.go, help=clean(thing.about, 160))
+            count += 1
+            if count >= MOST_HITS:
+                return
+
+
+def _things(app: FleetApp) -> Iterator[Thing]:
+    screen = app.fleet_screen
+    facts = screen.tabs.facts
+    if facts is None:
+        return
+    odd, figures = OddTab(facts), FiguresTab(facts)
+    for name, item in zip(odd.names, facts.fleet.findings, strict=True):
+        about = f"{len(item.hosts)} nodes" if item.hosts else "The finding"
+        yield Thing(f"{item.title} · {item.id}", about, partial(screen.show_row, "odd", name))
+    for name in figures.names:
+        go = partial(screen.show_row, "figures", name)
+        yield Thing(figures.title(name), "The figure on all nodes", go)
+    for host in facts.fleet.hosts:
+        _, _, word = facts.fleet.states[host].shown
+        yield Thing(host, f"The node, {word}", partial(screen.show_row, "nodes", host))
+
 
 OPENING = "opening"
 

@@ -23,6 +23,7 @@ from gputop.topology.model import units
 from gputop.topology.model.english import plural
 from gputop.topology.model.page import Block, Page, Text
 from gputop.topology.model.severity import Word
+from gputop.topology.model.snapshot import DataVerdict
 from gputop.topology.nccl.settings import Settings
 
 if TYPE_CHECKING:
@@ -217,8 +218,8 @@ class NetResult(msgspec.Struct, frozen=True, kw_only=True):
     gdr: bool | None = None
     agrees: bool | None = None
     """Whether the log names the predicted way; None where one of them is missing."""
-    verdict: str | None = None
-    """The worker's word on the data: "verified", "wrong-data"; None where none is compared."""
+    verdict: DataVerdict | None = None
+    """None where no data is compared."""
 
     @property
     def is_wrong(self) -> bool:
@@ -388,7 +389,7 @@ def _results(outcome: Outcome, predicted: Predicted, logged: Logged) -> list[Net
                 transport=None if way is None else way.transport,
                 gdr=None if way is None else way.gdr,
                 agrees=agrees(predicted.rail(rail), way),
-                verdict=figure.verdict,
+                verdict=None if figure.verdict is None else DataVerdict(figure.verdict),
             )
         )
     return found

@@ -24,7 +24,7 @@ from gputop import __version__
 from gputop.measuring.expected import Expecting
 from gputop.probes.protocol.status import DeviceKind, ProbeLevel, Status
 from gputop.topology.model.machine import Machine
-from gputop.topology.model.snapshot import NodeSnapshot
+from gputop.topology.model.snapshot import DataVerdict, NodeSnapshot
 
 if TYPE_CHECKING:
     from gputop.measuring.state import ProbeRun
@@ -56,8 +56,7 @@ class SavedFigure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     value: float | None = None
     unit: str | None = None
     method: str | None = None
-    verdict: str | None = None
-    """The verdict of the probe itself: "verified", "arrived", "granted"."""
+    verdict: DataVerdict | None = None
     judgement: str | None = None
     """"healthy", "low", "high", "no reference"; None where nothing was judged."""
 

@@ -12,9 +12,9 @@ from textual.widgets import Input
 from textual.worker import Worker, WorkerState
 
 from gputop.printing.render import blocks_of, render
-from gputop.screens.flags.controller import FlagsController
 from gputop.screens.flags.list import FlagList, FlagRow, rows_of
 from gputop.screens.flags.text import WIDEST, flag_lines, head_lines, set_words
+from gputop.screens.flags.work import FlagsController
 from gputop.screens.listing import ListedView
 from gputop.terminal.clean import clean
 from gputop.topology.flags.catalogue.catalogue import catalogue, unknown

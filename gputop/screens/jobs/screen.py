@@ -18,8 +18,7 @@ from gputop.live.past import past_of
 from gputop.live.recent import Recent
 from gputop.printing.render import render
 from gputop.screens.jobs.details import CPUS, MEMORY, bindings, detail_lines, heading
-from gputop.screens.jobs.head import head_lines
-from gputop.screens.jobs.list import JobList, JobRow, rows_of
+from gputop.screens.jobs.list import JobList, JobRow, head_lines, rows_of
 from gputop.screens.jobs.variables import (
     JobRequest,
     VariableDetails,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gputop.measuring.drivers import SOURCES, open_drivers
+from gputop.measuring.guard import SOURCES, open_drivers
 from gputop.topology.model.part import PartialNode
 from gputop.topology.model.readings import GpuProcess, GpuReading
 from gputop.topology.model.source import Source, SourceAbsent

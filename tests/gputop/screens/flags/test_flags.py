@@ -13,7 +13,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from gputop.app import GpuTop
-from gputop.screens.flags import controller
+from gputop.screens.flags import work
 from gputop.screens.flags import work as flag_work
 from gputop.screens.flags.list import FlagList
 from gputop.screens.flags.screen import FlagsScreen
@@ -242,8 +242,8 @@ async def test_a_slow_prediction_does_not_hold_the_keys(monkeypatch: pytest.Monk
 
     async with GpuTop().run_test(size=(100, 30)) as pilot:
         await open_flags(pilot, demo_report("hgx-h100-8"))
-        monkeypatch.setattr(controller, "work_out", slow)
-        monkeypatch.setattr(controller, "PAUSE_SECONDS", 1.0)
+        monkeypatch.setattr(work, "work_out", slow)
+        monkeypatch.setattr(work, "PAUSE_SECONDS", 1.0)
         table = pilot.app.screen.query_one(FlagList)
         before = table.place
         for _ in range(5):
@@ -266,7 +266,7 @@ async def test_a_defect_of_gputop_is_reported_and_the_screen_stays(
     app = GpuTop()
     async with app.run_test(size=(100, 30)) as pilot:
         await open_flags(pilot, demo_report("hgx-h100-8"))
-        monkeypatch.setattr(controller, "work_out", broken)
+        monkeypatch.setattr(work, "work_out", broken)
         await press(pilot, "down")
         async for _ in rounds(pilot):
             if app.trouble:

@@ -10,8 +10,7 @@ from msgspec.structs import replace
 from gputop.app import GpuTop
 from gputop.live.findings import Shown
 from gputop.live.recent import Recent
-from gputop.screens.jobs.head import head_lines
-from gputop.screens.jobs.list import rows_of
+from gputop.screens.jobs.list import head_lines, rows_of
 from gputop.screens.jobs.screen import asking, headline, of_demo, signs_of
 from gputop.topology.jobs.asking import JobsReport
 from gputop.topology.jobs.grouping import jobs
