@@ -77,29 +77,24 @@ def run_crew(
     emit(Note("environment", text, details))
     library = str(params.get("library", "")) if spec.by_library and not is_cpu else ""
     if library:
-        named = params.get("library_named") is True
-        emit(_library_note(library, str(params.get("library_found", "")), named=named))
+        emit(_library_note(library, params))
     environments = [
         rank_environment(os.environ, changes, folder, rank, cpu=is_cpu, debug_log=debug_log)
         for rank in range(ranks)
     ]
     store = os.path.join(folder, f"store-{secrets.token_hex(8)}")
-    more = {
-        "cpu": is_cpu, "store": store, "variables": details["variables"], "library": library,
-    }  # fmt: skip
+    more = {"cpu": is_cpu, "store": store, "variables": details["variables"], "library": library}
     request = dataclasses.replace(request, params={**params, **more})
     try:
-        plan = steps(ranks, params, is_cpu)
         run = partial(run_rank, spec=spec, steps=steps, member=member)
-        crew = Crew(request, plan, environments, emit, seconds, run)
+        crew = Crew(request, steps(ranks, params, is_cpu), environments, emit, seconds, run)
         try:
             trouble = crew.watch()
         finally:
             crew.end()
-        if debug_log:
-            for rank in range(ranks):
-                for piece in pieces(folder, rank):
-                    emit(piece)
+        for rank in range(ranks) if debug_log else ():
+            for piece in pieces(folder, rank):
+                emit(piece)
         if trouble is not None:
             _report(trouble, crew, warnings(folder, ranks), emit, answer)
             raise ProbeStopped(trouble.error, trouble.text)
@@ -107,9 +102,10 @@ def run_crew(
         _clear(store, folder, ranks)
 
 
-def _library_note(path: str, how_found: str, *, named: bool) -> Note:
+def _library_note(path: str, params: Mapping[str, Any]) -> Note:
     """Load the library for all ranks and say which it is; ProbeStopped if that fails."""
-    version = load_library(path, named=named).version()
+    version = load_library(path, named=params.get("library_named") is True).version()
+    how_found = str(params.get("library_found", ""))
     text = f"Without torch: version {version} of {one_line(path)} ({one_line(how_found)})."
     return Note("library", text, {"path": path, "version": version, "how_found": how_found})
 

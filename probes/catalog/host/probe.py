@@ -374,10 +374,8 @@ def _walk(
     for place in places:
         step(f"{place.key}, pinned memory")
         figures += measuring.one_way(place)
-    odd = set(
-        low_ones([(f"{f.quantity.key} {f.place.device.name}", f.sampled.median) for f in figures])
-    )
-    odd |= {number for number, f in enumerate(figures) if f.sampled.restless()}
+    alike = [(f"{f.quantity.key} {f.place.device.name}", f.sampled.median) for f in figures]
+    odd = {*low_ones(alike), *(n for n, f in enumerate(figures) if f.sampled.restless())}
     for number in sorted(odd):
         low = figures[number]
         track.step(done, total, f"{low.place.key} once more: low or restless at first")
@@ -395,9 +393,8 @@ def _walk(
     for node, cpus in from_nodes:
         step(f"from the CPUs of NUMA node {node}")
         for figure in measuring.from_node(node, cpus, other_bytes):
-            found.setdefault((figure.place.key, figure.quantity.key), {})[node] = (
-                figure.sampled.median
-            )
+            by_node = found.setdefault((figure.place.key, figure.quantity.key), {})
+            by_node[node] = figure.sampled.median
     if more:
         _compare_nodes(found, {place.key: place.node for place in places}, nodes, emit)
     track.step(total, total, "all host copies measured")

@@ -116,27 +116,20 @@ def wiring(
 ) -> "tuple[str, dict[str, object]]":
     """One sentence on what the figures show, and the ratios behind it."""
     ring = next(result for result in ran if result.pattern.name == RING)
-    kept = min(figure / alone[ends] for ends, figure in zip(ring.pattern.flows, ring.each))
+    kept = min(_parts(ring, alone).values())
     details: dict[str, object] = {"ring_kept": round(kept, 3)}
     if len(names) == 2:
-        shares = (
-            "each keeps its speed" if kept >= HOLDS else f"each keeps {_percent(kept)} of its speed"
-        )
-        link = "full duplex" if kept >= HOLDS else "one path serves both directions"
-        return f"Two GPUs, both directions at once: {shares}: {link}.", details
-    factors = {name: _times_one_pair(ran, alone, name) for name in (ONE_TO_ALL, ALL_TO_ONE)}
-    peers = len(names) - 1
-    fan = min(factors.values())
-    details.update(
-        one_to_all_times_one_pair=round(factors[ONE_TO_ALL], 3),
-        all_to_one_times_one_pair=round(factors[ALL_TO_ONE], 3),
-        peers=peers,
-    )
+        shares = "its speed: full duplex"
+        if kept < HOLDS:
+            shares = f"{_percent(kept)} of its speed: one path serves both directions"
+        return f"Two GPUs, both directions at once: each keeps {shares}.", details
+    factors = [_times_one_pair(ran, alone, name) for name in (ONE_TO_ALL, ALL_TO_ONE)]
+    fan, peers = min(factors), len(names) - 1
+    shares_of = ("one_to_all_times_one_pair", "all_to_one_times_one_pair")
+    details.update(zip(shares_of, (round(factor, 3) for factor in factors)), peers=peers)
     everyone = next(result for result in ran if result.pattern.name == ALL_TO_ALL)
     in_phases = everyone.schedule == IN_PHASES
-    parts = {
-        ends: figure / alone[ends] for ends, figure in zip(everyone.pattern.flows, everyone.each)
-    }
+    parts = _parts(everyone, alone)
     groups = _groups(parts, len(names)) if in_phases else []
     details["schedule"] = everyone.schedule
     details["groups"] = [[names[place] for place in group] for group in groups]
@@ -171,7 +164,7 @@ def wiring(
 
 def _crowded(ring: PatternResult, alone: Mapping[Ends, float], names: Sequence[str]) -> str:
     """What slow pairs mean when every GPU writes to its neighbour."""
-    kept = {ends: figure / alone[ends] for ends, figure in zip(ring.pattern.flows, ring.each)}
+    kept = _parts(ring, alone)
     behind = sorted((ends for ends in kept if kept[ends] < HOLDS), key=lambda ends: kept[ends])
     src, dst = behind[0]
     worst = f"keeps {_percent(kept[behind[0]])} of what it gets alone"
@@ -188,6 +181,11 @@ def _crowded(ring: PatternResult, alone: Mapping[Ends, float], names: Sequence[s
         f"{start} {len(behind)} of {len(kept)} pairs fall behind ({names[src]} to {names[dst]} "
         f"{worst}), as pairs do that share a path (a PCIe uplink, a socket, host memory)."
     )
+
+
+def _parts(result: PatternResult, alone: Mapping[Ends, float]) -> "dict[Ends, float]":
+    """The part of its rate alone that each pair keeps."""
+    return {ends: rate / alone[ends] for ends, rate in zip(result.pattern.flows, result.each)}
 
 
 def _percent(share: float) -> str:

@@ -82,7 +82,8 @@ class Load:
         """The answers under NVML's names, in its units."""
         model, watts = self.model, self.power_watts()
         load = watts / model.power_watts if self.busy else 0.0
-        used = int(model.memory_bytes * 0.86) if self.busy else HIDDEN_MIB * 2**20
+        total = model.memory_bytes
+        used = int(total * 0.86) if self.busy else HIDDEN_MIB * 2**20
         clock = model.clock_idle_mhz
         if self.busy:
             clock = int(model.clock_graphics_mhz * (0.99 - 0.12 * max(0.0, load - 0.85) / 0.15))
@@ -100,19 +101,14 @@ class Load:
             "nvmlDeviceGetPerformanceState": 8 if asleep else 0,
             "nvmlDeviceGetCurrPcieLinkGeneration": 1 if asleep else model.pcie_gen,
             "nvmlDeviceGetCurrPcieLinkWidth": (fault.width if fault else None) or 16,
-            "nvmlDeviceGetMemoryInfo": {
-                "total": model.memory_bytes,
-                "free": model.memory_bytes - used,
-                "used": used,
-            },
+            "nvmlDeviceGetMemoryInfo": {"total": total, "free": total - used, "used": used},
             "nvmlDeviceGetBAR1MemoryInfo": {
                 "bar1Total": model.bar1_bytes,
                 "bar1Free": model.bar1_bytes - 2**20,
                 "bar1Used": 2**20,
             },
             "temp": round(33 + self.wave(34 * load, 0.03, 61).at(self.tick)),
-            "clock0": clock,
-            "clock1": clock,
+            **dict.fromkeys(("clock0", "clock1"), clock),
             "clock2": model.clock_memory_mhz if not asleep else 405,
             "clock3": int(model.clock_video_mhz * clock / model.clock_graphics_mhz),
             "nvmlDeviceGetCurrentClocksEventReasons": capped if self.busy else _IDLE,
@@ -127,12 +123,8 @@ class Load:
             "pcie_counters": self._pcie(),
             "nvmlDeviceGetRemappedRows": [0, 0, 0, 0],
             "nvmlDeviceGetRetiredPagesPendingStatus": NOT_SUPPORTED,
-            "ecc00": 0,
-            "ecc01": 0,
-            "ecc10": 0,
-            "ecc11": 0,
-            "retired0": NOT_SUPPORTED,
-            "retired1": NOT_SUPPORTED,
+            **dict.fromkeys(("ecc00", "ecc01", "ecc10", "ecc11"), 0),
+            **dict.fromkeys(("retired0", "retired1"), NOT_SUPPORTED),
             "links": [],
         }
 
