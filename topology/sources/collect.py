@@ -10,7 +10,7 @@ import msgspec
 from ..hardware.amd_parts import numbered
 from ..hardware.vendor import GPU
 from ..hardware.vendors import AMD, BY_PCI_ID, NVIDIA, VENDORS, vendor_of
-from ..model.machine import Gpu, GpuPair, Machine, PciDevice, XgmiLink
+from ..model.machine import Gpu, GpuPair, Machine, PciDevice, PciKind, XgmiLink
 from ..model.part import OF_MACHINE, OF_READINGS, OF_SNAPSHOT, PartialNode, merge_fields
 from ..model.readings import Readings
 from ..model.record import Gap, Record, by_address, gaps_of
@@ -80,7 +80,7 @@ def _gpus(managed: Sequence[Gpu], pci: Sequence[PciDevice]) -> tuple[Gpu, ...]:
     """All GPUs by address, completed from the PCI tree; those that only PCI knows have gaps."""
     gpus = by_address(managed)
     for device in pci:
-        if device.kind != "gpu" or device.vendor_id not in BY_PCI_ID:
+        if device.kind != PciKind.GPU or device.vendor_id not in BY_PCI_ID:
             continue
         gpu = gpus.get(device.address)
         gpus[device.address] = _complete(gpu, device) if gpu else _unmanaged(device)
@@ -298,7 +298,7 @@ def _ordered(parts: Sequence[PartialNode]) -> list[str]:
         device.address
         for part in parts
         for device in part.pci
-        if device.kind == "gpu" and BY_PCI_ID.get(device.vendor_id or 0) is NVIDIA
+        if device.kind == PciKind.GPU and BY_PCI_ID.get(device.vendor_id or 0) is NVIDIA
     }
     return sorted(own) if numbers == set(range(len(own))) else []
 

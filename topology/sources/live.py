@@ -30,7 +30,12 @@ def load_sources(names: Sequence[str] = NAMES) -> tuple[Source, ...]:
 def _is_idle_talk(problem: Problem, makers: set[str]) -> bool:
     """Whether the missing driver is of a vendor without GPUs here, while another one has some."""
     maker = MAKERS.get(problem.source)
-    return problem.kind == "absent" and maker is not None and bool(makers) and maker not in makers
+    return (
+        problem.kind == ProblemKind.ABSENT
+        and maker is not None
+        and bool(makers)
+        and maker not in makers
+    )
 
 
 class SourceThread:

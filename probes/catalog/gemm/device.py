@@ -135,7 +135,7 @@ class GemmBench:
         self._multiplier.release()
         self._flush = None
         clear = getattr(self._torch._C, "_cuda_clearCublasWorkspaces", None)
-        if self._device != "cpu" and clear is not None:
+        if self._device != DeviceKind.CPU and clear is not None:
             clear()  # about 32 MiB for each thread that multiplied on a Hopper
         self.thread.shutdown(wait=True)
 

@@ -6,6 +6,7 @@ from typing import Any, Optional
 
 from ...protocol.errors import WorkerError
 from ...protocol.plaintext import one_line
+from ...protocol.status import DeviceKind
 from .cases import FP8, TF32, Entry, Multiplication
 
 TOLERANCE = {"bf16": 1e-2, "fp16": 5e-3, "tf32": 2e-3, "fp32": 3e-5, "fp8": 5e-2}
@@ -113,7 +114,7 @@ class Multiplier:
         return getattr(self._torch, name)
 
     def _arch(self) -> str:
-        if not self._is_hip or self.device == "cpu":
+        if not self._is_hip or self.device == DeviceKind.CPU:
             return ""
         properties = self._torch.cuda.get_device_properties(self.device)
         return str(getattr(properties, "gcnArchName", "")).partition(":")[0]
@@ -121,7 +122,7 @@ class Multiplier:
     def _missing(self, dtype: str) -> str:
         """Why the device lacks the type; empty if it may have it."""
         torch = self._torch
-        if self.device == "cpu":
+        if self.device == DeviceKind.CPU:
             return "a CPU has no TF32" if dtype == TF32 else ""
         if self._is_hip:
             arch = self._arch()
@@ -157,7 +158,7 @@ class Multiplier:
 
     def library(self, case: Multiplication) -> Optional[str]:
         """The library that torch reports for the call; None where torch does not say."""
-        if self.device == "cpu":
+        if self.device == DeviceKind.CPU:
             return None
         if case.entry in (Entry.SCALED, Entry.SCALED_FAST):
             return "hipBLASLt" if self._is_hip else "cuBLASLt"

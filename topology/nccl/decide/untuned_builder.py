@@ -8,7 +8,7 @@ from ...model import quantities
 from ...model.errors import GputopError
 from ...model.machine import Gpu, Machine
 from ...model.page import Basis
-from ...model.snapshot import NodeSnapshot
+from ...model.snapshot import DataVerdict, NodeSnapshot
 from ...model.units import size
 from ...wiring.gpu_names import gpu_names
 from ..nodes import GPU, System
@@ -317,10 +317,10 @@ def _driver_words(machine: Machine) -> dict[tuple[str, str], str]:
 def _probed_access(snapshot: NodeSnapshot) -> dict[tuple[str | None, str | None], bool]:
     """Pair -> whether CUDA or HIP granted access in a probe that ran here."""
     return {
-        (measurement.src, measurement.dst): measurement.verdict == "granted"
+        (measurement.src, measurement.dst): measurement.verdict == DataVerdict.GRANTED
         for measurement in snapshot.measurements
         if measurement.quantity == quantities.CAN_ACCESS
-        and measurement.verdict in ("granted", "not-granted")
+        and measurement.verdict in (DataVerdict.GRANTED, DataVerdict.NOT_GRANTED)
         and not measurement.simulated
     }
 

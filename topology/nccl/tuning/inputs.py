@@ -6,7 +6,7 @@ from functools import cached_property
 from ..prediction import Graphs, SearchGraph
 from ..rounding import single
 from ..settings import Settings
-from .version import TuningVersion, tuning_version
+from .version import TreePatterns, TuningVersion, tuning_version
 
 NOTHING = SearchGraph(
     pattern=0,
@@ -133,7 +133,7 @@ class TuningInput:
     @property
     def unbalanced_tree(self) -> bool:
         """Whether the tree's pattern costs it 15% (since 2.26 any rank's counts)."""
-        if self.version.pattern_of == "none":
+        if self.version.pattern_of is TreePatterns.NONE:
             return False
-        patterns = self.tree_patterns if self.version.pattern_of == "all" else ()
+        patterns = self.tree_patterns if self.version.pattern_of is TreePatterns.ALL else ()
         return max(patterns or (self.graph("TREE").pattern,)) == TREE_PATTERN

@@ -27,6 +27,14 @@ class NvlsRaises(Word):
     NO = "no"
 
 
+class TreePatterns(Word):
+    """Whose tree decides whether trees are unbalanced."""
+
+    NONE = "none"
+    OWN = "own"
+    ALL = "all"
+
+
 class Schedule(Word):
     """How bytes are dealt out to channels."""
 
@@ -57,7 +65,7 @@ class TuningVersion(VersionEntry, frozen=True, kw_only=True, forbid_unknown_fiel
     one_gpu_ll128: float
     inter_steps: InterSteps
     net_as_tree: bool
-    pattern_of: Literal["none", "own", "all"]
+    pattern_of: TreePatterns
     nvls_model: NvlsModel
     nvls_ratio: float
     nvls_gather_ratio: bool

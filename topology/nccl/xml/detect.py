@@ -304,10 +304,9 @@ class _Rank:
             above.place(pci)
             self._remember(pci)
             return
-        if pci.above.tag == "pci":
-            self._fill(pci.above)
-        elif pci.above.tag == "cpu":
-            self._complete_cpu(pci.above)
+        fill = {"pci": self._fill, "cpu": self._complete_cpu}.get(pci.above.tag)
+        if fill is not None:
+            fill(pci.above)
 
     def _cpu(self, numaid: str) -> ElementDraft:
         cpu = self._named.get(("cpu", numaid))

@@ -154,7 +154,7 @@ class _Walk:
         self.pci[own] = _device(pci, own, parent, numa, self._cpus)
         for gpu in pci.each("gpu"):
             self.gpus.setdefault(own, (pci, gpu, numa))
-        if self.pci[own].kind == "gpu" and own not in self.gpus:
+        if self.pci[own].kind == PciKind.GPU and own not in self.gpus:
             self.bare[own] = (pci, Element(tag="gpu"), numa)
         for nic in pci.each("nic"):
             self._nets(pci, nic, own, numa)

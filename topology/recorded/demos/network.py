@@ -46,11 +46,11 @@ def network(shape: DemoShape, functions: tuple[Function, ...]) -> dict[str, Any]
 
 
 def _interface(adapter: Adapter, function: Function, path: str) -> dict[str, str]:
-    infiniband = adapter.infiniband
+    infiniband, fast = adapter.infiniband, function.kind is NIC
     return {
         "path": path,
-        "ifindex": str(2 + function.number + (function.kind is NIC)),
-        "address": f"02:de:30:00:{int(function.kind == 'nic'):02x}:{function.number:02x}",
+        "ifindex": str(2 + function.number + fast),
+        "address": f"02:de:30:00:{int(fast):02x}:{function.number:02x}",
         "type": INFINIBAND_TYPE if infiniband else ETHERNET_TYPE,
         "uevent": f"INTERFACE={path.rpartition('/')[2]}",
         "driver": adapter.driver,
