@@ -10,6 +10,7 @@ import msgspec
 from ...model.machine import GpuPair, XgmiLink
 from ...model.part import Raw
 from ...model.record import Gap
+from ..files.answers import under
 from ..files.fields import Fields, by, whole, word
 from ..files.library_answers import Answers, Path, dicts, is_whole
 from ..pci.address import pci_address
@@ -81,7 +82,7 @@ def xgmi_of(
     """
     direct = [peer for peer in seen if _is_direct(peer)]
     links = Answers(device, AMDSMI).items((_LINKS, "links"))[:MAX_LINKS]
-    told = [link.get("bdf") if isinstance(link, dict) else None for link in links]
+    told = [under(link, "bdf") for link in links]
     ends = link_ends(told, frozenset(peer.pair.dst for peer in seen))
     states = _states(device)
     dead = _dead(seen, ends, states, bool(direct))

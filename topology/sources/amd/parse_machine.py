@@ -11,6 +11,7 @@ from ...model.part import PartialNode, Raw
 from ...model.record import NOT_ASKED
 from ...model.snapshot import Problem, ProblemKind
 from ...model.surroundings import Software
+from ..files.answers import under
 from ..files.fields import Fields, by, made, text, whole
 from ..files.library_answers import Answers, Path, dicts, is_whole
 from ..pci.address import pci_address
@@ -273,7 +274,7 @@ def software(raw: Raw, devices: list[dict[str, Raw]]) -> Software | None:
         return None
     a = Answers(devices[0] if devices else {}, AMDSMI)
     driver = a.text("amd_driver", ("amdsmi_get_gpu_driver_info", "driver_version"))
-    version = raw.get("amdsmi_get_rocm_version") if isinstance(raw, dict) else None
+    version = under(raw, "amdsmi_get_rocm_version")
     rocm = None
     if isinstance(version, list) and len(version) == 2 and version[0] is True:
         rocm = Answers({"it": version[1]}, AMDSMI).text("rocm", ("it",))

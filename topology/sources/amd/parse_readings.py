@@ -13,6 +13,7 @@ import msgspec
 from ...model.part import PartialNode, Raw
 from ...model.readings import EccBlock, EccCounts, GpuProcess, GpuReading, GpuUse, XgmiReading
 from ...model.record import gaps_of
+from ..files.answers import under
 from ..files.fields import Fields, by, made, whole
 from ..files.library_answers import Answers, dicts, is_whole, wrong_shape
 from .answers import AMDSMI, is_count, refusal
@@ -160,7 +161,7 @@ def _throttle(a: Answers) -> tuple[str, ...] | None:
 
 def _change(raw: Raw, name: str) -> int | None:
     """How far a counter advanced between two readings; None where it is not known."""
-    values = raw.get(name) if isinstance(raw, dict) else None
+    values = under(raw, name)
     if isinstance(values, list) and len(values) == 2:
         before, now = values
         if is_whole(before) and is_whole(now) and 0 <= before <= now < 2**64 - 1:

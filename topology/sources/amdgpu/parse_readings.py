@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...model.part import PartialNode, Raw
 from ...model.readings import GpuProcess, GpuReading, GpuUse
-from ..files.answers import absent_text, part, whole
+from ..files.answers import absent_text, part, under, whole
 from ..files.fields import Fields, by, file_count, made
 from ..pci.devices import SPEED
 from .settings import DeviceAnswers, watts
@@ -17,7 +17,7 @@ PCIE_GENERATION = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}
 def parse(raw: Raw) -> PartialNode:
     """Turn the answer of the source amdgpu_readings into a reading for each GPU."""
     absent = absent_text(raw)
-    listed = raw.get("processes") if isinstance(raw, dict) else None
+    listed = under(raw, "processes")
     readings = []
     for address, device in sorted(part(raw, "devices").items()):
         fields = DeviceAnswers(device, absent)
@@ -75,13 +75,13 @@ def _positive(text: Raw) -> int:
 def _processes(address: str, listed: Raw, fields: DeviceAnswers) -> tuple[GpuProcess, ...] | None:
     """List the processes that hold memory of this GPU according to KFD."""
     if not isinstance(listed, dict) or "error" in listed:
-        why = listed.get("error") if isinstance(listed, dict) else None
+        why = under(listed, "error")
         fields.gap("processes", why[:200] if isinstance(why, str) else fields.absent)
         return None
     found: list[GpuProcess] = []
     for pid, held in listed.items():
         number = _positive(pid)
-        size = _positive(held.get(address) if isinstance(held, dict) else None)
+        size = _positive(under(held, address))
         if number and size:
             found.append(GpuProcess(pid=number, kind=GpuUse.COMPUTE, memory_bytes=size))
     return tuple(sorted(found, key=lambda process: process.pid))

@@ -57,6 +57,16 @@ class FileAnswers(FieldReader):
         return "empty" if answer == "" else "the answer is no text"
 
 
+def under(raw: Raw, name: str) -> Raw:
+    """What an answer has under a name; None for one without names."""
+    return raw.get(name) if isinstance(raw, dict) else None
+
+
+def items_of(raw: Raw) -> list[Raw]:
+    """The items of an answer that is a list; none for another one."""
+    return raw if isinstance(raw, list) else []
+
+
 def whole(text: str | None, base: int = 10) -> int | None:
     """A whole number of at most 63 bits, or None."""
     if text is None or len(text) > 40:
@@ -70,13 +80,13 @@ def whole(text: str | None, base: int = 10) -> int | None:
 
 def absent_text(raw: Raw) -> str:
     """What a raw answer says about files that are not there."""
-    why = raw.get("absent") if isinstance(raw, dict) else None
+    why = under(raw, "absent")
     return clean(why[:100]) if isinstance(why, str) and why else "not in the answer"
 
 
 def part(raw: Raw, key: str) -> dict[str, Raw]:
     """The dictionary under `key`; an empty one for anything else."""
-    found = raw.get(key) if isinstance(raw, dict) else None
+    found = under(raw, key)
     if not isinstance(found, dict):
         return {}
     return {clean(name): value for name, value in found.items() if isinstance(name, str)}

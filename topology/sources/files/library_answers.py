@@ -9,6 +9,7 @@ import msgspec
 
 from ...model.part import Raw
 from ...model.record import NOT_ASKED
+from .answers import items_of
 from .field_reader import FieldReader, Missing
 
 Path = str | tuple[str | int, ...]
@@ -114,4 +115,4 @@ def is_whole(value: object) -> TypeGuard[int]:
 
 def dicts(value: Raw) -> list[dict[str, Raw]]:
     """The dicts of a list; anything else is left out."""
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+    return [item for item in items_of(value) if isinstance(item, dict)]

@@ -13,7 +13,7 @@ from ...model.part import PartialNode, Raw
 from ...model.record import Gap, gaps_of
 from ...model.snapshot import Problem, ProblemKind
 from ..amdgpu.settings import DeviceAnswers, settings
-from ..files.answers import absent_text, part
+from ..files.answers import absent_text, part, under
 from .nodes import (
     CACHE_CPU,
     CACHE_DATA,
@@ -121,7 +121,7 @@ def _lost(everything: Sequence[KfdNode]) -> list[int]:
 
 
 def _is_parted(device: Raw) -> bool:
-    mode = device.get("current_compute_partition") if isinstance(device, dict) else None
+    mode = under(device, "current_compute_partition")
     return mode in PARTED
 
 
@@ -315,7 +315,7 @@ def _hive_counts(device: Raw) -> dict[str, tuple[int, int | None]]:
 
 
 def _octets(device: Raw, key: str) -> list[int]:
-    text = device.get(key) if isinstance(device, dict) else None
+    text = under(device, key)
     words = text.split() if isinstance(text, str) and len(text) < 1024 else []
     return [int(word, 16) for word in words if len(word) <= 2 and _is_hex(word)]
 

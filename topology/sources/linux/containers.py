@@ -10,7 +10,7 @@ from zlib import crc32
 
 from ...model.part import Raw
 from ...model.surroundings import Container, ContainerKind
-from ..files.answers import FileAnswers, whole
+from ..files.answers import FileAnswers, items_of, whole
 from ..files.tree import Tree, answers
 
 SIGNS = (".dockerenv", "run/.containerenv", ".singularity.d")
@@ -211,7 +211,7 @@ def _group(limits: Sequence[tuple[float | None, FileAnswers]]) -> str | None:
 
 
 def _levels(raw: Raw, absent: str) -> list[FileAnswers]:
-    return [FileAnswers(level, absent) for level in raw] if isinstance(raw, list) else []
+    return [FileAnswers(level, absent) for level in items_of(raw)]
 
 
 def _kind(raw: Mapping[str, Raw], fields: FileAnswers) -> tuple[str | None, str | None]:
@@ -219,7 +219,7 @@ def _kind(raw: Mapping[str, Raw], fields: FileAnswers) -> tuple[str | None, str 
     if said is not None and said.split():
         return said.split()[0][:40], f"/{SYSTEMD} says {said.split()[0][:40]}"
     signs = raw.get("signs")
-    seen = [sign for sign in signs if isinstance(sign, str)] if isinstance(signs, list) else []
+    seen = [sign for sign in items_of(signs) if isinstance(sign, str)]
     first = fields.text("cgroup") or ""
     for sign, kind in _KINDS:
         if sign in seen:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from ...model.part import Raw
-from ..files.answers import FileAnswers
+from ..files.answers import FileAnswers, under
 from ..files.tree import Tree
 from . import containers
 
@@ -61,9 +61,9 @@ def imex_channels(tree: Tree) -> bool:
 
 def flag(raw: Raw, fields: FileAnswers, name: str) -> bool | None:
     """A truth value from an answer; None, with a gap, for anything else."""
-    value = raw.get(name) if isinstance(raw, dict) else None
+    value = under(raw, name)
     if isinstance(value, bool):
         return value
-    why = value.get("error") if isinstance(value, dict) else None
+    why = under(value, "error")
     fields.gap(name, why if isinstance(why, str) else fields.absent)
     return None

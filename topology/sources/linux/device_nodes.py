@@ -17,7 +17,7 @@ from collections.abc import Callable
 
 from ...model.part import Raw
 from ...model.surroundings import DriverGpu
-from ..files.answers import FileAnswers, part, whole
+from ..files.answers import FileAnswers, part, under, whole
 from ..files.tree import Tree, clean
 
 NO_PERMISSION = " (no permission)"
@@ -59,7 +59,7 @@ def _verdict(code: int) -> Raw:
 
 def parse(raw: Raw, files: FileAnswers) -> tuple[str, ...] | None:
     """The nodes by path; one that may not be opened ends in NO_PERMISSION or KEPT_BACK."""
-    nodes = raw.get("device_nodes") if isinstance(raw, dict) else None
+    nodes = under(raw, "device_nodes")
     if not isinstance(nodes, list):
         files.gap("device_nodes", files.absent)
         return None

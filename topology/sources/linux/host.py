@@ -31,7 +31,7 @@ from ...model.part import PartialNode, Raw
 from ...model.readings import HostReading
 from ...model.source import Source
 from ...model.surroundings import Container, Host, Module
-from ..files.answers import FileAnswers, absent_text, part, whole
+from ..files.answers import FileAnswers, absent_text, part, under, whole
 from ..files.tree import Tree, Unread, answers, clean, live_tree
 from . import containers, daemons, device_nodes, processors, settings
 from .software_versions import module_version
@@ -142,7 +142,7 @@ def read_topology_files(tree: Tree) -> Raw:
 
 def topology_files(raw: Raw, fields: FileAnswers) -> tuple[str, ...] | None:
     """The paths; None, with a gap, where nothing was looked up."""
-    value = raw.get("topology_files") if isinstance(raw, dict) else None
+    value = under(raw, "topology_files")
     if not isinstance(value, list):
         fields.gap("topology_files", fields.absent)
         return None
@@ -187,7 +187,7 @@ def _hypervisor(
 
 
 def _container(raw: Raw, files: FileAnswers, absent: str) -> Container | None:
-    container = containers.parse(raw.get("container") if isinstance(raw, dict) else None, absent)
+    container = containers.parse(under(raw, "container"), absent)
     if container is None:
         files.gap("container", absent)
     return container
@@ -217,7 +217,7 @@ def _host(raw: Raw, files: FileAnswers, absent: str) -> Host:
         dmi_vendor=dmi_vendor,
         dmi_product=dmi_product,
         container=container,
-        sockets=processors.sockets(raw.get("sockets") if isinstance(raw, dict) else None, absent),
+        sockets=processors.sockets(under(raw, "sockets"), absent),
         numa=processors.nodes(raw, absent, coherent=coherent),
         memory_bytes=_memory(files, "memory_bytes", "MemTotal"),
         shm_bytes=_shared_memory(raw, files, "shm_bytes", "total"),
@@ -288,10 +288,10 @@ def _memlock(files: FileAnswers) -> int | None:
 
 
 def _cmdline(raw: Raw, files: FileAnswers) -> tuple[str, ...] | None:
-    words = raw.get("cmdline") if isinstance(raw, dict) else None
+    words = under(raw, "cmdline")
     if isinstance(words, list):
         return tuple(word for word in words if isinstance(word, str) and FLAGS.fullmatch(word))
-    reason = words.get("error") if isinstance(words, dict) else None
+    reason = under(words, "error")
     files.gap("cmdline_flags", reason if isinstance(reason, str) else files.absent)
     return None
 

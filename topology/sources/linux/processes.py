@@ -21,7 +21,7 @@ from ...model.part import PartialNode, Raw
 from ...model.readings import ProcessReading
 from ...model.record import Gap
 from ...model.source import Source
-from ..files.answers import FileAnswers, part, whole, words
+from ..files.answers import FileAnswers, items_of, part, whole, words
 from ..files.tree import clean, live_tree
 from .process_facts import ZOMBIE_LETTERS, facts
 from .process_files import lasting, moving, state
@@ -215,7 +215,7 @@ def _process(pid: int, entry: dict[str, Raw]) -> ProcessReading:
 def _earlier(raw: Raw) -> tuple[tuple[float, int], ...]:
     """Seconds ago and bytes, of two moments at most."""
     found = []
-    for pair in raw[:2] if isinstance(raw, list) else ():
+    for pair in items_of(raw)[:2]:
         if isinstance(pair, list) and len(pair) == 2:
             ago, held = pair
             if isinstance(ago, int | float) and 0 < ago < 1e9 and isinstance(held, int):

@@ -10,7 +10,7 @@ import msgspec
 from ...model.cpulist import members
 from ...model.part import Raw
 from ...model.surroundings import NumaNode, Socket
-from ..files.answers import FileAnswers, part, whole
+from ..files.answers import FileAnswers, items_of, part, under, whole
 from ..files.tree import Tree, answers
 
 CPUS = "sys/devices/system/cpu"
@@ -153,7 +153,7 @@ def hypervisor(
 def sockets(raw: Raw, absent: str) -> tuple[Socket, ...]:
     """Sockets with their cores and threads, ordered by number."""
     found: dict[int, Socket] = {}
-    for entry in raw if isinstance(raw, list) else []:
+    for entry in items_of(raw):
         fields = FileAnswers(entry, absent)
         number = fields.number("socket")
         if number is None or number < 0 or number in found:
@@ -187,7 +187,7 @@ def nodes(raw: Raw, absent: str, *, coherent: bool) -> tuple[NumaNode, ...]:
 def _node(
     number: int, entry: Raw, fields: FileAnswers, places: Mapping[int, int], *, coherent: bool
 ) -> NumaNode:
-    cpus = entry.get("cpulist") if isinstance(entry, dict) else None
+    cpus = under(entry, "cpulist")
     text = cpus if isinstance(cpus, str) else fields.text("cpulist", "cpus")
     inside = members(text)
     memory = _MEMORY.search(fields.text("meminfo", "memory_bytes") or "")
@@ -214,9 +214,9 @@ def _distances(fields: FileAnswers) -> tuple[int, ...] | None:
 
 
 def _sockets_by_cpu(raw: Raw) -> dict[int, int]:
-    entries = raw.get("sockets") if isinstance(raw, dict) else None
+    entries = under(raw, "sockets")
     places: dict[int, int] = {}
-    for entry in entries if isinstance(entries, list) else []:
+    for entry in items_of(entries):
         fields = FileAnswers(entry, "")
         number, cpus = fields.number("socket"), members(fields.text("cpus"))
         if number is not None and number >= 0 and cpus:

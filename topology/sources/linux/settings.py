@@ -19,7 +19,7 @@ from collections.abc import Mapping
 
 from ...model.part import Raw
 from ...model.surroundings import CacheFolder
-from ..files.answers import FileAnswers, part, whole, words
+from ..files.answers import FileAnswers, items_of, part, under, whole, words
 from ..files.tree import Tree, clean
 
 POLICIES = "sys/devices/system/cpu/cpufreq"
@@ -128,7 +128,7 @@ def cpu_frequency_driver(raw: Raw, files: FileAnswers) -> str | None:
 
 def memory_peers(raw: Raw, files: FileAnswers) -> tuple[str, ...] | None:
     """Clients that registered with the kernel's peer memory."""
-    found = raw.get("memory_peers") if isinstance(raw, dict) else None
+    found = under(raw, "memory_peers")
     if not isinstance(found, list):
         files.gap("memory_peers", files.absent)
         return None
@@ -152,8 +152,7 @@ def open_files_limit(files: FileAnswers) -> int | None:
 def compile_caches(raw: Raw, absent: str) -> tuple[CacheFolder, ...]:
     """The caches of compiled kernels."""
     found: list[CacheFolder] = []
-    entries = raw.get("caches") if isinstance(raw, dict) else None
-    for entry in entries[:LIMIT_CACHES] if isinstance(entries, list) else ():
+    for entry in items_of(under(raw, "caches"))[:LIMIT_CACHES]:
         fields = FileAnswers(entry, absent)
         name, path = fields.text("name"), fields.text("path")
         if name and path:

@@ -6,7 +6,7 @@ import re
 
 from ...model.part import PartialNode, Raw
 from ...model.surroundings import Software
-from ..files.answers import FileAnswers, absent_text, part, words
+from ..files.answers import FileAnswers, absent_text, items_of, part, under, words
 from ..files.tree import clean
 
 NVIDIA = "proc/driver/nvidia/version"
@@ -85,8 +85,7 @@ def _python(
 
     What the library says of itself is its version; else what its package says.
     """
-    entries = raw.get("packages") if isinstance(raw, dict) else None
-    folders = [FileAnswers(entry, "") for entry in entries] if isinstance(entries, list) else []
+    folders = [FileAnswers(entry, "") for entry in items_of(under(raw, "packages"))]
     for with_torch in (True, False):
         for fields in folders:
             folder, torch, nccl = (fields.text(key) for key in ("folder", "torch", "nccl"))
@@ -105,8 +104,7 @@ def _python(
 
 
 def _library(raw: Raw) -> tuple[str | None, str | None]:
-    entries = raw.get("libraries") if isinstance(raw, dict) else None
-    for entry in entries if isinstance(entries, list) else []:
+    for entry in items_of(under(raw, "libraries")):
         if not (isinstance(entry, list) and len(entry) == 2):
             continue
         path, name = entry
@@ -117,7 +115,7 @@ def _library(raw: Raw) -> tuple[str | None, str | None]:
 
 
 def _plugins(raw: Raw, fields: FileAnswers) -> tuple[str, ...] | None:
-    found = raw.get("plugins") if isinstance(raw, dict) else None
+    found = under(raw, "plugins")
     if not isinstance(found, list):
         fields.gap("nccl_plugins", fields.absent)
         return None

@@ -7,6 +7,7 @@ from typing import Any
 
 from ...model.part import Raw
 from ...model.record import NOT_ASKED
+from ..files.answers import under
 from ..files.field_reader import Missing
 from ..files.library_answers import LibraryDialect, Path, is_whole, wrong_shape
 from ..files.tree import clean
@@ -42,7 +43,7 @@ def _find(raw: dict[str, Raw], path: tuple[Any, ...]) -> Raw:
 
 
 def _field_value(table: Raw, name: str) -> Raw:
-    answer = table.get(name) if isinstance(table, dict) else None
+    answer = under(table, name)
     if isinstance(answer, dict):
         value = answer.get("value", answer.get("ull"))
         if value is not None:

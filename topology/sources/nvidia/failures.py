@@ -9,6 +9,7 @@ import msgspec
 
 from ...model.part import Raw
 from ...model.snapshot import Problem
+from ..files.answers import under
 from ..files.failures import ERROR, LOST, RESET, Unanswered, problems
 from ..files.library_answers import dicts
 from .answers import FIELDS, RECOVERY_FIELDS, reason
@@ -93,7 +94,7 @@ def _of_device(
         yield from _of_fields(device.get(key), address)
     # NVML gives the end of the registration as a code of its own: a lost GPU is no fabric fault.
     registration = device.get("fabric")
-    code = registration.get("status") if isinstance(registration, dict) else None
+    code = under(registration, "status")
     if isinstance(code, int) and code in _CODES:
         yield Unanswered(_CODES[code], word(RETURNS, code), _CALLS["fabric"], address)
     for failure in links:

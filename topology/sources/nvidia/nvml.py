@@ -20,6 +20,7 @@ from typing import Any
 
 from ...model.part import Raw
 from ...model.source import Source
+from ..files.answers import under
 from ..files.library_answers import dicts
 from ..files.library_rounds import Rounds
 from .devices import NvmlDevice, NvmlDevices
@@ -206,8 +207,8 @@ def _counted(device: NvmlDevice) -> int:
     """How many links the GPU must have: the driver's count, or one that P2P over NVLink needs."""
     lasting = device.lasting or {}
     fields, pairs = lasting.get("fields"), lasting.get("pairs")
-    count = fields.get(_FIELDS[0]) if isinstance(fields, dict) else None
-    value = count.get("value") if isinstance(count, dict) else None
+    count = under(fields, _FIELDS[0])
+    value = under(count, "value")
     if isinstance(value, int) and 0 < value <= MAX_LINKS:
         return value
     granted = [pair.get("p2p") for pair in pairs or () if isinstance(pair, dict)]

@@ -12,6 +12,7 @@ from ...model.part import PartialNode, Raw
 from ...model.record import GRANTED, REFUSED, Gap
 from ...model.snapshot import Problem, ProblemKind
 from ...model.surroundings import Software
+from ..files.answers import under
 from ..files.fields import Fields, by, flag, made, scaled, text, whole
 from ..files.fields import word as named
 from ..files.library_answers import Answers, dicts, is_whole, wrong_shape
@@ -152,7 +153,7 @@ def _c2c_gbs(a: Answers, field: str) -> float | None:
 def _pci_id(answers: Answers) -> str | None:
     """Device id in the high half, vendor in the low half: 0x233510de -> "10de:2335"."""
     pci = answers.raw.get("nvmlDeviceGetPciInfo", answers.raw.get("nvmlDeviceGetPciInfo_v3"))
-    number = pci.get("pciDeviceId") if isinstance(pci, dict) else None
+    number = under(pci, "pciDeviceId")
     if not is_whole(number) or not 0 < number < 0xFFFFFFFF:
         return None
     return f"{number & 0xFFFF:04x}:{number >> 16:04x}"
@@ -296,7 +297,7 @@ def _remote(a: Answers) -> str | None:
     pci = a.get("remote_address", "remote_pci")
     if pci is None:
         return None
-    text = pci.get("busId") if isinstance(pci, dict) else None
+    text = under(pci, "busId")
     found = pci_address(text)
     if found is None:
         hidden = isinstance(text, str) and text.upper().startswith("FFFFFFF")

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from ...model.machine import PciDevice, PciKind
 from ...model.part import PartialNode, Raw
 from ...model.readings import PciReading
-from ..files.answers import FileAnswers, absent_text, part, whole
+from ..files.answers import FileAnswers, absent_text, part, under, whole
 
 ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 ROOT = re.compile(r"pci[0-9a-f]{4,8}:[0-9a-f]{2}")
@@ -47,7 +47,7 @@ def parse(raw: Raw) -> PartialNode:
     devices = {
         address: device for address, device in part(raw, "devices").items() if _is_address(address)
     }
-    names = raw.get("names") if isinstance(raw, dict) else None
+    names = under(raw, "names")
     parents = {address: _parent(address, device) for address, device in devices.items()}
     kinds = _kinds(devices, parents)
     found = [
@@ -70,7 +70,7 @@ def _is_address(address: str) -> bool:
 
 def _parent(address: str, device: Raw) -> str:
     """The bridge above or the root complex, from the resolved path in sysfs."""
-    path = device.get("path") if isinstance(device, dict) else None
+    path = under(device, "path")
     parts = path.split("/") if isinstance(path, str) else []
     above = parts[: parts.index(address)] if address in parts else []
     # Hosts behind a platform device have folders before the root complex; VMD has some within.
@@ -119,14 +119,14 @@ def _depth(address: str, parents: Mapping[str, str]) -> tuple[int, str]:
 
 
 def _class(device: Raw) -> int | None:
-    text = device.get("class") if isinstance(device, dict) else None
+    text = under(device, "class")
     code = whole(text, 16) if isinstance(text, str) else None
     return None if code is None else code >> 8
 
 
 def _endpoint(device: Raw) -> str:
     code = _class(device)
-    vendor = device.get("vendor") if isinstance(device, dict) else None
+    vendor = under(device, "vendor")
     maker = whole(vendor, 16) if isinstance(vendor, str) else None
     if code in DISPLAY and maker in (NVIDIA, AMD, INTEL):
         return "gpu"

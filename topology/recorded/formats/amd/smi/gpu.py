@@ -23,6 +23,7 @@ from .....sources.amd.smi_values import (
     joined,
 )
 from .....sources.amd.words import gfx_name
+from .....sources.files.answers import items_of
 from .....sources.files.fields import Fields, by, flag, made, matching, text, whole
 from .....sources.files.printed import Printed, scaled
 from .documents import index
@@ -84,7 +85,7 @@ def _firmware(v: Printed) -> tuple[tuple[str, str], ...]:
     """Blocks and versions of `amd-smi firmware`."""
     listed = at(v.raw, "fw_list")
     found: dict[str, str] = {}
-    for entry in listed[:_MOST_BLOCKS] if isinstance(listed, list) else ():
+    for entry in items_of(listed)[:_MOST_BLOCKS]:
         if isinstance(entry, Mapping):
             row = Printed(entry, AMD_SMI)
             block, version = row.text("", "fw_id", "fw_name"), row.text("", "fw_version")
