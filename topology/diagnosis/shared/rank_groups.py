@@ -21,9 +21,8 @@ def users_of(case: Case, field: str = "pid") -> tuple[GpuUser, ...]:
     counted = {gpu.address for gpu in case.gpus}
     lists = [reading.processes for reading in case.readings.gpus if reading.address in counted]
     users = tuple(user for user in case.gpu_users if not counted.isdisjoint(user.gpus))
-    unseen = not users and case.in_container is not False
-    unread = users and all(getattr(user.reading, field) is None for user in users)
-    if not lists or None in lists or unseen or unread:
+    known = any(getattr(user.reading, field) is not None for user in users)
+    if not lists or None in lists or not (known if users else case.in_container is False):
         raise NotRead
     return users
 

@@ -126,9 +126,11 @@ def gdr_not_used(log: LogReport) -> Iterator[Proof]:
         return
     yield Proof(enabled[0].line, enabled[0].text)
     yield from (_said(transport) for transport in without[:3])
-    for note in log.notes:
-        if note.text.startswith("GPU Direct RDMA Disabled for GPU"):
-            yield Proof(note.line, note.text)
+    yield from (
+        Proof(note.line, note.text)
+        for note in log.notes
+        if note.text.startswith("GPU Direct RDMA Disabled for GPU")
+    )
 
 
 @check

@@ -303,12 +303,12 @@ def _environment(log: LogReport, prediction: Prediction) -> Iterator[str]:
         if assumed:
             yield "the log shows no variables (NCCL_DEBUG_SUBSYS lacks ENV)"
         return
-    for name, value in assumed.items():
-        if name not in logged and name.startswith(("NCCL_", "RCCL_")):
-            yield (
-                f"{name}={value} was predicted with, and the log does not show it: not set in the "
-                "job, or its value was not understood"
-            )
+    yield from (
+        f"{name}={value} was predicted with, and the log does not show it: not set in the "
+        "job, or its value was not understood"
+        for name, value in assumed.items()
+        if name not in logged and name.startswith(("NCCL_", "RCCL_"))
+    )
 
 
 def _counts(name: str) -> bool:

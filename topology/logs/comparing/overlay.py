@@ -131,15 +131,11 @@ class _Builder:
     ) -> None:
         self.log, self.comm, self.nodes, self.ranks = log, comm, nodes, ranks
         self.assumptions = ["the machine is rebuilt from the log's own System block"]
-        self.nvlinks = [link.gbs for node in nodes.values() for link in node.links if link.nvlink]
+        links = [link for node in nodes.values() for link in node.links]
+        self.nvlinks = [link.gbs for link in links if link.nvlink]
         labels = {transport.label for transport in comm.transports}
-        buses = [
-            link.gbs
-            for node in nodes.values()
-            for link in node.links
-            if link.pci and link.to[:4] in ("GPU/", "DEV/")
-        ]
-        self.xgmi = any(link.kind == XGMI for node in nodes.values() for link in node.links)
+        buses = [link.gbs for link in links if link.pci and link.to[:4] in ("GPU/", "DEV/")]
+        self.xgmi = any(link.kind == XGMI for link in links)
         self.rccl = log.versions.library == LibraryName.RCCL or self.xgmi
         self.gcn = ""
         if self.rccl:

@@ -17,30 +17,27 @@ TRANSLATED = ("DMA", "DMA-FQ")
 _WHOLE_BAR = 0.9
 
 
-def _sisters(gpus: Sequence[Gpu]) -> set[str]:
+def _sisters(gpus: Sequence[Gpu]) -> list[str]:
     """Addresses of GPUs of a model that the node has several times.
 
     A processor's own graphics and a card beside it are not two GPUs of one job.
     """
     models = Counter((gpu.name, gpu.pci_id) for gpu in gpus)
-    return {gpu.address for gpu in gpus if models[gpu.name, gpu.pci_id] > 1}
+    return [gpu.address for gpu in gpus if models[gpu.name, gpu.pci_id] > 1]
 
 
 def _check_iommu(case: Case) -> Found:
     gpus = vendors.amds(case)
-    kinds = [(gpu, device.iommu_type) for gpu in gpus if (device := case.pci(gpu.address))]
-    kinds = [(gpu, kind) for gpu, kind in kinds if kind is not None]
+    devices = (case.pci(gpu.address) for gpu in gpus)
+    kinds = {pci.address: pci.iommu_type for pci in devices if pci is not None and pci.iommu_type}
     if case.in_vm is not False or not kinds:
         return None
     peers = _sisters(gpus)
-    found = faulty(
-        [(gpu, kind) for gpu, kind in kinds if kind in TRANSLATED and gpu.address in peers]
-    )
-    translated = [gpu for gpu, _ in found]
+    translated = faulty([gpu for gpu in peers if kinds.get(gpu) in TRANSLATED])
     evidence = [
         (
             f"IOMMU type of {case.names(translated)}",
-            ", ".join(sorted({kind for _, kind in found if kind})),
+            ", ".join(sorted({kinds[gpu] for gpu in translated})),
             "/sys/kernel/iommu_groups/*/type",
         )
     ]
@@ -64,7 +61,7 @@ def _check_bar(case: Case) -> Found:
     known = needed([gpu for gpu in amds if gpu.memory_bytes])
     small = faulty([gpu for gpu in known if bar_share(gpu) < _WHOLE_BAR])
     joined = all(any(link.active for link in gpu.xgmi) for gpu in small)
-    alone = _sisters(case.gpus).isdisjoint(gpu.address for gpu in small)
+    alone = {gpu.address for gpu in small}.isdisjoint(_sisters(case.gpus))
     return of_gpus(
         BAR,
         case,

@@ -9,6 +9,7 @@ from ....model.finding import Finding
 from ....model.machine import Gpu
 from ....model.page import Fix
 from ....model.severity import BY_DESIGN, SLOW
+from ... import vendors
 from ...case import Case
 from ...rule import Found, Proof, Rule, needed
 from ...shared.kernel_line import kernel_argument
@@ -29,8 +30,8 @@ _LEAVE_OUT = (
 
 def _check(case: Case) -> Found:
     packages: dict[str, list[Gpu]] = {}
-    for gpu in case.gpus:
-        if gpu.vendor == AMD.id and gpu.parent is not None and gpu.package_parts is not None:
+    for gpu in vendors.amds(case):
+        if gpu.parent is not None and gpu.package_parts is not None:
             packages.setdefault(gpu.parent, []).append(gpu)
     needed(packages)
     lacking: dict[str, tuple[int, int, str]] = {}

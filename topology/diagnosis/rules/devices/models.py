@@ -182,24 +182,19 @@ def _firmware(case: Case) -> Found:
     ]
     if not any(_groups(gpus, name) for gpus in alike for name, *_ in _FIRMWARE):
         return None
-    found = []
-    for gpus in alike:
-        for name, what, call in _FIRMWARE:
-            groups = _groups(gpus, name)
-            if len(groups) < 2:
-                continue
-            odd = [gpu.address for gpu in _odd(groups)]
-            found.append(
-                FIRMWARE.finding(
-                    NOTICE,
-                    f"{what}: {case.names(odd)} unlike the other GPUs",
-                    devices=odd,
-                    evidence=_evidence(case, groups, what, "", f"NVML {call}"),
-                    impact="Clocks, fan curves and fixed faults may differ between them.",
-                    fix=["Bring all boards to one firmware with the vendor's tool."],
-                )
-            )
-    return found
+    return [
+        FIRMWARE.finding(
+            NOTICE,
+            f"{what}: {case.names(odd)} unlike the other GPUs",
+            devices=odd,
+            evidence=_evidence(case, groups, what, "", f"NVML {call}"),
+            impact="Clocks, fan curves and fixed faults may differ between them.",
+            fix=["Bring all boards to one firmware with the vendor's tool."],
+        )
+        for gpus in alike
+        for name, what, call in _FIRMWARE
+        if len(groups := _groups(gpus, name)) > 1 and (odd := [g.address for g in _odd(groups)])
+    ]
 
 
 MIXED = Rule(

@@ -38,8 +38,7 @@ def places_of(case: Case) -> dict[str, str]:
     nvidia = [gpu for gpu in case.machine.gpus if gpu.vendor == NVIDIA.id]
     known = {gpu.index: gpu.address for gpu in nvidia if gpu.index is not None}
     rest = sorted(gpu.address for gpu in nvidia if gpu.index is None)
-    numbers = sorted(int(device.removeprefix(NUMBERED)) for device in numbered)
-    numbers = [number for number in numbers if number not in known]
+    numbers = sorted({int(device.removeprefix(NUMBERED)) for device in numbered} - known.keys())
     if len(numbers) != len(rest):
         return {}
     return {f"{NUMBERED}{number}": own for number, own in zip(numbers, rest, strict=True)}

@@ -53,8 +53,7 @@ def _bound_far(
     process, gpus, _ = far[0]
     rates = _rates(case, devices)
     same = bool(rates) and all(away >= SAME * near for _, near, away in rates)
-    who = called(process) if len(far) == 1 else f"{len(far)} processes"
-    verb = "is" if len(far) == 1 else "are"
+    who, verb = (called(process), "is") if len(far) == 1 else (f"{len(far)} processes", "are")
     return BINDING.finding(
         NOTICE if same or inside else SLOW,
         f"{who} on {some(case, devices)} {verb} bound to the wrong NUMA node",
@@ -292,9 +291,9 @@ def _limit(case: Case) -> Found:
 
 def _cpuset(case: Case) -> Found:
     container = case.host.container
-    cpus = members(container.cpuset) if container is not None else None
-    if container is None or not cpus or not case.host.numa:
-        return None
+    cpuset = container.cpuset if container is not None else None
+    cpus = needed(members(cpuset) or frozenset())
+    needed(case.host.numa)
     if not several_nodes(case):
         return []
     far = faulty([gpu for gpu in visible(case) if cpus.isdisjoint(local_cpus(case, gpu) or cpus)])
@@ -314,7 +313,7 @@ def _cpuset(case: Case) -> Found:
         first=[
             (
                 "CPUs that this cgroup may use",
-                container.cpuset or "",
+                cpuset or "",
                 "cgroup cpuset.cpus.effective",
             )
         ],

@@ -4,7 +4,7 @@ from ....hardware.vendors import NVIDIA
 from ....model.page import Fix
 from ....model.severity import NOTICE, SLOW
 from ...case import Case
-from ...rule import Found, Rule, faulty
+from ...rule import Found, Rule, faulty, needed
 
 EPHEMERAL = ("overlay", "tmpfs", "aufs", "fuse.fuse-overlayfs", "ramfs")
 """File systems of a container that end with it."""
@@ -16,16 +16,10 @@ VARIABLES = {
 
 
 def _check(case: Case) -> Found:
-    known = [
-        compile_cache
-        for compile_cache in case.host.compile_caches
-        if compile_cache.filesystem is not None
-    ]
-    if not known or case.in_container is None:
-        return None
-    lost = [cache for cache in known if cache.filesystem in EPHEMERAL]
-    if not case.in_container or not lost:
-        return []
+    known = needed([cache for cache in case.host.compile_caches if cache.filesystem is not None])
+    if not case.in_container:
+        return None if case.in_container is None else []
+    lost = faulty([cache for cache in known if cache.filesystem in EPHEMERAL])
     names = " and ".join(cache.name for cache in lost)
     variables = [VARIABLES[cache.name] for cache in lost if cache.name in VARIABLES]
     return EPHEMERAL_CACHE.finding(

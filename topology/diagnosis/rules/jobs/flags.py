@@ -22,17 +22,14 @@ def _costs(case: Case) -> Found:
     if case.prediction is None or not case.variables_read:
         return None
     here = {name: value for name, (value, _) in case.variables.items()}
-    origins = {name: origin for name, (_, origin) in case.variables.items()}
+    files = {name: origin for name, (_, origin) in case.variables.items() if origin != ENVIRONMENT}
+    ours = (here, tuple(gpu.address for gpu in case.gpus), "")
     findings = []
-    cost = cost_of(case, here, tuple(gpu.address for gpu in case.gpus))
-    if cost is not None:
-        findings.append(_finding(case, cost, origins, len(case.gpus)))
-    for values, gpus, who in _running(case, here):
+    for values, gpus, who in (ours, *_running(case, here)):
         cost = cost_of(case, values, gpus)
         if cost is not None:
-            files = {name: of for name, of in origins.items() if of != ENVIRONMENT}
-            theirs = files | dict.fromkeys((n for n in values if n not in files), who)
-            findings.append(_finding(case, cost, theirs, len(gpus), who))
+            origins = dict.fromkeys(values, who or ENVIRONMENT) | files
+            findings.append(_finding(case, cost, origins, len(gpus), who))
     return [*findings, *_networks(case)]
 
 

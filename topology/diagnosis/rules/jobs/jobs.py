@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from ....hardware.vendors import AMD
 from ....jobs.grouping import GpuUser
 from ....model.finding import Finding
-from ....model.readings import ProcessState
+from ....model.readings import GpuUse, ProcessState
 from ....model.severity import BROKEN, SLOW
 from ....model.units import size
 from ...case import Case
@@ -18,14 +18,14 @@ INITS = frozenset({"systemd", "init", "tini", "dumb-init", "docker-init", "catat
 
 def _check_share(case: Case) -> Found:
     groups = ranks_of(case)
-    whole = {gpu.address for gpu in case.gpus if not gpu.mig_enabled and gpu.partition is None}
+    whole = {(gpu.address,) for gpu in case.gpus if not gpu.mig_enabled and gpu.partition is None}
     if case.host.mps_daemon:
         return []  # MPS is there to let several processes share a GPU
     found = []
     for members in groups:
         alone: dict[str, list[GpuUser]] = {}
         for user in members:
-            if len(user.gpus) == 1 and user.gpus[0] in whole and "mps" not in user.kinds:
+            if user.gpus in whole and GpuUse.MPS not in user.kinds:
                 alone.setdefault(user.gpus[0], []).append(user)
         shared = {address: users for address, users in alone.items() if len(users) > 1}
         if shared:

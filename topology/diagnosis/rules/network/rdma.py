@@ -310,9 +310,8 @@ def _in_tree(case: Case) -> bool:
 
 
 def _efa(case: Case) -> Found:
-    efa = [nic for nic in case.machine.rdma if nic.kind == RdmaKind.EFA]
-    if not efa:
-        return [] if case.machine.interfaces or case.machine.rdma else None
+    needed(case.machine.interfaces or case.machine.rdma)
+    efa = faulty([nic for nic in case.machine.rdma if nic.kind == RdmaKind.EFA])
     found = plugins(case)
     if found is None:
         return None

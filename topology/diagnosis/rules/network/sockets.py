@@ -13,7 +13,7 @@ from ....nccl.xml.ports import PLACES, network_ports
 from ....wiring.relations import SLINGSHOT
 from ... import vendors
 from ...case import Case
-from ...rule import Found, Rule
+from ...rule import Found, Rule, faulty, needed
 from .rdma import UP, plugins
 
 CHOICE = "NCCL_SOCKET_IFNAME"
@@ -116,14 +116,9 @@ _NUMBER = re.compile(r"[0-9]{1,4}$")
 
 
 def _check_slingshot(case: Case) -> Found:
-    interfaces = case.machine.interfaces
-    fabric = [
-        nic
-        for nic in interfaces
-        if (nic.driver or "").startswith(SLINGSHOT) and nic.up is not False
-    ]
-    if not fabric:
-        return [] if interfaces else None
+    interfaces = needed(case.machine.interfaces)
+    fabric = [nic for nic in interfaces if (nic.driver or "").startswith(SLINGSHOT)]
+    fabric = faulty([nic for nic in fabric if nic.up is not False])
     found = plugins(case)
     if found or "NCCL_NET_PLUGIN" in case.variables:
         return []
@@ -131,8 +126,8 @@ def _check_slingshot(case: Case) -> Found:
     ports = network_ports(case.machine, Settings.of(case.snapshot), gdr=False, rccl=amd, notes=[])
     used, own = {port.name for port in ports}, {nic.name for nic in fabric}
     # Where RDMA adapters are used, or the fabric is not, sockets carry no traffic.
-    beside = [interface for interface in interfaces if interface.name in used - own]
-    if own.isdisjoint(used) or not beside:
+    beside = faulty([interface for interface in interfaces if interface.name in used - own])
+    if own.isdisjoint(used):
         return []
     return _finding(case, fabric, beside, found is not None, amd=amd)
 

@@ -17,9 +17,9 @@ _MATRIX = "nvidia-smi topo -m"
 
 def _check_islands(case: Case) -> Found:
     counted = {gpu.address for gpu in case.gpus}
-    islands = [sorted(counted & set(island)) for island in case.node.islands]
-    groups = needed([island for island in islands if len(island) > 1])
-    joined = {address for group in groups for address in group}
+    islands = (counted.intersection(island) for island in case.node.islands)
+    groups = needed([sorted(island) for island in islands if len(island) > 1])
+    joined = set().union(*groups)
     # No job spans two vendors: only GPUs of the vendor of the joined ones can be missing.
     makers = {gpu.vendor for gpu in case.gpus if gpu.address in joined}
     alone = sorted(

@@ -13,7 +13,7 @@ from ....model.severity import BY_DESIGN, NOTICE, SLOW
 from ....sources.collect import ONLY_PCI
 from ...case import Case
 from ...pairs import BELOW_SWITCH, in_braces, joined
-from ...rule import Found, Rule, Step, faulty
+from ...rule import Found, Rule, Step, faulty, needed
 
 TOPOLOGY_VARIABLE = "NCCL_TOPO_FILE"
 LOADED = ("/var/run/nvidia-topologyd/virtualTopology.xml",)
@@ -103,13 +103,14 @@ def _check(case: Case) -> Found:
         if device.kind == PciKind.GPU and device.why("driver") == NOT_IN_XML
     }
     drawn = {gpu.address for gpu in case.machine.gpus if gpu.why("uuid") in (NOT_IN_XML, ONLY_PCI)}
-    here = [
-        gpu.address
-        for gpu in case.machine.gpus
-        if gpu.uuid is not None and not gpu.address.startswith("topo:")
-    ]
-    if not here or not (in_file or drawn):
-        return None
+    here = needed(
+        [
+            gpu.address
+            for gpu in case.machine.gpus
+            if gpu.uuid is not None and not gpu.address.startswith("topo:")
+        ]
+    )
+    needed(in_file | drawn)
     if not in_file.isdisjoint(here):
         return []
     return OTHER.finding(
