@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Optional
+from typing import Any, Optional
 
 from ..protocol.messages import (
     IMPORTING,
@@ -77,9 +77,7 @@ class Conversation:
         self._deadline_seconds = deadline_seconds
         self._started = time.monotonic()
         self._hello: Optional[Hello] = None
-        self._measurements: list[MeasuredValue] = []
-        self._notes: list[Note] = []
-        self._logs: list[Log] = []
+        self._kept: dict[type, list[Any]] = {MeasuredValue: [], Note: [], Log: []}
         self._last: Optional[Message] = None
         self._step = ""
         self._import_seconds = 0.0
@@ -148,9 +146,9 @@ class Conversation:
             message=message,
             elapsed_seconds=elapsed_seconds,
             hello=self._hello,
-            measurements=tuple(self._measurements),
-            notes=tuple(self._notes),
-            logs=tuple(self._logs),
+            measurements=tuple(self._kept[MeasuredValue]),
+            notes=tuple(self._kept[Note]),
+            logs=tuple(self._kept[Log]),
             exit_code=exit_code,
             signal_name=signal_name,
             stderr_tail=stderr_tail,
@@ -226,12 +224,8 @@ class Conversation:
         self._last = message
         if isinstance(message, Hello):
             self._hello = message
-        elif isinstance(message, MeasuredValue):
-            self._measurements.append(message)
-        elif isinstance(message, Note):
-            self._notes.append(message)
-        elif isinstance(message, Log):
-            self._logs.append(message)
+        elif isinstance(message, (MeasuredValue, Note, Log)):
+            self._kept[type(message)].append(message)
         elif isinstance(message, Progress):
             if self._step == IMPORTING:
                 self._import_seconds = time.monotonic() - self._started

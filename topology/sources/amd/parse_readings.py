@@ -107,15 +107,12 @@ def _power(a: Answers) -> float | None:
     stated = [value for value in watts if 0 < value < 10_000]
     if stated:
         return float(stated[0])
-    if watts and watts[0] == 0:
-        a.gap(field, "the driver says 0")
-        return None
-    metrics = ("current_socket_power", "average_socket_power")
-    number = a.whole(field, *((_METRICS, name) for name in metrics))
+    number: int | None = 0
+    if watts[:1] != [0]:
+        number = a.whole(field, *((_METRICS, name) for name in names[:2]))
     if number == 0:
         a.gap(field, "the driver says 0")
-        return None
-    return None if number is None else float(number)
+    return float(number) if number else None
 
 
 def _degrees(a: Answers, field: str, *sensors: tuple[str, str]) -> int | None:

@@ -136,16 +136,13 @@ def hypervisor(
     """
     if cpu.virtual is False:
         return None
+    names = [name for name in (vendor, product) if name]
     known = next(
-        (
-            word
-            for start, word in HYPERVISORS
-            if (vendor or "").startswith(start) or (product or "").startswith(start)
-        ),
+        (word for start, word in HYPERVISORS if any(name.startswith(start) for name in names)),
         None,
     )
     if cpu.virtual:
-        return known or ("Xen" if kind == "xen" else None) or vendor or "unknown hypervisor"
+        return known or {"xen": "Xen"}.get(kind or "", vendor) or "unknown hypervisor"
     # Arm and POWER CPUs do not say; only names that no physical machine has count.
     return known if known in ("KVM (QEMU)", "KVM", "VMware", "Xen") else None
 

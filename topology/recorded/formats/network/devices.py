@@ -109,11 +109,11 @@ class _Text:
         port = self._of_port() if self._port else None
         if port is not None:
             _keep(port, said, _PORT)
-        if port is not None and "gid" in said:
-            gid = PortGid(index=int(said["index"]), gid=said["gid"], version=said["version"])
-            gids = port.setdefault("gids", {})
-            if len(gids) < _MOST_GIDS:
-                gids.setdefault(gid.index, gid)
+            if "gid" in said:
+                gid = PortGid(index=int(said["index"]), gid=said["gid"], version=said["version"])
+                gids = port.setdefault("gids", {})
+                if len(gids) < _MOST_GIDS:
+                    gids.setdefault(gid.index, gid)
         if "netdev" in said:
             device.setdefault("interfaces", {})[said["netdev"]] = None
             self._interface(said)

@@ -164,18 +164,19 @@ def _parse(lines: list[str]) -> PartialNode:
         raise FormatError("two devices have the same name in the NIC legend")
     pairs: list[GpuPair] = []
     relations: list[ReportedRelation] = []
+    gpus = [name for name in table.columns if GPU.match(name)]
     for row, cells in table.rows.items():
         for column, letters in zip(table.columns, cells, strict=True):
             if row == column:
                 continue
             relations.append(ReportedRelation(a=names[row], b=names[column], code=letters))
-            if GPU.match(row) and GPU.match(column):
+            if row in gpus and column in gpus:
                 pairs.append(_pair(names[row], names[column], letters, table.pcie_alone))
     return PartialNode(
-        gpus=tuple(_gpu(name, table.tails[name]) for name in table.columns if GPU.match(name)),
+        gpus=tuple(_gpu(name, table.tails[name]) for name in gpus),
         pairs=tuple(pairs),
         relations=tuple(relations),
-        rdma=tuple(_nic(names[name]) for name in table.columns if not GPU.match(name)),
+        rdma=tuple(_nic(names[name]) for name in table.columns if name not in gpus),
         assumptions=(PCIE_ALONE,) if table.pcie_alone else (),
     )
 
