@@ -39,11 +39,14 @@ def tabs(names: Sequence[str], shown: str, width: int = 1000) -> Line:
     if width_of(wide) <= room:
         return wide
     narrow = _tabs(names, titles, shown, "")
-    if width_of(narrow) > room:
-        titles = [
-            title if name == shown else title[:4] for name, title in zip(names, titles, strict=True)
+    for whole, letters in ((True, 4), (False, 4), (False, 3)):
+        if width_of(narrow) <= room:
+            break
+        short = [
+            title if whole and name == shown else title[:letters]
+            for name, title in zip(names, titles, strict=True)
         ]
-        narrow = _tabs(names, titles, shown, "")
+        narrow = _tabs(names, short, shown, "")
     return cut(narrow, width)
 
 
