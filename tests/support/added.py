@@ -9,7 +9,9 @@ _TABS = re.compile(
     r'<text [^>]*clip-path="url\(#terminal-line-0\)">[^<]*</text>|<rect [^>]*y="1\.5"[^>]*/>'
 )
 """The first row of a picture that Textual drew: the tabs of all screens."""
-_COUNTS = re.compile(r"\d+(?=(?: |&#160;)(?:checks(?: |&#160;))?(?:done|skipped))")
+_COUNTS = re.compile(
+    r"\d+(?=(?: |&#160;)(?:checks(?: |&#160;))?(?:done|skipped)|(?: |&#160;)variables\b)"
+)
 
 
 _STYLE = re.compile(r"^ *\.terminal-r(\d+) \{(.*)\}\n", re.MULTILINE)
@@ -30,12 +32,12 @@ def _numbered(svg: str) -> str:
 
 
 def without_counts(text: str) -> str:
-    """The same with N for how many rules were asked, and how many could not be."""
+    """The same with N for counts of rules and of variables."""
     return _COUNTS.sub("N", text)
 
 
 def without_what_is_added(normalize: Callable[[str], str]) -> Callable[[str], str]:
-    """Leave the row of tabs and the counts of rules out of pictures too."""
+    """Leave the row of tabs and the counts of rules and variables out of pictures too."""
 
     def normalized(svg: str) -> str:
         return without_counts(_numbered(_TABS.sub("", normalize(svg))))

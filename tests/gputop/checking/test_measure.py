@@ -16,6 +16,7 @@ from gputop.checking.runs import RUN_RULES, run_rules
 from gputop.measuring.guard import HANGS, Idle
 from gputop.measuring.planning import Plan
 from gputop.measuring.state import ProbeRun
+from gputop.probes import catalog
 from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.engine import Diagnosis, diagnose
 from gputop.topology.model.snapshot import Measurement, NodeSnapshot
@@ -89,7 +90,7 @@ def test_one_gpu_has_no_pairs() -> None:
 def test_full_measures_everything() -> None:
     measure(LIVE, ADDRESSES, ProbePlan(full=True), look=free)
     assert Attended.plans[0].level == "full"
-    assert len(Attended.plans[0].steps) == 9
+    assert len(Attended.plans[0].steps) == len(catalog.NAMES)
 
 
 def test_a_busy_gpu_is_left_out_and_named(capsys: pytest.CaptureFixture[str]) -> None:

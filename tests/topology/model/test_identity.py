@@ -6,6 +6,7 @@ import pytest
 
 from gputop.screens.node.identity import identity_lines
 from gputop.topology.hardware.terms import terms_of
+from gputop.topology.hardware.vendors import VENDORS
 from gputop.widgets.spans import text_of, width_of
 from tests.support.app import demo_report, gpu
 
@@ -28,7 +29,8 @@ def test_texts_name_the_library_of_the_node_alone() -> None:
     assert terms_of((nvidia,)).fill(both) == "a debug log of NCCL"
     assert terms_of((amd,)).fill(both) == "a debug log of RCCL"
     assert terms_of((nvidia, amd)).fill(both) == terms_of(()).fill(both)
-    assert terms_of(()).fill(both) == "a debug log of NCCL or RCCL"
+    libraries = " or ".join(vendor.library for vendor in VENDORS)
+    assert terms_of(()).fill(both) == f"a debug log of {libraries}"
 
 
 def test_the_dies_of_a_package_are_not_counted_as_packages() -> None:

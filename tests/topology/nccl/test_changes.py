@@ -33,8 +33,12 @@ def steps(library: str) -> list[tuple[Behaviour, Behaviour]]:
 
 @pytest.mark.parametrize("library", FIRST)
 def test_every_field_that_a_version_changes_belongs_to_one_rule(library: str) -> None:
+    seen = []
     for older, newer in steps(library):
         then, now = older.fields(), newer.fields()
+        seen.append(then)
+        if now in seen[:-1]:  # it behaves like one before: nothing of it is new
+            continue
         changed = {name for name, value in now.items() if then[name] != value}
         named = [name for fields in rules_between(older, newer).values() for name in fields]
         assert sorted(named) == sorted(changed), newer.name

@@ -20,6 +20,7 @@ from gputop.topology.flags.account.account import account
 from gputop.topology.flags.catalogue.catalogue import catalogue
 from gputop.topology.flags.what_if.study import Study
 from gputop.topology.hardware.terms import terms_of
+from gputop.topology.hardware.vendors import VENDORS
 from gputop.topology.node import Node
 from gputop.topology.recorded.feeds import DemoFeed
 from gputop.topology.recorded.load import load as load_files
@@ -110,7 +111,8 @@ def test_a_template_says_each_vendors_words() -> None:
     text = "{libraries} reads NCCL_DEBUG, {library}'s log, {link}, {runtime}"
     assert terms_of(amds).fill(text) == "RCCL reads NCCL_DEBUG, RCCL's log, xGMI, HIP"
     assert terms_of(nvidias).fill(text) == "NCCL reads NCCL_DEBUG, NCCL's log, NVLink, CUDA"
-    several = "NCCL or RCCL reads NCCL_DEBUG, NCCL's log, NVLink, CUDA"
+    libraries = " or ".join(vendor.library for vendor in VENDORS)
+    several = f"{libraries} reads NCCL_DEBUG, NCCL's log, NVLink, CUDA"
     assert terms_of((*amds, *nvidias)).fill(text) == terms_of(()).fill(text) == several
 
 
