@@ -234,23 +234,20 @@ class Quoter:
         found: dict[int, Fact] = {}
         words = WORDS.get(finding.id)
         for proof in finding.evidence:
+            lines = self._about(_names(proof.what, self._machine), words)
             if proof.source.startswith(_PASTED):
                 tool = proof.source.removeprefix(_PASTED).partition(";")[0]
-                for line in self._figures(tool, proof, words):
-                    found.setdefault(line.line or 0, line)
-                continue
-            for line in self._about(_names(proof.what, self._machine), words):
-                found.setdefault(line.line or 0, line)
+                lines = self._figures(tool, proof, words)
+            found = {line.line or 0: line for line in lines} | found
         if not found and words is not None and not finding.devices:
             for section in self._sections:
                 for place, text in enumerate(section.lines):
                     if re.search(words, text) and len(found) < QUOTING_MOST_QUOTED:
                         found.setdefault(section.first + place, _line(section, place))
-        for lines in (self._about, self._numbered):
-            if not found:
-                for device in finding.devices[:QUOTING_MOST_QUOTED]:
-                    for line in lines(_names(device, self._machine), words):
-                        found.setdefault(line.line or 0, line)
+        named = [_names(device, self._machine) for device in finding.devices[:QUOTING_MOST_QUOTED]]
+        for lines_of in (self._about, self._numbered):
+            for names in () if found else named:
+                found = {line.line or 0: line for line in lines_of(names, words)} | found
         return tuple(found[number] for number in sorted(found)[:QUOTING_MOST_QUOTED])
 
     def _about(self, names: Sequence[str], words: str | None) -> Iterator[Fact]:

@@ -237,23 +237,11 @@ class _Reading:
                     if not quoted and line.strip() and len(log.openings) < MOST_OPENINGS:
                         log.openings.append((number, line[:1600]))
                     continue
-                if line[:1] == b"{":
-                    line = unwrapped(line)
-                if log.busy is None and line.find(TIMEOUT) >= 0:
-                    busy = self._before.busy(chunk.lines[: number - self._number - 1], number)
-                    log.busy = numbered(busy)
-                at = line.find(MARK)
-                if at < 0:
-                    ours += self._elsewhere(line, number)
+                common = self._seldom(line, chunk, number)
+                if isinstance(common, int):
+                    ours += common
                     continue
-                if line.find(MARK, at + 6) >= 0:
-                    ours += self._odd(line, number)
-                    continue
-                if line[at + 6 : at + 11] != b"INFO ":
-                    ours += self._uncommon(line, at, number)
-                    continue
-                known = self._process(line[:at])
-                text = line[at + 11 :]
+                known, text = common
             process, word = known[0], text[: text.find(b" ")]
             reader = words.get(word)
             if reader is None:
@@ -278,6 +266,24 @@ class _Reading:
         log.kinds.update(kinds)
         if elsewhere:
             log.kinds["elsewhere"] += elsewhere
+
+    def _seldom(
+        self, line: bytes, chunk: Chunk, number: int
+    ) -> tuple[tuple[Process, str | None], bytes] | int:
+        """Read a line of an unknown head: its process and text, or how many of ours it was."""
+        if line[:1] == b"{":
+            line = unwrapped(line)
+        if self._log.busy is None and line.find(TIMEOUT) >= 0:
+            busy = self._before.busy(chunk.lines[: number - self._number - 1], number)
+            self._log.busy = numbered(busy)
+        at = line.find(MARK)
+        if at < 0:
+            return self._elsewhere(line, number)
+        if line.find(MARK, at + 6) >= 0:
+            return self._odd(line, number)
+        if line[at + 6 : at + 11] != b"INFO ":
+            return self._uncommon(line, at, number)
+        return self._process(line[:at]), line[at + 11 :]
 
     def _process(self, head: bytes) -> tuple[Process, str | None]:
         """Find the process behind a head, and the source file that a warning names."""
