@@ -121,13 +121,15 @@ def _memory(figure: Measurement, sku: Sku) -> Expected:
 def shape_of(figure: Measurement) -> tuple[str, tuple[int, int, int]] | None:
     """Type and M, K, N of a matrix multiplication, from its details, else from its variant."""
     match = SHAPE.match(figure.variant or "")
-    kind = text_of(figure, "dtype") or (match["type"] if match else "")
+    kind = text_of(figure, "dtype")
     sizes = [number_of(figure, name) for name in ("m", "k", "n")]
-    if None in sizes and match is not None:
-        sizes = [float(match[name]) for name in ("m", "k", "n")]
-    m, k, n = (int(size or 0) for size in sizes)
-    if not kind or not m or not k or not n:
+    if match is not None:
+        kind = kind or match["type"]
+        if None in sizes:
+            sizes = [float(match[name]) for name in ("m", "k", "n")]
+    if not kind or not all(sizes):
         return None
+    m, k, n = (int(size or 0) for size in sizes)
     kind = kind.removeprefix("torch.")
     return TYPES.get(kind, kind), (m, k, n)
 

@@ -115,11 +115,10 @@ def hint(node: Node, figure: Measurement) -> str:
     Links train without the fabric, so an active link proves no P2P over it
     (Dstack-TEE/dstack pull request 1167).
     """
-    one, other = node.devices.gpu(figure.src), node.devices.gpu(figure.dst)
-    sku = node.devices.sku(one) if one is not None else None
-    if one is None or other is None or sku is None or not figure.value:
+    pair = of_one_model(node, figure.src, figure.dst)
+    if pair is None or not figure.value:
         return ""
-    link, slot = link_of_pair(node, one, other, sku), host_link(node, one, sku)
+    link, slot = link_of_pair(node, *pair), host_link(node, pair[0], pair[2])
     if link is None or slot is None or link.kind is PCIE or slot.kind is not PCIE:
         return ""
     ways = QUANTITIES[figure.quantity][1]

@@ -161,9 +161,7 @@ def _blocks(
         for part in _components(pairs):
             inside = {pair for pair in pairs if pair <= part}
             sides = _sides(part, inside)
-            if len(inside) < 2 or not sides:
-                continue
-            if len(sides) == 2 and not _full(sides, inside, measured):
+            if len(inside) < 2 or not _full(sides, inside, measured):
                 continue
             edges = tuple(sorted(edge for edge in mine if frozenset(edge) in inside))
             found.append(
@@ -179,7 +177,9 @@ def _full(
     inside: AbstractSet[frozenset[str]],
     measured: AbstractSet[frozenset[str]],
 ) -> bool:
-    """Whether every measured pair of this kind between two sides of two or more is low."""
+    """Whether it is one group, or all measured pairs between two sides of two or more are low."""
+    if len(sides) < 2:
+        return bool(sides)
     left, right = sides
     across = {frozenset((a, b)) for a in left for b in right} & measured
     return min(len(left), len(right)) > 1 and across == inside

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Sequence
 
+from ..model.english import first as cut
 from ..model.page import Section
 from ..nccl.decide.summary import (
     CAPITALS,
@@ -285,9 +286,7 @@ def numbers(values: Iterable[int]) -> str:
         else f"{first}-{last}"
         for first, last in runs
     ]
-    if len(words) > MOST_NUMBERS:
-        words = [*words[:MOST_NUMBERS], f"and {len(words) - MOST_NUMBERS} more"]
-    return " ".join(words)
+    return cut(words, MOST_NUMBERS, " ")
 
 
 def _cut(rows: list[Row]) -> Table:

@@ -170,12 +170,10 @@ def _drawn(node: Node, path: Path) -> str:
     """Each chip once: the ports of one PCIe switch, and all that is inside one CPU, are one."""
     chips = [_chip(node, path, place) for place in range(len(path.nodes))]
     # A CPU without a number is the one beside it that has a number.
-    for place in range(1, len(chips)):
-        if chips[place] == "CPU" and chips[place - 1].startswith("CPU"):
-            chips[place] = chips[place - 1]
-    for place in range(len(chips) - 2, -1, -1):
-        if chips[place] == "CPU" and chips[place + 1].startswith("CPU"):
-            chips[place] = chips[place + 1]
+    steps = list(pairwise(range(len(chips))))
+    for beside, place in (*steps, *((after, before) for before, after in reversed(steps))):
+        if chips[place] == "CPU" and chips[beside].startswith("CPU"):
+            chips[place] = chips[beside]
     drawn = chips[0]
     for place, wire in enumerate(path.wires):
         if not wire.inside or chips[place] != chips[place + 1]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from ..explain.nccl import fact_of
-from ..model.english import plural
+from ..model.english import first, plural
 from ..model.page import Blank, Block, CellGrid, Facts, Text
 from ..model.snapshot import NodeSnapshot
 from ..model.units import sentence
@@ -135,8 +135,7 @@ def _which(pairs: Sequence[PairDecision]) -> str:
             words.append(f"{src}>{dst}")
         elif src < dst:
             words.append(f"{src}-{dst}")
-    more = f" and {len(words) - MOST_PAIRS} more" if len(words) > MOST_PAIRS else ""
-    return f"{plural(len(words), 'pair')} ({' '.join(words[:MOST_PAIRS])}{more})"
+    return f"{plural(len(words), 'pair')} ({first(words, MOST_PAIRS, ' ')})"
 
 
 def _matrix(prediction: Prediction, ranks: Sequence[int]) -> Block:

@@ -158,7 +158,7 @@ class Fleet:
     @cached_property
     def verdict(self) -> Verdict:
         """The worst of its nodes and of what they share."""
-        there = {state for state, count in self.counts.items() if count}
+        there = set(self.states.values())
         shared = {item.severity for item in self.findings if item.scope is SHARED}
         if there & {NodeState.BROKEN, MISSING} or BROKEN in shared:
             return Verdict.BROKEN

@@ -16,7 +16,7 @@ _MOST_DIGITS = 18
 _MOST_BRACKETS = 2
 _HOST = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9_])?")
 _DIGITS = re.compile(r"([0-9]{1,18})")
-_RANGE = re.compile(r"([0-9]+)(?:-([0-9]+)(?:/([0-9]+))?)?")
+_RANGE = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18})(?:/([0-9]+))?)?")
 _FOREIGN = re.compile(r"[@!&^]")
 
 
@@ -183,7 +183,7 @@ def _pieces(item: str) -> Iterator[list[str]]:
 def _numbers(text: str) -> list[str]:
     """The numbers of one range: "08-10" -> 08, 09, 10."""
     found = _RANGE.fullmatch(text.strip())
-    if found is None or len(max(found[1], found[2] or "", key=len)) > _MOST_DIGITS:
+    if found is None:
         raise ValueError(f"{text[:40]!r} is no number and no range such as 1-16")
     if found[2] is None:
         return [found[1]]

@@ -107,9 +107,14 @@ class Sku(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def full_mesh(self) -> bool:
         """Whether each GPU is known to have a bundle of links of its own to every other GPU."""
-        sure = self.link_count is not None and "link_count" not in self.unconfirmed
-        mesh = self.fabric == BoardLinks.POINT_TO_POINT and self.world_size is not None
-        return sure and mesh and (self.link_count or 0) + 1 == self.world_size
+        mesh = self.fabric is BoardLinks.POINT_TO_POINT and self.world_size is not None
+        return mesh and 0 < self.links_always == (self.world_size or 0) - 1
+
+    @property
+    def links_always(self) -> int:
+        """The links that each GPU of such a board has; 0 where some may not be fitted or known."""
+        sure = self.fabric in WIRED and "link_count" not in self.unconfirmed
+        return (self.link_count or 0) if sure else 0
 
     def figure(self, quantity: str) -> PublishedFigure | None:
         """Pick what to expect: the typical figure, else the best; a pass line is no expectation."""

@@ -111,10 +111,10 @@ def host_names(graph: nx.Graph[str], members: Sequence[str]) -> tuple[str, ...]:
         return (f"NUMA {numbers}", f"N{numbers}", f"N{numbers.split()[0]}…")
     name = " · ".join(labels)
     extras: list[str] = []
-    record = graph.nodes[numa[0]].get("record") if numa else None
-    if record is not None and getattr(record, "cpus", None):
+    record: Any = graph.nodes[numa[0]].get("record") if numa else None
+    if getattr(record, "cpus", None):
         extras.append(f"CPUs {record.cpus}")
-    if record is not None and getattr(record, "memory_bytes", None):
+    if getattr(record, "memory_bytes", None):
         extras.append(units.size(record.memory_bytes))
     offers = [" · ".join((name, *extras[:n])) for n in range(len(extras), -1, -1)]
     brief = name.replace("socket ", "S").replace("NUMA ", "N").replace(" · ", " ")

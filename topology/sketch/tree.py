@@ -32,6 +32,8 @@ class ItemKind(OpenWord):
 SOCKET, NUMA, ROOT, GPU, NIC = ItemKind
 LEAVES = (GPU, NIC)
 HOSTS = (SOCKET, NUMA)
+WHOLE = (*HOSTS, *LEAVES)
+"""What has a box of its own whatever hangs below it."""
 _RANKS = {SOCKET: 0, NUMA: 1, ROOT: 2}
 _BRIDGES = (PciKind.BRIDGE, PciKind.UPSTREAM, PciKind.DOWNSTREAM, PciKind.SWITCH)
 _PCI_ORDER = (PciKind.ROOT_PORT, *_BRIDGES, NIC, GPU)
@@ -129,10 +131,9 @@ def _items(
         # Devices seldom hang from a device; those that do are drawn beside it.
         item.children = []
         return [item, *(_lengthen(child, item) for child in children)]
-    if kind == NUMA and getattr(graph.nodes[node].get("record"), "without_cpus", False):
-        # Memory of a GPU or an expander hangs from no socket, and no device from it.
-        return [item] if children else []
-    return [item] if children or kind in HOSTS else []
+    # Memory of a GPU or an expander hangs from no socket, and no device from it.
+    lone = getattr(graph.nodes[node].get("record"), "without_cpus", False)
+    return [item] if children or (kind in HOSTS and not lone) else []
 
 
 def _lengthen(child: Item, above: Item) -> Item:
@@ -147,7 +148,7 @@ def _collapse(graph: nx.Graph[str], item: Item, *, top: bool = False) -> Item:
         return replace(item, members=(item.id, *numa.members), children=numa.children)
     if item.kind == SOCKET:
         children = _one_box_for_empty(children)
-    if not top and len(children) == 1 and item.kind not in HOSTS and not item.is_leaf:
+    if not top and len(children) == 1 and item.kind not in WHOLE:
         only = _lengthen(children[0], item)
         return only if only.is_leaf else replace(only, members=(*only.members, *item.members))
     return replace(item, children=sorted(children, key=_order))

@@ -46,6 +46,8 @@ from .units import (
 
 APART = (VARIABLES, *TUNED)
 ORDER = tuple(PieceTopic)
+LACKING = Unit({}, None, None)
+"""The piece of a side that has none."""
 COMING = (NICS, TURNS)
 """Topics whose pieces decide nothing by being there: NICs in the graph of one host."""
 
@@ -379,14 +381,11 @@ def _questions(before: Units, after: Units) -> list[Question]:
     """The pieces that differ, each with what of it differs."""
     found: list[Question] = []
     for key in dict.fromkeys((*before, *after)):
-        old, new = before.get(key), after.get(key)
-        if key[0] in COMING and not (old and old.what and new and new.what):
-            if (old and old.fields) == (new and new.fields):
-                continue
-            found.append((key, "fields"))
-        elif (old and old.decides) != (new and new.decides):
+        old, new = before.get(key, LACKING), after.get(key, LACKING)
+        coming = key[0] in COMING and not (old.what and new.what)
+        if not coming and old.decides != new.decides:
             found.append((key, "decides"))
-        elif (old and old.fields) != (new and new.fields):
+        elif old.fields != new.fields:
             found.append((key, "fields"))
     return found
 
@@ -423,14 +422,15 @@ def _grouped(
 
 def _places(old: Unit | None, new: Unit | None) -> list[str]:
     """The places that differ; the piece as a whole where one side lacks it."""
-    then, now = (None if unit is None else unit.fields for unit in (old, new))
-    if then is None or now is None:
-        return [*(then or now or ())]
+    sides = [unit.fields for unit in (old, new) if unit is not None]
+    if len(sides) < 2:
+        return [*sides[0]]
+    then, now = sides
     for one, other in ((then, now), (now, then)):
         if one.keys() - other.keys() and set(one.values()) == {None}:
             return [*one]  # null, and a graph in its place
     every = dict.fromkeys((*then, *now))
-    return [at for at in every if at not in then or at not in now or then[at] != now[at]]
+    return [at for at in every if then.get(at, LACKING) != now.get(at, LACKING)]
 
 
 def _compared(before: Units, after: Units) -> dict[str, int]:

@@ -59,8 +59,7 @@ class DeviceIndex:
         sku, up = self.sku(gpu), self.links_up[gpu.address]
         if gpu.mig_enabled or self.part_of_mesh(gpu) or not (up or self.wired(gpu)):
             return 0, "the design of the board"
-        counted = sku is not None and sku.fabric in WIRED and "link_count" not in sku.unconfirmed
-        of_model = (sku.link_count or 0) if sku is not None and counted else 0
+        of_model = 0 if sku is None else sku.links_always
         beside = max(
             (self.links_up[o.address] for o in self.siblings(gpu) if not o.mig_enabled), default=0
         )

@@ -44,9 +44,9 @@ def add_links(graph: nx.Graph[str], machine: Machine) -> None:
 
 def _nvlinks(graph: nx.Graph[str], gpu: Gpu) -> None:
     groups: dict[str, list[NvLink]] = {}
-    for link in gpu.nvlinks:
+    for link in gpu.nvlinks_up:
         end = link_end(link)
-        if link.active and end is not None:
+        if end is not None:
             groups.setdefault(end, []).append(link)
     down = sum(1 for link in gpu.nvlinks if link.active is False)
     for end, links in groups.items():

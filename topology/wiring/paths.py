@@ -119,7 +119,7 @@ def _relayed(graph: Graph, nodes: tuple[str, ...]) -> Path:
 
 def _through_switches(graph: Graph, a: str, b: str) -> Path | None:
     one, other = graph.nodes[a], graph.nodes[b]
-    if one["kind"] != "gpu" or other["kind"] != "gpu":
+    if {one["kind"], other["kind"]} != {"gpu"}:
         return None
     if not same_fabric(one["record"], other["record"]):
         return None

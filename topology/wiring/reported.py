@@ -9,6 +9,10 @@ MOST_NVLINKS = 18
 MOST_BRIDGED = 12
 """NVLinks of the widest bridge between two cards (A100, H100 NVL)."""
 
+_SWITCHED = {
+    12: (80, "12 NVLinks to NVSwitches are those of an A100"),
+    6: (70, "6 NVLinks to NVSwitches are those of a V100"),
+}
 Counts = dict[frozenset[str], int]
 
 
@@ -49,15 +53,13 @@ def capability_of_links(counts: Counts) -> tuple[int, str] | None:
     bridges = all(len(of_one(counts, end)) == 1 for pair in counts for end in pair)
     if most == MOST_NVLINKS:
         return 90, "Hopper was the first with 18 NVLinks"
-    if most == 12 and to_switches(counts):
-        return 80, "12 NVLinks to NVSwitches are those of an A100"
-    if most == 6 and to_switches(counts):
-        return 70, "6 NVLinks to NVSwitches are those of a V100"
-    if bridges or to_switches(counts):
+    if to_switches(counts):
+        return _SWITCHED.get(most)
+    if bridges:
         return None
     if total == 12:
         return 80, "12 NVLinks are those of an A100"
-    if total == 4 and most == 1:
+    if (total, most) == (4, 1):
         return 60, "4 single NVLinks are those of a P100"
     return (70, "so few NVLinks to several GPUs are those of a V100") if total <= 6 else None
 

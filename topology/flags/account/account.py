@@ -258,6 +258,8 @@ PORTS = (PciKind.ROOT_PORT, PciKind.DOWNSTREAM)
 
 def _acs(snapshot: NodeSnapshot) -> str:
     bridges = [d for d in snapshot.machine.pci if d.kind in PORTS]
+    if not bridges:
+        return ""
     on = [d for d in bridges if d.acs]
     if on:
         controls = ", ".join(sorted({name for device in on for name in device.acs or ()}))
@@ -265,8 +267,6 @@ def _acs(snapshot: NodeSnapshot) -> str:
             f"ACS is switched on at {len(on)} PCIe ports ({controls}): traffic between GPUs is "
             "sent up to the root port, which slows or breaks P2P below a switch."
         )
-    if bridges and all(device.acs == () for device in bridges):
+    if all(device.acs == () for device in bridges):
         return "ACS is off at every PCIe port, so traffic below a switch stays there."
-    if bridges:
-        return "Whether ACS redirects traffic at the PCIe ports is not readable without root."
-    return ""
+    return "Whether ACS redirects traffic at the PCIe ports is not readable without root."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ...model.english import plural
+from ...model.english import first, plural
 from ...model.page import Section
 from ...nccl.decide.summary import duration, ring_hops
 from ...nccl.prediction import Prediction
@@ -34,10 +34,8 @@ def pairs_in_words(pairs: Iterable[tuple[int, int]]) -> str:
             parts.append(f"{_ranks(sides[0])} with {_ranks(sides[1])}")
         else:
             rest += sorted(inside)
-    named = " ".join(f"{a}-{b}" for a, b in sorted(rest)[:LIMIT_PAIRS])
-    if len(rest) > LIMIT_PAIRS:
-        named += f" and {len(rest) - LIMIT_PAIRS} more"
-    return "; ".join([*([named] if named else []), *parts])
+    named = first([f"{a}-{b}" for a, b in sorted(rest)], LIMIT_PAIRS, " ")
+    return "; ".join(filter(None, (named, *parts)))
 
 
 def _components(edges: set[tuple[int, ...]]) -> list[set[int]]:
@@ -57,8 +55,8 @@ def _components(edges: set[tuple[int, ...]]) -> list[set[int]]:
 
 def _sides(part: set[int], edges: set[tuple[int, ...]]) -> tuple[set[int], set[int]] | None:
     """Split ranks into two sets that every edge joins; None where that is not possible."""
-    first = min(part)
-    right = {b if a == first else a for a, b in edges if first in (a, b)}
+    lowest = min(part)
+    right = {b if a == lowest else a for a, b in edges if lowest in (a, b)}
     left = part - right
     if any((a in left) == (b in left) for a, b in edges):
         return None
@@ -201,8 +199,7 @@ def _nets_table(prediction: Prediction) -> tuple[tuple[str, ...], ...]:
             found.setdefault((net.to[2], gdr, relay), []).append(f"{net.rank}>{net.net}")
     rows = [("count", "path", "GPUDirect", "through", "GPU (rank) > NIC (device)")]
     for (path, gdr, relay), pairs in sorted(found.items()):
-        some = " ".join(pairs[:6]) + (f" and {len(pairs) - 6} more" if len(pairs) > 6 else "")
-        rows.append((str(len(pairs)), path, gdr, relay, some))
+        rows.append((str(len(pairs)), path, gdr, relay, first(pairs, 6, " ")))
     return tuple(rows) if len(rows) > 1 else ()
 
 

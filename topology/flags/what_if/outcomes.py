@@ -92,11 +92,7 @@ def _remarks(flag: Flag, found: tuple[Comparison, ...], without: Prediction) -> 
         if all(untold(comparison.changed) for comparison in found):
             return []
         return [_channel_remark(title, found)]
-    moved = [
-        comparison
-        for comparison in found
-        if any(_moves(group) for group in comparison.effect.pairs)
-    ]
+    moved = [comparison for comparison in found if any(map(_moves, comparison.effect.pairs))]
     if any(comparison.without_nvls is not None for comparison in moved):
         return [NVLS_UNSURE]
     silent = [comparison for comparison in moved if not comparison.effect.times_changed]
@@ -222,7 +218,7 @@ def _now(without: Prediction) -> str:
     rest = [(len(pairs), way) for way, pairs in ways(without) if not way.p2p]
     total = sum(count for count, _ in (*now, *rest))
     if not rest:
-        kinds = " or ".join(_place(path) for path in dict.fromkeys(path for _, path in now))
+        kinds = " or ".join(map(_place, dict.fromkeys(path for _, path in now)))
         if total == 1:
             return f"The one pair is {kinds} and uses P2P as it is: no higher level adds any."
         return f"All {total} pairs are {kinds} and use P2P as it is: no higher level adds any."

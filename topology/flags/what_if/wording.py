@@ -129,8 +129,8 @@ def brief(comparison: Comparison, cost: str | None = None) -> tuple[str, ...]:
     effect = comparison.effect
     if effect.failure[1]:
         return (f"the start fails: {effect.failure[1]}",)
-    readings = [one.reading for one in comparison.changes if one.reading is not None]
     if effect.nothing:
+        readings = filter(None, (one.reading for one in comparison.changes))
         why = next((f": {read.why}" for read in readings if read.ignored and read.why), "")
         return (f"nothing changes{why}",)
     costs = _time(comparison) if cost is None else [cost] * bool(cost)
@@ -247,7 +247,7 @@ def took(comparison: Comparison, bytes_: int) -> tuple[str, str]:
     time = next(time for time in comparison.effect.times if time.bytes == bytes_)
     other = comparison.without_nvls
     slow = None if other is None else next(time for time in other.times if time.bytes == bytes_)
-    if slow is None or slow.after_us is None or slow.share is None or time.share is None:
+    if slow is None or slow.share is None or time.share is None:
         return duration(time.after_us), f"({change(time.share)})"
     first, last = duration(time.after_us), duration(slow.after_us)
     if first.split()[-1] == last.split()[-1]:

@@ -122,12 +122,10 @@ def leaf_map(judged: Judgements, leaves: SwitchFabric) -> LeafMap:
     order = {leaf: place for place, leaf in enumerate(dict.fromkeys(leaves.leaf_of.values()))}
     cells: dict[tuple[str, str], _Gathered] = {}
     for look in judged.looks:
-        if len(look.look.hosts) != 2:
+        ends = [leaf for host in look.look.hosts if (leaf := leaves.leaf(host)) is not None]
+        if len(look.look.hosts) != 2 or len(ends) < 2:
             continue
-        first, second = (leaves.leaf(host) for host in look.look.hosts)
-        if first is None or second is None:
-            continue
-        one, other = sorted((first, second), key=order.__getitem__)
+        one, other = sorted(ends, key=order.__getitem__)
         low = _lows(judged, look)
         worst = min(low.values(), key=lambda pair: pair[0], default=None)
         _add(cells.setdefault((one, other), _Gathered([], [])), look, worst, bad=bool(look.bad))
