@@ -129,7 +129,7 @@ def shape_of(figure: Measurement) -> tuple[str, tuple[int, int, int]] | None:
             sizes = [float(match[name]) for name in ("m", "k", "n")]
     if not kind or not all(sizes):
         return None
-    m, k, n = (int(size or 0) for size in sizes)
+    m, k, n = map(int, filter(None, sizes))
     kind = kind.removeprefix("torch.")
     return TYPES.get(kind, kind), (m, k, n)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from itertools import combinations
+from itertools import chain, combinations
 
 import msgspec
 
@@ -105,7 +105,7 @@ def _over_pcie(node: Node, ends: tuple[Gpu, Gpu], sku: Sku) -> LinkRates | None:
     return msgspec.structs.replace(
         narrow,
         design_gbs=min(side.design_gbs for side in sides),
-        missing=tuple(text for side in sides for text in side.missing),
+        missing=tuple(chain.from_iterable(side.missing for side in sides)),
     )
 
 

@@ -88,7 +88,7 @@ def _could(node: Node, one: Gpu, other: Gpu) -> Rung:
         why = "Only a network interface joins the two."
         return Rung(title=title, state=NO, answer="network", why=why)
     down = path.kind is WireKind.NVSWITCH and _down(one, other)
-    if down or any(_less(wire) for wire in path.wires):
+    if down or any(map(_less, path.wires)):
         return Rung(title=title, state=LESS, answer=f"{letters}, fewer than there could be")
     return Rung(title=title, state=YES, answer=letters)
 

@@ -76,8 +76,6 @@ def figures_of(
         curve = _curve(figure)
         largest[curve] = max(largest.get(curve, 0), figure.bytes_per_copy or 0)
     kept = [figure for figure in usable if (figure.bytes_per_copy or 0) == largest[_curve(figure)]]
-    if not kept:
-        return ()
     relations = Relations(snapshot.machine)
     places = {address: f"GPU{place}" for place, address in enumerate(relations.gpus)}
     kinds: dict[tuple[str, str, str], list[Measurement]] = {}

@@ -82,9 +82,9 @@ def _standing(flag: Flag, prediction: Prediction | None, closed: str) -> tuple[s
         where = f"Default in {library.name.upper()} {library.version}"
     found = [f"Values: {flag.values}.", f"{where}: {default}."]
     if flag.since or flag.until:
-        since = f"read since {flag.since}" if flag.since else "read"
-        until = f", last by {flag.until}" if flag.until else ""
-        found.append(f"Versions: {since}{until}.")
+        since = f" since {flag.since}" * bool(flag.since)
+        until = f", last by {flag.until}" * bool(flag.until)
+        found.append(f"Versions: read{since}{until}.")
     if flag.aliases:
         found.append(f"Read under another name too: {', '.join(flag.aliases)}.")
     if not flag.confirmed:

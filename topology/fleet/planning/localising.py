@@ -180,16 +180,15 @@ def _explain(
     sick = next((name for name, verdict in verdicts.items() if verdict is SWITCH), None)
     name = " or ".join(rivals)
     if sick is not None:
-        name, below = sick, found.below(sick, fabric)
+        kind, name, below = SWITCH, sick, found.below(sick, fabric)
         because += ", and so are pairs below it"
         answer.events = [e for e in answer.events if set(below).isdisjoint(e.hosts)]
     elif set(verdicts.values()) == {UPLINKS}:
-        below = tuple(sorted(below))
+        kind, below = UPLINKS, tuple(sorted(below))
         because += "; pairs below it are well"
     else:
         answer.open.append(SwitchSuspicion(tuple(rivals), tuple(sorted(below)), group.rail))
         return
-    kind = UPLINKS if sick is None else SWITCH
     answer.culprits.append(Culprit(kind, below, group.rail, name, because=because, fails=fails))
 
 
@@ -251,16 +250,19 @@ def localise(judgements: Judgements, fabric: SwitchFabric) -> Localisation:
         if (suspicion := _suspicion(case, found, excused, culprits)) is not None
     ]
     paths = _paths(suspects, cases, found)
-    on_paths = {host for culprit in paths for host in culprit.hosts}
+    on_paths = _hosts(paths)
     suspects = [suspicion for suspicion in suspects if suspicion.host not in on_paths]
-    doubted = {host for culprit in culprits for host in culprit.hosts}
-    doubted |= {host for suspicion in answer.open for host in suspicion.hosts}
+    doubted = _hosts(culprits) | _hosts(answer.open)
     return Localisation(
         culprits=(*culprits, *paths),
         suspects=tuple(sorted(suspects, key=lambda one: one.host)),
         switches=tuple(answer.open),
         good=found.measured - doubted - {suspicion.host for suspicion in suspects},
     )
+
+
+def _hosts(parts: Iterable[Culprit | SwitchSuspicion]) -> set[str]:
+    return {host for part in parts for host in part.hosts}
 
 
 def _accuse(
