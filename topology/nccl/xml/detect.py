@@ -396,7 +396,7 @@ def placed(machine: Machine, notes: list[str]) -> Machine:
     ends = [(relation.code, relation.a, relation.b) for relation in machine.relations]
     nodes = _groups(ends, ("PIX", "PXB", "PHB", "NODE"), UNKNOWN)
     inner, outer = _groups(ends, ("PIX",), UNKNOWN), _groups(ends, ("PIX", "PXB"), UNKNOWN)
-    numas = {gpu.address: _numa(gpu, nodes) for gpu in lost}
+    numas = {address: _numa(gpu, nodes) for address, gpu in by_address(lost).items()}
 
     def named(address: str) -> str:
         return names.get(address, address)
