@@ -30,7 +30,7 @@ from gputop.reading import settle
 from gputop.topology.hardware.strangers import counted
 from gputop.topology.model.page import Column, Page, Table
 from gputop.topology.model.redact import Redactor
-from gputop.topology.model.snapshot import NodeSnapshot
+from gputop.topology.model.snapshot import NodeSnapshot, ProblemKind
 from gputop.topology.model.surroundings import Host, Software
 from gputop.topology.sources.live import LiveFeed
 
@@ -199,7 +199,7 @@ def _unread(snapshot: NodeSnapshot) -> str:
     reasons = dict.fromkeys(
         each.text
         for each in snapshot.problems
-        if each.kind != "absent" or not snapshot.machine.gpus
+        if each.kind is not ProblemKind.ABSENT or not snapshot.machine.gpus
     )
     return "; ".join(reasons) or "nothing"
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gputop.terminal.clean import clean
 from gputop.topology.hardware.vendors import AMD
+from gputop.topology.model.machine import PciKind
 from gputop.widgets.gpu_cells import short_address
 from gputop.widgets.spans import Grid, Line, centre, left, width_of
 
@@ -87,7 +88,7 @@ def matrix_lines(
             spans.append(
                 (centre(clean(cell.code, 8), width) + " ", ink + (" bold" if here else ""))
             )
-        if show_cpus and row.kind == "gpu":
+        if show_cpus and row.kind is PciKind.GPU:
             spans.append((f" {left(clean(row.numa_affinity or '–', 20), 4)}  ", ""))
             spans.append((clean(row.cpu_affinity or "–", 60), "muted"))
         lines.append(tuple(spans))
@@ -108,7 +109,7 @@ def _fewer(matrix: RelationMatrix) -> frozenset[str]:
         cell.code
         for row in matrix.rows
         for cell, other in zip(row.cells, matrix.rows, strict=False)
-        if row.kind == other.kind == "gpu" and row is not other
+        if row.kind is other.kind is PciKind.GPU and row is not other
     )
     counts = {
         letters: int(letters[2:])

@@ -12,6 +12,8 @@ from gputop.probes.catalog.p2p import quantities as p2p
 from gputop.terminal.clean import clean
 from gputop.topology.expectation.patterns import QUANTITIES as PATTERNED
 from gputop.topology.model.quantities import TRANSPORT
+from gputop.topology.model.severity import FigureVerdict
+from gputop.topology.model.snapshot import DataVerdict
 from gputop.topology.model.units import figure
 from gputop.topology.wiring.paths import path_between
 from gputop.widgets.link_matrix import relation_ink
@@ -111,7 +113,7 @@ def measured_cells(
                 cells[pair] = Value(number=figures.value, word=word)
             elif figures is not None and figures.verdict:
                 cells[pair] = _word(figures.verdict)
-            elif pair in access and access[pair].verdict == "not-granted":
+            elif pair in access and access[pair].verdict is DataVerdict.NOT_GRANTED:
                 cells[pair] = _word("not-granted")
             else:
                 cells[pair] = Value(word="–", ink="muted")
@@ -143,7 +145,7 @@ def _word(verdict: str) -> Value:
 
 def _signed(word: str, judgement: Judgement | None) -> str:
     """A figure with the sign of its verdict; without a reference it has none."""
-    if judgement is None or judgement.verdict == "no reference":
+    if judgement is None or judgement.verdict is FigureVerdict.NO_REFERENCE:
         return word
     return f"{word} {verdict_of(judgement)[0]}"
 

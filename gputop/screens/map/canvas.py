@@ -14,7 +14,7 @@ from typing import TypeAlias
 from rich.cells import cell_len
 
 from gputop.terminal.clean import clean
-from gputop.topology.sketch.drawing import Box, Drawing, Edge, Line, Point
+from gputop.topology.sketch.drawing import Box, BoxKind, Drawing, Edge, Line, Point
 
 Cell: TypeAlias = tuple[str, str]
 """Character and style name."""
@@ -170,7 +170,7 @@ class Canvas:
             style += "-chip"
             for y in range(box.y, box.base):
                 self.write(box.x, y, " " * box.width, style)
-            inset = 1 if box.kind not in ("gpu", "nic") and box.width > 3 else 0
+            inset = 1 if box.kind not in (BoxKind.GPU, BoxKind.NIC) and box.width > 3 else 0
         for i, line in enumerate(box.lines):
             name = style if i == 0 or style == "cursor" else "label"
             row = box.y + (1 if box.framed else 0) + i
@@ -193,7 +193,7 @@ def box_style(box: Box, marks: Marks) -> str:
         return "first"
     if box.id in marks.nodes or any(member in marks.nodes for member in box.members):
         return "path"
-    return "plane" if box.kind == "mesh" else box.kind
+    return "plane" if box.kind is BoxKind.MESH else box.kind
 
 
 def line_style(line: Line, marks: Marks) -> str:

@@ -16,7 +16,7 @@ from gputop.screens.map.canvas import Canvas, Cell, Marks, runs
 from gputop.screens.map.info import has_one_rate, label
 from gputop.screens.map.measured import MeasuredLines
 from gputop.screens.map.rings import way
-from gputop.topology.sketch.drawing import Box, Drawing, Edge
+from gputop.topology.sketch.drawing import Box, BoxKind, Drawing, Edge
 from gputop.topology.sketch.layout import fitting, layout
 from gputop.widgets.board import Board
 from gputop.widgets.spans import Line
@@ -178,7 +178,7 @@ class WiringDiagram(Board):
             self._rows = {y: _line(row) for y, row in enumerate(self._canvas.rows)}
         rows = dict(self._rows)
         touched: dict[int, list[Cell]] = {}
-        cursor = box.id if box is not None and box.kind == "gpu" else None
+        cursor = box.id if box is not None and box.kind is BoxKind.GPU else None
         readings = report.snapshot.readings
         measured = MeasuredLines(report, cursor)
         for slot, text, style in wiring_live.figures(
@@ -331,9 +331,9 @@ def in_order(drawing: Drawing) -> list[Box]:
 
     The parts of a package come row by row, as they were drawn.
     """
-    gpus = [box for box in drawing.boxes if box.kind == "gpu"]
-    rest = [box for box in drawing.boxes if box.kind != "gpu"]
-    return [*gpus, *sorted(rest, key=lambda box: (box.kind != "nic", box.x, box.y))]
+    gpus = [box for box in drawing.boxes if box.kind is BoxKind.GPU]
+    rest = [box for box in drawing.boxes if box.kind is not BoxKind.GPU]
+    return [*gpus, *sorted(rest, key=lambda box: (box.kind is not BoxKind.NIC, box.x, box.y))]
 
 
 def centre(box: Box) -> int:

@@ -10,6 +10,7 @@ from gputop.screens.map.facts import DOT
 from gputop.screens.map.measured import there_and_back
 from gputop.terminal.clean import clean
 from gputop.topology.model import units
+from gputop.topology.sketch.drawing import BoxKind
 from gputop.topology.sketch.names import bridge_names, is_weak, nic_rate, short
 from gputop.topology.sketch.packages import package_facts, part_name, plain_names
 from gputop.topology.wiring.wires import WireKind
@@ -38,9 +39,9 @@ def about(report: Report, box: Box) -> tuple[Line, Line]:
     """Two lines about one box."""
     graph = report.graph
     package = wiring_xgmi.package_of(graph, box.id)
-    if package is not None and box.kind == "package":
+    if package is not None and box.kind is BoxKind.PACKAGE:
         return _package(graph, package)
-    if box.kind not in ("gpu", "nic"):
+    if box.kind not in (BoxKind.GPU, BoxKind.NIC):
         return (("  ", ""), (box.lines[0] if box.lines else "", "strong")), _facts(
             _rest(graph, box)
         )
@@ -48,7 +49,11 @@ def about(report: Report, box: Box) -> tuple[Line, Line]:
     head: list[tuple[str, str]] = [("  ", ""), (label(graph, box.id), "strong"), DOT]
     # A GPU that no driver numbers is called by its address already.
     head = head[:-1] if label(graph, box.id) == clean(box.id) else [*head, (clean(box.id), "")]
-    name = getattr(record, "name", None) if box.kind == "gpu" else graph.nodes[box.id].get("label")
+    name = (
+        getattr(record, "name", None)
+        if box.kind is BoxKind.GPU
+        else graph.nodes[box.id].get("label")
+    )
     if name and clean(name) != label(graph, box.id):
         head += [DOT, (clean(name), "")]
     numa = getattr(record, "numa_node", None)
@@ -59,7 +64,7 @@ def about(report: Report, box: Box) -> tuple[Line, Line]:
         head += [DOT, (f"its memory is NUMA {own}", "")]
     if package is not None:
         head += [DOT, (_package_of_gpu(graph, package, box.id), "")]
-    if box.kind == "gpu":
+    if box.kind is BoxKind.GPU:
         return tuple(head), _facts(_gpu(report, box.id))
     rate = nic_rate(record)[0]
     ports = getattr(record, "ports", ())
@@ -104,12 +109,12 @@ def _facts(facts: list[tuple[str, str, str]]) -> Line:
 
 
 def _rest(graph: nx.Graph[str], box: Box) -> list[tuple[str, str, str]]:
-    if box.kind == "mesh":
+    if box.kind is BoxKind.MESH:
         return [("", wiring_xgmi.mesh(graph), "")]
     names = ", ".join(label(graph, member) for member in box.members[:4])
     more = len(box.members) - 4
     facts = [("stands for", names + (f" and {more} more" if more > 0 else ""), "")]
-    if box.kind == "bridge":
+    if box.kind is BoxKind.BRIDGE:
         wires = [graph.edges[box.id, other].get("wire") for other in graph.neighbors(box.id)]
         links = [wire for wire in wires if wire is not None and wire.payload_gbs is not None]
         facts += [("", _words(wire), "bad" if is_weak(wire) else "") for wire in links[:1]]

@@ -19,6 +19,7 @@ from gputop.screens.map.narrowest import head_lines, table
 from gputop.screens.map.rings import overlays
 from gputop.screens.view import View
 from gputop.topology.explain import why as reasons
+from gputop.topology.sketch.drawing import BoxKind
 from gputop.widgets.board import Board
 from gputop.widgets.key import Key, note
 from gputop.widgets.spans import Line, cut, text_of, wrapped
@@ -204,7 +205,7 @@ class MapScreen(View):
         last_row = legend(self.wiring.drawing)
         last_row = (*last_row, *HINT) if width > _WIDE else last_row
         if report.snapshot.measurements:
-            box_id = box.id if box is not None and box.kind == "gpu" else None
+            box_id = box.id if box is not None and box.kind is BoxKind.GPU else None
             last_row = MeasuredLines(report, box_id).legend or last_row
         room = board.size.height or 3
         rows = _rows(lines, width, room - 1)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from gputop.terminal.clean import clean
 from gputop.topology.hardware.specs import sku_for
 from gputop.topology.hardware.vendors import AMD, NVIDIA, vendor_of
+from gputop.topology.model.machine import CacheKind
 from gputop.topology.model.units import UNKNOWN, figure, size, text, whole
 from gputop.topology.sources.amd.words import held
 from gputop.topology.wiring.gpu_names import gpu_label
@@ -288,7 +289,7 @@ def chip_facts(gpu: Gpu) -> Iterator[tuple[str, str]]:
 
 def _cache(cache: GpuCache, gpu: Gpu) -> str:
     count = f"{cache.count} x " if cache.count is not None and cache.count > 1 else ""
-    kind = "" if cache.kind in {"data", "not told"} else f" ({cache.kind})"
+    kind = "" if cache.kind in (CacheKind.DATA, CacheKind.NOT_TOLD) else f" ({cache.kind})"
     amount = f"{count}{size(cache.size_bytes)}{kind}"
     if cache.level == _LAST_LEVEL:
         return f"Infinity Cache (L3) {amount}"

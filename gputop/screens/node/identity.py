@@ -10,6 +10,7 @@ from gputop.terminal.clean import clean
 from gputop.topology.hardware.specs import sku_for
 from gputop.topology.hardware.strangers import remarks
 from gputop.topology.hardware.vendors import AMD, vendor_of
+from gputop.topology.model.snapshot import ProblemKind
 from gputop.topology.model.units import UNKNOWN, size, text, whole
 from gputop.widgets.gpu_cells import model
 from gputop.widgets.spans import Line, joined, left, width_of, wrapped
@@ -125,12 +126,12 @@ def _short_cpu(name: str) -> str:
 
 def problem_lines(snapshot: NodeSnapshot, width: int) -> tuple[Line, ...]:
     """Vendors that are not known, then what could not be read; absent sources last, and muted."""
-    found = sorted(snapshot.problems, key=lambda problem: problem.kind == "absent")
+    found = sorted(snapshot.problems, key=lambda problem: problem.kind is ProblemKind.ABSENT)
     lines: list[Line] = []
     for remark in remarks(snapshot.machine.gpus):
         lines += wrapped((("!", "warn"), (f" {clean(remark)}", "")), width, indent=4)
     for problem in found:
-        quiet = problem.kind == "absent"
+        quiet = problem.kind is ProblemKind.ABSENT
         spans = (
             (" " if quiet else "!", "muted" if quiet else "warn"),
             (f" {clean(problem.source, 20)} ", "muted"),
