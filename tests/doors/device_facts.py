@@ -41,7 +41,10 @@ def _lanes(value: str) -> str:
 def _model(value: str) -> str:
     """The model without its maker, which the screens leave out where it is plain."""
     name = spaced(value).replace("GPU of unknown name", "AMD GPU, model unknown")
-    around = (r"^(?:part \d+ of )?(?:NVIDIA |AMD )?(?:Instinct )?(?=\w)", r" [0-9a-f:]+\.\d$")
+    around = (
+        r"^(?:part \d+ of )?(?:NVIDIA |AMD )?(?:Instinct |GeForce )?(?=\w)",
+        r" [0-9a-f:]+\.\d$",
+    )
     return re.sub(rf"{around[0]}|{around[1]}| \((?:not in|only) .*$|, by its PCI id$", "", name)
 
 

@@ -113,6 +113,14 @@ CAPTURED = {
 """What the captures hold of nodes, where they are on this machine."""
 
 
+AT_REST = {
+    "pcie-x8-refuted": {"lanes of a GPU 0"},
+    "pcie-x8-under-load": {"lanes of a GPU 1"},
+}
+"""Rule cases whose sources differ on lanes, at rest and while a copy runs -> what doors then state
+by one source each."""
+
+
 def opened(path: Path) -> NodeSnapshot:
     """The node in a file; a file without one ends the test."""
     try:
@@ -123,7 +131,8 @@ def opened(path: Path) -> NodeSnapshot:
 
 @pytest.mark.parametrize("name", share(CASES, SHARE))
 def test_commands_agree_on_a_rule_case(name: str, tmp_path: Path) -> None:
-    assert contradictions(FACTS, of_node(CASES[name].snapshot, tmp_path)) == {}
+    found = contradictions(FACTS, of_node(CASES[name].snapshot, tmp_path))
+    assert found.keys() <= AT_REST.get(name, set())
 
 
 @pytest.mark.parametrize("name", share(NODES, SHARE))
@@ -145,7 +154,8 @@ async def test_all_doors_of_a_demo_agree(name: str, tmp_path: Path) -> None:
 @pytest.mark.grid
 @pytest.mark.parametrize("name", CASES)
 async def test_all_doors_agree_on_a_rule_case(name: str, tmp_path: Path) -> None:
-    assert contradictions(FACTS, await doors_of(CASES[name].snapshot, tmp_path)) == {}
+    found = contradictions(FACTS, await doors_of(CASES[name].snapshot, tmp_path))
+    assert found.keys() == AT_REST.get(name, set())
 
 
 @pytest.mark.grid
