@@ -10,6 +10,7 @@ import msgspec
 
 from ..model.machine import Gpu, Machine
 from ..model.readings import EccCounts, GpuReading, NvLinkReading
+from ..model.record import by_address
 from ..model.severity import BROKEN, NOTICE, SLOW, Severity
 from ..model.snapshot import NodeSnapshot
 from ..sources.nvidia.recovery import NONE
@@ -128,7 +129,7 @@ class Watcher:
 
     def _changed_gpus(self, machine: Machine, at: float) -> bool:
         """Note GPUs that the driver no longer names, and start anew for a GPU in an old place."""
-        here = {gpu.address: gpu for gpu in machine.gpus}
+        here = by_address(machine.gpus)
         news = False
         for address, (name, uuid) in list(self._known.items()):
             gpu = here.get(address)
@@ -266,7 +267,7 @@ def _ports(machine: Machine) -> Iterator[tuple[str, str, str, Severity, bool]]:
 
 
 def _read(snapshot: NodeSnapshot) -> Iterator[tuple[Gpu, GpuReading]]:
-    gpus = {gpu.address: gpu for gpu in snapshot.machine.gpus}
+    gpus = by_address(snapshot.machine.gpus)
     for reading in snapshot.readings.gpus:
         gpu = gpus.get(reading.address)
         if gpu is not None:
