@@ -14,7 +14,7 @@ from gputop.messages import RefreshFailed, SuiteChanged
 from gputop.screens import NAMES
 from gputop.screens.node.table import GpuTable
 from gputop.screens.view import View
-from gputop.topology.model.snapshot import Problem, SourceState
+from gputop.topology.model.snapshot import Problem, ProblemKind, SourceState
 from gputop.widgets.pair_matrix import PairMatrix
 from gputop.widgets.panels import HelpPanel, WhyPanel
 from tests.support.app import (
@@ -233,7 +233,11 @@ async def test_source_that_is_late_shows_its_age() -> None:
 
 
 async def test_problems_are_listed() -> None:
-    problems = (Problem(source="pci", text="[b]no permission[/b] for config space", kind="denied"),)
+    problems = (
+        Problem(
+            source="pci", text="[b]no permission[/b] for config space", kind=ProblemKind.DENIED
+        ),
+    )
     async with GpuTop().run_test(size=(80, 24)) as pilot:
         await give(pilot, report_of((gpu(0),), problems=problems))
         assert "[b]no permission[/b]" in picture(pilot)

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from gputop.topology.model.machine import Gpu, GpuPair, Machine, NvLink, PciDevice
+from gputop.topology.model.machine import Gpu, GpuPair, Machine, NvLink, PciDevice, PciKind
 from gputop.topology.model.snapshot import Measurement, NodeSnapshot
 from gputop.topology.model.surroundings import Host, NumaNode
 from gputop.topology.node import Node
@@ -47,7 +47,7 @@ def port(address: str, parent: str, kind: str, numa: int | None = None) -> PciDe
     return PciDevice(
         address=address,
         parent=parent,
-        kind=kind,
+        kind=PciKind(kind),
         numa_node=numa,
         link_speed_max_gts=32.0,
         link_width_max=16,

@@ -9,7 +9,7 @@ from gputop.printing.render import texts
 from gputop.simulating.jobs import simulated
 from gputop.topology.jobs.asking import JobsReport
 from gputop.topology.jobs.troubles import STOPPED
-from gputop.topology.model.surroundings import Container, Host
+from gputop.topology.model.surroundings import Container, ContainerKind, Host
 from tests.support.expectation_made import demo
 
 DEMO = "sick-h100-8"
@@ -31,7 +31,7 @@ def test_why_there_is_no_job_is_said_as_far_as_it_is_known() -> None:
     for gpus, kind, said in (
         (unknown, None, "the driver does not say"),
         (none, None, "no process uses a GPU"),
-        (none, "docker", "from inside a container"),
+        (none, ContainerKind.DOCKER, "from inside a container"),
     ):
         readings = replace(snapshot.readings, gpus=gpus)
         host = replace(snapshot.machine.host or Host(), container=Container(kind=kind))

@@ -46,7 +46,7 @@ def check_run(run: dict[str, Any]) -> None:
     assert run["schema"] == "gputop.probe/1"
     assert run["status"] == "finished", run["message"]
     assert run["measurements"]
-    fields = {*Measurement.__struct_fields__, "expected"} - {"gaps"}
+    fields = {*Measurement.__struct_encode_fields__, "expected"} - {"gaps"}
     for figure in run["measurements"]:
         assert set(figure) >= fields
         assert figure["device_kind"] == "cpu"

@@ -13,8 +13,9 @@ from textual.widgets import Input, OptionList
 from gputop.app import GpuTop
 from gputop.screens.flags.screen import FlagsScreen
 from gputop.topology.flags.values.process import ProcessError, ProcessFlags
-from gputop.topology.model.readings import GpuProcess, ProcessReading
+from gputop.topology.model.readings import GpuProcess, GpuUse, ProcessReading
 from gputop.topology.model.snapshot import EnvironmentVariable
+from gputop.topology.model.versions import LibraryName
 from gputop.topology.node import Node
 from gputop.topology.recorded.feeds import DemoFeed
 from gputop.topology.report import Report
@@ -28,7 +29,7 @@ def busy_report() -> Report:
     """A live node where process 4711 holds the first two GPUs."""
     snapshot = DemoFeed("pcie-l40s-8").at(7)
     gpus = tuple(
-        replace(one, processes=(GpuProcess(pid=4711, kind="compute"),) if at < 2 else ())
+        replace(one, processes=(GpuProcess(pid=4711, kind=GpuUse.COMPUTE),) if at < 2 else ())
         for at, one in enumerate(snapshot.readings.gpus)
     )
     named = ProcessReading(pid=4711, user="alice", command=HOSTILE)
@@ -47,7 +48,7 @@ def fake_read(pid: int) -> ProcessFlags:
         user="alice",
         environment=(one,),
         library="/opt/libnccl.so.2.27.5",
-        library_name="nccl",
+        library_name=LibraryName.NCCL,
         library_version="2.27.5",
         notes=("this is the environment at the start",),
     )

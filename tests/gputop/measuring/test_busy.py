@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gputop.measuring.busy import judge, look, refusal
-from gputop.topology.model.readings import GpuProcess, GpuReading
+from gputop.topology.model.readings import GpuProcess, GpuReading, GpuUse
 
 ADDRESS = "0000:01:00.0"
 GIB = 1 << 30
@@ -39,7 +39,7 @@ def test_two_of_three_samples_over_five_percent(utilization: tuple[float, ...], 
 
 
 def test_somebody_elses_context_is_work_and_our_own_is_not() -> None:
-    process = GpuProcess(pid=42, kind="compute", memory_bytes=GIB)
+    process = GpuProcess(pid=42, kind=GpuUse.COMPUTE, memory_bytes=GIB)
     seen = [[reading(processes=(process,))]] * 3
     assert "42" in judge(seen, [ADDRESS]).busy[0]
     assert judge(seen, [ADDRESS], own_pids={42}).busy == ()
@@ -47,7 +47,7 @@ def test_somebody_elses_context_is_work_and_our_own_is_not() -> None:
 
 def test_a_process_that_holds_nothing_here_works_elsewhere() -> None:
     # As ROCm lists one: on every GPU that it may use.
-    process = GpuProcess(pid=42, kind="compute", memory_bytes=0)
+    process = GpuProcess(pid=42, kind=GpuUse.COMPUTE, memory_bytes=0)
     assert judge([[reading(processes=(process,))]] * 3, [ADDRESS]).busy == ()
     held = {"memory_used_bytes": 48 * GIB, "memory_free_bytes": 32 * GIB}
     (text,) = judge([[reading(**held, processes=(process,))]] * 3, [ADDRESS]).busy
@@ -65,12 +65,12 @@ def test_memory_that_nobody_listed_holds_is_somebody_elses() -> None:
     assert text == "GPU0: 48.0 GiB, 60 % of its memory is held by a process that the driver " + (
         "does not list"
     )
-    own = (GpuProcess(pid=42, kind="compute", memory_bytes=48 * GIB),)
+    own = (GpuProcess(pid=42, kind=GpuUse.COMPUTE, memory_bytes=48 * GIB),)
     assert not judge([[reading(**held, processes=own)]] * 3, [ADDRESS], own_pids={42}).busy
 
 
 def test_a_process_is_named_with_what_it_holds_and_what_can_be_done() -> None:
-    process = GpuProcess(pid=42, kind="compute", memory_bytes=48 * GIB)
+    process = GpuProcess(pid=42, kind=GpuUse.COMPUTE, memory_bytes=48 * GIB)
     seen = [[reading(memory_used_bytes=48 * GIB, memory_free_bytes=32 * GIB, processes=(process,))]]
     verdict = judge(seen * 3, [ADDRESS], {ADDRESS: "GPU0"})
     assert verdict.busy == ("GPU0 is in use by process 42 (48.0 GiB, 60 % of its memory)",)

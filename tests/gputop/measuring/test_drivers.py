@@ -9,7 +9,7 @@ import pytest
 
 from gputop.measuring.guard import SOURCES, open_drivers
 from gputop.topology.model.part import PartialNode
-from gputop.topology.model.readings import GpuProcess, GpuReading
+from gputop.topology.model.readings import GpuProcess, GpuReading, GpuUse
 from gputop.topology.model.source import Source, SourceAbsent
 from gputop.topology.sources import MAKERS, NAMES
 
@@ -40,7 +40,7 @@ SYSFS = GpuReading(
     address="0000:0c:00.0",
     utilization_percent=6.0,
     memory_used_bytes=7,
-    processes=(GpuProcess(pid=3, kind="compute"),),
+    processes=(GpuProcess(pid=3, kind=GpuUse.COMPUTE),),
 )
 
 

@@ -20,6 +20,7 @@ from gputop.measuring.history import SavedFigure, SavedRun, keep, keep_result, n
 from gputop.measuring.history_compare import compare, compare_last
 from gputop.measuring.state import ProbeRequest, ProbeRun
 from gputop.printing.render import texts
+from gputop.probes.protocol.status import ProbeLevel
 from gputop.screens.probes import history as screen_history
 from gputop.topology.model.machine import Gpu, Machine
 from gputop.topology.model.snapshot import EnvironmentVariable, Measurement, NodeSnapshot
@@ -140,7 +141,7 @@ def test_a_node_is_identified_by_its_devices_and_names_none() -> None:
     assert "GPU" not in key
 
 
-REQUEST = ProbeRequest(probe="gemm", addresses=(A, B), level="quick")
+REQUEST = ProbeRequest(probe="gemm", addresses=(A, B), level=ProbeLevel.QUICK)
 
 
 def ran(*figures: Measurement, **more: Any) -> ProbeRun:

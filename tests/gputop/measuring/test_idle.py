@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gputop.measuring.guard import HANGS, idle
-from gputop.topology.model.readings import GpuProcess, GpuReading
+from gputop.topology.model.readings import GpuProcess, GpuReading, GpuUse
 from gputop.topology.model.source import SourceAbsent
 
 from ...support.rule_cases import base
@@ -27,7 +27,7 @@ def reading(address: str, **fields: Any) -> GpuReading:
 
 
 def test_each_gpu_is_judged_by_itself() -> None:
-    job = (GpuProcess(pid=4711, kind="compute", memory_bytes=30 * GIB),)
+    job = (GpuProcess(pid=4711, kind=GpuUse.COMPUTE, memory_bytes=30 * GIB),)
     sample = [reading(ADDRESSES[0]), reading(ADDRESSES[1], processes=job)]
     found = idle(ADDRESSES[:2], NAMES, lambda: lambda: sample)
     assert found.free == (ADDRESSES[0],)

@@ -18,10 +18,11 @@ from gputop.measuring.runs import note_lines
 from gputop.measuring.state import ProbeRequest
 from gputop.messages import ProbeMeasured, SuiteChanged
 from gputop.probes.protocol import messages as protocol
+from gputop.probes.protocol.status import ProbeLevel
 from gputop.probes.runner.client import Session
 from gputop.probes.runner.interpreters import Interpreter, InterpreterChoice
 from gputop.topology.model.machine import Gpu, GpuPair, Machine
-from gputop.topology.model.snapshot import Measurement, NodeSnapshot
+from gputop.topology.model.snapshot import DataVerdict, Measurement, NodeSnapshot
 from tests.support.runs import figures_text
 from tests.support.worker_scripts import WORKER
 
@@ -88,7 +89,7 @@ def test_the_app_hears_start_progress_figures_and_end(monkeypatch: pytest.Monkey
 
     selftests(monkeypatch)
     probing = Probing(post)
-    probing.start_suite(("p2p",), (), False, "quick", NODE)
+    probing.start_suite(("p2p",), (), False, ProbeLevel.QUICK, NODE)
     assert done.wait(60)
     states = [message.state for message in posted if isinstance(message, SuiteChanged)]
     current = [state.current for state in states if state.current is not None]
@@ -114,7 +115,7 @@ def test_cancelling_ends_with_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
 
     selftests(monkeypatch)
     probing = Probing(post)
-    probing.start_suite(("p2p",), (), False, "quick", NODE)
+    probing.start_suite(("p2p",), (), False, ProbeLevel.QUICK, NODE)
     assert done.wait(60)
     assert posted[-1].state.status == "cancelled"
 
@@ -125,7 +126,8 @@ def test_tables_name_rows_columns_and_what_is_odd() -> None:
             probe="p2p", quantity="write_bandwidth", src=A, dst=B,
             value=396.4, low=396.0, high=397.0, engine="copy engine",
         ),
-        Measurement(probe="p2p", quantity="bytes_arrive", src=A, dst=B, verdict="not-granted"),
+        Measurement(probe="p2p", quantity="bytes_arrive", src=A, dst=B,
+        verdict=DataVerdict.NOT_GRANTED),
         Measurement(
             probe="p2p", quantity="latency", src=B, dst=A, why_none="odd \x1b[31m thing"
         ),
@@ -172,7 +174,7 @@ def test_a_run_that_is_not_kept_is_a_note_and_the_suite_goes_on(
 
     answered(monkeypatch)
     monkeypatch.setattr("gputop.measuring.history.keep_result", keep_result)
-    Probing(post).start_suite(("memory", "launch"), (), False, "quick", NODE)
+    Probing(post).start_suite(("memory", "launch"), (), False, ProbeLevel.QUICK, NODE)
     assert done.wait(90)
     assert posted[-1].state.status == "finished"
     last = [message.state for message in posted if isinstance(message, SuiteChanged)][-1]

@@ -20,7 +20,7 @@ from gputop.measuring.runs import to_measurement
 from gputop.measuring.state import ProbeRequest, ProbeRun
 from gputop.probes.protocol import messages as protocol
 from gputop.probes.protocol.outcome import Outcome
-from gputop.probes.protocol.status import Status
+from gputop.probes.protocol.status import DeviceKind, ProbeLevel, Status
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.recorded import load
 from tests.support.app import app_of, give, gpu, press, report_of, settle
@@ -57,7 +57,7 @@ def result(
     """A run over the four GPUs of the recording that left this log."""
     addresses = [gpu.address for gpu in node().machine.gpus]
     hello = protocol.Hello(
-        "nccl", "nccl/1", "3.11", "gpu",
+        "nccl", "nccl/1", "3.11", DeviceKind.GPU,
         tuple(protocol.DeviceRecord(a, i, "H200", a) for i, a in enumerate(addresses)),
         torch="2.11", cuda=cuda, nccl="2.28.9",
     )  # fmt: skip
@@ -199,7 +199,7 @@ def run_by_hand(monkeypatch: pytest.MonkeyPatch, posted: list[Any], run: Any) ->
     monkeypatch.setattr("gputop.measuring.running.Suite._prepare", lambda self: run)
     monkeypatch.setattr("gputop.measuring.history.keep_result", lambda *given: "")
     probe = probing.Probing(posted.append)
-    probe._run(("nccl",), (), False, "normal", node(), threading.Event())
+    probe._run(("nccl",), (), False, ProbeLevel.NORMAL, node(), threading.Event())
 
 
 def test_the_app_hears_the_check(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -266,7 +266,7 @@ async def test_the_controller_runs_nccl_and_keeps_what_it_proved(
 
 def test_rccl_without_torch_is_predicted_and_kept_as_rccl() -> None:
     hello = protocol.Hello(
-        "nccl", "nccl/1", "3.11", "gpu", (), nccl="2.21.5", library="RCCL", nccl_path="/a"
+        "nccl", "nccl/1", "3.11", DeviceKind.GPU, (), nccl="2.21.5", library="RCCL", nccl_path="/a"
     )
     ran = run_of("nccl", outcome=Outcome(Status.FINISHED, "a test", 1.0, hello=hello))
     assert library_of(ran) == "rccl-2.21.5"

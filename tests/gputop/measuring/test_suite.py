@@ -19,7 +19,7 @@ from gputop.measuring.runs import MOST_NOTES, NOTE_LIMIT, note_lines
 from gputop.measuring.state import ProbeRun, SuiteState
 from gputop.probes import catalog
 from gputop.probes.protocol.spec import ProbeSpec
-from gputop.probes.protocol.status import Status
+from gputop.probes.protocol.status import ProbeLevel, Status
 from gputop.probes.runner.client import Session
 from gputop.probes.runner.interpreters import Interpreter, InterpreterChoice
 from gputop.topology.model.machine import Gpu, Machine
@@ -145,7 +145,7 @@ def test_only_the_first_of_those_that_share_a_worker_pays_its_start() -> None:
     assert host - memory == pytest.approx(4.0)
     assert nccl == pytest.approx(host)
     assert plan.estimate_seconds == pytest.approx(host + memory + nccl)
-    quick = planning.plan(("host", "memory", "nccl"), TWO, level="quick")
+    quick = planning.plan(("host", "memory", "nccl"), TWO, level=ProbeLevel.QUICK)
     assert quick.estimate_seconds < plan.estimate_seconds
     assert "3 probes on 2 GPUs" in plan.sentence
     assert "1.0 GiB" in plan.sentence

@@ -9,13 +9,15 @@ import pytest
 
 from gputop.measuring.busy import BusyAnswer
 from gputop.measuring.guard import Guard
-from gputop.topology.model.readings import GpuProcess, GpuReading
+from gputop.topology.model.readings import GpuProcess, GpuReading, GpuUse
 
 A = "0000:01:00.0"
 
 
 def reading(address: str, *pids: int) -> GpuReading:
-    processes = tuple(GpuProcess(pid=pid, kind="compute", memory_bytes=84 << 30) for pid in pids)
+    processes = tuple(
+        GpuProcess(pid=pid, kind=GpuUse.COMPUTE, memory_bytes=84 << 30) for pid in pids
+    )
     return GpuReading(
         address=address,
         utilization_percent=0.0,

@@ -12,7 +12,7 @@ from gputop.pages.own_diagnostics import MOST_SHOWN, own_diagnostics, verdicts
 from gputop.printing.render import texts
 from gputop.topology.diagnosis.symptoms.log import ReadLog, examine
 from gputop.topology.logs.reading.read import read_log
-from gputop.topology.logs.report.own_diagnostics import OwnCheck, OwnDiagnostics
+from gputop.topology.logs.report.own_diagnostics import DiagnosticsReport, OwnCheck, OwnDiagnostics
 from gputop.topology.logs.report.report import LogReport
 
 
@@ -70,7 +70,13 @@ def test_a_size_that_no_line_gives_is_not_made_up() -> None:
 
 def shown(*checks: OwnCheck, ended: int = 1) -> list[str]:
     report = OwnDiagnostics(
-        report="ranks", host="n\x1b1", pid=7, line=1, begun=1, ended=ended, checks=checks
+        report=DiagnosticsReport.RANKS,
+        host="n\x1b1",
+        pid=7,
+        line=1,
+        begun=1,
+        ended=ended,
+        checks=checks,
     )
     return texts(own_diagnostics([report]), 78)
 
@@ -136,7 +142,7 @@ def test_what_they_ask_to_look_at_comes_first_and_is_a_finding() -> None:
 def test_several_reports_are_told_the_worst_first() -> None:
     reports = [
         OwnDiagnostics(
-            report="ranks",
+            report=DiagnosticsReport.RANKS,
             host=f"n{number}",
             pid=7,
             line=number,

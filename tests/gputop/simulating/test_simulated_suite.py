@@ -14,6 +14,7 @@ from gputop.measuring.expected import Expecting
 from gputop.measuring.planning import plan
 from gputop.measuring.running import Event
 from gputop.measuring.state import SuiteState
+from gputop.probes.protocol.status import ProbeLevel
 from gputop.simulating.probes import NAMES
 from gputop.simulating.suite import NOT_SIMULATED, simulated_plan, simulated_suite
 from gputop.topology.model.snapshot import Measurement, NodeSnapshot
@@ -31,7 +32,7 @@ def ran(
     hear: Callable[[Event], None] = lambda event: None,
     cancel: threading.Event | None = None,
 ) -> SuiteState:
-    made = simulated_plan(plan(names, snapshot.machine, level=level))
+    made = simulated_plan(plan(names, snapshot.machine, level=ProbeLevel(level)))
     return simulated_suite(snapshot, at_once=True)(made, hear, cancel or threading.Event()).run()
 
 

@@ -8,26 +8,28 @@ import msgspec
 import pytest
 
 from gputop.topology.explain.absence import why_no_gpu
-from gputop.topology.model.machine import Gpu, Machine, PciDevice
+from gputop.topology.model.machine import Gpu, Machine, PciDevice, PciKind
 from gputop.topology.model.record import Gap
-from gputop.topology.model.snapshot import NodeSnapshot, Problem, SourceState
-from gputop.topology.model.surroundings import Container, Host, Module, Software
+from gputop.topology.model.snapshot import NodeSnapshot, Problem, ProblemKind, SourceState
+from gputop.topology.model.surroundings import Container, ContainerKind, Host, Module, Software
 
 ADDRESS = "0000:41:00.0"
 NODES = ("/dev/nvidia0", "/dev/nvidiactl", "/dev/nvidia-uvm")
-DOCKER = Container(kind="docker", evidence="/.dockerenv exists")
+DOCKER = Container(kind=ContainerKind.DOCKER, evidence="/.dockerenv exists")
 
 
 def nvidia(driver: str | None = "nvidia") -> PciDevice:
     return PciDevice(
-        address=ADDRESS, parent="pci0000:40", kind="gpu", class_code=0x030200, vendor_id=0x10DE,
+        address=ADDRESS, parent="pci0000:40", kind=PciKind.GPU, class_code=0x030200,
+        vendor_id=0x10DE,
         driver=driver,
     )  # fmt: skip
 
 
 def amd(driver: str | None = "amdgpu") -> PciDevice:
     return PciDevice(
-        address=ADDRESS, parent="pci0000:40", kind="gpu", class_code=0x120000, vendor_id=0x1002,
+        address=ADDRESS, parent="pci0000:40", kind=PciKind.GPU, class_code=0x120000,
+        vendor_id=0x1002,
         driver=driver,
     )  # fmt: skip
 
@@ -54,7 +56,7 @@ def snapshot(
 
 
 def nvml(text: str, kind: str = "absent") -> Problem:
-    return Problem(source="nvml", text=text, kind=kind)
+    return Problem(source="nvml", text=text, kind=ProblemKind(kind))
 
 
 CAUSES = {
@@ -175,7 +177,7 @@ def test_one_of_two_gpus_given_to_a_virtual_machine() -> None:
 
 def test_two_vendors_have_a_reason_each() -> None:
     other = PciDevice(
-        address="0000:81:00.0", parent="pci0000:80", kind="gpu", vendor_id=0x1002, driver=None
+        address="0000:81:00.0", parent="pci0000:80", kind=PciKind.GPU, vendor_id=0x1002, driver=None
     )
     reasons = why_no_gpu(snapshot(nvidia(None), other))
     assert ["NVIDIA" in reason.sentence for reason in reasons] == [True, False]

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from gputop.topology.jobs.activity import Activity
 from gputop.topology.jobs.evidence import given_findings
 from gputop.topology.jobs.grouping import Job, jobs
-from gputop.topology.model.readings import Readings
+from gputop.topology.model.readings import ProcessState, Readings
 from gputop.topology.recorded.feeds import DemoFeed
 
 DEMO = DemoFeed("hgx-h100-8", version="test").at(0)
@@ -23,7 +23,10 @@ def told(activity: dict[str, Any] | None = None, **fields: Any) -> dict[str, str
     changed: Job = replace(job, processes=users)
     found = {
         user.pid: Activity(
-            pid=user.pid, seconds=0.5, states=("running", "running"), **(activity or {})
+            pid=user.pid,
+            seconds=0.5,
+            states=(ProcessState.RUNNING, ProcessState.RUNNING),
+            **(activity or {}),
         )
         for user in users
     }

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from gputop.topology.jobs.binding import FAR, NEAR, ONE_NODE, PARTLY, Binding, binding, together
 from gputop.topology.jobs.grouping import GpuUser, communicators, gpu_users, jobs
 from gputop.topology.model.machine import Machine
-from gputop.topology.model.readings import GpuProcess, GpuReading, ProcessReading, Readings
+from gputop.topology.model.readings import GpuProcess, GpuReading, GpuUse, ProcessReading, Readings
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.model.surroundings import Host, NumaNode
 from gputop.topology.recorded.feeds import DemoFeed
@@ -24,7 +24,9 @@ def node(*processes: ProcessReading, described: bool = True) -> NodeSnapshot:
     gpus = tuple(
         GpuReading(
             address=gpu(at).address,
-            processes=(GpuProcess(pid=one.pid, kind="compute", memory_bytes=(at + 1) * 2**30),),
+            processes=(
+                GpuProcess(pid=one.pid, kind=GpuUse.COMPUTE, memory_bytes=(at + 1) * 2**30),
+            ),
         )
         for at, one in enumerate(processes)
     )
@@ -86,9 +88,9 @@ def test_a_process_that_the_system_does_not_show_is_a_job_without_facts() -> Non
 
 
 def test_unknown_memory_is_not_zero_and_not_counted_twice() -> None:
-    graphics = GpuProcess(pid=5, kind="graphics", memory_bytes=10)
+    graphics = GpuProcess(pid=5, kind=GpuUse.GRAPHICS, memory_bytes=10)
     reading = GpuReading(address="a", processes=(graphics, replace(graphics, kind="compute")))
-    other = GpuReading(address="b", processes=(GpuProcess(pid=6, kind="compute"),))
+    other = GpuReading(address="b", processes=(GpuProcess(pid=6, kind=GpuUse.COMPUTE),))
     first, second = gpu_users(Readings(gpus=(reading, other)))
     assert (first.memory_bytes, first.kinds) == (10, ("graphics", "compute"))
     assert second.memory_bytes is None

@@ -16,6 +16,7 @@ from gputop.topology.jobs.ras.client import RasReply
 from gputop.topology.jobs.ras.comparing import communicator_states
 from gputop.topology.jobs.ras.places import place
 from gputop.topology.jobs.standing import JobState
+from gputop.topology.model.readings import ProcessState
 from gputop.topology.model.severity import JobVerdict
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.recorded.feeds import DemoFeed
@@ -35,7 +36,7 @@ def activities(**states: str) -> dict[int, Activity]:
     """Six running processes of train.py, but for those named by `p41002="stopped"`."""
     found = {}
     for pid in PIDS:
-        state = states.get(f"p{pid}", "running")
+        state = ProcessState(states.get(f"p{pid}", "running"))
         found[pid] = Activity(
             pid=pid,
             seconds=0.4,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gputop.topology.flags.catalogue.catalogue import catalogue, elsewhere
 from gputop.topology.flags.values.values import read_value
-from gputop.topology.model.versions import Library
+from gputop.topology.model.versions import Library, LibraryName
 from gputop.topology.nccl.decide.predict import NoGpusError
 from gputop.topology.nccl.prediction import Prediction
 from tests.topology.nccl.made import AMD, ARM, INTEL, SWITCH, cpu, decide, gpu, nic, switch, system
@@ -121,7 +121,7 @@ def decisions(found: Prediction) -> object:
 
 
 LIBRARIES = {
-    version: Library(name=version.split("-")[0], version=version.split("-")[1])
+    version: Library(name=LibraryName(version.split("-")[0]), version=version.split("-")[1])
     for version in ("nccl-2.20.5", "nccl-2.28.9", "nccl-2.30.7", "rccl-2.21.5")
 }
 

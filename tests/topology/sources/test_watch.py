@@ -11,7 +11,7 @@ import pytest
 
 from gputop.topology.model.machine import Gpu
 from gputop.topology.model.part import PartialNode
-from gputop.topology.model.readings import GpuProcess, GpuReading, ProcessReading
+from gputop.topology.model.readings import GpuProcess, GpuReading, GpuUse, ProcessReading
 from gputop.topology.model.source import Source, SourceAbsent
 from gputop.topology.sources.live import LiveFeed
 
@@ -160,7 +160,7 @@ def test_the_processes_of_the_gpus_are_described_before_all_is_settled(
 
     def readings() -> tuple[GpuReading, ...]:
         time.sleep(0.1)
-        users = (GpuProcess(pid=7, kind="compute"),)
+        users = (GpuProcess(pid=7, kind=GpuUse.COMPUTE),)
         return (GpuReading(address=GPU.address, processes=users),)
 
     described = Source(
@@ -230,7 +230,7 @@ def test_processes_are_described_though_the_driver_answers_before_their_source_i
     feeds: list[LiveFeed],
 ) -> None:
     answered = threading.Event()
-    gpu = GpuReading(address=GPU.address, processes=(GpuProcess(pid=7, kind="compute"),))
+    gpu = GpuReading(address=GPU.address, processes=(GpuProcess(pid=7, kind=GpuUse.COMPUTE),))
 
     class Describer:
         pids: frozenset[int] = frozenset()

@@ -15,6 +15,7 @@ from gputop.topology.flags.what_if.effects import untold
 from gputop.topology.nccl.prediction import Prediction
 from gputop.topology.nccl.versions import UnknownVersionError
 from gputop.topology.upgrade.causes import NOT_SOUGHT
+from gputop.topology.upgrade.units import PieceTopic
 from gputop.topology.upgrade.upgrade import (
     Difference,
     OtherLibraryError,
@@ -166,8 +167,8 @@ def test_figures_of_the_library_are_no_decisions() -> None:
 def test_a_tray_of_gb200_gains_blackwells_speeds_and_direct_nics() -> None:
     alone = upgraded("gb200-nvl72-tray", "nccl-2.24.3", "nccl-2.25.1")
     graphs = {item.topic: (item.before, item.after) for item in alone.decisions}
-    assert graphs["ring"] == ("12 x 30 NVL", "16 x 45 NVL")
-    assert graphs["NVLS"] == ("4 x 60 NVL", "4 x 90 NVL")
+    assert graphs[PieceTopic.RING] == ("12 x 30 NVL", "16 x 45 NVL")
+    assert graphs[PieceTopic.NVLS] == ("4 x 60 NVL", "4 x 90 NVL")
     sources = {cause.source for item in alone.decisions for cause in item.causes}
     assert "graph/topo.h:SM100_NVLINK_BW" in sources
     two = upgraded("gb200-nvl72-tray", "nccl-2.26.2", "nccl-2.27.3", 2)

@@ -7,7 +7,7 @@ import json
 import networkx as nx
 import pytest
 
-from gputop.topology.model.machine import GpuPair, Machine, NvLink, PciDevice, XgmiLink
+from gputop.topology.model.machine import GpuPair, Machine, NvLink, PciDevice, PciKind, XgmiLink
 from gputop.topology.model.surroundings import Host, Interface, NumaNode, RdmaDevice, Socket
 from gputop.topology.sources.collect import merge_machine
 from gputop.topology.sources.nvidia import nvml
@@ -85,7 +85,7 @@ def test_a_link_runs_as_fast_as_its_slower_end_and_counts_the_lanes_that_are_up(
     device = PciDevice(
         address=A,
         parent="0000:00:01.0",
-        kind="gpu",
+        kind=PciKind.GPU,
         link_speed_max_gts=16.0,
         link_width_max=16,
         link_width_now=8,
@@ -99,7 +99,7 @@ def test_a_link_runs_as_fast_as_its_slower_end_and_counts_the_lanes_that_are_up(
 
 
 def test_width_unknown_to_sysfs_is_taken_from_the_driver_and_called_assumed() -> None:
-    device = PciDevice(address=A, parent="pci0000:00", kind="gpu", link_speed_max_gts=32.0)
+    device = PciDevice(address=A, parent="pci0000:00", kind=PciKind.GPU, link_speed_max_gts=32.0)
     own = gpu(0, A, pcie_gen_max=5, pcie_width_max=16)
     wire = build_graph(Machine(gpus=(own,), pci=(device,))).edges[A, "pci0000:00"]["wire"]
     assert (wire.count, wire.count_max, wire.payload_gbs, wire.assumed) == (None, 16, 63.015, True)
@@ -133,13 +133,19 @@ def test_sockets_are_joined_at_a_rate_nobody_knows() -> None:
 def test_bridges_with_nothing_below_and_unused_virtual_functions_are_left_out() -> None:
     empty = port("0000:00:02.0", "pci0000:00", "root port")
     virtual = PciDevice(
-        address="0000:05:00.1", parent="pci0000:00", kind="nic", physical_function="0000:05:00.0"
+        address="0000:05:00.1",
+        parent="pci0000:00",
+        kind=PciKind.NIC,
+        physical_function="0000:05:00.0",
     )
     used = PciDevice(
-        address="0000:05:00.2", parent="pci0000:00", kind="nic", physical_function="0000:05:00.0"
+        address="0000:05:00.2",
+        parent="pci0000:00",
+        kind=PciKind.NIC,
+        physical_function="0000:05:00.0",
     )
     rdma = (RdmaDevice(name="mlx5_1", address="0000:05:00.2"),)
-    display = PciDevice(address="0000:07:00.0", parent="pci0000:00", kind="gpu")
+    display = PciDevice(address="0000:07:00.0", parent="pci0000:00", kind=PciKind.GPU)
     graph = build_graph(Machine(pci=(empty, virtual, used, display), rdma=rdma))
     assert set(graph) == {"0000:05:00.2", "pci0000:00", "numa:unknown"}
     assert graph.nodes["0000:05:00.2"]["label"] == "mlx5_1"

@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 
-from gputop.topology.model.machine import Fabric, Gpu, Machine, PciDevice, ReportedRelation
+from gputop.topology.model.machine import Fabric, Gpu, Machine, PciDevice, PciKind, ReportedRelation
 from gputop.topology.model.record import NOT_ASKED, Gap
 from gputop.topology.model.surroundings import RdmaDevice
 from gputop.topology.sources.collect import merge_machine
@@ -219,7 +219,9 @@ def test_no_device_gives_an_empty_matrix() -> None:
 
 
 def test_affinity_falls_back_to_sysfs_and_says_so() -> None:
-    device = PciDevice(address=A, parent="pci0000:00", kind="gpu", local_cpus="0-7", numa_node=1)
+    device = PciDevice(
+        address=A, parent="pci0000:00", kind=PciKind.GPU, local_cpus="0-7", numa_node=1
+    )
     row = matrix(Machine(gpus=(gpu(0, A, numa_node=1),), pci=(device,))).rows[0]
     assert (row.cpu_affinity, row.numa_affinity, row.affinity_basis) == ("0-7", "1", "sysfs")
 
@@ -229,7 +231,9 @@ def test_a_gpu_whose_links_were_not_asked_for_yet_has_no_letters() -> None:
     gpus = tuple(
         Gpu(address=f"0000:0{n}:00.0", vendor="nvidia", uuid=f"GPU-{n}", gaps=gaps) for n in (1, 2)
     )
-    devices = tuple(PciDevice(address=gpu.address, parent="pci0000:00", kind="gpu") for gpu in gpus)
+    devices = tuple(
+        PciDevice(address=gpu.address, parent="pci0000:00", kind=PciKind.GPU) for gpu in gpus
+    )
     found = relation(Machine(gpus=gpus, pci=devices), gpus[0].address, gpus[1].address)
     assert (found.code, found.basis) == ("?", "assumed")
 

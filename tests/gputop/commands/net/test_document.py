@@ -24,7 +24,7 @@ from gputop.commands.net.run import first_living, is_written, must_write
 from gputop.printing.render import texts
 from gputop.probes.protocol.messages import Hello, MeasuredValue, Note
 from gputop.probes.protocol.outcome import Outcome
-from gputop.probes.protocol.status import Status
+from gputop.probes.protocol.status import DeviceKind, Status
 from gputop.topology.model.characters import json_text
 
 
@@ -58,7 +58,7 @@ FIGURES = (
     figure("net_all_reduce_busbw", "all_reduce", 47.0, verdict="verified"),
     figure("net_all_to_all_busbw", "all_to_all", 23.0, verdict="verified"),
 )
-HELLO = Hello("net", "net/1", "3.11", "gpu", (), driver="580.1", nccl="2.28.9")
+HELLO = Hello("net", "net/1", "3.11", DeviceKind.GPU, (), driver="580.1", nccl="2.28.9")
 
 
 def made(

@@ -20,7 +20,7 @@ from gputop.screens.flags.screen import FlagsScreen
 from gputop.topology.flags.catalogue.catalogue import catalogue
 from gputop.topology.flags.what_if.study import Study
 from gputop.topology.model.snapshot import EnvironmentVariable
-from gputop.topology.model.versions import Library
+from gputop.topology.model.versions import Library, LibraryName
 from gputop.topology.node import Node
 from gputop.topology.recorded.feeds import DemoFeed
 from gputop.topology.report import Report
@@ -38,7 +38,7 @@ from tests.support.app import (
     text,
 )
 
-NCCL = Library(name="nccl", version="2.28.9")
+NCCL = Library(name=LibraryName.NCCL, version="2.28.9")
 
 
 def screen_of(pilot: Pilot[Any]) -> FlagsScreen:

@@ -7,15 +7,15 @@ import pytest
 from gputop.screens.flags.list import rows_of
 from gputop.screens.flags.text import flag_lines
 from gputop.topology.flags.catalogue.catalogue import catalogue
-from gputop.topology.model.versions import Library
+from gputop.topology.model.versions import Library, LibraryName
 from gputop.widgets.spans import text_of
 
 
 @pytest.mark.parametrize(
     ("library", "link", "other"),
     [
-        (Library(name="nccl", version="2.27.3"), "NVLink", "xGMI"),
-        (Library(name="rccl", version="2.27.7"), "xGMI", "NVLink"),
+        (Library(name=LibraryName.NCCL, version="2.27.3"), "NVLink", "xGMI"),
+        (Library(name=LibraryName.RCCL, version="2.27.7"), "xGMI", "NVLink"),
     ],
 )
 def test_a_flag_has_the_words_of_the_library_while_it_is_worked_out(
@@ -32,7 +32,7 @@ def test_rows_follow_filter_set_and_changed() -> None:
     values = {"NCCL_ALGO": "Ring", "NCCL_NOTHING": "1"}
     rows = rows_of(
         catalogue(),
-        Library(name="nccl", version="2.28.9"),
+        Library(name=LibraryName.NCCL, version="2.28.9"),
         values,
         {"NCCL_PROTO": "LL", "NCCL_ALGO": None},
     )
@@ -44,8 +44,12 @@ def test_rows_follow_filter_set_and_changed() -> None:
     assert rows[0].value == "Ring -> (not set)"
     assert len(rows) == len(catalogue().flags) + 1
     assert (
-        rows_of(catalogue(), Library(name="nccl", version="2.28.9"), values, {}, "nccl_nothing")[
-            0
-        ].name
+        rows_of(
+            catalogue(),
+            Library(name=LibraryName.NCCL, version="2.28.9"),
+            values,
+            {},
+            "nccl_nothing",
+        )[0].name
         == "NCCL_NOTHING"
     )

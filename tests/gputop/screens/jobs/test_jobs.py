@@ -11,11 +11,11 @@ from textual.pilot import Pilot
 from gputop.app import GpuTop
 from gputop.screens import NAMES
 from gputop.screens.jobs.screen import JobsScreen
-from gputop.topology.model.readings import GpuProcess, ProcessReading
+from gputop.topology.model.readings import GpuProcess, GpuUse, ProcessReading
 from gputop.topology.model.record import Gap
 from gputop.topology.model.severity import SLOW
 from gputop.topology.model.snapshot import NodeSnapshot
-from gputop.topology.model.surroundings import Container, Host
+from gputop.topology.model.surroundings import Container, ContainerKind, Host
 from gputop.topology.node import Node
 from gputop.topology.recorded.feeds import DemoFeed
 from gputop.topology.report import Report
@@ -226,7 +226,10 @@ async def test_what_is_silenced_is_silent_beside_its_job_too() -> None:
 async def test_an_empty_list_says_why(lists: Any, kind: str | None, words: str) -> None:
     snapshot = snapshot_with()
     gpus = tuple(replace(gpu, processes=lists) for gpu in snapshot.readings.gpus)
-    host = replace(snapshot.machine.host or Host(), container=Container(kind=kind))
+    host = replace(
+        snapshot.machine.host or Host(),
+        container=Container(kind=ContainerKind(kind) if kind else None),
+    )
     snapshot = replace(
         snapshot,
         readings=replace(snapshot.readings, gpus=gpus),
@@ -244,7 +247,7 @@ async def test_the_cursor_stays_on_its_process_and_probes_its_gpus() -> None:
         await open_jobs(pilot, snapshot_with(), "down", "down", "down")
         snapshot = snapshot_with()
         gpus = snapshot.readings.gpus
-        early = GpuProcess(pid=7, kind="compute", memory_bytes=2**30)
+        early = GpuProcess(pid=7, kind=GpuUse.COMPUTE, memory_bytes=2**30)
         first = replace(gpus[0], processes=(early, *(gpus[0].processes or ())))
         processes = (*snapshot.readings.processes, ProcessReading(pid=7, command="early"))
         readings = replace(snapshot.readings, gpus=(first, *gpus[1:]), processes=processes)

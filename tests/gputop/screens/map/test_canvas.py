@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gputop.screens.map.canvas import Canvas, Marks, runs
 from gputop.screens.map.facts import DOT, fact_lines
-from gputop.topology.sketch.drawing import Box, Drawing, Line
+from gputop.topology.sketch.drawing import Box, BoxKind, Drawing, Line
 from gputop.topology.sketch.layout import fitting
 from gputop.topology.wiring.wires import WireKind
 from gputop.widgets.spans import text_of
@@ -27,7 +27,7 @@ def test_a_bridged_pair_as_text() -> None:
 
 def test_lines_that_cross_are_no_corner() -> None:
     boxes = tuple(
-        Box(name, (name,), "gpu", x, y, 1, 1, (name,))
+        Box(name, (name,), BoxKind.GPU, x, y, 1, 1, (name,))
         for name, x, y in (("a", 0, 2), ("b", 4, 2), ("c", 2, 0), ("d", 2, 4))
     )
     lines = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gputop.screens.node.detail import chip_facts
-from gputop.topology.model.machine import Gpu, GpuCache, MemoryBank
+from gputop.topology.model.machine import CacheKind, Gpu, GpuCache, MemoryBank
 from gputop.topology.recorded.load import load
 from tests.support.app import demo_report
 
@@ -45,7 +45,7 @@ def test_the_caches_of_the_demos(demo: str, caches: str) -> None:
 
 
 def test_an_l2_of_several_xcds_says_whose_it_is() -> None:
-    cache = GpuCache(level=2, kind="data and instruction", size_bytes=4 * MIB, count=2)
+    cache = GpuCache(level=2, kind=CacheKind.BOTH, size_bytes=4 * MIB, count=2)
     gpu = Gpu(address="a", vendor="amd", core_count=304, xcd_count=8, caches=(cache,))
     assert facts(gpu) == {
         "Compute": "304 compute units in 8 XCDs",

@@ -9,11 +9,11 @@ from gputop.app import GpuTop
 from gputop.screens.node.cells import job
 from gputop.screens.node.gpu_lines import fitting, matching, rows_of, table
 from gputop.screens.node.table import GpuTable
-from gputop.topology.model.machine import NvLink, PciDevice
+from gputop.topology.model.machine import NvLink, PciDevice, PciKind
 from gputop.topology.model.part import PartialNode
-from gputop.topology.model.readings import GpuProcess
+from gputop.topology.model.readings import GpuProcess, GpuUse
 from gputop.topology.model.record import Gap
-from gputop.topology.model.snapshot import Problem
+from gputop.topology.model.snapshot import Problem, ProblemKind
 from gputop.topology.model.surroundings import Host, Socket
 from gputop.topology.node import Node
 from gputop.topology.report import Report
@@ -102,8 +102,8 @@ def test_links_that_are_down_by_design_are_not_marked() -> None:
 
 def test_processes_unknown_none_and_many() -> None:
     many = (
-        GpuProcess(pid=1, kind="compute", memory_bytes=5),
-        GpuProcess(pid=22, kind="compute", memory_bytes=9),
+        GpuProcess(pid=1, kind=GpuUse.COMPUTE, memory_bytes=5),
+        GpuProcess(pid=22, kind=GpuUse.COMPUTE, memory_bytes=9),
     )
     assert text_of(job(row(processes=None), 20)).strip() == "–"
     assert text_of(job(row(processes=()), 20)).strip() == "not seen"
@@ -178,7 +178,7 @@ async def test_filter_line_opens_filters_and_goes() -> None:
 
 async def test_no_gpu_says_why_and_offers_demos() -> None:
     host = Host(hostname="bare", sockets=(Socket(socket=0, cores=4, threads=8),))
-    problem = Problem(source="nvml", text="libnvidia-ml.so.1 is not there", kind="absent")
+    problem = Problem(source="nvml", text="libnvidia-ml.so.1 is not there", kind=ProblemKind.ABSENT)
     async with GpuTop().run_test(size=(80, 24)) as pilot:
         await give(pilot, report_of((), host=host, problems=(problem,)))
         assert app_of(pilot).trouble == ""
@@ -197,13 +197,13 @@ async def test_a_gpu_without_a_driver_is_shown_with_the_cause() -> None:
     device = PciDevice(
         address="0000:3b:00.0",
         parent="pci0000:3a",
-        kind="gpu",
+        kind=PciKind.GPU,
         class_code=0x030200,
         vendor_id=0x10DE,
         device_id=0x2330,
         gaps=(Gap("driver", "no driver is bound"),),
     )
-    problem = Problem(source="nvml", text="libnvidia-ml.so.1 is not found", kind="absent")
+    problem = Problem(source="nvml", text="libnvidia-ml.so.1 is not found", kind=ProblemKind.ABSENT)
     part = PartialNode(host=Host(hostname="bare"), pci=(device,), problems=(problem,))
     snapshot = merge([part], taken_at=0.0, source=("live",), gputop="test")
     async with GpuTop().run_test(size=(160, 50)) as pilot:

@@ -13,6 +13,7 @@ from gputop.topology.model.redact import redacted
 from gputop.topology.model.snapshot import NodeSnapshot, encode
 from gputop.topology.nccl.decide.untuned import TrackedSettings
 from gputop.topology.nccl.decide.untuned_builder import UntunedBuilder
+from gputop.topology.nccl.nodes import SystemKind
 from gputop.topology.nccl.settings import Settings
 from gputop.topology.nccl.system.nets import MAX_CHANNELS, LocalNets, nearest
 from gputop.topology.recorded.demos.demo import names
@@ -72,13 +73,13 @@ def test_the_gpu_of_a_nic_is_the_first_that_uses_it(name: str) -> None:
     # Two hosts, so that NICs count.
     made = UntunedBuilder(snapshot, TrackedSettings(Settings.of(snapshot).values), None, None, 2)
     system = made.computed()[0].system
-    assert system.nodes["NET"]
+    assert system.nodes[SystemKind.NET]
     for policy in ("AUTO", "ALL", "MAX:2"):
         settings = Settings({"NCCL_NETDEVS_POLICY": policy})
         version = msgspec.structs.replace(made.version, netdevs_policy=True)
         local = LocalNets(system, version, settings)
-        for net in system.nodes["NET"]:
-            near, _ = nearest(net, "GPU")
+        for net in system.nodes[SystemKind.NET]:
+            near, _ = nearest(net, SystemKind.GPU)
             users = [
                 gpu
                 for channel in range(MAX_CHANNELS)

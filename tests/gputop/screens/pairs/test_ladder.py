@@ -9,7 +9,7 @@ import pytest
 from gputop.screens.pairs.ladder import ladder_lines, rung_line
 from gputop.topology.explain.ladder import ASSUMED, LESS, NO, OPEN, YES, ladder
 from gputop.topology.model.machine import GpuPair
-from gputop.topology.model.snapshot import Measurement
+from gputop.topology.model.snapshot import DataVerdict, Measurement
 from gputop.widgets.spans import text_of, width_of
 from tests.support.app import demo_report, gpu, report_of
 
@@ -19,7 +19,13 @@ A, B, C = (gpu(number) for number in range(3))
 def fact(quantity: str, verdict: str, src: str | None = A.address, dst: str | None = B.address,
          probe: str = "p2p", **more: Any) -> Measurement:  # fmt: skip
     return Measurement(
-        probe=probe, quantity=quantity, src=src, dst=dst, verdict=verdict, device_kind="gpu", **more
+        probe=probe,
+        quantity=quantity,
+        src=src,
+        dst=dst,
+        verdict=DataVerdict(verdict),
+        device_kind="gpu",
+        **more,
     )
 
 

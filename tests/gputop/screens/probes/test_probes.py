@@ -17,6 +17,7 @@ from gputop.screens.map.diagram import WiringDiagram
 from gputop.screens.pairs.screen import PairsScreen
 from gputop.screens.probes.sweeps import sweeps
 from gputop.topology.expectation.judgement import LOW, Band, Judgement
+from gputop.topology.model.severity import FigureBasis
 from gputop.widgets.measures import visible
 from gputop.widgets.meters import figure_bar, progress, verdict_of
 from gputop.widgets.pair_matrix import PairMatrix
@@ -35,7 +36,9 @@ from tests.support.app import (
 )
 from tests.support.measured import h200_report, made_specs, one, p2p, with_figures
 
-BAND = Band(healthy=90.0, low=80.0, high=100.0, unit="GB/s", basis="typical", source="a table")
+BAND = Band(
+    healthy=90.0, low=80.0, high=100.0, unit="GB/s", basis=FigureBasis.TYPICAL, source="a table"
+)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +61,7 @@ def test_a_bar_of_several_goes_on_in_dashes() -> None:
 
 
 def test_a_time_that_is_poor_is_called_too_long() -> None:
-    falling = Band(healthy=1.0, low=1.2, high=0.9, unit="us", basis="typical", source="")
+    falling = Band(healthy=1.0, low=1.2, high=0.9, unit="us", basis=FigureBasis.TYPICAL, source="")
     assert verdict_of(Judgement(verdict=LOW, band=falling))[1] == "too long"
     assert verdict_of(Judgement(verdict=LOW, band=BAND)) == ("▼", "low", "bad")
     assert verdict_of(Judgement(verdict=LOW, band=BAND, explained=True))[2] == "warn"

@@ -8,7 +8,7 @@ import pytest
 from gputop.topology.expectation.cost.costs import costs_of, worst_copy
 from gputop.topology.expectation.judge import judge
 from gputop.topology.expectation.repaired import repaired
-from gputop.topology.model.page import MEASURED
+from gputop.topology.model.severity import FigureBasis
 from gputop.topology.model.snapshot import EnvironmentVariable, Measurement
 from gputop.topology.node import Node
 from tests.support.snapshots import demo_node, gpus_of
@@ -89,7 +89,7 @@ def test_what_was_measured_is_the_figure_here() -> None:
     node = demo_node("sick-h100-8", measurements=(all_reduce(351.0, ranks=8),)).decide()
     cost = costs_of(node).all_reduce
     assert cost is not None
-    assert cost.basis == MEASURED
+    assert cost.basis is FigureBasis.MEASURED
     assert cost.text == "all-reduce 1 GiB: healthy 466 → here 351 GB/s (measured)"
     few = demo_node("sick-h100-8", measurements=(all_reduce(200.0, ranks=4),))
     assert "predicted" in text(few)

@@ -7,10 +7,10 @@ import pytest
 from gputop.topology.flags.catalogue.catalogue import INTERNAL, Flag, catalogue, elsewhere
 from gputop.topology.flags.values.values import READERS, ignored, read_value, unread
 from gputop.topology.model.variable_names import NAMES, PREFIXES, listed
-from gputop.topology.model.versions import Library, numbers
+from gputop.topology.model.versions import Library, LibraryName, numbers
 from tests.tables import hold
 
-NCCL = Library(name="nccl", version="2.28.9")
+NCCL = Library(name=LibraryName.NCCL, version="2.28.9")
 GROUPS = {"nccl", "rccl", "rocm", "cuda", "pytorch", "efa"}
 FLAGS = catalogue().flags
 

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from gputop.topology.flags.catalogue.catalogue import Flag, catalogue
 from gputop.topology.flags.values.values import Reading, ignored, overridden, read_value
-from gputop.topology.model.versions import Library
+from gputop.topology.model.versions import Library, LibraryName
 
-NCCL = Library(name="nccl", version="2.28.9")
-RCCL = Library(name="rccl", version="2.21.5")
+NCCL = Library(name=LibraryName.NCCL, version="2.28.9")
+RCCL = Library(name=LibraryName.RCCL, version="2.21.5")
 
 
 def read(name: str, text: str, library: Library = NCCL) -> Reading:
@@ -95,13 +95,13 @@ def test_a_value_counts_as_the_library_reads_it(
 def test_rccl_has_more_channels(library: str, version: str, text: str, effective: str) -> None:
     flag = catalogue().flag("NCCL_MIN_NCHANNELS")
     assert flag is not None
-    reading = read_value(flag, text, Library(name=library, version=version))
+    reading = read_value(flag, text, Library(name=LibraryName(library), version=version))
     assert reading.effective == effective
 
 
 def test_what_stops_the_start_is_fatal() -> None:
     assert read("NCCL_ALGO", "rings").fatal
-    assert not read("NCCL_ALGO", "rings", Library(name="nccl", version="2.23.4")).fatal
+    assert not read("NCCL_ALGO", "rings", Library(name=LibraryName.NCCL, version="2.23.4")).fatal
     assert not read("NCCL_ALGO", "ring;allreduce:tree,ring").fatal
     assert read("NCCL_PROTO", "allreduc:LL").fatal
     assert read("TORCH_NCCL_BLOCKING_WAIT", "on").fatal
@@ -112,7 +112,11 @@ def test_what_stops_the_start_is_fatal() -> None:
     [
         ("NCCL_IPC_USE_ABSTRACT_SOCKET", NCCL, "came with 2.29.2"),
         ("NCCL_TREE_THRESHOLD", NCCL, "2.4.8 was the last"),
-        ("NCCL_SHM_USE_CUDA_MEMCPY", Library(name="nccl", version="2.30.7"), "2.30.4 was the last"),
+        (
+            "NCCL_SHM_USE_CUDA_MEMCPY",
+            Library(name=LibraryName.NCCL, version="2.30.7"),
+            "2.30.4 was the last",
+        ),
         ("RCCL_MSCCL_ENABLE", NCCL, "RCCL does"),
         ("NCCL_IB_OOO_RQ", RCCL, "came with 2.30.3"),
     ],
@@ -130,12 +134,12 @@ def test_rccl_has_its_own_word_for_nvlink() -> None:
 
 
 def test_newer_levels_are_unknown_to_older_versions() -> None:
-    assert read("NCCL_P2P_LEVEL", "P2C", Library(name="nccl", version="2.23.4")).ignored
+    assert read("NCCL_P2P_LEVEL", "P2C", Library(name=LibraryName.NCCL, version="2.23.4")).ignored
     assert not read("NCCL_P2P_LEVEL", "P2C").ignored
 
 
 def test_switches_of_2_30_take_words() -> None:
-    new = Library(name="nccl", version="2.30.7")
+    new = Library(name=LibraryName.NCCL, version="2.30.7")
     assert read("NCCL_SET_THREAD_NAME", "TRUE", new).effective == "1"
     assert read("NCCL_SET_THREAD_NAME", "2", new).ignored
     assert read("NCCL_SET_THREAD_NAME", "TRUE").ignored
@@ -160,7 +164,7 @@ def test_the_list_of_what_is_ignored_names_typing_errors_too() -> None:
 @given(
     st.sampled_from(catalogue().flags),
     st.text(max_size=60),
-    st.sampled_from([NCCL, RCCL, Library(name="nccl", version="2.30.7")]),
+    st.sampled_from([NCCL, RCCL, Library(name=LibraryName.NCCL, version="2.30.7")]),
 )
 def test_any_text_gets_a_reading(flag: Flag, text: str, library: Library) -> None:
     reading = read_value(flag, text, library)

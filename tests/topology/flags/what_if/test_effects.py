@@ -20,7 +20,7 @@ from gputop.topology.flags.what_if.in_words import (
 )
 from gputop.topology.flags.what_if.study import Study
 from gputop.topology.flags.what_if.wording import no_effect, sections
-from gputop.topology.model.versions import Library
+from gputop.topology.model.versions import Library, LibraryName
 from gputop.topology.nccl.decide.summary import duration
 from gputop.topology.nccl.prediction import (
     AlgorithmChoice,
@@ -64,7 +64,7 @@ def made(*pairs: PairDecision, channels: int = 2, time_us: float = 100.0) -> Pre
     )
     ranks = tuple(sorted({p.src for p in pairs} | {p.dst for p in pairs}))
     return Prediction(
-        library=Library(name="nccl", version="2.28.9"),
+        library=Library(name=LibraryName.NCCL, version="2.28.9"),
         environment={},
         pairs=pairs,
         views=(DomainView(ranks=ranks),),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from gputop.topology.model.machine import GpuPair
-from gputop.topology.model.snapshot import Measurement, NodeSnapshot
+from gputop.topology.model.snapshot import DataVerdict, Measurement, NodeSnapshot
 from gputop.topology.nccl.decide.predict import predict
 from gputop.topology.nccl.settings import Settings
 from tests.topology.nccl.made import SWITCH, cpu, decide, gpu, nic, snapshot, switch, system
@@ -44,7 +44,7 @@ def test_a_measured_refusal_of_the_runtime() -> None:
     made = snapshot(PIX)
     src, dst = (gpu.address for gpu in made.machine.gpus)
     refusal = Measurement(
-        probe="p2p", quantity="can_access", src=src, dst=dst, verdict="not-granted"
+        probe="p2p", quantity="can_access", src=src, dst=dst, verdict=DataVerdict.NOT_GRANTED
     )
     found = predict(replace(made, measurements=(refusal,)), Settings(), library="2.28.9")
     assert (pair(found).transport, pair(found, 1, 0).transport) == ("SHM", "P2P")

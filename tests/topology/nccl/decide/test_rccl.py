@@ -10,7 +10,7 @@ import pytest
 from gputop.printing.render import texts
 from gputop.topology.explain.prediction import prediction_blocks
 from gputop.topology.model.machine import GpuPair
-from gputop.topology.model.snapshot import Measurement, NodeSnapshot
+from gputop.topology.model.snapshot import DataVerdict, Measurement, NodeSnapshot
 from gputop.topology.model.surroundings import Host
 from gputop.topology.nccl.decide.predict import predict
 from gputop.topology.nccl.prediction import DecisionStep, PairDecision
@@ -92,7 +92,7 @@ def test_a_probe_beats_what_the_bar_lets_expect() -> None:
         quantity="can_access",
         src="0000:02:00.0",
         dst="0000:03:00.0",
-        verdict="granted",
+        verdict=DataVerdict.GRANTED,
     )
     pair = decided(msgspec.structs.replace(small, measurements=(answer,)))
     assert pair.transport == "P2P"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import msgspec
 
 from gputop.topology.model.element import Element
-from gputop.topology.model.machine import Gpu, Machine, NvLink, PciDevice
+from gputop.topology.model.machine import Gpu, Machine, NvLink, PciDevice, PciKind
 from gputop.topology.model.surroundings import Host, Interface, NumaNode, RdmaDevice, RdmaPort
 from gputop.topology.nccl.settings import Settings
 from gputop.topology.nccl.xml.detect import Detected, detect
@@ -62,13 +62,14 @@ def machine(**fields: object) -> Machine:
         "pci": (
             bridge("0000:00:01.0", "pci0000:00"),
             PciDevice(
-                address="0000:01:00.0", parent="0000:00:01.0", kind="gpu", class_code=0x030200,
+                address="0000:01:00.0", parent="0000:00:01.0", kind=PciKind.GPU,
+                class_code=0x030200,
                 numa_node=0, link_speed_max_gts=32.0, link_width_max=16,
             ),
             bridge("0000:00:02.0", "pci0000:00"),
             *(
                 PciDevice(
-                    address=f"0000:02:00.{i}", parent="0000:00:02.0", kind="nic",
+                    address=f"0000:02:00.{i}", parent="0000:00:02.0", kind=PciKind.NIC,
                     class_code=0x020000, numa_node=0, link_speed_max_gts=16.0, link_width_max=8,
                 )
                 for i in (0, 1)
@@ -99,7 +100,7 @@ def gpu(address: str = "0000:01:00.0", **fields: object) -> Gpu:
 
 def bridge(address: str, parent: str) -> PciDevice:
     return PciDevice(
-        address=address, parent=parent, kind="root port", class_code=0x060400,
+        address=address, parent=parent, kind=PciKind.ROOT_PORT, class_code=0x060400,
         link_speed_max_gts=16.0, link_width_max=16,
     )  # fmt: skip
 

@@ -11,7 +11,7 @@ import re
 import msgspec
 import pytest
 
-from gputop.topology.model.machine import Machine, PciDevice
+from gputop.topology.model.machine import Machine, PciDevice, PciKind
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.nccl.decide.predict import predict
 from gputop.topology.nccl.settings import Settings
@@ -33,7 +33,7 @@ def with_ports(machine: Machine) -> Machine:
         port = PciDevice(
             address=f"f{number:03x}:00:00.0",
             parent=device.parent,
-            kind="bridge",
+            kind=PciKind.BRIDGE,
             class_code=0x060400,
             numa_node=device.numa_node,
             link_speed_max_gts=device.link_speed_max_gts,

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.engine import diagnose
-from gputop.topology.model.machine import PciDevice
+from gputop.topology.model.machine import PciDevice, PciKind
 from gputop.topology.model.part import PartialNode
 from gputop.topology.model.snapshot import NodeSnapshot
-from gputop.topology.model.surroundings import Container, Host
+from gputop.topology.model.surroundings import Container, ContainerKind, Host
 from gputop.topology.node import Node
 from gputop.topology.sources.collect import ONLY_PCI, merge
 from gputop.topology.sources.files.tree import FolderTree
@@ -17,7 +17,7 @@ from gputop.topology.sources.kfd import kfd
 
 from ....support import kfd_trees
 
-DOCKER = PartialNode(host=Host(container=Container(kind="docker")))
+DOCKER = PartialNode(host=Host(container=Container(kind=ContainerKind.DOCKER)))
 
 
 def tree_of(root: Path, *, mode: str = "SPX") -> FolderTree:
@@ -31,7 +31,7 @@ def tree_of(root: Path, *, mode: str = "SPX") -> FolderTree:
 
 def pci(bus: str) -> PciDevice:
     return PciDevice(
-        address=f"0000:{bus}:00.0", parent="pci0000:00", kind="gpu", vendor_id=0x1002,
+        address=f"0000:{bus}:00.0", parent="pci0000:00", kind=PciKind.GPU, vendor_id=0x1002,
         class_code=0x120000, driver="amdgpu",
     )  # fmt: skip
 

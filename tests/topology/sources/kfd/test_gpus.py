@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gputop.topology.model.machine import Gpu, GpuCache, MemoryBank
+from gputop.topology.model.machine import CacheKind, Gpu, GpuCache, MemoryBank
 from gputop.topology.sources.files.archive import TarTree
 from gputop.topology.sources.files.tree import FolderTree
 from gputop.topology.sources.kfd import files, kfd
@@ -40,8 +40,8 @@ def test_caches_and_banks_of_a_part_of_an_mi308x() -> None:
     gpu = kfd.SOURCE.parse(kfd.read(tree)).gpus[1]
     # In NPS4 a part reaches a quarter of the 256 MB at the memory.
     assert gpu.caches == (
-        GpuCache(level=2, kind="data", size_bytes=4 * MIB, count=1),
-        GpuCache(level=3, kind="data", size_bytes=64 * MIB, count=1),
+        GpuCache(level=2, kind=CacheKind.DATA, size_bytes=4 * MIB, count=1),
+        GpuCache(level=3, kind=CacheKind.DATA, size_bytes=64 * MIB, count=1),
     )
     assert gpu.memory_banks == (
         MemoryBank(kind="public", size_bytes=51_539_607_552, width_bits=8192, clock_mhz=1300),

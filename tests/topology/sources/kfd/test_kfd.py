@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gputop.topology.model.machine import PciDevice
+from gputop.topology.model.machine import PciDevice, PciKind
 from gputop.topology.model.part import PartialNode
 from gputop.topology.model.source import SourceAbsent
 from gputop.topology.sources.collect import merge_machine
@@ -173,7 +173,8 @@ def test_a_mesh_is_read_from_sysfs_alone(tmp_path: Path) -> None:
 def test_parts_get_from_pci_what_it_says_of_their_package() -> None:
     amd = recorded("mi300x-8-cpx")
     package = PciDevice(
-        address="0000:05:00.0", parent="pci0000:00", kind="gpu", vendor_id=0x1002, numa_node=1,
+        address="0000:05:00.0", parent="pci0000:00", kind=PciKind.GPU, vendor_id=0x1002,
+        numa_node=1,
         device_name="Aqua Vanjaram [Instinct MI300X]", link_width_max=16,
     )  # fmt: skip
     machine = merge_machine([amd, PartialNode(pci=(package,))])

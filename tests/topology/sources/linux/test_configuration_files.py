@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gputop.topology.model.variable_names import listed
-from gputop.topology.model.versions import Library
+from gputop.topology.model.versions import Library, LibraryName
 from gputop.topology.sources.linux import configuration_files as files
 from gputop.topology.sources.linux import environment
 from gputop.topology.sources.linux.configuration_files import (
@@ -19,10 +19,10 @@ from gputop.topology.sources.linux.configuration_files import (
     read_file,
 )
 
-NCCL = Library(name="nccl", version="2.28.9")
-OLD = Library(name="nccl", version="2.22.3")
-NEW = Library(name="nccl", version="2.30.7")
-RCCL = Library(name="rccl", version="2.21.5")
+NCCL = Library(name=LibraryName.NCCL, version="2.28.9")
+OLD = Library(name=LibraryName.NCCL, version="2.22.3")
+NEW = Library(name=LibraryName.NCCL, version="2.30.7")
+RCCL = Library(name=LibraryName.RCCL, version="2.21.5")
 
 
 def test_each_library_looks_where_its_source_says() -> None:

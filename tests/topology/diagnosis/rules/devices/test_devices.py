@@ -9,7 +9,7 @@ import pytest
 
 from gputop.topology.model.machine import Gpu
 from gputop.topology.model.record import Gap
-from gputop.topology.model.snapshot import NodeSnapshot, Problem, SourceState
+from gputop.topology.model.snapshot import NodeSnapshot, Problem, ProblemKind, SourceState
 from gputop.topology.sources.collect import ONLY_PCI
 from tests.support.rule_cases import base, edited
 from tests.topology.diagnosis.device_rules import H100, H200, MI300X, about, at, device_diagnosis
@@ -140,7 +140,7 @@ def test_modules_with_versions_of_their_own_are_no_mismatch() -> None:
     ],
 )
 def test_who_counts_as_not_answering(kind: str, source: str, *, expected: bool) -> None:
-    problem = Problem(source=source, kind=kind, text="x")
+    problem = Problem(source=source, kind=ProblemKind(kind), text="x")
     snapshot = msgspec.structs.replace(base(H100), problems=(problem,))
     assert bool(about("driver-not-answering", snapshot)) is expected
 
@@ -157,7 +157,7 @@ def test_a_driver_that_was_asked_just_now_has_time_to_answer() -> None:
     late = msgspec.structs.replace(
         early,
         states=(msgspec.structs.replace(starting, waiting_seconds=9.0),),
-        problems=(Problem(source="nvml", kind="not answering", text="9 s"),),
+        problems=(Problem(source="nvml", kind=ProblemKind.NOT_ANSWERING, text="9 s"),),
     )
     assert about("driver-not-answering", late) != []
 

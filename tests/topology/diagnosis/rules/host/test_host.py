@@ -14,7 +14,7 @@ from gputop.topology.model.readings import ProcessReading
 from gputop.topology.model.record import Gap
 from gputop.topology.model.severity import NOTICE, SLOW
 from gputop.topology.model.snapshot import EnvironmentVariable, NodeSnapshot
-from gputop.topology.model.surroundings import CacheFolder, Container, Host
+from gputop.topology.model.surroundings import CacheFolder, Container, ContainerKind, Host
 from gputop.topology.node import Node
 from tests.support.rule_cases import base
 
@@ -120,7 +120,7 @@ def test_what_jobs_may_lock_counts_more_than_this_shell() -> None:
 
 
 def test_in_a_container_nobody_knows_whether_it_may_use_rdma() -> None:
-    own = changed(H100, memlock_bytes=8 * MIB, container=Container(kind="docker"))
+    own = changed(H100, memlock_bytes=8 * MIB, container=Container(kind=ContainerKind.DOCKER))
     alone = msgspec.structs.replace(
         own, readings=msgspec.structs.replace(own.readings, processes=())
     )
@@ -245,7 +245,7 @@ def test_processes_that_only_the_driver_knows_are_no_jobs() -> None:
     ],
 )
 def test_cpus_of_a_container(facts: dict[str, Any], said: list[str] | None) -> None:
-    case = seen(changed(H200, container=Container(kind="docker", **facts)))
+    case = seen(changed(H200, container=Container(kind=ContainerKind.DOCKER, **facts)))
     assert severities(binding.LIMIT, case) == said
 
 
@@ -271,7 +271,13 @@ def test_caches_in_a_container(
     kind: str | None, filesystem: str | None, said: list[str] | None
 ) -> None:
     folder = CacheFolder(name="Triton", path="/root/.triton/cache", filesystem=filesystem)
-    case = seen(changed(H200, container=Container(kind=kind), compile_caches=(folder,)))
+    case = seen(
+        changed(
+            H200,
+            container=Container(kind=ContainerKind(kind) if kind else None),
+            compile_caches=(folder,),
+        )
+    )
     assert severities(settings.EPHEMERAL_CACHE, case) == said
     nobody = seen(changed(H200, container=None, compile_caches=(folder,)))
     assert settings.EPHEMERAL_CACHE.answer(nobody) is None

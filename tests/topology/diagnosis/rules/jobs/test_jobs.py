@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from gputop.topology.model.finding import Finding
 from gputop.topology.model.machine import Fabric
 from gputop.topology.model.snapshot import NodeSnapshot
-from gputop.topology.model.surroundings import Container, Host
+from gputop.topology.model.surroundings import Container, ContainerKind, Host
 from tests.support.rule_cases import base, cases, diagnosed, ids
 
 OURS = {"ranks-share-gpu", "ranks-differ", "containers-apart", "job-zombie"}
@@ -115,7 +115,7 @@ def test_a_list_that_the_driver_refuses_or_a_container_hides_is_not_examined() -
     assert set(diagnosed(with_lists(whole, None)).unexamined) >= OURS
     bare = with_host(with_lists(whole, ()), container=Container())
     assert set(diagnosed(bare).examined) >= OURS
-    inside = with_host(bare, container=Container(kind="docker"))
+    inside = with_host(bare, container=Container(kind=ContainerKind.DOCKER))
     assert set(diagnosed(inside).unexamined) >= OURS
 
 

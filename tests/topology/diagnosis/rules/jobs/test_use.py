@@ -10,7 +10,7 @@ import pytest
 
 from gputop.topology.diagnosis.policy import Policy
 from gputop.topology.model.finding import Finding
-from gputop.topology.model.readings import GpuProcess
+from gputop.topology.model.readings import GpuProcess, GpuUse
 from gputop.topology.model.snapshot import Measurement, NodeSnapshot
 from tests.support.rule_cases import base
 from tests.topology.diagnosis.device_rules import H100, H200, about, at, device_diagnosis
@@ -139,7 +139,7 @@ def test_who_shares_a_gpu() -> None:
 
 
 def test_clients_of_mps_are_reported_without_its_daemon() -> None:
-    process = GpuProcess(pid=9, kind="mps")
+    process = GpuProcess(pid=9, kind=GpuUse.MPS)
     snapshot = at(H200, ("readings.gpus[1].processes", [msgspec.to_builtins(process)]))
     (found,) = about("mps-daemon", snapshot)
     assert found.devices == (base(H200).machine.gpus[1].address,)

@@ -11,7 +11,7 @@ from gputop.topology.diagnosis.engine import Diagnosis
 from gputop.topology.expectation.judge import Judge
 from gputop.topology.expectation.judgement import Expected, band
 from gputop.topology.model.finding import Finding
-from gputop.topology.model.severity import SLOW
+from gputop.topology.model.severity import SLOW, FigureBasis
 from gputop.topology.model.snapshot import Measurement, NodeSnapshot
 from tests.support import measured
 from tests.support.rule_cases import base, cases, diagnosed, edited, ids, with_figures
@@ -105,7 +105,9 @@ def test_odd_details_raise_nothing(details: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("healthy", [0.0, -0.0, -1.0])
 def test_a_band_of_nothing_raises_nothing(monkeypatch: pytest.MonkeyPatch, healthy: float) -> None:
-    nothing = Expected(band=band(healthy, "GB/s", "typical", "a recording with odd rates"))
+    nothing = Expected(
+        band=band(healthy, "GB/s", FigureBasis.TYPICAL, "a recording with odd rates")
+    )
     monkeypatch.setattr(Judge, "expected", lambda self, figure: nothing)
     found = diagnosed(with_figures(base(LIVE), ("p2p", "host", "collectives")))
     assert not {"rule-failed", "host-link-low", "collective-low"} & set(ids(found))

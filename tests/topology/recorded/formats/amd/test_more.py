@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gputop.topology.model.machine import Gpu, GpuCache
+from gputop.topology.model.machine import CacheKind, Gpu, GpuCache
 from gputop.topology.model.readings import EccCounts
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.recorded.formats.amd.smi.metric import reading
@@ -113,8 +113,8 @@ def test_caches_of_static(tmp_path: Path, wrapped: bool) -> None:
     entries = [{"gpu": 0, "bus": {"bdf": "0000:0C:00.0"}, "cache_info": CACHES}]
     (gpu,) = loaded(tmp_path, {"gpu_data": entries} if wrapped else entries).machine.gpus
     assert gpu.caches == (
-        GpuCache(level=2, kind="data", size_bytes=4 * 1024**2, count=1),
-        GpuCache(level=3, kind="data", size_bytes=256 * 1024**2, count=1),
+        GpuCache(level=2, kind=CacheKind.DATA, size_bytes=4 * 1024**2, count=1),
+        GpuCache(level=3, kind=CacheKind.DATA, size_bytes=256 * 1024**2, count=1),
     )
 
 
@@ -178,7 +178,7 @@ def test_what_a_real_mi210_printed() -> None:
     """Static output in the test data of ROCm/device-metrics-exporter (pkg/testrunner)."""
     path = RECORDED.parent / "amd-public/mi210-static.json"
     (gpu,) = load([str(path)]).snapshot.machine.gpus
-    assert gpu.caches == (GpuCache(level=2, kind="data", size_bytes=8 * 1024**2, count=1),)
+    assert gpu.caches == (GpuCache(level=2, kind=CacheKind.DATA, size_bytes=8 * 1024**2, count=1),)
     assert (gpu.name, gpu.compute_capability, gpu.core_count) == (
         "AMD Instinct MI210", "gfx90a", 104,
     )  # fmt: skip

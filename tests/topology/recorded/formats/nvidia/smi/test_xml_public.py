@@ -9,7 +9,7 @@ import pytest
 
 from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.engine import diagnose
-from gputop.topology.model.machine import Gpu, Machine, PciDevice
+from gputop.topology.model.machine import Gpu, Machine, PciDevice, PciKind
 from gputop.topology.model.readings import GpuReading, Readings
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.nccl.decide.predict import predict
@@ -88,7 +88,7 @@ def resting(gen: int, gts: float, slot_gts: float | None) -> tuple[str, ...]:
         end = PciDevice(
             address=own,
             parent=port,
-            kind="gpu",
+            kind=PciKind.GPU,
             link_speed_max_gts=gts,
             link_width_max=16,
             link_width_now=lanes,

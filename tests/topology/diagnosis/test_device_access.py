@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from gputop.topology.diagnosis import given
+from gputop.topology.diagnosis import device_access
 from gputop.topology.diagnosis.case import Case
 from gputop.topology.explain.absence import why_no_gpu
 from gputop.topology.model.record import Gap
@@ -105,24 +105,24 @@ def test_a_gpu_without_a_number_has_no_node(lines: object) -> None:
     assert host.nvidia_gpus is not None
     assert host.nvidia_gpus[0].minor is None
     gpu = base("demo hgx-h100-8").machine.gpus[0]
-    assert (gpu.address, given.access(host, gpu)) == (A, None)
+    assert (gpu.address, device_access.access(host, gpu)) == (A, None)
 
 
 @pytest.mark.parametrize(
     ("node", "word"),
     [
-        (["/dev/nvidia0", True], given.GIVEN),
-        (["/dev/nvidia0", "cgroup"], given.KEPT),
-        (["/dev/nvidia0", False], given.DENIED),
-        (["/dev/nvidia01", True], given.NO_NODE),
+        (["/dev/nvidia0", True], device_access.GIVEN),
+        (["/dev/nvidia0", "cgroup"], device_access.KEPT),
+        (["/dev/nvidia0", False], device_access.DENIED),
+        (["/dev/nvidia01", True], device_access.NO_NODE),
     ],
 )
 def test_how_a_process_reaches_a_gpu(node: list[object], word: str) -> None:
     host = parsed(nvidia_gpus={A: {"Device Minor": "0"}}, device_nodes=[node])
     gpus = base("demo hgx-h100-8").machine.gpus
-    assert given.access(host, gpus[0]) == word
-    assert given.access(host, gpus[1]) is None
-    assert given.access(parsed(device_nodes=[node]), gpus[0]) is None
+    assert device_access.access(host, gpus[0]) == word
+    assert device_access.access(host, gpus[1]) is None
+    assert device_access.access(parsed(device_nodes=[node]), gpus[0]) is None
 
 
 def test_gpus_of_another_s_job_do_not_count() -> None:
