@@ -28,6 +28,7 @@ from gputop.topology.fleet.planning.fabric import SwitchFabric
 from gputop.topology.fleet.planning.fabric_text import LIMIT_BYTES, fabric_from, fabric_guessed
 from gputop.topology.fleet.since import FleetChange, changed
 from gputop.topology.model import severity
+from gputop.topology.model.copied import REFUSED
 from gputop.topology.model.english import plural
 from gputop.topology.model.page import Blank, Block, Commands, Indented, Page, Text
 from gputop.topology.model.severity import NOTICE, NodeState
@@ -245,7 +246,10 @@ def page(found: FleetAnswer) -> Page:
         blocks += _change(found.change)
     if out := drains(fleet, slight=verbose):
         title = "To take them out of a Slurm cluster (copy; gputop runs nothing)"
-        blocks += [Blank(), Text(title), Commands(tuple(drain.command for drain in out))]
+        lines = tuple(drain.command for drain in out if drain.command)
+        blocks += [Blank(), Text(title), Commands(lines)] if lines else [Blank()]
+        without = [drain for drain in out if not drain.command]
+        blocks += [Text(f"{_listed(drain.hosts)}: {REFUSED}") for drain in without]
     return Page(title="fleet", blocks=(*blocks, *(_by_host(fleet) if verbose else ())))
 
 

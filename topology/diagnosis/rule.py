@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence, Sized
-from typing import TYPE_CHECKING, TypeVar, Union
+from typing import TYPE_CHECKING, Any, TypeVar, Union
 
 import msgspec
 
@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 
 Proof = tuple[str, str, str]
 """One piece of evidence: what, value and source."""
-Step = Union[Fix, str]  # noqa: UP007 - evaluated at import
-"""One action: "text", "text $ command", or "text # command" for a command that needs root."""
+Step = Union[Fix, str, tuple[Any, ...]]  # noqa: UP007 - evaluated at import
+"""One action: "text", "text $ command", or "text # command" for a command that needs root. With
+words from outside it is a tuple, ("text $ command {:pid}", 4711): see model/copied.py."""
 Found = Union[Finding, Iterable[Finding], None]  # noqa: UP007 - as above
 """The answer of a rule: its findings, or None where its evidence is missing."""
 _COMMAND = re.compile(r"(.*?) ([$#]) ?(.*)", re.DOTALL)
@@ -179,8 +180,11 @@ def step(written: Step) -> Fix:
     """An action as a record."""
     if isinstance(written, Fix):
         return written
-    parts = _COMMAND.fullmatch(written)
+    line, *words = (written,) if isinstance(written, str) else written
+    parts = _COMMAND.fullmatch(line)
     if parts is None:
-        return Fix(text=written)
+        return Fix(text=line)
     text, mark, command = parts.groups()
+    if words:
+        return Fix.of(text, command, *words, root=mark == "#")
     return Fix(text=text, command=command, needs_root=mark == "#")

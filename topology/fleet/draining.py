@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from ..model.copied import may_stand
 from ..model.severity import NodeState, Severity
 from .finding import MISSING, FleetFinding
 from .fleet import Fleet
@@ -29,7 +30,7 @@ class Drain(msgspec.Struct, frozen=True, kw_only=True):
     state: NodeState
     reason: str
     command: str
-    """A line for a shell; names of hosts and the reason hold nothing that a shell obeys."""
+    """A line for a shell; "" for nodes with a name that none can hold."""
 
 
 def drains(fleet: Fleet, *, slight: bool = False) -> tuple[Drain, ...]:
@@ -41,14 +42,15 @@ def drains(fleet: Fleet, *, slight: bool = False) -> tuple[Drain, ...]:
     return tuple(
         Drain(hosts=part, state=state, reason=reason, command=_command(part, reason))
         for (state, reason), hosts in found.items()
-        for part in _parts(tuple(hosts))
+        for whole in (True, False)
+        for part in _parts(tuple(host for host in hosts if may_stand(host, "name") is whole))
     )
 
 
 def _parts(hosts: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
     """The hosts in as few parts as a line of a shell takes."""
-    if len(hosts) == 1 or len(fold(hosts)) <= _LONGEST_LIST:
-        yield hosts
+    if len(hosts) < 2 or len(fold(hosts)) <= _LONGEST_LIST:
+        yield from (hosts,) * bool(hosts)
         return
     half = len(hosts) // 2
     yield from _parts(hosts[:half])
@@ -65,6 +67,8 @@ def _reason(state: NodeState, findings: tuple[FleetFinding, ...]) -> str:
 
 
 def _command(hosts: Sequence[str], reason: str) -> str:
+    if not all(may_stand(host, "name") for host in hosts):
+        return ""
     # Brackets are a pattern to a shell, so the list is quoted where it has some.
     names = shlex.quote(f"NodeName={fold(hosts)}")
     return f'scontrol update {names} State=DRAIN Reason="{reason}"'

@@ -1,10 +1,10 @@
 """Puts together what is said about one job."""
 
-import shlex
 from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
+from ..model.copied import copied, may_stand
 from ..model.english import listing, plural
 from ..model.machine import Machine
 from ..model.readings import ProcessState
@@ -291,10 +291,10 @@ def steps_of(ranks: Sequence[RankState], verdict: JobVerdict) -> tuple[str, ...]
         None,
     )
     if waits is not None and verdict is not JobVerdict.RUNS:
-        steps.append(f"py-spy dump --pid {waits}")
+        steps.append(copied("py-spy dump --pid {:pid}", waits))
         if verdict in (JobVerdict.HANGS, JobVerdict.WAITS):
-            steps.append(f"cuda-gdb -p {waits} -batch -ex 'info cuda kernels'")
-    return tuple(steps[:MOST_STEPS])
+            steps.append(copied("cuda-gdb -p {:pid} -batch -ex 'info cuda kernels'", waits))
+    return tuple(filter(None, steps[:MOST_STEPS]))
 
 
 def _steps(rank: RankState) -> Iterator[str]:
@@ -302,18 +302,19 @@ def _steps(rank: RankState) -> Iterator[str]:
     trouble, activity, pid = rank.trouble, rank.activity, rank.pid
     if rank.elsewhere is not None:
         host, there = rank.elsewhere
-        yield f"py-spy dump --pid {there}  # at {host or 'its machine'}"
+        where = host if host and may_stand(host, "name") else "its machine"
+        yield copied(f"py-spy dump --pid {{:pid}}  # at {where}", there)
     if trouble is None or pid is None or trouble.over:
         return
     if trouble.step:
-        yield trouble.step.format(pid=pid)
+        yield copied(trouble.step, pid)
     elif activity is not None and activity.asleep_thread is not None:
         number = activity.asleep_thread.rpartition("(")[2].rstrip(")")
-        yield shlex.join(("sudo", "cat", f"/proc/{pid}/task/{number}/stack"))
+        yield copied("sudo cat /proc/{:pid}/task/{:pid}/stack", pid, number)
     elif activity is not None and activity.stayed == ProcessState.DISK_SLEEP:
-        yield shlex.join(("sudo", "cat", f"/proc/{pid}/stack"))
+        yield copied("sudo cat /proc/{:pid}/stack", pid)
     else:
-        yield f"py-spy dump --pid {pid}"
+        yield copied("py-spy dump --pid {:pid}", pid)
 
 
 def _slow_or_stuck(ranks: Iterable[RankState], verdict: JobVerdict) -> Iterator[str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from ..model.copied import may_stand
 from ..model.english import plural
 from ..model.machine import Machine
 from ..model.severity import JobVerdict
@@ -227,7 +228,8 @@ def _with_doubts(state: JobState, evidence: JobEvidence, *, several: bool) -> Jo
     nothing = f"{state.name}: no communicator was there, or none yet"
     empty = not evidence.ras and not state.ranks
     hosts = dict.fromkeys(lost.host for lost in _named(evidence) if lost.host is not None)
-    where = f"on {next(iter(hosts))}" if len(hosts) == 1 else "on its node"
+    names = [host for host in hosts if may_stand(host, "name")]
+    where = f"on {names[0]}" if len(hosts) == len(names) == 1 else "on its node"
     return msgspec.structs.replace(
         state,
         sentence=nothing if empty else state.sentence,

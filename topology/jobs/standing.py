@@ -64,7 +64,7 @@ class RankTrouble(msgspec.Struct, frozen=True):
     over: bool = False
     """Whether its process has ended."""
     step: str = ""
-    """The command that tells more or helps, with {pid}; "" for a look at its stack."""
+    """The command that tells more or helps, with {:pid}; "" for a look at its stack."""
 
 
 class LastCollective(msgspec.Struct, frozen=True):

@@ -29,11 +29,11 @@ from .standing import (
 
 GONE = RankTrouble("has ended: no such process", KnownBy.PROC, over=True)
 ZOMBIE = RankTrouble("has ended and waits for its parent (Z)", KnownBy.PROC, over=True)
-STOPPED = RankTrouble("is stopped (T)", KnownBy.PROC, step="kill -CONT {pid}")
+STOPPED = RankTrouble("is stopped (T)", KnownBy.PROC, step="kill -CONT {:pid}")
 TRACED = RankTrouble(
     "is stopped by a debugger or another tracer (t)",
     KnownBy.PROC,
-    step="grep TracerPid /proc/{pid}/status",
+    step="grep TracerPid /proc/{:pid}/status",
 )
 HELD = {"stopped": STOPPED, "traced": TRACED}
 """State of a process that does nothing until a signal or a tracer lets it go on."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Union
 
 import msgspec
 
+from .copied import REFUSED, copied
 from .severity import Mark, Word
 
 if TYPE_CHECKING:
@@ -59,6 +60,13 @@ class Fix(msgspec.Struct, frozen=True, kw_only=True):
     command: str = ""
     """A command to be copied as it is; empty where there is none."""
     needs_root: bool = False
+
+    @classmethod
+    def of(cls, text: str, template: str, *words: object, root: bool = False) -> Fix:
+        """With a command that holds words from outside; where one is refused the text says so."""
+        command = copied(template, *words)
+        refused = "" if command else f" ({REFUSED})"
+        return cls(text=text + refused, command=command, needs_root=root)
 
     @property
     def lines(self) -> tuple[str, ...]:

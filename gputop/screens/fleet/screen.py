@@ -26,6 +26,7 @@ from gputop.screens.view import BaseView
 from gputop.terminal.clean import clean
 from gputop.topology.fleet.draining import drains
 from gputop.topology.fleet.fleet import Fleet
+from gputop.topology.model.copied import REFUSED
 from gputop.widgets.bars import HeadLine, KeyBar, StatusBar, TopBar
 from gputop.widgets.board import Board
 from gputop.widgets.named_list import NamedList
@@ -359,11 +360,13 @@ class FleetScreen(BaseView):
     def action_copy_drains(self) -> None:
         """Copy the lines for all broken and missing nodes."""
         facts = self.tabs.facts
-        lines = [] if facts is None else [one.command for one in drains(facts.fleet)]
+        found = () if facts is None else drains(facts.fleet)
+        lines = [one.command for one in found if one.command]
         if lines:
             self._host.copy_text("\n".join(lines), f" ({len(lines)} lines)")
         else:
-            self._host.say("no node is broken or missing", severity="warning")
+            why = REFUSED if found else "no node is broken or missing"
+            self._host.say(why, severity="warning")
 
     async def action_filter(self) -> None:
         """Open the line in which a filter of the nodes is typed."""

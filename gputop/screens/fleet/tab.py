@@ -39,7 +39,8 @@ class FleetFacts:
     def drains(self, hosts: Iterable[str]) -> tuple[str, ...]:
         """The lines for `scontrol` that take these nodes out of service."""
         wanted = frozenset(hosts)
-        return tuple(drain.command for drain in self._drains if not wanted.isdisjoint(drain.hosts))
+        found = [one.command for one in self._drains if not wanted.isdisjoint(one.hosts)]
+        return tuple(filter(None, found))
 
     def folded(self, hosts: tuple[str, ...]) -> str:
         """Hosts as a list, as plain text; folding ten thousand takes a while."""

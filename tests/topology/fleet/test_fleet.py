@@ -23,6 +23,7 @@ from tests.support.fleet_made import (
     slower,
     write,
 )
+from tests.support.hostile_names import HOSTILE
 
 EIGHT = [f"g{number}" for number in range(1, 9)]
 
@@ -274,6 +275,16 @@ def test_lines_to_drain_nodes_are_safe_to_copy(folder: Path) -> None:
     assert found.command == (
         "scontrol update 'NodeName=g[3-4]' State=DRAIN Reason=\"gputop: x---reboot----id-\""
     )
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_no_line_drains_a_hostile_name(name: str) -> None:
+    found = drains(Fleet("checks", [], expected=["g1", name, "g2"], now=NOW), slight=True)
+    lines = {item.hosts: item.command for item in found}
+    assert lines == {
+        ("g1", "g2"): "scontrol update 'NodeName=g[1-2]' State=DRAIN Reason=\"gputop: no answer\"",
+        (name,): "",
+    }
 
 
 def test_a_long_list_is_drained_in_several_lines() -> None:

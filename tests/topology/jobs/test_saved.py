@@ -21,6 +21,7 @@ from gputop.topology.model.severity import JobVerdict
 from gputop.topology.recorded.formats.ncclras import TOOL
 from gputop.topology.recorded.kept import KEPT_BYTES
 from gputop.topology.recorded.pasted import PastedSection
+from tests.support.hostile_names import HOSTILE, lines_in, obeyed
 from tests.support.places import RECORDINGS
 from tests.topology.jobs.ras.service import document, missing, rank
 from tests.topology.jobs.ras.test_text import BEHIND, HEALTHY, STATES
@@ -205,3 +206,15 @@ def test_json_that_was_cut_by_the_reader_is_not_called_broken_alone(tmp_path: Pa
     lines = tuple(data[:KEPT_BYTES].decode().split("\n"))
     (refused,) = in_sections("job.log", (PastedSection(TOOL, 1, lines),)).refused
     assert refused[1].endswith(f"; {CUT}")
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_no_command_holds_a_hostile_host(tmp_path: Path, name: str) -> None:
+    text = (PUBLIC / "exited-2.30.7.txt").read_text()
+    sound = [*lines_in(jobs_of(tmp_path, text))]
+    assert any("node1" in line for line in sound)
+    sound += [line.replace("on node1", "on its node") for line in sound]
+    renamed = text.replace("node1", name).encode("utf-8", "replace")
+    found = [*lines_in(jobs_of(tmp_path, renamed))]
+    # What the parser makes of a name, "a" of "a b", is another name, and a sound one.
+    assert obeyed(name, found, [*sound, *(line for line in found if "on a," in line)]) == []

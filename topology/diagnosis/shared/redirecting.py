@@ -1,6 +1,9 @@
 """Bridges that send the packets of one GPU to another up to the root complex."""
 
+from collections.abc import Sequence
+
 from ...model.machine import PciDevice
+from ...model.page import Fix
 from ..case import Case
 from ..pairs import Pair, way
 
@@ -25,3 +28,9 @@ def redirects(device: PciDevice) -> bool:
 def may_redirect(device: PciDevice) -> bool:
     """Whether any ACS control of a bridge sends packets up."""
     return any(control in REDIRECTS for control in device.acs or ())
+
+
+def acs_off(text: str, bridges: Sequence[str]) -> Fix:
+    """The action that switches off ACS on these bridges."""
+    line = "; ".join(["setpci -s {:address} ECAP_ACS+6.w=0000"] * len(bridges))
+    return Fix.of(text, line, *bridges, root=True)

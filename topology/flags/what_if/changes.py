@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
+import itertools
 from collections.abc import Mapping
 
 import msgspec
 
+from ...model.copied import copied
 from ...model.snapshot import EnvironmentVariable, NodeSnapshot
 
 Changes = Mapping[str, str | None]
@@ -59,19 +60,13 @@ class FlagChanges:
 
 
 def export_line(changes: Changes) -> str:
-    """`export A=1`, with `unset B; ` in front for variables that are removed."""
-    values = [
-        f"{name}={shlex.quote(value)}"
-        for name, value in sorted(changes.items())
-        if value is not None
-    ]
+    """`export A=1`, with `unset B; ` in front for variables that are removed; "" where refused."""
     gone = [name for name, value in sorted(changes.items()) if value is None]
-    parts = []
-    if gone:
-        parts.append(f"unset {' '.join(map(shlex.quote, gone))}")
-    if values:
-        parts.append(f"export {' '.join(values)}")
-    return "; ".join(parts)
+    kept = [pair for pair in sorted(changes.items()) if pair[1] is not None]
+    parts = ["unset {:variable}"] * bool(gone)
+    if kept:
+        parts.append(" ".join(["export", *["{:variable}={:value}"] * len(kept)]))
+    return copied("; ".join(parts), *[gone] * bool(gone), *itertools.chain(*kept))
 
 
 def with_changes(snapshot: NodeSnapshot, changes: Mapping[str, str | None]) -> NodeSnapshot:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from ...hardware.terms import library_terms
+from ...model.copied import REFUSED
 from ...model.page import Section
 from ...model.versions import numbers
 from ...nccl.decide.summary import duration
@@ -60,8 +61,8 @@ def sections(comparison: Comparison) -> tuple[Section, ...]:
         unsure = (NVLS_UNSURE,) if comparison.without_nvls is not None else ()
         rows = times(comparison)
         found.append(Section(title="Predicted all-reduce", table=rows, paragraphs=unsure))
-    if comparison.export:
-        found.append(Section(title="To set it up", paragraphs=(comparison.export,)))
+    if comparison.changes:
+        found.append(Section(title="To set it up", paragraphs=(comparison.export or REFUSED,)))
     return tuple(found)
 
 

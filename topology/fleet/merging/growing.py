@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
@@ -185,9 +184,8 @@ def _made(host: str, path: str, own: Mapping[tuple[str, str], tuple[float, float
 # What pairs of nodes prove, as findings beside those about the nodes themselves.
 def accused(links: FleetLinks, folder: str) -> Iterator[FleetFinding]:
     """The findings; `folder`: where the pairs' files lie."""
-    again = Fix(
-        text="Measure it once more with other partners",
-        command=f"gputop fleet plan {shlex.quote(folder)}",
+    again = Fix.of(
+        "Measure it once more with other partners", "gputop fleet plan {:folder}", folder
     )
     kinds: dict[tuple[object, ...], list[Culprit]] = {}
     for culprit in links.found.culprits:

@@ -6,11 +6,11 @@ the script is one job over all nodes of the round, with one job step for each pa
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
 
 import msgspec
 
+from ...model.copied import held
 from ..hosts import fold, in_order
 from .folder import PLAN
 from .plan import FleetPlan
@@ -27,11 +27,10 @@ def sbatch(plan: FleetPlan, folder: str, version: str) -> str:
     """The script; results go to `folder`, an absolute path that all nodes see.
 
     The job leaves the plan there, so that a pair that gave no file is missed later.
+
+    Raises RefusedError for names that no script can hold, as `hostfiles` does.
     """
-    hosts = in_order(
-        [host for pair in plan.pairs for host in (pair.first, pair.second)]
-        + [host for one in plan.sets for host in one]
-    )
+    hosts = _hosts(plan)
     looks = max((pair.looks for pair in plan.pairs), default=1)
     waves = -(-max(len(plan.pairs), len(plan.sets)) // AT_ONCE)
     minutes = max(5, int(waves * looks * _PAIR_DEADLINE * SLACK / 60) + 1)
@@ -46,7 +45,7 @@ def sbatch(plan: FleetPlan, folder: str, version: str) -> str:
         "#SBATCH --no-kill",
         f"#SBATCH --time={minutes}",
         "# Add what your site asks for: --partition, --account, --gpus-per-node.",
-        f"results={shlex.quote(folder)}",
+        held("results={:folder}", folder),
         f"at_once={AT_ONCE}",
         "",
         "# What later rounds need to know of this one.",
@@ -61,6 +60,7 @@ def sbatch(plan: FleetPlan, folder: str, version: str) -> str:
 
 def hostfiles(plan: FleetPlan) -> dict[str, str]:
     """File name -> hosts, one a line: one file for each pair or set of the round."""
+    _hosts(plan)
     files = {
         f"pair-{plan.number}-{place}.hosts": f"{pair.first}\n{pair.second}\n"
         for place, pair in enumerate(plan.pairs, 1)
@@ -68,6 +68,14 @@ def hostfiles(plan: FleetPlan) -> dict[str, str]:
     for place, one in enumerate(plan.sets, 1):
         files[f"set-{plan.number}-{place}.hosts"] = "".join(f"{host}\n" for host in one)
     return files
+
+
+def _hosts(plan: FleetPlan) -> list[str]:
+    """The nodes of the round."""
+    hosts = {host for pair in plan.pairs for host in (pair.first, pair.second)}.union(*plan.sets)
+    if hosts:
+        held("{:name}", [*hosts])
+    return in_order(hosts)
 
 
 def _kept(plan: FleetPlan, version: str) -> str:

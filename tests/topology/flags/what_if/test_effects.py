@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 
 import msgspec
@@ -32,6 +33,7 @@ from gputop.topology.nccl.prediction import (
 )
 from gputop.topology.nccl.wording import message_size
 from gputop.topology.recorded.feeds import DemoFeed
+from tests.support.hostile_names import HARMLESS, HOSTILE
 
 
 def pair(src: int, dst: int, path: str = "PIX", transport: str = "P2P") -> PairDecision:
@@ -176,12 +178,22 @@ def test_figures_in_words() -> None:
     assert [message_size(x) for x in (MIB, 1024 * MIB, 100)] == ["1 MiB", "1 GiB", "100 B"]
 
 
+@pytest.mark.parametrize("name", HOSTILE)
+def test_no_hostile_name_or_value_is_in_the_line_to_copy(name: str) -> None:
+    assert export_line({"NCCL_ALGO": "Ring", name: "1"}) == ""
+    assert export_line({"NCCL_ALGO": "Ring", name: None}) == ""
+    line = export_line({"NCCL_ALGO": name})
+    if HARMLESS.fullmatch(name):
+        assert shlex.split(line) == ["export", f"NCCL_ALGO={name}"]
+    else:
+        assert line == ""
+
+
 def test_the_line_to_copy_is_safe_in_a_shell() -> None:
-    changes = {"NCCL_NET": "AWS Libfabric", "NCCL_ALGO": None, "NCCL_HOSTID": "$(reboot)'"}
+    changes = {"NCCL_NET": "AWS Libfabric", "NCCL_ALGO": None, "NCCL_HOSTID": "it's"}
     line = export_line(changes)
-    assert line == (
-        "unset NCCL_ALGO; export NCCL_HOSTID='$(reboot)'\"'\"'' NCCL_NET='AWS Libfabric'"
-    )
+    assert line == "unset NCCL_ALGO; export NCCL_HOSTID='it'\"'\"'s' NCCL_NET='AWS Libfabric'"
+    assert export_line({**changes, "NCCL_HOSTID": "$(reboot)"}) == ""
     assert export_line({}) == ""
     assert export_line({"A": ""}) == "export A=''"
 

@@ -6,8 +6,12 @@ import json
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from gputop.topology.fleet.planning.plan import PlanRequest, plan
 from gputop.topology.fleet.planning.scripts import hostfiles, sbatch
+from gputop.topology.model.copied import RefusedError
+from tests.support.hostile_names import HARMLESS, HOSTILE
 
 HOSTS = ("g1", "g2", "g3", "g4")
 SRUN = """#!/bin/bash
@@ -61,3 +65,15 @@ def test_hostfiles_hold_one_pair_each() -> None:
     files = hostfiles(plan(PlanRequest(HOSTS), []))
     assert sorted(files) == ["pair-1-1.hosts", "pair-1-2.hosts"]
     assert sorted("".join(files.values()).split()) == list(HOSTS)
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_no_script_holds_a_hostile_name(name: str, tmp_path: Path) -> None:
+    for scale in (False, True):
+        planned = plan(PlanRequest((*HOSTS[1:], name), scale=scale), [])
+        for write in (hostfiles, lambda made: sbatch(made, str(tmp_path), "0.1.0")):
+            with pytest.raises(RefusedError):
+                write(planned)
+    if not HARMLESS.fullmatch(name):
+        with pytest.raises(RefusedError):
+            sbatch(plan(PlanRequest(HOSTS), []), f"/{name}", "0.1.0")

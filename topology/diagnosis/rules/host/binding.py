@@ -70,7 +70,9 @@ def _bound_far(
         fix=[
             (
                 "Start each rank on the NUMA node of its GPU. "
-                f"$ numactl --cpunodebind={gpu_numa(gpus[0])} --membind={gpu_numa(gpus[0])} PROGRAM"
+                "$ numactl --cpunodebind={:number} --membind={:number} PROGRAM",
+                gpu_numa(gpus[0]),
+                gpu_numa(gpus[0]),
             ),
             (
                 f"Or let {case.words.library}'s threads follow the GPU whatever the binding. "

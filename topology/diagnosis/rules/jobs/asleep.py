@@ -46,8 +46,11 @@ def _check(case: Case) -> Found:
         "process keeps its GPU memory, and every other rank of its job waits for it in the "
         f"next collective{waits}.{again}",
         fix=[
-            "See what the kernel waits for: a file system that hangs, or the driver of the GPU. "
-            f"# sudo cat {_folder(found[0][0])}/stack",
+            (
+                "See what the kernel waits for: a file system that hangs, or the driver of the "
+                "GPU. # sudo cat {:path}/stack",
+                _folder(found[0][0]),
+            ),
             "See whether the kernel complains, after two minutes by default. "
             "# sudo dmesg | grep 'blocked for more than'",
         ],

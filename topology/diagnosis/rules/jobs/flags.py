@@ -1,7 +1,6 @@
 """Variables that cost something here, compared with the same node without them."""
 
-import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from ....model import quantities
 from ....model.finding import Finding
@@ -16,6 +15,7 @@ from ...shared.near import called, jobs
 
 LIMIT_JOBS = 4
 """How many running jobs are predicted with their own variables."""
+UNSET = "unset {:variable}"
 
 
 def _costs(case: Case) -> Found:
@@ -88,12 +88,7 @@ def _finding(
         f"{who} with {title}" if who and not cost.fails else title,
         evidence=evidence,
         impact=says,
-        fix=[
-            Fix(
-                text="Start the next job without it.",
-                command=_unset(name for name, _ in cost.names),
-            )
-        ]
+        fix=[Fix.of("Start the next job without it.", UNSET, names)]
         if who
         else take_away(case, names),
     )
@@ -115,10 +110,6 @@ def _verb(cost: VariableCost) -> str:
     if not cost.sure:
         return "may cost"
     return "costs" if len(cost.names) == 1 else "cost"
-
-
-def _unset(names: Iterable[str]) -> str:
-    return shlex.join(("unset", *names))
 
 
 def _library(case: Case) -> str:
@@ -186,22 +177,20 @@ def take_away(case: Case, names: list[str]) -> list[Step]:
     fixes: list[Step] = []
     own = [name for name in names if case.variables[name][1] == ENVIRONMENT]
     if own:
-        fixes.append(Fix(text="Start the job without it.", command=_unset(own)))
+        fixes.append(Fix.of("Start the job without it.", UNSET, own))
     for name in names:
         origin = case.variables[name][1]
         if origin != ENVIRONMENT:
             fixes.append(
-                Fix(
-                    text=f"Delete the line of {name} from {origin}.",
-                    command=shlex.join(("grep", "-n", name, origin)) if _plain(origin) else "",
-                    needs_root=origin.startswith("/etc/"),
+                Fix.of(
+                    f"Delete the line of {name} from {origin}.",
+                    "grep -n {:variable} {:path}",
+                    name,
+                    origin,
+                    root=origin.startswith("/etc/"),
                 )
             )
     return fixes
-
-
-def _plain(path: str) -> bool:
-    return path.startswith("/") and all(c.isalnum() or c in "/._-" for c in path)
 
 
 def number_of(text: str) -> int | None:

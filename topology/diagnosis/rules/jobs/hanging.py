@@ -43,11 +43,14 @@ def _check_stopped(case: Case) -> Found:
         impact="It does nothing until a signal lets it go on, and keeps its GPU memory. "
         "Every other rank of its job waits for it in the next collective.",
         fix=[
-            "A debugger or another tracer holds it: see which one, and let it go on there. "
-            f"$ grep TracerPid /proc/{stopped[0].pid}/status"
-            if stopped[0].reading.state is ProcessState.TRACED
-            else "See who else waits; let it go on, unless a debugger or somebody stopped it "
-            f"on purpose. $ gputop jobs --ras; kill -CONT {stopped[0].pid}"
+            (
+                "A debugger or another tracer holds it: see which one, and let it go on there. "
+                "$ grep TracerPid /proc/{:pid}/status"
+                if stopped[0].reading.state is ProcessState.TRACED
+                else "See who else waits; let it go on, unless a debugger or somebody stopped it "
+                "on purpose. $ gputop jobs --ras; kill -CONT {:pid}",
+                stopped[0].pid,
+            )
         ],
     )
 

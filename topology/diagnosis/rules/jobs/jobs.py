@@ -91,7 +91,6 @@ def _zombie(
 ) -> Finding:
     held = [user.memory_bytes for user in users if user.memory_bytes]
     amount = f"{size(sum(held))} of GPU memory" if held else "memory and compute contexts"
-    pids = ",".join(str(user.pid) for user in users[:MOST_SHOWN])
     return of_users(
         ZOMBIE,
         case,
@@ -105,8 +104,11 @@ def _zombie(
         ),
         impact=f"They keep {amount} from the next job, and no launcher waits for them.",
         fix=[
-            "See who they are and who should wait for them; end the parent of a zombie, or "
-            f"what was left over. $ ps -o pid,ppid,stat,user,etime,comm -p {pids}"
+            (
+                "See who they are and who should wait for them; end the parent of a zombie, or "
+                "what was left over. $ ps -o pid,ppid,stat,user,etime,comm -p {:pid,}",
+                [user.pid for user in users[:MOST_SHOWN]],
+            )
         ],
     )
 

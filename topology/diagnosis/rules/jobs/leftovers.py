@@ -1,6 +1,5 @@
 """Variables that no program reads, that name a missing file, or that remain from debugging."""
 
-import shlex
 from collections.abc import Mapping
 
 from ....model.page import Fix
@@ -8,7 +7,7 @@ from ....model.severity import BROKEN, NOTICE, SLOW
 from ...case import ENVIRONMENT, Case
 from ...rule import Found, Rule, faulty
 from ...shared.near import called, jobs
-from .flags import number_of, take_away
+from .flags import UNSET, number_of, take_away
 
 FILES = {
     "NCCL_TOPO_FILE": (SLOW, "{library} goes on with what it detects: in a virtual machine that is "
@@ -42,7 +41,7 @@ def _ignored(case: Case) -> Found:
         f"{prediction.library.name.upper()} makes nothing of {', '.join(names)}",
         evidence=[(f"{name}={value}", why, case.variables[name][1]) for name, value, why in found],
         impact="What whoever set it wanted does not happen; the default holds.",
-        fix=[f"See what each of them does here. $ gputop flags {shlex.quote(names[0])}"],
+        fix=[("See what each of them does here. $ gputop flags {:variable}", names[0])],
     )
 
 
@@ -91,9 +90,8 @@ def _debug(case: Case) -> Found:
         )
         + ".",
         fix=[
-            Fix(
-                text="Start the job without it.",
-                command=shlex.join(("unset", *dict.fromkeys(name for name, *_ in found))),
+            Fix.of(
+                "Start the job without it.", UNSET, list(dict.fromkeys(name for name, *_ in found))
             )
         ],
     )

@@ -105,7 +105,7 @@ def _near(
                 "Look for what the program keeps: batches, losses with their graph, workers of "
                 "data loaders. Or give the job more memory."
             ),
-            f"See what a rank holds. $ cat /proc/{users[0].pid}/smaps_rollup",
+            ("See what a rank holds. $ cat /proc/{:pid}/smaps_rollup", users[0].pid),
         ],
     )
 

@@ -56,7 +56,7 @@ def _differ(
         impact=price,
         fix=[
             "Set the variables in one place for all ranks: the job script or nccl.conf.",
-            f"See what a rank was started with. $ gputop flags --pid {members[0].pid}",
+            ("See what a rank was started with. $ gputop flags --pid {:pid}", members[0].pid),
         ],
     )
 

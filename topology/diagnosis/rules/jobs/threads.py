@@ -97,7 +97,8 @@ def _over_quota(case: Case, demand: QuotaDemand) -> Finding:
             ),
             (
                 "See how often they were stopped: nr_throttled grows. "
-                f"$ cat /sys/fs/cgroup$(cut -d: -f3 /proc/{demand.users[0].pid}/cgroup)/cpu.stat"
+                "$ cat /sys/fs/cgroup$(cut -d: -f3 /proc/{:pid}/cgroup)/cpu.stat",
+                demand.users[0].pid,
             ),
         ],
     )

@@ -1,12 +1,9 @@
 """Granted and measured P2P: bytes that do not arrive, and P2P that gains nothing."""
 
-import shlex
-
 from ....hardware.vendors import NVIDIA
 from ....model import quantities
 from ....model.english import listing
 from ....model.finding import Finding
-from ....model.page import Fix
 from ....model.severity import BROKEN, NOTICE, SLOW
 from ....model.snapshot import Measurement
 from ....model.units import gbs
@@ -15,7 +12,7 @@ from ...case import Case
 from ...pairs import THROUGH_HOST, Pair, devices_of, named
 from ...rule import Found, Proof, Rule, Step, faulty, needed
 from ...shared.kernel_line import kernel_argument
-from ...shared.redirecting import TRANSLATED, may_redirect
+from ...shared.redirecting import TRANSLATED, acs_off, may_redirect
 from .figures import VERIFIED, ends_of, on_gpus
 
 WRONG = ("wrong-bytes", "wrong-data")
@@ -109,13 +106,8 @@ def _causes(case: Case, who: list[str]) -> tuple[list[Proof], list[Step]]:
             )
         )
         fixes.append(
-            Fix(
-                text="Switch off ACS on the bridges of the path (lost at restart).",
-                command="; ".join(
-                    f"setpci -s {shlex.quote(bridge)} ECAP_ACS+6.w=0000"
-                    for bridge in list(bridges)[:8]
-                ),
-                needs_root=True,
+            acs_off(
+                "Switch off ACS on the bridges of the path (lost at restart).", list(bridges)[:8]
             )
         )
     kinds = {gpu: device.iommu_type for gpu in who if (device := case.pci(gpu)) is not None}

@@ -1,6 +1,5 @@
 """Measured figures that are lower than this hardware should give."""
 
-import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import median
 
@@ -27,7 +26,6 @@ from ...shared.lanes import loaded
 Judged = tuple[Measurement, Judgement]
 LEAST_SIBLINGS = 3
 _SHOWN = 6
-_AGAIN = "gputop probe {} --gpus {}"
 
 
 def disturbed(figure: Measurement) -> bool:
@@ -174,9 +172,10 @@ def of_gpus(
 
 def again(case: Case, probe: str, who: Sequence[str]) -> Step:
     """The fix that measures once more."""
-    return Fix(
-        text="Measure once more, with nothing else on the node.",
-        command=_AGAIN.format(probe, shlex.quote(",".join(who))),
+    return Fix.of(
+        "Measure once more, with nothing else on the node.",
+        f"gputop probe {probe} --gpus {{:device,}}",
+        who,
     )
 
 

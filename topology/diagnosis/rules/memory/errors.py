@@ -37,8 +37,9 @@ def _reset(gpus: list[Gpu], text: str) -> Step:
         gpus,
         text,
         root=True,
-        nvidia=f"nvidia-smi --gpu-reset -i {numbers}" if numbers else "nvidia-smi --gpu-reset",
-        amd=f"amd-smi reset --gpureset --gpu {numbers.replace(',', ' ') or 'all'}",
+        # Without their numbers the commands would reset all GPUs.
+        nvidia=numbers and f"nvidia-smi --gpu-reset -i {numbers}",
+        amd=numbers and f"amd-smi reset --gpureset --gpu {numbers.replace(',', ' ')}",
     )
 
 

@@ -1,7 +1,6 @@
 """NICs for RDMA: their ports, their GIDs, and the way from a GPU to each."""
 
 import re
-import shlex
 from collections import defaultdict
 
 from ....hardware.specs import WIRED
@@ -116,7 +115,8 @@ def _look(name: str) -> Step:
     return (
         "Polling means no signal: cable or switch. LinkUp without ACTIVE means no subnet manager. "
         "Disabled means switched off, or a virtual function without a GUID or without a subnet "
-        f"manager that serves such. $ ibstat {shlex.quote(name)}"
+        "manager that serves such. $ ibstat {:name}",
+        name,
     )
 
 
@@ -178,9 +178,7 @@ def _slower(case: Case, group: Group) -> Finding | None:
         ],
         impact=f"{figure(slow[0][1] / 8)} instead of {figure(best / 8)} GB/s one way. "
         "A ring between nodes is as fast as its slowest NIC.",
-        fix=[
-            f"Look at cable, lanes and the port of the switch. # mlxlink -d {shlex.quote(names[0])}"
-        ],
+        fix=[("Look at cable, lanes and the port of the switch. # mlxlink -d {:name}", names[0])],
     )
 
 

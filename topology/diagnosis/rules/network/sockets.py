@@ -2,7 +2,6 @@
 
 import ipaddress
 import re
-import shlex
 
 from ....model.finding import Finding
 from ....model.severity import BROKEN, NOTICE
@@ -54,7 +53,7 @@ def _check(case: Case) -> Found:
         ],
         impact="Ranks of a job over several nodes give each other an address that leads "
         "nowhere from outside: the start hangs. Jobs inside this node work.",
-        fix=[f"Name the interface. $ export {CHOICE}=={shlex.quote(routed.name)}"],
+        fix=[(f"Name the interface. $ export {CHOICE}=={{:name}}", routed.name)],
     )
 
 
@@ -158,10 +157,7 @@ def _finding(
         + (", and RCCL may not recognise a node that it has rings ready for." if amd else ".")
         + " Jobs inside this node do not care.",
         fix=[
-            (
-                "Name the Slingshot NICs alone. "
-                f"$ export NCCL_SOCKET_IFNAME={shlex.quote(_prefix(fabric))}"
-            ),
+            (f"Name the Slingshot NICs alone. $ export {CHOICE}={{:name,}}", _prefix(fabric)),
             f"Better: put the folder of {plugin} on the loader's path.",
         ],
     )
@@ -173,11 +169,11 @@ def _rate(nic: Interface) -> str:
     return f"{nic.name} {nic.speed_mbps / 1000:g} Gbit/s"
 
 
-def _prefix(fabric: list[Interface]) -> str:
+def _prefix(fabric: list[Interface]) -> list[str]:
     """The common beginning of the names, "hsn"; all names where they have none."""
     stems = {_NUMBER.sub("", nic.name) for nic in fabric}
     stem = stems.pop()
-    return stem if not stems and stem else ",".join(nic.name for nic in fabric)
+    return [stem] if not stems and stem else [nic.name for nic in fabric]
 
 
 INTERFACE = Rule(

@@ -1,6 +1,7 @@
 """The NVSwitch fabric: its manager, the registration and health of each GPU, IMEX channels."""
 
 from ....hardware.vendors import NVIDIA
+from ....model.copied import may_stand
 from ....model.machine import Gpu, PciKind
 from ....model.severity import BROKEN, NOTICE, SLOW, Severity
 from ...case import Case
@@ -50,7 +51,7 @@ def _manager(case: Case) -> Found:
 def _branch(case: Case) -> str:
     version = case.machine.software.nvidia_driver if case.machine.software else None
     head = (version or "").split(".")[0]
-    return f"-{head}" if head.isdecimal() else ""
+    return f"-{head}" if may_stand(head, "number") else ""
 
 
 _UNREADY = ("not started", "in progress")

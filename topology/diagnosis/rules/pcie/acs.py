@@ -1,6 +1,5 @@
 """Causes of peer traffic through the root complex: ACS on the path, a translating IOMMU."""
 
-import shlex
 from collections.abc import Iterable, Sequence
 
 from ....hardware.vendors import NVIDIA
@@ -10,7 +9,7 @@ from ...case import Case
 from ...pairs import BELOW_SWITCH, Pair, devices_of, meet_in_switch, named, way
 from ...rule import Found, Proof, Rule, Step, faulty, needed
 from ...shared.kernel_line import kernel_argument
-from ...shared.redirecting import REDIRECTS, TRANSLATED, bridges_between, redirects
+from ...shared.redirecting import REDIRECTS, TRANSLATED, acs_off, bridges_between, redirects
 
 CONTROL = "PCI config space, ACS control (extended capability 0x000D, offset 6)"
 _FORWARD_ONLY = "iommu.passthrough=1"
@@ -139,11 +138,8 @@ def _type(case: Case, addresses: Sequence[str]) -> Proof:
 
 
 def _clear(case: Case, bridges: Sequence[str]) -> list[Step]:
-    command = "; ".join(
-        f"setpci -s {shlex.quote(bridge)} ECAP_ACS+6.w=0000" for bridge in bridges[:16]
-    )
     return [
-        f"Switch off ACS on these bridges; it comes back at the next start. # {command}",
+        acs_off("Switch off ACS on these bridges; it comes back at the next start.", bridges[:16]),
         "Switch off ACS, or the IOMMU where nothing needs it, in the firmware setup.",
         (
             f"Until then, keep {case.words.library}'s P2P to {case.words.link}; the rest goes "

@@ -1,6 +1,5 @@
 """PCIe links: fewer lanes or a lower speed than both ends support, and new replays."""
 
-import shlex
 from collections.abc import Sequence
 
 from msgspec.structs import replace
@@ -19,7 +18,7 @@ from ....wiring.wires import PCIE_GTS
 from ... import vendors
 from ...case import Case
 from ...gpu_rule import of_gpus
-from ...rule import Found, Rule, faulty, needed
+from ...rule import Found, Rule, Step, faulty, needed
 from ...shared.counters import added, both_readings, elapsed_seconds, rate
 from ...shared.lanes import (
     Narrow,
@@ -182,10 +181,11 @@ def _generation(case: Case, gpu: Gpu) -> int | None:
     return min(known, default=None)
 
 
-def _both_ends(address: str) -> str:
+def _both_ends(address: str) -> Step:
     return (
         "See what each end can do and what came up. "
-        f"# lspci -vv -s {shlex.quote(address)} | grep -E 'LnkCap|LnkSta'"
+        "# lspci -vv -s {:address} | grep -E 'LnkCap|LnkSta'",
+        address,
     )
 
 

@@ -1,6 +1,5 @@
 """PCIe trees that are flat, shared or drawn for another machine."""
 
-import shlex
 from collections.abc import Sequence
 
 from ....hardware.specs import WIRED
@@ -72,12 +71,10 @@ def _name_file(case: Case) -> Step:
             "addresses of this guest, and name it. "
             f"$ export {TOPOLOGY_VARIABLE}=/etc/nccl-topology.xml"
         )
-    single = len(files) == 1
-    return Fix(
-        text="Name the topology file of this machine type"
-        + ("." if single else f": one of {', '.join(files[:6])}."),
-        command=f"export {TOPOLOGY_VARIABLE}={shlex.quote(files[0])}" if single else "",
-    )
+    text = "Name the topology file of this machine type"
+    if len(files) > 1:
+        return Fix(text=f"{text}: one of {', '.join(files[:6])}.")
+    return Fix.of(f"{text}.", f"export {TOPOLOGY_VARIABLE}={{:path}}", files[0])
 
 
 def _has_file(case: Case) -> bool:
