@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gputop.screens import NAMES
-from gputop.widgets.key import Key, note, number_key
+from gputop.widgets.key import Key, note
+from gputop.widgets.status import number_key
 
 COMMON = (
     *(

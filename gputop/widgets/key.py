@@ -102,12 +102,3 @@ def commands(
         if key.command:
             about = f"{key.about} ({key.name})" if key.key else key.about
             yield SystemCommand(key.command, about, partial(run, key.action))
-
-
-NUMBERS = "1234567890"
-"""The tenth screen has 0; those behind it have their tab, the palette and the mouse."""
-
-
-def number_key(place: int) -> str:
-    """The key of the screen at this place, counted from 0; "" where no number is left."""
-    return NUMBERS[place] if place < len(NUMBERS) else ""

@@ -11,7 +11,6 @@ from gputop.terminal.clean import clean
 from gputop.topology.model.readings import pace_seconds
 from gputop.topology.model.units import seconds
 from gputop.topology.sources import MAKERS
-from gputop.widgets.key import number_key
 from gputop.widgets.spans import EMPTY, Line, cut, width_of
 
 if TYPE_CHECKING:
@@ -25,6 +24,13 @@ INVENTED = "invented figures "
 """What has to stay in sight beside the tabs of a demo."""
 PROBED = "probes simulated "
 """The same once its probes ran; no longer, for the tabs leave just that room."""
+NUMBERS = "1234567890"
+"""The tenth screen has 0; those behind it have their tab, the palette and the mouse."""
+
+
+def number_key(place: int) -> str:
+    """The key of the screen at this place, counted from 0; "" where no number is left."""
+    return NUMBERS[place] if place < len(NUMBERS) else ""
 
 
 def tabs(names: Sequence[str], shown: str, width: int = 1000) -> Line:

@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from gputop.screens import NAMES
-from gputop.widgets.key import number_key
+from gputop.widgets.status import number_key
 from tests.house.promises.worked_examples import example, paths
 from tests.support.places import ROOT
 
