@@ -10,7 +10,7 @@ from gputop.app import GpuTop
 from gputop.messages import ProbeMeasured, SuiteChanged
 from gputop.topology.model.machine import GpuPair
 from gputop.topology.model.quantities import WRITE
-from gputop.topology.model.snapshot import Measurement
+from gputop.topology.model.snapshot import DataVerdict, Measurement
 from gputop.widgets.measure import Value, heats
 from gputop.widgets.measures import measures, visible
 from gputop.widgets.pair_matrix import PairMatrix
@@ -59,7 +59,7 @@ def test_measured_words_and_numbers() -> None:
         WRITE,
         measurements=(
             figure("write_bandwidth", A, B, value=396.1, unit="GB/s"),
-            figure("can_access", B, A, verdict="not-granted"),
+            figure("can_access", B, A, verdict=DataVerdict.NOT_GRANTED),
         ),
     )
     assert (found[A, B].number, found[A, B].word) == (396.1, "396")
