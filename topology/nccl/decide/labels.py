@@ -140,6 +140,7 @@ def _send_use(
     if level == 2 and net.local_gpu >= 0:
         near = gpus[net.local_gpu]
         linked = near.paths[GPU][src.index].type <= PathType.NVL
-        if linked and near.paths[NET][theirs].type <= computed.farthest_relay:
+        beside = linked and near.paths[NET][theirs].type <= computed.farthest_relay
+        if beside and computed.may_relay(near, net, send=False):
             return NetUse(net, near)
     return use

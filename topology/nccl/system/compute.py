@@ -157,6 +157,12 @@ class Computed:
         wide = self.settings.integer("NCCL_PXN_C2C", self.version.pxn_c2c)
         return PathType[self.version.pxn_type_c2c if wide else self.version.pxn_type]
 
+    def may_relay(self, gpu: SystemNode, net: SystemNode, *, send: bool) -> bool:
+        """Whether GPUDirect RDMA lets a GPU relay to a NIC; `send`: NCCL asks as the NIC reads."""
+        if not self.version.pxn_needs_gdr:
+            return True
+        return self.gdr.check(gpu, net, send=send).mode is not NO_GDR
+
     @cached_property
     def _beyond(self) -> PathType:
         return PathType[self.version.pxn_beyond]
@@ -172,10 +178,8 @@ class Computed:
             return
         if peer.host != gpu.host:
             return
-        if self.version.pxn_needs_gdr:
-            gdr = self.gdr.check(peer, net, send=True)
-            if gdr.mode is NO_GDR:
-                return
+        if not self.may_relay(peer, net, send=True):
+            return
         if near.bandwidth_gbs > own.bandwidth_gbs or own.type > self._beyond:
             local.changed(gpu, divert(peer, gpu, net, self.version), net.index)
 

@@ -22,10 +22,10 @@ from gputop.topology.nccl.hosts.records import HostTree, MultiNode, NvlsTrees
 from gputop.topology.nccl.hosts.spread import Spread
 from gputop.topology.nccl.settings import Settings
 from gputop.topology.nccl.versions import version_for
-from tests.topology.nccl.made import cpu, gpu, nic, snapshot, system
+from tests.topology.nccl.made import ARM, SWITCH, cpu, gpu, nic, snapshot, system
 from tests.topology.nccl.nodes_made import NVSWITCH
 
-from .made import EIGHT, FOUR, over
+from .made import EIGHT, FOUR, HIDDEN, over
 from .recorded import nodes_of, recording
 
 COUNTS = (2, 3, 4, 7, 8, 64)
@@ -133,6 +133,21 @@ def test_send_and_receive_leave_by_the_rail_of_the_receiver() -> None:
         assert route.nic == f"mlx5_{route.dst}"
         assert route.relay == (None if route.src == route.dst else route.dst)
     assert len(found.send_routes) == 16
+
+
+def test_send_and_receive_ask_for_gpudirect_on_the_relay_since_2_30() -> None:
+    """graph/search.cc:ncclTopoGetNetDev asks ncclTopoCheckGdr of the GPU beside the rail."""
+    c2c = '<c2c bw="25000" count="10"/></gpu>'
+    gpus = [gpu(2 + n, n, [(HIDDEN, 18, SWITCH)]).replace("</gpu>", c2c) for n in range(2)]
+    node = snapshot(system(cpu(0, *gpus, nic(6, 0, name="eth{}", gdr=0), kind=ARM)))
+    libraries = ("nccl-2.29.7", "nccl-2.30.3", "nccl-2.30.7")
+    relays = [
+        [(route.src, route.dst, route.relay) for route in over(2, node, library=name).send_routes]
+        for name in libraries
+    ]
+    assert relays[0] == [(0, 0, None), (0, 1, None), (1, 0, 0), (1, 1, 0)]
+    for after in relays[1:]:
+        assert after == [(src, dst, None) for src, dst, _ in relays[0]]
 
 
 def test_more_hosts_take_longer_and_reach_no_more() -> None:
