@@ -199,10 +199,23 @@ class _Reading:
         return read_pasted(data, name, self._kept.number) if data and self._kept else None
 
     def _read(self, lines: list[bytes]) -> None:
-        self._read_lines(lines)
+        chunk = Chunk(lines) if any(lines) else None
+        if chunk is not None and self._speaks(chunk):
+            self._read_lines(chunk)
+        else:
+            self._log.kinds["elsewhere"] += len(lines)
+        self._number += len(lines)
         self._before.passed(lines)
 
-    def _read_lines(self, lines: list[bytes]) -> None:
+    def _speaks(self, chunk: Chunk) -> bool:
+        """Whether any of the lines says something, as far as all of them together tell."""
+        unmarked = self._unmarked
+        unmarked.learn(chunk.lines, chunk.different, self._number + 1)
+        silent = chunk.unmarked and chunk.different.isdisjoint(unmarked.telling)
+        quoted = len(self._log.openings) >= MOST_OPENINGS or chunk.blank
+        return not (silent and quoted) or bool(unmarked.awaits)
+
+    def _read_lines(self, chunk: Chunk) -> None:
         """Read every line; this loop has to be fast.
 
         So have the readers: `find` takes a third of the time that `in` takes with bytes, which asks
@@ -213,19 +226,8 @@ class _Reading:
         heard = kinds.append
         words, by_head = self._by_word, self._by_head
         log, unmarked = self._log, self._unmarked
-        if not any(lines):
-            self._number += len(lines)
-            log.kinds["elsewhere"] += len(lines)
-            return
-        chunk = Chunk(lines)
-        unmarked.learn(chunk.lines, chunk.different, self._number + 1)
-        telling, levels = unmarked.telling, chunk.other_levels
         quoted = len(log.openings) >= MOST_OPENINGS or chunk.blank
-        silent = chunk.unmarked and chunk.different.isdisjoint(telling)
-        if silent and quoted and not unmarked.awaits:
-            self._number += len(lines)
-            log.kinds["elsewhere"] += len(lines)
-            return
+        telling, levels = unmarked.telling, chunk.other_levels
         glued, failing = chunk.glued, chunk.failing
         for number, line in enumerate(chunk.lines, self._number + 1):
             # Nearly all lines of a log are these: a head that is known, and one mark.
@@ -261,7 +263,6 @@ class _Reading:
                 if kind is None:
                     kind = self._understand(process, text, word, reader, number)  # type: ignore[arg-type]
             heard(kind)
-        self._number += len(lines)
         self._library_lines += ours + len(kinds)
         log.kinds.update(kinds)
         if elsewhere:
