@@ -15,6 +15,7 @@ from tests.harness.outputs import commands
 
 from .json_mutations import of_json
 from .originals import Original, formats, originals
+from .repetition import repeated
 from .tar_mutations import of_tar
 from .text_mutations import MOST_BYTES, of_bytes, of_text
 from .xml_mutations import of_xml
@@ -103,7 +104,8 @@ def _mutated(form: str, original: Original, rolls: Random) -> tuple[str, dict[st
         for _ in range(rolls.choice((1, 1, 1, 1, 2, 4))):
             if len(files[name]) > 2 * MOST_BYTES:
                 break
-            kind, change = rolls.choice(_changes(form, name, files[name]))
+            sound = files[name] is original.files[name]
+            kind, change = rolls.choice(_changes(name, sound=sound))
             with suppress(RecursionError):  # one change nested it deeper than the next can follow
                 files[name] = change(files[name], rolls)
             kinds.append(kind)
@@ -113,21 +115,41 @@ def _mutated(form: str, original: Original, rolls: Random) -> tuple[str, dict[st
     return ", ".join(kinds), files
 
 
+def _repeating(name: str) -> Callable[[bytes, Random], bytes]:
+    """Say one thing of the file many times, as often as fits below MOST_BYTES."""
+
+    def change(data: bytes, rolls: Random) -> bytes:
+        place, times = rolls.random(), rolls.choice(_TIMES)
+        few = repeated(name, data, Random(place), _FEW)
+        one = max(1, (len(few) - len(data)) // _FEW)
+        fits = max(1, min(times, (MOST_BYTES - len(data)) // one))
+        return repeated(name, data, Random(place), fits)
+
+    return change
+
+
 _Change = tuple[str, Callable[[bytes, Random], bytes]]
 _ANY: tuple[_Change, ...] = (("bytes", of_bytes), ("text", of_text))
+_TIMES = (3, 100, 1_000, 10_000, 100_000)
+_FEW = 16
+"""Repetitions that show how large one is."""
 
 
-def _changes(form: str, name: str, content: bytes) -> tuple[_Change, ...]:
-    """What may be done to a file; what has a grammar is mostly changed within it."""
+def _changes(name: str, *, sound: bool) -> tuple[_Change, ...]:
+    """What may be done to a file; what has a grammar is mostly changed within it.
+
+    `sound`: it was not changed yet, so that a pickle in it may be loaded to repeat a part of it.
+    """
     if name.endswith(".tar.gz"):
         return (("tar", of_tar),) * 9 + (("bytes", of_bytes),)
     if name.endswith(".gz"):
         return (("packed text", _repacked),) * 4 + (("bytes", of_bytes),)
+    again = ("repetition", _repeating(name))
     if name.endswith(".json"):
-        return (*_ANY, *(("json", of_json),) * 6)
+        return (*_ANY, *(("json", of_json),) * 6, again, again)
     if name.endswith(".xml"):
-        return (*_ANY, *(("xml", of_xml),) * 6)
-    return (*_ANY, ("text", of_text))
+        return (*_ANY, *(("xml", of_xml),) * 6, again, again)
+    return (*_ANY, ("text", of_text), *((again,) if sound else ()))
 
 
 def _repacked(data: bytes, rolls: Random) -> bytes:
@@ -136,7 +158,8 @@ def _repacked(data: bytes, rolls: Random) -> bytes:
         inner = gzip.decompress(data)
     except (OSError, EOFError, zlib.error):
         return of_bytes(data, rolls)
-    return gzip.compress(rolls.choice((of_bytes, of_text, of_text))(inner, rolls), 1, mtime=0)
+    change = rolls.choice((of_bytes, of_text, of_text, _repeating("")))
+    return gzip.compress(change(inner, rolls), 1, mtime=0)
 
 
 def _command(
