@@ -102,6 +102,10 @@ class Version(VersionEntry, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     path_types: tuple[PathName, ...]
     path_names: dict[str, str]
     path_preference: PathPreference
+    most_elements: int
+    most_children: int
+    most_nodes: int
+    most_links: int
     device_nodes: bool
     relays: bool
     nvlink_gbs: tuple[tuple[int, float], ...]

@@ -16,8 +16,10 @@ from ..prediction import DecisionStep, DomainView, Graphs, PairDecision
 from ..search.graphs import search_graphs
 from ..search.version import search_version
 from ..settings import Settings
+from ..system.build import TooManyError
 from ..system.compute import Computed
 from ..system.domains import views
+from ..system.limits import too_large
 from ..system.networks import Network, nets_of, network_of, with_socket_nic, without_other_nics
 from ..system.peers import Grant, Grants
 from ..versions import Version, asked_for, preferred, version_for
@@ -51,7 +53,7 @@ CAN_CONNECT = "transport/p2p.cc:p2pCanConnect"
 
 
 class NoGpusError(GputopError, ValueError):
-    """There is nothing to predict: no GPU takes part."""
+    """There is nothing to predict: no GPU takes part, or the library refuses the topology."""
 
 
 class UntunedBuilder:
@@ -81,6 +83,9 @@ class UntunedBuilder:
             self.asked, guess = named or preferred(machine)
             self.version, near = version_for(self.asked)
         self._assume(guess, near, remark)
+        file = snapshot.machine.nccl_topology
+        if file is not None and (why := too_large(file, self.version)):
+            raise self._refused(why)
         self.cache = cache
         make = ranked_topology if cache is None else cache.topology
         topology = make(snapshot, settings.values, gpus)
@@ -103,8 +108,18 @@ class UntunedBuilder:
             if plain and plain not in self.assumptions:
                 self.assumptions.append(plain)
 
+    def _refused(self, why: str) -> NoGpusError:
+        number = self.asked.partition("-")[2]
+        return NoGpusError(f"{self.version.library.upper()} {number} refuses this topology: {why}")
+
     def computed(self) -> list[Computed]:
-        """The paths of each domain of GPUs that reach each other."""
+        """The paths of each domain of GPUs that reach each other. Raises NoGpusError."""
+        try:
+            return self._computed()
+        except TooManyError as error:
+            raise self._refused(str(error)) from error
+
+    def _computed(self) -> list[Computed]:
         more = self.nodes > 1
         ranks = self.group.ranks
         version, settings = self.version, self.settings

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 
 from ...model.element import Element
+from ...model.errors import GputopError
 from ..nodes import (
     CPU,
     GPU,
@@ -47,13 +48,17 @@ GEN4 = 0x1000C0101000A000
 GEN5 = 0x1000C03010000000
 
 
+class TooManyError(GputopError, ValueError):
+    """More nodes or links than the library has room for, in its own words."""
+
+
 def build_system(root: Element, version: Version, ranks: dict[Place, int] | None = None) -> System:
     """Make the system of a `<system>` element.
 
     `ranks` gives the rank of each GPU that takes part (others are left out); without it the
     XML's own `rank` attributes count, and where no GPU has one, the order of the bus ids.
     What the library would refuse at this point is listed in `System.refusals`, and the value
-    that makes most sense is taken instead.
+    that makes most sense is taken instead. Raises TooManyError.
     """
     return _Builder(root, version, ranks_of(root) if ranks is None else ranks).build()
 
@@ -84,6 +89,9 @@ class _Builder:
                 add(element, bus, host)
         flatten_switches(self.system, self.version)
         self.connect_cpus()
+        most = self.version.most_links
+        if any(len(node.links) > most for nodes in self.system.nodes.values() for node in nodes):
+            raise TooManyError(f"too many Topo links (max {most})")
         for cpu_node in self.system.nodes[CPU]:
             if not parents_last(cpu_node, None):
                 self.refuse("PCI switches are joined in a circle")
@@ -111,6 +119,9 @@ class _Builder:
         return self.hosts.index(value)
 
     def add(self, kind: SystemKind, ident: int) -> SystemNode:
+        if len(self.system.nodes[kind]) == self.version.most_nodes:
+            kind_number = list(SystemKind).index(kind)
+            raise TooManyError(f"tried to create too many nodes of type {kind_number} ({kind})")
         node = self.system.add(kind, ident)
         self.by_ident.setdefault((kind, ident), node)
         return node
