@@ -11,8 +11,6 @@ from xml.sax.saxutils import escape
 
 from rich.cells import cell_len
 
-from tests.support.added import without_counts
-
 from .cells import Ink, Row
 
 WIDE, HIGH, SIZE = 8.43, 16.3, 14
@@ -60,7 +58,7 @@ def drawn_row(row: Row, number: int, back: str) -> str:
             column += cell_len(text)
             if not text.strip():
                 continue
-            said = escape(without_counts(text.strip()))
+            said = escape(text.strip())
             spans.append(f'<tspan x="{start * WIDE:.1f}"{_look(run.ink)}>{said}</tspan>')
     if spans:
         lines.append(
