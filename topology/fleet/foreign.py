@@ -136,6 +136,8 @@ def _log(name: str, data: bytes) -> ForeignReport | None:
     """A debug log, or the output of a program that measures."""
     try:
         log = read_log(data.splitlines(keepends=True), name=name, signs=known_signs(), outputs=True)
+        if log.empty and not log.suspects:
+            return None
         read = examine(log, None)
     except (LogUnreadable, ValueError, RecursionError):
         return None

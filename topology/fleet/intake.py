@@ -6,10 +6,12 @@ import os
 from collections.abc import Callable, Iterator
 
 from .foreign import ForeignReport, read_text
-from .reading import read_file
-from .record import Beside, Interned, NodeReport, Unusable
+from .reading import read_file, unusable
+from .record import Beside, FileFault, Interned, NodeReport, Unusable
 
 MOST_FILES = 1_000_000
+MOST_TEXTS = 20_000
+"""Files of other programs that are looked through; one takes as long as ten checks."""
 PROGRESS_EVERY = 100
 """Files between two words about how many are read."""
 _Signature = tuple[int, int, int]
@@ -26,6 +28,7 @@ class Intake:
     def __init__(self, folder: str) -> None:
         self.folder = folder
         self._shared = Interned()
+        self._texts = 0
         self._known: dict[str, tuple[_Signature, _Item]] = {}
 
     def take(self, progress: Callable[[int, int], None] | None = None) -> bool:
@@ -69,7 +72,13 @@ class Intake:
 
     def _read(self, name: str) -> _Item:
         item = read_file(self.folder, name, self._shared)
-        return read_text(name, item) if isinstance(item, bytes) else item
+        if not isinstance(item, bytes):
+            return item
+        self._texts += 1
+        if self._texts > MOST_TEXTS:
+            why = f"not read: there are more than {MOST_TEXTS:,} texts of other programs"
+            return unusable(name, FileFault.UNREADABLE, why)
+        return read_text(name, item)
 
     def _listed(self) -> Iterator[tuple[str, _Signature]]:
         count = 0

@@ -16,6 +16,11 @@ LIMIT_BYTES = 64 * 1024 * 1024
 TEXT_BYTES = 4 * 1024 * 1024
 """Most that a tool prints as text about one node."""
 
+MOST_VALUES = 3_000_000
+"""Values of a JSON text; 65,536 ranks of a job have half as many."""
+HEAVY = 3
+"""More values that a list or an object counts as."""
+
 
 class FormatError(GputopError, ValueError):
     """The content is broken or hostile; the text says what is wrong, `line` says where."""
@@ -23,6 +28,10 @@ class FormatError(GputopError, ValueError):
     def __init__(self, text: str, line: int | None = None) -> None:
         super().__init__(text)
         self.line = line
+
+
+class TooManyValuesError(FormatError):
+    """A JSON text beyond MOST_VALUES; the text is one line."""
 
 
 class ProvesNothingError(FormatError):
@@ -79,10 +88,28 @@ def text_format(
     return Format(id=id, recognises=recognises, parse=parse_data, starts=starts, **others)
 
 
+def json_values(data: bytes) -> Any:
+    """A whole JSON text. Raises ValueError, and RecursionError where it nests too deep."""
+    check_values(data)
+    return json.loads(data)
+
+
+def check_values(data: bytes) -> None:
+    """Refuse a JSON text beyond MOST_VALUES before any value is made. Raises TooManyValuesError.
+
+    A list or an object takes 20 times the memory of the two characters that it may be written in.
+    """
+    heavy = data.count(b"[") + data.count(b"{")
+    if data.count(b",") + HEAVY * heavy > MOST_VALUES:
+        raise TooManyValuesError(f"JSON of more than {MOST_VALUES:,} values, which is not read")
+
+
 def recording(data: bytes, library: str) -> dict[str, Any]:
     """Read the JSON answers of a management library; raises FormatError for anything else."""
     try:
-        raw = json.loads(data)
+        raw = json_values(data)
+    except FormatError:
+        raise
     except json.JSONDecodeError as error:
         raise FormatError(f"not JSON: {error.msg}", line=error.lineno) from error
     except RecursionError as error:

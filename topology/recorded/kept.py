@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from ..model.format import Format
 from .sought import Sought, Vocabulary
@@ -22,11 +23,17 @@ def not_looked_through(line: int) -> str:
     return f"from line {line} on: {FAR}"
 
 
+@lru_cache(8)
+def _sought(needs: tuple[str, ...]) -> Sought:
+    """Of the same formats as for the file before: a folder may have thousands of small ones."""
+    return Sought(text.encode() for text in needs)
+
+
 class KeptText:
     """Takes a text piece by piece and keeps what may hold an output of one of the formats."""
 
     def __init__(self, forms: Iterable[Format]) -> None:
-        self._wanted = Sought(text.encode() for form in forms for text in form.needs)
+        self._wanted = _sought(tuple(text for form in forms for text in form.needs))
         self._pieces: list[bytes] = []
         self._size = 0
         self._starts = [(1, 1)]

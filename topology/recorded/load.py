@@ -25,6 +25,7 @@ from .sections import plain, read_sections
 
 HEAD_BYTES = 64 * 1024
 MOST_BYTES = LIMIT_BYTES
+MOST_FILES = 4096
 STDIN = "-"
 """Stands for what was read from stdin, in place of a path."""
 MOST_GPUS = 128
@@ -208,6 +209,8 @@ def _files(path: Path) -> Iterator[tuple[Path, bool]]:
             yield path, True
             return
         names = sorted(path.iterdir())
+        if len(names) > MOST_FILES:
+            raise LoadError(f"{path}: {len(names)} files; the limit of one node is {MOST_FILES}")
     except LoadError:
         raise
     except (OSError, ValueError) as error:

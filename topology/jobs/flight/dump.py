@@ -4,7 +4,6 @@ The fields are those of torch/csrc/distributed/c10d/FlightRecorder.hpp, format 2
 of the form that PyTorch writes is left out; text is text.
 """
 
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -12,6 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from ...model.errors import GputopError
+from ...model.format import json_values
 from ...model.severity import OpenWord
 from . import pickled
 
@@ -129,7 +129,7 @@ def parse(data: bytes, origin: str, written_at: float | None = None) -> Dump:
         elif data.lstrip().startswith(b"{"):
             if len(data) > pickled.MOST_BYTES:
                 raise DumpError(f"more than {pickled.MOST_BYTES // 2**20} MiB")
-            raw = json.loads(data)
+            raw = json_values(data)
         else:
             raise DumpError("neither a pickle nor JSON")
     except pickled.PickleError as error:

@@ -4,7 +4,6 @@ JSON is of NCCL 2.28.7 and later (src/ras/client_support.cc:rasDumpCommsToJSON);
 older ones print.
 """
 
-import json
 import re
 from collections.abc import Mapping
 from datetime import datetime, timezone
@@ -13,6 +12,7 @@ from typing import Any
 import msgspec
 
 from ...model.errors import GputopError
+from ...model.format import TooManyValuesError, json_values
 from ...model.severity import Word
 
 LIMIT_COMMUNICATORS = 4096
@@ -163,7 +163,9 @@ def parse(data: bytes) -> RasAnswer:
     """Read an answer in JSON; raises RasError for anything else."""
     try:
         # NCCL 2.28.9 forgets the comma wherever a rank is missing.
-        raw = json.loads(_FORGOTTEN.sub(rb"\1,", data))
+        raw = json_values(_FORGOTTEN.sub(rb"\1,", data))
+    except TooManyValuesError as error:
+        raise RasError(str(error)) from error
     except (ValueError, RecursionError) as error:
         raise RasError("its JSON is broken or cut off") from error
     if not isinstance(raw, dict) or not isinstance(raw.get("communicators"), list):

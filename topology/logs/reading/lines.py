@@ -21,6 +21,9 @@ says the same over and over.
 """
 FREELY_UNPACKED = 64 << 20
 
+MOST_ZEROS = 64 << 20
+"""Bytes of zero in a row after which reading stops: a sparse file may have any size."""
+
 _GZIP = b"\x1f\x8b"
 
 
@@ -30,6 +33,10 @@ class LogUnreadable(GputopError):  # noqa: N818 - says what is wrong with a file
 
 class _UnpacksTooFar(GputopError):  # noqa: N818 - ends the reading; not an error of its own
     """The log unpacks to more than MOST_UNPACKED times its size."""
+
+
+class _ZerosError(GputopError):
+    """The log has more than MOST_ZEROS bytes of zero in a row."""
 
 
 class Readable(Protocol):
@@ -76,7 +83,11 @@ def _pieces(source: Readable | Iterable[bytes]) -> Iterator[bytes]:
         for line in source:  # type: ignore[union-attr]
             yield line if line.endswith(b"\n") else line + b"\n"
         return
+    zeros = 0
     while piece := read(CHUNK_BYTES):
+        zeros = 0 if piece.strip(b"\0") else zeros + len(piece)
+        if zeros > MOST_ZEROS:
+            raise _ZerosError
         yield piece
 
 
@@ -165,6 +176,8 @@ class LineReader:
             yield from chunks(self._source)
         except _UnpacksTooFar:
             self.stopped = f"it unpacks to over {MOST_UNPACKED} times its size"
+        except _ZerosError:
+            self.stopped = f"{MOST_ZEROS >> 20} MiB of it are zeros in a row, as in a sparse file"
 
     def _cut(self, lines: list[bytes]) -> list[bytes]:
         if max(map(len, lines), default=0) <= LONGEST_LINE:

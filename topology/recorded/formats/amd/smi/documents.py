@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from .....model.format import FormatError
+from .....model.format import FormatError, check_values
 
 MAX_BYTES = 32 * 1024 * 1024
 MAX_DOCUMENTS = 64
@@ -27,6 +27,7 @@ def documents(data: bytes) -> list[Any]:
     """
     if len(data) > MAX_BYTES:
         raise FormatError(f"{len(data)} bytes; the limit for this JSON is {MAX_BYTES}")
+    check_values(data)
     text = data.decode("utf-8-sig", "replace")
     decoder = json.JSONDecoder(parse_constant=_constant)
     found: list[Any] = []
