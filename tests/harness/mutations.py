@@ -185,7 +185,9 @@ class Changes:
         yield from self._of_constant(node, above)
         yield from self._of_statement(node)
         for name, value in ast.iter_fields(node):
-            if name in ("annotation", "returns", "decorator_list"):
+            if name in ("annotation", "returns", "decorator_list") or (
+                name == "keywords" and isinstance(node, ast.ClassDef)
+            ):
                 continue
             if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
                 continue
@@ -210,7 +212,9 @@ class Changes:
                 or (isinstance(side, ast.Constant) and isinstance(side.value, (str, bytes)))
                 for side in sides
             ):
-                yield from self._between("arithmetic", *sides, *ARITHMETIC[type(node.op)])
+                yield from self._between(
+                    "arithmetic", node.left, node.right, *ARITHMETIC[type(node.op)]
+                )
         elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
             start, end = self._span(node)[0], self._span(node.operand)[0]
             opened = self.source[start:end].count(b"(")
@@ -251,7 +255,7 @@ def chosen(count: int, seed: int, only: list[str]) -> list[Change]:
     draw = random.Random(seed)
     members = enums(ROOT)
     wanted = only or AREAS
-    found = []
+    found: list[Change] = []
     for number, area in enumerate(wanted):
         place = ROOT / area
         paths = [place] if place.is_file() else sorted(place.rglob("*.py"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -19,7 +20,7 @@ from gputop.topology.node import Node
 from gputop.topology.recorded.load import load
 from tests.support.places import RECORDINGS
 
-from ...support.rule_cases import diagnosed
+from ...support.rule_cases import base, diagnosed, edited
 
 ALL_OF_GPU = "nvidia-smi -q"
 LINKS = "nvidia-smi nvlink -s"
@@ -167,3 +168,57 @@ def test_a_vendor_that_names_no_evidence_is_never_healthy(
     if not named_evidence:
         assert found.verdict == "cannot tell"
         assert missing(found).devices == tuple(gpu.address for gpu in gpus)
+
+
+@pytest.mark.parametrize(
+    ("name", "why", "ecc", "lacks"),
+    [
+        # What a product lacks is not missing, as far as nothing says that this one has it.
+        ("NVIDIA Unheard Of", "not supported", None, []),
+        ("NVIDIA Unheard Of", "no permission", None, ["memory"]),
+        (None, "not supported", None, ["memory"]),
+        (None, None, False, []),
+        (None, None, True, ["errors"]),
+    ],
+)
+def test_a_value_that_is_not_supported_is_missing_where_the_product_has_it(
+    name: str | None, why: str | None, ecc: bool | None, lacks: list[str]
+) -> None:
+    edits: list[dict[str, Any]] = []
+    if name:
+        edits += [
+            {"path": "machine.gpus[*].name", "value": name},
+            {"path": "machine.gpus[*].pci_id", "value": "10de:ffff"},
+        ]
+    if why:
+        edits.append({"path": "machine.gpus[*].memory_bytes", "remove": True, "why": why})
+    if ecc is not None:
+        edits.append({"path": "machine.gpus[*].ecc_enabled", "value": ecc})
+        edits.append({"path": "readings.gpus[*].ecc", "remove": True, "why": "not supported"})
+    found = diagnosed(edited(base("hgx-h200-4gpu-live"), edits))
+    assert [lack.id for lack in found.lacking] == lacks
+
+
+@pytest.mark.parametrize(
+    ("unread", "value", "lacks"),
+    [
+        ({"uuid": "not supported"}, {}, ["driver"]),
+        ({"nvlinks": "no permission"}, {}, ["links"]),
+        ({"nvlinks": "no permission"}, {"mig_enabled": True}, []),
+        # Without links, a fabric that the GPU has joined shows them, and no other fabric.
+        ({"nvlinks[3].active": "x"}, {}, []),
+        ({"nvlinks[3].active": "x", "fabric": "x"}, {}, ["links"]),
+        ({"nvlinks[3].active": "x"}, {"fabric.state": "in progress"}, ["links"]),
+    ],
+)
+def test_each_kind_of_evidence_is_looked_for(
+    unread: dict[str, str], value: dict[str, Any], lacks: list[str]
+) -> None:
+    at = "machine.gpus[0]"
+    edits: list[dict[str, Any]] = [
+        {"path": f"{at}.{field}", "remove": True, "why": why} for field, why in unread.items()
+    ]
+    edits += [{"path": f"{at}.{field}", "value": given} for field, given in value.items()]
+    found = diagnosed(edited(base("hgx-h200-4gpu-live"), edits))
+    assert [lack.id for lack in found.lacking] == lacks
+    assert all(len(lack.devices) == 1 for lack in found.lacking)

@@ -7,12 +7,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from gputop.topology.diagnosis.engine import Diagnosis
+from gputop.topology.diagnosis.case import Case
+from gputop.topology.diagnosis.engine import Diagnosis, diagnose
 from gputop.topology.expectation.judge import Judge
 from gputop.topology.expectation.judgement import Expected, band
 from gputop.topology.model.finding import Finding
-from gputop.topology.model.severity import SLOW, FigureBasis
+from gputop.topology.model.severity import NOTICE, SLOW, FigureBasis, Severity
 from gputop.topology.model.snapshot import Measurement, NodeSnapshot
+from gputop.topology.nccl.decide.predict import predict
+from gputop.topology.nccl.prediction import P2P, SHM
+from gputop.topology.node import Node
 from tests.support import measured
 from tests.support.rule_cases import base, cases, diagnosed, edited, ids, with_figures
 
@@ -135,6 +139,18 @@ def test_figures_of_gpus_that_are_not_there_raise_nothing() -> None:
 )
 def test_what_a_figure_is_said_to_show(name: str, rule: str, words: str) -> None:
     assert words in the(of(name), rule).title
+
+
+@pytest.mark.parametrize(("transport", "severity"), [(P2P, SLOW), (SHM, NOTICE)])
+def test_p2p_slower_than_staging_is_slow_where_the_library_takes_p2p(
+    transport: str, severity: Severity
+) -> None:
+    sick = next(one for one in cases() if one.name == "p2p-slower-than-staging")
+    whole = predict(sick.snapshot)
+    pairs = tuple(msgspec.structs.replace(pair, transport=transport) for pair in whole.pairs)
+    given = msgspec.structs.replace(whole, pairs=pairs)
+    found = diagnose(Case(Node(sick.snapshot), prediction=given))
+    assert the(found, "p2p-slower-than-staging").severity == severity
 
 
 def test_two_gpus_are_reported_without_a_pattern() -> None:
