@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ...model.part import Raw
+from ...model.snapshot import Problem, ProblemKind
 from .field_reader import FieldReader
 from .tree import clean
 
 LIMIT_CHARACTERS = 4096
+LEFT_OUT = "left_out"
+"""Key of a raw answer that was cut off."""
 _LARGEST = 1 << 63
 
 
@@ -82,6 +85,21 @@ def absent_text(raw: Raw) -> str:
     """What a raw answer says about files that are not there."""
     why = under(raw, "absent")
     return clean(why[:100]) if isinstance(why, str) and why else "not in the answer"
+
+
+def left_out(names: Sequence[str], most: int) -> dict[str, Raw]:
+    """What a raw answer says where a folder has more names than are read; else nothing."""
+    if len(names) <= most:
+        return {}
+    return {LEFT_OUT: f"{len(names) - most} of {len(names)} were not read: the limit is {most}"}
+
+
+def cut_off(raw: Raw, source: str, what: str) -> tuple[Problem, ...]:
+    """The problem of an answer that was cut off; () for a whole one."""
+    why = under(raw, LEFT_OUT)
+    if not isinstance(why, str):
+        return ()
+    return (Problem(source=source, kind=ProblemKind.ERROR, text=f"{what}: {clean(why[:100])}"),)
 
 
 def part(raw: Raw, key: str) -> dict[str, Raw]:

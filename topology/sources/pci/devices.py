@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from ...model.machine import PciDevice, PciKind
 from ...model.part import PartialNode, Raw
 from ...model.readings import PciReading
-from ..files.answers import FileAnswers, absent_text, part, under, whole
+from ..files.answers import FileAnswers, absent_text, cut_off, part, under, whole
 
 ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 ROOT = re.compile(r"pci[0-9a-f]{4,8}:[0-9a-f]{2}")
@@ -61,6 +61,7 @@ def parse(raw: Raw) -> PartialNode:
             for address, device in sorted(devices.items())
             if isinstance(device, dict) and "max_link_speed" in device
         ),
+        problems=cut_off(raw, "pci", "PCI devices"),
     )
 
 

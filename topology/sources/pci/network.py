@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from ...model.part import PartialNode, Raw
 from ...model.source import Source
 from ...model.surroundings import Interface, RdmaDevice, RdmaKind, RdmaPort
-from ..files.answers import FileAnswers, absent_text, part, whole, words
+from ..files.answers import FileAnswers, absent_text, cut_off, left_out, part, whole, words
 from ..files.tree import Tree, answers, live_tree
 from .devices import ADDRESS, numa_node
 
@@ -61,6 +61,7 @@ def parse(raw: Raw) -> PartialNode:
             _rdma_record(name, FileAnswers(answer, absent))
             for name, answer in sorted(part(raw, "rdma").items())
         ),
+        problems=cut_off(raw, "network", "RDMA devices"),
     )
 
 
@@ -224,9 +225,9 @@ class NetworkReader:
             for name in tree.names(NET)[:LIMIT_INTERFACES]
             if tree.link(f"{NET}/{name}") is not None  # bonding_masters is a plain file
         }
+        listed = tree.names(RDMA)
         self._rdma = {
-            name: self._rdma.get(name) or _device(tree, name)
-            for name in tree.names(RDMA)[:LIMIT_DEVICES]
+            name: self._rdma.get(name) or _device(tree, name) for name in listed[:LIMIT_DEVICES]
         }
         return {
             "absent": tree.absent,
@@ -237,6 +238,7 @@ class NetworkReader:
             "rdma": {
                 name: static | {"ports": _ports(tree, name)} for name, static in self._rdma.items()
             },
+            **left_out(listed, LIMIT_DEVICES),
             "addresses": _addresses() if tree.live else {},
             **answers(tree, "", (ROUTES,)),
         }

@@ -18,6 +18,7 @@ from collections.abc import Callable
 
 from ...model.part import Raw
 from ...model.source import Source, SourceAbsent
+from ..files.answers import left_out
 from ..files.tree import Tree, Unread, answers, joined, live_tree
 from .devices import parse
 from .names import look_up
@@ -38,7 +39,7 @@ FILES = (
     "sriov_numvfs",
 )
 MOVING = ("current_link_speed", "current_link_width")
-LIMIT_DEVICES = 16_384
+LIMIT_DEVICES = 8192
 FULL_READS = 6
 """After this many reads every device is read again: drivers and virtual functions come and go."""
 ASLEEP = "the device sleeps, and asking would wake it"
@@ -65,7 +66,8 @@ class PciReader:
     def __call__(self) -> Raw:
         """Ask once. Raises SourceAbsent when the kernel shows no PCI bus."""
         tree = self._tree
-        addresses = tree.names(FOLDER)[:LIMIT_DEVICES]
+        listed = tree.names(FOLDER)
+        addresses = listed[:LIMIT_DEVICES]
         if not addresses:
             raise SourceAbsent(f"no PCI device in /{FOLDER}")
         fresh = self._reads % FULL_READS == 0
@@ -84,6 +86,7 @@ class PciReader:
             "absent": tree.absent,
             "devices": {address: dict(device) for address, device in devices.items()},
             "names": self._names,
+            **left_out(listed, LIMIT_DEVICES),
         }
 
 

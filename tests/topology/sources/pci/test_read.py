@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from gputop.topology.model.snapshot import ProblemKind
 from gputop.topology.model.source import SourceAbsent
 from gputop.topology.sources.files.tree import FolderTree
 from gputop.topology.sources.pci import pci
@@ -56,3 +57,17 @@ def test_a_sleeping_device_is_not_woken(tmp_path: Path) -> None:
 def test_no_bus_is_absence(tmp_path: Path) -> None:
     with pytest.raises(SourceAbsent, match="no PCI device"):
         pci.read(FolderTree(tmp_path))
+
+
+def test_devices_beyond_the_limit_are_a_problem(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine(tmp_path, [f"0000:00:0{number}.0" for number in range(1, 5)])
+    whole = parse(pci.read(FolderTree(tmp_path)))
+    assert (len(whole.pci), whole.problems) == (4, ())
+    monkeypatch.setattr(pci, "LIMIT_DEVICES", 3)
+    part = parse(pci.read(FolderTree(tmp_path)))
+    assert len(part.pci) == 3
+    (problem,) = part.problems
+    assert problem.kind is ProblemKind.ERROR
+    assert problem.text == "PCI devices: 1 of 4 were not read: the limit is 3"
