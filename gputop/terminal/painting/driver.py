@@ -19,6 +19,7 @@ from textual.driver import Driver
 from textual.message import Message
 
 from gputop.terminal.painting.sender import Sender
+from gputop.terminal.size import HIGHEST, WIDEST
 
 READS_KEYS = "textual.drivers.linux_driver"
 PAINTED = "LinuxDriver"
@@ -33,25 +34,51 @@ LIVELY_SECONDS = 2.0
 OLD_MOUSE = re.compile(rb"\x1b\[M.{3}", re.S)
 OLD_MOUSE_BEGUN = re.compile(rb"\x1b\[(?:M.{0,2})?\Z", re.S)
 
+SEQUENCE = re.compile(r"\x1b\[([\d:;]*)([u~A-FHP-St])")
+SEQUENCE_BEGUN = re.compile(r"\x1b\[[\d:;]{1,40}\Z")
+"""Textual takes no longer ones for a key."""
+LAST_LETTER, SURROGATES = 0x10FFFF, range(0xD800, 0xE000)
+
+
+def _sound(found: re.Match[str]) -> str:
+    """A key or a size as Textual can read it; "" where it means nothing."""
+    fields = found[1].split(";")
+    numbers = [int(number[:9]) for number in re.findall(r"\d+", found[1])]
+    if any(number > LAST_LETTER or number in SURROGATES for number in numbers):
+        return ""
+    if found[2] == "t" and numbers[:1] == [48] and len(fields) == 5:
+        lines, columns, high, wide = (int(field.partition(":")[0] or 0) for field in fields[1:])
+        if not (0 < lines <= HIGHEST and 0 < columns <= WIDEST):
+            return ""
+        # Some do not know how large a cell is: then the mouse counts cells.
+        return f"\x1b[48;{lines};{columns};{high or lines};{wide or columns}t"
+    kept = [field.partition(":")[0] for field in fields[:2]]
+    return f"\x1b[{';'.join(kept + fields[2:])}{found[2]}"
+
 
 class KeyDecoder(codecs.IncrementalDecoder):
     """Turns what a terminal sends into text, whatever it sends.
 
     A paste may be Latin-1: what is no UTF-8 becomes U+FFFD. A terminal without SGR mouse reports
-    sends the button and the cell as three bytes of any value, which would be keys: they go.
+    sends the button and the cell as three bytes of any value, which would be keys: they go. So
+    do keys that are no letter and sizes that no terminal has.
     """
 
     def __init__(self, errors: str = "replace") -> None:
         super().__init__(errors)
         self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
         self._begun = b""
+        self._held = ""
 
     def decode(self, data: bytes, final: bool = False) -> str:  # type: ignore[override]
         """Give the text that is whole by now."""
         data = OLD_MOUSE.sub(b"", self._begun + data)
         begun = None if final else OLD_MOUSE_BEGUN.search(data)
         self._begun = b"" if begun is None else begun.group()
-        return self._utf8.decode(data[: len(data) - len(self._begun)], final)
+        text = self._held + self._utf8.decode(data[: len(data) - len(self._begun)], final)
+        open_ = None if final else SEQUENCE_BEGUN.search(text)
+        self._held = "" if open_ is None else open_.group()
+        return SEQUENCE.sub(_sound, text[: len(text) - len(self._held)])
 
 
 class Patience:

@@ -11,6 +11,10 @@ from tests.support.terminal import Terminal
 
 SCREENS = "123456789"
 OPENERS = (b"", b"/", b"?", b"&", b"f", b"t")
+ODD_SEQUENCES = (
+    b"\x1b[1000000000000;1u\x1b[97:65;1u\x1b[1;1;55296u\x1b[48;0;0;0;0t\x1b[48;65535;65535;1;1t"
+    b"\x1b[48;30;100;0;0t\x1b[<0;3;3M\x1b[<999999999999;999999999999;999999999999M"
+)
 LEAVING = set(b"qQx\x03\x04\x1a\x11\x12\x13\x1c")
 """Bytes that end or stop a program, as they should, and the key that writes a file."""
 
@@ -25,6 +29,13 @@ LEAVING = set(b"qQx\x03\x04\x1a\x11\x12\x13\x1c")
         ([b"\x1b"], "\x1b"),
         ([b"\x1b[", b"A"], "\x1b[A"),
         ([b"\x1b[<0;3;4M"], "\x1b[<0;3;4M"),
+        ([b"\x1b[48;65536;65536;0;0ta"], "a"),
+        ([b"\x1b[48;0;0;0;0ta\x1b[48;99", b"999;1;1;1t", b"b"], "ab"),
+        ([b"\x1b[48;30;100;0;0t"], "\x1b[48;30;100;30;100t"),
+        ([b"\x1b[1000000000000;1ua\x1b[55296;1u\x1b[1114112;1u"], "a"),
+        ([b"\x1b[97:65;5:1;97u"], "\x1b[97;5;97u"),
+        ([b"\x1b[1;5", b"Aa"], "\x1b[1;5Aa"),
+        (["\x1b[٩٩٩٩٩٩٩٩;1ua".encode()], "a"),
     ],
 )
 def test_what_a_terminal_sends_is_text_whatever_it_is(reads: list[bytes], text: str) -> None:
@@ -41,6 +52,7 @@ def test_no_byte_ends_the_app(opener: bytes) -> None:
     pasted = b"\x1b[200~" + made.randbytes(300).replace(b"\x1b", b"") + b"\x1b[201~"
     with Terminal(["--demo", "pcie-l40s-8"], columns=100, lines=30) as terminal:
         terminal.wait_for("q +quit")
+        terminal.type(ODD_SEQUENCES)
         for screen in SCREENS:
             terminal.type(b"\x1b")
             terminal.read(0.2)  # an Escape that something follows would be another key
