@@ -16,6 +16,7 @@ from gputop.live.fleet_watch import FleetWatch
 from gputop.session import on_terminal
 from gputop.terminal import hangup, signs
 from gputop.terminal.outer_colours import forget_outer_colours
+from gputop.terminal.output import mute_libraries
 from gputop.terminal.preferences import Preferences
 from gputop.topology.fleet.planning.fabric import SwitchFabric
 from gputop.topology.model.snapshot import NodeSnapshot
@@ -36,6 +37,7 @@ def open_fleet(folder: str, expected: Collection[str], fabric: SwitchFabric | No
     """
     if not on_terminal():
         raise Exit("the app needs a terminal; --text prints the answer", USAGE)
+    mute_libraries()
     hangup.guard()
     forget_outer_colours()
     signs.fit(sys.__stderr__)

@@ -17,6 +17,7 @@ from gputop.exits import USAGE, Exit
 from gputop.terminal import hangup, signs
 from gputop.terminal.early_screen import EarlyScreen
 from gputop.terminal.outer_colours import forget_outer_colours
+from gputop.terminal.output import mute_libraries
 from gputop.terminal.preferences import Preferences
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ def open_app(
     if not on_terminal():
         there = ", ".join((*NAMES, *QUESTIONS))
         raise Exit(f"the app needs a terminal; for scripts there are: {there}", USAGE)
+    mute_libraries()
     hangup.guard()
     forget_outer_colours()
     signs.fit(sys.__stderr__)

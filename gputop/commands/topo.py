@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from gputop.commands.options import json_option, say_problems, source_options
+from gputop.exits import USAGE, Exit
 from gputop.reading import read_snapshot
 from gputop.terminal.columns import fitted
 from gputop.terminal.lines import warn
@@ -37,6 +38,8 @@ def command(
     """Print how the devices of the node are connected."""
     snapshot = read_snapshot(sources, demo)
     say_problems(snapshot)
+    if as_json and form not in (None, "json"):
+        raise Exit("use --json or --format, not both", USAGE)
     written = exported(form or ("json" if as_json else "matrix"), Node(snapshot))
     for sentence in (*remarks(snapshot.machine.gpus), *written.assumptions):
         warn(sentence)

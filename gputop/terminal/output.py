@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import io
 import os
 import re
@@ -15,6 +16,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import TextIO, cast
 
+import gputop
 from gputop.exits import CANNOT_TELL, Exit
 from gputop.terminal import signs
 from gputop.terminal.clean import clean
@@ -151,12 +153,50 @@ def guarded() -> Iterator[None]:
 
         # None where the caller closed it, whatever its type says.
         sys.stdin = there(sys.stdin, "r")
-        sys.stdout = Outlet(there(sys.stdout, "w"))
+        sys.stdout = Outlet(_apart(there(sys.stdout, "w")))
         sys.stderr = Outlet(there(sys.stderr, "w"), answers=False)
         try:
             yield
         finally:
+            with contextlib.suppress(OSError, Exit):
+                sys.stdout.flush()
             sys.stdin, sys.stdout, sys.stderr = before
+
+
+def _apart(stream: TextIO) -> TextIO:
+    """Stdout on a descriptor of its own: what libraries of drivers print themselves goes to stderr.
+
+    That stays so to the end of the process, since C has buffers too.
+    """
+    if not gputop.own_process or stream is not sys.__stdout__:
+        return stream
+    try:
+        kept = fcntl.fcntl(stream.fileno(), fcntl.F_DUPFD_CLOEXEC, 3)
+        _send_libraries(None if sys.stderr is None else sys.stderr.fileno())
+    except (OSError, ValueError):
+        return stream
+    made = io.TextIOWrapper(
+        io.BufferedWriter(io.FileIO(kept, "w")),
+        encoding=stream.encoding,
+        errors=stream.errors,
+        line_buffering=stream.isatty(),
+    )
+    sys.__stdout__ = made  # type: ignore[misc]
+    return made
+
+
+def _send_libraries(to: int | None) -> None:
+    """Let what is written to C's stdout go to a descriptor; None: nowhere."""
+    nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+    os.dup2(nowhere if to is None else to, 1)
+    if nowhere > 2:
+        os.close(nowhere)
+
+
+def mute_libraries() -> None:
+    """Let what libraries print themselves go nowhere: an app has the terminal."""
+    if gputop.own_process and sys.__stdout__ is not None and sys.__stdout__.fileno() > 2:
+        _send_libraries(None)
 
 
 def flush() -> None:

@@ -7,6 +7,7 @@ import errno
 import os
 import re
 import stat
+import sys
 from pathlib import Path
 
 from gputop.exits import CANNOT_TELL, USAGE
@@ -101,7 +102,9 @@ def _descriptor(path: Path) -> int | None:
     found = _DESCRIPTOR.fullmatch(str(path))
     if found is None:
         return None
-    return _STREAMS.index(found[1]) if found[1] else int(found[2] or found[3])
+    number = _STREAMS.index(found[1]) if found[1] else int(found[2] or found[3])
+    # What is our own stdout is no longer C's: see output.py.
+    return sys.__stdout__.fileno() if number == 1 and sys.__stdout__ is not None else number
 
 
 def _write_into(path: Path, data: bytes, before: os.stat_result) -> None:
